@@ -1,0 +1,2 @@
+//! Host side of Linecard.
+pub mod capture;

@@ -1,0 +1,3 @@
+//! Linecard.
+#![cfg_attr(not(feature = "std"), no_std)]
+extern crate alloc;
