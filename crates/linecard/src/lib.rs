@@ -1,3 +1,36 @@
-//! Linecard.
+//! **Linecard is a line card in software**: it cuts large sends into packets (LSO), merges
+//! received packets back (LRO), and runs protocol work as small stages.
+//!
+//! This crate is pure: no clock, no random source, no I/O. Time ([`time::Instant`]) and chance
+//! ([`rng::Rng`]) are arguments, so that one code runs live, on a capture and in a model, and
+//! every test replays from a seed. It is `no_std` + `alloc`; the feature `std` (on by default)
+//! adds run-time CPU detection and the standard error traits.
+//!
+//! The six nouns:
+//!
+//! | noun | type |
+//! |---|---|
+//! | bytes in a buffer the caller owns, parsed offsets, metadata | [`packet::Packet`] |
+//! | at most 64 packets handled by one call | [`packet::Batch`] |
+//! | a state machine: packets and a time in, packets out, next wake-up | [`stage::Stage`] |
+//! | stages and ports composed | [`pipeline::Pipeline`] |
+//! | where packets come from and go to | [`port::Port`] |
+//! | one of several parallel paths | [`port::Lane`] |
+//!
+//! Most users want the two offloads: [`offload::coalesce::Coalescer`] and
+//! [`offload::segment::segment`].
 #![cfg_attr(not(feature = "std"), no_std)]
+#![warn(clippy::std_instead_of_core, clippy::std_instead_of_alloc)]
+
 extern crate alloc;
+
+pub mod offload;
+pub mod packet;
+pub mod pipeline;
+pub mod port;
+pub mod report;
+pub mod rng;
+pub mod stage;
+pub mod stages;
+pub mod stats;
+pub mod time;

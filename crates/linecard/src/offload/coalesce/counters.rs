@@ -1,0 +1,81 @@
+//! What a coalescer has done, in numbers.
+
+use super::reason::{Flush, Flushes, Refusals};
+use crate::stats::Histogram;
+
+/// Counters of a [`Coalescer`](super::Coalescer). Every packet received is passed, held now, or
+/// has left within a flushed packet: `received == passed + flushed segments + held`.
+#[derive(Debug, Clone, Default)]
+pub struct Counters {
+    /// Packets received.
+    pub packets_in: u64,
+    /// Bytes of frames received.
+    pub bytes_in: u64,
+    /// Packets let out, merged ones counted once.
+    pub packets_out: u64,
+    /// Bytes of frames let out.
+    pub bytes_out: u64,
+    /// Packets never held.
+    pub passed: u64,
+    /// Why packets were passed, or did not join the held data of their flow.
+    pub refused: Refusals,
+    /// Why held packets were let go.
+    pub flushed: Flushes,
+    /// Packets merged into another: `packets_in − packets_out − held`.
+    pub merged: u64,
+    /// Packets per flushed packet, 1 for those that found no company.
+    pub segments: Histogram,
+    /// How long flushed packets were held, in nanoseconds, by their first packet.
+    pub hold_ns: Histogram,
+    /// Flows made with their first data.
+    pub flows_on_data: u64,
+    /// Flows made at their SYN.
+    pub flows_on_syn: u64,
+    /// Flows removed at FIN or RST.
+    pub flows_released: u64,
+    /// Flows that gave their place to another.
+    pub flows_evicted: u64,
+}
+
+impl Counters {
+    /// Mean number of packets in what was held and let go; 0 before the first.
+    #[must_use]
+    pub fn mean_aggregate(&self) -> f64 {
+        self.segments.mean()
+    }
+
+    /// Adds what another coalescer has counted.
+    pub fn add(&mut self, other: &Self) {
+        self.packets_in += other.packets_in;
+        self.bytes_in += other.bytes_in;
+        self.packets_out += other.packets_out;
+        self.bytes_out += other.bytes_out;
+        self.passed += other.passed;
+        self.refused.add(&other.refused);
+        self.flushed.add(&other.flushed);
+        self.merged += other.merged;
+        self.segments.add(&other.segments);
+        self.hold_ns.add(&other.hold_ns);
+        self.flows_on_data += other.flows_on_data;
+        self.flows_on_syn += other.flows_on_syn;
+        self.flows_released += other.flows_released;
+        self.flows_evicted += other.flows_evicted;
+    }
+
+    pub(super) fn received(&mut self, bytes: usize) {
+        self.packets_in += 1;
+        self.bytes_in += bytes as u64;
+    }
+
+    pub(super) fn sent(&mut self, bytes: usize) {
+        self.packets_out += 1;
+        self.bytes_out += bytes as u64;
+    }
+
+    pub(super) fn flushed(&mut self, reason: Flush, segments: u16, held_ns: u64) {
+        self.flushed.count(reason);
+        self.merged += u64::from(segments) - 1;
+        self.segments.record(u64::from(segments));
+        self.hold_ns.record(held_ns);
+    }
+}

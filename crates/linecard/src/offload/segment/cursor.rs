@@ -1,0 +1,87 @@
+//! Payload in order, out of a packet's first buffer and the pieces behind it.
+
+use crate::packet::checksum::Sum;
+use crate::packet::{Packet, Piece};
+
+/// A position in a packet's payload.
+#[derive(Debug)]
+pub(super) struct Cursor<'p, B> {
+    current: &'p [u8],
+    rest: &'p [Piece<B>],
+}
+
+/// Slices that make up one segment's payload.
+#[derive(Debug)]
+pub struct Slices<'p, B> {
+    cursor: Cursor<'p, B>,
+    len: usize,
+}
+
+impl<'p, B: AsRef<[u8]>> Cursor<'p, B> {
+    /// All that follows the first `offset` bytes of the datagram.
+    pub(super) fn behind(packet: &'p Packet<B>, offset: usize) -> Self {
+        Self { current: &packet.bytes()[offset..packet.layout().end()], rest: packet.chain() }
+    }
+
+    /// The next `len` bytes, which are there.
+    pub(super) fn take(&mut self, len: usize) -> Slices<'p, B> {
+        let slices = Slices { cursor: Self { current: self.current, rest: self.rest }, len };
+        let mut left = len;
+        while left > 0 && self.next_slice(&mut left).is_some() {}
+        slices
+    }
+
+    /// A slice of at most `left` bytes, which it subtracts.
+    fn next_slice(&mut self, left: &mut usize) -> Option<&'p [u8]> {
+        while self.current.is_empty() {
+            let (next, rest) = self.rest.split_first()?;
+            (self.current, self.rest) = (next.bytes(), rest);
+        }
+        let (slice, current) = self.current.split_at((*left).min(self.current.len()));
+        self.current = current;
+        *left -= slice.len();
+        Some(slice)
+    }
+}
+
+impl<B> Clone for Slices<'_, B> {
+    fn clone(&self) -> Self {
+        let cursor = Cursor { current: self.cursor.current, rest: self.cursor.rest };
+        Self { cursor, len: self.len }
+    }
+}
+
+impl<'p, B: AsRef<[u8]>> Iterator for Slices<'p, B> {
+    type Item = &'p [u8];
+
+    fn next(&mut self) -> Option<&'p [u8]> {
+        if self.len == 0 { None } else { self.cursor.next_slice(&mut self.len) }
+    }
+}
+
+impl<B: AsRef<[u8]>> Slices<'_, B> {
+    /// The sum of the bytes as one run.
+    pub(super) fn sum_bytes(self) -> Sum {
+        self.fold_sum(Sum::of)
+    }
+
+    /// Copies the bytes to `out`, which is as long; gives their sum.
+    pub(super) fn copy_to(self, out: &mut [u8]) -> Sum {
+        let mut at = 0;
+        self.fold_sum(|slice| {
+            at += slice.len();
+            Sum::of_copy(slice, &mut out[at - slice.len()..])
+        })
+    }
+
+    /// A slice that starts at an odd offset counts with its bytes swapped.
+    fn fold_sum(self, mut sum_of: impl FnMut(&[u8]) -> Sum) -> Sum {
+        let (mut total, mut odd) = (Sum::ZERO, false);
+        for slice in self {
+            let sum = sum_of(slice);
+            total = total.plus(if odd { sum.swapped() } else { sum });
+            odd ^= slice.len() % 2 == 1;
+        }
+        total
+    }
+}

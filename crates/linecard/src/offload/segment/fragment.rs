@@ -1,0 +1,234 @@
+//! Headers of IP fragments: RFC 791, section 2.3 and 3.2; RFC 8200, section 4.5.
+
+use super::{HEADER_AREA, Part, SegmentError};
+use crate::offload::set_ipv4_checksum;
+use crate::packet::header::{self, IPV4_DF, IPV4_MF, IPV4_OFFSET, Ipv4, Ipv6, protocol};
+use crate::packet::{ChecksumState, Form, LayerKind, MAX_HEADER_LEN, Packet};
+
+/// Bytes of the IPv6 fragment header.
+const FRAGMENT_HEADER: usize = 8;
+/// Fragment offsets count units of this many bytes.
+const UNIT: usize = 8;
+
+/// What the fragments' headers are made from.
+#[derive(Debug)]
+pub(super) struct Fragmenting {
+    /// Start of the IP header.
+    network: usize,
+    /// Bytes of the datagram's own header that all fragments carry.
+    split: usize,
+    /// Header bytes of the first fragment, and of the others.
+    first_len: usize,
+    other_len: usize,
+    size: usize,
+    version: Version,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Version {
+    /// It fits and comes out as it is.
+    Whole,
+    V4 {
+        /// Flags and offset of the datagram, which may itself be a fragment.
+        flags_fragment: u16,
+    },
+    V6,
+}
+
+impl Fragmenting {
+    /// Puts the first fragment's header into `area`.
+    pub(super) fn new<B: AsRef<[u8]>>(
+        packet: &Packet<B>,
+        mtu: usize,
+        identification: u32,
+        area: &mut [u8; HEADER_AREA],
+    ) -> Result<Self, SegmentError> {
+        let layout = packet.layout();
+        let whole = matches!(layout.form(), Form::Datagram | Form::OtherTransport | Form::Fragment);
+        let network = layout.network().filter(|_| whole);
+        let network = network.ok_or(SegmentError::NotIp(layout.form()))?;
+        let at = usize::from(network.offset);
+        let len = packet.datagram_len() - at;
+        let v4 = network.kind == LayerKind::Ipv4;
+        let split = if v4 { ipv4_split(packet.bytes(), at) } else { ipv6_split(packet.bytes(), at) };
+        if split > MAX_HEADER_LEN {
+            return Err(SegmentError::HeaderTooLong { len: split });
+        }
+        area[..split].copy_from_slice(&packet.bytes()[..split]);
+        let mut plan = Self {
+            network: at,
+            split,
+            first_len: split,
+            other_len: split,
+            size: len,
+            version: Version::Whole,
+        };
+        if len > mtu {
+            if packet.meta.checksum == ChecksumState::Partial {
+                return Err(SegmentError::UnfinishedChecksum);
+            }
+            if v4 {
+                plan.prepare_v4(area, len, mtu)?;
+            } else {
+                plan.prepare_v6(area, packet, identification)?;
+            }
+            plan.size = fragment_size(mtu, plan.first_len - at)?;
+        }
+        Ok(plan)
+    }
+
+    /// Where the data that is divided starts in the frame.
+    pub(super) fn split(&self) -> usize {
+        self.split
+    }
+
+    /// Data bytes of every fragment but the last.
+    pub(super) fn size(&self) -> usize {
+        self.size
+    }
+
+    pub(super) fn header_len(&self, part: Part) -> usize {
+        if part.is_first() { self.first_len } else { self.other_len }
+    }
+
+    pub(super) fn max_header_len(&self) -> usize {
+        self.first_len
+    }
+
+    /// Completes the header in `area` for one fragment; gives its length. Fragments are built in
+    /// order: behind the first, options that are not copied are gone from the area.
+    pub(super) fn build(&self, area: &mut [u8; HEADER_AREA], part: Part) -> usize {
+        let len = self.header_len(part);
+        match self.version {
+            Version::Whole => {}
+            Version::V4 { flags_fragment } => self.build_v4(area, part, flags_fragment, len),
+            Version::V6 => self.build_v6(area, part, len),
+        }
+        len
+    }
+
+    fn prepare_v4(
+        &mut self,
+        area: &[u8; HEADER_AREA],
+        len: usize,
+        mtu: usize,
+    ) -> Result<(), SegmentError> {
+        let flags_fragment = header::at::<Ipv4>(area, self.network).flags_fragment.get();
+        if flags_fragment & IPV4_DF != 0 {
+            return Err(SegmentError::DontFragment { len, mtu });
+        }
+        let options = &area[self.network + Ipv4::LEN..self.split];
+        self.other_len = self.network + Ipv4::LEN + copied_options(options).1;
+        self.version = Version::V4 { flags_fragment };
+        Ok(())
+    }
+
+    fn prepare_v6<B: AsRef<[u8]>>(
+        &mut self,
+        area: &mut [u8; HEADER_AREA],
+        packet: &Packet<B>,
+        identification: u32,
+    ) -> Result<(), SegmentError> {
+        if packet.layout().form() == Form::Fragment {
+            // RFC 8200, section 4.5: only the source fragments, and that has happened.
+            return Err(SegmentError::NotIp(Form::Fragment));
+        }
+        let chain = next_header_at(packet.bytes(), self.network);
+        let fragment = self.split;
+        let kind = core::mem::replace(&mut area[chain], protocol::FRAGMENT);
+        area[fragment..fragment + 4].copy_from_slice(&[kind, 0, 0, 0]);
+        area[fragment + 4..fragment + 8].copy_from_slice(&identification.to_be_bytes());
+        self.first_len = self.split + FRAGMENT_HEADER;
+        self.other_len = self.first_len;
+        self.version = Version::V6;
+        Ok(())
+    }
+
+    fn build_v4(&self, area: &mut [u8; HEADER_AREA], part: Part, flags: u16, len: usize) {
+        let options = self.network + Ipv4::LEN;
+        if !part.is_first() && self.other_len != self.first_len && part.index == 1 {
+            let (copied, copied_len) = copied_options(&area[options..self.split]);
+            area[options..options + copied_len].copy_from_slice(&copied[..copied_len]);
+        }
+        let header_len = len - self.network;
+        let more = if part.is_last() { flags & IPV4_MF } else { IPV4_MF };
+        let offset = usize::from(flags & IPV4_OFFSET) + part.start / UNIT;
+        let ip = header::at_mut::<Ipv4>(area, self.network);
+        // A header is at most 60 bytes, and a datagram's offsets fit into 13 bits.
+        ip.version_ihl = 0x40 | (header_len / 4) as u8;
+        ip.total_len.set((header_len + part.len) as u16);
+        ip.flags_fragment.set(flags & !(IPV4_OFFSET | IPV4_MF) | more | offset as u16 & IPV4_OFFSET);
+        set_ipv4_checksum(area, self.network);
+    }
+
+    fn build_v6(&self, area: &mut [u8; HEADER_AREA], part: Part, len: usize) {
+        let payload = len - self.network - Ipv6::LEN + part.len;
+        header::at_mut::<Ipv6>(area, self.network).payload_len.set(payload as u16);
+        let more = u16::from(!part.is_last());
+        // Offset in units of 8 bytes, shifted left by three: the offset in bytes.
+        let word = (part.start as u16 | more).to_be_bytes();
+        area[self.split + 2..self.split + 4].copy_from_slice(&word);
+    }
+}
+
+/// Data bytes of a fragment: all but the last carry a multiple of 8.
+fn fragment_size(mtu: usize, headers: usize) -> Result<usize, SegmentError> {
+    match mtu.saturating_sub(headers) / UNIT * UNIT {
+        0 => Err(SegmentError::MtuTooSmall { mtu, headers }),
+        size => Ok(size),
+    }
+}
+
+fn ipv4_split(bytes: &[u8], network: usize) -> usize {
+    network + header::at::<Ipv4>(bytes, network).header_len()
+}
+
+/// The options that go into every fragment: those with the copied flag (RFC 791, section 3.1),
+/// padded to 32 bits.
+fn copied_options(options: &[u8]) -> ([u8; 40], usize) {
+    let (mut copied, mut len, mut rest) = ([0; 40], 0, options);
+    while let [kind, tail @ ..] = rest {
+        let size = match (kind, tail) {
+            (0, _) => break,
+            (1, _) => 1,
+            (_, [size, ..]) if (2..=rest.len()).contains(&usize::from(*size)) => usize::from(*size),
+            _ => break,
+        };
+        if kind & 0x80 != 0 {
+            copied[len..len + size].copy_from_slice(&rest[..size]);
+            len += size;
+        }
+        rest = &rest[size..];
+    }
+    (copied, len.next_multiple_of(4))
+}
+
+/// Where the fragmentable part of an IPv6 packet starts: behind the headers that routers on the
+/// way read, hop-by-hop options and everything up to a routing header.
+fn ipv6_split(bytes: &[u8], network: usize) -> usize {
+    unfragmentable(bytes, network).0
+}
+
+/// Where the type of the first header of the fragmentable part stands.
+fn next_header_at(bytes: &[u8], network: usize) -> usize {
+    unfragmentable(bytes, network).1
+}
+
+fn unfragmentable(bytes: &[u8], network: usize) -> (usize, usize) {
+    let mut field = network + 6;
+    let mut at = network + Ipv6::LEN;
+    let mut end = (at, field);
+    // The layout has followed these headers, so they lie inside the packet.
+    while let (Some(kind), Some([_, units])) = (bytes.get(field), bytes.get(at..at + 2)) {
+        if !matches!(*kind, protocol::HOP_BY_HOP | protocol::ROUTING | protocol::DESTINATION) {
+            break;
+        }
+        let (kind, header) = (*kind, at);
+        at += (usize::from(*units) + 1) * 8;
+        field = header;
+        if kind != protocol::DESTINATION {
+            end = (at, field);
+        }
+    }
+    end
+}

@@ -1,0 +1,314 @@
+//! LSO: cuts a large packet into segments (TCP, UDP) or IP fragments.
+//!
+//! [`segment`] and [`fragment`] give an iterator of [`Segments`]: a header built in a small header
+//! area, and payload fetched from where it lies, as slices ([`Segments::next_segment`]) or copied
+//! and summed in one pass ([`Segments::write_next`]). Either a packet can be cut as a whole or
+//! there is an error before anything comes out. Sources: papers/lso-risc.txt; RFC 791 for
+//! fragments, RFC 8200 for those of IPv6.
+
+mod counters;
+mod cursor;
+mod fragment;
+mod transport;
+
+pub use counters::Counters;
+pub use cursor::Slices;
+
+use super::coalesce::MIN_FRAME;
+use crate::packet::checksum::Sum;
+use crate::packet::{Form, Gso, MAX_HEADER_LEN, Packet};
+use cursor::Cursor;
+use fragment::Fragmenting;
+use transport::Segmenting;
+
+/// Room for the header of a segment: an IPv6 fragment header may be added.
+const HEADER_AREA: usize = MAX_HEADER_LEN + 8;
+
+/// Where a segment stands in its message (papers/lso-risc.txt, section 3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// Single segment message: the packet fits as it is.
+    Ssm,
+    /// Beginning of message.
+    Bom,
+    /// Continuation of message.
+    Com,
+    /// End of message.
+    Eom,
+}
+
+/// Why a packet cannot be cut. Nothing has been emitted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum SegmentError {
+    /// The size of segments is zero.
+    #[error("segment size is 0: it must be at least 1 byte of payload")]
+    ZeroSize,
+    /// The packet's headers do not end in a whole TCP or UDP datagram.
+    #[error("not a whole TCP or UDP datagram: {0:?}")]
+    NotADatagram(Form),
+    /// The packet's headers do not end in a whole IP datagram.
+    #[error("not a whole IP datagram: {0:?}")]
+    NotIp(Form),
+    /// The header does not fit into the header area.
+    #[error("header of {len} bytes is longer than {MAX_HEADER_LEN}")]
+    HeaderTooLong {
+        /// Bytes before the payload.
+        len: usize,
+    },
+    /// The MTU has no room for headers and 8 bytes of data.
+    #[error("MTU {mtu} leaves no room: headers take {headers} bytes and a fragment carries at least 8")]
+    MtuTooSmall {
+        /// The MTU asked for.
+        mtu: usize,
+        /// Bytes of IP headers in each fragment.
+        headers: usize,
+    },
+    /// "Don't fragment" is set.
+    #[error("datagram of {len} bytes exceeds MTU {mtu} and says \"don't fragment\"")]
+    DontFragment {
+        /// Bytes of the datagram.
+        len: usize,
+        /// The MTU asked for.
+        mtu: usize,
+    },
+    /// The transport checksum is still to be completed, which fragments make impossible.
+    #[error("the transport checksum is not complete: complete it before fragmenting")]
+    UnfinishedChecksum,
+    /// The place for a segment is too small.
+    #[error("output of {room} bytes is too small for a segment of {needed}")]
+    OutputTooSmall {
+        /// Bytes given.
+        room: usize,
+        /// Bytes needed.
+        needed: usize,
+    },
+}
+
+/// One segment: header and slices of payload.
+#[derive(Debug)]
+pub struct Segment<'s, 'p, B> {
+    /// Link, network and transport header, complete.
+    pub header: &'s [u8],
+    /// The payload where it lies.
+    pub payload: Slices<'p, B>,
+    /// Zeros to add behind the payload.
+    pub padding: usize,
+    /// Where it stands in its message.
+    pub class: Class,
+}
+
+/// A segment written to contiguous memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Written {
+    /// Bytes of the frame.
+    pub len: usize,
+    /// Where it stands in its message.
+    pub class: Class,
+}
+
+/// Cuts a TCP or UDP packet into segments of `gso.size` payload bytes, the last one shorter
+/// (TSO, USO). `gso.segments` is not used; `gso.padded` pads short frames to 60 bytes.
+///
+/// Sequence numbers, IPv4 identifications, lengths and checksums follow; FIN and PSH go on the
+/// last segment only, and CWR on the first only, unless it belongs to Accurate ECN.
+///
+/// ```
+/// use linecard::offload::segment::segment;
+/// use linecard::packet::{Gso, LinkType, Meta, Packet};
+/// let mut bytes = vec![0x45, 0, 0, 36, 0, 1, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+/// bytes.extend([0, 7, 0, 9, 0, 16, 0, 0]);
+/// bytes.extend(b"linecard");
+/// let packet = Packet::new(bytes, LinkType::Raw, Meta::default());
+/// let mut segments = segment(&packet, Gso { size: 5, ..Gso::default() })?;
+/// let mut sizes = Vec::new();
+/// while let Some(segment) = segments.next_segment() {
+///     sizes.push(segment.payload.map(<[u8]>::len).sum::<usize>());
+/// }
+/// assert_eq!(sizes, [5, 3]);
+/// # Ok::<(), linecard::offload::segment::SegmentError>(())
+/// ```
+///
+/// # Errors
+///
+/// When the packet is no whole TCP or UDP datagram, its header is too long, or the size is 0.
+pub fn segment<B: AsRef<[u8]>>(
+    packet: &Packet<B>,
+    gso: Gso,
+) -> Result<Segments<'_, B>, SegmentError> {
+    let size = usize::from(gso.size);
+    if size == 0 {
+        return Err(SegmentError::ZeroSize);
+    }
+    let header_len = packet.layout().header_len();
+    if header_len > MAX_HEADER_LEN {
+        return Err(SegmentError::HeaderTooLong { len: header_len });
+    }
+    let mut area = [0; HEADER_AREA];
+    area[..header_len].copy_from_slice(packet.header());
+    let plan = Plan::Transport(Segmenting::new(packet, gso, &mut area)?);
+    let cursor = Cursor::behind(packet, header_len);
+    Ok(Segments { cursor, area, plan, size, total: packet.payload_len(), done: 0, started: false })
+}
+
+/// Cuts an IP datagram into fragments of at most `mtu` bytes from the IP header on
+/// (papers/lso-risc.txt, section 3.1; RFC 791; RFC 8200, section 4.5). `identification` is used
+/// by IPv6 only, whose packets carry none before. What fits comes out as it is.
+///
+/// # Errors
+///
+/// When the packet is no whole IP datagram, says "don't fragment", or the MTU is too small.
+pub fn fragment<B: AsRef<[u8]>>(
+    packet: &Packet<B>,
+    mtu: usize,
+    identification: u32,
+) -> Result<Segments<'_, B>, SegmentError> {
+    let mut area = [0; HEADER_AREA];
+    let plan = Fragmenting::new(packet, mtu, identification, &mut area)?;
+    let cursor = Cursor::behind(packet, plan.split());
+    let (size, total) = (plan.size(), packet.datagram_len() - plan.split());
+    let plan = Plan::Fragment(plan);
+    Ok(Segments { cursor, area, plan, size, total, done: 0, started: false })
+}
+
+/// The segments of one packet; see [`segment`] and [`fragment`].
+#[derive(Debug)]
+pub struct Segments<'p, B> {
+    cursor: Cursor<'p, B>,
+    area: [u8; HEADER_AREA],
+    plan: Plan,
+    /// Payload bytes of every segment but the last.
+    size: usize,
+    /// Payload bytes of all segments.
+    total: usize,
+    done: usize,
+    started: bool,
+}
+
+#[derive(Debug)]
+enum Plan {
+    Transport(Segmenting),
+    Fragment(Fragmenting),
+}
+
+/// The part of the payload that a segment carries.
+#[derive(Debug, Clone, Copy)]
+struct Part {
+    start: usize,
+    len: usize,
+    index: usize,
+    class: Class,
+}
+
+impl Part {
+    fn is_first(self) -> bool {
+        matches!(self.class, Class::Ssm | Class::Bom)
+    }
+
+    fn is_last(self) -> bool {
+        matches!(self.class, Class::Ssm | Class::Eom)
+    }
+}
+
+impl<'p, B: AsRef<[u8]>> Segments<'p, B> {
+    /// Segments in all: at least one.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.total.div_ceil(self.size).max(1)
+    }
+
+    /// Bytes of the longest segment.
+    #[must_use]
+    pub fn max_len(&self) -> usize {
+        (self.header_len() + self.size.min(self.total)).max(MIN_FRAME)
+    }
+
+    /// The next segment with its payload where it lies. Payload is read only when the checksum is
+    /// to be computed.
+    pub fn next_segment(&mut self) -> Option<Segment<'_, 'p, B>> {
+        let part = self.part()?;
+        let payload = self.cursor.take(part.len);
+        let sum = if self.needs_sum() { payload.clone().sum_bytes() } else { Sum::ZERO };
+        let len = self.build(part, sum);
+        let padding = self.padding(len + part.len);
+        Some(Segment { header: &self.area[..len], payload, padding, class: part.class })
+    }
+
+    /// Writes the next segment to the front of `out`: payload is copied and summed in one pass.
+    ///
+    /// # Errors
+    ///
+    /// When `out` is too small; the segment is not lost, and can be written again.
+    pub fn write_next(&mut self, out: &mut [u8]) -> Result<Option<Written>, SegmentError> {
+        let Some(part) = self.peek() else { return Ok(None) };
+        let header_len = self.header_len_of(part);
+        let end = header_len + part.len;
+        let needed = end + self.padding(end);
+        if out.len() < needed {
+            return Err(SegmentError::OutputTooSmall { room: out.len(), needed });
+        }
+        self.commit(part);
+        let sum = self.cursor.take(part.len).copy_to(&mut out[header_len..end]);
+        let len = self.build(part, sum);
+        out[..len].copy_from_slice(&self.area[..len]);
+        out[end..needed].fill(0);
+        Ok(Some(Written { len: needed, class: part.class }))
+    }
+
+    fn peek(&self) -> Option<Part> {
+        if self.started && self.done >= self.total {
+            return None;
+        }
+        let len = self.size.min(self.total - self.done);
+        let class = match (self.done == 0, self.done + len == self.total) {
+            (true, true) => Class::Ssm,
+            (true, false) => Class::Bom,
+            (false, false) => Class::Com,
+            (false, true) => Class::Eom,
+        };
+        Some(Part { start: self.done, len, index: self.done / self.size, class })
+    }
+
+    fn commit(&mut self, part: Part) {
+        self.done += part.len;
+        self.started = true;
+    }
+
+    fn part(&mut self) -> Option<Part> {
+        let part = self.peek()?;
+        self.commit(part);
+        Some(part)
+    }
+
+    /// Completes the header in the header area; gives its length.
+    fn build(&mut self, part: Part, payload: Sum) -> usize {
+        match &self.plan {
+            Plan::Transport(plan) => plan.build(&mut self.area, part, payload),
+            Plan::Fragment(plan) => plan.build(&mut self.area, part),
+        }
+    }
+
+    fn header_len(&self) -> usize {
+        match &self.plan {
+            Plan::Transport(plan) => plan.header_len(),
+            Plan::Fragment(plan) => plan.max_header_len(),
+        }
+    }
+
+    fn header_len_of(&self, part: Part) -> usize {
+        match &self.plan {
+            Plan::Transport(plan) => plan.header_len(),
+            Plan::Fragment(plan) => plan.header_len(part),
+        }
+    }
+
+    fn needs_sum(&self) -> bool {
+        matches!(&self.plan, Plan::Transport(plan) if plan.needs_sum())
+    }
+
+    fn padding(&self, len: usize) -> usize {
+        match &self.plan {
+            Plan::Transport(plan) if plan.padded() => MIN_FRAME.saturating_sub(len),
+            _ => 0,
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Batches: what one call handles.
+
+use super::Packet;
+use alloc::collections::VecDeque;
+
+/// Packets in one batch: enough to spread the cost of a call, few enough to stay in the L1 cache
+/// and to keep a batch's latency below 2 µs at 30 ns a packet.
+pub const BATCH: usize = 64;
+
+/// A queue of at most [`BATCH`] packets: what goes into and comes out of a stage.
+///
+/// ```
+/// use linecard::packet::{Batch, LinkType, Meta, Packet};
+/// let mut batch = Batch::new();
+/// assert!(batch.push(Packet::new([0_u8; 60], LinkType::Ethernet, Meta::default())).is_ok());
+/// assert_eq!((batch.len(), batch.room()), (1, 63));
+/// ```
+#[derive(Debug)]
+pub struct Batch<B> {
+    packets: VecDeque<Packet<B>>,
+}
+
+impl<B> Default for Batch<B> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<B> Batch<B> {
+    /// An empty batch with its memory reserved.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { packets: VecDeque::with_capacity(BATCH) }
+    }
+
+    /// Appends a packet, or gives it back when the batch is full.
+    ///
+    /// # Errors
+    ///
+    /// The packet itself: the caller keeps it for the next call.
+    pub fn push(&mut self, packet: Packet<B>) -> Result<(), Packet<B>> {
+        if self.room() == 0 {
+            return Err(packet);
+        }
+        self.packets.push_back(packet);
+        Ok(())
+    }
+
+    /// Takes the oldest packet.
+    pub fn pop(&mut self) -> Option<Packet<B>> {
+        self.packets.pop_front()
+    }
+
+    /// The oldest packet, left in place.
+    #[must_use]
+    pub fn front(&self) -> Option<&Packet<B>> {
+        self.packets.front()
+    }
+
+    /// Takes all packets, oldest first.
+    pub fn drain(&mut self) -> impl Iterator<Item = Packet<B>> {
+        self.packets.drain(..)
+    }
+
+    /// Packets inside.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.packets.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.packets.is_empty()
+    }
+
+    /// Packets that still fit.
+    #[must_use]
+    pub fn room(&self) -> usize {
+        BATCH - self.packets.len()
+    }
+}

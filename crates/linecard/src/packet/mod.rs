@@ -1,0 +1,170 @@
+//! Packets: bytes in a buffer the caller owns, parsed once into offsets.
+//!
+//! [`Layout::parse`] is total: any bytes give a layout, and its [`Form`] says how far the headers
+//! could be followed. What later code reads lies, by construction, inside the packet.
+
+mod batch;
+pub mod checksum;
+mod flow;
+pub mod header;
+mod layout;
+mod link;
+mod meta;
+mod pool;
+mod pseudo;
+
+pub use batch::{BATCH, Batch};
+pub use flow::{FlowHasher, FlowKey};
+pub use layout::{
+    Form, Layer, LayerKind, Layout, MAX_EXTENSIONS, MAX_HEADER_LEN, MAX_LAYERS, MAX_TAGS,
+};
+pub use link::LinkType;
+pub use meta::{ChecksumState, Gso, Meta};
+pub use pool::{Pool, PoolBuffer};
+pub use pseudo::pseudo_sum;
+
+use crate::time::Instant;
+use alloc::vec::Vec;
+use core::ops::Range;
+
+/// One packet: bytes in a buffer `B` that the caller owns, parsed offsets and metadata.
+///
+/// A packet merged from several is its first packet, header patched in place, plus the payload of
+/// the others as a list of [`Piece`]s: no payload byte is moved.
+///
+/// ```
+/// use linecard::packet::{Form, LinkType, Meta, Packet};
+/// let frame = [0x45, 0, 0, 20, 0, 0, 0, 0, 64, 1, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+/// let packet = Packet::new(frame, LinkType::Raw, Meta::default());
+/// assert_eq!(packet.layout().form(), Form::OtherTransport);
+/// ```
+#[derive(Debug, Clone)]
+pub struct Packet<B> {
+    buffer: B,
+    layout: Layout,
+    /// Time, path, checksum state and segment size.
+    pub meta: Meta,
+    chain: Vec<Piece<B>>,
+}
+
+/// The payload of a further packet in a merged one: a range of the buffer it arrived in.
+#[derive(Debug, Clone)]
+pub struct Piece<B> {
+    buffer: B,
+    start: u32,
+    end: u32,
+    timestamp: Instant,
+}
+
+impl<B: AsRef<[u8]>> Packet<B> {
+    /// Parses the bytes of `buffer` as a frame of `link`.
+    pub fn new(buffer: B, link: LinkType, meta: Meta) -> Self {
+        let layout = Layout::parse(link, buffer.as_ref());
+        Self { buffer, layout, meta, chain: Vec::new() }
+    }
+
+    /// The parsed offsets.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The buffer of the packet, of its first packet when merged.
+    pub fn buffer(&self) -> &B {
+        &self.buffer
+    }
+
+    /// All bytes in the first buffer: the whole frame unless merged.
+    pub fn bytes(&self) -> &[u8] {
+        self.buffer.as_ref()
+    }
+
+    /// The bytes before the payload.
+    pub fn header(&self) -> &[u8] {
+        &self.bytes()[..self.layout.header_len()]
+    }
+
+    /// The payload as slices in order: one, or one per merged packet.
+    pub fn payload(&self) -> impl Iterator<Item = &[u8]> + Clone {
+        let first = &self.bytes()[self.layout.payload()];
+        core::iter::once(first).chain(self.chain.iter().map(Piece::bytes))
+    }
+
+    /// Bytes of payload in all.
+    pub fn payload_len(&self) -> usize {
+        self.layout.payload().len() + self.chain.iter().map(Piece::len).sum::<usize>()
+    }
+
+    /// Bytes of the frame without what lies behind the IP datagram.
+    pub fn datagram_len(&self) -> usize {
+        self.layout.header_len() + self.payload_len()
+    }
+
+    /// The merged packets behind the first.
+    pub fn chain(&self) -> &[Piece<B>] {
+        &self.chain
+    }
+
+    /// Whether several packets have been merged into this one.
+    pub fn is_merged(&self) -> bool {
+        !self.chain.is_empty()
+    }
+
+    /// Gives the buffers back: the first packet's and those behind it.
+    pub fn into_parts(self) -> (B, Vec<Piece<B>>) {
+        (self.buffer, self.chain)
+    }
+
+    /// Becomes the payload of a packet merged into another.
+    pub(crate) fn into_piece(self) -> Piece<B> {
+        let Range { start, end } = self.layout.payload();
+        // Layouts hold offsets of 32 bits at most.
+        let (start, end) = (start as u32, end as u32);
+        Piece { buffer: self.buffer, start, end, timestamp: self.meta.timestamp }
+    }
+
+    /// Makes this the first packet of a merged one.
+    pub(crate) fn set_chain(&mut self, chain: Vec<Piece<B>>) {
+        self.chain = chain;
+    }
+}
+
+impl<B: AsMut<[u8]>> Packet<B> {
+    /// The bytes of the first buffer, to be patched. Lengths stay as parsed.
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        self.buffer.as_mut()
+    }
+}
+
+impl<B: AsRef<[u8]>> Piece<B> {
+    /// The payload bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.buffer.as_ref()[self.start as usize..self.end as usize]
+    }
+}
+
+impl<B> Piece<B> {
+    /// Bytes of payload.
+    pub fn len(&self) -> usize {
+        (self.end - self.start) as usize
+    }
+
+    /// Whether there is no payload; the coalescer never makes such a piece.
+    pub fn is_empty(&self) -> bool {
+        self.start == self.end
+    }
+
+    /// When the packet arrived.
+    pub fn timestamp(&self) -> Instant {
+        self.timestamp
+    }
+
+    /// The buffer the packet arrived in.
+    pub fn buffer(&self) -> &B {
+        &self.buffer
+    }
+
+    /// Gives the buffer back.
+    pub fn into_buffer(self) -> B {
+        self.buffer
+    }
+}

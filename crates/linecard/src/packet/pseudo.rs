@@ -1,0 +1,40 @@
+//! The pseudo header that TCP and UDP checksums cover (RFC 9293, section 3.1; RFC 8200,
+//! section 8.1).
+
+use super::checksum::Sum;
+use super::header::{Ipv4, Ipv6, Tcp, Udp};
+use super::{Layer, LayerKind, Layout};
+
+/// Sum over the pseudo header of a datagram whose transport part is `transport_len` bytes.
+///
+/// With an IPv6 routing header the final destination may differ from the header's: such packets
+/// do not verify, and are therefore passed on as they are.
+#[must_use]
+pub fn pseudo_sum(bytes: &[u8], network: Layer, protocol: u8, transport_len: usize) -> Sum {
+    let start = usize::from(network.offset);
+    let addresses = match network.kind {
+        LayerKind::Ipv4 => start + 12..start + Ipv4::LEN,
+        _ => start + 8..start + Ipv6::LEN,
+    };
+    Sum::of(&bytes[addresses])
+        .plus(Sum::word(u16::from(protocol)))
+        .plus(Sum::double(u32::try_from(transport_len).unwrap_or(u32::MAX)))
+}
+
+impl Layout {
+    /// Offset of the transport checksum field of a datagram.
+    #[must_use]
+    pub fn checksum_offset(&self) -> Option<usize> {
+        let transport = self.transport()?;
+        let field = if transport.kind == LayerKind::Tcp { Tcp::CHECKSUM } else { Udp::CHECKSUM };
+        Some(usize::from(transport.offset) + field)
+    }
+
+    /// Sum over the pseudo header of a datagram that carries `payload_len` bytes of payload.
+    #[must_use]
+    pub fn pseudo_sum(&self, bytes: &[u8], payload_len: usize) -> Option<Sum> {
+        let (network, transport) = (self.network()?, self.transport()?);
+        let transport_len = self.header_len() - usize::from(transport.offset) + payload_len;
+        Some(pseudo_sum(bytes, network, self.protocol(), transport_len))
+    }
+}
