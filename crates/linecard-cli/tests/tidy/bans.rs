@@ -1,0 +1,119 @@
+//! Banned names: time, chance and I/O in the pure crate; unfinished code and bare `allow`s
+//! everywhere. (Clippy finds some of these too, where it can see them; this also finds them
+//! behind a feature or in a macro.)
+
+use crate::Finding;
+use crate::source::{Source, Tree, find_word};
+
+/// In shipped code of the pure crate: what, and what to do.
+const PURE: [(&str, &str); 13] = [
+    ("Instant::now", "take `now` as an argument"),
+    ("std::time::Instant", "take `now` as an argument"),
+    ("SystemTime", "take `now` as an argument"),
+    ("thread::sleep", "return the time of the next wake-up"),
+    ("std::fs", "files belong to linecard-host"),
+    ("std::net", "sockets belong to linecard-host"),
+    ("std::io", "input and output belong to linecard-host"),
+    ("std::thread", "threads belong to linecard-host"),
+    ("std::env", "the environment belongs to linecard-cli"),
+    ("print!(", "return a value: only linecard-cli prints"),
+    ("println!(", "return a value: only linecard-cli prints"),
+    ("eprint!(", "return a value: only linecard-cli prints"),
+    ("eprintln!(", "return a value: only linecard-cli prints"),
+];
+
+/// Modules of std that the pure crate must not name in a group either: `use std::{fs, …}`.
+const PURE_STD: [&str; 5] = ["fs", "net", "io", "thread", "env"];
+
+/// In every crate, tests included.
+const EVERYWHERE: [(&str, &str); 5] = [
+    ("todo!(", "finish it, or open an issue and leave it out"),
+    ("unimplemented!(", "finish it, or open an issue and leave it out"),
+    ("dbg!(", "remove it"),
+    ("#[allow(", "write #[expect(lint, reason = \"…\")]"),
+    ("#![allow(", "write #![expect(lint, reason = \"…\")]"),
+];
+
+/// Uses of banned names.
+pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for file in &tree.files {
+        look_for(&EVERYWHERE, file, &file.code, &mut findings);
+    }
+    for file in tree.of_crate("linecard") {
+        look_for(&PURE, file, &file.shipped, &mut findings);
+        look_in_groups(file, &mut findings);
+    }
+    findings
+}
+
+fn look_for(bans: &[(&str, &str)], file: &Source, code: &str, findings: &mut Vec<Finding>) {
+    for (name, advice) in bans {
+        for at in find_word(code, name) {
+            let what = format!("`{}` is banned here: {advice}", name.trim_end_matches('('));
+            findings.push(Finding::new(&file.path, file.line_of(at), what));
+        }
+    }
+}
+
+fn look_in_groups(file: &Source, findings: &mut Vec<Finding>) {
+    for at in find_word(&file.shipped, "std::{") {
+        let group = &file.shipped[at..];
+        let group = &group[..group.find(';').unwrap_or(group.len())];
+        for name in PURE_STD.iter().filter(|name| find_word(group, name).next().is_some()) {
+            let what = format!("`std::{name}` is banned here: it belongs to linecard-host");
+            findings.push(Finding::new(&file.path, file.line_of(at), what));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn count(path: &str, text: &str) -> usize {
+        check(&Tree::of(&[(path, text)])).len()
+    }
+
+    #[test]
+    fn the_pure_crate_has_no_clock_and_no_io() {
+        for bad in [
+            "let t = Instant::now();",
+            "use std::time::SystemTime;",
+            "thread::sleep(d);",
+            "use std::fs::File;",
+            "use std::{fmt, io::Read};",
+            "fn f() -> std::io::Result<()> {}",
+            "std::net::TcpStream::connect(a);",
+            "println!(\"x\");",
+            "eprintln!(\"x\");",
+        ] {
+            assert_eq!(count("crates/linecard/src/a.rs", bad), 1, "{bad}");
+            assert_eq!(count("crates/linecard-host/src/a.rs", bad), 0, "{bad}");
+            let tested = format!("#[cfg(test)]\nmod tests {{ {bad} }}");
+            assert_eq!(count("crates/linecard/src/a.rs", &tested), 0, "{bad}");
+        }
+    }
+
+    #[test]
+    fn names_in_comments_and_strings_are_no_calls() {
+        assert_eq!(
+            count("crates/linecard/src/a.rs", "// println!(\"x\")\nlet a = \"todo!()\";"),
+            0
+        );
+        assert_eq!(
+            count("crates/linecard/src/a.rs", "use core::time::Duration; my_println!(1);"),
+            0
+        );
+    }
+
+    #[test]
+    fn unfinished_code_is_found_everywhere() {
+        for bad in
+            ["todo!()", "unimplemented!(\"x\")", "dbg!(1)", "#[allow(dead_code)]", "#![allow(x)]"]
+        {
+            assert_eq!(count("crates/linecard-cli/src/a.rs", bad), 1, "{bad}");
+        }
+        assert_eq!(count("crates/linecard-cli/src/a.rs", "#[expect(x, reason = \"y\")]"), 0);
+    }
+}

@@ -1,0 +1,227 @@
+//! Inside the pure crate modules know only those to their left:
+//! `time, rng, stats <- packet <- offload <- stage, stages, port <- pipeline <- plan, transfer,
+//! model <- report`. Test code may look anywhere.
+
+use std::collections::BTreeSet;
+
+use crate::Finding;
+use crate::source::{Source, Tree, find_word, is_word};
+
+/// Every module of the pure crate and its rank: it may use itself, lower ranks, and its own rank
+/// except where [`STRANGERS`] says otherwise.
+const RANKS: [(&str, u8); 12] = [
+    ("time", 0),
+    ("rng", 0),
+    ("stats", 0),
+    ("packet", 1),
+    ("offload", 2),
+    ("stage", 3),
+    ("stages", 3),
+    ("port", 3),
+    ("pipeline", 4),
+    ("plan", 5),
+    ("transfer", 5),
+    ("model", 5),
+];
+
+/// Imports all, imported by none.
+const LAST: &str = "report";
+
+/// Equal in rank, and not to know each other.
+const STRANGERS: [(&str, &str); 2] = [("transfer", "model"), ("model", "transfer")];
+
+const FOLDER: &str = "crates/linecard/src/";
+
+/// Imports against the direction, and modules without a rank.
+pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
+    let re_exports = re_exports(tree);
+    let files = tree.of_crate("linecard").filter(|file| file.path != format!("{FOLDER}lib.rs"));
+    files.flat_map(|file| check_file(file, &re_exports)).collect()
+}
+
+fn check_file(file: &Source, re_exports: &[(String, String)]) -> Vec<Finding> {
+    let path = module_path(&file.path);
+    let module = path[0].as_str();
+    if module != LAST && rank(module).is_none() {
+        let what = format!("module `{module}` has no rank: place it in RANKS of the tidy test");
+        return vec![Finding::new(&file.path, 0, what)];
+    }
+    let mut findings = Vec::new();
+    for (at, name) in names_of_the_crate(&file.shipped, path.len()) {
+        let exported = re_exports.iter().find(|(item, _)| *item == name);
+        let target = exported.map_or(name.as_str(), |(_, module)| module);
+        if let Err(why) = may_use(module, target) {
+            findings.push(Finding::new(&file.path, file.line_of(at), why));
+        }
+    }
+    findings
+}
+
+fn rank(module: &str) -> Option<u8> {
+    RANKS.iter().find(|(name, _)| *name == module).map(|(_, rank)| *rank)
+}
+
+fn may_use(module: &str, target: &str) -> Result<(), String> {
+    if module == target || module == LAST {
+        return Ok(());
+    }
+    if target == LAST {
+        return Err(format!(
+            "`{module}` uses `{LAST}`, which nobody imports: return values instead"
+        ));
+    }
+    if STRANGERS.contains(&(module, target)) {
+        return Err(format!("`{module}` uses `{target}`: they do not know each other"));
+    }
+    match (rank(module), rank(target)) {
+        (Some(own), Some(other)) if own >= other => Ok(()),
+        (Some(_), Some(_)) => Err(format!(
+            "`{module}` uses `{target}`, which stands above it: move the shared part down"
+        )),
+        _ => Err(format!(
+            "`crate::{target}` is no module of RANKS: name the item by its module's path"
+        )),
+    }
+}
+
+/// `crates/linecard/src/offload/coalesce/mod.rs` is `offload::coalesce`.
+fn module_path(file: &str) -> Vec<String> {
+    let inside = file.trim_start_matches(FOLDER).trim_end_matches(".rs").trim_end_matches("/mod");
+    inside.split('/').map(str::to_owned).collect()
+}
+
+/// Offset and first name of every path from the crate's root: `crate::a`, `crate::{a, b}`, and
+/// `super::a` where the `super`s lead to the root.
+fn names_of_the_crate(code: &str, depth: usize) -> Vec<(usize, String)> {
+    let mut names = Vec::new();
+    for at in find_word(code, "crate::") {
+        names.extend(heads(&code[at + "crate::".len()..]).into_iter().map(|name| (at, name)));
+    }
+    let root = "super::".repeat(depth);
+    for at in find_word(code, "super::").filter(|&at| !code[..at].ends_with("super::")) {
+        if let Some(rest) = code[at..].strip_prefix(&root) {
+            names.extend(heads(rest).into_iter().map(|name| (at, name)));
+        }
+    }
+    names
+}
+
+/// First names of a use tree, each once: `a::b` has `a`; `{a, b::{c, d}}` has `a` and `b`.
+fn heads(tree: &str) -> BTreeSet<String> {
+    leaves(tree).into_iter().filter_map(|path| path.into_iter().next()).collect()
+}
+
+/// The paths of the use tree that `text` starts with; `a as b` ends in `b`.
+fn leaves(text: &str) -> Vec<Vec<String>> {
+    let text = text.trim_start();
+    let Some(group) = text.strip_prefix('{') else {
+        let name: String = text.chars().take_while(|&c| is_word(c) || c == '*').collect();
+        let rest = text[name.len()..].trim_start();
+        if let Some(rest) = rest.strip_prefix("::") {
+            let below = leaves(rest).into_iter();
+            return below.map(|path| [vec![name.clone()], path].concat()).collect();
+        }
+        let alias = rest
+            .strip_prefix("as ")
+            .map(|rest| rest.trim_start().chars().take_while(|&c| is_word(c)).collect());
+        return match alias {
+            Some(alias) => vec![vec![name, alias]],
+            None if name.is_empty() => Vec::new(),
+            None => vec![vec![name]],
+        };
+    };
+    let mut paths = Vec::new();
+    let (mut depth, mut start) = (0_usize, 0);
+    for (at, c) in group.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' if depth == 0 => {
+                paths.extend(leaves(&group[start..at]));
+                break;
+            }
+            '}' => depth -= 1,
+            ',' if depth == 0 => {
+                paths.extend(leaves(&group[start..at]));
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    paths
+}
+
+/// Item and module of what `lib.rs` re-exports at the root.
+fn re_exports(tree: &Tree) -> Vec<(String, String)> {
+    let Some(root) = tree.of_crate("linecard").find(|file| file.path.ends_with("src/lib.rs"))
+    else {
+        return Vec::new();
+    };
+    let mut items = Vec::new();
+    for at in find_word(&root.shipped, "use ") {
+        for path in leaves(&root.shipped[at + "use ".len()..]) {
+            let path: Vec<String> =
+                path.into_iter().filter(|name| name != "crate" && name != "self").collect();
+            if let [module, .., item] = path.as_slice() {
+                items.push((item.clone(), module.clone()));
+            }
+        }
+    }
+    items
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn findings(path: &str, text: &str) -> Vec<String> {
+        let path = format!("{FOLDER}{path}");
+        let lib = ("crates/linecard/src/lib.rs", "pub use packet::{Packet, flow::Key as FlowKey};");
+        check(&Tree::of(&[lib, (&path, text)])).into_iter().map(|finding| finding.what).collect()
+    }
+
+    #[test]
+    fn down_is_allowed_and_up_is_not() {
+        assert_eq!(findings("offload/mod.rs", "use crate::packet::Packet;"), [""; 0]);
+        assert!(findings("packet/mod.rs", "use crate::offload::X;")[0].contains("stands above"));
+        assert!(
+            findings("time.rs", "fn a() -> crate::packet::Packet {}")[0].contains("stands above")
+        );
+        let nested =
+            findings("packet/a/b.rs", "use crate::{\n time::Nanos,\n port::{Port, X},\n};");
+        assert_eq!(nested.len(), 1);
+    }
+
+    #[test]
+    fn the_root_is_also_reached_by_super() {
+        assert_eq!(findings("packet/a.rs", "use super::port::X;"), [""; 0]);
+        assert_eq!(findings("packet/a.rs", "use super::super::port::X;").len(), 1);
+        assert_eq!(findings("packet/mod.rs", "use super::port::X;").len(), 1);
+    }
+
+    #[test]
+    fn re_exports_count_as_their_module() {
+        assert_eq!(findings("offload/mod.rs", "use crate::{FlowKey, Packet};"), [""; 0]);
+        assert_eq!(findings("time.rs", "use crate::{FlowKey, Packet};").len(), 2);
+        assert!(findings("packet/mod.rs", "use crate::Unknown;")[0].contains("no module of RANKS"));
+    }
+
+    #[test]
+    fn strangers_and_report_stay_apart() {
+        assert!(findings("transfer/mod.rs", "use crate::model::X;")[0].contains("do not know"));
+        assert!(findings("model/mod.rs", "use crate::transfer::X;")[0].contains("do not know"));
+        assert_eq!(findings("model/mod.rs", "use crate::plan::X;"), [""; 0]);
+        assert!(findings("plan/mod.rs", "use crate::report::X;")[0].contains("nobody imports"));
+        assert_eq!(findings("report.rs", "use crate::{plan, model};"), [""; 0]);
+    }
+
+    #[test]
+    fn a_new_module_needs_a_rank() {
+        assert!(findings("utils.rs", "")[0].contains("has no rank"));
+    }
+
+    #[test]
+    fn test_code_may_look_anywhere() {
+        let text = "#[cfg(test)]\nmod tests { use crate::port::X; }";
+        assert_eq!(findings("packet/mod.rs", text), [""; 0]);
+    }
+}

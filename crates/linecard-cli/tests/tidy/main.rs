@@ -1,0 +1,97 @@
+//! The tidy test: rules about the source tree that the compiler does not know.
+//!
+//! Each check is a function from text to [`Finding`]s, so that it can be fed a bad snippet and
+//! shown to fail; the tests in this file run the checks over the real tree. A finding names the
+//! file, the line, the limit and what to do.
+
+mod bans;
+mod directions;
+mod links;
+mod manifests;
+mod ratchet;
+mod sizes;
+mod source;
+mod unsafe_code;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use source::Tree;
+
+/// One broken rule.
+#[derive(Debug, PartialEq, Eq)]
+struct Finding {
+    /// Path from the root of the repository.
+    file: String,
+    /// 1-based; 0 when the rule is about the file as a whole.
+    line: usize,
+    /// What is wrong, the limit, and what to do.
+    what: String,
+}
+
+impl Finding {
+    fn new(file: &str, line: usize, what: impl Into<String>) -> Self {
+        Self { file: file.to_owned(), line, what: what.into() }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            0 => write!(f, "{}: {}", self.file, self.what),
+            line => write!(f, "{}:{line}: {}", self.file, self.what),
+        }
+    }
+}
+
+/// The root of the repository.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+#[track_caller]
+fn expect_none(findings: &[Finding]) {
+    let lines: Vec<String> = findings.iter().map(ToString::to_string).collect();
+    assert!(findings.is_empty(), "{} broken rules:\n{}", lines.len(), lines.join("\n"));
+}
+
+#[test]
+fn files_and_functions_are_small() {
+    let exceptions = ratchet::parse(include_str!("ratchet.txt"));
+    expect_none(&sizes::check(&Tree::read(&root()), &exceptions));
+}
+
+#[test]
+fn the_pure_crate_stays_small() {
+    expect_none(&sizes::check_pure_crate(&Tree::read(&root())));
+}
+
+#[test]
+fn modules_of_the_pure_crate_point_one_way() {
+    expect_none(&directions::check(&Tree::read(&root())));
+}
+
+#[test]
+fn nothing_banned_is_called() {
+    expect_none(&bans::check(&Tree::read(&root())));
+}
+
+#[test]
+fn unsafe_code_is_explained_and_in_named_files() {
+    expect_none(&unsafe_code::check(&Tree::read(&root())));
+}
+
+#[test]
+fn crates_depend_one_way_and_share_the_lints() {
+    expect_none(&manifests::check(&manifests::read(&root())));
+}
+
+#[test]
+fn the_required_documents_exist() {
+    expect_none(&links::check_required(&root()));
+}
+
+#[test]
+fn links_between_documents_lead_somewhere() {
+    expect_none(&links::check(&root(), &links::documents(&root())));
+}

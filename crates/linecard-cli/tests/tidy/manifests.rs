@@ -1,0 +1,130 @@
+//! Crates know only those to their left: `linecard <- linecard-host <- {linecard-cli,
+//! linecard-py}`; and each takes its lints from the workspace.
+
+use std::fs;
+use std::path::Path;
+
+use crate::Finding;
+
+/// Every crate and the crates of this workspace that it may depend on, also for its tests.
+const MAY_USE: [(&str, &[&str]); 4] = [
+    ("linecard", &[]),
+    ("linecard-host", &["linecard"]),
+    ("linecard-cli", &["linecard", "linecard-host"]),
+    ("linecard-py", &["linecard", "linecard-host"]),
+];
+
+/// Folder name and text of every `crates/*/Cargo.toml`.
+pub(crate) fn read(root: &Path) -> Vec<(String, String)> {
+    let entries = fs::read_dir(root.join("crates")).expect("the folder `crates` is readable");
+    let mut manifests: Vec<(String, String)> = entries
+        .filter_map(Result::ok)
+        .filter_map(|entry| {
+            let text = fs::read_to_string(entry.path().join("Cargo.toml")).ok()?;
+            Some((entry.file_name().to_string_lossy().into_owned(), text))
+        })
+        .collect();
+    manifests.sort();
+    manifests
+}
+
+/// Dependencies against the direction, and crates without the workspace's lints.
+pub(crate) fn check(manifests: &[(String, String)]) -> Vec<Finding> {
+    manifests.iter().flat_map(|(name, text)| check_one(name, text)).collect()
+}
+
+fn check_one(name: &str, text: &str) -> Vec<Finding> {
+    let file = format!("crates/{name}/Cargo.toml");
+    let mut findings = Vec::new();
+    let Some((_, allowed)) = MAY_USE.iter().find(|(known, _)| *known == name) else {
+        let what = "a crate the tidy test does not know: place it in MAY_USE";
+        return vec![Finding::new(&file, 0, what)];
+    };
+    for (line, dependency) in dependencies(text) {
+        let ours = MAY_USE.iter().any(|(known, _)| *known == dependency);
+        if ours && !allowed.contains(&dependency.as_str()) {
+            let what =
+                format!("`{name}` depends on `{dependency}`, which stands above or beside it");
+            findings.push(Finding::new(&file, line, what));
+        }
+    }
+    if !keys(text)
+        .any(|(_, section, key)| section == "lints" && key.replace(' ', "") == "workspace=true")
+    {
+        findings.push(Finding::new(
+            &file,
+            0,
+            "without the workspace's lints: add `[lints] workspace = true`",
+        ));
+    }
+    findings
+}
+
+/// Line and name of every dependency, of any kind and platform.
+fn dependencies(text: &str) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    for (index, row) in text.lines().enumerate() {
+        let header = row.trim().strip_prefix('[').and_then(|row| row.strip_suffix(']'));
+        if let Some((kind, name)) = header.and_then(|header| header.rsplit_once('.'))
+            && kind.ends_with("dependencies")
+        {
+            found.push((index + 1, name.to_owned()));
+        }
+    }
+    let rows = keys(text).filter(|(_, section, _)| section.ends_with("dependencies"));
+    found.extend(rows.map(|(line, _, key)| {
+        let name = key.split(['=', '.']).next().unwrap_or_default();
+        (line, name.trim().trim_matches('"').to_owned())
+    }));
+    found
+}
+
+/// Line, section and text of every `key = value` row.
+fn keys(text: &str) -> impl Iterator<Item = (usize, String, String)> + '_ {
+    let mut section = String::new();
+    text.lines().enumerate().filter_map(move |(index, row)| {
+        let row = row.trim();
+        if row.starts_with('[') {
+            section = row.trim_matches(['[', ']']).to_owned();
+            return None;
+        }
+        let is_key = !row.is_empty() && !row.starts_with('#');
+        is_key.then(|| (index + 1, section.clone(), row.to_owned()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINTS: &str = "[lints]\nworkspace = true\n";
+
+    fn count(name: &str, dependencies: &str) -> usize {
+        check(&[(name.to_owned(), format!("{dependencies}\n{LINTS}"))]).len()
+    }
+
+    #[test]
+    fn dependencies_point_one_way() {
+        assert_eq!(count("linecard-host", "[dependencies]\nlinecard = { workspace = true }"), 0);
+        assert_eq!(count("linecard", "[dependencies]\nlinecard-host = { workspace = true }"), 1);
+        assert_eq!(count("linecard", "[dependencies]\nlinecard-host.workspace = true"), 1);
+        assert_eq!(count("linecard", "[dev-dependencies.linecard-cli]\npath = \"../x\""), 1);
+        assert_eq!(
+            count("linecard", "[target.'cfg(unix)'.dependencies]\nlinecard-host = \"1\""),
+            1
+        );
+        assert_eq!(count("linecard-py", "[dependencies]\nlinecard-cli = \"1\""), 1);
+        assert_eq!(count("linecard", "[dependencies]\nserde = \"1\""), 0);
+    }
+
+    #[test]
+    fn a_new_crate_needs_a_place() {
+        assert_eq!(count("linecard-utils", ""), 1);
+    }
+
+    #[test]
+    fn lints_come_from_the_workspace() {
+        let own = ("linecard".to_owned(), "[lints.rust]\nunsafe_code = \"allow\"\n".to_owned());
+        assert_eq!(check(&[own]).len(), 1);
+    }
+}

@@ -1,0 +1,114 @@
+//! Sizes: a file stops at 600 code lines, a function at 70. Blank lines, comments and test code
+//! do not count.
+
+use crate::Finding;
+use crate::ratchet::{self, Exception, Measured};
+use crate::source::{Source, Tree, code_lines, end_of_item, find_word, is_word};
+
+/// A file that needs more than two screens of outline holds two subjects.
+const FILE_LIMIT: usize = 600;
+/// What still fits one screen.
+const FUNCTION_LIMIT: usize = 70;
+/// The pure crate can be read in a week, or it is split.
+const PURE_CRATE_LIMIT: usize = 15_000;
+
+/// Files and functions over their limits.
+pub(crate) fn check(tree: &Tree, exceptions: &[Exception]) -> Vec<Finding> {
+    let measured: Vec<Measured> = tree.files.iter().flat_map(measure).collect();
+    ratchet::judge(&measured, exceptions)
+}
+
+/// The pure crate over its limit.
+pub(crate) fn check_pure_crate(tree: &Tree) -> Vec<Finding> {
+    let lines: usize = tree.of_crate("linecard").map(|file| code_lines(&file.shipped)).sum();
+    if lines <= PURE_CRATE_LIMIT {
+        return Vec::new();
+    }
+    let what =
+        format!("{lines} code lines, limit {PURE_CRATE_LIMIT}: simplify, or split off a crate");
+    vec![Finding::new("crates/linecard", 0, what)]
+}
+
+fn measure(file: &Source) -> Vec<Measured> {
+    let path = &file.path;
+    let whole = Measured {
+        subject: format!("file {path}"),
+        lines: code_lines(&file.shipped),
+        limit: FILE_LIMIT,
+        file: path.clone(),
+        at: 0,
+        advice: "split it by subject",
+    };
+    let functions = functions(&file.shipped).into_iter().map(|(name, at, lines)| Measured {
+        subject: format!("fn {path} {name}"),
+        lines,
+        limit: FUNCTION_LIMIT,
+        file: path.clone(),
+        at: file.line_of(at),
+        advice: "split it, by event where it is a state machine",
+    });
+    std::iter::once(whole).chain(functions).collect()
+}
+
+/// Name, offset and code lines of every function with a body.
+fn functions(code: &str) -> Vec<(String, usize, usize)> {
+    let mut functions = Vec::new();
+    for at in find_word(code, "fn") {
+        let after = code[at + 2..].trim_start();
+        let name: String = after.chars().take_while(|&c| is_word(c) || c == '$').collect();
+        // A function type has no name, a declaration no body.
+        if name.is_empty() || code[..at].ends_with("r#") {
+            continue;
+        }
+        let item = &code[at..end_of_item(code, at)];
+        if item.ends_with('}') {
+            functions.push((name, at, code_lines(item)));
+        }
+    }
+    functions
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn body(lines: usize) -> String {
+        format!("fn long() {{\n{}}}\n", "    x();\n".repeat(lines - 2))
+    }
+
+    #[test]
+    fn a_long_function_is_found() {
+        let short = Tree::of(&[("a.rs", &body(FUNCTION_LIMIT))]);
+        assert_eq!(check(&short, &[]), []);
+        let long = Tree::of(&[("a.rs", &format!("// 1\n\n{}", body(FUNCTION_LIMIT + 1)))]);
+        let findings = check(&long, &[]);
+        assert_eq!((findings.len(), findings[0].line), (1, 3));
+        assert!(findings[0].what.contains("`fn a.rs long` has 71 code lines, limit 70"));
+    }
+
+    #[test]
+    fn a_long_file_is_found() {
+        let long = Tree::of(&[("a.rs", &"const A: u8 = 1;\n".repeat(FILE_LIMIT + 1))]);
+        assert_eq!(check(&long, &[]).len(), 1);
+    }
+
+    #[test]
+    fn comments_blank_lines_and_tests_do_not_count() {
+        let text = format!("// a\n\n{}#[cfg(test)]\nmod tests {{\n{}}}\n", body(60), body(700));
+        assert_eq!(check(&Tree::of(&[("a.rs", &text)]), &[]), []);
+    }
+
+    #[test]
+    fn function_types_and_declarations_are_no_functions() {
+        let code = "type F = fn(u8);\ntrait T { fn a(&self) -> [u8; 4]; fn b() {} }\n";
+        let names: Vec<String> = functions(code).into_iter().map(|f| f.0).collect();
+        assert_eq!(names, ["b"]);
+    }
+
+    #[test]
+    fn a_large_pure_crate_is_found() {
+        let text = "const A: u8 = 1;\n".repeat(PURE_CRATE_LIMIT + 1);
+        assert_eq!(check_pure_crate(&Tree::of(&[("crates/linecard/src/a.rs", &text)])).len(), 1);
+        assert_eq!(check_pure_crate(&Tree::of(&[("crates/linecard-host/src/a.rs", &text)])), []);
+    }
+}

@@ -1,0 +1,87 @@
+//! `unsafe` lives in few, named files, and every block says why it is sound.
+
+use crate::Finding;
+use crate::source::{Source, Tree, find_word};
+
+/// The files that may hold `unsafe`, and what each won by it.
+const ALLOWED: [(&str, &str); 1] =
+    [("crates/linecard/src/packet/checksum/simd.rs", "vector instructions found at run time")];
+
+/// `unsafe` in other files, or without its reason.
+pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
+    tree.files.iter().flat_map(check_file).collect()
+}
+
+fn check_file(file: &Source) -> Vec<Finding> {
+    let allowed = ALLOWED.iter().any(|(path, _)| *path == file.path);
+    let mut findings = Vec::new();
+    for at in find_word(&file.code, "unsafe") {
+        let line = file.line_of(at);
+        if !allowed {
+            let what = "`unsafe` outside the files of ALLOWED in the tidy test: write it safely, \
+                        or show what it wins and list the file";
+            findings.push(Finding::new(&file.path, line, what));
+        }
+        let after = file.code[at + "unsafe".len()..].trim_start();
+        if (after.starts_with('{') || after.starts_with("impl")) && !explained(&file.text, line) {
+            let what = "no `// SAFETY:` comment just above: say why this is sound";
+            findings.push(Finding::new(&file.path, line, what));
+        }
+    }
+    findings
+}
+
+/// Whether the comment on or just above `line` (over attributes, and over the earlier lines of
+/// the same statement) says SAFETY.
+fn explained(text: &str, line: usize) -> bool {
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    if lines[line - 1].contains("// SAFETY:") {
+        return true;
+    }
+    for above in lines[..line - 1].iter().rev() {
+        if above.contains("// SAFETY:") {
+            return true;
+        }
+        let comment = above.starts_with("//");
+        let attribute = above.starts_with("#[");
+        let statement_goes_on = !above.is_empty() && !above.ends_with([';', '{', '}', ',']);
+        if !comment && !attribute && !statement_goes_on {
+            return false;
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn count(text: &str) -> usize {
+        check(&Tree::of(&[(ALLOWED[0].0, text)])).len()
+    }
+
+    #[test]
+    fn every_block_says_why_it_is_sound() {
+        assert_eq!(count("fn f() {\n    unsafe { g() }\n}"), 1);
+        assert_eq!(count("unsafe impl Send for A {}"), 1);
+        assert_eq!(
+            count(
+                "fn f() {\n    // SAFETY: checked above,\n    // and here.\n    unsafe { g() }\n}"
+            ),
+            0
+        );
+        assert_eq!(count("// SAFETY: no state.\n#[cfg(x)]\nunsafe impl Send for A {}"), 0);
+        assert_eq!(count("// SAFETY: fits.\nlet a =\n    unsafe { g() };"), 0);
+        assert_eq!(count("// SAFETY: of another.\nlet a = 1;\nlet b = unsafe { g() };"), 1);
+    }
+
+    #[test]
+    fn unsafe_in_other_files_is_found() {
+        let text = "// SAFETY: yes.\nunsafe { g() }\nunsafe fn g() {}";
+        assert_eq!(check(&Tree::of(&[("crates/linecard/src/stage.rs", text)])).len(), 2);
+        assert_eq!(
+            check(&Tree::of(&[("crates/linecard/src/stage.rs", "// unsafe\nlet unsafely = 1;")])),
+            []
+        );
+    }
+}
