@@ -1,1 +1,188 @@
-//! tbd
+//! Stages and ports composed: a source, a stage (or a chain of them), a sink.
+
+use crate::packet::Batch;
+use crate::port::{Port, PortState};
+use crate::stage::Stage;
+use crate::time::Instant;
+use alloc::boxed::Box;
+
+/// The parts of a pipeline, for [`Meter`]s.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// Receiving from the source.
+    Source,
+    /// The stage's work.
+    Stage,
+    /// Transmitting to the sink.
+    Sink,
+}
+
+/// Takes note of the time that parts of a pipeline use. The pipeline itself reads no clock.
+pub trait Meter {
+    /// `part` has just ended; it has moved this many packets.
+    fn lap(&mut self, part: Part, packets: usize);
+}
+
+/// Measures nothing, at no cost.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoMeter;
+
+impl Meter for NoMeter {
+    fn lap(&mut self, _part: Part, _packets: usize) {}
+}
+
+/// What one turn of a pipeline has done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Turn {
+    /// Packets that moved between parts: 0 means that nothing was to be done.
+    pub moved: usize,
+    /// The source has ended and everything has left through the sink.
+    pub ended: bool,
+}
+
+/// A source, a stage and a sink. Compose several stages by [`Chain`], or box them.
+///
+/// ```
+/// use linecard::offload::coalesce::Config;
+/// use linecard::pipeline::{NoMeter, Pipeline};
+/// use linecard::port::link;
+/// use linecard::stages::Coalesce;
+/// use linecard::time::Instant;
+///
+/// let (wire, _) = link::<Vec<u8>>(64);
+/// let (stack, _) = link::<Vec<u8>>(64);
+/// let mut pipeline = Pipeline::new(wire, Coalesce::new(Config::default()), stack);
+/// let turn = pipeline.run_once(Instant::ZERO, &mut NoMeter);
+/// assert!(turn.ended);
+/// ```
+#[derive(Debug)]
+pub struct Pipeline<B, S, T, K> {
+    /// Where packets come from.
+    pub source: S,
+    /// What is done with them.
+    pub stage: T,
+    /// Where they go.
+    pub sink: K,
+    input: Batch<B>,
+    output: Batch<B>,
+    ended: bool,
+}
+
+impl<B, S: Port<B>, T: Stage<B>, K: Port<B>> Pipeline<B, S, T, K> {
+    /// Composes a pipeline.
+    pub fn new(source: S, stage: T, sink: K) -> Self {
+        Self { source, stage, sink, input: Batch::new(), output: Batch::new(), ended: false }
+    }
+
+    /// One turn: the only loop body, whoever calls it. The sink comes first, so that there is
+    /// room when the stage runs, and so is there for the source.
+    pub fn run_once<M: Meter>(&mut self, now: Instant, meter: &mut M) -> Turn {
+        let waiting = self.output.len();
+        self.sink.transmit(&mut self.output, now);
+        let sent = waiting - self.output.len();
+        meter.lap(Part::Sink, sent);
+
+        let (given, filled) = (self.input.len(), self.output.len());
+        self.stage.process(&mut self.input, now, &mut self.output);
+        let taken = given - self.input.len();
+        meter.lap(Part::Stage, taken);
+
+        let before = self.input.len();
+        if !self.ended && self.source.receive(&mut self.input, now) == PortState::Ended {
+            self.ended = true;
+            self.stage.stop();
+        }
+        let received = self.input.len() - before;
+        meter.lap(Part::Source, received);
+
+        let moved = sent + taken + (self.output.len() - filled) + received;
+        Turn { moved, ended: self.ended && self.is_empty() }
+    }
+
+    /// When the pipeline wants its next turn even if nothing arrives.
+    #[must_use]
+    pub fn next_wakeup(&self) -> Option<Instant> {
+        self.stage.next_wakeup()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.input.is_empty() && self.output.is_empty() && self.stage.held() == 0
+    }
+}
+
+/// Two stages as one, with a batch between them.
+#[derive(Debug)]
+pub struct Chain<B, A, C> {
+    /// The stage that comes first.
+    pub first: A,
+    /// The stage behind it.
+    pub second: C,
+    between: Batch<B>,
+}
+
+impl<B, A: Stage<B>, C: Stage<B>> Chain<B, A, C> {
+    /// `first`, then `second`.
+    pub fn new(first: A, second: C) -> Self {
+        Self { first, second, between: Batch::new() }
+    }
+}
+
+impl<B, A: Stage<B>, C: Stage<B>> Stage<B> for Chain<B, A, C> {
+    fn name(&self) -> &'static str {
+        self.second.name()
+    }
+
+    fn process(&mut self, input: &mut Batch<B>, now: Instant, output: &mut Batch<B>) {
+        self.second.process(&mut self.between, now, output);
+        self.first.process(input, now, &mut self.between);
+        self.second.process(&mut self.between, now, output);
+    }
+
+    fn next_wakeup(&self) -> Option<Instant> {
+        if !self.between.is_empty() {
+            return Some(Instant::ZERO);
+        }
+        [self.first.next_wakeup(), self.second.next_wakeup()].into_iter().flatten().min()
+    }
+
+    /// The second stage is told when the first has nothing left.
+    fn stop(&mut self) {
+        self.first.stop();
+        self.second.stop();
+    }
+
+    fn held(&self) -> usize {
+        self.first.held() + self.between.len() + self.second.held()
+    }
+
+    fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
+        self.first.counters(visit);
+        self.second.counters(visit);
+    }
+}
+
+impl<B, T: Stage<B> + ?Sized> Stage<B> for Box<T> {
+    fn name(&self) -> &'static str {
+        (**self).name()
+    }
+
+    fn process(&mut self, input: &mut Batch<B>, now: Instant, output: &mut Batch<B>) {
+        (**self).process(input, now, output);
+    }
+
+    fn next_wakeup(&self) -> Option<Instant> {
+        (**self).next_wakeup()
+    }
+
+    fn stop(&mut self) {
+        (**self).stop();
+    }
+
+    fn held(&self) -> usize {
+        (**self).held()
+    }
+
+    fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
+        (**self).counters(visit);
+    }
+}

@@ -1,7 +1,7 @@
 //! Chance as an argument: a small seeded generator, equal on every machine.
 
 /// xoshiro256\*\* (Blackman and Vigna, "Scrambled linear pseudorandom number generators", 2021),
-/// seeded by SplitMix64. Good statistics, 1 ns a number; **not** for keys that an adversary must
+/// seeded by `SplitMix64`. Good statistics, 1 ns a number; **not** for keys that an adversary must
 /// not guess: those come from the caller.
 ///
 /// ```
@@ -72,7 +72,7 @@ fn mix(mut z: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// The first outputs of the reference C program for SplitMix64(0)-seeded xoshiro256**.
+    /// The first outputs of the reference C program for a state from `SplitMix64(0)` of xoshiro256**.
     #[test]
     fn equals_the_reference_program() {
         let mut rng = Rng::new(0);

@@ -57,6 +57,11 @@ impl<B> Batch<B> {
         self.packets.front()
     }
 
+    /// The packets, oldest first, left in place.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Packet<B>> {
+        self.packets.iter_mut()
+    }
+
     /// Takes all packets, oldest first.
     pub fn drain(&mut self) -> impl Iterator<Item = Packet<B>> {
         self.packets.drain(..)

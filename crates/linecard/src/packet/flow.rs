@@ -123,7 +123,8 @@ impl FlowHasher {
 
     fn ends_of(&self, key: &FlowKey) -> u64 {
         let source = fold(key.source[0] ^ self.keys[0], key.source[1] ^ self.keys[1]);
-        let destination = fold(key.destination[0] ^ self.keys[2], key.destination[1] ^ self.keys[3]);
+        let destination =
+            fold(key.destination[0] ^ self.keys[2], key.destination[1] ^ self.keys[3]);
         fold(source ^ self.keys[1], destination ^ self.keys[0])
     }
 
@@ -155,7 +156,8 @@ mod tests {
     use alloc::vec::Vec;
 
     fn udp(port: u16) -> Packet<Vec<u8>> {
-        let mut bytes = [0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2].to_vec();
+        let mut bytes =
+            [0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2].to_vec();
         bytes.extend(port.to_be_bytes());
         bytes.extend([0, 53, 0, 8, 0, 0]);
         Packet::new(bytes, LinkType::Raw, Meta::default())

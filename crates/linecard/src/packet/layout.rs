@@ -78,7 +78,8 @@ impl Layout {
     /// came. Frames whose headers reach beyond 65,535 bytes are [`Form::Malformed`].
     #[must_use]
     pub fn parse(link: LinkType, bytes: &[u8]) -> Self {
-        let mut layout = Self { end: u32::try_from(bytes.len()).unwrap_or(u32::MAX), ..Self::default() };
+        let mut layout =
+            Self { end: u32::try_from(bytes.len()).unwrap_or(u32::MAX), ..Self::default() };
         layout.form = match link.network(bytes) {
             None => Form::NotIp,
             Some((offset, Version::V4)) => layout.ipv4(bytes, offset),

@@ -21,10 +21,10 @@ pub enum LinkType {
     Other,
 }
 
-/// EtherTypes (IEEE 802 numbers).
+/// Protocol types of Ethernet (IEEE 802 numbers).
 const ETHERTYPE_IPV4: u16 = 0x0800;
 const ETHERTYPE_IPV6: u16 = 0x86DD;
-/// Tags of four bytes: 802.1Q, 802.1ad, and the older QinQ value still in use.
+/// Tags of four bytes: 802.1Q, 802.1ad, and an older stacking value still in use.
 const ETHERTYPE_TAGS: [u16; 3] = [0x8100, 0x88A8, 0x9100];
 
 /// Address families of IPv6 in BSD loopback headers: NetBSD, FreeBSD, macOS, Linux.

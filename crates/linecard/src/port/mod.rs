@@ -1,1 +1,37 @@
-//! tbd
+//! Where packets come from and go to.
+//!
+//! Faults, delays and taps are decorators around a port, so that no stage has a debug mode.
+
+mod application;
+mod fault;
+mod lane;
+mod memory;
+mod stream;
+mod verify;
+
+pub use application::{Application, Family, Workload};
+pub use fault::{Fault, FaultCounters, FaultRates};
+pub use lane::{Lane, LaneCounters};
+pub use memory::{Memory, link};
+pub use verify::{Verify, VerifyCounters};
+
+use crate::packet::Batch;
+use crate::time::Instant;
+
+/// Whether more can be received from a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PortState {
+    /// More may come.
+    Open,
+    /// Nothing will come any more.
+    Ended,
+}
+
+/// Where packets come from and go to: memory, a capture file, an interface, a modelled NIC.
+pub trait Port<B> {
+    /// Adds what has arrived to `batch`, as far as there is room.
+    fn receive(&mut self, batch: &mut Batch<B>, now: Instant) -> PortState;
+
+    /// Takes packets from `batch`; leaves those for which there is no room yet.
+    fn transmit(&mut self, batch: &mut Batch<B>, now: Instant);
+}

@@ -4,9 +4,7 @@ use super::config::ChecksumPolicy;
 use super::reason::Refusal;
 use crate::packet::checksum::Sum;
 use crate::packet::header::{self, Ipv4, Tcp, Udp, tcp_flags};
-use crate::packet::{
-    ChecksumState, Form, Layer, LayerKind, Layout, MAX_HEADER_LEN, Meta, Packet,
-};
+use crate::packet::{ChecksumState, Form, Layer, LayerKind, Layout, MAX_HEADER_LEN, Meta, Packet};
 
 /// Frames shorter than this are padded on Ethernet (IEEE 802.3, frame check sequence aside).
 pub(crate) const MIN_FRAME: usize = 60;

@@ -456,7 +456,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         self.ends.remove(flow);
         let Some((mut packet, next)) = self.held.take(aggregate.first) else { return };
         if aggregate.count > 1 {
-            let mut chain = self.chains.pop().unwrap_or_default();
+            let spare = self.chains.pop();
+            let mut chain = spare.unwrap_or_else(|| Vec::with_capacity(aggregate.count.into()));
             self.collect(next, aggregate.count - 1, &mut chain);
             packet.set_chain(chain);
             aggregate.patch(&mut packet);
@@ -464,7 +465,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         self.held_bytes -= aggregate.bytes;
         let held_ns = self.now.ns_since(aggregate.opened);
         self.counters.flushed(reason, aggregate.count, held_ns);
-        self.counters.sent(packet.bytes().len() + packet.chain().iter().map(Piece::len).sum::<usize>());
+        self.counters
+            .sent(packet.bytes().len() + packet.chain().iter().map(Piece::len).sum::<usize>());
         out(packet, Exit::Flushed(reason));
     }
 

@@ -50,7 +50,8 @@ impl Fragmenting {
         let at = usize::from(network.offset);
         let len = packet.datagram_len() - at;
         let v4 = network.kind == LayerKind::Ipv4;
-        let split = if v4 { ipv4_split(packet.bytes(), at) } else { ipv6_split(packet.bytes(), at) };
+        let split =
+            if v4 { ipv4_split(packet.bytes(), at) } else { ipv6_split(packet.bytes(), at) };
         if split > MAX_HEADER_LEN {
             return Err(SegmentError::HeaderTooLong { len: split });
         }
@@ -157,7 +158,8 @@ impl Fragmenting {
         // A header is at most 60 bytes, and a datagram's offsets fit into 13 bits.
         ip.version_ihl = 0x40 | (header_len / 4) as u8;
         ip.total_len.set((header_len + part.len) as u16);
-        ip.flags_fragment.set(flags & !(IPV4_OFFSET | IPV4_MF) | more | offset as u16 & IPV4_OFFSET);
+        ip.flags_fragment
+            .set(flags & !(IPV4_OFFSET | IPV4_MF) | more | offset as u16 & IPV4_OFFSET);
         set_ipv4_checksum(area, self.network);
     }
 

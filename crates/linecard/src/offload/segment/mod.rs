@@ -56,7 +56,9 @@ pub enum SegmentError {
         len: usize,
     },
     /// The MTU has no room for headers and 8 bytes of data.
-    #[error("MTU {mtu} leaves no room: headers take {headers} bytes and a fragment carries at least 8")]
+    #[error(
+        "MTU {mtu} leaves no room: headers take {headers} bytes and a fragment carries at least 8"
+    )]
     MtuTooSmall {
         /// The MTU asked for.
         mtu: usize,

@@ -1,0 +1,34 @@
+//! The bytes that applications send in tests and demonstrations: known at every position.
+
+use crate::rng::Rng;
+use alloc::vec::Vec;
+
+/// Period of the stream: a prime above 64 KiB, so that data shifted by a segment, a page or a
+/// large send never looks right.
+const PERIOD: usize = 65_537;
+/// The longest piece that lies in one run.
+pub(super) const MAX_RUN: usize = 65_536;
+
+/// A byte stream per flow: random bytes of a prime period, at another phase for every flow.
+#[derive(Debug, Clone)]
+pub(super) struct Stream {
+    block: Vec<u8>,
+}
+
+impl Stream {
+    pub(super) fn new(seed: u64) -> Self {
+        let mut block = alloc::vec![0; PERIOD + MAX_RUN];
+        let (period, copy) = block.split_at_mut(PERIOD);
+        Rng::new(seed).fill(period);
+        copy.copy_from_slice(&period[..MAX_RUN]);
+        Self { block }
+    }
+
+    /// `len` bytes, at most [`MAX_RUN`], of the stream of `flow` from `offset` on.
+    pub(super) fn bytes(&self, flow: usize, offset: u64, len: usize) -> &[u8] {
+        // Phases of neighbouring flows are far apart.
+        let phase = flow as u64 * 7_919;
+        let start = ((offset + phase) % PERIOD as u64) as usize;
+        &self.block[start..start + len]
+    }
+}

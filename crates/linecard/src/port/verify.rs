@@ -1,0 +1,166 @@
+//! The far end: checks that every byte is the one that was sent, where it was sent.
+
+use super::application::flow_number;
+use super::stream::Stream;
+use super::{Port, PortState};
+use crate::packet::checksum::Sum;
+use crate::packet::header::{self, Ipv4, Tcp};
+use crate::packet::{Batch, Form, LayerKind, Packet};
+use crate::time::Instant;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+/// Gaps remembered per flow: with more, the oldest counts as lost for good.
+const MAX_GAPS: usize = 65_536;
+
+/// What a [`Verify`] has seen.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct VerifyCounters {
+    /// Packets, merged ones counted once.
+    pub packets: u64,
+    /// Payload bytes that were right, each counted once.
+    pub good: u64,
+    /// Packets with a wrong byte, or a wrong position, or bytes that came before.
+    pub bad: u64,
+    /// Packets whose checksums are wrong: as corrupted packets must be.
+    pub bad_checksum: u64,
+}
+
+/// A port that takes what [`Application`](super::Application) has sent and checks every byte.
+#[derive(Debug)]
+pub struct Verify {
+    stream: Stream,
+    flows: Vec<Receiver>,
+    counters: VerifyCounters,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Receiver {
+    /// All data before this has come, or is in a gap.
+    high: u64,
+    /// Data missing so far: start → end.
+    gaps: BTreeMap<u64, u64>,
+}
+
+impl Verify {
+    /// Expects the data of `flows` flows, made from the workload's `seed`.
+    #[must_use]
+    pub fn new(flows: usize, seed: u64) -> Self {
+        Self {
+            stream: Stream::new(seed),
+            flows: alloc::vec![Receiver::default(); flows],
+            counters: VerifyCounters::default(),
+        }
+    }
+
+    /// What has been counted so far.
+    #[must_use]
+    pub fn counters(&self) -> VerifyCounters {
+        self.counters
+    }
+
+    fn check<B: AsRef<[u8]>>(&mut self, packet: &Packet<B>) {
+        self.counters.packets += 1;
+        let (layout, bytes) = (packet.layout(), packet.bytes());
+        let (Form::Datagram, Some(network), Some(transport)) =
+            (layout.form(), layout.network(), layout.transport())
+        else {
+            self.counters.bad += 1;
+            return;
+        };
+        if !checksums_are_right(packet) {
+            self.counters.bad_checksum += 1;
+            return;
+        }
+        let flow = flow_number(bytes, network.offset.into(), transport.offset.into());
+        let sequence = header::at::<Tcp>(bytes, transport.offset.into()).sequence.get();
+        let good = self.check_payload(packet, flow, sequence);
+        match good {
+            Some(bytes) => self.counters.good += bytes,
+            None => self.counters.bad += 1,
+        }
+    }
+
+    /// Payload bytes when all are right and new.
+    fn check_payload<B: AsRef<[u8]>>(
+        &mut self,
+        packet: &Packet<B>,
+        flow: usize,
+        sequence: u32,
+    ) -> Option<u64> {
+        let receiver = self.flows.get_mut(flow)?;
+        let start = position(receiver.high, sequence);
+        let mut at = start;
+        for slice in packet.payload() {
+            if self.stream.bytes(flow, at, slice.len()) != slice {
+                return None;
+            }
+            at += slice.len() as u64;
+        }
+        receiver.take(start, at).then_some(at - start)
+    }
+}
+
+impl<B: AsRef<[u8]>> Port<B> for Verify {
+    fn receive(&mut self, _batch: &mut Batch<B>, _now: Instant) -> PortState {
+        PortState::Ended
+    }
+
+    fn transmit(&mut self, batch: &mut Batch<B>, _now: Instant) {
+        batch.drain().for_each(|packet| self.check(&packet));
+    }
+}
+
+impl Receiver {
+    /// Takes note of data that has come; false when some of it came before.
+    fn take(&mut self, start: u64, end: u64) -> bool {
+        if start >= self.high {
+            if start > self.high {
+                self.gaps.insert(self.high, start);
+                if self.gaps.len() > MAX_GAPS {
+                    self.gaps.pop_first();
+                }
+            }
+            self.high = end;
+            return true;
+        }
+        let gap = self.gaps.range(..=start).next_back().map(|(start, end)| (*start, *end));
+        let Some((gap_start, gap_end)) = gap.filter(|(_, gap_end)| end <= *gap_end) else {
+            return false;
+        };
+        self.gaps.remove(&gap_start);
+        if gap_start < start {
+            self.gaps.insert(gap_start, start);
+        }
+        if end < gap_end {
+            self.gaps.insert(end, gap_end);
+        }
+        true
+    }
+}
+
+/// The stream position of a sequence number: the one nearest to what is expected.
+fn position(expected: u64, sequence: u32) -> u64 {
+    let ahead = i64::from(sequence.wrapping_sub(expected as u32) as i32);
+    expected.saturating_add_signed(ahead)
+}
+
+/// Computed over all bytes, whatever the coalescer has done.
+fn checksums_are_right<B: AsRef<[u8]>>(packet: &Packet<B>) -> bool {
+    let (layout, bytes) = (packet.layout(), packet.bytes());
+    let (Some(network), Some(transport)) = (layout.network(), layout.transport()) else {
+        return false;
+    };
+    let start = usize::from(network.offset);
+    let ip = network.kind != LayerKind::Ipv4
+        || Sum::of(&bytes[start..start + header::at::<Ipv4>(bytes, start).header_len()]).is_valid();
+    let header = &bytes[usize::from(transport.offset)..layout.header_len()];
+    let (mut sum, mut odd) = (Sum::of(header), false);
+    for slice in packet.payload() {
+        let part = Sum::of(slice);
+        sum = sum.plus(if odd { part.swapped() } else { part });
+        odd ^= slice.len() % 2 == 1;
+    }
+    let pseudo = layout.pseudo_sum(bytes, packet.payload_len());
+    ip && pseudo.is_some_and(|pseudo| pseudo.plus(sum).is_valid())
+}

@@ -1,0 +1,105 @@
+//! The segmenter as a stage.
+
+use crate::offload::segment::{Counters, SegmentError, segment};
+use crate::packet::{Batch, Gso, LinkType, Meta, Packet, Pool, PoolBuffer};
+use crate::stage::Stage;
+use crate::time::Instant;
+use alloc::collections::VecDeque;
+
+/// Cuts packets that carry a segment size into segments, each in a buffer of its own (LSO); see
+/// [`crate::offload::segment`]. Other packets go on as they are.
+#[derive(Debug)]
+pub struct Segment {
+    link: LinkType,
+    pool: Pool,
+    /// Cut, but not yet taken: at most the segments of one packet.
+    ready: VecDeque<Packet<PoolBuffer>>,
+    counters: Counters,
+}
+
+impl Segment {
+    /// Takes buffers for segments from `pool`. When there are too few for a packet, the packet
+    /// waits; the pool must therefore hold the segments of the largest one.
+    #[must_use]
+    pub fn new(link: LinkType, pool: Pool) -> Self {
+        Self { link, pool, ready: VecDeque::new(), counters: Counters::default() }
+    }
+
+    /// What it has done.
+    #[must_use]
+    pub fn offload_counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Cuts one packet; false when it has to wait for buffers.
+    fn cut(&mut self, packet: &Packet<PoolBuffer>, gso: Gso) -> Result<bool, SegmentError> {
+        let mut segments = segment(packet, gso)?;
+        let (needed, room) = (segments.max_len(), self.pool.buffer_len());
+        if needed > room {
+            return Err(SegmentError::OutputTooSmall { room, needed });
+        }
+        if segments.count() > self.pool.free() {
+            return Ok(false);
+        }
+        self.counters.received(packet.datagram_len());
+        while let Some(mut buffer) = self.pool.take() {
+            let Some(written) = segments.write_next(buffer.as_mut())? else { break };
+            self.counters.count(written);
+            buffer.truncate(written.len);
+            let meta = Meta { gso: None, ..packet.meta };
+            self.ready.push_back(Packet::new(buffer, self.link, meta));
+        }
+        Ok(true)
+    }
+
+    fn give(&mut self, output: &mut Batch<PoolBuffer>) {
+        while let Some(packet) = self.ready.pop_front() {
+            if let Err(packet) = output.push(packet) {
+                self.ready.push_front(packet);
+                return;
+            }
+        }
+    }
+}
+
+impl Stage<PoolBuffer> for Segment {
+    fn name(&self) -> &'static str {
+        "segment"
+    }
+
+    fn process(
+        &mut self,
+        input: &mut Batch<PoolBuffer>,
+        _now: Instant,
+        output: &mut Batch<PoolBuffer>,
+    ) {
+        loop {
+            self.give(output);
+            if output.room() == 0 {
+                return;
+            }
+            let Some(packet) = input.front() else { return };
+            match packet.meta.gso.map(|gso| self.cut(packet, gso)) {
+                Some(Ok(false)) => return,
+                Some(Ok(true)) => drop(input.pop()),
+                Some(Err(_)) | None => {
+                    self.counters.refused += u64::from(packet.meta.gso.is_some());
+                    self.ready.extend(input.pop());
+                }
+            }
+        }
+    }
+
+    fn held(&self) -> usize {
+        self.ready.len()
+    }
+
+    fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
+        visit("packets_in", self.counters.packets_in);
+        visit("ssm", self.counters.ssm);
+        visit("bom", self.counters.bom);
+        visit("com", self.counters.com);
+        visit("eom", self.counters.eom);
+        visit("refused", self.counters.refused);
+    }
+}
