@@ -1,2 +1,4 @@
 //! Host side of Linecard.
 pub mod capture;
+pub mod convert;
+pub mod run;

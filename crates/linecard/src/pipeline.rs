@@ -105,7 +105,15 @@ impl<B, S: Port<B>, T: Stage<B>, K: Port<B>> Pipeline<B, S, T, K> {
         self.stage.next_wakeup()
     }
 
-    fn is_empty(&self) -> bool {
+    /// No more input will come, though the source may not know it.
+    pub fn stop(&mut self) {
+        self.ended = true;
+        self.stage.stop();
+    }
+
+    /// Whether no packet is on its way inside.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
         self.input.is_empty() && self.output.is_empty() && self.stage.held() == 0
     }
 }

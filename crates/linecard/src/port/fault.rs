@@ -33,6 +33,16 @@ pub struct FaultCounters {
     pub corrupted: u64,
 }
 
+impl FaultCounters {
+    /// Adds what another has counted.
+    pub fn add(&mut self, other: &Self) {
+        self.lost += other.lost;
+        self.lost_payload += other.lost_payload;
+        self.reordered += other.reordered;
+        self.corrupted += other.corrupted;
+    }
+}
+
 /// Decorates a port with faults on what it transmits.
 #[derive(Debug)]
 pub struct Fault<B, P> {

@@ -24,6 +24,19 @@ pub struct VerifyCounters {
     pub bad: u64,
     /// Packets whose checksums are wrong: as corrupted packets must be.
     pub bad_checksum: u64,
+    /// Payload bytes of those.
+    pub rejected: u64,
+}
+
+impl VerifyCounters {
+    /// Adds what another has counted.
+    pub fn add(&mut self, other: &Self) {
+        self.packets += other.packets;
+        self.good += other.good;
+        self.bad += other.bad;
+        self.bad_checksum += other.bad_checksum;
+        self.rejected += other.rejected;
+    }
 }
 
 /// A port that takes what [`Application`](super::Application) has sent and checks every byte.
@@ -70,6 +83,7 @@ impl Verify {
         };
         if !checksums_are_right(packet) {
             self.counters.bad_checksum += 1;
+            self.counters.rejected += packet.payload_len() as u64;
             return;
         }
         let flow = flow_number(bytes, network.offset.into(), transport.offset.into());

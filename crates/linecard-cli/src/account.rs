@@ -1,0 +1,115 @@
+//! What a job has done, put into a report.
+
+use crate::failure::Failure;
+use linecard::offload::coalesce::{Counters, Flush, Refusal};
+use linecard::offload::segment;
+use linecard::report::{Report, Section, Value};
+use linecard_host::capture::Lost;
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::Path;
+
+/// Prints a report to stdout, or to stderr when data goes to stdout.
+pub(crate) fn print(report: &Report, json: bool, output: Option<&Path>) -> Result<(), Failure> {
+    let text = if json {
+        let mut text = serde_json::to_string_pretty(report).map_err(std::io::Error::from)?;
+        text.push('\n');
+        text
+    } else {
+        report.to_string()
+    };
+    if output == Some(Path::new("-")) {
+        std::io::stderr().write_all(text.as_bytes())?;
+    } else {
+        std::io::stdout().write_all(text.as_bytes())?;
+    }
+    Ok(())
+}
+
+/// What merged, and how large it became.
+pub(crate) fn merging(counters: &Counters) -> Section {
+    let mut section = Section::new("merging", "Merging (LRO)");
+    section.add("packets_in", "packets in", Value::Count(counters.packets_in));
+    section.add("bytes_in", "bytes in", Value::Bytes(counters.bytes_in));
+    section.add("packets_out", "packets out", Value::Count(counters.packets_out));
+    section.add("bytes_out", "bytes out", Value::Bytes(counters.bytes_out));
+    section.add("merged", "merged into another", Value::Count(counters.merged));
+    section.add("passed", "passed, never held", Value::Count(counters.passed));
+    if counters.segments.count() > 0 {
+        section.add("mean_aggregate", "mean aggregate", Value::Number(counters.mean_aggregate()));
+        let largest = Value::Count(counters.segments.max());
+        section.add("largest_aggregate", "largest aggregate", largest);
+        let hold = |q| Value::Ns(counters.hold_ns.quantile(q) as f64);
+        section.add("hold_ns_p50", "held, median", hold(0.5));
+        section.add("hold_ns_p99", "held, 99th percentile", hold(0.99));
+        section.add("hold_ns_max", "held, longest", Value::Ns(counters.hold_ns.max() as f64));
+    }
+    if counters.flows_evicted > 0 {
+        let evicted = Value::Count(counters.flows_evicted);
+        section.add("flows_evicted", "flows pushed out", evicted);
+    }
+    section
+}
+
+/// Why held packets were let go, and why packets did not merge.
+pub(crate) fn reasons(counters: &Counters) -> [Section; 2] {
+    let mut flushed = Section::new("flushed", "Why held packets were let go");
+    for reason in by_count(Flush::ALL, |reason| counters.flushed.of(reason)) {
+        let count = counters.flushed.of(reason);
+        flushed.add_reason(reason.name(), reason.explanation(), count);
+    }
+    let mut refused = Section::new("refused", "Why packets did not merge");
+    for reason in by_count(Refusal::ALL, |reason| counters.refused.of(reason)) {
+        let count = counters.refused.of(reason);
+        refused.add_reason(reason.name(), reason.explanation(), count);
+    }
+    [flushed, refused]
+}
+
+/// The paper's packet classes.
+pub(crate) fn classes(counters: &segment::Counters) -> Section {
+    let mut section = Section::new("segmenting", "Segmenting (LSO)");
+    section.add("packets_in", "large packets in", Value::Count(counters.packets_in));
+    section.add("segments_out", "segments out", Value::Count(counters.segments()));
+    section.add("bytes_out", "bytes out", Value::Bytes(counters.bytes_out));
+    section.add("bom", "first (BOM)", Value::Count(counters.bom));
+    section.add("com", "middle (COM)", Value::Count(counters.com));
+    section.add("eom", "last (EOM)", Value::Count(counters.eom));
+    section.add("ssm", "single (SSM)", Value::Count(counters.ssm));
+    section
+}
+
+/// Link types that were not followed.
+pub(crate) fn unknown_note(report: &mut Report, unknown: &BTreeMap<u32, u64>) {
+    if let Some(text) = unknown_text(unknown) {
+        report.note(text);
+    }
+}
+
+/// What to say of link types that were not followed.
+pub(crate) fn unknown_text(unknown: &BTreeMap<u32, u64>) -> Option<String> {
+    let list: Vec<String> = unknown
+        .iter()
+        .map(|(link, packets)| format!("link type {link} ({packets} packets)"))
+        .collect();
+    let known = "known are 0, 1, 101, 108, 113, 228, 229, 276: loopback, Ethernet, raw IP, \
+                 Linux cooked";
+    (!list.is_empty()).then(|| format!("{} passed unchanged; {known}", list.join(", ")))
+}
+
+/// What the output format could not hold.
+pub(crate) fn lost_note(report: &mut Report, lost: &Lost) {
+    let Lost { blocks, options, timestamps } = *lost;
+    if blocks + options + timestamps > 0 {
+        report.note(format!(
+            "The output is pcap, which cannot hold {blocks} blocks, {options} options and \
+             {timestamps} timestamps of the input; name it .pcapng to keep them."
+        ));
+    }
+}
+
+fn by_count<R: Copy>(reasons: &[R], count: impl Fn(R) -> u64) -> Vec<R> {
+    let mut sorted = reasons.to_vec();
+    sorted.sort_by_key(|reason| std::cmp::Reverse(count(*reason)));
+    sorted
+}

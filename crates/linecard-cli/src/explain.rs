@@ -1,0 +1,166 @@
+//! `--explain-flow`: what happened to each packet of one flow, and why.
+
+use crate::failure::Failure;
+use linecard::offload::coalesce::{Exit, Verdict};
+use linecard::packet::header::{self, Ipv4, Ipv6, Udp};
+use linecard::packet::{LayerKind, Packet};
+use linecard::report::{Report, Section, Value};
+use linecard_host::convert::Numbered;
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+
+/// Flows counted to name the largest ones when the one asked for is not there.
+const MAX_FLOWS: usize = 65_536;
+/// How many of them are named.
+const NAMED: usize = 5;
+/// Packets explained one by one; the others count in the summary only.
+const MAX_LINES: usize = 10_000;
+
+type Ends = (SocketAddr, SocketAddr);
+
+/// Collects what happens to one flow, one direction of it.
+#[derive(Debug)]
+pub(crate) struct Explanation {
+    wanted: Ends,
+    lines: Vec<(u64, String)>,
+    /// The packet being decided on, when it is of the flow.
+    current: Option<String>,
+    /// Time of the flow's first packet.
+    start_ns: Option<u64>,
+    left_out: u64,
+    others: HashMap<Ends, u64>,
+}
+
+impl Explanation {
+    /// For a flow written as `SOURCE:PORT-DESTINATION:PORT`.
+    pub(crate) fn of_flow(text: &str) -> Result<Self, Failure> {
+        let ends = text.split_once('-').and_then(|(source, destination)| {
+            Some((source.trim().parse().ok()?, destination.trim().parse().ok()?))
+        });
+        let wanted = ends.ok_or_else(|| {
+            Failure::Usage(format!(
+                "--explain-flow {text}: write SOURCE:PORT-DESTINATION:PORT, for example \
+                 10.0.0.1:5000-10.0.0.2:80 or [fd00::1]:5000-[fd00::2]:80"
+            ))
+        })?;
+        Ok(Self {
+            wanted,
+            lines: Vec::new(),
+            current: None,
+            start_ns: None,
+            left_out: 0,
+            others: HashMap::new(),
+        })
+    }
+
+    /// A packet is about to be decided on.
+    pub(crate) fn arrives(&mut self, _number: u64, packet: &Packet<Numbered>) {
+        self.current = None;
+        let Some(ends) = ends_of(packet) else { return };
+        if ends != self.wanted {
+            if self.others.len() < MAX_FLOWS || self.others.contains_key(&ends) {
+                *self.others.entry(ends).or_default() += 1;
+            }
+            return;
+        }
+        let at = packet.meta.timestamp.as_ns();
+        let start = *self.start_ns.get_or_insert(at);
+        let seconds = at.saturating_sub(start) as f64 / 1e9;
+        self.current = Some(format!("+{seconds:.6} s  {:>5} B", packet.payload_len()));
+    }
+
+    /// What became of it.
+    pub(crate) fn decided(&mut self, number: u64, verdict: Verdict) {
+        let Some(packet) = self.current.take() else { return };
+        let fate = match verdict {
+            Verdict::Merged => "merged".to_owned(),
+            Verdict::Opened(None) => "opens a merged packet".to_owned(),
+            Verdict::Opened(Some(reason)) => {
+                format!("not merged ({}): {}", reason.name(), reason.explanation())
+            }
+            Verdict::Passed(reason) => {
+                format!("passed as it is ({}): {}", reason.name(), reason.explanation())
+            }
+        };
+        self.line(number, format!("{packet}  {fate}"));
+    }
+
+    /// Held packets are let go.
+    pub(crate) fn leaves(&mut self, packet: &Packet<Numbered>, exit: Exit) {
+        let Exit::Flushed(reason) = exit else { return };
+        if ends_of(packet) == Some(self.wanted) {
+            let packets = 1 + packet.chain().len();
+            let bytes = packet.payload_len();
+            let last = packet.chain().last().map_or(packet.buffer(), |piece| piece.buffer());
+            self.line(
+                last.number(),
+                format!(
+                    "  let go: {packets} packets, {bytes} B, from #{} ({}): {}",
+                    packet.buffer().number(),
+                    reason.name(),
+                    reason.explanation()
+                ),
+            );
+        }
+    }
+
+    /// Adds the explanation to the report; an error text when the flow is not there.
+    pub(crate) fn report(self, report: &mut Report) -> Option<String> {
+        let (source, destination) = self.wanted;
+        if self.start_ns.is_none() {
+            return Some(self.not_found());
+        }
+        let title = format!("Flow {source} to {destination}, packet by packet");
+        let mut section = Section::new("flow", title);
+        for (index, (number, line)) in self.lines.into_iter().enumerate() {
+            section.add(format!("{index:05}"), format!("#{number}"), Value::Text(line));
+        }
+        report.push(section);
+        if self.left_out > 0 {
+            report.note(format!("{} further lines of the flow are left out.", self.left_out));
+        }
+        None
+    }
+
+    fn line(&mut self, number: u64, text: String) {
+        if self.lines.len() < MAX_LINES {
+            self.lines.push((number, text));
+        } else {
+            self.left_out += 1;
+        }
+    }
+
+    fn not_found(self) -> String {
+        let (source, destination) = self.wanted;
+        let mut largest: Vec<_> = self.others.into_iter().collect();
+        largest.sort_by_key(|(ends, packets)| (std::cmp::Reverse(*packets), *ends));
+        let named: Vec<String> = largest
+            .iter()
+            .take(NAMED)
+            .map(|((source, destination), packets)| format!("{source}-{destination} ({packets})"))
+            .collect();
+        let known = match named.is_empty() {
+            true => "it has no TCP or UDP flow".to_owned(),
+            false => format!("its largest flows (packets) are {}", named.join(", ")),
+        };
+        format!("--explain-flow {source}-{destination}: no such flow in the capture; {known}")
+    }
+}
+
+fn ends_of(packet: &Packet<Numbered>) -> Option<Ends> {
+    let (network, transport) = (packet.layout().network()?, packet.layout().transport()?);
+    let bytes = packet.bytes();
+    // TCP and UDP both begin with their ports.
+    let ports = header::at::<Udp>(bytes, transport.offset.into());
+    let (source, destination): (IpAddr, IpAddr) = match network.kind {
+        LayerKind::Ipv4 => {
+            let ip = header::at::<Ipv4>(bytes, network.offset.into());
+            (ip.source.into(), ip.destination.into())
+        }
+        _ => {
+            let ip = header::at::<Ipv6>(bytes, network.offset.into());
+            (ip.source.into(), ip.destination.into())
+        }
+    };
+    Some(((source, ports.source.get()).into(), (destination, ports.destination.get()).into()))
+}

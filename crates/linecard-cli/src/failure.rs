@@ -1,0 +1,85 @@
+//! Why the command ends without success, and the exit code for it.
+
+use linecard_host::capture::CaptureError;
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use thiserror::Error;
+
+/// Exit codes, as `--help` documents them.
+pub(crate) const EXIT_CODES: &str = "\
+Exit codes:
+  0  done
+  1  a file could not be read or written
+  2  wrong arguments or a wrong scenario
+  3  no packet was of a link type that is known: the output is a copy
+  4  the input is damaged: the output has everything before the damage
+  5  run: a byte was lost, wrong or out of place";
+
+/// One line for the user: what, which value, what to do.
+#[derive(Debug, Error)]
+pub(crate) enum Failure {
+    /// A file cannot be opened.
+    #[error("cannot open {}: {source}", path.display())]
+    Open {
+        /// The file as named by the user.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// Reading or writing a capture failed.
+    #[error("{input}: {source}")]
+    Capture {
+        /// The input as named by the user.
+        input: String,
+        /// What happened.
+        source: CaptureError,
+    },
+    /// The results cannot be printed.
+    #[error("cannot write the report: {0}")]
+    Report(#[from] io::Error),
+    /// A value is out of its range.
+    #[error("{0}")]
+    Usage(String),
+    /// Nothing in the capture could be followed.
+    #[error("{0}")]
+    UnknownLink(String),
+    /// The input ends early.
+    #[error("{input}: {damage}; the output has everything before it")]
+    Damaged {
+        /// The input as named by the user.
+        input: String,
+        /// Where and what.
+        damage: CaptureError,
+    },
+    /// What arrived is not what was sent.
+    #[error("{0}")]
+    Wrong(String),
+}
+
+impl Failure {
+    /// The documented exit code.
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        ExitCode::from(match self {
+            Self::Capture { source: CaptureError::SameFile { .. }, .. } | Self::Usage(_) => 2,
+            _ if self.is_broken_pipe() => 0,
+            Self::Open { .. } | Self::Capture { .. } | Self::Report(_) => 1,
+            Self::UnknownLink(_) => 3,
+            Self::Damaged { .. } => 4,
+            Self::Wrong(_) => 5,
+        })
+    }
+
+    /// The reader of our output has seen enough: no error.
+    pub(crate) fn is_broken_pipe(&self) -> bool {
+        let (Self::Report(source)
+        | Self::Capture {
+            source: CaptureError::Write { source } | CaptureError::Output { source, .. },
+            ..
+        }) = self
+        else {
+            return false;
+        };
+        source.kind() == io::ErrorKind::BrokenPipe
+    }
+}

@@ -1,0 +1,81 @@
+//! `linecard segment`.
+
+use crate::account;
+use crate::args::SegmentArguments;
+use crate::coalesce::{create, ending, format_of, open};
+use crate::failure::Failure;
+use crate::progress::Progress;
+use linecard::report::{Report, Section, Value};
+use linecard_host::convert::{self, Cut, Observer, SegmentAccount};
+
+/// Smallest MTU that IPv4 allows (RFC 791, section 3.2).
+const MIN_MTU: usize = 68;
+/// Lengths in IP headers have 16 bits.
+const MAX: usize = 65_535;
+
+/// Runs the command.
+pub(crate) fn command(arguments: &SegmentArguments) -> Result<(), Failure> {
+    let cut = cut(arguments)?;
+    let (input, output) = (&arguments.input, &arguments.output);
+    let reader = open(input)?;
+    let capture = |source| Failure::Capture { input: input.display().to_string(), source };
+    let writer = create(input, output)?;
+    let mut watch = Watch(Progress::for_input(input));
+    let (writer, account) =
+        convert::segment(reader, writer, format_of(output), cut, &mut watch).map_err(capture)?;
+    writer.commit().map_err(capture)?;
+    watch.0.done();
+    account::print(&report(&account), arguments.json, Some(output))?;
+    ending(input, account.damage, &account.unknown, account.packets_in)
+}
+
+fn cut(arguments: &SegmentArguments) -> Result<Cut, Failure> {
+    match (arguments.mss, arguments.mtu) {
+        (Some(mss), _) if !(1..=MAX).contains(&mss) => Err(Failure::Usage(format!(
+            "--mss {mss}: choose 1 to 65535 bytes of payload, for example 1448"
+        ))),
+        (_, Some(mtu)) if !(MIN_MTU..=MAX).contains(&mtu) => Err(Failure::Usage(format!(
+            "--mtu {mtu}: choose {MIN_MTU} (the smallest IPv4 allows) to 65535, for example 1500"
+        ))),
+        // Both are within 16 bits now.
+        (Some(mss), _) => Ok(Cut::Payload(mss as u16)),
+        (_, Some(mtu)) => Ok(Cut::Mtu(mtu as u16)),
+        (None, None) => Ok(Cut::AsMerged),
+    }
+}
+
+fn report(account: &SegmentAccount) -> Report {
+    let mut report = Report::new("segment");
+    let mut packets = Section::new("packets", "Packets");
+    packets.add("packets_in", "packets in", Value::Count(account.packets_in));
+    packets.add("packets_out", "packets out", Value::Count(account.packets_out));
+    packets.add("untouched", "untouched", Value::Count(account.untouched));
+    packets.add("restored", "taken apart as merged", Value::Count(account.restored));
+    report.push(packets);
+    if account.counters.packets_in > 0 {
+        report.push(account::classes(&account.counters));
+    }
+    let mut refused = Section::new("refused", "Why packets were not cut");
+    for (reason, count) in &account.refused {
+        refused.add(reason.clone(), reason.clone(), Value::Count(*count));
+    }
+    report.push(refused);
+    if account.large > 0 {
+        report.note(format!(
+            "{} packets are larger than 1500 bytes and do not say how they divide: use --mss or \
+             --mtu.",
+            account.large
+        ));
+    }
+    account::lost_note(&mut report, &account.lost);
+    account::unknown_note(&mut report, &account.unknown);
+    report
+}
+
+struct Watch(Progress);
+
+impl Observer for Watch {
+    fn progress(&mut self, offset: u64) {
+        self.0.at(offset);
+    }
+}

@@ -1,0 +1,79 @@
+//! Values with units, as users write them.
+
+use std::time::Duration;
+
+/// A number of bytes: `1500`, `64K`, `64KiB`, `1M`. K and M count in 1024.
+pub(crate) fn bytes(text: &str) -> Result<usize, String> {
+    let (number, unit) = split(text);
+    let factor = match unit.trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "k" | "kib" => 1 << 10,
+        "m" | "mib" => 1 << 20,
+        "g" | "gib" => 1 << 30,
+        _ => return Err(format!("\"{text}\" is no size: write for example 1500, 64K or 1M")),
+    };
+    let value = number.parse::<usize>().ok().and_then(|number| number.checked_mul(factor));
+    value.ok_or_else(|| format!("\"{text}\" is no size: write for example 1500, 64K or 1M"))
+}
+
+/// A time: `250us`, `1ms`, `0.5s`; the unit is required.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    let (number, unit) = split(text);
+    let wrong = || format!("\"{text}\" is no time: write for example 50us, 1ms or 2s");
+    let seconds = match unit.trim() {
+        "ns" => 1e-9,
+        "us" | "µs" => 1e-6,
+        "ms" => 1e-3,
+        "s" => 1.0,
+        _ => return Err(wrong()),
+    };
+    let value: f64 = number.parse().map_err(|_| wrong())?;
+    Duration::try_from_secs_f64(value * seconds).map_err(|_| wrong())
+}
+
+/// A probability: `0.01` or `1%`.
+pub(crate) fn probability(text: &str) -> Result<f64, String> {
+    let wrong = || format!("\"{text}\" is no probability: write 0 to 1, or 0% to 100%");
+    let (number, percent) = match text.strip_suffix('%') {
+        Some(number) => (number, 100.0),
+        None => (text, 1.0),
+    };
+    let value: f64 = number.trim().parse().map_err(|_| wrong())?;
+    let value = value / percent;
+    if (0.0..=1.0).contains(&value) { Ok(value) } else { Err(wrong()) }
+}
+
+fn split(text: &str) -> (&str, &str) {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    text.split_at(end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        assert_eq!(bytes("1500"), Ok(1500));
+        assert_eq!(bytes("64K"), Ok(65_536));
+        assert_eq!(bytes("2 MiB"), Ok(2 << 20));
+        assert!(bytes("").is_err() && bytes("x").is_err() && bytes("1.5K").is_err());
+        assert!(bytes("99999999999999999999").is_err() && bytes("999999999999999999K").is_err());
+        assert!(bytes("-1").is_err());
+    }
+
+    #[test]
+    fn times() {
+        assert_eq!(duration("50us"), Ok(Duration::from_micros(50)));
+        assert_eq!(duration("0.5s"), Ok(Duration::from_millis(500)));
+        assert!(duration("5").is_err() && duration("1e3s").is_err() && duration("-1s").is_err());
+    }
+
+    #[test]
+    fn probabilities() {
+        assert_eq!(probability("1%"), Ok(0.01));
+        assert_eq!(probability("0.25"), Ok(0.25));
+        assert!(probability("2").is_err() && probability("-1").is_err());
+        assert!(probability("NaN").is_err());
+    }
+}

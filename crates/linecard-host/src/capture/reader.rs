@@ -1,0 +1,132 @@
+//! The reader: finds the format by its magic and gives one record after the other.
+
+use std::fmt::Write as _;
+use std::io::Read;
+
+use super::input::Input;
+use super::pcap::Pcap;
+use super::pcapng::Section;
+use super::record::Record;
+use super::source::{PcapHeader, Source};
+use super::{CaptureError, Endianness, Format};
+
+/// What compressed files start with, and what decompresses them.
+const COMPRESSED: [(&[u8], &str); 5] = [
+    (&[0x1f, 0x8b], "gzip"),
+    (&[0x28, 0xb5, 0x2f, 0xfd], "zstd"),
+    (&[0xfd, b'7', b'z', b'X'], "xz"),
+    (b"BZh", "bzip2"),
+    (&[0x04, 0x22, 0x4d, 0x18], "lz4"),
+];
+
+/// Reads a capture, pcap or pcapng, from a file or a stream.
+///
+/// It buffers by itself: give it a plain `File` or `Stdin`.
+#[derive(Debug)]
+pub struct Reader<R> {
+    input: Input<R>,
+    body: Body,
+}
+
+#[derive(Debug)]
+enum Body {
+    Pcap(Pcap),
+    PcapNg(Section),
+}
+
+impl<R: Read> Reader<R> {
+    /// Starts reading; the format is told by the first bytes.
+    pub fn new(read: R) -> Result<Self, CaptureError> {
+        let mut input = Input::new(read);
+        input.fill_to(4)?;
+        let Some(&start) = input.bytes().first_chunk() else {
+            return Err(refusal(input.bytes()));
+        };
+        let body = if let Some((endianness, nanoseconds)) = PcapHeader::kind(start) {
+            Body::Pcap(Pcap::open(&mut input, endianness, nanoseconds)?)
+        } else if start == *b"\n\r\r\n" {
+            Body::PcapNg(Section::open(&mut input)?)
+        } else {
+            return Err(refusal(&start));
+        };
+        Ok(Self { input, body })
+    }
+
+    /// Fills `record` with the next entry. False at the end of the file.
+    ///
+    /// On an error `record` is as before, all entries before the bad one have been delivered, and
+    /// reading again gives the same error.
+    #[inline]
+    pub fn read(&mut self, record: &mut Record) -> Result<bool, CaptureError> {
+        match &mut self.body {
+            Body::Pcap(pcap) => pcap.read(&mut self.input, record),
+            Body::PcapNg(section) => section.read(&mut self.input, record),
+        }
+    }
+
+    /// The format found.
+    pub fn format(&self) -> Format {
+        match self.body {
+            Body::Pcap(_) => Format::Pcap,
+            Body::PcapNg(_) => Format::PcapNg,
+        }
+    }
+
+    /// The link type (LINKTYPE value) of an interface of the current section; pcap has only
+    /// interface 0.
+    pub fn link_type(&self, interface: u32) -> Option<u32> {
+        match &self.body {
+            Body::Pcap(pcap) => (interface == 0).then(|| pcap.link_type().into()),
+            Body::PcapNg(section) => {
+                section.interfaces().get(interface).ok().map(|known| known.link_type.into())
+            }
+        }
+    }
+
+    /// Interfaces described so far in the current section; 1 for pcap.
+    pub fn interface_count(&self) -> usize {
+        match &self.body {
+            Body::Pcap(_) => 1,
+            Body::PcapNg(section) => section.interfaces().count(),
+        }
+    }
+
+    /// Bytes consumed: where the next entry begins.
+    pub fn offset(&self) -> u64 {
+        self.input.offset()
+    }
+
+    /// The byte order of the current section.
+    pub fn endianness(&self) -> Endianness {
+        match &self.body {
+            Body::Pcap(pcap) => pcap.endianness(),
+            Body::PcapNg(section) => section.endianness(),
+        }
+    }
+
+    /// What a [`Writer`](super::Writer) needs to know of this capture.
+    pub fn source(&self) -> Source {
+        match &self.body {
+            Body::Pcap(pcap) => pcap.source(),
+            Body::PcapNg(section) => Source::pcapng(section.endianness()),
+        }
+    }
+}
+
+/// Why a file that starts like this is not read.
+fn refusal(start: &[u8]) -> CaptureError {
+    for (magic, with) in COMPRESSED {
+        if start.starts_with(magic) {
+            return CaptureError::Compressed { with };
+        }
+    }
+    if start.is_empty() {
+        return CaptureError::NotACapture { found: "the input is empty".into() };
+    }
+    let mut found = String::from("it starts with");
+    for byte in start {
+        // Writing to a string cannot fail.
+        let _ = write!(found, " {byte:02x}");
+    }
+    CaptureError::NotACapture { found }
+}

@@ -1,0 +1,254 @@
+//! Merges the packets of a capture.
+
+use super::order::{Entry, Order};
+use super::trail::{Step, TRAIL_OPTION, Trail};
+use super::{Numbered, Observer, Unknown, link_of};
+use crate::capture::{CaptureError, Format, Lost, PacketChange, Reader, Record, Shape, Writer};
+use linecard::offload::coalesce::{Coalescer, Config, Counters, Exit, Flush};
+use linecard::packet::{ChecksumState, Meta, Packet};
+use linecard::time::Instant;
+use std::collections::HashMap;
+use std::io::{Read, Write};
+
+/// Different sets of packet options (comments aside, files have one or two) told apart in a
+/// section; packets with further ones are not merged.
+const MAX_MARKS: usize = 256;
+/// Emptied records kept for reuse.
+const MAX_SPARES: usize = 1024;
+
+/// What became of a capture.
+#[derive(Debug, Default)]
+pub struct CoalesceAccount {
+    /// What the coalescer counted.
+    pub counters: Counters,
+    /// Blocks that are no packets, passed through.
+    pub blocks: u64,
+    /// Packets of link types that are not followed.
+    pub unknown: Unknown,
+    /// Times at which the capture's clock went back by more than the hold budget.
+    pub clock_resets: u64,
+    /// What the output format cannot hold.
+    pub lost: Lost,
+    /// Merged packets whose segment sizes the output format (pcap) cannot hold.
+    pub lost_trails: u64,
+    /// Where and why reading ended early; everything before it is in the output.
+    pub damage: Option<CaptureError>,
+}
+
+/// Merges the packets of the capture `input` into `output`, in the format asked for. Gives back
+/// `output`, complete, and the account. A damaged input is no error here: the account has it.
+///
+/// # Errors
+///
+/// When `input` is no capture, reading or writing fails, or the output format cannot hold it.
+pub fn coalesce<R: Read, W: Write>(
+    input: R,
+    output: W,
+    format: Format,
+    config: Config,
+    observer: &mut dyn Observer,
+) -> Result<(W, CoalesceAccount), CaptureError> {
+    let reader = Reader::new(input)?;
+    let writer = Writer::new(output, format, reader.source().sizes_will_change())?;
+    let mut job = Job {
+        coalescer: Coalescer::new(config),
+        order: Order::default(),
+        writer,
+        format,
+        now: Instant::ZERO,
+        marks: HashMap::new(),
+        spares: Vec::new(),
+        account: CoalesceAccount::default(),
+    };
+    job.run(reader, observer)?;
+    let mut account = job.account;
+    account.counters = job.coalescer.counters().clone();
+    account.lost = job.writer.lost();
+    Ok((job.writer.finish()?, account))
+}
+
+struct Job<W> {
+    coalescer: Coalescer<Numbered>,
+    order: Order,
+    writer: Writer<W>,
+    format: Format,
+    /// The capture's clock, which does not go back.
+    now: Instant,
+    /// Packet options seen in this section, by number from 1.
+    marks: HashMap<Vec<u8>, u32>,
+    spares: Vec<Record>,
+    account: CoalesceAccount,
+}
+
+impl<W: Write> Job<W> {
+    fn run<R: Read>(
+        &mut self,
+        mut reader: Reader<R>,
+        observer: &mut dyn Observer,
+    ) -> Result<(), CaptureError> {
+        loop {
+            let mut record = self.spares.pop().unwrap_or_default();
+            match reader.read(&mut record) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(error) if error.is_damage() => {
+                    self.account.damage = Some(error);
+                    break;
+                }
+                Err(error) => return Err(error),
+            }
+            observer.progress(reader.offset());
+            let number = self.order.reserve(record.data().len());
+            if record.is_packet() {
+                let link = reader.link_type(record.interface());
+                self.packet(number, record, link, observer);
+            } else {
+                self.block(number, record, observer);
+            }
+            if self.order.is_full() {
+                self.flush(Flush::HeldLimit, observer);
+            }
+            self.write_ready()?;
+        }
+        self.flush(Flush::Stop, observer);
+        self.write_ready()
+    }
+
+    fn packet(
+        &mut self,
+        number: u64,
+        record: Record,
+        link: Option<u32>,
+        observer: &mut dyn Observer,
+    ) {
+        self.follow_clock(Instant::from_ns(record.timestamp_ns()), observer);
+        let meta = Meta {
+            timestamp: Instant::from_ns(record.timestamp_ns()),
+            lane: record.interface(),
+            mark: self.mark(&record),
+            ..Meta::default()
+        };
+        let link = link_of(link, &mut self.account.unknown);
+        let packet = Packet::new(Numbered { record, number }, link, meta);
+        observer.arrives(number, &packet);
+        let Self { coalescer, order, now, .. } = self;
+        let verdict = coalescer.push(packet, *now, &mut |packet, exit| {
+            leave(order, observer, packet, exit);
+        });
+        observer.decided(number, verdict);
+    }
+
+    /// Interfaces are numbered per section, so nothing is merged across its start.
+    fn block(&mut self, number: u64, record: Record, observer: &mut dyn Observer) {
+        self.account.blocks += 1;
+        if record.shape() == Shape::Section {
+            self.flush(Flush::Stop, observer);
+            self.marks.clear();
+        }
+        self.order.settle_block(number, record);
+    }
+
+    fn flush(&mut self, reason: Flush, observer: &mut dyn Observer) {
+        let Self { coalescer, order, .. } = self;
+        coalescer.flush_all(reason, &mut |packet, exit| leave(order, observer, packet, exit));
+    }
+
+    /// Small steps back (queues of a card) do not turn the clock back, large ones (a clock that
+    /// was set, captures put together) begin a new time.
+    fn follow_clock(&mut self, at: Instant, observer: &mut dyn Observer) {
+        let Self { coalescer, order, now, account, .. } = self;
+        if now.since(at) > coalescer.config().hold_budget {
+            account.clock_resets += 1;
+            let out = &mut |packet, exit| leave(order, observer, packet, exit);
+            coalescer.restart_clock(at, out);
+            *now = at;
+        }
+        *now = (*now).max(at);
+    }
+
+    /// Packets merge when what the capture says of them is equal; what could not be given back is
+    /// not merged.
+    fn mark(&mut self, record: &Record) -> u32 {
+        let plain = matches!(record.shape(), Shape::Pcap | Shape::Enhanced);
+        if !plain || record.is_truncated() || record.option(TRAIL_OPTION).is_some() {
+            return Meta::NEVER;
+        }
+        if record.options().is_empty() {
+            return 0;
+        }
+        if let Some(mark) = self.marks.get(record.options()) {
+            return *mark;
+        }
+        if self.marks.len() >= MAX_MARKS {
+            return Meta::NEVER;
+        }
+        let mark = self.marks.len() as u32 + 1;
+        self.marks.insert(record.options().to_vec(), mark);
+        mark
+    }
+
+    fn write_ready(&mut self) -> Result<(), CaptureError> {
+        while let Some(entry) = self.order.pop() {
+            match entry {
+                Entry::Block(record) => {
+                    self.writer.write(&record)?;
+                    self.spare(record);
+                }
+                Entry::Packet(packet) => self.write_packet(packet)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn write_packet(&mut self, packet: Packet<Numbered>) -> Result<(), CaptureError> {
+        let record = &packet.buffer().record;
+        if packet.is_merged() {
+            let trail = trail_of(&packet).encode();
+            let mut parts = vec![packet.header()];
+            parts.extend(packet.payload());
+            let append = match self.format {
+                Format::PcapNg => Some((TRAIL_OPTION, &trail[..])),
+                Format::Pcap => None,
+            };
+            self.account.lost_trails += u64::from(append.is_none());
+            let change = PacketChange { append, ..PacketChange::default() };
+            self.writer.write_packet(record, &parts, change)?;
+        } else {
+            self.writer.write(record)?;
+        }
+        let (first, mut chain) = packet.into_parts();
+        self.spare(first.record);
+        chain.drain(..).for_each(|piece| self.spare(piece.into_buffer().record));
+        self.coalescer.recycle(chain);
+        Ok(())
+    }
+
+    fn spare(&mut self, record: Record) {
+        if self.spares.len() < MAX_SPARES {
+            self.spares.push(record);
+        }
+    }
+}
+
+fn leave(order: &mut Order, observer: &mut dyn Observer, packet: Packet<Numbered>, exit: Exit) {
+    observer.leaves(&packet, exit);
+    order.settle_packet(packet);
+}
+
+fn trail_of(packet: &Packet<Numbered>) -> Trail {
+    let first = packet.buffer();
+    let (mut number, mut ticks) = (first.number, first.record.ticks());
+    let step = |piece: &Numbered| {
+        let step = Step {
+            entries: piece.number - number,
+            ticks: piece.record.ticks().wrapping_sub(ticks) as i64,
+        };
+        (number, ticks) = (piece.number, piece.record.ticks());
+        step
+    };
+    Trail {
+        gso: packet.meta.gso.unwrap_or_default(),
+        partial_checksum: packet.meta.checksum == ChecksumState::Partial,
+        steps: packet.chain().iter().map(|piece| piece.buffer()).map(step).collect(),
+    }
+}

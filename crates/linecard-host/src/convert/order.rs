@@ -1,0 +1,86 @@
+//! The order of the output: that of the input, a merged packet standing where its first one was.
+
+use super::Numbered;
+use crate::capture::Record;
+use linecard::packet::Packet;
+use std::collections::VecDeque;
+
+/// Entries that may wait behind one that is held. Beyond that everything held is let go, so that
+/// memory is bounded even when no time passes in a capture.
+pub const MAX_WAITING: usize = 65_536;
+/// Bytes that may wait.
+const MAX_WAITING_BYTES: usize = 32 << 20;
+
+/// What goes to the output.
+#[derive(Debug)]
+pub(super) enum Entry {
+    /// A packet, merged or not.
+    Packet(Packet<Numbered>),
+    /// A block that is no packet.
+    Block(Record),
+}
+
+#[derive(Debug)]
+enum Place {
+    /// Not decided: still held.
+    Waiting,
+    /// Merged into an earlier one.
+    Gone,
+    Ready(Entry),
+}
+
+/// Brings entries back into the order of the input.
+#[derive(Debug, Default)]
+pub(super) struct Order {
+    /// Places of the entries from `next` on.
+    places: VecDeque<Place>,
+    next: u64,
+    bytes: usize,
+}
+
+impl Order {
+    /// Takes the place for the next entry of the input; gives its number, from 1.
+    pub(super) fn reserve(&mut self, bytes: usize) -> u64 {
+        self.next = self.next.max(1);
+        self.places.push_back(Place::Waiting);
+        self.bytes += bytes;
+        self.next + self.places.len() as u64 - 1
+    }
+
+    /// Too much waits: what is held has to be let go.
+    pub(super) fn is_full(&self) -> bool {
+        self.places.len() >= MAX_WAITING || self.bytes >= MAX_WAITING_BYTES
+    }
+
+    pub(super) fn settle_packet(&mut self, packet: Packet<Numbered>) {
+        for piece in packet.chain() {
+            self.set(piece.buffer().number, Place::Gone);
+        }
+        self.set(packet.buffer().number, Place::Ready(Entry::Packet(packet)));
+    }
+
+    pub(super) fn settle_block(&mut self, number: u64, record: Record) {
+        self.set(number, Place::Ready(Entry::Block(record)));
+    }
+
+    /// The next entry of the output, once it is decided.
+    pub(super) fn pop(&mut self) -> Option<Entry> {
+        while !matches!(self.places.front()?, Place::Waiting) {
+            self.next += 1;
+            if let Some(Place::Ready(entry)) = self.places.pop_front() {
+                if self.places.is_empty() {
+                    self.bytes = 0;
+                }
+                return Some(entry);
+            }
+        }
+        None
+    }
+
+    fn set(&mut self, number: u64, place: Place) {
+        let index = number.wrapping_sub(self.next) as usize;
+        if let Some(waiting) = self.places.get_mut(index) {
+            *waiting = place;
+        }
+    }
+}

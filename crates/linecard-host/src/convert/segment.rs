@@ -1,0 +1,274 @@
+//! Cuts the packets of a capture, or gives back those that were merged.
+
+use super::trail::{TRAIL_OPTION, Trail};
+use super::{Observer, Unknown, link_of};
+use crate::capture::{
+    CaptureError, Format, Lost, OptionMatch, PacketChange, Reader, Record, Shape, Writer,
+};
+use linecard::offload::segment::{
+    Counters, SegmentError, Segments, fragment, segment as cut_segments,
+};
+use linecard::packet::{ChecksumState, Gso, LayerKind, LinkType, Meta, Packet};
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::rc::Rc;
+
+/// Segments that may wait for entries before them; a capture that claims more gets its segments
+/// early.
+const MAX_PENDING: usize = 65_536;
+/// Bytes that may wait.
+const MAX_PENDING_BYTES: usize = 32 << 20;
+
+/// How packets are cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Cut {
+    /// As their trails say; packets without stay whole.
+    #[default]
+    AsMerged,
+    /// Into segments of this many payload bytes, TCP and UDP.
+    Payload(u16),
+    /// So that no IP packet is longer: TCP is segmented, everything else fragmented.
+    Mtu(u16),
+}
+
+/// What became of a capture.
+#[derive(Debug, Default)]
+pub struct SegmentAccount {
+    /// What the segmenter counted.
+    pub counters: Counters,
+    /// Packets in.
+    pub packets_in: u64,
+    /// Packets out.
+    pub packets_out: u64,
+    /// Merged packets taken apart as their trails say.
+    pub restored: u64,
+    /// Packets that went on as they were.
+    pub untouched: u64,
+    /// Packets longer than 1500 bytes without a trail, when nothing else was asked for.
+    pub large: u64,
+    /// Why packets that should have been cut were not: reason → packets.
+    pub refused: BTreeMap<String, u64>,
+    /// Blocks that are no packets, passed through.
+    pub blocks: u64,
+    /// Packets of link types that are not followed.
+    pub unknown: Unknown,
+    /// What the output format cannot hold.
+    pub lost: Lost,
+    /// Where and why reading ended early; everything before it is in the output.
+    pub damage: Option<CaptureError>,
+}
+
+/// Cuts the packets of the capture `input` into `output`, in the format asked for. Gives back
+/// `output`, complete, and the account. A damaged input is no error here: the account has it.
+///
+/// # Errors
+///
+/// When `input` is no capture, reading or writing fails, or the output format cannot hold it.
+pub fn segment<R: Read, W: Write>(
+    input: R,
+    output: W,
+    format: Format,
+    cut: Cut,
+    observer: &mut dyn Observer,
+) -> Result<(W, SegmentAccount), CaptureError> {
+    let mut reader = Reader::new(input)?;
+    let writer = Writer::new(output, format, reader.source().sizes_will_change())?;
+    let pending = Pending::default();
+    let mut job = Job { writer, pending, cut, next: 1, account: SegmentAccount::default() };
+    loop {
+        let mut record = Record::default();
+        match reader.read(&mut record) {
+            Ok(true) => {}
+            Ok(false) => break,
+            Err(error) if error.is_damage() => {
+                job.account.damage = Some(error);
+                break;
+            }
+            Err(error) => return Err(error),
+        }
+        observer.progress(reader.offset());
+        if record.is_packet() {
+            let link = link_of(reader.link_type(record.interface()), &mut job.account.unknown);
+            job.packet(record, link)?;
+        } else {
+            job.block(&record)?;
+        }
+    }
+    job.finish()
+}
+
+struct Job<W> {
+    writer: Writer<W>,
+    pending: Pending,
+    cut: Cut,
+    /// Number that the next entry had before packets were merged.
+    next: u64,
+    account: SegmentAccount,
+}
+
+impl<W: Write> Job<W> {
+    fn block(&mut self, record: &Record) -> Result<(), CaptureError> {
+        self.account.blocks += 1;
+        if record.shape() == Shape::Section {
+            // Numbers of interfaces change their meaning.
+            self.write_pending(u64::MAX)?;
+        }
+        self.write_pending(self.next)?;
+        self.next += 1;
+        self.writer.write(record)
+    }
+
+    fn packet(&mut self, record: Record, link: LinkType) -> Result<(), CaptureError> {
+        self.account.packets_in += 1;
+        self.write_pending(self.next)?;
+        let trail = record.option(TRAIL_OPTION).and_then(Trail::decode);
+        let partial = trail.as_ref().is_some_and(|trail| trail.partial_checksum);
+        let checksum = if partial { ChecksumState::Partial } else { ChecksumState::Unknown };
+        let packet = Packet::new(record, link, Meta { checksum, ..Meta::default() });
+        match self.segments(&packet, trail.as_ref()) {
+            Some(Ok(segments)) if segments.count() > 1 => {
+                self.account.restored += u64::from(trail.is_some() && self.cut == Cut::AsMerged);
+                self.cut_up(&packet, segments, trail.as_ref())?;
+            }
+            Some(Err(error)) => {
+                *self.account.refused.entry(error.to_string()).or_default() += 1;
+                self.pass(packet.buffer())?;
+            }
+            _ => self.pass(packet.buffer())?,
+        }
+        Ok(())
+    }
+
+    fn pass(&mut self, record: &Record) -> Result<(), CaptureError> {
+        self.account.untouched += 1;
+        self.account.packets_out += 1;
+        self.next += 1;
+        self.writer.write(record)
+    }
+
+    /// How a packet is to be cut; none when it is to stay whole.
+    fn segments<'p>(
+        &mut self,
+        packet: &'p Packet<Record>,
+        trail: Option<&Trail>,
+    ) -> Option<Result<Segments<'p, Record>, SegmentError>> {
+        let layout = packet.layout();
+        let network = usize::from(layout.network()?.offset);
+        let tcp = layout.transport().is_some_and(|layer| layer.kind == LayerKind::Tcp);
+        let len = packet.datagram_len() - network;
+        if packet.buffer().is_truncated() {
+            return None;
+        }
+        match (self.cut, trail) {
+            (Cut::AsMerged, Some(trail)) => Some(cut_segments(packet, trail.gso)),
+            (Cut::AsMerged, None) => {
+                self.account.large += u64::from(len > 1500);
+                None
+            }
+            (Cut::Payload(size), _) => {
+                let larger = layout.transport().is_some() && packet.payload_len() > size.into();
+                larger.then(|| cut_segments(packet, like(trail, size)))
+            }
+            (Cut::Mtu(mtu), _) if len <= mtu.into() => None,
+            (Cut::Mtu(mtu), _) if tcp => {
+                let headers = layout.header_len() - network;
+                let size = usize::from(mtu).saturating_sub(headers);
+                // Below the MTU, which has 16 bits.
+                Some(match size {
+                    0 => Err(SegmentError::MtuTooSmall { mtu: mtu.into(), headers }),
+                    size => cut_segments(packet, like(trail, size as u16)),
+                })
+            }
+            // A number that differs from packet to packet is enough where nothing is sent.
+            (Cut::Mtu(mtu), _) => Some(fragment(packet, mtu.into(), self.next as u32)),
+        }
+    }
+
+    fn cut_up(
+        &mut self,
+        packet: &Packet<Record>,
+        mut segments: Segments<'_, Record>,
+        trail: Option<&Trail>,
+    ) -> Result<(), CaptureError> {
+        self.account.counters.received(packet.datagram_len());
+        let like = Rc::new(packet.buffer().clone());
+        let steps = trail.filter(|_| self.cut == Cut::AsMerged).map(|trail| &trail.steps[..]);
+        let mut steps = steps.unwrap_or_default().iter();
+        let (mut number, mut ticks) = (self.next, like.ticks());
+        loop {
+            let mut data = vec![0; segments.max_len()];
+            // The buffer has room for the longest segment, so that writing cannot fail.
+            let Ok(Some(written)) = segments.write_next(&mut data) else { break };
+            data.truncate(written.len);
+            self.account.counters.count(written);
+            self.pending.push(number, Segment { like: Rc::clone(&like), data, ticks });
+            if let Some(step) = steps.next() {
+                number = number.saturating_add(step.entries);
+                ticks = ticks.wrapping_add_signed(step.ticks);
+            }
+        }
+        self.write_pending(self.next)
+    }
+
+    /// Writes the segments that stood at entry `limit` or before, those that follow them, and
+    /// what is too much to wait.
+    fn write_pending(&mut self, limit: u64) -> Result<(), CaptureError> {
+        while let Some((number, segment)) = self.pending.pop(limit.max(self.next)) {
+            self.next = self.next.max(number.saturating_add(1));
+            self.account.packets_out += 1;
+            let strip = [OptionMatch { code: TRAIL_OPTION, prefix: b"" }];
+            let ticks = Some(segment.ticks);
+            let change = PacketChange { ticks, strip: &strip, append: None };
+            self.writer.write_packet(&segment.like, &[&segment.data], change)?;
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<(W, SegmentAccount), CaptureError> {
+        self.write_pending(u64::MAX)?;
+        self.account.lost = self.writer.lost();
+        Ok((self.writer.finish()?, self.account))
+    }
+}
+
+/// Another size, but what is known of the packet otherwise.
+fn like(trail: Option<&Trail>, size: u16) -> Gso {
+    Gso { size, ..trail.map(|trail| trail.gso).unwrap_or_default() }
+}
+
+/// A segment on its way to the output.
+#[derive(Debug)]
+struct Segment {
+    like: Rc<Record>,
+    data: Vec<u8>,
+    ticks: u64,
+}
+
+/// Segments that wait for the entries that stood before them.
+#[derive(Debug, Default)]
+struct Pending {
+    /// By number of the entry, then in the order of arrival.
+    segments: BTreeMap<(u64, u64), Segment>,
+    arrivals: u64,
+    bytes: usize,
+}
+
+impl Pending {
+    fn push(&mut self, number: u64, segment: Segment) {
+        self.bytes += segment.data.len();
+        self.segments.insert((number, self.arrivals), segment);
+        self.arrivals += 1;
+    }
+
+    /// The first segment, if it stood at `limit` or before, or too much waits.
+    fn pop(&mut self, limit: u64) -> Option<(u64, Segment)> {
+        let full = self.segments.len() > MAX_PENDING || self.bytes > MAX_PENDING_BYTES;
+        let first = self.segments.first_entry()?;
+        if first.key().0 > limit && !full {
+            return None;
+        }
+        let ((number, _), segment) = first.remove_entry();
+        self.bytes -= segment.data.len();
+        Some((number, segment))
+    }
+}

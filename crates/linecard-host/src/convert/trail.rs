@@ -1,0 +1,154 @@
+//! What a merged packet says of its segments, so that they can be given back.
+
+use linecard::packet::Gso;
+
+/// The pcapng option that carries a [`Trail`]: codes with the highest bit set are for local use
+/// (draft-ietf-opsawg-pcapng, section 3.5).
+pub const TRAIL_OPTION: u16 = 0xCC4C;
+/// What the option's value starts with: another program may use the same local code.
+const MAGIC: [u8; 4] = *b"LCT1";
+
+const FIXED_ID: u8 = 1;
+const ACCECN: u8 = 2;
+const PADDED: u8 = 4;
+const PARTIAL: u8 = 8;
+const KNOWN_FLAGS: u8 = FIXED_ID | ACCECN | PADDED | PARTIAL;
+
+/// Segment size and count, and for every segment behind the first how far it is from the one
+/// before it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Trail {
+    /// How the packet divides.
+    pub gso: Gso,
+    /// Checksum fields hold the pseudo header's sum only.
+    pub partial_checksum: bool,
+    /// For each segment behind the first.
+    pub steps: Vec<Step>,
+}
+
+/// From one segment to the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Step {
+    /// Entries of the capture further, at least 1.
+    pub entries: u64,
+    /// Later by this, in the units of the interface.
+    pub ticks: i64,
+}
+
+impl Trail {
+    /// The option's value: magic, flags (1 byte), segment size and count (2 bytes each, network
+    /// byte order), then two variable-length numbers for each step.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let gso = self.gso;
+        let flag = |on: bool, bit: u8| if on { bit } else { 0 };
+        let mut bytes = MAGIC.to_vec();
+        bytes.push(
+            flag(gso.fixed_id, FIXED_ID)
+                | flag(gso.accecn, ACCECN)
+                | flag(gso.padded, PADDED)
+                | flag(self.partial_checksum, PARTIAL),
+        );
+        bytes.extend(gso.size.to_be_bytes());
+        bytes.extend(gso.segments.to_be_bytes());
+        for step in &self.steps {
+            put(&mut bytes, step.entries);
+            // Sign last, so that small differences of either sign are short.
+            put(&mut bytes, (step.ticks << 1 ^ step.ticks >> 63) as u64);
+        }
+        bytes
+    }
+
+    /// Reads an option's value; none when it is not ours, of a later version, or damaged.
+    #[must_use]
+    pub fn decode(value: &[u8]) -> Option<Self> {
+        let mut rest = value.strip_prefix(&MAGIC)?;
+        let (fixed, steps) = rest.split_first_chunk::<5>()?;
+        let [flags, size_high, size_low, count_high, count_low] = *fixed;
+        rest = steps;
+        let gso = Gso {
+            size: u16::from_be_bytes([size_high, size_low]),
+            segments: u16::from_be_bytes([count_high, count_low]),
+            fixed_id: flags & FIXED_ID != 0,
+            accecn: flags & ACCECN != 0,
+            padded: flags & PADDED != 0,
+        };
+        if flags & !KNOWN_FLAGS != 0 || gso.size == 0 || gso.segments < 2 {
+            return None;
+        }
+        let mut steps = Vec::new();
+        for _ in 1..gso.segments {
+            let entries = take(&mut rest)?;
+            let ticks = take(&mut rest)?;
+            steps.push(Step { entries, ticks: (ticks >> 1) as i64 ^ -((ticks & 1) as i64) });
+        }
+        rest.is_empty().then_some(Self { gso, partial_checksum: flags & PARTIAL != 0, steps })
+    }
+}
+
+/// Seven bits a byte, lowest first; the highest bit says that more follow (LEB128).
+fn put(bytes: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        bytes.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    bytes.push(number as u8);
+}
+
+fn take(bytes: &mut &[u8]) -> Option<u64> {
+    let mut number = 0_u64;
+    for shift in (0..64).step_by(7) {
+        let (byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        let bits = u64::from(byte & 0x7F);
+        if bits << shift >> shift != bits {
+            return None;
+        }
+        number |= bits << shift;
+        if byte & 0x80 == 0 {
+            return Some(number);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linecard::rng::Rng;
+
+    fn random(rng: &mut Rng) -> Trail {
+        let segments = 2 + rng.below(50) as u16;
+        let steps = (1..segments)
+            .map(|_| Step {
+                entries: rng.next_u64() >> rng.below(64),
+                ticks: rng.next_u64() as i64 >> rng.below(64),
+            })
+            .collect();
+        let gso = Gso {
+            size: 1 + rng.below(65_535) as u16,
+            segments,
+            fixed_id: rng.chance(0.5),
+            accecn: rng.chance(0.5),
+            padded: rng.chance(0.5),
+        };
+        Trail { gso, partial_checksum: rng.chance(0.5), steps }
+    }
+
+    #[test]
+    fn what_is_written_is_read_and_nothing_else() {
+        let mut rng = Rng::new(1);
+        for _ in 0..2_000 {
+            let trail = random(&mut rng);
+            let bytes = trail.encode();
+            assert_eq!(Trail::decode(&bytes), Some(trail));
+            assert_eq!(Trail::decode(&bytes[..bytes.len() - 1]), None);
+            let mut damaged = bytes.clone();
+            let at = rng.below(damaged.len() as u64) as usize;
+            damaged[at] ^= 1 << rng.below(8);
+            let _any = Trail::decode(&damaged);
+        }
+        assert_eq!(Trail::decode(b""), None);
+        assert_eq!(Trail::decode(b"LCT2\0\0\x01\0\x02\x01\0"), None);
+    }
+}

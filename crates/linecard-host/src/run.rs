@@ -1,0 +1,243 @@
+//! The main job: applications' large sends → LSO → lanes → LRO → every byte verified.
+//!
+//! Each lane has its own pipelines, buffers and flows, and shares nothing with the others. All of
+//! them run in turn on the calling thread, so that what is measured is the work of one core.
+
+use linecard::offload::{coalesce, segment};
+use linecard::packet::{LinkType, Pool, PoolBuffer};
+use linecard::pipeline::{Meter, Part, Pipeline, Turn};
+use linecard::port::{
+    Application, Family, Fault, FaultCounters, FaultRates, Lane, LaneCounters, Memory, Verify,
+    VerifyCounters, Workload, link,
+};
+use linecard::stages::{Coalesce, Segment};
+use linecard::time::Instant;
+use std::time::Duration;
+
+/// Packets on the way in a lane: four batches.
+const LANE_CAPACITY: usize = 256;
+/// Large packets on the way per lane: a batch, one being cut, and some to spare.
+const LARGE_BUFFERS: usize = 96;
+/// Packets that a lane's coalescer may hold; with 1500 bytes each they stay within 25 MB.
+const MAX_HELD: usize = 16_384;
+
+/// What is to be run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunSpec {
+    /// Flows in all; each sends in turn. At least 1.
+    pub flows: usize,
+    /// Parallel lanes over which flows are spread. At least 1.
+    pub lanes: usize,
+    /// Largest IP packet on a lane, in bytes.
+    pub mtu: usize,
+    /// Bytes of one send of an application. At least 1.
+    pub send_len: usize,
+    /// IP version.
+    pub family: Family,
+    /// How long applications send.
+    pub duration: Duration,
+    /// Loss, reordering and corruption on the lanes.
+    pub faults: FaultRates,
+    /// The receiving offload.
+    pub coalesce: coalesce::Config,
+    /// Decides data and faults.
+    pub seed: u64,
+}
+
+/// Time used by the parts of the way, in the order of the way.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Times {
+    /// Applications writing their data.
+    pub application: Duration,
+    /// Cutting, copying and checksumming.
+    pub segment: Duration,
+    /// Into the lanes and out of them.
+    pub lanes: Duration,
+    /// Parsing, verifying checksums, merging.
+    pub coalesce: Duration,
+    /// Comparing every byte with what was sent.
+    pub verify: Duration,
+}
+
+/// What a run has done.
+#[derive(Debug, Clone, Default)]
+pub struct RunOutcome {
+    /// Payload bytes that applications sent.
+    pub sent: u64,
+    /// Time from the first send to the last byte verified.
+    pub elapsed: Duration,
+    /// Time by part.
+    pub times: Times,
+    /// Segmenters.
+    pub segment: segment::Counters,
+    /// Each lane.
+    pub lanes: Vec<LaneCounters>,
+    /// What the lanes did on purpose.
+    pub faults: FaultCounters,
+    /// Coalescers.
+    pub coalesce: coalesce::Counters,
+    /// What arrived.
+    pub verify: VerifyCounters,
+}
+
+impl RunOutcome {
+    /// Whether every byte sent was verified, or is one that a lane was told to lose or corrupt.
+    #[must_use]
+    pub fn is_right(&self) -> bool {
+        let accounted = self.verify.good + self.faults.lost_payload + self.corrupted_payload();
+        self.verify.bad == 0 && accounted == self.sent
+    }
+
+    /// Bytes in packets that failed their checksum, as corrupted ones must; other packets than
+    /// those fail only by a bug.
+    fn corrupted_payload(&self) -> u64 {
+        if self.verify.bad_checksum == self.faults.corrupted { self.verify.rejected } else { 0 }
+    }
+}
+
+/// Runs until the time is over and everything sent has arrived.
+#[must_use]
+pub fn run(spec: &RunSpec) -> RunOutcome {
+    let mut ways: Vec<Way> = (0..spec.lanes).map(|lane| Way::new(spec, lane)).collect();
+    let mut clock = Stopwatch::start();
+    let mut sending = true;
+    while ways.iter().any(|way| !way.ended) {
+        if sending && clock.elapsed() >= spec.duration {
+            sending = false;
+            ways.iter_mut().for_each(Way::stop);
+        }
+        for way in ways.iter_mut().filter(|way| !way.ended) {
+            way.turn(&mut clock);
+        }
+    }
+    let mut outcome = RunOutcome { elapsed: clock.elapsed(), ..RunOutcome::default() };
+    ways.iter().for_each(|way| way.add_to(&mut outcome));
+    outcome.times = clock.times;
+    outcome
+}
+
+type Wire = Lane<Fault<PoolBuffer, Memory<PoolBuffer>>>;
+
+/// The way of one lane's data, from its applications to its verifier.
+struct Way {
+    send: Pipeline<PoolBuffer, Application, Segment, Wire>,
+    receive: Pipeline<PoolBuffer, Lane<Memory<PoolBuffer>>, Coalesce<PoolBuffer>, Verify>,
+    sent_all: bool,
+    ended: bool,
+}
+
+impl Way {
+    fn new(spec: &RunSpec, lane: usize) -> Self {
+        let workload = Workload {
+            flows: (spec.flows.saturating_sub(lane)).div_ceil(spec.lanes),
+            first_flow: lane,
+            flow_step: spec.lanes,
+            send_len: spec.send_len,
+            mtu: spec.mtu,
+            family: spec.family,
+            seed: spec.seed,
+        };
+        let frame = spec.mtu + LINK_HEADER;
+        let per_send = workload.packet_len().div_ceil(workload.segment_size().max(1)) + 1;
+        let held = (workload.flows * per_send).min(MAX_HELD);
+        let large = Pool::new(LARGE_BUFFERS, workload.packet_len());
+        // Enough that the coalescer's own limit comes first and the segmenter never waits for it.
+        let small = Pool::new(held + 2 * per_send + 2 * LANE_CAPACITY, frame);
+        let (near, far) = link(LANE_CAPACITY);
+        let seed = spec.seed.wrapping_add(lane as u64);
+        let id = lane as u32;
+        let wire = Lane::new(id, Fault::new(near, spec.faults, seed));
+        let config = coalesce::Config { max_held_packets: held, ..spec.coalesce.clone() };
+        let segment = Segment::new(LinkType::Ethernet, small);
+        let verify = Verify::new(spec.flows, spec.seed);
+        Self {
+            send: Pipeline::new(Application::new(workload, large), segment, wire),
+            receive: Pipeline::new(Lane::new(id, far), Coalesce::new(config), verify),
+            sent_all: false,
+            ended: false,
+        }
+    }
+
+    fn stop(&mut self) {
+        self.send.source.stop();
+    }
+
+    fn turn(&mut self, clock: &mut Stopwatch) {
+        let now = clock.now();
+        if !self.sent_all {
+            let turn = self.send.run_once(now, &mut Sending(clock));
+            self.sent_all = turn.ended && self.send.sink.port.held() == 0;
+        }
+        let Turn { moved, .. } = self.receive.run_once(now, &mut Receiving(clock));
+        if self.sent_all && moved == 0 {
+            self.receive.stop();
+        }
+        self.ended = self.sent_all && moved == 0 && self.receive.is_empty();
+    }
+
+    fn add_to(&self, outcome: &mut RunOutcome) {
+        outcome.sent += self.send.source.sent();
+        outcome.segment.add(self.send.stage.offload_counters());
+        let (sent, received) = (self.send.sink.counters(), self.receive.source.counters());
+        outcome.lanes.push(LaneCounters { received: received.received, ..sent });
+        outcome.faults.add(&self.send.sink.port.counters());
+        outcome.coalesce.add(self.receive.stage.offload_counters());
+        outcome.verify.add(&self.receive.sink.counters());
+    }
+}
+
+/// An Ethernet header.
+const LINK_HEADER: usize = 14;
+
+/// The clock of a run, and where its time went.
+struct Stopwatch {
+    started: std::time::Instant,
+    last: std::time::Instant,
+    times: Times,
+}
+
+impl Stopwatch {
+    fn start() -> Self {
+        let now = std::time::Instant::now();
+        Self { started: now, last: now, times: Times::default() }
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.last.duration_since(self.started)
+    }
+
+    /// Nanoseconds since the start, as stages see them.
+    fn now(&self) -> Instant {
+        Instant::ZERO.plus(self.elapsed())
+    }
+
+    fn lap(&mut self) -> Duration {
+        let now = std::time::Instant::now();
+        now.duration_since(std::mem::replace(&mut self.last, now))
+    }
+}
+
+struct Sending<'c>(&'c mut Stopwatch);
+struct Receiving<'c>(&'c mut Stopwatch);
+
+impl Meter for Sending<'_> {
+    fn lap(&mut self, part: Part, _packets: usize) {
+        let lap = self.0.lap();
+        match part {
+            Part::Source => self.0.times.application += lap,
+            Part::Stage => self.0.times.segment += lap,
+            Part::Sink => self.0.times.lanes += lap,
+        }
+    }
+}
+
+impl Meter for Receiving<'_> {
+    fn lap(&mut self, part: Part, _packets: usize) {
+        let lap = self.0.lap();
+        match part {
+            Part::Source => self.0.times.lanes += lap,
+            Part::Stage => self.0.times.coalesce += lap,
+            Part::Sink => self.0.times.verify += lap,
+        }
+    }
+}
