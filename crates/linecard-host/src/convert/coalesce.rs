@@ -4,8 +4,8 @@ use super::order::{Entry, Order};
 use super::trail::{Step, TRAIL_OPTION, Trail};
 use super::{Numbered, Observer, Unknown, link_of};
 use crate::capture::{CaptureError, Format, Lost, PacketChange, Reader, Record, Shape, Writer};
-use linecard::offload::coalesce::{Coalescer, Config, Counters, Exit, Flush};
-use linecard::packet::{ChecksumState, Meta, Packet};
+use linecard::offload::coalesce::{ChecksumPolicy, Coalescer, Config, Counters, Exit, Flush};
+use linecard::packet::{ChecksumState, Layout, Meta, Packet};
 use linecard::time::Instant;
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -129,7 +129,9 @@ impl<W: Write> Job<W> {
             ..Meta::default()
         };
         let link = link_of(link, &mut self.account.unknown);
-        let packet = Packet::new(Numbered { record, number }, link, meta);
+        let layout = Layout::parse(link, record.data());
+        let checksum = checksum_field(&record, &layout);
+        let packet = Packet::with_layout(Numbered { record, number, checksum }, layout, meta);
         observer.arrives(number, &packet);
         let Self { coalescer, order, now, .. } = self;
         let verdict = coalescer.push(packet, *now, &mut |packet, exit| {
@@ -203,7 +205,8 @@ impl<W: Write> Job<W> {
     fn write_packet(&mut self, packet: Packet<Numbered>) -> Result<(), CaptureError> {
         let record = &packet.buffer().record;
         if packet.is_merged() {
-            let trail = trail_of(&packet).encode();
+            let trusted = self.coalescer.config().checksum == ChecksumPolicy::Trust;
+            let trail = trail_of(&packet, trusted).encode();
             let mut parts = vec![packet.header()];
             parts.extend(packet.payload());
             let append = match self.format {
@@ -235,8 +238,20 @@ fn leave(order: &mut Order, observer: &mut dyn Observer, packet: Packet<Numbered
     order.settle_packet(packet);
 }
 
-fn trail_of(packet: &Packet<Numbered>) -> Trail {
+fn checksum_field(record: &Record, layout: &Layout) -> u16 {
+    let at = layout.checksum_offset().and_then(|at| record.data().get(at..at + 2));
+    at.and_then(|bytes| bytes.first_chunk()).map_or(0, |field| u16::from_be_bytes(*field))
+}
+
+/// With `trusted` checksums, which nobody has verified, the fields themselves are noted.
+fn trail_of(packet: &Packet<Numbered>, trusted: bool) -> Trail {
     let first = packet.buffer();
+    let partial_checksum = packet.meta.checksum == ChecksumState::Partial;
+    let mut checksums = Vec::new();
+    if trusted && !partial_checksum {
+        checksums.push(first.checksum);
+        checksums.extend(packet.chain().iter().map(|piece| piece.buffer().checksum));
+    }
     let (mut number, mut ticks) = (first.number, first.record.ticks());
     let step = |piece: &Numbered| {
         let step = Step {
@@ -248,7 +263,8 @@ fn trail_of(packet: &Packet<Numbered>) -> Trail {
     };
     Trail {
         gso: packet.meta.gso.unwrap_or_default(),
-        partial_checksum: packet.meta.checksum == ChecksumState::Partial,
+        partial_checksum,
         steps: packet.chain().iter().map(|piece| piece.buffer()).map(step).collect(),
+        checksums,
     }
 }

@@ -54,6 +54,8 @@ impl Observer for NoObserver {}
 pub struct Numbered {
     record: Record,
     number: u64,
+    /// Its transport checksum field as it came: merging changes that of a first packet.
+    checksum: u16,
 }
 
 impl Numbered {

@@ -72,7 +72,12 @@ pub fn segment<R: Read, W: Write>(
     observer: &mut dyn Observer,
 ) -> Result<(W, SegmentAccount), CaptureError> {
     let mut reader = Reader::new(input)?;
-    let writer = Writer::new(output, format, reader.source().sizes_will_change())?;
+    // Taken apart as merged, packets only become shorter, and the file what it was before.
+    let source = match cut {
+        Cut::AsMerged => reader.source(),
+        _ => reader.source().sizes_will_change(),
+    };
+    let writer = Writer::new(output, format, source)?;
     let pending = Pending::default();
     let mut job = Job { writer, pending, cut, next: 1, account: SegmentAccount::default() };
     loop {
@@ -192,8 +197,9 @@ impl<W: Write> Job<W> {
     ) -> Result<(), CaptureError> {
         self.account.counters.received(packet.datagram_len());
         let like = Rc::new(packet.buffer().clone());
-        let steps = trail.filter(|_| self.cut == Cut::AsMerged).map(|trail| &trail.steps[..]);
-        let mut steps = steps.unwrap_or_default().iter();
+        let trail = trail.filter(|_| self.cut == Cut::AsMerged);
+        let mut steps = trail.map_or(&[][..], |trail| &trail.steps).iter();
+        let mut checksums = trail.map_or(&[][..], |trail| &trail.checksums).iter();
         let (mut number, mut ticks) = (self.next, like.ticks());
         loop {
             let mut data = vec![0; segments.max_len()];
@@ -201,6 +207,9 @@ impl<W: Write> Job<W> {
             let Ok(Some(written)) = segments.write_next(&mut data) else { break };
             data.truncate(written.len);
             self.account.counters.count(written);
+            if let (Some(field), Some(at)) = (checksums.next(), packet.layout().checksum_offset()) {
+                data[at..at + 2].copy_from_slice(&field.to_be_bytes());
+            }
             self.pending.push(number, Segment { like: Rc::clone(&like), data, ticks });
             if let Some(step) = steps.next() {
                 number = number.saturating_add(step.entries);

@@ -12,7 +12,8 @@ const FIXED_ID: u8 = 1;
 const ACCECN: u8 = 2;
 const PADDED: u8 = 4;
 const PARTIAL: u8 = 8;
-const KNOWN_FLAGS: u8 = FIXED_ID | ACCECN | PADDED | PARTIAL;
+const CHECKSUMS: u8 = 16;
+const KNOWN_FLAGS: u8 = FIXED_ID | ACCECN | PADDED | PARTIAL | CHECKSUMS;
 
 /// Segment size and count, and for every segment behind the first how far it is from the one
 /// before it.
@@ -24,6 +25,8 @@ pub struct Trail {
     pub partial_checksum: bool,
     /// For each segment behind the first.
     pub steps: Vec<Step>,
+    /// Checksum fields of all segments, when they were trusted and may be wrong; else none.
+    pub checksums: Vec<u16>,
 }
 
 /// From one segment to the next.
@@ -37,7 +40,7 @@ pub struct Step {
 
 impl Trail {
     /// The option's value: magic, flags (1 byte), segment size and count (2 bytes each, network
-    /// byte order), then two variable-length numbers for each step.
+    /// byte order), then two variable-length numbers for each step, then the checksums.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let gso = self.gso;
@@ -47,7 +50,8 @@ impl Trail {
             flag(gso.fixed_id, FIXED_ID)
                 | flag(gso.accecn, ACCECN)
                 | flag(gso.padded, PADDED)
-                | flag(self.partial_checksum, PARTIAL),
+                | flag(self.partial_checksum, PARTIAL)
+                | flag(!self.checksums.is_empty(), CHECKSUMS),
         );
         bytes.extend(gso.size.to_be_bytes());
         bytes.extend(gso.segments.to_be_bytes());
@@ -56,6 +60,7 @@ impl Trail {
             // Sign last, so that small differences of either sign are short.
             put(&mut bytes, (step.ticks << 1 ^ step.ticks >> 63) as u64);
         }
+        bytes.extend(self.checksums.iter().flat_map(|field| field.to_be_bytes()));
         bytes
     }
 
@@ -82,7 +87,17 @@ impl Trail {
             let ticks = take(&mut rest)?;
             steps.push(Step { entries, ticks: (ticks >> 1) as i64 ^ -((ticks & 1) as i64) });
         }
-        rest.is_empty().then_some(Self { gso, partial_checksum: flags & PARTIAL != 0, steps })
+        let mut checksums = Vec::new();
+        if flags & CHECKSUMS != 0 {
+            let (fields, behind) = rest.as_chunks::<2>();
+            checksums.extend(fields.iter().map(|field| u16::from_be_bytes(*field)));
+            rest = behind;
+            if checksums.len() != usize::from(gso.segments) {
+                return None;
+            }
+        }
+        let partial_checksum = flags & PARTIAL != 0;
+        rest.is_empty().then_some(Self { gso, partial_checksum, steps, checksums })
     }
 }
 
@@ -132,7 +147,9 @@ mod tests {
             accecn: rng.chance(0.5),
             padded: rng.chance(0.5),
         };
-        Trail { gso, partial_checksum: rng.chance(0.5), steps }
+        let fields = if rng.chance(0.5) { segments } else { 0 };
+        let checksums = (0..fields).map(|_| rng.next_u64() as u16).collect();
+        Trail { gso, partial_checksum: rng.chance(0.5), steps, checksums }
     }
 
     #[test]

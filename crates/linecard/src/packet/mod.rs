@@ -60,6 +60,12 @@ impl<B: AsRef<[u8]>> Packet<B> {
     /// Parses the bytes of `buffer` as a frame of `link`.
     pub fn new(buffer: B, link: LinkType, meta: Meta) -> Self {
         let layout = Layout::parse(link, buffer.as_ref());
+        Self::with_layout(buffer, layout, meta)
+    }
+
+    /// A packet whose bytes have been parsed already. A layout of other bytes gives wrong
+    /// results, or a panic where it leaves the buffer.
+    pub fn with_layout(buffer: B, layout: Layout, meta: Meta) -> Self {
         Self { buffer, layout, meta, chain: Vec::new() }
     }
 
