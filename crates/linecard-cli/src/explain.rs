@@ -1,7 +1,7 @@
 //! `--explain-flow`: what happened to each packet of one flow, and why.
 
 use crate::failure::Failure;
-use linecard::offload::coalesce::{Exit, Verdict};
+use linecard::offload::coalesce::{Exit, Flush, Verdict};
 use linecard::packet::header::{self, Ipv4, Ipv6, Udp};
 use linecard::packet::{LayerKind, Packet};
 use linecard::report::{Report, Section, Value};
@@ -24,7 +24,9 @@ pub(crate) struct Explanation {
     wanted: Ends,
     lines: Vec<(u64, String)>,
     /// The packet being decided on, when it is of the flow.
-    current: Option<String>,
+    current: Option<(u64, String)>,
+    /// What leaves with it, to be told behind it.
+    leaving: Vec<String>,
     /// Time of the flow's first packet.
     start_ns: Option<u64>,
     left_out: u64,
@@ -47,6 +49,7 @@ impl Explanation {
             wanted,
             lines: Vec::new(),
             current: None,
+            leaving: Vec::new(),
             start_ns: None,
             left_out: 0,
             others: HashMap::new(),
@@ -54,7 +57,7 @@ impl Explanation {
     }
 
     /// A packet is about to be decided on.
-    pub(crate) fn arrives(&mut self, _number: u64, packet: &Packet<Numbered>) {
+    pub(crate) fn arrives(&mut self, number: u64, packet: &Packet<Numbered>) {
         self.current = None;
         let Some(ends) = ends_of(packet) else { return };
         if ends != self.wanted {
@@ -66,12 +69,12 @@ impl Explanation {
         let at = packet.meta.timestamp.as_ns();
         let start = *self.start_ns.get_or_insert(at);
         let seconds = at.saturating_sub(start) as f64 / 1e9;
-        self.current = Some(format!("+{seconds:.6} s  {:>5} B", packet.payload_len()));
+        self.current = Some((number, format!("+{seconds:.6} s  {:>5} B", packet.payload_len())));
     }
 
     /// What became of it.
     pub(crate) fn decided(&mut self, number: u64, verdict: Verdict) {
-        let Some(packet) = self.current.take() else { return };
+        let Some((_, packet)) = self.current.take() else { return };
         let fate = match verdict {
             Verdict::Merged => "merged".to_owned(),
             Verdict::Opened(None) => "opens a merged packet".to_owned(),
@@ -83,24 +86,21 @@ impl Explanation {
             }
         };
         self.line(number, format!("{packet}  {fate}"));
+        for text in std::mem::take(&mut self.leaving) {
+            self.line(number, text);
+        }
     }
 
     /// Held packets are let go.
     pub(crate) fn leaves(&mut self, packet: &Packet<Numbered>, exit: Exit) {
         let Exit::Flushed(reason) = exit else { return };
         if ends_of(packet) == Some(self.wanted) {
-            let packets = 1 + packet.chain().len();
-            let bytes = packet.payload_len();
             let last = packet.chain().last().map_or(packet.buffer(), |piece| piece.buffer());
-            self.line(
-                last.number(),
-                format!(
-                    "  let go: {packets} packets, {bytes} B, from #{} ({}): {}",
-                    packet.buffer().number(),
-                    reason.name(),
-                    reason.explanation()
-                ),
-            );
+            let text = let_go(packet, reason);
+            match self.current {
+                Some((number, _)) if number == last.number() => self.leaving.push(text),
+                _ => self.line(last.number(), text),
+            }
         }
     }
 
@@ -111,9 +111,9 @@ impl Explanation {
             return Some(self.not_found());
         }
         let title = format!("Flow {source} to {destination}, packet by packet");
-        let mut section = Section::new("flow", title);
-        for (index, (number, line)) in self.lines.into_iter().enumerate() {
-            section.add(format!("{index:05}"), format!("#{number}"), Value::Text(line));
+        let mut section = Section::list("flow", title);
+        for (number, line) in self.lines {
+            section.add("", format!("#{number}"), Value::Text(line));
         }
         report.push(section);
         if self.left_out > 0 {
@@ -145,6 +145,15 @@ impl Explanation {
         };
         format!("--explain-flow {source}-{destination}: no such flow in the capture; {known}")
     }
+}
+
+fn let_go(packet: &Packet<Numbered>, reason: Flush) -> String {
+    let (bytes, first) = (packet.payload_len(), packet.buffer().number());
+    let what = match packet.chain().len() {
+        0 => "alone".to_owned(),
+        more => format!("{} packets from #{first}, {bytes} B", more + 1),
+    };
+    format!("  let go {what} ({}): {}", reason.name(), reason.explanation())
 }
 
 fn ends_of(packet: &Packet<Numbered>) -> Option<Ends> {

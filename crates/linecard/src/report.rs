@@ -35,6 +35,7 @@ pub struct Section {
     key: &'static str,
     title: Cow<'static, str>,
     rows: Vec<Row>,
+    is_list: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -90,7 +91,14 @@ impl Section {
     /// An empty section.
     #[must_use]
     pub fn new(key: &'static str, title: impl Into<Cow<'static, str>>) -> Self {
-        Self { key, title: title.into(), rows: Vec::new() }
+        Self { key, title: title.into(), rows: Vec::new(), is_list: false }
+    }
+
+    /// An empty section whose rows are told apart by their order: an array in JSON, of objects
+    /// with `label` and `value`.
+    #[must_use]
+    pub fn list(key: &'static str, title: impl Into<Cow<'static, str>>) -> Self {
+        Self { is_list: true, ..Self::new(key, title) }
     }
 
     /// Adds a value: `key` in JSON, `label` in text.
@@ -209,7 +217,19 @@ impl Serialize for Report {
 
 impl Serialize for Section {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if self.is_list {
+            return serializer.collect_seq(&self.rows);
+        }
         serializer.collect_map(self.rows.iter().map(|row| (&row.key, &row.value)))
+    }
+}
+
+impl Serialize for Row {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(2))?;
+        map.serialize_entry("label", &self.label)?;
+        map.serialize_entry("value", &self.value)?;
+        map.end()
     }
 }
 

@@ -2,8 +2,6 @@
 
 use std::io::Read;
 
-use pcap_file::pcap::{PcapParseError, PcapParser};
-
 use super::input::Input;
 use super::interface::Clock;
 use super::record::{PcapHead, Record};
@@ -25,7 +23,6 @@ enum Lengths {
 /// A pcap file behind its header.
 #[derive(Debug)]
 pub(super) struct Pcap {
-    parser: PcapParser,
     header: PcapHeader,
     endianness: Endianness,
     clock: Clock,
@@ -42,17 +39,15 @@ impl Pcap {
         input.fill_to(needed as u64)?;
         let left = input.bytes().len();
         let cut = || input.damage(Damage::HeaderCut { needed, left });
-        let (_, parser) = PcapParser::new(input.bytes()).map_err(|_| cut())?;
         let header = PcapHeader(*input.bytes().first_chunk().ok_or_else(cut)?);
-        let version = parser.header();
-        let lengths = match (version.version_major, version.version_minor) {
+        let lengths = match header.version(endianness) {
             (2, 0..=2) => Lengths::OriginalFirst,
             (2, 3) => Lengths::SmallerIsCaptured,
             _ => Lengths::CapturedFirst,
         };
         input.consume(needed);
         let clock = if nanoseconds { Clock::NANOSECONDS } else { Clock::MICROSECONDS };
-        Ok(Self { parser, header, endianness, clock, lengths })
+        Ok(Self { header, endianness, clock, lengths })
     }
 
     pub(super) fn source(&self) -> Source {
@@ -102,31 +97,13 @@ impl Pcap {
     /// The packet at the start of `bytes`, or how long it claims to be if that can be told.
     #[inline]
     fn packet<'a>(&self, bytes: &'a [u8]) -> Result<(PcapHead, &'a [u8]), Option<u32>> {
-        if self.lengths != Lengths::CapturedFirst {
-            return self.old_packet(bytes);
-        }
-        match self.parser.next_raw_packet(bytes) {
-            Ok((_, raw)) => {
-                let head = PcapHead {
-                    seconds: raw.ts_sec,
-                    fraction: raw.ts_frac,
-                    original_len: raw.orig_len,
-                    swapped: false,
-                };
-                Ok((head, &bytes[HEAD..HEAD + raw.incl_len as usize]))
-            }
-            Err(PcapParseError::IncompleteBuffer(needed, _)) if bytes.len() >= HEAD => {
-                Err(Some(needed as u32))
-            }
-            Err(_) => Err(None),
-        }
-    }
-
-    /// As [`packet`](Self::packet) for files in which the lengths may be swapped.
-    fn old_packet<'a>(&self, bytes: &'a [u8]) -> Result<(PcapHead, &'a [u8]), Option<u32>> {
         let field = |at| self.endianness.u32_at(bytes, at).ok_or(None);
         let (first, second) = (field(8)?, field(12)?);
-        let swapped = self.lengths == Lengths::OriginalFirst || first > second;
+        let swapped = match self.lengths {
+            Lengths::CapturedFirst => false,
+            Lengths::OriginalFirst => true,
+            Lengths::SmallerIsCaptured => first > second,
+        };
         let (captured, original_len) = if swapped { (second, first) } else { (first, second) };
         let data = bytes[HEAD..].get(..captured as usize).ok_or(Some(captured))?;
         let head = PcapHead { seconds: field(0)?, fraction: field(4)?, original_len, swapped };

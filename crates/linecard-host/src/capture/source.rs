@@ -98,6 +98,11 @@ impl PcapHeader {
         matches!(Self::kind([a, b, c, d]), Some((_, true)))
     }
 
+    pub(super) fn version(self, endianness: Endianness) -> (u16, u16) {
+        let field = |at| endianness.u16_at(&self.0, at).unwrap_or(0);
+        (field(4), field(6))
+    }
+
     pub(super) fn snaplen(self, endianness: Endianness) -> u32 {
         endianness.u32_at(&self.0, 16).unwrap_or(0)
     }

@@ -75,7 +75,7 @@ reasons! {
         Window = "window",
         /// other TCP flags (PSH and FIN aside)
         Flags = "flags",
-        /// other TCP options
+        /// other TCP options, most often the timestamp's next tick
         Options = "options",
         /// another urgent pointer
         Urgent = "urgent",
@@ -105,9 +105,9 @@ reasons! {
     Flush {
         /// the next packet would not fit into the size or segment limit
         Size = "size",
-        /// PSH, FIN, URG, RST or SYN ends the merged packet
+        /// a packet with PSH, FIN, URG, RST or SYN ends it
         EndFlag = "end-flag",
-        /// a packet shorter than the first ends the merged packet
+        /// a packet shorter than the first ends it
         ShortTail = "short-tail",
         /// the next packet of the flow could not be merged with it
         Displaced = "displaced",
