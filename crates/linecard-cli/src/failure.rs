@@ -13,7 +13,8 @@ Exit codes:
   1  a file could not be read or written
   2  wrong arguments or a wrong scenario
   3  no packet was of a link type that is known: the output is a copy
-  4  the input is damaged: the output has everything before the damage
+  4  the input is damaged: the output has everything before the damage, and there is no output
+     when nothing could be read
   5  run: a byte was lost, wrong or out of place";
 
 /// One line for the user: what, which value, what to do.
@@ -63,6 +64,7 @@ impl Failure {
         ExitCode::from(match self {
             Self::Capture { source: CaptureError::SameFile { .. }, .. } | Self::Usage(_) => 2,
             _ if self.is_broken_pipe() => 0,
+            Self::Capture { source, .. } if source.is_damage() => 4,
             Self::Open { .. } | Self::Capture { .. } | Self::Report(_) => 1,
             Self::UnknownLink(_) => 3,
             Self::Damaged { .. } => 4,

@@ -163,3 +163,15 @@ fn what_is_left_of_a_damaged_capture_comes_back() {
         assert!(cut == 24 || damage.unwrap().starts_with("damaged at byte "), "{cut}");
     }
 }
+
+/// Found by fuzzing: a pcapng file damaged in its first block gave an empty file, which is no
+/// capture.
+#[test]
+fn damage_before_anything_is_read_gives_no_output() {
+    let path = root().join("testdata/captures/tcp4-two-interfaces.pcapng");
+    let mut bytes = fs::read(path).unwrap();
+    bytes[12] = 0x67;
+    let config = Config::default();
+    let result = coalesce(&bytes[..], Vec::new(), Format::PcapNg, config, &mut NoObserver);
+    assert!(result.unwrap_err().is_damage());
+}

@@ -2,8 +2,8 @@
 
 use super::order::{Entry, Order};
 use super::trail::{Step, TRAIL_OPTION, Trail};
-use super::{Numbered, Observer, Unknown, link_of};
-use crate::capture::{CaptureError, Format, Lost, PacketChange, Reader, Record, Shape, Writer};
+use super::{Input, Numbered, Observer, Unknown, link_of};
+use crate::capture::{CaptureError, Format, Lost, PacketChange, Record, Shape, Writer};
 use linecard::offload::coalesce::{ChecksumPolicy, Coalescer, Config, Counters, Exit, Flush};
 use linecard::packet::{ChecksumState, Layout, Meta, Packet};
 use linecard::time::Instant;
@@ -48,8 +48,8 @@ pub fn coalesce<R: Read, W: Write>(
     config: Config,
     observer: &mut dyn Observer,
 ) -> Result<(W, CoalesceAccount), CaptureError> {
-    let reader = Reader::new(input)?;
-    let writer = Writer::new(output, format, reader.source().sizes_will_change())?;
+    let mut input = Input::new(input)?;
+    let writer = Writer::new(output, format, input.reader.source().sizes_will_change())?;
     let mut job = Job {
         coalescer: Coalescer::new(config),
         order: Order::default(),
@@ -60,8 +60,9 @@ pub fn coalesce<R: Read, W: Write>(
         spares: Vec::new(),
         account: CoalesceAccount::default(),
     };
-    job.run(reader, observer)?;
+    job.run(&mut input, observer)?;
     let mut account = job.account;
+    account.damage = input.damage;
     account.counters = job.coalescer.counters().clone();
     account.lost = job.writer.lost();
     Ok((job.writer.finish()?, account))
@@ -83,20 +84,15 @@ struct Job<W> {
 impl<W: Write> Job<W> {
     fn run<R: Read>(
         &mut self,
-        mut reader: Reader<R>,
+        input: &mut Input<R>,
         observer: &mut dyn Observer,
     ) -> Result<(), CaptureError> {
         loop {
             let mut record = self.spares.pop().unwrap_or_default();
-            match reader.read(&mut record) {
-                Ok(true) => {}
-                Ok(false) => break,
-                Err(error) if error.is_damage() => {
-                    self.account.damage = Some(error);
-                    break;
-                }
-                Err(error) => return Err(error),
+            if !input.read(&mut record)? {
+                break;
             }
+            let reader = &input.reader;
             observer.progress(reader.offset());
             let number = self.order.reserve(record.data().len());
             if record.is_packet() {

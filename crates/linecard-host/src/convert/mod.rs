@@ -15,10 +15,11 @@ pub use order::MAX_WAITING;
 pub use segment::{Cut, SegmentAccount, segment};
 pub use trail::{TRAIL_OPTION, Trail};
 
-use crate::capture::Record;
+use crate::capture::{CaptureError, Format, Reader, Record};
 use linecard::offload::coalesce::{Exit, Verdict};
 use linecard::packet::{LinkType, Packet};
 use std::collections::BTreeMap;
+use std::io::Read;
 
 /// Watches a conversion: for progress bars, and to explain one flow.
 pub trait Observer {
@@ -81,6 +82,36 @@ impl AsRef<[u8]> for Numbered {
 impl AsMut<[u8]> for Numbered {
     fn as_mut(&mut self) -> &mut [u8] {
         self.record.as_mut()
+    }
+}
+
+/// A capture that is read as far as it can be.
+struct Input<R> {
+    reader: Reader<R>,
+    any: bool,
+    damage: Option<CaptureError>,
+}
+
+impl<R: Read> Input<R> {
+    fn new(read: R) -> Result<Self, CaptureError> {
+        Ok(Self { reader: Reader::new(read)?, any: false, damage: None })
+    }
+
+    /// The next entry; false at the end, or at damage, which is kept. Damage before anything
+    /// could be read is an error: the output would be no capture.
+    fn read(&mut self, record: &mut Record) -> Result<bool, CaptureError> {
+        match self.reader.read(record) {
+            Err(error)
+                if error.is_damage() && (self.any || self.reader.format() == Format::Pcap) =>
+            {
+                self.damage = Some(error);
+                Ok(false)
+            }
+            result => {
+                self.any = true;
+                result
+            }
+        }
     }
 }
 

@@ -1,9 +1,9 @@
 //! Cuts the packets of a capture, or gives back those that were merged.
 
 use super::trail::{TRAIL_OPTION, Trail};
-use super::{Observer, Unknown, link_of};
+use super::{Input, Observer, Unknown, link_of};
 use crate::capture::{
-    CaptureError, Format, Lost, OptionMatch, PacketChange, Reader, Record, Shape, Writer,
+    CaptureError, Format, Lost, OptionMatch, PacketChange, Record, Shape, Writer,
 };
 use linecard::offload::segment::{
     Counters, SegmentError, Segments, fragment, segment as cut_segments,
@@ -71,26 +71,21 @@ pub fn segment<R: Read, W: Write>(
     cut: Cut,
     observer: &mut dyn Observer,
 ) -> Result<(W, SegmentAccount), CaptureError> {
-    let mut reader = Reader::new(input)?;
+    let mut input = Input::new(input)?;
     // Taken apart as merged, packets only become shorter, and the file what it was before.
     let source = match cut {
-        Cut::AsMerged => reader.source(),
-        _ => reader.source().sizes_will_change(),
+        Cut::AsMerged => input.reader.source(),
+        _ => input.reader.source().sizes_will_change(),
     };
     let writer = Writer::new(output, format, source)?;
     let pending = Pending::default();
     let mut job = Job { writer, pending, cut, next: 1, account: SegmentAccount::default() };
     loop {
         let mut record = Record::default();
-        match reader.read(&mut record) {
-            Ok(true) => {}
-            Ok(false) => break,
-            Err(error) if error.is_damage() => {
-                job.account.damage = Some(error);
-                break;
-            }
-            Err(error) => return Err(error),
+        if !input.read(&mut record)? {
+            break;
         }
+        let reader = &input.reader;
         observer.progress(reader.offset());
         if record.is_packet() {
             let link = link_of(reader.link_type(record.interface()), &mut job.account.unknown);
@@ -99,6 +94,7 @@ pub fn segment<R: Read, W: Write>(
             job.block(&record)?;
         }
     }
+    job.account.damage = input.damage;
     job.finish()
 }
 
