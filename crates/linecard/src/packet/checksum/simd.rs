@@ -2,7 +2,10 @@
 //!
 //! Won by it: 1460 B in cache take 2–3 times longer with the baseline x86-64 instruction set
 //! (see `docs/benchmarks.md`).
-#![expect(unsafe_code, reason = "calls of functions compiled for CPU features found at run time")]
+#![cfg_attr(
+    all(feature = "std", target_arch = "x86_64"),
+    expect(unsafe_code, reason = "calls of functions compiled for CPU features found at run time")
+)]
 
 /// Bytes per turn: eight accumulators of 64 bits, fed by 32-bit words, for two blocks.
 const BLOCK: usize = 64;
