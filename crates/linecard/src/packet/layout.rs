@@ -141,7 +141,7 @@ impl Layout {
     fn ipv4(&mut self, bytes: &[u8], offset: usize) -> Form {
         let Some(ip) = header::get::<Ipv4>(bytes, offset) else { return Form::CutShort };
         let (header_len, total) = (ip.header_len(), usize::from(ip.total_len.get()));
-        if ip.version_ihl >> 4 != 4 || header_len < Ipv4::LEN || total < header_len {
+        if ip.version_ihl >> 4 != 4 || header_len < Ipv4::LEN {
             return Form::Malformed;
         }
         if bytes.len() < offset + header_len {
@@ -149,7 +149,8 @@ impl Layout {
         }
         self.protocol = ip.protocol;
         let fragment = ip.is_fragment();
-        if !self.push(LayerKind::Ipv4, offset, offset + header_len) {
+        // Addresses are known from here on, whatever the length says: flows between them wait.
+        if !self.push(LayerKind::Ipv4, offset, offset + header_len) || total < header_len {
             return Form::Malformed;
         }
         if bytes.len() < offset + total {
@@ -187,11 +188,19 @@ impl Layout {
                 protocol::FRAGMENT => return Err(Form::Fragment),
                 _ => return Ok(offset),
             }
-            let Some([next, units]) = datagram.get(offset..offset + 2) else {
+            let Some([next, units, _, segments_left]) = datagram.get(offset..offset + 4) else {
                 return Err(Form::Malformed);
             };
+            // The transport checksum covers the final destination, which is not in the header as
+            // long as segments are left (RFC 8200, section 8.1).
+            if self.protocol == protocol::ROUTING && *segments_left > 0 {
+                return Err(Form::OtherTransport);
+            }
             self.protocol = *next;
             offset += (usize::from(*units) + 1) * 8;
+            if offset > datagram.len() {
+                return Err(Form::Malformed);
+            }
         }
         Err(Form::OtherTransport)
     }

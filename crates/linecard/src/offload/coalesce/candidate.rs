@@ -1,6 +1,6 @@
 //! Which packets may be merged at all: a look at one packet alone.
 
-use super::config::ChecksumPolicy;
+use super::config::{ChecksumPolicy, Config};
 use super::reason::Refusal;
 use crate::packet::checksum::Sum;
 use crate::packet::header::{self, Ipv4, Tcp, Udp, tcp_flags};
@@ -52,7 +52,7 @@ impl Candidate {
     /// Looks at a packet; the payload is read only to verify its checksum.
     pub(super) fn examine<B: AsRef<[u8]>>(
         packet: &Packet<B>,
-        policy: ChecksumPolicy,
+        config: &Config,
     ) -> Result<Self, Refusal> {
         let (layout, bytes) = (packet.layout(), packet.bytes());
         let transport = transport_of(layout)?;
@@ -61,6 +61,9 @@ impl Candidate {
         }
         if layout.header_len() > MAX_HEADER_LEN {
             return Err(Refusal::HeaderTooLong);
+        }
+        if bytes.len() > config.max_held_bytes {
+            return Err(Refusal::TooLarge);
         }
         for layer in layout.layers() {
             if layer.kind == LayerKind::Ipv4 {
@@ -76,7 +79,7 @@ impl Candidate {
             _ => (0, 0),
         };
         let padding = examine_padding(bytes, layout.end())?;
-        let checksum = examine_checksum(packet, transport, policy)?;
+        let checksum = examine_checksum(packet, transport, config.checksum)?;
         Ok(Self { kind: transport.kind, payload_len, sequence, flags, checksum, padding })
     }
 

@@ -180,7 +180,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
     ) -> Verdict {
         self.advance(now, out);
         self.counters.received(packet.bytes().len());
-        match Candidate::examine(&packet, self.config.checksum) {
+        match Candidate::examine(&packet, &self.config) {
             Err(refusal) => self.bypass(packet, refusal, out),
             Ok(candidate) => self.admit(packet, &candidate, out),
         }
@@ -207,7 +207,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
     /// the next time given may be earlier.
     pub fn restart_clock<F: FnMut(Packet<B>, Exit)>(&mut self, now: Instant, out: &mut F) {
         self.flush_all(Flush::Stop, out);
-        self.wheel = Wheel::new(self.config.hold_budget, self.table.capacity());
+        self.wheel.restart(now);
+        self.table.restart_clock();
         self.now = now;
     }
 
@@ -331,13 +332,17 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
     ) -> Option<FlowId> {
         let hash = self.hasher.flow(&key);
         if let Some(flow) = self.table.find(hash, &key) {
-            self.table.get_mut(flow).arrived(self.now, false);
+            self.table.arrived(flow, self.now);
             return Some(flow);
         }
         if self.config.creation == Creation::OnSyn && candidate.kind == LayerKind::Tcp {
-            return None;
+            if candidate.flags & tcp_flags::SYN == 0 {
+                return None;
+            }
+            self.counters.flows_on_syn += 1;
+        } else {
+            self.counters.flows_on_data += 1;
         }
-        self.counters.flows_on_data += 1;
         Some(self.create(hash, key, out))
     }
 
@@ -355,8 +360,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
                 flow
             }
         };
-        self.table.occupy(flow, hash, key);
-        self.table.get_mut(flow).arrived(self.now, true);
+        self.table.occupy(flow, hash, key, self.now);
         flow
     }
 

@@ -31,7 +31,7 @@ reasons! {
     Refusal {
         /// not IP
         NotIp = "not-ip",
-        /// IP, but neither TCP nor UDP
+        /// IP, but neither TCP nor UDP as far as headers are followed
         OtherTransport = "other-transport",
         /// a fragment of an IP datagram
         Fragment = "fragment",
@@ -41,6 +41,8 @@ reasons! {
         Malformed = "malformed",
         /// more header bytes than are kept for one packet
         HeaderTooLong = "header-too-long",
+        /// more bytes than may be held in all
+        TooLarge = "too-large",
         /// the port cannot give the packet back if it is merged
         Unmergeable = "unmergeable",
         /// IPv4 options

@@ -22,15 +22,15 @@ pub(super) struct Flow {
     last_arrival: Instant,
     /// Average interval of arrivals, none before the second packet.
     interval_ns: Option<u64>,
+    /// The time line that the last arrival belongs to.
+    era: u32,
 }
 
 impl Flow {
     /// Takes note of an arrival: average ← (average + delta) / 2 (papers/lro-npu.txt, IV.E).
-    pub(super) fn arrived(&mut self, now: Instant, is_new: bool) {
+    fn arrived(&mut self, now: Instant) {
         let delta = now.ns_since(self.last_arrival);
-        if !is_new {
-            self.interval_ns = Some(self.interval_ns.map_or(delta, |i| i.midpoint(delta)));
-        }
+        self.interval_ns = Some(self.interval_ns.map_or(delta, |i| i.midpoint(delta)));
         self.last_arrival = now;
     }
 
@@ -57,6 +57,8 @@ pub(super) struct Table {
     flows: Box<[Flow]>,
     mask: usize,
     used: usize,
+    /// Counts the time lines: arrivals of different ones cannot be compared.
+    era: u32,
 }
 
 impl Table {
@@ -68,6 +70,7 @@ impl Table {
             flows: vec![Flow::default(); buckets * WAYS].into_boxed_slice(),
             mask: buckets - 1,
             used: 0,
+            era: 0,
         }
     }
 
@@ -107,19 +110,34 @@ impl Table {
         let age = |index: &usize| {
             let flow = &self.flows[*index];
             let opened = flow.aggregate.as_ref().map(|aggregate| aggregate.opened);
-            (opened.is_some(), opened.unwrap_or(flow.last_arrival))
+            (opened.is_some(), flow.era == self.era, opened.unwrap_or(flow.last_arrival))
         };
         let oldest = (bucket * WAYS..(bucket + 1) * WAYS).min_by_key(age);
         Place::Occupied(oldest.unwrap_or(bucket * WAYS) as FlowId)
     }
 
     /// Puts a new flow into a place that is free or has been flushed.
-    pub(super) fn occupy(&mut self, id: FlowId, hash: u64, key: FlowKey) {
+    pub(super) fn occupy(&mut self, id: FlowId, hash: u64, key: FlowKey, now: Instant) {
         let (bucket, tag) = self.locate(hash);
         let way = id as usize % WAYS;
         self.used += usize::from(self.tags[bucket][way] == 0);
         self.tags[bucket][way] = tag;
-        self.flows[id as usize] = Flow { key, ..Flow::default() };
+        self.flows[id as usize] = Flow { key, last_arrival: now, era: self.era, ..Flow::default() };
+    }
+
+    /// Takes note that a packet of a flow has arrived.
+    pub(super) fn arrived(&mut self, id: FlowId, now: Instant) {
+        let flow = &mut self.flows[id as usize];
+        if flow.era == self.era {
+            flow.arrived(now);
+        } else {
+            (flow.era, flow.last_arrival, flow.interval_ns) = (self.era, now, None);
+        }
+    }
+
+    /// A new time line begins: arrivals so far are older than all that come.
+    pub(super) fn restart_clock(&mut self) {
+        self.era = self.era.wrapping_add(1);
     }
 
     /// Removes a flow.

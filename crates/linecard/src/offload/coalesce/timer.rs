@@ -76,6 +76,12 @@ impl Wheel {
         None
     }
 
+    /// Starts a new time line; no deadline may be set.
+    pub(super) fn restart(&mut self, now: Instant) {
+        self.tick = now.as_ns() >> self.shift;
+        self.earliest = Instant::NEVER;
+    }
+
     /// A flow whose deadline is among the nearest: within a slot of the earliest.
     pub(super) fn nearest(&self) -> Option<u32> {
         self.slots.first(self.next_occupied()?)

@@ -147,7 +147,7 @@ impl Fragmenting {
 
     fn build_v4(&self, area: &mut [u8; HEADER_AREA], part: Part, flags: u16, len: usize) {
         let options = self.network + Ipv4::LEN;
-        if !part.is_first() && self.other_len != self.first_len && part.index == 1 {
+        if part.index == 1 {
             let (copied, copied_len) = copied_options(&area[options..self.split]);
             area[options..options + copied_len].copy_from_slice(&copied[..copied_len]);
         }

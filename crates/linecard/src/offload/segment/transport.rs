@@ -119,8 +119,8 @@ fn field_of<B: AsRef<[u8]>>(packet: &Packet<B>, transport: Layer) -> Field {
     let at = packet.layout().checksum_offset().unwrap_or_default();
     let none = packet.bytes()[at..at + 2] == [0, 0] && transport.kind == LayerKind::Udp;
     match packet.meta.checksum {
-        ChecksumState::Partial => Field::Partial,
         _ if none => Field::None,
+        ChecksumState::Partial => Field::Partial,
         _ => Field::Full,
     }
 }

@@ -1,0 +1,391 @@
+//! Every limit of the coalescer's configuration holds, at its exact value, and whatever time does.
+
+#[expect(dead_code, reason = "each test file uses a part of what they share")]
+mod common;
+
+use common::frame::{ACK, FIN, Field, Frame, RST, SYN, UDP};
+use common::runner::{
+    Real, arrival, arrivals, check_counters, check_round_trip, coalesce, numbers, packet,
+};
+use common::traffic::{Arrival, scenario};
+use common::{for_seeds, pick};
+use core::time::Duration;
+use linecard::offload::coalesce::{Config, Creation, Exit, Flush, Refusal};
+use linecard::offload::segment::segment;
+use linecard::packet::{BATCH, Batch, ChecksumState, Meta, Packet};
+use linecard::rng::Rng;
+use linecard::time::Instant;
+
+/// Packets in each that left, and why.
+fn left(real: &Real) -> Vec<(Vec<usize>, Option<Flush>)> {
+    real.outs().into_iter().map(|out| (out.packets, out.flush)).collect()
+}
+
+fn us(us: u64) -> Duration {
+    Duration::from_micros(us)
+}
+
+/// The `index`th packet of the flow with this port.
+fn of(port: u16, index: usize) -> Frame {
+    Frame { ports: (port, 9), ..Frame::bulk(index, 100) }
+}
+
+/// Pushes frames at times in microseconds.
+fn timed(config: Config, frames: &[(u64, Frame)]) -> (Real, Vec<Arrival>) {
+    let mut real = Real::new(config);
+    let all: Vec<Arrival> = frames.iter().map(|(us, frame)| arrival(frame, us * 1_000)).collect();
+    all.iter().enumerate().for_each(|(number, arrival)| real.push(number, arrival));
+    (real, all)
+}
+
+fn at_us(us: u64) -> Instant {
+    Instant::from_ns(us * 1_000)
+}
+
+#[test]
+fn random_small_limits_lose_nothing_and_hold() {
+    let mut packets = 0;
+    for_seeds(&[], 1, 600, |seed| {
+        let rng = &mut Rng::new(seed);
+        let mut scenario = scenario(rng, 1_000);
+        let config = &mut scenario.config;
+        config.max_flows = pick(rng, &[0, 1, 8, 16]);
+        config.max_held_packets = pick(rng, &[0, 1, 2, 5, 60]);
+        config.max_held_bytes = pick(rng, &[2_000, 3_000, 20_000]);
+        config.hold_budget = pick(rng, &[us(0), us(100), us(10_000), Duration::MAX]);
+        let (most, most_bytes) = (config.max_held_packets.max(1), config.max_held_bytes);
+        let flows = config.max_flows.next_power_of_two().max(8);
+        let mut real = Real::new(config.clone());
+        let (mut held_bytes, mut seen) = (0, 0);
+        for (number, arrival) in scenario.arrivals.iter().enumerate() {
+            real.push(number, arrival);
+            held_bytes += arrival.bytes.len();
+            for (packet, _) in &real.out[seen..] {
+                let bytes = |number: &usize| scenario.arrivals[*number].bytes.len();
+                held_bytes -= numbers(packet).iter().map(bytes).sum::<usize>();
+            }
+            seen = real.out.len();
+            assert!(real.coalescer.held() <= most);
+            assert!(held_bytes <= most_bytes, "{held_bytes} bytes held");
+            assert!(real.coalescer.flows() <= flows);
+        }
+        check_counters(&real, &scenario.arrivals);
+        real.stop();
+        check_round_trip(&real, &scenario.arrivals);
+        check_counters(&real, &scenario.arrivals);
+        packets += scenario.arrivals.len();
+    });
+    println!("{packets} packets under small limits");
+}
+
+#[test]
+fn a_full_table_lets_go_its_oldest_and_the_others_still_merge() {
+    let config = Config { max_flows: 8, ..Config::default() };
+    let mut frames: Vec<(u64, Frame)> =
+        (1..=9).map(|port| (u64::from(port), of(port, 0))).collect();
+    frames.extend((2..=9).map(|port| (20, of(port, 1))));
+    let (mut real, all) = timed(config, &frames);
+    assert_eq!(left(&real), [(vec![0], Some(Flush::TableFull))]);
+    assert_eq!((real.coalescer.flows(), real.coalescer.counters().flows_evicted), (8, 1));
+    real.stop();
+    assert!(left(&real)[1..].iter().all(|(packets, _)| packets.len() == 2));
+    check_round_trip(&real, &all);
+}
+
+#[test]
+fn an_idle_flow_gives_its_place_before_one_that_holds_data() {
+    let config = Config { max_flows: 8, ..Config::default() };
+    let mut frames: Vec<(u64, Frame)> = (1..=7).map(|port| (1, of(port, 0))).collect();
+    // The eighth has let go its data and is the latest.
+    frames.push((2, Frame { flags: ACK | 8, ..of(8, 0) }));
+    frames.push((3, of(9, 0)));
+    let (real, _) = timed(config, &frames);
+    assert_eq!(left(&real), [(vec![7], Some(Flush::EndFlag))]);
+    assert_eq!(real.coalescer.held(), 8);
+}
+
+#[test]
+fn held_packets_and_bytes_are_bounded() {
+    let config = Config { max_held_packets: 4, ..Config::default() };
+    let frames: Vec<Frame> = (0..10).map(|index| of(1, index)).collect();
+    let real = coalesce(config, &frames);
+    let sizes: Vec<_> = left(&real).into_iter().map(|(p, why)| (p.len(), why)).collect();
+    let limit = Some(Flush::HeldLimit);
+    assert_eq!(sizes, [(4, limit), (4, limit), (2, Some(Flush::Stop))]);
+    // Frames of 154 bytes: three fit into 500.
+    let config = Config { max_held_bytes: 500, ..Config::default() };
+    let real = coalesce(config, &frames);
+    let sizes: Vec<_> = left(&real).into_iter().map(|(p, why)| (p.len(), why)).collect();
+    assert_eq!(sizes, [(3, limit), (3, limit), (3, limit), (1, Some(Flush::Stop))]);
+    let exact = Config { max_held_bytes: 154 * 10, ..Config::default() };
+    assert_eq!(left(&coalesce(exact, &frames)).len(), 1);
+    // Other flows make room, the one nearest its deadline first.
+    let config = Config { max_held_packets: 2, ..Config::default() };
+    let (real, _) = timed(config, &[(0, of(1, 0)), (50, of(2, 0)), (60, of(3, 0)), (61, of(3, 1))]);
+    assert_eq!(left(&real), [(vec![0], limit), (vec![1], limit)]);
+}
+
+/// A packet larger than all that may be held is not held.
+#[test]
+fn a_packet_above_the_byte_limit_is_not_held() {
+    let mut real = Real::new(Config { max_held_bytes: 100, ..Config::default() });
+    real.push(0, &arrival(&of(1, 0), 0));
+    assert_eq!(real.coalescer.held(), 0, "154 bytes are held with a limit of 100");
+}
+
+#[test]
+fn segments_datagrams_and_bytes_are_bounded() {
+    let tcp: Vec<Frame> = (0..7).map(|index| of(1, index)).collect();
+    let udp: Vec<Frame> =
+        tcp.iter().map(|frame| Frame { protocol: UDP, ..frame.clone() }).collect();
+    let sizes = |config: &Config, frames: &[Frame]| -> Vec<usize> {
+        let real = coalesce(config.clone(), frames);
+        let left = left(&real);
+        let before_last = &left[..left.len() - 1];
+        assert!(before_last.iter().all(|(_, why)| *why == Some(Flush::Size)));
+        left.iter().map(|(packets, _)| packets.len()).collect()
+    };
+    let config = Config { max_segments: 3, max_datagrams: 2, ..Config::default() };
+    assert_eq!(sizes(&config, &tcp), [3, 3, 1]);
+    assert_eq!(sizes(&config, &udp), [2, 2, 2, 1]);
+    let config = Config { max_segments: 0, max_datagrams: 0, ..Config::default() };
+    assert_eq!(sizes(&config, &tcp), [1; 7]);
+    assert_eq!(sizes(&config, &udp), [1; 7]);
+    // Headers of IP and TCP are 40 bytes, of IP and UDP 28.
+    for (bytes, segments, datagrams) in [(340, 3, 3), (339, 2, 3), (328, 2, 3), (327, 2, 2)] {
+        let config = Config { max_bytes: bytes, ..Config::default() };
+        assert_eq!(sizes(&config, &tcp)[0], segments, "{bytes}");
+        assert_eq!(sizes(&config, &udp)[0], datagrams, "{bytes}");
+    }
+    // The default of 64 datagrams, and the length fields' limit, also when more is asked for.
+    let many: Vec<Frame> = (0..100).map(|index| Frame::udp(index, 10)).collect();
+    assert_eq!(sizes(&Config::default(), &many), [64, 36]);
+    let bulk: Vec<Frame> = (0..60).map(|index| Frame::bulk(index, 1_455)).collect();
+    let config = Config { max_bytes: usize::MAX, ..Config::default() };
+    // 40 + 45 · 1,455 = 65,515.
+    assert_eq!(sizes(&config, &bulk), [45, 15]);
+    let fitting: Vec<Frame> = (0..5).map(|index| Frame::bulk(index, 13_099)).collect();
+    // 40 + 5 · 13,099 = 65,535 exactly.
+    assert_eq!(sizes(&config, &fitting), [5]);
+    let over: Vec<Frame> = (0..5).map(|index| Frame::bulk(index, 13_100)).collect();
+    assert_eq!(sizes(&config, &over), [4, 1]);
+}
+
+#[test]
+fn the_hold_budget_is_exact() {
+    let config = Config { hold_budget: us(100), idle_floor: us(1_000), ..Config::default() };
+    let (mut real, _) = timed(config.clone(), &[(0, of(1, 0)), (90, of(1, 1))]);
+    assert_eq!(real.coalescer.next_wakeup(), Some(at_us(100)));
+    real.advance(Instant::from_ns(99_999));
+    assert_eq!(real.coalescer.held(), 2);
+    real.advance(at_us(100));
+    assert_eq!(left(&real), [(vec![0, 1], Some(Flush::Budget))]);
+    // A packet that comes too late finds it gone.
+    let (real, _) = timed(config, &[(0, of(1, 0)), (100, of(1, 1))]);
+    assert_eq!(left(&real), [(vec![0], Some(Flush::Budget))]);
+    // Budget zero: nothing is held past the next call.
+    let none = Config { hold_budget: us(0), ..Config::default() };
+    let (real, _) = timed(none, &[(5, of(1, 0)), (5, of(1, 1))]);
+    assert_eq!((left(&real).len(), real.coalescer.held()), (1, 1));
+}
+
+#[test]
+fn the_timer_adapts_and_has_a_floor() {
+    let config = Config { hold_budget: us(10_000), idle_floor: us(20), ..Config::default() };
+    // One packet: no interval is known, the budget counts.
+    let (real, _) = timed(config.clone(), &[(0, of(1, 0))]);
+    assert_eq!(real.coalescer.next_wakeup(), Some(at_us(10_000)));
+    // A burst with one timestamp: the floor.
+    let (mut real, _) = timed(config.clone(), &[(0, of(1, 0)), (0, of(1, 1))]);
+    assert_eq!(real.coalescer.next_wakeup(), Some(at_us(20)));
+    real.advance(at_us(20));
+    assert_eq!(left(&real), [(vec![0, 1], Some(Flush::Idle))]);
+    // Intervals of 10 and 30: averages of 10 and (10 + 30) / 2 = 20, ten times that from then on.
+    let frames = [(0, of(1, 0)), (10, of(1, 1)), (40, of(1, 2))];
+    let (real, _) = timed(config.clone(), &frames[..2]);
+    assert_eq!(real.coalescer.next_wakeup(), Some(at_us(10 + 100)));
+    let (mut real, _) = timed(config, &frames);
+    assert_eq!(real.coalescer.next_wakeup(), Some(at_us(40 + 200)));
+    real.advance(Instant::from_ns(239_999));
+    assert_eq!(real.coalescer.held(), 3);
+    real.advance(at_us(240));
+    assert_eq!(left(&real)[0].1, Some(Flush::Idle));
+}
+
+#[test]
+fn a_batch_end_flushes_when_asked_to() {
+    for (flush_at_batch_end, held) in [(true, 0), (false, BATCH)] {
+        let mut real = Real::new(Config { flush_at_batch_end, ..Config::default() });
+        let mut batch = Batch::new();
+        for index in 0..BATCH {
+            let arrival = arrival(&of(1 + (index % 2) as u16, index / 2), 0);
+            assert!(batch.push(packet(index, &arrival)).is_ok());
+        }
+        real.push_batch(&mut batch, Instant::ZERO);
+        assert!(batch.is_empty());
+        assert_eq!(real.coalescer.held(), held);
+        let reasons: Vec<_> = left(&real).into_iter().map(|(p, why)| (p.len(), why)).collect();
+        let expected = vec![(BATCH / 2, Some(Flush::BatchEnd)); if held == 0 { 2 } else { 0 }];
+        assert_eq!(reasons, expected);
+    }
+}
+
+fn on_syn() -> Config {
+    Config { creation: Creation::OnSyn, max_flows: 8, ..Config::default() }
+}
+
+fn control(port: u16, flags: u16) -> Frame {
+    Frame { flags, payload: Vec::new(), ..of(port, 0) }
+}
+
+#[test]
+fn flows_open_on_syn_and_close_on_fin_or_rst() {
+    // Data of a connection whose SYN was not seen passes; UDP needs none.
+    let udp = |index| Frame { protocol: UDP, ..of(7, index) };
+    let real = coalesce(on_syn(), &[of(1, 0), of(1, 1), udp(0), udp(1)]);
+    assert_eq!(real.out[0].1, Exit::Passed(Refusal::NoFlow));
+    assert_eq!(left(&real)[2], (vec![2, 3], Some(Flush::Stop)));
+    for flags in [SYN, SYN | ACK] {
+        let real = coalesce(on_syn(), &[control(1, flags), of(1, 0), of(1, 1)]);
+        assert_eq!(left(&real), [(vec![0], None), (vec![1, 2], Some(Flush::Stop))]);
+        assert_eq!(real.coalescer.counters().flows_on_syn, 1);
+        assert_eq!(real.coalescer.counters().flows_on_data, 0);
+    }
+    for end in [FIN, RST] {
+        // At a control packet, and on the last data.
+        let alone = [control(1, SYN), of(1, 0), control(1, ACK | end), of(1, 1)];
+        let last = Frame { flags: ACK | end, ..of(1, 0) };
+        let with_data = [control(1, SYN), last, of(1, 1), of(1, 2)];
+        for frames in [&alone[..], &with_data] {
+            let real = coalesce(on_syn(), frames);
+            let counters = real.coalescer.counters();
+            assert_eq!((real.coalescer.flows(), counters.flows_released), (0, 1));
+            assert_eq!(real.out[3].1, Exit::Passed(Refusal::NoFlow));
+            check_round_trip(&real, &arrivals(frames));
+        }
+    }
+}
+
+/// A SYN that carries data (TCP Fast Open) is a SYN.
+#[test]
+fn a_syn_with_data_opens_a_flow() {
+    let real = coalesce(on_syn(), &[Frame { flags: SYN, ..of(1, 0) }, of(1, 1), of(1, 2)]);
+    assert_eq!(real.coalescer.counters().flows_on_syn, 1);
+    assert_eq!(left(&real).last(), Some(&(vec![1, 2], Some(Flush::Stop))));
+}
+
+#[test]
+fn time_that_runs_backwards_holds_nothing_longer() {
+    let config = Config { hold_budget: us(100), idle_floor: us(1_000), ..Config::default() };
+    let (mut real, all) = timed(config, &[(500, of(1, 0)), (20, of(1, 1)), (0, of(2, 0))]);
+    assert_eq!((real.coalescer.held(), real.coalescer.next_wakeup()), (3, Some(at_us(600))));
+    real.advance(at_us(10));
+    assert_eq!(real.coalescer.held(), 3);
+    real.advance(at_us(600));
+    assert_eq!(real.coalescer.held(), 0);
+    check_round_trip(&real, &all);
+}
+
+#[test]
+fn senseless_times_lose_nothing() {
+    let times = [0, u64::MAX, 5, u64::MAX - 1, 0, 1 << 63, 7];
+    for budget in [us(0), us(1_000), Duration::MAX] {
+        let config = Config { hold_budget: budget, ..Config::default() };
+        let mut real = Real::new(config);
+        let all: Vec<Arrival> =
+            (0..70).map(|index| arrival(&of(1, index), times[index % times.len()])).collect();
+        all.iter().enumerate().for_each(|(number, arrival)| real.push(number, arrival));
+        real.advance(Instant::NEVER);
+        assert_eq!(real.coalescer.held(), 0, "at the end of time nothing is held");
+        // A new time line starts as if nothing had been.
+        let out = &mut real.out;
+        real.coalescer.restart_clock(at_us(1), &mut |p, e| out.push((p, e)));
+        let more: Vec<Arrival> = (70..75).map(|index| arrival(&of(1, index), 1_000)).collect();
+        more.iter().enumerate().for_each(|(number, arrival)| real.push(70 + number, arrival));
+        let held = if budget.is_zero() { 1 } else { 5 };
+        assert_eq!(real.coalescer.held(), held);
+        real.stop();
+        check_round_trip(&real, &[all, more].concat());
+    }
+}
+
+/// After the clock was set back, flows of the old time line are the oldest.
+#[test]
+fn a_restarted_clock_evicts_what_was_there_before() {
+    let mut real = Real::new(on_syn());
+    for port in 1..=4 {
+        real.push(0, &arrival(&control(port, SYN), 1_000_000_000));
+    }
+    let out = &mut real.out;
+    real.coalescer.restart_clock(Instant::ZERO, &mut |p, e| out.push((p, e)));
+    for port in 5..=9 {
+        real.push(0, &arrival(&control(port, SYN), 1_000));
+    }
+    // The ninth connection took the place of one of the first four, not of one of the last.
+    let fifth = &arrival(&of(5, 0), 2_000);
+    real.push(0, fifth);
+    assert_eq!(real.coalescer.held(), 1, "a live connection was evicted for a dead one");
+}
+
+/// UDP without checksum in a frame whose checksum the port calls partial: nothing is to complete.
+#[test]
+fn no_checksum_stays_none_when_called_partial() {
+    let mut real = Real::new(Config::default());
+    let all: Vec<Arrival> = (0..2)
+        .map(|index| {
+            let mut arrival = arrival(&Frame { field: Field::None, ..Frame::udp(index, 50) }, 0);
+            arrival.meta.checksum = ChecksumState::Partial;
+            arrival
+        })
+        .collect();
+    all.iter().enumerate().for_each(|(number, arrival)| real.push(number, arrival));
+    real.stop();
+    check_round_trip(&real, &all);
+}
+
+/// A routing header with segments left: the checksum is over the final destination (RFC 8200,
+/// section 8.1), so that nothing computed from the header in place is right.
+#[test]
+fn a_routing_header_on_its_way_is_given_back_when_vouched_for() {
+    let frames: Vec<Frame> = (0..3)
+        .map(|index| {
+            let mut body = vec![2, 4, 1, 0, 0, 0, 0];
+            body.extend([0x20, 1, 0xD, 0xB8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 77]);
+            let extensions = vec![(43, body)];
+            let frame = Frame { v6: true, destination: 77, extensions, ..Frame::bulk(index, 100) };
+            // Sent to the final destination, and seen on the way to the first stop.
+            let mut bytes = frame.bytes();
+            bytes[14 + 39] = 9;
+            Frame { raw: Some(bytes), ..frame }
+        })
+        .collect();
+    let mut real = Real::new(Config::default());
+    let all: Vec<Arrival> = frames
+        .iter()
+        .map(|frame| {
+            let mut arrival = arrival(frame, 0);
+            arrival.meta.checksum = ChecksumState::Valid;
+            arrival
+        })
+        .collect();
+    all.iter().enumerate().for_each(|(number, arrival)| real.push(number, arrival));
+    real.stop();
+    check_round_trip(&real, &all);
+}
+
+#[test]
+fn a_merged_packet_is_not_merged_again() {
+    let real = coalesce(Config::default(), &[of(1, 0), of(1, 1)]);
+    let large = real.out[0].0.clone();
+    assert!(segment(&large, large.meta.gso.expect("merged")).is_ok());
+    let mut again = Real::new(Config::default());
+    let out = &mut again.out;
+    again.coalescer.push(large, Instant::ZERO, &mut |p, e| out.push((p, e)));
+    assert_eq!(again.out[0].1, Exit::Passed(Refusal::Unmergeable));
+    let never = Meta { mark: Meta::NEVER, ..Meta::default() };
+    let bytes = common::runner::Buffer { link: of(1, 0).link, number: 0, bytes: of(1, 0).bytes() };
+    let out = &mut again.out;
+    let packet = Packet::new(bytes, of(1, 0).link, never);
+    again.coalescer.push(packet, Instant::ZERO, &mut |p, e| out.push((p, e)));
+    assert_eq!(again.out[1].1, Exit::Passed(Refusal::Unmergeable));
+}

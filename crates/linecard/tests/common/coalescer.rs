@@ -1,0 +1,378 @@
+//! The merge twin: a list of flows that is searched from the front, whole frames, everything
+//! computed from scratch when a merged packet leaves.
+
+use super::frame::{self, CWR, FIN, PSH, RST, SYN, UDP, URG, be16, be32, put16, sum16};
+use super::plain::{self, View};
+use linecard::offload::coalesce::{ChecksumPolicy, Config, Creation, Flush};
+use linecard::packet::{ChecksumState, Form, Gso, LinkType, Meta};
+use linecard::time::ns;
+
+/// What leaves: the packets in it by their number of arrival, and the frame.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Out {
+    pub(crate) packets: Vec<usize>,
+    pub(crate) frame: Vec<u8>,
+    pub(crate) gso: Option<Gso>,
+    /// Why it was let go; none when it was never held.
+    pub(crate) flush: Option<Flush>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Full,
+    Partial,
+    None,
+}
+
+#[derive(Debug)]
+struct Held {
+    number: usize,
+    frame: Vec<u8>,
+    view: View,
+    meta: Meta,
+    kind: Kind,
+}
+
+#[derive(Debug)]
+struct Flow {
+    key: Vec<u8>,
+    ends: Vec<u8>,
+    held: Vec<Held>,
+    opened: u64,
+    deadline: u64,
+    last: u64,
+    average: Option<u64>,
+}
+
+pub(crate) struct Twin {
+    config: Config,
+    flows: Vec<Flow>,
+    now: u64,
+    pub(crate) out: Vec<Out>,
+}
+
+impl Twin {
+    pub(crate) fn new(config: Config) -> Self {
+        Self { config, flows: Vec::new(), now: 0, out: Vec::new() }
+    }
+
+    pub(crate) fn held(&self) -> usize {
+        self.flows.iter().map(|flow| flow.held.len()).sum()
+    }
+
+    pub(crate) fn next_wakeup(&self) -> Option<u64> {
+        self.flows.iter().filter(|flow| !flow.held.is_empty()).map(|flow| flow.deadline).min()
+    }
+
+    pub(crate) fn advance(&mut self, now: u64) {
+        self.now = self.now.max(now);
+        for at in 0..self.flows.len() {
+            let flow = &self.flows[at];
+            if !flow.held.is_empty() && flow.deadline <= self.now {
+                let spent = self.now - flow.opened >= ns(self.config.hold_budget);
+                self.let_go(at, if spent { Flush::Budget } else { Flush::Idle });
+            }
+        }
+    }
+
+    pub(crate) fn flush_all(&mut self, reason: Flush) {
+        (0..self.flows.len()).for_each(|at| self.let_go(at, reason));
+    }
+
+    pub(crate) fn push(
+        &mut self,
+        number: usize,
+        link: LinkType,
+        frame: &[u8],
+        meta: Meta,
+        now: u64,
+    ) {
+        self.advance(now);
+        let view = plain::view(link, frame);
+        let key = plain::flow_key(frame, &view, meta.lane);
+        let kind = candidate(frame, &view, meta, &self.config);
+        match (key, kind) {
+            (Some(key), Some(kind)) => {
+                let frame = frame.to_vec();
+                self.hold(key, Held { number, frame, view, meta, kind });
+            }
+            (key, _) => self.pass(number, frame, &view, meta, key),
+        }
+    }
+
+    /// A packet that cannot merge leaves behind all held data that may be of its flow.
+    fn pass(&mut self, number: usize, frame: &[u8], view: &View, meta: Meta, key: Option<Vec<u8>>) {
+        // With IP options, and without visible ports, it may be of any flow between the ends.
+        let options = view.ip.is_some_and(|ip| !view.v6 && frame[ip] != 0x45);
+        let long = view.form == Form::Datagram && view.payload > 320;
+        match key {
+            Some(key) if !options && !long => {
+                if let Some(at) = self.find(&key) {
+                    self.let_go(at, Flush::Bypass);
+                }
+                self.connection(view, frame, meta, &key);
+            }
+            _ => {
+                // What can have TCP or UDP inside: not ICMP, for example.
+                let carrier = [frame::TCP, UDP, 0, 43, 44, 60].contains(&view.protocol);
+                let ends = plain::ends(frame, view, meta.lane).filter(|_| carrier);
+                for at in 0..self.flows.len() {
+                    if Some(&self.flows[at].ends) == ends.as_ref() {
+                        self.let_go(at, Flush::Bypass);
+                    }
+                }
+            }
+        }
+        let packets = vec![number];
+        self.out.push(Out { packets, frame: frame.to_vec(), gso: meta.gso, flush: None });
+    }
+
+    /// A flow opens at SYN and ends at FIN or RST, if that is asked for.
+    fn connection(&mut self, view: &View, frame: &[u8], meta: Meta, key: &[u8]) {
+        if self.config.creation != Creation::OnSyn || !view.is_tcp() {
+            return;
+        }
+        let flags = tcp_flags(frame, view);
+        let known = self.find(key);
+        if flags & SYN != 0 && known.is_none() {
+            let ends = plain::ends(frame, view, meta.lane).unwrap_or_default();
+            self.open_flow(key.to_vec(), ends);
+        } else if let (true, Some(at)) = (flags & SYN == 0 && flags & (FIN | RST) != 0, known) {
+            self.flows.remove(at);
+        }
+    }
+
+    fn hold(&mut self, key: Vec<u8>, next: Held) {
+        let on_syn = self.config.creation == Creation::OnSyn && next.view.is_tcp();
+        let ends = plain::ends(&next.frame, &next.view, next.meta.lane).unwrap_or_default();
+        let at = match self.find(&key) {
+            Some(at) => {
+                let flow = &mut self.flows[at];
+                let delta = self.now - flow.last;
+                flow.average = Some(flow.average.map_or(delta, |average| (average + delta) / 2));
+                flow.last = self.now;
+                at
+            }
+            // A SYN with data (TCP Fast Open) is a SYN.
+            None if on_syn && tcp_flags(&next.frame, &next.view) & SYN == 0 => {
+                let (packets, gso) = (vec![next.number], next.meta.gso);
+                self.out.push(Out { packets, frame: next.frame, gso, flush: None });
+                return;
+            }
+            None => self.open_flow(key, ends),
+        };
+        let flags = if next.view.is_tcp() { tcp_flags(&next.frame, &next.view) } else { 0 };
+        let ended = flags & (PSH | FIN | URG | RST | SYN) != 0;
+        let mut short = false;
+        if !self.flows[at].held.is_empty() {
+            match joins(&self.flows[at].held, &next, &self.config) {
+                Ok(()) => {
+                    short = next.view.payload_len() < self.flows[at].held[0].view.payload_len();
+                }
+                Err(reason) => self.let_go(at, reason),
+            }
+        }
+        let flow = &mut self.flows[at];
+        if flow.held.is_empty() {
+            flow.opened = self.now;
+        }
+        flow.held.push(next);
+        flow.deadline = flow.opened.saturating_add(ns(self.config.hold_budget));
+        if let Some(average) = flow.average {
+            let pause = average.saturating_mul(10).max(ns(self.config.idle_floor));
+            flow.deadline = flow.deadline.min(self.now.saturating_add(pause));
+        }
+        if ended {
+            self.let_go(at, Flush::EndFlag);
+        } else if short {
+            self.let_go(at, Flush::ShortTail);
+        }
+        if on_syn && flags & (FIN | RST) != 0 {
+            self.flows.remove(at);
+        }
+    }
+
+    fn open_flow(&mut self, key: Vec<u8>, ends: Vec<u8>) -> usize {
+        let (held, last) = (Vec::new(), self.now);
+        self.flows.push(Flow { key, ends, held, opened: 0, deadline: 0, last, average: None });
+        self.flows.len() - 1
+    }
+
+    fn find(&self, key: &[u8]) -> Option<usize> {
+        self.flows.iter().position(|flow| flow.key == key)
+    }
+
+    fn let_go(&mut self, at: usize, reason: Flush) {
+        let held = core::mem::take(&mut self.flows[at].held);
+        if held.is_empty() {
+            return;
+        }
+        let packets = held.iter().map(|packet| packet.number).collect();
+        let (frame, gso) =
+            if held.len() == 1 { (held[0].frame.clone(), None) } else { merged(&held) };
+        self.out.push(Out { packets, frame, gso, flush: Some(reason) });
+    }
+}
+
+fn tcp_flags(frame: &[u8], view: &View) -> u16 {
+    be16(frame, view.transport + 12) & 0x1FF
+}
+
+/// Whether a packet may merge with others at all, and what its checksum field holds.
+fn candidate(frame: &[u8], view: &View, meta: Meta, config: &Config) -> Option<Kind> {
+    let ip = view.ip.filter(|_| view.form == Form::Datagram)?;
+    if meta.mark == Meta::NEVER
+        || meta.gso.is_some()
+        || view.payload > 320
+        || view.payload_len() == 0
+    {
+        return None;
+    }
+    // No options, a valid header checksum, and one that a sender would compute.
+    let ip_valid = frame[ip] == 0x45 && sum16(&frame[ip..ip + 20]) == 0xFFFF;
+    let canonical = be16(frame, ip + 10) != 0xFFFF;
+    if !view.v6 && (!ip_valid || !canonical) {
+        return None;
+    }
+    // Only what segmenting gives back may lie behind: zeros up to 60 bytes.
+    let behind = &frame[view.end..];
+    let padding = frame.len() == 60 && behind.iter().all(|byte| *byte == 0);
+    if !behind.is_empty() && !padding {
+        return None;
+    }
+    let field = be16(frame, view.field());
+    if !view.is_tcp() && field == 0 {
+        return (!view.v6).then_some(Kind::None);
+    }
+    let addresses = view.addresses(frame)?;
+    let pseudo = frame::pseudo(addresses, view.protocol, view.end - view.transport);
+    let partial = field == sum16(&pseudo);
+    let sum = frame::add16(sum16(&pseudo), sum16(&frame[view.transport..view.end]));
+    let kind = match (meta.checksum, config.checksum) {
+        (ChecksumState::Partial, _) => return partial.then_some(Kind::Partial),
+        (ChecksumState::Unknown, ChecksumPolicy::Trust) if partial => return Some(Kind::Partial),
+        (ChecksumState::Unknown, ChecksumPolicy::Verify) if sum != 0xFFFF => return None,
+        _ => Kind::Full,
+    };
+    // Fault 14: valid, but not what a sender computes.
+    (!view.is_tcp() || field != 0xFFFF).then_some(kind)
+}
+
+/// Whether `next` merges into what is held; if not, why the held data is let go.
+fn joins(held: &[Held], next: &Held, config: &Config) -> Result<(), Flush> {
+    let first = &held[0];
+    let (a, b) = (&first.frame, &next.frame);
+    let size = first.view.payload_len();
+    let total: usize = held.iter().map(|packet| packet.view.payload_len()).sum();
+    let len = next.view.payload_len();
+    let same_offsets = (first.view.ip, first.view.transport, first.view.payload)
+        == (next.view.ip, next.view.transport, next.view.payload);
+    if !same_offsets || !same_ip(held, next) || len > size {
+        return Err(Flush::Displaced);
+    }
+    let at = first.view.transport;
+    if first.view.is_tcp() {
+        // The flag word outside FIN and PSH, acknowledgment, window, urgent pointer, options.
+        let equal = (be16(a, at + 12) ^ be16(b, at + 12)) & !(FIN | PSH) == 0
+            && a[at + 8..at + 12] == b[at + 8..at + 12]
+            && a[at + 14..at + 16] == b[at + 14..at + 16]
+            && a[at + 18..first.view.payload] == b[at + 18..first.view.payload];
+        let expected = (u64::from(be32(a, at + 4)) + total as u64) % (1 << 32);
+        if !equal || u64::from(be32(b, at + 4)) != expected {
+            return Err(Flush::Displaced);
+        }
+    }
+    let padded = |packet: &Held| packet.frame.len() > packet.view.end;
+    let bare = |packet: &Held| packet.frame.len() < 60;
+    let all = || held.iter().chain([next]);
+    let mixed = all().any(padded) && all().any(bare);
+    if mixed || first.meta.mark != next.meta.mark || first.kind != next.kind {
+        return Err(Flush::Displaced);
+    }
+    let ip_len = first.view.payload - first.view.ip.unwrap_or_default() + total + len;
+    let packets = if first.view.is_tcp() { config.max_segments } else { config.max_datagrams };
+    if ip_len > config.max_bytes.min(65_535) || held.len() >= usize::from(packets) {
+        return Err(Flush::Size);
+    }
+    Ok(())
+}
+
+/// TTL, TOS, DF equal, and the identification stands still or counts.
+fn same_ip(held: &[Held], next: &Held) -> bool {
+    let (first, Some(ip)) = (&held[0], held[0].view.ip) else { return false };
+    let (a, b) = (&first.frame, &next.frame);
+    if first.view.v6 {
+        return a[ip..ip + 4] == b[ip..ip + 4] && a[ip + 7] == b[ip + 7];
+    }
+    let id = |packet: &Held| u32::from(be16(&packet.frame, ip + 4));
+    let difference = (id(next) + 0x1_0000 - id(first)) % 0x1_0000;
+    let follows = match held {
+        [_] => difference <= 1,
+        [_, second, ..] if id(second) == id(first) => difference == 0,
+        _ => difference == held.len() as u32,
+    };
+    a[ip + 1] == b[ip + 1] && a[ip + 6..ip + 9] == b[ip + 6..ip + 9] && follows
+}
+
+/// The frame of several packets, all lengths and checksums computed over its bytes.
+fn merged(held: &[Held]) -> (Vec<u8>, Option<Gso>) {
+    let (first, last) = (&held[0], &held[held.len() - 1]);
+    let view = &first.view;
+    let mut frame = first.frame[..view.payload].to_vec();
+    for packet in held {
+        frame.extend(&packet.frame[packet.view.payload..packet.view.end]);
+    }
+    if view.is_tcp() {
+        let ends = tcp_flags(&last.frame, &last.view) & (PSH | FIN);
+        let word = be16(&frame, view.transport + 12);
+        put16(&mut frame, view.transport + 12, word | ends);
+    }
+    let how =
+        if first.kind == Kind::Partial { ChecksumState::Partial } else { ChecksumState::Unknown };
+    complete(&mut frame, view, how);
+    let ip = view.ip.unwrap_or_default();
+    let gso = Gso {
+        size: view.payload_len() as u16,
+        segments: held.len() as u16,
+        fixed_id: !view.v6 && first.frame[ip + 4..ip + 6] == held[1].frame[ip + 4..ip + 6],
+        accecn: view.is_tcp() && tcp_flags(&first.frame, view) & CWR != 0,
+        padded: held.iter().any(|packet| packet.frame.len() > packet.view.end),
+    };
+    (frame, Some(gso))
+}
+
+/// Sets all lengths and checksums of a frame without padding whose headers are as in `view`. A
+/// UDP datagram without checksum stays one.
+pub(crate) fn complete(frame: &mut [u8], view: &View, checksum: ChecksumState) {
+    let (ip, transport) = (view.ip.unwrap_or_default(), view.transport);
+    let end = frame.len();
+    if view.v6 {
+        put16(frame, ip + 4, (end - ip - 40) as u16);
+    } else {
+        put16(frame, ip + 2, (end - ip) as u16);
+        put16(frame, ip + 10, 0);
+        let header_len = usize::from(frame[ip] & 15) * 4;
+        let checksum = !sum16(&frame[ip..ip + header_len]);
+        put16(frame, ip + 10, checksum);
+    }
+    if !view.is_tcp() {
+        put16(frame, transport + 4, (end - transport) as u16);
+    }
+    let addresses = view.addresses(frame).unwrap_or_default();
+    let pseudo = sum16(&frame::pseudo(addresses, view.protocol, end - transport));
+    let field = view.field();
+    if !view.is_tcp() && be16(frame, field) == 0 {
+        return;
+    }
+    if checksum == ChecksumState::Partial {
+        put16(frame, field, pseudo);
+        return;
+    }
+    put16(frame, field, 0);
+    let value = match !frame::add16(pseudo, sum16(&frame[transport..])) {
+        // RFC 768: an all-zero checksum means none.
+        0 if !view.is_tcp() => 0xFFFF,
+        value => value,
+    };
+    put16(frame, field, value);
+}

@@ -1,0 +1,351 @@
+//! Frames built field by field, with plain checksums.
+
+use linecard::packet::LinkType;
+
+pub(crate) const FIN: u16 = 0x001;
+pub(crate) const SYN: u16 = 0x002;
+pub(crate) const RST: u16 = 0x004;
+pub(crate) const PSH: u16 = 0x008;
+pub(crate) const ACK: u16 = 0x010;
+pub(crate) const URG: u16 = 0x020;
+pub(crate) const ECE: u16 = 0x040;
+pub(crate) const CWR: u16 = 0x080;
+pub(crate) const AE: u16 = 0x100;
+
+pub(crate) const TCP: u8 = 6;
+pub(crate) const UDP: u8 = 17;
+
+/// What the transport checksum field holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Field {
+    /// What a sender computes.
+    Good,
+    /// The first payload bytes are chosen so that the checksum computes to 0.
+    ComputesToZero,
+    /// As before, and the field holds 0xFFFF: valid, for TCP not canonical.
+    Ones,
+    /// One bit is wrong.
+    Bad,
+    /// UDP without a checksum.
+    None,
+    /// The sum of the pseudo header, not complemented.
+    Partial,
+}
+
+/// What the IPv4 header checksum field holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum IpField {
+    Good,
+    Bad,
+    /// The identification is chosen so that the checksum computes to 0; the field holds 0.
+    Zero,
+    /// As before, and the field holds 0xFFFF.
+    Ones,
+}
+
+/// What follows the IP datagram.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Behind {
+    Nothing,
+    /// Zeros up to 60 bytes, for frames shorter than that.
+    Padding,
+    Bytes(Vec<u8>),
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Frame {
+    pub(crate) link: LinkType,
+    /// Type and TCI of each VLAN tag.
+    pub(crate) tags: Vec<[u8; 4]>,
+    pub(crate) mac: u8,
+    pub(crate) v6: bool,
+    pub(crate) source: u8,
+    pub(crate) destination: u8,
+    pub(crate) tos: u8,
+    pub(crate) ttl: u8,
+    pub(crate) id: u16,
+    pub(crate) flags_fragment: u16,
+    pub(crate) label: u32,
+    pub(crate) ip_options: Vec<u8>,
+    /// Kind, and the bytes behind its "next header" byte.
+    pub(crate) extensions: Vec<(u8, Vec<u8>)>,
+    pub(crate) protocol: u8,
+    pub(crate) ports: (u16, u16),
+    pub(crate) sequence: u32,
+    pub(crate) acknowledgment: u32,
+    /// Reserved bits and flags, 12 bits.
+    pub(crate) flags: u16,
+    pub(crate) window: u16,
+    pub(crate) urgent: u16,
+    pub(crate) options: Vec<u8>,
+    pub(crate) payload: Vec<u8>,
+    pub(crate) field: Field,
+    pub(crate) ip_field: IpField,
+    pub(crate) behind: Behind,
+    /// Bytes kept, as with a snap length.
+    pub(crate) keep: usize,
+    /// The whole frame, whatever else is said.
+    pub(crate) raw: Option<Vec<u8>>,
+}
+
+/// TCP over IPv4 over Ethernet with 4 bytes of payload that differ by sequence number.
+impl Default for Frame {
+    fn default() -> Self {
+        Self {
+            link: LinkType::Ethernet,
+            tags: Vec::new(),
+            mac: 1,
+            v6: false,
+            source: 1,
+            destination: 2,
+            tos: 0,
+            ttl: 64,
+            id: 0,
+            flags_fragment: 0x4000,
+            label: 0x1_2345,
+            ip_options: Vec::new(),
+            extensions: Vec::new(),
+            protocol: TCP,
+            ports: (1000, 2000),
+            sequence: 1,
+            acknowledgment: 7,
+            flags: ACK,
+            window: 500,
+            urgent: 0,
+            options: Vec::new(),
+            payload: vec![0xA5; 100],
+            field: Field::Good,
+            ip_field: IpField::Good,
+            behind: Behind::Nothing,
+            keep: usize::MAX,
+            raw: None,
+        }
+    }
+}
+
+impl Frame {
+    /// The `index`th packet of a bulk transfer with `len` bytes in each.
+    pub(crate) fn bulk(index: usize, len: usize) -> Self {
+        Self {
+            id: index as u16,
+            sequence: 1 + (index * len) as u32,
+            payload: (0..len).map(|at| (at + index * 7) as u8).collect(),
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn udp(index: usize, len: usize) -> Self {
+        Self { protocol: UDP, ..Self::bulk(index, len) }
+    }
+
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        if let Some(raw) = &self.raw {
+            return raw.clone();
+        }
+        let mut bytes = self.link_header();
+        let transport = self.transport();
+        if self.v6 {
+            self.ipv6(&mut bytes, transport.len());
+        } else {
+            self.ipv4(&mut bytes, transport.len());
+        }
+        bytes.extend(transport);
+        match &self.behind {
+            Behind::Nothing => {}
+            Behind::Padding => bytes.resize(bytes.len().max(60), 0),
+            Behind::Bytes(more) => bytes.extend(more),
+        }
+        bytes.truncate(self.keep);
+        bytes
+    }
+
+    fn link_header(&self) -> Vec<u8> {
+        let kind: [u8; 2] = if self.v6 { [0x86, 0xDD] } else { [8, 0] };
+        let mut bytes = Vec::with_capacity(2048);
+        match self.link {
+            LinkType::Ethernet => {
+                bytes.extend([2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, self.mac]);
+                bytes.extend(self.tags.concat());
+                bytes.extend(kind);
+            }
+            LinkType::LinuxSll => {
+                bytes.extend([0, 0, 0, 1, 0, 6, 2, 0, 0, 0, 0, self.mac, 0, 0]);
+                bytes.extend(self.tags.concat());
+                bytes.extend(kind);
+            }
+            LinkType::LinuxSll2 => {
+                bytes.extend(kind);
+                bytes.extend([0, 0, 0, 0, 0, 3, 0, 1, 0, 6, 2, 0, 0, 0, 0, self.mac, 0, 0]);
+            }
+            LinkType::Loopback => {
+                let family = match (self.v6, self.mac % 4) {
+                    (false, _) => 2_u32,
+                    (true, kind) => [24, 28, 30, 10][usize::from(kind)],
+                };
+                let little = self.mac.is_multiple_of(2);
+                bytes.extend(if little { family.to_le_bytes() } else { family.to_be_bytes() });
+            }
+            LinkType::Raw | LinkType::Other => {}
+        }
+        bytes
+    }
+
+    fn ipv4(&self, bytes: &mut Vec<u8>, len: usize) {
+        let start = bytes.len();
+        let header_len = 20 + self.ip_options.len();
+        bytes.extend([0x40 | (header_len / 4) as u8, self.tos]);
+        bytes.extend(((header_len + len) as u16).to_be_bytes());
+        bytes.extend(self.id.to_be_bytes());
+        bytes.extend(self.flags_fragment.to_be_bytes());
+        bytes.extend([self.ttl, self.protocol, 0, 0]);
+        bytes.extend(self.addresses());
+        bytes.extend(&self.ip_options);
+        let header = &mut bytes[start..];
+        if matches!(self.ip_field, IpField::Zero | IpField::Ones) {
+            header[4..6].fill(0);
+            let id = !sum16(header);
+            header[4..6].copy_from_slice(&id.to_be_bytes());
+        }
+        let checksum = match self.ip_field {
+            IpField::Good | IpField::Zero => !sum16(header),
+            IpField::Bad => !sum16(header) ^ 0x0100,
+            IpField::Ones => 0xFFFF,
+        };
+        header[10..12].copy_from_slice(&checksum.to_be_bytes());
+    }
+
+    fn ipv6(&self, bytes: &mut Vec<u8>, len: usize) {
+        let word = 6 << 28 | u32::from(self.tos) << 20 | self.label & 0xF_FFFF;
+        let extensions: usize = self.extensions.iter().map(|(_, body)| body.len() + 1).sum();
+        bytes.extend(word.to_be_bytes());
+        bytes.extend(((extensions + len) as u16).to_be_bytes());
+        let kinds = self.extensions.iter().map(|(kind, _)| *kind).chain([self.protocol]);
+        let kinds: Vec<u8> = kinds.collect();
+        bytes.extend([kinds[0], self.ttl]);
+        bytes.extend(self.addresses());
+        for ((_, body), next) in self.extensions.iter().zip(&kinds[1..]) {
+            bytes.push(*next);
+            bytes.extend(body);
+        }
+    }
+
+    /// Source and destination as they lie in the header.
+    fn addresses(&self) -> Vec<u8> {
+        let one = |last: u8| {
+            if self.v6 {
+                vec![0x20, 1, 0xD, 0xB8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last]
+            } else {
+                vec![192, 0, 2, last]
+            }
+        };
+        [one(self.source), one(self.destination)].concat()
+    }
+
+    fn transport(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(80 + self.payload.len());
+        let field = match self.protocol {
+            TCP => {
+                let header_len = 20 + self.options.len();
+                bytes.extend(self.ports.0.to_be_bytes());
+                bytes.extend(self.ports.1.to_be_bytes());
+                bytes.extend(self.sequence.to_be_bytes());
+                bytes.extend(self.acknowledgment.to_be_bytes());
+                let offset = (header_len / 4) as u16 * 0x1000;
+                bytes.extend((offset | self.flags).to_be_bytes());
+                bytes.extend(self.window.to_be_bytes());
+                bytes.extend([0, 0]);
+                bytes.extend(self.urgent.to_be_bytes());
+                bytes.extend(&self.options);
+                16
+            }
+            UDP => {
+                bytes.extend(self.ports.0.to_be_bytes());
+                bytes.extend(self.ports.1.to_be_bytes());
+                bytes.extend(((8 + self.payload.len()) as u16).to_be_bytes());
+                bytes.extend([0, 0]);
+                6
+            }
+            _ => {
+                bytes.extend(&self.payload);
+                return bytes;
+            }
+        };
+        let payload = bytes.len();
+        bytes.extend(&self.payload);
+        let crafted = matches!(self.field, Field::ComputesToZero | Field::Ones);
+        if crafted && self.payload.len() >= 2 {
+            bytes[payload..payload + 2].fill(0);
+            let rest = !self.full_sum(&bytes);
+            bytes[payload..payload + 2].copy_from_slice(&rest.to_be_bytes());
+        }
+        let right = match (!self.full_sum(&bytes), self.protocol) {
+            (0, UDP) => 0xFFFF,
+            (checksum, _) => checksum,
+        };
+        let value = match self.field {
+            Field::Good | Field::ComputesToZero => right,
+            Field::Ones if self.payload.len() >= 2 => 0xFFFF,
+            Field::Ones => right,
+            // Never 0, which would mean "no checksum" in UDP.
+            Field::Bad if right == 0x0400 => 0x0800,
+            Field::Bad => right ^ 0x0400,
+            Field::None => 0,
+            Field::Partial => sum16(&self.pseudo(bytes.len())),
+        };
+        bytes[field..field + 2].copy_from_slice(&value.to_be_bytes());
+        bytes
+    }
+
+    fn full_sum(&self, transport: &[u8]) -> u16 {
+        add16(sum16(&self.pseudo(transport.len())), sum16(transport))
+    }
+
+    fn pseudo(&self, len: usize) -> Vec<u8> {
+        pseudo(&self.addresses(), self.protocol, len)
+    }
+}
+
+/// The pseudo header of TCP and UDP (RFC 9293, section 3.1; RFC 8200, section 8.1).
+pub(crate) fn pseudo(addresses: &[u8], protocol: u8, len: usize) -> Vec<u8> {
+    let mut bytes = addresses.to_vec();
+    bytes.extend((len as u32).to_be_bytes());
+    bytes.extend([0, 0, 0, protocol]);
+    bytes
+}
+
+/// The sum of 16-bit words in ones' complement, the plain way.
+pub(crate) fn sum16(bytes: &[u8]) -> u16 {
+    let mut sum = 0_u64;
+    let pairs = bytes.chunks_exact(2);
+    if let [last] = pairs.remainder() {
+        sum += u64::from(*last) << 8;
+    }
+    for pair in pairs {
+        sum += u64::from(pair[0]) << 8 | u64::from(pair[1]);
+    }
+    while sum > 0xFFFF {
+        sum = (sum & 0xFFFF) + (sum >> 16);
+    }
+    sum as u16
+}
+
+pub(crate) fn add16(a: u16, b: u16) -> u16 {
+    let sum = u32::from(a) + u32::from(b);
+    ((sum & 0xFFFF) + (sum >> 16)) as u16
+}
+
+pub(crate) fn be16(bytes: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes([bytes[at], bytes[at + 1]])
+}
+
+pub(crate) fn be32(bytes: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+pub(crate) fn put16(bytes: &mut [u8], at: usize, value: u16) {
+    bytes[at..at + 2].copy_from_slice(&value.to_be_bytes());
+}
+
+pub(crate) fn put32(bytes: &mut [u8], at: usize, value: u32) {
+    bytes[at..at + 4].copy_from_slice(&value.to_be_bytes());
+}

@@ -1,0 +1,208 @@
+//! Drives the coalescer, collects what leaves, and checks what holds for any input.
+
+use super::coalescer::Out;
+use super::frame::Frame;
+use super::plain;
+use super::traffic::Arrival;
+use linecard::offload::coalesce::{Coalescer, Config, Exit, Flush};
+use linecard::offload::segment::segment;
+use linecard::packet::{Batch, LinkType, Meta, Packet};
+use linecard::time::Instant;
+use std::collections::{BTreeSet, HashMap};
+
+/// A buffer that knows which arrival it is.
+#[derive(Debug, Clone)]
+pub(crate) struct Buffer {
+    pub(crate) link: LinkType,
+    pub(crate) number: usize,
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl AsRef<[u8]> for Buffer {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl AsMut<[u8]> for Buffer {
+    fn as_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes
+    }
+}
+
+pub(crate) fn packet(number: usize, arrival: &Arrival) -> Packet<Buffer> {
+    let buffer = Buffer { link: arrival.link, number, bytes: arrival.bytes.clone() };
+    Packet::new(buffer, arrival.link, arrival.meta)
+}
+
+/// Numbers of the arrivals in a packet.
+pub(crate) fn numbers(packet: &Packet<Buffer>) -> Vec<usize> {
+    let rest = packet.chain().iter().map(|piece| piece.buffer().number);
+    core::iter::once(packet.buffer().number).chain(rest).collect()
+}
+
+/// The whole frame: of a merged packet, header and payload.
+pub(crate) fn whole(packet: &Packet<Buffer>) -> Vec<u8> {
+    if !packet.is_merged() {
+        return packet.bytes().to_vec();
+    }
+    let mut frame = packet.header().to_vec();
+    packet.payload().for_each(|slice| frame.extend(slice));
+    frame
+}
+
+/// The coalescer and all that has left it.
+pub(crate) struct Real {
+    pub(crate) coalescer: Coalescer<Buffer>,
+    pub(crate) out: Vec<(Packet<Buffer>, Exit)>,
+}
+
+impl Real {
+    pub(crate) fn new(config: Config) -> Self {
+        Self { coalescer: Coalescer::new(config), out: Vec::new() }
+    }
+
+    pub(crate) fn push(&mut self, number: usize, arrival: &Arrival) {
+        let out = &mut self.out;
+        self.coalescer.push(packet(number, arrival), arrival.now, &mut |p, e| out.push((p, e)));
+    }
+
+    pub(crate) fn push_batch(&mut self, batch: &mut Batch<Buffer>, now: Instant) {
+        let out = &mut self.out;
+        self.coalescer.push_batch(batch, now, &mut |p, e| out.push((p, e)));
+    }
+
+    pub(crate) fn advance(&mut self, now: Instant) {
+        let out = &mut self.out;
+        self.coalescer.advance(now, &mut |p, e| out.push((p, e)));
+    }
+
+    pub(crate) fn stop(&mut self) {
+        let out = &mut self.out;
+        self.coalescer.flush_all(Flush::Stop, &mut |p, e| out.push((p, e)));
+    }
+
+    /// What has left, in the twin's terms.
+    pub(crate) fn outs(&self) -> Vec<Out> {
+        let out = |(packet, exit): &(Packet<Buffer>, Exit)| Out {
+            packets: numbers(packet),
+            frame: whole(packet),
+            gso: packet.meta.gso,
+            flush: match exit {
+                Exit::Passed(_) => None,
+                Exit::Flushed(reason) => Some(*reason),
+            },
+        };
+        self.out.iter().map(out).collect()
+    }
+}
+
+/// `received == passed + flushed segments + held`, and what else the counters promise.
+pub(crate) fn check_counters(real: &Real, arrivals: &[Arrival]) {
+    let counters = real.coalescer.counters();
+    let held = real.coalescer.held() as u64;
+    let passed = real.out.iter().filter(|(_, exit)| matches!(exit, Exit::Passed(_))).count() as u64;
+    let flushed = real.out.len() as u64 - passed;
+    let segments: u64 = (real.out.iter())
+        .filter(|(_, exit)| matches!(exit, Exit::Flushed(_)))
+        .map(|(packet, _)| 1 + packet.chain().len() as u64)
+        .sum();
+    assert_eq!(counters.packets_in, arrivals.len() as u64);
+    assert_eq!(counters.bytes_in, arrivals.iter().map(|a| a.bytes.len() as u64).sum::<u64>());
+    assert_eq!(counters.packets_in, passed + segments + held, "a packet is lost or doubled");
+    assert_eq!(counters.passed, passed);
+    assert_eq!(counters.packets_out, passed + flushed);
+    assert_eq!(counters.flushed.total(), flushed);
+    assert_eq!((counters.segments.count(), counters.hold_ns.count()), (flushed, flushed));
+    assert_eq!(counters.merged, counters.packets_in - counters.packets_out - held);
+    for reason in Flush::ALL {
+        let times = real.out.iter().filter(|(_, exit)| *exit == Exit::Flushed(*reason)).count();
+        assert_eq!(counters.flushed.of(*reason), times as u64, "{reason:?}");
+    }
+}
+
+/// Every packet leaves once, as it came, after segmenting; in order in its flow; and what shows no
+/// ports does not overtake anything between its two ends.
+pub(crate) fn check_round_trip(real: &Real, arrivals: &[Arrival]) {
+    let mut seen = vec![false; arrivals.len()];
+    let mut room = vec![0xCC; 70_000];
+    for (packet, _) in &real.out {
+        let numbers = numbers(packet);
+        for number in &numbers {
+            assert!(!core::mem::replace(&mut seen[*number], true), "packet {number} left twice");
+        }
+        let Some(gso) = packet.meta.gso.filter(|_| packet.is_merged()) else {
+            assert_eq!(packet.bytes(), arrivals[numbers[0]].bytes, "packet {} changed", numbers[0]);
+            continue;
+        };
+        assert_eq!(usize::from(gso.segments), numbers.len());
+        let mut segments = segment(packet, gso).expect("a merged packet can be cut");
+        for number in &numbers {
+            let written = segments.write_next(&mut room).expect("room").expect("a segment");
+            let original = &arrivals[*number].bytes;
+            assert!(room[..written.len] == **original, "packet {number} is not given back");
+        }
+        assert!(segments.write_next(&mut room).expect("room").is_none(), "one segment too many");
+    }
+    let missing = seen.iter().position(|seen| !seen);
+    assert_eq!(missing, None, "a packet never left");
+    check_order(real, arrivals);
+}
+
+/// Both identities of a packet: its flow, and its two ends where the flow is not to be seen.
+fn check_order(real: &Real, arrivals: &[Arrival]) {
+    let mut last: HashMap<Vec<u8>, usize> = HashMap::new();
+    let mut waiting: HashMap<Vec<u8>, BTreeSet<usize>> = HashMap::new();
+    let views: Vec<_> = arrivals.iter().map(|a| plain::view(a.link, &a.bytes)).collect();
+    let ends = |n: usize| plain::ends(&arrivals[n].bytes, &views[n], arrivals[n].meta.lane);
+    for number in 0..arrivals.len() {
+        if let Some(ends) = ends(number) {
+            waiting.entry(ends).or_default().insert(number);
+        }
+    }
+    for number in real.out.iter().flat_map(|(packet, _)| numbers(packet)) {
+        let arrival = &arrivals[number];
+        let view = &views[number];
+        if let Some(ends) = ends(number) {
+            let waiting = waiting.entry(ends).or_default();
+            let carrier = [6, 17, 0, 43, 44, 60].contains(&view.protocol);
+            if plain::flow_key(&arrival.bytes, view, arrival.meta.lane).is_none() && carrier {
+                let first = waiting.first().copied();
+                assert_eq!(first, Some(number), "packet {number} overtook one of its ends");
+            }
+            waiting.remove(&number);
+        }
+        if let Some(key) = plain::flow_key(&arrival.bytes, view, arrival.meta.lane) {
+            let before = last.insert(key, number);
+            assert!(before.is_none_or(|before| before < number), "{number} came after {before:?}");
+        }
+    }
+}
+
+/// Gives frames to a coalescer at one moment and lets everything go behind the last.
+pub(crate) fn coalesce(config: Config, frames: &[Frame]) -> Real {
+    let mut real = Real::new(config);
+    let arrivals = arrivals(frames);
+    arrivals.iter().enumerate().for_each(|(number, arrival)| real.push(number, arrival));
+    real.stop();
+    real
+}
+
+/// [`coalesce`] with the defaults: the packets in each that left, after checking that everything
+/// is given back in order.
+pub(crate) fn groups(frames: &[Frame]) -> Vec<Vec<usize>> {
+    let real = coalesce(Config::default(), frames);
+    let arrivals = arrivals(frames);
+    check_round_trip(&real, &arrivals);
+    check_counters(&real, &arrivals);
+    real.outs().into_iter().map(|out| out.packets).collect()
+}
+
+pub(crate) fn arrivals(frames: &[Frame]) -> Vec<Arrival> {
+    frames.iter().map(|frame| arrival(frame, 0)).collect()
+}
+
+pub(crate) fn arrival(frame: &Frame, now: u64) -> Arrival {
+    let (link, now) = (frame.link, Instant::from_ns(now));
+    Arrival { link, bytes: frame.bytes(), meta: Meta { timestamp: now, ..Meta::default() }, now }
+}

@@ -1,0 +1,375 @@
+//! The coalescer and the segmenter against obvious slow twins, on random traffic.
+//!
+//! `LINECARD_SEED` replays one seed, `LINECARD_LONG` looks twenty times longer.
+
+#[expect(dead_code, reason = "each test file uses a part of what they share")]
+mod common;
+
+use common::coalescer::{Out, Twin};
+use common::frame::{self, Field, Frame, TCP, UDP};
+use common::runner::{Real, check_counters, check_round_trip, packet, whole};
+use common::traffic::{Scenario, scenario};
+use common::{between, for_seeds, pick, plain, splitter};
+use linecard::offload::coalesce::{Config, Flush};
+use linecard::offload::segment::{SegmentError, Segments, fragment, segment};
+use linecard::packet::{Batch, ChecksumState, Form, Gso, LayerKind, LinkType, Meta, Packet};
+use linecard::rng::Rng;
+use linecard::time::{Instant, ns};
+use std::collections::BTreeMap;
+
+/// Seeds that once failed: fragments' options, a UDP datagram without checksum called partial.
+const KEPT: &[u64] = &[2, 11];
+
+/// Packets of one scenario.
+const PACKETS: usize = 1_000;
+
+#[test]
+fn layouts_equal_those_of_a_plain_parser() {
+    let mut frames = 0_u64;
+    for_seeds(KEPT, 1, 200, |seed| {
+        let rng = &mut Rng::new(seed);
+        for arrival in scenario(rng, PACKETS).arrivals {
+            let mut bytes = arrival.bytes;
+            for _ in 0..4 {
+                same_layout(arrival.link, &bytes);
+                frames += 1;
+                // Bytes changed in the headers, bytes cut off, bytes added.
+                match rng.below(4) {
+                    0 => bytes.truncate(rng.below(bytes.len() as u64 + 1) as usize),
+                    1 => bytes.resize(bytes.len() + rng.below(9) as usize, 0),
+                    _ if bytes.is_empty() => {}
+                    _ => {
+                        let at = rng.below(bytes.len().min(90) as u64) as usize;
+                        bytes[at] = pick(rng, &[0, 1, 6, 17, 43, 44, 58, 60, 0x45, 0xFF]);
+                    }
+                }
+            }
+        }
+    });
+    println!("{frames} frames parsed");
+}
+
+fn same_layout(link: LinkType, bytes: &[u8]) {
+    let packet = Packet::new(bytes, link, Meta::default());
+    let (layout, view) = (packet.layout(), plain::view(link, bytes));
+    assert_eq!(layout.form(), view.form, "{link:?} {bytes:02x?}");
+    assert_eq!(layout.network().map(|layer| usize::from(layer.offset)), view.ip, "{bytes:02x?}");
+    assert!(layout.header_len() <= layout.end() && layout.end() <= bytes.len());
+    if let Some(ip) = view.ip {
+        assert_eq!((layout.protocol(), layout.end()), (view.protocol, view.end), "{bytes:02x?}");
+        let kind = if view.v6 { LayerKind::Ipv6 } else { LayerKind::Ipv4 };
+        assert_eq!((layout.layers()[0].kind, ip), (kind, usize::from(layout.layers()[0].offset)));
+    }
+    if view.form == Form::Datagram {
+        let kind = if view.is_tcp() { LayerKind::Tcp } else { LayerKind::Udp };
+        let transport = layout.transport().expect("a datagram has one");
+        assert_eq!((transport.kind, usize::from(transport.offset)), (kind, view.transport));
+        assert_eq!(layout.payload(), view.payload..view.end);
+        assert_eq!(layout.checksum_offset(), Some(view.field()));
+        assert_eq!(layout.layers().len(), 2);
+    } else {
+        assert_eq!(layout.transport(), None);
+    }
+}
+
+#[test]
+fn merges_as_the_naive_coalescer_does_and_gives_everything_back() {
+    let (mut packets, mut leaving, mut flushed, mut segments) = (0, 0, 0, 0);
+    for_seeds(KEPT, 1, 3_000, |seed| {
+        let scenario = scenario(&mut Rng::new(seed), PACKETS);
+        let (real, twin) = run(&scenario);
+        let outs = real.outs();
+        same_outs(&scenario, &outs, &twin.out);
+        check_counters(&real, &scenario.arrivals);
+        check_round_trip(&real, &scenario.arrivals);
+        if scenario.punctual {
+            let longest = real.coalescer.counters().hold_ns.max();
+            assert!(longest <= ns(scenario.config.hold_budget), "held for {longest} ns");
+        }
+        packets += outs.iter().map(|out| out.packets.len()).sum::<usize>();
+        leaving += outs.len();
+        let limits = |config: &Config| (config.max_segments, config.max_bytes, config.hold_budget);
+        if limits(&scenario.config) == limits(&Config::default()) {
+            let held = outs.iter().filter(|out| out.flush.is_some());
+            flushed += held.clone().count();
+            segments += held.map(|out| out.packets.len()).sum::<usize>();
+        }
+    });
+    let mean = segments as f64 / flushed.max(1) as f64;
+    println!(
+        "{packets} packets compared, {leaving} left; {mean:.2} merged where limits are not tiny"
+    );
+    // The traffic must not become one that nothing is merged of.
+    assert!(mean > 3.0 || std::env::var_os("LINECARD_SEED").is_some(), "too few merge: {mean}");
+}
+
+/// Gives both the same packets at the same times.
+fn run(scenario: &Scenario) -> (Real, Twin) {
+    let mut real = Real::new(scenario.config.clone());
+    let mut twin = Twin::new(scenario.config.clone());
+    let in_batches = scenario.config.flush_at_batch_end;
+    let mut at = 0;
+    while at < scenario.arrivals.len() {
+        let now = scenario.arrivals[at].now;
+        while let Some(wakeup) = twin.next_wakeup().filter(|_| scenario.punctual) {
+            if Instant::from_ns(wakeup) > now {
+                break;
+            }
+            twin.advance(wakeup);
+            real.advance(Instant::from_ns(wakeup));
+        }
+        let end = if in_batches { (at + 1 + at % 64).min(scenario.arrivals.len()) } else { at + 1 };
+        let mut batch = Batch::new();
+        for number in at..end {
+            let arrival = &scenario.arrivals[number];
+            let bytes = &arrival.bytes;
+            if in_batches {
+                batch.push(packet(number, arrival)).expect("at most 64");
+            } else {
+                real.push(number, arrival);
+            }
+            twin.push(number, arrival.link, bytes, arrival.meta, now.as_ns());
+        }
+        if in_batches {
+            real.push_batch(&mut batch, now);
+            twin.flush_all(Flush::BatchEnd);
+        }
+        assert_eq!(real.coalescer.held(), twin.held(), "held after packet {}", end - 1);
+        let wakeup = real.coalescer.next_wakeup().map(Instant::as_ns);
+        assert_eq!(wakeup, twin.next_wakeup(), "wake-up after packet {}", end - 1);
+        at = end;
+    }
+    real.stop();
+    twin.flush_all(Flush::Stop);
+    (real, twin)
+}
+
+/// The same frames in the same order within each flow.
+fn same_outs(scenario: &Scenario, real: &[Out], twin: &[Out]) {
+    let by_flow = |outs: &[Out]| {
+        let mut flows: BTreeMap<Option<Vec<u8>>, Vec<Out>> = BTreeMap::new();
+        for out in outs {
+            let arrival = &scenario.arrivals[out.packets[0]];
+            let view = plain::view(arrival.link, &arrival.bytes);
+            let key = plain::flow_key(&arrival.bytes, &view, arrival.meta.lane);
+            flows.entry(key).or_default().push(out.clone());
+        }
+        flows
+    };
+    let (real, twin) = (by_flow(real), by_flow(twin));
+    assert!(real.keys().eq(twin.keys()), "other flows");
+    for (real, twin) in real.values().flatten().zip(twin.values().flatten()) {
+        assert_eq!((&real.packets, real.flush, real.gso), (&twin.packets, twin.flush, twin.gso));
+        let frames = (&real.frame, &twin.frame);
+        assert!(real.frame == twin.frame, "{:?} {:02x?}", real.packets, frames);
+    }
+}
+
+/// All segments, fetched as slices and written, which have to be equal.
+fn collect<B: AsRef<[u8]>>(mut slices: Segments<B>, mut copies: Segments<B>) -> Vec<Vec<u8>> {
+    let count = slices.count();
+    let longest = slices.max_len();
+    let mut all = Vec::new();
+    while let Some(segment) = slices.next_segment() {
+        assert_eq!(segment.class, splitter::class(all.len(), count));
+        let mut bytes = segment.header.to_vec();
+        segment.payload.for_each(|slice| bytes.extend(slice));
+        bytes.resize(bytes.len() + segment.padding, 0);
+        let mut room = vec![0xCC; bytes.len()];
+        if let Some(small) = bytes.len().checked_sub(1) {
+            let refused = copies.write_next(&mut room[..small]);
+            let expected = SegmentError::OutputTooSmall { room: small, needed: bytes.len() };
+            assert_eq!(refused, Err(expected));
+        }
+        let written = copies.write_next(&mut room).expect("room").expect("as many");
+        assert_eq!((written.len, written.class), (bytes.len(), splitter::class(all.len(), count)));
+        assert!(room == bytes, "copied and sliced segments differ");
+        assert!(bytes.len() <= longest);
+        all.push(bytes);
+    }
+    assert_eq!(copies.write_next(&mut []), Ok(None));
+    assert_eq!(all.len(), count);
+    all
+}
+
+/// A large frame of random form.
+fn large(rng: &mut Rng) -> Frame {
+    let mut base = scenario(rng, 1).arrivals.remove(0);
+    base.bytes.clear();
+    let v6 = rng.chance(0.5);
+    let mut payload = vec![0; pick(rng, &[0, 1, 2, 9, 100, 1_000, 3_000, 20_000, 65_000])];
+    let len = between(rng, 0, payload.len() as u64) as usize;
+    payload.truncate(len);
+    if rng.chance(0.8) {
+        rng.fill(&mut payload);
+    }
+    let protocol = pick(rng, &[TCP, UDP]);
+    let mut extensions = Vec::new();
+    if v6 && rng.chance(0.6) {
+        let all = [
+            (0, vec![0, 1, 4, 0, 0, 0, 0]),
+            (60, vec![0, 1, 4, 0, 0, 0, 0]),
+            (43, vec![0, 0, 0, 0, 0, 0, 0]),
+            (60, vec![1, 1, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
+        ];
+        extensions = all.into_iter().filter(|_| rng.chance(0.5)).collect();
+    }
+    Frame {
+        link: base.link,
+        tags: match base.link {
+            LinkType::Ethernet | LinkType::LinuxSll if rng.chance(0.5) => vec![[0x81, 0, 0, 7]],
+            _ => Vec::new(),
+        },
+        v6,
+        id: rng.next_u64() as u16,
+        flags_fragment: 0,
+        ip_options: if rng.chance(0.3) { ip_options(rng) } else { Vec::new() },
+        extensions,
+        protocol,
+        sequence: rng.next_u64() as u32,
+        flags: rng.below(0x1000) as u16,
+        options: vec![1; 4 * rng.below(11) as usize],
+        payload,
+        field: if rng.chance(0.1) { Field::Partial } else { Field::Good },
+        behind: if rng.chance(0.3) {
+            frame::Behind::Bytes(vec![9; 5])
+        } else {
+            frame::Behind::Nothing
+        },
+        ..Frame::default()
+    }
+}
+
+/// Well-formed options with and without the copied flag, filled up to a multiple of four.
+fn ip_options(rng: &mut Rng) -> Vec<u8> {
+    let mut options = Vec::new();
+    while options.len() < 30 && rng.chance(0.8) {
+        match rng.below(4) {
+            0 => options.push(1),
+            1 => options.extend([0x94, 4, 0, 0]),
+            2 => options.extend([0x83, 7, 4, 192, 0, 2, 9]),
+            _ => options.extend([7, 7, 4, 0, 0, 0, 0]),
+        }
+    }
+    options.resize(options.len().next_multiple_of(4), 0);
+    options
+}
+
+#[test]
+fn segments_equal_those_of_the_naive_splitter() {
+    let (mut frames, mut made) = (0, 0);
+    for_seeds(KEPT, 1, 6_000, |seed| {
+        let rng = &mut Rng::new(seed);
+        let spec = large(rng);
+        let bytes = spec.bytes();
+        let view = plain::view(spec.link, &bytes);
+        assert_eq!(view.form, Form::Datagram);
+        let checksum = if spec.field == Field::Partial {
+            ChecksumState::Partial
+        } else {
+            ChecksumState::Unknown
+        };
+        let shortest = 1 + view.payload_len() as u64 / 400;
+        let spread = pick(rng, &[1, 20, 1_448, 9_000]);
+        let gso = Gso {
+            size: between(rng, shortest, shortest + spread) as u16,
+            segments: 0,
+            fixed_id: rng.chance(0.3),
+            accecn: rng.chance(0.3),
+            padded: rng.chance(0.3),
+        };
+        let packet = Packet::new(bytes.clone(), spec.link, Meta { checksum, ..Meta::default() });
+        let cut = || segment(&packet, gso).expect("a whole datagram");
+        let real = collect(cut(), cut());
+        let twin = splitter::split(&bytes[..view.end], &view, gso, checksum);
+        assert_eq!(real.len(), twin.len());
+        for (number, (real, twin)) in real.iter().zip(&twin).enumerate() {
+            assert!(real == twin, "segment {number}\n{real:02x?}\n{twin:02x?}");
+        }
+        frames += 1;
+        made += real.len();
+    });
+    println!("{frames} frames cut into {made} segments");
+}
+
+/// Sizes that have nothing to do with those of the packets that arrived: a segment's payload then
+/// lies in several buffers, at odd offsets too.
+#[test]
+fn merged_packets_are_cut_at_any_size() {
+    let mut made = 0;
+    for_seeds(KEPT, 1, 60, |seed| {
+        let rng = &mut Rng::new(seed);
+        let (real, _) = run(&scenario(rng, PACKETS));
+        for (packet, link) in real.out.iter().filter_map(|(packet, _)| {
+            let large = packet.is_merged() && packet.meta.gso.is_some();
+            large.then_some((packet, packet.buffer().link))
+        }) {
+            let bytes = whole(packet);
+            let view = plain::view(link, &bytes);
+            assert_eq!(view.form, Form::Datagram);
+            let gso = packet.meta.gso.expect("merged");
+            let size = between(rng, 1 + view.payload_len() as u64 / 50, 3_000) as u16;
+            let gso = Gso { size, ..gso };
+            let cut = || segment(packet, gso).expect("whole");
+            let twin = splitter::split(&bytes, &view, gso, packet.meta.checksum);
+            assert!(collect(cut(), cut()) == twin, "segments of {size} bytes");
+            made += twin.len();
+            let ip = view.ip.expect("IP");
+            let mtu = between(rng, 200, 3_000) as usize;
+            if packet.meta.checksum == ChecksumState::Partial {
+                continue;
+            }
+            if let Some(twin) = splitter::fragment(&bytes, ip, view.v6, mtu, 5) {
+                let cut = || fragment(packet, mtu, 5).expect("as the twin");
+                assert!(collect(cut(), cut()) == twin, "fragments for {mtu} bytes");
+                made += twin.len();
+            }
+        }
+    });
+    println!("{made} segments and fragments of merged packets");
+}
+
+#[test]
+fn fragments_equal_those_of_the_naive_fragmenter_and_reassemble() {
+    let (mut frames, mut made, mut refused) = (0, 0, 0);
+    for_seeds(KEPT, 1, 6_000, |seed| {
+        let rng = &mut Rng::new(seed);
+        let mut spec = large(rng);
+        spec.field = Field::Good;
+        if rng.chance(0.2) {
+            spec.protocol = pick(rng, &[1, 50, 58]);
+        }
+        // Some are fragments themselves, the last or another.
+        spec.flags_fragment = pick(rng, &[0, 0, 0, 0x8000, 0x4000, 0x2000, 0x2007, 20]);
+        let bytes = spec.bytes();
+        let view = plain::view(spec.link, &bytes);
+        let ip = view.ip.expect("IP");
+        let datagram = &bytes[..view.end];
+        let least = (datagram.len() - ip) as u64 / 300;
+        let mtu = (least + pick(rng, &[28, 68, 576, 1_280, 1_500, 9_000]) + rng.below(9)) as usize;
+        let id = rng.next_u64() as u32;
+        let packet = Packet::new(bytes.clone(), spec.link, Meta::default());
+        let Some(twin) = splitter::fragment(datagram, ip, spec.v6, mtu, id) else {
+            assert!(fragment(&packet, mtu, id).is_err());
+            refused += 1;
+            return;
+        };
+        let cut = || fragment(&packet, mtu, id).expect("as the twin");
+        let real = collect(cut(), cut());
+        assert_eq!(real.len(), twin.len());
+        for (number, (real, twin)) in real.iter().zip(&twin).enumerate() {
+            assert!(real == twin, "fragment {number}\n{real:02x?}\n{twin:02x?}");
+            assert!(real.len() - ip <= mtu, "fragment {number} exceeds the MTU");
+        }
+        let is_whole = spec.v6 || spec.flags_fragment & 0x3FFF == 0;
+        if real.len() > 1 && is_whole {
+            // The order of arrival does not matter.
+            let mut shuffled = real.clone();
+            shuffled.reverse();
+            assert!(splitter::reassemble(&shuffled, ip, spec.v6) == datagram, "not the original");
+        }
+        frames += 1;
+        made += real.len();
+    });
+    println!("{frames} datagrams cut into {made} fragments and reassembled, {refused} refused");
+}
