@@ -266,6 +266,16 @@ fn flows_open_on_syn_and_close_on_fin_or_rst() {
     }
 }
 
+/// What fails its checksum opens and closes nothing.
+#[test]
+fn a_corrupt_syn_or_reset_is_not_believed() {
+    let corrupt = |flags| Frame { field: Field::Bad, ..control(1, flags) };
+    let real = coalesce(on_syn(), &[corrupt(SYN), of(1, 0)]);
+    assert_eq!((real.coalescer.flows(), real.coalescer.counters().flows_on_syn), (0, 0));
+    let real = coalesce(on_syn(), &[control(1, SYN), corrupt(RST), of(1, 0), of(1, 1)]);
+    assert_eq!(left(&real).last(), Some(&(vec![2, 3], Some(Flush::Stop))));
+}
+
 /// A SYN that carries data (TCP Fast Open) is a SYN.
 #[test]
 fn a_syn_with_data_opens_a_flow() {

@@ -359,6 +359,16 @@ fn fault_12_nesting_is_bounded_and_lengths_are_not_trusted() {
     assert_eq!(segment(&packet, size(9)).err(), Some(SegmentError::NotADatagram(Form::CutShort)));
 }
 
+/// A fragment whose offset and length add up to more than a datagram can be is not divided: its
+/// offsets would wrap.
+#[test]
+fn fault_12_a_fragment_beyond_any_datagram_is_not_divided() {
+    let frame = Frame { flags_fragment: 8_000, ..Frame::bulk(0, 1_600) };
+    let packet = Packet::new(frame.bytes(), frame.link, Meta::default());
+    let error = fragment(&packet, 600, 0).err();
+    assert!(matches!(error, Some(SegmentError::OffsetTooLarge { .. })), "{error:?}");
+}
+
 /// An extension header that says it is longer than the datagram, before a protocol that is not
 /// looked into: nothing of it may be taken for bytes of the packet.
 #[test]

@@ -30,6 +30,8 @@ const ETHERTYPE_TAGS: [u16; 3] = [0x8100, 0x88A8, 0x9100];
 /// Address families of IPv6 in BSD loopback headers: NetBSD, FreeBSD, macOS, Linux.
 const LOOPBACK_IPV6: [u32; 4] = [24, 28, 30, 10];
 const LOOPBACK_IPV4: u32 = 2;
+/// Bytes of a cooked header, version 2.
+const SLL2_LEN: usize = 20;
 
 /// IP version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,12 +61,21 @@ impl LinkType {
         match self {
             Self::Ethernet => tagged(bytes, 12),
             Self::LinuxSll => tagged(bytes, 14),
-            Self::LinuxSll2 => ethertype(be16(bytes, 0)?).map(|version| (20, version)),
+            Self::LinuxSll2 => sll2(bytes),
             Self::Loopback => loopback(bytes).map(|version| (4, version)),
             Self::Raw => version(*bytes.first()?).map(|version| (0, version)),
             Self::Other => None,
         }
     }
+}
+
+/// The type comes first; tags follow behind the header of 20 bytes.
+fn sll2(bytes: &[u8]) -> Option<(usize, Version)> {
+    let value = be16(bytes, 0)?;
+    if ETHERTYPE_TAGS.contains(&value) {
+        return tagged(bytes, SLL2_LEN + 2);
+    }
+    ethertype(value).map(|version| (SLL2_LEN, version))
 }
 
 /// Follows VLAN tags from the type field at `offset`.

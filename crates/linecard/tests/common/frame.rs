@@ -174,8 +174,11 @@ impl Frame {
                 bytes.extend(kind);
             }
             LinkType::LinuxSll2 => {
-                bytes.extend(kind);
+                // The type of the first tag comes first, the rest of it behind the header.
+                let types = [&self.tags.concat()[..], &kind].concat();
+                bytes.extend(&types[..2]);
                 bytes.extend([0, 0, 0, 0, 0, 3, 0, 1, 0, 6, 2, 0, 0, 0, 0, self.mac, 0, 0]);
+                bytes.extend(&types[2..]);
             }
             LinkType::Loopback => {
                 let family = match (self.v6, self.mac % 4) {

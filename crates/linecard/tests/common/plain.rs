@@ -62,13 +62,12 @@ fn network(link: LinkType, frame: &[u8]) -> Option<(usize, bool)> {
     let mut at = match link {
         LinkType::Ethernet => 12,
         LinkType::LinuxSll => 14,
-        LinkType::LinuxSll2 => {
-            return match frame {
-                [8, 0, ..] => Some((20, false)),
-                [0x86, 0xDD, ..] => Some((20, true)),
-                _ => None,
-            };
-        }
+        LinkType::LinuxSll2 => match frame {
+            [8, 0, ..] => return Some((20, false)),
+            [0x86, 0xDD, ..] => return Some((20, true)),
+            [0x81, 0, ..] | [0x88, 0xA8, ..] | [0x91, 0, ..] => 22,
+            _ => return None,
+        },
         LinkType::Loopback => {
             return match frame {
                 [2, 0, 0, 0, ..] | [0, 0, 0, 2, ..] => Some((4, false)),

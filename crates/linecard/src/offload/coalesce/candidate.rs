@@ -1,6 +1,6 @@
 //! Which packets may be merged at all: a look at one packet alone.
 
-use super::config::{ChecksumPolicy, Config};
+use super::config::{ChecksumPolicy, Config, Creation};
 use super::reason::Refusal;
 use crate::packet::checksum::Sum;
 use crate::packet::header::{self, Ipv4, Tcp, Udp, tcp_flags};
@@ -81,6 +81,19 @@ impl Candidate {
         let padding = examine_padding(bytes, layout.end())?;
         let checksum = examine_checksum(packet, transport, config.checksum)?;
         Ok(Self { kind: transport.kind, payload_len, sequence, flags, checksum, padding })
+    }
+
+    /// Whether a packet that carries no data may open or close its flow: not when its checksum is
+    /// wrong.
+    pub(super) fn controls<B: AsRef<[u8]>>(
+        packet: &Packet<B>,
+        refusal: Refusal,
+        config: &Config,
+    ) -> bool {
+        let transport = packet.layout().transport();
+        config.creation == Creation::OnSyn
+            && refusal == Refusal::NoPayload
+            && transport.is_some_and(|at| examine_checksum(packet, at, config.checksum).is_ok())
     }
 
     /// Whether nothing may be merged behind this packet.

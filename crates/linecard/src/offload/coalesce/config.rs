@@ -11,7 +11,9 @@ pub enum ChecksumPolicy {
     #[default]
     Verify,
     /// No payload is read: hardware has verified it, or the capture was taken on the sender
-    /// before its hardware computed checksums.
+    /// before its hardware computed checksums. A wrong checksum stays wrong in the merged packet,
+    /// but its segments get right ones: only under [`Verify`](Self::Verify) does everything come
+    /// back byte for byte whatever arrives.
     Trust,
 }
 

@@ -233,7 +233,9 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
                 if let Some(flow) = self.table.find(hash, &key) {
                     self.flush(flow, Flush::Bypass, out);
                 }
-                self.follow_connection(&packet, hash, key, out);
+                if Candidate::controls(&packet, refusal, &self.config) {
+                    self.follow_connection(&packet, hash, key, out);
+                }
             }
             _ if may_belong_to_a_flow(packet.layout().protocol()) => self.flush_ends(&packet, out),
             _ => {}
@@ -262,9 +264,6 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         key: FlowKey,
         out: &mut F,
     ) {
-        if self.config.creation != Creation::OnSyn {
-            return;
-        }
         let Some(flags) = tcp_flags_of(packet) else { return };
         match (flags & tcp_flags::SYN != 0, self.table.find(hash, &key)) {
             (true, None) => {

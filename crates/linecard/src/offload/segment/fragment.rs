@@ -10,6 +10,9 @@ const FRAGMENT_HEADER: usize = 8;
 /// Fragment offsets count units of this many bytes.
 const UNIT: usize = 8;
 
+/// An IP datagram's length has 16 bits, and so has what its fragments add up to.
+const MAX_DATAGRAM: usize = 65_535;
+
 /// What the fragments' headers are made from.
 #[derive(Debug)]
 pub(super) struct Fragmenting {
@@ -117,6 +120,10 @@ impl Fragmenting {
         let flags_fragment = header::at::<Ipv4>(area, self.network).flags_fragment.get();
         if flags_fragment & IPV4_DF != 0 {
             return Err(SegmentError::DontFragment { len, mtu });
+        }
+        let end = usize::from(flags_fragment & IPV4_OFFSET) * UNIT + len;
+        if end > MAX_DATAGRAM {
+            return Err(SegmentError::OffsetTooLarge { end });
         }
         let options = &area[self.network + Ipv4::LEN..self.split];
         self.other_len = self.network + Ipv4::LEN + copied_options(options).1;

@@ -73,6 +73,12 @@ pub enum SegmentError {
         /// The MTU asked for.
         mtu: usize,
     },
+    /// A fragment that reaches beyond the end of any datagram.
+    #[error("the fragment ends at byte {end} of its datagram, which has at most 65535")]
+    OffsetTooLarge {
+        /// Where it ends.
+        end: usize,
+    },
     /// The transport checksum is still to be completed, which fragments make impossible.
     #[error("the transport checksum is not complete: complete it before fragmenting")]
     UnfinishedChecksum,
@@ -109,7 +115,7 @@ pub struct Written {
 }
 
 /// Cuts a TCP or UDP packet into segments of `gso.size` payload bytes, the last one shorter
-/// (TSO, USO). `gso.segments` is not used; `gso.padded` pads short frames to 60 bytes.
+/// (TSO, USO). A packet with no more payload than that comes out as one (SSM). `gso.segments` is not used; `gso.padded` pads short frames to 60 bytes.
 ///
 /// Sequence numbers, IPv4 identifications, lengths and checksums follow; FIN and PSH go on the
 /// last segment only, and CWR on the first only, unless it belongs to Accurate ECN.
@@ -154,7 +160,8 @@ pub fn segment<B: AsRef<[u8]>>(
 
 /// Cuts an IP datagram into fragments of at most `mtu` bytes from the IP header on
 /// (papers/lso-risc.txt, section 3.1; RFC 791; RFC 8200, section 4.5). `identification` is used
-/// by IPv6 only, whose packets carry none before. What fits comes out as it is.
+/// by IPv6 only, whose packets carry none before. A datagram that fits comes out as it is, without
+/// what lay behind it in its frame.
 ///
 /// # Errors
 ///
