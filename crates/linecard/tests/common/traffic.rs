@@ -360,7 +360,8 @@ fn fragment_of(rng: &mut Rng, frame: &mut Frame) {
 }
 
 fn tags(rng: &mut Rng, link: LinkType) -> Vec<[u8; 4]> {
-    if !matches!(link, LinkType::Ethernet | LinkType::LinuxSll) || rng.chance(0.5) {
+    let tagged = matches!(link, LinkType::Ethernet | LinkType::LinuxSll | LinkType::LinuxSll2);
+    if !tagged || rng.chance(0.5) {
         return Vec::new();
     }
     let outer = pick(rng, &[[0x88, 0xA8], [0x91, 0], [0x81, 0]]);
