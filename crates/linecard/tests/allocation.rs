@@ -1,0 +1,77 @@
+//! After the start, merging takes no memory: not per packet, and not per merged packet when its
+//! list is given back.
+#![expect(unsafe_code, reason = "an allocator that counts has to be one")]
+
+use linecard::offload::coalesce::{Coalescer, Config};
+use linecard::packet::checksum::Sum;
+use linecard::packet::{LinkType, Meta, Packet};
+use linecard::time::Instant;
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// The system's allocator, counting for each thread.
+struct Counting;
+
+// SAFETY: everything is passed on to the system's allocator as it came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.with(|count| count.set(count.get() + 1));
+        // SAFETY: as the caller promises for this function.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: as the caller promises for this function.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+fn allocations() -> u64 {
+    ALLOCATIONS.with(Cell::get)
+}
+
+/// UDP over IPv4, without a UDP checksum.
+fn datagram(id: u16) -> Vec<u8> {
+    let mut bytes = vec![0x45, 0, 0, 128, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+    bytes[4..6].copy_from_slice(&id.to_be_bytes());
+    let checksum = Sum::of(&bytes).checksum();
+    bytes[10..12].copy_from_slice(&checksum.to_be_bytes());
+    bytes.extend([0, 7, 0, 9, 0, 108, 0, 0]);
+    bytes.resize(128, 7);
+    bytes
+}
+
+#[test]
+fn merging_takes_no_memory_after_the_start() {
+    let mut frames: Vec<Vec<_>> =
+        (0..200).map(|round| (0..20).map(|index| datagram(round * 20 + index)).collect()).collect();
+    let mut coalescer = Coalescer::new(Config::default());
+    let mut merged = 0;
+    let mut started = 0;
+    for (round, burst) in frames.iter_mut().enumerate() {
+        let now = Instant::from_ns(round as u64 * 10_000_000);
+        let mut gone = None;
+        for frame in burst.iter_mut() {
+            let packet = Packet::new(&mut frame[..], LinkType::Raw, Meta::default());
+            coalescer.push(packet, now, &mut |packet, _| gone = Some(packet));
+        }
+        coalescer.advance(now.plus_ns(5_000_000), &mut |packet, _| gone = Some(packet));
+        if let Some(packet) = gone {
+            merged += packet.chain().len();
+            let (_, chain) = packet.into_parts();
+            coalescer.recycle(chain);
+        }
+        if round == 10 {
+            started = allocations();
+        }
+    }
+    assert_eq!(merged, 200 * 19, "not everything merged");
+    assert_eq!(allocations() - started, 0, "memory was taken on the way");
+}
