@@ -18,12 +18,16 @@ pub(crate) fn print(report: &Report, json: bool, output: Option<&Path>) -> Resul
     } else {
         report.to_string()
     };
-    if output == Some(Path::new("-")) {
-        std::io::stderr().write_all(text.as_bytes())?;
+    let result = if output == Some(Path::new("-")) {
+        std::io::stderr().write_all(text.as_bytes())
     } else {
-        std::io::stdout().write_all(text.as_bytes())?;
+        std::io::stdout().write_all(text.as_bytes())
+    };
+    match result {
+        // A reader that has seen enough is no error, and hides none that is still to be said.
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        result => Ok(result?),
     }
-    Ok(())
 }
 
 /// What merged, and how large it became.

@@ -2,6 +2,7 @@
 
 use crate::failure::EXIT_CODES;
 use crate::units;
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -32,14 +33,15 @@ pub(crate) enum Command {
 }
 
 #[derive(Debug, Args)]
+#[command(allow_negative_numbers = true)]
 pub(crate) struct RunArguments {
     /// Scenario file (TOML); see scenarios/ for examples.
     pub(crate) scenario: Option<PathBuf>,
     /// Flows that send, 1 to 1000000 [default: 16].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = units::count)]
     pub(crate) flows: Option<u64>,
     /// Parallel lanes that flows are spread over, 1 to 64 [default: 1].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = units::count)]
     pub(crate) lanes: Option<u64>,
     /// Largest IP packet on a lane, 576 (IPv6: 1280) to 65535 bytes [default: 1500].
     #[arg(long, value_name = "BYTES", value_parser = units::bytes)]
@@ -48,16 +50,28 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "BYTES", value_parser = units::bytes)]
     pub(crate) size: Option<usize>,
     /// How long applications send, 0.01 to 3600 [default: 2].
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        value_parser = units::seconds
+    )]
     pub(crate) seconds: Option<f64>,
     /// Share of packets that lanes lose, as 0.01 or 1% [default: 0].
-    #[arg(long, value_name = "SHARE", value_parser = units::probability)]
+    #[arg(
+        long,
+        value_name = "SHARE",
+        value_parser = units::probability
+    )]
     pub(crate) loss: Option<f64>,
     /// Share of packets that one to three others overtake [default: 0].
-    #[arg(long, value_name = "SHARE", value_parser = units::probability)]
+    #[arg(
+        long,
+        value_name = "SHARE",
+        value_parser = units::probability
+    )]
     pub(crate) reorder: Option<f64>,
     /// Decides the data and the faults: equal seeds give equal ones [default: 1].
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = units::count)]
     pub(crate) seed: Option<u64>,
     /// Print the account as JSON.
     #[arg(long)]
@@ -65,24 +79,42 @@ pub(crate) struct RunArguments {
 }
 
 #[derive(Debug, Args)]
+#[command(allow_negative_numbers = true)]
 pub(crate) struct CoalesceArguments {
     /// Capture to read, pcap or pcapng; - is stdin.
     pub(crate) input: PathBuf,
     /// Capture to write; - is stdout. Names ending in .pcap give pcap, which cannot hold segment
     /// sizes; all others give pcapng.
+    #[arg(value_parser = PathBufValueParser::new().map(units::output))]
     pub(crate) output: PathBuf,
     /// Whose word to take for TCP and UDP checksums: compute them, or trust them, as for captures
     /// taken on the sender with checksum offload.
     #[arg(long, value_name = "POLICY", default_value = "verify")]
     pub(crate) checksum: Checksum,
     /// Longest time a packet is held, in the capture's time, as 50us, 1ms or 2s (at most 10s).
-    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = units::duration)]
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "1ms",
+        value_parser = units::duration,
+        allow_hyphen_values = true
+    )]
     pub(crate) hold: Duration,
     /// Largest merged packet, counted from the IP header, 576 to 65535 bytes.
-    #[arg(long, value_name = "BYTES", default_value = "65535", value_parser = units::bytes)]
+    #[arg(
+        long,
+        value_name = "BYTES",
+        default_value = "65535",
+        value_parser = units::bytes
+    )]
     pub(crate) max_size: usize,
     /// Flows remembered at once, 8 to 4194304.
-    #[arg(long, value_name = "N", default_value_t = 4096)]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 4096,
+        value_parser = units::count
+    )]
     pub(crate) max_flows: u64,
     /// Say for one flow, as `10.0.0.1:5000-10.0.0.2:80` or `[fd00::1]:5000-[fd00::2]:80`, why each
     /// of its packets did or did not merge.
@@ -94,13 +126,20 @@ pub(crate) struct CoalesceArguments {
 }
 
 #[derive(Debug, Args)]
+#[command(allow_negative_numbers = true)]
 pub(crate) struct SegmentArguments {
     /// Capture to read, pcap or pcapng; - is stdin.
     pub(crate) input: PathBuf,
     /// Capture to write; - is stdout. Names ending in .pcap give pcap, all others pcapng.
+    #[arg(value_parser = PathBufValueParser::new().map(units::output))]
     pub(crate) output: PathBuf,
     /// Cut TCP and UDP packets with more payload than this into segments, 1 to 65535 bytes.
-    #[arg(long, value_name = "BYTES", value_parser = units::bytes, conflicts_with = "mtu")]
+    #[arg(
+        long,
+        value_name = "BYTES",
+        value_parser = units::bytes,
+        conflicts_with = "mtu"
+    )]
     pub(crate) mss: Option<usize>,
     /// Cut so that no IP packet is longer, 68 to 65535 bytes: TCP is segmented, everything else
     /// becomes IP fragments.

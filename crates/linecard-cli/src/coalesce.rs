@@ -24,7 +24,7 @@ pub(crate) fn command(arguments: &CoalesceArguments) -> Result<(), Failure> {
     let explanation = arguments.explain_flow.as_deref().map(Explanation::of_flow).transpose()?;
     let (input, output) = (&arguments.input, &arguments.output);
     let reader = open(input)?;
-    let capture = |source| Failure::Capture { input: input.display().to_string(), source };
+    let capture = |source| Failure::of_capture(input, source);
     let writer = create(input, output)?;
     let mut watch = Watch { progress: Progress::for_input(input), explanation };
     let format = format_of(output);
@@ -54,11 +54,7 @@ pub(crate) fn open(path: &Path) -> Result<Box<dyn Read>, Failure> {
 
 /// Opens the output, which must not be the input.
 pub(crate) fn create(input: &Path, output: &Path) -> Result<OutputFile, Failure> {
-    OutputFile::create(output, &[input]).map_err(|source| match source {
-        CaptureError::SameFile { .. } => Failure::Usage(source.to_string()),
-        CaptureError::Output { path, source } => Failure::Open { path, source },
-        source => Failure::Capture { input: input.display().to_string(), source },
-    })
+    OutputFile::create(output, &[input]).map_err(|source| Failure::of_capture(input, source))
 }
 
 /// The format that a file's name asks for.

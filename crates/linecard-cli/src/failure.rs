@@ -2,7 +2,7 @@
 
 use linecard_host::capture::CaptureError;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use thiserror::Error;
 
@@ -36,6 +36,12 @@ pub(crate) enum Failure {
         /// What happened.
         source: CaptureError,
     },
+    /// Writing the output failed.
+    #[error("cannot write {source}{}", advice(source))]
+    Output {
+        /// The file as named by the user, and the system's reason.
+        source: io::Error,
+    },
     /// The results cannot be printed.
     #[error("cannot write the report: {0}")]
     Report(#[from] io::Error),
@@ -59,13 +65,26 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
+    /// What went wrong with a capture: the output's faults are not the input's.
+    pub(crate) fn of_capture(input: &Path, source: CaptureError) -> Self {
+        match source {
+            CaptureError::SameFile { .. } => Self::Usage(source.to_string()),
+            CaptureError::Write { source } => Self::Output { source },
+            CaptureError::Output { path, source } => {
+                let text = format!("{}: {source}", path.display());
+                Self::Output { source: io::Error::new(source.kind(), text) }
+            }
+            source => Self::Capture { input: input.display().to_string(), source },
+        }
+    }
+
     /// The documented exit code.
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
-            Self::Capture { source: CaptureError::SameFile { .. }, .. } | Self::Usage(_) => 2,
+            Self::Usage(_) => 2,
             _ if self.is_broken_pipe() => 0,
             Self::Capture { source, .. } if source.is_damage() => 4,
-            Self::Open { .. } | Self::Capture { .. } | Self::Report(_) => 1,
+            Self::Open { .. } | Self::Capture { .. } | Self::Output { .. } | Self::Report(_) => 1,
             Self::UnknownLink(_) => 3,
             Self::Damaged { .. } => 4,
             Self::Wrong(_) => 5,
@@ -74,14 +93,17 @@ impl Failure {
 
     /// The reader of our output has seen enough: no error.
     pub(crate) fn is_broken_pipe(&self) -> bool {
-        let (Self::Report(source)
-        | Self::Capture {
-            source: CaptureError::Write { source } | CaptureError::Output { source, .. },
-            ..
-        }) = self
-        else {
-            return false;
-        };
+        let (Self::Report(source) | Self::Output { source }) = self else { return false };
         source.kind() == io::ErrorKind::BrokenPipe
+    }
+}
+
+/// What to do, where the system's reason does not say it.
+fn advice(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::StorageFull => ": free some space, or write elsewhere",
+        io::ErrorKind::NotFound => ": make its folder first",
+        io::ErrorKind::IsADirectory => ": name a file in it",
+        _ => "",
     }
 }

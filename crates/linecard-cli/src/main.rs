@@ -9,13 +9,18 @@ mod progress;
 mod run;
 mod segment;
 mod units;
+mod usage;
 
 use args::{Arguments, Command};
 use clap::Parser;
+use std::io::Write;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return usage::refuse(&error),
+    };
     let result = match arguments.command {
         Command::Run(arguments) => run::command(&arguments),
         Command::Coalesce(arguments) => coalesce::command(&arguments),
@@ -25,9 +30,14 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             if !failure.is_broken_pipe() {
-                eprintln!("linecard: {failure}");
+                say(&failure.to_string());
             }
             failure.exit_code()
         }
     }
+}
+
+/// One line on stderr; when nobody can read it, the exit code has to do.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stderr(), "linecard: {line}");
 }

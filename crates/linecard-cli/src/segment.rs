@@ -18,7 +18,7 @@ pub(crate) fn command(arguments: &SegmentArguments) -> Result<(), Failure> {
     let cut = cut(arguments)?;
     let (input, output) = (&arguments.input, &arguments.output);
     let reader = open(input)?;
-    let capture = |source| Failure::Capture { input: input.display().to_string(), source };
+    let capture = |source| Failure::of_capture(input, source);
     let writer = create(input, output)?;
     let mut watch = Watch(Progress::for_input(input));
     let (writer, account) =

@@ -1,5 +1,6 @@
 //! Values with units, as users write them.
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// A number of bytes: `1500`, `64K`, `64KiB`, `1M`. K and M count in 1024.
@@ -14,6 +15,23 @@ pub(crate) fn bytes(text: &str) -> Result<usize, String> {
     };
     let value = number.parse::<usize>().ok().and_then(|number| number.checked_mul(factor));
     value.ok_or_else(|| format!("\"{text}\" is no size: write for example 1500, 64K or 1M"))
+}
+
+/// A number of things: `16`.
+pub(crate) fn count(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("\"{text}\" is no whole number: write for example 16"))
+}
+
+/// A number of seconds, without a unit: `2`, `0.5`.
+pub(crate) fn seconds(text: &str) -> Result<f64, String> {
+    text.parse().map_err(|_| format!("\"{text}\" is no number of seconds: write for example 0.5"))
+}
+
+/// An output. What is another name for the standard output is treated as it, or the report would
+/// end up among the data.
+pub(crate) fn output(path: PathBuf) -> PathBuf {
+    let standard = ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].map(Path::new);
+    if standard.contains(&path.as_path()) { PathBuf::from("-") } else { path }
 }
 
 /// A time: `250us`, `1ms`, `0.5s`; the unit is required.
@@ -60,6 +78,14 @@ mod tests {
         assert!(bytes("").is_err() && bytes("x").is_err() && bytes("1.5K").is_err());
         assert!(bytes("99999999999999999999").is_err() && bytes("999999999999999999K").is_err());
         assert!(bytes("-1").is_err());
+    }
+
+    #[test]
+    fn numbers() {
+        assert_eq!(count("16"), Ok(16));
+        assert!(count("-1").is_err() && count("1.5").is_err() && count("").is_err());
+        assert_eq!(seconds("0.5"), Ok(0.5));
+        assert!(seconds("2s").is_err());
     }
 
     #[test]

@@ -66,12 +66,17 @@ pub(crate) struct Source {
 impl Source {
     /// Reads a scenario.
     pub(crate) fn read(path: &Path) -> Result<(Scenario, Self), Failure> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|source| Failure::Open { path: path.into(), source })?;
+        let bytes =
+            std::fs::read(path).map_err(|source| Failure::Open { path: path.into(), source })?;
+        let whole = std::str::from_utf8(&bytes).map_err(|error| error.valid_up_to());
+        let text = String::from_utf8_lossy(&bytes).into_owned();
         let source = Self { path: path.into(), text };
+        if let Err(at) = whole {
+            return Err(source.refuse(at..at, "this is no UTF-8 text: a scenario is TOML"));
+        }
         match toml::from_str(&source.text) {
             Ok(scenario) => Ok((scenario, source)),
-            Err(error) => Err(source.refuse(error.span().unwrap_or(0..0), error.message())),
+            Err(error) => Err(source.refuse(error.span().unwrap_or(0..0), &plain(error.message()))),
         }
     }
 
@@ -83,4 +88,11 @@ impl Source {
         let what = what.replace('\n', " ");
         Failure::Usage(format!("{}:{line}: `{content}`: {what}", self.path.display()))
     }
+}
+
+/// The types by the names that users know.
+fn plain(message: &str) -> String {
+    message
+        .replace("expected i64", "expected a whole number")
+        .replace("expected f64", "expected a number")
 }

@@ -8,6 +8,7 @@ use crate::units;
 use linecard::offload::coalesce::{ChecksumPolicy, Config};
 use linecard::port::{Family, FaultRates};
 use linecard_host::run::RunSpec;
+use std::ops::Range;
 use std::time::Duration;
 use toml::Spanned;
 
@@ -21,11 +22,14 @@ pub(crate) fn spec(arguments: &RunArguments) -> Result<RunSpec, Failure> {
         None => (Scenario::default(), Source::default()),
     };
     let Scenario { load, lanes, coalesce, run } = scenario;
+    // Where the scenario has them, unless the command line takes precedence.
+    let lanes_at = place(arguments.lanes.is_some(), lanes.count.as_ref());
+    let mtu_at = place(arguments.mtu.is_some(), load.mtu.as_ref());
     let from = Origin { source: &source };
     let spec = RunSpec {
         flows: from.pick("--flows", arguments.flows, load.flows, 16, number, flows)? as usize,
         lanes: from.pick("--lanes", arguments.lanes, lanes.count, 1, number, lane_count)? as usize,
-        mtu: from.pick("--mtu", arguments.mtu, load.mtu.clone(), 1500, size, mtu)?,
+        mtu: from.pick("--mtu", arguments.mtu, load.mtu, 1500, size, mtu)?,
         send_len: from.pick("--size", arguments.size, load.size, 65_536, size, send_len)?,
         family: from.pick("family", None, load.family, Family::V4, family, any)?,
         duration: Duration::from_secs_f64(from.pick(
@@ -48,7 +52,12 @@ pub(crate) fn spec(arguments: &RunArguments) -> Result<RunSpec, Failure> {
         },
         seed: from.pick("--seed", arguments.seed, run.seed, 1, number, any)?,
     };
-    check_together(&spec, &from, load.mtu)?;
+    let refuse = |at: Option<Range<usize>>, what: String| match at {
+        Some(at) => source.refuse(at, &what),
+        None => Failure::Usage(what),
+    };
+    lanes_fit_flows(&spec).map_err(|what| refuse(lanes_at, what))?;
+    mtu_fits_family(&spec).map_err(|what| refuse(mtu_at, what))?;
     Ok(spec)
 }
 
@@ -84,25 +93,26 @@ impl Origin<'_> {
     }
 }
 
-/// What no value shows alone.
-fn check_together(
-    spec: &RunSpec,
-    from: &Origin<'_>,
-    mtu: Option<Spanned<toml::Value>>,
-) -> Result<(), Failure> {
-    if spec.lanes > spec.flows {
-        return Err(Failure::Usage(format!(
-            "{} lanes for {} flows: a flow uses one lane, so choose at least as many flows",
-            spec.lanes, spec.flows
-        )));
+/// Where the scenario has a value that is used.
+fn place<T>(overruled: bool, raw: Option<&Spanned<T>>) -> Option<Range<usize>> {
+    if overruled { None } else { raw.map(Spanned::span) }
+}
+
+fn lanes_fit_flows(spec: &RunSpec) -> Result<(), String> {
+    let RunSpec { lanes, flows, .. } = *spec;
+    if lanes <= flows {
+        return Ok(());
     }
-    if spec.family == Family::V6 && spec.mtu < 1280 {
-        let what = format!("MTU {}: IPv6 needs at least 1280 (RFC 8200)", spec.mtu);
-        return Err(
-            mtu.map_or(Failure::Usage(what.clone()), |at| from.source.refuse(at.span(), &what))
-        );
+    Err(format!(
+        "{lanes} lanes for {flows} flows: a flow uses one lane, so choose at least as many flows"
+    ))
+}
+
+fn mtu_fits_family(spec: &RunSpec) -> Result<(), String> {
+    if spec.family == Family::V4 || spec.mtu >= 1280 {
+        return Ok(());
     }
-    Ok(())
+    Err(format!("MTU {}: IPv6 needs at least 1280 (RFC 8200, section 5)", spec.mtu))
 }
 
 fn copied(raw: &f64) -> Result<f64, String> {

@@ -178,6 +178,26 @@ impl Record {
         self.is_packet() && self.layout.data_len != self.layout.original_len
     }
 
+    /// Bytes stored: the whole block body, or the packet.
+    pub fn stored_len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Bytes of memory taken for them.
+    pub fn capacity(&self) -> usize {
+        self.bytes.capacity()
+    }
+
+    /// A record like this one without its packet bytes, for
+    /// [`Writer::write_packet`](super::Writer::write_packet).
+    #[must_use]
+    pub fn likeness(&self) -> Self {
+        let options_len = self.layout.options_len;
+        let layout =
+            Layout { data_start: 0, data_len: 0, options_start: 0, options_len, ..self.layout };
+        Self { bytes: self.options().to_vec(), layout, ..*self }
+    }
+
     /// All that is stored: block body, or packet.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes

@@ -13,8 +13,11 @@ use std::io::{Read, Write};
 /// Different sets of packet options (comments aside, files have one or two) told apart in a
 /// section; packets with further ones are not merged.
 const MAX_MARKS: usize = 256;
-/// Emptied records kept for reuse.
+/// Bytes of options that packets may have to be merged: 256 kB for all sets.
+const MAX_OPTIONS: usize = 1024;
+/// Emptied records kept for reuse, and the memory of each: 16 MB in all.
 const MAX_SPARES: usize = 1024;
+const MAX_SPARE: usize = 16 << 10;
 
 /// What became of a capture.
 #[derive(Debug, Default)]
@@ -94,7 +97,7 @@ impl<W: Write> Job<W> {
             }
             let reader = &input.reader;
             observer.progress(reader.offset());
-            let number = self.order.reserve(record.data().len());
+            let number = self.order.reserve(record.stored_len());
             if record.is_packet() {
                 let link = reader.link_type(record.interface());
                 self.packet(number, record, link, observer);
@@ -177,7 +180,7 @@ impl<W: Write> Job<W> {
         if let Some(mark) = self.marks.get(record.options()) {
             return *mark;
         }
-        if self.marks.len() >= MAX_MARKS {
+        if self.marks.len() >= MAX_MARKS || record.options().len() > MAX_OPTIONS {
             return Meta::NEVER;
         }
         let mark = self.marks.len() as u32 + 1;
@@ -223,7 +226,7 @@ impl<W: Write> Job<W> {
     }
 
     fn spare(&mut self, record: Record) {
-        if self.spares.len() < MAX_SPARES {
+        if self.spares.len() < MAX_SPARES && record.capacity() <= MAX_SPARE {
             self.spares.push(record);
         }
     }

@@ -13,7 +13,7 @@ mod trail;
 pub use coalesce::{CoalesceAccount, coalesce};
 pub use order::MAX_WAITING;
 pub use segment::{Cut, SegmentAccount, segment};
-pub use trail::{TRAIL_OPTION, Trail};
+pub use trail::{Step, TRAIL_OPTION, Trail};
 
 use crate::capture::{CaptureError, Format, Reader, Record};
 use linecard::offload::coalesce::{Exit, Verdict};

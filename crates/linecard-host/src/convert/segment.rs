@@ -192,7 +192,7 @@ impl<W: Write> Job<W> {
         trail: Option<&Trail>,
     ) -> Result<(), CaptureError> {
         self.account.counters.received(packet.datagram_len());
-        let like = Rc::new(packet.buffer().clone());
+        let like = Rc::new(packet.buffer().likeness());
         let trail = trail.filter(|_| self.cut == Cut::AsMerged);
         let mut steps = trail.map_or(&[][..], |trail| &trail.steps).iter();
         let mut checksums = trail.map_or(&[][..], |trail| &trail.checksums).iter();
@@ -249,6 +249,13 @@ struct Segment {
     ticks: u64,
 }
 
+impl Segment {
+    /// Bytes that it keeps in memory; what it shares with others counts for each.
+    fn len(&self) -> usize {
+        self.data.len() + self.like.stored_len()
+    }
+}
+
 /// Segments that wait for the entries that stood before them.
 #[derive(Debug, Default)]
 struct Pending {
@@ -260,7 +267,7 @@ struct Pending {
 
 impl Pending {
     fn push(&mut self, number: u64, segment: Segment) {
-        self.bytes += segment.data.len();
+        self.bytes += segment.len();
         self.segments.insert((number, self.arrivals), segment);
         self.arrivals += 1;
     }
@@ -273,7 +280,7 @@ impl Pending {
             return None;
         }
         let ((number, _), segment) = first.remove_entry();
-        self.bytes -= segment.data.len();
+        self.bytes -= segment.len();
         Some((number, segment))
     }
 }

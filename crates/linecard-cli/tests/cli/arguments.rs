@@ -1,0 +1,122 @@
+//! Wrong arguments: one line that names the value and what to do, exit code 2, nothing touched.
+
+use crate::folder::Folder;
+
+/// What follows `coalesce in.pcap out.pcapng`, and what the line must have.
+const COALESCE: [(&[&str], &[&str]); 14] = [
+    (&["--hold", "0ms"], &["--hold 0ns", "choose above 0, up to 10s"]),
+    (&["--hold", "5"], &["--hold", "\"5\" is no time", "50us, 1ms or 2s"]),
+    (&["--hold", "11s"], &["--hold 11s", "up to 10s"]),
+    (&["--hold", "-1ms"], &["--hold", "\"-1ms\" is no time"]),
+    (&["--hold", ""], &["--hold"]),
+    (&["--max-flows", "1"], &["--max-flows 1", "choose 8 to 4194304"]),
+    (&["--max-flows", "4194305"], &["--max-flows 4194305", "choose 8 to 4194304"]),
+    (&["--max-flows", "many"], &["--max-flows", "\"many\" is no whole number"]),
+    (&["--max-size", "100"], &["--max-size 100", "choose 576 to 65535"]),
+    (&["--max-size", "64K"], &["--max-size 65536", "choose 576 to 65535"]),
+    (&["--max-size", "-1"], &["--max-size", "\"-1\" is no size"]),
+    (&["--checksum", "maybe"], &["'maybe'", "--checksum", "verify, trust"]),
+    (&["--explain-flow", "10.0.0.1"], &["--explain-flow 10.0.0.1:", "10.0.0.1:5000-10.0.0.2:80"]),
+    (&["--holt", "1ms"], &["'--holt'", "'--hold'"]),
+];
+
+const SEGMENT: [(&[&str], &[&str]); 10] = [
+    (&["--mss", "0"], &["--mss 0", "choose 1 to 65535"]),
+    (&["--mss", "70000"], &["--mss 70000", "choose 1 to 65535"]),
+    (&["--mss", "x"], &["--mss", "\"x\" is no size", "1500, 64K or 1M"]),
+    (&["--mss", "-1"], &["--mss", "\"-1\" is no size"]),
+    (&["--mss", "99999999999999999999"], &["--mss", "\"99999999999999999999\" is no size"]),
+    (&["--mtu", "0"], &["--mtu 0", "choose 68", "to 65535"]),
+    (&["--mtu", "20"], &["--mtu 20", "choose 68", "to 65535"]),
+    (&["--mtu", "65536"], &["--mtu 65536", "choose 68", "to 65535"]),
+    (&["--mss", "1000", "--mtu", "1500"], &["--mss", "cannot be used with", "--mtu"]),
+    (&["more"], &["'more'"]),
+];
+
+const RUN: [(&[&str], &[&str]); 22] = [
+    (&["--flows", "0"], &["--flows", "0 is out of range", "1 to 1000000"]),
+    (&["--flows", "1000001"], &["--flows", "1000001 is out of range", "1 to 1000000"]),
+    (&["--flows", "-1"], &["--flows", "\"-1\" is no whole number"]),
+    (&["--flows", "some"], &["--flows", "\"some\" is no whole number"]),
+    (&["--lanes", "0"], &["--lanes", "0 is out of range", "1 to 64"]),
+    (&["--lanes", "65"], &["--lanes", "65 is out of range", "1 to 64"]),
+    (&["--lanes", "4", "--flows", "2"], &["4 lanes for 2 flows", "at least as many flows"]),
+    (&["--mtu", "100"], &["--mtu", "100 is out of range", "576 to 65535"]),
+    (&["--mtu", "1e3"], &["--mtu", "\"1e3\" is no size"]),
+    (&["--size", "0"], &["--size", "0 is out of range", "1 to 16777216"]),
+    (&["--size", "17M"], &["--size", "17825792 is out of range", "1 to 16777216"]),
+    (&["--loss", "2"], &["--loss", "\"2\" is no probability", "0% to 100%"]),
+    (&["--loss", "-0.1"], &["--loss", "\"-0.1\" is no probability"]),
+    (&["--loss", "NaN"], &["--loss", "\"NaN\" is no probability"]),
+    (&["--reorder", "101%"], &["--reorder", "\"101%\" is no probability"]),
+    (&["--seconds", "0"], &["--seconds", "0 is out of range", "0.01 to 3600"]),
+    (&["--seconds", "nan"], &["--seconds", "NaN is out of range", "0.01 to 3600"]),
+    (&["--seconds", "1e9"], &["--seconds", "1000000000 is out of range"]),
+    (&["--seconds", "2s"], &["--seconds", "\"2s\" is no number of seconds"]),
+    (&["--seed", "-1"], &["--seed", "\"-1\" is no whole number"]),
+    (&["--sead", "1"], &["'--sead'", "'--seed'"]),
+    (&["--flows"], &["--flows", "value is required"]),
+];
+
+#[test]
+fn coalesce_refuses_wrong_arguments() {
+    let folder = Folder::with_capture("tcp4-bulk.pcap");
+    for (arguments, parts) in COALESCE {
+        folder.refuses(2, &[&["coalesce", "in.pcap", "out.pcapng"], arguments].concat(), parts);
+    }
+}
+
+#[test]
+fn segment_refuses_wrong_arguments() {
+    let folder = Folder::with_capture("tcp4-bulk.pcap");
+    for (arguments, parts) in SEGMENT {
+        folder.refuses(2, &[&["segment", "in.pcap", "out.pcapng"], arguments].concat(), parts);
+    }
+}
+
+#[test]
+fn run_refuses_wrong_arguments() {
+    for (arguments, parts) in RUN {
+        // Should it not refuse, it ends soon.
+        let short: &[&str] =
+            if arguments.contains(&"--seconds") { &[] } else { &["--seconds", "0.05"] };
+        Folder::new().refuses(2, &[&["run"], short, arguments].concat(), parts);
+    }
+}
+
+/// An existing output survives them too.
+#[test]
+fn wrong_arguments_leave_an_existing_output() {
+    let folder = Folder::with_capture("tcp4-bulk.pcap");
+    folder.write("out.pcapng", b"precious");
+    folder.refuses(2, &["coalesce", "in.pcap", "out.pcapng", "--hold", "0s"], &["--hold"]);
+    folder.refuses(2, &["segment", "in.pcap", "out.pcapng", "--mtu", "67"], &["--mtu 67"]);
+}
+
+#[test]
+fn what_is_missing_is_named() {
+    let folder = Folder::new();
+    folder.refuses(2, &["coalesce"], &["<INPUT> <OUTPUT>", "--help"]);
+    folder.refuses(2, &["segment", "in.pcap"], &["<OUTPUT>", "--help"]);
+    folder.refuses(2, &["coalescence"], &["'coalescence'"]);
+}
+
+#[test]
+fn help_documents_commands_and_exit_codes() {
+    let folder = Folder::new();
+    let help = folder.succeeds(&["--help"]);
+    for part in ["run", "coalesce", "segment", "Exit codes:"] {
+        assert!(help.contains(part), "no \"{part}\" in {help}");
+    }
+    for code in 0..=5 {
+        assert!(
+            help.lines().any(|line| line.starts_with(&format!("  {code}  "))),
+            "{code}: {help}"
+        );
+    }
+    let outcome = folder.run(&[]);
+    assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(2), ""));
+    assert!(outcome.stderr.contains("Usage: linecard <COMMAND>"));
+    let version = folder.succeeds(&["--version"]);
+    assert_eq!(version.trim(), format!("linecard {}", env!("CARGO_PKG_VERSION")));
+}

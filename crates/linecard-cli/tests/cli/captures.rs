@@ -1,0 +1,171 @@
+//! `coalesce` and `segment` on captures of real kernel traffic.
+
+use crate::around::root;
+use crate::entries::packets;
+use crate::folder::{Folder, capture, one_line};
+use serde_json::Value as Json;
+use std::fs;
+
+/// Every capture, through both commands and back, in the format that the name asks for.
+#[test]
+fn what_was_merged_comes_back() {
+    let mut merged = 0;
+    for entry in fs::read_dir(root().join("testdata/captures")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let folder = Folder::with_capture(&name);
+        let json: Json =
+            serde_json::from_str(&folder.succeeds(&["coalesce", "in.pcap", "mid", "--json"]))
+                .unwrap();
+        merged += json["merging"]["merged"].as_u64().unwrap();
+        let back = format!("back-{name}");
+        folder.succeeds(&["segment", "mid", &back]);
+        let (was, is) = (folder.read("in.pcap"), folder.read(&back));
+        assert_eq!(packets(&is), packets(&was), "{name}");
+        let middle = packets(&folder.read("mid"));
+        assert_eq!(middle.len() as u64, json["merging"]["packets_out"], "{name}");
+        assert_eq!(is[..4], was[..4], "{name}: another format or byte order");
+    }
+    assert!(merged > 300, "only {merged} packets were merged");
+}
+
+#[test]
+fn the_name_of_the_output_decides_its_format() {
+    let folder = Folder::with_capture("tcp4-bulk.pcap");
+    for (name, magic) in [
+        ("out.pcap", [0xd4, 0xc3, 0xb2, 0xa1]),
+        ("out.PCAP", [0xd4, 0xc3, 0xb2, 0xa1]),
+        ("out.pcapng", [0x0a, 0x0d, 0x0d, 0x0a]),
+        ("out", [0x0a, 0x0d, 0x0d, 0x0a]),
+    ] {
+        for command in ["coalesce", "segment"] {
+            folder.succeeds(&[command, "in.pcap", name]);
+            assert_eq!(folder.read(name)[..4], magic, "{command} {name}");
+        }
+    }
+}
+
+/// pcap has no place for segment sizes: the user is told, and told what to do.
+#[test]
+fn pcap_output_says_what_it_cannot_hold() {
+    let folder = Folder::with_capture("tcp4-bulk.pcap");
+    let text = folder.succeeds(&["coalesce", "in.pcap", "out.pcap"]);
+    assert!(text.contains("cannot hold the segment sizes of 5 merged packets"), "{text}");
+    assert!(text.contains("name it .pcapng"), "{text}");
+    let text = folder.succeeds(&["coalesce", "in.pcap", "out.pcapng"]);
+    assert!(!text.contains("cannot hold"), "{text}");
+}
+
+#[test]
+fn checksum_offload_is_noticed() {
+    let folder = Folder::with_capture("tcp4-offload.pcap");
+    let text = folder.succeeds(&["coalesce", "in.pcap", "out.pcapng"]);
+    assert!(text.contains("24 packets hold only the pseudo header's sum"), "{text}");
+    assert!(text.contains("taken on their sender, with checksum offload"), "{text}");
+    assert!(text.contains("`--checksum trust`"), "{text}");
+    let trusted = folder.succeeds(&["coalesce", "in.pcap", "out.pcapng", "--checksum", "trust"]);
+    assert!(!trusted.contains("partial-checksum"), "{trusted}");
+    assert!(!trusted.contains("pseudo header"), "{trusted}");
+}
+
+/// Super-segments of a sender become what its card would have sent.
+#[test]
+fn mss_and_mtu_bound_every_packet() {
+    let folder = Folder::with_capture("tcp4-offload.pcap");
+    let longest = |bytes: &[u8]| packets(bytes).iter().map(|p| p.data.len()).max().unwrap();
+    assert!(longest(&folder.read("in.pcap")) > 40_000);
+    folder.succeeds(&["segment", "in.pcap", "mtu.pcap", "--mtu", "1500"]);
+    assert_eq!(longest(&folder.read("mtu.pcap")), 14 + 1500);
+    // The timestamps option takes 12 bytes.
+    folder.succeeds(&["segment", "in.pcap", "mss.pcap", "--mss", "1000"]);
+    assert_eq!(longest(&folder.read("mss.pcap")), 14 + 20 + 32 + 1000);
+    let text = folder.succeeds(&["segment", "in.pcap", "same.pcap"]);
+    assert!(text.contains("larger than 1500 bytes"), "{text}");
+    assert!(text.contains("use --mss or --mtu"), "{text}");
+    assert_eq!(packets(&folder.read("same.pcap")), packets(&folder.read("in.pcap")));
+}
+
+const FLOW: &str = "192.0.2.1:55090-192.0.2.2:5201";
+
+#[test]
+fn one_flow_is_explained_packet_by_packet() {
+    let folder = Folder::with_capture("tcp4-bulk.pcap");
+    let arguments = ["coalesce", "in.pcap", "out.pcapng", "--explain-flow", FLOW];
+    let text = folder.succeeds(&arguments);
+    let title = "Flow 192.0.2.1:55090 to 192.0.2.2:5201, packet by packet";
+    let lines: Vec<&str> = text.lines().skip_while(|line| *line != title).skip(1).collect();
+    // The flow has 46 packets; lines about what is let go come on top.
+    let decided = |line: &&&str| line.contains(" B  ") && line.contains("+0.");
+    assert_eq!(lines.iter().filter(decided).count(), 46, "{text}");
+    let merged = lines.iter().filter(|line| line.ends_with("  merged")).count();
+    let opened = lines.iter().filter(|line| line.contains("opens a merged packet")).count();
+    assert!(merged > 30 && opened > 3, "{text}");
+    assert!(text.contains("let go 14 packets from #"), "{text}");
+    assert!(text.contains("(end-flag)") && text.contains("(no-payload)"), "{text}");
+    let text = folder.succeeds(&[&arguments[..], &["--json"]].concat());
+    let json: Json = serde_json::from_str(&text).unwrap();
+    let rows = json["flow"].as_array().unwrap();
+    assert_eq!(rows.len(), lines.len());
+    assert!(lines[0].contains(rows[0]["value"].as_str().unwrap()));
+}
+
+/// The output is complete all the same: only the question had no answer.
+#[test]
+fn an_unknown_flow_names_the_largest_ones() {
+    let folder = Folder::with_capture("tcp4-bulk.pcap");
+    let flow = "10.9.8.7:1-10.9.8.6:2";
+    let outcome = folder.run(&["coalesce", "in.pcap", "out.pcapng", "--explain-flow", flow]);
+    assert_eq!(outcome.code, Some(2));
+    one_line(&outcome.stderr, &[flow, "no such flow", "192.0.2.1:55090-192.0.2.2:5201 (46)"]);
+    assert!(outcome.stdout.contains("Merging (LRO)"));
+    assert_eq!(packets(&folder.read("out.pcapng")).len(), 43);
+}
+
+#[test]
+fn an_unknown_flow_of_a_capture_without_flows() {
+    let folder = Folder::with_capture("tcp4-bulk.pcap");
+    folder.write("none.pcap", &folder.read("in.pcap")[..24]);
+    let flow = "[fd00::1]:1-[fd00::2]:2";
+    let outcome = folder.run(&["coalesce", "none.pcap", "out.pcapng", "--explain-flow", flow]);
+    assert_eq!(outcome.code, Some(2));
+    one_line(&outcome.stderr, &[flow, "it has no TCP or UDP flow"]);
+}
+
+/// Known link types are listed, and every packet is passed as it was.
+#[test]
+fn an_unknown_link_type_is_copied_and_said() {
+    let folder = Folder::with_capture("tcp4-bulk.pcap");
+    let mut bytes = folder.read("in.pcap");
+    bytes[20] = 147;
+    folder.write("user.pcap", &bytes);
+    for (command, out) in [("coalesce", "a.pcap"), ("segment", "b.pcap"), ("coalesce", "c.pcapng")]
+    {
+        let outcome = folder.run(&[command, "user.pcap", out]);
+        assert_eq!(outcome.code, Some(3), "{outcome:?}");
+        one_line(&outcome.stderr, &["user.pcap", "link type 147 (80 packets)", "Ethernet"]);
+        assert_eq!(packets(&folder.read(out)), packets(&bytes));
+    }
+    assert_eq!(folder.read("b.pcap"), bytes);
+    // Packets may grow when they merge, which the header's snapshot length has to allow.
+    let mut copy = folder.read("a.pcap");
+    copy[16..20].copy_from_slice(&bytes[16..20]);
+    assert_eq!(copy, bytes);
+}
+
+/// An existing output is replaced, through a link as well.
+#[test]
+fn an_existing_output_is_replaced() {
+    let folder = Folder::with_capture("tcp4-bulk.pcap");
+    folder.write("old.pcapng", b"old");
+    std::os::unix::fs::symlink("old.pcapng", folder.path("link.pcapng")).unwrap();
+    folder.succeeds(&["coalesce", "in.pcap", "link.pcapng"]);
+    assert!(folder.path("link.pcapng").is_symlink());
+    assert_eq!(packets(&folder.read("old.pcapng")).len(), 43);
+    assert_eq!(folder.names(), ["in.pcap", "link.pcapng", "old.pcapng"]);
+}
+
+/// A device, which has no name to take later, is written as it is.
+#[test]
+fn a_device_is_written_directly() {
+    let input = capture("tcp4-bulk.pcap");
+    Folder::new().succeeds(&["coalesce", input.to_str().unwrap(), "/dev/null"]);
+}

@@ -1,0 +1,22 @@
+//! The command as a user meets it: what it prints, what it writes, how it ends.
+//!
+//! Every refusal is checked in three ways: exactly one line on stderr that names the value, the
+//! exit code that `--help` documents, and a folder in which nothing has changed.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test stops at the first surprise")]
+
+mod account;
+mod arguments;
+#[path = "../support/around.rs"]
+mod around;
+mod captures;
+mod damage;
+mod disk;
+mod entries;
+mod files;
+mod folder;
+mod pipes;
+mod run;
+mod scenario;
+mod stopped;
+#[path = "../support/mod.rs"]
+mod support;

@@ -1,0 +1,21 @@
+//! What there is around the command: the workspace, and other programs.
+
+use crate::support::say;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The root of the workspace.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Whether a program of the system is there; says what is skipped when it is not.
+pub(crate) fn is_there(program: &str, what_for: &str) -> bool {
+    let mut command = Command::new(program);
+    let run = command.arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let is_there = run.is_ok_and(|status| status.success());
+    if !is_there {
+        say(&format!("SKIPPED: {program} is not installed: {what_for}"));
+    }
+    is_there
+}
