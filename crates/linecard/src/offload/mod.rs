@@ -14,6 +14,7 @@ use crate::packet::header::{self, Ipv4, Ipv6, Udp};
 
 /// Sets the length fields of every layer for `payload_len` bytes behind the headers, and the
 /// checksums of IPv4 headers. Transport checksums are left to the caller.
+#[inline]
 fn set_lengths(header: &mut [u8], layout: &Layout, payload_len: usize) {
     for layer in layout.layers() {
         let offset = usize::from(layer.offset);
@@ -34,6 +35,7 @@ fn set_lengths(header: &mut [u8], layout: &Layout, payload_len: usize) {
 }
 
 /// Computes the checksum of the IPv4 header at `offset` anew.
+#[inline]
 fn set_ipv4_checksum(bytes: &mut [u8], offset: usize) {
     let ip = header::at_mut::<Ipv4>(bytes, offset);
     ip.checksum.set(0);

@@ -22,6 +22,7 @@ pub struct FlowKey {
 impl FlowKey {
     /// The flow of a packet with a transport header; none for other packets.
     #[must_use]
+    #[inline(always)]
     pub fn of<B: AsRef<[u8]>>(packet: &Packet<B>, hasher: &FlowHasher) -> Option<Self> {
         let transport = packet.layout().transport()?;
         let network = packet.layout().network()?;
@@ -50,6 +51,7 @@ impl FlowKey {
 
 /// Addresses as four words; an IPv4 address fills the first half of its pair and the second tells
 /// it from IPv6.
+#[inline]
 fn addresses(bytes: &[u8], network: Layer) -> ([u64; 2], [u64; 2]) {
     let offset = usize::from(network.offset);
     if network.kind == LayerKind::Ipv4 {
@@ -66,6 +68,7 @@ fn addresses(bytes: &[u8], network: Layer) -> ([u64; 2], [u64; 2]) {
     }
 }
 
+#[inline]
 fn envelope(bytes: &[u8], network: Layer, transport: Layer, hasher: &FlowHasher) -> u64 {
     let start = usize::from(network.offset);
     let mut hash = hasher.bytes(hasher.keys[1], &bytes[..start]);
@@ -99,6 +102,7 @@ impl FlowHasher {
 
     /// The hash of a flow.
     #[must_use]
+    #[inline]
     pub fn flow(&self, key: &FlowKey) -> u64 {
         let ports_lane = u64::from(key.ports) << 32 | u64::from(key.lane);
         let hash = self.ends_of(key);
@@ -108,6 +112,7 @@ impl FlowHasher {
 
     /// The hash of a flow's two ends, equal for all its ports.
     #[must_use]
+    #[inline]
     pub fn ends(&self, key: &FlowKey) -> u64 {
         fold(self.ends_of(key) ^ u64::from(key.lane), self.keys[2])
     }
@@ -121,6 +126,7 @@ impl FlowHasher {
         Some(self.ends(&FlowKey { source, destination, lane, ..FlowKey::default() }))
     }
 
+    #[inline]
     fn ends_of(&self, key: &FlowKey) -> u64 {
         let source = fold(key.source[0] ^ self.keys[0], key.source[1] ^ self.keys[1]);
         let destination =
@@ -128,21 +134,26 @@ impl FlowHasher {
         fold(source ^ self.keys[1], destination ^ self.keys[0])
     }
 
+    #[inline]
     fn bytes(&self, mut hash: u64, bytes: &[u8]) -> u64 {
         let (words, rest) = bytes.as_chunks::<8>();
         for word in words {
             hash = self.pair(hash, u64::from_le_bytes(*word));
         }
-        let mut last = [0; 8];
-        last[..rest.len()].copy_from_slice(rest);
-        self.pair(hash ^ bytes.len() as u64, u64::from_le_bytes(last))
+        let mut last = 0;
+        for byte in rest.iter().rev() {
+            last = last << 8 | u64::from(*byte);
+        }
+        self.pair(hash ^ bytes.len() as u64, last)
     }
 
+    #[inline]
     fn pair(&self, hash: u64, word: u64) -> u64 {
         fold(hash ^ self.keys[0], word ^ self.keys[3])
     }
 }
 
+#[inline]
 fn fold(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
     (product >> 64) as u64 ^ product as u64

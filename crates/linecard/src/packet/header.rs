@@ -42,12 +42,14 @@ impl Ipv4 {
 
     /// Bytes of header, options included.
     #[must_use]
+    #[inline]
     pub fn header_len(&self) -> usize {
         usize::from(self.version_ihl & 0x0F) * 4
     }
 
     /// Whether this is one fragment of several.
     #[must_use]
+    #[inline]
     pub fn is_fragment(&self) -> bool {
         self.flags_fragment.get() & (IPV4_MF | IPV4_OFFSET) != 0
     }
@@ -125,6 +127,7 @@ impl Tcp {
 
     /// Bytes of header, options included.
     #[must_use]
+    #[inline]
     pub fn header_len(&self) -> usize {
         usize::from(self.offset_flags.get() >> 12) * 4
     }
@@ -169,6 +172,7 @@ pub mod protocol {
 
 /// The header at `offset`, none when it does not lie inside `bytes`.
 #[must_use]
+#[inline]
 pub fn get<T: FromBytes + KnownLayout + Immutable + Unaligned>(
     bytes: &[u8],
     offset: usize,
@@ -182,6 +186,7 @@ pub fn get<T: FromBytes + KnownLayout + Immutable + Unaligned>(
 ///
 /// When the buffer has become shorter since it was parsed: a bug of its owner.
 #[must_use]
+#[inline]
 pub fn at<T: FromBytes + KnownLayout + Immutable + Unaligned>(bytes: &[u8], offset: usize) -> &T {
     get(bytes, offset).expect("a layout's offsets lie inside the packet it was parsed from")
 }
@@ -191,6 +196,7 @@ pub fn at<T: FromBytes + KnownLayout + Immutable + Unaligned>(bytes: &[u8], offs
 /// # Panics
 ///
 /// As [`at`].
+#[inline]
 pub fn at_mut<T: FromBytes + IntoBytes + KnownLayout + Immutable + Unaligned>(
     bytes: &mut [u8],
     offset: usize,
@@ -203,6 +209,7 @@ pub fn at_mut<T: FromBytes + IntoBytes + KnownLayout + Immutable + Unaligned>(
 }
 
 /// The 16-bit number at `offset`.
+#[inline]
 pub(super) fn be16(bytes: &[u8], offset: usize) -> Option<u16> {
     bytes.get(offset..)?.first_chunk().map(|pair| u16::from_be_bytes(*pair))
 }

@@ -77,6 +77,7 @@ impl Layout {
     /// Follows the headers of a frame. Any bytes give a layout; [`Layout::form`] says how far it
     /// came. Frames whose headers reach beyond 65,535 bytes are [`Form::Malformed`].
     #[must_use]
+    #[inline(always)]
     pub fn parse(link: LinkType, bytes: &[u8]) -> Self {
         let mut layout =
             Self { end: u32::try_from(bytes.len()).unwrap_or(u32::MAX), ..Self::default() };
@@ -90,25 +91,33 @@ impl Layout {
 
     /// How far the headers could be followed.
     #[must_use]
+    #[inline]
     pub fn form(&self) -> Form {
         self.form
     }
 
     /// The layers found, outermost first.
     #[must_use]
+    #[inline]
     pub fn layers(&self) -> &[Layer] {
         &self.layers[..usize::from(self.count)]
     }
 
     /// The innermost IP layer.
     #[must_use]
+    #[inline]
     pub fn network(&self) -> Option<Layer> {
-        let ip = |layer: &&Layer| matches!(layer.kind, LayerKind::Ipv4 | LayerKind::Ipv6);
-        self.layers().iter().rev().find(ip).copied()
+        let (last, before) = self.layers().split_last()?;
+        match last.kind {
+            LayerKind::Ipv4 | LayerKind::Ipv6 => Some(*last),
+            // TCP and UDP stand behind IP.
+            LayerKind::Tcp | LayerKind::Udp => before.last().copied(),
+        }
     }
 
     /// The TCP or UDP layer of a [`Form::Datagram`].
     #[must_use]
+    #[inline]
     pub fn transport(&self) -> Option<Layer> {
         let transport = |layer: &&Layer| matches!(layer.kind, LayerKind::Tcp | LayerKind::Udp);
         self.layers().last().filter(transport).copied()
@@ -116,28 +125,33 @@ impl Layout {
 
     /// Protocol number behind the innermost IP header and its extension headers.
     #[must_use]
+    #[inline]
     pub fn protocol(&self) -> u8 {
         self.protocol
     }
 
     /// Bytes before the payload.
     #[must_use]
+    #[inline]
     pub fn header_len(&self) -> usize {
         usize::from(self.payload)
     }
 
     /// The payload: behind all headers known, up to the end of the IP datagram.
     #[must_use]
+    #[inline]
     pub fn payload(&self) -> Range<usize> {
         usize::from(self.payload)..self.end as usize
     }
 
     /// End of the IP datagram in the frame; bytes behind it are padding or a trailer.
     #[must_use]
+    #[inline]
     pub fn end(&self) -> usize {
         self.end as usize
     }
 
+    #[inline(always)]
     fn ipv4(&mut self, bytes: &[u8], offset: usize) -> Form {
         let Some(ip) = header::get::<Ipv4>(bytes, offset) else { return Form::CutShort };
         let (header_len, total) = (ip.header_len(), usize::from(ip.total_len.get()));
@@ -160,6 +174,7 @@ impl Layout {
         if fragment { Form::Fragment } else { self.transport_at(bytes, offset + header_len) }
     }
 
+    #[inline(always)]
     fn ipv6(&mut self, bytes: &[u8], offset: usize) -> Form {
         let Some(ip) = header::get::<Ipv6>(bytes, offset) else { return Form::CutShort };
         if ip.version_class_label.get() >> 28 != 6 {
@@ -205,6 +220,7 @@ impl Layout {
         Err(Form::OtherTransport)
     }
 
+    #[inline(always)]
     fn transport_at(&mut self, bytes: &[u8], offset: usize) -> Form {
         let datagram = &bytes[..self.end()];
         let (kind, header_len) = match self.protocol {
@@ -228,6 +244,7 @@ impl Layout {
     }
 
     /// Adds a layer; false when there is no room or an offset does not fit.
+    #[inline(always)]
     fn push(&mut self, kind: LayerKind, offset: usize, payload: usize) -> bool {
         let (Ok(offset), Ok(payload)) = (u16::try_from(offset), u16::try_from(payload)) else {
             return false;

@@ -57,9 +57,14 @@ impl LinkType {
     }
 
     /// Where the IP header starts, and which version it should be.
+    #[inline(always)]
     pub(super) fn network(self, bytes: &[u8]) -> Option<(usize, Version)> {
         match self {
-            Self::Ethernet => tagged(bytes, 12),
+            Self::Ethernet => match be16(bytes, 12) {
+                Some(ETHERTYPE_IPV4) => Some((14, Version::V4)),
+                Some(ETHERTYPE_IPV6) => Some((14, Version::V6)),
+                _ => tagged(bytes, 12),
+            },
             Self::LinuxSll => tagged(bytes, 14),
             Self::LinuxSll2 => sll2(bytes),
             Self::Loopback => loopback(bytes).map(|version| (4, version)),
@@ -90,6 +95,7 @@ fn tagged(bytes: &[u8], mut offset: usize) -> Option<(usize, Version)> {
     None
 }
 
+#[inline]
 fn ethertype(value: u16) -> Option<Version> {
     match value {
         ETHERTYPE_IPV4 => Some(Version::V4),

@@ -58,6 +58,7 @@ pub struct Piece<B> {
 
 impl<B: AsRef<[u8]>> Packet<B> {
     /// Parses the bytes of `buffer` as a frame of `link`.
+    #[inline]
     pub fn new(buffer: B, link: LinkType, meta: Meta) -> Self {
         let layout = Layout::parse(link, buffer.as_ref());
         Self::with_layout(buffer, layout, meta)

@@ -10,6 +10,7 @@ use super::{Layer, LayerKind, Layout};
 /// With an IPv6 routing header the final destination may differ from the header's: such packets
 /// do not verify, and are therefore passed on as they are.
 #[must_use]
+#[inline]
 pub fn pseudo_sum(bytes: &[u8], network: Layer, protocol: u8, transport_len: usize) -> Sum {
     let start = usize::from(network.offset);
     let addresses = match network.kind {
@@ -24,6 +25,7 @@ pub fn pseudo_sum(bytes: &[u8], network: Layer, protocol: u8, transport_len: usi
 impl Layout {
     /// Offset of the transport checksum field of a datagram.
     #[must_use]
+    #[inline]
     pub fn checksum_offset(&self) -> Option<usize> {
         let transport = self.transport()?;
         let field = if transport.kind == LayerKind::Tcp { Tcp::CHECKSUM } else { Udp::CHECKSUM };
@@ -32,6 +34,7 @@ impl Layout {
 
     /// Sum over the pseudo header of a datagram that carries `payload_len` bytes of payload.
     #[must_use]
+    #[inline]
     pub fn pseudo_sum(&self, bytes: &[u8], payload_len: usize) -> Option<Sum> {
         let (network, transport) = (self.network()?, self.transport()?);
         let transport_len = self.header_len() - usize::from(transport.offset) + payload_len;

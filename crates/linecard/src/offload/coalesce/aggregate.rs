@@ -64,7 +64,7 @@ impl Aggregate {
             // Sequence numbers wrap (RFC 9293, section 3.4).
             next_sequence: candidate.sequence.wrapping_add(candidate.payload_len as u32),
             last_flags: candidate.flags,
-            payload_sum: payload_sum(packet, candidate.checksum),
+            payload_sum: payload_sum(packet, candidate),
         }
     }
 
@@ -101,7 +101,7 @@ impl Aggregate {
         candidate: &Candidate,
         step: &Step,
     ) -> Option<Flush> {
-        let sum = payload_sum(packet, self.checksum);
+        let sum = payload_sum(packet, candidate);
         let sum = if self.payload_len % 2 == 1 { sum.swapped() } else { sum };
         self.payload_sum = self.payload_sum.plus(sum);
         self.payload_len += candidate.payload_len;
@@ -163,6 +163,7 @@ impl Aggregate {
         bytes[field..field + 2].copy_from_slice(&value.to_be_bytes());
     }
 
+    #[inline]
     fn check_sequence(&self, candidate: &Candidate) -> Result<(), Refusal> {
         if self.kind != LayerKind::Tcp || candidate.sequence == self.next_sequence {
             return Ok(());
@@ -171,6 +172,7 @@ impl Aggregate {
         Err(if ahead { Refusal::SequenceGap } else { Refusal::SequenceOld })
     }
 
+    #[inline]
     fn check_limits(
         &self,
         layout: &Layout,
@@ -202,6 +204,7 @@ impl Padding {
 }
 
 /// The checksum as senders write it: UDP sends 0xFFFF for 0, which would mean "none" (RFC 768).
+#[inline]
 pub(crate) fn written_checksum(kind: LayerKind, sum: Sum) -> u16 {
     match (kind, sum.checksum()) {
         (LayerKind::Udp, 0) => 0xFFFF,
@@ -212,13 +215,11 @@ pub(crate) fn written_checksum(kind: LayerKind, sum: Sum) -> u16 {
 /// The sum of a packet's payload out of its own checksum field: pseudo header, header and payload
 /// together sum to zero. A corrupt payload gives a wrong sum, and so a checksum that still fails
 /// at the receiver.
-fn payload_sum<B: AsRef<[u8]>>(packet: &Packet<B>, kind: ChecksumKind) -> Sum {
-    let (layout, bytes) = (packet.layout(), packet.bytes());
-    let pseudo = layout.pseudo_sum(bytes, layout.payload().len());
-    let (ChecksumKind::Full, Some(pseudo), Some(transport)) = (kind, pseudo, layout.transport())
-    else {
+fn payload_sum<B: AsRef<[u8]>>(packet: &Packet<B>, candidate: &Candidate) -> Sum {
+    let layout = packet.layout();
+    let (ChecksumKind::Full, Some(transport)) = (candidate.checksum, layout.transport()) else {
         return Sum::ZERO;
     };
-    let header = &bytes[usize::from(transport.offset)..layout.header_len()];
-    pseudo.plus(Sum::of(header)).negated()
+    let header = &packet.bytes()[usize::from(transport.offset)..layout.header_len()];
+    candidate.pseudo.plus(Sum::of(header)).negated()
 }

@@ -42,6 +42,8 @@ pub(super) struct Candidate {
     pub(super) flags: u16,
     pub(super) checksum: ChecksumKind,
     pub(super) padding: Padding,
+    /// Sum over its pseudo header.
+    pub(super) pseudo: Sum,
 }
 
 /// PSH, FIN, URG, RST and SYN: no packet is merged behind one that has them.
@@ -79,8 +81,9 @@ impl Candidate {
             _ => (0, 0),
         };
         let padding = examine_padding(bytes, layout.end())?;
-        let checksum = examine_checksum(packet, transport, config.checksum)?;
-        Ok(Self { kind: transport.kind, payload_len, sequence, flags, checksum, padding })
+        let pseudo = layout.pseudo_sum(bytes, payload_len).ok_or(Refusal::Malformed)?;
+        let checksum = examine_checksum(packet, transport, pseudo, config.checksum)?;
+        Ok(Self { kind: transport.kind, payload_len, sequence, flags, checksum, padding, pseudo })
     }
 
     /// Whether a packet that carries no data may open or close its flow: not when its checksum is
@@ -90,18 +93,24 @@ impl Candidate {
         refusal: Refusal,
         config: &Config,
     ) -> bool {
-        let transport = packet.layout().transport();
-        config.creation == Creation::OnSyn
-            && refusal == Refusal::NoPayload
-            && transport.is_some_and(|at| examine_checksum(packet, at, config.checksum).is_ok())
+        if config.creation != Creation::OnSyn || refusal != Refusal::NoPayload {
+            return false;
+        }
+        let layout = packet.layout();
+        let pseudo = layout.pseudo_sum(packet.bytes(), 0);
+        layout.transport().zip(pseudo).is_some_and(|(transport, pseudo)| {
+            examine_checksum(packet, transport, pseudo, config.checksum).is_ok()
+        })
     }
 
     /// Whether nothing may be merged behind this packet.
+    #[inline]
     pub(super) fn ends(&self) -> bool {
         self.flags & END_FLAGS != 0
     }
 }
 
+#[inline]
 fn transport_of(layout: &Layout) -> Result<Layer, Refusal> {
     match layout.form() {
         Form::Datagram => layout.transport().ok_or(Refusal::Malformed),
@@ -113,11 +122,13 @@ fn transport_of(layout: &Layout) -> Result<Layer, Refusal> {
     }
 }
 
+#[inline]
 fn tcp_fields(bytes: &[u8], transport: Layer) -> (u32, u16) {
     let tcp = header::at::<Tcp>(bytes, usize::from(transport.offset));
     (tcp.sequence.get(), tcp.offset_flags.get() & 0x01FF)
 }
 
+#[inline]
 fn examine_ipv4(bytes: &[u8], offset: usize) -> Result<(), Refusal> {
     let ip = header::at::<Ipv4>(bytes, offset);
     if ip.header_len() != Ipv4::LEN {
@@ -130,6 +141,7 @@ fn examine_ipv4(bytes: &[u8], offset: usize) -> Result<(), Refusal> {
     if ip.checksum.get() == 0xFFFF { Err(Refusal::UnusualChecksum) } else { Ok(()) }
 }
 
+#[inline]
 fn examine_padding(frame: &[u8], end: usize) -> Result<Padding, Refusal> {
     let behind = &frame[end..];
     match (behind.is_empty(), end < MIN_FRAME) {
@@ -145,6 +157,7 @@ fn examine_padding(frame: &[u8], end: usize) -> Result<Padding, Refusal> {
 fn examine_checksum<B: AsRef<[u8]>>(
     packet: &Packet<B>,
     transport: Layer,
+    pseudo: Sum,
     policy: ChecksumPolicy,
 ) -> Result<ChecksumKind, Refusal> {
     let (layout, bytes) = (packet.layout(), packet.bytes());
@@ -158,7 +171,6 @@ fn examine_checksum<B: AsRef<[u8]>>(
             _ => Err(Refusal::NoChecksum),
         };
     }
-    let pseudo = layout.pseudo_sum(bytes, layout.payload().len()).ok_or(Refusal::Malformed)?;
     let is_partial = field == pseudo.fold();
     match (packet.meta.checksum, policy) {
         (ChecksumState::Partial, _) if is_partial => return Ok(ChecksumKind::Partial),

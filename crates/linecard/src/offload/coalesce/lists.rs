@@ -29,6 +29,7 @@ impl Lists {
     }
 
     /// Puts `member` at the front of `list`, out of the list it was in.
+    #[inline]
     pub(super) fn insert(&mut self, list: usize, member: u32) {
         self.remove(member);
         let next = self.heads[list];
@@ -41,6 +42,7 @@ impl Lists {
     }
 
     /// Takes `member` out of its list, if it is in one.
+    #[inline]
     pub(super) fn remove(&mut self, member: u32) {
         let link = core::mem::replace(&mut self.links[member as usize], UNLINKED);
         if link.list == NONE {
@@ -56,17 +58,20 @@ impl Lists {
     }
 
     /// The list that `member` is in.
+    #[inline]
     pub(super) fn list_of(&self, member: u32) -> Option<usize> {
         let list = self.links[member as usize].list;
         (list != NONE).then_some(list as usize)
     }
 
+    #[inline]
     pub(super) fn first(&self, list: usize) -> Option<u32> {
         let head = self.heads[list];
         (head != NONE).then_some(head)
     }
 
     /// The member behind `member` in its list.
+    #[inline]
     pub(super) fn next(&self, member: u32) -> Option<u32> {
         let next = self.links[member as usize].next;
         (next != NONE).then_some(next)

@@ -214,7 +214,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
 
     /// Gives the list of a merged packet back for reuse, so that no memory is taken per packet.
     pub fn recycle(&mut self, mut chain: Vec<Piece<B>>) {
-        if self.chains.len() < SPARE_CHAINS {
+        if chain.capacity() > 0 && self.chains.len() < SPARE_CHAINS {
             chain.clear();
             self.chains.push(chain);
         }

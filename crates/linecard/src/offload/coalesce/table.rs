@@ -28,6 +28,7 @@ pub(super) struct Flow {
 
 impl Flow {
     /// Takes note of an arrival: average ← (average + delta) / 2 (papers/lro-npu.txt, IV.E).
+    #[inline]
     fn arrived(&mut self, now: Instant) {
         let delta = now.ns_since(self.last_arrival);
         self.interval_ns = Some(self.interval_ns.map_or(delta, |i| i.midpoint(delta)));
@@ -35,6 +36,7 @@ impl Flow {
     }
 
     /// When the flow counts as paused: ten times its average interval from now.
+    #[inline]
     pub(super) fn idle_at(&self, now: Instant, floor: Duration) -> Instant {
         match self.interval_ns {
             None => Instant::NEVER,
@@ -83,14 +85,17 @@ impl Table {
         self.used
     }
 
+    #[inline]
     pub(super) fn get(&self, id: FlowId) -> &Flow {
         &self.flows[id as usize]
     }
 
+    #[inline]
     pub(super) fn get_mut(&mut self, id: FlowId) -> &mut Flow {
         &mut self.flows[id as usize]
     }
 
+    #[inline]
     pub(super) fn find(&self, hash: u64, key: &FlowKey) -> Option<FlowId> {
         let (bucket, tag) = self.locate(hash);
         let tags = &self.tags[bucket];
@@ -148,6 +153,7 @@ impl Table {
         self.flows[id as usize] = Flow::default();
     }
 
+    #[inline]
     fn locate(&self, hash: u64) -> (usize, u16) {
         // Tag and bucket come from different bits; tag 0 means free.
         (hash as usize & self.mask, (hash >> 48) as u16 | 1)

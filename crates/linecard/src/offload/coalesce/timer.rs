@@ -43,6 +43,7 @@ impl Wheel {
 
     /// Sets the deadline of `flow`, at most the budget ahead of the time last given to
     /// [`Wheel::due`].
+    #[inline]
     pub(super) fn arm(&mut self, flow: u32, deadline: Instant) {
         self.deadlines[flow as usize] = deadline;
         self.earliest = self.earliest.min(deadline);
@@ -56,6 +57,7 @@ impl Wheel {
     }
 
     /// Forgets the deadline of `flow`.
+    #[inline]
     pub(super) fn disarm(&mut self, flow: u32) {
         if let Some(slot) = self.slots.list_of(flow) {
             self.slots.remove(flow);
@@ -64,6 +66,7 @@ impl Wheel {
     }
 
     /// Some flow whose deadline has come. Call until there is none, and disarm each.
+    #[inline]
     pub(super) fn due(&mut self, now: Instant) -> Option<u32> {
         if now >= self.earliest {
             let due = self.next_occupied().and_then(|slot| self.due_in(slot, now));

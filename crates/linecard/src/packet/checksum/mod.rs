@@ -31,6 +31,7 @@ impl Sum {
     /// The sum over `bytes`, taken to start at an even offset; an odd last byte is padded with
     /// zero (RFC 1071, section 1).
     #[must_use]
+    #[inline]
     pub fn of(bytes: &[u8]) -> Self {
         Self::from_native(simd::sum(bytes))
     }
@@ -40,24 +41,28 @@ impl Sum {
     /// # Panics
     ///
     /// When `to` is shorter than `from`.
+    #[inline]
     pub fn of_copy(from: &[u8], to: &mut [u8]) -> Self {
         Self::from_native(simd::copy_and_sum(from, &mut to[..from.len()]))
     }
 
     /// The sum of one 16-bit word.
     #[must_use]
+    #[inline]
     pub fn word(word: u16) -> Self {
         Self(u64::from(word))
     }
 
     /// The sum of the two halves of a 32-bit word.
     #[must_use]
+    #[inline]
     pub fn double(word: u32) -> Self {
         Self(u64::from(word))
     }
 
     /// The sum of both.
     #[must_use]
+    #[inline]
     pub fn plus(self, other: Self) -> Self {
         // Folded sums stay below 2³³, so a chain of 2³⁰ additions cannot overflow.
         Self(self.partly_folded() + other.partly_folded())
@@ -65,24 +70,28 @@ impl Sum {
 
     /// The difference.
     #[must_use]
+    #[inline]
     pub fn minus(self, other: Self) -> Self {
         self.plus(other.negated())
     }
 
     /// The additive inverse.
     #[must_use]
+    #[inline]
     pub fn negated(self) -> Self {
         Self(u64::from(!self.fold()))
     }
 
     /// The sum of the same bytes when they start at an odd offset (RFC 1071, section 2B).
     #[must_use]
+    #[inline]
     pub fn swapped(self) -> Self {
         Self(u64::from(self.fold().swap_bytes()))
     }
 
     /// The 16-bit sum: 0 only when every summed byte was 0.
     #[must_use]
+    #[inline]
     pub fn fold(self) -> u16 {
         let mut sum = self.partly_folded();
         sum = (sum & 0xFFFF) + (sum >> 16);
@@ -92,21 +101,25 @@ impl Sum {
 
     /// The checksum field for data with this sum: its complement.
     #[must_use]
+    #[inline]
     pub fn checksum(self) -> u16 {
         !self.fold()
     }
 
     /// Whether data that includes its own checksum field is intact.
     #[must_use]
+    #[inline]
     pub fn is_valid(self) -> bool {
         self.fold() == 0xFFFF
     }
 
+    #[inline]
     fn partly_folded(self) -> u64 {
         (self.0 & 0xFFFF_FFFF) + (self.0 >> 32)
     }
 
     /// `sum` adds words in the byte order of this machine; swapping commutes with adding.
+    #[inline]
     fn from_native(sum: u64) -> Self {
         let native = Self(sum).fold();
         Self(u64::from(u16::from_be(native)))
