@@ -21,7 +21,8 @@ pub(crate) enum Command {
     /// Run the main job: large sends, segmented, over lanes, merged, every byte verified.
     ///
     /// Needs no rights and no interface: lanes are in memory. Values given here take precedence
-    /// over those of the scenario.
+    /// over those of the scenario, which can also choose the IP version, corruption, hold budget and
+    /// checksum policy; scenarios/run.toml shows every key.
     Run(RunArguments),
     /// Merge the packets of a capture as a receiver with LRO would.
     ///
@@ -33,7 +34,7 @@ pub(crate) enum Command {
 }
 
 #[derive(Debug, Args)]
-#[command(allow_negative_numbers = true)]
+#[command(allow_negative_numbers = true, after_help = EXIT_CODES)]
 pub(crate) struct RunArguments {
     /// Scenario file (TOML); see scenarios/ for examples.
     pub(crate) scenario: Option<PathBuf>,
@@ -79,7 +80,7 @@ pub(crate) struct RunArguments {
 }
 
 #[derive(Debug, Args)]
-#[command(allow_negative_numbers = true)]
+#[command(allow_negative_numbers = true, after_help = EXIT_CODES)]
 pub(crate) struct CoalesceArguments {
     /// Capture to read, pcap or pcapng; - is stdin.
     pub(crate) input: PathBuf,
@@ -126,7 +127,7 @@ pub(crate) struct CoalesceArguments {
 }
 
 #[derive(Debug, Args)]
-#[command(allow_negative_numbers = true)]
+#[command(allow_negative_numbers = true, after_help = EXIT_CODES)]
 pub(crate) struct SegmentArguments {
     /// Capture to read, pcap or pcapng; - is stdin.
     pub(crate) input: PathBuf,

@@ -18,8 +18,8 @@ use std::time::Duration;
 const LANE_CAPACITY: usize = 256;
 /// Large packets on the way per lane: a batch, one being cut, and some to spare.
 const LARGE_BUFFERS: usize = 96;
-/// Packets that a lane's coalescer may hold; with 1500 bytes each they stay within 25 MB.
-const MAX_HELD: usize = 16_384;
+/// Bytes of buffers for packets that coalescers hold, in all lanes together.
+const MAX_HELD_BYTES: usize = 64 << 20;
 
 /// What is to be run.
 #[derive(Debug, Clone, PartialEq)]
@@ -81,11 +81,13 @@ pub struct RunOutcome {
 }
 
 impl RunOutcome {
-    /// Whether every byte sent was verified, or is one that a lane was told to lose or corrupt.
+    /// Whether every byte sent was verified and in order, or is one that a lane was told to lose,
+    /// corrupt or reorder.
     #[must_use]
     pub fn is_right(&self) -> bool {
         let accounted = self.verify.good + self.faults.lost_payload + self.corrupted_payload();
-        self.verify.bad == 0 && accounted == self.sent
+        let in_order = self.verify.late == 0 || self.faults.reordered > 0;
+        self.verify.bad == 0 && accounted == self.sent && in_order
     }
 
     /// Bytes in packets that failed their checksum, as corrupted ones must; other packets than
@@ -139,7 +141,8 @@ impl Way {
         };
         let frame = spec.mtu + LINK_HEADER;
         let per_send = workload.packet_len().div_ceil(workload.segment_size().max(1)) + 1;
-        let held = (workload.flows * per_send).min(MAX_HELD);
+        let budget = MAX_HELD_BYTES / spec.lanes / frame;
+        let held = (workload.flows * per_send).min(budget).max(per_send);
         let large = Pool::new(LARGE_BUFFERS, workload.packet_len());
         // Enough that the coalescer's own limit comes first and the segmenter never waits for it.
         let small = Pool::new(held + 2 * per_send + 2 * LANE_CAPACITY, frame);
@@ -149,7 +152,7 @@ impl Way {
         let wire = Lane::new(id, Fault::new(near, spec.faults, seed));
         let config = coalesce::Config { max_held_packets: held, ..spec.coalesce.clone() };
         let segment = Segment::new(LinkType::Ethernet, small);
-        let verify = Verify::new(spec.flows, spec.seed);
+        let verify = Verify::new(&workload);
         Self {
             send: Pipeline::new(Application::new(workload, large), segment, wire),
             receive: Pipeline::new(Lane::new(id, far), Coalesce::new(config), verify),

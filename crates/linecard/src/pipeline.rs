@@ -126,12 +126,13 @@ pub struct Chain<B, A, C> {
     /// The stage behind it.
     pub second: C,
     between: Batch<B>,
+    stopping: bool,
 }
 
 impl<B, A: Stage<B>, C: Stage<B>> Chain<B, A, C> {
     /// `first`, then `second`.
     pub fn new(first: A, second: C) -> Self {
-        Self { first, second, between: Batch::new() }
+        Self { first, second, between: Batch::new(), stopping: false }
     }
 }
 
@@ -143,6 +144,9 @@ impl<B, A: Stage<B>, C: Stage<B>> Stage<B> for Chain<B, A, C> {
     fn process(&mut self, input: &mut Batch<B>, now: Instant, output: &mut Batch<B>) {
         self.second.process(&mut self.between, now, output);
         self.first.process(input, now, &mut self.between);
+        if self.stopping && self.first.held() == 0 && self.between.is_empty() {
+            self.second.stop();
+        }
         self.second.process(&mut self.between, now, output);
     }
 
@@ -156,7 +160,7 @@ impl<B, A: Stage<B>, C: Stage<B>> Stage<B> for Chain<B, A, C> {
     /// The second stage is told when the first has nothing left.
     fn stop(&mut self) {
         self.first.stop();
-        self.second.stop();
+        self.stopping = true;
     }
 
     fn held(&self) -> usize {

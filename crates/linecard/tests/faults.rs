@@ -359,6 +359,31 @@ fn fault_12_nesting_is_bounded_and_lengths_are_not_trusted() {
     assert_eq!(segment(&packet, size(9)).err(), Some(SegmentError::NotADatagram(Form::CutShort)));
 }
 
+/// Found by review: routing headers with segments left, and more headers than are followed, that
+/// end beyond the datagram or only in a trailer.
+#[test]
+fn fault_12_fragmenting_never_leaves_the_datagram() {
+    for (count, units, left) in [(1, 30, 1), (1, 8, 1), (9, 1, 0), (10, 5, 0), (12, 200, 0)] {
+        for trailer in [0, 8, 300] {
+            let mut extensions = vec![(60, vec![0, 1, 4, 0, 0, 0, 0]); count - 1];
+            extensions.push((43, vec![units, 0, left, 0, 0, 0, 0]));
+            let frame = Frame {
+                link: LinkType::Raw,
+                v6: true,
+                extensions,
+                payload: vec![0; 60],
+                behind: Behind::Bytes(vec![0; trailer]),
+                ..Frame::default()
+            };
+            let packet = Packet::new(frame.bytes(), frame.link, Meta::default());
+            if let Ok(mut fragments) = fragment(&packet, 68, 1) {
+                let mut room = vec![0; fragments.max_len()];
+                while let Ok(Some(_)) = fragments.write_next(&mut room) {}
+            }
+        }
+    }
+}
+
 /// A fragment whose offset and length add up to more than a datagram can be is not divided: its
 /// offsets would wrap.
 #[test]

@@ -21,12 +21,13 @@ pub(crate) fn command(arguments: &RunArguments) -> Result<(), Failure> {
     let verify = outcome.verify;
     Err(Failure::Wrong(format!(
         "verification failed: {} bytes sent, {} good, {} lost on purpose; {} packets with wrong or \
-         repeated data, {} with a wrong checksum (seed {})",
+         repeated data, {} with a wrong checksum, {} out of order (seed {})",
         outcome.sent,
         verify.good,
         outcome.faults.lost_payload,
         verify.bad,
         verify.bad_checksum,
+        verify.late,
         spec.seed
     )))
 }
@@ -41,7 +42,8 @@ fn report(spec: &RunSpec, outcome: &RunOutcome) -> Report {
     account::reasons(&outcome.coalesce).into_iter().for_each(|section| report.push(section));
     if outcome.is_right() {
         report.note(
-            "Every byte sent arrived where it belongs or is one that a lane was told to lose.",
+            "Every byte sent arrived where it belongs, or is one that a lane was told to lose or \
+             corrupt.",
         );
     }
     report
@@ -64,6 +66,10 @@ fn summary(spec: &RunSpec, outcome: &RunOutcome) -> Section {
     section.add("sent_bytes", "sent by applications", Value::Bytes(outcome.sent));
     section.add("verified_bytes", "verified on arrival", Value::Bytes(outcome.verify.good));
     section.add("lost_bytes", "lost on purpose", Value::Bytes(outcome.faults.lost_payload));
+    if spec.faults.corrupt > 0.0 {
+        let rejected = Value::Bytes(outcome.verify.rejected);
+        section.add("corrupted_bytes", "corrupted on purpose, and noticed", rejected);
+    }
     section.add(
         "bits_per_second_core",
         "rate, everything on one core",

@@ -24,6 +24,7 @@ pub(crate) fn spec(arguments: &RunArguments) -> Result<RunSpec, Failure> {
     let Scenario { load, lanes, coalesce, run } = scenario;
     // Where the scenario has them, unless the command line takes precedence.
     let lanes_at = place(arguments.lanes.is_some(), lanes.count.as_ref());
+    let corrupt_at = place(false, lanes.corrupt.as_ref());
     let mtu_at = place(arguments.mtu.is_some(), load.mtu.as_ref());
     let from = Origin { source: &source };
     let spec = RunSpec {
@@ -56,6 +57,11 @@ pub(crate) fn spec(arguments: &RunArguments) -> Result<RunSpec, Failure> {
         Some(at) => source.refuse(at, &what),
         None => Failure::Usage(what),
     };
+    if spec.faults.corrupt > 0.0 && spec.coalesce.checksum == ChecksumPolicy::Trust {
+        let what = "trusted checksums let corrupted packets merge, and then no byte can be told \
+                    right from wrong: choose checksum = \"verify\" or corrupt = 0";
+        return Err(refuse(corrupt_at, what.to_owned()));
+    }
     lanes_fit_flows(&spec).map_err(|what| refuse(lanes_at, what))?;
     mtu_fits_family(&spec).map_err(|what| refuse(mtu_at, what))?;
     Ok(spec)

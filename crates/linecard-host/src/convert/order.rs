@@ -32,8 +32,8 @@ enum Place {
 /// Brings entries back into the order of the input.
 #[derive(Debug, Default)]
 pub(super) struct Order {
-    /// Places of the entries from `next` on.
-    places: VecDeque<Place>,
+    /// Places of the entries from `next` on, and the bytes of each.
+    places: VecDeque<(Place, usize)>,
     next: u64,
     bytes: usize,
 }
@@ -42,7 +42,7 @@ impl Order {
     /// Takes the place for the next entry of the input; gives its number, from 1.
     pub(super) fn reserve(&mut self, bytes: usize) -> u64 {
         self.next = self.next.max(1);
-        self.places.push_back(Place::Waiting);
+        self.places.push_back((Place::Waiting, bytes));
         self.bytes += bytes;
         self.next + self.places.len() as u64 - 1
     }
@@ -65,12 +65,11 @@ impl Order {
 
     /// The next entry of the output, once it is decided.
     pub(super) fn pop(&mut self) -> Option<Entry> {
-        while !matches!(self.places.front()?, Place::Waiting) {
+        while !matches!(self.places.front()?, (Place::Waiting, _)) {
             self.next += 1;
-            if let Some(Place::Ready(entry)) = self.places.pop_front() {
-                if self.places.is_empty() {
-                    self.bytes = 0;
-                }
+            let (place, bytes) = self.places.pop_front()?;
+            self.bytes -= bytes;
+            if let Place::Ready(entry) = place {
                 return Some(entry);
             }
         }
@@ -79,7 +78,7 @@ impl Order {
 
     fn set(&mut self, number: u64, place: Place) {
         let index = number.wrapping_sub(self.next) as usize;
-        if let Some(waiting) = self.places.get_mut(index) {
+        if let Some((waiting, _)) = self.places.get_mut(index) {
             *waiting = place;
         }
     }

@@ -115,7 +115,7 @@ impl<W: Write> Job<W> {
             self.write_pending(u64::MAX)?;
         }
         self.write_pending(self.next)?;
-        self.next += 1;
+        self.next = self.next.saturating_add(1);
         self.writer.write(record)
     }
 
@@ -143,7 +143,7 @@ impl<W: Write> Job<W> {
     fn pass(&mut self, record: &Record) -> Result<(), CaptureError> {
         self.account.untouched += 1;
         self.account.packets_out += 1;
-        self.next += 1;
+        self.next = self.next.saturating_add(1);
         self.writer.write(record)
     }
 

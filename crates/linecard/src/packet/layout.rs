@@ -206,16 +206,16 @@ impl Layout {
             let Some([next, units, _, segments_left]) = datagram.get(offset..offset + 4) else {
                 return Err(Form::Malformed);
             };
+            let end = offset + (usize::from(*units) + 1) * 8;
+            if end > datagram.len() {
+                return Err(Form::Malformed);
+            }
             // The transport checksum covers the final destination, which is not in the header as
             // long as segments are left (RFC 8200, section 8.1).
             if self.protocol == protocol::ROUTING && *segments_left > 0 {
                 return Err(Form::OtherTransport);
             }
-            self.protocol = *next;
-            offset += (usize::from(*units) + 1) * 8;
-            if offset > datagram.len() {
-                return Err(Form::Malformed);
-            }
+            (self.protocol, offset) = (*next, end);
         }
         Err(Form::OtherTransport)
     }

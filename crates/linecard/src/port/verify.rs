@@ -1,6 +1,6 @@
 //! The far end: checks that every byte is the one that was sent, where it was sent.
 
-use super::application::flow_number;
+use super::application::{Workload, flow_number};
 use super::stream::Stream;
 use super::{Port, PortState};
 use crate::packet::checksum::Sum;
@@ -26,6 +26,8 @@ pub struct VerifyCounters {
     pub bad_checksum: u64,
     /// Payload bytes of those.
     pub rejected: u64,
+    /// Packets that came after data sent behind them.
+    pub late: u64,
 }
 
 impl VerifyCounters {
@@ -36,6 +38,7 @@ impl VerifyCounters {
         self.bad += other.bad;
         self.bad_checksum += other.bad_checksum;
         self.rejected += other.rejected;
+        self.late += other.late;
     }
 }
 
@@ -43,6 +46,8 @@ impl VerifyCounters {
 #[derive(Debug)]
 pub struct Verify {
     stream: Stream,
+    first_flow: usize,
+    flow_step: usize,
     flows: Vec<Receiver>,
     counters: VerifyCounters,
 }
@@ -56,12 +61,14 @@ struct Receiver {
 }
 
 impl Verify {
-    /// Expects the data of `flows` flows, made from the workload's `seed`.
+    /// Expects the data of the workload's flows.
     #[must_use]
-    pub fn new(flows: usize, seed: u64) -> Self {
+    pub fn new(workload: &Workload) -> Self {
         Self {
-            stream: Stream::new(seed),
-            flows: alloc::vec![Receiver::default(); flows],
+            stream: Stream::new(workload.seed),
+            first_flow: workload.first_flow,
+            flow_step: workload.flow_step.max(1),
+            flows: alloc::vec![Receiver::default(); workload.flows],
             counters: VerifyCounters::default(),
         }
     }
@@ -102,7 +109,8 @@ impl Verify {
         flow: usize,
         sequence: u32,
     ) -> Option<u64> {
-        let receiver = self.flows.get_mut(flow)?;
+        let turn = flow.checked_sub(self.first_flow)? / self.flow_step;
+        let receiver = self.flows.get_mut(turn)?;
         let start = position(receiver.high, sequence);
         let mut at = start;
         for slice in packet.payload() {
@@ -111,6 +119,7 @@ impl Verify {
             }
             at += slice.len() as u64;
         }
+        self.counters.late += u64::from(start < receiver.high);
         receiver.take(start, at).then_some(at - start)
     }
 }

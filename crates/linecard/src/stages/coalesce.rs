@@ -47,6 +47,9 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Stage<B> for Coalesce<B> {
             let Some(packet) = input.pop() else { break };
             coalescer.push(packet, now, &mut |packet, _| ready.push_back(packet));
         }
+        if coalescer.config().flush_at_batch_end {
+            coalescer.flush_all(Flush::BatchEnd, &mut |packet, _| ready.push_back(packet));
+        }
         if *stopping {
             coalescer.flush_all(Flush::Stop, &mut |packet, _| ready.push_back(packet));
         }

@@ -155,15 +155,16 @@ fn ipv6(view: &mut View, frame: &[u8], ip: usize) -> Form {
         if end < at + 4 {
             return Form::Malformed;
         }
+        let next = at + (usize::from(frame[at + 1]) + 1) * 8;
+        if end < next {
+            return Form::Malformed;
+        }
         // With segments left the final destination, which the checksum covers, is not the header's.
         if view.protocol == 43 && frame[at + 3] != 0 {
             return Form::OtherTransport;
         }
         view.protocol = frame[at];
-        at += (usize::from(frame[at + 1]) + 1) * 8;
-        if end < at {
-            return Form::Malformed;
-        }
+        at = next;
     }
     Form::OtherTransport
 }

@@ -59,7 +59,8 @@ pub struct Config {
     /// Bytes held in all, headers included. Default: 32 MiB, which is above what the packets'
     /// limit lets happen with frames of 1500 bytes; jumbo frames reach it first.
     pub max_held_bytes: usize,
-    /// Key of the hash: from the operating system's random source where peers are not trusted.
+    /// Key of the hash: from the operating system's random source where peers are not trusted. The
+    /// default is a constant, so that equal captures give equal results.
     pub secret: u64,
 }
 

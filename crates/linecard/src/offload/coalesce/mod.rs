@@ -7,7 +7,8 @@
 //! papers/lro-npu.txt (connection table, timers, creation at SYN).
 //!
 //! Nothing of a flow overtakes held data of that flow, and nothing is held beyond its budget.
-//! All memory is taken at construction; see [`Config`] for every bound.
+//! Memory is taken at construction, lists of merged packets aside, which are reused when they are
+//! given back; see [`Config`] for every bound.
 
 mod aggregate;
 mod candidate;
@@ -104,7 +105,7 @@ pub struct Coalescer<B> {
 }
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
-    /// Takes all memory it will need, buffers of packets aside.
+    /// Takes the memory it will need, buffers of packets and lists of merged ones aside.
     #[must_use]
     pub fn new(config: Config) -> Self {
         let table = Table::new(config.max_flows);

@@ -141,7 +141,7 @@ impl Fragmenting {
             // RFC 8200, section 4.5: only the source fragments, and that has happened.
             return Err(SegmentError::NotIp(Form::Fragment));
         }
-        let chain = next_header_at(packet.bytes(), self.network);
+        let chain = next_header_at(&packet.bytes()[..packet.layout().end()], self.network);
         let fragment = self.split;
         let kind = core::mem::replace(&mut area[chain], protocol::FRAGMENT);
         area[fragment..fragment + 4].copy_from_slice(&[kind, 0, 0, 0]);
@@ -227,7 +227,7 @@ fn unfragmentable(bytes: &[u8], network: usize) -> (usize, usize) {
     let mut field = network + 6;
     let mut at = network + Ipv6::LEN;
     let mut end = (at, field);
-    // The layout has followed these headers, so they lie inside the packet.
+    // What does not lie inside the datagram ends the walk.
     while let (Some(kind), Some([_, units])) = (bytes.get(field), bytes.get(at..at + 2)) {
         if !matches!(*kind, protocol::HOP_BY_HOP | protocol::ROUTING | protocol::DESTINATION) {
             break;

@@ -144,10 +144,6 @@ mod tests {
     use crate::rng::Rng;
     use alloc::vec;
 
-    fn equal(a: u16, b: u16) -> bool {
-        a == b
-    }
-
     #[test]
     fn equals_the_reference_on_all_lengths_alignments_and_carries() {
         let mut rng = Rng::new(1);
@@ -159,9 +155,9 @@ mod tests {
                 for len in 0..600 {
                     let part = &bytes[start..start + len];
                     let expected = reference_sum(part);
-                    assert!(equal(Sum::of(part).fold(), expected), "{start} {len}");
+                    assert_eq!(Sum::of(part).fold(), expected, "{start} {len}");
                     let mut copy = vec![0xAA; len + 1];
-                    assert!(equal(Sum::of_copy(part, &mut copy).fold(), expected));
+                    assert_eq!(Sum::of_copy(part, &mut copy).fold(), expected);
                     assert_eq!(&copy[..len], part);
                     assert_eq!(copy[len], 0xAA);
                 }
