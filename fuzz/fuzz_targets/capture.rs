@@ -22,6 +22,9 @@ fuzz_target!(|data: &[u8]| {
     let config = Config { max_flows: 8, max_held_packets: 64, ..Config::default() };
     let there = coalesce(data, Vec::new(), Format::PcapNg, config, &mut NoObserver);
     let Ok((merged, _)) = there else { return };
+    for cut in [Cut::Mtu(68), Cut::Mtu(1280), Cut::Payload(1 + u16::from(data[0]))] {
+        segment(&merged[..], Vec::new(), Format::Pcap, cut, &mut NoObserver).ok();
+    }
     // The input may itself claim to be merged; then it is taken apart, which must not panic.
     let trails = data.windows(4).any(|window| window == b"LCT1");
     let (back, _) = segment(&merged[..], Vec::new(), Format::PcapNg, Cut::AsMerged, &mut NoObserver)

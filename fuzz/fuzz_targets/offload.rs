@@ -6,7 +6,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use linecard::offload::coalesce::{ChecksumPolicy, Coalescer, Config, Flush};
-use linecard::offload::segment::segment;
+use linecard::offload::segment::{fragment, segment};
 use linecard::packet::{LinkType, Meta, Packet};
 use linecard::time::Instant;
 
@@ -45,6 +45,10 @@ fuzz_target!(|data: &[u8]| {
 
     let mut back = Vec::new();
     for packet in &out {
+        let mut room = vec![0; 70_000];
+        if let Ok(mut fragments) = fragment(packet, 68 + usize::from(*setting) * 4, 1) {
+            while let Ok(Some(_)) = fragments.write_next(&mut room) {}
+        }
         match packet.meta.gso {
             None => back.push(packet.bytes().to_vec()),
             Some(gso) => {

@@ -56,8 +56,8 @@ fn report(account: &SegmentAccount) -> Report {
         report.push(account::classes(&account.counters));
     }
     let mut refused = Section::new("refused", "Why packets were not cut");
-    for (reason, count) in &account.refused {
-        refused.add(reason.clone(), reason.clone(), Value::Count(*count));
+    for (name, (explanation, count)) in &account.refused {
+        refused.add_reason(name, explanation, *count);
     }
     report.push(refused);
     if account.large > 0 {

@@ -5,9 +5,13 @@
 //! `LINECARD_CAPTURES`, or beside the project, and its absence is said.
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "a test stops at the first surprise")]
 
-use linecard::offload::coalesce::{ChecksumPolicy, Config, Refusal};
-use linecard_host::capture::{Format, Reader, Record};
-use linecard_host::convert::{CoalesceAccount, Cut, NoObserver, coalesce, segment};
+use linecard::offload::coalesce::{ChecksumPolicy, Config, Flush, Refusal};
+use linecard::packet::Gso;
+use linecard::packet::checksum::Sum;
+use linecard_host::capture::{Format, PacketChange, Reader, Record, Source, Writer};
+use linecard_host::convert::{
+    CoalesceAccount, Cut, NoObserver, Step, TRAIL_OPTION, Trail, coalesce, segment,
+};
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -177,4 +181,62 @@ fn damage_before_anything_is_read_gives_no_output() {
     let config = Config::default();
     let result = coalesce(&bytes[..], Vec::new(), Format::PcapNg, config, &mut NoObserver);
     assert!(result.unwrap_err().is_damage());
+}
+
+/// Found by review: a trail whose steps lead to the end of all numbers, and entries behind it.
+#[test]
+fn a_trail_to_the_end_of_all_numbers_loses_nothing() {
+    let gso = Gso { size: 100, segments: 3, ..Gso::default() };
+    let step = Step { entries: u64::MAX, ticks: i64::MIN };
+    let trail = Trail { gso, steps: vec![step; 2], ..Trail::default() }.encode();
+    let frame = datagram(7, 0, 328);
+    let mut writer =
+        Writer::new(Vec::new(), Format::PcapNg, Source::pcap(101, false, 65_535)).unwrap();
+    let append = Some((TRAIL_OPTION, &trail[..]));
+    let change = PacketChange { append, ..PacketChange::default() };
+    writer.write_packet(&Record::default(), &[&frame], change).unwrap();
+    let one = writer.finish().unwrap();
+    // A second section, with the same again.
+    let hostile = [&one[..], &one].concat();
+    let (back, account) =
+        segment(&hostile[..], Vec::new(), Format::PcapNg, Cut::AsMerged, &mut NoObserver).unwrap();
+    let out = entries(&back).iter().filter(|entry| entry.is_packet).count();
+    assert_eq!((out, account.packets_out, account.restored), (6, 6, 2));
+}
+
+/// Found by review: bytes that waited were never counted down, and let everything go now and then.
+#[test]
+fn a_long_busy_capture_is_not_let_go_for_its_length() {
+    let bytes = interleaved(30_000);
+    assert!(bytes.len() > 40 << 20, "{}", bytes.len());
+    let (_, account) = there(&bytes, &Config::default());
+    assert_eq!(account.counters.flushed.of(Flush::HeldLimit), 0);
+    assert!(account.counters.mean_aggregate() > 20.0);
+}
+
+/// A pcap of two UDP flows that take turns, a microsecond apart.
+fn interleaved(packets: u32) -> Vec<u8> {
+    let mut pcap = vec![0xD4, 0xC3, 0xB2, 0xA1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    pcap.extend([0, 0, 4, 0, 101, 0, 0, 0]);
+    for number in 0..packets {
+        let ip = datagram(number / 2, number % 2, 1500);
+        for word in [number / 1_000_000, number % 1_000_000, 1500, 1500] {
+            pcap.extend(word.to_le_bytes());
+        }
+        pcap.extend(ip);
+    }
+    pcap
+}
+
+/// UDP over IPv4 of `len` bytes in all, without a UDP checksum.
+fn datagram(id: u32, port: u32, len: u16) -> Vec<u8> {
+    let mut ip = vec![0x45, 0, 0, 0, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+    ip[2..4].copy_from_slice(&len.to_be_bytes());
+    ip[4..6].copy_from_slice(&(id as u16).to_be_bytes());
+    let checksum = Sum::of(&ip).checksum();
+    ip[10..12].copy_from_slice(&checksum.to_be_bytes());
+    let udp = (len - 20).to_be_bytes();
+    ip.extend([0, 7, 0, port as u8, udp[0], udp[1], 0, 0]);
+    ip.resize(len.into(), 0);
+    ip
 }

@@ -30,6 +30,29 @@ fn both_commands_in_a_pipe() {
     }
 }
 
+/// On a live pipe, what is ready is passed on before more is waited for.
+#[test]
+fn a_pipe_that_pauses_gives_what_is_ready() {
+    let mut command = Folder::new().command(&["coalesce", "-", "-"]);
+    command.current_dir("/").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(&fs::read(capture("tcp4-8flows.pcap")).unwrap()).unwrap();
+    // The pipe stays open. A command that kept everything would make this wait for ever, and the
+    // guard below end it.
+    let mut output = child.stdout.take().unwrap();
+    let (send, receive) = std::sync::mpsc::channel();
+    let reader = std::thread::spawn(move || {
+        let mut some = vec![0; 30_000];
+        let _ = send.send(output.read_exact(&mut some).is_ok());
+    });
+    let in_time = receive.recv_timeout(std::time::Duration::from_secs(20));
+    drop(input);
+    child.wait().unwrap();
+    reader.join().unwrap();
+    assert_eq!(in_time, Ok(true), "nothing came while the pipe was open");
+}
+
 /// Other names of stdout are treated as it: the account must not end up among the data.
 #[test]
 fn stdout_by_another_name() {

@@ -3,7 +3,7 @@
 use crate::folder::Folder;
 
 /// The scenario, the place and what else the line must have.
-const WRONG: [(&str, &str, &[&str]); 19] = [
+const WRONG: [(&str, &str, &[&str]); 20] = [
     ("[load]\nflowz = 2\n", "s.toml:2:", &["`flowz = 2`", "unknown field", "`flows`"]),
     ("[loads]\nflows = 2\n", "s.toml:1:", &["`[loads]`", "unknown field", "`load`"]),
     ("\n\nflows = 2\n", "s.toml:3:", &["`flows = 2`", "unknown field"]),
@@ -18,6 +18,11 @@ const WRONG: [(&str, &str, &[&str]); 19] = [
     ("[lanes]\nloss = 2\n", "s.toml:2:", &["`loss = 2`", "0% to 100%"]),
     ("[lanes]\ncount = 65\n", "s.toml:2:", &["`count = 65`", "choose 1 to 64"]),
     ("[load]\nflows = 2\n[lanes]\ncount = 4\n", "s.toml:4:", &["`count = 4`", "for 2 flows"]),
+    (
+        "[lanes]\ncorrupt = 0.1\n[coalesce]\nchecksum = \"trust\"\n",
+        "s.toml:2:",
+        &["`corrupt = 0.1`", "checksum = \"verify\""],
+    ),
     ("[coalesce]\nhold = \"5\"\n", "s.toml:2:", &["`hold = \"5\"`", "50us, 1ms or 2s"]),
     ("[coalesce]\nhold = \"2s\"\n", "s.toml:2:", &["`hold = \"2s\"`", "choose 1ns to 1s"]),
     ("[run]\nseconds = 0\n", "s.toml:2:", &["`seconds = 0`", "choose 0.01 to 3600"]),

@@ -94,6 +94,11 @@ impl Pcap {
         }
     }
 
+    /// Whether `bytes` start with a whole packet.
+    pub(super) fn holds_packet(&self, bytes: &[u8]) -> bool {
+        self.packet(bytes).is_ok()
+    }
+
     /// The packet at the start of `bytes`, or how long it claims to be if that can be told.
     #[inline]
     fn packet<'a>(&self, bytes: &'a [u8]) -> Result<(PcapHead, &'a [u8]), Option<u32>> {

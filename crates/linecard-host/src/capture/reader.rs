@@ -64,6 +64,19 @@ impl<R: Read> Reader<R> {
         }
     }
 
+    /// Whether the next entry is here already. If not, the next call of [`read`](Self::read) may
+    /// wait for it: on a live pipe, the time to pass on what is ready.
+    pub fn holds_entry(&self) -> bool {
+        let bytes = self.input.bytes();
+        match &self.body {
+            Body::Pcap(pcap) => pcap.holds_packet(bytes),
+            Body::PcapNg(section) => {
+                let length = section.endianness().u32_at(bytes, 4);
+                length.is_some_and(|length| bytes.len() >= length as usize)
+            }
+        }
+    }
+
     /// The format found.
     pub fn format(&self) -> Format {
         match self.body {

@@ -125,6 +125,11 @@ impl<W: Write> Writer<W> {
         result
     }
 
+    /// Passes on what is buffered below.
+    pub fn flush(&mut self) -> Result<(), CaptureError> {
+        Ok(self.out.flush()?)
+    }
+
     /// What could not be written so far.
     pub fn lost(&self) -> Lost {
         self.lost

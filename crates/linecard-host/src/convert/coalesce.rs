@@ -108,6 +108,9 @@ impl<W: Write> Job<W> {
                 self.flush(Flush::HeldLimit, observer);
             }
             self.write_ready()?;
+            if !reader.holds_entry() {
+                self.writer.flush()?;
+            }
         }
         self.flush(Flush::Stop, observer);
         self.write_ready()

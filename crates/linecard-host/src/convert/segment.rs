@@ -46,8 +46,9 @@ pub struct SegmentAccount {
     pub untouched: u64,
     /// Packets longer than 1500 bytes without a trail, when nothing else was asked for.
     pub large: u64,
-    /// Why packets that should have been cut were not: reason → packets.
-    pub refused: BTreeMap<String, u64>,
+    /// Why packets that should have been cut were not, by [`SegmentError::name`]: explanation and
+    /// packets.
+    pub refused: BTreeMap<&'static str, (&'static str, u64)>,
     /// Blocks that are no packets, passed through.
     pub blocks: u64,
     /// Packets of link types that are not followed.
@@ -93,6 +94,9 @@ pub fn segment<R: Read, W: Write>(
         } else {
             job.block(&record)?;
         }
+        if !reader.holds_entry() {
+            job.writer.flush()?;
+        }
     }
     job.account.damage = input.damage;
     job.finish()
@@ -132,7 +136,8 @@ impl<W: Write> Job<W> {
                 self.cut_up(&packet, segments, trail.as_ref())?;
             }
             Some(Err(error)) => {
-                *self.account.refused.entry(error.to_string()).or_default() += 1;
+                let (name, explanation) = (error.name(), error.explanation());
+                self.account.refused.entry(name).or_insert((explanation, 0)).1 += 1;
                 self.pass(packet.buffer())?;
             }
             _ => self.pass(packet.buffer())?,

@@ -53,8 +53,12 @@ impl Fragmenting {
         let at = usize::from(network.offset);
         let len = packet.datagram_len() - at;
         let v4 = network.kind == LayerKind::Ipv4;
-        let split =
-            if v4 { ipv4_split(packet.bytes(), at) } else { ipv6_split(packet.bytes(), at) };
+        let datagram = &packet.bytes()[..layout.end()];
+        let split = if v4 { ipv4_split(datagram, at) } else { ipv6_split(datagram, at) };
+        // With more extension headers than are followed, the last may end anywhere.
+        if split > datagram.len() {
+            return Err(SegmentError::NotIp(Form::Malformed));
+        }
         if split > MAX_HEADER_LEN {
             return Err(SegmentError::HeaderTooLong { len: split });
         }

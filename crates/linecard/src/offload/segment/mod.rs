@@ -92,6 +92,40 @@ pub enum SegmentError {
     },
 }
 
+impl SegmentError {
+    /// A short stable name, as in JSON reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ZeroSize => "zero-size",
+            Self::NotADatagram(_) => "not-a-datagram",
+            Self::NotIp(_) => "not-ip",
+            Self::HeaderTooLong { .. } => "header-too-long",
+            Self::MtuTooSmall { .. } => "mtu-too-small",
+            Self::DontFragment { .. } => "dont-fragment",
+            Self::OffsetTooLarge { .. } => "offset-too-large",
+            Self::UnfinishedChecksum => "unfinished-checksum",
+            Self::OutputTooSmall { .. } => "output-too-small",
+        }
+    }
+
+    /// What it means, in a line without values.
+    #[must_use]
+    pub fn explanation(self) -> &'static str {
+        match self {
+            Self::ZeroSize => "the segment size is 0",
+            Self::NotADatagram(_) => "not a whole TCP or UDP datagram",
+            Self::NotIp(_) => "not a whole IP datagram",
+            Self::HeaderTooLong { .. } => "more header bytes than are kept for one packet",
+            Self::MtuTooSmall { .. } => "the headers leave no room in the MTU",
+            Self::DontFragment { .. } => "larger than the MTU, and says \"don't fragment\"",
+            Self::OffsetTooLarge { .. } => "a fragment that ends beyond any datagram",
+            Self::UnfinishedChecksum => "a checksum to be completed first",
+            Self::OutputTooSmall { .. } => "no room for a segment",
+        }
+    }
+}
+
 /// One segment: header and slices of payload.
 #[derive(Debug)]
 pub struct Segment<'s, 'p, B> {
