@@ -129,7 +129,8 @@ impl Twin {
 
     /// A flow opens at SYN and ends at FIN or RST, if that is asked for.
     fn connection(&mut self, view: &View, frame: &[u8], meta: Meta, key: &[u8]) {
-        if self.config.creation != Creation::OnSyn || !view.is_tcp() {
+        let on_syn = self.config.creation == Creation::OnSyn && view.is_tcp();
+        if !on_syn || !believed(frame, view, meta, &self.config) {
             return;
         }
         let flags = tcp_flags(frame, view);
@@ -216,6 +217,20 @@ impl Twin {
 
 fn tcp_flags(frame: &[u8], view: &View) -> u16 {
     be16(frame, view.transport + 12) & 0x1FF
+}
+
+/// What fails a checksum opens and closes nothing.
+fn believed(frame: &[u8], view: &View, meta: Meta, config: &Config) -> bool {
+    let Some((ip, addresses)) = view.ip.zip(view.addresses(frame)) else { return false };
+    let ip_valid = view.v6 || frame[ip] == 0x45 && sum16(&frame[ip..ip + 20]) == 0xFFFF;
+    let pseudo = sum16(&frame::pseudo(addresses, view.protocol, view.end - view.transport));
+    let sum = frame::add16(pseudo, sum16(&frame[view.transport..view.end]));
+    ip_valid
+        && match (meta.checksum, config.checksum) {
+            (ChecksumState::Partial, _) => be16(frame, view.field()) == pseudo,
+            (ChecksumState::Unknown, ChecksumPolicy::Verify) => sum == 0xFFFF,
+            _ => true,
+        }
 }
 
 /// Whether a packet may merge with others at all, and what its checksum field holds.

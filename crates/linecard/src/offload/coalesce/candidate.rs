@@ -86,21 +86,19 @@ impl Candidate {
         Ok(Self { kind: transport.kind, payload_len, sequence, flags, checksum, padding, pseudo })
     }
 
-    /// Whether a packet that carries no data may open or close its flow: not when its checksum is
-    /// wrong.
-    pub(super) fn controls<B: AsRef<[u8]>>(
-        packet: &Packet<B>,
-        refusal: Refusal,
-        config: &Config,
-    ) -> bool {
-        if config.creation != Creation::OnSyn || refusal != Refusal::NoPayload {
+    /// Whether a packet that does not merge may open or close its flow, where flows open on SYN:
+    /// when its checksums are right.
+    pub(super) fn controls<B: AsRef<[u8]>>(packet: &Packet<B>, config: &Config) -> bool {
+        let (layout, bytes) = (packet.layout(), packet.bytes());
+        let pseudo = layout.pseudo_sum(bytes, layout.payload().len());
+        let (Creation::OnSyn, Some(transport), Some(pseudo)) =
+            (config.creation, layout.transport(), pseudo)
+        else {
             return false;
-        }
-        let layout = packet.layout();
-        let pseudo = layout.pseudo_sum(packet.bytes(), 0);
-        layout.transport().zip(pseudo).is_some_and(|(transport, pseudo)| {
-            examine_checksum(packet, transport, pseudo, config.checksum).is_ok()
-        })
+        };
+        let mut ipv4 = layout.layers().iter().filter(|layer| layer.kind == LayerKind::Ipv4);
+        ipv4.all(|layer| is_right(examine_ipv4(bytes, layer.offset.into())))
+            && is_right(examine_checksum(packet, transport, pseudo, config.checksum))
     }
 
     /// Whether nothing may be merged behind this packet.
@@ -111,6 +109,11 @@ impl Candidate {
 }
 
 #[inline]
+/// What is only unusual is right.
+fn is_right<T>(checked: Result<T, Refusal>) -> bool {
+    matches!(checked, Ok(_) | Err(Refusal::UnusualChecksum))
+}
+
 fn transport_of(layout: &Layout) -> Result<Layer, Refusal> {
     match layout.form() {
         Form::Datagram => layout.transport().ok_or(Refusal::Malformed),

@@ -234,7 +234,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
                 if let Some(flow) = self.table.find(hash, &key) {
                     self.flush(flow, Flush::Bypass, out);
                 }
-                if Candidate::controls(&packet, refusal, &self.config) {
+                if Candidate::controls(&packet, &self.config) {
                     self.follow_connection(&packet, hash, key, out);
                 }
             }
