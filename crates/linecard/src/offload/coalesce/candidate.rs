@@ -97,8 +97,8 @@ impl Candidate {
             return false;
         };
         let mut ipv4 = layout.layers().iter().filter(|layer| layer.kind == LayerKind::Ipv4);
-        ipv4.all(|layer| is_right(examine_ipv4(bytes, layer.offset.into())))
-            && is_right(examine_checksum(packet, transport, pseudo, config.checksum))
+        ipv4.all(|layer| is_right(&examine_ipv4(bytes, layer.offset.into())))
+            && is_right(&examine_checksum(packet, transport, pseudo, config.checksum))
     }
 
     /// Whether nothing may be merged behind this packet.
@@ -110,7 +110,7 @@ impl Candidate {
 
 #[inline]
 /// What is only unusual is right.
-fn is_right<T>(checked: Result<T, Refusal>) -> bool {
+fn is_right<T>(checked: &Result<T, Refusal>) -> bool {
     matches!(checked, Ok(_) | Err(Refusal::UnusualChecksum))
 }
 
