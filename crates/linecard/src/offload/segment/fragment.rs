@@ -54,7 +54,8 @@ impl Fragmenting {
         let len = packet.datagram_len() - at;
         let v4 = network.kind == LayerKind::Ipv4;
         let datagram = &packet.bytes()[..layout.end()];
-        let split = if v4 { ipv4_split(datagram, at) } else { ipv6_split(datagram, at) };
+        let (split, next_header) =
+            if v4 { (ipv4_split(datagram, at), 0) } else { unfragmentable(datagram, at) };
         // With more extension headers than are followed, the last may end anywhere.
         if split > datagram.len() {
             return Err(SegmentError::NotIp(Form::Malformed));
@@ -78,7 +79,11 @@ impl Fragmenting {
             if v4 {
                 plan.prepare_v4(area, len, mtu)?;
             } else {
-                plan.prepare_v6(area, packet, identification)?;
+                if layout.form() == Form::Fragment {
+                    // RFC 8200, section 4.5: only the source fragments, and that has happened.
+                    return Err(SegmentError::NotIp(Form::Fragment));
+                }
+                plan.prepare_v6(area, next_header, identification);
             }
             plan.size = fragment_size(mtu, plan.first_len - at)?;
         }
@@ -135,25 +140,21 @@ impl Fragmenting {
         Ok(())
     }
 
-    fn prepare_v6<B: AsRef<[u8]>>(
+    /// Puts a fragment header where the fragmentable part starts; `next_header` is where the type
+    /// of that part stands.
+    fn prepare_v6(
         &mut self,
         area: &mut [u8; HEADER_AREA],
-        packet: &Packet<B>,
+        next_header: usize,
         identification: u32,
-    ) -> Result<(), SegmentError> {
-        if packet.layout().form() == Form::Fragment {
-            // RFC 8200, section 4.5: only the source fragments, and that has happened.
-            return Err(SegmentError::NotIp(Form::Fragment));
-        }
-        let chain = next_header_at(&packet.bytes()[..packet.layout().end()], self.network);
+    ) {
         let fragment = self.split;
-        let kind = core::mem::replace(&mut area[chain], protocol::FRAGMENT);
+        let kind = core::mem::replace(&mut area[next_header], protocol::FRAGMENT);
         area[fragment..fragment + 4].copy_from_slice(&[kind, 0, 0, 0]);
         area[fragment + 4..fragment + 8].copy_from_slice(&identification.to_be_bytes());
         self.first_len = self.split + FRAGMENT_HEADER;
         self.other_len = self.first_len;
         self.version = Version::V6;
-        Ok(())
     }
 
     fn build_v4(&self, area: &mut [u8; HEADER_AREA], part: Part, flags: u16, len: usize) {
@@ -216,17 +217,9 @@ fn copied_options(options: &[u8]) -> ([u8; 40], usize) {
     (copied, len.next_multiple_of(4))
 }
 
-/// Where the fragmentable part of an IPv6 packet starts: behind the headers that routers on the
-/// way read, hop-by-hop options and everything up to a routing header.
-fn ipv6_split(bytes: &[u8], network: usize) -> usize {
-    unfragmentable(bytes, network).0
-}
-
-/// Where the type of the first header of the fragmentable part stands.
-fn next_header_at(bytes: &[u8], network: usize) -> usize {
-    unfragmentable(bytes, network).1
-}
-
+/// Where the fragmentable part of an IPv6 packet starts, behind the headers that routers on the
+/// way read: hop-by-hop options and everything up to a routing header. Second, where the type of
+/// the part's first header stands.
 fn unfragmentable(bytes: &[u8], network: usize) -> (usize, usize) {
     let mut field = network + 6;
     let mut at = network + Ipv6::LEN;
