@@ -4,6 +4,7 @@
 //!     cargo bench -p linecard --bench offload                    # all of derived traffic
 //!     cargo bench -p linecard --bench offload -- capture.pcap    # receive on a capture too
 //!     cargo bench -p linecard --bench offload -- --only bulk --part verified --rounds 3
+//!     cargo bench -p linecard --bench offload -- --place hot     # of hot, cold, scattered
 //!     cargo bench -p linecard --bench offload -- --smoke         # tiny; prints a hash
 //!
 //! Conditions, figures and what they say: docs/benchmarks.md.
@@ -15,7 +16,7 @@ use core::hint::black_box;
 use core::time::Duration;
 use linecard::offload::coalesce::Config;
 use linecard::packet::checksum::Sum;
-use linecard::packet::{Batch, ChecksumState, FlowHasher, FlowKey, LinkType, Meta, Packet};
+use linecard::packet::{Batch, ChecksumState, FlowHasher, LinkType, Meta, Packet};
 use linecard::time::Instant;
 use std::path::PathBuf;
 use support::measure::{Account, Bench, Place, Receive, Row, heading, show};
@@ -46,6 +47,8 @@ struct Options {
     /// Part of the names of inputs, and of the rows of the tables; empty for all.
     only: String,
     part: String,
+    /// Of where the packets lie: hot, cold, scattered.
+    place: String,
     captures: Vec<PathBuf>,
 }
 
@@ -63,6 +66,7 @@ impl Options {
                     options.rounds = count.expect("--rounds takes a number").max(1);
                 }
                 "--only" => options.only = arguments.next().expect("--only takes a name"),
+                "--place" => options.place = arguments.next().expect("--place takes a name"),
                 "--part" => options.part = arguments.next().expect("--part takes a name"),
                 path => options.captures.push(path.into()),
             }
@@ -171,8 +175,8 @@ impl<'a> Receive<'a> for Floor {
                 Work::Parse => drop(black_box(self.parsed(slot))),
                 Work::ParseSum => drop(black_box(Sum::of(transport(&self.parsed(slot))))),
                 Work::FlowHash => {
-                    let key = FlowKey::of(&self.parsed(slot), &self.hasher);
-                    black_box(key.map(|key| self.hasher.flow(&key)));
+                    let packet = self.parsed(slot);
+                    black_box(self.hasher.flow(&packet));
                 }
             }
         }
@@ -257,6 +261,9 @@ fn receive(scenario: &Scenario, options: &Options) -> u64 {
     for round in 0..=options.rounds {
         for ((_, subject), (row, total)) in subjects.iter_mut().zip(&mut table) {
             for (place, times) in Place::ALL.into_iter().zip(row) {
+                if !place.name().contains(&options.place) {
+                    continue;
+                }
                 let (bursts, account) =
                     bench.round(trace, subject.as_mut(), place, Account::default());
                 if round > 0 {

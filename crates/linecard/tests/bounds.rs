@@ -161,9 +161,13 @@ fn segments_datagrams_and_bytes_are_bounded() {
     let many: Vec<Frame> = (0..100).map(|index| Frame::udp(index, 10)).collect();
     assert_eq!(sizes(&Config::default(), &many), [64, 36]);
     let bulk: Vec<Frame> = (0..60).map(|index| Frame::bulk(index, 1_455)).collect();
-    let config = Config { max_bytes: usize::MAX, ..Config::default() };
     // 40 + 45 · 1,455 = 65,515.
-    assert_eq!(sizes(&config, &bulk), [45, 15]);
+    assert_eq!(sizes(&Config::default(), &bulk), [45, 15]);
+    // BIG TCP: 512 KiB are 524,288 bytes, and 40 + 360 · 1,455 = 523,840.
+    let config = Config { max_bytes: usize::MAX, ..Config::default() };
+    let big: Vec<Frame> = (0..370).map(|index| Frame::bulk(index, 1_455)).collect();
+    assert_eq!(sizes(&config, &big), [360, 10]);
+    let config = Config::default();
     let fitting: Vec<Frame> = (0..5).map(|index| Frame::bulk(index, 13_099)).collect();
     // 40 + 5 · 13,099 = 65,535 exactly.
     assert_eq!(sizes(&config, &fitting), [5]);
@@ -205,6 +209,8 @@ fn the_timer_adapts_and_has_a_floor() {
     let (real, _) = timed(config.clone(), &frames[..2]);
     assert_eq!(real.coalescer.next_wakeup(), Some(at_us(10 + 100)));
     let (mut real, _) = timed(config, &frames);
+    // Woken for the earlier deadline, it sets the later one.
+    real.advance(at_us(10 + 100));
     assert_eq!(real.coalescer.next_wakeup(), Some(at_us(40 + 200)));
     real.advance(Instant::from_ns(239_999));
     assert_eq!(real.coalescer.held(), 3);

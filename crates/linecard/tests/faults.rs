@@ -350,7 +350,7 @@ fn fault_12_nesting_is_bounded_and_lengths_are_not_trusted() {
         let packet = Packet::new(frame.bytes(), frame.link, Meta::default());
         let expected = if count <= 8 { Form::Datagram } else { Form::OtherTransport };
         assert_eq!(packet.layout().form(), expected, "{count} extension headers");
-        assert!(packet.layout().layers().iter().all(|layer| layer.kind != LayerKind::Ipv4));
+        assert!(packet.layout().layers().all(|layer| layer.kind != LayerKind::Ipv4));
     }
     let packet = Packet::new(Frame::default().bytes(), LinkType::Ethernet, Meta::default());
     assert_eq!(segment(&packet, size(0)).err(), Some(SegmentError::ZeroSize));

@@ -58,7 +58,10 @@ fn same_layout(link: LinkType, bytes: &[u8]) {
     if let Some(ip) = view.ip {
         assert_eq!((layout.protocol(), layout.end()), (view.protocol, view.end), "{bytes:02x?}");
         let kind = if view.v6 { LayerKind::Ipv6 } else { LayerKind::Ipv4 };
-        assert_eq!((layout.layers()[0].kind, ip), (kind, usize::from(layout.layers()[0].offset)));
+        assert_eq!(
+            (layout.layers().next().expect("a layer").kind, ip),
+            (kind, usize::from(layout.layers().next().expect("a layer").offset))
+        );
     }
     if view.form == Form::Datagram {
         let kind = if view.is_tcp() { LayerKind::Tcp } else { LayerKind::Udp };
@@ -66,7 +69,7 @@ fn same_layout(link: LinkType, bytes: &[u8]) {
         assert_eq!((transport.kind, usize::from(transport.offset)), (kind, view.transport));
         assert_eq!(layout.payload(), view.payload..view.end);
         assert_eq!(layout.checksum_offset(), Some(view.field()));
-        assert_eq!(layout.layers().len(), 2);
+        assert_eq!(layout.layer_count(), 2);
     } else {
         assert_eq!(layout.transport(), None);
     }
@@ -136,7 +139,9 @@ fn run(scenario: &Scenario) -> (Real, Twin) {
         }
         assert_eq!(real.coalescer.held(), twin.held(), "held after packet {}", end - 1);
         let wakeup = real.coalescer.next_wakeup().map(Instant::as_ns);
-        assert_eq!(wakeup, twin.next_wakeup(), "wake-up after packet {}", end - 1);
+        let exact = twin.next_wakeup();
+        assert_eq!(wakeup.is_some(), exact.is_some(), "wake-up after packet {}", end - 1);
+        assert!(wakeup <= exact, "late wake-up after packet {}", end - 1);
         at = end;
     }
     real.stop();
@@ -274,7 +279,7 @@ fn segments_equal_those_of_the_naive_splitter() {
         let gso = Gso {
             size: between(rng, shortest, shortest + spread) as u16,
             segments: 0,
-            fixed_id: rng.chance(0.3),
+            fixed_ids: u8::from(rng.chance(0.3)),
             accecn: rng.chance(0.3),
             padded: rng.chance(0.3),
         };

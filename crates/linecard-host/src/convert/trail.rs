@@ -47,7 +47,7 @@ impl Trail {
         let flag = |on: bool, bit: u8| if on { bit } else { 0 };
         let mut bytes = MAGIC.to_vec();
         bytes.push(
-            flag(gso.fixed_id, FIXED_ID)
+            flag(gso.fixed_ids & 1 != 0, FIXED_ID)
                 | flag(gso.accecn, ACCECN)
                 | flag(gso.padded, PADDED)
                 | flag(self.partial_checksum, PARTIAL)
@@ -74,7 +74,7 @@ impl Trail {
         let gso = Gso {
             size: u16::from_be_bytes([size_high, size_low]),
             segments: u16::from_be_bytes([count_high, count_low]),
-            fixed_id: flags & FIXED_ID != 0,
+            fixed_ids: u8::from(flags & FIXED_ID != 0),
             accecn: flags & ACCECN != 0,
             padded: flags & PADDED != 0,
         };
@@ -143,7 +143,7 @@ mod tests {
         let gso = Gso {
             size: 1 + rng.below(65_535) as u16,
             segments,
-            fixed_id: rng.chance(0.5),
+            fixed_ids: u8::from(rng.chance(0.5)),
             accecn: rng.chance(0.5),
             padded: rng.chance(0.5),
         };

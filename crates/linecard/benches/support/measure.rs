@@ -51,6 +51,14 @@ pub(crate) enum Place {
 impl Place {
     /// All places, in the order of the tables' columns.
     pub(crate) const ALL: [Self; 3] = [Self::Hot, Self::Cold, Self::Scattered];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Hot => "hot",
+            Self::Cold => "cold",
+            Self::Scattered => "scattered",
+        }
+    }
 }
 
 /// What came out.

@@ -1,94 +1,42 @@
-//! Which flow a packet belongs to, and a keyed hash of it.
+//! Which flow a packet belongs to: a keyed hash of what its packets have in common.
 
-use super::header::{self, IPV6_CLASS, Ipv4, Ipv6};
-use super::{Layer, LayerKind, Packet};
+use super::header::{self, Ipv4, Ipv6};
+use super::layout::{Form, Layer, LayerKind, MAX_HEADER_LEN, MAX_TUNNELS};
+use super::shape::{Shape, Shapes};
+use super::{Layout, Packet};
 use crate::rng::Rng;
 
-/// What the packets of one flow have in common.
-///
-/// Lane, addresses, ports and transport are held as they are. The link header with its VLAN
-/// tags, the IPv6 flow label and extension headers enter as a keyed 64-bit fingerprint: before
-/// packets merge, those bytes are compared as they lie.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct FlowKey {
-    source: [u64; 2],
-    destination: [u64; 2],
-    ports: u32,
-    lane: u32,
-    envelope: u64,
-    kind: u8,
-}
-
-impl FlowKey {
-    /// The flow of a packet with a transport header; none for other packets.
-    #[must_use]
-    #[inline(always)]
-    pub fn of<B: AsRef<[u8]>>(packet: &Packet<B>, hasher: &FlowHasher) -> Option<Self> {
-        let transport = packet.layout().transport()?;
-        let network = packet.layout().network()?;
-        let bytes = packet.bytes();
-        let ports = *bytes.get(usize::from(transport.offset)..)?.first_chunk()?;
-        let (source, destination) = addresses(bytes, network);
-        Some(Self {
-            source,
-            destination,
-            ports: u32::from_be_bytes(ports),
-            lane: packet.meta.lane,
-            envelope: envelope(bytes, network, transport, hasher),
-            kind: transport.kind as u8 | (network.kind as u8) << 4,
-        })
-    }
-
-    /// Whether the two ends are those of `packet`, ports aside, on the same lane.
-    #[must_use]
-    pub fn same_ends<B: AsRef<[u8]>>(&self, packet: &Packet<B>) -> bool {
-        packet.layout().network().is_some_and(|network| {
-            addresses(packet.bytes(), network) == (self.source, self.destination)
-                && packet.meta.lane == self.lane
-        })
-    }
-}
-
-/// Addresses as four words; an IPv4 address fills the first half of its pair and the second tells
-/// it from IPv6.
-#[inline]
-fn addresses(bytes: &[u8], network: Layer) -> ([u64; 2], [u64; 2]) {
-    let offset = usize::from(network.offset);
-    if network.kind == LayerKind::Ipv4 {
-        let ip = header::at::<Ipv4>(bytes, offset);
-        let word = |a: [u8; 4]| [u64::from(u32::from_be_bytes(a)), 4 << 32];
-        (word(ip.source), word(ip.destination))
-    } else {
-        let ip = header::at::<Ipv6>(bytes, offset);
-        let words = |a: [u8; 16]| {
-            let both = u128::from_be_bytes(a);
-            [(both >> 64) as u64, both as u64]
-        };
-        (words(ip.source), words(ip.destination))
-    }
-}
-
-#[inline]
-fn envelope(bytes: &[u8], network: Layer, transport: Layer, hasher: &FlowHasher) -> u64 {
-    let start = usize::from(network.offset);
-    let mut hash = hasher.bytes(hasher.keys[1], &bytes[..start]);
-    if network.kind == LayerKind::Ipv6 {
-        let label = header::at::<Ipv6>(bytes, start).version_class_label.get() & !IPV6_CLASS;
-        hash = hasher.pair(hash, u64::from(label));
-        let extensions = &bytes[start + Ipv6::LEN..usize::from(transport.offset)];
-        hash = hasher.bytes(hash, extensions);
-    }
-    hash
-}
+/// IP headers in one packet.
+const MAX_ENDS: usize = MAX_TUNNELS + 1;
+/// A key for each word of a header, and two for a last word that may overlap.
+const WORD_KEYS: usize = MAX_HEADER_LEN / 8 + 2;
 
 /// A keyed hash for flow tables.
 ///
-/// It folds 128-bit products of words mixed with a secret key: fast, and not to be guessed
-/// without the key. It is no cryptographic hash; the tables that use it bound what a collision
-/// can cost.
+/// Of a flow's packets it takes in what they have in common: lane, link header with VLAN tags and
+/// labels, addresses, flow label, extension headers, ports, and the same of every outer header.
+///
+/// The construction is NH, the universal hash of UMAC (RFC 4418, section 5.2), on words of 64 bits: without
+/// the key nobody can choose packets that collide, and two flows collide with a probability of
+/// about 2⁻⁶⁴. So a flow is known by its hash alone; what a collision would cost is that two flows
+/// share a place, never that their packets merge.
+///
+/// ```
+/// use linecard::packet::{FlowHasher, LinkType, Meta, Packet};
+/// let mut bytes = [0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2].to_vec();
+/// bytes.extend([0, 7, 0, 53, 0, 8, 0, 0]);
+/// let mut hasher = FlowHasher::new(1);
+/// let first = hasher.flow(&Packet::new(bytes.clone(), LinkType::Raw, Meta::default()));
+/// bytes[8] = 63; // Another TTL is the same flow, another port is not.
+/// assert_eq!(hasher.flow(&Packet::new(bytes.clone(), LinkType::Raw, Meta::default())), first);
+/// bytes[23] = 54;
+/// assert_ne!(hasher.flow(&Packet::new(bytes, LinkType::Raw, Meta::default())), first);
+/// ```
 #[derive(Debug, Clone)]
 pub struct FlowHasher {
-    keys: [u64; 4],
+    keys: [u64; WORD_KEYS],
+    last: [u64; 4],
+    shapes: Shapes,
 }
 
 impl FlowHasher {
@@ -97,63 +45,112 @@ impl FlowHasher {
     #[must_use]
     pub fn new(secret: u64) -> Self {
         let mut rng = Rng::new(secret);
-        Self { keys: core::array::from_fn(|_| rng.next_u64() | 1) }
-    }
-
-    /// The hash of a flow.
-    #[must_use]
-    #[inline]
-    pub fn flow(&self, key: &FlowKey) -> u64 {
-        let ports_lane = u64::from(key.ports) << 32 | u64::from(key.lane);
-        let hash = self.ends_of(key);
-        let hash = fold(hash ^ ports_lane, self.keys[2]);
-        fold(hash ^ key.envelope, self.keys[3] ^ u64::from(key.kind))
-    }
-
-    /// The hash of a flow's two ends, equal for all its ports.
-    #[must_use]
-    #[inline]
-    pub fn ends(&self, key: &FlowKey) -> u64 {
-        fold(self.ends_of(key) ^ u64::from(key.lane), self.keys[2])
-    }
-
-    /// [`FlowHasher::ends`] of the flow that `packet` would belong to; none without an IP header.
-    #[must_use]
-    pub fn ends_of_packet<B: AsRef<[u8]>>(&self, packet: &Packet<B>) -> Option<u64> {
-        let network = packet.layout().network()?;
-        let (source, destination) = addresses(packet.bytes(), network);
-        let lane = packet.meta.lane;
-        Some(self.ends(&FlowKey { source, destination, lane, ..FlowKey::default() }))
-    }
-
-    #[inline]
-    fn ends_of(&self, key: &FlowKey) -> u64 {
-        let source = fold(key.source[0] ^ self.keys[0], key.source[1] ^ self.keys[1]);
-        let destination =
-            fold(key.destination[0] ^ self.keys[2], key.destination[1] ^ self.keys[3]);
-        fold(source ^ self.keys[1], destination ^ self.keys[0])
-    }
-
-    #[inline]
-    fn bytes(&self, mut hash: u64, bytes: &[u8]) -> u64 {
-        let (words, rest) = bytes.as_chunks::<8>();
-        for word in words {
-            hash = self.pair(hash, u64::from_le_bytes(*word));
+        Self {
+            keys: core::array::from_fn(|_| rng.next_u64()),
+            last: core::array::from_fn(|_| rng.next_u64() | 1),
+            shapes: Shapes::new(),
         }
-        let mut last = 0;
-        for byte in rest.iter().rev() {
-            last = last << 8 | u64::from(*byte);
-        }
-        self.pair(hash ^ bytes.len() as u64, last)
     }
 
-    #[inline]
-    fn pair(&self, hash: u64, word: u64) -> u64 {
-        fold(hash ^ self.keys[0], word ^ self.keys[3])
+    /// The hash of a packet's flow; none for packets that do not show their ports, or only behind
+    /// more than [`MAX_HEADER_LEN`] bytes of headers.
+    #[must_use]
+    pub fn flow<B: AsRef<[u8]>>(&mut self, packet: &Packet<B>) -> Option<u64> {
+        let Self { keys, last, shapes } = self;
+        let layout = packet.layout();
+        if !matches!(layout.form(), Form::Datagram | Form::Padded) {
+            return None;
+        }
+        let shape = shapes.of(layout)?;
+        Some(hash(keys, last, shape, packet))
+    }
+
+    /// The shape of a packet.
+    #[inline(always)]
+    pub(crate) fn shape(&mut self, layout: &Layout) -> Option<&Shape> {
+        self.shapes.of(layout)
+    }
+
+    /// Hashes of the ends that a packet shows: its outermost pair of addresses, that and the next
+    /// pair, and so on. Equal for all ports.
+    pub(crate) fn ends<B: AsRef<[u8]>>(&self, packet: &Packet<B>) -> impl Iterator<Item = u64> {
+        let bytes = packet.bytes();
+        let start = fold(u64::from(packet.meta.lane) ^ self.last[0], self.last[1]);
+        let networks = packet.layout().layers().filter(|layer| layer.kind.is_ip());
+        networks.take(MAX_ENDS).scan(start, move |hash, layer| {
+            let [a, b, c, d] = addresses(bytes, layer);
+            let source = fold(a ^ self.last[2], b ^ self.last[3]);
+            let destination = fold(c ^ self.last[3], d ^ self.last[0]);
+            *hash = fold(*hash ^ source ^ self.last[1], destination ^ self.last[2]);
+            Some(*hash)
+        })
     }
 }
 
+/// NH over the masked words of the header, two at a time, then a last fold with lane and place.
+#[inline(always)]
+fn hash<B: AsRef<[u8]>>(
+    keys: &[u64; WORD_KEYS],
+    last: &[u64; 4],
+    shape: &Shape,
+    packet: &Packet<B>,
+) -> u64 {
+    let (header, mask) = shape.identity(packet.bytes());
+    let pair = |header: &[u8; 16], mask: &[u8; 16], keys: [u64; 2]| {
+        let words = u128::from_le_bytes(*header) & u128::from_le_bytes(*mask);
+        let low = (words as u64).wrapping_add(keys[0]);
+        let high = ((words >> 64) as u64).wrapping_add(keys[1]);
+        u128::from(low) * u128::from(high)
+    };
+    let mut sum = 0_u128;
+    let pairs = header.as_chunks().0.iter().zip(mask.as_chunks().0).zip(keys.as_chunks().0);
+    for ((header, mask), keys) in pairs {
+        sum = sum.wrapping_add(pair(header, mask, *keys));
+    }
+    if let (Some(header), Some(mask)) = (header.last_chunk(), mask.last_chunk()) {
+        sum = sum.wrapping_add(pair(header, mask, [last[2], last[3]]));
+    }
+    let place = u64::from(packet.meta.lane) << 32 | header.len() as u64;
+    let folded = fold(sum as u64 ^ last[0], (sum >> 64) as u64 ^ place);
+    fold(folded ^ last[1], sum as u64 ^ last[2])
+}
+
+/// Whether `packet` shows the same ends as the packet `of` a flow, as far as it shows any: on the
+/// same lane, and equal addresses from the outermost IP header to the innermost it has.
+pub(crate) fn same_ends<A: AsRef<[u8]>, B: AsRef<[u8]>>(
+    of: &Packet<A>,
+    packet: &Packet<B>,
+) -> bool {
+    let ip = |layout: &Layout| layout.layers().filter(|layer| layer.kind.is_ip());
+    let mut theirs = ip(of.layout());
+    of.meta.lane == packet.meta.lane
+        && ip(packet.layout()).all(|layer| {
+            theirs.next().is_some_and(|their| {
+                addresses(of.bytes(), their) == addresses(packet.bytes(), layer)
+            })
+        })
+}
+
+/// Addresses as four words; an IPv4 address fills the first of its pair, and the second tells it
+/// from IPv6.
 #[inline]
+fn addresses(bytes: &[u8], network: Layer) -> [u64; 4] {
+    if network.kind == LayerKind::Ipv4 {
+        let ip = header::at::<Ipv4>(bytes, network.at());
+        let word = |a: [u8; 4]| u64::from(u32::from_be_bytes(a));
+        [word(ip.source), 4 << 32, word(ip.destination), 4 << 32]
+    } else {
+        let ip = header::at::<Ipv6>(bytes, network.at());
+        let words = |a: [u8; 16]| {
+            let both = u128::from_be_bytes(a);
+            [(both >> 64) as u64, both as u64]
+        };
+        let ([a, b], [c, d]) = (words(ip.source), words(ip.destination));
+        [a, b, c, d]
+    }
+}
+
+#[inline(always)]
 fn fold(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
     (product >> 64) as u64 ^ product as u64
@@ -176,25 +173,25 @@ mod tests {
 
     #[test]
     fn neighbouring_flows_spread_evenly() {
-        let hasher = FlowHasher::new(1);
-        let hashes: Vec<u64> = (0..4096)
-            .map(|port| hasher.flow(&FlowKey::of(&udp(port), &hasher).expect("a UDP flow")))
-            .collect();
-        let distinct: BTreeSet<_> = hashes.iter().collect();
-        assert_eq!(distinct.len(), 4096);
-        let mut buckets = [0; 64];
-        hashes.iter().for_each(|h| buckets[(h & 63) as usize] += 1);
-        // 64 expected in each; five standard deviations.
-        assert!(buckets.iter().all(|n| (24..104).contains(n)), "{buckets:?}");
+        let mut hasher = FlowHasher::new(1);
+        let hashes: Vec<u64> =
+            (0..4096).map(|port| hasher.flow(&udp(port)).expect("a UDP flow")).collect();
+        for shift in [0, 16, 32, 48] {
+            let distinct: BTreeSet<_> = hashes.iter().collect();
+            assert_eq!(distinct.len(), 4096);
+            let mut buckets = [0; 64];
+            hashes.iter().for_each(|h| buckets[(h >> shift & 63) as usize] += 1);
+            // 64 expected in each; five standard deviations.
+            assert!(buckets.iter().all(|n| (24..104).contains(n)), "{buckets:?}");
+        }
     }
 
     #[test]
     fn ends_do_not_depend_on_ports() {
         let hasher = FlowHasher::new(2);
         let (a, b) = (udp(1), udp(2));
-        let key = FlowKey::of(&a, &hasher).expect("a UDP flow");
-        assert_eq!(Some(hasher.ends(&key)), hasher.ends_of_packet(&b));
-        assert!(key.same_ends(&b));
-        assert_ne!(hasher.flow(&key), hasher.flow(&FlowKey::of(&b, &hasher).expect("UDP")));
+        assert!(hasher.ends(&a).eq(hasher.ends(&b)));
+        assert_eq!(hasher.ends(&a).count(), 1);
+        assert!(same_ends(&a, &b));
     }
 }

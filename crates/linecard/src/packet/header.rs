@@ -154,20 +154,39 @@ impl Udp {
     pub const CHECKSUM: usize = 6;
 }
 
+/// Checksum present, in the first 16 bits of a GRE header (RFC 2784, section 2).
+pub const GRE_HAS_CHECKSUM: u16 = 0x8000;
+/// Key present (RFC 2890, section 2).
+pub const GRE_HAS_KEY: u16 = 0x2000;
+/// Offset of the checksum in a GRE header that has one.
+pub const GRE_CHECKSUM: usize = 4;
+/// Offset of the length field in a PPPoE header (RFC 2516, section 4).
+pub const PPPOE_LENGTH: usize = 4;
+/// Bytes of a PPPoE header that its length field does not count.
+pub const PPPOE_LEN: usize = 6;
+
 /// Protocol numbers (IANA).
 pub mod protocol {
     /// IPv6 hop-by-hop options.
     pub const HOP_BY_HOP: u8 = 0;
+    /// IPv4 in IP (RFC 2003).
+    pub const IPV4: u8 = 4;
     /// TCP.
     pub const TCP: u8 = 6;
     /// UDP.
     pub const UDP: u8 = 17;
+    /// IPv6 in IP (RFC 2473, RFC 4213).
+    pub const IPV6: u8 = 41;
     /// IPv6 routing header.
     pub const ROUTING: u8 = 43;
     /// IPv6 fragment header.
     pub const FRAGMENT: u8 = 44;
+    /// Generic routing encapsulation (RFC 2784).
+    pub const GRE: u8 = 47;
     /// IPv6 destination options.
     pub const DESTINATION: u8 = 60;
+    /// MPLS in IP (RFC 4023).
+    pub const MPLS: u8 = 137;
 }
 
 /// The header at `offset`, none when it does not lie inside `bytes`.
@@ -206,6 +225,12 @@ pub fn at_mut<T: FromBytes + IntoBytes + KnownLayout + Immutable + Unaligned>(
         .and_then(|rest| T::mut_from_prefix(rest).ok())
         .map(|(header, _)| header)
         .expect("a layout's offsets lie inside the packet it was parsed from")
+}
+
+/// The 16-bit number at an offset that a layout has given.
+#[inline]
+pub(crate) fn be16_at(bytes: &[u8], offset: usize) -> u16 {
+    at::<U16>(bytes, offset).get()
 }
 
 /// The 16-bit number at `offset`.

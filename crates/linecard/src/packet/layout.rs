@@ -1,40 +1,65 @@
 //! A packet's headers as offsets: parsed once, at the port.
 //!
 //! A layout is the list of those headers whose fields change when packets are merged or cut:
-//! the *layers*, outermost first. All other header bytes (link header, VLAN tags, extension
-//! headers) must be equal to merge and are copied to cut, so they need no entry. The list leaves
-//! room for outer headers: a tunnel adds layers, and nothing else changes.
+//! the *layers*, outermost first. All other header bytes (link header, VLAN tags, MPLS labels,
+//! extension headers, VXLAN and Geneve headers) must be equal to merge and are copied to cut, so
+//! they need no entry. A tunnel adds layers, and nothing else changes.
 
-use super::header::{self, Ipv4, Ipv6, Tcp, Udp, protocol};
-use super::link::{LinkType, Version};
+use super::header;
+use super::link::LinkType;
+use super::parse::Parser;
 use core::ops::Range;
 
-/// Layers of one packet: room for two tunnels around TCP over IP.
-pub const MAX_LAYERS: usize = 6;
+/// Layers of one packet: three VXLAN tunnels around TCP over IP take eight.
+pub const MAX_LAYERS: usize = 8;
 /// VLAN tags followed: one more than any standard stacks, so that a loop of tags is cut short.
 pub const MAX_TAGS: usize = 4;
+/// MPLS labels followed: transport, service and entropy labels of two domains.
+pub const MAX_LABELS: usize = 8;
+/// Tunnels followed: IP headers in a packet, less one. Deeper packets are [`Form::OtherTransport`].
+pub const MAX_TUNNELS: usize = 3;
 /// IPv6 extension headers followed: RFC 8200, section 4.1 names six kinds, one of them twice.
 pub const MAX_EXTENSIONS: usize = 8;
 /// Bytes before the payload in packets that are merged or cut: all plain headers with full TCP
 /// options (14 + 16 + 40 + 60) plus 190 of extension or outer headers.
 pub const MAX_HEADER_LEN: usize = 320;
 
+/// Offsets of layers have 13 bits.
+const MAX_OFFSET: usize = 0x1FFF;
+/// Bits of a layer in the list, and layers in each of its words.
+const LAYER_BITS: usize = 16;
+const PER_WORD: usize = 4;
+const _: () = assert!(MAX_LAYERS == 2 * PER_WORD && MAX_HEADER_LEN <= MAX_OFFSET);
+
 /// A header with fields that change when packets are merged or cut.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
 pub enum LayerKind {
     /// IPv4: length, identification, checksum.
-    #[default]
-    Ipv4,
+    Ipv4 = 1,
     /// IPv6 with its extension headers: payload length.
-    Ipv6,
+    Ipv6 = 2,
     /// TCP: sequence, PSH and FIN, checksum.
-    Tcp,
-    /// UDP: length, checksum.
-    Udp,
+    Tcp = 3,
+    /// UDP, alone or around a tunnel: length, checksum.
+    Udp = 4,
+    /// GRE with a checksum (RFC 2784); without, nothing of it changes.
+    Gre = 5,
+    /// PPPoE (RFC 2516): length.
+    Pppoe = 6,
+}
+
+impl LayerKind {
+    /// Whether it is one of the two IP versions.
+    #[must_use]
+    #[inline]
+    pub fn is_ip(self) -> bool {
+        matches!(self, Self::Ipv4 | Self::Ipv6)
+    }
 }
 
 /// One layer and where it starts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layer {
     /// Which header.
     pub kind: LayerKind,
@@ -42,14 +67,43 @@ pub struct Layer {
     pub offset: u16,
 }
 
+impl Layer {
+    /// Where it starts.
+    #[inline]
+    pub(crate) fn at(self) -> usize {
+        usize::from(self.offset)
+    }
+
+    #[inline(always)]
+    fn unpack(word: u64) -> Option<Self> {
+        let kind = match word >> 13 & 7 {
+            1 => LayerKind::Ipv4,
+            2 => LayerKind::Ipv6,
+            3 => LayerKind::Tcp,
+            4 => LayerKind::Udp,
+            5 => LayerKind::Gre,
+            6 => LayerKind::Pppoe,
+            _ => return None,
+        };
+        Some(Self { kind, offset: (word & MAX_OFFSET as u64) as u16 })
+    }
+}
+
+#[inline(always)]
+fn pack(kind: LayerKind, offset: usize) -> u64 {
+    (kind as u64) << 13 | offset as u64
+}
+
 /// How far the headers of a packet could be followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Form {
     /// A whole TCP segment or UDP datagram.
     Datagram,
+    /// As [`Form::Datagram`], in a tunnel packet that goes on behind it.
+    Padded,
     /// One fragment of an IP datagram.
     Fragment,
-    /// IP with another protocol than TCP and UDP.
+    /// IP with another protocol than TCP and UDP, or in more tunnels than are followed.
     OtherTransport,
     /// Not IP.
     #[default]
@@ -63,30 +117,42 @@ pub enum Form {
 /// Offsets of a packet's layers and payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Layout {
-    layers: [Layer; MAX_LAYERS],
-    count: u8,
-    form: Form,
-    protocol: u8,
+    /// 16 bits each, the outermost lowest: kind (3) and offset (13).
+    layers: [u64; 2],
+    /// End of the innermost IP datagram; what follows is padding or a trailer.
+    pub(super) end: u32,
     /// End of all headers known.
-    payload: u16,
-    /// End of the IP datagram; what follows is padding or a trailer.
-    end: u32,
+    pub(super) payload: u16,
+    count: u8,
+    pub(super) form: Form,
+    pub(super) protocol: u8,
 }
 
 impl Layout {
     /// Follows the headers of a frame. Any bytes give a layout; [`Layout::form`] says how far it
-    /// came. Frames whose headers reach beyond 65,535 bytes are [`Form::Malformed`].
+    /// came.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub fn parse(link: LinkType, bytes: &[u8]) -> Self {
-        let mut layout =
-            Self { end: u32::try_from(bytes.len()).unwrap_or(u32::MAX), ..Self::default() };
-        layout.form = match link.network(bytes) {
-            None => Form::NotIp,
-            Some((offset, Version::V4)) => layout.ipv4(bytes, offset),
-            Some((offset, Version::V6)) => layout.ipv6(bytes, offset),
-        };
-        layout
+        Parser::parse(link, bytes)
+    }
+
+    /// A [`Form::Datagram`] of two layers, with its end and protocol number.
+    #[inline(always)]
+    pub(super) fn plain(
+        network: (LayerKind, usize),
+        transport: (LayerKind, usize),
+        payload: usize,
+        (end, protocol): (usize, u8),
+    ) -> Self {
+        Self {
+            layers: [pack(network.0, network.1) | pack(transport.0, transport.1) << LAYER_BITS, 0],
+            end: end as u32,
+            payload: payload as u16,
+            count: 2,
+            form: Form::Datagram,
+            protocol,
+        }
     }
 
     /// How far the headers could be followed.
@@ -97,30 +163,63 @@ impl Layout {
     }
 
     /// The layers found, outermost first.
+    #[inline]
+    pub fn layers(&self) -> impl DoubleEndedIterator<Item = Layer> + Clone + use<> {
+        let this = *self;
+        (0..usize::from(self.count)).filter_map(move |index| this.layer(index))
+    }
+
+    /// Number of layers.
     #[must_use]
     #[inline]
-    pub fn layers(&self) -> &[Layer] {
-        &self.layers[..usize::from(self.count)]
+    pub fn layer_count(&self) -> usize {
+        usize::from(self.count)
+    }
+
+    /// Whether the same headers lie at the same places in both packets.
+    #[must_use]
+    #[inline]
+    pub fn same_headers(&self, other: &Self) -> bool {
+        self.layers == other.layers && self.payload == other.payload
+    }
+
+    /// A number that differs for most layouts with other headers at other places.
+    #[inline]
+    pub(super) fn arrangement(&self) -> u64 {
+        let words = self.layers[0] ^ self.layers[1].rotate_left(32) ^ u64::from(self.payload) << 48;
+        words.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 60
+    }
+
+    /// Whether the same layers lie at the same places in both packets.
+    #[must_use]
+    #[inline]
+    pub fn same_layers(&self, other: &Self) -> bool {
+        self.layers == other.layers
+    }
+
+    /// Tunnels around the innermost IP header.
+    #[must_use]
+    pub fn tunnels(&self) -> usize {
+        self.layers().filter(|layer| layer.kind.is_ip()).count().saturating_sub(1)
     }
 
     /// The innermost IP layer.
     #[must_use]
     #[inline]
     pub fn network(&self) -> Option<Layer> {
-        let (last, before) = self.layers().split_last()?;
-        match last.kind {
-            LayerKind::Ipv4 | LayerKind::Ipv6 => Some(*last),
-            // TCP and UDP stand behind IP.
-            LayerKind::Tcp | LayerKind::Udp => before.last().copied(),
+        let last = self.last()?;
+        if last.kind.is_ip() {
+            return Some(last);
         }
+        // What is not IP stands behind IP, or alone (PPPoE).
+        self.layer(self.layer_count().checked_sub(2)?).filter(|layer| layer.kind.is_ip())
     }
 
-    /// The TCP or UDP layer of a [`Form::Datagram`].
+    /// The TCP or UDP layer of a [`Form::Datagram`]; of other forms, the last layer if it is one.
     #[must_use]
     #[inline]
     pub fn transport(&self) -> Option<Layer> {
-        let transport = |layer: &&Layer| matches!(layer.kind, LayerKind::Tcp | LayerKind::Udp);
-        self.layers().last().filter(transport).copied()
+        self.last().filter(|layer| matches!(layer.kind, LayerKind::Tcp | LayerKind::Udp))
     }
 
     /// Protocol number behind the innermost IP header and its extension headers.
@@ -144,7 +243,7 @@ impl Layout {
         usize::from(self.payload)..self.end as usize
     }
 
-    /// End of the IP datagram in the frame; bytes behind it are padding or a trailer.
+    /// End of the innermost IP datagram in the frame; bytes behind it are padding or a trailer.
     #[must_use]
     #[inline]
     pub fn end(&self) -> usize {
@@ -152,107 +251,39 @@ impl Layout {
     }
 
     #[inline(always)]
-    fn ipv4(&mut self, bytes: &[u8], offset: usize) -> Form {
-        let Some(ip) = header::get::<Ipv4>(bytes, offset) else { return Form::CutShort };
-        let (header_len, total) = (ip.header_len(), usize::from(ip.total_len.get()));
-        if ip.version_ihl >> 4 != 4 || header_len < Ipv4::LEN {
-            return Form::Malformed;
-        }
-        if bytes.len() < offset + header_len {
-            return Form::CutShort;
-        }
-        self.protocol = ip.protocol;
-        let fragment = ip.is_fragment();
-        // Addresses are known from here on, whatever the length says: flows between them wait.
-        if !self.push(LayerKind::Ipv4, offset, offset + header_len) || total < header_len {
-            return Form::Malformed;
-        }
-        if bytes.len() < offset + total {
-            return Form::CutShort;
-        }
-        self.end = (offset + total) as u32;
-        if fragment { Form::Fragment } else { self.transport_at(bytes, offset + header_len) }
+    fn layer(&self, index: usize) -> Option<Layer> {
+        Layer::unpack(self.layers.get(index / PER_WORD)? >> (index % PER_WORD * LAYER_BITS))
     }
 
     #[inline(always)]
-    fn ipv6(&mut self, bytes: &[u8], offset: usize) -> Form {
-        let Some(ip) = header::get::<Ipv6>(bytes, offset) else { return Form::CutShort };
-        if ip.version_class_label.get() >> 28 != 6 {
-            return Form::Malformed;
-        }
-        self.protocol = ip.next_header;
-        let end = offset + Ipv6::LEN + usize::from(ip.payload_len.get());
-        if !self.push(LayerKind::Ipv6, offset, offset + Ipv6::LEN) {
-            return Form::Malformed;
-        }
-        if bytes.len() < end {
-            return Form::CutShort;
-        }
-        self.end = end as u32;
-        match self.extensions(&bytes[..end], offset + Ipv6::LEN) {
-            Ok(transport) => self.transport_at(bytes, transport),
-            Err(form) => form,
-        }
+    fn last(&self) -> Option<Layer> {
+        self.layer(self.layer_count().checked_sub(1)?)
     }
 
-    /// Follows extension headers (RFC 8200, section 4) to the transport header.
-    fn extensions(&mut self, datagram: &[u8], mut offset: usize) -> Result<usize, Form> {
-        for _ in 0..=MAX_EXTENSIONS {
-            match self.protocol {
-                protocol::HOP_BY_HOP | protocol::ROUTING | protocol::DESTINATION => {}
-                protocol::FRAGMENT => return Err(Form::Fragment),
-                _ => return Ok(offset),
-            }
-            let Some([next, units, _, segments_left]) = datagram.get(offset..offset + 4) else {
-                return Err(Form::Malformed);
-            };
-            let end = offset + (usize::from(*units) + 1) * 8;
-            if end > datagram.len() {
-                return Err(Form::Malformed);
-            }
-            // The transport checksum covers the final destination, which is not in the header as
-            // long as segments are left (RFC 8200, section 8.1).
-            if self.protocol == protocol::ROUTING && *segments_left > 0 {
-                return Err(Form::OtherTransport);
-            }
-            (self.protocol, offset) = (*next, end);
-        }
-        Err(Form::OtherTransport)
-    }
-
+    /// Adds a layer and moves the end of all headers known; false when there is no room or an
+    /// offset does not fit.
     #[inline(always)]
-    fn transport_at(&mut self, bytes: &[u8], offset: usize) -> Form {
-        let datagram = &bytes[..self.end()];
-        let (kind, header_len) = match self.protocol {
-            protocol::TCP => match header::get::<Tcp>(datagram, offset) {
-                Some(tcp) if tcp.header_len() >= Tcp::LEN => (LayerKind::Tcp, tcp.header_len()),
-                _ => return Form::Malformed,
-            },
-            protocol::UDP => match header::get::<Udp>(datagram, offset) {
-                Some(udp) if offset + usize::from(udp.length.get()) == datagram.len() => {
-                    (LayerKind::Udp, Udp::LEN)
-                }
-                _ => return Form::Malformed,
-            },
-            _ => return Form::OtherTransport,
-        };
-        let payload = offset + header_len;
-        if payload > datagram.len() || !self.push(kind, offset, payload) {
-            return Form::Malformed;
-        }
-        Form::Datagram
-    }
-
-    /// Adds a layer; false when there is no room or an offset does not fit.
-    #[inline(always)]
-    fn push(&mut self, kind: LayerKind, offset: usize, payload: usize) -> bool {
-        let (Ok(offset), Ok(payload)) = (u16::try_from(offset), u16::try_from(payload)) else {
+    pub(super) fn push(&mut self, kind: LayerKind, offset: usize, payload: usize) -> bool {
+        let index = usize::from(self.count);
+        if offset > MAX_OFFSET || payload > usize::from(u16::MAX) || index >= MAX_LAYERS {
             return false;
-        };
-        let Some(place) = self.layers.get_mut(usize::from(self.count)) else { return false };
-        *place = Layer { kind, offset };
+        }
+        self.layers[index / PER_WORD] |= pack(kind, offset) << (index % PER_WORD * LAYER_BITS);
         self.count += 1;
-        self.payload = payload;
+        self.payload = payload as u16;
         true
+    }
+
+    /// Offset of the checksum field of a layer of these bytes, if it has one.
+    #[must_use]
+    #[inline]
+    pub fn checksum_field(layer: Layer) -> Option<usize> {
+        let field = match layer.kind {
+            LayerKind::Tcp => header::Tcp::CHECKSUM,
+            LayerKind::Udp => header::Udp::CHECKSUM,
+            LayerKind::Gre => header::GRE_CHECKSUM,
+            _ => return None,
+        };
+        Some(layer.at() + field)
     }
 }

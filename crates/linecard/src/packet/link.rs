@@ -22,23 +22,24 @@ pub enum LinkType {
 }
 
 /// Protocol types of Ethernet (IEEE 802 numbers).
-const ETHERTYPE_IPV4: u16 = 0x0800;
-const ETHERTYPE_IPV6: u16 = 0x86DD;
-/// Tags of four bytes: 802.1Q, 802.1ad, and an older stacking value still in use.
-const ETHERTYPE_TAGS: [u16; 3] = [0x8100, 0x88A8, 0x9100];
+pub(super) mod ethertype {
+    pub(in super::super) const IPV4: u16 = 0x0800;
+    pub(in super::super) const IPV6: u16 = 0x86DD;
+    /// An Ethernet frame, in GRE and Geneve.
+    pub(in super::super) const BRIDGING: u16 = 0x6558;
+    pub(in super::super) const MPLS: u16 = 0x8847;
+    pub(in super::super) const MPLS_UPSTREAM: u16 = 0x8848;
+    /// The session stage of PPPoE.
+    pub(in super::super) const PPPOE: u16 = 0x8864;
+    /// Tags of four bytes: 802.1Q, 802.1ad, and an older stacking value still in use.
+    pub(super) const TAGS: [u16; 3] = [0x8100, 0x88A8, 0x9100];
+}
 
 /// Address families of IPv6 in BSD loopback headers: NetBSD, FreeBSD, macOS, Linux.
 const LOOPBACK_IPV6: [u32; 4] = [24, 28, 30, 10];
 const LOOPBACK_IPV4: u32 = 2;
 /// Bytes of a cooked header, version 2.
 const SLL2_LEN: usize = 20;
-
-/// IP version.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Version {
-    V4,
-    V6,
-}
 
 impl LinkType {
     /// The type with this number in capture files (LINKTYPE values), [`LinkType::Other`] if it is
@@ -56,70 +57,71 @@ impl LinkType {
         }
     }
 
-    /// Where the IP header starts, and which version it should be.
+    /// The EtherType of what lies behind the link header, and where that starts. Links without one
+    /// name the version of IP.
     #[inline(always)]
-    pub(super) fn network(self, bytes: &[u8]) -> Option<(usize, Version)> {
+    pub(super) fn network(self, bytes: &[u8]) -> Option<(u16, usize)> {
         match self {
             Self::Ethernet => match be16(bytes, 12) {
-                Some(ETHERTYPE_IPV4) => Some((14, Version::V4)),
-                Some(ETHERTYPE_IPV6) => Some((14, Version::V6)),
+                Some(ethertype::IPV4) => Some((ethertype::IPV4, 14)),
+                Some(ethertype::IPV6) => Some((ethertype::IPV6, 14)),
                 _ => tagged(bytes, 12),
             },
+            other => other.network_elsewhere(bytes),
+        }
+    }
+
+    #[inline(never)]
+    fn network_elsewhere(self, bytes: &[u8]) -> Option<(u16, usize)> {
+        match self {
+            Self::Ethernet => tagged(bytes, 12),
             Self::LinuxSll => tagged(bytes, 14),
             Self::LinuxSll2 => sll2(bytes),
-            Self::Loopback => loopback(bytes).map(|version| (4, version)),
-            Self::Raw => version(*bytes.first()?).map(|version| (0, version)),
+            Self::Loopback => loopback(bytes).map(|kind| (kind, 4)),
+            Self::Raw => version(*bytes.first()?).map(|kind| (kind, 0)),
             Self::Other => None,
         }
     }
 }
 
 /// The type comes first; tags follow behind the header of 20 bytes.
-fn sll2(bytes: &[u8]) -> Option<(usize, Version)> {
+fn sll2(bytes: &[u8]) -> Option<(u16, usize)> {
     let value = be16(bytes, 0)?;
-    if ETHERTYPE_TAGS.contains(&value) {
+    if ethertype::TAGS.contains(&value) {
         return tagged(bytes, SLL2_LEN + 2);
     }
-    ethertype(value).map(|version| (SLL2_LEN, version))
+    Some((value, SLL2_LEN))
 }
 
 /// Follows VLAN tags from the type field at `offset`.
-fn tagged(bytes: &[u8], mut offset: usize) -> Option<(usize, Version)> {
+#[inline(never)]
+pub(super) fn tagged(bytes: &[u8], mut offset: usize) -> Option<(u16, usize)> {
     for _ in 0..=MAX_TAGS {
         let value = be16(bytes, offset)?;
-        if !ETHERTYPE_TAGS.contains(&value) {
-            return ethertype(value).map(|version| (offset + 2, version));
+        if !ethertype::TAGS.contains(&value) {
+            return Some((value, offset + 2));
         }
         offset += 4;
     }
     None
 }
 
-#[inline]
-fn ethertype(value: u16) -> Option<Version> {
-    match value {
-        ETHERTYPE_IPV4 => Some(Version::V4),
-        ETHERTYPE_IPV6 => Some(Version::V6),
-        _ => None,
-    }
-}
-
 /// The family is in the byte order of the capturing host: families are small numbers, so only
 /// one order makes sense.
-fn loopback(bytes: &[u8]) -> Option<Version> {
+fn loopback(bytes: &[u8]) -> Option<u16> {
     let raw = u32::from_be_bytes(*bytes.first_chunk()?);
     let family = if raw > 0xFFFF { raw.swap_bytes() } else { raw };
     match family {
-        LOOPBACK_IPV4 => Some(Version::V4),
-        f if LOOPBACK_IPV6.contains(&f) => Some(Version::V6),
+        LOOPBACK_IPV4 => Some(ethertype::IPV4),
+        f if LOOPBACK_IPV6.contains(&f) => Some(ethertype::IPV6),
         _ => None,
     }
 }
 
-fn version(first: u8) -> Option<Version> {
+fn version(first: u8) -> Option<u16> {
     match first >> 4 {
-        4 => Some(Version::V4),
-        6 => Some(Version::V6),
+        4 => Some(ethertype::IPV4),
+        6 => Some(ethertype::IPV6),
         _ => None,
     }
 }

@@ -42,8 +42,9 @@ pub struct Gso {
     pub size: u16,
     /// Number of segments.
     pub segments: u16,
-    /// All segments carry the same IPv4 identification; else it counts up by one.
-    pub fixed_id: bool,
+    /// A bit for each IPv4 header, the innermost lowest: set where all segments carry the same
+    /// identification; else it counts up by one.
+    pub fixed_ids: u8,
     /// CWR is part of Accurate ECN's counter and goes on every segment (RFC 9768); else only the
     /// first segment carries it (RFC 3168).
     pub accecn: bool,

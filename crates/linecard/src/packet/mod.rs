@@ -10,13 +10,18 @@ pub mod header;
 mod layout;
 mod link;
 mod meta;
+mod parse;
 mod pool;
+pub(crate) mod prefetch;
 mod pseudo;
+mod shape;
 
 pub use batch::{BATCH, Batch};
-pub use flow::{FlowHasher, FlowKey};
+pub use flow::FlowHasher;
+pub(crate) use flow::same_ends;
 pub use layout::{
-    Form, Layer, LayerKind, Layout, MAX_EXTENSIONS, MAX_HEADER_LEN, MAX_LAYERS, MAX_TAGS,
+    Form, Layer, LayerKind, Layout, MAX_EXTENSIONS, MAX_HEADER_LEN, MAX_LABELS, MAX_LAYERS,
+    MAX_TAGS, MAX_TUNNELS,
 };
 pub use link::LinkType;
 pub use meta::{ChecksumState, Gso, Meta};
@@ -122,6 +127,7 @@ impl<B: AsRef<[u8]>> Packet<B> {
     }
 
     /// Becomes the payload of a packet merged into another.
+    #[inline]
     pub(crate) fn into_piece(self) -> Piece<B> {
         let Range { start, end } = self.layout.payload();
         // Layouts hold offsets of 32 bits at most.
@@ -132,6 +138,12 @@ impl<B: AsRef<[u8]>> Packet<B> {
     /// Makes this the first packet of a merged one.
     pub(crate) fn set_chain(&mut self, chain: Vec<Piece<B>>) {
         self.chain = chain;
+    }
+
+    /// Puts the payload of a further packet behind this one's.
+    #[inline]
+    pub(crate) fn append(&mut self, piece: Piece<B>) {
+        self.chain.push(piece);
     }
 }
 

@@ -2,7 +2,7 @@
 //! section 8.1).
 
 use super::checksum::Sum;
-use super::header::{Ipv4, Ipv6, Tcp, Udp};
+use super::header::{Ipv4, Ipv6, protocol};
 use super::{Layer, LayerKind, Layout};
 
 /// Sum over the pseudo header of a datagram whose transport part is `transport_len` bytes.
@@ -27,9 +27,7 @@ impl Layout {
     #[must_use]
     #[inline]
     pub fn checksum_offset(&self) -> Option<usize> {
-        let transport = self.transport()?;
-        let field = if transport.kind == LayerKind::Tcp { Tcp::CHECKSUM } else { Udp::CHECKSUM };
-        Some(usize::from(transport.offset) + field)
+        Self::checksum_field(self.transport()?)
     }
 
     /// Sum over the pseudo header of a datagram that carries `payload_len` bytes of payload.
@@ -37,7 +35,20 @@ impl Layout {
     #[inline]
     pub fn pseudo_sum(&self, bytes: &[u8], payload_len: usize) -> Option<Sum> {
         let (network, transport) = (self.network()?, self.transport()?);
-        let transport_len = self.header_len() - usize::from(transport.offset) + payload_len;
+        let transport_len = self.header_len() - transport.at() + payload_len;
         Some(pseudo_sum(bytes, network, self.protocol(), transport_len))
+    }
+
+    /// Sum over what the checksum of `layer` covers beside the `len` bytes from there on: a pseudo
+    /// header, or nothing for GRE.
+    #[must_use]
+    pub fn pseudo_sum_of(&self, bytes: &[u8], layer: Layer, len: usize) -> Sum {
+        let number = match layer.kind {
+            LayerKind::Tcp => protocol::TCP,
+            LayerKind::Udp => protocol::UDP,
+            _ => return Sum::ZERO,
+        };
+        let before = self.layers().take_while(|other| other.offset < layer.offset);
+        before.last().map_or(Sum::ZERO, |network| pseudo_sum(bytes, network, number, len))
     }
 }

@@ -149,7 +149,8 @@ impl Twin {
         let at = match self.find(&key) {
             Some(at) => {
                 let flow = &mut self.flows[at];
-                let delta = self.now - flow.last;
+                // Longer pauses count as 2³² − 2 ns.
+                let delta = (self.now - flow.last).min(u64::from(u32::MAX) - 1);
                 flow.average = Some(flow.average.map_or(delta, |average| (average + delta) / 2));
                 flow.last = self.now;
                 at
@@ -306,7 +307,9 @@ fn joins(held: &[Held], next: &Held, config: &Config) -> Result<(), Flush> {
     }
     let ip_len = first.view.payload - first.view.ip.unwrap_or_default() + total + len;
     let packets = if first.view.is_tcp() { config.max_segments } else { config.max_datagrams };
-    if ip_len > config.max_bytes.min(65_535) || held.len() >= usize::from(packets) {
+    // Beyond 65,535 the length field of IP is 0 (BIG TCP); that of UDP cannot be.
+    let longest = if first.view.is_tcp() { 512 << 10 } else { 65_535 };
+    if ip_len > config.max_bytes.min(longest) || held.len() >= usize::from(packets) {
         return Err(Flush::Size);
     }
     Ok(())
@@ -349,7 +352,9 @@ fn merged(held: &[Held]) -> (Vec<u8>, Option<Gso>) {
     let gso = Gso {
         size: view.payload_len() as u16,
         segments: held.len() as u16,
-        fixed_id: !view.v6 && first.frame[ip + 4..ip + 6] == held[1].frame[ip + 4..ip + 6],
+        fixed_ids: u8::from(
+            !view.v6 && first.frame[ip + 4..ip + 6] == held[1].frame[ip + 4..ip + 6],
+        ),
         accecn: view.is_tcp() && tcp_flags(&first.frame, view) & CWR != 0,
         padded: held.iter().any(|packet| packet.frame.len() > packet.view.end),
     };
@@ -362,9 +367,9 @@ pub(crate) fn complete(frame: &mut [u8], view: &View, checksum: ChecksumState) {
     let (ip, transport) = (view.ip.unwrap_or_default(), view.transport);
     let end = frame.len();
     if view.v6 {
-        put16(frame, ip + 4, (end - ip - 40) as u16);
+        put16(frame, ip + 4, u16::try_from(end - ip - 40).unwrap_or(0));
     } else {
-        put16(frame, ip + 2, (end - ip) as u16);
+        put16(frame, ip + 2, u16::try_from(end - ip).unwrap_or(0));
         put16(frame, ip + 10, 0);
         let header_len = usize::from(frame[ip] & 15) * 4;
         let checksum = !sum16(&frame[ip..ip + header_len]);

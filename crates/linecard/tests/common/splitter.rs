@@ -27,7 +27,7 @@ pub(crate) fn split(frame: &[u8], view: &View, gso: Gso, checksum: ChecksumState
     let segment = |(index, chunk): (usize, &&[u8])| {
         let mut bytes = [header, chunk].concat();
         if let (Some(ip), false) = (view.ip, view.v6) {
-            let step = if gso.fixed_id { 0 } else { index as u16 };
+            let step = if gso.fixed_ids & 1 != 0 { 0 } else { index as u16 };
             let id = be16(&bytes, ip + 4).wrapping_add(step);
             put16(&mut bytes, ip + 4, id);
         }

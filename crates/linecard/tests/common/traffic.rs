@@ -305,7 +305,7 @@ impl Flow {
             23 => frame.mac ^= 4,
             24 => {
                 // ICMP, an error about a packet perhaps, or another protocol.
-                frame.protocol = pick(rng, &[1, 58, 50, 59, 47]);
+                frame.protocol = pick(rng, &[1, 58, 50, 59]);
             }
             25 => frame.keep = between(rng, 1, 90) as usize,
             26 => return Some(self.garbage(rng, frame, *meta)),

@@ -1,115 +1,167 @@
 //! A merged packet while it grows, and what its header becomes in the end.
 
-use super::candidate::{Candidate, ChecksumKind, Padding};
+use super::candidate::{Candidate, ChecksumKind, MAX_NESTED, Padding};
 use super::config::Config;
-use super::merge::{IdRule, same_headers};
 use super::reason::{Flush, Refusal};
-use super::slab::SlotId;
-use crate::offload::set_lengths;
+use super::table::FlowId;
+use crate::offload::{set_lengths, set_sums};
 use crate::packet::checksum::Sum;
-use crate::packet::header::{self, Tcp, tcp_flags};
+use crate::packet::header::{self, Ipv4, Tcp, tcp_flags};
 use crate::packet::{ChecksumState, Gso, LayerKind, Layout, Packet};
 use crate::time::Instant;
 
 /// Held packets of one flow that will leave as one.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Aggregate {
-    pub(super) first: SlotId,
-    pub(super) last: SlotId,
+    pub(super) flow: FlowId,
     pub(super) count: u16,
+    /// Identifications that stand still; see [`Aggregate::follow_ids`].
+    pub(super) fixed_ids: u8,
+    /// Headers with a checksum over payload that there is.
+    summed: u8,
+    next_sequence: u32,
+    /// Payload of the first packet: the segment size.
+    size: u32,
+    payload_len: u32,
+    /// Payload that fits in all.
+    room: u32,
+    /// Packets that fit.
+    limit: u16,
+    /// Flags of the last packet, of which PSH and FIN are carried.
+    last_flags: u16,
+    mark: u32,
+    /// Of the first packet's innermost IPv4 header; see [`Aggregate::predicts_ipv4`].
+    ipv4_fields: u16,
+    udp: bool,
+    checksum: ChecksumKind,
+    padding: Padding,
+    /// Identifications of the first packet.
+    pub(super) ids: [u16; MAX_NESTED],
     pub(super) opened: Instant,
     /// Bytes of frames held.
     pub(super) bytes: usize,
-    kind: LayerKind,
-    mark: u32,
-    checksum: ChecksumKind,
-    padding: Padding,
-    ids: IdRule,
-    /// Payload of the first packet: the segment size.
-    size: usize,
-    payload_len: usize,
-    next_sequence: u32,
-    /// Flags of the last packet, of which PSH and FIN are carried.
-    last_flags: u16,
-    /// Sum of all payload, from the segments' own checksums.
-    payload_sum: Sum,
+    /// Sums of the derived fields (see [`super::candidate::Derived`]) of packets whose payload
+    /// starts at an even offset of the whole, and at an odd one; for each header with a checksum.
+    fields: [[u64; 2]; MAX_NESTED],
+    /// Those of the first packet, which is still there to be summed.
+    first_fields: [u64; MAX_NESTED],
 }
 
 /// What a packet changes when it joins.
 pub(super) struct Step {
-    ids: IdRule,
-    padding: Padding,
+    pub(super) fixed_ids: u8,
+    pub(super) padding: Padding,
 }
 
 impl Aggregate {
-    /// Begins with one packet, whose place in the slab the caller sets.
+    /// Begins with one packet.
+    #[inline]
     pub(super) fn open<B: AsRef<[u8]>>(
-        packet: &Packet<B>,
+        (flow, packet): (FlowId, &Packet<B>),
         candidate: &Candidate,
+        config: &Config,
         now: Instant,
     ) -> Self {
+        let tcp = candidate.kind == LayerKind::Tcp;
         Self {
-            first: 0,
-            last: 0,
+            flow,
             count: 1,
-            opened: now,
-            bytes: packet.bytes().len(),
-            kind: candidate.kind,
-            mark: packet.meta.mark,
-            checksum: candidate.checksum,
-            padding: candidate.padding,
-            ids: IdRule::Open,
+            fixed_ids: 0,
+            summed: candidate.derived.summed,
+            // Sequence numbers wrap (RFC 9293, section 3.4).
+            next_sequence: candidate.sequence.wrapping_add(candidate.payload_len),
             size: candidate.payload_len,
             payload_len: candidate.payload_len,
-            // Sequence numbers wrap (RFC 9293, section 3.4).
-            next_sequence: candidate.sequence.wrapping_add(candidate.payload_len as u32),
+            room: room(packet.layout(), config),
+            limit: if tcp { config.max_segments } else { config.max_datagrams },
             last_flags: candidate.flags,
-            payload_sum: payload_sum(packet, candidate),
+            mark: packet.meta.mark,
+            ipv4_fields: packet.layout().network().map_or(0, |network| match network.kind {
+                LayerKind::Ipv4 => ipv4_fields(header::at(packet.bytes(), network.at())),
+                _ => 0,
+            }),
+            udp: !tcp,
+            checksum: candidate.checksum,
+            padding: candidate.padding,
+            ids: candidate.derived.ids,
+            opened: now,
+            bytes: packet.bytes().len(),
+            fields: candidate.derived.sums.map(|sum| [sum, 0]),
+            first_fields: candidate.derived.sums,
         }
     }
 
-    /// Whether `next` continues this, and if not, why.
-    pub(super) fn fits<B: AsRef<[u8]>>(
-        &self,
-        first: &Packet<B>,
-        next: &Packet<B>,
-        candidate: &Candidate,
-        config: &Config,
-    ) -> Result<Step, Refusal> {
-        same_headers(first, next)?;
-        self.check_sequence(candidate)?;
+    /// Whether `next`, whose headers are equal, continues this, and if not, why.
+    #[inline(always)]
+    pub(super) fn fits(&self, candidate: &Candidate, mark: u32) -> Result<Step, Refusal> {
+        if candidate.kind == LayerKind::Tcp && candidate.sequence != self.next_sequence {
+            let ahead = candidate.sequence.wrapping_sub(self.next_sequence) < 1 << 31;
+            return Err(if ahead { Refusal::SequenceGap } else { Refusal::SequenceOld });
+        }
         if candidate.payload_len > self.size {
             return Err(Refusal::Longer);
         }
-        if self.mark != next.meta.mark {
+        if self.mark != mark {
             return Err(Refusal::Mark);
         }
-        if self.checksum != candidate.checksum {
+        if self.checksum != candidate.checksum || self.summed != candidate.derived.summed {
             return Err(Refusal::ChecksumKind);
         }
-        let ids = self.ids.follow(first, next, self.count)?;
+        let fixed_ids = self.follow_ids(&candidate.derived)?;
         let padding = self.padding.join(candidate.padding)?;
-        self.check_limits(first.layout(), candidate, config)?;
-        Ok(Step { ids, padding })
+        if self.payload_len + candidate.payload_len > self.room {
+            return Err(Refusal::SizeLimit);
+        }
+        if self.count >= self.limit {
+            return Err(Refusal::SegmentLimit);
+        }
+        Ok(Step { fixed_ids, padding })
     }
 
-    /// Takes `packet`, which [`Aggregate::fits`]. The reason to let go follows when nothing can
-    /// come behind it.
-    pub(super) fn append<B: AsRef<[u8]>>(
-        &mut self,
-        packet: &Packet<B>,
-        candidate: &Candidate,
-        step: &Step,
-    ) -> Option<Flush> {
-        let sum = payload_sum(packet, candidate);
-        let sum = if self.payload_len % 2 == 1 { sum.swapped() } else { sum };
-        self.payload_sum = self.payload_sum.plus(sum);
+    /// Whether the next packet can be predicted: a whole checksum, no padding, and it is known how
+    /// identifications go on.
+    #[inline(always)]
+    pub(super) fn predictable(&self) -> bool {
+        self.count > 1
+            && self.checksum == ChecksumKind::Full
+            && self.padding == Padding::NotNeeded
+            && self.summed == 1
+    }
+
+    /// Whether an IPv4 header has the next identification, and is as intact as the first's: length,
+    /// identification and checksum sum up as they did there, and all else is equal.
+    #[inline(always)]
+    pub(super) fn predicts_ipv4(&self, ip: &Ipv4) -> bool {
+        let step = if self.fixed_ids & 1 != 0 { 0 } else { self.count };
+        ip.id.get() == self.ids[0].wrapping_add(step)
+            && ip.checksum.get() != 0xFFFF
+            && ipv4_fields(ip) == self.ipv4_fields
+    }
+
+    /// Whether this is the next sequence number, and the payload fits.
+    #[inline(always)]
+    pub(super) fn predicts(&self, next: &Candidate) -> bool {
+        (self.udp || next.sequence == self.next_sequence)
+            && next.payload_len.wrapping_sub(1) < self.size
+            && self.payload_len + next.payload_len <= self.room
+            && self.count < self.limit
+    }
+
+    /// Takes a packet of `bytes` bytes, which [`Aggregate::fits`]. The reason to let go follows
+    /// when nothing can come behind it.
+    #[inline(always)]
+    pub(super) fn append(&mut self, candidate: &Candidate, bytes: usize) -> Option<Flush> {
+        let odd = (self.payload_len & 1) as usize;
+        let sums = self.fields.iter_mut().zip(&candidate.derived.sums);
+        for (total, fields) in sums.take(candidate.derived.sum_count.into()) {
+            total[odd] += fields;
+        }
         self.payload_len += candidate.payload_len;
-        self.next_sequence = self.next_sequence.wrapping_add(candidate.payload_len as u32);
+        self.next_sequence = self.next_sequence.wrapping_add(candidate.payload_len);
         self.last_flags = candidate.flags;
         self.count += 1;
-        self.bytes += packet.bytes().len();
-        (self.ids, self.padding) = (step.ids, step.padding);
+        self.bytes += bytes;
+        self.padding = candidate.padding;
         if candidate.ends() {
             Some(Flush::EndFlag)
         } else if candidate.payload_len < self.size {
@@ -122,78 +174,77 @@ impl Aggregate {
     /// Turns the first packet's header into that of the merged packet.
     pub(super) fn patch<B: AsRef<[u8]> + AsMut<[u8]>>(&self, packet: &mut Packet<B>) {
         let layout = *packet.layout();
-        let (ends, size) = (self.last_flags & (tcp_flags::PSH | tcp_flags::FIN), self.size);
+        let sums = self.payload_sums(packet.bytes(), &layout);
         let bytes = packet.bytes_mut();
-        set_lengths(bytes, &layout, self.payload_len);
+        set_lengths(bytes, &layout, self.payload_len as usize);
         let mut accecn = false;
-        if let (LayerKind::Tcp, Some(transport)) = (self.kind, layout.transport()) {
-            let tcp = header::at_mut::<Tcp>(bytes, usize::from(transport.offset));
+        if let Some(layer) = layout.transport().filter(|layer| layer.kind == LayerKind::Tcp) {
+            let tcp = header::at_mut::<Tcp>(bytes, layer.at());
+            let ends = self.last_flags & (tcp_flags::PSH | tcp_flags::FIN);
             accecn = tcp.offset_flags.get() & tcp_flags::CWR != 0;
             tcp.offset_flags.set(tcp.offset_flags.get() | ends);
         }
-        self.set_checksum(bytes, &layout);
-        if self.checksum == ChecksumKind::Partial {
+        let partial = self.checksum == ChecksumKind::Partial;
+        set_sums(bytes, &layout, (self.payload_len as usize, partial), |index| {
+            (self.summed >> index & 1 != 0).then(|| sums[index])
+        });
+        if partial {
             packet.meta.checksum = ChecksumState::Partial;
         }
         packet.meta.gso = Some(Gso {
             // Payload of an IP packet is below 2¹⁶.
-            size: size as u16,
+            size: self.size as u16,
             segments: self.count,
-            fixed_id: self.ids == IdRule::Fixed,
+            fixed_ids: self.fixed_ids,
             accecn,
             padded: self.padding == Padding::Zeros,
         });
     }
 
-    fn set_checksum(&self, bytes: &mut [u8], layout: &Layout) {
-        let (Some(transport), Some(field)) = (layout.transport(), layout.checksum_offset()) else {
-            return;
-        };
-        let Some(pseudo) = layout.pseudo_sum(bytes, self.payload_len) else { return };
-        let value = match self.checksum {
-            ChecksumKind::None => return,
-            ChecksumKind::Partial => pseudo.fold(),
-            ChecksumKind::Full => {
-                bytes[field..field + 2].fill(0);
-                let header = &bytes[usize::from(transport.offset)..layout.header_len()];
-                let sum = pseudo.plus(Sum::of(header)).plus(self.payload_sum);
-                written_checksum(transport.kind, sum)
-            }
-        };
-        bytes[field..field + 2].copy_from_slice(&value.to_be_bytes());
-    }
-
-    #[inline]
-    fn check_sequence(&self, candidate: &Candidate) -> Result<(), Refusal> {
-        if self.kind != LayerKind::Tcp || candidate.sequence == self.next_sequence {
-            return Ok(());
+    /// The sum of all payload out of the packets' own checksum fields, once for each header that
+    /// has one: pseudo header, headers and payload together sum to zero. A corrupt payload gives a
+    /// wrong sum, and so a checksum that still fails at the receiver.
+    fn payload_sums(&self, header: &[u8], layout: &Layout) -> [Sum; MAX_NESTED] {
+        let mut sums = [Sum::ZERO; MAX_NESTED];
+        let summed = layout.layers().rev().filter(|l| Layout::checksum_field(*l).is_some());
+        for (index, layer) in summed.enumerate().take(MAX_NESTED) {
+            let pseudo = layout.pseudo_sum_of(header, layer, layout.end() - layer.at());
+            let first = Sum::of(&header[layer.at()..layout.header_len()]).plus(pseudo);
+            // What all packets have in common, and what the fields add to it in each.
+            let common = first.minus(Sum::from_fields(self.first_fields[index]));
+            let of = |packets: u16, fields| {
+                common.times(packets.into()).plus(Sum::from_fields(fields)).negated()
+            };
+            let odd = if self.size % 2 == 1 { self.count / 2 } else { 0 };
+            let [even_fields, odd_fields] = self.fields[index];
+            sums[index] = of(self.count - odd, even_fields).plus(of(odd, odd_fields).swapped());
         }
-        let ahead = candidate.sequence.wrapping_sub(self.next_sequence) < 1 << 31;
-        Err(if ahead { Refusal::SequenceGap } else { Refusal::SequenceOld })
+        sums
     }
+}
 
-    #[inline]
-    fn check_limits(
-        &self,
-        layout: &Layout,
-        candidate: &Candidate,
-        config: &Config,
-    ) -> Result<(), Refusal> {
-        let outermost = layout.layers().first().map_or(0, |layer| usize::from(layer.offset));
-        let bytes = layout.header_len() - outermost + self.payload_len + candidate.payload_len;
-        if bytes > config.max_bytes.min(Config::MAX_BYTES) {
-            return Err(Refusal::SizeLimit);
-        }
-        let limit = match self.kind {
-            LayerKind::Tcp => config.max_segments,
-            _ => config.max_datagrams,
-        };
-        if self.count >= limit { Err(Refusal::SegmentLimit) } else { Ok(()) }
-    }
+/// The sum of the words that differ in an IPv4 header whose packet merges.
+#[inline(always)]
+fn ipv4_fields(ip: &Ipv4) -> u16 {
+    let fields = [ip.total_len.get(), ip.id.get(), ip.checksum.get()].map(u64::from);
+    Sum::from_fields(fields.iter().sum()).fold()
+}
+
+/// Payload that fits behind the headers: lengths from the outermost layer on have 16 bits, but
+/// TCP directly over IP needs none ("BIG TCP").
+#[inline]
+fn room(layout: &Layout, config: &Config) -> u32 {
+    let outermost = layout.layers().next().map_or(0, |layer| layer.at());
+    let plain_tcp =
+        layout.layer_count() == 2 && layout.transport().is_some_and(|l| l.kind == LayerKind::Tcp);
+    let limit = if plain_tcp { Config::MAX_BYTES } else { usize::from(u16::MAX) };
+    let headers = layout.header_len() - outermost;
+    config.max_bytes.min(limit).saturating_sub(headers) as u32
 }
 
 impl Padding {
     /// Short frames of one merged packet are all padded, or none is.
+    #[inline(always)]
     fn join(self, next: Self) -> Result<Self, Refusal> {
         match (self, next) {
             (a, b) if a == b => Ok(a),
@@ -201,25 +252,4 @@ impl Padding {
             _ => Err(Refusal::Padding),
         }
     }
-}
-
-/// The checksum as senders write it: UDP sends 0xFFFF for 0, which would mean "none" (RFC 768).
-#[inline]
-pub(crate) fn written_checksum(kind: LayerKind, sum: Sum) -> u16 {
-    match (kind, sum.checksum()) {
-        (LayerKind::Udp, 0) => 0xFFFF,
-        (_, checksum) => checksum,
-    }
-}
-
-/// The sum of a packet's payload out of its own checksum field: pseudo header, header and payload
-/// together sum to zero. A corrupt payload gives a wrong sum, and so a checksum that still fails
-/// at the receiver.
-fn payload_sum<B: AsRef<[u8]>>(packet: &Packet<B>, candidate: &Candidate) -> Sum {
-    let layout = packet.layout();
-    let (ChecksumKind::Full, Some(transport)) = (candidate.checksum, layout.transport()) else {
-        return Sum::ZERO;
-    };
-    let header = &packet.bytes()[usize::from(transport.offset)..layout.header_len()];
-    candidate.pseudo.plus(Sum::of(header)).negated()
 }

@@ -3,16 +3,22 @@
 use super::config::{ChecksumPolicy, Config, Creation};
 use super::reason::Refusal;
 use crate::packet::checksum::Sum;
-use crate::packet::header::{self, Ipv4, Tcp, Udp, tcp_flags};
-use crate::packet::{ChecksumState, Form, Layer, LayerKind, Layout, MAX_HEADER_LEN, Meta, Packet};
+use crate::packet::header::{self, Ipv4, Ipv6, PPPOE_LENGTH, Tcp, Udp, be16_at, tcp_flags};
+use crate::packet::{
+    ChecksumState, Form, Layer, LayerKind, Layout, MAX_HEADER_LEN, MAX_TUNNELS, Meta, Packet,
+};
 
 /// Frames shorter than this are padded on Ethernet (IEEE 802.3, frame check sequence aside).
 pub(crate) const MIN_FRAME: usize = 60;
 
+/// IPv4 headers in one packet, and headers with a checksum over payload.
+pub(super) const MAX_NESTED: usize = MAX_TUNNELS + 1;
+
 /// What is in a packet's transport checksum field.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum ChecksumKind {
     /// The checksum of the whole.
+    #[default]
     Full,
     /// The sum of the pseudo header: hardware was to complete it.
     Partial,
@@ -21,9 +27,10 @@ pub(super) enum ChecksumKind {
 }
 
 /// Whether a short frame is padded; segmenting has to give it back as it was.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Padding {
     /// Long enough to need none.
+    #[default]
     NotNeeded,
     /// Shorter than an Ethernet frame may be, as senders see their own packets.
     Missing,
@@ -35,15 +42,29 @@ pub(super) enum Padding {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Candidate {
     pub(super) kind: LayerKind,
-    pub(super) payload_len: usize,
+    pub(super) payload_len: u32,
     /// TCP sequence number, 0 for UDP.
     pub(super) sequence: u32,
     /// TCP flags, 0 for UDP.
     pub(super) flags: u16,
     pub(super) checksum: ChecksumKind,
     pub(super) padding: Padding,
-    /// Sum over its pseudo header.
-    pub(super) pseudo: Sum,
+    pub(super) derived: Derived,
+}
+
+/// Fields of all layers that segmenting derives, innermost layer first.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Derived {
+    /// IPv4 identifications.
+    pub(super) ids: [u16; MAX_NESTED],
+    pub(super) id_count: u8,
+    /// For each header with a checksum over payload: the sum of all derived fields that the
+    /// checksum covers, itself included. All else it covers but the payload is equal in packets
+    /// that merge.
+    pub(super) sums: [u64; MAX_NESTED],
+    /// The headers with such checksums, of which a bit is set where there is one.
+    pub(super) summed: u8,
+    pub(super) sum_count: u8,
 }
 
 /// PSH, FIN, URG, RST and SYN: no packet is merged behind one that has them.
@@ -51,54 +72,47 @@ const END_FLAGS: u16 =
     tcp_flags::PSH | tcp_flags::FIN | tcp_flags::URG | tcp_flags::RST | tcp_flags::SYN;
 
 impl Candidate {
-    /// Looks at a packet; the payload is read only to verify its checksum.
+    /// Looks at a packet; the payload is read only to verify its checksum, while the lines of
+    /// `ahead`, a later packet, are fetched.
+    #[inline(always)]
     pub(super) fn examine<B: AsRef<[u8]>>(
         packet: &Packet<B>,
         config: &Config,
+        ahead: &[u8],
     ) -> Result<Self, Refusal> {
         let (layout, bytes) = (packet.layout(), packet.bytes());
         let transport = transport_of(layout)?;
         if packet.meta.mark == Meta::NEVER || packet.is_merged() || packet.meta.gso.is_some() {
             return Err(Refusal::Unmergeable);
         }
-        if layout.header_len() > MAX_HEADER_LEN {
-            return Err(Refusal::HeaderTooLong);
-        }
-        if bytes.len() > config.max_held_bytes {
-            return Err(Refusal::TooLarge);
-        }
-        for layer in layout.layers() {
-            if layer.kind == LayerKind::Ipv4 {
-                examine_ipv4(bytes, usize::from(layer.offset))?;
-            }
-        }
+        check_limits(layout, bytes, config)?;
+        let derived = Derived::read(bytes, layout)?;
         let payload_len = layout.payload().len();
         if payload_len == 0 {
             return Err(Refusal::NoPayload);
         }
+        let padding = examine_padding(bytes, layout.end())?;
         let (sequence, flags) = match transport.kind {
             LayerKind::Tcp => tcp_fields(bytes, transport),
             _ => (0, 0),
         };
-        let padding = examine_padding(bytes, layout.end())?;
-        let pseudo = layout.pseudo_sum(bytes, payload_len).ok_or(Refusal::Malformed)?;
-        let checksum = examine_checksum(packet, transport, pseudo, config.checksum)?;
-        Ok(Self { kind: transport.kind, payload_len, sequence, flags, checksum, padding, pseudo })
+        let checksum = examine_checksum(packet, transport, config.checksum, ahead)?;
+        if checksum == ChecksumKind::Partial && derived.summed > 1 {
+            return Err(Refusal::PartialChecksum);
+        }
+        let payload_len = payload_len as u32;
+        Ok(Self { kind: transport.kind, payload_len, sequence, flags, checksum, padding, derived })
     }
 
     /// Whether a packet that does not merge may open or close its flow, where flows open on SYN:
     /// when its checksums are right.
     pub(super) fn controls<B: AsRef<[u8]>>(packet: &Packet<B>, config: &Config) -> bool {
         let (layout, bytes) = (packet.layout(), packet.bytes());
-        let pseudo = layout.pseudo_sum(bytes, layout.payload().len());
-        let (Creation::OnSyn, Some(transport), Some(pseudo)) =
-            (config.creation, layout.transport(), pseudo)
-        else {
+        let (Creation::OnSyn, Some(transport)) = (config.creation, layout.transport()) else {
             return false;
         };
-        let mut ipv4 = layout.layers().iter().filter(|layer| layer.kind == LayerKind::Ipv4);
-        ipv4.all(|layer| is_right(&examine_ipv4(bytes, layer.offset.into())))
-            && is_right(&examine_checksum(packet, transport, pseudo, config.checksum))
+        is_right(&Derived::read(bytes, layout))
+            && is_right(&examine_checksum(packet, transport, config.checksum, &[]))
     }
 
     /// Whether nothing may be merged behind this packet.
@@ -108,15 +122,88 @@ impl Candidate {
     }
 }
 
-#[inline]
+impl Derived {
+    /// Reads the fields of all layers, and verifies the headers of IPv4.
+    #[inline(always)]
+    fn read(bytes: &[u8], layout: &Layout) -> Result<Self, Refusal> {
+        let mut derived = Self::default();
+        let mut fields = 0;
+        for layer in layout.layers().rev() {
+            let at = layer.at();
+            match layer.kind {
+                LayerKind::Tcp => {
+                    let tcp = header::at::<Tcp>(bytes, at);
+                    let word = u64::from(tcp.offset_flags.get()) + u64::from(tcp.checksum.get());
+                    fields += u64::from(tcp.sequence.get()) + word;
+                    derived.add_sum(fields + (layout.end() - at) as u64, true);
+                }
+                LayerKind::Udp => {
+                    let udp = header::at::<Udp>(bytes, at);
+                    let len = u64::from(udp.length.get());
+                    let checksum = u64::from(udp.checksum.get());
+                    fields += len + checksum;
+                    // The length is in the pseudo header, too.
+                    derived.add_sum(fields + len, checksum != 0);
+                }
+                LayerKind::Gre => {
+                    let checksum = be16_at(bytes, at + header::GRE_CHECKSUM);
+                    fields += u64::from(checksum);
+                    derived.add_sum(fields, true);
+                    if checksum == 0xFFFF {
+                        return Err(Refusal::UnusualChecksum);
+                    }
+                }
+                LayerKind::Ipv4 => fields += derived.read_ipv4(bytes, at)?,
+                LayerKind::Ipv6 => {
+                    fields += u64::from(header::at::<Ipv6>(bytes, at).payload_len.get());
+                }
+                LayerKind::Pppoe => fields += u64::from(be16_at(bytes, at + PPPOE_LENGTH)),
+            }
+        }
+        Ok(derived)
+    }
+
+    #[inline(always)]
+    fn add_sum(&mut self, fields: u64, present: bool) {
+        // One per tunnel and one inside: the parser follows no more.
+        if let Some(sum) = self.sums.get_mut(usize::from(self.sum_count)) {
+            *sum = fields;
+            self.summed |= u8::from(present) << self.sum_count;
+            self.sum_count += 1;
+        }
+    }
+
+    #[inline(always)]
+    fn read_ipv4(&mut self, bytes: &[u8], at: usize) -> Result<u64, Refusal> {
+        let ip = header::at::<Ipv4>(bytes, at);
+        if ip.header_len() != Ipv4::LEN {
+            return Err(Refusal::IpOptions);
+        }
+        // A corrupt header must not become a valid one (fault 2 of the specification).
+        if !Sum::of(&bytes[at..at + Ipv4::LEN]).is_valid() {
+            return Err(Refusal::IpChecksum);
+        }
+        if ip.checksum.get() == 0xFFFF {
+            return Err(Refusal::UnusualChecksum);
+        }
+        if let Some(id) = self.ids.get_mut(usize::from(self.id_count)) {
+            *id = ip.id.get();
+            self.id_count += 1;
+        }
+        Ok(u64::from(ip.total_len.get()) + u64::from(ip.id.get()) + u64::from(ip.checksum.get()))
+    }
+}
+
 /// What is only unusual is right.
 fn is_right<T>(checked: &Result<T, Refusal>) -> bool {
     matches!(checked, Ok(_) | Err(Refusal::UnusualChecksum))
 }
 
+#[inline(always)]
 fn transport_of(layout: &Layout) -> Result<Layer, Refusal> {
     match layout.form() {
         Form::Datagram => layout.transport().ok_or(Refusal::Malformed),
+        Form::Padded => Err(Refusal::Trailer),
         Form::Fragment => Err(Refusal::Fragment),
         Form::OtherTransport => Err(Refusal::OtherTransport),
         Form::NotIp => Err(Refusal::NotIp),
@@ -125,74 +212,123 @@ fn transport_of(layout: &Layout) -> Result<Layer, Refusal> {
     }
 }
 
-#[inline]
+#[inline(always)]
+fn check_limits(layout: &Layout, bytes: &[u8], config: &Config) -> Result<(), Refusal> {
+    if layout.header_len() > MAX_HEADER_LEN {
+        return Err(Refusal::HeaderTooLong);
+    }
+    if layout.layer_count() > 2 && layout.tunnels() > config.max_tunnels {
+        return Err(Refusal::TunnelDepth);
+    }
+    let too_large =
+        bytes.len() > config.max_held_bytes || layout.payload().len() > usize::from(u16::MAX);
+    if too_large { Err(Refusal::TooLarge) } else { Ok(()) }
+}
+
+#[inline(always)]
 fn tcp_fields(bytes: &[u8], transport: Layer) -> (u32, u16) {
-    let tcp = header::at::<Tcp>(bytes, usize::from(transport.offset));
+    let tcp = header::at::<Tcp>(bytes, transport.at());
     (tcp.sequence.get(), tcp.offset_flags.get() & 0x01FF)
 }
 
-#[inline]
-fn examine_ipv4(bytes: &[u8], offset: usize) -> Result<(), Refusal> {
-    let ip = header::at::<Ipv4>(bytes, offset);
-    if ip.header_len() != Ipv4::LEN {
-        return Err(Refusal::IpOptions);
-    }
-    // A corrupt header must not become a valid one (fault 2 of the specification).
-    if !Sum::of(&bytes[offset..offset + Ipv4::LEN]).is_valid() {
-        return Err(Refusal::IpChecksum);
-    }
-    if ip.checksum.get() == 0xFFFF { Err(Refusal::UnusualChecksum) } else { Ok(()) }
-}
-
-#[inline]
+#[inline(always)]
 fn examine_padding(frame: &[u8], end: usize) -> Result<Padding, Refusal> {
-    let behind = &frame[end..];
-    match (behind.is_empty(), end < MIN_FRAME) {
-        (true, false) => Ok(Padding::NotNeeded),
-        (true, true) => Ok(Padding::Missing),
-        (false, true) if frame.len() == MIN_FRAME && behind.iter().all(|byte| *byte == 0) => {
-            Ok(Padding::Zeros)
-        }
-        _ => Err(Refusal::Trailer),
+    if frame.len() == end {
+        return Ok(if end < MIN_FRAME { Padding::Missing } else { Padding::NotNeeded });
     }
+    let zeros = frame.len() == MIN_FRAME && frame[end..].iter().all(|byte| *byte == 0);
+    if zeros { Ok(Padding::Zeros) } else { Err(Refusal::Trailer) }
 }
 
+#[inline(always)]
 fn examine_checksum<B: AsRef<[u8]>>(
     packet: &Packet<B>,
     transport: Layer,
-    pseudo: Sum,
     policy: ChecksumPolicy,
+    ahead: &[u8],
 ) -> Result<ChecksumKind, Refusal> {
     let (layout, bytes) = (packet.layout(), packet.bytes());
-    let field = match transport.kind {
-        LayerKind::Tcp => header::at::<Tcp>(bytes, usize::from(transport.offset)).checksum.get(),
-        _ => header::at::<Udp>(bytes, usize::from(transport.offset)).checksum.get(),
-    };
-    if transport.kind == LayerKind::Udp && field == 0 {
-        return match layout.network().map(|network| network.kind) {
-            Some(LayerKind::Ipv4) => Ok(ChecksumKind::None),
-            _ => Err(Refusal::NoChecksum),
-        };
+    let field = Layout::checksum_field(transport).map_or(0, |at| be16_at(bytes, at));
+    let tcp = transport.kind == LayerKind::Tcp;
+    let absent = !tcp && field == 0;
+    if absent && layout.network().is_none_or(|network| network.kind != LayerKind::Ipv4) {
+        return Err(Refusal::NoChecksum);
     }
-    let is_partial = field == pseudo.fold();
-    match (packet.meta.checksum, policy) {
-        (ChecksumState::Partial, _) if is_partial => return Ok(ChecksumKind::Partial),
-        (ChecksumState::Partial, _) => return Err(Refusal::Checksum),
-        (ChecksumState::Valid, _) => {}
-        (ChecksumState::Unknown, ChecksumPolicy::Trust) if is_partial => {
+    let state = packet.meta.checksum;
+    let kind = if absent { ChecksumKind::None } else { ChecksumKind::Full };
+    if state != ChecksumState::Valid {
+        let read = state == ChecksumState::Unknown && policy == ChecksumPolicy::Verify;
+        let only_inside = absent && layout.layer_count() == 2;
+        if read && !only_inside {
+            verify(packet, transport, absent, ahead)?;
+        } else if !absent && is_partial(packet, field) {
             return Ok(ChecksumKind::Partial);
-        }
-        (ChecksumState::Unknown, ChecksumPolicy::Trust) => {}
-        (ChecksumState::Unknown, ChecksumPolicy::Verify) => {
-            let datagram = &bytes[usize::from(transport.offset)..layout.end()];
-            if !Sum::of(datagram).plus(pseudo).is_valid() {
-                return Err(if is_partial { Refusal::PartialChecksum } else { Refusal::Checksum });
-            }
+        } else if !absent && state == ChecksumState::Partial {
+            return Err(Refusal::Checksum);
         }
     }
     // Valid in both forms, but a TCP sender computes 0x0000, and that is what segmenting gives.
-    if transport.kind == LayerKind::Tcp && field == 0xFFFF {
-        return Err(Refusal::UnusualChecksum);
+    if tcp && field == 0xFFFF { Err(Refusal::UnusualChecksum) } else { Ok(kind) }
+}
+
+/// Whether a checksum field holds the sum of the pseudo header only.
+#[inline]
+fn is_partial<B: AsRef<[u8]>>(packet: &Packet<B>, field: u16) -> bool {
+    let layout = packet.layout();
+    let pseudo = layout.pseudo_sum(packet.bytes(), layout.payload().len());
+    pseudo.is_some_and(|pseudo| pseudo.fold() == field)
+}
+
+/// Computes the transport checksum, and those of the headers around it that have one, which cost
+/// no second look at the payload.
+#[inline(always)]
+pub(super) fn verify<B: AsRef<[u8]>>(
+    packet: &Packet<B>,
+    transport: Layer,
+    absent: bool,
+    ahead: &[u8],
+) -> Result<(), Refusal> {
+    let (layout, bytes) = (packet.layout(), packet.bytes());
+    let sum = Sum::of_ahead(&bytes[transport.at()..layout.end()], ahead);
+    let pseudo = layout.pseudo_sum(bytes, layout.payload().len()).unwrap_or_default();
+    if !absent && !sum.plus(pseudo).is_valid() {
+        let field = Layout::checksum_field(transport).map_or(0, |at| be16_at(bytes, at));
+        let partial = pseudo.fold() == field;
+        return Err(if partial { Refusal::PartialChecksum } else { Refusal::Checksum });
     }
-    Ok(ChecksumKind::Full)
+    if layout.layer_count() == 2 {
+        return Ok(());
+    }
+    verify_outer(bytes, layout, sum)
+}
+
+/// The checksums of tunnel headers, `inner` being the sum from the innermost transport on.
+#[inline(never)]
+fn verify_outer(bytes: &[u8], layout: &Layout, inner: Sum) -> Result<(), Refusal> {
+    let mut layers = layout.layers().rev();
+    let Some(transport) = layers.next() else { return Ok(()) };
+    let mut network = None;
+    for layer in layout.layers() {
+        if layer == transport {
+            break;
+        }
+        let field = Layout::checksum_field(layer).map_or(0, |at| be16_at(bytes, at));
+        let pseudo = match (layer.kind, network) {
+            (LayerKind::Udp, Some(network)) if field != 0 => {
+                let len = header::at::<Udp>(bytes, layer.at()).length.get();
+                Some(crate::packet::pseudo_sum(bytes, network, header::protocol::UDP, len.into()))
+            }
+            (LayerKind::Gre, _) => Some(Sum::ZERO),
+            _ => None,
+        };
+        if let Some(pseudo) = pseudo {
+            // Headers have even lengths, so the inner sum needs no swap.
+            let around = Sum::of(&bytes[layer.at()..transport.at()]);
+            if !around.plus(inner).plus(pseudo).is_valid() {
+                return Err(Refusal::Checksum);
+            }
+        }
+        network = Some(layer);
+    }
+    Ok(())
 }

@@ -44,17 +44,24 @@ pub struct Config {
     pub idle_floor: Duration,
     /// Whether a batch's end flushes everything, as at the end of a NAPI poll. Default: no.
     pub flush_at_batch_end: bool,
-    /// Bytes of a merged packet from its outermost IP header on, at most 65,535 (the length
-    /// fields' limit). Default: 65,535.
+    /// Bytes of a merged packet from its outermost IP header on. TCP directly over IP may reach
+    /// [`Config::MAX_BYTES`] ("BIG TCP": beyond 65,535 the IP length field is 0, as Linux has it);
+    /// other packets have length fields of 16 bits, and stay within 65,535. Default: 65,535, which
+    /// every receiver takes.
     pub max_bytes: usize,
     /// Packets in a merged TCP packet. Default: 1,024, that is 64 bytes each in 64 KiB.
     pub max_segments: u16,
     /// Packets in a merged UDP packet. Default: 64, as in Linux.
     pub max_datagrams: u16,
-    /// Flows in the table, rounded up to a power of two, at least 8. A flow takes about 200
-    /// bytes. Default: 4,096, some times the flows that are active within a millisecond.
+    /// Tunnels around what is merged, at most [`MAX_TUNNELS`](crate::packet::MAX_TUNNELS). Default: 2,
+    /// an overlay in a provider's tunnel; a sender who nests deeper has something else in mind.
+    pub max_tunnels: usize,
+    /// Flows in the table, rounded up to a power of two, at least 8. A flow takes 24 bytes.
+    /// Default: 4,096, some times the flows that are active within a millisecond.
     pub max_flows: usize,
-    /// Packets held in all, at least 1. Default: 16,384: two milliseconds of 100 Gbit/s.
+    /// Packets held in all, at least 1; and so merged packets under way, of which each takes
+    /// about 500 bytes, for as many as there are packets or flows, whichever is less. Default:
+    /// 16,384: two milliseconds of 100 Gbit/s.
     pub max_held_packets: usize,
     /// Bytes held in all, headers included. Default: 32 MiB, which is above what the packets'
     /// limit lets happen with frames of 1500 bytes; jumbo frames reach it first.
@@ -65,8 +72,8 @@ pub struct Config {
 }
 
 impl Config {
-    /// The largest length that a length field of 16 bits can hold.
-    pub const MAX_BYTES: usize = 65_535;
+    /// The largest merged packet: 512 KiB, Linux's limit for BIG TCP.
+    pub const MAX_BYTES: usize = 512 << 10;
 }
 
 impl Default for Config {
@@ -77,9 +84,10 @@ impl Default for Config {
             hold_budget: Duration::from_millis(1),
             idle_floor: Duration::from_micros(20),
             flush_at_batch_end: false,
-            max_bytes: Self::MAX_BYTES,
+            max_bytes: 65_535,
             max_segments: 1_024,
             max_datagrams: 64,
+            max_tunnels: 2,
             max_flows: 4_096,
             max_held_packets: 16_384,
             max_held_bytes: 32 << 20,

@@ -1,4 +1,4 @@
-//! Doubly linked lists over indices, in memory of fixed size: members move in O(1).
+//! Queues over indices, in memory of fixed size: members join and leave in O(1), wherever they are.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -9,6 +9,7 @@ const NONE: u32 = u32::MAX;
 #[derive(Debug, Clone, Copy)]
 struct Link {
     list: u32,
+    /// Of the first member: the last.
     previous: u32,
     next: u32,
 }
@@ -28,17 +29,21 @@ impl Lists {
         Self { heads, links: vec![UNLINKED; members].into_boxed_slice() }
     }
 
-    /// Puts `member` at the front of `list`, out of the list it was in.
+    /// Puts `member` at the end of `list`, out of the list it was in.
     #[inline]
     pub(super) fn insert(&mut self, list: usize, member: u32) {
         self.remove(member);
-        let next = self.heads[list];
-        self.heads[list] = member;
+        let head = self.heads[list];
+        let last = if head == NONE {
+            self.heads[list] = member;
+            member
+        } else {
+            let last = core::mem::replace(&mut self.links[head as usize].previous, member);
+            self.links[last as usize].next = member;
+            last
+        };
         // Lists are numbered far below 2³².
-        self.links[member as usize] = Link { list: list as u32, previous: NONE, next };
-        if next != NONE {
-            self.links[next as usize].previous = member;
-        }
+        self.links[member as usize] = Link { list: list as u32, previous: last, next: NONE };
     }
 
     /// Takes `member` out of its list, if it is in one.
@@ -48,12 +53,16 @@ impl Lists {
         if link.list == NONE {
             return;
         }
-        match link.previous {
-            NONE => self.heads[link.list as usize] = link.next,
-            previous => self.links[previous as usize].next = link.next,
+        let head = self.heads[link.list as usize];
+        if head == member {
+            self.heads[link.list as usize] = link.next;
+        } else {
+            self.links[link.previous as usize].next = link.next;
         }
-        if link.next != NONE {
-            self.links[link.next as usize].previous = link.previous;
+        // Who follows, or the head if nobody does, points back to who was before.
+        let follower = if link.next != NONE { link.next } else { head };
+        if follower != member {
+            self.links[follower as usize].previous = link.previous;
         }
     }
 
@@ -79,5 +88,33 @@ impl Lists {
 
     pub(super) fn members(&self, list: usize) -> impl Iterator<Item = u32> {
         core::iter::successors(self.first(list), |member| self.next(*member))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Rng;
+    use alloc::vec::Vec;
+
+    /// Against the obvious twin, vectors.
+    #[test]
+    fn keeps_the_order_of_joining() {
+        let (mut rng, mut lists) = (Rng::new(5), Lists::new(3, 12));
+        let mut twin: [Vec<u32>; 3] = Default::default();
+        for _ in 0..20_000 {
+            let (list, member) = (rng.below(3) as usize, rng.below(12) as u32);
+            twin.iter_mut().for_each(|members| members.retain(|other| *other != member));
+            if rng.chance(0.6) {
+                lists.insert(list, member);
+                twin[list].push(member);
+            } else {
+                lists.remove(member);
+            }
+            for (list, members) in twin.iter().enumerate() {
+                assert_eq!(lists.members(list).collect::<Vec<_>>(), *members);
+                assert!(members.iter().all(|member| lists.list_of(*member) == Some(list)));
+            }
+        }
     }
 }

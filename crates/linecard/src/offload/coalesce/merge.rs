@@ -1,43 +1,55 @@
-//! The merge rules: whether a packet continues the held data of its flow.
+//! The merge rules: which header fields must be equal, and how IPv4 identifications go on.
 //!
-//! Rules are per layer, and bytes that belong to no layer must be equal. So whatever is not
-//! compared here is derived when segmenting, and the result can be given back byte for byte.
+//! Whether headers may merge is decided by one comparison under a mask
+//! ([`Shape`](crate::packet::FlowHasher)). What is here says *why* they may not, layer by layer, for
+//! the few that do not.
 
+use super::aggregate::Aggregate;
+use super::candidate::Derived;
 use super::reason::Refusal;
-use crate::packet::header::{self, IPV6_CLASS, Ipv4, Ipv6, Tcp, Udp, tcp_flags};
+use crate::packet::header::{self, IPV6_CLASS, Ipv4, Ipv6, PPPOE_LENGTH, Tcp, tcp_flags};
 use crate::packet::{Layer, LayerKind, Packet};
 
 type Rule = Result<(), Refusal>;
 
 /// Holds when `condition` does, else is refused with `refusal`.
-#[inline]
 fn require(condition: bool, refusal: Refusal) -> Rule {
     if condition { Ok(()) } else { Err(refusal) }
 }
 
-/// All header fields that must be equal are equal in both packets.
-pub(super) fn same_headers<B: AsRef<[u8]>>(first: &Packet<B>, next: &Packet<B>) -> Rule {
+/// Why two packets' headers keep them apart; none when all fields are equal that must be.
+#[cold]
+pub(super) fn difference<A: AsRef<[u8]>, B: AsRef<[u8]>>(
+    first: &Packet<A>,
+    next: &Packet<B>,
+) -> Option<Refusal> {
+    same_headers(first, next).err()
+}
+
+fn same_headers<A: AsRef<[u8]>, B: AsRef<[u8]>>(first: &Packet<A>, next: &Packet<B>) -> Rule {
     let (a, b) = (first.layout(), next.layout());
-    require(a.layers() == b.layers(), Refusal::Envelope)?;
+    require(a.same_layers(b) && first.meta.lane == next.meta.lane, Refusal::Envelope)?;
     // Equal offsets and another header length: TCP options take another space.
     require(a.header_len() == b.header_len(), Refusal::Options)?;
     let (first, next) = (first.header(), next.header());
     let (mut compared, mut between) = (0, Refusal::Envelope);
     for layer in a.layers() {
-        let offset = usize::from(layer.offset);
-        require(equal(&first[compared..offset], &next[compared..offset]), between)?;
-        compared = offset + layer_rule(*layer, first, next)?;
+        let at = layer.at();
+        require(first[compared..at] == next[compared..at], between)?;
+        compared = at + layer_rule(layer, first, next)?;
         if layer.kind == LayerKind::Tcp {
             between = Refusal::Options;
         }
     }
-    require(equal(&first[compared..], &next[compared..]), between)
+    require(first[compared..] == next[compared..], between)
 }
 
 /// The rule of one layer; gives the bytes of header it has covered.
-#[inline]
 fn layer_rule(layer: Layer, first: &[u8], next: &[u8]) -> Result<usize, Refusal> {
-    let at = usize::from(layer.offset);
+    let at = layer.at();
+    let equal = |from: usize, to: usize| {
+        require(first[at + from..at + to] == next[at + from..at + to], Refusal::Envelope)
+    };
     match layer.kind {
         LayerKind::Ipv4 => {
             ipv4_rule(header::at(first, at), header::at(next, at)).map(|()| Ipv4::LEN)
@@ -46,13 +58,12 @@ fn layer_rule(layer: Layer, first: &[u8], next: &[u8]) -> Result<usize, Refusal>
             ipv6_rule(header::at(first, at), header::at(next, at)).map(|()| Ipv6::LEN)
         }
         LayerKind::Tcp => tcp_rule(header::at(first, at), header::at(next, at)).map(|()| Tcp::LEN),
-        LayerKind::Udp => {
-            require(first[at..at + 4] == next[at..at + 4], Refusal::Envelope).map(|()| Udp::LEN)
-        }
+        LayerKind::Udp => equal(0, 4).map(|()| 8),
+        LayerKind::Gre => equal(0, header::GRE_CHECKSUM).map(|()| header::GRE_CHECKSUM + 2),
+        LayerKind::Pppoe => equal(0, PPPOE_LENGTH).map(|()| PPPOE_LENGTH + 2),
     }
 }
 
-#[inline]
 fn ipv4_rule(first: &Ipv4, next: &Ipv4) -> Rule {
     require(first.ttl == next.ttl, Refusal::TimeToLive)?;
     require(first.tos == next.tos, Refusal::TrafficClass)?;
@@ -64,7 +75,6 @@ fn ipv4_rule(first: &Ipv4, next: &Ipv4) -> Rule {
     require(equal, Refusal::Envelope)
 }
 
-#[inline]
 fn ipv6_rule(first: &Ipv6, next: &Ipv6) -> Rule {
     require(first.hop_limit == next.hop_limit, Refusal::TimeToLive)?;
     let changed = first.version_class_label.get() ^ next.version_class_label.get();
@@ -78,7 +88,6 @@ fn ipv6_rule(first: &Ipv6, next: &Ipv6) -> Rule {
 
 /// The flag word is equal outside FIN and PSH, and so are window and acknowledgment. The urgent
 /// pointer, which Linux does not compare, must be equal too: it could not be given back.
-#[inline]
 fn tcp_rule(first: &Tcp, next: &Tcp) -> Rule {
     let changed = first.offset_flags.get() ^ next.offset_flags.get();
     require(changed >> 12 == 0, Refusal::Options)?;
@@ -90,51 +99,25 @@ fn tcp_rule(first: &Tcp, next: &Tcp) -> Rule {
     require(ports, Refusal::Envelope)
 }
 
-/// How the IPv4 identification goes on within a merged packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum IdRule {
-    /// One packet so far.
-    #[default]
-    Open,
-    /// It stands still.
-    Fixed,
-    /// It counts up by one.
-    Counting,
-}
-
-impl IdRule {
-    /// The rule after `next` has followed `count` packets of which the first is `first`. DF does
-    /// not matter. IPv6 has no identification.
-    pub(super) fn follow<B: AsRef<[u8]>>(
-        self,
-        first: &Packet<B>,
-        next: &Packet<B>,
-        count: u16,
-    ) -> Result<Self, Refusal> {
-        let Some(network) = first.layout().network() else { return Err(Refusal::Envelope) };
-        if network.kind != LayerKind::Ipv4 {
-            return Ok(self);
+impl Aggregate {
+    /// Which identifications stand still once `next` has joined: a bit for each IPv4 header,
+    /// innermost lowest. At the first merge a difference of 0 fixes it; afterwards it has to stay
+    /// so, or count the packets. DF does not matter. IPv6 has no identification.
+    #[inline(always)]
+    pub(super) fn follow_ids(&self, next: &Derived) -> Result<u8, Refusal> {
+        let mut fixed = self.fixed_ids;
+        let count = usize::from(next.id_count);
+        for ((first, next), index) in self.ids.iter().zip(&next.ids).take(count).zip(0..) {
+            let difference = next.wrapping_sub(*first);
+            let bit = 1 << index;
+            if self.count == 1 && difference == 0 {
+                fixed |= bit;
+            }
+            let expected = if fixed & bit != 0 { 0 } else { self.count };
+            if difference != expected {
+                return Err(Refusal::IpId);
+            }
         }
-        let id = |packet: &Packet<B>| {
-            header::at::<Ipv4>(packet.bytes(), usize::from(network.offset)).id.get()
-        };
-        let difference = id(next).wrapping_sub(id(first));
-        match (self, difference) {
-            (Self::Open, 0) => Ok(Self::Fixed),
-            (Self::Open, 1) => Ok(Self::Counting),
-            (Self::Fixed, 0) => Ok(self),
-            (Self::Counting, difference) if difference == count => Ok(self),
-            _ => Err(Refusal::IpId),
-        }
+        Ok(fixed)
     }
-}
-
-/// Whether a few bytes are equal, without a call.
-#[inline]
-fn equal(a: &[u8], b: &[u8]) -> bool {
-    let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<4>(), b.as_chunks::<4>());
-    a.len() == b.len()
-        && a_rest.len() == b_rest.len()
-        && a.iter().zip(b).all(|(a, b)| u32::from_ne_bytes(*a) == u32::from_ne_bytes(*b))
-        && a_rest.iter().zip(b_rest).all(|(a, b)| a == b)
 }

@@ -10,36 +10,42 @@
 //! Memory is taken at construction, lists of merged packets aside, which are reused when they are
 //! given back; see [`Config`] for every bound.
 
+mod admit;
 mod aggregate;
+mod bypass;
 mod candidate;
 mod config;
 mod counters;
 mod lists;
 mod merge;
+mod predict;
 mod reason;
+mod release;
 mod slab;
 mod table;
 mod timer;
 
-pub(crate) use aggregate::written_checksum;
 pub(crate) use candidate::MIN_FRAME;
 pub use config::{ChecksumPolicy, Config, Creation};
 pub use counters::Counters;
 pub use reason::{Flush, Flushes, Refusal, Refusals, Tally};
 
-use crate::packet::header::{self, Tcp, protocol, tcp_flags};
-use crate::packet::{Batch, FlowHasher, FlowKey, Form, LayerKind, Packet, Piece};
+use crate::packet::{Batch, FlowHasher, Packet, Piece, prefetch};
 use crate::time::Instant;
-use aggregate::{Aggregate, Step};
 use alloc::vec::Vec;
-use candidate::Candidate;
+use candidate::{Candidate, MAX_NESTED};
 use lists::Lists;
 use slab::{Slab, SlotId};
-use table::{FlowId, Place, Table};
+use table::Table;
 use timer::Wheel;
 
-/// Emptied lists of pieces kept for the next merged packets.
-const SPARE_CHAINS: usize = 64;
+/// Emptied lists of pieces kept for the next merged packets, and the room of a new one: most
+/// merged packets have fewer pieces.
+const SPARE_CHAINS: usize = 256;
+const CHAIN_ROOM: usize = 16;
+/// With more flows than this, what a batch will touch is fetched for the whole batch first: their
+/// places no longer lie in the nearest caches.
+const FEW_FLOWS: usize = 512;
 
 /// What became of a packet given to [`Coalescer::push`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,9 +100,15 @@ pub struct Coalescer<B> {
     hasher: FlowHasher,
     table: Table,
     held: Slab<B>,
+    held_packets: usize,
     held_bytes: usize,
+    /// The last packet's place, if it is held: the next packet's is most often the same.
+    current: Option<SlotId>,
     wheel: Wheel,
-    /// Flows with held data by the hash of their two ends, for packets that show no ports.
+    /// What is held, in the order in which it was opened: one queue.
+    ages: Lists,
+    /// Held packets by the hashes of their ends, for packets that show no ports: a member for
+    /// each IP header.
     ends: Lists,
     ends_mask: usize,
     chains: Vec<Vec<Piece<B>>>,
@@ -109,14 +121,17 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
     #[must_use]
     pub fn new(config: Config) -> Self {
         let table = Table::new(config.max_flows);
-        let flows = table.capacity();
-        let ends = flows.next_power_of_two();
+        let places = table.capacity().min(config.max_held_packets.max(1));
+        let ends = places.next_power_of_two();
         Self {
             hasher: FlowHasher::new(config.secret),
-            held: Slab::new(config.max_held_packets.max(1)),
+            held: Slab::new(places),
+            held_packets: 0,
             held_bytes: 0,
-            wheel: Wheel::new(config.hold_budget, flows),
-            ends: Lists::new(ends, flows),
+            current: None,
+            wheel: Wheel::new(config.hold_budget, places),
+            ages: Lists::new(1, places),
+            ends: Lists::new(ends, places * MAX_NESTED),
             ends_mask: ends - 1,
             chains: Vec::with_capacity(SPARE_CHAINS),
             now: Instant::ZERO,
@@ -141,7 +156,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
     /// Packets held now.
     #[must_use]
     pub fn held(&self) -> usize {
-        self.held.held()
+        self.held_packets
     }
 
     /// Flows in the table now, with or without held packets.
@@ -150,7 +165,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         self.table.used()
     }
 
-    /// When [`Coalescer::advance`] wants to be called next: the earliest deadline of held data.
+    /// When [`Coalescer::advance`] wants to be called next: not later than the earliest deadline
+    /// of held data.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Instant> {
         self.wheel.next_deadline()
@@ -163,9 +179,14 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         now: Instant,
         out: &mut F,
     ) {
-        for packet in batch.drain() {
-            self.push(packet, now, out);
+        self.advance(now, out);
+        if self.table.used() > FEW_FLOWS {
+            self.fetch_ahead(batch);
         }
+        // Two packets ahead: a packet's checksum takes half as long as a later one's lines need.
+        batch.drain_looking(2, |packet, ahead| {
+            self.take(packet, ahead.map_or(&[][..], |packet| packet.bytes()), out);
+        });
         if self.config.flush_at_batch_end {
             self.flush_all(Flush::BatchEnd, out);
         }
@@ -180,37 +201,42 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         out: &mut F,
     ) -> Verdict {
         self.advance(now, out);
+        self.take(packet, &[], out)
+    }
+
+    #[inline(always)]
+    fn take<F: FnMut(Packet<B>, Exit)>(
+        &mut self,
+        packet: Packet<B>,
+        ahead: &[u8],
+        out: &mut F,
+    ) -> Verdict {
+        if self.wheel.may_be_due(self.now) {
+            self.advance(self.now, out);
+        }
         self.counters.received(packet.bytes().len());
-        match Candidate::examine(&packet, &self.config) {
+        if let Some((slot, candidate)) = self.predicted(&packet, ahead) {
+            self.table.arrived(self.held.get(slot).aggregate.flow, self.now);
+            return self.merge(slot, packet, &candidate, out);
+        }
+        match Candidate::examine(&packet, &self.config, ahead) {
             Err(refusal) => self.bypass(packet, refusal, out),
             Ok(candidate) => self.admit(packet, &candidate, out),
         }
     }
 
-    /// Lets go what is due at `now`.
-    pub fn advance<F: FnMut(Packet<B>, Exit)>(&mut self, now: Instant, out: &mut F) {
-        self.now = self.now.max(now);
-        while let Some(flow) = self.wheel.due(self.now) {
-            let opened = self.table.get(flow).aggregate.as_ref().map(|aggregate| aggregate.opened);
-            let spent = opened.is_some_and(|o| self.now.since(o) >= self.config.hold_budget);
-            self.flush(flow, if spent { Flush::Budget } else { Flush::Idle }, out);
+    /// Fetches what the packets of a batch will need of tables into the cache, all at once: their
+    /// flows' places, then what those hold, then its headers.
+    fn fetch_ahead(&mut self, batch: &Batch<B>) {
+        let mut flows = [None; crate::packet::BATCH];
+        for (packet, flow) in batch.iter().zip(&mut flows) {
+            *flow = self.hasher.flow(packet);
+            flow.iter().for_each(|hash| self.table.prefetch(*hash));
         }
-    }
-
-    /// Lets everything go, those nearest their deadline first.
-    pub fn flush_all<F: FnMut(Packet<B>, Exit)>(&mut self, reason: Flush, out: &mut F) {
-        while let Some(flow) = self.wheel.nearest() {
-            self.flush(flow, reason, out);
-        }
-    }
-
-    /// Starts a new time line, for captures whose clock was set back: everything is let go, and
-    /// the next time given may be earlier.
-    pub fn restart_clock<F: FnMut(Packet<B>, Exit)>(&mut self, now: Instant, out: &mut F) {
-        self.flush_all(Flush::Stop, out);
-        self.wheel.restart(now);
-        self.table.restart_clock();
-        self.now = now;
+        let held = flows.map(|hash| self.table.held(self.table.find(hash?)?));
+        let held = || held.iter().flatten().map(|slot| self.held.get(*slot));
+        held().for_each(prefetch::value);
+        held().flat_map(|held| &held.packet).for_each(|packet| prefetch::start(packet.bytes()));
     }
 
     /// Gives the list of a merged packet back for reuse, so that no memory is taken per packet.
@@ -220,292 +246,4 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
             self.chains.push(chain);
         }
     }
-
-    /// Passes a packet that cannot be merged behind all that it must not overtake.
-    fn bypass<F: FnMut(Packet<B>, Exit)>(
-        &mut self,
-        packet: Packet<B>,
-        refusal: Refusal,
-        out: &mut F,
-    ) -> Verdict {
-        match FlowKey::of(&packet, &self.hasher) {
-            Some(key) if shows_its_flow(refusal) => {
-                let hash = self.hasher.flow(&key);
-                if let Some(flow) = self.table.find(hash, &key) {
-                    self.flush(flow, Flush::Bypass, out);
-                }
-                if Candidate::controls(&packet, &self.config) {
-                    self.follow_connection(&packet, hash, key, out);
-                }
-            }
-            _ if may_belong_to_a_flow(packet.layout().protocol()) => self.flush_ends(&packet, out),
-            _ => {}
-        }
-        self.pass(packet, refusal, out)
-    }
-
-    /// Lets go all held data between the two ends of `packet`: it does not show its ports, or
-    /// its headers differ from those of its flow.
-    fn flush_ends<F: FnMut(Packet<B>, Exit)>(&mut self, packet: &Packet<B>, out: &mut F) {
-        let Some(hash) = self.hasher.ends_of_packet(packet) else { return };
-        let mut next = self.ends.first(hash as usize & self.ends_mask);
-        while let Some(flow) = next {
-            next = self.ends.next(flow);
-            if self.table.get(flow).key.same_ends(packet) {
-                self.flush(flow, Flush::Bypass, out);
-            }
-        }
-    }
-
-    /// SYN makes a flow and FIN or RST removes it, when flows open on SYN.
-    fn follow_connection<F: FnMut(Packet<B>, Exit)>(
-        &mut self,
-        packet: &Packet<B>,
-        hash: u64,
-        key: FlowKey,
-        out: &mut F,
-    ) {
-        let Some(flags) = tcp_flags_of(packet) else { return };
-        match (flags & tcp_flags::SYN != 0, self.table.find(hash, &key)) {
-            (true, None) => {
-                self.create(hash, key, out);
-                self.counters.flows_on_syn += 1;
-            }
-            (false, Some(flow)) => self.release_at_end(flow, flags),
-            _ => {}
-        }
-    }
-
-    fn release_at_end(&mut self, flow: FlowId, flags: u16) {
-        if self.config.creation == Creation::OnSyn && flags & (tcp_flags::FIN | tcp_flags::RST) != 0
-        {
-            self.table.release(flow);
-            self.counters.flows_released += 1;
-        }
-    }
-
-    fn pass<F: FnMut(Packet<B>, Exit)>(
-        &mut self,
-        packet: Packet<B>,
-        refusal: Refusal,
-        out: &mut F,
-    ) -> Verdict {
-        self.counters.refused.count(refusal);
-        self.counters.sent(packet.bytes().len());
-        self.counters.passed += 1;
-        out(packet, Exit::Passed(refusal));
-        Verdict::Passed(refusal)
-    }
-
-    /// Merges a candidate into its flow's held data, or holds it as the first of new data.
-    fn admit<F: FnMut(Packet<B>, Exit)>(
-        &mut self,
-        packet: Packet<B>,
-        candidate: &Candidate,
-        out: &mut F,
-    ) -> Verdict {
-        let Some(key) = FlowKey::of(&packet, &self.hasher) else {
-            return self.pass(packet, Refusal::Malformed, out);
-        };
-        let Some(flow) = self.flow_of(key, candidate, out) else {
-            return self.pass(packet, Refusal::NoFlow, out);
-        };
-        let verdict = match self.fits(flow, &packet, candidate) {
-            Some(Ok(step)) => self.merge(flow, packet, candidate, &step, out),
-            Some(Err(refusal)) => {
-                self.counters.refused.count(refusal);
-                self.flush(flow, flush_of(refusal), out);
-                self.open(flow, packet, candidate, Some(refusal), out)
-            }
-            None => self.open(flow, packet, candidate, None, out),
-        };
-        self.release_at_end(flow, candidate.flags);
-        verdict
-    }
-
-    /// The flow's place, made if that is allowed; its clock is kept.
-    fn flow_of<F: FnMut(Packet<B>, Exit)>(
-        &mut self,
-        key: FlowKey,
-        candidate: &Candidate,
-        out: &mut F,
-    ) -> Option<FlowId> {
-        let hash = self.hasher.flow(&key);
-        if let Some(flow) = self.table.find(hash, &key) {
-            self.table.arrived(flow, self.now);
-            return Some(flow);
-        }
-        if self.config.creation == Creation::OnSyn && candidate.kind == LayerKind::Tcp {
-            if candidate.flags & tcp_flags::SYN == 0 {
-                return None;
-            }
-            self.counters.flows_on_syn += 1;
-        } else {
-            self.counters.flows_on_data += 1;
-        }
-        Some(self.create(hash, key, out))
-    }
-
-    fn create<F: FnMut(Packet<B>, Exit)>(
-        &mut self,
-        hash: u64,
-        key: FlowKey,
-        out: &mut F,
-    ) -> FlowId {
-        let flow = match self.table.place(hash) {
-            Place::Free(flow) => flow,
-            Place::Occupied(flow) => {
-                self.flush(flow, Flush::TableFull, out);
-                self.counters.flows_evicted += 1;
-                flow
-            }
-        };
-        self.table.occupy(flow, hash, key, self.now);
-        flow
-    }
-
-    /// Whether `packet` continues what its flow holds; none when it holds nothing.
-    fn fits(
-        &self,
-        flow: FlowId,
-        packet: &Packet<B>,
-        candidate: &Candidate,
-    ) -> Option<Result<Step, Refusal>> {
-        let aggregate = self.table.get(flow).aggregate.as_ref()?;
-        let first = self.held.get(aggregate.first)?;
-        Some(aggregate.fits(first, packet, candidate, &self.config))
-    }
-
-    fn open<F: FnMut(Packet<B>, Exit)>(
-        &mut self,
-        flow: FlowId,
-        packet: Packet<B>,
-        candidate: &Candidate,
-        refusal: Option<Refusal>,
-        out: &mut F,
-    ) -> Verdict {
-        self.make_room(&packet, None, out);
-        let now = self.now;
-        let hash = self.hasher.ends(&self.table.get(flow).key);
-        let mut aggregate = Aggregate::open(&packet, candidate, now);
-        self.held_bytes += packet.bytes().len();
-        let slot = self.held.insert(packet);
-        (aggregate.first, aggregate.last) = (slot, slot);
-        self.table.get_mut(flow).aggregate = Some(aggregate);
-        self.ends.insert(hash as usize & self.ends_mask, flow);
-        self.arm(flow);
-        if candidate.ends() {
-            self.flush(flow, Flush::EndFlag, out);
-        }
-        Verdict::Opened(refusal)
-    }
-
-    fn merge<F: FnMut(Packet<B>, Exit)>(
-        &mut self,
-        flow: FlowId,
-        packet: Packet<B>,
-        candidate: &Candidate,
-        step: &Step,
-        out: &mut F,
-    ) -> Verdict {
-        if self.make_room(&packet, Some(flow), out) {
-            return self.open(flow, packet, candidate, None, out);
-        }
-        let Some(aggregate) = self.table.get_mut(flow).aggregate.as_mut() else {
-            return self.open(flow, packet, candidate, None, out);
-        };
-        let ended = aggregate.append(&packet, candidate, step);
-        self.held_bytes += packet.bytes().len();
-        let slot = self.held.insert(packet);
-        self.held.link(aggregate.last, slot);
-        aggregate.last = slot;
-        match ended {
-            Some(reason) => self.flush(flow, reason, out),
-            None => self.arm(flow),
-        }
-        Verdict::Merged
-    }
-
-    /// Lets go what is nearest its deadline until one more packet may be held; tells whether
-    /// `flow` itself was let go.
-    fn make_room<F: FnMut(Packet<B>, Exit)>(
-        &mut self,
-        packet: &Packet<B>,
-        flow: Option<FlowId>,
-        out: &mut F,
-    ) -> bool {
-        let limit = self.config.max_held_bytes.saturating_sub(packet.bytes().len());
-        let mut hit = false;
-        while self.held.is_full() || (self.held_bytes > limit && self.held.held() > 0) {
-            let Some(nearest) = self.wheel.nearest() else { break };
-            hit |= Some(nearest) == flow;
-            self.flush(nearest, Flush::HeldLimit, out);
-        }
-        hit
-    }
-
-    /// Sets the timer: paused, or the budget used up, whichever comes first.
-    fn arm(&mut self, flow: FlowId) {
-        let state = self.table.get(flow);
-        let Some(aggregate) = &state.aggregate else { return };
-        let budget = aggregate.opened.plus(self.config.hold_budget);
-        let idle = state.idle_at(self.now, self.config.idle_floor);
-        self.wheel.arm(flow, idle.min(budget));
-    }
-
-    /// Lets go what a flow holds.
-    fn flush<F: FnMut(Packet<B>, Exit)>(&mut self, flow: FlowId, reason: Flush, out: &mut F) {
-        let Some(aggregate) = self.table.get_mut(flow).aggregate.take() else { return };
-        self.wheel.disarm(flow);
-        self.ends.remove(flow);
-        let Some((mut packet, next)) = self.held.take(aggregate.first) else { return };
-        if aggregate.count > 1 {
-            let spare = self.chains.pop();
-            let mut chain = spare.unwrap_or_else(|| Vec::with_capacity(aggregate.count.into()));
-            self.collect(next, aggregate.count - 1, &mut chain);
-            packet.set_chain(chain);
-            aggregate.patch(&mut packet);
-        }
-        self.held_bytes -= aggregate.bytes;
-        let held_ns = self.now.ns_since(aggregate.opened);
-        self.counters.flushed(reason, aggregate.count, held_ns);
-        self.counters
-            .sent(packet.bytes().len() + packet.chain().iter().map(Piece::len).sum::<usize>());
-        out(packet, Exit::Flushed(reason));
-    }
-
-    /// Moves `count` packets chained from `slot` on into the list of a merged packet.
-    fn collect(&mut self, mut slot: SlotId, count: u16, chain: &mut Vec<Piece<B>>) {
-        for _ in 0..count {
-            let Some((packet, next)) = self.held.take(slot) else { return };
-            chain.push(packet.into_piece());
-            slot = next;
-        }
-    }
-}
-
-/// Whether a packet refused for this reason has the headers of its flow, so that the flow is
-/// found by its key. Others may belong to any flow between the two ends.
-fn shows_its_flow(refusal: Refusal) -> bool {
-    !matches!(refusal, Refusal::IpOptions | Refusal::HeaderTooLong)
-}
-
-/// Whether TCP or UDP may lie behind this protocol number: ICMP need not wait for data.
-fn may_belong_to_a_flow(number: u8) -> bool {
-    use protocol::{DESTINATION, FRAGMENT, HOP_BY_HOP, ROUTING, TCP, UDP};
-    matches!(number, TCP | UDP | HOP_BY_HOP | ROUTING | FRAGMENT | DESTINATION)
-}
-
-fn flush_of(refusal: Refusal) -> Flush {
-    match refusal {
-        Refusal::SizeLimit | Refusal::SegmentLimit => Flush::Size,
-        _ => Flush::Displaced,
-    }
-}
-
-fn tcp_flags_of<B: AsRef<[u8]>>(packet: &Packet<B>) -> Option<u16> {
-    let layout = packet.layout();
-    let transport = layout.transport().filter(|layer| layer.kind == LayerKind::Tcp)?;
-    let whole = layout.form() == Form::Datagram;
-    whole.then(|| header::at::<Tcp>(packet.bytes(), transport.offset.into()).offset_flags.get())
 }

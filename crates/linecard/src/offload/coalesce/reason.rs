@@ -41,6 +41,8 @@ reasons! {
         Malformed = "malformed",
         /// more header bytes than are kept for one packet
         HeaderTooLong = "header-too-long",
+        /// more tunnels around it than are allowed
+        TunnelDepth = "tunnel-depth",
         /// more bytes than may be held in all
         TooLarge = "too-large",
         /// the port cannot give the packet back if it is merged

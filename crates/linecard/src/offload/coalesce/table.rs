@@ -1,62 +1,60 @@
 //! The flow table: eight places per hash value, so that a lookup has a bound whoever chose the
 //! addresses, and memory of fixed size.
+//!
+//! A flow is known by its hash ([`crate::packet::FlowHasher`]). A bucket is one cache line: eight
+//! tags, and for each what its flow holds. So a lookup touches one line, and a second for the
+//! flow's clock, however many flows there are.
 
-use super::aggregate::Aggregate;
-use crate::packet::FlowKey;
+use super::slab::SlotId;
+use crate::packet::prefetch;
 use crate::time::{Instant, ns};
 use alloc::boxed::Box;
 use alloc::vec;
 use core::time::Duration;
 
-/// Places per bucket: their tags fill 16 bytes, read at once.
+/// Places per bucket.
 const WAYS: usize = 8;
+/// A flow that holds nothing.
+const NOTHING: SlotId = SlotId::MAX;
+/// The interval before the second packet.
+const UNKNOWN: u32 = u32::MAX;
 
 /// Place of a flow in the table.
 pub(super) type FlowId = u32;
 
-/// What is kept of a flow.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Flow {
-    pub(super) key: FlowKey,
-    pub(super) aggregate: Option<Aggregate>,
-    last_arrival: Instant,
-    /// Average interval of arrivals, none before the second packet.
-    interval_ns: Option<u64>,
-    /// The time line that the last arrival belongs to.
-    era: u32,
+#[derive(Debug, Clone)]
+#[repr(align(64))]
+struct Bucket {
+    /// Upper bits of the hash; 0 for a free place.
+    tags: [u32; WAYS],
+    held: [SlotId; WAYS],
 }
 
-impl Flow {
-    /// Takes note of an arrival: average ← (average + delta) / 2 (papers/lro-npu.txt, IV.E).
-    #[inline]
-    fn arrived(&mut self, now: Instant) {
-        let delta = now.ns_since(self.last_arrival);
-        self.interval_ns = Some(self.interval_ns.map_or(delta, |i| i.midpoint(delta)));
-        self.last_arrival = now;
-    }
+const EMPTY: Bucket = Bucket { tags: [0; WAYS], held: [NOTHING; WAYS] };
+const _: () = assert!(size_of::<Bucket>() == 64);
 
-    /// When the flow counts as paused: ten times its average interval from now.
-    #[inline]
-    pub(super) fn idle_at(&self, now: Instant, floor: Duration) -> Instant {
-        match self.interval_ns {
-            None => Instant::NEVER,
-            Some(interval) => now.plus_ns(interval.saturating_mul(10).max(ns(floor))),
-        }
-    }
+/// When a flow's packets arrive.
+#[derive(Debug, Clone, Copy)]
+struct Clock {
+    last_arrival: Instant,
+    /// Average interval of arrivals, at most 4.29 s.
+    interval_ns: u32,
+    /// The time line that the last arrival belongs to.
+    era: u32,
 }
 
 /// Where a new flow goes.
 pub(super) enum Place {
     Free(FlowId),
-    /// The place of this flow, to be flushed first.
-    Occupied(FlowId),
+    /// The place of a flow that has to go, and what it holds.
+    Occupied(FlowId, Option<SlotId>),
 }
 
-/// Flows by key.
+/// Flows by hash.
 #[derive(Debug)]
 pub(super) struct Table {
-    tags: Box<[[u16; WAYS]]>,
-    flows: Box<[Flow]>,
+    buckets: Box<[Bucket]>,
+    clocks: Box<[Clock]>,
     mask: usize,
     used: usize,
     /// Counts the time lines: arrivals of different ones cannot be compared.
@@ -67,9 +65,10 @@ impl Table {
     /// A table of at least `flows` places.
     pub(super) fn new(flows: usize) -> Self {
         let buckets = flows.div_ceil(WAYS).next_power_of_two();
+        let unused = Clock { last_arrival: Instant::ZERO, interval_ns: UNKNOWN, era: 0 };
         Self {
-            tags: vec![[0; WAYS]; buckets].into_boxed_slice(),
-            flows: vec![Flow::default(); buckets * WAYS].into_boxed_slice(),
+            buckets: vec![EMPTY; buckets].into_boxed_slice(),
+            clocks: vec![unused; buckets * WAYS].into_boxed_slice(),
             mask: buckets - 1,
             used: 0,
             era: 0,
@@ -77,7 +76,7 @@ impl Table {
     }
 
     pub(super) fn capacity(&self) -> usize {
-        self.flows.len()
+        self.clocks.len()
     }
 
     /// Flows inside.
@@ -85,59 +84,89 @@ impl Table {
         self.used
     }
 
-    #[inline]
-    pub(super) fn get(&self, id: FlowId) -> &Flow {
-        &self.flows[id as usize]
-    }
-
-    #[inline]
-    pub(super) fn get_mut(&mut self, id: FlowId) -> &mut Flow {
-        &mut self.flows[id as usize]
-    }
-
-    #[inline]
-    pub(super) fn find(&self, hash: u64, key: &FlowKey) -> Option<FlowId> {
+    /// The place of the flow with this hash.
+    #[inline(always)]
+    pub(super) fn find(&self, hash: u64) -> Option<FlowId> {
         let (bucket, tag) = self.locate(hash);
-        let tags = &self.tags[bucket];
-        (0..WAYS)
-            .map(|way| (way, bucket * WAYS + way))
-            .find(|(way, index)| tags[*way] == tag && self.flows[*index].key == *key)
-            .map(|(_, index)| index as FlowId)
+        let tags = &self.buckets[bucket].tags;
+        let hits = (0..WAYS).fold(0, |hits, way| hits | u32::from(tags[way] == tag) << way);
+        (hits != 0).then(|| (bucket * WAYS) as FlowId + hits.trailing_zeros())
+    }
+
+    /// Fetches what a lookup will touch.
+    #[inline(always)]
+    pub(super) fn prefetch(&self, hash: u64) {
+        let (bucket, _) = self.locate(hash);
+        prefetch::value(&self.buckets[bucket]);
+        // Four clocks in a line.
+        prefetch::value(&self.clocks[bucket * WAYS]);
+        prefetch::value(&self.clocks[bucket * WAYS + WAYS / 2]);
+    }
+
+    /// What a flow holds.
+    #[inline(always)]
+    pub(super) fn held(&self, id: FlowId) -> Option<SlotId> {
+        let slot = self.buckets[id as usize / WAYS].held[id as usize % WAYS];
+        (slot != NOTHING).then_some(slot)
+    }
+
+    /// Notes what a flow holds.
+    #[inline]
+    pub(super) fn set_held(&mut self, id: FlowId, slot: Option<SlotId>) {
+        self.buckets[id as usize / WAYS].held[id as usize % WAYS] = slot.unwrap_or(NOTHING);
     }
 
     /// A place for a flow that is not in the table: a free one, else that of the flow that has
-    /// been idle longest, else that of the flow that has held data longest.
-    pub(super) fn place(&self, hash: u64) -> Place {
+    /// been idle longest, else that of the flow that has held data longest. `opened` tells since
+    /// when.
+    pub(super) fn place(&self, hash: u64, opened: impl Fn(SlotId) -> Instant) -> Place {
         let (bucket, _) = self.locate(hash);
-        if let Some(way) = self.tags[bucket].iter().position(|tag| *tag == 0) {
-            return Place::Free((bucket * WAYS + way) as FlowId);
+        let first = bucket * WAYS;
+        if let Some(way) = self.buckets[bucket].tags.iter().position(|tag| *tag == 0) {
+            return Place::Free((first + way) as FlowId);
         }
         let age = |index: &usize| {
-            let flow = &self.flows[*index];
-            let opened = flow.aggregate.as_ref().map(|aggregate| aggregate.opened);
-            (opened.is_some(), flow.era == self.era, opened.unwrap_or(flow.last_arrival))
+            let (clock, held) = (&self.clocks[*index], self.held(*index as FlowId));
+            let since = held.map_or(clock.last_arrival, &opened);
+            (held.is_some(), clock.era == self.era, since)
         };
-        let oldest = (bucket * WAYS..(bucket + 1) * WAYS).min_by_key(age);
-        Place::Occupied(oldest.unwrap_or(bucket * WAYS) as FlowId)
+        let oldest = (first..first + WAYS).min_by_key(age).unwrap_or(first) as FlowId;
+        Place::Occupied(oldest, self.held(oldest))
     }
 
-    /// Puts a new flow into a place that is free or has been flushed.
-    pub(super) fn occupy(&mut self, id: FlowId, hash: u64, key: FlowKey, now: Instant) {
+    /// Puts a new flow into a place that is free or whose flow holds nothing.
+    pub(super) fn occupy(&mut self, id: FlowId, hash: u64, now: Instant) {
         let (bucket, tag) = self.locate(hash);
         let way = id as usize % WAYS;
-        self.used += usize::from(self.tags[bucket][way] == 0);
-        self.tags[bucket][way] = tag;
-        self.flows[id as usize] = Flow { key, last_arrival: now, era: self.era, ..Flow::default() };
+        self.used += usize::from(self.buckets[bucket].tags[way] == 0);
+        self.buckets[bucket].tags[way] = tag;
+        self.buckets[bucket].held[way] = NOTHING;
+        self.clocks[id as usize] = Clock { last_arrival: now, interval_ns: UNKNOWN, era: self.era };
     }
 
-    /// Takes note that a packet of a flow has arrived.
+    /// Takes note that a packet of a flow has arrived: average ← (average + delta) / 2
+    /// (papers/lro-npu.txt, IV.E).
+    #[inline(always)]
     pub(super) fn arrived(&mut self, id: FlowId, now: Instant) {
-        let flow = &mut self.flows[id as usize];
-        if flow.era == self.era {
-            flow.arrived(now);
-        } else {
-            (flow.era, flow.last_arrival, flow.interval_ns) = (self.era, now, None);
+        let clock = &mut self.clocks[id as usize];
+        if clock.era != self.era {
+            *clock = Clock { last_arrival: now, interval_ns: UNKNOWN, era: self.era };
+            return;
         }
+        let delta = now.ns_since(clock.last_arrival).min(u64::from(UNKNOWN - 1)) as u32;
+        clock.interval_ns =
+            if clock.interval_ns == UNKNOWN { delta } else { clock.interval_ns.midpoint(delta) };
+        clock.last_arrival = now;
+    }
+
+    /// When the flow counts as paused: ten times its average interval from its last arrival on.
+    #[inline(always)]
+    pub(super) fn idle_at(&self, id: FlowId, floor: Duration) -> Instant {
+        let clock = &self.clocks[id as usize];
+        if clock.interval_ns == UNKNOWN {
+            return Instant::NEVER;
+        }
+        clock.last_arrival.plus_ns((u64::from(clock.interval_ns) * 10).max(ns(floor)))
     }
 
     /// A new time line begins: arrivals so far are older than all that come.
@@ -145,17 +174,16 @@ impl Table {
         self.era = self.era.wrapping_add(1);
     }
 
-    /// Removes a flow.
+    /// Removes a flow that holds nothing.
     pub(super) fn release(&mut self, id: FlowId) {
-        let tag = &mut self.tags[id as usize / WAYS][id as usize % WAYS];
+        let tag = &mut self.buckets[id as usize / WAYS].tags[id as usize % WAYS];
         self.used -= usize::from(*tag != 0);
         *tag = 0;
-        self.flows[id as usize] = Flow::default();
     }
 
-    #[inline]
-    fn locate(&self, hash: u64) -> (usize, u16) {
+    #[inline(always)]
+    fn locate(&self, hash: u64) -> (usize, u32) {
         // Tag and bucket come from different bits; tag 0 means free.
-        (hash as usize & self.mask, (hash >> 48) as u16 | 1)
+        (hash as usize & self.mask, (hash >> 32) as u32 | 1)
     }
 }

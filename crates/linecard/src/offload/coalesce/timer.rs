@@ -65,6 +65,18 @@ impl Wheel {
         }
     }
 
+    /// The deadline that was set last for `flow`, which has one.
+    #[inline(always)]
+    pub(super) fn deadline(&self, flow: u32) -> Instant {
+        self.deadlines[flow as usize]
+    }
+
+    /// Whether some deadline may have come.
+    #[inline(always)]
+    pub(super) fn may_be_due(&self, now: Instant) -> bool {
+        now >= self.earliest
+    }
+
     /// Some flow whose deadline has come. Call until there is none, and disarm each.
     #[inline]
     pub(super) fn due(&mut self, now: Instant) -> Option<u32> {
@@ -83,11 +95,6 @@ impl Wheel {
     pub(super) fn restart(&mut self, now: Instant) {
         self.tick = now.as_ns() >> self.shift;
         self.earliest = Instant::NEVER;
-    }
-
-    /// A flow whose deadline is among the nearest: within a slot of the earliest.
-    pub(super) fn nearest(&self) -> Option<u32> {
-        self.slots.first(self.next_occupied()?)
     }
 
     /// The earliest deadline, exact.

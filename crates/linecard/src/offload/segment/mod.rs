@@ -189,7 +189,7 @@ pub fn segment<B: AsRef<[u8]>>(
     area[..header_len].copy_from_slice(packet.header());
     let plan = Plan::Transport(Segmenting::new(packet, gso, &mut area)?);
     let cursor = Cursor::behind(packet, header_len);
-    Ok(Segments { cursor, area, plan, size, total: packet.payload_len(), done: 0, started: false })
+    Ok(Segments { cursor, area, plan, size, total: packet.payload_len(), done: 0, index: 0 })
 }
 
 /// Cuts an IP datagram into fragments of at most `mtu` bytes from the IP header on
@@ -210,7 +210,7 @@ pub fn fragment<B: AsRef<[u8]>>(
     let cursor = Cursor::behind(packet, plan.split());
     let (size, total) = (plan.size(), packet.datagram_len() - plan.split());
     let plan = Plan::Fragment(plan);
-    Ok(Segments { cursor, area, plan, size, total, done: 0, started: false })
+    Ok(Segments { cursor, area, plan, size, total, done: 0, index: 0 })
 }
 
 /// The segments of one packet; see [`segment`] and [`fragment`].
@@ -224,7 +224,8 @@ pub struct Segments<'p, B> {
     /// Payload bytes of all segments.
     total: usize,
     done: usize,
-    started: bool,
+    /// Segments made.
+    index: usize,
 }
 
 #[derive(Debug)]
@@ -297,8 +298,9 @@ impl<'p, B: AsRef<[u8]>> Segments<'p, B> {
         Ok(Some(Written { len: needed, class: part.class }))
     }
 
+    #[inline]
     fn peek(&self) -> Option<Part> {
-        if self.started && self.done >= self.total {
+        if self.index > 0 && self.done >= self.total {
             return None;
         }
         let len = self.size.min(self.total - self.done);
@@ -308,14 +310,16 @@ impl<'p, B: AsRef<[u8]>> Segments<'p, B> {
             (false, false) => Class::Com,
             (false, true) => Class::Eom,
         };
-        Some(Part { start: self.done, len, index: self.done / self.size, class })
+        Some(Part { start: self.done, len, index: self.index, class })
     }
 
+    #[inline]
     fn commit(&mut self, part: Part) {
         self.done += part.len;
-        self.started = true;
+        self.index += 1;
     }
 
+    #[inline]
     fn part(&mut self) -> Option<Part> {
         let part = self.peek()?;
         self.commit(part);
@@ -323,6 +327,7 @@ impl<'p, B: AsRef<[u8]>> Segments<'p, B> {
     }
 
     /// Completes the header in the header area; gives its length.
+    #[inline]
     fn build(&mut self, part: Part, payload: Sum) -> usize {
         match &self.plan {
             Plan::Transport(plan) => plan.build(&mut self.area, part, payload),
@@ -330,6 +335,7 @@ impl<'p, B: AsRef<[u8]>> Segments<'p, B> {
         }
     }
 
+    #[inline]
     fn header_len(&self) -> usize {
         match &self.plan {
             Plan::Transport(plan) => plan.header_len(),
@@ -337,6 +343,7 @@ impl<'p, B: AsRef<[u8]>> Segments<'p, B> {
         }
     }
 
+    #[inline]
     fn header_len_of(&self, part: Part) -> usize {
         match &self.plan {
             Plan::Transport(plan) => plan.header_len(),
@@ -344,10 +351,12 @@ impl<'p, B: AsRef<[u8]>> Segments<'p, B> {
         }
     }
 
+    #[inline]
     fn needs_sum(&self) -> bool {
         matches!(&self.plan, Plan::Transport(plan) if plan.needs_sum())
     }
 
+    #[inline]
     fn padding(&self, len: usize) -> usize {
         match &self.plan {
             Plan::Transport(plan) if plan.padded() => MIN_FRAME.saturating_sub(len),

@@ -46,6 +46,13 @@ impl Sum {
         Self::from_native(simd::copy_and_sum(from, &mut to[..from.len()]))
     }
 
+    /// The sum over `bytes`, while the lines of `ahead` are fetched into the cache.
+    #[must_use]
+    #[inline]
+    pub fn of_ahead(bytes: &[u8], _ahead: &[u8]) -> Self {
+        Self::of(bytes)
+    }
+
     /// The sum of one 16-bit word.
     #[must_use]
     #[inline]
@@ -68,11 +75,32 @@ impl Sum {
         Self(self.partly_folded() + other.partly_folded())
     }
 
+    /// The sum of both, where there are few and none is as large as 2⁴⁸.
+    #[must_use]
+    #[inline(always)]
+    pub(crate) fn add(self, other: Self) -> Self {
+        Self(self.0 + other.0)
+    }
+
     /// The difference.
     #[must_use]
     #[inline]
     pub fn minus(self, other: Self) -> Self {
         self.plus(other.negated())
+    }
+
+    /// The sum of `count` equal ones.
+    #[must_use]
+    #[inline]
+    pub fn times(self, count: u32) -> Self {
+        Self(u64::from(self.fold()) * u64::from(count))
+    }
+
+    /// The sum of words added up as plain integers.
+    #[must_use]
+    #[inline]
+    pub(crate) fn from_fields(sum: u64) -> Self {
+        Self(sum)
     }
 
     /// The additive inverse.
@@ -93,10 +121,10 @@ impl Sum {
     #[must_use]
     #[inline]
     pub fn fold(self) -> u16 {
-        let mut sum = self.partly_folded();
-        sum = (sum & 0xFFFF) + (sum >> 16);
-        sum = (sum & 0xFFFF) + (sum >> 16);
-        ((sum & 0xFFFF) + (sum >> 16)) as u16
+        // Adding a word to itself turned by half leaves the sum of both halves, with the carry
+        // brought around, in the upper half.
+        let sum = (self.0.wrapping_add(self.0.rotate_left(32)) >> 32) as u32;
+        (sum.wrapping_add(sum.rotate_left(16)) >> 16) as u16
     }
 
     /// The checksum field for data with this sum: its complement.

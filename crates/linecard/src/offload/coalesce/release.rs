@@ -1,0 +1,89 @@
+//! When held data is let go: its time has come, its room is needed, or somebody asks for it.
+
+use super::reason::Flush;
+use super::slab::SlotId;
+use super::{Coalescer, Exit};
+use crate::packet::{Packet, Piece};
+use crate::time::Instant;
+
+impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
+    /// Lets go what is due at `now`.
+    pub fn advance<F: FnMut(Packet<B>, Exit)>(&mut self, now: Instant, out: &mut F) {
+        self.now = self.now.max(now);
+        while let Some(slot) = self.wheel.due(self.now) {
+            let deadline = self.deadline(slot);
+            if deadline > self.now {
+                // Packets that came since have moved it.
+                self.wheel.arm(slot, deadline);
+                continue;
+            }
+            let opened = self.held.get(slot).aggregate.opened;
+            let spent = self.now.since(opened) >= self.config.hold_budget;
+            self.flush(slot, if spent { Flush::Budget } else { Flush::Idle }, out);
+        }
+    }
+
+    /// Lets everything go, in the order in which it was opened.
+    pub fn flush_all<F: FnMut(Packet<B>, Exit)>(&mut self, reason: Flush, out: &mut F) {
+        while let Some(slot) = self.ages.first(0) {
+            self.flush(slot, reason, out);
+        }
+    }
+
+    /// Starts a new time line, for captures whose clock was set back: everything is let go, and
+    /// the next time given may be earlier.
+    pub fn restart_clock<F: FnMut(Packet<B>, Exit)>(&mut self, now: Instant, out: &mut F) {
+        self.flush_all(Flush::Stop, out);
+        self.wheel.restart(now);
+        self.table.restart_clock();
+        self.now = now;
+    }
+
+    /// When held data has to go: its flow has paused, or the budget is used up, whichever comes
+    /// first.
+    #[inline(always)]
+    pub(super) fn deadline(&self, slot: SlotId) -> Instant {
+        let aggregate = &self.held.get(slot).aggregate;
+        let budget = aggregate.opened.plus(self.config.hold_budget);
+        budget.min(self.table.idle_at(aggregate.flow, self.config.idle_floor))
+    }
+
+    /// Sets the timer after an arrival if the deadline has come nearer. A later one is found out
+    /// about when the timer fires.
+    #[inline(always)]
+    pub(super) fn hasten(&mut self, slot: SlotId) {
+        let deadline = self.deadline(slot);
+        if deadline < self.wheel.deadline(slot) {
+            self.wheel.arm(slot, deadline);
+        }
+    }
+
+    /// Lets go what is held at `slot`.
+    #[inline(never)]
+    pub(super) fn flush<F: FnMut(Packet<B>, Exit)>(
+        &mut self,
+        slot: SlotId,
+        reason: Flush,
+        out: &mut F,
+    ) {
+        self.wheel.disarm(slot);
+        self.ages.remove(slot);
+        self.forget_ends(slot);
+        if self.current == Some(slot) {
+            self.current = None;
+        }
+        let Some(mut packet) = self.held.take(slot) else { return };
+        let aggregate = &self.held.get(slot).aggregate;
+        self.table.set_held(aggregate.flow, None);
+        if aggregate.count > 1 {
+            aggregate.patch(&mut packet);
+        }
+        self.held_packets -= usize::from(aggregate.count);
+        self.held_bytes -= aggregate.bytes;
+        let held_ns = self.now.ns_since(aggregate.opened);
+        self.counters.flushed(reason, aggregate.count, held_ns);
+        self.counters
+            .sent(packet.bytes().len() + packet.chain().iter().map(Piece::len).sum::<usize>());
+        out(packet, Exit::Flushed(reason));
+    }
+}

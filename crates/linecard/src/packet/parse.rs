@@ -1,0 +1,403 @@
+//! The parser: follows headers from the link to the innermost TCP or UDP.
+//!
+//! Bounds: [`MAX_TAGS`](super::MAX_TAGS), [`MAX_LABELS`], [`MAX_TUNNELS`], [`MAX_EXTENSIONS`] and
+//! [`MAX_LAYERS`](super::MAX_LAYERS); nothing recurses.
+
+use super::header::{self, Ipv4, Ipv6, PPPOE_LEN, PPPOE_LENGTH, Tcp, Udp, be16, protocol};
+use super::layout::{Form, LayerKind, Layout, MAX_EXTENSIONS, MAX_LABELS, MAX_TUNNELS};
+use super::link::{self, LinkType, ethertype};
+
+/// Bytes of tunnel headers.
+const LABEL_LEN: usize = 4;
+const VXLAN_LEN: usize = 8;
+const GENEVE_LEN: usize = 8;
+const ETHERNET_LEN: usize = 14;
+
+/// UDP destination ports of tunnels: RFC 7348, and Linux's default from before it; RFC 8926;
+/// RFC 7510.
+const VXLAN_PORTS: [u16; 2] = [4789, 8472];
+const GENEVE_PORT: u16 = 6081;
+const MPLS_PORT: u16 = 6635;
+
+/// What stands behind a header.
+enum Next {
+    /// A header of this EtherType at this offset.
+    Header(u16, usize),
+    /// Nothing that is followed.
+    End(Form),
+}
+
+use Next::{End, Header};
+
+/// The plain frame in a straight line: Ethernet, IP without options or extension headers, TCP or UDP.
+/// None for all others, and for those in which anything is amiss.
+#[inline(always)]
+fn plain(link: LinkType, bytes: &[u8]) -> Option<Layout> {
+    if link != LinkType::Ethernet {
+        return None;
+    }
+    match be16(bytes, ETHERNET_LEN - 2)? {
+        ethertype::IPV4 => {
+            let ip = header::get::<Ipv4>(bytes, ETHERNET_LEN)?;
+            let plain = ip.version_ihl == 0x45 && !ip.is_fragment();
+            let end = ETHERNET_LEN + usize::from(ip.total_len.get());
+            let shown = bytes.get(..end).filter(|_| plain)?;
+            plain_transport(shown, LayerKind::Ipv4, ETHERNET_LEN + Ipv4::LEN, ip.protocol)
+        }
+        ethertype::IPV6 => {
+            let ip = header::get::<Ipv6>(bytes, ETHERNET_LEN)?;
+            let plain = ip.version_class_label.get() >> 28 == 6 && ip.payload_len.get() != 0;
+            let end = ETHERNET_LEN + Ipv6::LEN + usize::from(ip.payload_len.get());
+            let shown = bytes.get(..end).filter(|_| plain)?;
+            plain_transport(shown, LayerKind::Ipv6, ETHERNET_LEN + Ipv6::LEN, ip.next_header)
+        }
+        _ => None,
+    }
+}
+
+#[inline(always)]
+fn plain_transport(bytes: &[u8], network: LayerKind, offset: usize, number: u8) -> Option<Layout> {
+    let (kind, header_len) = match number {
+        protocol::TCP => (LayerKind::Tcp, header::get::<Tcp>(bytes, offset)?.header_len()),
+        protocol::UDP => {
+            let udp = header::get::<Udp>(bytes, offset)?;
+            let whole = offset + usize::from(udp.length.get()) == bytes.len();
+            let kind = whole && !is_tunnel(udp.destination.get());
+            (kind.then_some(LayerKind::Udp)?, Udp::LEN)
+        }
+        _ => return None,
+    };
+    let payload = offset + header_len;
+    if payload > bytes.len() || kind == LayerKind::Tcp && header_len < Tcp::LEN {
+        return None;
+    }
+    Some(Layout::plain((network, ETHERNET_LEN), (kind, offset), payload, (bytes.len(), number)))
+}
+
+/// The state of one parse.
+pub(super) struct Parser<'a> {
+    bytes: &'a [u8],
+    layout: Layout,
+    /// Where the innermost header with a length says the packet ends.
+    bound: usize,
+    /// IP headers so far.
+    depth: usize,
+    /// Some datagram ends before the one around it does.
+    slack: bool,
+    /// The bound comes from a header, not from the bytes present.
+    inside: bool,
+}
+
+impl<'a> Parser<'a> {
+    #[inline(always)]
+    pub(super) fn parse(link: LinkType, bytes: &'a [u8]) -> Layout {
+        match plain(link, bytes) {
+            Some(layout) => layout,
+            None => Self::parse_any(link, bytes),
+        }
+    }
+
+    #[inline(never)]
+    fn parse_any(link: LinkType, bytes: &'a [u8]) -> Layout {
+        let end = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        let mut layout = Layout::default();
+        layout.end = end;
+        let mut parser =
+            Parser { bytes, layout, bound: end as usize, depth: 0, slack: false, inside: false };
+        parser.layout.form = match link.network(bytes) {
+            Some((kind, offset)) => parser.follow(kind, offset),
+            None => Form::NotIp,
+        };
+        parser.layout
+    }
+
+    fn follow(&mut self, mut kind: u16, mut offset: usize) -> Form {
+        // Each turn adds a layer or reads labels, and layers are bounded.
+        loop {
+            let next = match kind {
+                ethertype::IPV4 => self.ipv4(offset),
+                ethertype::IPV6 => self.ipv6(offset),
+                ethertype::PPPOE => self.pppoe(offset),
+                ethertype::MPLS | ethertype::MPLS_UPSTREAM => self.mpls(offset),
+                _ => End(self.unknown()),
+            };
+            match next {
+                Header(k, o) => (kind, offset) = (k, o),
+                End(form) => return form,
+            }
+        }
+    }
+
+    /// The form of a packet whose innermost header is none that is known.
+    fn unknown(&self) -> Form {
+        if self.depth == 0 { Form::NotIp } else { Form::OtherTransport }
+    }
+
+    fn ipv4(&mut self, offset: usize) -> Next {
+        let Some(ip) = header::get::<Ipv4>(self.bytes, offset) else { return End(self.cut()) };
+        let (header_len, mut total) = (ip.header_len(), usize::from(ip.total_len.get()));
+        if ip.version_ihl >> 4 != 4 || header_len < Ipv4::LEN {
+            return End(Form::Malformed);
+        }
+        if self.bound < offset + header_len {
+            return End(self.cut());
+        }
+        let (fragment, inner) = (ip.is_fragment(), ip.protocol);
+        if total == 0 {
+            total = self.beyond_16_bits(offset);
+        }
+        // Addresses are known from here on, whatever the length says: flows between them wait.
+        if !self.enter(LayerKind::Ipv4, offset, offset + header_len) {
+            return End(Form::OtherTransport);
+        }
+        self.layout.protocol = inner;
+        if total < header_len {
+            return End(Form::Malformed);
+        }
+        match self.ends_at(offset + total) {
+            Err(form) => End(form),
+            Ok(()) if fragment => End(Form::Fragment),
+            Ok(()) => self.transport(offset + header_len),
+        }
+    }
+
+    fn ipv6(&mut self, offset: usize) -> Next {
+        let Some(ip) = header::get::<Ipv6>(self.bytes, offset) else { return End(self.cut()) };
+        if ip.version_class_label.get() >> 28 != 6 {
+            return End(Form::Malformed);
+        }
+        let (mut total, inner) = (Ipv6::LEN + usize::from(ip.payload_len.get()), ip.next_header);
+        if total == Ipv6::LEN && inner == protocol::TCP {
+            total = total.max(self.beyond_16_bits(offset));
+        }
+        if !self.enter(LayerKind::Ipv6, offset, offset + Ipv6::LEN) {
+            return End(Form::OtherTransport);
+        }
+        self.layout.protocol = inner;
+        if let Err(form) = self.ends_at(offset + total) {
+            return End(form);
+        }
+        if matches!(inner, protocol::TCP | protocol::UDP) {
+            return self.transport(offset + Ipv6::LEN);
+        }
+        match self.extensions(offset + Ipv6::LEN) {
+            Ok(transport) => self.transport(transport),
+            Err(form) => End(form),
+        }
+    }
+
+    /// Adds an IP layer if there is room for it.
+    fn enter(&mut self, kind: LayerKind, offset: usize, end: usize) -> bool {
+        self.depth += 1;
+        self.depth <= MAX_TUNNELS + 1 && self.layout.push(kind, offset, end)
+    }
+
+    /// Length of an outermost IP packet whose length field is 0 because it does not fit: Linux
+    /// calls that BIG TCP.
+    fn beyond_16_bits(&self, offset: usize) -> usize {
+        let len = self.bytes.len() - offset;
+        if self.inside || len <= usize::from(u16::MAX) { 0 } else { len }
+    }
+
+    /// An IP datagram ends here; inside of another it should end where that does.
+    fn ends_at(&mut self, end: usize) -> Result<(), Form> {
+        if self.bound < end {
+            return Err(self.cut());
+        }
+        self.slack |= self.inside && end != self.bound;
+        self.bound = end;
+        self.inside = true;
+        self.layout.end = end as u32;
+        Ok(())
+    }
+
+    /// Bytes are missing: in the capture, or in the packet around.
+    fn cut(&self) -> Form {
+        if self.inside { Form::Malformed } else { Form::CutShort }
+    }
+
+    /// Follows extension headers (RFC 8200, section 4) to the transport header.
+    fn extensions(&mut self, mut offset: usize) -> Result<usize, Form> {
+        let datagram = &self.bytes[..self.bound];
+        for _ in 0..=MAX_EXTENSIONS {
+            match self.layout.protocol {
+                protocol::HOP_BY_HOP | protocol::ROUTING | protocol::DESTINATION => {}
+                protocol::FRAGMENT => return Err(Form::Fragment),
+                _ => return Ok(offset),
+            }
+            let Some([next, units, _, segments_left]) = datagram.get(offset..offset + 4) else {
+                return Err(Form::Malformed);
+            };
+            let end = offset + (usize::from(*units) + 1) * 8;
+            if end > datagram.len() {
+                return Err(Form::Malformed);
+            }
+            // The transport checksum covers the final destination, which is not in the header as
+            // long as segments are left (RFC 8200, section 8.1).
+            if self.layout.protocol == protocol::ROUTING && *segments_left > 0 {
+                return Err(Form::OtherTransport);
+            }
+            (self.layout.protocol, offset) = (*next, end);
+        }
+        Err(Form::OtherTransport)
+    }
+
+    /// What stands behind an IP header.
+    fn transport(&mut self, offset: usize) -> Next {
+        match self.layout.protocol {
+            protocol::TCP => End(self.tcp(offset)),
+            protocol::UDP => self.udp(offset),
+            number => self.tunnel(number, offset),
+        }
+    }
+
+    fn tcp(&mut self, offset: usize) -> Form {
+        let datagram = &self.bytes[..self.bound];
+        let Some(tcp) = header::get::<Tcp>(datagram, offset) else { return Form::Malformed };
+        let payload = offset + tcp.header_len();
+        if tcp.header_len() < Tcp::LEN || payload > self.bound {
+            return Form::Malformed;
+        }
+        self.datagram(LayerKind::Tcp, offset, payload)
+    }
+
+    fn udp(&mut self, offset: usize) -> Next {
+        let datagram = &self.bytes[..self.bound];
+        let Some(udp) = header::get::<Udp>(datagram, offset) else { return End(Form::Malformed) };
+        if offset + usize::from(udp.length.get()) != self.bound {
+            return End(Form::Malformed);
+        }
+        let port = udp.destination.get();
+        let form = self.datagram(LayerKind::Udp, offset, offset + Udp::LEN);
+        if form != Form::Datagram || !is_tunnel(port) {
+            return End(form);
+        }
+        self.udp_tunnel(port, offset + Udp::LEN).unwrap_or(End(form))
+    }
+
+    fn datagram(&mut self, kind: LayerKind, offset: usize, payload: usize) -> Form {
+        if !self.layout.push(kind, offset, payload) {
+            Form::OtherTransport
+        } else if self.slack {
+            Form::Padded
+        } else {
+            Form::Datagram
+        }
+    }
+
+    /// IP in IP (RFC 2003, 2473, 4213), MPLS in IP (RFC 4023), GRE.
+    fn tunnel(&mut self, number: u8, offset: usize) -> Next {
+        match number {
+            protocol::IPV4 => Header(ethertype::IPV4, offset),
+            protocol::IPV6 => Header(ethertype::IPV6, offset),
+            protocol::MPLS => Header(ethertype::MPLS, offset),
+            protocol::GRE => self.gre(offset),
+            _ => End(Form::OtherTransport),
+        }
+    }
+
+    /// GRE (RFC 2784) with a key (RFC 2890). Sequence numbers would have to differ from packet to
+    /// packet: such tunnels are not followed.
+    fn gre(&mut self, offset: usize) -> Next {
+        let Some(flags) = be16(self.datagram_bytes(), offset) else { return End(Form::Malformed) };
+        let Some(kind) = be16(self.datagram_bytes(), offset + 2) else {
+            return End(Form::Malformed);
+        };
+        if flags & !(header::GRE_HAS_CHECKSUM | header::GRE_HAS_KEY) != 0 {
+            return End(Form::OtherTransport);
+        }
+        let has = |flag| if flags & flag == 0 { 0 } else { 4 };
+        let end = offset + 4 + has(header::GRE_HAS_CHECKSUM) + has(header::GRE_HAS_KEY);
+        if end > self.bound {
+            return End(Form::Malformed);
+        }
+        let summed = flags & header::GRE_HAS_CHECKSUM != 0;
+        if summed && !self.layout.push(LayerKind::Gre, offset, end) {
+            return End(Form::OtherTransport);
+        }
+        self.inner(kind, end)
+    }
+
+    /// What a UDP tunnel carries; none when the datagram is not what its port says, or carries no
+    /// header that is known.
+    fn udp_tunnel(&mut self, port: u16, offset: usize) -> Option<Next> {
+        let bytes = self.datagram_bytes();
+        if VXLAN_PORTS.contains(&port) {
+            // RFC 7348, section 5: the I flag set, all reserved bits zero.
+            let flags = be16(bytes, offset)?;
+            let valid = flags == 0x0800 && *bytes.get(offset + 7)? == 0;
+            return valid.then(|| self.inner(ethertype::BRIDGING, offset + VXLAN_LEN));
+        }
+        if port == MPLS_PORT {
+            return Some(Header(ethertype::MPLS, offset));
+        }
+        // RFC 8926, section 3.4: version, length of options in words; no control packet.
+        let [first, second] = *bytes.get(offset..)?.first_chunk()?;
+        let (kind, end) =
+            (be16(bytes, offset + 2)?, offset + GENEVE_LEN + usize::from(first & 0x3F) * 4);
+        (first >> 6 == 0 && second & 0x80 == 0 && end <= bytes.len()).then(|| self.inner(kind, end))
+    }
+
+    /// A header behind a tunnel's own, which may be an Ethernet frame.
+    fn inner(&mut self, kind: u16, offset: usize) -> Next {
+        if kind != ethertype::BRIDGING {
+            return Header(kind, offset);
+        }
+        match link::tagged(self.datagram_bytes(), offset + ETHERNET_LEN - 2) {
+            Some((kind, offset)) => Header(kind, offset),
+            None => End(Form::OtherTransport),
+        }
+    }
+
+    /// A PPPoE session packet (RFC 2516, section 4) with IP inside (RFC 1332, 5072).
+    fn pppoe(&mut self, offset: usize) -> Next {
+        let bytes = self.datagram_bytes();
+        let (Some(0x1100), Some(len), Some(ppp)) = (
+            be16(bytes, offset),
+            be16(bytes, offset + PPPOE_LENGTH),
+            be16(bytes, offset + PPPOE_LEN),
+        ) else {
+            return End(self.unknown());
+        };
+        let kind = match ppp {
+            0x0021 => ethertype::IPV4,
+            0x0057 => ethertype::IPV6,
+            _ => return End(self.unknown()),
+        };
+        if !self.layout.push(LayerKind::Pppoe, offset, offset + PPPOE_LEN + 2) {
+            return End(self.unknown());
+        }
+        match self.ends_at(offset + PPPOE_LEN + usize::from(len)) {
+            Ok(()) => Header(kind, offset + PPPOE_LEN + 2),
+            Err(form) => End(form),
+        }
+    }
+
+    /// A stack of MPLS labels (RFC 3032); what is behind the last shows itself by its version.
+    fn mpls(&mut self, mut offset: usize) -> Next {
+        let bytes = self.datagram_bytes();
+        for _ in 0..MAX_LABELS {
+            let Some([_, _, bottom, _]) = bytes.get(offset..offset + LABEL_LEN) else {
+                return End(self.unknown());
+            };
+            offset += LABEL_LEN;
+            if bottom & 1 != 0 {
+                return match bytes.get(offset).map(|first| first >> 4) {
+                    Some(4) => Header(ethertype::IPV4, offset),
+                    Some(6) => Header(ethertype::IPV6, offset),
+                    _ => End(self.unknown()),
+                };
+            }
+        }
+        End(self.unknown())
+    }
+
+    fn datagram_bytes(&self) -> &'a [u8] {
+        &self.bytes[..self.bound]
+    }
+}
+
+#[inline(always)]
+fn is_tunnel(port: u16) -> bool {
+    VXLAN_PORTS.contains(&port) || port == GENEVE_PORT || port == MPLS_PORT
+}

@@ -1,0 +1,202 @@
+//! Which header bytes tell flows apart, and which must be equal to merge: masks over the header,
+//! made once per arrangement of layers.
+//!
+//! That is how layers multiply instead of combinations: each kind names its fields here, and two
+//! headers are compared, or hashed, under a mask, a word at a time.
+
+use super::header::{PPPOE_LENGTH, tcp_flags};
+use super::layout::{Layer, LayerKind, Layout, MAX_HEADER_LEN};
+use alloc::boxed::Box;
+use alloc::vec;
+use core::ops::Range;
+
+/// Arrangements remembered. Traffic has a handful; with more, masks are made again.
+const SHAPES: usize = 16;
+
+/// Shortest header with a transport: IPv4 and UDP.
+const MIN_HEADER: usize = 28;
+/// Bytes of the ports.
+const PORTS: usize = 4;
+
+/// Masks for one arrangement of layers.
+#[derive(Debug, Clone)]
+pub(crate) struct Shape {
+    layout: Layout,
+    /// The two layers of packets that have no more.
+    plain: Option<(Layer, Layer)>,
+    /// Bytes that may be hashed: up to the ports.
+    identity_len: usize,
+    /// Set where a flow's packets have equal bits.
+    identity: [u8; MAX_HEADER_LEN],
+    /// Set where packets that merge have equal bits.
+    merge: [u8; MAX_HEADER_LEN],
+}
+
+impl Shape {
+    /// The masks for packets laid out like this; none for those that show no ports or have more
+    /// than [`MAX_HEADER_LEN`] bytes of header.
+    fn of(layout: &Layout) -> Option<Self> {
+        let (transport, len) = (layout.transport()?, layout.header_len());
+        if !(MIN_HEADER..=MAX_HEADER_LEN).contains(&len) {
+            return None;
+        }
+        let mut merge = [0; MAX_HEADER_LEN];
+        merge[..len].fill(0xFF);
+        layout.layers().for_each(|layer| clear_derived(&mut merge, layer));
+        let mut identity = merge;
+        layout.layers().for_each(|layer| clear_passing(&mut identity, layer));
+        let plain = layout.network().filter(|_| layout.layer_count() == 2);
+        let plain = plain.map(|network| (network, transport));
+        Some(Self { layout: *layout, plain, identity_len: transport.at() + PORTS, identity, merge })
+    }
+
+    /// What tells the flow of a packet with this shape apart: its header up to the ports, and the
+    /// mask over it.
+    #[inline]
+    pub(super) fn identity<'a>(&'a self, bytes: &'a [u8]) -> (&'a [u8], &'a [u8]) {
+        (&bytes[..self.identity_len], &self.identity[..self.identity_len])
+    }
+
+    /// IP and transport layer, where there is no tunnel.
+    #[inline(always)]
+    pub(crate) fn plain(&self) -> Option<(Layer, Layer)> {
+        self.plain
+    }
+
+    /// Whether two headers of this shape are equal but for what is derived when segmenting.
+    #[inline(always)]
+    pub(crate) fn mergeable(&self, first: &[u8], next: &[u8]) -> bool {
+        let len = self.layout.header_len();
+        let (first, next, mask) = (&first[..len], &next[..len], &self.merge[..len]);
+        let word = |bytes: &[u8; 8]| u64::from_ne_bytes(*bytes);
+        let mut differing = 0;
+        let words = first.as_chunks().0.iter().zip(next.as_chunks().0).zip(mask.as_chunks().0);
+        for ((a, b), mask) in words {
+            differing |= (word(a) ^ word(b)) & word(mask);
+        }
+        // The last word overlaps the one before, so that no header is a special length.
+        if let (Some(a), Some(b), Some(mask)) =
+            (first.last_chunk(), next.last_chunk(), mask.last_chunk())
+        {
+            differing |= (word(a) ^ word(b)) & word(mask);
+        }
+        differing == 0
+    }
+}
+
+/// Fields that merging derives and segmenting gives back.
+fn clear_derived(mask: &mut [u8], layer: Layer) {
+    let mut clear = |range: Range<usize>| mask[layer.at()..][range].fill(0);
+    match layer.kind {
+        LayerKind::Ipv4 => {
+            // Total length and identification; checksum.
+            clear(2..6);
+            clear(10..12);
+        }
+        LayerKind::Ipv6 => clear(4..6),
+        LayerKind::Tcp => {
+            clear(4..8);
+            clear(16..18);
+            mask[layer.at() + 13] &= !((tcp_flags::PSH | tcp_flags::FIN) as u8);
+        }
+        // Length and checksum.
+        LayerKind::Udp => clear(4..8),
+        LayerKind::Gre => clear(4..6),
+        LayerKind::Pppoe => clear(PPPOE_LENGTH..PPPOE_LENGTH + 2),
+    }
+}
+
+/// Fields that may change from packet to packet of a flow, but must be equal to merge.
+fn clear_passing(mask: &mut [u8], layer: Layer) {
+    let at = layer.at();
+    match layer.kind {
+        LayerKind::Ipv4 => {
+            // TOS; flags and fragment offset, TTL.
+            mask[at + 1] = 0;
+            mask[at + 6..at + 9].fill(0);
+        }
+        LayerKind::Ipv6 => {
+            // Traffic class lies across two bytes; hop limit.
+            mask[at] &= 0xF0;
+            mask[at + 1] &= 0x0F;
+            mask[at + 7] = 0;
+        }
+        // TCP is cut off behind the ports.
+        LayerKind::Tcp | LayerKind::Udp | LayerKind::Gre | LayerKind::Pppoe => {}
+    }
+}
+
+/// The shapes seen last.
+#[derive(Debug, Clone)]
+pub(crate) struct Shapes {
+    shapes: Box<[Option<Shape>]>,
+}
+
+impl Shapes {
+    pub(super) fn new() -> Self {
+        Self { shapes: vec![None; SHAPES].into_boxed_slice() }
+    }
+
+    /// The shape of a packet with this layout; none as in [`Shape::of`].
+    #[inline(always)]
+    pub(crate) fn of(&mut self, layout: &Layout) -> Option<&Shape> {
+        let place = &mut self.shapes[layout.arrangement() as usize % SHAPES];
+        if !place.as_ref().is_some_and(|shape| shape.layout.same_headers(layout)) {
+            Self::make(place, layout)?;
+        }
+        place.as_ref()
+    }
+
+    #[inline(never)]
+    fn make(place: &mut Option<Shape>, layout: &Layout) -> Option<()> {
+        *place = Some(Shape::of(layout)?);
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::LinkType;
+    use alloc::vec::Vec;
+
+    fn tcp() -> Vec<u8> {
+        let mut bytes =
+            [0x45, 0, 0, 41, 0, 1, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2].to_vec();
+        bytes.extend([4, 0, 8, 0, 0, 0, 0, 1, 0, 0, 0, 9, 0x50, 0x10, 1, 0, 0, 0, 0, 0, 7]);
+        bytes
+    }
+
+    /// Bit by bit: what may change without another flow, and without keeping packets apart.
+    #[test]
+    fn masks_name_the_fields_of_tcp_over_ipv4() {
+        let first = tcp();
+        let layout = Layout::parse(LinkType::Raw, &first);
+        let shape = Shape::of(&layout).expect("TCP has a shape");
+        for bit in 0..40 * 8 {
+            let mut next = tcp();
+            next[bit / 8] ^= 1 << (bit % 8);
+            let derived = matches!(bit / 8, 2..6 | 10..12 | 24..28 | 36..38)
+                || bit / 8 == 33 && matches!(bit % 8, 0 | 3);
+            assert_eq!(shape.mergeable(&first, &next), derived, "bit {bit}");
+            let (header, mask) = shape.identity(&next);
+            let equal = header.iter().zip(&first).zip(mask).all(|((a, b), m)| (a ^ b) & m == 0);
+            let passing = matches!(bit / 8, 1 | 6..9) || bit / 8 >= 24;
+            assert_eq!(equal, derived || passing, "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn forgets_shapes_without_confusing_them() {
+        let mut shapes = Shapes::new();
+        for len in (40..=60).chain((40..=60).rev()) {
+            let mut bytes = tcp();
+            bytes.resize(61, 0);
+            bytes[3] = 61;
+            bytes[32] = (((len - 20) / 4) << 4) as u8;
+            let layout = Layout::parse(LinkType::Raw, &bytes);
+            let shape = shapes.of(&layout).expect("TCP has a shape");
+            assert!(shape.layout.same_headers(&layout));
+        }
+    }
+}
