@@ -11,6 +11,7 @@ mod layout;
 mod link;
 mod meta;
 mod pool;
+mod prefetch;
 mod pseudo;
 
 pub use batch::{BATCH, Batch};
@@ -21,6 +22,7 @@ pub use layout::{
 pub use link::LinkType;
 pub use meta::{ChecksumState, Gso, Meta};
 pub use pool::{Pool, PoolBuffer};
+pub use prefetch::{Cache, prefetch, prefetch_line};
 pub use pseudo::pseudo_sum;
 
 use crate::time::Instant;
