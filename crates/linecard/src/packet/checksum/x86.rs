@@ -37,11 +37,11 @@ pub(super) struct Avx512(());
 pub(super) struct Avx2(());
 
 impl Avx512 {
-    /// VBMI2 is not used: it tells the CPUs (Ice Lake, Zen 4 and later) that keep their clock
-    /// when they meet vectors of 512 bits.
+    /// VBMI2 implies BW, whose masks are used; itself it only tells the CPUs (Ice Lake, Zen 4 and
+    /// later) that keep their clock when they meet vectors of 512 bits.
     #[inline]
     pub(super) fn found() -> Option<Self> {
-        (has!("avx512bw") && has!("avx512vbmi2")).then_some(Self(()))
+        has!("avx512vbmi2").then_some(Self(()))
     }
 
     #[inline]
@@ -96,20 +96,20 @@ struct Lanes512 {
 
 impl Lanes512 {
     #[inline]
-    #[target_feature(enable = "avx512f,avx512bw")]
+    #[target_feature(enable = "avx512vbmi2")]
     fn zero() -> Self {
         Self { all: _mm512_setzero_si512(), high: _mm512_setzero_si512() }
     }
 
     #[inline]
-    #[target_feature(enable = "avx512f,avx512bw")]
+    #[target_feature(enable = "avx512vbmi2")]
     fn add(&mut self, words: __m512i) {
         self.all = _mm512_add_epi64(self.all, words);
         self.high = _mm512_add_epi64(self.high, _mm512_srli_epi64::<32>(words));
     }
 
     #[inline]
-    #[target_feature(enable = "avx512f,avx512bw")]
+    #[target_feature(enable = "avx512vbmi2")]
     fn fold(self) -> u64 {
         let low = _mm512_sub_epi64(self.all, _mm512_slli_epi64::<32>(self.high));
         _mm512_reduce_add_epi64(_mm512_add_epi64(low, self.high)) as u64
@@ -118,7 +118,7 @@ impl Lanes512 {
 
 /// Reads whole lines: the first and the last under a mask, which reads nothing else. From the
 /// second-level cache that is a fifth faster than vectors that straddle two lines.
-#[target_feature(enable = "avx512f,avx512bw")]
+#[target_feature(enable = "avx512vbmi2")]
 fn sum_512(bytes: &[u8], mut each_block: impl FnMut()) -> u64 {
     if bytes.is_empty() {
         return 0;
@@ -160,7 +160,7 @@ fn sum_512(bytes: &[u8], mut each_block: impl FnMut()) -> u64 {
 /// # Safety
 ///
 /// `left` bytes can be read from `from` and written to `to`, and do not overlap.
-#[target_feature(enable = "avx512f,avx512bw")]
+#[target_feature(enable = "avx512vbmi2")]
 unsafe fn copy_and_sum_512(mut from: *const u8, mut to: *mut u8, mut left: usize) -> u64 {
     let mut lanes = Lanes512::zero();
     while left >= 2 * V512 {
