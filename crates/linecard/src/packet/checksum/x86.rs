@@ -295,25 +295,32 @@ unsafe fn sum_256(bytes: &[u8], mut each_block: impl FnMut()) -> u64 {
         (at, left) = (at.wrapping_add(V256), left - V256);
     }
     // SAFETY: more than one vector lies before the end, less than one is left.
-    lanes.fold(&others) + unsafe { sum_end_256(bytes, left) }
+    others.add(unsafe { last_words_256(bytes, left) });
+    lanes.fold(&others) + odd_byte(bytes)
 }
 
-/// The sum of the last `left` bytes, which begin at an even offset.
+/// The last `left` bytes, but for an odd one, with zeros before them. They begin at an even offset.
 ///
 /// # Safety
 ///
 /// There are more bytes than those of a vector, and of them `left` are less.
 #[inline]
 #[target_feature(enable = "avx2")]
-unsafe fn sum_end_256(bytes: &[u8], left: usize) -> u64 {
+unsafe fn last_words_256(bytes: &[u8], left: usize) -> __m256i {
     let odd = left % 2;
-    let byte = if odd == 1 { bytes[bytes.len() - 1] } else { 0 };
     let start = bytes.as_ptr().wrapping_add(bytes.len() - odd - V256);
-    let mut lanes = Lanes256::zero();
     // SAFETY: the vector ends with the last whole word; more bytes than its own lie before.
     let words = unsafe { _mm256_loadu_si256(start.cast()) };
-    lanes.add(_mm256_and_si256(words, mask_of_last(left - odd)));
-    lanes.fold(&Lanes256::zero()) + u64::from(byte)
+    _mm256_and_si256(words, mask_of_last(left - odd))
+}
+
+/// The odd last byte, which is the first of a word.
+#[inline]
+fn odd_byte(bytes: &[u8]) -> u64 {
+    match bytes.last() {
+        Some(byte) if bytes.len() % 2 == 1 => u64::from(*byte),
+        _ => 0,
+    }
 }
 
 /// # Safety
@@ -353,6 +360,7 @@ unsafe fn copy_and_sum_256(bytes: &[u8], mut to: *mut u8) -> u64 {
     unsafe {
         let words = _mm256_loadu_si256(at.wrapping_sub(back).cast());
         _mm256_storeu_si256(to.wrapping_sub(back).cast(), words);
-        lanes.fold(&others) + sum_end_256(bytes, left)
+        others.add(last_words_256(bytes, left));
     }
+    lanes.fold(&others) + odd_byte(bytes)
 }
