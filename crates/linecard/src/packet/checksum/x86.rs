@@ -89,6 +89,9 @@ impl Avx2 {
 /// Bytes of a vector, and of a cache line: a vector that begins with a line costs one access.
 const V512: usize = 64;
 
+/// Bytes from which a copy gains by stores of whole lines more than their first vector costs.
+const STRAIGHTEN_FROM: usize = 1024;
+
 struct Lanes512 {
     all: __m512i,
     high: __m512i,
@@ -151,10 +154,7 @@ fn sum_512(bytes: &[u8], mut each_block: impl FnMut()) -> u64 {
     // SAFETY: the mask leaves out what lies behind the bytes, and before them if this is the only
     // line.
     lanes.add(unsafe { _mm512_maskz_loadu_epi8(mask, line.cast()) });
-    let sum = lanes.fold();
-    // At an odd address all bytes stood in the other half of their words. Rotating by 8 bits
-    // multiplies by 256 modulo 65,535, which is what swapping does.
-    if before % 2 == 1 { sum.rotate_left(8) } else { sum }
+    unswapped(lanes.fold(), before)
 }
 
 /// # Safety
@@ -163,6 +163,18 @@ fn sum_512(bytes: &[u8], mut each_block: impl FnMut()) -> u64 {
 #[target_feature(enable = "avx512vbmi2")]
 unsafe fn copy_and_sum_512(mut from: *const u8, mut to: *mut u8, mut left: usize) -> u64 {
     let mut lanes = Lanes512::zero();
+    let before = if left < STRAIGHTEN_FROM { 0 } else { to.addr() % V512 };
+    if before > 0 {
+        // Up to the first whole line of the copy: stores that straddle lines cost a tenth.
+        // SAFETY: one vector is left; the mask leaves out what lies before it.
+        unsafe {
+            _mm512_storeu_si512(to.cast(), _mm512_loadu_si512(from.cast()));
+            let head = from.wrapping_sub(before).cast();
+            lanes.add(_mm512_maskz_loadu_epi8(u64::MAX << before, head));
+        }
+        left -= V512 - before;
+        (from, to) = (from.wrapping_add(V512 - before), to.wrapping_add(V512 - before));
+    }
     while left >= 2 * V512 {
         // Both loads stand before both stores: of one load and one store in turn the compiler
         // makes a call of memcpy and a second pass for the sum, which takes half as long again.
@@ -197,7 +209,15 @@ unsafe fn copy_and_sum_512(mut from: *const u8, mut to: *mut u8, mut left: usize
             lanes.add(words);
         }
     }
-    lanes.fold()
+    unswapped(lanes.fold(), before)
+}
+
+/// The sum of words that were cut at even addresses, of bytes that begin `before` bytes behind one:
+/// if that is odd, all stood in the other half of their words. Rotating by 8 bits multiplies by
+/// 256 modulo 65,535, which is what swapping does.
+#[inline]
+fn unswapped(sum: u64, before: usize) -> u64 {
+    if before.is_multiple_of(2) { sum } else { sum.rotate_left(8) }
 }
 
 /// Bytes of a vector.
@@ -261,6 +281,14 @@ impl Lanes256 {
     }
 }
 
+/// Bytes from `address` to where vectors lie whole in lines. None at an odd address: words must stay
+/// whole too.
+#[inline]
+fn up_to_line(address: usize) -> usize {
+    let count = address.wrapping_neg() % V256;
+    if count.is_multiple_of(2) { count } else { 0 }
+}
+
 /// # Safety
 ///
 /// There are at least two vectors of bytes.
@@ -268,11 +296,8 @@ impl Lanes256 {
 unsafe fn sum_256(bytes: &[u8], mut each_block: impl FnMut()) -> u64 {
     let (mut at, mut left) = (bytes.as_ptr(), bytes.len());
     let (mut lanes, mut others) = (Lanes256::zero(), Lanes256::zero());
-    let before = at.addr() % V256;
-    // Vectors that straddle lines cost a tenth. Of an odd address nothing can be done about it:
-    // words must stay whole.
-    if before.is_multiple_of(2) && before > 0 {
-        let count = V256 - before;
+    let count = up_to_line(at.addr());
+    if count > 0 {
         // SAFETY: the first of at least two vectors.
         let words = unsafe { _mm256_loadu_si256(at.cast()) };
         lanes.add(_mm256_and_si256(words, mask_of_first(count)));
@@ -330,6 +355,17 @@ fn odd_byte(bytes: &[u8]) -> u64 {
 unsafe fn copy_and_sum_256(bytes: &[u8], mut to: *mut u8) -> u64 {
     let (mut at, mut left) = (bytes.as_ptr(), bytes.len());
     let (mut lanes, mut others) = (Lanes256::zero(), Lanes256::zero());
+    let count = up_to_line(to.addr());
+    if count > 0 {
+        // SAFETY: the first of at least two vectors.
+        unsafe {
+            let words = _mm256_loadu_si256(at.cast());
+            _mm256_storeu_si256(to.cast(), words);
+            lanes.add(_mm256_and_si256(words, mask_of_first(count)));
+        }
+        left -= count;
+        (at, to) = (at.wrapping_add(count), to.wrapping_add(count));
+    }
     while left >= 2 * V256 {
         // Loads before stores, as above.
         // SAFETY: two vectors are left.
