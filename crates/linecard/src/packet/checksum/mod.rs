@@ -44,7 +44,11 @@ impl Sum {
     }
 
     /// [`Sum::of`], and meanwhile all lines of `ahead` are asked for, to lie in the second-level
-    /// cache: for a run of packets in memory, of which `ahead` is best the one after the next.
+    /// cache.
+    ///
+    /// For packets in memory whose buffers are scattered; `ahead` is best the packet after the
+    /// next. What lies in a cache already, or in order behind `bytes`, only gets slower (by 6 ns
+    /// for 1460 bytes): there the hardware needs no help.
     #[must_use]
     #[inline]
     pub fn of_ahead(bytes: &[u8], ahead: &[u8]) -> Self {

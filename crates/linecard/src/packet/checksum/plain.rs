@@ -33,6 +33,9 @@ impl Lanes {
 
 /// The 16-bit words of `bytes` added up in native byte order, modulo 65,535.
 pub(super) fn sum(bytes: &[u8], mut each_block: impl FnMut()) -> u64 {
+    if bytes.len() < 2 * BLOCK {
+        return sum_short(bytes);
+    }
     let mut lanes = Lanes::default();
     let (pairs, rest) = bytes.as_chunks::<{ 2 * BLOCK }>();
     for pair in pairs {
