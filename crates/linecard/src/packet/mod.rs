@@ -12,7 +12,7 @@ mod link;
 mod meta;
 mod parse;
 mod pool;
-pub(crate) mod prefetch;
+mod prefetch;
 mod pseudo;
 mod shape;
 
@@ -26,6 +26,7 @@ pub use layout::{
 pub use link::LinkType;
 pub use meta::{ChecksumState, Gso, Meta};
 pub use pool::{Pool, PoolBuffer};
+pub use prefetch::{Cache, prefetch, prefetch_line};
 pub use pseudo::pseudo_sum;
 
 use crate::time::Instant;

@@ -30,7 +30,7 @@ pub use config::{ChecksumPolicy, Config, Creation};
 pub use counters::Counters;
 pub use reason::{Flush, Flushes, Refusal, Refusals, Tally};
 
-use crate::packet::{Batch, FlowHasher, Packet, Piece, prefetch};
+use crate::packet::{Batch, Cache, FlowHasher, Packet, Piece, prefetch, prefetch_line};
 use crate::time::Instant;
 use alloc::vec::Vec;
 use candidate::{Candidate, MAX_NESTED};
@@ -235,8 +235,9 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         }
         let held = flows.map(|hash| self.table.held(self.table.find(hash?)?));
         let held = || held.iter().flatten().map(|slot| self.held.get(*slot));
-        held().for_each(prefetch::value);
-        held().flat_map(|held| &held.packet).for_each(|packet| prefetch::start(packet.bytes()));
+        held().for_each(prefetch_line);
+        let firsts = held().flat_map(|held| &held.packet);
+        firsts.for_each(|packet| prefetch(packet.header(), Cache::L1));
     }
 
     /// Gives the list of a merged packet back for reuse, so that no memory is taken per packet.

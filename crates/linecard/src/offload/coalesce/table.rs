@@ -6,7 +6,7 @@
 //! flow's clock, however many flows there are.
 
 use super::slab::SlotId;
-use crate::packet::prefetch;
+use crate::packet::prefetch_line;
 use crate::time::{Instant, ns};
 use alloc::boxed::Box;
 use alloc::vec;
@@ -97,10 +97,10 @@ impl Table {
     #[inline(always)]
     pub(super) fn prefetch(&self, hash: u64) {
         let (bucket, _) = self.locate(hash);
-        prefetch::value(&self.buckets[bucket]);
+        prefetch_line(&self.buckets[bucket]);
         // Four clocks in a line.
-        prefetch::value(&self.clocks[bucket * WAYS]);
-        prefetch::value(&self.clocks[bucket * WAYS + WAYS / 2]);
+        prefetch_line(&self.clocks[bucket * WAYS]);
+        prefetch_line(&self.clocks[bucket * WAYS + WAYS / 2]);
     }
 
     /// What a flow holds.

@@ -6,7 +6,14 @@
 //!
 //! [RFC 1624]: https://www.rfc-editor.org/rfc/rfc1624
 
-mod simd;
+mod kernel;
+#[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+mod neon;
+mod plain;
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
+pub use kernel::Kernel;
 
 /// A partial sum of 16-bit big-endian words in ones'-complement arithmetic.
 ///
@@ -33,7 +40,19 @@ impl Sum {
     #[must_use]
     #[inline]
     pub fn of(bytes: &[u8]) -> Self {
-        Self::from_native(simd::sum(bytes))
+        kernel::sum(bytes)
+    }
+
+    /// [`Sum::of`], and meanwhile all lines of `ahead` are asked for, to lie in the second-level
+    /// cache.
+    ///
+    /// For packets in memory whose buffers are scattered; `ahead` is best the packet after the
+    /// next. What lies in a cache already, or in order behind `bytes`, only gets slower (by 6 ns
+    /// for 1460 bytes): there the hardware needs no help.
+    #[must_use]
+    #[inline]
+    pub fn of_ahead(bytes: &[u8], ahead: &[u8]) -> Self {
+        kernel::sum_ahead(bytes, ahead)
     }
 
     /// Copies `from` to the front of `to` and returns its sum: one pass instead of two.
@@ -43,14 +62,7 @@ impl Sum {
     /// When `to` is shorter than `from`.
     #[inline]
     pub fn of_copy(from: &[u8], to: &mut [u8]) -> Self {
-        Self::from_native(simd::copy_and_sum(from, &mut to[..from.len()]))
-    }
-
-    /// The sum over `bytes`, while the lines of `ahead` are fetched into the cache.
-    #[must_use]
-    #[inline]
-    pub fn of_ahead(bytes: &[u8], _ahead: &[u8]) -> Self {
-        Self::of(bytes)
+        kernel::copy(from, to)
     }
 
     /// The sum of one 16-bit word.
@@ -149,8 +161,8 @@ impl Sum {
     /// `sum` adds words in the byte order of this machine; swapping commutes with adding.
     #[inline]
     fn from_native(sum: u64) -> Self {
-        let native = Self(sum).fold();
-        Self(u64::from(u16::from_be(native)))
+        // Rotating by 8 bits multiplies by 256 modulo 65,535, which is what swapping does.
+        Self(if cfg!(target_endian = "little") { sum.rotate_left(8) } else { sum })
     }
 }
 
@@ -171,24 +183,78 @@ mod tests {
     use super::*;
     use crate::rng::Rng;
     use alloc::vec;
+    use alloc::vec::Vec;
+
+    /// Random bytes, and those that carry always or never, with room for any alignment.
+    fn patterns(len: usize) -> [Vec<u8>; 3] {
+        let mut random = vec![0; len];
+        Rng::new(1).fill(&mut random);
+        [random, vec![0xFF; len], vec![0; len]]
+    }
+
+    fn zero_only_for_zeros(sum: Sum, bytes: &[u8]) -> bool {
+        (sum.fold() == 0) == bytes.iter().all(|byte| *byte == 0)
+    }
 
     #[test]
-    fn equals_the_reference_on_all_lengths_alignments_and_carries() {
-        let mut rng = Rng::new(1);
-        let mut random = vec![0_u8; 700];
-        rng.fill(&mut random);
-        let patterns = [random, vec![0xFF; 700], vec![0; 700]];
-        for bytes in &patterns {
-            for start in 0..9 {
-                for len in 0..600 {
-                    let part = &bytes[start..start + len];
+    fn every_kernel_equals_the_reference_on_all_lengths_and_alignments() {
+        for bytes in &patterns(64 + 700 + 64) {
+            let line = bytes.as_ptr().align_offset(64);
+            for start in 0..64 {
+                for len in 0..=700 {
+                    let part = &bytes[line + start..][..len];
                     let expected = reference_sum(part);
                     assert_eq!(Sum::of(part).fold(), expected, "{start} {len}");
-                    let mut copy = vec![0xAA; len + 1];
-                    assert_eq!(Sum::of_copy(part, &mut copy).fold(), expected);
-                    assert_eq!(&copy[..len], part);
-                    assert_eq!(copy[len], 0xAA);
+                    for kernel in Kernel::available() {
+                        let sum = kernel.sum(part);
+                        assert_eq!(sum.fold(), expected, "{} {start} {len}", kernel.name());
+                        assert!(zero_only_for_zeros(sum, part), "{}", kernel.name());
+                    }
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn every_kernel_copies_what_it_sums_and_nothing_else() {
+        for bytes in &patterns(64 + 700 + 64) {
+            let mut room = vec![0xAA; 64 + 64 + 700 + 64];
+            let line = room.as_ptr().align_offset(64);
+            for len in 0..=700 {
+                // 37 and 29 are coprime to 64, so every alignment of both ends meets many lengths.
+                let part = &bytes[len * 37 % 64..][..len];
+                let expected = reference_sum(part);
+                for (index, kernel) in Kernel::available().enumerate() {
+                    let start = line + (len / 64 + index * 5 + len * 29) % 64;
+                    let sum = kernel.copy(part, &mut room[start..]);
+                    assert_eq!(sum.fold(), expected, "{} {len}", kernel.name());
+                    assert_eq!(&room[start..][..len], part, "{} {len}", kernel.name());
+                    room[start..][..len].fill(0xAA);
+                    assert!(room.iter().all(|byte| *byte == 0xAA), "{} {len}", kernel.name());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_kernel_agrees_on_random_places_and_sizes() {
+        let mut rng = Rng::new(3);
+        let mut bytes = vec![0; 20_000];
+        rng.fill(&mut bytes);
+        let mut room = vec![0; bytes.len()];
+        for _ in 0..3_000 {
+            let start = rng.below(bytes.len() as u64) as usize;
+            let len = rng.below((bytes.len() - start) as u64) as usize;
+            let part = &bytes[start..][..len];
+            let to = rng.below((room.len() - len) as u64) as usize;
+            let ahead = &bytes[rng.below(bytes.len() as u64) as usize..];
+            let expected = reference_sum(part);
+            assert_eq!(Sum::of_ahead(part, ahead).fold(), expected, "{start} {len}");
+            for kernel in Kernel::available() {
+                assert_eq!(kernel.sum(part).fold(), expected, "{} {start} {len}", kernel.name());
+                assert_eq!(kernel.sum_ahead(part, ahead).fold(), expected, "{}", kernel.name());
+                assert_eq!(kernel.copy(part, &mut room[to..]).fold(), expected);
+                assert_eq!(&room[to..][..len], part, "{} {start} {len}", kernel.name());
             }
         }
     }
@@ -209,9 +275,22 @@ mod tests {
     }
 
     #[test]
-    fn survives_a_long_run_of_ones() {
-        let bytes = vec![0xFF; 1 << 20];
-        assert_eq!(Sum::of(&bytes).fold(), 0xFFFF);
-        assert!(Sum::of(&bytes).is_valid());
+    fn long_runs_of_ones_carry_and_do_not_overflow() {
+        let mut room = vec![0; 1 << 20];
+        for len in [8948, 65_535, (1 << 20) - 3, 1 << 20] {
+            let bytes = &vec![0xFF; len][..];
+            let expected = reference_sum(bytes);
+            for kernel in Kernel::available() {
+                assert_eq!(kernel.sum(bytes).fold(), expected, "{} {len}", kernel.name());
+                assert_eq!(kernel.copy(bytes, &mut room).fold(), expected, "{}", kernel.name());
+            }
+        }
+        assert!(Sum::of(&vec![0xFF; 1 << 20]).is_valid());
+    }
+
+    #[test]
+    #[should_panic(expected = "out of range")]
+    fn a_copy_needs_room() {
+        Sum::of_copy(&[1; 200], &mut [0; 199]);
     }
 }
