@@ -1,0 +1,16 @@
+//! The kernel as witness: what Linux merges (GRO) is what we merge.
+//!
+//! The tests send frames from one network namespace to another and need root; without it, or where
+//! the kernel lacks something, they say so and pass.
+#![expect(clippy::panic, reason = "a test stops at the first surprise")]
+
+mod around;
+mod cases;
+mod compare;
+mod differences;
+mod document;
+mod frame;
+mod gro;
+mod lab;
+mod session;
+mod sys;
