@@ -23,3 +23,8 @@ pub(crate) fn kernel_release() -> String {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     release.trim().to_owned()
 }
+
+/// Whether the long run was asked for.
+pub(crate) fn is_long() -> bool {
+    std::env::var_os("LINECARD_LONG").is_some_and(|value| value == "1")
+}

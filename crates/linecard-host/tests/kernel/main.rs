@@ -12,5 +12,6 @@ mod document;
 mod frame;
 mod gro;
 mod lab;
+mod random;
 mod session;
 mod sys;
