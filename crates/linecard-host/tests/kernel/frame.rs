@@ -170,6 +170,19 @@ impl Frame {
         bytes
     }
 
+    pub(crate) fn transport_header_len(&self) -> usize {
+        match self.protocol {
+            TCP => 20 + self.options.len(),
+            UDP => 8,
+            _ => 0,
+        }
+    }
+
+    /// The sum over the pseudo header for a transport header with payload of `len` bytes.
+    pub(crate) fn pseudo_sum(&self, len: usize) -> u16 {
+        sum16(&self.ip.pseudo(self.protocol, len))
+    }
+
     fn transport(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(80 + self.payload.len());
         bytes.extend(self.ports.0.to_be_bytes());

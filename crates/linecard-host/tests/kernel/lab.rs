@@ -26,6 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub(crate) enum Receiver {
     /// Merges (GRO), in a kernel thread of its own.
     Merging,
+    /// Receives as sent.
+    Plain,
 }
 
 /// The two ends of the cable.

@@ -1,4 +1,4 @@
-//! The kernel as witness: what Linux merges (GRO) is what we merge.
+//! The kernel as witness: what Linux merges (GRO) and cuts (GSO) is what we merge and cut.
 //!
 //! The tests send frames from one network namespace to another and need root; without it, or where
 //! the kernel lacks something, they say so and pass.
@@ -11,6 +11,7 @@ mod differences;
 mod document;
 mod frame;
 mod gro;
+mod gso;
 mod lab;
 mod random;
 mod session;
