@@ -1,11 +1,12 @@
 //! Merges the packets of a capture.
 
+use super::Checksums;
 use super::order::{Entry, Order};
 use super::trail::{Step, TRAIL_OPTION, Trail};
 use super::{Input, Numbered, Observer, Unknown, link_of};
 use crate::capture::{CaptureError, Format, Lost, PacketChange, Record, Shape, Writer};
 use linecard::offload::coalesce::{ChecksumPolicy, Coalescer, Config, Counters, Exit, Flush};
-use linecard::packet::{ChecksumState, Layout, Meta, Packet};
+use linecard::packet::{ChecksumState, Layout, Meta, Packet, Piece};
 use linecard::time::Instant;
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -132,8 +133,8 @@ impl<W: Write> Job<W> {
         };
         let link = link_of(link, &mut self.account.unknown);
         let layout = Layout::parse(link, record.data());
-        let checksum = checksum_field(&record, &layout);
-        let packet = Packet::with_layout(Numbered { record, number, checksum }, layout, meta);
+        let checksums = checksum_fields(&record, &layout);
+        let packet = Packet::with_layout(Numbered { record, number, checksums }, layout, meta);
         observer.arrives(number, &packet);
         let Self { coalescer, order, now, .. } = self;
         let verdict = coalescer.push(packet, *now, &mut |packet, exit| {
@@ -240,9 +241,13 @@ fn leave(order: &mut Order, observer: &mut dyn Observer, packet: Packet<Numbered
     order.settle_packet(packet);
 }
 
-fn checksum_field(record: &Record, layout: &Layout) -> u16 {
-    let at = layout.checksum_offset().and_then(|at| record.data().get(at..at + 2));
-    at.and_then(|bytes| bytes.first_chunk()).map_or(0, |field| u16::from_be_bytes(*field))
+fn checksum_fields(record: &Record, layout: &Layout) -> Checksums {
+    let mut fields = Checksums::default();
+    for (at, field) in layout.checksum_fields().zip(&mut fields) {
+        let bytes = record.data().get(at..at + 2).and_then(<[u8]>::first_chunk);
+        *field = bytes.map_or(0, |bytes| u16::from_be_bytes(*bytes));
+    }
+    fields
 }
 
 /// With `trusted` checksums, which nobody has verified, the fields themselves are noted.
@@ -251,8 +256,9 @@ fn trail_of(packet: &Packet<Numbered>, trusted: bool) -> Trail {
     let partial_checksum = packet.meta.checksum == ChecksumState::Partial;
     let mut checksums = Vec::new();
     if trusted && !partial_checksum {
-        checksums.push(first.checksum);
-        checksums.extend(packet.chain().iter().map(|piece| piece.buffer().checksum));
+        let count = packet.layout().checksum_fields().count();
+        let all = core::iter::once(first).chain(packet.chain().iter().map(Piece::buffer));
+        all.for_each(|segment| checksums.extend(&segment.checksums[..count]));
     }
     let (mut number, mut ticks) = (first.number, first.record.ticks());
     let step = |piece: &Numbered| {

@@ -50,13 +50,16 @@ pub struct NoObserver;
 
 impl Observer for NoObserver {}
 
+/// Checksum fields of one packet, innermost first: one inside and one for each tunnel.
+type Checksums = [u16; linecard::packet::MAX_TUNNELS + 1];
+
 /// A record and its number in the capture, from 1; blocks that are no packets count too.
 #[derive(Debug, Default)]
 pub struct Numbered {
     record: Record,
     number: u64,
-    /// Its transport checksum field as it came: merging changes that of a first packet.
-    checksum: u16,
+    /// Its checksum fields as they came: merging changes those of a first packet.
+    checksums: Checksums,
 }
 
 impl Numbered {

@@ -159,7 +159,7 @@ impl<W: Write> Job<W> {
         trail: Option<&Trail>,
     ) -> Option<Result<Segments<'p, Record>, SegmentError>> {
         let layout = packet.layout();
-        let network = usize::from(layout.network()?.offset);
+        let network = usize::from(layout.outer_network()?.offset);
         let tcp = layout.transport().is_some_and(|layer| layer.kind == LayerKind::Tcp);
         let len = packet.datagram_len() - network;
         if packet.buffer().is_truncated() {
@@ -208,7 +208,7 @@ impl<W: Write> Job<W> {
             let Ok(Some(written)) = segments.write_next(&mut data) else { break };
             data.truncate(written.len);
             self.account.counters.count(written);
-            if let (Some(field), Some(at)) = (checksums.next(), packet.layout().checksum_offset()) {
+            for (at, field) in packet.layout().checksum_fields().zip(&mut checksums) {
                 data[at..at + 2].copy_from_slice(&field.to_be_bytes());
             }
             self.pending.push(number, Segment { like: Rc::clone(&like), data, ticks });

@@ -1,6 +1,6 @@
 //! What a merged packet says of its segments, so that they can be given back.
 
-use linecard::packet::Gso;
+use linecard::packet::{Gso, MAX_TUNNELS};
 
 /// The pcapng option that carries a [`Trail`]: codes with the highest bit set are for local use
 /// (draft-ietf-opsawg-pcapng, section 3.5).
@@ -8,12 +8,15 @@ pub const TRAIL_OPTION: u16 = 0xCC4C;
 /// What the option's value starts with: another program may use the same local code.
 const MAGIC: [u8; 4] = *b"LCT1";
 
+/// Bits of the flags, and where the identifications that stand still are: of the innermost IPv4
+/// header, and of up to three around it.
 const FIXED_ID: u8 = 1;
 const ACCECN: u8 = 2;
 const PADDED: u8 = 4;
 const PARTIAL: u8 = 8;
 const CHECKSUMS: u8 = 16;
-const KNOWN_FLAGS: u8 = FIXED_ID | ACCECN | PADDED | PARTIAL | CHECKSUMS;
+const FIXED_OUTER_SHIFT: u32 = 4;
+const _: () = assert!(MAX_TUNNELS == 3, "three bits of flags are left");
 
 /// Segment size and count, and for every segment behind the first how far it is from the one
 /// before it.
@@ -25,7 +28,8 @@ pub struct Trail {
     pub partial_checksum: bool,
     /// For each segment behind the first.
     pub steps: Vec<Step>,
-    /// Checksum fields of all segments, when they were trusted and may be wrong; else none.
+    /// Checksum fields of all segments, as many for each as it has, innermost header first, when
+    /// they were trusted and may be wrong; else none.
     pub checksums: Vec<u16>,
 }
 
@@ -47,7 +51,8 @@ impl Trail {
         let flag = |on: bool, bit: u8| if on { bit } else { 0 };
         let mut bytes = MAGIC.to_vec();
         bytes.push(
-            flag(gso.fixed_ids & 1 != 0, FIXED_ID)
+            (gso.fixed_ids & FIXED_ID)
+                | (gso.fixed_ids & !FIXED_ID) << FIXED_OUTER_SHIFT
                 | flag(gso.accecn, ACCECN)
                 | flag(gso.padded, PADDED)
                 | flag(self.partial_checksum, PARTIAL)
@@ -74,11 +79,11 @@ impl Trail {
         let gso = Gso {
             size: u16::from_be_bytes([size_high, size_low]),
             segments: u16::from_be_bytes([count_high, count_low]),
-            fixed_ids: u8::from(flags & FIXED_ID != 0),
+            fixed_ids: flags & FIXED_ID | flags >> FIXED_OUTER_SHIFT & 0x0E,
             accecn: flags & ACCECN != 0,
             padded: flags & PADDED != 0,
         };
-        if flags & !KNOWN_FLAGS != 0 || gso.size == 0 || gso.segments < 2 {
+        if gso.size == 0 || gso.segments < 2 {
             return None;
         }
         let mut steps = Vec::new();
@@ -92,7 +97,7 @@ impl Trail {
             let (fields, behind) = rest.as_chunks::<2>();
             checksums.extend(fields.iter().map(|field| u16::from_be_bytes(*field)));
             rest = behind;
-            if checksums.len() != usize::from(gso.segments) {
+            if checksums.is_empty() || !checksums.len().is_multiple_of(gso.segments.into()) {
                 return None;
             }
         }
@@ -143,11 +148,11 @@ mod tests {
         let gso = Gso {
             size: 1 + rng.below(65_535) as u16,
             segments,
-            fixed_ids: u8::from(rng.chance(0.5)),
+            fixed_ids: rng.below(16) as u8,
             accecn: rng.chance(0.5),
             padded: rng.chance(0.5),
         };
-        let fields = if rng.chance(0.5) { segments } else { 0 };
+        let fields = segments * rng.below(4) as u16;
         let checksums = (0..fields).map(|_| rng.next_u64() as u16).collect();
         Trail { gso, partial_checksum: rng.chance(0.5), steps, checksums }
     }

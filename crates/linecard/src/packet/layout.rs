@@ -215,6 +215,12 @@ impl Layout {
         self.layer(self.layer_count().checked_sub(2)?).filter(|layer| layer.kind.is_ip())
     }
 
+    /// The outermost IP layer.
+    #[must_use]
+    pub fn outer_network(&self) -> Option<Layer> {
+        self.layers().find(|layer| layer.kind.is_ip())
+    }
+
     /// The TCP or UDP layer of a [`Form::Datagram`]; of other forms, the last layer if it is one.
     #[must_use]
     #[inline]
@@ -272,6 +278,11 @@ impl Layout {
         self.count += 1;
         self.payload = payload as u16;
         true
+    }
+
+    /// Offsets of all checksum fields over payload, innermost header first.
+    pub fn checksum_fields(&self) -> impl Iterator<Item = usize> + use<> {
+        self.layers().rev().filter_map(Self::checksum_field)
     }
 
     /// Offset of the checksum field of a layer of these bytes, if it has one.

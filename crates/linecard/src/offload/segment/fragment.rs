@@ -48,7 +48,11 @@ impl Fragmenting {
     ) -> Result<Self, SegmentError> {
         let layout = packet.layout();
         let whole = matches!(layout.form(), Form::Datagram | Form::OtherTransport | Form::Fragment);
-        let network = layout.network().filter(|_| whole);
+        // A router cuts the outermost datagram. Where the innermost ends is known, and for those
+        // with a transport that all around it end there too.
+        let network = layout.outer_network().filter(|outer| {
+            whole && (layout.form() == Form::Datagram || layout.network() == Some(*outer))
+        });
         let network = network.ok_or(SegmentError::NotIp(layout.form()))?;
         let at = usize::from(network.offset);
         let len = packet.datagram_len() - at;

@@ -1,0 +1,89 @@
+//! GRO: one list of frames, merged by the kernel and by us.
+
+use crate::around::{kernel_release, say, skipped};
+use crate::cases::{self, Case};
+use crate::compare::Verdict;
+use crate::differences::{self, Kind, WRITTEN_FOR};
+use crate::lab::{self, Lab, Receiver};
+use crate::session::{by_kernel, by_us};
+use std::collections::BTreeMap;
+
+/// What was compared, by case.
+type Verdicts = BTreeMap<String, Verdict>;
+
+fn compare(lab: &mut Lab, cases: &[Case]) -> Verdicts {
+    let verdict = |case: &Case| {
+        let (kernel, ours) = (by_kernel(lab, &case.frames), by_us(&case.frames));
+        (case.name.clone(), Verdict::of(&case.frames, &kernel, &ours))
+    };
+    cases.iter().map(verdict).collect()
+}
+
+#[test]
+fn the_kernel_merges_what_we_merge() {
+    let cases = cases::plain();
+    let verdicts = match lab::inside(Receiver::Merging, 0, |lab| compare(lab, &cases)) {
+        Ok(verdicts) => verdicts,
+        Err(why) => return skipped("the kernel's GRO as witness", &why),
+    };
+    let same = verdicts.values().filter(|verdict| verdict.same).count();
+    assert_eq!(verdicts.len(), cases.len(), "two cases have one name");
+    say(&format!("GRO: {} cases, {same} the same at the kernel's and at ours", cases.len()));
+    let (mut complaints, mut expected) = (Vec::new(), differences::by_case());
+    for (case, verdict) in verdicts.iter().filter(|(_, verdict)| !verdict.same) {
+        match expected.remove(case.as_str()) {
+            Some((_, row)) if (row.kernel, row.ours) == (&verdict.kernel, &verdict.ours) => {
+                say(&format!("  {case}: kernel {}, ours {}", verdict.kernel, verdict.ours));
+            }
+            found => complaints.push(format!(
+                "{case}: kernel {}, ours {}; the table says {:?}",
+                verdict.kernel,
+                verdict.ours,
+                found.map(|(_, row)| row)
+            )),
+        }
+    }
+    let gone = expected.values().filter(|(group, _)| group.kind != Kind::Lacking);
+    complaints.extend(gone.map(|(_, row)| format!("{}: no difference any more", row.case)));
+    let release = kernel_release();
+    if release.starts_with(WRITTEN_FOR) {
+        assert!(complaints.is_empty(), "DIFFERENCES is not right:\n{}", complaints.join("\n"));
+    } else if !complaints.is_empty() {
+        skipped(
+            "comparing exactly",
+            &format!("the table is of Linux {WRITTEN_FOR}x, this is {release}; here otherwise:"),
+        );
+        complaints.iter().for_each(|complaint| say(&format!("  {complaint}")));
+    }
+}
+
+/// Packets in packets. What the kernel makes of them is asserted; whether we do the same is said,
+/// until [`cases::OURS_MERGES_TUNNELS`].
+#[test]
+fn the_kernel_merges_tunnels() {
+    let compared = lab::inside(Receiver::Merging, 0, |lab| {
+        let cases: Vec<Case> = cases::tunnels(|kind, port| {
+            let there = lab.add_tunnel(kind, port);
+            there.inspect_err(|why| skipped(&format!("{kind} packets"), why)).is_ok()
+        });
+        let verdicts = compare(lab, &cases);
+        (cases, verdicts)
+    });
+    let (cases, verdicts) = match compared {
+        Ok(compared) => compared,
+        Err(why) => return skipped("the kernel's GRO of tunnels as witness", &why),
+    };
+    let mut differ = Vec::new();
+    for case in &cases {
+        let verdict = &verdicts[&case.name];
+        assert_eq!(Some(verdict.kernel.as_str()), case.kernel, "{}, at the kernel's", case.name);
+        if !verdict.same {
+            differ.push(format!("{}: kernel {}, ours {}", case.name, verdict.kernel, verdict.ours));
+        }
+    }
+    say(&format!("GRO of tunnels: {} cases, {} not merged alike by us", cases.len(), differ.len()));
+    assert!(differ.is_empty() || !cases::OURS_MERGES_TUNNELS, "{}", differ.join("\n"));
+    if differ.is_empty() && !cases::OURS_MERGES_TUNNELS {
+        say("all are alike now: set OURS_MERGES_TUNNELS");
+    }
+}

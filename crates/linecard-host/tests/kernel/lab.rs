@@ -1,0 +1,229 @@
+//! Two network namespaces with a cable between them, gone when dropped.
+//!
+//! Frames are sent raw at one end and received raw at the other, each by a socket that was opened
+//! inside its namespace by one thread. Nothing outside the two namespaces is touched.
+
+use crate::around::say;
+use crate::sys::{self, PacketSocket};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{self, Command};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::Duration;
+
+const NAMESPACES: &str = "/run/netns";
+/// Names of ours begin so; the number of the process follows.
+const PREFIX: &str = "linecard-";
+/// The largest frames sent are jumbo frames; the merged ones need no MTU.
+const MTU: &str = "9500";
+/// How long the kernel may take to start a thread of its own.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What the receiving end does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Receiver {
+    /// Merges (GRO), in a kernel thread of its own.
+    Merging,
+    /// Receives as sent.
+    Plain,
+}
+
+/// The two ends of the cable.
+#[derive(Debug)]
+pub(crate) struct Lab {
+    pub(crate) tx: PacketSocket,
+    pub(crate) rx: PacketSocket,
+    _sending: Namespace,
+    receiving: Namespace,
+}
+
+/// Builds a lab and works in it, in a thread of its own: it moves between namespaces. The error
+/// says what is missing for a lab.
+pub(crate) fn inside<R: Send>(
+    receiver: Receiver,
+    vnet_len: usize,
+    work: impl FnOnce(&mut Lab) -> R + Send,
+) -> Result<R, String> {
+    if !sys::is_root() {
+        return Err("not root: namespaces and packet sockets need it".to_owned());
+    }
+    thread::scope(|scope| {
+        let worker = scope.spawn(|| Lab::new(receiver, vnet_len).map(|mut lab| work(&mut lab)));
+        worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+impl Lab {
+    fn new(receiver: Receiver, vnet_len: usize) -> Result<Self, String> {
+        remove_leftovers();
+        let (sending, receiving) = (Namespace::new()?, Namespace::new()?);
+        let (near, far) = (sending.device(), receiving.device());
+        let cable = ["link", "add", &near, "type", "veth", "peer", "name", &far, "netns"];
+        sending.ip(&[&cable[..], &[&receiving.name]].concat())?;
+        // Neighbour discovery would send frames of its own.
+        for namespace in [&sending, &receiving] {
+            namespace.write("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1")?;
+            namespace.ip(&["link", "set", &namespace.device(), "mtu", MTU])?;
+        }
+        sending.ethtool(&near, &["tso", "off", "gso", "off", "tx", "off", "sg", "off"])?;
+        // What the test sends is what arrives: no merging on the way back either.
+        sending.ethtool(&near, &["gro", "off"])?;
+        let gro = if receiver == Receiver::Merging { "on" } else { "off" };
+        receiving.ethtool(&far, &["gro", gro])?;
+        sending.ip(&["link", "set", &near, "up"])?;
+        receiving.ip(&["link", "set", &far, "up"])?;
+        if receiver == Receiver::Merging {
+            // UDP merges in Linux when a socket asks for it, or when it is to be forwarded.
+            receiving.ethtool(&far, &["rx-udp-gro-forwarding", "on"])?;
+            receiving.write(&format!("/sys/class/net/{far}/threaded"), "1")?;
+            order_threads(&far)?;
+        }
+        let open = |namespace: &Namespace, open: &dyn Fn(u32) -> io::Result<PacketSocket>| {
+            sys::enter(&namespace.path())
+                .and_then(|()| sys::interface(&namespace.device()))
+                .and_then(open)
+                .map_err(|error| format!("no packet socket: {error}"))
+        };
+        let tx = open(&sending, &|interface| PacketSocket::sender(interface, vnet_len))?;
+        let rx = open(&receiving, &PacketSocket::receiver)?;
+        let mut lab = Self { tx, rx, _sending: sending, receiving };
+        lab.wait_for_cable(vnet_len)?;
+        Ok(lab)
+    }
+
+    /// Sends frames of an experimental type until one comes: a device that has just been brought up
+    /// may drop what it is given at first.
+    fn wait_for_cable(&mut self, vnet_len: usize) -> Result<(), String> {
+        let mut frame = vec![0; vnet_len];
+        frame.extend([2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 1, 0x88, 0xB5]);
+        frame.resize(vnet_len + 60, 0);
+        let step = Duration::from_millis(10);
+        let tries = PATIENCE.as_millis() / step.as_millis();
+        let came = |lab: &Self| lab.tx.send(&frame).and_then(|()| lab.rx.wait(step));
+        let found = (0..tries).any(|_| came(self).unwrap_or(false));
+        // A later one may still be under way.
+        while self.rx.wait(step * 2).is_ok_and(|more| more) {
+            self.rx.receive().map_err(|error| format!("the packet socket fails: {error}"))?;
+        }
+        if found { Ok(()) } else { Err("no frame comes through a veth device".to_owned()) }
+    }
+
+    /// Adds a UDP tunnel to the receiving end, so that the kernel knows what its port carries; the
+    /// error says why not.
+    pub(crate) fn add_tunnel(&self, kind: &str, port: &str) -> Result<(), String> {
+        let name = format!("lc{kind}");
+        let device = ["link", "add", &name, "type", kind, "external", "dstport", port];
+        self.receiving.ip(&device)?;
+        self.receiving.ip(&["link", "set", &name, "up"])
+    }
+}
+
+/// Puts this thread and the kernel's merging thread on one processor, this one first: so nothing
+/// is merged before everything is sent.
+fn order_threads(device: &str) -> Result<(), String> {
+    let mut waited = Duration::ZERO;
+    let step = Duration::from_millis(2);
+    let merging = loop {
+        if let Some(thread) = thread_named(&format!("napi/{device}-")) {
+            break thread;
+        }
+        if waited > PATIENCE {
+            return Err("the kernel's NAPI thread is not to be seen in /proc".to_owned());
+        }
+        thread::sleep(step);
+        waited += step;
+    };
+    let pinned = sys::first_processor()
+        .and_then(|processor| sys::pin(0, processor).and_then(|()| sys::pin(merging, processor)));
+    pinned.map_err(|error| format!("threads cannot be bound to a processor: {error}"))?;
+    if let Err(error) = sys::real_time(merging, 1).and_then(|()| sys::real_time(0, 2)) {
+        say(&format!("no real-time priority ({error}): lists may have to be sent several times"));
+    }
+    Ok(())
+}
+
+/// Number of the kernel thread whose name begins so.
+fn thread_named(prefix: &str) -> Option<i32> {
+    let numbers = fs::read_dir("/proc").ok()?.flatten();
+    let mut numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    numbers.find(|number: &i32| {
+        let name = fs::read_to_string(format!("/proc/{number}/comm"));
+        name.is_ok_and(|name| name.starts_with(prefix))
+    })
+}
+
+/// A network namespace of ours, deleted with all its devices when dropped.
+#[derive(Debug)]
+struct Namespace {
+    name: String,
+    number: u32,
+}
+
+impl Namespace {
+    fn new() -> Result<Self, String> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let namespace = Self { name: format!("{PREFIX}{}-{number}", process::id()), number };
+        run("ip", &["netns", "add", &namespace.name])?;
+        Ok(namespace)
+    }
+
+    /// The one device in it. Unique on the machine, as its kernel thread is looked for by name;
+    /// names have at most 15 bytes.
+    fn device(&self) -> String {
+        format!("lc{}n{}", process::id(), self.number)
+    }
+
+    fn path(&self) -> PathBuf {
+        Path::new(NAMESPACES).join(&self.name)
+    }
+
+    fn ip(&self, arguments: &[&str]) -> Result<(), String> {
+        run("ip", &[&["-n", &self.name], arguments].concat())
+    }
+
+    /// Runs a command in it.
+    fn exec(&self, command: &[&str]) -> Result<(), String> {
+        run("ip", &[&["netns", "exec", &self.name], command].concat())
+    }
+
+    fn ethtool(&self, device: &str, features: &[&str]) -> Result<(), String> {
+        self.exec(&[&["ethtool", "-K", device], features].concat())
+    }
+
+    /// Writes a file of /proc or /sys as it is seen in it.
+    fn write(&self, file: &str, value: &str) -> Result<(), String> {
+        self.exec(&["sh", "-c", &format!("echo {value} > {file}")])
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        // Nothing better can be done while a test fails; the next run tries again.
+        let _ = run("ip", &["netns", "del", &self.name]);
+    }
+}
+
+/// Removes namespaces of runs that were killed.
+fn remove_leftovers() {
+    let Ok(entries) = fs::read_dir(NAMESPACES) else { return };
+    for name in entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()) {
+        let owner = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next());
+        let Some(owner) = owner.and_then(|owner| owner.parse::<u32>().ok()) else { continue };
+        if !Path::new("/proc").join(owner.to_string()).exists() {
+            let _ = run("ip", &["netns", "del", &name]);
+        }
+    }
+}
+
+fn run(program: &str, arguments: &[&str]) -> Result<(), String> {
+    let output = Command::new(program).args(arguments).output();
+    let output = output.map_err(|error| format!("cannot run `{program}`: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    Err(format!("`{program} {}` failed: {}", arguments.join(" "), said.trim()))
+}

@@ -1,0 +1,18 @@
+//! The kernel as witness: what Linux merges (GRO) and cuts (GSO) is what we merge and cut.
+//!
+//! The tests send frames from one network namespace to another and need root; without it, or where
+//! the kernel lacks something, they say so and pass.
+#![expect(clippy::panic, reason = "a test stops at the first surprise")]
+
+mod around;
+mod cases;
+mod compare;
+mod differences;
+mod document;
+mod frame;
+mod gro;
+mod gso;
+mod lab;
+mod random;
+mod session;
+mod sys;
