@@ -5,6 +5,7 @@
 //! multiply with those of the others, so that no combination of protocols is enumerated.
 
 pub mod coalesce;
+pub mod reason;
 pub mod segment;
 
 use crate::packet::LayerKind;

@@ -25,7 +25,7 @@ pub(crate) use aggregate::written_checksum;
 pub(crate) use candidate::MIN_FRAME;
 pub use config::{ChecksumPolicy, Config, Creation};
 pub use counters::Counters;
-pub use reason::{Flush, Flushes, Refusal, Refusals, Tally};
+pub use reason::{Flush, Flushes, Refusal, Refusals};
 
 use crate::packet::header::{self, Tcp, protocol, tcp_flags};
 use crate::packet::{Batch, FlowHasher, FlowKey, Form, LayerKind, Packet, Piece};
