@@ -134,8 +134,9 @@ impl FlowHasher {
         fold(source ^ self.keys[1], destination ^ self.keys[0])
     }
 
+    /// Mixes bytes into a hash.
     #[inline]
-    fn bytes(&self, mut hash: u64, bytes: &[u8]) -> u64 {
+    pub(crate) fn bytes(&self, mut hash: u64, bytes: &[u8]) -> u64 {
         let (words, rest) = bytes.as_chunks::<8>();
         for word in words {
             hash = self.pair(hash, u64::from_le_bytes(*word));
@@ -147,8 +148,9 @@ impl FlowHasher {
         self.pair(hash ^ bytes.len() as u64, last)
     }
 
+    /// Mixes a word into a hash.
     #[inline]
-    fn pair(&self, hash: u64, word: u64) -> u64 {
+    pub(crate) fn pair(&self, hash: u64, word: u64) -> u64 {
         fold(hash ^ self.keys[0], word ^ self.keys[3])
     }
 }

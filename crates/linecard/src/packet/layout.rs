@@ -151,6 +151,13 @@ impl Layout {
         self.end as usize
     }
 
+    /// The same headers where the payload in the packet's first buffer ends at `end`, and goes on
+    /// in pieces.
+    #[must_use]
+    pub(crate) fn ending_at(self, end: usize) -> Self {
+        Self { end: u32::try_from(end).unwrap_or(u32::MAX), ..self }
+    }
+
     #[inline(always)]
     fn ipv4(&mut self, bytes: &[u8], offset: usize) -> Form {
         let Some(ip) = header::get::<Ipv4>(bytes, offset) else { return Form::CutShort };
