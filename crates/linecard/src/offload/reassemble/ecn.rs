@@ -68,3 +68,22 @@ fn set_marked(bytes: &mut [u8], layer: Layer) {
         _ => {}
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 3168, section 5.3, for every set of codepoints, in any layer.
+    #[test]
+    fn not_ect_stands_alone() {
+        for layer in 0..MAX_LAYERS {
+            for seen in 1..16_u32 {
+                let ecn = Ecn(seen << (4 * layer));
+                assert_eq!(ecn.is_mixed(), seen & 1 == 1 && seen != 1, "{seen:04b}");
+                assert_eq!(ecn.layer(layer) & MARKED != 0, seen >= 8);
+            }
+        }
+        assert!(!Ecn(0x12).is_mixed(), "layers are judged apart");
+        assert!(Ecn(1).or(Ecn(8)).is_mixed());
+    }
+}

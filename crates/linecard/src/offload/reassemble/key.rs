@@ -119,3 +119,27 @@ fn varying(kind: LayerKind) -> &'static [Range<usize>] {
         _ => &[],
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each byte of outer headers tells datagrams apart, except those that vary by themselves.
+    #[test]
+    fn outer_fields_that_vary_do_not_count() {
+        let hasher = FlowHasher::new(1);
+        let layers = [(LayerKind::Ipv4, 14), (LayerKind::Udp, 34), (LayerKind::Ipv6, 50)]
+            .map(|(kind, offset)| Layer { kind, offset });
+        let mut bytes = [0; 100];
+        let fingerprint = |bytes: &[u8]| envelope(bytes, 12..98, layers.into_iter(), &hasher);
+        let before = fingerprint(&bytes);
+        let vary: [Range<usize>; 8] =
+            [0..12, 15..20, 22..23, 24..26, 34..36, 38..42, 50..56, 57..58];
+        for at in 0..98 {
+            bytes[at] = 1;
+            let varies = vary.iter().any(|range| range.contains(&at));
+            assert_eq!(fingerprint(&bytes) == before, varies, "byte {at}");
+            bytes[at] = 0;
+        }
+    }
+}

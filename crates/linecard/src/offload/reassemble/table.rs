@@ -13,6 +13,9 @@ use alloc::vec::Vec;
 /// Place of a datagram in the table.
 pub(super) type Id = u32;
 
+/// Places in the table at least: so that few sources fall into one, however small the table.
+const MIN_PLACES: usize = 1_024;
+
 /// What is kept of a datagram.
 #[derive(Debug, Clone)]
 pub(super) struct Datagram {
@@ -119,7 +122,7 @@ pub(super) struct Table {
 
 impl Table {
     pub(super) fn new(datagrams: usize) -> Self {
-        let places = datagrams.next_power_of_two();
+        let places = datagrams.next_power_of_two().max(MIN_PLACES);
         Self {
             datagrams: vec![Datagram::default(); datagrams].into_boxed_slice(),
             free: (0..u32::try_from(datagrams).unwrap_or(NONE)).rev().collect(),
