@@ -17,8 +17,8 @@ use linecard::packet::{Layout, LinkType, Meta, Packet};
 use linecard::rng::Rng;
 use linecard::time::Instant;
 
-/// Seeds that once failed.
-const KEPT: [u64; 0] = [];
+/// Seeds that once failed: more header bytes than are looked at.
+const KEPT: [u64; 1] = [15_714];
 
 /// A datagram to be cut.
 fn datagram(rng: &mut Rng, link: LinkType, id: u16) -> Frame {

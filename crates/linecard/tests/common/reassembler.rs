@@ -207,13 +207,15 @@ impl Piece {
             }
             (kind, at) = (data[at], at + (usize::from(data[at + 1]) + 1) * 8);
         }
-        let left = data.len() - at;
-        match kind {
-            6 => left >= 20 && left >= usize::from(data[at + 12] >> 4) * 4,
-            17 | 58 => left >= 8,
-            59 => true,
-            _ => left >= 1,
-        }
+        let needed = match kind {
+            6 if data.len() < at + 20 => return false,
+            6 => 20.max(usize::from(data[at + 12] >> 4) * 4),
+            17 | 58 => 8,
+            59 => 0,
+            _ => 1,
+        };
+        // Headers are looked for in the first 512 bytes.
+        at + needed <= data.len() && self.header_end + at + needed <= 512
     }
 }
 
