@@ -56,6 +56,7 @@ impl Builder {
         set_lengths(header, &layout, header_end - layout.header_len() + data);
         let whole = Layout::parse(self.link, &self.area[..header_end + data]);
         let end = header_end + fragment.len;
+        // Headers behind the transport's, those of a tunnel, may still reach into other fragments.
         if whole.header_len() > end {
             return Err(GiveUp::HeaderChain);
         }
