@@ -1,8 +1,9 @@
-//! After the start, merging takes no memory: not per packet, and not per merged packet when its
-//! list is given back.
+//! After the start, merging and reassembly take no memory: not per packet, and not per merged
+//! packet or datagram when its list is given back.
 #![expect(unsafe_code, reason = "an allocator that counts has to be one")]
 
 use linecard::offload::coalesce::{Coalescer, Config};
+use linecard::offload::reassemble::{self, Reassembler};
 use linecard::packet::checksum::Sum;
 use linecard::packet::{LinkType, Meta, Packet};
 use linecard::time::Instant;
@@ -73,5 +74,42 @@ fn merging_takes_no_memory_after_the_start() {
         }
     }
     assert_eq!(merged, 200 * 19, "not everything merged");
+    assert_eq!(allocations() - started, 0, "memory was taken on the way");
+}
+
+#[test]
+fn reassembly_takes_no_memory_after_the_start() {
+    let fragment = |id: u16, index: u16| {
+        let mut bytes = datagram(id);
+        bytes[6] = if index < 3 { 0x20 } else { 0 };
+        bytes[7] = (index * 13) as u8;
+        // 104 bytes of data; the last may have any length.
+        bytes.truncate(124);
+        bytes[3] = 124;
+        bytes[10..12].fill(0);
+        let checksum = Sum::of(&bytes[..20]).checksum();
+        bytes[10..12].copy_from_slice(&checksum.to_be_bytes());
+        bytes
+    };
+    let mut frames: Vec<Vec<Vec<u8>>> =
+        (0..200).map(|id| (0..4).rev().map(|index| fragment(id, index)).collect()).collect();
+    let mut reassembler = Reassembler::new(LinkType::Raw, reassemble::Config::default());
+    let (mut pieces, mut started) = (0, 0);
+    for (round, parts) in frames.iter_mut().enumerate() {
+        let mut gone = None;
+        for frame in parts.iter_mut() {
+            let packet = Packet::new(&mut frame[..], LinkType::Raw, Meta::default());
+            reassembler.push(packet, Instant::ZERO, &mut |packet, _| gone = Some(packet));
+        }
+        if let Some(packet) = gone {
+            pieces += packet.chain().len();
+            let (_, chain) = packet.into_parts();
+            reassembler.recycle(chain);
+        }
+        if round == 10 {
+            started = allocations();
+        }
+    }
+    assert_eq!(pieces, 200 * 3, "not everything became whole");
     assert_eq!(allocations() - started, 0, "memory was taken on the way");
 }

@@ -1,10 +1,13 @@
 //! The two offloads: [`coalesce`] (LRO) merges received packets, [`segment`] (LSO) cuts large
-//! ones. `segment(coalesce(x)) == x`, byte for byte, for everything merged.
+//! ones. `segment(coalesce(x)) == x`, byte for byte, for everything merged. [`reassemble`] puts IP
+//! fragments together, so that what comes behind sees whole datagrams.
 //!
-//! Both work on a packet's layers (see [`crate::packet::Layout`]): rules for a layer are written once and
+//! They work on a packet's layers (see [`crate::packet::Layout`]): rules for a layer are written once and
 //! multiply with those of the others, so that no combination of protocols is enumerated.
 
 pub mod coalesce;
+pub mod reason;
+pub mod reassemble;
 pub mod segment;
 
 use crate::packet::checksum::Sum;

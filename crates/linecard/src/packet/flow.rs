@@ -71,6 +71,23 @@ impl FlowHasher {
         self.shapes.of(layout)
     }
 
+    /// Mixes bytes into a hash.
+    #[inline]
+    pub(crate) fn bytes(&self, mut hash: u64, bytes: &[u8]) -> u64 {
+        let (words, rest) = bytes.as_chunks::<8>();
+        for word in words {
+            hash = self.pair(hash, u64::from_le_bytes(*word));
+        }
+        let last = rest.iter().rev().fold(0, |last, byte| last << 8 | u64::from(*byte));
+        self.pair(hash ^ bytes.len() as u64, last)
+    }
+
+    /// Mixes a word into a hash.
+    #[inline]
+    pub(crate) fn pair(&self, hash: u64, word: u64) -> u64 {
+        fold(hash ^ self.last[0], word ^ self.last[3])
+    }
+
     /// Hashes of the ends that a packet shows: its outermost pair of addresses, that and the next
     /// pair, and so on. Equal for all ports.
     pub(crate) fn ends<B: AsRef<[u8]>>(&self, packet: &Packet<B>) -> impl Iterator<Item = u64> {

@@ -256,6 +256,13 @@ impl Layout {
         self.end as usize
     }
 
+    /// The same headers where the payload in the packet's first buffer ends at `end`, and goes on
+    /// in pieces.
+    #[must_use]
+    pub(crate) fn ending_at(self, end: usize) -> Self {
+        Self { end: u32::try_from(end).unwrap_or(u32::MAX), ..self }
+    }
+
     #[inline(always)]
     fn layer(&self, index: usize) -> Option<Layer> {
         Layer::unpack(self.layers.get(index / PER_WORD)? >> (index % PER_WORD * LAYER_BITS))

@@ -47,6 +47,8 @@ use core::ops::Range;
 #[derive(Debug, Clone)]
 pub struct Packet<B> {
     buffer: B,
+    /// Where the packet starts in its buffer: later than at 0 when a header was taken out.
+    start: u32,
     layout: Layout,
     /// Time, path, checksum state and segment size.
     pub meta: Meta,
@@ -73,7 +75,7 @@ impl<B: AsRef<[u8]>> Packet<B> {
     /// A packet whose bytes have been parsed already. A layout of other bytes gives wrong
     /// results, or a panic where it leaves the buffer.
     pub fn with_layout(buffer: B, layout: Layout, meta: Meta) -> Self {
-        Self { buffer, layout, meta, chain: Vec::new() }
+        Self { buffer, start: 0, layout, meta, chain: Vec::new() }
     }
 
     /// The parsed offsets.
@@ -81,14 +83,16 @@ impl<B: AsRef<[u8]>> Packet<B> {
         &self.layout
     }
 
-    /// The buffer of the packet, of its first packet when merged.
+    /// The buffer of the packet, of its first packet when merged. [`Packet::bytes`] is the part of
+    /// it that belongs to the packet: all of it, except behind a header that was taken out.
     pub fn buffer(&self) -> &B {
         &self.buffer
     }
 
     /// All bytes in the first buffer: the whole frame unless merged.
+    #[inline]
     pub fn bytes(&self) -> &[u8] {
-        self.buffer.as_ref()
+        &self.buffer.as_ref()[self.start as usize..]
     }
 
     /// The bytes before the payload.
@@ -130,10 +134,20 @@ impl<B: AsRef<[u8]>> Packet<B> {
     /// Becomes the payload of a packet merged into another.
     #[inline]
     pub(crate) fn into_piece(self) -> Piece<B> {
-        let Range { start, end } = self.layout.payload();
+        let payload = self.layout.payload();
+        self.into_piece_of(payload)
+    }
+
+    /// Becomes a piece of another packet: these of its bytes.
+    pub(crate) fn into_piece_of(self, bytes: Range<usize>) -> Piece<B> {
         // Layouts hold offsets of 32 bits at most.
-        let (start, end) = (start as u32, end as u32);
+        let (start, end) = (self.start + bytes.start as u32, self.start + bytes.end as u32);
         Piece { buffer: self.buffer, start, end, timestamp: self.meta.timestamp }
+    }
+
+    /// Makes `layout` that of the bytes, after they were changed.
+    pub(crate) fn set_layout(&mut self, layout: Layout) {
+        self.layout = layout;
     }
 
     /// Makes this the first packet of a merged one.
@@ -150,8 +164,18 @@ impl<B: AsRef<[u8]>> Packet<B> {
 
 impl<B: AsMut<[u8]>> Packet<B> {
     /// The bytes of the first buffer, to be patched. Lengths stay as parsed.
+    #[inline]
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
-        self.buffer.as_mut()
+        &mut self.buffer.as_mut()[self.start as usize..]
+    }
+
+    /// Takes a header out: what lies before it moves up to what lies behind it, so that no payload
+    /// moves, and the packet starts later in its buffer. The layout has to be set anew.
+    pub(crate) fn cut_out(&mut self, header: Range<usize>) {
+        let len = header.len();
+        self.bytes_mut().copy_within(..header.start, len);
+        // A header's length is far below 2³².
+        self.start += len as u32;
     }
 }
 

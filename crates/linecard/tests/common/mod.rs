@@ -2,8 +2,10 @@
 //! written from the specification and sharing no code with the crate.
 
 pub(crate) mod coalescer;
+pub(crate) mod fragments;
 pub(crate) mod frame;
 pub(crate) mod plain;
+pub(crate) mod reassembler;
 pub(crate) mod runner;
 pub(crate) mod splitter;
 pub(crate) mod traffic;

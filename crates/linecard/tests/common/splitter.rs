@@ -192,7 +192,7 @@ pub(crate) fn reassemble(fragments: &[Vec<u8>], ip: usize, v6: bool) -> Vec<u8> 
 }
 
 /// Where the IPv6 fragment header's type stands, and where it starts.
-fn fragment_header(frame: &[u8], ip: usize) -> (usize, usize) {
+pub(crate) fn fragment_header(frame: &[u8], ip: usize) -> (usize, usize) {
     let (mut field, mut at) = (ip + 6, ip + 40);
     while frame[field] != 44 {
         field = at;

@@ -28,7 +28,7 @@ mod timer;
 pub(crate) use candidate::MIN_FRAME;
 pub use config::{ChecksumPolicy, Config, Creation};
 pub use counters::Counters;
-pub use reason::{Flush, Flushes, Refusal, Refusals, Tally};
+pub use reason::{Flush, Flushes, Refusal, Refusals};
 
 use crate::packet::{Batch, Cache, FlowHasher, Packet, Piece, prefetch, prefetch_line};
 use crate::time::Instant;

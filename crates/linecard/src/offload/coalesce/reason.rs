@@ -1,30 +1,6 @@
 //! Why packets did not merge and why held ones were let go: every one has a counted reason.
 
-/// An enum whose values can be listed, counted and explained.
-macro_rules! reasons {
-    ($(#[$doc:meta])* $name:ident { $($(#[doc = $text:literal])+ $value:ident = $key:literal,)+ }) => {
-        $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        pub enum $name { $($(#[doc = $text])+ $value,)+ }
-
-        impl $name {
-            /// All values, in the order of [`Tally`] indices.
-            pub const ALL: &'static [Self] = &[$(Self::$value),+];
-
-            /// A short stable name, as in JSON reports.
-            #[must_use]
-            pub fn name(self) -> &'static str {
-                match self { $(Self::$value => $key),+ }
-            }
-
-            /// What it means, in a line.
-            #[must_use]
-            pub fn explanation(self) -> &'static str {
-                match self { $(Self::$value => concat!($($text),+).trim_ascii()),+ }
-            }
-        }
-    };
-}
+use crate::offload::reason::{Tally, reasons};
 
 reasons! {
     /// Why a packet was not merged into the held data of its flow.
@@ -132,63 +108,7 @@ reasons! {
     }
 }
 
-/// How often each reason occurred.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Tally<const N: usize>([u64; N]);
-
 /// Refusals by reason.
-pub type Refusals = Tally<{ Refusal::ALL.len() }>;
+pub type Refusals = Tally<Refusal, { Refusal::ALL.len() }>;
 /// Flushes by reason.
-pub type Flushes = Tally<{ Flush::ALL.len() }>;
-
-impl<const N: usize> Default for Tally<N> {
-    fn default() -> Self {
-        Self([0; N])
-    }
-}
-
-impl<const N: usize> Tally<N> {
-    /// The sum over all reasons.
-    #[must_use]
-    pub fn total(&self) -> u64 {
-        self.0.iter().sum()
-    }
-
-    fn add_all(&mut self, other: &Self) {
-        self.0.iter_mut().zip(&other.0).for_each(|(a, b)| *a += b);
-    }
-}
-
-impl Refusals {
-    pub(super) fn count(&mut self, reason: Refusal) {
-        self.0[reason as usize] += 1;
-    }
-
-    /// How often `reason` occurred.
-    #[must_use]
-    pub fn of(&self, reason: Refusal) -> u64 {
-        self.0[reason as usize]
-    }
-
-    /// Adds what `other` has counted.
-    pub fn add(&mut self, other: &Self) {
-        self.add_all(other);
-    }
-}
-
-impl Flushes {
-    pub(super) fn count(&mut self, reason: Flush) {
-        self.0[reason as usize] += 1;
-    }
-
-    /// How often `reason` occurred.
-    #[must_use]
-    pub fn of(&self, reason: Flush) -> u64 {
-        self.0[reason as usize]
-    }
-
-    /// Adds what `other` has counted.
-    pub fn add(&mut self, other: &Self) {
-        self.add_all(other);
-    }
-}
+pub type Flushes = Tally<Flush, { Flush::ALL.len() }>;

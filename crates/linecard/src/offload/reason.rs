@@ -1,0 +1,85 @@
+//! Reasons and how often they occurred: every exit of an offload has one, and each is counted.
+
+use core::marker::PhantomData;
+
+/// One of a fixed set of reasons; the enums of the offloads are.
+pub trait Reason: Copy {
+    /// Its place in the list of all.
+    fn index(self) -> usize;
+}
+
+/// An enum whose values can be listed, counted and explained.
+macro_rules! reasons {
+    ($(#[$doc:meta])* $name:ident { $($(#[doc = $text:literal])+ $value:ident = $key:literal,)+ }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum $name { $($(#[doc = $text])+ $value,)+ }
+
+        impl $name {
+            /// All values, in the order of their indices in a tally.
+            pub const ALL: &'static [Self] = &[$(Self::$value),+];
+
+            /// A short stable name, as in JSON reports.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$value => $key),+ }
+            }
+
+            /// What it means, in a line.
+            #[must_use]
+            pub fn explanation(self) -> &'static str {
+                match self { $(Self::$value => concat!($($text),+).trim_ascii()),+ }
+            }
+        }
+
+        impl $crate::offload::reason::Reason for $name {
+            #[inline]
+            fn index(self) -> usize {
+                self as usize
+            }
+        }
+    };
+}
+pub(crate) use reasons;
+
+/// How often each of `N` reasons occurred.
+///
+/// ```
+/// use linecard::offload::coalesce::{Refusal, Refusals};
+/// let none = Refusals::default();
+/// assert_eq!((none.of(Refusal::Fragment), none.total()), (0, 0));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tally<R, const N: usize> {
+    counts: [u64; N],
+    reason: PhantomData<R>,
+}
+
+impl<R, const N: usize> Default for Tally<R, N> {
+    fn default() -> Self {
+        Self { counts: [0; N], reason: PhantomData }
+    }
+}
+
+impl<R: Reason, const N: usize> Tally<R, N> {
+    pub(super) fn count(&mut self, reason: R) {
+        self.counts[reason.index()] += 1;
+    }
+
+    /// How often `reason` occurred.
+    #[must_use]
+    pub fn of(&self, reason: R) -> u64 {
+        self.counts[reason.index()]
+    }
+
+    /// The sum over all reasons.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// Adds what `other` has counted.
+    pub fn add(&mut self, other: &Self) {
+        self.counts.iter_mut().zip(&other.counts).for_each(|(a, b)| *a += b);
+    }
+}

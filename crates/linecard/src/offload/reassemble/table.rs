@@ -1,0 +1,274 @@
+//! The datagrams under way: found by key, and queued by age, in all and for each source.
+
+use super::ecn::Ecn;
+use super::fragment::Fragment;
+use super::held::{NONE, Slot};
+use super::key::Key;
+use super::queues::Queues;
+use crate::time::Instant;
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// Place of a datagram in the table.
+pub(super) type Id = u32;
+
+/// Places in the table at least: so that few sources fall into one, however small the table.
+const MIN_PLACES: usize = 1_024;
+
+/// What is kept of a datagram.
+#[derive(Debug, Clone)]
+pub(super) struct Datagram {
+    pub(super) key: Key,
+    /// Given up: what comes of it passes.
+    pub(super) refused: bool,
+    /// Where what its source uses is counted.
+    pub(super) share: usize,
+    pub(super) opened: Instant,
+    deadline: Instant,
+    /// Held fragments by data: first and last; by arrival: earliest and latest.
+    pub(super) first: Slot,
+    pub(super) last: Slot,
+    pub(super) earliest: Slot,
+    pub(super) latest: Slot,
+    pub(super) count: u16,
+    pub(super) ecn: Ecn,
+    /// Bytes of frames held.
+    pub(super) bytes: usize,
+    /// Bytes of data held, where they end, and where the datagram does if that is known.
+    data: usize,
+    reach: usize,
+    total: Option<usize>,
+}
+
+impl Default for Datagram {
+    fn default() -> Self {
+        Self {
+            key: Key::default(),
+            refused: false,
+            share: 0,
+            opened: Instant::ZERO,
+            deadline: Instant::NEVER,
+            first: NONE,
+            last: NONE,
+            earliest: NONE,
+            latest: NONE,
+            count: 0,
+            ecn: Ecn::default(),
+            bytes: 0,
+            data: 0,
+            reach: 0,
+            total: None,
+        }
+    }
+}
+
+impl Datagram {
+    /// A datagram of which nothing is held yet.
+    pub(super) fn new(key: Key, share: usize, opened: Instant) -> Self {
+        Self { key, share, opened, ..Self::default() }
+    }
+
+    /// Counts a fragment that has been found to fit.
+    pub(super) fn joins(&mut self, fragment: &Fragment, bytes: usize) {
+        self.count += 1;
+        self.bytes += bytes;
+        self.data += fragment.len;
+        self.reach = self.reach.max(fragment.end());
+        if !fragment.more {
+            self.total = Some(fragment.end());
+        }
+    }
+
+    /// Bytes of data when nothing is missing: fragments do not overlap, so they add up.
+    pub(super) fn whole(&self) -> Option<usize> {
+        self.total.filter(|total| *total == self.data)
+    }
+
+    /// Whether the fragment and those held disagree about the end.
+    pub(super) fn contradicts_end(&self, fragment: &Fragment) -> bool {
+        let end = fragment.end();
+        match self.total {
+            Some(total) => end > total || (end == total) == fragment.more,
+            None => !fragment.more && end < self.reach,
+        }
+    }
+}
+
+/// What one source uses.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Use {
+    pub(super) datagrams: usize,
+    pub(super) fragments: usize,
+    pub(super) bytes: usize,
+}
+
+/// Datagrams in memory of fixed size.
+#[derive(Debug)]
+pub(super) struct Table {
+    datagrams: Box<[Datagram]>,
+    free: Vec<Id>,
+    by_key: Queues,
+    /// By version, and by whether given up: in each all deadlines are equally far, so the front is
+    /// next.
+    by_age: Queues,
+    by_share: Queues,
+    uses: Box<[Use]>,
+    /// Queues by key and shares, less one.
+    mask: usize,
+    /// No deadline lies before this point.
+    earliest: Instant,
+}
+
+impl Table {
+    pub(super) fn new(datagrams: usize) -> Self {
+        let places = datagrams.next_power_of_two().max(MIN_PLACES);
+        Self {
+            datagrams: vec![Datagram::default(); datagrams].into_boxed_slice(),
+            free: (0..u32::try_from(datagrams).unwrap_or(NONE)).rev().collect(),
+            by_key: Queues::new(places, datagrams),
+            by_age: Queues::new(4, datagrams),
+            by_share: Queues::new(2 * places, datagrams),
+            uses: vec![Use::default(); places].into_boxed_slice(),
+            mask: places - 1,
+            earliest: Instant::NEVER,
+        }
+    }
+
+    pub(super) fn used(&self) -> usize {
+        self.datagrams.len() - self.free.len()
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.free.is_empty()
+    }
+
+    pub(super) fn get(&self, id: Id) -> &Datagram {
+        &self.datagrams[id as usize]
+    }
+
+    pub(super) fn get_mut(&mut self, id: Id) -> &mut Datagram {
+        &mut self.datagrams[id as usize]
+    }
+
+    pub(super) fn find(&self, hash: u64, key: &Key) -> Option<Id> {
+        self.by_key.members(hash as usize & self.mask).find(|id| self.get(*id).key == *key)
+    }
+
+    /// Where what a source uses is counted.
+    pub(super) fn share_of(&self, source_hash: u64) -> usize {
+        source_hash as usize & self.mask
+    }
+
+    pub(super) fn uses(&self, share: usize) -> Use {
+        self.uses[share]
+    }
+
+    pub(super) fn uses_mut(&mut self, share: usize) -> &mut Use {
+        &mut self.uses[share]
+    }
+
+    /// Puts a new datagram into a free place, of which there is one.
+    pub(super) fn open(&mut self, hash: u64, datagram: Datagram, deadline: Instant) -> Option<Id> {
+        let id = self.free.pop()?;
+        self.by_key.push(hash as usize & self.mask, id);
+        self.uses[datagram.share].datagrams += 1;
+        *self.get_mut(id) = datagram;
+        self.enqueue(id, deadline);
+        Some(id)
+    }
+
+    /// Remembers until `deadline` that a datagram was given up; its fragments have been taken.
+    pub(super) fn refuse(&mut self, id: Id, deadline: Instant) {
+        let Datagram { key, share, opened, .. } = *self.get(id);
+        *self.get_mut(id) = Datagram { refused: true, ..Datagram::new(key, share, opened) };
+        self.enqueue(id, deadline);
+    }
+
+    /// Forgets a datagram; its fragments have been taken.
+    pub(super) fn remove(&mut self, id: Id) {
+        self.by_key.remove(id);
+        self.by_age.remove(id);
+        self.by_share.remove(id);
+        let share = self.get(id).share;
+        self.uses[share].datagrams -= 1;
+        *self.get_mut(id) = Datagram::default();
+        self.free.push(id);
+    }
+
+    /// The datagram that has been under way longest.
+    pub(super) fn oldest(&self) -> Option<Id> {
+        self.first_by(|datagram| datagram.opened, [LIVE, LIVE | V6])
+    }
+
+    /// The datagram to be forgotten for another: one given up, else the oldest.
+    pub(super) fn oldest_of_all(&self) -> Option<Id> {
+        self.first_by(|datagram| datagram.deadline, [REFUSED, REFUSED | V6])
+            .or_else(|| self.oldest())
+    }
+
+    /// The same of one source's.
+    pub(super) fn oldest_of_share(&self, share: usize) -> Option<Id> {
+        self.by_share.front(2 * share + REFUSED).or_else(|| self.oldest_live_of_share(share))
+    }
+
+    pub(super) fn oldest_live_of_share(&self, share: usize) -> Option<Id> {
+        self.by_share.front(2 * share + LIVE)
+    }
+
+    /// Some datagram whose time is up, the earliest first. Call until there is none, and remove
+    /// each.
+    #[inline]
+    pub(super) fn due(&mut self, now: Instant) -> Option<Id> {
+        if now < self.earliest {
+            return None;
+        }
+        let next = self.first_by(|datagram| datagram.deadline, 0..4);
+        let deadline = next.map_or(Instant::NEVER, |id| self.get(id).deadline);
+        self.earliest = deadline;
+        next.filter(|_| deadline <= now)
+    }
+
+    /// The earliest deadline of a datagram that holds fragments.
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        let next = self.first_by(|datagram| datagram.deadline, [LIVE, LIVE | V6])?;
+        Some(self.get(next).deadline)
+    }
+
+    /// Whether the sums are those of what is inside; slow, for tests.
+    pub(super) fn is_consistent(&self) -> bool {
+        let mut uses = vec![Use::default(); self.uses.len()];
+        for datagram in (0..4).flat_map(|queue| self.by_age.members(queue)).map(|id| self.get(id)) {
+            let sum = &mut uses[datagram.share];
+            sum.datagrams += 1;
+            sum.fragments += usize::from(datagram.count);
+            sum.bytes += datagram.bytes;
+        }
+        let used = uses.iter().map(|sum| sum.datagrams).sum::<usize>();
+        *uses == *self.uses && used == self.used()
+    }
+
+    fn enqueue(&mut self, id: Id, deadline: Instant) {
+        self.get_mut(id).deadline = deadline;
+        self.earliest = self.earliest.min(deadline);
+        let datagram = self.get(id);
+        let (v6, share) = (usize::from(datagram.key.is_v6()) * V6, datagram.share);
+        let state = if datagram.refused { REFUSED } else { LIVE };
+        self.by_age.push(v6 | state, id);
+        self.by_share.push(2 * share + state, id);
+    }
+
+    fn first_by(
+        &self,
+        time: impl Fn(&Datagram) -> Instant,
+        queues: impl IntoIterator<Item = usize>,
+    ) -> Option<Id> {
+        let fronts = queues.into_iter().filter_map(|queue| self.by_age.front(queue));
+        fronts.min_by_key(|id| time(self.get(*id)))
+    }
+}
+
+/// Queues by age, and of one share.
+const LIVE: usize = 0;
+const REFUSED: usize = 1;
+const V6: usize = 2;

@@ -1,0 +1,82 @@
+//! Makes the first fragment the first part of its whole datagram.
+
+use super::ecn::Ecn;
+use super::fragment::{FRAGMENT_HEADER, Fragment, HEAD};
+use super::reason::GiveUp;
+use crate::offload::set_lengths;
+use crate::packet::header::{self, IPV4_MF, IPV4_OFFSET, Ipv4};
+use crate::packet::{Layout, LinkType, MAX_HEADER_LEN, Packet};
+use alloc::boxed::Box;
+use alloc::vec;
+
+/// The longest frame: a whole IPv6 datagram and what lies before it.
+const MAX_FRAME: usize = MAX_HEADER_LEN + 65_535 + 40;
+
+/// Builds the headers of whole datagrams.
+///
+/// They are built, and parsed, in an area that is as long as any datagram, with the first
+/// fragment's first bytes at the front and nothing behind: what a parser finds there is what it
+/// would find if the datagram lay in one piece, and until all is well the fragment stays as it
+/// came. Costs: [`HEAD`] bytes copied for each datagram, whatever its size; no payload is moved.
+#[derive(Debug)]
+pub(super) struct Builder {
+    link: LinkType,
+    area: Box<[u8]>,
+}
+
+impl Builder {
+    pub(super) fn new(link: LinkType) -> Self {
+        Self { link, area: vec![0; MAX_FRAME].into_boxed_slice() }
+    }
+
+    /// Makes `first` the first part of a datagram with `data` bytes behind the IP header.
+    pub(super) fn complete<B: AsRef<[u8]> + AsMut<[u8]>>(
+        &mut self,
+        first: &mut Packet<B>,
+        fragment: &Fragment,
+        data: usize,
+        ecn: Ecn,
+    ) -> Result<(), GiveUp> {
+        let layout = *first.layout();
+        if fragment.exceeds(&layout, data) {
+            return Err(GiveUp::TooLong);
+        }
+        let header_end = fragment.header_end;
+        self.fill(first.bytes(), fragment);
+        let header = &mut self.area[..header_end];
+        if fragment.v6 {
+            // RFC 8200, section 4.5: the fragment header goes, and its next header value moves to
+            // the last header before it.
+            header[fragment.type_field] = first.bytes()[header_end];
+        } else {
+            let ip = header::at_mut::<Ipv4>(header, fragment.network);
+            ip.flags_fragment.set(ip.flags_fragment.get() & !(IPV4_MF | IPV4_OFFSET));
+        }
+        ecn.mark(header, &layout);
+        set_lengths(header, &layout, header_end - layout.header_len() + data);
+        let whole = Layout::parse(self.link, &self.area[..header_end + data]);
+        let end = header_end + fragment.len;
+        // Headers behind the transport's, those of a tunnel, may still reach into other fragments.
+        if whole.header_len() > end {
+            return Err(GiveUp::HeaderChain);
+        }
+        if fragment.v6 {
+            first.cut_out(header_end..fragment.start);
+        }
+        first.bytes_mut()[..header_end].copy_from_slice(&self.area[..header_end]);
+        first.set_layout(whole.ending_at(end));
+        Ok(())
+    }
+
+    /// The fragment's headers at the front of the area, without the fragment header.
+    fn fill(&mut self, bytes: &[u8], fragment: &Fragment) {
+        let (header, data) = (&bytes[..fragment.header_end], &bytes[fragment.data()]);
+        let (area, rest) = self.area[..HEAD].split_at_mut(header.len());
+        area.copy_from_slice(header);
+        let copied = data.len().min(rest.len());
+        rest[..copied].copy_from_slice(&data[..copied]);
+        rest[copied..].fill(0);
+    }
+}
+
+const _: () = assert!(FRAGMENT_HEADER == 8 && HEAD <= MAX_FRAME);
