@@ -22,6 +22,8 @@ const LIBRARIES: [&str; 11] = [
 fn main() {
     println!("cargo::rustc-check-cfg=cfg(dpdk)");
     println!("cargo::rerun-if-changed=src/dpdk.c");
+    // run.sh says what is installed: another version is another build.
+    println!("cargo::rerun-if-env-changed=DPDK_VERSION");
     println!("cargo::rerun-if-env-changed=PKG_CONFIG_PATH");
     let Some(flags) = ask(&["--cflags", "libdpdk"]) else { return };
     let Some(folder) = ask(&["--variable=libdir", "libdpdk"]) else { return };

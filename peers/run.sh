@@ -11,7 +11,9 @@ profile=${PROFILE:-release}
 target=${CARGO_TARGET_DIR:-$here/target}
 traces=$target/traces
 
-pkg-config --exists libdpdk 2>/dev/null ||
+DPDK_VERSION=$(pkg-config --modversion libdpdk 2>/dev/null || true)
+export DPDK_VERSION
+[ "$DPDK_VERSION" ] ||
     echo "DPDK is skipped: it is not installed (apt-get install libdpdk-dev pkg-config)" >&2
 cargo build --quiet --profile "$profile" --locked --manifest-path "$here/Cargo.toml"
 

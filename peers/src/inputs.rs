@@ -141,7 +141,7 @@ fn derive(derived: Derived, options: &Options, limit: usize) -> Ready {
             let flows = if options.quick { flows / 100 } else { flows };
             let timed = if options.quick { 500 } else { 50_000.min(flows) };
             let window = window.min(timed);
-            let trace = traffic::spread(flows - timed, timed, window, 4);
+            let trace = traffic::spread(flows, timed, window, 4);
             Ready { trace, origin: "derived", flows: flows as usize, window: window as usize }
         }
     }

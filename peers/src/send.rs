@@ -103,6 +103,7 @@ fn rows<'a>(
             add(Who::Dpdk, class, Box::new(dpdk::Gso::new(form, kind, size, frames)));
         }
     }
+    #[cfg(not(dpdk))]
     let _ = frames;
     rows
 }

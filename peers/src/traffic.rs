@@ -87,16 +87,16 @@ pub fn runs(kind: Kind, flows: u32, run: usize, size: usize, packets: usize) -> 
     maker.trace
 }
 
-/// `known` flows of one packet each, which are not timed; then `flows` others that send `each`
-/// packets, `window` of them under way at once, and whose packet comes next is chance.
+/// A packet of each of `known` flows, which is not timed; then `flows` of them, far apart, send
+/// `each` packets, `window` of them under way at once, and whose packet comes next is chance.
 pub fn spread(known: u32, flows: u32, window: u32, each: usize) -> Trace {
     let mut maker = Maker::new(FULL, 7);
-    for flow in 0..known {
-        Flow::new(Kind::Tcp4, flow).send(&mut maker, FULL, ACK | PSH);
-    }
-    maker.trace.timed_from = known as usize;
+    let mut known: Vec<Flow> = (0..known).map(|flow| Flow::new(Kind::Tcp4, flow)).collect();
+    known.iter_mut().for_each(|flow| flow.send(&mut maker, FULL, ACK | PSH));
+    maker.trace.timed_from = known.len();
+    let apart = known.len() / flows as usize;
+    let mut coming = known.into_iter().step_by(apart).take(flows as usize).map(|f| (f, each));
     let mut chance = Chance::new(9);
-    let mut coming = (known..known + flows).map(|flow| (Flow::new(Kind::Tcp4, flow), each));
     let mut open: Vec<(Flow, usize)> = coming.by_ref().take(window as usize).collect();
     while !open.is_empty() {
         let chosen = chance.below(open.len());
