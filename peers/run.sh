@@ -11,10 +11,9 @@ profile=${PROFILE:-release}
 target=${CARGO_TARGET_DIR:-$here/target}
 traces=$target/traces
 
+# Where it is missing, the harness says so.
 DPDK_VERSION=$(pkg-config --modversion libdpdk 2>/dev/null || true)
 export DPDK_VERSION
-[ "$DPDK_VERSION" ] ||
-    echo "DPDK is skipped: it is not installed (apt-get install libdpdk-dev pkg-config)" >&2
 cargo build --quiet --profile "$profile" --locked --manifest-path "$here/Cargo.toml"
 
 # Captures take two minutes: not for a smoke test or a list.

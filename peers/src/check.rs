@@ -123,3 +123,55 @@ pub fn total_len(ip: &[u8]) -> usize {
 fn word(bytes: &[u8]) -> u32 {
     u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::{ACK, ETHERNET, Fields, Kind, header};
+
+    /// An IP packet of a flow with these bytes at this place.
+    fn packet(sequence: u32, payload: &[u8]) -> Vec<u8> {
+        let kind = Kind::Tcp4;
+        let fields =
+            Fields { kind, flow: 1, back: false, id: 0, sequence, acknowledgment: 1, flags: ACK };
+        [&header(&fields, payload.len(), 0)[ETHERNET..], payload].concat()
+    }
+
+    fn digest(packets: &[Vec<u8>]) -> Digest {
+        let mut digest = Digest::default();
+        packets.iter().for_each(|packet| digest.add(packet, core::iter::empty()));
+        digest
+    }
+
+    #[test]
+    fn does_not_depend_on_how_bytes_are_divided() {
+        let whole = packet(u32::MAX - 2, b"linecard");
+        let parts = [packet(u32::MAX - 2, b"line"), packet(1, b"card")];
+        assert_eq!(digest(&[whole.clone()]), digest(&parts));
+        let (headers, payload) = whole.split_at(52);
+        let mut sliced = Digest::default();
+        sliced.add(headers, payload.chunks(3));
+        assert_eq!(sliced, digest(&parts));
+    }
+
+    #[test]
+    fn sees_bytes_changed_moved_lost_and_doubled() {
+        let right = digest(&[packet(5, b"linecard")]);
+        for wrong in [
+            vec![packet(5, b"lineCard")],
+            vec![packet(5, b"cardline")],
+            vec![packet(6, b"linecard")],
+            vec![packet(5, b"linecar")],
+            vec![packet(5, b"line"), packet(5, b"card")],
+            vec![packet(5, b"linecard"), packet(5, b"l")],
+        ] {
+            assert_ne!(digest(&wrong), right);
+        }
+    }
+
+    #[test]
+    fn leaves_padding_out() {
+        let padded = [packet(5, b"line"), vec![0; 6]].concat();
+        assert_eq!(digest(&[padded]), digest(&[packet(5, b"line")]));
+    }
+}

@@ -34,6 +34,10 @@ fn main() -> ExitCode {
         list(&options);
         return ExitCode::SUCCESS;
     }
+    if inputs::all(&options).is_empty() && inputs::loads(&options).is_empty() {
+        eprintln!("no input is called {}: see --list", options.only);
+        return ExitCode::from(2);
+    }
     floors::self_test();
     let conditions = conditions();
     conditions.iter().for_each(|(name, value)| println!("{name}: {value}"));
@@ -99,5 +103,5 @@ fn dpdk_version() -> String {
 
 #[cfg(not(dpdk))]
 fn dpdk_version() -> String {
-    "skipped: not installed when this was built (apt-get install libdpdk-dev pkg-config)".into()
+    "skipped, not installed (apt-get install libdpdk-dev pkg-config)".into()
 }

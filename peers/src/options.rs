@@ -42,7 +42,7 @@ impl Options {
             let mut value = || arguments.next().ok_or(format!("{argument} takes a value"));
             match argument.as_str() {
                 "--only" => options.only = value()?,
-                "--peer" => options.peer = value()?,
+                "--peer" => options.peer = peer(value()?)?,
                 "--rounds" => {
                     let count = value()?.parse().ok().filter(|count| *count > 0);
                     rounds = Some(count.ok_or("--rounds takes a number above 0")?);
@@ -62,4 +62,12 @@ impl Options {
         options.rounds = rounds.unwrap_or(if options.quick { 1 } else { 9 });
         Ok(options)
     }
+}
+
+fn peer(name: String) -> Result<String, String> {
+    let known = ["tun-rs", "dpdk"];
+    if known.iter().any(|peer| peer.contains(&name)) {
+        return Ok(name);
+    }
+    Err(format!("no peer is called {name}: there are {}", known.join(", ")))
 }

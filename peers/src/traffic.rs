@@ -119,7 +119,7 @@ pub fn spread(known: u32, flows: u32, window: u32, each: usize) -> Trace {
 pub fn imix(flows: usize, packets: usize) -> Trace {
     let mut maker = Maker::new(1500, 7);
     let mut chance = Chance::new(11);
-    let kind = |flow: usize| if flow % 3 == 0 { Kind::Udp4 } else { Kind::Bare4 };
+    let kind = |flow: usize| if flow.is_multiple_of(3) { Kind::Udp4 } else { Kind::Bare4 };
     let mut senders: Vec<Flow> =
         (0..flows).map(|flow| Flow::new(kind(flow), flow as u32)).collect();
     let mut chosen = 0;
