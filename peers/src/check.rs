@@ -67,6 +67,29 @@ impl Digest {
     }
 }
 
+/// TCP packets that came after one of their flow that was sent later: what merges depends on it, and
+/// a busy machine's captures have more of them.
+#[derive(Debug, Default)]
+pub struct Late {
+    pub packets: usize,
+    next: HashMap<u64, u32>,
+}
+
+impl Late {
+    pub fn see(&mut self, ip: &[u8]) {
+        let Some(headers) = Headers::parse(ip) else { return };
+        let Some(sequence) = headers.sequence else { return };
+        let end = sequence.wrapping_add(headers.payload_len as u32);
+        let next = self.next.entry(headers.flow).or_insert(sequence);
+        // Sequence numbers are compared as RFC 9293 does, modulo 2^32.
+        if (sequence.wrapping_sub(*next) as i32) < 0 {
+            self.packets += 1;
+        } else {
+            *next = end;
+        }
+    }
+}
+
 /// The sum over one run of bytes.
 fn stretch(flow: u64, place: u64, bytes: &[u8]) -> u64 {
     let one = |(index, byte): (usize, &u8)| {

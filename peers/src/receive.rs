@@ -1,7 +1,7 @@
 //! Everybody who receives, on one input, rounds in turn.
 
 use crate::buffers::{HEADROOM, PAGE, Slot, aligned, room, stride};
-use crate::check::{Account, Digest, total_len};
+use crate::check::{Account, Digest, Late, total_len};
 #[cfg(dpdk)]
 use crate::dpdk;
 use crate::floors::{self, Work};
@@ -108,13 +108,13 @@ pub fn time(input: &Input, ready: &Ready, options: &Options) -> Report {
             }
         }
     }
-    let digest = expected(trace);
+    let (digest, late) = expected(trace);
     let payload = digest.bytes as f64 / timed.len() as f64;
     let lines = rows.into_iter().map(|row| line(row, &digest)).collect();
     Report {
         direction: "receive",
         name: input.name.clone(),
-        what: format!("{} ({})", input.what, ready.origin),
+        what: format!("{} ({}, {late} packets late)", input.what, ready.origin),
         unit: "packet",
         units: timed.len(),
         payload,
@@ -180,16 +180,17 @@ fn check<'a>(rows: &mut [Row<'a>], stocks: &mut Stocks<'a>, trace: &Trace) {
     }
 }
 
-/// What the packets that go in amount to.
-fn expected(trace: &Trace) -> Digest {
-    let mut digest = Digest::default();
+/// What the packets that go in amount to, and how many of them are out of order.
+fn expected(trace: &Trace) -> (Digest, usize) {
+    let (mut digest, mut late) = (Digest::default(), Late::default());
     let mut frame = vec![0; trace.max_len()];
     for index in trace.timed_from..trace.frames.len() {
         let len = trace.write(index, &mut frame);
         let end = len.min(ETHERNET + total_len(&frame[ETHERNET..]));
         digest.add(&frame[ETHERNET..end], core::iter::empty());
+        late.see(&frame[ETHERNET..end]);
     }
-    digest
+    (digest, late.packets)
 }
 
 fn line(row: Row<'_>, expected: &Digest) -> Line {
