@@ -2,14 +2,23 @@
 # Captures real kernel traffic for the benchmarks: about 20,000 packets each of one bulk flow, of
 # 64 flows, of IPv6, of jumbo frames and of UDP, offloads off, seen by the receiver.
 #
-#     sudo peers/capture.sh OUT_DIR [PACKETS]
+#     sudo peers/capture.sh [--missing] OUT_DIR [PACKETS]
 #
-# Bounded in packets and in time; all that is created is removed on exit. The files are not meant
-# to be committed. Needs root, and: ip, ethtool, iperf3, tcpdump.
+# With --missing, only those that are not there yet. Bounded in packets and in time; all that is
+# created is removed on exit. The files are not meant to be committed. Needs root, and: ip, ethtool,
+# iperf3, tcpdump.
 set -euo pipefail
-[ $# -ge 1 ] || { echo "usage: peers/capture.sh OUT_DIR [PACKETS]" >&2; exit 2; }
+missing=
+[ "${1:-}" != --missing ] || { missing=yes; shift; }
+[ $# -ge 1 ] || { echo "usage: peers/capture.sh [--missing] OUT_DIR [PACKETS]" >&2; exit 2; }
 out=$1
 packets=${2:-20000}
+names=(bulk flows64 ipv6 udp jumbo)
+if [ "$missing" ]; then
+    absent=()
+    for name in "${names[@]}"; do [ -e "$out/$name.pcap" ] || absent+=("$name"); done
+    [ ${#absent[@]} -gt 0 ] || exit 0
+fi
 [ "$(id -u)" = 0 ] || { echo "capture: needs root, to create network namespaces" >&2; exit 1; }
 for tool in ip ethtool iperf3 tcpdump; do
     command -v "$tool" >/dev/null || { echo "capture: $tool is missing, install it" >&2; exit 1; }
@@ -50,8 +59,9 @@ sleep 0.5
 capture() {
     local name=$1 filter=$2 dump client
     shift 2
+    [ -z "$missing" ] || [ ! -e "$out/$name.pcap" ] || return 0
     ip netns exec "$b" timeout 20 tcpdump -Z root -n -Q in -i wire -s 65535 -B 65536 -c "$packets" \
-        -w "$out/$name.pcap" "$filter" 2>/dev/null &
+        -w "$out/$name.partial" "$filter" 2>/dev/null &
     dump=$!
     background+=("$dump")
     sleep 1
@@ -62,6 +72,8 @@ capture() {
     kill "$client" 2>/dev/null || true
     wait "$client" 2>/dev/null || true
     sleep 0.5
+    # Under its name only once it is whole: what is there is not captured again.
+    mv "$out/$name.partial" "$out/$name.pcap"
     ls -l "$out/$name.pcap" >&2
 }
 
