@@ -68,20 +68,14 @@ impl<B> Batch<B> {
         self.packets.iter_mut()
     }
 
-    /// Takes all packets, oldest first, with the one `ahead` places behind each.
-    #[inline(always)]
-    pub(crate) fn drain_looking<F: FnMut(Packet<B>, Option<&Packet<B>>)>(
-        &mut self,
-        ahead: usize,
-        mut each: F,
-    ) {
-        // A list gives its packets out in a straight line; both conversions only pass memory on.
-        let mut packets = Vec::from(core::mem::take(&mut self.packets));
-        let mut rest = packets.drain(..);
-        while let Some(packet) = rest.next() {
-            each(packet, rest.as_slice().get(ahead - 1));
-        }
-        drop(rest);
+    /// Takes the packets with their memory, which [`Batch::set_list`] gives back: in a list they can
+    /// be looked at while they are taken.
+    pub(crate) fn take_list(&mut self) -> Vec<Packet<B>> {
+        Vec::from(core::mem::take(&mut self.packets))
+    }
+
+    /// Gives memory back.
+    pub(crate) fn set_list(&mut self, packets: Vec<Packet<B>>) {
         self.packets = VecDeque::from(packets);
     }
 

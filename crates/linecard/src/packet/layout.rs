@@ -96,22 +96,23 @@ fn pack(kind: LayerKind, offset: usize) -> u64 {
 
 /// How far the headers of a packet could be followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[repr(u8)]
 pub enum Form {
-    /// A whole TCP segment or UDP datagram.
-    Datagram,
-    /// As [`Form::Datagram`], in a tunnel packet that goes on behind it.
-    Padded,
-    /// One fragment of an IP datagram.
-    Fragment,
-    /// IP with another protocol than TCP and UDP, or in more tunnels than are followed.
-    OtherTransport,
     /// Not IP.
     #[default]
-    NotIp,
+    NotIp = 0,
+    /// A whole TCP segment or UDP datagram.
+    Datagram = 1,
+    /// As [`Form::Datagram`], in a tunnel packet that goes on behind it.
+    Padded = 2,
+    /// One fragment of an IP datagram.
+    Fragment = 3,
+    /// IP with another protocol than TCP and UDP, or in more tunnels than are followed.
+    OtherTransport = 4,
     /// IP whose length goes beyond the bytes present, as in captures with a snap length.
-    CutShort,
+    CutShort = 5,
     /// A header contradicts itself or the bytes present.
-    Malformed,
+    Malformed = 6,
 }
 
 /// Offsets of a packet's layers and payload.
@@ -119,14 +120,16 @@ pub enum Form {
 pub struct Layout {
     /// 16 bits each, the outermost lowest: kind (3) and offset (13).
     layers: [u64; 2],
-    /// End of the innermost IP datagram; what follows is padding or a trailer.
-    pub(super) end: u32,
-    /// End of all headers known.
-    pub(super) payload: u16,
-    count: u8,
-    pub(super) form: Form,
-    pub(super) protocol: u8,
+    /// The rest in one word, so that a layout is copied and compared as three, lowest first: end
+    /// of the innermost IP datagram (32 bits), end of all headers known (16), protocol (8),
+    /// number of layers (4), form (4).
+    rest: u64,
 }
+
+const PAYLOAD: u32 = 32;
+const PROTOCOL: u32 = 48;
+const COUNT: u32 = 56;
+const FORM: u32 = 60;
 
 impl Layout {
     /// Follows the headers of a frame. Any bytes give a layout; [`Layout::form`] says how far it
@@ -147,11 +150,11 @@ impl Layout {
     ) -> Self {
         Self {
             layers: [pack(network.0, network.1) | pack(transport.0, transport.1) << LAYER_BITS, 0],
-            end: end as u32,
-            payload: payload as u16,
-            count: 2,
-            form: Form::Datagram,
-            protocol,
+            rest: end as u64
+                | (payload as u64) << PAYLOAD
+                | u64::from(protocol) << PROTOCOL
+                | 2 << COUNT
+                | (Form::Datagram as u64) << FORM,
         }
     }
 
@@ -159,35 +162,50 @@ impl Layout {
     #[must_use]
     #[inline]
     pub fn form(&self) -> Form {
-        self.form
+        match self.rest >> FORM {
+            0 => Form::NotIp,
+            1 => Form::Datagram,
+            2 => Form::Padded,
+            3 => Form::Fragment,
+            4 => Form::OtherTransport,
+            5 => Form::CutShort,
+            _ => Form::Malformed,
+        }
     }
 
     /// The layers found, outermost first.
     #[inline]
     pub fn layers(&self) -> impl DoubleEndedIterator<Item = Layer> + Clone + use<> {
         let this = *self;
-        (0..usize::from(self.count)).filter_map(move |index| this.layer(index))
+        (0..self.layer_count()).filter_map(move |index| this.layer(index))
     }
 
     /// Number of layers.
     #[must_use]
     #[inline]
     pub fn layer_count(&self) -> usize {
-        usize::from(self.count)
+        (self.rest >> COUNT & 0xF) as usize
     }
 
     /// Whether the same headers lie at the same places in both packets.
     #[must_use]
     #[inline]
     pub fn same_headers(&self, other: &Self) -> bool {
-        self.layers == other.layers && self.payload == other.payload
+        self.layers == other.layers && (self.rest ^ other.rest) >> PAYLOAD & 0xFFFF == 0
     }
 
     /// A number that differs for most layouts with other headers at other places.
     #[inline]
     pub(super) fn arrangement(&self) -> u64 {
-        let words = self.layers[0] ^ self.layers[1].rotate_left(32) ^ u64::from(self.payload) << 48;
+        let words =
+            self.layers[0] ^ self.layers[1].rotate_left(32) ^ (self.header_len() as u64) << 48;
         words.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 60
+    }
+
+    /// Whether only the ends differ.
+    #[inline(always)]
+    pub(crate) fn same_but_end(&self, other: &Self) -> bool {
+        self.layers == other.layers && (self.rest ^ other.rest) >> PAYLOAD == 0
     }
 
     /// Whether the same layers lie at the same places in both packets.
@@ -232,35 +250,37 @@ impl Layout {
     #[must_use]
     #[inline]
     pub fn protocol(&self) -> u8 {
-        self.protocol
+        (self.rest >> PROTOCOL) as u8
     }
 
     /// Bytes before the payload.
     #[must_use]
     #[inline]
     pub fn header_len(&self) -> usize {
-        usize::from(self.payload)
+        (self.rest >> PAYLOAD) as usize & 0xFFFF
     }
 
     /// The payload: behind all headers known, up to the end of the IP datagram.
     #[must_use]
     #[inline]
     pub fn payload(&self) -> Range<usize> {
-        usize::from(self.payload)..self.end as usize
+        self.header_len()..self.end()
     }
 
     /// End of the innermost IP datagram in the frame; bytes behind it are padding or a trailer.
     #[must_use]
     #[inline]
     pub fn end(&self) -> usize {
-        self.end as usize
+        self.rest as u32 as usize
     }
 
     /// The same headers where the payload in the packet's first buffer ends at `end`, and goes on
     /// in pieces.
     #[must_use]
     pub(crate) fn ending_at(self, end: usize) -> Self {
-        Self { end: u32::try_from(end).unwrap_or(u32::MAX), ..self }
+        let mut layout = self;
+        layout.set_end(end);
+        layout
     }
 
     #[inline(always)]
@@ -277,14 +297,28 @@ impl Layout {
     /// offset does not fit.
     #[inline(always)]
     pub(super) fn push(&mut self, kind: LayerKind, offset: usize, payload: usize) -> bool {
-        let index = usize::from(self.count);
+        let index = self.layer_count();
         if offset > MAX_OFFSET || payload > usize::from(u16::MAX) || index >= MAX_LAYERS {
             return false;
         }
         self.layers[index / PER_WORD] |= pack(kind, offset) << (index % PER_WORD * LAYER_BITS);
-        self.count += 1;
-        self.payload = payload as u16;
+        self.rest += 1 << COUNT;
+        self.rest &= !(0xFFFF << PAYLOAD);
+        self.rest |= (payload as u64) << PAYLOAD;
         true
+    }
+
+    pub(super) fn set_form(&mut self, form: Form) {
+        self.rest = self.rest & !(0xF << FORM) | (form as u64) << FORM;
+    }
+
+    pub(super) fn set_protocol(&mut self, protocol: u8) {
+        self.rest = self.rest & !(0xFF << PROTOCOL) | u64::from(protocol) << PROTOCOL;
+    }
+
+    pub(super) fn set_end(&mut self, end: usize) {
+        let end = u32::try_from(end).unwrap_or(u32::MAX);
+        self.rest = self.rest & !0xFFFF_FFFF | u64::from(end);
     }
 
     /// Offsets of all checksum fields over payload, innermost header first.

@@ -28,6 +28,7 @@ pub use meta::{ChecksumState, Gso, Meta};
 pub use pool::{Pool, PoolBuffer};
 pub use prefetch::{Cache, prefetch, prefetch_line};
 pub use pseudo::pseudo_sum;
+pub(crate) use shape::Shape;
 
 use crate::time::Instant;
 use alloc::vec::Vec;
@@ -90,7 +91,7 @@ impl<B: AsRef<[u8]>> Packet<B> {
     }
 
     /// All bytes in the first buffer: the whole frame unless merged.
-    #[inline]
+    #[inline(always)]
     pub fn bytes(&self) -> &[u8] {
         &self.buffer.as_ref()[self.start as usize..]
     }
@@ -150,7 +151,14 @@ impl<B: AsRef<[u8]>> Packet<B> {
         self.layout = layout;
     }
 
+    /// Takes the merged packets behind the first away, to be given back longer.
+    #[inline]
+    pub(crate) fn take_chain(&mut self) -> Vec<Piece<B>> {
+        core::mem::take(&mut self.chain)
+    }
+
     /// Makes this the first packet of a merged one.
+    #[inline]
     pub(crate) fn set_chain(&mut self, chain: Vec<Piece<B>>) {
         self.chain = chain;
     }

@@ -99,15 +99,15 @@ impl<'a> Parser<'a> {
 
     #[inline(never)]
     fn parse_any(link: LinkType, bytes: &'a [u8]) -> Layout {
-        let end = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
         let mut layout = Layout::default();
-        layout.end = end;
+        layout.set_end(bytes.len());
         let mut parser =
-            Parser { bytes, layout, bound: end as usize, depth: 0, slack: false, inside: false };
-        parser.layout.form = match link.network(bytes) {
+            Parser { bytes, layout, bound: layout.end(), depth: 0, slack: false, inside: false };
+        let form = match link.network(bytes) {
             Some((kind, offset)) => parser.follow(kind, offset),
             None => Form::NotIp,
         };
+        parser.layout.set_form(form);
         parser.layout
     }
 
@@ -150,7 +150,7 @@ impl<'a> Parser<'a> {
         if !self.enter(LayerKind::Ipv4, offset, offset + header_len) {
             return End(Form::OtherTransport);
         }
-        self.layout.protocol = inner;
+        self.layout.set_protocol(inner);
         if total < header_len {
             return End(Form::Malformed);
         }
@@ -173,7 +173,7 @@ impl<'a> Parser<'a> {
         if !self.enter(LayerKind::Ipv6, offset, offset + Ipv6::LEN) {
             return End(Form::OtherTransport);
         }
-        self.layout.protocol = inner;
+        self.layout.set_protocol(inner);
         if let Err(form) = self.ends_at(offset + total) {
             return End(form);
         }
@@ -207,7 +207,7 @@ impl<'a> Parser<'a> {
         self.slack |= self.inside && end != self.bound;
         self.bound = end;
         self.inside = true;
-        self.layout.end = end as u32;
+        self.layout.set_end(end);
         Ok(())
     }
 
@@ -220,7 +220,7 @@ impl<'a> Parser<'a> {
     fn extensions(&mut self, mut offset: usize) -> Result<usize, Form> {
         let datagram = &self.bytes[..self.bound];
         for _ in 0..=MAX_EXTENSIONS {
-            match self.layout.protocol {
+            match self.layout.protocol() {
                 protocol::HOP_BY_HOP | protocol::ROUTING | protocol::DESTINATION => {}
                 protocol::FRAGMENT => return Err(Form::Fragment),
                 _ => return Ok(offset),
@@ -234,17 +234,18 @@ impl<'a> Parser<'a> {
             }
             // The transport checksum covers the final destination, which is not in the header as
             // long as segments are left (RFC 8200, section 8.1).
-            if self.layout.protocol == protocol::ROUTING && *segments_left > 0 {
+            if self.layout.protocol() == protocol::ROUTING && *segments_left > 0 {
                 return Err(Form::OtherTransport);
             }
-            (self.layout.protocol, offset) = (*next, end);
+            self.layout.set_protocol(*next);
+            offset = end;
         }
         Err(Form::OtherTransport)
     }
 
     /// What stands behind an IP header.
     fn transport(&mut self, offset: usize) -> Next {
-        match self.layout.protocol {
+        match self.layout.protocol() {
             protocol::TCP => End(self.tcp(offset)),
             protocol::UDP => self.udp(offset),
             number => self.tunnel(number, offset),

@@ -1,6 +1,6 @@
 //! A merged packet while it grows, and what its header becomes in the end.
 
-use super::candidate::{Candidate, ChecksumKind, MAX_NESTED, Padding};
+use super::candidate::{Candidate, ChecksumKind, END_FLAGS, MAX_NESTED, Padding};
 use super::config::Config;
 use super::reason::{Flush, Refusal};
 use super::table::FlowId;
@@ -19,7 +19,7 @@ pub(super) struct Aggregate {
     pub(super) fixed_ids: u8,
     /// Headers with a checksum over payload that there is.
     summed: u8,
-    next_sequence: u32,
+    pub(super) next_sequence: u32,
     /// Payload of the first packet: the segment size.
     size: u32,
     payload_len: u32,
@@ -28,11 +28,10 @@ pub(super) struct Aggregate {
     /// Packets that fit.
     limit: u16,
     /// Flags of the last packet, of which PSH and FIN are carried.
-    last_flags: u16,
+    pub(super) last_flags: u16,
     mark: u32,
     /// Of the first packet's innermost IPv4 header; see [`Aggregate::predicts_ipv4`].
     ipv4_fields: u16,
-    udp: bool,
     checksum: ChecksumKind,
     padding: Padding,
     /// Identifications of the first packet.
@@ -80,7 +79,6 @@ impl Aggregate {
                 LayerKind::Ipv4 => ipv4_fields(header::at(packet.bytes(), network.at())),
                 _ => 0,
             }),
-            udp: !tcp,
             checksum: candidate.checksum,
             padding: candidate.padding,
             ids: candidate.derived.ids,
@@ -138,13 +136,18 @@ impl Aggregate {
             && ipv4_fields(ip) == self.ipv4_fields
     }
 
-    /// Whether this is the next sequence number, and the payload fits.
+    /// Whether there is payload, and it fits.
     #[inline(always)]
-    pub(super) fn predicts(&self, next: &Candidate) -> bool {
-        (self.udp || next.sequence == self.next_sequence)
-            && next.payload_len.wrapping_sub(1) < self.size
-            && self.payload_len + next.payload_len <= self.room
+    pub(super) fn has_room(&self, payload_len: u32) -> bool {
+        payload_len.wrapping_sub(1) < self.size
+            && self.payload_len + payload_len <= self.room
             && self.count < self.limit
+    }
+
+    /// Adds the derived fields of the next packet, in an aggregate with one checksum.
+    #[inline(always)]
+    pub(super) fn add_fields(&mut self, fields: u64) {
+        self.fields[0][(self.payload_len & 1) as usize] += fields;
     }
 
     /// Takes a packet of `bytes` bytes, which [`Aggregate::fits`]. The reason to let go follows
@@ -156,15 +159,21 @@ impl Aggregate {
         for (total, fields) in sums.take(candidate.derived.sum_count.into()) {
             total[odd] += fields;
         }
-        self.payload_len += candidate.payload_len;
-        self.next_sequence = self.next_sequence.wrapping_add(candidate.payload_len);
-        self.last_flags = candidate.flags;
-        self.count += 1;
         self.bytes += bytes;
         self.padding = candidate.padding;
-        if candidate.ends() {
+        self.advance(candidate.payload_len, candidate.flags)
+    }
+
+    /// Moves on behind a packet that has joined.
+    #[inline(always)]
+    pub(super) fn advance(&mut self, payload_len: u32, flags: u16) -> Option<Flush> {
+        self.payload_len += payload_len;
+        self.next_sequence = self.next_sequence.wrapping_add(payload_len);
+        self.last_flags = flags;
+        self.count += 1;
+        if flags & END_FLAGS != 0 {
             Some(Flush::EndFlag)
-        } else if candidate.payload_len < self.size {
+        } else if payload_len < self.size {
             Some(Flush::ShortTail)
         } else {
             None

@@ -68,7 +68,7 @@ pub(super) struct Derived {
 }
 
 /// PSH, FIN, URG, RST and SYN: no packet is merged behind one that has them.
-const END_FLAGS: u16 =
+pub(super) const END_FLAGS: u16 =
     tcp_flags::PSH | tcp_flags::FIN | tcp_flags::URG | tcp_flags::RST | tcp_flags::SYN;
 
 impl Candidate {

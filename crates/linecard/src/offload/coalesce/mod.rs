@@ -31,7 +31,7 @@ pub use counters::Counters;
 pub use reason::{Flush, Flushes, Refusal, Refusals};
 
 use crate::packet::{Batch, Cache, FlowHasher, Packet, Piece, prefetch, prefetch_line};
-use crate::time::Instant;
+use crate::time::{Instant, ns};
 use alloc::vec::Vec;
 use candidate::{Candidate, MAX_NESTED};
 use lists::Lists;
@@ -105,6 +105,8 @@ pub struct Coalescer<B> {
     /// The last packet's place, if it is held: the next packet's is most often the same.
     current: Option<SlotId>,
     wheel: Wheel,
+    /// Nothing is due at the moment in which it comes.
+    patient: bool,
     /// What is held, in the order in which it was opened: one queue.
     ages: Lists,
     /// Held packets by the hashes of their ends, for packets that show no ports: a member for
@@ -129,6 +131,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
             held_packets: 0,
             held_bytes: 0,
             current: None,
+            patient: ns(config.hold_budget.min(config.idle_floor)) > 0,
             wheel: Wheel::new(config.hold_budget, places),
             ages: Lists::new(1, places),
             ends: Lists::new(ends, places * MAX_NESTED),
@@ -183,10 +186,16 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         if self.table.used() > FEW_FLOWS {
             self.fetch_ahead(batch);
         }
-        // Two packets ahead: a packet's checksum takes half as long as a later one's lines need.
-        batch.drain_looking(2, |packet, ahead| {
-            self.take(packet, ahead.map_or(&[][..], |packet| packet.bytes()), out);
-        });
+        let mut packets = batch.take_list();
+        let mut rest = packets.drain(..);
+        loop {
+            self.follow(&mut rest, out);
+            let Some(packet) = rest.next() else { break };
+            let ahead = rest.as_slice().get(1).map_or(&[][..], Packet::bytes);
+            self.take(packet, ahead, out);
+        }
+        drop(rest);
+        batch.set_list(packets);
         if self.config.flush_at_batch_end {
             self.flush_all(Flush::BatchEnd, out);
         }
@@ -204,7 +213,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         self.take(packet, &[], out)
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn take<F: FnMut(Packet<B>, Exit)>(
         &mut self,
         packet: Packet<B>,
@@ -215,10 +224,6 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
             self.advance(self.now, out);
         }
         self.counters.received(packet.bytes().len());
-        if let Some((slot, candidate)) = self.predicted(&packet, ahead) {
-            self.table.arrived(self.held.get(slot).aggregate.flow, self.now);
-            return self.merge(slot, packet, &candidate, out);
-        }
         match Candidate::examine(&packet, &self.config, ahead) {
             Err(refusal) => self.bypass(packet, refusal, out),
             Ok(candidate) => self.admit(packet, &candidate, out),

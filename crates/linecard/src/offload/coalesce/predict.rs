@@ -3,102 +3,150 @@
 //!
 //! That is Van Jacobson's header prediction, for merging: one comparison under a mask stands for
 //! all rules on equal fields, and the IPv4 header is intact if the few words that may differ sum up
-//! as the first's did. Everything else takes the long way ([`Candidate::examine`]), which comes to
-//! the same result for what is taken here.
+//! as the first's did. A run of such packets is taken in one go. Everything else takes the long
+//! way ([`Candidate::examine`](super::candidate::Candidate)), which comes to the same result for
+//! what is taken here.
 
-use super::Coalescer;
 use super::aggregate::Aggregate;
-use super::candidate::{Candidate, ChecksumKind, Derived, MIN_FRAME, Padding, verify};
+use super::candidate::{MIN_FRAME, verify};
 use super::config::ChecksumPolicy;
-use super::slab::SlotId;
+use super::{Coalescer, Exit};
 use crate::packet::header::{self, Ipv4, Tcp, Udp};
-use crate::packet::{ChecksumState, Form, Layer, LayerKind, Packet};
+use crate::packet::{ChecksumState, Layer, LayerKind, Packet, Shape};
+use alloc::vec::Drain;
+
+/// What is expected of the next packet, apart from what grows with the aggregate.
+struct Expected<'a, B> {
+    first: &'a Packet<B>,
+    header: &'a [u8],
+    shape: &'a Shape,
+    network: Layer,
+    transport: Layer,
+    policy: ChecksumPolicy,
+}
+
+/// What the next packet adds.
+struct Next {
+    payload_len: u32,
+    flags: u16,
+    /// Sum of the fields that may differ; see [`super::candidate::Derived`].
+    fields: u64,
+}
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
-    /// The packet as a candidate that fits what is held at the place given, if it is the common one.
+    /// Takes packets off the front of `rest` as long as they continue what the last packet joined.
     #[inline(always)]
-    pub(super) fn predicted(
+    pub(super) fn follow<F: FnMut(Packet<B>, Exit)>(
         &mut self,
-        packet: &Packet<B>,
-        ahead: &[u8],
-    ) -> Option<(SlotId, Candidate)> {
-        let slot = self.current?;
-        let held = self.held.get(slot);
-        let (aggregate, first) = (&held.aggregate, held.packet.as_ref()?);
-        let layout = packet.layout();
-        if !aggregate.predictable() || !first.layout().same_headers(layout) || !alike(first, packet)
-        {
-            return None;
+        rest: &mut Drain<'_, Packet<B>>,
+        out: &mut F,
+    ) {
+        let (Some(slot), true) = (self.current, self.patient) else { return };
+        let held = self.held.get_mut(slot);
+        let (aggregate, Some(first)) = (&mut held.aggregate, &mut held.packet) else { return };
+        // Two packets have shown how identifications go on.
+        let shape = self.hasher.shape(first.layout()).filter(|_| aggregate.predictable());
+        let Some((shape, (network, transport))) = shape.and_then(|s| Some((s, s.plain()?))) else {
+            return;
+        };
+        let mut chain = first.take_chain();
+        let expected = Expected {
+            first,
+            header: first.header(),
+            shape,
+            network,
+            transport,
+            policy: self.config.checksum,
+        };
+        let room = self.config.max_held_packets.saturating_sub(self.held_packets);
+        let room_bytes = self.config.max_held_bytes.saturating_sub(self.held_bytes);
+        let (mut packets, mut bytes, mut ended) = (0, 0, None);
+        while packets < room && ended.is_none() {
+            let Some((packet, behind)) = rest.as_slice().split_first() else { break };
+            let len = packet.bytes().len();
+            let Some(next) = expected.read(packet, aggregate, behind) else { break };
+            if bytes + len > room_bytes {
+                break;
+            }
+            aggregate.add_fields(next.fields);
+            ended = aggregate.advance(next.payload_len, next.flags);
+            (packets, bytes) = (packets + 1, bytes + len);
+            chain.extend(rest.next().map(Packet::into_piece));
         }
+        first.set_chain(chain);
+        if packets == 0 {
+            return;
+        }
+        aggregate.bytes += bytes;
+        self.held_packets += packets;
+        self.held_bytes += bytes;
+        self.counters.packets_in += packets as u64;
+        self.counters.bytes_in += bytes as u64;
+        let (flow, flags) = (aggregate.flow, aggregate.last_flags);
+        self.table.arrived_together(flow, self.now, packets);
+        match ended {
+            Some(reason) => self.flush(slot, reason, out),
+            None => self.hasten(slot),
+        }
+        self.release_at_end(flow, flags);
+    }
+}
+
+impl<B: AsRef<[u8]>> Expected<'_, B> {
+    /// What `packet` adds to the aggregate, if it is the next one.
+    #[inline(always)]
+    fn read(&self, packet: &Packet<B>, held: &Aggregate, behind: &[Packet<B>]) -> Option<Next> {
+        let (layout, bytes) = (packet.layout(), packet.bytes());
         let vouched = match packet.meta.checksum {
             ChecksumState::Valid => true,
-            ChecksumState::Unknown if self.config.checksum == ChecksumPolicy::Verify => false,
+            ChecksumState::Unknown if self.policy == ChecksumPolicy::Verify => false,
             _ => return None,
         };
-        let shape = self.hasher.shape(layout)?;
-        let (network, transport) = shape.plain()?;
-        if !shape.mergeable(first.bytes(), packet.bytes()) {
+        let header = bytes.get(..self.header.len())?;
+        let alike = self.first.layout().same_but_end(layout)
+            && packet.meta.lane == self.first.meta.lane
+            && packet.meta.mark == self.first.meta.mark
+            && packet.meta.gso.is_none()
+            && !packet.is_merged()
+            // The frame ends with the datagram, and needs no padding.
+            && bytes.len() == layout.end()
+            && bytes.len() >= MIN_FRAME
+            && self.shape.mergeable(self.header, header);
+        if !alike || !self.ipv4_is_next(header, held) {
             return None;
         }
-        let candidate = read(packet, (network, transport), aggregate)?;
-        let intact = vouched || verify(packet, transport, false, ahead).is_ok();
-        (intact && aggregate.predicts(&candidate)).then_some((slot, candidate))
+        let payload_len = (bytes.len() - header.len()) as u32;
+        let next = self.transport(header, payload_len, held)?;
+        let intact = vouched || {
+            // Two packets ahead: one's checksum takes half as long as another's lines need.
+            let ahead = behind.get(1).map_or(&[][..], |packet| packet.bytes());
+            verify(packet, self.transport, false, ahead).is_ok()
+        };
+        (intact && held.has_room(payload_len)).then_some(next)
     }
-}
 
-/// What is known beside the bytes is equal, and the frame ends with the datagram.
-#[inline(always)]
-fn alike<B: AsRef<[u8]>>(first: &Packet<B>, packet: &Packet<B>) -> bool {
-    let (layout, len) = (packet.layout(), packet.bytes().len());
-    layout.form() == Form::Datagram
-        && packet.meta.lane == first.meta.lane
-        && packet.meta.mark == first.meta.mark
-        && packet.meta.gso.is_none()
-        && !packet.is_merged()
-        && len == layout.end()
-        && len >= MIN_FRAME
-}
-
-/// Reads the fields that may differ; none when the IPv4 header or the form of the checksum is not
-/// as predicted.
-#[inline(always)]
-fn read<B: AsRef<[u8]>>(
-    packet: &Packet<B>,
-    (network, transport): (Layer, Layer),
-    aggregate: &Aggregate,
-) -> Option<Candidate> {
-    let (layout, bytes) = (packet.layout(), packet.bytes());
-    let mut derived = Derived { sum_count: 1, summed: 1, ..Derived::default() };
-    if network.kind == LayerKind::Ipv4 {
-        let ip = header::at::<Ipv4>(bytes, network.at());
-        if !aggregate.predicts_ipv4(ip) {
-            return None;
-        }
-        (derived.ids[0], derived.id_count) = (ip.id.get(), 1);
+    #[inline(always)]
+    fn ipv4_is_next(&self, header: &[u8], held: &Aggregate) -> bool {
+        self.network.kind != LayerKind::Ipv4
+            || held.predicts_ipv4(header::at::<Ipv4>(header, self.network.at()))
     }
-    let (mut sequence, mut flags) = (0, 0);
-    let fields = if transport.kind == LayerKind::Tcp {
-        let tcp = header::at::<Tcp>(bytes, transport.at());
-        if tcp.checksum.get() == 0xFFFF {
-            return None;
+
+    #[inline(always)]
+    fn transport(&self, header: &[u8], payload_len: u32, held: &Aggregate) -> Option<Next> {
+        let at = self.transport.at();
+        // The length is part of the pseudo header.
+        let len = (header.len() - at) as u64 + u64::from(payload_len);
+        if self.transport.kind == LayerKind::Tcp {
+            let tcp = header::at::<Tcp>(header, at);
+            let (sequence, word) = (tcp.sequence.get(), tcp.offset_flags.get());
+            let fields = u64::from(sequence) + u64::from(word) + u64::from(tcp.checksum.get());
+            let next = sequence == held.next_sequence && tcp.checksum.get() != 0xFFFF;
+            next.then_some(Next { payload_len, flags: word & 0x01FF, fields: fields + len })
+        } else {
+            let udp = header::at::<Udp>(header, at);
+            let fields = u64::from(udp.length.get()) + u64::from(udp.checksum.get());
+            let summed = udp.checksum.get() != 0;
+            summed.then_some(Next { payload_len, flags: 0, fields: fields + len })
         }
-        (sequence, flags) = (tcp.sequence.get(), tcp.offset_flags.get());
-        u64::from(sequence) + u64::from(flags) + u64::from(tcp.checksum.get())
-    } else {
-        let udp = header::at::<Udp>(bytes, transport.at());
-        if udp.checksum.get() == 0 {
-            return None;
-        }
-        u64::from(udp.length.get()) + u64::from(udp.checksum.get())
-    };
-    derived.sums[0] = fields + (layout.end() - transport.at()) as u64;
-    Some(Candidate {
-        kind: transport.kind,
-        payload_len: layout.payload().len() as u32,
-        sequence,
-        flags: flags & 0x01FF,
-        checksum: ChecksumKind::Full,
-        padding: Padding::NotNeeded,
-        derived,
-    })
+    }
 }

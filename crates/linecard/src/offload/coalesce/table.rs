@@ -159,6 +159,18 @@ impl Table {
         clock.last_arrival = now;
     }
 
+    /// [`Table::arrived`] for several packets at one time.
+    #[inline(always)]
+    pub(super) fn arrived_together(&mut self, id: FlowId, now: Instant, packets: usize) {
+        self.arrived(id, now);
+        let clock = &mut self.clocks[id as usize];
+        // Each after the first has an interval of nothing, and halves the average.
+        for _ in 1..packets.min(u32::BITS as usize) {
+            clock.interval_ns =
+                if clock.interval_ns == UNKNOWN { 0 } else { clock.interval_ns / 2 };
+        }
+    }
+
     /// When the flow counts as paused: ten times its average interval from its last arrival on.
     #[inline(always)]
     pub(super) fn idle_at(&self, id: FlowId, floor: Duration) -> Instant {
