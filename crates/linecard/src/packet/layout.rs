@@ -118,8 +118,10 @@ pub enum Form {
 /// Offsets of a packet's layers and payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Layout {
-    /// 16 bits each, the outermost lowest: kind (3) and offset (13).
-    layers: [u64; 2],
+    /// Layers of 16 bits each, the outermost lowest: kind (3) and offset (13).
+    outer: u64,
+    /// The layers behind the first four.
+    inner: u64,
     /// The rest in one word, so that a layout is copied and compared as three, lowest first: end
     /// of the innermost IP datagram (32 bits), end of all headers known (16), protocol (8),
     /// number of layers (4), form (4).
@@ -149,13 +151,24 @@ impl Layout {
         (end, protocol): (usize, u8),
     ) -> Self {
         Self {
-            layers: [pack(network.0, network.1) | pack(transport.0, transport.1) << LAYER_BITS, 0],
+            outer: pack(network.0, network.1) | pack(transport.0, transport.1) << LAYER_BITS,
+            inner: 0,
             rest: end as u64
                 | (payload as u64) << PAYLOAD
                 | u64::from(protocol) << PROTOCOL
                 | 2 << COUNT
                 | (Form::Datagram as u64) << FORM,
         }
+    }
+
+    #[inline(always)]
+    pub(super) fn words(self) -> (u64, u64, u64) {
+        (self.outer, self.inner, self.rest)
+    }
+
+    #[inline(always)]
+    pub(super) fn from_words(outer: u64, inner: u64, rest: u64) -> Self {
+        Self { outer, inner, rest }
     }
 
     /// How far the headers could be followed.
@@ -191,28 +204,27 @@ impl Layout {
     #[must_use]
     #[inline]
     pub fn same_headers(&self, other: &Self) -> bool {
-        self.layers == other.layers && (self.rest ^ other.rest) >> PAYLOAD & 0xFFFF == 0
+        self.same_layers(other) && (self.rest ^ other.rest) >> PAYLOAD & 0xFFFF == 0
     }
 
     /// A number that differs for most layouts with other headers at other places.
     #[inline]
     pub(super) fn arrangement(&self) -> u64 {
-        let words =
-            self.layers[0] ^ self.layers[1].rotate_left(32) ^ (self.header_len() as u64) << 48;
+        let words = self.outer ^ self.inner.rotate_left(32) ^ (self.header_len() as u64) << 48;
         words.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 60
     }
 
     /// Whether only the ends differ.
     #[inline(always)]
     pub(crate) fn same_but_end(&self, other: &Self) -> bool {
-        self.layers == other.layers && (self.rest ^ other.rest) >> PAYLOAD == 0
+        self.same_layers(other) && (self.rest ^ other.rest) >> PAYLOAD == 0
     }
 
     /// Whether the same layers lie at the same places in both packets.
     #[must_use]
     #[inline]
     pub fn same_layers(&self, other: &Self) -> bool {
-        self.layers == other.layers
+        (self.outer, self.inner) == (other.outer, other.inner)
     }
 
     /// Tunnels around the innermost IP header.
@@ -283,9 +295,11 @@ impl Layout {
         layout
     }
 
+    /// The layer with `index` before it.
     #[inline(always)]
-    fn layer(&self, index: usize) -> Option<Layer> {
-        Layer::unpack(self.layers.get(index / PER_WORD)? >> (index % PER_WORD * LAYER_BITS))
+    pub(crate) fn layer(&self, index: usize) -> Option<Layer> {
+        let word = if index < PER_WORD { self.outer } else { self.inner };
+        Layer::unpack(word >> (index % PER_WORD * LAYER_BITS))
     }
 
     #[inline(always)]
@@ -301,7 +315,8 @@ impl Layout {
         if offset > MAX_OFFSET || payload > usize::from(u16::MAX) || index >= MAX_LAYERS {
             return false;
         }
-        self.layers[index / PER_WORD] |= pack(kind, offset) << (index % PER_WORD * LAYER_BITS);
+        let word = if index < PER_WORD { &mut self.outer } else { &mut self.inner };
+        *word |= pack(kind, offset) << (index % PER_WORD * LAYER_BITS);
         self.rest += 1 << COUNT;
         self.rest &= !(0xFFFF << PAYLOAD);
         self.rest |= (payload as u64) << PAYLOAD;

@@ -91,10 +91,13 @@ pub(super) struct Parser<'a> {
 impl<'a> Parser<'a> {
     #[inline(always)]
     pub(super) fn parse(link: LinkType, bytes: &'a [u8]) -> Layout {
-        match plain(link, bytes) {
-            Some(layout) => layout,
-            None => Self::parse_any(link, bytes),
-        }
+        // Word by word, so that the common case stays in registers: copied as a whole, the layout
+        // would go through memory, and wait there for its parts.
+        let (outer, inner, rest) = match plain(link, bytes) {
+            Some(layout) => layout.words(),
+            None => Self::parse_any(link, bytes).words(),
+        };
+        Layout::from_words(outer, inner, rest)
     }
 
     #[inline(never)]

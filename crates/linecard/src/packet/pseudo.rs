@@ -42,13 +42,18 @@ impl Layout {
     /// Sum over what the checksum of `layer` covers beside the `len` bytes from there on: a pseudo
     /// header, or nothing for GRE.
     #[must_use]
+    #[inline]
     pub fn pseudo_sum_of(&self, bytes: &[u8], layer: Layer, len: usize) -> Sum {
         let number = match layer.kind {
             LayerKind::Tcp => protocol::TCP,
             LayerKind::Udp => protocol::UDP,
             _ => return Sum::ZERO,
         };
-        let before = self.layers().take_while(|other| other.offset < layer.offset);
-        before.last().map_or(Sum::ZERO, |network| pseudo_sum(bytes, network, number, len))
+        // The innermost is asked for most often.
+        let network = match (self.transport(), self.network()) {
+            (Some(transport), Some(network)) if transport == layer => Some(network),
+            _ => self.layers().take_while(|other| other.offset < layer.offset).last(),
+        };
+        network.map_or(Sum::ZERO, |network| pseudo_sum(bytes, network, number, len))
     }
 }

@@ -116,24 +116,25 @@ impl Aggregate {
         Ok(Step { fixed_ids, padding })
     }
 
-    /// Whether the next packet can be predicted: a whole checksum, no padding, and it is known how
-    /// identifications go on.
+    /// Whether the next packet can be predicted: a whole checksum and no padding.
     #[inline(always)]
     pub(super) fn predictable(&self) -> bool {
-        self.count > 1
-            && self.checksum == ChecksumKind::Full
+        self.checksum == ChecksumKind::Full
             && self.padding == Padding::NotNeeded
             && self.summed == 1
     }
 
     /// Whether an IPv4 header has the next identification, and is as intact as the first's: length,
     /// identification and checksum sum up as they did there, and all else is equal.
+    /// The second packet says whether identifications stand still.
     #[inline(always)]
-    pub(super) fn predicts_ipv4(&self, ip: &Ipv4) -> bool {
+    pub(super) fn predicts_ipv4(&mut self, ip: &Ipv4) -> bool {
+        let difference = ip.id.get().wrapping_sub(self.ids[0]);
+        if self.count == 1 {
+            self.fixed_ids = u8::from(difference == 0);
+        }
         let step = if self.fixed_ids & 1 != 0 { 0 } else { self.count };
-        ip.id.get() == self.ids[0].wrapping_add(step)
-            && ip.checksum.get() != 0xFFFF
-            && ipv4_fields(ip) == self.ipv4_fields
+        difference == step && ip.checksum.get() != 0xFFFF && ipv4_fields(ip) == self.ipv4_fields
     }
 
     /// Whether there is payload, and it fits.
@@ -178,6 +179,11 @@ impl Aggregate {
         } else {
             None
         }
+    }
+
+    /// Payload of all packets but the first.
+    pub(super) fn behind_first(&self) -> usize {
+        (self.payload_len - self.size) as usize
     }
 
     /// Turns the first packet's header into that of the merged packet.

@@ -127,40 +127,60 @@ impl Derived {
     #[inline(always)]
     fn read(bytes: &[u8], layout: &Layout) -> Result<Self, Refusal> {
         let mut derived = Self::default();
-        let mut fields = 0;
-        for layer in layout.layers().rev() {
-            let at = layer.at();
-            match layer.kind {
-                LayerKind::Tcp => {
-                    let tcp = header::at::<Tcp>(bytes, at);
-                    let word = u64::from(tcp.offset_flags.get()) + u64::from(tcp.checksum.get());
-                    fields += u64::from(tcp.sequence.get()) + word;
-                    derived.add_sum(fields + (layout.end() - at) as u64, true);
-                }
-                LayerKind::Udp => {
-                    let udp = header::at::<Udp>(bytes, at);
-                    let len = u64::from(udp.length.get());
-                    let checksum = u64::from(udp.checksum.get());
-                    fields += len + checksum;
-                    // The length is in the pseudo header, too.
-                    derived.add_sum(fields + len, checksum != 0);
-                }
-                LayerKind::Gre => {
-                    let checksum = be16_at(bytes, at + header::GRE_CHECKSUM);
-                    fields += u64::from(checksum);
-                    derived.add_sum(fields, true);
-                    if checksum == 0xFFFF {
-                        return Err(Refusal::UnusualChecksum);
-                    }
-                }
-                LayerKind::Ipv4 => fields += derived.read_ipv4(bytes, at)?,
-                LayerKind::Ipv6 => {
-                    fields += u64::from(header::at::<Ipv6>(bytes, at).payload_len.get());
-                }
-                LayerKind::Pppoe => fields += u64::from(be16_at(bytes, at + PPPOE_LENGTH)),
-            }
+        if layout.layer_count() == 2 {
+            // Unrolled: most packets have no more.
+            let fields = derived.read_layer(bytes, layout, 1, 0)?;
+            derived.read_layer(bytes, layout, 0, fields)?;
+            return Ok(derived);
         }
+        let fields = 0;
+        (0..layout.layer_count())
+            .rev()
+            .try_fold(fields, |fields, index| derived.read_layer(bytes, layout, index, fields))?;
         Ok(derived)
+    }
+
+    /// Reads the fields of one layer; gives the sum of its and all further in.
+    #[inline(always)]
+    fn read_layer(
+        &mut self,
+        bytes: &[u8],
+        layout: &Layout,
+        index: usize,
+        mut fields: u64,
+    ) -> Result<u64, Refusal> {
+        let Some(layer) = layout.layer(index) else { return Ok(fields) };
+        let at = layer.at();
+        match layer.kind {
+            LayerKind::Tcp => {
+                let tcp = header::at::<Tcp>(bytes, at);
+                let word = u64::from(tcp.offset_flags.get()) + u64::from(tcp.checksum.get());
+                fields += u64::from(tcp.sequence.get()) + word;
+                self.add_sum(fields + (layout.end() - at) as u64, true);
+            }
+            LayerKind::Udp => {
+                let udp = header::at::<Udp>(bytes, at);
+                let len = u64::from(udp.length.get());
+                let checksum = u64::from(udp.checksum.get());
+                fields += len + checksum;
+                // The length is in the pseudo header, too.
+                self.add_sum(fields + len, checksum != 0);
+            }
+            LayerKind::Gre => {
+                let checksum = be16_at(bytes, at + header::GRE_CHECKSUM);
+                fields += u64::from(checksum);
+                self.add_sum(fields, true);
+                if checksum == 0xFFFF {
+                    return Err(Refusal::UnusualChecksum);
+                }
+            }
+            LayerKind::Ipv4 => fields += self.read_ipv4(bytes, at)?,
+            LayerKind::Ipv6 => {
+                fields += u64::from(header::at::<Ipv6>(bytes, at).payload_len.get());
+            }
+            LayerKind::Pppoe => fields += u64::from(be16_at(bytes, at + PPPOE_LENGTH)),
+        }
+        Ok(fields)
     }
 
     #[inline(always)]

@@ -105,7 +105,7 @@ impl Aggregate {
     /// so, or count the packets. DF does not matter. IPv6 has no identification.
     #[inline(always)]
     pub(super) fn follow_ids(&self, next: &Derived) -> Result<u8, Refusal> {
-        let mut fixed = self.fixed_ids;
+        let mut fixed = if self.count == 1 { 0 } else { self.fixed_ids };
         let count = usize::from(next.id_count);
         for ((first, next), index) in self.ids.iter().zip(&next.ids).take(count).zip(0..) {
             let difference = next.wrapping_sub(*first);

@@ -105,8 +105,9 @@ pub struct Coalescer<B> {
     /// The last packet's place, if it is held: the next packet's is most often the same.
     current: Option<SlotId>,
     wheel: Wheel,
-    /// Nothing is due at the moment in which it comes.
-    patient: bool,
+    /// The limits of its deadlines.
+    budget_ns: u64,
+    floor_ns: u64,
     /// What is held, in the order in which it was opened: one queue.
     ages: Lists,
     /// Held packets by the hashes of their ends, for packets that show no ports: a member for
@@ -131,7 +132,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
             held_packets: 0,
             held_bytes: 0,
             current: None,
-            patient: ns(config.hold_budget.min(config.idle_floor)) > 0,
+            budget_ns: ns(config.hold_budget),
+            floor_ns: ns(config.idle_floor),
             wheel: Wheel::new(config.hold_budget, places),
             ages: Lists::new(1, places),
             ends: Lists::new(ends, places * MAX_NESTED),

@@ -10,10 +10,10 @@
 use super::aggregate::Aggregate;
 use super::candidate::{MIN_FRAME, verify};
 use super::config::ChecksumPolicy;
-use super::{Coalescer, Exit};
+use super::{CHAIN_ROOM, Coalescer, Exit};
 use crate::packet::header::{self, Ipv4, Tcp, Udp};
 use crate::packet::{ChecksumState, Layer, LayerKind, Packet, Shape};
-use alloc::vec::Drain;
+use alloc::vec::{Drain, Vec};
 
 /// What is expected of the next packet, apart from what grows with the aggregate.
 struct Expected<'a, B> {
@@ -41,15 +41,19 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         rest: &mut Drain<'_, Packet<B>>,
         out: &mut F,
     ) {
-        let (Some(slot), true) = (self.current, self.patient) else { return };
+        // With limits of nothing, each packet would be due when the next one comes.
+        let patient = self.budget_ns.min(self.floor_ns) > 0;
+        let (Some(slot), true) = (self.current, patient) else { return };
         let held = self.held.get_mut(slot);
         let (aggregate, Some(first)) = (&mut held.aggregate, &mut held.packet) else { return };
-        // Two packets have shown how identifications go on.
         let shape = self.hasher.shape(first.layout()).filter(|_| aggregate.predictable());
         let Some((shape, (network, transport))) = shape.and_then(|s| Some((s, s.plain()?))) else {
             return;
         };
         let mut chain = first.take_chain();
+        if chain.capacity() == 0 {
+            chain = self.chains.pop().unwrap_or_else(|| Vec::with_capacity(CHAIN_ROOM));
+        }
         let expected = Expected {
             first,
             header: first.header(),
@@ -71,7 +75,13 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
             aggregate.add_fields(next.fields);
             ended = aggregate.advance(next.payload_len, next.flags);
             (packets, bytes) = (packets + 1, bytes + len);
-            chain.extend(rest.next().map(Packet::into_piece));
+            if let Some(packet) = rest.next() {
+                chain.push(packet.into_piece());
+            }
+        }
+        if packets == 0 && chain.is_empty() {
+            self.chains.push(chain);
+            return;
         }
         first.set_chain(chain);
         if packets == 0 {
@@ -95,7 +105,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
 impl<B: AsRef<[u8]>> Expected<'_, B> {
     /// What `packet` adds to the aggregate, if it is the next one.
     #[inline(always)]
-    fn read(&self, packet: &Packet<B>, held: &Aggregate, behind: &[Packet<B>]) -> Option<Next> {
+    fn read(&self, packet: &Packet<B>, held: &mut Aggregate, behind: &[Packet<B>]) -> Option<Next> {
         let (layout, bytes) = (packet.layout(), packet.bytes());
         let vouched = match packet.meta.checksum {
             ChecksumState::Valid => true,
@@ -126,7 +136,7 @@ impl<B: AsRef<[u8]>> Expected<'_, B> {
     }
 
     #[inline(always)]
-    fn ipv4_is_next(&self, header: &[u8], held: &Aggregate) -> bool {
+    fn ipv4_is_next(&self, header: &[u8], held: &mut Aggregate) -> bool {
         self.network.kind != LayerKind::Ipv4
             || held.predicts_ipv4(header::at::<Ipv4>(header, self.network.at()))
     }

@@ -3,7 +3,7 @@
 use super::reason::Flush;
 use super::slab::SlotId;
 use super::{Coalescer, Exit};
-use crate::packet::{Packet, Piece};
+use crate::packet::Packet;
 use crate::time::Instant;
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
@@ -44,8 +44,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
     #[inline(always)]
     pub(super) fn deadline(&self, slot: SlotId) -> Instant {
         let aggregate = &self.held.get(slot).aggregate;
-        let budget = aggregate.opened.plus(self.config.hold_budget);
-        budget.min(self.table.idle_at(aggregate.flow, self.config.idle_floor))
+        let budget = aggregate.opened.plus_ns(self.budget_ns);
+        budget.min(self.table.idle_at(aggregate.flow, self.floor_ns))
     }
 
     /// Sets the timer after an arrival if the deadline has come nearer. A later one is found out
@@ -82,8 +82,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         self.held_bytes -= aggregate.bytes;
         let held_ns = self.now.ns_since(aggregate.opened);
         self.counters.flushed(reason, aggregate.count, held_ns);
-        self.counters
-            .sent(packet.bytes().len() + packet.chain().iter().map(Piece::len).sum::<usize>());
+        self.counters.sent(packet.bytes().len() + aggregate.behind_first());
         out(packet, Exit::Flushed(reason));
     }
 }

@@ -7,10 +7,9 @@
 
 use super::slab::SlotId;
 use crate::packet::prefetch_line;
-use crate::time::{Instant, ns};
+use crate::time::Instant;
 use alloc::boxed::Box;
 use alloc::vec;
-use core::time::Duration;
 
 /// Places per bucket.
 const WAYS: usize = 8;
@@ -173,12 +172,12 @@ impl Table {
 
     /// When the flow counts as paused: ten times its average interval from its last arrival on.
     #[inline(always)]
-    pub(super) fn idle_at(&self, id: FlowId, floor: Duration) -> Instant {
+    pub(super) fn idle_at(&self, id: FlowId, floor_ns: u64) -> Instant {
         let clock = &self.clocks[id as usize];
         if clock.interval_ns == UNKNOWN {
             return Instant::NEVER;
         }
-        clock.last_arrival.plus_ns((u64::from(clock.interval_ns) * 10).max(ns(floor)))
+        clock.last_arrival.plus_ns((u64::from(clock.interval_ns) * 10).max(floor_ns))
     }
 
     /// A new time line begins: arrivals so far are older than all that come.
