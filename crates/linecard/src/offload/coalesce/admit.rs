@@ -1,5 +1,5 @@
 //! What happens to a packet that may merge: it joins its flow's held data, or is held as the first
-//! of new data.
+//! of new data. The packet has landed in the slab.
 
 use super::aggregate::Aggregate;
 use super::candidate::Candidate;
@@ -14,28 +14,44 @@ use alloc::vec::Vec;
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
     /// Merges a candidate into its flow's held data, or holds it as the first of new data.
-    #[inline(always)]
+    #[inline]
     pub(super) fn admit<F: FnMut(Packet<B>, Exit)>(
         &mut self,
-        packet: Packet<B>,
         candidate: &Candidate,
         out: &mut F,
     ) -> Verdict {
         // Most packets follow one of their flow: then their headers say so, and nothing is hashed.
         if let Some(slot) = self.current
-            && self.continues(slot, &packet)
+            && self.continues(slot)
         {
             let flow = self.held.get(slot).aggregate.flow;
             self.table.arrived(flow, self.now);
-            return self.join(slot, packet, candidate, out);
+            return self.join(slot, candidate, out);
         }
-        self.admit_by_hash(packet, candidate, out)
+        let Some(hash) = self.held.landed().and_then(|packet| self.hasher.flow(packet)) else {
+            return self.pass(Refusal::Malformed, out);
+        };
+        let Some(flow) = self.flow_of(hash, candidate, out) else {
+            return self.pass(Refusal::NoFlow, out);
+        };
+        match self.table.held(flow) {
+            None => self.open(flow, candidate, None, out),
+            Some(slot) if self.continues(slot) => self.join(slot, candidate, out),
+            Some(slot) => {
+                let first = self.held.get(slot).packet.as_ref();
+                let refusal = first.zip(self.held.landed());
+                let refusal = refusal.and_then(|(first, next)| merge::difference(first, next));
+                self.displace(slot, candidate, (refusal.unwrap_or(Refusal::Envelope), out))
+            }
+        }
     }
 
-    /// Whether the headers of a packet are those of what is held at `slot`.
+    /// Whether the headers of the packet are those of what is held at `slot`.
     #[inline(always)]
-    fn continues(&mut self, slot: SlotId, packet: &Packet<B>) -> bool {
-        let Some(first) = &self.held.get(slot).packet else { return false };
+    fn continues(&mut self, slot: SlotId) -> bool {
+        let (Some(first), Some(packet)) = (&self.held.get(slot).packet, self.held.landed()) else {
+            return false;
+        };
         let layout = packet.layout();
         first.layout().same_headers(layout)
             && first.meta.lane == packet.meta.lane
@@ -45,62 +61,35 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
                 .is_some_and(|shape| shape.mergeable(first.bytes(), packet.bytes()))
     }
 
-    #[inline(never)]
-    fn admit_by_hash<F: FnMut(Packet<B>, Exit)>(
-        &mut self,
-        packet: Packet<B>,
-        candidate: &Candidate,
-        out: &mut F,
-    ) -> Verdict {
-        let Some(hash) = self.hasher.flow(&packet) else {
-            return self.pass(packet, Refusal::Malformed, out);
-        };
-        let Some(flow) = self.flow_of(hash, candidate, out) else {
-            return self.pass(packet, Refusal::NoFlow, out);
-        };
-        let Some(slot) = self.table.held(flow) else {
-            return self.open((flow, packet), candidate, None, out);
-        };
-        if self.continues(slot, &packet) {
-            return self.join(slot, packet, candidate, out);
-        }
-        let first = self.held.get(slot).packet.as_ref();
-        let refusal = first.and_then(|first| merge::difference(first, &packet));
-        self.displace(slot, packet, candidate, (refusal.unwrap_or(Refusal::Envelope), out))
-    }
-
     /// Merges a packet with equal headers, if nothing else is in the way.
-    #[inline(always)]
     fn join<F: FnMut(Packet<B>, Exit)>(
         &mut self,
         slot: SlotId,
-        packet: Packet<B>,
         candidate: &Candidate,
         out: &mut F,
     ) -> Verdict {
-        match self.held.get(slot).aggregate.fits(candidate, packet.meta.mark) {
+        let mark = self.held.landed().map_or(0, |packet| packet.meta.mark);
+        match self.held.get(slot).aggregate.fits(candidate, mark) {
             Ok(step) => {
                 let candidate = Candidate { padding: step.padding, ..*candidate };
                 self.held.get_mut(slot).aggregate.fixed_ids = step.fixed_ids;
-                self.merge(slot, packet, &candidate, out)
+                self.merge(slot, &candidate, out)
             }
-            Err(refusal) => self.displace(slot, packet, candidate, (refusal, out)),
+            Err(refusal) => self.displace(slot, candidate, (refusal, out)),
         }
     }
 
     /// Lets go what is held, and holds the packet in its place.
-    #[inline(never)]
     fn displace<F: FnMut(Packet<B>, Exit)>(
         &mut self,
         slot: SlotId,
-        packet: Packet<B>,
         candidate: &Candidate,
         (refusal, out): (Refusal, &mut F),
     ) -> Verdict {
         let flow = self.held.get(slot).aggregate.flow;
         self.counters.refused.count(refusal);
         self.flush(slot, flush_of(refusal), out);
-        self.open((flow, packet), candidate, Some(refusal), out)
+        self.open(flow, candidate, Some(refusal), out)
     }
 
     /// The flow's place, made if that is allowed; its clock is kept.
@@ -140,24 +129,22 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         flow
     }
 
-    #[inline(never)]
     fn open<F: FnMut(Packet<B>, Exit)>(
         &mut self,
-        (flow, packet): (FlowId, Packet<B>),
+        flow: FlowId,
         candidate: &Candidate,
         refusal: Option<Refusal>,
         out: &mut F,
     ) -> Verdict {
-        self.make_room(&packet, None, out);
-        let bytes = packet.bytes().len();
-        let aggregate = Aggregate::open((flow, &packet), candidate, &self.config, self.now);
-        let slot = match self.held.open(packet, aggregate) {
-            Ok(slot) => slot,
+        self.make_room(None, out);
+        let Some((slot, held)) = self.held.open() else {
             // There is no place at all: nothing is held, so nothing is overtaken.
-            Err(packet) => return self.pass(packet, Refusal::TooLarge, out),
+            return self.pass(Refusal::TooLarge, out);
         };
+        let Some(packet) = &held.packet else { return Verdict::Passed(Refusal::Malformed) };
+        held.aggregate = Aggregate::open((flow, packet), candidate, &self.config, self.now);
         self.held_packets += 1;
-        self.held_bytes += bytes;
+        self.held_bytes += held.aggregate.bytes;
         self.table.set_held(flow, Some(slot));
         self.ages.insert(0, slot);
         self.register_ends(slot);
@@ -171,20 +158,20 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
     }
 
     /// Merges a packet that fits.
-    #[inline(always)]
-    pub(super) fn merge<F: FnMut(Packet<B>, Exit)>(
+    fn merge<F: FnMut(Packet<B>, Exit)>(
         &mut self,
         slot: SlotId,
-        packet: Packet<B>,
         candidate: &Candidate,
         out: &mut F,
     ) -> Verdict {
         let flow = self.held.get(slot).aggregate.flow;
-        if self.needs_room(&packet) && self.make_room(&packet, Some(slot), out) {
-            return self.open((flow, packet), candidate, None, out);
+        if self.make_room(Some(slot), out) {
+            return self.open(flow, candidate, None, out);
         }
+        let (Some(packet), held) = self.held.landed_and(slot) else {
+            return Verdict::Passed(Refusal::Malformed);
+        };
         let bytes = packet.bytes().len();
-        let held = self.held.get_mut(slot);
         let ended = held.aggregate.append(candidate, bytes);
         if let Some(first) = &mut held.packet {
             if !first.is_merged() {
@@ -204,22 +191,16 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         Verdict::Merged
     }
 
-    #[inline(always)]
-    fn needs_room(&self, packet: &Packet<B>) -> bool {
-        self.held_packets >= self.config.max_held_packets.max(1)
-            || self.held_bytes + packet.bytes().len() > self.config.max_held_bytes
-    }
-
-    /// Lets go what has been held longest until one more packet may be held; tells whether what is
-    /// at `slot` was let go itself.
-    fn make_room<F: FnMut(Packet<B>, Exit)>(
-        &mut self,
-        packet: &Packet<B>,
-        slot: Option<SlotId>,
-        out: &mut F,
-    ) -> bool {
+    /// Lets go what has been held longest until one more packet may be held: the one that has
+    /// landed. Tells whether what is at `slot`, which it would join, was let go itself.
+    #[inline]
+    fn make_room<F: FnMut(Packet<B>, Exit)>(&mut self, slot: Option<SlotId>, out: &mut F) -> bool {
+        let bytes = self.held.landed().map_or(0, |packet| packet.bytes().len());
         let mut hit = false;
-        while self.needs_room(packet) || (slot.is_none() && self.held.is_full()) {
+        while self.held_packets >= self.config.max_held_packets.max(1)
+            || self.held_bytes + bytes > self.config.max_held_bytes
+            || (slot.is_none() && self.held.is_full())
+        {
             let Some(oldest) = self.ages.first(0) else { break };
             hit |= Some(oldest) == slot;
             self.flush(oldest, Flush::HeldLimit, out);

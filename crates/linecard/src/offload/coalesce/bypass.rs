@@ -8,14 +8,14 @@ use crate::packet::header::{self, Ipv4, Tcp, protocol, tcp_flags};
 use crate::packet::{Form, LayerKind, Packet, same_ends};
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
-    /// Passes a packet that cannot be merged behind all that it must not overtake.
+    /// Passes the packet that has landed behind all that it must not overtake.
     #[inline(never)]
     pub(super) fn bypass<F: FnMut(Packet<B>, Exit)>(
         &mut self,
-        packet: Packet<B>,
         refusal: Refusal,
         out: &mut F,
     ) -> Verdict {
+        let Some(packet) = self.held.take_landed() else { return Verdict::Passed(refusal) };
         match self.hasher.flow(&packet) {
             Some(hash) if !has_ip_options(&packet) => {
                 if let Some(slot) = self.table.find(hash).and_then(|flow| self.table.held(flow)) {
@@ -28,15 +28,17 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
             _ if may_belong_to_a_flow(packet.layout().protocol()) => self.flush_ends(&packet, out),
             _ => {}
         }
-        self.pass(packet, refusal, out)
+        self.held.land(packet);
+        self.pass(refusal, out)
     }
 
+    /// Passes the packet that has landed.
     pub(super) fn pass<F: FnMut(Packet<B>, Exit)>(
         &mut self,
-        packet: Packet<B>,
         refusal: Refusal,
         out: &mut F,
     ) -> Verdict {
+        let Some(packet) = self.held.take_landed() else { return Verdict::Passed(refusal) };
         self.counters.refused.count(refusal);
         self.counters.sent(packet.bytes().len());
         self.counters.passed += 1;

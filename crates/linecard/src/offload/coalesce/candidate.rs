@@ -302,7 +302,7 @@ fn is_partial<B: AsRef<[u8]>>(packet: &Packet<B>, field: u16) -> bool {
 /// Computes the transport checksum, and those of the headers around it that have one, which cost
 /// no second look at the payload.
 #[inline(always)]
-pub(super) fn verify<B: AsRef<[u8]>>(
+fn verify<B: AsRef<[u8]>>(
     packet: &Packet<B>,
     transport: Layer,
     absent: bool,

@@ -126,17 +126,19 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         let table = Table::new(config.max_flows);
         let places = table.capacity().min(config.max_held_packets.max(1));
         let ends = places.next_power_of_two();
+        let held = Slab::new(places);
+        let slots = held.slots();
         Self {
             hasher: FlowHasher::new(config.secret),
-            held: Slab::new(places),
+            held,
             held_packets: 0,
             held_bytes: 0,
             current: None,
             budget_ns: ns(config.hold_budget),
             floor_ns: ns(config.idle_floor),
-            wheel: Wheel::new(config.hold_budget, places),
-            ages: Lists::new(1, places),
-            ends: Lists::new(ends, places * MAX_NESTED),
+            wheel: Wheel::new(config.hold_budget, slots),
+            ages: Lists::new(1, slots),
+            ends: Lists::new(ends, slots * MAX_NESTED),
             ends_mask: ends - 1,
             chains: Vec::with_capacity(SPARE_CHAINS),
             now: Instant::ZERO,
@@ -215,7 +217,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         self.take(packet, &[], out)
     }
 
-    #[inline(never)]
+    #[inline]
     fn take<F: FnMut(Packet<B>, Exit)>(
         &mut self,
         packet: Packet<B>,
@@ -226,9 +228,11 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
             self.advance(self.now, out);
         }
         self.counters.received(packet.bytes().len());
-        match Candidate::examine(&packet, &self.config, ahead) {
-            Err(refusal) => self.bypass(packet, refusal, out),
-            Ok(candidate) => self.admit(packet, &candidate, out),
+        self.held.land(packet);
+        let landed = self.held.landed().ok_or(Refusal::Malformed);
+        match landed.and_then(|packet| Candidate::examine(packet, &self.config, ahead)) {
+            Err(refusal) => self.bypass(refusal, out),
+            Ok(candidate) => self.admit(&candidate, out),
         }
     }
 

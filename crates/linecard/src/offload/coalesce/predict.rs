@@ -8,9 +8,10 @@
 //! what is taken here.
 
 use super::aggregate::Aggregate;
-use super::candidate::{MIN_FRAME, verify};
+use super::candidate::MIN_FRAME;
 use super::config::ChecksumPolicy;
 use super::{CHAIN_ROOM, Coalescer, Exit};
+use crate::packet::checksum::Sum;
 use crate::packet::header::{self, Ipv4, Tcp, Udp};
 use crate::packet::{ChecksumState, Layer, LayerKind, Packet, Shape};
 use alloc::vec::{Drain, Vec};
@@ -23,6 +24,8 @@ struct Expected<'a, B> {
     network: Layer,
     transport: Layer,
     policy: ChecksumPolicy,
+    /// Sum of the pseudo header, its length aside.
+    pseudo: Sum,
 }
 
 /// What the next packet adds.
@@ -61,6 +64,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
             network,
             transport,
             policy: self.config.checksum,
+            pseudo: first.layout().pseudo_sum_of(first.bytes(), transport, 0),
         };
         let room = self.config.max_held_packets.saturating_sub(self.held_packets);
         let room_bytes = self.config.max_held_bytes.saturating_sub(self.held_bytes);
@@ -130,7 +134,9 @@ impl<B: AsRef<[u8]>> Expected<'_, B> {
         let intact = vouched || {
             // Two packets ahead: one's checksum takes half as long as another's lines need.
             let ahead = behind.get(1).map_or(&[][..], |packet| packet.bytes());
-            verify(packet, self.transport, false, ahead).is_ok()
+            let covered = &bytes[self.transport.at()..];
+            let len = Sum::from_fields(covered.len() as u64);
+            Sum::of_ahead(covered, ahead).add(self.pseudo).add(len).is_valid()
         };
         (intact && held.has_room(payload_len)).then_some(next)
     }

@@ -1,4 +1,7 @@
 //! What flows hold, in memory of fixed size: merged packets as they grow.
+//!
+//! Every packet lands here first, at a free place, and is looked at where it lies: the first of a
+//! merged packet then stays, and is moved no more until it leaves.
 
 use super::aggregate::Aggregate;
 use crate::packet::Packet;
@@ -10,42 +13,64 @@ pub(super) type SlotId = u32;
 /// A merged packet while it grows.
 #[derive(Debug)]
 pub(super) struct Held<B> {
-    pub(super) aggregate: Aggregate,
     /// The first packet, with those behind it as its chain.
     pub(super) packet: Option<Packet<B>>,
+    pub(super) aggregate: Aggregate,
 }
 
-/// Places for as many merged packets as given at construction.
+/// Places for as many merged packets as given at construction, and one to land on.
 #[derive(Debug)]
 pub(super) struct Slab<B> {
     slots: Vec<Held<B>>,
     /// Free places, the last used on top: it is the one most likely in the cache.
     free: Vec<SlotId>,
+    landing: SlotId,
 }
 
 impl<B> Slab<B> {
     pub(super) fn new(places: usize) -> Self {
-        let ids = 0..u32::try_from(places).unwrap_or(u32::MAX);
-        let empty = |_| Held { aggregate: Aggregate::default(), packet: None };
-        Self { slots: ids.clone().map(empty).collect(), free: ids.rev().collect() }
+        let last = u32::try_from(places).unwrap_or(u32::MAX - 1);
+        let empty = |_| Held { packet: None, aggregate: Aggregate::default() };
+        Self {
+            slots: (0..=last).map(empty).collect(),
+            free: (0..last).rev().collect(),
+            landing: last,
+        }
+    }
+
+    /// Ids that there are.
+    pub(super) fn slots(&self) -> usize {
+        self.slots.len()
     }
 
     pub(super) fn is_full(&self) -> bool {
         self.free.is_empty()
     }
 
-    /// Keeps a packet as the first of a merged one. The caller has made room; else it comes back.
-    #[inline]
-    pub(super) fn open(
-        &mut self,
-        packet: Packet<B>,
-        aggregate: Aggregate,
-    ) -> Result<SlotId, Packet<B>> {
-        let Some(id) = self.free.pop() else { return Err(packet) };
-        let slot = &mut self.slots[id as usize];
-        slot.packet = Some(packet);
-        slot.aggregate = aggregate;
-        Ok(id)
+    /// Puts a packet where the next one lands.
+    #[inline(always)]
+    pub(super) fn land(&mut self, packet: Packet<B>) {
+        self.slots[self.landing as usize].packet = Some(packet);
+    }
+
+    /// The packet that has landed.
+    #[inline(always)]
+    pub(super) fn landed(&self) -> Option<&Packet<B>> {
+        self.slots[self.landing as usize].packet.as_ref()
+    }
+
+    /// Takes the packet that has landed away.
+    #[inline(always)]
+    pub(super) fn take_landed(&mut self) -> Option<Packet<B>> {
+        self.slots[self.landing as usize].packet.take()
+    }
+
+    /// Keeps the packet that has landed as the first of a merged one. The caller has made room;
+    /// else there is no place.
+    #[inline(always)]
+    pub(super) fn open(&mut self) -> Option<(SlotId, &mut Held<B>)> {
+        let slot = core::mem::replace(&mut self.landing, self.free.pop()?);
+        Some((slot, &mut self.slots[slot as usize]))
     }
 
     #[inline(always)]
@@ -56,6 +81,12 @@ impl<B> Slab<B> {
     #[inline(always)]
     pub(super) fn get_mut(&mut self, id: SlotId) -> &mut Held<B> {
         &mut self.slots[id as usize]
+    }
+
+    /// The packet that has landed, and a place that it may join.
+    #[inline(always)]
+    pub(super) fn landed_and(&mut self, id: SlotId) -> (Option<Packet<B>>, &mut Held<B>) {
+        (self.take_landed(), &mut self.slots[id as usize])
     }
 
     /// Takes the packet at `id`, whose place becomes free.
