@@ -26,6 +26,7 @@ pub use layout::{
 pub use link::LinkType;
 pub use meta::{ChecksumState, Gso, Meta};
 pub use pool::{Pool, PoolBuffer};
+pub(crate) use prefetch::is_scattered;
 pub use prefetch::{Cache, prefetch, prefetch_line};
 pub use pseudo::pseudo_sum;
 pub(crate) use shape::Shape;

@@ -9,6 +9,9 @@
     expect(unsafe_code, reason = "prefetch instructions take any address")
 )]
 
+/// Buffers so close behind one another are read in order: three jumbo frames.
+const ORDERED: usize = 32 << 10;
+
 /// Bytes of a cache line on the CPUs that matter here.
 const LINE: usize = 64;
 
@@ -43,6 +46,13 @@ pub fn prefetch(bytes: &[u8], cache: Cache) {
         Cache::L1 => Lines::of(bytes).each(hint::<true>),
         Cache::L2 => Lines::of(bytes).each(hint::<false>),
     }
+}
+
+/// Whether `later` lies elsewhere than a little behind `bytes`: what is read in the order of
+/// memory the hardware fetches by itself, and is only slowed down by being asked.
+#[inline]
+pub(crate) fn is_scattered(bytes: &[u8], later: &[u8]) -> bool {
+    later.as_ptr().addr().wrapping_sub(bytes.as_ptr().addr()) > ORDERED
 }
 
 /// The lines of a slice that have not been asked for yet.

@@ -13,7 +13,7 @@ use super::config::ChecksumPolicy;
 use super::{CHAIN_ROOM, Coalescer, Exit};
 use crate::packet::checksum::Sum;
 use crate::packet::header::{self, Ipv4, Tcp, Udp};
-use crate::packet::{ChecksumState, Layer, LayerKind, Packet, Shape};
+use crate::packet::{ChecksumState, Layer, LayerKind, Packet, Shape, is_scattered};
 use alloc::vec::{Drain, Vec};
 
 /// What is expected of the next packet, apart from what grows with the aggregate.
@@ -132,11 +132,15 @@ impl<B: AsRef<[u8]>> Expected<'_, B> {
         let payload_len = (bytes.len() - header.len()) as u32;
         let next = self.transport(header, payload_len, held)?;
         let intact = vouched || {
-            // Two packets ahead: one's checksum takes half as long as another's lines need.
-            let ahead = behind.get(1).map_or(&[][..], |packet| packet.bytes());
             let covered = &bytes[self.transport.at()..];
-            let len = Sum::from_fields(covered.len() as u64);
-            Sum::of_ahead(covered, ahead).add(self.pseudo).add(len).is_valid()
+            let sum = match behind.get(1) {
+                // Two packets ahead: one's checksum takes half as long as another's lines need.
+                Some(later) if is_scattered(bytes, later.bytes()) => {
+                    Sum::of_ahead(covered, later.bytes())
+                }
+                _ => Sum::of(covered),
+            };
+            sum.add(self.pseudo).add(Sum::from_fields(covered.len() as u64)).is_valid()
         };
         (intact && held.has_room(payload_len)).then_some(next)
     }
