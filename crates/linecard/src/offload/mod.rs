@@ -9,13 +9,15 @@ pub mod coalesce;
 pub mod reason;
 pub mod reassemble;
 pub mod segment;
+mod template;
 
 use crate::packet::checksum::Sum;
 use crate::packet::header::{self, Ipv4, Ipv6, PPPOE_LEN, PPPOE_LENGTH, Udp};
 use crate::packet::{LayerKind, Layout};
+use template::field_of;
 
 /// Sets the length fields of every layer for `payload_len` bytes behind the headers, and the
-/// checksums of IPv4 headers. Checksums over payload are left to [`set_sums`].
+/// checksums of IPv4 headers. Checksums over payload are left to the caller.
 #[inline]
 fn set_lengths(header: &mut [u8], layout: &Layout, payload_len: usize) {
     for layer in layout.layers() {
@@ -39,12 +41,6 @@ fn set_lengths(header: &mut [u8], layout: &Layout, payload_len: usize) {
     }
 }
 
-/// A length as its field of 16 bits has it: 0 where it does not fit ("BIG TCP").
-#[inline]
-fn field_of(len: usize) -> u16 {
-    u16::try_from(len).unwrap_or(0)
-}
-
 /// Computes the checksum of the IPv4 header at `offset` anew.
 #[inline]
 fn set_ipv4_checksum(bytes: &mut [u8], offset: usize) {
@@ -53,39 +49,4 @@ fn set_ipv4_checksum(bytes: &mut [u8], offset: usize) {
     let end = offset + ip.header_len();
     let checksum = Sum::of(&bytes[offset..end]).checksum();
     header::at_mut::<Ipv4>(bytes, offset).checksum.set(checksum);
-}
-
-/// Sets the checksums that cover payload, from the innermost header out, when all other fields are
-/// final. `payload_sum` gives the sum of the payload for the nth such header, or none where the
-/// field stays as it is. With `partial` the innermost gets the pseudo header's sum only.
-fn set_sums(
-    header: &mut [u8],
-    layout: &Layout,
-    (payload_len, partial): (usize, bool),
-    payload_sum: impl Fn(usize) -> Option<Sum>,
-) {
-    let layers = layout.layers().rev();
-    let fields = layers.filter_map(|layer| Some((layer, Layout::checksum_field(layer)?)));
-    for (index, (layer, field)) in fields.enumerate() {
-        let Some(payload) = payload_sum(index) else { continue };
-        let len = layout.header_len() - layer.at() + payload_len;
-        let pseudo = layout.pseudo_sum_of(header, layer, len);
-        let value = if partial && index == 0 {
-            pseudo.fold()
-        } else {
-            header[field..field + 2].fill(0);
-            let covered = Sum::of(&header[layer.at()..layout.header_len()]);
-            written_checksum(layer.kind, pseudo.plus(covered).plus(payload))
-        };
-        header[field..field + 2].copy_from_slice(&value.to_be_bytes());
-    }
-}
-
-/// The checksum as senders write it: UDP sends 0xFFFF for 0, which would mean "none" (RFC 768).
-#[inline]
-fn written_checksum(kind: LayerKind, sum: Sum) -> u16 {
-    match (kind, sum.checksum()) {
-        (LayerKind::Udp, 0) => 0xFFFF,
-        (_, checksum) => checksum,
-    }
 }

@@ -4,9 +4,9 @@ use super::candidate::{Candidate, ChecksumKind, END_FLAGS, MAX_NESTED, Padding};
 use super::config::Config;
 use super::reason::{Flush, Refusal};
 use super::table::FlowId;
-use crate::offload::{set_lengths, set_sums};
+use crate::offload::template::{Field, Portion, Template};
 use crate::packet::checksum::Sum;
-use crate::packet::header::{self, Ipv4, Tcp, tcp_flags};
+use crate::packet::header::{self, Ipv4, tcp_flags};
 use crate::packet::{ChecksumState, Gso, LayerKind, Layout, Packet};
 use crate::time::Instant;
 
@@ -42,8 +42,6 @@ pub(super) struct Aggregate {
     /// Sums of the derived fields (see [`super::candidate::Derived`]) of packets whose payload
     /// starts at an even offset of the whole, and at an odd one; for each header with a checksum.
     fields: [[u64; 2]; MAX_NESTED],
-    /// Those of the first packet, which is still there to be summed.
-    first_fields: [u64; MAX_NESTED],
 }
 
 /// What a packet changes when it joins.
@@ -85,7 +83,6 @@ impl Aggregate {
             opened: now,
             bytes: packet.bytes().len(),
             fields: candidate.derived.sums.map(|sum| [sum, 0]),
-            first_fields: candidate.derived.sums,
         }
     }
 
@@ -189,21 +186,20 @@ impl Aggregate {
     /// Turns the first packet's header into that of the merged packet.
     pub(super) fn patch<B: AsRef<[u8]> + AsMut<[u8]>>(&self, packet: &mut Packet<B>) {
         let layout = *packet.layout();
-        let sums = self.payload_sums(packet.bytes(), &layout);
         let bytes = packet.bytes_mut();
-        set_lengths(bytes, &layout, self.payload_len as usize);
-        let mut accecn = false;
-        if let Some(layer) = layout.transport().filter(|layer| layer.kind == LayerKind::Tcp) {
-            let tcp = header::at_mut::<Tcp>(bytes, layer.at());
-            let ends = self.last_flags & (tcp_flags::PSH | tcp_flags::FIN);
-            accecn = tcp.offset_flags.get() & tcp_flags::CWR != 0;
-            tcp.offset_flags.set(tcp.offset_flags.get() | ends);
-        }
-        let partial = self.checksum == ChecksumKind::Partial;
-        set_sums(bytes, &layout, (self.payload_len as usize, partial), |index| {
-            (self.summed >> index & 1 != 0).then(|| sums[index])
-        });
-        if partial {
+        let field = match self.checksum {
+            ChecksumKind::Full => Field::Full,
+            ChecksumKind::Partial => Field::Partial,
+            ChecksumKind::None => Field::None,
+        };
+        let mut template = Template::take(bytes, &layout, field, (0, false));
+        let sums = self.payload_sums(&template);
+        let accecn = template.flags() & tcp_flags::CWR != 0;
+        template.add_flags(self.last_flags & (tcp_flags::PSH | tcp_flags::FIN));
+        let len = self.payload_len as usize;
+        let whole = Portion { start: 0, len, index: 0, is_first: true, is_last: true };
+        template.write(bytes, whole, |nth| sums[nth % MAX_NESTED]);
+        if field == Field::Partial {
             packet.meta.checksum = ChecksumState::Partial;
         }
         packet.meta.gso = Some(Gso {
@@ -219,20 +215,21 @@ impl Aggregate {
     /// The sum of all payload out of the packets' own checksum fields, once for each header that
     /// has one: pseudo header, headers and payload together sum to zero. A corrupt payload gives a
     /// wrong sum, and so a checksum that still fails at the receiver.
-    fn payload_sums(&self, header: &[u8], layout: &Layout) -> [Sum; MAX_NESTED] {
+    #[inline]
+    fn payload_sums(&self, template: &Template) -> [Sum; MAX_NESTED] {
         let mut sums = [Sum::ZERO; MAX_NESTED];
-        let summed = layout.layers().rev().filter(|l| Layout::checksum_field(*l).is_some());
-        for (index, layer) in summed.enumerate().take(MAX_NESTED) {
-            let pseudo = layout.pseudo_sum_of(header, layer, layout.end() - layer.at());
-            let first = Sum::of(&header[layer.at()..layout.header_len()]).plus(pseudo);
-            // What all packets have in common, and what the fields add to it in each.
-            let common = first.minus(Sum::from_fields(self.first_fields[index]));
+        let odd = if self.size % 2 == 1 { self.count / 2 } else { 0 };
+        let all = sums.iter_mut().zip(template.bases()).zip(&self.fields);
+        for ((sum, base), [even_fields, odd_fields]) in all {
+            // What all packets have in common, and what their fields add to it.
             let of = |packets: u16, fields| {
-                common.times(packets.into()).plus(Sum::from_fields(fields)).negated()
+                let common = base.unwrap_or_default().times(packets.into());
+                common.plus(Sum::from_fields(fields)).negated()
             };
-            let odd = if self.size % 2 == 1 { self.count / 2 } else { 0 };
-            let [even_fields, odd_fields] = self.fields[index];
-            sums[index] = of(self.count - odd, even_fields).plus(of(odd, odd_fields).swapped());
+            *sum = of(self.count - odd, *even_fields);
+            if odd > 0 {
+                *sum = sum.plus(of(odd, *odd_fields).swapped());
+            }
         }
         sums
     }

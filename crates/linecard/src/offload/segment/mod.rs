@@ -9,17 +9,16 @@
 mod counters;
 mod cursor;
 mod fragment;
-mod transport;
 
 pub use counters::Counters;
 pub use cursor::Slices;
 
 use super::coalesce::MIN_FRAME;
+use super::template::{Field, Portion, Template};
 use crate::packet::checksum::Sum;
-use crate::packet::{Form, Gso, MAX_HEADER_LEN, Packet};
+use crate::packet::{ChecksumState, Form, Gso, LayerKind, MAX_HEADER_LEN, Packet};
 use cursor::Cursor;
 use fragment::Fragmenting;
-use transport::Segmenting;
 
 /// Room for the header of a segment: an IPv6 fragment header may be added.
 const HEADER_AREA: usize = MAX_HEADER_LEN + 8;
@@ -187,7 +186,11 @@ pub fn segment<B: AsRef<[u8]>>(
     }
     let mut area = [0; HEADER_AREA];
     area[..header_len].copy_from_slice(packet.header());
-    let plan = Plan::Transport(Segmenting::new(packet, gso, &mut area)?);
+    let layout = packet.layout();
+    let field = checksum_field(packet).ok_or(SegmentError::NotADatagram(layout.form()))?;
+    let known = (gso.fixed_ids, gso.accecn);
+    let template = Template::take(&mut area, layout, field, known);
+    let plan = Plan::Transport { template, padded: gso.padded };
     let cursor = Cursor::behind(packet, header_len);
     Ok(Segments { cursor, area, plan, size, total: packet.payload_len(), done: 0, index: 0 })
 }
@@ -213,6 +216,19 @@ pub fn fragment<B: AsRef<[u8]>>(
     Ok(Segments { cursor, area, plan, size, total, done: 0, index: 0 })
 }
 
+/// What stands in the innermost checksum field of a whole datagram: one without is cut into such,
+/// and one that hardware was to complete leaves that to hardware.
+fn checksum_field<B: AsRef<[u8]>>(packet: &Packet<B>) -> Option<Field> {
+    let (layout, bytes) = (packet.layout(), packet.bytes());
+    let field = layout.checksum_offset().filter(|_| layout.form() == Form::Datagram)?;
+    let tcp = layout.transport().is_some_and(|layer| layer.kind == LayerKind::Tcp);
+    Some(match packet.meta.checksum {
+        _ if !tcp && bytes[field..field + 2] == [0, 0] => Field::None,
+        ChecksumState::Partial => Field::Partial,
+        _ => Field::Full,
+    })
+}
+
 /// The segments of one packet; see [`segment`] and [`fragment`].
 #[derive(Debug)]
 pub struct Segments<'p, B> {
@@ -230,7 +246,7 @@ pub struct Segments<'p, B> {
 
 #[derive(Debug)]
 enum Plan {
-    Transport(Segmenting),
+    Transport { template: Template, padded: bool },
     Fragment(Fragmenting),
 }
 
@@ -244,6 +260,12 @@ struct Part {
 }
 
 impl Part {
+    #[inline(always)]
+    fn portion(self) -> Portion {
+        let (is_first, is_last) = (self.is_first(), self.is_last());
+        Portion { start: self.start, len: self.len, index: self.index, is_first, is_last }
+    }
+
     fn is_first(self) -> bool {
         matches!(self.class, Class::Ssm | Class::Bom)
     }
@@ -330,7 +352,10 @@ impl<'p, B: AsRef<[u8]>> Segments<'p, B> {
     #[inline]
     fn build(&mut self, part: Part, payload: Sum) -> usize {
         match &self.plan {
-            Plan::Transport(plan) => plan.build(&mut self.area, part, payload),
+            Plan::Transport { template, .. } => {
+                template.write(&mut self.area, part.portion(), |_| payload);
+                template.header_len()
+            }
             Plan::Fragment(plan) => plan.build(&mut self.area, part),
         }
     }
@@ -338,7 +363,7 @@ impl<'p, B: AsRef<[u8]>> Segments<'p, B> {
     #[inline]
     fn header_len(&self) -> usize {
         match &self.plan {
-            Plan::Transport(plan) => plan.header_len(),
+            Plan::Transport { template, .. } => template.header_len(),
             Plan::Fragment(plan) => plan.max_header_len(),
         }
     }
@@ -346,20 +371,20 @@ impl<'p, B: AsRef<[u8]>> Segments<'p, B> {
     #[inline]
     fn header_len_of(&self, part: Part) -> usize {
         match &self.plan {
-            Plan::Transport(plan) => plan.header_len(),
+            Plan::Transport { template, .. } => template.header_len(),
             Plan::Fragment(plan) => plan.header_len(part),
         }
     }
 
     #[inline]
     fn needs_sum(&self) -> bool {
-        matches!(&self.plan, Plan::Transport(plan) if plan.needs_sum())
+        matches!(&self.plan, Plan::Transport { template, .. } if template.needs_sum())
     }
 
     #[inline]
     fn padding(&self, len: usize) -> usize {
         match &self.plan {
-            Plan::Transport(plan) if plan.padded() => MIN_FRAME.saturating_sub(len),
+            Plan::Transport { padded: true, .. } => MIN_FRAME.saturating_sub(len),
             _ => 0,
         }
     }

@@ -1,27 +1,30 @@
-//! Headers of TCP and UDP segments, from the large packet's header as a template.
+//! Headers made from one that serves as a template: those of segments, and that of a merged packet.
+//!
+//! Both directions do the same. All fields that differ between the packets that make up a large one
+//! are taken out, the rest is summed once, and each header is then completed from the innermost
+//! layer out.
 
-use super::{HEADER_AREA, Part, SegmentError};
-use crate::offload::{field_of, written_checksum};
 use crate::packet::checksum::Sum;
-use crate::packet::header::{
-    self, Ipv4, Ipv6, PPPOE_LEN, PPPOE_LENGTH, Tcp, Udp, be16_at, tcp_flags,
-};
-use crate::packet::{ChecksumState, Form, Gso, LayerKind, Layout, MAX_LAYERS, Packet};
+use crate::packet::header::{self, Ipv4, Ipv6, PPPOE_LEN, PPPOE_LENGTH, Tcp, Udp, tcp_flags};
+use crate::packet::{LayerKind, Layout, MAX_LAYERS};
 
 /// What goes into the innermost checksum field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Field {
+pub(super) enum Field {
+    /// The checksum of the whole.
     Full,
+    /// The pseudo header's sum: hardware completes it.
     Partial,
+    /// Nothing (UDP).
     None,
 }
 
-/// What of a layer is the same in all segments.
+/// What of a layer is the same in all packets.
 #[derive(Debug, Clone, Copy)]
-struct Template {
+struct LayerTemplate {
     kind: LayerKind,
     at: usize,
-    /// The first segment's IPv4 identification, and what each further one adds.
+    /// The first packet's IPv4 identification, and what each further one adds.
     id: u16,
     id_step: u16,
     /// Whether there is a checksum over payload.
@@ -30,16 +33,33 @@ struct Template {
     base: Sum,
 }
 
-const UNUSED: Template =
-    Template { kind: LayerKind::Tcp, at: 0, id: 0, id_step: 0, summed: false, base: Sum::ZERO };
+const UNUSED: LayerTemplate = LayerTemplate {
+    kind: LayerKind::Tcp,
+    at: 0,
+    id: 0,
+    id_step: 0,
+    summed: false,
+    base: Sum::ZERO,
+};
 
-/// What the segments' headers are made from: the header area is a template with all fields zero
-/// that differ, and sums over it are taken once.
+/// Which packet a header is for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Portion {
+    /// Bytes of payload before it, and in it.
+    pub(super) start: usize,
+    pub(super) len: usize,
+    /// Packets before it.
+    pub(super) index: usize,
+    pub(super) is_first: bool,
+    pub(super) is_last: bool,
+}
+
+/// What headers are made from.
 #[derive(Debug)]
-pub(super) struct Segmenting {
+pub(super) struct Template {
     header_len: usize,
     /// Innermost first.
-    layers: [Template; MAX_LAYERS],
+    layers: [LayerTemplate; MAX_LAYERS],
     count: usize,
     field: Field,
     /// The innermost pseudo header, its length aside.
@@ -47,41 +67,51 @@ pub(super) struct Segmenting {
     sequence: u32,
     flags: u16,
     accecn: bool,
-    padded: bool,
 }
 
-impl Segmenting {
-    /// Takes from the header of `packet`, which is in `area`, what changes per segment.
-    pub(super) fn new<B: AsRef<[u8]>>(
-        packet: &Packet<B>,
-        gso: Gso,
-        area: &mut [u8; HEADER_AREA],
-    ) -> Result<Self, SegmentError> {
-        let layout = packet.layout();
-        let (Form::Datagram, Some(transport), Some(field)) =
-            (layout.form(), layout.transport(), layout.checksum_offset())
-        else {
-            return Err(SegmentError::NotADatagram(layout.form()));
-        };
-        let absent = transport.kind == LayerKind::Udp && be16_at(area, field) == 0;
-        let mut plan = Self {
+impl Template {
+    /// Takes from the header of a packet what changes, and leaves zeros. `fixed_ids` and `accecn`
+    /// are as in [`Gso`](crate::packet::Gso).
+    pub(super) fn take(
+        bytes: &mut [u8],
+        layout: &Layout,
+        field: Field,
+        (fixed_ids, accecn): (u8, bool),
+    ) -> Self {
+        let pseudo = layout.transport().map(|layer| layout.pseudo_sum_of(bytes, layer, 0));
+        let mut template = Self {
             header_len: layout.header_len(),
             layers: [UNUSED; MAX_LAYERS],
             count: 0,
-            field: match packet.meta.checksum {
-                _ if absent => Field::None,
-                ChecksumState::Partial => Field::Partial,
-                _ => Field::Full,
-            },
-            pseudo: layout.pseudo_sum_of(area, transport, 0),
+            field,
+            pseudo: pseudo.unwrap_or_default(),
             sequence: 0,
             flags: 0,
-            accecn: gso.accecn,
-            padded: gso.padded,
+            accecn,
         };
-        plan.take_fields(area, layout, gso.fixed_ids);
-        plan.take_sums(area, layout);
-        Ok(plan)
+        template.take_fields(bytes, layout, fixed_ids);
+        template.take_sums(bytes, layout);
+        template
+    }
+
+    /// Adds TCP flags to those of the packet.
+    pub(super) fn add_flags(&mut self, flags: u16) {
+        self.flags |= flags;
+    }
+
+    /// The TCP flags of the packet, data offset and reserved bits included.
+    pub(super) fn flags(&self) -> u16 {
+        self.flags
+    }
+
+    /// For each header with a checksum over payload, innermost first: the sum of all that it covers
+    /// and does not change; none where the checksum is absent.
+    pub(super) fn bases(&self) -> impl Iterator<Item = Option<Sum>> {
+        let summed = |layer: &&LayerTemplate| {
+            matches!(layer.kind, LayerKind::Tcp | LayerKind::Udp | LayerKind::Gre)
+        };
+        let layers = self.layers[..self.count].iter().filter(summed);
+        layers.map(|layer| layer.summed.then_some(layer.base))
     }
 
     /// Takes the fields that differ from the template, and leaves zeros.
@@ -89,7 +119,7 @@ impl Segmenting {
         let mut fixed = fixed_ids;
         for (layer, template) in layout.layers().rev().zip(&mut self.layers) {
             let at = layer.at();
-            *template = Template { kind: layer.kind, at, ..UNUSED };
+            *template = LayerTemplate { kind: layer.kind, at, ..UNUSED };
             template.summed = match layer.kind {
                 LayerKind::Tcp => {
                     let tcp = header::at_mut::<Tcp>(area, at);
@@ -131,7 +161,7 @@ impl Segmenting {
 
     fn take_sums(&mut self, area: &[u8], layout: &Layout) {
         // With an innermost checksum that hardware completes, what lies from there on sums to what
-        // that field is completed to; see `build`.
+        // that field is completed to; see `write`.
         let partial = self.field == Field::Partial;
         let inner = if partial { self.layers[0].at } else { self.header_len };
         let layers = layout.layers().rev().zip(&mut self.layers);
@@ -151,29 +181,26 @@ impl Segmenting {
         }
     }
 
+    /// Bytes before the payload.
     #[inline]
     pub(super) fn header_len(&self) -> usize {
         self.header_len
     }
 
+    /// Whether payload has to be summed.
     #[inline]
     pub(super) fn needs_sum(&self) -> bool {
         self.field == Field::Full
             || self.field == Field::None && self.layers[1..self.count].iter().any(|l| l.summed)
     }
 
-    #[inline]
-    pub(super) fn padded(&self) -> bool {
-        self.padded
-    }
-
-    /// Completes the header in `area` for one segment, from the innermost layer out; gives its
-    /// length.
+    /// Completes the header in `area`, from the innermost layer out. `payload` gives the sum of the
+    /// payload for the nth header that has a checksum over it.
     #[inline(always)]
-    pub(super) fn build(&self, area: &mut [u8; HEADER_AREA], part: Part, payload: Sum) -> usize {
-        // The fields written so far, as far as the checksums further out cover them; and the
-        // payload.
-        let (mut fields, mut payload) = (Sum::ZERO, payload);
+    pub(super) fn write(&self, area: &mut [u8], part: Portion, payload: impl Fn(usize) -> Sum) {
+        // The fields written so far, as far as the checksums further out cover them; what stands
+        // for the payload where hardware completes the innermost checksum.
+        let (mut fields, mut completed, mut nth) = (Sum::ZERO, None, 0);
         for (index, layer) in self.layers[..self.count].iter().enumerate() {
             let at = layer.at;
             let len = self.header_len - at + part.len;
@@ -181,7 +208,8 @@ impl Segmenting {
                 LayerKind::Tcp => {
                     let (sequence, flags) = self.tcp_fields(part);
                     let own = Sum::from_fields(u64::from(sequence) + u64::from(flags));
-                    let checksum = self.innermost(len, layer.base.add(own).add(payload));
+                    let checksum = self.innermost(len, layer.base.add(own).add(payload(0)));
+                    nth = 1;
                     let tcp = header::at_mut::<Tcp>(area, at);
                     tcp.sequence.set(sequence);
                     tcp.offset_flags.set(flags);
@@ -194,6 +222,7 @@ impl Segmenting {
                     udp.length.set(length);
                     fields = fields.add(Sum::word(length));
                     if layer.summed {
+                        let payload = completed.unwrap_or_else(|| payload(nth));
                         let sum = layer.base.add(fields).add(payload);
                         let checksum = if index == 0 {
                             self.innermost(len, sum)
@@ -203,9 +232,12 @@ impl Segmenting {
                         header::at_mut::<Udp>(area, at).checksum.set(checksum);
                         fields = fields.add(Sum::word(checksum));
                     }
+                    nth += 1;
                 }
                 LayerKind::Gre => {
+                    let payload = completed.unwrap_or_else(|| payload(nth));
                     let checksum = layer.base.add(fields).add(payload).checksum();
+                    nth += 1;
                     area[at + header::GRE_CHECKSUM..][..2].copy_from_slice(&checksum.to_be_bytes());
                     fields = fields.add(Sum::word(checksum));
                 }
@@ -236,10 +268,9 @@ impl Segmenting {
                 // Hardware will make pseudo header, header and payload sum to zero: what the
                 // checksums around see is the pseudo header's complement.
                 fields = Sum::ZERO;
-                payload = self.pseudo.add(Sum::from_fields(len as u64)).negated();
+                completed = Some(self.pseudo.add(Sum::from_fields(len as u64)).negated());
             }
         }
-        self.header_len
     }
 
     /// The innermost checksum, `sum` being all it covers but the length in the pseudo header.
@@ -254,14 +285,29 @@ impl Segmenting {
     }
 
     #[inline(always)]
-    fn tcp_fields(&self, part: Part) -> (u32, u16) {
+    fn tcp_fields(&self, part: Portion) -> (u32, u16) {
         let mut flags = self.flags;
-        if !part.is_last() {
+        if !part.is_last {
             flags &= !(tcp_flags::FIN | tcp_flags::PSH);
         }
-        if !part.is_first() && !self.accecn {
+        if !part.is_first && !self.accecn {
             flags &= !tcp_flags::CWR;
         }
         (self.sequence.wrapping_add(part.start as u32), flags)
+    }
+}
+
+/// A length as its field of 16 bits has it: 0 where it does not fit ("BIG TCP").
+#[inline]
+pub(super) fn field_of(len: usize) -> u16 {
+    u16::try_from(len).unwrap_or(0)
+}
+
+/// The checksum as senders write it: UDP sends 0xFFFF for 0, which would mean "none" (RFC 768).
+#[inline]
+fn written_checksum(kind: LayerKind, sum: Sum) -> u16 {
+    match (kind, sum.checksum()) {
+        (LayerKind::Udp, 0) => 0xFFFF,
+        (_, checksum) => checksum,
     }
 }
