@@ -26,8 +26,8 @@ pub use layout::{
 pub use link::LinkType;
 pub use meta::{ChecksumState, Gso, Meta};
 pub use pool::{Pool, PoolBuffer};
-pub(crate) use prefetch::is_scattered;
 pub use prefetch::{Cache, prefetch, prefetch_line};
+pub(crate) use prefetch::{is_scattered, prefetch_value};
 pub use pseudo::pseudo_sum;
 pub(crate) use shape::Shape;
 

@@ -30,6 +30,15 @@ pub fn prefetch_line<T: ?Sized>(value: &T) {
     hint::<true>(core::ptr::from_ref(value).cast());
 }
 
+/// Asks for all lines of `value` to be read into the first-level cache.
+#[inline]
+pub(crate) fn prefetch_value<T>(value: &T) {
+    let start = core::ptr::from_ref(value).cast::<u8>();
+    for line in (0..size_of::<T>()).step_by(LINE) {
+        hint::<true>(start.wrapping_add(line));
+    }
+}
+
 /// Asks for all lines of `bytes`.
 ///
 /// A core has some 20 to 50 reads of memory under way at once; asking for more makes it wait.

@@ -13,22 +13,17 @@ use crate::packet::{LayerKind, Packet};
 use alloc::vec::Vec;
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
-    /// Merges a candidate into its flow's held data, or holds it as the first of new data.
+    /// Merges a candidate into its flow's held data, or holds it as the first of new data. The
+    /// flow's hash may be known already.
     #[inline]
     pub(super) fn admit<F: FnMut(Packet<B>, Exit)>(
         &mut self,
         candidate: &Candidate,
+        hash: Option<u64>,
         out: &mut F,
     ) -> Verdict {
-        // Most packets follow one of their flow: then their headers say so, and nothing is hashed.
-        if let Some(slot) = self.current
-            && self.continues(slot)
-        {
-            let flow = self.held.get(slot).aggregate.flow;
-            self.table.arrived(flow, self.now);
-            return self.join(slot, candidate, out);
-        }
-        let Some(hash) = self.held.landed().and_then(|packet| self.hasher.flow(packet)) else {
+        let flow = || self.hasher.flow(self.held.landed()?);
+        let Some(hash) = hash.or_else(flow) else {
             return self.pass(Refusal::Malformed, out);
         };
         let Some(flow) = self.flow_of(hash, candidate, out) else {

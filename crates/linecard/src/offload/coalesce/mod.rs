@@ -30,7 +30,7 @@ pub use config::{ChecksumPolicy, Config, Creation};
 pub use counters::Counters;
 pub use reason::{Flush, Flushes, Refusal, Refusals};
 
-use crate::packet::{Batch, Cache, FlowHasher, Packet, Piece, prefetch, prefetch_line};
+use crate::packet::{BATCH, Batch, Cache, FlowHasher, Packet, Piece, prefetch, prefetch_value};
 use crate::time::{Instant, ns};
 use alloc::vec::Vec;
 use candidate::{Candidate, MAX_NESTED};
@@ -187,16 +187,26 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         out: &mut F,
     ) {
         self.advance(now, out);
+        let mut hashes = [None; BATCH];
         if self.table.used() > FEW_FLOWS {
-            self.fetch_ahead(batch);
+            self.fetch_ahead(batch, &mut hashes);
         }
         let mut packets = batch.take_list();
+        let count = packets.len();
         let mut rest = packets.drain(..);
         loop {
+            // Most packets follow one of their flow. For the others, the flow's own data is looked
+            // for; what does not simply continue that, takes the long way.
             self.follow(&mut rest, out);
+            let Some(packet) = rest.as_slice().first() else { break };
+            let hash = hashes.get(count - rest.len()).copied().flatten();
+            let hash = hash.or_else(|| self.hasher.flow(packet));
+            if self.turn_to(hash) && self.follow(&mut rest, out) > 0 {
+                continue;
+            }
             let Some(packet) = rest.next() else { break };
             let ahead = rest.as_slice().get(1).map_or(&[][..], Packet::bytes);
-            self.take(packet, ahead, out);
+            self.take(packet, (hash, ahead), out);
         }
         drop(rest);
         batch.set_list(packets);
@@ -214,14 +224,14 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         out: &mut F,
     ) -> Verdict {
         self.advance(now, out);
-        self.take(packet, &[], out)
+        self.take(packet, (None, &[]), out)
     }
 
     #[inline]
     fn take<F: FnMut(Packet<B>, Exit)>(
         &mut self,
         packet: Packet<B>,
-        ahead: &[u8],
+        (hash, ahead): (Option<u64>, &[u8]),
         out: &mut F,
     ) -> Verdict {
         if self.wheel.may_be_due(self.now) {
@@ -232,21 +242,33 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         let landed = self.held.landed().ok_or(Refusal::Malformed);
         match landed.and_then(|packet| Candidate::examine(packet, &self.config, ahead)) {
             Err(refusal) => self.bypass(refusal, out),
-            Ok(candidate) => self.admit(&candidate, out),
+            Ok(candidate) => self.admit(&candidate, hash, out),
         }
+    }
+
+    /// Makes what the flow with this hash holds the current data; tells whether that is other data
+    /// than before.
+    fn turn_to(&mut self, hash: Option<u64>) -> bool {
+        let flow = hash.and_then(|hash| self.table.find(hash));
+        let held = flow.and_then(|flow| self.table.held(flow));
+        let turned = held.is_some() && held != self.current;
+        if turned {
+            self.current = held;
+        }
+        turned
     }
 
     /// Fetches what the packets of a batch will need of tables into the cache, all at once: their
     /// flows' places, then what those hold, then its headers.
-    fn fetch_ahead(&mut self, batch: &Batch<B>) {
-        let mut flows = [None; crate::packet::BATCH];
-        for (packet, flow) in batch.iter().zip(&mut flows) {
-            *flow = self.hasher.flow(packet);
-            flow.iter().for_each(|hash| self.table.prefetch(*hash));
+    #[inline(never)]
+    fn fetch_ahead(&mut self, batch: &Batch<B>, hashes: &mut [Option<u64>; BATCH]) {
+        for (packet, hash) in batch.iter().zip(hashes.iter_mut()) {
+            *hash = self.hasher.flow(packet);
+            hash.iter().for_each(|hash| self.table.prefetch(*hash));
         }
-        let held = flows.map(|hash| self.table.held(self.table.find(hash?)?));
+        let held = hashes.map(|hash| self.table.held(self.table.find(hash?)?));
         let held = || held.iter().flatten().map(|slot| self.held.get(*slot));
-        held().for_each(prefetch_line);
+        held().for_each(prefetch_value);
         let firsts = held().flat_map(|held| &held.packet);
         firsts.for_each(|packet| prefetch(packet.header(), Cache::L1));
     }

@@ -25,7 +25,7 @@ struct Expected<'a, B> {
     transport: Layer,
     policy: ChecksumPolicy,
     /// Sum of the pseudo header, its length aside.
-    pseudo: Sum,
+    pseudo: Option<Sum>,
 }
 
 /// What the next packet adds.
@@ -37,34 +37,40 @@ struct Next {
 }
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
-    /// Takes packets off the front of `rest` as long as they continue what the last packet joined.
+    /// Takes packets off the front of `rest` as long as they continue what the last packet joined;
+    /// gives their number.
     #[inline(always)]
     pub(super) fn follow<F: FnMut(Packet<B>, Exit)>(
         &mut self,
         rest: &mut Drain<'_, Packet<B>>,
         out: &mut F,
-    ) {
+    ) -> usize {
         // With limits of nothing, each packet would be due when the next one comes.
         let patient = self.budget_ns.min(self.floor_ns) > 0;
-        let (Some(slot), true) = (self.current, patient) else { return };
+        let (Some(slot), true) = (self.current, patient) else { return 0 };
         let held = self.held.get_mut(slot);
-        let (aggregate, Some(first)) = (&mut held.aggregate, &mut held.packet) else { return };
-        let shape = self.hasher.shape(first.layout()).filter(|_| aggregate.predictable());
+        let (aggregate, Some(first)) = (&mut held.aggregate, &mut held.packet) else { return 0 };
+        if !aggregate.predictable()
+            || !rest.as_slice().first().is_some_and(|p| same_ports(first, p))
+        {
+            return 0;
+        }
+        let shape = self.hasher.shape(first.layout());
         let Some((shape, (network, transport))) = shape.and_then(|s| Some((s, s.plain()?))) else {
-            return;
+            return 0;
         };
         let mut chain = first.take_chain();
         if chain.capacity() == 0 {
             chain = self.chains.pop().unwrap_or_else(|| Vec::with_capacity(CHAIN_ROOM));
         }
-        let expected = Expected {
+        let mut expected = Expected {
             first,
             header: first.header(),
             shape,
             network,
             transport,
             policy: self.config.checksum,
-            pseudo: first.layout().pseudo_sum_of(first.bytes(), transport, 0),
+            pseudo: None,
         };
         let room = self.config.max_held_packets.saturating_sub(self.held_packets);
         let room_bytes = self.config.max_held_bytes.saturating_sub(self.held_bytes);
@@ -85,11 +91,11 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         }
         if packets == 0 && chain.is_empty() {
             self.chains.push(chain);
-            return;
+            return 0;
         }
         first.set_chain(chain);
         if packets == 0 {
-            return;
+            return 0;
         }
         aggregate.bytes += bytes;
         self.held_packets += packets;
@@ -103,13 +109,28 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
             None => self.hasten(slot),
         }
         self.release_at_end(flow, flags);
+        packets
     }
+}
+
+/// A quick look at what tells most flows apart, before more is prepared.
+#[inline(always)]
+fn same_ports<B: AsRef<[u8]>>(first: &Packet<B>, next: &Packet<B>) -> bool {
+    let Some(transport) = first.layout().transport() else { return false };
+    let ports =
+        |packet: &Packet<B>| packet.bytes().get(transport.at()..)?.first_chunk::<4>().copied();
+    ports(first) == ports(next)
 }
 
 impl<B: AsRef<[u8]>> Expected<'_, B> {
     /// What `packet` adds to the aggregate, if it is the next one.
     #[inline(always)]
-    fn read(&self, packet: &Packet<B>, held: &mut Aggregate, behind: &[Packet<B>]) -> Option<Next> {
+    fn read(
+        &mut self,
+        packet: &Packet<B>,
+        held: &mut Aggregate,
+        behind: &[Packet<B>],
+    ) -> Option<Next> {
         let (layout, bytes) = (packet.layout(), packet.bytes());
         let vouched = match packet.meta.checksum {
             ChecksumState::Valid => true,
@@ -140,7 +161,11 @@ impl<B: AsRef<[u8]>> Expected<'_, B> {
                 }
                 _ => Sum::of(covered),
             };
-            sum.add(self.pseudo).add(Sum::from_fields(covered.len() as u64)).is_valid()
+            let first = &self.first;
+            let pseudo = self.pseudo.get_or_insert_with(|| {
+                first.layout().pseudo_sum_of(first.bytes(), self.transport, 0)
+            });
+            sum.add(*pseudo).add(Sum::from_fields(covered.len() as u64)).is_valid()
         };
         (intact && held.has_room(payload_len)).then_some(next)
     }
