@@ -26,6 +26,7 @@ pub use layout::{
 pub use link::LinkType;
 pub use meta::{ChecksumState, Gso, Meta};
 pub use pool::{Pool, PoolBuffer};
+use prefetch::prefetch_behind;
 pub use prefetch::{Cache, prefetch, prefetch_line};
 pub(crate) use prefetch::{is_scattered, prefetch_value};
 pub use pseudo::pseudo_sum;
@@ -150,6 +151,13 @@ impl<B: AsRef<[u8]>> Packet<B> {
     /// Makes `layout` that of the bytes, after they were changed.
     pub(crate) fn set_layout(&mut self, layout: Layout) {
         self.layout = layout;
+    }
+
+    /// Fetches what merging another packet into this one touches.
+    #[inline]
+    pub(crate) fn prefetch_to_grow(&self) {
+        prefetch(self.header(), Cache::L1);
+        prefetch_behind(&self.chain);
     }
 
     /// Takes the merged packets behind the first away, to be given back longer.

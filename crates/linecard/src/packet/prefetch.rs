@@ -39,6 +39,12 @@ pub(crate) fn prefetch_value<T>(value: &T) {
     }
 }
 
+/// Asks for the line behind a list, where its next element will lie.
+#[inline]
+pub(crate) fn prefetch_behind<T>(list: &[T]) {
+    hint::<true>(list.as_ptr().wrapping_add(list.len()).cast());
+}
+
 /// Asks for all lines of `bytes`.
 ///
 /// A core has some 20 to 50 reads of memory under way at once; asking for more makes it wait.

@@ -30,7 +30,7 @@ pub use config::{ChecksumPolicy, Config, Creation};
 pub use counters::Counters;
 pub use reason::{Flush, Flushes, Refusal, Refusals};
 
-use crate::packet::{BATCH, Batch, Cache, FlowHasher, Packet, Piece, prefetch, prefetch_value};
+use crate::packet::{BATCH, Batch, FlowHasher, Packet, Piece, prefetch_value};
 use crate::time::{Instant, ns};
 use alloc::vec::Vec;
 use candidate::{Candidate, MAX_NESTED};
@@ -270,7 +270,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         let held = || held.iter().flatten().map(|slot| self.held.get(*slot));
         held().for_each(prefetch_value);
         let firsts = held().flat_map(|held| &held.packet);
-        firsts.for_each(|packet| prefetch(packet.header(), Cache::L1));
+        firsts.for_each(Packet::prefetch_to_grow);
     }
 
     /// Gives the list of a merged packet back for reuse, so that no memory is taken per packet.

@@ -314,9 +314,10 @@ impl<'p, B: AsRef<[u8]>> Segments<'p, B> {
         }
         self.commit(part);
         let sum = self.cursor.take(part.len).copy_to(&mut out[header_len..end]);
-        let len = self.build(part, sum);
-        out[..len].copy_from_slice(&self.area[..len]);
-        out[end..needed].fill(0);
+        self.write_header(part, sum, &mut out[..header_len]);
+        if needed > end {
+            out[end..needed].fill(0);
+        }
         Ok(Some(Written { len: needed, class: part.class }))
     }
 
@@ -357,6 +358,23 @@ impl<'p, B: AsRef<[u8]>> Segments<'p, B> {
                 template.header_len()
             }
             Plan::Fragment(plan) => plan.build(&mut self.area, part),
+        }
+    }
+
+    /// Writes the header of a segment to `out`, which is as long.
+    #[inline]
+    fn write_header(&mut self, part: Part, payload: Sum, out: &mut [u8]) {
+        match &self.plan {
+            Plan::Transport { template, .. } => {
+                // Completed where it goes: copied behind the last change, it would have to wait for
+                // all that was written in parts.
+                out.copy_from_slice(&self.area[..out.len()]);
+                template.write(out, part.portion(), |_| payload);
+            }
+            Plan::Fragment(plan) => {
+                plan.build(&mut self.area, part);
+                out.copy_from_slice(&self.area[..out.len()]);
+            }
         }
     }
 
