@@ -42,6 +42,37 @@ const UNUSED: LayerTemplate = LayerTemplate {
     base: Sum::ZERO,
 };
 
+impl LayerTemplate {
+    /// Completes a UDP or GRE header around a tunnel of which `behind` is the sum; gives the sum of
+    /// what was written.
+    fn write_tunnel(&self, area: &mut [u8], length: u16, behind: Sum) -> Sum {
+        let (own, field) = match self.kind {
+            LayerKind::Udp => (Sum::word(length), Udp::CHECKSUM),
+            _ => (Sum::ZERO, header::GRE_CHECKSUM),
+        };
+        if self.kind == LayerKind::Udp {
+            header::at_mut::<Udp>(area, self.at).length.set(length);
+        }
+        if !self.summed {
+            return own;
+        }
+        // UDP's length is in the pseudo header, too.
+        let checksum = written_checksum(self.kind, self.base.add(own).add(own).add(behind));
+        area[self.at + field..][..2].copy_from_slice(&checksum.to_be_bytes());
+        own.add(Sum::word(checksum))
+    }
+}
+
+/// What has been written of a header, from the inside out.
+struct Written {
+    /// Sum of the fields, as far as the checksums further out cover them.
+    fields: Sum,
+    /// What stands for the payload where hardware completes the innermost checksum.
+    completed: Option<Sum>,
+    /// Headers with checksums over payload so far.
+    nth: usize,
+}
+
 /// Which packet a header is for.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Portion {
@@ -198,79 +229,103 @@ impl Template {
     /// payload for the nth header that has a checksum over it.
     #[inline(always)]
     pub(super) fn write(&self, area: &mut [u8], part: Portion, payload: impl Fn(usize) -> Sum) {
-        // The fields written so far, as far as the checksums further out cover them; what stands
-        // for the payload where hardware completes the innermost checksum.
-        let (mut fields, mut completed, mut nth) = (Sum::ZERO, None, 0);
+        let area = &mut area[..self.header_len];
+        let mut written = Written { fields: Sum::ZERO, completed: None, nth: 0 };
+        if let ([inner, network, ..], 2) = (&self.layers, self.count) {
+            // Unrolled: most packets have no more.
+            self.write_innermost(area, (inner, part), &mut written, payload(0));
+            self.write_outer(area, (network, part), &mut written, payload);
+            return;
+        }
         for (index, layer) in self.layers[..self.count].iter().enumerate() {
-            let at = layer.at;
-            let len = self.header_len - at + part.len;
-            match layer.kind {
-                LayerKind::Tcp => {
-                    let (sequence, flags) = self.tcp_fields(part);
-                    let own = Sum::from_fields(u64::from(sequence) + u64::from(flags));
-                    let checksum = self.innermost(len, layer.base.add(own).add(payload(0)));
-                    nth = 1;
-                    let tcp = header::at_mut::<Tcp>(area, at);
-                    tcp.sequence.set(sequence);
-                    tcp.offset_flags.set(flags);
-                    tcp.checksum.set(checksum);
-                    fields = own.add(Sum::word(checksum));
-                }
-                LayerKind::Udp => {
-                    let udp = header::at_mut::<Udp>(area, at);
-                    let length = field_of(len);
-                    udp.length.set(length);
-                    fields = fields.add(Sum::word(length));
-                    if layer.summed {
-                        let payload = completed.unwrap_or_else(|| payload(nth));
-                        let sum = layer.base.add(fields).add(payload);
-                        let checksum = if index == 0 {
-                            self.innermost(len, sum)
-                        } else {
-                            written_checksum(LayerKind::Udp, sum.add(Sum::word(length)))
-                        };
-                        header::at_mut::<Udp>(area, at).checksum.set(checksum);
-                        fields = fields.add(Sum::word(checksum));
-                    }
-                    nth += 1;
-                }
-                LayerKind::Gre => {
-                    let payload = completed.unwrap_or_else(|| payload(nth));
-                    let checksum = layer.base.add(fields).add(payload).checksum();
-                    nth += 1;
-                    area[at + header::GRE_CHECKSUM..][..2].copy_from_slice(&checksum.to_be_bytes());
-                    fields = fields.add(Sum::word(checksum));
-                }
-                LayerKind::Ipv4 => {
-                    let ip = header::at_mut::<Ipv4>(area, at);
-                    // Counts up from the first segment's and wraps, like sequence numbers.
-                    let id = layer.id.wrapping_add(layer.id_step.wrapping_mul(part.index as u16));
-                    let total_len = field_of(len);
-                    let own = Sum::from_fields(u64::from(id) + u64::from(total_len));
-                    let checksum = layer.base.add(own).checksum();
-                    ip.total_len.set(total_len);
-                    ip.id.set(id);
-                    ip.checksum.set(checksum);
-                    fields = fields.add(own).add(Sum::word(checksum));
-                }
-                LayerKind::Ipv6 => {
-                    let length = field_of(len - Ipv6::LEN);
-                    header::at_mut::<Ipv6>(area, at).payload_len.set(length);
-                    fields = fields.add(Sum::word(length));
-                }
-                LayerKind::Pppoe => {
-                    let length = field_of(len - PPPOE_LEN);
-                    area[at + PPPOE_LENGTH..][..2].copy_from_slice(&length.to_be_bytes());
-                    fields = fields.add(Sum::word(length));
-                }
-            }
-            if index == 0 && self.field == Field::Partial {
-                // Hardware will make pseudo header, header and payload sum to zero: what the
-                // checksums around see is the pseudo header's complement.
-                fields = Sum::ZERO;
-                completed = Some(self.pseudo.add(Sum::from_fields(len as u64)).negated());
+            if index == 0 {
+                self.write_innermost(area, (layer, part), &mut written, payload(0));
+            } else {
+                self.write_outer(area, (layer, part), &mut written, &payload);
             }
         }
+    }
+
+    /// Completes TCP, or UDP that carries no tunnel.
+    #[inline(always)]
+    fn write_innermost(
+        &self,
+        area: &mut [u8],
+        (layer, part): (&LayerTemplate, Portion),
+        written: &mut Written,
+        payload: Sum,
+    ) {
+        let len = self.header_len - layer.at + part.len;
+        written.nth = 1;
+        if layer.kind == LayerKind::Tcp {
+            let (sequence, flags) = self.tcp_fields(part);
+            let own = Sum::from_fields(u64::from(sequence) + u64::from(flags));
+            let checksum = self.innermost(len, layer.base.add(own).add(payload));
+            let tcp = header::at_mut::<Tcp>(area, layer.at);
+            tcp.sequence.set(sequence);
+            tcp.offset_flags.set(flags);
+            tcp.checksum.set(checksum);
+            written.fields = own.add(Sum::word(checksum));
+        } else {
+            let length = field_of(len);
+            let own = Sum::word(length);
+            let checksum = self.innermost(len, layer.base.add(own).add(payload));
+            let udp = header::at_mut::<Udp>(area, layer.at);
+            udp.length.set(length);
+            udp.checksum.set(checksum);
+            written.fields = own.add(Sum::word(checksum));
+        }
+        if self.field == Field::Partial {
+            // Hardware will make pseudo header, header and payload sum to zero: what the checksums
+            // around see is the pseudo header's complement.
+            written.fields = Sum::ZERO;
+            written.completed = Some(self.pseudo.add(Sum::from_fields(len as u64)).negated());
+        }
+    }
+
+    /// Completes a header around the innermost transport.
+    #[inline(always)]
+    fn write_outer(
+        &self,
+        area: &mut [u8],
+        (layer, part): (&LayerTemplate, Portion),
+        written: &mut Written,
+        payload: impl Fn(usize) -> Sum,
+    ) {
+        let at = layer.at;
+        let len = self.header_len - at + part.len;
+        let own = match layer.kind {
+            LayerKind::Ipv4 => {
+                let ip = header::at_mut::<Ipv4>(area, at);
+                // Counts up from the first segment's and wraps, like sequence numbers.
+                let id = layer.id.wrapping_add(layer.id_step.wrapping_mul(part.index as u16));
+                let total_len = field_of(len);
+                let own = Sum::from_fields(u64::from(id) + u64::from(total_len));
+                let checksum = layer.base.add(own).checksum();
+                ip.total_len.set(total_len);
+                ip.id.set(id);
+                ip.checksum.set(checksum);
+                own.add(Sum::word(checksum))
+            }
+            LayerKind::Ipv6 => {
+                let length = field_of(len - Ipv6::LEN);
+                header::at_mut::<Ipv6>(area, at).payload_len.set(length);
+                Sum::word(length)
+            }
+            LayerKind::Pppoe => {
+                let length = field_of(len - PPPOE_LEN);
+                area[at + PPPOE_LENGTH..][..2].copy_from_slice(&length.to_be_bytes());
+                Sum::word(length)
+            }
+            LayerKind::Udp | LayerKind::Gre => {
+                let payload = written.completed.unwrap_or_else(|| payload(written.nth));
+                written.nth += 1;
+                layer.write_tunnel(area, field_of(len), written.fields.add(payload))
+            }
+            // It carries nothing further in.
+            LayerKind::Tcp => Sum::ZERO,
+        };
+        written.fields = written.fields.add(own);
     }
 
     /// The innermost checksum, `sum` being all it covers but the length in the pseudo header.
