@@ -162,7 +162,9 @@ impl<'a> Parser<'a> {
     }
 
     fn ipv6(&mut self, offset: usize) -> Next {
-        let Some(ip) = header::get::<Ipv6>(self.bytes, offset) else { return End(self.cut()) };
+        let Some(ip) = header::get::<Ipv6>(self.datagram_bytes(), offset) else {
+            return End(self.cut());
+        };
         if ip.version_class_label.get() >> 28 != 6 {
             return End(Form::Malformed);
         }
