@@ -369,6 +369,10 @@ impl<'a> Parser<'a> {
         if !self.layout.push(LayerKind::Pppoe, offset, offset + PPPOE_LEN + 2) {
             return End(self.unknown());
         }
+        // It counts the protocol, too.
+        if len < 2 {
+            return End(Form::Malformed);
+        }
         match self.ends_at(offset + PPPOE_LEN + usize::from(len)) {
             Ok(()) => Header(kind, offset + PPPOE_LEN + 2),
             Err(form) => End(form),
