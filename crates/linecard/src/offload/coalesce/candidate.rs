@@ -65,6 +65,8 @@ pub(super) struct Derived {
     /// The headers with such checksums, of which a bit is set where there is one.
     pub(super) summed: u8,
     pub(super) sum_count: u8,
+    /// Some header's checksum is valid, but not in the form that a sender computes.
+    pub(super) unusual: bool,
 }
 
 /// PSH, FIN, URG, RST and SYN: no packet is merged behind one that has them.
@@ -149,9 +151,7 @@ impl Derived {
                     let checksum = be16_at(bytes, at + header::GRE_CHECKSUM);
                     fields += u64::from(checksum);
                     derived.add_sum(fields, true);
-                    if checksum == 0xFFFF {
-                        return Err(Refusal::UnusualChecksum);
-                    }
+                    derived.unusual |= checksum == 0xFFFF;
                 }
                 LayerKind::Ipv4 => fields += derived.read_ipv4(bytes, at)?,
                 LayerKind::Ipv6 => {
@@ -160,7 +160,8 @@ impl Derived {
                 LayerKind::Pppoe => fields += u64::from(be16_at(bytes, at + PPPOE_LENGTH)),
             }
         }
-        Ok(derived)
+        // Last, since all headers have to be right for a packet to be believed.
+        if derived.unusual { Err(Refusal::UnusualChecksum) } else { Ok(derived) }
     }
 
     #[inline(always)]
@@ -183,9 +184,7 @@ impl Derived {
         if !Sum::of(&bytes[at..at + Ipv4::LEN]).is_valid() {
             return Err(Refusal::IpChecksum);
         }
-        if ip.checksum.get() == 0xFFFF {
-            return Err(Refusal::UnusualChecksum);
-        }
+        self.unusual |= ip.checksum.get() == 0xFFFF;
         if let Some(id) = self.ids.get_mut(usize::from(self.id_count)) {
             *id = ip.id.get();
             self.id_count += 1;
