@@ -253,7 +253,11 @@ fn examine_checksum<B: AsRef<[u8]>>(
     if absent && layout.network().is_none_or(|network| network.kind != LayerKind::Ipv4) {
         return Err(Refusal::NoChecksum);
     }
-    let state = packet.meta.checksum;
+    let state = match packet.meta.checksum {
+        // There is nothing to complete, and nothing is known of the checksums around.
+        ChecksumState::Partial if absent => ChecksumState::Unknown,
+        state => state,
+    };
     let kind = if absent { ChecksumKind::None } else { ChecksumKind::Full };
     if state != ChecksumState::Valid {
         let read = state == ChecksumState::Unknown && policy == ChecksumPolicy::Verify;
