@@ -29,12 +29,22 @@ pub(crate) struct Row {
     pub(crate) ours: &'static str,
 }
 
-/// The groups by case.
-pub(crate) fn by_case() -> std::collections::BTreeMap<&'static str, (&'static Group, &'static Row)>
-{
+/// Groups by case.
+pub(crate) fn by_case(
+    groups: &'static [Group],
+) -> std::collections::BTreeMap<&'static str, (&'static Group, &'static Row)> {
     let rows = |group: &'static Group| group.rows.iter().map(move |row| (row.case, (group, row)));
-    DIFFERENCES.iter().flat_map(rows).collect()
+    groups.iter().flat_map(rows).collect()
 }
+
+/// Differences of packets in packets.
+pub(crate) const IN_TUNNELS: &[Group] = &[Group {
+    kind: Kind::Design,
+    title: "Tunnels in tunnels",
+    why: "Linux merges through one tunnel of a kind. Here as many are followed as are \
+          configured; the header of each has its rules, and segmenting gives back all.",
+    rows: &[row("IPv4 in IP over IPv4, twice", "1 2 3 4 5", "1+2+3+4+5")],
+}];
 
 pub(crate) const DIFFERENCES: &[Group] = &[
     Group {

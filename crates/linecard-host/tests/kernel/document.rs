@@ -3,7 +3,7 @@
 //! `LINECARD_WRITE=1 cargo test -p linecard-host --test kernel document` writes it anew.
 
 use crate::around::root;
-use crate::differences::{DIFFERENCES, Group, Kind};
+use crate::differences::{DIFFERENCES, Group, IN_TUNNELS, Kind};
 use std::fmt::Write;
 use std::fs;
 
@@ -17,7 +17,7 @@ const LONGEST: usize = 40;
 
 fn table() -> String {
     let mut text = String::from(BEGIN);
-    for group in DIFFERENCES {
+    for group in DIFFERENCES.iter().chain(IN_TUNNELS) {
         describe(&mut text, group).expect("text grows");
     }
     text + "\n" + END

@@ -3,7 +3,7 @@
 use crate::around::{kernel_release, say, skipped};
 use crate::cases::{self, Case};
 use crate::compare::Verdict;
-use crate::differences::{self, Kind, WRITTEN_FOR};
+use crate::differences::{self, DIFFERENCES, Group, IN_TUNNELS, Kind, WRITTEN_FOR};
 use crate::lab::{self, Lab, Receiver};
 use crate::session::{by_kernel, by_us};
 use std::collections::BTreeMap;
@@ -29,7 +29,12 @@ fn the_kernel_merges_what_we_merge() {
     let same = verdicts.values().filter(|verdict| verdict.same).count();
     assert_eq!(verdicts.len(), cases.len(), "two cases have one name");
     say(&format!("GRO: {} cases, {same} the same at the kernel's and at ours", cases.len()));
-    let (mut complaints, mut expected) = (Vec::new(), differences::by_case());
+    check_differences(&verdicts, DIFFERENCES);
+}
+
+/// What differs is what the table says, and nothing else.
+fn check_differences(verdicts: &Verdicts, table: &'static [Group]) {
+    let (mut complaints, mut expected) = (Vec::new(), differences::by_case(table));
     for (case, verdict) in verdicts.iter().filter(|(_, verdict)| !verdict.same) {
         match expected.remove(case.as_str()) {
             Some((_, row)) if (row.kernel, row.ours) == (&verdict.kernel, &verdict.ours) => {
@@ -47,7 +52,7 @@ fn the_kernel_merges_what_we_merge() {
     complaints.extend(gone.map(|(_, row)| format!("{}: no difference any more", row.case)));
     let release = kernel_release();
     if release.starts_with(WRITTEN_FOR) {
-        assert!(complaints.is_empty(), "DIFFERENCES is not right:\n{}", complaints.join("\n"));
+        assert!(complaints.is_empty(), "the table is not right:\n{}", complaints.join("\n"));
     } else if !complaints.is_empty() {
         skipped(
             "comparing exactly",
@@ -57,8 +62,7 @@ fn the_kernel_merges_what_we_merge() {
     }
 }
 
-/// Packets in packets. What the kernel makes of them is asserted; whether we do the same is said,
-/// until [`cases::OURS_MERGES_TUNNELS`].
+/// Packets in packets. What the kernel makes of them is written down in the cases, too.
 #[test]
 fn the_kernel_merges_tunnels() {
     let compared = lab::inside(Receiver::Merging, 0, |lab| {
@@ -73,17 +77,14 @@ fn the_kernel_merges_tunnels() {
         Ok(compared) => compared,
         Err(why) => return skipped("the kernel's GRO of tunnels as witness", &why),
     };
-    let mut differ = Vec::new();
     for case in &cases {
-        let verdict = &verdicts[&case.name];
-        assert_eq!(Some(verdict.kernel.as_str()), case.kernel, "{}, at the kernel's", case.name);
-        if !verdict.same {
-            differ.push(format!("{}: kernel {}, ours {}", case.name, verdict.kernel, verdict.ours));
-        }
+        let kernel = verdicts[&case.name].kernel.as_str();
+        assert_eq!(Some(kernel), case.kernel, "{}, at the kernel's", case.name);
     }
-    say(&format!("GRO of tunnels: {} cases, {} not merged alike by us", cases.len(), differ.len()));
-    assert!(differ.is_empty() || !cases::OURS_MERGES_TUNNELS, "{}", differ.join("\n"));
-    if differ.is_empty() && !cases::OURS_MERGES_TUNNELS {
-        say("all are alike now: set OURS_MERGES_TUNNELS");
-    }
+    let same = verdicts.values().filter(|verdict| verdict.same).count();
+    say(&format!(
+        "GRO of tunnels: {} cases, {same} the same at the kernel's and at ours",
+        cases.len()
+    ));
+    check_differences(&verdicts, IN_TUNNELS);
 }

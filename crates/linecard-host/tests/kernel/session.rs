@@ -1,6 +1,6 @@
 //! One list of frames, merged by the kernel and by us, and both results in one form.
 
-use crate::frame::{Frame, sum16};
+use crate::frame::{Frame, UDP, sum16};
 use crate::lab::Lab;
 use crate::sys::{Received, VNET_LEN};
 use linecard::offload::coalesce::{Coalescer, Config, Flush};
@@ -92,6 +92,7 @@ impl Merged {
         let segments = if vnet[1] == 0 {
             1
         } else {
+            complete_outer(&mut frame);
             // Transport headers of TCP tell their length, those of UDP have 8 bytes.
             let header = if offset == 16 { usize::from(frame[start + 12] >> 4) * 4 } else { 8 };
             (frame.len() - start - header).div_ceil(gso_size)
@@ -117,6 +118,25 @@ fn complete(frame: &mut [u8], start: usize, offset: usize) {
         (checksum, _) => checksum,
     };
     frame[start + offset..start + offset + 2].copy_from_slice(&checksum.to_be_bytes());
+}
+
+/// Completes the checksum of a UDP tunnel around a merged packet.
+///
+/// What Linux leaves there (`udp4_gro_complete`, `udp6_gro_complete`) is the sum of the pseudo header
+/// with the large packet's length, not complemented, for its segmentation to complete. A field that
+/// holds something else is left, and so is found to differ; 0 means no checksum.
+fn complete_outer(frame: &mut [u8]) {
+    let v6 = frame[12..14] == [0x86, 0xDD];
+    let (protocol, udp) = if v6 { (frame[20], 54) } else { (frame[23], 34) };
+    let addresses = if v6 { 22..54 } else { 26..34 };
+    let field = u16::from_be_bytes([frame[udp + 6], frame[udp + 7]]);
+    let (len, number) = ((frame.len() - udp) as u16, [0, protocol]);
+    let pseudo = [&frame[addresses], &len.to_be_bytes(), &number].concat();
+    // The port is that of a tunnel; otherwise the field has been completed already.
+    let tunnel = [4789, 6081].contains(&u16::from_be_bytes([frame[udp + 2], frame[udp + 3]]));
+    if protocol == UDP && tunnel && field != 0 && field == sum16(&pseudo) {
+        complete(frame, udp, 6);
+    }
 }
 
 /// Which frames each was made of, by index; none when that cannot be told.

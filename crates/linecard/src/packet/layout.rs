@@ -241,8 +241,9 @@ impl Layout {
         if last.kind.is_ip() {
             return Some(last);
         }
-        // What is not IP stands behind IP, or alone (PPPoE).
-        self.layer(self.layer_count().checked_sub(2)?).filter(|layer| layer.kind.is_ip())
+        // A transport header stands right behind it. Other headers, where something else is amiss,
+        // may stand further in.
+        self.layers().rev().find(|layer| layer.kind.is_ip())
     }
 
     /// The outermost IP layer.

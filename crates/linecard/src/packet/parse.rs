@@ -165,7 +165,9 @@ impl<'a> Parser<'a> {
     }
 
     fn ipv6(&mut self, offset: usize) -> Next {
-        let Some(ip) = header::get::<Ipv6>(self.bytes, offset) else { return End(self.cut()) };
+        let Some(ip) = header::get::<Ipv6>(self.datagram_bytes(), offset) else {
+            return End(self.cut());
+        };
         if ip.version_class_label.get() >> 28 != 6 {
             return End(Form::Malformed);
         }
@@ -370,6 +372,10 @@ impl<'a> Parser<'a> {
         };
         if !self.layout.push(LayerKind::Pppoe, offset, offset + PPPOE_LEN + 2) {
             return End(self.unknown());
+        }
+        // It counts the protocol, too.
+        if len < 2 {
+            return End(Form::Malformed);
         }
         match self.ends_at(offset + PPPOE_LEN + usize::from(len)) {
             Ok(()) => Header(kind, offset + PPPOE_LEN + 2),

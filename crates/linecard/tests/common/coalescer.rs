@@ -4,7 +4,7 @@
 use super::frame::{self, CWR, FIN, PSH, RST, SYN, UDP, URG, be16, be32, put16, sum16};
 use super::plain::{self, View};
 use linecard::offload::coalesce::{ChecksumPolicy, Config, Creation, Flush};
-use linecard::packet::{ChecksumState, Form, Gso, LinkType, Meta};
+use linecard::packet::{ChecksumState, Form, Gso, LayerKind, LinkType, Meta};
 use linecard::time::ns;
 
 /// What leaves: the packets in it by their number of arrival, and the frame.
@@ -36,7 +36,8 @@ struct Held {
 #[derive(Debug)]
 struct Flow {
     key: Vec<u8>,
-    ends: Vec<u8>,
+    /// Pairs of addresses, outermost first.
+    ends: Vec<Vec<u8>>,
     held: Vec<Held>,
     opened: u64,
     deadline: u64,
@@ -103,8 +104,8 @@ impl Twin {
     /// A packet that cannot merge leaves behind all held data that may be of its flow.
     fn pass(&mut self, number: usize, frame: &[u8], view: &View, meta: Meta, key: Option<Vec<u8>>) {
         // With IP options, and without visible ports, it may be of any flow between the ends.
-        let options = view.ip.is_some_and(|ip| !view.v6 && frame[ip] != 0x45);
-        let long = view.form == Form::Datagram && view.payload > 320;
+        let options = view.all(LayerKind::Ipv4).any(|ip| frame[ip] != 0x45);
+        let long = view.is_datagram() && view.payload > 320;
         match key {
             Some(key) if !options && !long => {
                 if let Some(at) = self.find(&key) {
@@ -112,16 +113,15 @@ impl Twin {
                 }
                 self.connection(view, frame, meta, &key);
             }
-            _ => {
-                // What can have TCP or UDP inside: not ICMP, for example.
-                let carrier = [frame::TCP, UDP, 0, 43, 44, 60].contains(&view.protocol);
-                let ends = plain::ends(frame, view, meta.lane).filter(|_| carrier);
+            _ if plain::is_carrier(view.protocol) => {
+                let ends = plain::ends(frame, view, meta.lane);
                 for at in 0..self.flows.len() {
-                    if Some(&self.flows[at].ends) == ends.as_ref() {
+                    if !ends.is_empty() && self.flows[at].ends.starts_with(&ends) {
                         self.let_go(at, Flush::Bypass);
                     }
                 }
             }
+            _ => {}
         }
         let packets = vec![number];
         self.out.push(Out { packets, frame: frame.to_vec(), gso: meta.gso, flush: None });
@@ -136,8 +136,7 @@ impl Twin {
         let flags = tcp_flags(frame, view);
         let known = self.find(key);
         if flags & SYN != 0 && known.is_none() {
-            let ends = plain::ends(frame, view, meta.lane).unwrap_or_default();
-            self.open_flow(key.to_vec(), ends);
+            self.open_flow(key.to_vec(), plain::ends(frame, view, meta.lane));
         } else if let (true, Some(at)) = (flags & SYN == 0 && flags & (FIN | RST) != 0, known) {
             self.flows.remove(at);
         }
@@ -145,7 +144,7 @@ impl Twin {
 
     fn hold(&mut self, key: Vec<u8>, next: Held) {
         let on_syn = self.config.creation == Creation::OnSyn && next.view.is_tcp();
-        let ends = plain::ends(&next.frame, &next.view, next.meta.lane).unwrap_or_default();
+        let ends = plain::ends(&next.frame, &next.view, next.meta.lane);
         let at = match self.find(&key) {
             Some(at) => {
                 let flow = &mut self.flows[at];
@@ -194,7 +193,7 @@ impl Twin {
         }
     }
 
-    fn open_flow(&mut self, key: Vec<u8>, ends: Vec<u8>) -> usize {
+    fn open_flow(&mut self, key: Vec<u8>, ends: Vec<Vec<u8>>) -> usize {
         let (held, last) = (Vec::new(), self.now);
         self.flows.push(Flow { key, ends, held, opened: 0, deadline: 0, last, average: None });
         self.flows.len() - 1
@@ -222,32 +221,70 @@ fn tcp_flags(frame: &[u8], view: &View) -> u16 {
 
 /// What fails a checksum opens and closes nothing.
 fn believed(frame: &[u8], view: &View, meta: Meta, config: &Config) -> bool {
-    let Some((ip, addresses)) = view.ip.zip(view.addresses(frame)) else { return false };
-    let ip_valid = view.v6 || frame[ip] == 0x45 && sum16(&frame[ip..ip + 20]) == 0xFFFF;
-    let pseudo = sum16(&frame::pseudo(addresses, view.protocol, view.end - view.transport));
-    let sum = frame::add16(pseudo, sum16(&frame[view.transport..view.end]));
+    let ip_valid = view.all(LayerKind::Ipv4).all(|ip| intact(frame, ip));
+    let (pseudo, sum) = transport_sums(frame, view);
     ip_valid
         && match (meta.checksum, config.checksum) {
             (ChecksumState::Partial, _) => be16(frame, view.field()) == pseudo,
-            (ChecksumState::Unknown, ChecksumPolicy::Verify) => sum == 0xFFFF,
+            (ChecksumState::Unknown, ChecksumPolicy::Verify) => {
+                sum == 0xFFFF && outer_sums_valid(frame, view)
+            }
             _ => true,
         }
 }
 
+/// No options, and a valid header checksum.
+fn intact(frame: &[u8], ip: usize) -> bool {
+    frame[ip] == 0x45 && sum16(&frame[ip..ip + 20]) == 0xFFFF
+}
+
+/// The sum of the pseudo header, and that with the transport header and payload.
+fn transport_sums(frame: &[u8], view: &View) -> (u16, u16) {
+    let addresses = view.addresses(frame).expect("a datagram has addresses");
+    let pseudo = sum16(&frame::pseudo(addresses, view.protocol, view.end - view.transport));
+    (pseudo, frame::add16(pseudo, sum16(&frame[view.transport..view.end])))
+}
+
+/// Headers around the innermost transport that have a checksum over payload: where they start, the
+/// offset of the field, and the sum of the pseudo header.
+fn outer_sums(frame: &[u8], view: &View, end: usize) -> Vec<(usize, usize, u16)> {
+    let mut sums = Vec::new();
+    for (kind, at) in &view.layers {
+        match kind {
+            LayerKind::Gre => sums.push((*at, at + 4, 0)),
+            // 0 means none.
+            LayerKind::Udp if *at != view.transport && be16(frame, at + 6) != 0 => {
+                let (ip, v6) = view.network_before(*at);
+                let pseudo = frame::pseudo(plain::addresses(frame, ip, v6), UDP, end - at);
+                sums.push((*at, at + 6, sum16(&pseudo)));
+            }
+            _ => {}
+        }
+    }
+    sums
+}
+
+fn outer_sums_valid(frame: &[u8], view: &View) -> bool {
+    let sums = outer_sums(frame, view, view.end);
+    let valid = |at: usize, pseudo| frame::add16(pseudo, sum16(&frame[at..view.end])) == 0xFFFF;
+    sums.iter().all(|(at, _, pseudo)| valid(*at, *pseudo))
+}
+
 /// Whether a packet may merge with others at all, and what its checksum field holds.
 fn candidate(frame: &[u8], view: &View, meta: Meta, config: &Config) -> Option<Kind> {
-    let ip = view.ip.filter(|_| view.form == Form::Datagram)?;
-    if meta.mark == Meta::NEVER
+    if view.form != Form::Datagram
+        || meta.mark == Meta::NEVER
         || meta.gso.is_some()
         || view.payload > 320
         || view.payload_len() == 0
+        || view.networks().count() > config.max_tunnels + 1
     {
         return None;
     }
-    // No options, a valid header checksum, and one that a sender would compute.
-    let ip_valid = frame[ip] == 0x45 && sum16(&frame[ip..ip + 20]) == 0xFFFF;
-    let canonical = be16(frame, ip + 10) != 0xFFFF;
-    if !view.v6 && (!ip_valid || !canonical) {
+    // Checksums of headers are right, and such as a sender computes.
+    let usual = |field: usize| be16(frame, field) != 0xFFFF;
+    let ip_usual = view.all(LayerKind::Ipv4).all(|ip| intact(frame, ip) && usual(ip + 10));
+    if !ip_usual || !view.all(LayerKind::Gre).all(|gre| usual(gre + 4)) {
         return None;
     }
     // Only what segmenting gives back may lie behind: zeros up to 60 bytes.
@@ -256,22 +293,27 @@ fn candidate(frame: &[u8], view: &View, meta: Meta, config: &Config) -> Option<K
     if !behind.is_empty() && !padding {
         return None;
     }
+    let read = meta.checksum != ChecksumState::Valid && config.checksum == ChecksumPolicy::Verify;
+    if read && !outer_sums_valid(frame, view) {
+        return None;
+    }
     let field = be16(frame, view.field());
     if !view.is_tcp() && field == 0 {
         return (!view.v6).then_some(Kind::None);
     }
-    let addresses = view.addresses(frame)?;
-    let pseudo = frame::pseudo(addresses, view.protocol, view.end - view.transport);
-    let partial = field == sum16(&pseudo);
-    let sum = frame::add16(sum16(&pseudo), sum16(&frame[view.transport..view.end]));
-    let kind = match (meta.checksum, config.checksum) {
-        (ChecksumState::Partial, _) => return partial.then_some(Kind::Partial),
-        (ChecksumState::Unknown, ChecksumPolicy::Trust) if partial => return Some(Kind::Partial),
+    let (pseudo, sum) = transport_sums(frame, view);
+    // What hardware completes last cannot be in a checksum around it.
+    let partial = (field == pseudo)
+        .then_some(Kind::Partial)
+        .filter(|_| outer_sums(frame, view, view.end).is_empty());
+    match (meta.checksum, config.checksum) {
+        (ChecksumState::Partial, _) => return partial,
+        (ChecksumState::Unknown, ChecksumPolicy::Trust) if field == pseudo => return partial,
         (ChecksumState::Unknown, ChecksumPolicy::Verify) if sum != 0xFFFF => return None,
-        _ => Kind::Full,
-    };
+        _ => {}
+    }
     // Fault 14: valid, but not what a sender computes.
-    (!view.is_tcp() || field != 0xFFFF).then_some(kind)
+    (!view.is_tcp() || field != 0xFFFF).then_some(Kind::Full)
 }
 
 /// Whether `next` merges into what is held; if not, why the held data is let go.
@@ -281,9 +323,9 @@ fn joins(held: &[Held], next: &Held, config: &Config) -> Result<(), Flush> {
     let size = first.view.payload_len();
     let total: usize = held.iter().map(|packet| packet.view.payload_len()).sum();
     let len = next.view.payload_len();
-    let same_offsets = (first.view.ip, first.view.transport, first.view.payload)
-        == (next.view.ip, next.view.transport, next.view.payload);
-    if !same_offsets || !same_ip(held, next) || len > size {
+    let same_offsets =
+        (&first.view.layers, first.view.payload) == (&next.view.layers, next.view.payload);
+    if !same_offsets || !same_layers(held, next) || len > size {
         return Err(Flush::Displaced);
     }
     let at = first.view.transport;
@@ -305,31 +347,47 @@ fn joins(held: &[Held], next: &Held, config: &Config) -> Result<(), Flush> {
     if mixed || first.meta.mark != next.meta.mark || first.kind != next.kind {
         return Err(Flush::Displaced);
     }
-    let ip_len = first.view.payload - first.view.ip.unwrap_or_default() + total + len;
+    let outermost = first.view.layers[0].1;
+    let whole_len = first.view.payload - outermost + total + len;
     let packets = if first.view.is_tcp() { config.max_segments } else { config.max_datagrams };
-    // Beyond 65,535 the length field of IP is 0 (BIG TCP); that of UDP cannot be.
-    let longest = if first.view.is_tcp() { 512 << 10 } else { 65_535 };
-    if ip_len > config.max_bytes.min(longest) || held.len() >= usize::from(packets) {
+    // Beyond 65,535 the length field of IP is 0 (BIG TCP); that of UDP cannot be, nor that of IP
+    // in a tunnel.
+    let plain_tcp = first.view.is_tcp() && first.view.layers.len() == 2;
+    let longest = if plain_tcp { 512 << 10 } else { 65_535 };
+    if whole_len > config.max_bytes.min(longest) || held.len() >= usize::from(packets) {
         return Err(Flush::Size);
     }
     Ok(())
 }
 
-/// TTL, TOS, DF equal, and the identification stands still or counts.
-fn same_ip(held: &[Held], next: &Held) -> bool {
-    let (first, Some(ip)) = (&held[0], held[0].view.ip) else { return false };
-    let (a, b) = (&first.frame, &next.frame);
-    if first.view.v6 {
-        return a[ip..ip + 4] == b[ip..ip + 4] && a[ip + 7] == b[ip + 7];
-    }
+/// Every IP header has equal TTL, TOS and DF, and its identification stands still or counts; every
+/// UDP header has a checksum, or none has.
+fn same_layers(held: &[Held], next: &Held) -> bool {
+    let (a, b) = (&held[0].frame, &next.frame);
+    held[0].view.layers.iter().all(|(kind, at)| {
+        let at = *at;
+        match kind {
+            LayerKind::Ipv4 => {
+                a[at + 1] == b[at + 1]
+                    && a[at + 6..at + 9] == b[at + 6..at + 9]
+                    && id_follows(held, next, at)
+            }
+            LayerKind::Ipv6 => a[at..at + 4] == b[at..at + 4] && a[at + 7] == b[at + 7],
+            LayerKind::Udp => (be16(a, at + 6) == 0) == (be16(b, at + 6) == 0),
+            LayerKind::Tcp | LayerKind::Gre | LayerKind::Pppoe => true,
+        }
+    })
+}
+
+/// The second packet's identification says whether it stands still or counts.
+fn id_follows(held: &[Held], next: &Held, ip: usize) -> bool {
     let id = |packet: &Held| u32::from(be16(&packet.frame, ip + 4));
-    let difference = (id(next) + 0x1_0000 - id(first)) % 0x1_0000;
-    let follows = match held {
+    let difference = (id(next) + 0x1_0000 - id(&held[0])) % 0x1_0000;
+    match held {
         [_] => difference <= 1,
-        [_, second, ..] if id(second) == id(first) => difference == 0,
+        [first, second, ..] if id(second) == id(first) => difference == 0,
         _ => difference == held.len() as u32,
-    };
-    a[ip + 1] == b[ip + 1] && a[ip + 6..ip + 9] == b[ip + 6..ip + 9] && follows
+    }
 }
 
 /// The frame of several packets, all lengths and checksums computed over its bytes.
@@ -348,13 +406,13 @@ fn merged(held: &[Held]) -> (Vec<u8>, Option<Gso>) {
     let how =
         if first.kind == Kind::Partial { ChecksumState::Partial } else { ChecksumState::Unknown };
     complete(&mut frame, view, how);
-    let ip = view.ip.unwrap_or_default();
+    let fixed = |ip: usize| first.frame[ip + 4..ip + 6] == held[1].frame[ip + 4..ip + 6];
     let gso = Gso {
         size: view.payload_len() as u16,
         segments: held.len() as u16,
-        fixed_ids: u8::from(
-            !view.v6 && first.frame[ip + 4..ip + 6] == held[1].frame[ip + 4..ip + 6],
-        ),
+        fixed_ids: (view.all(LayerKind::Ipv4).rev().enumerate())
+            .map(|(bit, ip)| u8::from(fixed(ip)) << bit)
+            .sum(),
         accecn: view.is_tcp() && tcp_flags(&first.frame, view) & CWR != 0,
         padded: held.iter().any(|packet| packet.frame.len() > packet.view.end),
     };
@@ -362,37 +420,51 @@ fn merged(held: &[Held]) -> (Vec<u8>, Option<Gso>) {
 }
 
 /// Sets all lengths and checksums of a frame without padding whose headers are as in `view`. A
-/// UDP datagram without checksum stays one.
+/// UDP header without checksum stays so.
 pub(crate) fn complete(frame: &mut [u8], view: &View, checksum: ChecksumState) {
-    let (ip, transport) = (view.ip.unwrap_or_default(), view.transport);
     let end = frame.len();
-    if view.v6 {
-        put16(frame, ip + 4, u16::try_from(end - ip - 40).unwrap_or(0));
-    } else {
-        put16(frame, ip + 2, u16::try_from(end - ip).unwrap_or(0));
-        put16(frame, ip + 10, 0);
-        let header_len = usize::from(frame[ip] & 15) * 4;
-        let checksum = !sum16(&frame[ip..ip + header_len]);
-        put16(frame, ip + 10, checksum);
+    for (kind, at) in &view.layers {
+        let len = end - at;
+        match kind {
+            LayerKind::Ipv4 => complete_ipv4(frame, *at),
+            LayerKind::Ipv6 => put16(frame, at + 4, u16::try_from(len - 40).unwrap_or(0)),
+            LayerKind::Udp => put16(frame, at + 4, len as u16),
+            LayerKind::Pppoe => put16(frame, at + 4, (len - 6) as u16),
+            LayerKind::Tcp | LayerKind::Gre => {}
+        }
     }
-    if !view.is_tcp() {
-        put16(frame, transport + 4, (end - transport) as u16);
-    }
+    let (transport, field) = (view.transport, view.field());
+    let absent = !view.is_tcp() && be16(frame, field) == 0;
     let addresses = view.addresses(frame).unwrap_or_default();
     let pseudo = sum16(&frame::pseudo(addresses, view.protocol, end - transport));
-    let field = view.field();
-    if !view.is_tcp() && be16(frame, field) == 0 {
-        return;
+    if !absent {
+        put16(frame, field, 0);
+        let sum = frame::add16(pseudo, sum16(&frame[transport..]));
+        put16(frame, field, as_sent(!sum, !view.is_tcp()));
     }
-    if checksum == ChecksumState::Partial {
+    // From the inside out: each covers those within.
+    for (at, outer, pseudo) in outer_sums(frame, view, end).into_iter().rev() {
+        let udp = outer == at + 6;
+        put16(frame, outer, 0);
+        let sum = frame::add16(pseudo, sum16(&frame[at..]));
+        put16(frame, outer, as_sent(!sum, udp));
+    }
+    // What is around is right when hardware has completed what is inside.
+    if !absent && checksum == ChecksumState::Partial {
         put16(frame, field, pseudo);
-        return;
     }
-    put16(frame, field, 0);
-    let value = match !frame::add16(pseudo, sum16(&frame[transport..])) {
-        // RFC 768: an all-zero checksum means none.
-        0 if !view.is_tcp() => 0xFFFF,
-        value => value,
-    };
-    put16(frame, field, value);
+}
+
+/// RFC 768: an all-zero checksum of UDP means none.
+fn as_sent(checksum: u16, udp: bool) -> u16 {
+    if udp && checksum == 0 { 0xFFFF } else { checksum }
+}
+
+fn complete_ipv4(frame: &mut [u8], ip: usize) {
+    let len = frame.len() - ip;
+    put16(frame, ip + 2, u16::try_from(len).unwrap_or(0));
+    put16(frame, ip + 10, 0);
+    let header_len = usize::from(frame[ip] & 15) * 4;
+    let checksum = !sum16(&frame[ip..ip + header_len]);
+    put16(frame, ip + 10, checksum);
 }

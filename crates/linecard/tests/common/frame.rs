@@ -1,5 +1,7 @@
 //! Frames built field by field, with plain checksums.
 
+use super::ip::Ip;
+use super::tunnel::{self, Carried, Wrap};
 use linecard::packet::LinkType;
 
 pub(crate) const FIN: u16 = 0x001;
@@ -58,6 +60,8 @@ pub(crate) struct Frame {
     /// Type and TCI of each VLAN tag.
     pub(crate) tags: Vec<[u8; 4]>,
     pub(crate) mac: u8,
+    /// Tunnels around the datagram, outermost header first.
+    pub(crate) tunnel: Vec<Wrap>,
     pub(crate) v6: bool,
     pub(crate) source: u8,
     pub(crate) destination: u8,
@@ -95,6 +99,7 @@ impl Default for Frame {
             link: LinkType::Ethernet,
             tags: Vec::new(),
             mac: 1,
+            tunnel: Vec::new(),
             v6: false,
             source: 1,
             destination: 2,
@@ -142,14 +147,18 @@ impl Frame {
         if let Some(raw) = &self.raw {
             return raw.clone();
         }
-        let mut bytes = self.link_header();
+        let ip = self.ip();
         let transport = self.transport();
-        if self.v6 {
-            self.ipv6(&mut bytes, transport.len());
-        } else {
-            self.ipv4(&mut bytes, transport.len());
-        }
-        bytes.extend(transport);
+        let header = ip.header(self.protocol, transport.len());
+        let datagram = [header, transport].concat();
+        let kind = Carried::EtherType(if self.v6 { 0x86DD } else { 0x0800 });
+        let wrapped = self
+            .tunnel
+            .iter()
+            .rev()
+            .fold((datagram, kind), |(inner, carried), wrap| wrap.around(&inner, carried));
+        let mut bytes = self.link_header(tunnel::ether_type(wrapped.1));
+        bytes.extend(wrapped.0);
         match &self.behind {
             Behind::Nothing => {}
             Behind::Padding => bytes.resize(bytes.len().max(60), 0),
@@ -159,8 +168,26 @@ impl Frame {
         bytes
     }
 
-    fn link_header(&self) -> Vec<u8> {
-        let kind: [u8; 2] = if self.v6 { [0x86, 0xDD] } else { [8, 0] };
+    fn ip(&self) -> Ip {
+        Ip {
+            v6: self.v6,
+            source: self.source,
+            destination: self.destination,
+            tos: self.tos,
+            ttl: self.ttl,
+            id: self.id,
+            flags_fragment: self.flags_fragment,
+            label: self.label,
+            options: self.ip_options.clone(),
+            extensions: self.extensions.clone(),
+            field: self.ip_field,
+        }
+    }
+
+    /// The link header of a packet of this EtherType.
+    fn link_header(&self, kind: u16) -> Vec<u8> {
+        let v6 = kind == 0x86DD;
+        let kind = kind.to_be_bytes();
         let mut bytes = Vec::with_capacity(2048);
         match self.link {
             LinkType::Ethernet => {
@@ -181,7 +208,7 @@ impl Frame {
                 bytes.extend(&types[2..]);
             }
             LinkType::Loopback => {
-                let family = match (self.v6, self.mac % 4) {
+                let family = match (v6, self.mac % 4) {
                     (false, _) => 2_u32,
                     (true, kind) => [24, 28, 30, 10][usize::from(kind)],
                 };
@@ -191,57 +218,6 @@ impl Frame {
             LinkType::Raw | LinkType::Other => {}
         }
         bytes
-    }
-
-    fn ipv4(&self, bytes: &mut Vec<u8>, len: usize) {
-        let start = bytes.len();
-        let header_len = 20 + self.ip_options.len();
-        bytes.extend([0x40 | (header_len / 4) as u8, self.tos]);
-        bytes.extend(((header_len + len) as u16).to_be_bytes());
-        bytes.extend(self.id.to_be_bytes());
-        bytes.extend(self.flags_fragment.to_be_bytes());
-        bytes.extend([self.ttl, self.protocol, 0, 0]);
-        bytes.extend(self.addresses());
-        bytes.extend(&self.ip_options);
-        let header = &mut bytes[start..];
-        if matches!(self.ip_field, IpField::Zero | IpField::Ones) {
-            header[4..6].fill(0);
-            let id = !sum16(header);
-            header[4..6].copy_from_slice(&id.to_be_bytes());
-        }
-        let checksum = match self.ip_field {
-            IpField::Good | IpField::Zero => !sum16(header),
-            IpField::Bad => !sum16(header) ^ 0x0100,
-            IpField::Ones => 0xFFFF,
-        };
-        header[10..12].copy_from_slice(&checksum.to_be_bytes());
-    }
-
-    fn ipv6(&self, bytes: &mut Vec<u8>, len: usize) {
-        let word = 6 << 28 | u32::from(self.tos) << 20 | self.label & 0xF_FFFF;
-        let extensions: usize = self.extensions.iter().map(|(_, body)| body.len() + 1).sum();
-        bytes.extend(word.to_be_bytes());
-        bytes.extend(((extensions + len) as u16).to_be_bytes());
-        let kinds = self.extensions.iter().map(|(kind, _)| *kind).chain([self.protocol]);
-        let kinds: Vec<u8> = kinds.collect();
-        bytes.extend([kinds[0], self.ttl]);
-        bytes.extend(self.addresses());
-        for ((_, body), next) in self.extensions.iter().zip(&kinds[1..]) {
-            bytes.push(*next);
-            bytes.extend(body);
-        }
-    }
-
-    /// Source and destination as they lie in the header.
-    fn addresses(&self) -> Vec<u8> {
-        let one = |last: u8| {
-            if self.v6 {
-                vec![0x20, 1, 0xD, 0xB8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last]
-            } else {
-                vec![192, 0, 2, last]
-            }
-        };
-        [one(self.source), one(self.destination)].concat()
     }
 
     fn transport(&self) -> Vec<u8> {
@@ -304,7 +280,7 @@ impl Frame {
     }
 
     fn pseudo(&self, len: usize) -> Vec<u8> {
-        pseudo(&self.addresses(), self.protocol, len)
+        pseudo(&self.ip().addresses(), self.protocol, len)
     }
 }
 

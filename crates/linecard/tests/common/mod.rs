@@ -4,22 +4,38 @@
 pub(crate) mod coalescer;
 pub(crate) mod fragments;
 pub(crate) mod frame;
+pub(crate) mod ip;
+pub(crate) mod overlay;
 pub(crate) mod plain;
 pub(crate) mod reassembler;
 pub(crate) mod runner;
 pub(crate) mod splitter;
 pub(crate) mod traffic;
+pub(crate) mod tunnel;
 
 use linecard::rng::Rng;
 
-/// The seeds of a run: those kept from former failures and `count` more; `LINECARD_SEED` replays
-/// one alone, `LINECARD_LONG` multiplies the number by 20.
+/// Random packets in a run that is not told otherwise, about.
+const DEFAULT_PACKETS: u64 = 3_000_000;
+
+/// The seeds of a run: those kept from former failures and `count` more. `LINECARD_SEED` replays
+/// one alone; `LINECARD_LONG=1` multiplies the number by 20, and `LINECARD_LONG=10M` makes it as
+/// many as it takes for ten million random packets.
 pub(crate) fn seeds(kept: &[u64], start: u64, count: u64) -> Vec<u64> {
     if let Some(seed) = std::env::var("LINECARD_SEED").ok().and_then(|text| text.parse().ok()) {
         return vec![seed];
     }
-    let factor = if std::env::var_os("LINECARD_LONG").is_some() { 20 } else { 1 };
-    kept.iter().copied().chain(start..start + count * factor).collect()
+    let count = match std::env::var("LINECARD_LONG").as_deref().map(millions) {
+        Err(_) => count,
+        Ok(None) => count * 20,
+        Ok(Some(millions)) => (count * millions * 1_000_000).div_ceil(DEFAULT_PACKETS),
+    };
+    kept.iter().copied().chain(start..start + count).collect()
+}
+
+/// The number of "10M".
+fn millions(text: &str) -> Option<u64> {
+    text.strip_suffix('M').map(|number| number.parse().expect("LINECARD_LONG=1 or, say, 10M"))
 }
 
 /// Runs `check` once for every seed, and names the seed when it panics.

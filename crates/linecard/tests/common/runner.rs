@@ -149,30 +149,31 @@ pub(crate) fn check_round_trip(real: &Real, arrivals: &[Arrival]) {
     check_order(real, arrivals);
 }
 
-/// Both identities of a packet: its flow, and its two ends where the flow is not to be seen.
+/// Both identities of a packet: its flow, and its ends where the flow is not to be seen.
 fn check_order(real: &Real, arrivals: &[Arrival]) {
     let mut last: HashMap<Vec<u8>, usize> = HashMap::new();
-    let mut waiting: HashMap<Vec<u8>, BTreeSet<usize>> = HashMap::new();
+    let mut waiting: HashMap<Vec<Vec<u8>>, BTreeSet<usize>> = HashMap::new();
     let views: Vec<_> = arrivals.iter().map(|a| plain::view(a.link, &a.bytes)).collect();
     let ends = |n: usize| plain::ends(&arrivals[n].bytes, &views[n], arrivals[n].meta.lane);
+    // A packet waits under all ends it shows: those of its outermost header, of the first two...
+    let levels = |ends: Vec<Vec<u8>>| (1..=ends.len()).map(move |level| ends[..level].to_vec());
     for number in 0..arrivals.len() {
-        if let Some(ends) = ends(number) {
-            waiting.entry(ends).or_default().insert(number);
+        for level in levels(ends(number)) {
+            waiting.entry(level).or_default().insert(number);
         }
     }
     for number in real.out.iter().flat_map(|(packet, _)| numbers(packet)) {
         let arrival = &arrivals[number];
-        let view = &views[number];
-        if let Some(ends) = ends(number) {
-            let waiting = waiting.entry(ends).or_default();
-            let carrier = [6, 17, 0, 43, 44, 60].contains(&view.protocol);
-            if plain::flow_key(&arrival.bytes, view, arrival.meta.lane).is_none() && carrier {
-                let first = waiting.first().copied();
-                assert_eq!(first, Some(number), "packet {number} overtook one of its ends");
-            }
-            waiting.remove(&number);
+        let (view, ends) = (&views[number], ends(number));
+        let key = plain::flow_key(&arrival.bytes, view, arrival.meta.lane);
+        if key.is_none() && plain::is_carrier(view.protocol) && !ends.is_empty() {
+            let first = waiting[&ends].first().copied();
+            assert_eq!(first, Some(number), "packet {number} overtook one of its ends");
         }
-        if let Some(key) = plain::flow_key(&arrival.bytes, view, arrival.meta.lane) {
+        for level in levels(ends) {
+            waiting.get_mut(&level).expect("entered above").remove(&number);
+        }
+        if let Some(key) = key {
             let before = last.insert(key, number);
             assert!(before.is_none_or(|before| before < number), "{number} came after {before:?}");
         }

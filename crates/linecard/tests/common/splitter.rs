@@ -4,7 +4,7 @@ use super::coalescer::complete;
 use super::frame::{CWR, FIN, PSH, be16, be32, put16, put32, sum16};
 use super::plain::View;
 use linecard::offload::segment::Class;
-use linecard::packet::{ChecksumState, Gso};
+use linecard::packet::{ChecksumState, Gso, LayerKind};
 
 /// What a segment is in its message, by its place.
 pub(crate) fn class(index: usize, count: usize) -> Class {
@@ -26,8 +26,8 @@ pub(crate) fn split(frame: &[u8], view: &View, gso: Gso, checksum: ChecksumState
     let count = chunks.len();
     let segment = |(index, chunk): (usize, &&[u8])| {
         let mut bytes = [header, chunk].concat();
-        if let (Some(ip), false) = (view.ip, view.v6) {
-            let step = if gso.fixed_ids & 1 != 0 { 0 } else { index as u16 };
+        for (bit, ip) in view.all(LayerKind::Ipv4).rev().enumerate() {
+            let step = if gso.fixed_ids >> bit & 1 != 0 { 0 } else { index as u16 };
             let id = be16(&bytes, ip + 4).wrapping_add(step);
             put16(&mut bytes, ip + 4, id);
         }
@@ -52,6 +52,26 @@ pub(crate) fn split(frame: &[u8], view: &View, gso: Gso, checksum: ChecksumState
         bytes
     };
     chunks.iter().enumerate().map(segment).collect()
+}
+
+/// Cuts the outermost datagram of a frame without padding, as a router does; none when that is
+/// impossible.
+pub(crate) fn fragment_outer(
+    frame: &[u8],
+    view: &View,
+    mtu: usize,
+    id: u32,
+) -> Option<Vec<Vec<u8>>> {
+    let (ip, v6) = view.networks().next()?;
+    let mut fragments = fragment(frame, ip, v6, mtu, id)?;
+    // A PPPoE header on the way is told the new length.
+    for pppoe in view.all(LayerKind::Pppoe).filter(|pppoe| *pppoe < ip) {
+        for bytes in &mut fragments {
+            let len = bytes.len() - pppoe - 6;
+            put16(bytes, pppoe + 4, len as u16);
+        }
+    }
+    Some(fragments)
 }
 
 /// Cuts an IP datagram (from the link header to its end) into fragments for `mtu`; none when that

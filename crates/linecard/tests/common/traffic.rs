@@ -4,6 +4,8 @@
 use super::frame::{
     ACK, AE, Behind, CWR, ECE, FIN, Field, Frame, IpField, PSH, RST, SYN, TCP, UDP, URG,
 };
+use super::overlay::{self, Overlay};
+use super::tunnel::Wrap;
 use super::{between, pick};
 use core::time::Duration;
 use linecard::offload::coalesce::{ChecksumPolicy, Config, Creation};
@@ -35,12 +37,40 @@ pub(crate) enum Mix {
     Vouched,
 }
 
+/// Traffic without tunnels.
 pub(crate) fn scenario(rng: &mut Rng, packets: usize) -> Scenario {
+    let mut nothing = |_: &mut Rng, _: LinkType| Overlay::default();
+    draw(rng, packets, &mut nothing)
+}
+
+/// The same in tunnels, of which some flows share some.
+pub(crate) fn tunnelled(rng: &mut Rng, packets: usize) -> Scenario {
+    let mut shared: Vec<(LinkType, Overlay)> = Vec::new();
+    let mut overlay = |rng: &mut Rng, link: LinkType| {
+        if rng.chance(0.1) {
+            return Overlay::default();
+        }
+        let known = shared.iter().find(|(other, _)| *other == link).filter(|_| rng.chance(0.5));
+        let overlay = known.map_or_else(|| Overlay::new(rng, link), |(_, known)| known.clone());
+        shared.insert(0, (link, overlay.clone()));
+        overlay
+    };
+    let mut scenario = draw(rng, packets, &mut overlay);
+    scenario.config.max_tunnels = pick(rng, &[0, 1, 2, 2, 3, 3]);
+    scenario
+}
+
+fn draw(
+    rng: &mut Rng,
+    packets: usize,
+    overlay: &mut dyn FnMut(&mut Rng, LinkType) -> Overlay,
+) -> Scenario {
     let config = config(rng);
     let mix = if config.checksum == ChecksumPolicy::Trust { Mix::Vouched } else { Mix::All };
     let count = between(rng, 1, 10);
     let mut flows: Vec<Flow> =
         (0..count).map(|number| Flow::new(rng, number as u16, mix)).collect();
+    flows.iter_mut().for_each(|flow| flow.overlay = overlay(rng, flow.base.link));
     let bursty = rng.chance(0.8);
     let mut now = pick(rng, &[0, 1_700_000_000_000_000_000, u64::MAX / 2]);
     let mut arrivals: Vec<Arrival> = Vec::with_capacity(packets);
@@ -111,16 +141,28 @@ fn config(rng: &mut Rng) -> Config {
     config
 }
 
+/// How a sender sets identifications.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ids {
+pub(crate) enum Ids {
     Fixed,
     Counting,
     Random,
 }
 
+impl Ids {
+    pub(crate) fn next(self, rng: &mut Rng, id: u16) -> u16 {
+        match self {
+            Self::Fixed => id,
+            Self::Counting => id.wrapping_add(1),
+            Self::Random => rng.next_u64() as u16,
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Flow {
     base: Frame,
+    overlay: Overlay,
     meta: Meta,
     mss: usize,
     ids: Ids,
@@ -197,23 +239,35 @@ impl Flow {
         let odd = pick(rng, &[0.0, 0.0, 0.01, 0.03, 0.06, 0.15]);
         let fill = if rng.chance(0.2) { Some(pick(rng, &[0, 0xFF])) } else { None };
         let wire = rng.chance(0.7);
-        Self { base, meta, mss, ids, wire, mix, odd, fill, last: None, fresh: true }
+        let overlay = Overlay::default();
+        Self { base, overlay, meta, mss, ids, wire, mix, odd, fill, last: None, fresh: true }
     }
 
     fn next(&mut self, rng: &mut Rng) -> (Frame, Meta) {
         if core::mem::take(&mut self.fresh) && self.base.protocol == TCP {
             let flags = SYN | if rng.chance(0.5) { ACK } else { 0 };
-            let frame = Frame { flags, payload: Vec::new(), ..self.base.clone() };
+            let mut tunnel = self.overlay.wraps.clone();
+            if !tunnel.is_empty() && rng.chance(self.odd) {
+                self.odd_tunnel(rng, &mut tunnel);
+            }
+            let frame = Frame { flags, payload: Vec::new(), tunnel, ..self.base.clone() };
             return (self.finish(frame), self.meta);
         }
         let (mut len, mut meta) = (self.mss, self.meta);
         let odd = rng.chance(self.odd);
         let mut frame = self.base.clone();
         frame.payload = Vec::new();
-        if odd {
+        frame.tunnel = self.overlay.wraps.clone();
+        let odd_tunnel = odd && !frame.tunnel.is_empty() && rng.chance(0.6);
+        if odd_tunnel {
+            self.odd_tunnel(rng, &mut frame.tunnel);
+        }
+        // Two things may go wrong at once.
+        if odd && (!odd_tunnel || rng.chance(0.2)) {
             if rng.chance(0.3) {
                 self.change(rng);
-                frame = Frame { payload: Vec::new(), ..self.base.clone() };
+                let tunnel = frame.tunnel;
+                frame = Frame { payload: Vec::new(), tunnel, ..self.base.clone() };
             } else if let Some(repeated) = self.odd_one(rng, &mut frame, &mut meta, &mut len) {
                 return repeated;
             }
@@ -226,11 +280,8 @@ impl Flow {
         }
         let base = &mut self.base;
         base.sequence = base.sequence.wrapping_add(frame.payload.len() as u32);
-        base.id = match self.ids {
-            Ids::Fixed => base.id,
-            Ids::Counting => base.id.wrapping_add(1),
-            Ids::Random => rng.next_u64() as u16,
-        };
+        base.id = self.ids.next(rng, base.id);
+        self.overlay.advance(rng);
         if frame.protocol == TCP && frame.flags & (FIN | RST) != 0 {
             self.fresh = rng.chance(0.7);
         }
@@ -262,6 +313,16 @@ impl Flow {
             6 => base.ttl = base.ttl.wrapping_sub(1).max(1),
             7 => base.tos ^= 3,
             _ => self.mss = (self.mss * 2).min(1_448),
+        }
+    }
+
+    /// A change of the tunnel's headers, lasting or once.
+    fn odd_tunnel(&mut self, rng: &mut Rng, tunnel: &mut [Wrap]) {
+        if rng.chance(0.2) {
+            self.overlay.change(rng);
+            tunnel.clone_from_slice(&self.overlay.wraps);
+        } else {
+            overlay::disturb(rng, tunnel, self.mix == Mix::Vouched);
         }
     }
 
@@ -359,7 +420,7 @@ fn fragment_of(rng: &mut Rng, frame: &mut Frame) {
     }
 }
 
-fn tags(rng: &mut Rng, link: LinkType) -> Vec<[u8; 4]> {
+pub(crate) fn tags(rng: &mut Rng, link: LinkType) -> Vec<[u8; 4]> {
     let tagged = matches!(link, LinkType::Ethernet | LinkType::LinuxSll | LinkType::LinuxSll2);
     if !tagged || rng.chance(0.5) {
         return Vec::new();

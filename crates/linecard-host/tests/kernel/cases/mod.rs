@@ -15,9 +15,6 @@ pub(crate) struct Case {
     pub(crate) kernel: Option<&'static str>,
 }
 
-/// Whether differences in tunnels fail the test. Our merging of tunnels is being written.
-pub(crate) const OURS_MERGES_TUNNELS: bool = false;
-
 /// The one that differs: the third of five.
 const MIDDLE: usize = 2;
 

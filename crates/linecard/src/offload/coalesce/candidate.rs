@@ -65,6 +65,8 @@ pub(super) struct Derived {
     /// The headers with such checksums, of which a bit is set where there is one.
     pub(super) summed: u8,
     pub(super) sum_count: u8,
+    /// Some header's checksum is valid, but not in the form that a sender computes.
+    pub(super) unusual: bool,
 }
 
 /// PSH, FIN, URG, RST and SYN: no packet is merged behind one that has them.
@@ -131,13 +133,13 @@ impl Derived {
             // Unrolled: most packets have no more.
             let fields = derived.read_layer(bytes, layout, 1, 0)?;
             derived.read_layer(bytes, layout, 0, fields)?;
-            return Ok(derived);
+        } else {
+            (0..layout.layer_count())
+                .rev()
+                .try_fold(0, |fields, index| derived.read_layer(bytes, layout, index, fields))?;
         }
-        let fields = 0;
-        (0..layout.layer_count())
-            .rev()
-            .try_fold(fields, |fields, index| derived.read_layer(bytes, layout, index, fields))?;
-        Ok(derived)
+        // Last, since all headers have to be right for a packet to be believed.
+        if derived.unusual { Err(Refusal::UnusualChecksum) } else { Ok(derived) }
     }
 
     /// Reads the fields of one layer; gives the sum of its and all further in.
@@ -170,9 +172,7 @@ impl Derived {
                 let checksum = be16_at(bytes, at + header::GRE_CHECKSUM);
                 fields += u64::from(checksum);
                 self.add_sum(fields, true);
-                if checksum == 0xFFFF {
-                    return Err(Refusal::UnusualChecksum);
-                }
+                self.unusual |= checksum == 0xFFFF;
             }
             LayerKind::Ipv4 => fields += self.read_ipv4(bytes, at)?,
             LayerKind::Ipv6 => {
@@ -203,9 +203,7 @@ impl Derived {
         if !Sum::of(&bytes[at..at + Ipv4::LEN]).is_valid() {
             return Err(Refusal::IpChecksum);
         }
-        if ip.checksum.get() == 0xFFFF {
-            return Err(Refusal::UnusualChecksum);
-        }
+        self.unusual |= ip.checksum.get() == 0xFFFF;
         if let Some(id) = self.ids.get_mut(usize::from(self.id_count)) {
             *id = ip.id.get();
             self.id_count += 1;
@@ -274,7 +272,11 @@ fn examine_checksum<B: AsRef<[u8]>>(
     if absent && layout.network().is_none_or(|network| network.kind != LayerKind::Ipv4) {
         return Err(Refusal::NoChecksum);
     }
-    let state = packet.meta.checksum;
+    let state = match packet.meta.checksum {
+        // There is nothing to complete, and nothing is known of the checksums around.
+        ChecksumState::Partial if absent => ChecksumState::Unknown,
+        state => state,
+    };
     let kind = if absent { ChecksumKind::None } else { ChecksumKind::Full };
     if state != ChecksumState::Valid {
         let read = state == ChecksumState::Unknown && policy == ChecksumPolicy::Verify;

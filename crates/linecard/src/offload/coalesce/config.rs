@@ -44,10 +44,10 @@ pub struct Config {
     pub idle_floor: Duration,
     /// Whether a batch's end flushes everything, as at the end of a NAPI poll. Default: no.
     pub flush_at_batch_end: bool,
-    /// Bytes of a merged packet from its outermost IP header on. TCP directly over IP may reach
-    /// [`Config::MAX_BYTES`] ("BIG TCP": beyond 65,535 the IP length field is 0, as Linux has it);
-    /// other packets have length fields of 16 bits, and stay within 65,535. Default: 65,535, which
-    /// every receiver takes.
+    /// Bytes of a merged packet from its outermost header with a length on: IP, or PPPoE around
+    /// it. TCP directly over IP may reach [`Config::MAX_BYTES`] ("BIG TCP": beyond 65,535 the IP
+    /// length field is 0, as Linux has it); other packets have length fields of 16 bits, and stay
+    /// within 65,535. Default: 65,535, which every receiver takes.
     pub max_bytes: usize,
     /// Packets in a merged TCP packet. Default: 1,024, that is 64 bytes each in 64 KiB.
     pub max_segments: u16,

@@ -2,8 +2,10 @@
 
 use super::{HEADER_AREA, Part, SegmentError};
 use crate::offload::set_ipv4_checksum;
-use crate::packet::header::{self, IPV4_DF, IPV4_MF, IPV4_OFFSET, Ipv4, Ipv6, protocol};
-use crate::packet::{ChecksumState, Form, LayerKind, MAX_HEADER_LEN, Packet};
+use crate::packet::header::{
+    self, IPV4_DF, IPV4_MF, IPV4_OFFSET, Ipv4, Ipv6, PPPOE_LEN, PPPOE_LENGTH, protocol,
+};
+use crate::packet::{ChecksumState, Form, Layer, LayerKind, MAX_HEADER_LEN, Packet};
 
 /// Bytes of the IPv6 fragment header.
 const FRAGMENT_HEADER: usize = 8;
@@ -16,8 +18,9 @@ const MAX_DATAGRAM: usize = 65_535;
 /// What the fragments' headers are made from.
 #[derive(Debug)]
 pub(super) struct Fragmenting {
-    /// Start of the IP header.
+    /// Start of the IP header, and of a PPPoE header before it.
     network: usize,
+    pppoe: Option<usize>,
     /// Bytes of the datagram's own header that all fragments carry.
     split: usize,
     /// Header bytes of the first fragment, and of the others.
@@ -70,6 +73,10 @@ impl Fragmenting {
         area[..split].copy_from_slice(&packet.bytes()[..split]);
         let mut plan = Self {
             network: at,
+            pppoe: layout
+                .layers()
+                .find(|l| l.kind == LayerKind::Pppoe && l.at() < at)
+                .map(Layer::at),
             split,
             first_len: split,
             other_len: split,
@@ -120,6 +127,11 @@ impl Fragmenting {
             Version::Whole => {}
             Version::V4 { flags_fragment } => self.build_v4(area, part, flags_fragment, len),
             Version::V6 => self.build_v6(area, part, len),
+        }
+        if let Some(pppoe) = self.pppoe {
+            // At most the datagram's length, which fits.
+            let field = (len - pppoe - PPPOE_LEN + part.len) as u16;
+            area[pppoe + PPPOE_LENGTH..][..2].copy_from_slice(&field.to_be_bytes());
         }
         len
     }
