@@ -6,9 +6,11 @@
 //! multiply with those of the others, so that no combination of protocols is enumerated.
 
 pub mod coalesce;
+mod lists;
 pub mod reason;
 pub mod reassemble;
 pub mod segment;
+mod timer;
 
 use crate::packet::checksum::Sum;
 use crate::packet::header::{self, Ipv4, Ipv6, PPPOE_LEN, PPPOE_LENGTH, Udp};

@@ -16,28 +16,26 @@ mod bypass;
 mod candidate;
 mod config;
 mod counters;
-mod lists;
 mod merge;
 mod predict;
 mod reason;
 mod release;
 mod slab;
 mod table;
-mod timer;
 
 pub(crate) use candidate::MIN_FRAME;
 pub use config::{ChecksumPolicy, Config, Creation};
 pub use counters::Counters;
 pub use reason::{Flush, Flushes, Refusal, Refusals};
 
+use crate::offload::lists::Lists;
+use crate::offload::timer::Wheel;
 use crate::packet::{Batch, Cache, FlowHasher, Packet, Piece, prefetch, prefetch_line};
 use crate::time::Instant;
 use alloc::vec::Vec;
 use candidate::{Candidate, MAX_NESTED};
-use lists::Lists;
 use slab::{Slab, SlotId};
 use table::Table;
-use timer::Wheel;
 
 /// Emptied lists of pieces kept for the next merged packets, and the room of a new one: most
 /// merged packets have fewer pieces.
