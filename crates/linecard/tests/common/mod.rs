@@ -6,6 +6,7 @@ pub(crate) mod fragments;
 pub(crate) mod frame;
 pub(crate) mod plain;
 pub(crate) mod reassembler;
+pub(crate) mod resequencer;
 pub(crate) mod runner;
 pub(crate) mod splitter;
 pub(crate) mod traffic;

@@ -23,6 +23,7 @@ mod release;
 mod slab;
 mod table;
 
+pub(super) use bypass::{has_ip_options, may_belong_to_a_flow};
 pub(crate) use candidate::MIN_FRAME;
 pub use config::{ChecksumPolicy, Config, Creation};
 pub use counters::Counters;
