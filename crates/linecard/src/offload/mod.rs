@@ -1,15 +1,24 @@
 //! The two offloads: [`coalesce`] (LRO) merges received packets, [`segment`] (LSO) cuts large
 //! ones. `segment(coalesce(x)) == x`, byte for byte, for everything merged. [`reassemble`] puts IP
-//! fragments together, so that what comes behind sees whole datagrams.
+//! fragments together, so that what comes behind sees whole datagrams; [`resequence`] gives TCP data
+//! on in the order of its sequence numbers; [`ack_filter`] lets a newer acknowledgment stand for older
+//! ones.
 //!
 //! They work on a packet's layers (see [`crate::packet::Layout`]): rules for a layer are written once and
 //! multiply with those of the others, so that no combination of protocols is enumerated.
 
+pub mod ack_filter;
 pub mod coalesce;
+mod ends;
+mod flows;
+mod lists;
 pub mod reason;
 pub mod reassemble;
+pub mod resequence;
 pub mod segment;
+mod tcp;
 mod template;
+mod timer;
 
 use crate::packet::checksum::Sum;
 use crate::packet::header::{self, Ipv4, Ipv6, PPPOE_LEN, PPPOE_LENGTH, Udp};

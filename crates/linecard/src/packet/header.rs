@@ -113,6 +113,8 @@ pub mod tcp_flags {
     pub const RST: u16 = 0x0004;
     /// Push.
     pub const PSH: u16 = 0x0008;
+    /// The acknowledgment number counts.
+    pub const ACK: u16 = 0x0010;
     /// The urgent pointer counts.
     pub const URG: u16 = 0x0020;
     /// Congestion window reduced (RFC 3168); an ACE bit with Accurate ECN (RFC 9768).

@@ -1,6 +1,7 @@
-//! The coalescer as a stage.
+//! The coalescer as a stage, alone or behind resequencing.
 
 use crate::offload::coalesce::{Coalescer, Config, Counters, Flush};
+use crate::offload::resequence::{self, Resequencer};
 use crate::packet::{Batch, Packet};
 use crate::stage::Stage;
 use crate::time::Instant;
@@ -9,8 +10,9 @@ use alloc::collections::VecDeque;
 /// Merges packets (LRO); see [`crate::offload::coalesce`].
 #[derive(Debug)]
 pub struct Coalesce<B> {
+    resequencer: Option<Resequencer<B>>,
     coalescer: Coalescer<B>,
-    /// Let go, but not yet taken: at most what was held, plus one.
+    /// Let go, but not yet taken: at most what both held, plus one.
     ready: VecDeque<Packet<B>>,
     stopping: bool,
 }
@@ -19,13 +21,77 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalesce<B> {
     /// A coalescer with this configuration.
     #[must_use]
     pub fn new(config: Config) -> Self {
-        Self { coalescer: Coalescer::new(config), ready: VecDeque::new(), stopping: false }
+        Self {
+            resequencer: None,
+            coalescer: Coalescer::new(config),
+            ready: VecDeque::new(),
+            stopping: false,
+        }
+    }
+
+    /// The same, with TCP data put into sequence before it is merged; see
+    /// [`crate::offload::resequence`]. Both hold packets, each at most for its own budget.
+    ///
+    /// ```
+    /// use linecard::offload::{coalesce, resequence};
+    /// use linecard::stage::Stage;
+    /// use linecard::stages::Coalesce;
+    ///
+    /// let stage = Coalesce::new(coalesce::Config::default())
+    ///     .resequenced(resequence::Config::default());
+    /// assert_eq!(Stage::<Vec<u8>>::held(&stage), 0);
+    /// assert!(stage.resequence_counters().is_some());
+    /// ```
+    #[must_use]
+    pub fn resequenced(self, config: resequence::Config) -> Self {
+        Self { resequencer: Some(Resequencer::new(config)), ..self }
+    }
+
+    /// What resequencing has done, if it is asked for.
+    #[must_use]
+    pub fn resequence_counters(&self) -> Option<&resequence::Counters> {
+        self.resequencer.as_ref().map(Resequencer::counters)
     }
 
     /// What it has done.
     #[must_use]
     pub fn offload_counters(&self) -> &Counters {
         self.coalescer.counters()
+    }
+
+    /// Lets go what is due, out of both.
+    fn advance(&mut self, now: Instant) {
+        let Self { resequencer, coalescer, ready, .. } = self;
+        if let Some(resequencer) = resequencer {
+            resequencer.advance(now, &mut |packet, _| {
+                coalescer.push(packet, now, &mut |packet, _| ready.push_back(packet));
+            });
+        }
+        coalescer.advance(now, &mut |packet, _| ready.push_back(packet));
+    }
+
+    fn take(&mut self, packet: Packet<B>, now: Instant) {
+        let Self { resequencer, coalescer, ready, .. } = self;
+        let mut merge = |packet| {
+            coalescer.push(packet, now, &mut |packet, _| ready.push_back(packet));
+        };
+        match resequencer {
+            Some(resequencer) => {
+                resequencer.push(packet, now, &mut |packet, _| merge(packet));
+            }
+            None => merge(packet),
+        }
+    }
+
+    /// Lets everything go, out of both.
+    fn drain(&mut self, now: Instant) {
+        let Self { resequencer, coalescer, ready, .. } = self;
+        if let Some(resequencer) = resequencer {
+            resequencer.flush_all(&mut |packet, _| {
+                coalescer.push(packet, now, &mut |packet, _| ready.push_back(packet));
+            });
+        }
+        coalescer.flush_all(Flush::Stop, &mut |packet, _| ready.push_back(packet));
     }
 }
 
@@ -35,28 +101,32 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Stage<B> for Coalesce<B> {
     }
 
     fn process(&mut self, input: &mut Batch<B>, now: Instant, output: &mut Batch<B>) {
-        let Self { coalescer, ready, stopping } = self;
-        coalescer.advance(now, &mut |packet, _| ready.push_back(packet));
+        self.advance(now);
         loop {
-            while let Some(packet) = ready.pop_front() {
+            while let Some(packet) = self.ready.pop_front() {
                 if let Err(packet) = output.push(packet) {
-                    ready.push_front(packet);
+                    self.ready.push_front(packet);
                     return;
                 }
             }
             let Some(packet) = input.pop() else { break };
-            coalescer.push(packet, now, &mut |packet, _| ready.push_back(packet));
+            self.take(packet, now);
         }
+        let Self { coalescer, ready, .. } = self;
         if coalescer.config().flush_at_batch_end {
             coalescer.flush_all(Flush::BatchEnd, &mut |packet, _| ready.push_back(packet));
         }
-        if *stopping {
-            coalescer.flush_all(Flush::Stop, &mut |packet, _| ready.push_back(packet));
+        if self.stopping {
+            self.drain(now);
         }
     }
 
     fn next_wakeup(&self) -> Option<Instant> {
-        if self.ready.is_empty() { self.coalescer.next_wakeup() } else { Some(Instant::ZERO) }
+        if !self.ready.is_empty() {
+            return Some(Instant::ZERO);
+        }
+        let resequencer = self.resequencer.as_ref().and_then(Resequencer::next_wakeup);
+        [resequencer, self.coalescer.next_wakeup()].into_iter().flatten().min()
     }
 
     fn stop(&mut self) {
@@ -64,11 +134,16 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Stage<B> for Coalesce<B> {
     }
 
     fn held(&self) -> usize {
-        self.coalescer.held() + self.ready.len()
+        let resequencer = self.resequencer.as_ref().map_or(0, Resequencer::held);
+        resequencer + self.coalescer.held() + self.ready.len()
     }
 
     fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
         let counters = self.coalescer.counters();
+        if let Some(resequenced) = self.resequence_counters() {
+            visit("resequenced", resequenced.hold_ns.count());
+            visit("dropped", resequenced.dropped);
+        }
         visit("packets_in", counters.packets_in);
         visit("packets_out", counters.packets_out);
         visit("merged", counters.merged);

@@ -8,6 +8,7 @@ pub(crate) mod ip;
 pub(crate) mod overlay;
 pub(crate) mod plain;
 pub(crate) mod reassembler;
+pub(crate) mod resequencer;
 pub(crate) mod runner;
 pub(crate) mod splitter;
 pub(crate) mod traffic;

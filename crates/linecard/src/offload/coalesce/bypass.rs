@@ -109,7 +109,7 @@ fn members(slot: SlotId) -> impl Iterator<Item = u32> {
 }
 
 /// Whether TCP or UDP may lie behind this protocol number: ICMP need not wait for data.
-fn may_belong_to_a_flow(number: u8) -> bool {
+pub(in crate::offload) fn may_belong_to_a_flow(number: u8) -> bool {
     use protocol::{DESTINATION, FRAGMENT, GRE, HOP_BY_HOP, IPV4, IPV6, MPLS, ROUTING, TCP, UDP};
     matches!(
         number,
@@ -119,7 +119,7 @@ fn may_belong_to_a_flow(number: u8) -> bool {
 
 /// Whether its headers differ from those of its flow: with options, it may belong to any between
 /// its ends.
-fn has_ip_options<B: AsRef<[u8]>>(packet: &Packet<B>) -> bool {
+pub(in crate::offload) fn has_ip_options<B: AsRef<[u8]>>(packet: &Packet<B>) -> bool {
     let ipv4 = packet.layout().layers().filter(|layer| layer.kind == LayerKind::Ipv4);
     let lens = ipv4.map(|layer| header::at::<Ipv4>(packet.bytes(), layer.at()).header_len());
     lens.into_iter().any(|len| len != Ipv4::LEN)

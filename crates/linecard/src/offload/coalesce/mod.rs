@@ -16,28 +16,27 @@ mod bypass;
 mod candidate;
 mod config;
 mod counters;
-mod lists;
 mod merge;
 mod predict;
 mod reason;
 mod release;
 mod slab;
 mod table;
-mod timer;
 
+pub(super) use bypass::{has_ip_options, may_belong_to_a_flow};
 pub(crate) use candidate::MIN_FRAME;
 pub use config::{ChecksumPolicy, Config, Creation};
 pub use counters::Counters;
 pub use reason::{Flush, Flushes, Refusal, Refusals};
 
+use crate::offload::lists::Lists;
+use crate::offload::timer::Wheel;
 use crate::packet::{BATCH, Batch, FlowHasher, Packet, Piece, prefetch_value};
 use crate::time::{Instant, ns};
 use alloc::vec::Vec;
 use candidate::{Candidate, MAX_NESTED};
-use lists::Lists;
 use slab::{Slab, SlotId};
 use table::Table;
-use timer::Wheel;
 
 /// Emptied lists of pieces kept for the next merged packets, and the room of a new one: most
 /// merged packets have fewer pieces.

@@ -1,0 +1,366 @@
+//! ACK coalescing: of consecutive acknowledgments of a flow the newest is kept, and older ones are
+//! dropped (RFC 3449, section 5.2.2, names it ACK filtering).
+//!
+//! An acknowledgment is cumulative (RFC 9293, section 3.4): a newer one says all that an older one
+//! says, if only it says nothing else. So [`AckFilter`] holds an acknowledgment for a moment, and a
+//! newer one takes its place, when all of these hold:
+//!
+//! - both have no payload, the flag ACK alone, and no options but timestamps: selective
+//!   acknowledgments (RFC 2018), congestion echoes (ECE, CWR, AE), PSH and all else pass;
+//! - the newer acknowledges more: a number that was acknowledged before is a duplicate, by which a
+//!   sender counts losses (RFC 5681, section 2), or a window update, and passes at once;
+//! - its window is not smaller, and none is zero;
+//! - its timestamps have not gone back (RFC 7323, section 4.3), and it has some if the older has;
+//! - sequence number, traffic class, lane and mark are equal, and no header is marked "congestion
+//!   experienced".
+//!
+//! **Nothing of a flow overtakes a held acknowledgment of that flow**: whatever cannot take its place
+//! passes behind it. A corrupt acknowledgment is never held and never takes another's place.
+//!
+//! **Price.** A sender that counts acknowledgments instead of bytes grows its window more slowly
+//! (RFC 3465 counts bytes), and one that is clocked by acknowledgments sends larger bursts, up to
+//! [`Config::max_run`] times as large (RFC 3449, section 5.2.2). Its round-trip times contain up to
+//! [`Config::hold_budget`] more. Per packet it costs a hash and a lookup.
+
+mod ack;
+mod config;
+mod counters;
+mod reason;
+
+pub use config::Config;
+pub use counters::Counters;
+pub use reason::{Pass, Passes, Release, Releases};
+
+use super::coalesce::{has_ip_options, may_belong_to_a_flow};
+use super::ends::Ends;
+use super::flows::{FlowId, Flows, Place};
+use super::lists::Lists;
+use super::tcp::{Segment, distance, vouch};
+use crate::packet::header::tcp_flags;
+use crate::packet::{Batch, FlowHasher, LayerKind, Packet, same_ends};
+use crate::time::Instant;
+use ack::{Ack, Held};
+use alloc::boxed::Box;
+
+/// What became of a packet given to [`AckFilter::push`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It went out as it was.
+    Passed(Pass),
+    /// It is held; an older one was dropped for it, if so.
+    Held {
+        /// An older one was dropped for it.
+        dropped: bool,
+    },
+}
+
+/// Why a packet leaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// It was never held.
+    Passed(Pass),
+    /// It was held, and stands for those dropped before it.
+    Kept(Release),
+}
+
+/// What is kept of a flow.
+#[derive(Debug, Clone, Copy, Default)]
+struct Flow {
+    /// The highest number that was acknowledged.
+    newest: u32,
+    last_arrival: Instant,
+}
+
+/// Keeps the newest of consecutive acknowledgments; see the [module](self).
+///
+/// ```
+/// use linecard::offload::ack_filter::{AckFilter, Config, Exit, Pass, Release};
+/// use linecard::offload::coalesce::ChecksumPolicy;
+/// use linecard::packet::{LinkType, Meta, Packet};
+/// use linecard::time::Instant;
+///
+/// // An acknowledgment of this number; the TCP checksum is not looked at.
+/// let ack = |number: u8| {
+///     let mut bytes = vec![0x45, 0, 0, 40, 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+///     let checksum = linecard::packet::checksum::Sum::of(&bytes).checksum();
+///     bytes[10..12].copy_from_slice(&checksum.to_be_bytes());
+///     bytes.extend([0, 7, 0, 9, 0, 0, 0, 1, 0, 0, 0, number, 0x50, 0x10, 1, 0, 0, 0, 0, 0]);
+///     Packet::new(bytes, LinkType::Raw, Meta::default())
+/// };
+/// let config = Config { checksum: ChecksumPolicy::Trust, ..Config::default() };
+/// let mut filter = AckFilter::new(config);
+/// let mut out = Vec::new();
+/// // The last is a duplicate, which passes, behind what is held.
+/// for number in [1, 2, 3, 4, 4] {
+///     let mut give = |packet: Packet<Vec<u8>>, exit| out.push((packet.bytes()[31], exit));
+///     filter.push(ack(number), Instant::ZERO, &mut give);
+/// }
+/// assert_eq!(out, [
+///     (1, Exit::Passed(Pass::First)),
+///     (4, Exit::Kept(Release::Bypass)),
+///     (4, Exit::Passed(Pass::Repeated)),
+/// ]);
+/// assert_eq!(filter.counters().dropped, 2);
+/// ```
+#[derive(Debug)]
+pub struct AckFilter<B> {
+    config: Config,
+    hasher: FlowHasher,
+    flows: Flows<Flow>,
+    held: Box<[Option<Held<B>>]>,
+    /// Flows that hold an acknowledgment, in the order of their deadlines: one queue, as the budget
+    /// is the same for all.
+    ages: Lists,
+    ends: Ends,
+    holding: usize,
+    now: Instant,
+    counters: Counters,
+}
+
+impl<B: AsRef<[u8]>> AckFilter<B> {
+    /// Takes the memory it will need, buffers of packets aside.
+    #[must_use]
+    pub fn new(config: Config) -> Self {
+        let flows = Flows::new(config.max_flows);
+        let places = flows.capacity();
+        Self {
+            hasher: FlowHasher::new(config.secret),
+            held: (0..places).map(|_| None).collect(),
+            ages: Lists::new(1, places),
+            ends: Ends::new(places),
+            holding: 0,
+            now: Instant::ZERO,
+            counters: Counters::default(),
+            flows,
+            config,
+        }
+    }
+
+    /// The configuration it was made with.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// What has been counted so far.
+    #[must_use]
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Acknowledgments held now.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.holding
+    }
+
+    /// Flows in the table now.
+    #[must_use]
+    pub fn flows(&self) -> usize {
+        self.flows.used()
+    }
+
+    /// When [`AckFilter::advance`] wants to be called next: the earliest deadline of what is held.
+    #[must_use]
+    pub fn next_wakeup(&self) -> Option<Instant> {
+        Some(self.deadline(self.ages.first(0)?))
+    }
+
+    /// Takes all packets of a batch. What leaves goes to `out`, with the reason.
+    pub fn push_batch<F: FnMut(Packet<B>, Exit)>(
+        &mut self,
+        batch: &mut Batch<B>,
+        now: Instant,
+        out: &mut F,
+    ) {
+        for packet in batch.drain() {
+            self.push(packet, now, out);
+        }
+    }
+
+    /// Takes one packet that arrived at `now`; what is due is let go first. A time before the
+    /// latest one given counts as that.
+    pub fn push<F: FnMut(Packet<B>, Exit)>(
+        &mut self,
+        mut packet: Packet<B>,
+        now: Instant,
+        out: &mut F,
+    ) -> Verdict {
+        self.advance(now, out);
+        self.counters.packets_in += 1;
+        let hash = self.hasher.flow(&packet).filter(|_| !has_ip_options(&packet));
+        let Some(hash) = hash else {
+            if may_belong_to_a_flow(packet.layout().protocol()) {
+                self.release_ends(&packet, out);
+            }
+            return self.pass(packet, Pass::NoFlow, out);
+        };
+        if packet.layout().transport().is_none_or(|layer| layer.kind != LayerKind::Tcp) {
+            return self.pass(packet, Pass::NotTcp, out);
+        }
+        let segment = Segment::read(&packet).filter(|_| vouch(&mut packet, self.config.checksum));
+        let Some(segment) = segment else {
+            if let Some(id) = self.flows.find(hash) {
+                self.release(id, Release::Bypass, out);
+            }
+            return self.pass(packet, Pass::Checksum, out);
+        };
+        self.follow(hash, packet, &segment, out)
+    }
+
+    /// Lets go what is due at `now`.
+    pub fn advance<F: FnMut(Packet<B>, Exit)>(&mut self, now: Instant, out: &mut F) {
+        self.now = self.now.max(now);
+        while let Some(id) = self.ages.first(0).filter(|id| self.deadline(*id) <= self.now) {
+            self.release(id, Release::Budget, out);
+        }
+    }
+
+    /// Lets everything go, in the order in which it would be due.
+    pub fn flush_all<F: FnMut(Packet<B>, Exit)>(&mut self, out: &mut F) {
+        while let Some(id) = self.ages.first(0) {
+            self.release(id, Release::Stop, out);
+        }
+    }
+
+    /// Starts a new time line, for captures whose clock was set back: everything is let go, and
+    /// the next time given may be earlier.
+    pub fn restart_clock<F: FnMut(Packet<B>, Exit)>(&mut self, now: Instant, out: &mut F) {
+        self.flush_all(out);
+        self.flows.states_mut().for_each(|flow| flow.last_arrival = now);
+        self.now = now;
+    }
+
+    /// Follows what a flow acknowledges: a packet passes behind what is held, or is held.
+    fn follow<F: FnMut(Packet<B>, Exit)>(
+        &mut self,
+        hash: u64,
+        packet: Packet<B>,
+        segment: &Segment,
+        out: &mut F,
+    ) -> Verdict {
+        let examined = Ack::examine(&packet, segment);
+        let found = self.flows.find(hash);
+        let acknowledges = segment.has(tcp_flags::ACK);
+        let Some(id) = found else {
+            // Without an acknowledgment number there is nothing to remember.
+            if acknowledges && !segment.has(tcp_flags::RST | tcp_flags::FIN) {
+                let id = self.make(hash, out);
+                let newest = segment.acknowledgment;
+                *self.flows.get_mut(id) = Flow { newest, last_arrival: self.now };
+            }
+            return self.pass(packet, examined.err().unwrap_or(Pass::First), out);
+        };
+        let flow = self.flows.get_mut(id);
+        flow.last_arrival = self.now;
+        let step = distance(flow.newest, segment.acknowledgment);
+        let starts = segment.has(tcp_flags::SYN);
+        if acknowledges && (step > 0 || starts) {
+            flow.newest = segment.acknowledgment;
+        }
+        let pass = match examined {
+            Ok(ack) if step > 0 => return self.hold(id, packet, ack, out),
+            Ok(_) if step == 0 => Pass::Repeated,
+            Ok(_) => Pass::Old,
+            Err(pass) => pass,
+        };
+        self.release(id, Release::Bypass, out);
+        // The connection ends, or another begins whose numbers are not known yet.
+        let ends = segment.has(tcp_flags::RST | tcp_flags::FIN);
+        if ends || starts && !acknowledges {
+            self.flows.release(id);
+        }
+        self.pass(packet, pass, out)
+    }
+
+    /// Holds an acknowledgment that is newer than all before, in the place of the one held if that
+    /// says nothing else.
+    fn hold<F: FnMut(Packet<B>, Exit)>(
+        &mut self,
+        id: FlowId,
+        packet: Packet<B>,
+        ack: Ack,
+        out: &mut F,
+    ) -> Verdict {
+        let held = self.held[id as usize].as_mut();
+        let dropped = match held.filter(|held| held.may_give_way(&packet, &ack)) {
+            Some(held) => {
+                (held.packet, held.ack) = (packet, ack);
+                held.run += 1;
+                self.counters.dropped += 1;
+                true
+            }
+            None => {
+                self.release(id, Release::Differs, out);
+                self.ends.enter(&self.hasher, &packet, id);
+                self.ages.insert(0, id);
+                self.held[id as usize] = Some(Held { packet, ack, run: 1, since: self.now });
+                self.holding += 1;
+                false
+            }
+        };
+        let run = self.held[id as usize].as_ref().map_or(0, |held| held.run);
+        if run >= self.config.max_run {
+            self.release(id, Release::Run, out);
+        }
+        Verdict::Held { dropped }
+    }
+
+    /// Lets go what a flow holds, if it holds anything.
+    fn release<F: FnMut(Packet<B>, Exit)>(&mut self, id: FlowId, why: Release, out: &mut F) {
+        let Some(held) = self.held[id as usize].take() else { return };
+        self.ages.remove(id);
+        self.ends.leave(id);
+        self.holding -= 1;
+        self.counters.kept(why, held.run, self.now.ns_since(held.since));
+        out(held.packet, Exit::Kept(why));
+    }
+
+    /// A place for a new flow, that of another if none is free: one that holds nothing and has been
+    /// idle longest, else one that has held longest.
+    fn make<F: FnMut(Packet<B>, Exit)>(&mut self, hash: u64, out: &mut F) -> FlowId {
+        let held = &self.held;
+        let worth = |id: FlowId, flow: &Flow| match &held[id as usize] {
+            None => (false, flow.last_arrival),
+            Some(held) => (true, held.since),
+        };
+        let id = match self.flows.place(hash, worth) {
+            Place::Free(id) => id,
+            Place::Occupied(id) => {
+                self.release(id, Release::TableFull, out);
+                self.counters.flows_evicted += 1;
+                id
+            }
+        };
+        self.flows.occupy(id, hash, Flow::default());
+        self.counters.flows_made += 1;
+        id
+    }
+
+    /// Lets go all that is held between the ends that a packet shows.
+    fn release_ends<F: FnMut(Packet<B>, Exit)>(&mut self, packet: &Packet<B>, out: &mut F) {
+        let holds = |held: &[Option<Held<B>>], id: u32| {
+            held[id as usize].as_ref().is_some_and(|held| same_ends(&held.packet, packet))
+        };
+        while let Some(id) = self.ends.find(&self.hasher, packet, |id| holds(&self.held, id)) {
+            self.release(id, Release::Bypass, out);
+        }
+    }
+
+    fn deadline(&self, id: FlowId) -> Instant {
+        let since = self.held[id as usize].as_ref().map(|held| held.since);
+        since.map_or(Instant::NEVER, |since| since.plus(self.config.hold_budget))
+    }
+
+    fn pass<F: FnMut(Packet<B>, Exit)>(
+        &mut self,
+        packet: Packet<B>,
+        why: Pass,
+        out: &mut F,
+    ) -> Verdict {
+        self.counters.passed.count(why);
+        self.counters.packets_out += 1;
+        out(packet, Exit::Passed(why));
+        Verdict::Passed(why)
+    }
+}

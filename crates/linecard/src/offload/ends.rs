@@ -1,0 +1,57 @@
+//! What flows hold, by the two ends they are between: for packets that do not show their ports and
+//! must not overtake any of it.
+
+use super::lists::Lists;
+use crate::packet::{FlowHasher, MAX_TUNNELS, Packet};
+
+/// IP headers in one packet: held data is listed under each.
+const MAX_ENDS: usize = MAX_TUNNELS + 1;
+
+/// Places that hold something, in lists by the hashes of their ends.
+#[derive(Debug)]
+pub(super) struct Ends {
+    lists: Lists,
+    mask: usize,
+}
+
+impl Ends {
+    /// For `places` places.
+    pub(super) fn new(places: usize) -> Self {
+        let lists = places.next_power_of_two();
+        Self { lists: Lists::new(lists, places * MAX_ENDS), mask: lists - 1 }
+    }
+
+    /// Notes that `place` holds `packet`.
+    pub(super) fn enter<B: AsRef<[u8]>>(
+        &mut self,
+        hasher: &FlowHasher,
+        packet: &Packet<B>,
+        place: u32,
+    ) {
+        for (hash, member) in hasher.ends(packet).zip(members(place)) {
+            self.lists.insert(hash as usize & self.mask, member);
+        }
+    }
+
+    /// Notes that `place` holds nothing.
+    pub(super) fn leave(&mut self, place: u32) {
+        members(place).for_each(|member| self.lists.remove(member));
+    }
+
+    /// Some place between the ends that `packet` shows, by hash, of which `holds` says that it is
+    /// so. Call until there is none, and let each go.
+    pub(super) fn find<B: AsRef<[u8]>>(
+        &self,
+        hasher: &FlowHasher,
+        packet: &Packet<B>,
+        holds: impl Fn(u32) -> bool,
+    ) -> Option<u32> {
+        let list = hasher.ends(packet).last()? as usize & self.mask;
+        self.lists.members(list).map(|member| member / MAX_ENDS as u32).find(|place| holds(*place))
+    }
+}
+
+/// The members of lists that stand for a place, outermost IP header first.
+fn members(place: u32) -> impl Iterator<Item = u32> {
+    (0..MAX_ENDS as u32).map(move |level| place * MAX_ENDS as u32 + level)
+}

@@ -1,0 +1,113 @@
+//! What is kept of a flow: what is expected next, and how fast it comes.
+
+use super::held::{NONE, Slot};
+use crate::offload::tcp::{Segment, distance};
+use crate::time::Instant;
+
+/// The interval before the second packet.
+const UNKNOWN: u32 = u32::MAX;
+/// A stretch without a gap is not measured any further: no duplicate is sought farther back.
+const MAX_RUN: u32 = 1 << 30;
+
+/// A flow, known by its place in the table.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Flow {
+    /// The sequence number behind all that was given on.
+    pub(super) next: u32,
+    /// Bytes before `next` that were all given on.
+    run: u32,
+    /// Where the last packet from outside the window ended, if it was the last.
+    pub(super) strayed: Option<u32>,
+    /// Held packets in sequence: first and last.
+    pub(super) first: Slot,
+    pub(super) last: Slot,
+    pub(super) count: usize,
+    /// Bytes of frames held.
+    pub(super) bytes: usize,
+    /// When data came last, and the average interval of arrivals, at most 4.29 s.
+    pub(super) last_arrival: Instant,
+    interval_ns: u32,
+}
+
+impl Default for Flow {
+    fn default() -> Self {
+        Self {
+            next: 0,
+            run: 0,
+            strayed: None,
+            first: NONE,
+            last: NONE,
+            count: 0,
+            bytes: 0,
+            last_arrival: Instant::ZERO,
+            interval_ns: UNKNOWN,
+        }
+    }
+}
+
+impl Flow {
+    /// A flow that goes on behind its first segment.
+    pub(super) fn new(first: &Segment, now: Instant) -> Self {
+        let mut flow = Self { last_arrival: now, ..Self::default() };
+        flow.restart(first);
+        flow
+    }
+
+    /// What is expected is what lies behind this segment, whatever was before.
+    pub(super) fn restart(&mut self, segment: &Segment) {
+        self.next = segment.end();
+        self.run = segment.len;
+        self.strayed = None;
+    }
+
+    /// How far a segment lies ahead of what is expected.
+    pub(super) fn ahead(&self, segment: &Segment) -> i32 {
+        distance(self.next, segment.sequence)
+    }
+
+    /// Takes note that a segment, which leaves no gap, has been given on.
+    pub(super) fn advance(&mut self, end: u32) {
+        let step = distance(self.next, end);
+        if step > 0 {
+            self.next = end;
+            self.run = self.run.saturating_add(step as u32).min(MAX_RUN);
+        }
+    }
+
+    /// Gives up what is missing before `sequence`.
+    pub(super) fn skip_to(&mut self, sequence: u32) {
+        if distance(self.next, sequence) > 0 {
+            self.next = sequence;
+            self.run = 0;
+        }
+    }
+
+    /// Whether every byte of a segment has been given on.
+    pub(super) fn has_given_on(&self, segment: &Segment) -> bool {
+        let start = distance(segment.sequence, self.next);
+        let end = distance(segment.end(), self.next);
+        start >= 0 && end >= 0 && start as u32 <= self.run
+    }
+
+    /// Takes note that data has arrived: average ← (average + delta) / 2 (papers/lro-npu.txt, IV.E).
+    pub(super) fn arrived(&mut self, now: Instant) {
+        let delta = now.ns_since(self.last_arrival).min(u64::from(UNKNOWN - 1)) as u32;
+        self.interval_ns =
+            if self.interval_ns == UNKNOWN { delta } else { self.interval_ns.midpoint(delta) };
+        self.last_arrival = now;
+    }
+
+    /// Arrivals so far cannot be compared with those that come.
+    pub(super) fn forget_times(&mut self, now: Instant) {
+        self.last_arrival = now;
+        self.interval_ns = UNKNOWN;
+    }
+
+    /// How long a gap is waited for: ten times the average interval, if that is known.
+    pub(super) fn patience_ns(&self, floor_ns: u64, budget_ns: u64) -> u64 {
+        match self.interval_ns {
+            UNKNOWN => budget_ns,
+            interval => (u64::from(interval) * 10).max(floor_ns).min(budget_ns),
+        }
+    }
+}
