@@ -1,14 +1,19 @@
 //! The two offloads: [`coalesce`] (LRO) merges received packets, [`segment`] (LSO) cuts large
 //! ones. `segment(coalesce(x)) == x`, byte for byte, for everything merged. [`reassemble`] puts IP
-//! fragments together, so that what comes behind sees whole datagrams.
+//! fragments together, so that what comes behind sees whole datagrams. [`virtio`] is how a large
+//! packet is described to a kernel or a virtual machine.
 //!
 //! They work on a packet's layers (see [`crate::packet::Layout`]): rules for a layer are written once and
 //! multiply with those of the others, so that no combination of protocols is enumerated.
 
+mod checksum;
 pub mod coalesce;
 pub mod reason;
 pub mod reassemble;
 pub mod segment;
+pub mod virtio;
+
+pub use checksum::{complete_checksum, defer_checksum};
 
 use crate::packet::checksum::Sum;
 use crate::packet::header::{self, Ipv4, Ipv6, PPPOE_LEN, PPPOE_LENGTH, Udp};

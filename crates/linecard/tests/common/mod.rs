@@ -9,6 +9,7 @@ pub(crate) mod reassembler;
 pub(crate) mod runner;
 pub(crate) mod splitter;
 pub(crate) mod traffic;
+pub(crate) mod tunnel;
 
 use linecard::rng::Rng;
 
