@@ -120,6 +120,8 @@ impl Layers {
 
 impl Header {
     /// Whether what the header says is true of `frame`, which has this layout; and what that means.
+    /// Of a frame in pieces, `frame` is the part with the headers
+    /// ([`Layout::parse_head`](crate::packet::Layout::parse_head)).
     ///
     /// Fields without meaning for this frame are not looked at, nor are flags that are not known
     /// (section 5.1.6.2.2), and neither `hdr_len`, unless it is more than the frame, nor
@@ -133,7 +135,7 @@ impl Header {
     ///
     /// The field that is not true.
     pub fn check(&self, frame: &[u8], layout: &Layout) -> Result<Offload, FieldError> {
-        if usize::from(self.hdr_len) > frame.len() {
+        if usize::from(self.hdr_len) > frame.len().max(layout.end()) {
             return Err(FieldError::HdrLen(self.hdr_len));
         }
         let checksum = self.checksum(frame, layout)?;
