@@ -1,5 +1,5 @@
 //! Crates know only those to their left: `linecard <- linecard-host <- {linecard-cli,
-//! linecard-py}`; and each takes its lints from the workspace.
+//! linecard-py}`, and `linecard <- linecard-c`; and each takes its lints from the workspace.
 
 use std::fs;
 use std::path::Path;
@@ -7,8 +7,9 @@ use std::path::Path;
 use crate::Finding;
 
 /// Every crate and the crates of this workspace that it may depend on, also for its tests.
-const MAY_USE: [(&str, &[&str]); 4] = [
+const MAY_USE: [(&str, &[&str]); 5] = [
     ("linecard", &[]),
+    ("linecard-c", &["linecard"]),
     ("linecard-host", &["linecard"]),
     ("linecard-cli", &["linecard", "linecard-host"]),
     ("linecard-py", &["linecard", "linecard-host"]),

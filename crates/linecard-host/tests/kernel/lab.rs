@@ -4,7 +4,7 @@
 //! inside its namespace by one thread. Nothing outside the two namespaces is touched.
 
 use crate::around::say;
-use crate::sys::{self, PacketSocket};
+use crate::sys::{self, PacketSocket, Tap};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -53,6 +53,54 @@ pub(crate) fn inside<R: Send>(
         let worker = scope.spawn(|| Lab::new(receiver, vnet_len).map(|mut lab| work(&mut lab)));
         worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
+}
+
+/// Two TAP devices of one namespace with a bridge between them: what is written to one comes out of
+/// the other.
+#[derive(Debug)]
+pub(crate) struct Bridge {
+    pub(crate) into: Tap,
+    pub(crate) out_of: Tap,
+    _namespace: Namespace,
+}
+
+/// A form of header, and what the reader of a TAP device says it can do.
+pub(crate) type Side = (usize, u32);
+
+/// Builds a bridge and works in its namespace; the error says what is missing for one.
+pub(crate) fn bridged<R: Send>(
+    (into, out_of): (Side, Side),
+    work: impl FnOnce(&mut Bridge) -> R + Send,
+) -> Result<R, String> {
+    if !sys::is_root() {
+        return Err("not root: namespaces and TAP devices need it".to_owned());
+    }
+    thread::scope(|scope| {
+        let worker = scope.spawn(|| Bridge::new(into, out_of).map(|mut bridge| work(&mut bridge)));
+        worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+impl Bridge {
+    fn new(into: Side, out_of: Side) -> Result<Self, String> {
+        remove_leftovers();
+        let namespace = Namespace::new()?;
+        namespace.write("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1")?;
+        namespace.write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1")?;
+        sys::enter(&namespace.path()).map_err(|error| format!("no namespace: {error}"))?;
+        let bridge = ["link", "add", "br0", "type", "bridge", "forward_delay", "0"];
+        namespace.ip(&[&bridge[..], &["mcast_snooping", "0"]].concat())?;
+        let open = |end: &str, (vnet_len, offloads): Side| {
+            let name = format!("{}{end}", namespace.device());
+            let tap = Tap::new(&name, vnet_len, offloads)
+                .map_err(|error| format!("no TAP device with {offloads:#x}: {error}"))?;
+            namespace.ip(&["link", "set", &name, "mtu", MTU, "master", "br0", "up"])?;
+            Ok::<_, String>(tap)
+        };
+        let (into, out_of) = (open("a", into)?, open("b", out_of)?);
+        namespace.ip(&["link", "set", "br0", "mtu", MTU, "up"])?;
+        Ok(Self { into, out_of, _namespace: namespace })
+    }
 }
 
 impl Lab {

@@ -16,3 +16,4 @@ mod lab;
 mod random;
 mod session;
 mod sys;
+mod tap;

@@ -2,8 +2,8 @@
 //! sockets, and the order in which threads run. The only file of this test with `unsafe`.
 #![expect(unsafe_code, reason = "system calls have no safe form in std")]
 
-use std::fs::File;
-use std::io;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
 use std::mem::size_of;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::Path;
@@ -186,6 +186,62 @@ impl PacketSocket {
         }
         let outgoing = from.sll_pkttype == libc::PACKET_OUTGOING;
         Ok(Some(Received { vnet, frame, outgoing }))
+    }
+}
+
+/// A TAP device of the namespace it was opened in, gone when dropped.
+#[derive(Debug)]
+pub(crate) struct Tap {
+    file: File,
+    buffer: Vec<u8>,
+}
+
+impl Tap {
+    /// A device whose frames have a virtio header of `vnet_len` bytes, little endian, before them;
+    /// `offloads` are what its reader can do, bits of `TUN_F_*`.
+    pub(crate) fn new(name: &str, vnet_len: usize, offloads: libc::c_uint) -> io::Result<Self> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true);
+        let file = std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK)
+            .open("/dev/net/tun")?;
+        // SAFETY: a struct of integers, for which zeros are valid.
+        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+        // Its last byte stays 0.
+        for (to, from) in request.ifr_name[..libc::IFNAMSIZ - 1].iter_mut().zip(name.bytes()) {
+            *to = from as libc::c_char;
+        }
+        let flags = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR;
+        request.ifr_ifru.ifru_flags = flags as libc::c_short;
+        let (fd, len, little) = (file.as_raw_fd(), vnet_len as libc::c_int, 1 as libc::c_int);
+        // SAFETY: `request` is what this call reads and writes, and lives during the call.
+        check(unsafe { libc::ioctl(fd, libc::TUNSETIFF, &raw mut request) })?;
+        // SAFETY: this call reads an integer, which lives during the call.
+        check(unsafe { libc::ioctl(fd, libc::TUNSETVNETHDRSZ, &raw const len) })?;
+        // SAFETY: as before.
+        check(unsafe { libc::ioctl(fd, libc::TUNSETVNETLE, &raw const little) })?;
+        // SAFETY: this call takes a number.
+        let set = unsafe { libc::ioctl(fd, libc::TUNSETOFFLOAD, libc::c_ulong::from(offloads)) };
+        check(set)?;
+        Ok(Self { file, buffer: vec![0; MAX_READ] })
+    }
+
+    /// Puts a frame with its header into the kernel, as if it had come by a cable.
+    pub(crate) fn write(&self, bytes: &[u8]) -> io::Result<()> {
+        let written = (&self.file).write(bytes)?;
+        if written == bytes.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
+    }
+
+    /// The next frame that the kernel sends by this device, its header before it; none when none
+    /// comes in `time`.
+    pub(crate) fn read(&mut self, time: Duration) -> io::Result<Option<Vec<u8>>> {
+        let mut poll = libc::pollfd { fd: self.file.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: one entry, which lives during the call.
+        check(unsafe { libc::poll(&raw mut poll, 1, time.as_millis() as libc::c_int) })?;
+        match self.file.read(&mut self.buffer) {
+            Ok(len) => Ok(Some(self.buffer[..len].to_vec())),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 }
 

@@ -2,12 +2,13 @@
 //! ones. `segment(coalesce(x)) == x`, byte for byte, for everything merged. [`reassemble`] puts IP
 //! fragments together, so that what comes behind sees whole datagrams; [`resequence`] gives TCP data
 //! on in the order of its sequence numbers; [`ack_filter`] lets a newer acknowledgment stand for older
-//! ones.
+//! ones. [`virtio`] is how a large packet is described to a kernel or a virtual machine.
 //!
 //! They work on a packet's layers (see [`crate::packet::Layout`]): rules for a layer are written once and
 //! multiply with those of the others, so that no combination of protocols is enumerated.
 
 pub mod ack_filter;
+mod checksum;
 pub mod coalesce;
 mod ends;
 mod flows;
@@ -19,6 +20,9 @@ pub mod segment;
 mod tcp;
 mod template;
 mod timer;
+pub mod virtio;
+
+pub use checksum::{complete_checksum, defer_checksum};
 
 use crate::packet::checksum::Sum;
 use crate::packet::header::{self, Ipv4, Ipv6, PPPOE_LEN, PPPOE_LENGTH, Udp};

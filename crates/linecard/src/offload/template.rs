@@ -360,7 +360,7 @@ pub(super) fn field_of(len: usize) -> u16 {
 
 /// The checksum as senders write it: UDP sends 0xFFFF for 0, which would mean "none" (RFC 768).
 #[inline]
-fn written_checksum(kind: LayerKind, sum: Sum) -> u16 {
+pub(super) fn written_checksum(kind: LayerKind, sum: Sum) -> u16 {
     match (kind, sum.checksum()) {
         (LayerKind::Udp, 0) => 0xFFFF,
         (_, checksum) => checksum,

@@ -142,6 +142,14 @@ impl Layout {
         Parser::parse(link, bytes)
     }
 
+    /// [`Layout::parse`] for a frame of `frame_len` bytes whose first are `head`, and whose others
+    /// lie elsewhere. All headers have to be in `head`; one that ends behind it is
+    /// [`Form::Malformed`] or [`Form::CutShort`].
+    #[must_use]
+    pub fn parse_head(link: LinkType, head: &[u8], frame_len: usize) -> Self {
+        Parser::parse_head(link, head, frame_len.max(head.len()))
+    }
+
     /// A [`Form::Datagram`] of two layers, with its end and protocol number.
     #[inline(always)]
     pub(super) fn plain(

@@ -81,6 +81,45 @@ impl<B: AsRef<[u8]>> Packet<B> {
         Self { buffer, start: 0, layout, meta, chain: Vec::new() }
     }
 
+    /// A packet whose payload lies in pieces behind what `head` has of it: all headers, and as many
+    /// bytes of payload as there are. Lengths in the headers are those of the whole.
+    ///
+    /// ```
+    /// use linecard::packet::{LinkType, Meta, Packet, Piece};
+    /// use linecard::time::Instant;
+    /// let mut head = vec![0x45, 0, 0, 36, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+    /// head.extend([0, 7, 0, 9, 0, 16, 0, 0]);
+    /// let piece = |text: &'static [u8]| Piece::new(text, 0..4, Instant::ZERO).expect("inside");
+    /// let packet = Packet::gather(
+    ///     &head[..],
+    ///     vec![piece(b"line"), piece(b"card")],
+    ///     LinkType::Raw,
+    ///     Meta::default(),
+    /// );
+    /// assert_eq!(packet.expect("a datagram").payload_len(), 8);
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// How far the headers could be followed, when that is no [`Form::Datagram`] which ends where
+    /// the last piece does ([`Form::Padded`] when it ends before).
+    pub fn gather(
+        head: B,
+        pieces: Vec<Piece<B>>,
+        link: LinkType,
+        meta: Meta,
+    ) -> Result<Self, Form> {
+        let head_len = head.as_ref().len();
+        let len = head_len + pieces.iter().map(Piece::len).sum::<usize>();
+        let layout = Layout::parse_head(link, head.as_ref(), len);
+        match layout.form() {
+            Form::Datagram if layout.end() == len => {}
+            Form::Datagram => return Err(Form::Padded),
+            other => return Err(other),
+        }
+        Ok(Self { chain: pieces, ..Self::with_layout(head, layout.ending_at(head_len), meta) })
+    }
+
     /// The parsed offsets.
     pub fn layout(&self) -> &Layout {
         &self.layout
@@ -197,6 +236,13 @@ impl<B: AsMut<[u8]>> Packet<B> {
 }
 
 impl<B: AsRef<[u8]>> Piece<B> {
+    /// These bytes of `buffer`; none when they are not inside, or lie beyond 4 GiB.
+    pub fn new(buffer: B, bytes: Range<usize>, timestamp: Instant) -> Option<Self> {
+        buffer.as_ref().get(bytes.clone())?;
+        let (start, end) = (u32::try_from(bytes.start).ok()?, u32::try_from(bytes.end).ok()?);
+        Some(Self { buffer, start, end, timestamp })
+    }
+
     /// The payload bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.buffer.as_ref()[self.start as usize..self.end as usize]

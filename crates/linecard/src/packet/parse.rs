@@ -76,7 +76,10 @@ fn plain_transport(bytes: &[u8], network: LayerKind, offset: usize, number: u8) 
 
 /// The state of one parse.
 pub(super) struct Parser<'a> {
+    /// The frame, or its first bytes.
     bytes: &'a [u8],
+    /// Bytes of the whole frame.
+    len: usize,
     layout: Layout,
     /// Where the innermost header with a length says the packet ends.
     bound: usize,
@@ -95,17 +98,19 @@ impl<'a> Parser<'a> {
         // would go through memory, and wait there for its parts.
         let (outer, inner, rest) = match plain(link, bytes) {
             Some(layout) => layout.words(),
-            None => Self::parse_any(link, bytes).words(),
+            None => Self::parse_head(link, bytes, bytes.len()).words(),
         };
         Layout::from_words(outer, inner, rest)
     }
 
+    /// Parses a frame of `len` bytes of which `bytes` are the first.
     #[inline(never)]
-    fn parse_any(link: LinkType, bytes: &'a [u8]) -> Layout {
+    pub(super) fn parse_head(link: LinkType, bytes: &'a [u8], len: usize) -> Layout {
         let mut layout = Layout::default();
-        layout.set_end(bytes.len());
+        layout.set_end(len);
+        let bound = layout.end();
         let mut parser =
-            Parser { bytes, layout, bound: layout.end(), depth: 0, slack: false, inside: false };
+            Parser { bytes, len, layout, bound, depth: 0, slack: false, inside: false };
         let form = match link.network(bytes) {
             Some((kind, offset)) => parser.follow(kind, offset),
             None => Form::NotIp,
@@ -142,7 +147,7 @@ impl<'a> Parser<'a> {
         if ip.version_ihl >> 4 != 4 || header_len < Ipv4::LEN {
             return End(Form::Malformed);
         }
-        if self.bound < offset + header_len {
+        if self.datagram_bytes().len() < offset + header_len {
             return End(self.cut());
         }
         let (fragment, inner) = (ip.is_fragment(), ip.protocol);
@@ -200,7 +205,7 @@ impl<'a> Parser<'a> {
     /// Length of an outermost IP packet whose length field is 0 because it does not fit: Linux
     /// calls that BIG TCP.
     fn beyond_16_bits(&self, offset: usize) -> usize {
-        let len = self.bytes.len() - offset;
+        let len = self.len - offset;
         if self.inside || len <= usize::from(u16::MAX) { 0 } else { len }
     }
 
@@ -223,7 +228,7 @@ impl<'a> Parser<'a> {
 
     /// Follows extension headers (RFC 8200, section 4) to the transport header.
     fn extensions(&mut self, mut offset: usize) -> Result<usize, Form> {
-        let datagram = &self.bytes[..self.bound];
+        let datagram = self.datagram_bytes();
         for _ in 0..=MAX_EXTENSIONS {
             match self.layout.protocol() {
                 protocol::HOP_BY_HOP | protocol::ROUTING | protocol::DESTINATION => {}
@@ -258,17 +263,17 @@ impl<'a> Parser<'a> {
     }
 
     fn tcp(&mut self, offset: usize) -> Form {
-        let datagram = &self.bytes[..self.bound];
+        let datagram = self.datagram_bytes();
         let Some(tcp) = header::get::<Tcp>(datagram, offset) else { return Form::Malformed };
         let payload = offset + tcp.header_len();
-        if tcp.header_len() < Tcp::LEN || payload > self.bound {
+        if tcp.header_len() < Tcp::LEN || payload > datagram.len() {
             return Form::Malformed;
         }
         self.datagram(LayerKind::Tcp, offset, payload)
     }
 
     fn udp(&mut self, offset: usize) -> Next {
-        let datagram = &self.bytes[..self.bound];
+        let datagram = self.datagram_bytes();
         let Some(udp) = header::get::<Udp>(datagram, offset) else { return End(Form::Malformed) };
         if offset + usize::from(udp.length.get()) != self.bound {
             return End(Form::Malformed);
@@ -278,7 +283,10 @@ impl<'a> Parser<'a> {
         if form != Form::Datagram || !is_tunnel(port) {
             return End(form);
         }
-        self.udp_tunnel(port, offset + Udp::LEN).unwrap_or(End(form))
+        // What cannot be seen may be a header, and then this is no datagram to be cut.
+        let shown = self.bound <= self.bytes.len();
+        let otherwise = if shown { form } else { Form::Malformed };
+        self.udp_tunnel(port, offset + Udp::LEN).unwrap_or(End(otherwise))
     }
 
     fn datagram(&mut self, kind: LayerKind, offset: usize, payload: usize) -> Form {
@@ -314,7 +322,7 @@ impl<'a> Parser<'a> {
         }
         let has = |flag| if flags & flag == 0 { 0 } else { 4 };
         let end = offset + 4 + has(header::GRE_HAS_CHECKSUM) + has(header::GRE_HAS_KEY);
-        if end > self.bound {
+        if end > self.datagram_bytes().len() {
             return End(Form::Malformed);
         }
         let summed = flags & header::GRE_HAS_CHECKSUM != 0;
@@ -402,8 +410,9 @@ impl<'a> Parser<'a> {
         End(self.unknown())
     }
 
+    /// What is here of the innermost datagram and all before it.
     fn datagram_bytes(&self) -> &'a [u8] {
-        &self.bytes[..self.bound]
+        &self.bytes[..self.bound.min(self.bytes.len())]
     }
 }
 

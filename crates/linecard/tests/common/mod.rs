@@ -13,6 +13,7 @@ pub(crate) mod runner;
 pub(crate) mod splitter;
 pub(crate) mod traffic;
 pub(crate) mod tunnel;
+pub(crate) mod vxlan;
 
 use linecard::rng::Rng;
 

@@ -1,0 +1,636 @@
+//! Every function that C calls, and the only `unsafe` code: pointers become slices here.
+//!
+//! What all functions have in common stands at the top of the header, see `cbindgen.toml`: who owns
+//! a buffer and for how long, threads, and what is checked. No panic leaves a function.
+#![expect(unsafe_code, reason = "C gives pointers, and nothing of them can be proven here")]
+
+use crate::coalesce::{self, Coalescer};
+use crate::error::{self, Error, LINECARD_OK};
+use crate::segment::{self, Room};
+use crate::types::{
+    self, Config, Counters, Frame, Gso, LINECARD_ABI_VERSION, Large, Output, Plan, Segments, Slice,
+    Slices,
+};
+use linecard::offload::virtio::{Endian, Format, Header};
+use linecard::offload::{complete_checksum, defer_checksum};
+use linecard::packet::checksum::Sum;
+use linecard::packet::{Layout, Meta, Packet, Piece};
+use linecard::time::Instant;
+use std::cell::UnsafeCell;
+use std::ffi::{CString, c_char, c_void};
+use std::mem::forget;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
+use std::slice;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A frame that a caller has lent, on the terms at the top of the header: nobody else writes to it,
+/// and it stays where it is, until it is given back.
+#[derive(Debug)]
+#[repr(transparent)]
+pub(crate) struct Lent(Frame);
+
+impl Lent {
+    pub(crate) fn frame(&self) -> &Frame {
+        &self.0
+    }
+}
+
+/// The bytes of a lent frame.
+#[derive(Debug)]
+pub(crate) struct Buffer {
+    data: *mut u8,
+    len: usize,
+    token: *mut c_void,
+}
+
+impl Buffer {
+    pub(crate) fn new(lent: &Lent) -> Result<Self, Error> {
+        let Frame { data, len, token, .. } = lent.0;
+        if data.is_null() {
+            return Err(Error::Null);
+        }
+        // Layouts count by 32 bits.
+        let valid = len > 0 && u32::try_from(len).is_ok();
+        if valid { Ok(Self { data, len, token }) } else { Err(Error::Invalid) }
+    }
+
+    pub(crate) fn token(&self) -> *mut c_void {
+        self.token
+    }
+
+    /// `part` of the bytes, as the caller may write to them again.
+    pub(crate) fn slice(&self, part: &[u8]) -> Slice {
+        let offset = part.as_ptr().addr() - self.data.addr();
+        Slice { data: self.data.wrapping_add(offset), len: part.len() }
+    }
+}
+
+impl AsRef<[u8]> for Buffer {
+    fn as_ref(&self) -> &[u8] {
+        // SAFETY: a lent frame is readable for its length until it is given back, which is after
+        // this value is gone; and nobody else writes to it.
+        unsafe { slice::from_raw_parts(self.data, self.len) }
+    }
+}
+
+impl AsMut<[u8]> for Buffer {
+    fn as_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `as_ref`; and lent frames do not overlap, so that this is the only
+        // reference to these bytes.
+        unsafe { slice::from_raw_parts_mut(self.data, self.len) }
+    }
+}
+
+/// A coalescer as C holds it. Once a call has begun and not ended, because of a panic or in another
+/// thread, no further one begins.
+#[derive(Debug)]
+pub struct Handle {
+    busy: AtomicBool,
+    coalescer: UnsafeCell<Coalescer>,
+}
+
+/// Runs what a function does, and turns a panic into an error.
+fn guard(work: impl FnOnce() -> Result<(), Error>) -> i32 {
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(Ok(())) => LINECARD_OK,
+        Ok(Err(error)) => error as i32,
+        Err(panic) => {
+            // Dropping it could panic again.
+            forget(panic);
+            Error::Broken as i32
+        }
+    }
+}
+
+/// The array at `data`; nothing has to be there when it is empty.
+///
+/// # Safety
+///
+/// What is there is readable, of type `T`, and not written to for `'a`.
+unsafe fn array<'a, T>(data: *const T, len: usize) -> Result<&'a [T], Error> {
+    check_array(data, len)?;
+    if len == 0 {
+        return Ok(&[]);
+    }
+    // SAFETY: not null, aligned and not too long; the rest is the caller's promise.
+    Ok(unsafe { slice::from_raw_parts(data, len) })
+}
+
+/// [`array`] for writing.
+///
+/// # Safety
+///
+/// What is there is writable, of type `T`, and nobody else's for `'a`.
+unsafe fn array_mut<'a, T>(data: *mut T, len: usize) -> Result<&'a mut [T], Error> {
+    check_array(data, len)?;
+    if len == 0 {
+        return Ok(&mut []);
+    }
+    // SAFETY: not null, aligned and not too long; the rest is the caller's promise.
+    Ok(unsafe { slice::from_raw_parts_mut(data, len) })
+}
+
+fn check_array<T>(data: *const T, len: usize) -> Result<(), Error> {
+    if len > 0 && (data.is_null() || !data.is_aligned()) {
+        return Err(Error::Null);
+    }
+    let bytes = len.checked_mul(size_of::<T>());
+    let fits = bytes.is_some_and(|bytes| isize::try_from(bytes).is_ok());
+    if fits { Ok(()) } else { Err(Error::Invalid) }
+}
+
+/// The struct at `data`.
+///
+/// # Safety
+///
+/// As for [`array_mut`].
+unsafe fn one_mut<'a, T>(data: *mut T) -> Result<&'a mut T, Error> {
+    // SAFETY: the caller's promise.
+    unsafe { array_mut(data, 1) }?.first_mut().ok_or(Error::Null)
+}
+
+/// Runs `work` with the coalescer of a handle.
+///
+/// # Safety
+///
+/// `handle` is NULL or from [`linecard_coalescer_new`], and has not been freed.
+unsafe fn with<R>(
+    handle: *const Handle,
+    work: impl FnOnce(&mut Coalescer) -> Result<R, Error>,
+) -> Result<R, Error> {
+    // SAFETY: the caller's promise; only shared references are made of it.
+    let handle = unsafe { handle.as_ref() }.ok_or(Error::Null)?;
+    if handle.busy.swap(true, Ordering::Acquire) {
+        return Err(Error::Broken);
+    }
+    // SAFETY: whoever finds `busy` false has the coalescer to itself until it says so again.
+    let done = work(unsafe { &mut *handle.coalescer.get() });
+    handle.busy.store(false, Ordering::Release);
+    done
+}
+
+/// Version of the interface that the library was compiled with: LINECARD_ABI_VERSION.
+#[unsafe(no_mangle)]
+pub extern "C" fn linecard_abi_version() -> u32 {
+    LINECARD_ABI_VERSION
+}
+
+/// Version of the library, as "0.1.0". Never freed.
+#[unsafe(no_mangle)]
+pub extern "C" fn linecard_version() -> *const c_char {
+    concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
+}
+
+/// What an error code means, in a line. Never NULL, never freed.
+#[unsafe(no_mangle)]
+pub extern "C" fn linecard_strerror(code: i32) -> *const c_char {
+    error::text(code).as_ptr()
+}
+
+/// Name of a reason: `exit_kind` is LINECARD_EXIT_PASSED for why packets pass or do not merge, or
+/// LINECARD_EXIT_FLUSHED for why they are let go. Reasons are numbered from 0; NULL behind the last.
+/// Never freed.
+#[unsafe(no_mangle)]
+pub extern "C" fn linecard_reason_name(exit_kind: u8, reason: u8) -> *const c_char {
+    static NAMES: OnceLock<Vec<CString>> = OnceLock::new();
+    let Some(name) = coalesce::reason_name(exit_kind, reason) else { return ptr::null() };
+    let names = NAMES.get_or_init(|| {
+        let all = (0..=1).flat_map(|exit| (0..=u8::MAX).map(move |reason| (exit, reason)));
+        let names = all.filter_map(|(exit, reason)| coalesce::reason_name(exit, reason));
+        names.filter_map(|name| CString::new(name).ok()).collect()
+    });
+    let found = names.iter().find(|known| known.as_bytes() == name.as_bytes());
+    found.map_or(ptr::null(), |name| name.as_ptr())
+}
+
+/// Sets the defaults. `size` is `sizeof *config`: a program that was compiled with an older header
+/// has a shorter struct, and gets what fits.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn linecard_config_default(config: *mut Config, size: usize) -> i32 {
+    guard(|| {
+        let default = Config { size, ..Config::default() };
+        // SAFETY: the caller has a struct of `size` bytes there.
+        unsafe { write_versioned(&default, config, size) }
+    })
+}
+
+/// Writes as much of a struct as the caller knows of it; the rest, if it knows more, is 0.
+///
+/// # Safety
+///
+/// `size` bytes are writable at `to`.
+unsafe fn write_versioned<T: Copy>(value: &T, to: *mut T, size: usize) -> Result<(), Error> {
+    if to.is_null() {
+        return Err(Error::Null);
+    }
+    if size < size_of::<usize>() {
+        return Err(Error::Invalid);
+    }
+    let known = size.min(size_of::<T>());
+    // SAFETY: `size` bytes are writable there, and `value` has `known`; it is not the caller's.
+    unsafe {
+        ptr::write_bytes(to.cast::<u8>(), 0, size);
+        ptr::copy_nonoverlapping(ptr::from_ref(value).cast::<u8>(), to.cast::<u8>(), known);
+    }
+    Ok(())
+}
+
+/// A configuration of the size it names, the rest by default.
+///
+/// # Safety
+///
+/// `from` is NULL or points to as many bytes as its first field says.
+unsafe fn read_config(from: *const Config) -> Result<Config, Error> {
+    if from.is_null() {
+        return Err(Error::Null);
+    }
+    // SAFETY: the struct's first field is there in every version.
+    let size = unsafe { from.cast::<usize>().read_unaligned() };
+    if !(size_of::<usize>()..=4096).contains(&size) {
+        return Err(Error::Invalid);
+    }
+    // SAFETY: the caller's promise.
+    let bytes = unsafe { array(from.cast::<u8>(), size) }?;
+    let mut config = Config::default();
+    let known = size.min(size_of::<Config>());
+    if bytes[known..].iter().any(|byte| *byte != 0) {
+        return Err(Error::Version);
+    }
+    // SAFETY: `config` has `known` bytes, and any bytes are integers.
+    unsafe {
+        ptr::copy_nonoverlapping(bytes.as_ptr(), ptr::from_mut(&mut config).cast::<u8>(), known);
+    }
+    Ok(config)
+}
+
+/// Makes a coalescer and stores it in `*coalescer`. It takes all its memory here, but for lists of
+/// what leaves, which grow to what they need and stay.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn linecard_coalescer_new(
+    config: *const Config,
+    coalescer: *mut *mut Handle,
+) -> i32 {
+    guard(|| {
+        // SAFETY: the caller has a pointer there to be set.
+        let place = unsafe { one_mut(coalescer) }?;
+        // SAFETY: the caller has a configuration there.
+        let made = Coalescer::new(&unsafe { read_config(config) }?)?;
+        let handle = Handle { busy: AtomicBool::new(false), coalescer: UnsafeCell::new(made) };
+        *place = Box::into_raw(Box::new(handle));
+        Ok(())
+    })
+}
+
+/// Frees a coalescer; NULL is nothing to free. Frames that it holds are the caller's again, untold:
+/// flush before to have them back in order.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn linecard_coalescer_free(coalescer: *mut Handle) {
+    guard(|| {
+        if !coalescer.is_null() {
+            // SAFETY: from `linecard_coalescer_new`, and freed once, the caller promises.
+            drop(unsafe { Box::from_raw(coalescer) });
+        }
+        Ok(())
+    });
+}
+
+/// Takes `count` frames that arrived at `now_ns` (any clock that does not go back; an earlier time
+/// counts as the latest one). What leaves is in `*output` until the next call with this coalescer.
+/// Either all frames are taken or, with an error, none.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn linecard_coalescer_push(
+    coalescer: *mut Handle,
+    frames: *const Frame,
+    count: usize,
+    now_ns: u64,
+    output: *mut Output,
+) -> i32 {
+    guard(|| {
+        // SAFETY: the caller has a struct there to be set.
+        let output = unsafe { one_mut(output) }?;
+        // SAFETY: `Lent` is a `Frame` on the terms of this interface.
+        let frames = unsafe { array(frames.cast::<Lent>(), count) }?;
+        // SAFETY: the caller's handle.
+        *output = unsafe { with(coalescer, |it| it.push(frames, Instant::from_ns(now_ns))) }?;
+        Ok(())
+    })
+}
+
+/// Lets go what is due at `now_ns`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn linecard_coalescer_advance(
+    coalescer: *mut Handle,
+    now_ns: u64,
+    output: *mut Output,
+) -> i32 {
+    guard(|| {
+        // SAFETY: the caller has a struct there to be set.
+        let output = unsafe { one_mut(output) }?;
+        // SAFETY: the caller's handle.
+        *output = unsafe { with(coalescer, |it| Ok(it.advance(Instant::from_ns(now_ns)))) }?;
+        Ok(())
+    })
+}
+
+/// Lets everything go.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn linecard_coalescer_flush(
+    coalescer: *mut Handle,
+    output: *mut Output,
+) -> i32 {
+    guard(|| {
+        // SAFETY: the caller has a struct there to be set.
+        let output = unsafe { one_mut(output) }?;
+        // SAFETY: the caller's handle.
+        *output = unsafe { with(coalescer, |it| Ok(it.flush())) }?;
+        Ok(())
+    })
+}
+
+/// When `linecard_coalescer_advance` wants to be called next, in nanoseconds; UINT64_MAX when
+/// nothing is held.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn linecard_coalescer_next_wakeup(coalescer: *const Handle) -> u64 {
+    let mut ns = u64::MAX;
+    guard(|| {
+        // SAFETY: the caller's handle.
+        let wakeup = unsafe { with(coalescer, |it| Ok(it.next_wakeup())) }?;
+        ns = wakeup.map_or(u64::MAX, Instant::as_ns);
+        Ok(())
+    });
+    ns
+}
+
+/// What the coalescer has done. `size` is `sizeof *counters`, as in `linecard_config_default`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn linecard_coalescer_counters(
+    coalescer: *const Handle,
+    counters: *mut Counters,
+    size: usize,
+) -> i32 {
+    guard(|| {
+        // SAFETY: the caller's handle.
+        let counted = unsafe { with(coalescer, |it| Ok(it.counters())) }?;
+        // SAFETY: the caller has a struct of `size` bytes there.
+        unsafe { write_versioned(&counted, counters, size) }
+    })
+}
+
+/// How often a reason occurred; numbers as in `linecard_reason_name`. 0 for others.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn linecard_coalescer_reason_count(
+    coalescer: *const Handle,
+    exit_kind: u8,
+    reason: u8,
+) -> u64 {
+    let mut count = 0;
+    guard(|| {
+        // SAFETY: the caller's handle.
+        count = unsafe { with(coalescer, |it| it.count(exit_kind, reason).ok_or(Error::Invalid)) }?;
+        Ok(())
+    });
+    count
+}
+
+/// A packet over the caller's memory.
+///
+/// # Safety
+///
+/// All pointers in `large` lead to what they say, for `'a`.
+unsafe fn large_packet<'a>(large: &Large) -> Result<Packet<&'a [u8]>, Error> {
+    let link = types::link(large.link)?;
+    let meta = Meta { checksum: types::checksum(large.checksum)?, ..Meta::default() };
+    // SAFETY: the caller's promise.
+    let head = unsafe { array(large.head, large.head_len) }?;
+    // SAFETY: as before.
+    let pieces = unsafe { array(large.pieces, large.piece_count) }?;
+    if pieces.is_empty() {
+        return Ok(Packet::new(head, link, meta));
+    }
+    let piece = |slice: &Slice| {
+        // SAFETY: as before.
+        let bytes: &[u8] = unsafe { array(slice.data.cast_const(), slice.len) }?;
+        Piece::new(bytes, 0..bytes.len(), Instant::ZERO).ok_or(Error::Invalid)
+    };
+    let pieces: Vec<_> = pieces.iter().map(piece).collect::<Result<_, _>>()?;
+    Packet::gather(head, pieces, link, meta).map_err(|_| Error::NotADatagram)
+}
+
+/// What `large` will be cut into, and the room that takes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn linecard_segment_plan(large: *const Large, plan: *mut Plan) -> i32 {
+    guard(|| {
+        // SAFETY: the caller has both there.
+        let (large, plan) = unsafe { (one(large)?, one_mut(plan)?) };
+        // SAFETY: its pointers are good.
+        *plan = segment::plan(&unsafe { large_packet(large) }?, large.gso.into())?;
+        Ok(())
+    })
+}
+
+/// Cuts `large`, and writes all segments into `out`, one behind the other: payload is copied and
+/// summed in one pass. Nothing is written when there is an error.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn linecard_segment_write(
+    large: *const Large,
+    out: Slice,
+    segments: *mut Segments,
+) -> i32 {
+    guard(|| {
+        // SAFETY: the caller has both there.
+        let (large, segments) = unsafe { (one(large)?, one_mut(segments)?) };
+        // SAFETY: the caller has room there, and nothing of the packet.
+        let (out, list) =
+            unsafe { (array_mut(out.data, out.len)?, array_mut(segments.list, segments.room)?) };
+        // SAFETY: its pointers are good.
+        let packet = unsafe { large_packet(large) }?;
+        segments.count = segment::write(&packet, large.gso.into(), out, list)?;
+        Ok(())
+    })
+}
+
+/// Cuts `large` without copying payload: headers are written into `headers`, one behind the other,
+/// and `slices` lists each segment's header and payload. Payload is read only to compute checksums.
+/// Nothing is written when there is an error.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn linecard_segment_gather(
+    large: *const Large,
+    headers: Slice,
+    slices: *const Slices,
+    segments: *mut Segments,
+) -> i32 {
+    guard(|| {
+        // SAFETY: the caller has them there.
+        let (large, slices, segments) = unsafe { (one(large)?, one(slices)?, one_mut(segments)?) };
+        // SAFETY: the caller has room there, and nothing of the packet.
+        let room = unsafe {
+            Room {
+                headers: array_mut(headers.data, headers.len)?,
+                slices: array_mut(slices.list, slices.room)?,
+                list: array_mut(segments.list, segments.room)?,
+            }
+        };
+        // SAFETY: its pointers are good.
+        let packet = unsafe { large_packet(large) }?;
+        segments.count = segment::gather(&packet, large.gso.into(), room)?;
+        Ok(())
+    })
+}
+
+/// The struct at `data`, for reading.
+///
+/// # Safety
+///
+/// As for [`array`].
+unsafe fn one<'a, T>(data: *const T) -> Result<&'a T, Error> {
+    // SAFETY: the caller's promise.
+    unsafe { array(data, 1) }?.first().ok_or(Error::Null)
+}
+
+/// Holds the virtio header of `len` bytes (10, 12 or 24) at `header` against the packet behind it,
+/// and sets `large->gso` and `large->checksum` by it. Numbers are little endian, or big if
+/// `big_endian` is not 0. With an error, which names the field that is not true, nothing is set.
+///
+/// `large->checksum` then says PARTIAL where the sender has left the checksum to be computed. Set it
+/// to UNKNOWN to have it computed in the segments.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn linecard_virtio_check(
+    header: *const u8,
+    len: usize,
+    big_endian: i32,
+    large: *mut Large,
+) -> i32 {
+    guard(|| {
+        let format = Format::of_len(len).ok_or(Error::Invalid)?;
+        let endian = if big_endian == 0 { Endian::Little } else { Endian::Big };
+        // SAFETY: the caller has both there.
+        let (header, large) = unsafe { (array(header, len)?, one_mut(large)?) };
+        let header = Header::read(header, format, endian).ok_or(Error::Invalid)?;
+        // SAFETY: its pointers are good.
+        let (head, pieces) = unsafe {
+            (array(large.head, large.head_len)?, array(large.pieces, large.piece_count)?)
+        };
+        let len = pieces.iter().fold(head.len(), |len, piece| len.saturating_add(piece.len));
+        let layout = Layout::parse_head(types::link(large.link)?, head, len);
+        let offload = header.check(head, &layout)?;
+        large.gso = offload.gso.map_or_else(Gso::default, Into::into);
+        large.checksum = types::checksum_number(offload.checksum);
+        Ok(())
+    })
+}
+
+/// Computes the transport checksum of a frame, and those of the tunnels around it: what hardware
+/// does where LINECARD_CHECKSUM_PARTIAL left it to.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn linecard_checksum_complete(frame: Slice, link: u8) -> i32 {
+    // SAFETY: the caller has a frame there.
+    unsafe { change_checksum(frame, link, complete_checksum) }
+}
+
+/// Leaves the transport checksum of a frame to hardware, LINECARD_CHECKSUM_PARTIAL. Only for frames
+/// whose checksum is known to be right.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn linecard_checksum_defer(frame: Slice, link: u8) -> i32 {
+    // SAFETY: the caller has a frame there.
+    unsafe { change_checksum(frame, link, defer_checksum) }
+}
+
+/// # Safety
+///
+/// As for [`array_mut`].
+unsafe fn change_checksum<'a>(
+    frame: Slice,
+    link: u8,
+    change: impl FnOnce(&mut Packet<&'a mut [u8]>) -> bool,
+) -> i32 {
+    guard(|| {
+        let link = types::link(link)?;
+        // SAFETY: the caller's promise.
+        let bytes = unsafe { array_mut(frame.data, frame.len) }?;
+        let mut packet = Packet::new(bytes, link, Meta::default());
+        change(&mut packet).then_some(()).ok_or(Error::NotADatagram)
+    })
+}
+
+/// The Internet checksum's sum (RFC 1071) of `len` bytes, not complemented. 0 without bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn linecard_sum(data: *const u8, len: usize) -> u16 {
+    let mut sum = 0;
+    guard(|| {
+        // SAFETY: the caller has them there.
+        sum = Sum::of(unsafe { array(data, len) }?).fold();
+        Ok(())
+    });
+    sum
+}
+
+/// `linecard_sum` of `len` bytes that are copied meanwhile, in one pass.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn linecard_sum_copy(from: *const u8, to: *mut u8, len: usize) -> u16 {
+    let mut sum = 0;
+    guard(|| {
+        // SAFETY: the caller has both there, and they do not overlap.
+        let (from, to) = unsafe { (array(from, len)?, array_mut(to, len)?) };
+        sum = Sum::of_copy(from, to).fold();
+        Ok(())
+    });
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn new() -> *mut Handle {
+        let mut handle = ptr::null_mut();
+        // The first field only: what a program with a very old header has.
+        let config = Config { size: size_of::<usize>(), ..Config::default() };
+        // SAFETY: both are there.
+        let code = unsafe { linecard_coalescer_new(&raw const config, &raw mut handle) };
+        assert_eq!(code, LINECARD_OK);
+        handle
+    }
+
+    #[test]
+    fn a_panic_becomes_an_error_and_breaks_the_handle() {
+        std::panic::set_hook(Box::new(|_| {}));
+        let (handle, mut output) = (new(), Output { packets: ptr::null(), count: 0 });
+        let code = guard(|| {
+            // SAFETY: just made.
+            unsafe { with(handle, |_| -> Result<(), Error> { panic!("a bug") }) }
+        });
+        assert_eq!(code, Error::Broken as i32);
+        // SAFETY: not freed yet.
+        let code = unsafe { linecard_coalescer_flush(handle, &raw mut output) };
+        assert_eq!(code, Error::Broken as i32);
+        // SAFETY: freed once.
+        unsafe { linecard_coalescer_free(handle) };
+    }
+
+    #[test]
+    fn a_handle_is_used_by_one_at_a_time() {
+        let (handle, mut output) = (new(), Output { packets: ptr::null(), count: 0 });
+        // SAFETY: just made; the inner call is refused.
+        let inner =
+            unsafe { with(handle, |_| Ok(linecard_coalescer_flush(handle, &raw mut output))) };
+        assert_eq!(inner, Ok(Error::Broken as i32));
+        // SAFETY: not freed yet.
+        assert_eq!(unsafe { linecard_coalescer_flush(handle, &raw mut output) }, LINECARD_OK);
+        // SAFETY: freed once.
+        unsafe { linecard_coalescer_free(handle) };
+    }
+
+    #[test]
+    fn every_reason_has_a_name() {
+        // SAFETY: names end with a zero.
+        let name = |exit, reason| unsafe {
+            let name = linecard_reason_name(exit, reason);
+            (!name.is_null()).then(|| std::ffi::CStr::from_ptr(name).to_str().expect("ASCII"))
+        };
+        assert_eq!(name(0, 0), Some("not-ip"));
+        assert_eq!(name(1, 0), Some("size"));
+        assert_eq!((name(0, 200), name(1, 200), name(2, 0)), (None, None, None));
+    }
+}

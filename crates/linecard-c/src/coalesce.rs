@@ -1,0 +1,196 @@
+//! A coalescer with what C needs around it: what has left stays in place until the next call.
+
+use crate::abi::{Buffer, Lent};
+use crate::error::Error;
+use crate::types::{
+    self, Config, Counters, LINECARD_EXIT_FLUSHED, LINECARD_EXIT_PASSED, Merged, Output, Slice,
+};
+use linecard::offload::coalesce::{self, Exit, Flush, Refusal};
+use linecard::offload::defer_checksum;
+use linecard::offload::virtio::{Endian, Format, Header, Undescribable};
+use linecard::packet::{Batch, Meta, Packet};
+use linecard::time::Instant;
+use std::ffi::c_void;
+
+/// A coalescer and what has left it.
+#[derive(Debug)]
+pub(crate) struct Coalescer {
+    inner: coalesce::Coalescer<Buffer>,
+    batch: Batch<Buffer>,
+    flush_at_end: bool,
+    virtio: Option<Format>,
+    /// What has left by the latest call, and the arrays that describe it to C.
+    left: Vec<(Packet<Buffer>, Exit)>,
+    slices: Vec<Slice>,
+    tokens: Vec<*mut c_void>,
+    merged: Vec<Merged>,
+}
+
+impl Coalescer {
+    pub(crate) fn new(config: &Config) -> Result<Self, Error> {
+        Ok(Self {
+            inner: coalesce::Coalescer::new(config.checked()?),
+            batch: Batch::new(),
+            flush_at_end: config.flush_at_end != 0,
+            virtio: config.virtio()?,
+            left: Vec::new(),
+            slices: Vec::new(),
+            tokens: Vec::new(),
+            merged: Vec::new(),
+        })
+    }
+
+    /// Takes `frames`, all or none.
+    pub(crate) fn push(&mut self, frames: &[Lent], now: Instant) -> Result<Output, Error> {
+        frames.iter().try_for_each(check)?;
+        self.recycle();
+        let left = &mut self.left;
+        let mut out = |packet, exit| left.push((packet, exit));
+        self.inner.advance(now, &mut out);
+        for frames in frames.chunks(linecard::packet::BATCH) {
+            for frame in frames {
+                // The batch is empty and has room for all.
+                let _ = self.batch.push(packet(frame)?);
+            }
+            self.inner.push_batch(&mut self.batch, now, &mut out);
+        }
+        if self.flush_at_end {
+            self.inner.flush_all(Flush::BatchEnd, &mut out);
+        }
+        Ok(self.describe())
+    }
+
+    /// Lets go what is due.
+    pub(crate) fn advance(&mut self, now: Instant) -> Output {
+        self.recycle();
+        let left = &mut self.left;
+        self.inner.advance(now, &mut |packet, exit| left.push((packet, exit)));
+        self.describe()
+    }
+
+    /// Lets everything go.
+    pub(crate) fn flush(&mut self) -> Output {
+        self.recycle();
+        let left = &mut self.left;
+        self.inner.flush_all(Flush::Stop, &mut |packet, exit| left.push((packet, exit)));
+        self.describe()
+    }
+
+    pub(crate) fn next_wakeup(&self) -> Option<Instant> {
+        self.inner.next_wakeup()
+    }
+
+    pub(crate) fn counters(&self) -> Counters {
+        let counters = self.inner.counters();
+        Counters {
+            packets_in: counters.packets_in,
+            bytes_in: counters.bytes_in,
+            packets_out: counters.packets_out,
+            bytes_out: counters.bytes_out,
+            passed: counters.passed,
+            merged: counters.merged,
+            held: self.inner.held() as u64,
+            flows: self.inner.flows() as u64,
+            flows_evicted: counters.flows_evicted,
+        }
+    }
+
+    /// How often a reason occurred.
+    pub(crate) fn count(&self, exit: u8, reason: u8) -> Option<u64> {
+        let (counters, index) = (self.inner.counters(), usize::from(reason));
+        match exit {
+            LINECARD_EXIT_PASSED => Refusal::ALL.get(index).map(|r| counters.refused.of(*r)),
+            LINECARD_EXIT_FLUSHED => Flush::ALL.get(index).map(|r| counters.flushed.of(*r)),
+            _ => None,
+        }
+    }
+
+    /// Forgets what left by the call before.
+    fn recycle(&mut self) {
+        for (packet, _) in self.left.drain(..) {
+            self.inner.recycle(packet.into_parts().1);
+        }
+        self.slices.clear();
+        self.tokens.clear();
+        self.merged.clear();
+    }
+
+    fn describe(&mut self) -> Output {
+        let total: usize = self.left.iter().map(|(packet, _)| 1 + packet.chain().len()).sum();
+        // Pointers into both are handed out below: they must not move any more.
+        self.slices.reserve(total);
+        self.tokens.reserve(total);
+        for (packet, exit) in &mut self.left {
+            let start = self.slices.len();
+            let virtio = self.virtio.map(|format| virtio(packet, format));
+            let (virtio, virtio_len) = virtio.unwrap_or_default();
+            add_slices(packet, &mut self.slices, &mut self.tokens);
+            let slices = &self.slices[start..];
+            let (exit, reason) = match exit {
+                Exit::Passed(refusal) => (LINECARD_EXIT_PASSED, *refusal as u8),
+                Exit::Flushed(flush) => (LINECARD_EXIT_FLUSHED, *flush as u8),
+            };
+            self.merged.push(Merged {
+                slices: slices.as_ptr(),
+                tokens: self.tokens[start..].as_ptr(),
+                count: slices.len(),
+                len: slices.iter().map(|slice| slice.len).sum(),
+                gso: packet.meta.gso.map(Into::into).unwrap_or_default(),
+                checksum: types::checksum_number(packet.meta.checksum),
+                exit,
+                reason,
+                virtio_len,
+                virtio,
+            });
+        }
+        Output { packets: self.merged.as_ptr(), count: self.merged.len() }
+    }
+}
+
+fn check(lent: &Lent) -> Result<(), Error> {
+    types::link(lent.frame().link)?;
+    types::checksum(lent.frame().checksum)?;
+    Buffer::new(lent).map(drop)
+}
+
+fn packet(lent: &Lent) -> Result<Packet<Buffer>, Error> {
+    let frame = lent.frame();
+    let (link, checksum) = (types::link(frame.link)?, types::checksum(frame.checksum)?);
+    let meta = Meta { lane: frame.lane, mark: frame.mark, checksum, ..Meta::default() };
+    Ok(Packet::new(Buffer::new(lent)?, link, meta))
+}
+
+/// The header that describes the packet, its checksum left to the reader; of length 0 when there
+/// is none.
+fn virtio(packet: &mut Packet<Buffer>, format: Format) -> ([u8; Format::MAX_LEN], u8) {
+    let mut header = Header::of(packet);
+    if header == Err(Undescribable::Checksum) && defer_checksum(packet) {
+        header = Header::of(packet);
+    }
+    let mut bytes = [0; Format::MAX_LEN];
+    let written = header.ok().and_then(|h| h.write(&mut bytes, format, Endian::Little));
+    (bytes, written.unwrap_or_default() as u8)
+}
+
+fn add_slices(packet: &Packet<Buffer>, slices: &mut Vec<Slice>, tokens: &mut Vec<*mut c_void>) {
+    let first = match packet.is_merged() {
+        // What lies behind the datagram is a short frame's padding.
+        true => &packet.bytes()[..packet.layout().end()],
+        false => packet.bytes(),
+    };
+    slices.push(packet.buffer().slice(first));
+    tokens.push(packet.buffer().token());
+    for piece in packet.chain() {
+        slices.push(piece.buffer().slice(piece.bytes()));
+        tokens.push(piece.buffer().token());
+    }
+}
+
+/// Name of a reason in JSON and in `linecard coalesce`.
+pub(crate) fn reason_name(exit: u8, reason: u8) -> Option<&'static str> {
+    match exit {
+        LINECARD_EXIT_PASSED => Refusal::ALL.get(usize::from(reason)).map(|r| r.name()),
+        LINECARD_EXIT_FLUSHED => Flush::ALL.get(usize::from(reason)).map(|r| r.name()),
+        _ => None,
+    }
+}

@@ -1,0 +1,122 @@
+//! Error codes and their texts.
+
+use linecard::offload::segment::SegmentError;
+use linecard::offload::virtio::FieldError;
+use std::ffi::CStr;
+
+/// No error.
+pub const LINECARD_OK: i32 = 0;
+/// A pointer is NULL, or not aligned.
+pub const LINECARD_E_NULL: i32 = -1;
+/// A number is none of those that are allowed.
+pub const LINECARD_E_INVALID: i32 = -2;
+/// A struct is larger than this library's, and has something in it that this library does not know.
+pub const LINECARD_E_VERSION: i32 = -3;
+/// A buffer or an array of the caller is too small.
+pub const LINECARD_E_NO_ROOM: i32 = -4;
+/// Not a whole TCP or UDP datagram.
+pub const LINECARD_E_NOT_A_DATAGRAM: i32 = -5;
+/// More than 320 bytes of headers.
+pub const LINECARD_E_HEADER_TOO_LONG: i32 = -6;
+/// The size of segments is 0.
+pub const LINECARD_E_ZERO_SIZE: i32 = -7;
+/// The virtio header's flags contradict each other or the frame.
+pub const LINECARD_E_VIRTIO_FLAGS: i32 = -20;
+/// The virtio header's gso_type is unknown, or not what the frame is.
+pub const LINECARD_E_VIRTIO_GSO_TYPE: i32 = -21;
+/// The virtio header's gso_size does not divide the frame.
+pub const LINECARD_E_VIRTIO_GSO_SIZE: i32 = -22;
+/// The virtio header's hdr_len is more than the frame.
+pub const LINECARD_E_VIRTIO_HDR_LEN: i32 = -23;
+/// The virtio header's csum_start is not where the transport header starts.
+pub const LINECARD_E_VIRTIO_CSUM_START: i32 = -24;
+/// The virtio header's csum_offset is not where the transport header has its checksum.
+pub const LINECARD_E_VIRTIO_CSUM_OFFSET: i32 = -25;
+/// The virtio header's outer_th_offset is not where the tunnel's UDP header starts.
+pub const LINECARD_E_VIRTIO_OUTER_TH_OFFSET: i32 = -26;
+/// The virtio header's inner_nh_offset is not where the IP header in the tunnel starts.
+pub const LINECARD_E_VIRTIO_INNER_NH_OFFSET: i32 = -27;
+/// A bug of this library, or a handle in which one has happened, or that is used twice at once: it
+/// can only be freed.
+pub const LINECARD_E_BROKEN: i32 = -99;
+
+/// Why a call did nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(i32)]
+pub(crate) enum Error {
+    Null = LINECARD_E_NULL,
+    Invalid = LINECARD_E_INVALID,
+    Version = LINECARD_E_VERSION,
+    NoRoom = LINECARD_E_NO_ROOM,
+    NotADatagram = LINECARD_E_NOT_A_DATAGRAM,
+    HeaderTooLong = LINECARD_E_HEADER_TOO_LONG,
+    ZeroSize = LINECARD_E_ZERO_SIZE,
+    Flags = LINECARD_E_VIRTIO_FLAGS,
+    GsoType = LINECARD_E_VIRTIO_GSO_TYPE,
+    GsoSize = LINECARD_E_VIRTIO_GSO_SIZE,
+    HdrLen = LINECARD_E_VIRTIO_HDR_LEN,
+    CsumStart = LINECARD_E_VIRTIO_CSUM_START,
+    CsumOffset = LINECARD_E_VIRTIO_CSUM_OFFSET,
+    OuterThOffset = LINECARD_E_VIRTIO_OUTER_TH_OFFSET,
+    InnerNhOffset = LINECARD_E_VIRTIO_INNER_NH_OFFSET,
+    Broken = LINECARD_E_BROKEN,
+}
+
+/// What a code means.
+pub(crate) fn text(code: i32) -> &'static CStr {
+    match code {
+        LINECARD_OK => c"no error",
+        LINECARD_E_NULL => c"a pointer is NULL or not aligned",
+        LINECARD_E_INVALID => c"an argument is out of its range",
+        LINECARD_E_VERSION => c"a struct of a newer version asks for something unknown",
+        LINECARD_E_NO_ROOM => c"a buffer or an array is too small",
+        LINECARD_E_NOT_A_DATAGRAM => c"not a whole TCP or UDP datagram",
+        LINECARD_E_HEADER_TOO_LONG => c"more header bytes than are kept for one packet",
+        LINECARD_E_ZERO_SIZE => c"the size of segments is 0",
+        LINECARD_E_VIRTIO_FLAGS => c"virtio header: flags contradict each other or the frame",
+        LINECARD_E_VIRTIO_GSO_TYPE => {
+            c"virtio header: gso_type is unknown or not what the frame is"
+        }
+        LINECARD_E_VIRTIO_GSO_SIZE => c"virtio header: gso_size does not divide the frame",
+        LINECARD_E_VIRTIO_HDR_LEN => c"virtio header: hdr_len is more than the frame",
+        LINECARD_E_VIRTIO_CSUM_START => {
+            c"virtio header: csum_start is not where the transport header starts"
+        }
+        LINECARD_E_VIRTIO_CSUM_OFFSET => c"virtio header: csum_offset is not where the checksum is",
+        LINECARD_E_VIRTIO_OUTER_TH_OFFSET => {
+            c"virtio header: outer_th_offset is not where the tunnel's UDP header starts"
+        }
+        LINECARD_E_VIRTIO_INNER_NH_OFFSET => {
+            c"virtio header: inner_nh_offset is not where the inner IP header starts"
+        }
+        LINECARD_E_BROKEN => c"a bug of this library: the handle can only be freed",
+        _ => c"unknown error",
+    }
+}
+
+impl From<SegmentError> for Error {
+    fn from(error: SegmentError) -> Self {
+        match error {
+            SegmentError::ZeroSize => Self::ZeroSize,
+            SegmentError::HeaderTooLong { .. } => Self::HeaderTooLong,
+            SegmentError::OutputTooSmall { .. } => Self::NoRoom,
+            // The others are of fragments, which are not made here.
+            _ => Self::NotADatagram,
+        }
+    }
+}
+
+impl From<FieldError> for Error {
+    fn from(error: FieldError) -> Self {
+        match error {
+            FieldError::Flags(_) => Self::Flags,
+            FieldError::GsoType { .. } => Self::GsoType,
+            FieldError::GsoSize(_) => Self::GsoSize,
+            FieldError::HdrLen(_) => Self::HdrLen,
+            FieldError::CsumStart(_) => Self::CsumStart,
+            FieldError::CsumOffset(_) => Self::CsumOffset,
+            FieldError::OuterThOffset(_) => Self::OuterThOffset,
+            FieldError::InnerNhOffset(_) => Self::InnerNhOffset,
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! The offloads for C. What a caller sees is `include/linecard.h`, which is made from this crate;
+//! how it is used is shown by `examples/` and told by `docs/embedding.md`.
+//!
+//! [`abi`] has every exported function and all `unsafe` code: it turns pointers into slices, and
+//! keeps panics from crossing into C. What the functions do is safe code beside it.
+#![expect(unreachable_pub, reason = "`pub` is what C sees: no other crate imports this one")]
+#![expect(clippy::doc_markdown, reason = "these comments become C's")]
+
+mod abi;
+mod coalesce;
+mod error;
+mod segment;
+mod types;

@@ -1,0 +1,374 @@
+//! The structs of the interface, as C has them, and their numbers turned into types.
+
+use crate::error::Error;
+use linecard::offload::coalesce::{self, ChecksumPolicy, Creation};
+use linecard::offload::virtio::Format;
+use linecard::packet::{self, ChecksumState, LinkType};
+use std::ffi::c_void;
+use std::time::Duration;
+
+/// Version of this interface. It changes when a program has to be compiled anew.
+pub const LINECARD_ABI_VERSION: u32 = 1;
+
+/// Ethernet, with up to four VLAN tags.
+pub const LINECARD_LINK_ETHERNET: u8 = 0;
+/// IPv4 or IPv6 without a link header, as on a TUN device.
+pub const LINECARD_LINK_RAW: u8 = 1;
+
+/// Nothing is known of the transport checksum. Segments get complete ones.
+pub const LINECARD_CHECKSUM_UNKNOWN: u8 = 0;
+/// Somebody trusted has verified it.
+pub const LINECARD_CHECKSUM_VALID: u8 = 1;
+/// It holds the pseudo header's sum, and hardware completes it. So it is in segments.
+pub const LINECARD_CHECKSUM_PARTIAL: u8 = 2;
+
+/// The packet was never held; `reason` is a refusal.
+pub const LINECARD_EXIT_PASSED: u8 = 0;
+/// The packet was held, alone or with others; `reason` is why it was let go.
+pub const LINECARD_EXIT_FLUSHED: u8 = 1;
+
+/// The only segment of its packet.
+pub const LINECARD_CLASS_SINGLE: u8 = 0;
+/// The first of several.
+pub const LINECARD_CLASS_BEGINNING: u8 = 1;
+/// Neither first nor last.
+pub const LINECARD_CLASS_CONTINUATION: u8 = 2;
+/// The last of several.
+pub const LINECARD_CLASS_END: u8 = 3;
+
+/// Bytes of the longest virtio-net header.
+pub const LINECARD_VIRTIO_MAX: usize = 24;
+
+/// A run of bytes, laid out as POSIX's `struct iovec`.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct Slice {
+    /// Its first byte.
+    pub data: *mut u8,
+    /// Its length.
+    pub len: usize,
+}
+
+/// A received packet: a frame in a buffer of the caller's.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct Frame {
+    /// The frame. It is read, and its header may be written, until it is given back.
+    pub data: *mut u8,
+    /// Bytes of the frame, at least 1.
+    pub len: usize,
+    /// Given back with the frame; not looked at.
+    pub token: *mut c_void,
+    /// Packets of different lanes never merge.
+    pub lane: u32,
+    /// Packets of one flow with different marks never merge; UINT32_MAX never merges at all.
+    pub mark: u32,
+    /// LINECARD_LINK_*.
+    pub link: u8,
+    /// LINECARD_CHECKSUM_*.
+    pub checksum: u8,
+}
+
+/// How a large packet divides into segments.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+pub struct Gso {
+    /// Payload bytes of every segment but the last; 0 for a packet that is not to be cut.
+    pub size: u16,
+    /// Number of segments; not needed to cut.
+    pub segments: u16,
+    /// A bit for each IPv4 header, the innermost lowest: set where all segments carry the same
+    /// identification; else it counts up by one.
+    pub fixed_ids: u8,
+    /// Not 0: CWR goes on every segment (RFC 9768), not only on the first (RFC 3168).
+    pub accecn: u8,
+    /// Not 0: segments shorter than 60 bytes are padded to 60 with zeros.
+    pub padded: u8,
+}
+
+/// A packet that leaves a coalescer: one or several of those that came, in order.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct Merged {
+    /// Header with the first packet's payload, then the others' payload.
+    pub slices: *const Slice,
+    /// The token of the packet that each slice is part of.
+    pub tokens: *const *mut c_void,
+    /// Slices, and so packets.
+    pub count: usize,
+    /// Bytes of all slices.
+    pub len: usize,
+    /// How it divides into what came.
+    pub gso: Gso,
+    /// LINECARD_CHECKSUM_*: what is known of the checksum, or whether it is left to hardware.
+    pub checksum: u8,
+    /// LINECARD_EXIT_*.
+    pub exit: u8,
+    /// Number of the reason: see `linecard_reason_name`.
+    pub reason: u8,
+    /// Bytes of the virtio header: what the configuration asks for, or 0 where no header says how
+    /// the packet is to be cut, so that its segments have to be sent one by one.
+    pub virtio_len: u8,
+    /// The virtio header, to be sent before the slices; little endian.
+    pub virtio: [u8; LINECARD_VIRTIO_MAX],
+}
+
+/// What has left a coalescer by one call.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct Output {
+    /// The packets, in the order in which they left.
+    pub packets: *const Merged,
+    /// Their number.
+    pub count: usize,
+}
+
+/// Configuration of a coalescer. Set by `linecard_config_default`, then changed.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct Config {
+    /// Bytes of this struct as the program was compiled.
+    pub size: usize,
+    /// No packet is held longer than this. Default: 1 ms.
+    pub hold_budget_ns: u64,
+    /// A flow has paused when nothing comes for ten times its average interval, but for at least
+    /// this long. Default: 20 µs.
+    pub idle_floor_ns: u64,
+    /// Key of the flow hash: a random number where peers are not trusted.
+    pub secret: u64,
+    /// Bytes of a merged packet from its outermost IP header on. Default: 65,535.
+    pub max_bytes: usize,
+    /// Flows in the table, at most 16 Mi. Default: 4,096.
+    pub max_flows: usize,
+    /// Packets held in all, at most 1 Mi. Default: 16,384.
+    pub max_held_packets: usize,
+    /// Bytes held in all. Default: 32 MiB.
+    pub max_held_bytes: usize,
+    /// Packets in a merged TCP packet. Default: 1,024.
+    pub max_segments: u16,
+    /// Packets in a merged UDP packet. Default: 64.
+    pub max_datagrams: u16,
+    /// Tunnels around what is merged, at most 3. Default: 2.
+    pub max_tunnels: u8,
+    /// Not 0: no checksum is computed, hardware has verified them all. Default: 0.
+    pub trust_checksums: u8,
+    /// Not 0: TCP flows are made at their SYN, not at their first data. Default: 0.
+    pub on_syn: u8,
+    /// Not 0: every call of `linecard_coalescer_push` lets everything go at its end. Default: 0.
+    pub flush_at_end: u8,
+    /// Bytes of the virtio header that leaves with each packet: 10, 12 or 24; 0 for none. Default:
+    /// 0. With it, the checksum of merged packets is left to whoever reads the header.
+    pub virtio_len: u8,
+}
+
+/// What a coalescer has done.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+pub struct Counters {
+    /// Packets received.
+    pub packets_in: u64,
+    /// Bytes of frames received.
+    pub bytes_in: u64,
+    /// Packets let out, merged ones counted once.
+    pub packets_out: u64,
+    /// Bytes of frames let out.
+    pub bytes_out: u64,
+    /// Packets never held.
+    pub passed: u64,
+    /// Packets merged into another.
+    pub merged: u64,
+    /// Packets held now.
+    pub held: u64,
+    /// Flows in the table now.
+    pub flows: u64,
+    /// Flows that gave their place to another.
+    pub flows_evicted: u64,
+}
+
+/// A large packet to be cut: a frame, or its headers with payload in pieces behind them.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct Large {
+    /// The frame, or its first part with all headers. Lengths in the headers are the whole's.
+    pub head: *const u8,
+    /// Bytes of it.
+    pub head_len: usize,
+    /// Payload that follows. May be NULL when there is none.
+    pub pieces: *const Slice,
+    /// Number of pieces.
+    pub piece_count: usize,
+    /// How it is to be cut.
+    pub gso: Gso,
+    /// LINECARD_LINK_*.
+    pub link: u8,
+    /// LINECARD_CHECKSUM_*: with PARTIAL, segments' checksums are left to hardware.
+    pub checksum: u8,
+}
+
+/// What a packet will be cut into: the room that is needed.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+pub struct Plan {
+    /// Segments.
+    pub segments: usize,
+    /// Bytes of all segments, one behind the other.
+    pub bytes: usize,
+    /// Bytes of all their headers.
+    pub header_bytes: usize,
+    /// Slices at most: each segment has one for its header, and those of its payload.
+    pub slices: usize,
+    /// Bytes of the longest segment at most.
+    pub longest: usize,
+}
+
+/// A segment that was made.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+pub struct Segment {
+    /// Where it starts: a byte of the buffer, or a slice of the array.
+    pub start: usize,
+    /// Its slices; 0 when it was written to a buffer.
+    pub slices: usize,
+    /// Bytes of the frame.
+    pub len: usize,
+    /// LINECARD_CLASS_*.
+    pub position: u8,
+}
+
+/// An array for the segments that are made.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct Segments {
+    /// The array.
+    pub list: *mut Segment,
+    /// Its length.
+    pub room: usize,
+    /// Set to the number of segments.
+    pub count: usize,
+}
+
+/// An array for the slices of segments.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct Slices {
+    /// The array.
+    pub list: *mut Slice,
+    /// Its length.
+    pub room: usize,
+}
+
+/// Flows in a table, and packets held, that do not ask for more memory than there may be.
+const MAX_FLOWS: usize = 16 << 20;
+const MAX_HELD: usize = 1 << 20;
+
+pub(crate) fn link(number: u8) -> Result<LinkType, Error> {
+    match number {
+        LINECARD_LINK_ETHERNET => Ok(LinkType::Ethernet),
+        LINECARD_LINK_RAW => Ok(LinkType::Raw),
+        _ => Err(Error::Invalid),
+    }
+}
+
+pub(crate) fn checksum(number: u8) -> Result<ChecksumState, Error> {
+    match number {
+        LINECARD_CHECKSUM_UNKNOWN => Ok(ChecksumState::Unknown),
+        LINECARD_CHECKSUM_VALID => Ok(ChecksumState::Valid),
+        LINECARD_CHECKSUM_PARTIAL => Ok(ChecksumState::Partial),
+        _ => Err(Error::Invalid),
+    }
+}
+
+pub(crate) fn checksum_number(state: ChecksumState) -> u8 {
+    match state {
+        ChecksumState::Unknown => LINECARD_CHECKSUM_UNKNOWN,
+        ChecksumState::Valid => LINECARD_CHECKSUM_VALID,
+        ChecksumState::Partial => LINECARD_CHECKSUM_PARTIAL,
+    }
+}
+
+impl From<packet::Gso> for Gso {
+    fn from(gso: packet::Gso) -> Self {
+        Self {
+            size: gso.size,
+            segments: gso.segments,
+            fixed_ids: gso.fixed_ids,
+            accecn: gso.accecn.into(),
+            padded: gso.padded.into(),
+        }
+    }
+}
+
+impl From<Gso> for packet::Gso {
+    fn from(gso: Gso) -> Self {
+        Self {
+            size: gso.size,
+            segments: gso.segments,
+            fixed_ids: gso.fixed_ids,
+            accecn: gso.accecn != 0,
+            padded: gso.padded != 0,
+        }
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        let config = coalesce::Config::default();
+        Self {
+            size: size_of::<Self>(),
+            hold_budget_ns: linecard::time::ns(config.hold_budget),
+            idle_floor_ns: linecard::time::ns(config.idle_floor),
+            secret: config.secret,
+            max_bytes: config.max_bytes,
+            max_flows: config.max_flows,
+            max_held_packets: config.max_held_packets,
+            max_held_bytes: config.max_held_bytes,
+            max_segments: config.max_segments,
+            max_datagrams: config.max_datagrams,
+            max_tunnels: config.max_tunnels as u8,
+            trust_checksums: 0,
+            on_syn: 0,
+            flush_at_end: 0,
+            virtio_len: 0,
+        }
+    }
+}
+
+impl Config {
+    /// The typed configuration, if all numbers are within their ranges.
+    pub(crate) fn checked(&self) -> Result<coalesce::Config, Error> {
+        let flags = [self.trust_checksums, self.on_syn, self.flush_at_end];
+        let tunnels = usize::from(self.max_tunnels);
+        let held = (1..=MAX_HELD).contains(&self.max_held_packets);
+        let valid = self.max_flows <= MAX_FLOWS && held && tunnels <= packet::MAX_TUNNELS;
+        if !valid || flags.iter().any(|flag| *flag > 1) {
+            return Err(Error::Invalid);
+        }
+        Ok(coalesce::Config {
+            checksum: match self.trust_checksums {
+                0 => ChecksumPolicy::Verify,
+                _ => ChecksumPolicy::Trust,
+            },
+            creation: if self.on_syn == 0 { Creation::OnData } else { Creation::OnSyn },
+            hold_budget: Duration::from_nanos(self.hold_budget_ns),
+            idle_floor: Duration::from_nanos(self.idle_floor_ns),
+            // A call may be several batches.
+            flush_at_batch_end: false,
+            max_bytes: self.max_bytes,
+            max_segments: self.max_segments,
+            max_datagrams: self.max_datagrams,
+            max_tunnels: tunnels,
+            max_flows: self.max_flows,
+            max_held_packets: self.max_held_packets,
+            max_held_bytes: self.max_held_bytes,
+            secret: self.secret,
+        })
+    }
+
+    /// The form of the virtio header, if one is asked for.
+    pub(crate) fn virtio(&self) -> Result<Option<Format>, Error> {
+        match self.virtio_len {
+            0 => Ok(None),
+            len => Format::of_len(len.into()).map(Some).ok_or(Error::Invalid),
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! A packet described by a header.
+
+use super::check::Layers;
+use super::{Header, flag, gso_type};
+use crate::packet::header::{self, Tcp, be16_at, tcp_flags};
+use crate::packet::{ChecksumState, Form, Gso, Layer, LayerKind, Layout, Packet};
+
+/// Why no header describes a packet. Its segments can be sent one by one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Undescribable {
+    /// No whole TCP or UDP datagram.
+    #[error("not a whole TCP or UDP datagram: {0:?}")]
+    NotADatagram(Form),
+    /// To be cut, with a checksum that is not left to the device: see
+    /// [`defer_checksum`](crate::offload::defer_checksum).
+    #[error("a packet to be cut leaves its checksum to the device; this one does not")]
+    Checksum,
+    /// To be cut, and without a UDP checksum: the device would compute one.
+    #[error("its datagrams have no checksum, and a device would compute one")]
+    NoChecksum,
+    /// All its segments have one IPv4 identification: the device would count it up.
+    #[error("its IPv4 identifications stand still, and a device would count them up")]
+    FixedIds,
+    /// CWR is on all its segments (Accurate ECN): the device would leave it on the first only.
+    #[error("all its segments have CWR, and a device would leave it on the first")]
+    AccurateEcn,
+    /// Its segments are short frames padded to 60 bytes.
+    #[error("its segments are padded, and a device would not pad them")]
+    Padded,
+    /// In tunnels that a device cannot cut: others than UDP's, or several.
+    #[error("in tunnels that a device cannot cut")]
+    Tunnels,
+    /// Longer than an IP datagram, which only some devices take ("BIG TCP").
+    #[error("{0} bytes are more than an IP datagram has")]
+    TooLarge(usize),
+}
+
+impl Header {
+    /// The header that describes `packet` to a device; [`Header::num_buffers`] is left 0.
+    ///
+    /// A packet that was merged must have its checksum deferred first
+    /// ([`defer_checksum`](crate::offload::defer_checksum)): devices take no other.
+    ///
+    /// # Errors
+    ///
+    /// Why no header does so that the device would give back every byte.
+    pub fn of<B: AsRef<[u8]>>(packet: &Packet<B>) -> Result<Self, Undescribable> {
+        let mut header = Self::default();
+        header.describe_checksum(packet)?;
+        let divided = packet.meta.gso.filter(|gso| packet.payload_len() > usize::from(gso.size));
+        if let Some(gso) = divided {
+            header.describe_gso(packet, gso)?;
+        }
+        Ok(header)
+    }
+
+    fn describe_checksum<B: AsRef<[u8]>>(
+        &mut self,
+        packet: &Packet<B>,
+    ) -> Result<(), Undescribable> {
+        let layout = packet.layout();
+        match packet.meta.checksum {
+            ChecksumState::Unknown => {}
+            // Of a tunnel nobody has said that the outermost checksum was verified, which is what
+            // the flag says.
+            ChecksumState::Valid if layout.tunnels() > 0 => {}
+            ChecksumState::Valid => self.flags = flag::DATA_VALID,
+            ChecksumState::Partial => {
+                let (Form::Datagram, Some(transport)) = (layout.form(), layout.transport()) else {
+                    return Err(Undescribable::NotADatagram(layout.form()));
+                };
+                self.flags = flag::NEEDS_CSUM;
+                self.csum_start = transport.offset;
+                let field = Layout::checksum_field(transport).unwrap_or_default();
+                self.csum_offset = field.saturating_sub(transport.at()) as u16;
+            }
+        }
+        Ok(())
+    }
+
+    fn describe_gso<B: AsRef<[u8]>>(
+        &mut self,
+        packet: &Packet<B>,
+        gso: Gso,
+    ) -> Result<(), Undescribable> {
+        let (layout, bytes) = (packet.layout(), packet.bytes());
+        if layout.form() != Form::Datagram {
+            return Err(Undescribable::NotADatagram(layout.form()));
+        }
+        let layers = Layers::of(layout).ok_or(Undescribable::Tunnels)?;
+        let outermost = layout.outer_network().map_or(0, Layer::at);
+        let len = packet.datagram_len() - outermost;
+        if len > usize::from(u16::MAX) {
+            return Err(Undescribable::TooLarge(len));
+        }
+        self.gso_type = layers.gso_type();
+        refuse_unlike(packet, &layers, gso)?;
+        if layers.transport.kind == LayerKind::Tcp && has_cwr(bytes, layers.transport) {
+            self.gso_type |= gso_type::ECN;
+        }
+        if let Some((_, udp)) = layers.tunnel {
+            self.describe_tunnel(packet, udp)?;
+            self.inner_nh_offset = layers.network.offset;
+        }
+        // Layouts have offsets of 16 bits.
+        self.hdr_len = layout.header_len() as u16;
+        self.gso_size = gso.size;
+        Ok(())
+    }
+
+    fn describe_tunnel<B: AsRef<[u8]>>(
+        &mut self,
+        packet: &Packet<B>,
+        udp: Layer,
+    ) -> Result<(), Undescribable> {
+        let (layout, bytes) = (packet.layout(), packet.bytes());
+        self.outer_th_offset = udp.offset;
+        let field = Layout::checksum_field(udp).map_or(0, |field| be16_at(bytes, field));
+        if field != 0 {
+            let covered = packet.datagram_len() - udp.at();
+            if field != layout.pseudo_sum_of(bytes, udp, covered).fold() {
+                return Err(Undescribable::Checksum);
+            }
+            self.flags |= flag::UDP_TUNNEL_CSUM;
+        }
+        Ok(())
+    }
+}
+
+/// Refuses what a device would cut in another way.
+fn refuse_unlike<B: AsRef<[u8]>>(
+    packet: &Packet<B>,
+    layers: &Layers,
+    gso: Gso,
+) -> Result<(), Undescribable> {
+    let bytes = packet.bytes();
+    let v4 = packet.layout().layers().rev().filter(|layer| layer.kind == LayerKind::Ipv4).count();
+    if gso.fixed_ids & ((1 << v4) - 1) as u8 != 0 {
+        return Err(Undescribable::FixedIds);
+    }
+    let tcp = layers.transport.kind == LayerKind::Tcp;
+    if gso.accecn && tcp && has_cwr(bytes, layers.transport) {
+        return Err(Undescribable::AccurateEcn);
+    }
+    if gso.padded {
+        return Err(Undescribable::Padded);
+    }
+    let field = Layout::checksum_field(layers.transport).map_or(0, |field| be16_at(bytes, field));
+    if !tcp && field == 0 {
+        return Err(Undescribable::NoChecksum);
+    }
+    if packet.meta.checksum != ChecksumState::Partial {
+        return Err(Undescribable::Checksum);
+    }
+    Ok(())
+}
+
+fn has_cwr(bytes: &[u8], tcp: Layer) -> bool {
+    header::at::<Tcp>(bytes, tcp.at()).offset_flags.get() & tcp_flags::CWR != 0
+}

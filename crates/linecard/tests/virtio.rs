@@ -1,0 +1,374 @@
+//! The virtio-net header: what is described is read back and cut into the same segments, and what
+//! a header says is never trusted.
+#![expect(dead_code, reason = "the common module serves several tests")]
+
+mod common;
+
+use common::frame::{CWR, Field, Frame};
+use common::runner::{Buffer, Real, numbers, whole};
+use common::traffic::{Arrival, scenario};
+use common::{between, for_seeds, pick, runner, vxlan};
+use linecard::offload::coalesce::{ChecksumPolicy, Config};
+use linecard::offload::segment::segment;
+use linecard::offload::virtio::{
+    Endian, FieldError, Format, Header, Undescribable, flag, gso_type,
+};
+use linecard::offload::{complete_checksum, defer_checksum};
+use linecard::packet::{ChecksumState, Gso, Layout, LinkType, Meta, Packet};
+use linecard::rng::Rng;
+
+const FORMATS: [Format; 3] = [Format::Legacy, Format::V1, Format::Tunnel];
+const ENDIANS: [Endian; 2] = [Endian::Little, Endian::Big];
+
+/// A frame and the header that describes it.
+#[derive(Debug, Clone)]
+struct Described {
+    link: LinkType,
+    header: Header,
+    frame: Vec<u8>,
+}
+
+impl Described {
+    fn new(packet: &mut Packet<Buffer>) -> Result<Self, Undescribable> {
+        defer_checksum(packet);
+        let header = Header::of(packet)?;
+        Ok(Self { link: packet.buffer().link, header, frame: whole(packet) })
+    }
+
+    fn layout(&self) -> Layout {
+        Layout::parse(self.link, &self.frame)
+    }
+
+    /// Cut as the header says, with complete checksums; one frame where it says nothing.
+    fn cut(&self) -> Result<Vec<Vec<u8>>, FieldError> {
+        let offload = self.header.check(&self.frame, &self.layout())?;
+        let meta = Meta { checksum: ChecksumState::Unknown, ..Meta::default() };
+        let mut packet = Packet::new(self.frame.clone(), self.link, meta);
+        let Some(gso) = offload.gso else {
+            if offload.checksum == ChecksumState::Partial {
+                assert!(complete_checksum(&mut packet), "what was checked can be completed");
+            }
+            return Ok(vec![packet.into_parts().0]);
+        };
+        Ok(cut(&packet, gso))
+    }
+}
+
+fn cut<B: AsRef<[u8]>>(packet: &Packet<B>, gso: Gso) -> Vec<Vec<u8>> {
+    let mut segments = segment(packet, gso).expect("what was checked can be cut");
+    assert_eq!(segments.count(), usize::from(gso.segments));
+    let (mut room, mut frames) = (vec![0; segments.max_len()], Vec::new());
+    while let Some(written) = segments.write_next(&mut room).expect("there is room") {
+        frames.push(room[..written.len].to_vec());
+    }
+    frames
+}
+
+fn read_back(header: &Header) -> bool {
+    let tunnel = header.gso_type & gso_type::TUNNELS != 0;
+    FORMATS.iter().all(|format| {
+        ENDIANS.iter().all(|endian| {
+            let mut bytes = [0xEE; Format::MAX_LEN];
+            let written = header.write(&mut bytes, *format, *endian);
+            if tunnel && *format != Format::Tunnel {
+                return written.is_none();
+            }
+            let short = &bytes[..format.header_len() - 1];
+            written == Some(format.header_len())
+                && bytes[format.header_len()..].iter().all(|byte| *byte == 0xEE)
+                && Header::read(short, *format, *endian).is_none()
+                && Header::read(&bytes, *format, *endian) == Some(*header)
+        })
+    })
+}
+
+/// Bulk traffic in and out of a tunnel, TCP and UDP, both versions.
+fn bulk(rng: &mut Rng) -> Vec<Arrival> {
+    let (v6, udp, fixed) = (rng.chance(0.5), rng.chance(0.4), rng.chance(0.1));
+    let (len, count) = (between(rng, 2, 1400) as usize, between(rng, 2, 40) as usize);
+    let last = between(rng, 1, len as u64) as usize;
+    let field = if udp && !v6 && rng.chance(0.1) { Field::None } else { Field::Good };
+    let flags = if rng.chance(0.1) { 0x10 | CWR } else { 0x10 };
+    let wrap = rng.chance(0.5).then(|| (rng.chance(0.5), rng.chance(0.5)));
+    let arrival = |index: usize| {
+        let plain = if udp { Frame::udp(index, len) } else { Frame::bulk(index, len) };
+        let mut frame = Frame { v6, field, flags, ..plain };
+        if fixed {
+            frame.id = 7;
+        }
+        if index + 1 == count {
+            frame.payload.truncate(last);
+        }
+        let mut arrival = runner::arrival(&frame, 0);
+        if let Some((v6, checksum)) = wrap {
+            arrival.bytes = vxlan::vxlan(&arrival.bytes, v6, checksum, index as u16);
+        }
+        arrival
+    };
+    (0..count).map(arrival).collect()
+}
+
+fn merge(arrivals: &[Arrival], config: Config) -> Real {
+    let mut real = Real::new(config);
+    arrivals.iter().enumerate().for_each(|(number, arrival)| real.push(number, arrival));
+    real.stop();
+    real
+}
+
+/// Whether the packet has what the refusal names.
+fn is_justified(why: Undescribable, packet: &Packet<Buffer>) -> bool {
+    let gso = packet.meta.gso.unwrap_or_default();
+    match why {
+        Undescribable::FixedIds => gso.fixed_ids != 0,
+        Undescribable::AccurateEcn => gso.accecn,
+        Undescribable::Padded => gso.padded,
+        Undescribable::Tunnels => packet.layout().tunnels() > 0,
+        Undescribable::TooLarge(len) => len > 65_535,
+        Undescribable::NoChecksum => {
+            let field = packet.layout().checksum_offset().expect("UDP");
+            packet.bytes()[field..field + 2] == [0, 0]
+        }
+        Undescribable::NotADatagram(_) | Undescribable::Checksum => false,
+    }
+}
+
+#[test]
+fn what_is_described_is_read_back_and_cut_into_what_came() {
+    let (mut described, mut refused, mut tunnels) = (0, 0, 0);
+    for_seeds(&[], 0, 400, |seed| {
+        let mut rng = Rng::new(seed);
+        let mut drawn = scenario(&mut rng, 200);
+        // Only what was verified comes back byte for byte.
+        drawn.arrivals.iter_mut().for_each(|arrival| arrival.meta.checksum = Default::default());
+        let verify = Config { checksum: ChecksumPolicy::Verify, ..drawn.config };
+        for arrivals in [bulk(&mut rng), drawn.arrivals] {
+            let mut real = merge(&arrivals, verify.clone());
+            for (packet, _) in real.out.iter_mut().filter(|(packet, _)| packet.is_merged()) {
+                let gso = packet.meta.gso.expect("merged");
+                let one = match Described::new(packet) {
+                    Ok(one) => one,
+                    Err(why) => {
+                        assert!(is_justified(why, packet), "{why:?}");
+                        refused += 1;
+                        continue;
+                    }
+                };
+                assert!(read_back(&one.header), "{:?}", one.header);
+                let offload = one.header.check(&one.frame, &one.layout()).expect("it is true");
+                assert_eq!(offload.checksum, ChecksumState::Partial);
+                let back = offload.gso.expect("to be cut");
+                assert_eq!((back.size, back.segments), (gso.size, gso.segments));
+                let came = numbers(packet).into_iter().map(|number| &arrivals[number].bytes);
+                assert!(one.cut().expect("checked").iter().eq(came), "other segments");
+                described += 1;
+                tunnels += u32::from(one.layout().tunnels() > 0);
+            }
+        }
+    });
+    println!("{described} merged packets described, {tunnels} in tunnels; {refused} refused");
+    assert!(
+        described > 2000 && tunnels > 50 && refused > 50
+            || std::env::var_os("LINECARD_SEED").is_some()
+    );
+}
+
+/// Packets that were not merged: checksum complete, verified, left to the device.
+#[test]
+fn plain_packets_are_described_by_their_checksum() {
+    for v6 in [false, true] {
+        let frame = Frame { v6, ..Frame::default() }.bytes();
+        let of = |checksum| {
+            let meta = Meta { checksum, ..Meta::default() };
+            let packet = Packet::new(frame.clone(), LinkType::Ethernet, meta);
+            let header = Header::of(&packet).expect("a plain packet");
+            let offload = header.check(&frame, packet.layout()).expect("it is true");
+            assert_eq!((offload.checksum, offload.gso), (checksum, None));
+            (header.flags, header.csum_start, header.csum_offset)
+        };
+        assert_eq!(of(ChecksumState::Unknown), (0, 0, 0));
+        assert_eq!(of(ChecksumState::Valid), (flag::DATA_VALID, 0, 0));
+        let start = if v6 { 54 } else { 34 };
+        assert_eq!(of(ChecksumState::Partial), (flag::NEEDS_CSUM, start, 16));
+    }
+}
+
+/// Deferred and completed, a frame is what it was: by layers, and as a device does it.
+#[test]
+fn a_checksum_deferred_and_completed_is_the_same() {
+    let mut rng = Rng::new(1);
+    for arrival in (0..200).flat_map(|_| bulk(&mut rng)) {
+        let mut packet = runner::packet(0, &arrival);
+        if !defer_checksum(&mut packet) {
+            assert_eq!(packet.bytes(), arrival.bytes);
+            continue;
+        }
+        assert_ne!(packet.bytes(), arrival.bytes);
+        let header = Header::of(&packet).expect("a plain packet");
+        let mut frame = packet.bytes().to_vec();
+        header.complete_checksum(&mut frame).expect("inside");
+        assert_eq!(frame, arrival.bytes);
+        assert!(complete_checksum(&mut packet));
+        assert_eq!(
+            (packet.bytes(), packet.meta.checksum),
+            (&arrival.bytes[..], ChecksumState::Valid)
+        );
+    }
+}
+
+/// Merged packets that a header describes, of every kind.
+fn samples() -> Vec<Described> {
+    let (mut rng, mut found) = (Rng::new(7), Vec::new());
+    while found.len() < 60 {
+        let mut real = merge(&bulk(&mut rng), Config::default());
+        let merged = real.out.iter_mut().filter(|(packet, _)| packet.is_merged());
+        found.extend(merged.filter_map(|(packet, _)| Described::new(packet).ok()));
+    }
+    found
+}
+
+/// Payload of all segments in order.
+fn content(link: LinkType, segments: &[Vec<u8>]) -> Vec<u8> {
+    segments.iter().flat_map(|frame| frame[Layout::parse(link, frame).payload()].to_vec()).collect()
+}
+
+/// Every value of a byte field and many of the others: refused, naming the field or one that it
+/// contradicts, or the payload is still the same, and cut by another size at most.
+#[test]
+fn a_field_that_is_changed_is_refused_or_does_no_harm() {
+    let (mut refused, mut harmless) = (0, 0);
+    for one in samples() {
+        let right = one.cut().expect("it is true");
+        let payload = content(one.link, &right);
+        for (changed, field) in changed(&one) {
+            match changed.cut() {
+                Err(error) => {
+                    // A sum that is left to a device has to fit the tunnel, too.
+                    let named = [field, "flags"].contains(&error.field());
+                    assert!(named, "{field} changed, {error} complained of");
+                    refused += 1;
+                }
+                Ok(segments) => {
+                    assert_eq!(content(one.link, &segments), payload, "{field}");
+                    let same = segments == right || ["gso_size", "gso_type"].contains(&field);
+                    let whole = field == "flags" && segments.len() == right.len();
+                    assert!(same || whole, "{field}: {:?}", changed.header);
+                    harmless += 1;
+                }
+            }
+        }
+    }
+    println!("{refused} headers refused, {harmless} without harm");
+}
+
+fn changed(one: &Described) -> Vec<(Described, &'static str)> {
+    let mut all = Vec::new();
+    let mut add = |field, change: &dyn Fn(&mut Header)| {
+        let mut header = one.header;
+        change(&mut header);
+        if header != one.header {
+            all.push((Described { header, ..one.clone() }, field));
+        }
+    };
+    for value in 0..=255 {
+        add("flags", &|header| header.flags = value);
+        add("gso_type", &|header| header.gso_type = value);
+    }
+    let words = (0..16).map(|bit| 1_u16 << bit);
+    for value in words.chain([0, 3, 13, 35, 0xFFFF, one.frame.len() as u16]) {
+        for value in [value, value.wrapping_add(one.header.csum_start)] {
+            add("hdr_len", &|header| header.hdr_len = value);
+            add("gso_size", &|header| header.gso_size = value);
+            add("csum_start", &|header| header.csum_start = value);
+            add("csum_offset", &|header| header.csum_offset = value);
+            add("num_buffers", &|header| header.num_buffers = value);
+            add("outer_th_offset", &|header| header.outer_th_offset = value);
+            add("inner_nh_offset", &|header| header.inner_nh_offset = value);
+        }
+    }
+    all
+}
+
+/// Anything at all before anything at all.
+#[test]
+fn random_headers_never_panic() {
+    let samples = samples();
+    for_seeds(&[], 0, 30_000, |seed| {
+        let mut rng = Rng::new(seed);
+        let mut one = samples[rng.below(samples.len() as u64) as usize].clone();
+        let mut bytes = [0; Format::MAX_LEN];
+        let (format, endian) = (pick(&mut rng, &FORMATS), pick(&mut rng, &ENDIANS));
+        if rng.chance(0.5) {
+            one.header.write(&mut bytes, Format::Tunnel, endian).expect("there is room");
+        } else {
+            rng.fill(&mut bytes);
+        }
+        for _ in 0..rng.below(4) {
+            bytes[rng.below(24) as usize] = pick(&mut rng, &[0, 1, 2, 4, 5, 0x21, 0x44, 0xFF]);
+        }
+        for _ in 0..rng.below(6) {
+            let at = rng.below(one.frame.len().min(120) as u64) as usize;
+            one.frame[at] ^= 1 << rng.below(8);
+        }
+        if rng.chance(0.2) {
+            one.frame.truncate(rng.below(one.frame.len() as u64) as usize);
+        }
+        one.header = Header::read(&bytes, format, endian).expect("enough bytes");
+        let _ = one.header.complete_checksum(&mut one.frame.clone());
+        let len = one.layout().payload().len();
+        if let Ok(segments) = one.cut() {
+            let cut: usize = segments.iter().map(|segment| segment.len()).sum();
+            assert!(cut >= len, "payload is missing");
+        }
+    });
+}
+
+#[test]
+fn what_a_device_cannot_cut_is_refused_by_name() {
+    let merged = |change: &dyn Fn(usize, &mut Frame)| {
+        let frames = (0..3).map(|index| {
+            let mut frame = Frame::bulk(index, 100);
+            change(index, &mut frame);
+            frame
+        });
+        let frames: Vec<_> = frames.collect();
+        let mut real = runner::coalesce(Config::default(), &frames);
+        assert_eq!(real.out.len(), 1, "they merge");
+        let (packet, _) = &mut real.out[0];
+        assert_eq!(
+            Header::of(packet),
+            Err(match Described::new(&mut packet.clone()) {
+                Ok(_) | Err(Undescribable::Checksum) => Undescribable::Checksum,
+                Err(other) => other,
+            })
+        );
+        Described::new(packet).map(|one| one.header.gso_type)
+    };
+    assert_eq!(merged(&|_, _| {}), Ok(gso_type::TCPV4));
+    assert_eq!(merged(&|_, frame| frame.v6 = true), Ok(gso_type::TCPV6));
+    assert_eq!(merged(&|_, frame| frame.id = 9), Err(Undescribable::FixedIds));
+    assert_eq!(merged(&|_, frame| frame.flags |= CWR), Err(Undescribable::AccurateEcn));
+    let udp = |index: usize, frame: &mut Frame, field| {
+        *frame = Frame { field, ..Frame::udp(index, 100) };
+    };
+    assert_eq!(merged(&|index, frame| udp(index, frame, Field::Good)), Ok(gso_type::UDP_L4));
+    let none = merged(&|index, frame| udp(index, frame, Field::None));
+    assert_eq!(none, Err(Undescribable::NoChecksum));
+    let short = merged(&|index, frame| {
+        *frame = Frame::bulk(index, 4);
+        frame.behind = common::frame::Behind::Padding;
+    });
+    assert_eq!(short, Err(Undescribable::Padded));
+}
+
+/// CWR on the first segment only is what the bit for ECN means.
+#[test]
+fn cwr_is_told_by_its_bit() {
+    let frame = Frame { flags: 0x10 | CWR, payload: vec![1; 300], ..Frame::default() };
+    let gso = Some(Gso { size: 100, segments: 3, ..Gso::default() });
+    let meta = Meta { gso, checksum: ChecksumState::Partial, ..Meta::default() };
+    let mut packet = Packet::new(frame.bytes(), LinkType::Ethernet, meta);
+    assert!(defer_checksum(&mut packet));
+    let header = Header::of(&packet).expect("it can be said");
+    assert_eq!(header.gso_type, gso_type::TCPV4 | gso_type::ECN);
+    assert_eq!(header.check(packet.bytes(), packet.layout()).expect("true").gso, gso);
+}
