@@ -103,6 +103,21 @@ impl Bridge {
     }
 }
 
+/// Two namespaces with a cable between their devices, which are up.
+pub(crate) fn cabled() -> Result<[Namespace; 2], String> {
+    if !sys::is_root() {
+        return Err("not root: namespaces need it".to_owned());
+    }
+    remove_leftovers();
+    let (near, far) = (Namespace::new()?, Namespace::new()?);
+    let cable = ["link", "add", &near.device(), "type", "veth", "peer", "name", &far.device()];
+    near.ip(&[&cable[..], &["netns", &far.name]].concat())?;
+    for namespace in [&near, &far] {
+        namespace.ip(&["link", "set", &namespace.device(), "up"])?;
+    }
+    Ok([near, far])
+}
+
 impl Lab {
     fn new(receiver: Receiver, vnet_len: usize) -> Result<Self, String> {
         remove_leftovers();
@@ -204,13 +219,13 @@ fn thread_named(prefix: &str) -> Option<i32> {
 
 /// A network namespace of ours, deleted with all its devices when dropped.
 #[derive(Debug)]
-struct Namespace {
-    name: String,
+pub(crate) struct Namespace {
+    pub(crate) name: String,
     number: u32,
 }
 
 impl Namespace {
-    fn new() -> Result<Self, String> {
+    pub(crate) fn new() -> Result<Self, String> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let namespace = Self { name: format!("{PREFIX}{}-{number}", process::id()), number };
@@ -220,15 +235,15 @@ impl Namespace {
 
     /// The one device in it. Unique on the machine, as its kernel thread is looked for by name;
     /// names have at most 15 bytes.
-    fn device(&self) -> String {
+    pub(crate) fn device(&self) -> String {
         format!("lc{}n{}", process::id(), self.number)
     }
 
-    fn path(&self) -> PathBuf {
+    pub(crate) fn path(&self) -> PathBuf {
         Path::new(NAMESPACES).join(&self.name)
     }
 
-    fn ip(&self, arguments: &[&str]) -> Result<(), String> {
+    pub(crate) fn ip(&self, arguments: &[&str]) -> Result<(), String> {
         run("ip", &[&["-n", &self.name], arguments].concat())
     }
 

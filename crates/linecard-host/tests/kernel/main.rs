@@ -9,6 +9,7 @@ mod cases;
 mod compare;
 mod differences;
 mod document;
+mod example;
 mod frame;
 mod gro;
 mod gso;

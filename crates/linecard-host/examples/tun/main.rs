@@ -1,0 +1,248 @@
+//! A tunnel in user space: what the kernel sends by a TUN device goes as UDP datagrams to a peer,
+//! and what comes from there goes into the device. A VPN has encryption at the marked places.
+//!
+//! ```sh
+//! tun DEVICE LOCAL PEER          # tun tun0 192.0.2.1:5000 192.0.2.2:5000
+//! ip addr add 10.0.0.1/30 dev tun0; ip link set tun0 mtu 1400 up
+//! ```
+//!
+//! The device gives and takes packets of up to 64 KiB with a virtio header before them. Those that
+//! come from it are cut here, and the datagrams from the peer are merged here: the kernel handles
+//! one packet where it would handle forty. docs/embedding.md tells it step by step.
+
+mod sys;
+
+use linecard::offload::coalesce::{Coalescer, Config};
+use linecard::offload::segment::segment;
+use linecard::offload::virtio::{Endian, FieldError, Format, Header};
+use linecard::offload::{complete_checksum, defer_checksum};
+use linecard::packet::{BATCH, Batch, ChecksumState, Layout, LinkType, Meta, Packet, Piece};
+use linecard::time::Instant;
+use std::io::{self, ErrorKind, IoSlice, Read, Write};
+use std::net::{SocketAddr, UdpSocket};
+use std::time::Duration;
+
+/// With the number of buffers: what all kernels since 2.6.32 know.
+const FORMAT: Format = Format::V1;
+const HEADER_LEN: usize = FORMAT.header_len();
+/// The header and the largest packet, from the device and from the peer.
+const ROOM: usize = HEADER_LEN + 65_535;
+/// Room for a datagram from the peer: jumbo frames, and not more memory than needed.
+const DATAGRAM: usize = 9_216;
+/// Datagrams that wait while a batch is handled: 2 ms of 20 Gbit/s.
+const BUFFER: libc::c_int = 5 << 20;
+/// What one call may write has at most 1,024 slices (`IOV_MAX`): one for the virtio header.
+const MAX_SEGMENTS: u16 = 1_023;
+
+/// What was done, printed every second in which there was something.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+struct Account {
+    read: u64,
+    sent: u64,
+    received: u64,
+    written: u64,
+    dropped: u64,
+}
+
+struct Tunnel {
+    device: sys::Tun,
+    peer: UdpSocket,
+    coalescer: Coalescer<Vec<u8>>,
+    batch: Batch<Vec<u8>>,
+    /// Buffers not in use: what has been written gives its own back.
+    free: Vec<Vec<u8>>,
+    large: Vec<u8>,
+    segment: Vec<u8>,
+    account: Account,
+}
+
+fn main() -> io::Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [device, local, peer] = &arguments[..] else {
+        return Err(io::Error::new(ErrorKind::InvalidInput, "usage: tun DEVICE LOCAL PEER"));
+    };
+    let address = |text: &str| text.parse::<SocketAddr>().map_err(io::Error::other);
+    let socket = UdpSocket::bind(address(local)?)?;
+    socket.connect(address(peer)?)?;
+    socket.set_nonblocking(true)?;
+    sys::enlarge_buffer(&socket, BUFFER)?;
+    let mut tunnel = Tunnel::new(sys::Tun::new(device, HEADER_LEN)?, socket);
+    tunnel.run()
+}
+
+impl Tunnel {
+    fn new(device: sys::Tun, peer: UdpSocket) -> Self {
+        let config = Config {
+            // Nobody waits behind an empty socket: what has come is written at once. To merge
+            // across wake-ups, leave this out and call `advance` at `next_wakeup`.
+            flush_at_batch_end: true,
+            max_segments: MAX_SEGMENTS,
+            secret: sys::random(),
+            ..Config::default()
+        };
+        Self {
+            device,
+            peer,
+            coalescer: Coalescer::new(config),
+            batch: Batch::new(),
+            free: Vec::new(),
+            large: vec![0; ROOM],
+            segment: vec![0; ROOM],
+            account: Account::default(),
+        }
+    }
+
+    fn run(&mut self) -> io::Result<()> {
+        let (start, mut told, mut seconds) = (std::time::Instant::now(), self.account, 0);
+        loop {
+            sys::wait(&self.device, &self.peer, Duration::from_secs(1))?;
+            let second = start.elapsed().as_secs();
+            if second != std::mem::replace(&mut seconds, second) && told != self.account {
+                told = self.account;
+                eprintln!("tun: {told:?}");
+            }
+            self.take_from_device()?;
+            // Time is an argument: one look at the clock for a whole batch.
+            let now = Instant::from_ns(start.elapsed().as_nanos() as u64);
+            self.take_from_peer(now)?;
+        }
+    }
+
+    /// Takes packets from the device until there is none, at most a batch.
+    fn take_from_device(&mut self) -> io::Result<()> {
+        let mut large = std::mem::take(&mut self.large);
+        for _ in 0..BATCH {
+            let len = match self.device.file().read(&mut large) {
+                Ok(len) => len,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error),
+            };
+            self.account.read += 1;
+            if self.cut(&mut large[..len]).is_err() {
+                self.account.dropped += 1;
+            }
+        }
+        self.large = large;
+        Ok(())
+    }
+
+    /// Sends a packet behind its virtio header, cut if that says so, with complete checksums.
+    fn cut(&mut self, bytes: &mut [u8]) -> Result<(), FieldError> {
+        let Some(header) = Header::read(bytes, FORMAT, Endian::Little) else { return Ok(()) };
+        let frame = &mut bytes[HEADER_LEN..];
+        let layout = Layout::parse(LinkType::Raw, frame);
+        let offload = match header.check(frame, &layout) {
+            Ok(offload) => offload,
+            // A checksum in a tunnel that is not followed: computed without a look at protocols.
+            Err(FieldError::CsumStart(_)) if header.gso_type == 0 => {
+                header.complete_checksum(frame)?;
+                Default::default()
+            }
+            Err(error) => return Err(error),
+        };
+        // "Unknown" makes the segmenter compute all checksums.
+        let mut packet = Packet::with_layout(&mut *frame, layout, Meta::default());
+        let Some(gso) = offload.gso else {
+            if offload.checksum == ChecksumState::Partial {
+                complete_checksum(&mut packet);
+            }
+            self.send_frame(packet.bytes());
+            return Ok(());
+        };
+        // It was checked, and cannot fail any more.
+        let Ok(mut segments) = segment(&packet, gso) else { return Ok(()) };
+        let mut room = std::mem::take(&mut self.segment);
+        while let Ok(Some(written)) = segments.write_next(&mut room) {
+            self.send_frame(&room[..written.len]);
+        }
+        self.segment = room;
+        Ok(())
+    }
+
+    fn send_frame(&mut self, frame: &[u8]) {
+        // (Encrypt here.) A full socket drops, as a full queue does.
+        match self.peer.send(frame) {
+            Ok(_) => self.account.sent += 1,
+            Err(_) => self.account.dropped += 1,
+        }
+    }
+
+    /// Takes datagrams from the peer until there is none, at most a batch, and merges them.
+    fn take_from_peer(&mut self, now: Instant) -> io::Result<()> {
+        while self.batch.room() > 0 {
+            let mut buffer = self.free.pop().unwrap_or_default();
+            buffer.resize(DATAGRAM, 0);
+            // An error may also be that of a datagram sent before: nobody listens yet.
+            let Ok(len) = self.peer.recv(&mut buffer) else {
+                self.free.push(buffer);
+                break;
+            };
+            // (Decrypt here.)
+            buffer.truncate(len);
+            self.account.received += 1;
+            // Nothing is known of the checksum: it is verified before a packet merges.
+            let packet = Packet::new(buffer, LinkType::Raw, Meta::default());
+            // There is room.
+            let _ = self.batch.push(packet);
+        }
+        let mut out = Vec::with_capacity(BATCH);
+        self.coalescer.push_batch(&mut self.batch, now, &mut |packet, _| out.push(packet));
+        for packet in out {
+            self.write(packet)?;
+        }
+        Ok(())
+    }
+
+    /// Writes a packet to the device: merged ones whole where a virtio header can say so.
+    fn write(&mut self, mut packet: Packet<Vec<u8>>) -> io::Result<()> {
+        if packet.is_merged() {
+            // All that merged was verified, and the kernel takes large packets only so.
+            defer_checksum(&mut packet);
+        }
+        match describe(&packet) {
+            Some(header) => {
+                // Behind the datagram of a merged packet is the padding of a short frame.
+                let end = if packet.is_merged() { packet.layout().end() } else { ROOM };
+                let first = &packet.bytes()[..end.min(packet.bytes().len())];
+                let pieces = packet.chain().iter().map(Piece::bytes);
+                self.account.written += 1;
+                write_frame(&self.device, [&header[..], first].into_iter().chain(pieces))?;
+            }
+            // One by one: identifications that stand still, say.
+            None => self.write_segments(&mut packet)?,
+        }
+        let (buffer, mut chain) = packet.into_parts();
+        self.free.push(buffer);
+        self.free.extend(chain.drain(..).map(Piece::into_buffer));
+        // The list goes back, so that the next merged packet needs no memory.
+        self.coalescer.recycle(chain);
+        Ok(())
+    }
+
+    fn write_segments(&mut self, packet: &mut Packet<Vec<u8>>) -> io::Result<()> {
+        packet.meta.checksum = ChecksumState::Unknown;
+        let gso = packet.meta.gso.unwrap_or_default();
+        let Ok(mut segments) = segment(packet, gso) else { return Ok(()) };
+        while let Ok(Some(written)) = segments.write_next(&mut self.segment) {
+            self.account.written += 1;
+            let frame = &self.segment[..written.len];
+            write_frame(&self.device, [&[0; HEADER_LEN][..], frame].into_iter())?;
+        }
+        Ok(())
+    }
+}
+
+fn describe(packet: &Packet<Vec<u8>>) -> Option<[u8; HEADER_LEN]> {
+    let mut bytes = [0; HEADER_LEN];
+    Header::of(packet).ok()?.write(&mut bytes, FORMAT, Endian::Little)?;
+    Some(bytes)
+}
+
+fn write_frame<'a>(device: &sys::Tun, slices: impl Iterator<Item = &'a [u8]>) -> io::Result<()> {
+    let slices: Vec<_> = slices.map(IoSlice::new).collect();
+    match device.file().write_vectored(&slices) {
+        // The device is down, or the kernel does not want this packet: it is lost, as on a wire.
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EIO | libc::EINVAL)) => Ok(()),
+        other => other.map(drop),
+    }
+}
