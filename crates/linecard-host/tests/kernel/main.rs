@@ -12,6 +12,7 @@ mod document;
 mod frame;
 mod gro;
 mod gso;
+mod gso_tunnels;
 mod lab;
 mod random;
 mod session;

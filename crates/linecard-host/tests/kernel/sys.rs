@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "system calls have no safe form in std")]
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Write};
 use std::mem::size_of;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::Path;
@@ -83,6 +83,41 @@ pub(crate) struct Received {
     pub(crate) frame: Vec<u8>,
     /// Sent by this machine, not received.
     pub(crate) outgoing: bool,
+}
+
+/// A TAP device: what is written to it is received by the namespace it was made in.
+#[derive(Debug)]
+pub(crate) struct Tap {
+    file: File,
+}
+
+impl Tap {
+    /// Makes the device `name` in the calling thread's namespace. Frames have a virtio header of
+    /// `header_len` bytes before them, and may ask for the offloads `TUN_F_…` given.
+    pub(crate) fn new(name: &str, header_len: usize, offloads: u32) -> io::Result<Self> {
+        let file = File::options().read(true).write(true).open("/dev/net/tun")?;
+        // SAFETY: a struct of integers and bytes, for which zeros are valid.
+        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+        for (to, from) in request.ifr_name.iter_mut().zip(name.bytes().take(libc::IFNAMSIZ - 1)) {
+            *to = from as libc::c_char;
+        }
+        let kind = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR;
+        request.ifr_ifru.ifru_flags = kind as libc::c_short;
+        let (fd, len) = (file.as_raw_fd(), header_len as libc::c_int);
+        // SAFETY: takes a request, which lives during the call.
+        check(unsafe { libc::ioctl(fd, libc::TUNSETIFF, &raw mut request) })?;
+        // SAFETY: takes an integer, which lives during the call.
+        check(unsafe { libc::ioctl(fd, libc::TUNSETVNETHDRSZ, &raw const len) })?;
+        // SAFETY: takes flags, and no pointer.
+        check(unsafe { libc::ioctl(fd, libc::TUNSETOFFLOAD, libc::c_ulong::from(offloads)) })?;
+        Ok(Self { file })
+    }
+
+    /// Sends a virtio header and the frame behind it.
+    pub(crate) fn send(&self, bytes: &[u8]) -> io::Result<()> {
+        let sent = (&self.file).write(bytes)?;
+        if sent == bytes.len() { Ok(()) } else { Err(io::Error::other("written in part")) }
+    }
 }
 
 /// A raw packet socket on one interface of the namespace it was opened in.
