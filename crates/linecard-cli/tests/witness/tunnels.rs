@@ -61,7 +61,7 @@ fn spoil_checksum(wrap: &mut Wrap) {
 
 fn pad_or_number(wrap: &mut Wrap) {
     match wrap {
-        Wrap::Ethernet { behind, .. } => *behind = 3,
+        Wrap::Ethernet { behind, .. } => *behind = vec![0; 3],
         Wrap::Gre { sequence, .. } => *sequence = Some(5),
         _ => {}
     }
