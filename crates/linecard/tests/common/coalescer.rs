@@ -356,8 +356,9 @@ fn joins(held: &[Held], next: &Held, config: &Config) -> Result<(), Flush> {
     let whole_len = first.view.payload - outermost + total + len;
     let packets = if first.view.is_tcp() { config.max_segments } else { config.max_datagrams };
     // Beyond 65,535 the length field of IP is 0 (BIG TCP); that of UDP cannot be, nor that of IP
-    // in a tunnel.
-    let plain_tcp = first.view.is_tcp() && first.view.layers.len() == 2;
+    // in a tunnel or before extension headers.
+    let extended = first.view.v6 && at - first.view.layers[0].1 > 40;
+    let plain_tcp = first.view.is_tcp() && first.view.layers.len() == 2 && !extended;
     let longest = if plain_tcp { 512 << 10 } else { 65_535 };
     if whole_len > config.max_bytes.min(longest) || held.len() >= usize::from(packets) {
         return Err(Flush::Size);
