@@ -5,9 +5,10 @@ mod common;
 
 use common::frame::{ACK, FIN, Field, Frame, RST, SYN, UDP};
 use common::runner::{
-    Real, arrival, arrivals, check_counters, check_round_trip, coalesce, numbers, packet,
+    Real, arrival, arrivals, check_counters, check_round_trip, coalesce, numbers, packet, whole,
 };
 use common::traffic::{Arrival, scenario};
+use common::tunnel::each_kind;
 use common::{for_seeds, pick};
 use core::time::Duration;
 use linecard::offload::coalesce::{Config, Creation, Exit, Flush, Refusal};
@@ -173,6 +174,50 @@ fn segments_datagrams_and_bytes_are_bounded() {
     assert_eq!(sizes(&config, &fitting), [5]);
     let over: Vec<Frame> = (0..5).map(|index| Frame::bulk(index, 13_100)).collect();
     assert_eq!(sizes(&config, &over), [4, 1]);
+}
+
+/// Packets of a bulk transfer that fill 512 KiB and more; what leaves, in bytes from the outermost
+/// header with a length on. Everything comes back.
+fn longest(change: impl Fn(usize, &mut Frame)) -> Vec<usize> {
+    let mut frames: Vec<Frame> = (0..60).map(|index| Frame::bulk(index, 9_000)).collect();
+    frames.iter_mut().enumerate().for_each(|(index, frame)| change(index, frame));
+    let config = Config { max_bytes: usize::MAX, max_tunnels: 3, ..Config::default() };
+    let real = coalesce(config, &frames);
+    check_round_trip(&real, &arrivals(&frames));
+    let len = |(packet, _): &(Packet<_>, Exit)| {
+        let outermost = packet.layout().layers().next().expect("it has headers");
+        whole(packet).len() - usize::from(outermost.offset)
+    };
+    real.out.iter().map(len).collect()
+}
+
+/// BIG TCP: a length that does not fit into 16 bits is 0, which only TCP directly over IP can bear.
+#[test]
+fn big_tcp_is_bounded_and_comes_back() {
+    assert_eq!(longest(|_, _| ())[0], 40 + 58 * 9_000);
+    assert_eq!(longest(|_, frame| frame.v6 = true)[0], 60 + 58 * 9_000);
+    assert_eq!(longest(|_, frame| frame.tags = vec![[0x81, 0, 0, 1]])[0], 40 + 58 * 9_000);
+    // Behind extension headers, a payload length of 0 would not say so (RFC 2675 has an option).
+    let extended = longest(|_, frame| {
+        (frame.v6, frame.extensions) = (true, vec![(0, vec![0, 1, 4, 0, 0, 0, 0])]);
+    });
+    assert_eq!(extended[0], 40 + 8 + 20 + 7 * 9_000);
+    assert!(longest(|_, frame| frame.protocol = UDP).iter().all(|len| *len <= 65_535));
+}
+
+#[test]
+fn tunnels_stay_within_their_length_fields() {
+    for (kind, (name, _)) in each_kind(0).iter().enumerate() {
+        for v6 in [false, true] {
+            let lens = longest(|index, frame| {
+                (frame.v6, frame.tunnel) = (v6, each_kind(index).remove(kind).1);
+            });
+            // MPLS on the link has no length of its own, and is no tunnel in that sense.
+            let limit = if *name == "MPLS" { 58 } else { 7 };
+            let headers = lens[0] - limit * 9_000;
+            assert!((40..320).contains(&headers), "{name}: {}", lens[0]);
+        }
+    }
 }
 
 #[test]

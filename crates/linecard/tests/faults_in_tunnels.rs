@@ -150,6 +150,27 @@ fn fault_02_an_unusual_header_inside_hides_no_wrong_one_outside() {
     assert_eq!(real.coalescer.flows(), 1, "a corrupt RST closes nothing");
 }
 
+/// The outer checksum covers what lies behind the datagram in its inner frame; it was left out, so
+/// that such a SYN was taken for a corrupt one, and a corrupt one perhaps for right.
+#[test]
+fn fault_02_outer_checksums_cover_padding_inside() {
+    for (padding, spoilt) in [(vec![], 0), (vec![0; 5], 0), (vec![7; 5], 0), (vec![7; 4], 9)] {
+        let mut syn = Frame { flags: SYN, payload: Vec::new(), ..vxlan("VXLAN with checksum", 0) };
+        for wrap in &mut syn.tunnel {
+            if let Wrap::Ethernet { behind, .. } = wrap {
+                behind.clone_from(&padding);
+            }
+        }
+        let mut all = arrivals(&[syn]);
+        if let Some(last) = all[0].bytes.last_mut() {
+            *last ^= spoilt;
+        }
+        let mut real = Real::new(Config { creation: Creation::OnSyn, ..Config::default() });
+        real.push(0, &all[0]);
+        assert_eq!(real.coalescer.flows(), usize::from(spoilt == 0), "{padding:?}");
+    }
+}
+
 #[test]
 fn fault_03_marks_and_ids_of_outer_headers_count() {
     for name in ["IP in IPv4", "IP in IPv6", "GRE", "VXLAN", "VXLAN over IPv6", "Geneve"] {
@@ -311,7 +332,7 @@ fn fault_09_padding_inside_a_tunnel_is_not_payload() {
     for (name, padding) in [("VXLAN", 1), ("VXLAN with checksum", 17), ("Ethernet in GRE", 5)] {
         let frames = second(name, |wrap| {
             if let Wrap::Ethernet { behind, .. } = wrap {
-                *behind = padding;
+                *behind = vec![0; padding];
             }
         });
         none_merge(&frames);
@@ -338,7 +359,7 @@ fn fault_12_stacked_tunnels_are_bounded() {
     };
     let ip = || Wrap::Ip(Ip::default());
     let gre = || Wrap::Gre { key: None, checksum: None, sequence: None };
-    let ethernet = || Wrap::Ethernet { mac: 1, tags: Vec::new(), behind: 0, kind: None };
+    let ethernet = || Wrap::Ethernet { mac: 1, tags: Vec::new(), behind: Vec::new(), kind: None };
     let udp = || Wrap::Udp { source: 1, port: 4789, field: Field::None };
     let kinds: [&dyn Fn() -> Vec<Wrap>; 3] =
         [&|| vec![ip()], &|| vec![ip(), gre(), ethernet()], &|| {
@@ -385,7 +406,7 @@ fn fault_12_stacked_tunnels_are_bounded() {
 /// A port is a guess: what is no VXLAN or Geneve is UDP, and merges as UDP does.
 #[test]
 fn fault_12_a_port_does_not_make_a_tunnel() {
-    for (port, first) in [(4789, 0), (8472, 0x0C), (6081, 0x40), (6081, 0x3F)] {
+    for (port, first) in [(4789, 0), (8472, 0x0C), (6081, 0x40), (6081, 0xFF)] {
         let frames: Vec<Frame> = (0..3)
             .map(|index| {
                 let mut frame = Frame { ports: (9, port), ..Frame::udp(index, 100) };
@@ -396,6 +417,18 @@ fn fault_12_a_port_does_not_make_a_tunnel() {
         let layout = Layout::parse(LinkType::Ethernet, &frames[0].bytes());
         assert_eq!((layout.form(), layout.layer_count()), (Form::Datagram, 2), "{port}");
         assert_eq!(groups(&frames), [[0, 1, 2]]);
+    }
+    // Options that go beyond the datagram, and less than a tunnel's header: with the payload of
+    // others behind it, it would look like a tunnel. It passes.
+    for (port, first, len) in [(6081, 0x3F, 100), (6081, 0, 4), (4789, 8, 7), (8472, 8, 1)] {
+        let frames: Vec<Frame> = (0..3)
+            .map(|index| {
+                let mut frame = Frame { ports: (9, port), ..Frame::udp(index, len) };
+                frame.payload[0] = first;
+                frame
+            })
+            .collect();
+        none_merge(&frames);
     }
     // VXLAN around something else than IP has no flow of its own: it passes, in order.
     let frames: Vec<Frame> = three(place("VXLAN")).into_iter().map(with_another_type).collect();

@@ -15,10 +15,12 @@
 #[path = "../support/around.rs"]
 mod around;
 mod conversion;
+mod frames;
 mod streams;
 #[path = "../support/mod.rs"]
 mod support;
 mod tshark;
+mod tunnels;
 
 use around::{is_there, root};
 use conversion::{Checksum, Conversion};
@@ -27,7 +29,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use support::say;
-use tshark::Verdict;
+use tshark::{Fault, Verdict};
 
 /// Of the real captures with merged packets, so many are shown to tshark in the normal run.
 const SAMPLE: usize = 100;
@@ -136,6 +138,39 @@ fn tshark_finds_nothing_new_in_real_captures() {
     let shown: Vec<Conversion> = merged.into_iter().step_by(step).collect();
     say(&format!("{} outputs are shown to tshark; all with LINECARD_LONG=1", shown.len()));
     assert_eq!(complaints(&shown), Vec::<String>::new());
+}
+
+/// Every encapsulation, made here: as sent, and with things that go wrong.
+#[test]
+fn tshark_finds_nothing_new_in_tunnels() {
+    if !is_there("tshark", "the independent witness") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let [good, odd] = ["good.pcap", "odd.pcap"].map(|name| folder.path().join(name));
+    tunnels::write(&good, &tunnels::good());
+    tunnels::write(&odd, &tunnels::odd());
+    // The witness sees into them.
+    let (was, odd_was) = (Verdict::of(&good), Verdict::of(&odd));
+    assert_eq!(was.wrong(), None);
+    for protocol in ["vxlan", "geneve", "gre", "mpls", "pppoes", "ppp", "vlan", "ip", "ipv6"] {
+        assert!(was.with(protocol) >= 20, "{protocol}");
+    }
+    for fault in [Fault::TcpChecksum, Fault::UdpChecksum, Fault::GreChecksum] {
+        assert!(odd_was.with_fault(fault) >= 4, "{fault:?}");
+    }
+    let merged = convert(&[good.clone(), odd]);
+    assert_eq!(merged.len(), 4);
+    for conversion in &merged {
+        let packets = tunnels::good().len();
+        assert!(conversion.merged > packets / 2, "{} of {packets}", conversion.merged);
+    }
+    assert_eq!(complaints(&merged), Vec::<String>::new());
+    for (what, folder) in conversion::cuts_of_merged(&[good]) {
+        let cut = Verdict::of(&folder.path().join("cut.pcapng"));
+        assert_eq!(cut.wrong(), None, "{what}");
+        assert!(cut.with("vxlan") >= 20);
+    }
 }
 
 /// What comes back from `segment` is equal byte for byte, but tshark may read it, too.

@@ -13,6 +13,7 @@ pub(crate) enum Fault {
     IpChecksum,
     TcpChecksum,
     UdpChecksum,
+    GreChecksum,
     Malformed,
 }
 
@@ -31,13 +32,14 @@ struct Seen {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Verdict(Vec<Seen>);
 
-const FIELDS: [&str; 9] = [
+const FIELDS: [&str; 10] = [
     "frame.len",
     "frame.time_epoch",
     "frame.protocols",
     "ip.checksum.status",
     "tcp.checksum.status",
     "udp.checksum.status",
+    "gre.checksum.status",
     "_ws.malformed",
     "tcp.checksum",
     "udp.checksum",
@@ -81,6 +83,17 @@ impl Verdict {
         complaints
     }
 
+    /// Packets with this protocol among theirs.
+    pub(crate) fn with(&self, protocol: &str) -> usize {
+        let has = |seen: &&Seen| seen.protocols.split(':').any(|name| name == protocol);
+        self.0.iter().filter(has).count()
+    }
+
+    /// Packets with this fault.
+    pub(crate) fn with_fault(&self, fault: Fault) -> usize {
+        self.0.iter().filter(|seen| seen.faults.contains(&fault)).count()
+    }
+
     /// The first thing that is wrong.
     pub(crate) fn wrong(&self) -> Option<String> {
         assert!(!self.0.is_empty(), "tshark sees no packet");
@@ -98,6 +111,7 @@ impl Seen {
             Fault::IpChecksum => "bad ip checksum",
             Fault::TcpChecksum => "bad tcp checksum",
             Fault::UdpChecksum => "bad udp checksum",
+            Fault::GreChecksum => "bad gre checksum",
             Fault::Malformed => "malformed",
         };
         format!("packet {} of {len} bytes ({protocols}): {what}", number + 1)
@@ -106,7 +120,8 @@ impl Seen {
 
 fn seen(line: &str) -> Seen {
     let columns: Vec<&str> = line.split('\t').collect();
-    let [len, time, protocols, ip, tcp, udp, malformed, tcp_field, udp_field] = columns[..] else {
+    let [len, time, protocols, ip, tcp, udp, gre, malformed, tcp_field, udp_field] = columns[..]
+    else {
         panic!("tshark gives {} columns: {line}", columns.len())
     };
     // Packets inside packets have fields of their own.
@@ -115,6 +130,7 @@ fn seen(line: &str) -> Seen {
         (Fault::IpChecksum, is_bad(ip)),
         (Fault::TcpChecksum, is_bad(tcp)),
         (Fault::UdpChecksum, is_bad(udp)),
+        (Fault::GreChecksum, is_bad(gre)),
         (Fault::Malformed, !malformed.is_empty() || protocols.contains("_ws.malformed")),
     ];
     Seen {

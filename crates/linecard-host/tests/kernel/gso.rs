@@ -73,29 +73,35 @@ impl Large {
     fn by_kernel(&self, lab: &mut Lab, header: usize) -> Vec<Vec<u8>> {
         let sent = lab.tx.send(&self.with_virtio_header(header));
         sent.unwrap_or_else(|error| panic!("{}: the kernel refuses it: {error}", self.name));
-        let (count, mut segments) = (self.payload_len().div_ceil(self.size.into()), Vec::new());
-        while segments.len() < count {
-            match lab.rx.receive().expect("the socket is open") {
-                Some(received) => segments.push(received.frame),
-                None => {
-                    let more = lab.rx.wait(PATIENCE).expect("the socket is open");
-                    assert!(more, "{}: {} of {count} segments came", self.name, segments.len());
-                }
+        receive(lab, self.payload_len().div_ceil(self.size.into()), &self.name)
+    }
+}
+
+/// The `count` segments of the packet `name`.
+pub(crate) fn receive(lab: &mut Lab, count: usize, name: &str) -> Vec<Vec<u8>> {
+    let mut segments = Vec::new();
+    while segments.len() < count {
+        match lab.rx.receive().expect("the socket is open") {
+            Some(received) => segments.push(received.frame),
+            None => {
+                let more = lab.rx.wait(PATIENCE).expect("the socket is open");
+                assert!(more, "{name}: {} of {count} segments came", segments.len());
             }
         }
-        segments
     }
+    segments
+}
 
-    fn by_us(&self) -> Vec<Vec<u8>> {
-        let packet = Packet::new(&self.frame[..], LinkType::Ethernet, Meta::default());
-        let gso = Gso { size: self.size, ..Gso::default() };
-        let mut cut = segment(&packet, gso).expect("a whole packet");
-        let (mut room, mut segments) = (vec![0; cut.max_len()], Vec::new());
-        while let Some(written) = cut.write_next(&mut room).expect("there is room") {
-            segments.push(room[..written.len].to_vec());
-        }
-        segments
+/// What we cut.
+pub(crate) fn cut_by_us(frame: &[u8], size: u16) -> Vec<Vec<u8>> {
+    let packet = Packet::new(frame, LinkType::Ethernet, Meta::default());
+    let gso = Gso { size, ..Gso::default() };
+    let mut cut = segment(&packet, gso).expect("a whole packet");
+    let (mut room, mut segments) = (vec![0; cut.max_len()], Vec::new());
+    while let Some(written) = cut.write_next(&mut room).expect("there is room") {
+        segments.push(room[..written.len].to_vec());
     }
+    segments
 }
 
 /// Packets of every kind that a virtio header can describe.
@@ -193,7 +199,7 @@ fn the_kernel_cuts_what_we_cut() {
     for header in HEADERS {
         let cut = lab::inside(Receiver::Plain, header, |lab| {
             for one in &large {
-                let (kernel, ours) = (one.by_kernel(lab, header), one.by_us());
+                let (kernel, ours) = (one.by_kernel(lab, header), cut_by_us(&one.frame, one.size));
                 assert_eq!(kernel.len(), ours.len(), "{}", one.name);
                 for (number, (kernel, ours)) in kernel.iter().zip(&ours).enumerate() {
                     assert_eq!(kernel, ours, "{}: segment {}", one.name, number + 1);

@@ -18,6 +18,9 @@ const NAMESPACES: &str = "/run/netns";
 const PREFIX: &str = "linecard-";
 /// The largest frames sent are jumbo frames; the merged ones need no MTU.
 const MTU: &str = "9500";
+/// Devices in the sending namespace.
+const TAP: &str = "lctap";
+const BRIDGE: &str = "lcbridge";
 /// How long the kernel may take to start a thread of its own.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -35,7 +38,7 @@ pub(crate) enum Receiver {
 pub(crate) struct Lab {
     pub(crate) tx: PacketSocket,
     pub(crate) rx: PacketSocket,
-    _sending: Namespace,
+    sending: Namespace,
     receiving: Namespace,
 }
 
@@ -151,26 +154,48 @@ impl Lab {
         };
         let tx = open(&sending, &|interface| PacketSocket::sender(interface, vnet_len))?;
         let rx = open(&receiving, &PacketSocket::receiver)?;
-        let mut lab = Self { tx, rx, _sending: sending, receiving };
-        lab.wait_for_cable(vnet_len)?;
+        let mut lab = Self { tx, rx, sending, receiving };
+        lab.wait_for_cable(vnet_len, |lab, frame| lab.tx.send(frame))?;
         Ok(lab)
     }
 
     /// Sends frames of an experimental type until one comes: a device that has just been brought up
     /// may drop what it is given at first.
-    fn wait_for_cable(&mut self, vnet_len: usize) -> Result<(), String> {
+    fn wait_for_cable(
+        &mut self,
+        vnet_len: usize,
+        send: impl Fn(&Self, &[u8]) -> io::Result<()>,
+    ) -> Result<(), String> {
         let mut frame = vec![0; vnet_len];
         frame.extend([2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 1, 0x88, 0xB5]);
         frame.resize(vnet_len + 60, 0);
         let step = Duration::from_millis(10);
         let tries = PATIENCE.as_millis() / step.as_millis();
-        let came = |lab: &Self| lab.tx.send(&frame).and_then(|()| lab.rx.wait(step));
+        let came = |lab: &Self| send(lab, &frame).and_then(|()| lab.rx.wait(step));
         let found = (0..tries).any(|_| came(self).unwrap_or(false));
         // A later one may still be under way.
         while self.rx.wait(step * 2).is_ok_and(|more| more) {
             self.rx.receive().map_err(|error| format!("the packet socket fails: {error}"))?;
         }
         if found { Ok(()) } else { Err("no frame comes through a veth device".to_owned()) }
+    }
+
+    /// Adds a TAP device to the sending end, and a bridge that hands on what it receives, unchanged
+    /// but for what the cable needs done before. The error says what the kernel lacks.
+    pub(crate) fn add_tap(&mut self, header_len: usize, offloads: u32) -> Result<Tap, String> {
+        let tap = sys::enter(&self.sending.path())
+            .and_then(|()| Tap::new(TAP, header_len, offloads))
+            .map_err(|error| format!("no TAP device with these offloads: {error}"))?;
+        let near = self.sending.device();
+        self.sending.ip(&["link", "add", BRIDGE, "type", "bridge"])?;
+        for device in [TAP, &near] {
+            self.sending.ip(&["link", "set", device, "master", BRIDGE])?;
+        }
+        for device in [TAP, BRIDGE] {
+            self.sending.ip(&["link", "set", device, "mtu", MTU, "up"])?;
+        }
+        self.wait_for_cable(header_len, |_, frame| tap.write(frame))?;
+        Ok(tap)
     }
 
     /// Adds a UDP tunnel to the receiving end, so that the kernel knows what its port carries; the

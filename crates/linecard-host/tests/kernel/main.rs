@@ -13,6 +13,7 @@ mod example;
 mod frame;
 mod gro;
 mod gso;
+mod gso_tunnels;
 mod lab;
 mod random;
 mod session;

@@ -247,7 +247,8 @@ fn transport_sums(frame: &[u8], view: &View) -> (u16, u16) {
 
 /// Headers around the innermost transport that have a checksum over payload: where they start, the
 /// offset of the field, and the sum of the pseudo header.
-fn outer_sums(frame: &[u8], view: &View, end: usize) -> Vec<(usize, usize, u16)> {
+/// `end` says where what a header is part of ends.
+fn outer_sums(frame: &[u8], view: &View, end: impl Fn(usize) -> usize) -> Vec<(usize, usize, u16)> {
     let mut sums = Vec::new();
     for (kind, at) in &view.layers {
         match kind {
@@ -255,7 +256,7 @@ fn outer_sums(frame: &[u8], view: &View, end: usize) -> Vec<(usize, usize, u16)>
             // 0 means none.
             LayerKind::Udp if *at != view.transport && be16(frame, at + 6) != 0 => {
                 let (ip, v6) = view.network_before(*at);
-                let pseudo = frame::pseudo(plain::addresses(frame, ip, v6), UDP, end - at);
+                let pseudo = frame::pseudo(plain::addresses(frame, ip, v6), UDP, end(*at) - at);
                 sums.push((*at, at + 6, sum16(&pseudo)));
             }
             _ => {}
@@ -264,10 +265,14 @@ fn outer_sums(frame: &[u8], view: &View, end: usize) -> Vec<(usize, usize, u16)>
     sums
 }
 
+/// Each covers all up to the end of its own datagram, padding inside of it included.
 fn outer_sums_valid(frame: &[u8], view: &View) -> bool {
-    let sums = outer_sums(frame, view, view.end);
-    let valid = |at: usize, pseudo| frame::add16(pseudo, sum16(&frame[at..view.end])) == 0xFFFF;
-    sums.iter().all(|(at, _, pseudo)| valid(*at, *pseudo))
+    let end = |at: usize| match view.network_before(at) {
+        (ip, true) => ip + 40 + usize::from(be16(frame, ip + 4)),
+        (ip, false) => ip + usize::from(be16(frame, ip + 2)),
+    };
+    let valid = |at: usize, pseudo| frame::add16(pseudo, sum16(&frame[at..end(at)])) == 0xFFFF;
+    outer_sums(frame, view, end).iter().all(|(at, _, pseudo)| valid(*at, *pseudo))
 }
 
 /// Whether a packet may merge with others at all, and what its checksum field holds.
@@ -305,7 +310,7 @@ fn candidate(frame: &[u8], view: &View, meta: Meta, config: &Config) -> Option<K
     // What hardware completes last cannot be in a checksum around it.
     let partial = (field == pseudo)
         .then_some(Kind::Partial)
-        .filter(|_| outer_sums(frame, view, view.end).is_empty());
+        .filter(|_| outer_sums(frame, view, |_| view.end).is_empty());
     match (meta.checksum, config.checksum) {
         (ChecksumState::Partial, _) => return partial,
         (ChecksumState::Unknown, ChecksumPolicy::Trust) if field == pseudo => return partial,
@@ -351,8 +356,9 @@ fn joins(held: &[Held], next: &Held, config: &Config) -> Result<(), Flush> {
     let whole_len = first.view.payload - outermost + total + len;
     let packets = if first.view.is_tcp() { config.max_segments } else { config.max_datagrams };
     // Beyond 65,535 the length field of IP is 0 (BIG TCP); that of UDP cannot be, nor that of IP
-    // in a tunnel.
-    let plain_tcp = first.view.is_tcp() && first.view.layers.len() == 2;
+    // in a tunnel or before extension headers.
+    let extended = first.view.v6 && at - first.view.layers[0].1 > 40;
+    let plain_tcp = first.view.is_tcp() && first.view.layers.len() == 2 && !extended;
     let longest = if plain_tcp { 512 << 10 } else { 65_535 };
     if whole_len > config.max_bytes.min(longest) || held.len() >= usize::from(packets) {
         return Err(Flush::Size);
@@ -443,7 +449,7 @@ pub(crate) fn complete(frame: &mut [u8], view: &View, checksum: ChecksumState) {
         put16(frame, field, as_sent(!sum, !view.is_tcp()));
     }
     // From the inside out: each covers those within.
-    for (at, outer, pseudo) in outer_sums(frame, view, end).into_iter().rev() {
+    for (at, outer, pseudo) in outer_sums(frame, view, |_| end).into_iter().rev() {
         let udp = outer == at + 6;
         put16(frame, outer, 0);
         let sum = frame::add16(pseudo, sum16(&frame[at..]));

@@ -139,7 +139,7 @@ fn outer_ip(rng: &mut Rng) -> Ip {
 
 fn ethernet(rng: &mut Rng) -> Wrap {
     let tags = if rng.chance(0.3) { tags(rng, LinkType::Ethernet) } else { Vec::new() };
-    Wrap::Ethernet { mac: rng.below(2) as u8, tags, behind: 0, kind: None }
+    Wrap::Ethernet { mac: rng.below(2) as u8, tags, behind: Vec::new(), kind: None }
 }
 
 fn mpls(rng: &mut Rng) -> Wrap {
@@ -174,7 +174,12 @@ pub(crate) fn disturb(rng: &mut Rng, wraps: &mut [Wrap], vouched: bool) {
             0 => *mac ^= 1,
             1 => tags.push([0x81, 0, 0, 5]),
             // Filled up to the shortest frame, or just longer.
-            2 => *behind = between(rng, 1, 40) as usize,
+            2 => {
+                *behind = vec![0; between(rng, 1, 40) as usize];
+                if rng.chance(0.3) {
+                    rng.fill(behind);
+                }
+            }
             _ => *kind = pick(rng, &[Some(0x0806), Some(0x0800), Some(0x86DD), Some(0x6558)]),
         },
         Wrap::Mpls { labels, endless } => match rng.below(3) {

@@ -6,7 +6,7 @@ use super::plain;
 use super::traffic::Arrival;
 use linecard::offload::coalesce::{Coalescer, Config, Exit, Flush};
 use linecard::offload::segment::segment;
-use linecard::packet::{Batch, LinkType, Meta, Packet};
+use linecard::packet::{Batch, Form, Layout, LinkType, Meta, Packet};
 use linecard::time::Instant;
 use std::collections::{BTreeSet, HashMap};
 
@@ -136,6 +136,7 @@ pub(crate) fn check_round_trip(real: &Real, arrivals: &[Arrival]) {
             continue;
         };
         assert_eq!(usize::from(gso.segments), numbers.len());
+        check_layout(packet);
         let mut segments = segment(packet, gso).expect("a merged packet can be cut");
         for number in &numbers {
             let written = segments.write_next(&mut room).expect("room").expect("a segment");
@@ -147,6 +148,14 @@ pub(crate) fn check_round_trip(real: &Real, arrivals: &[Arrival]) {
     let missing = seen.iter().position(|seen| !seen);
     assert_eq!(missing, None, "a packet never left");
     check_order(real, arrivals);
+}
+
+/// Whoever reads a merged packet anew finds the same headers.
+fn check_layout(packet: &Packet<Buffer>) {
+    let bytes = whole(packet);
+    let (layout, held) = (Layout::parse(packet.buffer().link, &bytes), packet.layout());
+    assert_eq!((layout.form(), layout.end()), (Form::Datagram, bytes.len()));
+    assert!(layout.layers().eq(held.layers()) && layout.header_len() == held.header_len());
 }
 
 /// Both identities of a packet: its flow, and its ends where the flow is not to be seen.

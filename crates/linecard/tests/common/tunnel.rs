@@ -10,7 +10,7 @@ use super::ip::Ip;
 pub(crate) enum Wrap {
     /// An Ethernet frame inside a tunnel. It may go on behind its datagram, and may name another
     /// type than what is inside.
-    Ethernet { mac: u8, tags: Vec<[u8; 4]>, behind: usize, kind: Option<u16> },
+    Ethernet { mac: u8, tags: Vec<[u8; 4]>, behind: Vec<u8>, kind: Option<u16> },
     /// MPLS labels (RFC 3032); the last gets the bottom-of-stack bit, unless all are to lack it.
     Mpls { labels: Vec<[u8; 4]>, endless: bool },
     /// PPPoE (RFC 2516) and PPP's protocol; its length is right but for `excess`.
@@ -52,7 +52,7 @@ impl Wrap {
                 bytes.extend(tags.concat());
                 bytes.extend(other.unwrap_or(kind).to_be_bytes());
                 bytes.extend(inner);
-                bytes.resize(bytes.len() + behind, 0);
+                bytes.extend(behind);
                 (bytes, Carried::EtherType(ETHERNET))
             }
             Self::Mpls { labels, endless } => {
@@ -171,7 +171,8 @@ pub(crate) fn each_kind(index: usize) -> Vec<(&'static str, Vec<Wrap>)> {
     let v4 = || Wrap::Ip(Ip { id: 7 + index as u16, ..Ip::default() });
     let v6 = || Wrap::Ip(Ip { v6: true, ..Ip::default() });
     let udp = |port, field| Wrap::Udp { source: 50_000, port, field };
-    let ethernet = || Wrap::Ethernet { mac: 3, tags: vec![[0x81, 0, 0, 9]], behind: 0, kind: None };
+    let ethernet =
+        || Wrap::Ethernet { mac: 3, tags: vec![[0x81, 0, 0, 9]], behind: Vec::new(), kind: None };
     let mpls = || Wrap::Mpls { labels: vec![[0, 1, 0, 63], [0, 2, 0x20, 63]], endless: false };
     let gre = |checksum| Wrap::Gre { key: Some(77), checksum, sequence: None };
     let vxlan = || Wrap::Vxlan { flags: 8, vni: 5, reserved: 0 };

@@ -6,7 +6,7 @@ use super::reason::{Flush, Refusal};
 use super::table::FlowId;
 use crate::offload::template::{Field, Portion, Template};
 use crate::packet::checksum::Sum;
-use crate::packet::header::{self, Ipv4, tcp_flags};
+use crate::packet::header::{self, Ipv4, Ipv6, tcp_flags};
 use crate::packet::{ChecksumState, Gso, LayerKind, Layout, Packet};
 use crate::time::Instant;
 
@@ -243,12 +243,17 @@ fn ipv4_fields(ip: &Ipv4) -> u16 {
 }
 
 /// Payload that fits behind the headers: lengths from the outermost layer on have 16 bits, but
-/// TCP directly over IP needs none ("BIG TCP").
+/// TCP directly over IP needs none ("BIG TCP"). Behind extension headers, a length of 0 would be
+/// read as it is.
 #[inline]
 fn room(layout: &Layout, config: &Config) -> u32 {
     let outermost = layout.layers().next().map_or(0, |layer| layer.at());
-    let plain_tcp =
-        layout.layer_count() == 2 && layout.transport().is_some_and(|l| l.kind == LayerKind::Tcp);
+    let plain_tcp = match (layout.layer_count(), layout.network(), layout.transport()) {
+        (2, Some(network), Some(tcp)) if tcp.kind == LayerKind::Tcp => {
+            network.kind == LayerKind::Ipv4 || tcp.at() - network.at() == Ipv6::LEN
+        }
+        _ => false,
+    };
     let limit = if plain_tcp { Config::MAX_BYTES } else { usize::from(u16::MAX) };
     let headers = layout.header_len() - outermost;
     config.max_bytes.min(limit).saturating_sub(headers) as u32

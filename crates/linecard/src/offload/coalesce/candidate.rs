@@ -6,6 +6,7 @@ use crate::packet::checksum::Sum;
 use crate::packet::header::{self, Ipv4, Ipv6, PPPOE_LENGTH, Tcp, Udp, be16_at, tcp_flags};
 use crate::packet::{
     ChecksumState, Form, Layer, LayerKind, Layout, MAX_HEADER_LEN, MAX_TUNNELS, Meta, Packet,
+    pseudo_sum,
 };
 
 /// Frames shorter than this are padded on Ethernet (IEEE 802.3, frame check sequence aside).
@@ -335,22 +336,37 @@ fn verify_outer(bytes: &[u8], layout: &Layout, inner: Sum) -> Result<(), Refusal
             break;
         }
         let field = Layout::checksum_field(layer).map_or(0, |at| be16_at(bytes, at));
-        let pseudo = match (layer.kind, network) {
+        let covered = match (layer.kind, network) {
             (LayerKind::Udp, Some(network)) if field != 0 => {
-                let len = header::at::<Udp>(bytes, layer.at()).length.get();
-                Some(crate::packet::pseudo_sum(bytes, network, header::protocol::UDP, len.into()))
+                let len = usize::from(header::at::<Udp>(bytes, layer.at()).length.get());
+                let pseudo = pseudo_sum(bytes, network, header::protocol::UDP, len);
+                Some((pseudo, layer.at() + len))
             }
-            (LayerKind::Gre, _) => Some(Sum::ZERO),
+            (LayerKind::Gre, Some(network)) => Some((Sum::ZERO, datagram_end(bytes, network))),
             _ => None,
         };
-        if let Some(pseudo) = pseudo {
+        if let Some((pseudo, end)) = covered {
             // Headers have even lengths, so the inner sum needs no swap.
-            let around = Sum::of(&bytes[layer.at()..transport.at()]);
-            if !around.plus(inner).plus(pseudo).is_valid() {
+            let around = Sum::of(&bytes[layer.at()..transport.at()]).plus(pseudo);
+            // Padding of an inner frame is covered, too.
+            let padding = Sum::of(bytes.get(layout.end()..end).unwrap_or_default());
+            let odd = (layout.end() - transport.at()) % 2 == 1;
+            let padding = if odd { padding.swapped() } else { padding };
+            if !around.plus(inner).plus(padding).is_valid() {
                 return Err(Refusal::Checksum);
             }
         }
         network = Some(layer);
     }
     Ok(())
+}
+
+/// Where the datagram of an outer IP header ends.
+fn datagram_end(bytes: &[u8], network: Layer) -> usize {
+    let at = network.at();
+    if network.kind == LayerKind::Ipv4 {
+        at + usize::from(header::at::<Ipv4>(bytes, at).total_len.get())
+    } else {
+        at + Ipv6::LEN + usize::from(header::at::<Ipv6>(bytes, at).payload_len.get())
+    }
 }
