@@ -104,3 +104,54 @@ fn position(class: Class) -> u8 {
         Class::Eom => LINECARD_CLASS_END,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linecard::packet::{LinkType, Meta, Piece};
+    use linecard::time::Instant;
+
+    /// UDP with 9 bytes of payload, of which the last 6 lie in pieces of 2.
+    fn gathered<'a>(head: &'a mut Vec<u8>, rest: &'a [u8; 6]) -> Packet<&'a [u8]> {
+        head.extend([2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0]);
+        head.extend([0x45, 0, 0, 37, 0, 1, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+        head.extend([0, 7, 0, 9, 0, 17, 1, 1, 1, 2, 3]);
+        let piece = |bytes| Piece::new(bytes, 0..2, Instant::ZERO).expect("inside");
+        let pieces = rest.chunks(2).map(piece).collect();
+        Packet::gather(&head[..], pieces, LinkType::Ethernet, Meta::default()).expect("a datagram")
+    }
+
+    #[test]
+    fn both_ways_make_the_same_in_the_room_that_was_planned() {
+        const NONE: Slice = Slice { data: std::ptr::null_mut(), len: 0 };
+        let mut head = Vec::new();
+        let packet = gathered(&mut head, &[4, 5, 6, 7, 8, 9]);
+        for (size, padded) in (1..=10).flat_map(|size| [(size, false), (size, true)]) {
+            let gso = Gso { size, padded, ..Gso::default() };
+            let plan = plan(&packet, gso).expect("it can be cut");
+            let mut list = vec![Segment::default(); plan.segments];
+            let mut out = vec![0; plan.bytes];
+            assert_eq!(write(&packet, gso, &mut out[1..], &mut list), Err(Error::NoRoom));
+            assert_eq!(write(&packet, gso, &mut out, &mut list), Ok(plan.segments));
+            let end = list.last().map(|last| last.start + last.len);
+            assert_eq!(end, Some(plan.bytes), "{gso:?}");
+            let written: Vec<_> = list.iter().map(|one| (one.len, one.position)).collect();
+
+            let (mut headers, mut slices) = (vec![0; plan.header_bytes], vec![NONE; plan.slices]);
+            let room = Room { headers: &mut headers, slices: &mut slices, list: &mut list };
+            assert_eq!(gather(&packet, gso, room), Ok(plan.segments));
+            let gathered: Vec<_> = list.iter().map(|one| (one.len, one.position)).collect();
+            assert_eq!(gathered, written);
+            // Headers lie one behind the other, and slices are used from the first on.
+            let mut next = 0;
+            for (one, header) in list.iter().zip(headers.chunks(packet.layout().header_len())) {
+                assert_eq!(one.start, next);
+                next += one.slices;
+                let own = &slices[one.start..next];
+                assert_eq!(own[0].data.cast_const(), header.as_ptr());
+                assert_eq!(own.iter().map(|slice| slice.len).sum::<usize>(), one.len);
+                assert!(own.iter().all(|slice| slice.len > 0));
+            }
+        }
+    }
+}

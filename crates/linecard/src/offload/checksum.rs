@@ -25,7 +25,8 @@ pub fn defer_checksum<B: AsRef<[u8]> + AsMut<[u8]>>(packet: &mut Packet<B>) -> b
     if !has_checksum(packet.bytes(), &layout) {
         return false;
     }
-    let (len, cut) = (packet.payload_len(), packet.meta.gso.is_some());
+    let len = packet.payload_len();
+    let cut = packet.meta.gso.is_some_and(|gso| len > usize::from(gso.size));
     let bytes = packet.bytes_mut();
     for (index, (layer, field)) in summed_layers(bytes, &layout).into_iter().flatten().enumerate() {
         if index == 0 || cut && layer.kind == LayerKind::Udp {
