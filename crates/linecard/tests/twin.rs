@@ -73,6 +73,7 @@ fn same_layout(link: LinkType, bytes: &[u8]) {
     let layers: Vec<_> = layout.layers().map(|l| (l.kind, usize::from(l.offset))).collect();
     assert_eq!(layers, view.layers, "{bytes:02x?}");
     assert_eq!((layout.protocol(), layout.end()), (view.protocol, view.end), "{bytes:02x?}");
+    assert_eq!(layout.header_len(), view.headers, "{bytes:02x?}");
     if view.is_datagram() {
         let kind = if view.is_tcp() { LayerKind::Tcp } else { LayerKind::Udp };
         let transport = layout.transport().expect("a datagram has one");

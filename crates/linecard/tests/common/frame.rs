@@ -150,7 +150,18 @@ impl Frame {
         let ip = self.ip();
         let transport = self.transport();
         let header = ip.header(self.protocol, transport.len());
-        let datagram = [header, transport].concat();
+        let mut bytes = self.around([header, transport].concat());
+        match &self.behind {
+            Behind::Nothing => {}
+            Behind::Padding => bytes.resize(bytes.len().max(60), 0),
+            Behind::Bytes(more) => bytes.extend(more),
+        }
+        bytes.truncate(self.keep);
+        bytes
+    }
+
+    /// A datagram of this version behind the headers of tunnels and link.
+    pub(crate) fn around(&self, datagram: Vec<u8>) -> Vec<u8> {
         let kind = Carried::EtherType(if self.v6 { 0x86DD } else { 0x0800 });
         let wrapped = self
             .tunnel
@@ -159,12 +170,6 @@ impl Frame {
             .fold((datagram, kind), |(inner, carried), wrap| wrap.around(&inner, carried));
         let mut bytes = self.link_header(tunnel::ether_type(wrapped.1));
         bytes.extend(wrapped.0);
-        match &self.behind {
-            Behind::Nothing => {}
-            Behind::Padding => bytes.resize(bytes.len().max(60), 0),
-            Behind::Bytes(more) => bytes.extend(more),
-        }
-        bytes.truncate(self.keep);
         bytes
     }
 

@@ -17,6 +17,8 @@ pub(crate) struct View {
     /// Offset of the TCP or UDP header of a whole datagram.
     pub(crate) transport: usize,
     pub(crate) payload: usize,
+    /// End of the headers in the list; extension headers are none of it.
+    pub(crate) headers: usize,
     /// End of the innermost IP datagram.
     pub(crate) end: usize,
     /// IP headers, those that are too many included.
@@ -68,18 +70,19 @@ impl View {
     }
 
     /// Enters a header into the list; eight are the most, within the first 8 KiB.
-    fn push(&mut self, kind: LayerKind, at: usize) -> bool {
+    fn push(&mut self, kind: LayerKind, at: usize, end: usize) -> bool {
         let room = self.layers.len() < 8 && at < 8192;
         if room {
             self.layers.push((kind, at));
+            self.headers = end;
         }
         room
     }
 
     /// Enters an IP header; four are the most.
-    fn push_ip(&mut self, kind: LayerKind, at: usize, protocol: u8) -> bool {
+    fn push_ip(&mut self, kind: LayerKind, at: usize, end: usize, protocol: u8) -> bool {
         self.depth += 1;
-        if self.depth > 4 || !self.push(kind, at) {
+        if self.depth > 4 || !self.push(kind, at, end) {
             return false;
         }
         (self.ip, self.v6, self.protocol) = (Some(at), kind == LayerKind::Ipv6, protocol);
@@ -126,6 +129,7 @@ pub(crate) fn view(link: LinkType, frame: &[u8]) -> View {
         protocol: 0,
         transport: 0,
         payload: 0,
+        headers: 0,
         end: frame.len(),
         depth: 0,
         measured: false,
@@ -213,7 +217,7 @@ fn ipv4(view: &mut View, bytes: &[u8], ip: usize) -> Form {
     if bytes.len() < ip + header_len {
         return view.missing();
     }
-    if !view.push_ip(LayerKind::Ipv4, ip, bytes[ip + 9]) {
+    if !view.push_ip(LayerKind::Ipv4, ip, ip + header_len, bytes[ip + 9]) {
         return Form::OtherTransport;
     }
     let mut total = usize::from(be16(bytes, ip + 2));
@@ -240,7 +244,7 @@ fn ipv6(view: &mut View, bytes: &[u8], ip: usize) -> Form {
         return Form::Malformed;
     }
     let protocol = bytes[ip + 6];
-    if !view.push_ip(LayerKind::Ipv6, ip, protocol) {
+    if !view.push_ip(LayerKind::Ipv6, ip, ip + 40, protocol) {
         return Form::OtherTransport;
     }
     let mut total = 40 + usize::from(be16(bytes, ip + 4));
@@ -300,7 +304,7 @@ fn transport(view: &mut View, datagram: &[u8], at: usize) -> Form {
 }
 
 fn end_of_headers(view: &mut View, kind: LayerKind, at: usize, payload: usize) -> Form {
-    if !view.push(kind, at) {
+    if !view.push(kind, at, payload) {
         return Form::OtherTransport;
     }
     (view.transport, view.payload) = (at, payload);
@@ -351,7 +355,7 @@ fn gre(view: &mut View, datagram: &[u8], at: usize) -> Form {
     if datagram.len() < end {
         return Form::Malformed;
     }
-    if checksum && !view.push(LayerKind::Gre, at) {
+    if checksum && !view.push(LayerKind::Gre, at, end) {
         return Form::OtherTransport;
     }
     inside(view, datagram, be16(datagram, at + 2), end)
@@ -386,7 +390,7 @@ fn pppoe(view: &mut View, bytes: &[u8], at: usize) -> Form {
         0x0057 => 0x86DD,
         _ => return view.unknown(),
     };
-    if !view.push(LayerKind::Pppoe, at) {
+    if !view.push(LayerKind::Pppoe, at, at + 8) {
         return view.unknown();
     }
     let len = usize::from(be16(bytes, at + 4));

@@ -2,13 +2,13 @@
 //! each. Written from the specification; sources are told apart exactly.
 
 use super::fragments::seal;
-use super::frame::be16;
+use super::frame::{be16, put16};
 use super::plain;
 use super::runner::{Buffer, numbers, packet};
 use super::splitter::{self, fragment_header};
 use super::traffic::Arrival;
 use linecard::offload::reassemble::{Config, Exit, GiveUp, Pass, Reassembler};
-use linecard::packet::{Form, LinkType, Packet};
+use linecard::packet::{Form, LayerKind, LinkType, Packet};
 use linecard::time::Instant;
 use std::collections::BTreeMap;
 
@@ -91,7 +91,10 @@ struct Piece {
     key: Vec<u8>,
     /// Lane and IPv4 address, or network of 64 bits.
     source: Vec<u8>,
-    ecn: u8,
+    /// All headers with a length or a mark, outermost first; the last is the fragment's own.
+    layers: Vec<(LayerKind, usize)>,
+    /// Of each IP header among them.
+    ecn: Vec<u8>,
 }
 
 impl Piece {
@@ -113,6 +116,9 @@ impl Piece {
             return Err(Pass::Unmergeable);
         }
         let datagram = frame[..view.end].to_vec();
+        for (kind, at) in &view.layers {
+            right_as_it_is(&datagram, *kind, *at)?;
+        }
         let mut key = [meta.lane.to_be_bytes(), meta.mark.to_be_bytes()].concat();
         // What tells VLANs apart: the link header without its addresses.
         let link = match arrival.link {
@@ -121,7 +127,7 @@ impl Piece {
             LinkType::LinuxSll2 => 20,
             _ => 0,
         };
-        key.extend(&frame[link..ip]);
+        key.extend(envelope(frame, link, ip, &view.layers));
         key.push(u8::from(view.v6));
         key.extend(view.addresses(frame).expect("it has some"));
         let mut source = meta.lane.to_be_bytes().to_vec();
@@ -137,34 +143,26 @@ impl Piece {
             offset: 0,
             more: false,
             key,
-            ecn: 0,
+            ecn: view.networks().map(|(ip, v6)| mark(frame, ip, v6)).collect(),
+            layers: view.layers,
             datagram,
         };
         if view.v6 {
             piece.read_v6()?;
         } else {
-            piece.read_v4()?;
+            piece.read_v4();
         }
         if piece.header_end > 320 { Err(Pass::HeaderTooLong) } else { Ok(piece) }
     }
 
-    fn read_v4(&mut self) -> Result<(), Pass> {
+    fn read_v4(&mut self) {
         let (frame, ip) = (&self.datagram, self.ip);
-        let mut sealed = frame.clone();
-        seal(&mut sealed, ip);
-        let field = be16(frame, ip + 10);
-        // 0 and 0xFFFF are the same number in ones' complement.
-        if field != be16(&sealed, ip + 10) && (field, be16(&sealed, ip + 10)) != (0xFFFF, 0) {
-            return Err(Pass::IpChecksum);
-        }
         self.header_end = ip + usize::from(frame[ip] & 15) * 4;
         self.start = self.header_end;
         self.offset = usize::from(be16(frame, ip + 6) & 0x1FFF) * 8;
         self.more = be16(frame, ip + 6) & 0x2000 != 0;
-        self.ecn = frame[ip + 1] & 3;
         let id_and_protocol = [frame[ip + 4], frame[ip + 5], frame[ip + 9]];
         self.key.extend(id_and_protocol);
-        Ok(())
     }
 
     fn read_v6(&mut self) -> Result<(), Pass> {
@@ -173,19 +171,20 @@ impl Piece {
         (self.header_end, self.start) = (at, at + 8);
         self.offset = usize::from(be16(header, 2) & 0xFFF8);
         self.more = header[3] & 1 != 0;
-        self.ecn = self.datagram[self.ip + 1] >> 4 & 3;
         self.key.extend(&header[4..]);
         Ok(())
     }
 
     fn fault(&self) -> Option<GiveUp> {
         let len = self.data().len();
-        let most = if self.v6 { 65_535 + 40 } else { 65_535 };
+        let outermost = self.layers.iter().find(|(kind, _)| plain::is_ip(*kind));
+        let (kind, ip) = outermost.expect("it is IP");
+        let most = if *kind == LayerKind::Ipv6 { 65_535 + 40 } else { 65_535 };
         if len == 0 {
             Some(GiveUp::Empty)
         } else if self.more && !len.is_multiple_of(8) {
             Some(GiveUp::Uneven)
-        } else if self.header_end - self.ip + self.end() > most {
+        } else if self.header_end - ip + self.end() > most {
             Some(GiveUp::TooLong)
         } else if self.offset == 0 && !self.has_headers() {
             Some(GiveUp::HeaderChain)
@@ -259,8 +258,9 @@ impl Datagram {
         if self.held.len() >= usize::from(config.max_fragments.max(2)) {
             return Some(Misfit::Fault(GiveUp::TooMany));
         }
-        let mixed = self.held.iter().any(|old| (old.ecn == 0) != (new.ecn == 0));
-        mixed.then_some(Misfit::Fault(GiveUp::Ecn))
+        let mixed =
+            |old: &Piece| old.ecn.iter().zip(&new.ecn).any(|(old, new)| (*old == 0) != (*new == 0));
+        self.held.iter().any(mixed).then_some(Misfit::Fault(GiveUp::Ecn))
     }
 
     /// The whole frame, when every byte is there.
@@ -278,15 +278,97 @@ impl Datagram {
         let ip = in_order[0].ip;
         let datagrams: Vec<Vec<u8>> = in_order.iter().map(|piece| piece.datagram.clone()).collect();
         let mut frame = splitter::reassemble(&datagrams, ip, self.v6);
-        if self.held.iter().any(|piece| piece.ecn == 3) {
-            frame[ip + 1] |= if self.v6 { 0x30 } else { 3 };
+        for piece in &self.held {
+            let ip = piece.layers.iter().filter(|(kind, _)| plain::is_ip(*kind));
+            for ((kind, at), _) in ip.zip(&piece.ecn).filter(|(_, ecn)| **ecn == 3) {
+                frame[at + 1] |= if *kind == LayerKind::Ipv6 { 0x30 } else { 3 };
+            }
         }
-        if !self.v6 {
-            seal(&mut frame, ip);
-        }
+        set_lengths(&mut frame, &in_order[0].layers);
         let packets = in_order.iter().map(|piece| piece.number).collect();
         Some(Left { packets, frame, exit: Exit::Reassembled })
     }
+}
+
+/// Whether what a header says stays right, or can be made right, when the datagram is whole.
+fn right_as_it_is(frame: &[u8], kind: LayerKind, at: usize) -> Result<(), Pass> {
+    match kind {
+        LayerKind::Ipv4 => {
+            let mut sealed = frame.to_vec();
+            seal(&mut sealed, at);
+            let (field, right) = (be16(frame, at + 10), be16(&sealed, at + 10));
+            // 0 and 0xFFFF are the same number in ones' complement.
+            let valid = field == right || (field, right) == (0xFFFF, 0);
+            if valid { Ok(()) } else { Err(Pass::IpChecksum) }
+        }
+        // An outer checksum covers what has not come yet.
+        LayerKind::Udp if be16(frame, at + 6) != 0 => Err(Pass::OuterChecksum),
+        LayerKind::Gre => Err(Pass::OuterChecksum),
+        _ => Ok(()),
+    }
+}
+
+/// What is before the IP header at `ip`, without what differs from fragment to fragment in a
+/// tunnel: lengths and checksums, identification, TTL, traffic class, and the hashes of the inner
+/// flow, which fragments do not show.
+fn envelope(frame: &[u8], link: usize, ip: usize, layers: &[(LayerKind, usize)]) -> Vec<u8> {
+    let (mut all, mut done) = (Vec::new(), link);
+    for (kind, at) in layers.iter().filter(|(_, at)| *at < ip) {
+        let layer = &frame[*at..];
+        all.extend(&frame[done..*at]);
+        done = at
+            + match kind {
+                LayerKind::Ipv4 => {
+                    all.extend([layer[0], layer[6], layer[7], layer[9]]);
+                    all.extend(&layer[12..20]);
+                    20
+                }
+                LayerKind::Ipv6 => {
+                    all.push(layer[6]);
+                    all.extend(&layer[8..40]);
+                    40
+                }
+                LayerKind::Udp => {
+                    all.extend(&layer[2..4]);
+                    8
+                }
+                LayerKind::Pppoe => {
+                    all.extend(&layer[..4]);
+                    6
+                }
+                LayerKind::Gre | LayerKind::Tcp => 0,
+            };
+    }
+    all.extend(&frame[done..ip]);
+    all
+}
+
+/// The congestion mark of an IP header.
+fn mark(frame: &[u8], ip: usize, v6: bool) -> u8 {
+    if v6 { frame[ip + 1] >> 4 & 3 } else { frame[ip + 1] & 3 }
+}
+
+/// Lengths and header checksums of all headers, for the frame as it is.
+fn set_lengths(frame: &mut [u8], layers: &[(LayerKind, usize)]) {
+    for (kind, at) in layers {
+        let len = (frame.len() - at) as u16;
+        match kind {
+            LayerKind::Ipv4 => {
+                put16(frame, at + 2, len);
+                seal(frame, *at);
+            }
+            LayerKind::Ipv6 => put16(frame, at + 4, (frame.len() - at - 40) as u16),
+            LayerKind::Udp => put16(frame, at + 4, len),
+            LayerKind::Pppoe => put16(frame, at + 4, len - 6),
+            LayerKind::Gre | LayerKind::Tcp => {}
+        }
+    }
+}
+
+/// Whether the headers of the whole, those of a tunnel in the fragments included, lie in the
+/// first fragment.
+fn shows_headers(link: LinkType, frame: &[u8], first: &Piece) -> bool {
+    plain::view(link, frame).headers <= first.header_end + first.data().len()
 }
 
 enum Misfit {
@@ -296,6 +378,7 @@ enum Misfit {
 
 /// The twin.
 pub(crate) struct Twin {
+    link: LinkType,
     config: Config,
     now: Instant,
     /// Under way or given up, each in the order of becoming so.
@@ -305,8 +388,9 @@ pub(crate) struct Twin {
 }
 
 impl Twin {
-    pub(crate) fn new(config: Config) -> Self {
-        Self { config, now: Instant::ZERO, list: Vec::new(), left: Vec::new(), dropped: Vec::new() }
+    pub(crate) fn new(link: LinkType, config: Config) -> Self {
+        let (list, left, dropped) = (Vec::new(), Vec::new(), Vec::new());
+        Self { link, config, now: Instant::ZERO, list, left, dropped }
     }
 
     pub(crate) fn push(&mut self, number: usize, arrival: &Arrival) {
@@ -319,8 +403,12 @@ impl Twin {
             Err(why) => return self.leave(number, &arrival.bytes, Exit::Passed(why)),
         };
         if piece.v6 && piece.offset == 0 && !piece.more {
-            let (ip, datagrams) = (piece.ip, [piece.datagram]);
-            let frame = splitter::reassemble(&datagrams, ip, true);
+            let datagrams = [piece.datagram.clone()];
+            let mut frame = splitter::reassemble(&datagrams, piece.ip, true);
+            set_lengths(&mut frame, &piece.layers);
+            if !shows_headers(arrival.link, &frame, &piece) {
+                return self.leave(number, &arrival.bytes, Exit::GivenUp(GiveUp::HeaderChain));
+            }
             return self.leave(number, &frame, Exit::Reassembled);
         }
         self.admit(piece);
@@ -401,9 +489,14 @@ impl Twin {
             return self.leave(piece.number, &piece.frame, Exit::GivenUp(why));
         }
         self.list[at].held.push(piece);
-        if let Some(left) = self.list[at].whole() {
+        let Some(left) = self.list[at].whole() else { return };
+        let first = self.list[at].held.iter().find(|piece| piece.offset == 0);
+        if shows_headers(self.link, &left.frame, first.expect("it is whole")) {
             self.list.remove(at);
             self.left.push(left);
+        } else {
+            let key = self.list[at].key.clone();
+            self.give_up(&key, GiveUp::HeaderChain, true);
         }
     }
 

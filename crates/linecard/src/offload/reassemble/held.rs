@@ -62,6 +62,15 @@ impl<B: AsRef<[u8]>> Fragments<B> {
         self.slots.get_mut(slot as usize)?.as_mut()
     }
 
+    /// The data of a datagram from the fragment at `slot` on, in order.
+    pub(super) fn data(&self, mut slot: Slot) -> impl Iterator<Item = &[u8]> {
+        core::iter::from_fn(move || {
+            let held = self.get(slot)?;
+            slot = held.behind;
+            Some(&held.packet.bytes()[held.fragment.data()])
+        })
+    }
+
     /// Where a fragment belongs among those of its datagram: behind the one given back. The data is
     /// read only where a held fragment claims the very same place.
     pub(super) fn fits(

@@ -285,6 +285,9 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Reassembler<B> {
         fragment: &Fragment,
         out: &mut F,
     ) -> Verdict {
+        let bytes = packet.bytes();
+        let data = core::iter::once(&bytes[fragment.data()]);
+        self.builder.fill(&bytes[..fragment.header_end], data);
         let done = self.builder.complete(&mut packet, fragment, fragment.len, Ecn::default());
         match done {
             Err(why) => {
@@ -427,6 +430,9 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Reassembler<B> {
     /// Patches the first fragment's header; on error, nothing has changed.
     fn build(&mut self, id: Id, data: usize) -> Result<(), GiveUp> {
         let datagram = self.table.get(id);
+        let Some(first) = self.fragments.get(datagram.first) else { return Ok(()) };
+        let header = &first.packet.bytes()[..first.fragment.header_end];
+        self.builder.fill(header, self.fragments.data(datagram.first));
         let Some(first) = self.fragments.get_mut(datagram.first) else { return Ok(()) };
         self.builder.complete(&mut first.packet, &first.fragment, data, datagram.ecn)
     }

@@ -14,10 +14,9 @@ const MAX_FRAME: usize = MAX_HEADER_LEN + 65_535 + 40;
 
 /// Builds the headers of whole datagrams.
 ///
-/// They are built, and parsed, in an area that is as long as any datagram, with the first
-/// fragment's first bytes at the front and nothing behind: what a parser finds there is what it
-/// would find if the datagram lay in one piece, and until all is well the fragment stays as it
-/// came. Costs: [`HEAD`] bytes copied for each datagram, whatever its size; no payload is moved.
+/// They are built, and parsed, in an area that is as long as any datagram, with the datagram's
+/// first bytes at the front and zeros behind: what a parser finds there is what it would find if
+/// the datagram lay in one piece, and until all is well the fragments stay as they came. Costs: [`HEAD`] bytes copied for each datagram, whatever its size; no payload is moved.
 #[derive(Debug)]
 pub(super) struct Builder {
     link: LinkType,
@@ -29,7 +28,21 @@ impl Builder {
         Self { link, area: vec![0; MAX_FRAME].into_boxed_slice() }
     }
 
-    /// Makes `first` the first part of a datagram with `data` bytes behind the IP header.
+    /// Puts the first bytes of a datagram into the area: what comes before its data, without
+    /// fragment header, and its data in order.
+    pub(super) fn fill<'d>(&mut self, header: &[u8], data: impl Iterator<Item = &'d [u8]>) {
+        let (area, mut rest) = self.area[..HEAD].split_at_mut(header.len());
+        area.copy_from_slice(header);
+        for part in data {
+            let (front, behind) = rest.split_at_mut(part.len().min(rest.len()));
+            front.copy_from_slice(&part[..front.len()]);
+            rest = behind;
+        }
+        rest.fill(0);
+    }
+
+    /// Makes `first` the first part of a datagram with `data` bytes behind the IP header, whose
+    /// first bytes are in the area.
     pub(super) fn complete<B: AsRef<[u8]> + AsMut<[u8]>>(
         &mut self,
         first: &mut Packet<B>,
@@ -42,7 +55,6 @@ impl Builder {
             return Err(GiveUp::TooLong);
         }
         let header_end = fragment.header_end;
-        self.fill(first.bytes(), fragment);
         let header = &mut self.area[..header_end];
         if fragment.v6 {
             // RFC 8200, section 4.5: the fragment header goes, and its next header value moves to
@@ -66,16 +78,6 @@ impl Builder {
         first.bytes_mut()[..header_end].copy_from_slice(&self.area[..header_end]);
         first.set_layout(whole.ending_at(end));
         Ok(())
-    }
-
-    /// The fragment's headers at the front of the area, without the fragment header.
-    fn fill(&mut self, bytes: &[u8], fragment: &Fragment) {
-        let (header, data) = (&bytes[..fragment.header_end], &bytes[fragment.data()]);
-        let (area, rest) = self.area[..HEAD].split_at_mut(header.len());
-        area.copy_from_slice(header);
-        let copied = data.len().min(rest.len());
-        rest[..copied].copy_from_slice(&data[..copied]);
-        rest[copied..].fill(0);
     }
 }
 
