@@ -5,8 +5,10 @@ mod common;
 
 use common::connection::{Run, SCALE, Setting, run};
 use common::frame::{ACK, ECE, FIN, Field, Frame, RST, SYN, URG, be16, be32};
+use common::{between, for_seeds};
 use linecard::offload::active_ack::{ActiveAck, Answer, Config, Mode, Reply, Silence};
 use linecard::packet::{Batch, Layout, LinkType, Meta, Packet, Pool, PoolBuffer};
+use linecard::rng::Rng;
 use linecard::stage::Stage;
 use linecard::stages;
 use linecard::time::Instant;
@@ -417,4 +419,58 @@ fn an_unseen_beginning_keeps_it_silent() {
     assert_eq!(counters.sent, 0);
     assert!(counters.silent.of(Silence::NoScale) > 0);
     assert_eq!(counters.answers.of(Answer::Passed), counters.answers_in);
+}
+
+/// Any data in any order and any answers: nothing is acknowledged that has not gone by, no number
+/// is said twice, no window reaches beyond the receiver's, and nobody is farther ahead than allowed.
+#[test]
+fn nothing_is_said_that_is_not_so() {
+    let mut sent = 0;
+    for_seeds(&[], 1, 300, |seed| {
+        let rng = &mut Rng::new(seed);
+        let max_ahead = between(rng, 2_000, 60_000) as u32;
+        let every = between(rng, 1, 3) as u32;
+        let mut active = usual(Config { max_ahead, every, ..Config::default() });
+        // Bytes that have gone by, from the number 1 on, in steps of 100; the receiver has read all
+        // up to `real`, and its window ends at `edge`.
+        let (mut gone, mut told, mut next) = (vec![false; 3_000], 1, 0);
+        let (mut real, mut edge) = (0, 1 + (500 << SCALE));
+        for _ in 0..400 {
+            let complete = gone.iter().position(|gone| !gone).unwrap_or(gone.len());
+            if rng.chance(0.2) {
+                real = between(rng, real as u64, complete as u64) as usize;
+                let window = between(rng, 0, 600) as u16;
+                let number = 1 + 100 * real as u32;
+                let _any = back(&mut active, &Frame { acknowledgment: number, ..ack(0, window) });
+                (edge, told) = (number + (u32::from(window) << SCALE), told.max(number));
+                continue;
+            }
+            let at = match rng.below(10) {
+                0 => between(rng, next as u64, next as u64 + 30) as usize,
+                1 => between(rng, real as u64, next as u64) as usize,
+                2..5 => complete,
+                _ => next,
+            };
+            let steps = between(rng, 1, 14) as usize;
+            if at + steps > gone.len() {
+                break;
+            }
+            let payload = vec![0; 100 * steps];
+            let frame = Frame { sequence: 1 + 100 * at as u32, payload, ..data(0) };
+            let reply = give(&mut active, &frame);
+            gone[at..at + steps].fill(true);
+            next = next.max(at + steps);
+            let Ok((number, window)) = reply.map(|reply| said(&reply)) else { continue };
+            let complete = gone.iter().position(|gone| !gone).unwrap_or(gone.len());
+            assert!(number > told && number <= 1 + 100 * complete as u32, "{number}, {told}");
+            assert!(number + (u32::from(window) << SCALE) <= edge, "beyond {edge}");
+            assert!(number - (1 + 100 * real as u32) <= max_ahead);
+            told = number;
+            sent += 1;
+        }
+        let counters = active.counters();
+        assert_eq!(counters.data_in, counters.sent + counters.silent.total());
+    });
+    println!("{sent} acknowledgments sent, all of them true");
+    assert!(sent > 5_000 || std::env::var_os("LINECARD_SEED").is_some());
 }
