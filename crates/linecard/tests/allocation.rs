@@ -1,9 +1,12 @@
-//! After the start, merging and reassembly take no memory: not per packet, and not per merged
-//! packet or datagram when its list is given back.
+//! After the start, the offloads take no memory: not per packet, and not per merged packet or
+//! datagram when its list is given back.
 #![expect(unsafe_code, reason = "an allocator that counts has to be one")]
 
-use linecard::offload::coalesce::{Coalescer, Config};
+use linecard::offload::ack_filter::{self, AckFilter};
+use linecard::offload::active_ack::{self, ActiveAck};
+use linecard::offload::coalesce::{ChecksumPolicy, Coalescer, Config};
 use linecard::offload::reassemble::{self, Reassembler};
+use linecard::offload::resequence::{self, Resequencer};
 use linecard::packet::checksum::Sum;
 use linecard::packet::{LinkType, Meta, Packet};
 use linecard::time::Instant;
@@ -112,4 +115,81 @@ fn reassembly_takes_no_memory_after_the_start() {
     }
     assert_eq!(pieces, 200 * 3, "not everything became whole");
     assert_eq!(allocations() - started, 0, "memory was taken on the way");
+}
+
+/// TCP over IPv4 without a right TCP checksum: ports, sequence and acknowledgment number, payload.
+fn segment(ports: [u8; 4], numbers: [u32; 2], len: usize) -> Vec<u8> {
+    let mut bytes = vec![0x45, 0, 0, 0, 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+    bytes[2..4].copy_from_slice(&(40 + len as u16).to_be_bytes());
+    let checksum = Sum::of(&bytes).checksum();
+    bytes[10..12].copy_from_slice(&checksum.to_be_bytes());
+    bytes.extend(ports);
+    numbers.iter().for_each(|number| bytes.extend(number.to_be_bytes()));
+    bytes.extend([0x50, 0x10, 1, 0, 0, 0, 0, 0]);
+    bytes.resize(40 + len, 7);
+    bytes
+}
+
+/// Everything out of order, for many flows, with time-outs and full windows on the way.
+#[test]
+fn resequencing_takes_no_memory_after_the_start() {
+    let config = resequence::Config {
+        checksum: ChecksumPolicy::Trust,
+        max_flow_packets: 8,
+        max_held_packets: 50,
+        max_flows: 64,
+        ..resequence::Config::default()
+    };
+    let mut frames: Vec<Vec<u8>> = (0..20_000_u32)
+        .map(|index| {
+            let place = (index / 20) ^ 3;
+            let gap = place / 50 * 100;
+            segment([0, 7, 0, (index % 20) as u8], [100 * place + gap, 1], 100)
+        })
+        .collect();
+    let mut resequencer = Resequencer::new(config);
+    let (mut left, mut started) = (0, 0);
+    for (index, frame) in frames.iter_mut().enumerate() {
+        let packet = Packet::new(&mut frame[..], LinkType::Raw, Meta::default());
+        let now = Instant::from_ns(index as u64 * 700);
+        resequencer.push(packet, now, &mut |_, _| left += 1);
+        if index == 1_000 {
+            started = allocations();
+        }
+    }
+    assert_eq!(allocations() - started, 0, "memory was taken on the way");
+    let counters = resequencer.counters();
+    assert_eq!(left + resequencer.held(), 20_000);
+    assert!(counters.released.total() > 5_000, "{:?}", counters.passed);
+}
+
+#[test]
+fn acknowledgments_take_no_memory_after_the_start() {
+    let trust = ChecksumPolicy::Trust;
+    let mut filter =
+        AckFilter::new(ack_filter::Config { checksum: trust, ..ack_filter::Config::default() });
+    let mode = active_ack::Mode::Paper;
+    let config = active_ack::Config { checksum: trust, mode, ..active_ack::Config::default() };
+    let mut active = ActiveAck::new(LinkType::Raw, config);
+    let mut frames: Vec<[Vec<u8>; 2]> = (1..5_000_u32)
+        .map(|index| {
+            let mut back = segment([0, 9, 0, 7], [1, 100 * (index & !7)], 0);
+            back[12..20].rotate_left(4);
+            [segment([0, 7, 0, 9], [100 * index, 1], 100), back]
+        })
+        .collect();
+    let (mut kept, mut sent, mut started) = (0, 0, 0);
+    for (index, [data, back]) in frames.iter_mut().enumerate() {
+        let mut packet = Packet::new(&mut data[..], LinkType::Raw, Meta::default());
+        sent += usize::from(active.data(&mut packet, true).is_ok());
+        let mut packet = Packet::new(&mut back[..], LinkType::Raw, Meta::default());
+        active.answer(&mut packet);
+        let now = Instant::from_ns(index as u64 * 1_000);
+        filter.push(packet, now, &mut |_, _| kept += 1);
+        if index == 100 {
+            started = allocations();
+        }
+    }
+    assert_eq!(allocations() - started, 0, "memory was taken on the way");
+    assert!(sent > 1_000 && kept > 4_000, "{sent} {kept}");
 }

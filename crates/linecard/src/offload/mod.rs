@@ -2,12 +2,14 @@
 //! ones. `segment(coalesce(x)) == x`, byte for byte, for everything merged. [`reassemble`] puts IP
 //! fragments together, so that what comes behind sees whole datagrams; [`resequence`] gives TCP data
 //! on in the order of its sequence numbers; [`ack_filter`] lets a newer acknowledgment stand for older
-//! ones. [`virtio`] is how a large packet is described to a kernel or a virtual machine.
+//! ones; [`active_ack`] acknowledges held data on the receiver's behalf. [`virtio`] is how a large
+//! packet is described to a kernel or a virtual machine.
 //!
 //! They work on a packet's layers (see [`crate::packet::Layout`]): rules for a layer are written once and
 //! multiply with those of the others, so that no combination of protocols is enumerated.
 
 pub mod ack_filter;
+pub mod active_ack;
 mod checksum;
 pub mod coalesce;
 mod ends;

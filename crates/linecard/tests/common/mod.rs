@@ -2,6 +2,7 @@
 //! written from the specification and sharing no code with the crate.
 
 pub(crate) mod coalescer;
+pub(crate) mod connection;
 pub(crate) mod fragments;
 pub(crate) mod frame;
 pub(crate) mod ip;

@@ -1,5 +1,5 @@
 //! ACK coalescing: of consecutive acknowledgments of a flow the newest is kept, and older ones are
-//! dropped (RFC 3449, section 5.2.2, names it ACK filtering).
+//! dropped (RFC 3449, section 5.2.1, names it ACK filtering).
 //!
 //! An acknowledgment is cumulative (RFC 9293, section 3.4): a newer one says all that an older one
 //! says, if only it says nothing else. So [`AckFilter`] holds an acknowledgment for a moment, and a
@@ -19,7 +19,7 @@
 //!
 //! **Price.** A sender that counts acknowledgments instead of bytes grows its window more slowly
 //! (RFC 3465 counts bytes), and one that is clocked by acknowledgments sends larger bursts, up to
-//! [`Config::max_run`] times as large (RFC 3449, section 5.2.2). Its round-trip times contain up to
+//! [`Config::max_run`] times as large (RFC 3449, section 5.2.1). Its round-trip times contain up to
 //! [`Config::hold_budget`] more. Per packet it costs a hash and a lookup.
 
 mod ack;

@@ -20,9 +20,9 @@ pub struct Config {
     /// Whether packets of which every byte has been given on, or is held, are dropped
     /// (papers/lro-npu.txt, Algorithms 1 and 2). Default: no; they are passed on. **With this, a
     /// retransmission that was sent because an acknowledgment was lost never reaches the receiver,
-    /// which would have acknowledged it again (RFC 9293, section 3.10.7.4)**: the sender then waits
-    /// for the acknowledgment of later data. Use it where something answers in the receiver's place
-    /// (the paper's active acknowledgment does), or behind links that duplicate packets.
+    /// which would have acknowledged it again (RFC 9293, section 3.10.7.4)**: the sender waits until
+    /// later data is acknowledged, and if there is none, for good. Use it behind links that duplicate
+    /// packets, where acknowledgments are not lost.
     pub drop_duplicates: bool,
     /// No packet is held longer than this. Default: 250 µs, a quarter of what the coalescer may
     /// hold; it covers packets that took paths of lengths 250 µs apart, and it is what a lost packet

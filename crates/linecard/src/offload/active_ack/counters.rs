@@ -1,0 +1,40 @@
+//! What active acknowledgment has done, in numbers.
+
+use super::reason::{Answers, Silences};
+use crate::stats::Histogram;
+
+/// Counters of an [`ActiveAck`](super::ActiveAck): `data_in == sent + silent.total()`, and
+/// `answers_in == answers.total()`.
+#[derive(Debug, Clone, Default)]
+pub struct Counters {
+    /// Packets towards the receiver.
+    pub data_in: u64,
+    /// Acknowledgments sent on the receiver's behalf.
+    pub sent: u64,
+    /// Why packets were not answered.
+    pub silent: Silences,
+    /// Packets from the receiver.
+    pub answers_in: u64,
+    /// What became of them.
+    pub answers: Answers,
+    /// Bytes by which each acknowledgment sent was ahead of the receiver's own.
+    pub ahead: Histogram,
+    /// Connections made.
+    pub connections_made: u64,
+    /// Connections that gave their place to another.
+    pub connections_evicted: u64,
+}
+
+impl Counters {
+    /// Adds what another has counted.
+    pub fn add(&mut self, other: &Self) {
+        self.data_in += other.data_in;
+        self.sent += other.sent;
+        self.silent.add(&other.silent);
+        self.answers_in += other.answers_in;
+        self.answers.add(&other.answers);
+        self.ahead.add(&other.ahead);
+        self.connections_made += other.connections_made;
+        self.connections_evicted += other.connections_evicted;
+    }
+}

@@ -1,0 +1,328 @@
+//! Active acknowledgment: data that is held on its way to the receiver is acknowledged on the
+//! receiver's behalf, so that its sender does not wait for what the coalescer waits for
+//! (papers/lro-npu.txt, V.C).
+//!
+//! A coalescer that holds 64 KiB of a connection whose sender may have 32 KiB outstanding stalls it
+//! until a timer fires: no data reaches the receiver, so none is acknowledged. [`ActiveAck`] stands
+//! between [resequencing](super::resequence) and the [coalescer](super::coalesce), sees both
+//! directions, and answers data that leaves no gap ([`ActiveAck::data`]); the receiver's own
+//! acknowledgments pass it on their way back ([`ActiveAck::answer`]).
+//!
+//! # What it gives up
+//!
+//! **An acknowledged byte can be lost.** An acknowledgment says that the receiving TCP has taken
+//! responsibility for the data (RFC 793, section 2.6); RFC 3135, sections 3.1.2 and 4.1.3, weighs
+//! what local acknowledgments do to that. Here the data lies in a buffer before the receiver: if the
+//! host dies, the packet is dropped behind this point, or its checksum fails there, nobody sends it
+//! again and the connection stalls for good. [`Config::max_ahead`] bounds how much. Also:
+//!
+//! - **Acknowledgments clock the sender** by the path up to here: round-trip times no longer contain
+//!   the host. Its timestamps echo the latest data, not the earliest unacknowledged
+//!   (RFC 7323, section 4.3).
+//! - **Selective acknowledgments** (RFC 2018) are never sent: behind a gap there is silence, and the
+//!   receiver's own pass untouched. A receiver that reports a gap below what was acknowledged for it
+//!   has lost data that nobody sends again.
+//! - **Congestion marks**: behind data that is marked "congestion experienced" there is silence until
+//!   the receiver has answered it, and as long as it echoes (RFC 3168, section 6.1.3; Accurate ECN,
+//!   RFC 9768, counts in the same bits, so that those connections are hardly ever answered).
+//! - **Authenticated or encrypted segments** (TCP-AO, RFC 5925; `IPsec`) cannot be answered; a peer that
+//!   signs ignores the answers.
+//!
+//! # When the receiver's own acknowledgment comes
+//!
+//! In the mode [`Mode::WindowHonest`] the window is the receiver's own, to the byte: each answer
+//! keeps the right edge that the receiver has set, and none is sent when less than a packet fits
+//! before it. The receiver's acknowledgment of what has been acknowledged for it says nothing new
+//! and would look like a duplicate, three of which make a sender retransmit (RFC 5681, section 3.2):
+//!
+//! | a pure acknowledgment of the receiver | becomes |
+//! |---|---|
+//! | acknowledges more than anybody before | passes |
+//! | at or below what was acknowledged for it, and its window ends where it did | is dropped, the first time |
+//! | the same, and its window ends elsewhere | passes, its number raised to what the sender knows, as a window update |
+//! | repeats its number | passes: a real duplicate |
+//! | has flags, data, or options beside timestamps | passes |
+//!
+//! In the mode [`Mode::Paper`] all of them pass, on the ground that "duplicate ACKs are harmless": an
+//! older number is ignored (RFC 9293, section 3.10.7.4), and an equal one counts once.
+
+mod config;
+mod connection;
+mod counters;
+mod key;
+mod reason;
+mod reply;
+
+pub use config::{Config, Mode};
+pub use counters::Counters;
+pub use reason::{Answer, Answers, Silence, Silences};
+pub use reply::Reply;
+
+use super::flows::{FlowId, Flows, Place};
+use super::tcp::{Options, Segment, distance, is_marked, vouch};
+use crate::packet::header::{self, Tcp, tcp_flags};
+use crate::packet::{ChecksumState, FlowHasher, LinkType, Packet};
+use connection::Connection;
+use key::{Key, Plain, Way};
+use reply::{Say, set_tcp_checksum};
+
+/// The window of the paper.
+const PAPER_WINDOW: u16 = 0xFFFF;
+
+/// Answers data on the receiver's behalf; see the [module](self).
+///
+/// ```
+/// use linecard::offload::active_ack::{ActiveAck, Config, Silence};
+/// use linecard::packet::{LinkType, Meta, Packet};
+///
+/// let mut active = ActiveAck::new(LinkType::Ethernet, Config::default());
+/// let mut arp = Packet::new(vec![0_u8; 60], LinkType::Ethernet, Meta::default());
+/// assert_eq!(active.data(&mut arp, true).err(), Some(Silence::NotPlain));
+/// ```
+#[derive(Debug)]
+pub struct ActiveAck {
+    config: Config,
+    link: LinkType,
+    hasher: FlowHasher,
+    connections: Flows<Connection>,
+    turns: u64,
+    counters: Counters,
+}
+
+impl ActiveAck {
+    /// Takes the memory it will need. All packets are frames of `link`: Ethernet or raw IP; of
+    /// other links nothing is answered.
+    #[must_use]
+    pub fn new(link: LinkType, config: Config) -> Self {
+        Self {
+            hasher: FlowHasher::new(config.secret),
+            connections: Flows::new(config.max_connections),
+            turns: 0,
+            counters: Counters::default(),
+            link,
+            config,
+        }
+    }
+
+    /// The configuration it was made with.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// What has been counted so far.
+    #[must_use]
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Connections in the table now.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.connections.used()
+    }
+
+    /// Takes note of a packet on its way to the receiver. The frame that comes back is to be sent to
+    /// its sender, once the packet is where it will not be lost; it is never asked for when
+    /// `can_send` is false.
+    ///
+    /// # Errors
+    ///
+    /// Why there is nothing to send; it is counted.
+    pub fn data<B: AsRef<[u8]>>(
+        &mut self,
+        packet: &mut Packet<B>,
+        can_send: bool,
+    ) -> Result<Reply, Silence> {
+        self.counters.data_in += 1;
+        let answered = self.examine(packet, can_send);
+        match &answered {
+            Ok(_) => self.counters.sent += 1,
+            Err(why) => self.counters.silent.count(*why),
+        }
+        answered
+    }
+
+    /// Takes note of a packet of the receiver on its way to the sender, and tells what becomes of
+    /// it: it is not to be sent when it is [`Answer::Suppressed`], and has been changed when it is
+    /// [`Answer::Raised`].
+    pub fn answer<B: AsRef<[u8]> + AsMut<[u8]>>(&mut self, packet: &mut Packet<B>) -> Answer {
+        self.counters.answers_in += 1;
+        let answer = self.follow(packet).unwrap_or(Answer::Passed);
+        self.counters.answers.count(answer);
+        answer
+    }
+
+    fn examine<B: AsRef<[u8]>>(
+        &mut self,
+        packet: &mut Packet<B>,
+        can_send: bool,
+    ) -> Result<Reply, Silence> {
+        let plain = Plain::of(self.link, packet).ok_or(Silence::NotPlain)?;
+        let segment = Segment::read(packet).ok_or(Silence::NotPlain)?;
+        if !vouch(packet, self.config.checksum) {
+            return Err(Silence::Checksum);
+        }
+        let options = Options::read(packet);
+        let key = plain.key(packet.bytes(), Way::ToReceiver);
+        if segment.has(tcp_flags::SYN | tcp_flags::FIN | tcp_flags::RST | tcp_flags::URG) {
+            self.control(key, &segment, &options);
+            return Err(Silence::Control);
+        }
+        if segment.len == 0 {
+            return Err(Silence::NoData);
+        }
+        let id = self.find(&key).ok_or(Silence::Unknown)?;
+        let connection = self.connections.get_mut(id);
+        connection.passes(&segment, is_marked(packet));
+        let say = say(&self.config, connection, &segment, &options)?;
+        if !can_send {
+            return Err(Silence::NoBuffer);
+        }
+        (connection.told, connection.told_window) = (say.number, say.window);
+        connection.unanswered = 0;
+        let real = connection.receiver.map_or(say.number, |receiver| receiver.acknowledged);
+        self.counters.ahead.record(distance(real, say.number).max(0) as u64);
+        Ok(Reply::to(packet.bytes(), &plain, &say))
+    }
+
+    /// The sender opens, closes or breaks the connection, or sends what is not answered here.
+    fn control(&mut self, key: Key, segment: &Segment, options: &Options) {
+        if segment.has(tcp_flags::SYN) {
+            let id = self.find_or_make(key);
+            self.connections.get_mut(id).opens(segment, options);
+        } else if let Some(id) = self.find(&key) {
+            if segment.has(tcp_flags::RST) {
+                self.connections.release(id);
+            } else if segment.has(tcp_flags::URG) {
+                self.connections.get_mut(id).passes(segment, false);
+            }
+        }
+    }
+
+    fn follow<B: AsRef<[u8]> + AsMut<[u8]>>(&mut self, packet: &mut Packet<B>) -> Option<Answer> {
+        let plain = Plain::of(self.link, packet)?;
+        let segment = Segment::read(packet)?;
+        if !vouch(packet, self.config.checksum) {
+            return None;
+        }
+        let options = Options::read(packet);
+        let key = plain.key(packet.bytes(), Way::ToSender);
+        if segment.has(tcp_flags::RST) {
+            self.find(&key).into_iter().for_each(|id| self.connections.release(id));
+            return None;
+        }
+        let id = self.find_or_make(key);
+        let connection = self.connections.get_mut(id);
+        let (told, told_window) = (connection.told, connection.told_window);
+        let known = connection.receiver.is_some();
+        let advances = connection.answers(&segment, &options);
+        let pure = segment.len == 0 && segment.flags == tcp_flags::ACK && !options.others;
+        let behind = distance(segment.acknowledgment, told);
+        let honest = self.config.mode == Mode::WindowHonest;
+        if !honest || !known || !pure || behind < 0 || connection.scale().is_none() {
+            return None;
+        }
+        let window = connection.honest_window(told)?;
+        connection.told_window = window;
+        match (behind, window == told_window) {
+            (_, true) if advances => Some(Answer::Suppressed),
+            (0, _) | (_, true) => None,
+            (_, false) => {
+                raise(packet, &plain, (told, window));
+                Some(Answer::Raised)
+            }
+        }
+    }
+
+    fn find(&mut self, key: &Key) -> Option<FlowId> {
+        self.turns += 1;
+        let id = self.connections.find(self.hash(key))?;
+        let connection = self.connections.get_mut(id);
+        connection.used = self.turns;
+        (connection.key == *key).then_some(id)
+    }
+
+    fn find_or_make(&mut self, key: Key) -> FlowId {
+        if let Some(id) = self.find(&key) {
+            return id;
+        }
+        let hash = self.hash(&key);
+        let place = match self.connections.find(hash) {
+            // Another key of the same hash: one of them has to go.
+            Some(id) => Place::Occupied(id),
+            None => self.connections.place(hash, |_, connection| connection.used),
+        };
+        let id = match place {
+            Place::Free(id) => id,
+            Place::Occupied(id) => {
+                self.counters.connections_evicted += 1;
+                id
+            }
+        };
+        self.connections.occupy(id, hash, Connection::new(key, self.turns));
+        self.counters.connections_made += 1;
+        id
+    }
+
+    fn hash(&self, key: &Key) -> u64 {
+        self.hasher.bytes(0, key.as_ref())
+    }
+}
+
+/// What is to be said to the sender of a packet that has just passed.
+fn say(
+    config: &Config,
+    connection: &mut Connection,
+    segment: &Segment,
+    options: &Options,
+) -> Result<Say, Silence> {
+    let (Some(receiver), Some(number)) = (connection.receiver, connection.complete) else {
+        return Err(Silence::Unknown);
+    };
+    if distance(connection.told, number) <= 0 {
+        return Err(Silence::NothingNew);
+    }
+    connection.unanswered += 1;
+    if connection.is_congested() {
+        return Err(Silence::Congestion);
+    }
+    if connection.unanswered < config.every {
+        return Err(Silence::NotYet);
+    }
+    let window = match config.mode {
+        Mode::Paper => PAPER_WINDOW,
+        Mode::WindowHonest => {
+            let scale = connection.scale().ok_or(Silence::NoScale)?;
+            let window = connection.honest_window(number).ok_or(Silence::NoScale)?;
+            // A window of less than a packet is a silly one (RFC 9293, section 3.8.6.2.2).
+            if u32::from(window) << scale < segment.len {
+                return Err(Silence::Window);
+            }
+            window
+        }
+    };
+    if distance(receiver.acknowledged, number) as u32 > config.max_ahead {
+        return Err(Silence::Ahead);
+    }
+    let timestamps = options.timestamps.map(|(value, echo)| (connection.clock(echo), value));
+    Ok(Say { sequence: receiver.next, number, window, timestamps })
+}
+
+/// Raises the number of a pure acknowledgment to what was acknowledged for its sender.
+fn raise<B: AsRef<[u8]> + AsMut<[u8]>>(
+    packet: &mut Packet<B>,
+    plain: &Plain,
+    (number, window): (u32, u16),
+) {
+    let (end, network) = (packet.layout().end(), packet.layout().network());
+    let partial = packet.meta.checksum == ChecksumState::Partial;
+    let bytes = &mut packet.bytes_mut()[..end];
+    let tcp = header::at_mut::<Tcp>(bytes, plain.transport);
+    tcp.acknowledgment.set(number);
+    tcp.window.set(window);
+    // A partial checksum covers the pseudo header only, of which nothing has changed.
+    if let Some(network) = network.filter(|_| !partial) {
+        set_tcp_checksum(bytes, network, plain.transport);
+    }
+}

@@ -1,0 +1,120 @@
+//! Active acknowledgment as a stage for both directions.
+
+use crate::offload::active_ack::{self, Answer, Config, Counters, Reply};
+use crate::packet::{Batch, ChecksumState, LinkType, Meta, Packet, Pool, PoolBuffer};
+use crate::stage::Stage;
+use crate::time::Instant;
+use alloc::collections::VecDeque;
+
+/// Acknowledges data on the receiver's behalf; see [`crate::offload::active_ack`] for what that gives
+/// up.
+///
+/// Both directions go through it: packets of the host's lane ([`Meta::lane`]) come from the receiver,
+/// all others go to it. What it sends itself leaves on the host's lane, behind the data it answers.
+/// It belongs between [`Resequence`](super::Resequence) and [`Coalesce`](super::Coalesce).
+///
+/// ```
+/// use linecard::offload::active_ack::Config;
+/// use linecard::packet::{Batch, LinkType, Pool};
+/// use linecard::stage::Stage;
+/// use linecard::stages::ActiveAck;
+/// use linecard::time::Instant;
+///
+/// const HOST: u32 = 1;
+/// let mut stage = ActiveAck::new(LinkType::Ethernet, HOST, Pool::new(64, 128), Config::default());
+/// let (mut input, mut output) = (Batch::new(), Batch::new());
+/// stage.process(&mut input, Instant::ZERO, &mut output);
+/// assert_eq!((output.len(), stage.held()), (0, 0));
+/// ```
+#[derive(Debug)]
+pub struct ActiveAck {
+    active: active_ack::ActiveAck,
+    link: LinkType,
+    host: u32,
+    pool: Pool,
+    /// Not yet taken: at most a packet and its answer.
+    ready: VecDeque<Packet<PoolBuffer>>,
+}
+
+impl ActiveAck {
+    /// Answers frames of `link` on behalf of the host on the lane `host`, with buffers of `pool`, of
+    /// [`Reply::MAX_LEN`] bytes at least; when there is none, nothing is sent.
+    #[must_use]
+    pub fn new(link: LinkType, host: u32, pool: Pool, config: Config) -> Self {
+        let active = active_ack::ActiveAck::new(link, config);
+        Self { active, link, host, pool, ready: VecDeque::with_capacity(2) }
+    }
+
+    /// What it has done.
+    #[must_use]
+    pub fn offload_counters(&self) -> &Counters {
+        self.active.counters()
+    }
+
+    fn take(&mut self, mut packet: Packet<PoolBuffer>, now: Instant) {
+        if packet.meta.lane == self.host {
+            if self.active.answer(&mut packet) != Answer::Suppressed {
+                self.ready.push_back(packet);
+            }
+            return;
+        }
+        let can_send = self.pool.free() > 0 && self.pool.buffer_len() >= Reply::MAX_LEN;
+        let reply = self.active.data(&mut packet, can_send);
+        self.ready.push_back(packet);
+        if let Ok(reply) = reply {
+            let answer = self.packet(&reply, now);
+            self.ready.extend(answer);
+        }
+    }
+
+    fn packet(&self, reply: &Reply, now: Instant) -> Option<Packet<PoolBuffer>> {
+        let bytes = reply.as_ref();
+        let mut buffer = self.pool.take()?;
+        buffer.as_mut()[..bytes.len()].copy_from_slice(bytes);
+        buffer.truncate(bytes.len());
+        let (lane, checksum) = (self.host, ChecksumState::Valid);
+        let meta = Meta { timestamp: now, lane, checksum, ..Meta::default() };
+        Some(Packet::new(buffer, self.link, meta))
+    }
+}
+
+impl Stage<PoolBuffer> for ActiveAck {
+    fn name(&self) -> &'static str {
+        "active-ack"
+    }
+
+    fn process(
+        &mut self,
+        input: &mut Batch<PoolBuffer>,
+        now: Instant,
+        output: &mut Batch<PoolBuffer>,
+    ) {
+        loop {
+            while let Some(packet) = self.ready.pop_front() {
+                if let Err(packet) = output.push(packet) {
+                    self.ready.push_front(packet);
+                    return;
+                }
+            }
+            let Some(packet) = input.pop() else { return };
+            self.take(packet, now);
+        }
+    }
+
+    fn next_wakeup(&self) -> Option<Instant> {
+        (!self.ready.is_empty()).then_some(Instant::ZERO)
+    }
+
+    fn held(&self) -> usize {
+        self.ready.len()
+    }
+
+    fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
+        let counters = self.active.counters();
+        visit("data_in", counters.data_in);
+        visit("sent", counters.sent);
+        visit("answers_in", counters.answers_in);
+        visit("raised", counters.answers.of(Answer::Raised));
+        visit("suppressed", counters.answers.of(Answer::Suppressed));
+    }
+}
