@@ -9,8 +9,8 @@ use super::link::{self, LinkType, ethertype};
 
 /// Bytes of tunnel headers.
 const LABEL_LEN: usize = 4;
-const VXLAN_LEN: usize = 8;
-const GENEVE_LEN: usize = 8;
+/// VXLAN, and Geneve without options.
+const TUNNEL_LEN: usize = 8;
 const ETHERNET_LEN: usize = 14;
 
 /// UDP destination ports of tunnels: RFC 7348, and Linux's default from before it; RFC 8926;
@@ -320,24 +320,30 @@ impl<'a> Parser<'a> {
         self.inner(kind, end)
     }
 
-    /// What a UDP tunnel carries; none when the datagram is not what its port says, or carries no
-    /// header that is known.
+    /// What a UDP tunnel carries; none when the datagram is not what its port says. One that ends
+    /// within the tunnel's header is not followed: with another merged behind it, it would look whole.
     fn udp_tunnel(&mut self, port: u16, offset: usize) -> Option<Next> {
-        let bytes = self.datagram_bytes();
-        if VXLAN_PORTS.contains(&port) {
-            // RFC 7348, section 5: the I flag set, all reserved bits zero.
-            let flags = be16(bytes, offset)?;
-            let valid = flags == 0x0800 && *bytes.get(offset + 7)? == 0;
-            return valid.then(|| self.inner(ethertype::BRIDGING, offset + VXLAN_LEN));
-        }
         if port == MPLS_PORT {
             return Some(Header(ethertype::MPLS, offset));
         }
+        let bytes = self.datagram_bytes();
+        let Some(tunnel) = bytes[offset..].first_chunk::<TUNNEL_LEN>() else {
+            return Some(End(Form::OtherTransport));
+        };
+        if VXLAN_PORTS.contains(&port) {
+            // RFC 7348, section 5: the I flag set, all reserved bits zero.
+            let valid = tunnel[..2] == [8, 0] && tunnel[7] == 0;
+            return valid.then(|| self.inner(ethertype::BRIDGING, offset + TUNNEL_LEN));
+        }
         // RFC 8926, section 3.4: version, length of options in words; no control packet.
-        let [first, second] = *bytes.get(offset..)?.first_chunk()?;
-        let (kind, end) =
-            (be16(bytes, offset + 2)?, offset + GENEVE_LEN + usize::from(first & 0x3F) * 4);
-        (first >> 6 == 0 && second & 0x80 == 0 && end <= bytes.len()).then(|| self.inner(kind, end))
+        if tunnel[0] >> 6 != 0 || tunnel[1] & 0x80 != 0 {
+            return None;
+        }
+        let end = offset + TUNNEL_LEN + usize::from(tunnel[0] & 0x3F) * 4;
+        if end > bytes.len() {
+            return Some(End(Form::OtherTransport));
+        }
+        Some(self.inner(u16::from_be_bytes([tunnel[2], tunnel[3]]), end))
     }
 
     /// A header behind a tunnel's own, which may be an Ethernet frame.
