@@ -319,17 +319,20 @@ fn udp(view: &mut View, datagram: &[u8], at: usize) -> Form {
         return form;
     }
     match be16(datagram, at + 2) {
+        // It ends within its tunnel's header: nobody knows.
+        4789 | 8472 | 6081 if left < 8 => Form::OtherTransport,
         // RFC 7348, section 5: the I flag, all other flags and the last byte zero.
-        4789 | 8472 if left >= 8 => match datagram[inner..inner + 8] {
+        4789 | 8472 => match datagram[inner..inner + 8] {
             [8, 0, _, _, _, _, _, 0] => inside(view, datagram, 0x6558, inner + 8),
             _ => form,
         },
         // RFC 8926, section 3.4: version 0, no control packet.
-        6081 if left >= 8 => {
-            let end = inner + 8 + usize::from(datagram[inner] & 63) * 4;
-            let data = datagram[inner] < 64 && datagram[inner + 1] < 128 && end <= datagram.len();
-            let kind = be16(datagram, inner + 2);
-            if data { inside(view, datagram, kind, end) } else { form }
+        6081 if datagram[inner] < 64 && datagram[inner + 1] < 128 => {
+            let end = inner + 8 + usize::from(datagram[inner]) * 4;
+            if end > datagram.len() {
+                return Form::OtherTransport;
+            }
+            inside(view, datagram, be16(datagram, inner + 2), end)
         }
         // RFC 7510.
         6635 => mpls(view, datagram, inner),
