@@ -406,7 +406,7 @@ fn fault_12_stacked_tunnels_are_bounded() {
 /// A port is a guess: what is no VXLAN or Geneve is UDP, and merges as UDP does.
 #[test]
 fn fault_12_a_port_does_not_make_a_tunnel() {
-    for (port, first) in [(4789, 0), (8472, 0x0C), (6081, 0x40), (6081, 0xFF)] {
+    for (port, first) in [(4789, 0), (8472, 0x0C), (6081, 0x40), (6081, 0x80)] {
         let frames: Vec<Frame> = (0..3)
             .map(|index| {
                 let mut frame = Frame { ports: (9, port), ..Frame::udp(index, 100) };
@@ -435,6 +435,24 @@ fn fault_12_a_port_does_not_make_a_tunnel() {
     let real = coalesce(Config::default(), &frames);
     assert_eq!(real.coalescer.counters().refused.of(Refusal::OtherTransport), 3);
     none_merge(&frames);
+}
+
+/// Datagrams that end within the header of their port's tunnel were merged as UDP, and the merged
+/// packet then looked like one of a tunnel: the next reader could not give it back.
+#[test]
+fn fault_12_what_ends_within_a_tunnel_header_is_not_merged() {
+    for (port, payload) in [(4789, vec![8, 0, 0, 0]), (8472, vec![8]), (6081, vec![0x3F; 100])] {
+        let mut payload = payload;
+        if let Some(second) = payload.get_mut(1) {
+            *second = 0;
+        }
+        let frame =
+            |index| Frame { ports: (9, port), payload: payload.clone(), ..Frame::udp(index, 1) };
+        let frames: Vec<Frame> = (0..3).map(frame).collect();
+        let layout = Layout::parse(LinkType::Ethernet, &frames[0].bytes());
+        assert_eq!(layout.form(), Form::OtherTransport, "{port}");
+        none_merge(&frames);
+    }
 }
 
 /// An IPv6 header that lay behind the datagram around it was taken for a part of it, and PPPoE's

@@ -332,8 +332,8 @@ impl<'a> Parser<'a> {
         self.inner(kind, end)
     }
 
-    /// What a UDP tunnel carries; none when the datagram is not what its port says, or carries no
-    /// header that is known.
+    /// What a UDP tunnel carries; none when the datagram is not what its port says. One that ends
+    /// within the tunnel's header is not followed: with another merged behind it, it would look whole.
     fn udp_tunnel(&mut self, port: u16, offset: usize) -> Option<Next> {
         if port == MPLS_PORT {
             return Some(Header(ethertype::MPLS, offset));

@@ -319,7 +319,7 @@ fn udp(view: &mut View, datagram: &[u8], at: usize) -> Form {
         return form;
     }
     match be16(datagram, at + 2) {
-        // Cut short: what it would be is not known.
+        // It ends within its tunnel's header: nobody knows.
         4789 | 8472 | 6081 if left < 8 => Form::OtherTransport,
         // RFC 7348, section 5: the I flag, all other flags and the last byte zero.
         4789 | 8472 => match datagram[inner..inner + 8] {
@@ -327,14 +327,12 @@ fn udp(view: &mut View, datagram: &[u8], at: usize) -> Form {
             _ => form,
         },
         // RFC 8926, section 3.4: version 0, no control packet.
-        6081 => {
-            let end = inner + 8 + usize::from(datagram[inner] & 63) * 4;
-            let data = datagram[inner] < 64 && datagram[inner + 1] < 128;
-            match data {
-                false => form,
-                true if end > datagram.len() => Form::OtherTransport,
-                true => inside(view, datagram, be16(datagram, inner + 2), end),
+        6081 if datagram[inner] < 64 && datagram[inner + 1] < 128 => {
+            let end = inner + 8 + usize::from(datagram[inner]) * 4;
+            if end > datagram.len() {
+                return Form::OtherTransport;
             }
+            inside(view, datagram, be16(datagram, inner + 2), end)
         }
         // RFC 7510.
         6635 => mpls(view, datagram, inner),
