@@ -101,7 +101,9 @@ pub(crate) struct CoalesceArguments {
         allow_hyphen_values = true
     )]
     pub(crate) hold: Duration,
-    /// Largest merged packet, counted from the IP header, 576 to 65535 bytes.
+    /// Largest merged packet, counted from the IP header, 576 to 524288 bytes. Beyond 65535 the IP
+    /// length field is 0 (BIG TCP), and only TCP outside of tunnels gets there; Wireshark reads
+    /// packets of up to 262144 bytes.
     #[arg(
         long,
         value_name = "BYTES",

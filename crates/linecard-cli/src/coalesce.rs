@@ -67,9 +67,10 @@ pub(crate) fn format_of(output: &Path) -> Format {
 
 fn config(arguments: &CoalesceArguments) -> Result<Config, Failure> {
     let CoalesceArguments { max_size, max_flows, hold, .. } = *arguments;
-    if !(576..=65_535).contains(&max_size) {
+    if !(576..=Config::MAX_BYTES).contains(&max_size) {
         return Err(Failure::Usage(format!(
-            "--max-size {max_size}: choose 576 to 65535, the largest length an IP header can hold"
+            "--max-size {max_size}: choose 576 to {} (512K, the limit of BIG TCP)",
+            Config::MAX_BYTES
         )));
     }
     if !(8..=1 << 22).contains(&max_flows) {
