@@ -1,7 +1,9 @@
 //! Reordered traffic: what leaves is what the naive twin lets out, nothing is lost, and nothing
 //! overtakes what it must not.
 
+use crate::common::plain::view;
 use crate::common::sequencing::{by_flow, check, run};
+use crate::common::traffic::Arrival;
 use crate::draw::Draw;
 use crate::traffic::arrivals;
 use core::time::Duration;
@@ -25,12 +27,17 @@ pub fn resequence(data: &[u8]) {
         ..Config::default()
     };
     let arrivals = arrivals(draw);
-    let (run, twin) = run(&config, &arrivals, mode & 1 != 0);
+    // The twin looks at the checksum of the innermost header only.
+    let tunnelled = |arrival: &Arrival| view(arrival.link, &arrival.bytes).layers.len() > 2;
+    let comparable = !arrivals.iter().any(tunnelled);
+    let (run, twin) = run(&config, &arrivals, comparable && mode & 1 != 0);
     let real = run.numbers();
-    assert_eq!(by_flow(&real, &arrivals), by_flow(&twin.out, &arrivals));
     let gone: BTreeSet<usize> = real.iter().map(|(number, _)| *number).collect();
     assert_eq!(gone.len(), real.len(), "a packet left twice");
     let dropped: BTreeSet<usize> = (0..arrivals.len()).filter(|n| !gone.contains(n)).collect();
-    assert_eq!(dropped, twin.dropped.iter().copied().collect());
+    if comparable {
+        assert_eq!(by_flow(&real, &arrivals), by_flow(&twin.out, &arrivals));
+        assert_eq!(dropped, twin.dropped.iter().copied().collect());
+    }
     check(&run, &arrivals, &config);
 }
