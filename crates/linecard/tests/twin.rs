@@ -5,18 +5,16 @@
 #[expect(dead_code, reason = "each test file uses a part of what they share")]
 mod common;
 
-use common::coalescer::{Out, Twin};
 use common::frame::{self, Field, Frame, TCP, UDP, be16};
 use common::overlay::Overlay;
-use common::runner::{Real, check_counters, check_round_trip, packet, whole};
+use common::runner::{check_counters, check_round_trip, run, same_outs, whole};
 use common::traffic::{Scenario, scenario, tunnelled};
 use common::{between, for_seeds, pick, plain, splitter};
-use linecard::offload::coalesce::{Config, Flush};
-use linecard::offload::segment::{SegmentError, Segments, fragment, segment};
-use linecard::packet::{Batch, ChecksumState, Form, Gso, LayerKind, LinkType, Meta, Packet};
+use linecard::offload::coalesce::Config;
+use linecard::offload::segment::{fragment, segment};
+use linecard::packet::{ChecksumState, Form, Gso, LinkType, Meta, Packet};
 use linecard::rng::Rng;
-use linecard::time::{Instant, ns};
-use std::collections::BTreeMap;
+use linecard::time::ns;
 
 /// Seeds that once failed: fragments' options, a UDP datagram without checksum called partial.
 const KEPT: &[u64] = &[2, 11, 46_087];
@@ -46,7 +44,7 @@ fn compare_layouts(draw: Draw, reach: usize, values: &[u8]) -> String {
         for arrival in draw(rng, PACKETS).arrivals {
             let mut bytes = arrival.bytes;
             for _ in 0..4 {
-                same_layout(arrival.link, &bytes);
+                plain::same_layout(arrival.link, &bytes);
                 frames += 1;
                 // Bytes changed in the headers, bytes cut off, bytes added.
                 match rng.below(4) {
@@ -62,25 +60,6 @@ fn compare_layouts(draw: Draw, reach: usize, values: &[u8]) -> String {
         }
     });
     format!("{frames} frames parsed")
-}
-
-fn same_layout(link: LinkType, bytes: &[u8]) {
-    let packet = Packet::new(bytes, link, Meta::default());
-    let (layout, view) = (packet.layout(), plain::view(link, bytes));
-    assert_eq!(layout.form(), view.form, "{link:?} {bytes:02x?}");
-    assert_eq!(layout.network().map(|layer| usize::from(layer.offset)), view.ip, "{bytes:02x?}");
-    assert!(layout.header_len() <= layout.end() && layout.end() <= bytes.len());
-    let layers: Vec<_> = layout.layers().map(|l| (l.kind, usize::from(l.offset))).collect();
-    assert_eq!(layers, view.layers, "{bytes:02x?}");
-    assert_eq!((layout.protocol(), layout.end()), (view.protocol, view.end), "{bytes:02x?}");
-    assert_eq!(layout.header_len(), view.headers, "{bytes:02x?}");
-    if view.is_datagram() {
-        let kind = if view.is_tcp() { LayerKind::Tcp } else { LayerKind::Udp };
-        let transport = layout.transport().expect("a datagram has one");
-        assert_eq!((transport.kind, usize::from(transport.offset)), (kind, view.transport));
-        assert_eq!(layout.payload(), view.payload..view.end);
-        assert_eq!(layout.checksum_offset(), Some(view.field()));
-    }
 }
 
 #[test]
@@ -99,7 +78,7 @@ fn compare_merges(draw: Draw) -> String {
         let scenario = draw(&mut Rng::new(seed), PACKETS);
         let (real, twin) = run(&scenario);
         let outs = real.outs();
-        same_outs(&scenario, &outs, &twin.out);
+        same_outs(&scenario.arrivals, &outs, &twin.out);
         check_counters(&real, &scenario.arrivals);
         check_round_trip(&real, &scenario.arrivals);
         if scenario.punctual {
@@ -121,97 +100,6 @@ fn compare_merges(draw: Draw) -> String {
     format!(
         "{packets} packets compared, {leaving} left; {mean:.2} merged where limits are not tiny"
     )
-}
-
-/// Gives both the same packets at the same times.
-fn run(scenario: &Scenario) -> (Real, Twin) {
-    let mut real = Real::new(scenario.config.clone());
-    let mut twin = Twin::new(scenario.config.clone());
-    let in_batches = scenario.config.flush_at_batch_end;
-    let mut at = 0;
-    while at < scenario.arrivals.len() {
-        let now = scenario.arrivals[at].now;
-        while let Some(wakeup) = twin.next_wakeup().filter(|_| scenario.punctual) {
-            if Instant::from_ns(wakeup) > now {
-                break;
-            }
-            twin.advance(wakeup);
-            real.advance(Instant::from_ns(wakeup));
-        }
-        let end = if in_batches { (at + 1 + at % 64).min(scenario.arrivals.len()) } else { at + 1 };
-        let mut batch = Batch::new();
-        for number in at..end {
-            let arrival = &scenario.arrivals[number];
-            let bytes = &arrival.bytes;
-            if in_batches {
-                batch.push(packet(number, arrival)).expect("at most 64");
-            } else {
-                real.push(number, arrival);
-            }
-            twin.push(number, arrival.link, bytes, arrival.meta, now.as_ns());
-        }
-        if in_batches {
-            real.push_batch(&mut batch, now);
-            twin.flush_all(Flush::BatchEnd);
-        }
-        assert_eq!(real.coalescer.held(), twin.held(), "held after packet {}", end - 1);
-        let wakeup = real.coalescer.next_wakeup().map(Instant::as_ns);
-        let exact = twin.next_wakeup();
-        assert_eq!(wakeup.is_some(), exact.is_some(), "wake-up after packet {}", end - 1);
-        assert!(wakeup <= exact, "late wake-up after packet {}", end - 1);
-        at = end;
-    }
-    real.stop();
-    twin.flush_all(Flush::Stop);
-    (real, twin)
-}
-
-/// The same frames in the same order within each flow.
-fn same_outs(scenario: &Scenario, real: &[Out], twin: &[Out]) {
-    let by_flow = |outs: &[Out]| {
-        let mut flows: BTreeMap<Option<Vec<u8>>, Vec<Out>> = BTreeMap::new();
-        for out in outs {
-            let arrival = &scenario.arrivals[out.packets[0]];
-            let view = plain::view(arrival.link, &arrival.bytes);
-            let key = plain::flow_key(&arrival.bytes, &view, arrival.meta.lane);
-            flows.entry(key).or_default().push(out.clone());
-        }
-        flows
-    };
-    let (real, twin) = (by_flow(real), by_flow(twin));
-    assert!(real.keys().eq(twin.keys()), "other flows");
-    for (real, twin) in real.values().flatten().zip(twin.values().flatten()) {
-        assert_eq!((&real.packets, real.flush, real.gso), (&twin.packets, twin.flush, twin.gso));
-        let frames = (&real.frame, &twin.frame);
-        assert!(real.frame == twin.frame, "{:?} {:02x?}", real.packets, frames);
-    }
-}
-
-/// All segments, fetched as slices and written, which have to be equal.
-fn collect<B: AsRef<[u8]>>(mut slices: Segments<B>, mut copies: Segments<B>) -> Vec<Vec<u8>> {
-    let count = slices.count();
-    let longest = slices.max_len();
-    let mut all = Vec::new();
-    while let Some(segment) = slices.next_segment() {
-        assert_eq!(segment.class, splitter::class(all.len(), count));
-        let mut bytes = segment.header.to_vec();
-        segment.payload.for_each(|slice| bytes.extend(slice));
-        bytes.resize(bytes.len() + segment.padding, 0);
-        let mut room = vec![0xCC; bytes.len()];
-        if let Some(small) = bytes.len().checked_sub(1) {
-            let refused = copies.write_next(&mut room[..small]);
-            let expected = SegmentError::OutputTooSmall { room: small, needed: bytes.len() };
-            assert_eq!(refused, Err(expected));
-        }
-        let written = copies.write_next(&mut room).expect("room").expect("as many");
-        assert_eq!((written.len, written.class), (bytes.len(), splitter::class(all.len(), count)));
-        assert!(room == bytes, "copied and sliced segments differ");
-        assert!(bytes.len() <= longest);
-        all.push(bytes);
-    }
-    assert_eq!(copies.write_next(&mut []), Ok(None));
-    assert_eq!(all.len(), count);
-    all
 }
 
 /// A large frame of random form.
@@ -326,7 +214,7 @@ fn compare_segments(large: fn(&mut Rng) -> Frame) -> String {
             assert!(!spec.tunnel.is_empty() && cut().is_err());
             return;
         }
-        let real = collect(cut().expect("a datagram"), cut().expect("a datagram"));
+        let real = splitter::collect(cut().expect("a datagram"), cut().expect("a datagram"));
         let twin = splitter::split(&bytes[..view.end], &view, gso, checksum);
         assert_eq!(real.len(), twin.len());
         for (number, (real, twin)) in real.iter().zip(&twin).enumerate() {
@@ -368,7 +256,7 @@ fn cut_merged(draw: Draw) -> String {
             let gso = Gso { size, ..gso };
             let cut = || segment(packet, gso).expect("whole");
             let twin = splitter::split(&bytes, &view, gso, packet.meta.checksum);
-            assert!(collect(cut(), cut()) == twin, "segments of {size} bytes");
+            assert!(splitter::collect(cut(), cut()) == twin, "segments of {size} bytes");
             made += twin.len();
             let mtu = between(rng, 200, 3_000) as usize;
             if packet.meta.checksum == ChecksumState::Partial {
@@ -376,7 +264,7 @@ fn cut_merged(draw: Draw) -> String {
             }
             if let Some(twin) = splitter::fragment_outer(&bytes, &view, mtu, 5) {
                 let cut = || fragment(packet, mtu, 5).expect("as the twin");
-                assert!(collect(cut(), cut()) == twin, "fragments for {mtu} bytes");
+                assert!(splitter::collect(cut(), cut()) == twin, "fragments for {mtu} bytes");
                 made += twin.len();
             }
         }
@@ -421,7 +309,7 @@ fn compare_fragments(large: fn(&mut Rng) -> Frame) -> String {
             return;
         };
         let cut = || fragment(&packet, mtu, id).expect("as the twin");
-        let real = collect(cut(), cut());
+        let real = splitter::collect(cut(), cut());
         assert_eq!(real.len(), twin.len());
         for (number, (real, twin)) in real.iter().zip(&twin).enumerate() {
             assert!(real == twin, "fragment {number}\n{real:02x?}\n{twin:02x?}");

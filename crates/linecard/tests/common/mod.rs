@@ -11,6 +11,7 @@ pub(crate) mod plain;
 pub(crate) mod reassembler;
 pub(crate) mod resequencer;
 pub(crate) mod runner;
+pub(crate) mod sequencing;
 pub(crate) mod splitter;
 pub(crate) mod traffic;
 pub(crate) mod tunnel;

@@ -1,7 +1,7 @@
 //! The parse twin: a plain parser that reads one header after the other.
 
 use super::frame::{TCP, UDP, be16};
-use linecard::packet::{Form, LayerKind, LinkType};
+use linecard::packet::{Form, LayerKind, LinkType, Meta, Packet};
 
 /// What is known of a frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -443,4 +443,24 @@ pub(crate) fn ends(frame: &[u8], view: &View, lane: u32) -> Vec<Vec<u8>> {
 /// Whether TCP or UDP may be behind this protocol number: not behind ICMP, for example.
 pub(crate) fn is_carrier(protocol: u8) -> bool {
     [TCP, UDP, 0, 43, 44, 60, 4, 41, 47, 137].contains(&protocol)
+}
+
+/// The parser's layout against the plain one.
+pub(crate) fn same_layout(link: LinkType, bytes: &[u8]) {
+    let packet = Packet::new(bytes, link, Meta::default());
+    let (layout, view) = (packet.layout(), view(link, bytes));
+    assert_eq!(layout.form(), view.form, "{link:?} {bytes:02x?}");
+    assert_eq!(layout.network().map(|layer| usize::from(layer.offset)), view.ip, "{bytes:02x?}");
+    assert!(layout.header_len() <= layout.end() && layout.end() <= bytes.len());
+    let layers: Vec<_> = layout.layers().map(|l| (l.kind, usize::from(l.offset))).collect();
+    assert_eq!(layers, view.layers, "{bytes:02x?}");
+    assert_eq!((layout.protocol(), layout.end()), (view.protocol, view.end), "{bytes:02x?}");
+    assert_eq!(layout.header_len(), view.headers, "{bytes:02x?}");
+    if view.is_datagram() {
+        let kind = if view.is_tcp() { LayerKind::Tcp } else { LayerKind::Udp };
+        let transport = layout.transport().expect("a datagram has one");
+        assert_eq!((transport.kind, usize::from(transport.offset)), (kind, view.transport));
+        assert_eq!(layout.payload(), view.payload..view.end);
+        assert_eq!(layout.checksum_offset(), Some(view.field()));
+    }
 }

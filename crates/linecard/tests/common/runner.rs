@@ -1,14 +1,14 @@
 //! Drives the coalescer, collects what leaves, and checks what holds for any input.
 
-use super::coalescer::Out;
+use super::coalescer::{Out, Twin};
 use super::frame::Frame;
 use super::plain;
-use super::traffic::Arrival;
+use super::traffic::{Arrival, Scenario};
 use linecard::offload::coalesce::{Coalescer, Config, Exit, Flush};
 use linecard::offload::segment::segment;
 use linecard::packet::{Batch, Form, Layout, LinkType, Meta, Packet};
 use linecard::time::Instant;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// A buffer that knows which arrival it is.
 #[derive(Debug, Clone)]
@@ -94,6 +94,70 @@ impl Real {
             },
         };
         self.out.iter().map(out).collect()
+    }
+}
+
+/// Gives both the same packets at the same times.
+pub(crate) fn run(scenario: &Scenario) -> (Real, Twin) {
+    let mut real = Real::new(scenario.config.clone());
+    let mut twin = Twin::new(scenario.config.clone());
+    let in_batches = scenario.config.flush_at_batch_end;
+    let mut at = 0;
+    while at < scenario.arrivals.len() {
+        let now = scenario.arrivals[at].now;
+        while let Some(wakeup) = twin.next_wakeup().filter(|_| scenario.punctual) {
+            if Instant::from_ns(wakeup) > now {
+                break;
+            }
+            twin.advance(wakeup);
+            real.advance(Instant::from_ns(wakeup));
+        }
+        let end = if in_batches { (at + 1 + at % 64).min(scenario.arrivals.len()) } else { at + 1 };
+        let mut batch = Batch::new();
+        for number in at..end {
+            let arrival = &scenario.arrivals[number];
+            let bytes = &arrival.bytes;
+            if in_batches {
+                batch.push(packet(number, arrival)).expect("at most 64");
+            } else {
+                real.push(number, arrival);
+            }
+            twin.push(number, arrival.link, bytes, arrival.meta, now.as_ns());
+        }
+        if in_batches {
+            real.push_batch(&mut batch, now);
+            twin.flush_all(Flush::BatchEnd);
+        }
+        assert_eq!(real.coalescer.held(), twin.held(), "held after packet {}", end - 1);
+        let wakeup = real.coalescer.next_wakeup().map(Instant::as_ns);
+        let exact = twin.next_wakeup();
+        assert_eq!(wakeup.is_some(), exact.is_some(), "wake-up after packet {}", end - 1);
+        assert!(wakeup <= exact, "late wake-up after packet {}", end - 1);
+        at = end;
+    }
+    real.stop();
+    twin.flush_all(Flush::Stop);
+    (real, twin)
+}
+
+/// The same frames in the same order within each flow.
+pub(crate) fn same_outs(arrivals: &[Arrival], real: &[Out], twin: &[Out]) {
+    let by_flow = |outs: &[Out]| {
+        let mut flows: BTreeMap<Option<Vec<u8>>, Vec<Out>> = BTreeMap::new();
+        for out in outs {
+            let arrival = &arrivals[out.packets[0]];
+            let view = plain::view(arrival.link, &arrival.bytes);
+            let key = plain::flow_key(&arrival.bytes, &view, arrival.meta.lane);
+            flows.entry(key).or_default().push(out.clone());
+        }
+        flows
+    };
+    let (real, twin) = (by_flow(real), by_flow(twin));
+    assert!(real.keys().eq(twin.keys()), "other flows");
+    for (real, twin) in real.values().flatten().zip(twin.values().flatten()) {
+        assert_eq!((&real.packets, real.flush, real.gso), (&twin.packets, twin.flush, twin.gso));
+        let frames = (&real.frame, &twin.frame);
+        assert!(real.frame == twin.frame, "{:?} {:02x?}", real.packets, frames);
     }
 }
 

@@ -3,7 +3,7 @@
 use super::coalescer::complete;
 use super::frame::{CWR, FIN, PSH, be16, be32, put16, put32, sum16};
 use super::plain::View;
-use linecard::offload::segment::Class;
+use linecard::offload::segment::{Class, SegmentError, Segments};
 use linecard::packet::{ChecksumState, Gso, LayerKind};
 
 /// What a segment is in its message, by its place.
@@ -14,6 +14,36 @@ pub(crate) fn class(index: usize, count: usize) -> Class {
         (false, false) => Class::Com,
         (false, true) => Class::Eom,
     }
+}
+
+/// All segments, fetched as slices and written, which have to be equal.
+pub(crate) fn collect<B: AsRef<[u8]>>(
+    mut slices: Segments<B>,
+    mut copies: Segments<B>,
+) -> Vec<Vec<u8>> {
+    let count = slices.count();
+    let longest = slices.max_len();
+    let mut all = Vec::new();
+    while let Some(segment) = slices.next_segment() {
+        assert_eq!(segment.class, class(all.len(), count));
+        let mut bytes = segment.header.to_vec();
+        segment.payload.for_each(|slice| bytes.extend(slice));
+        bytes.resize(bytes.len() + segment.padding, 0);
+        let mut room = vec![0xCC; bytes.len()];
+        if let Some(small) = bytes.len().checked_sub(1) {
+            let refused = copies.write_next(&mut room[..small]);
+            let expected = SegmentError::OutputTooSmall { room: small, needed: bytes.len() };
+            assert_eq!(refused, Err(expected));
+        }
+        let written = copies.write_next(&mut room).expect("room").expect("as many");
+        assert_eq!((written.len, written.class), (bytes.len(), class(all.len(), count)));
+        assert!(room == bytes, "copied and sliced segments differ");
+        assert!(bytes.len() <= longest);
+        all.push(bytes);
+    }
+    assert_eq!(copies.write_next(&mut []), Ok(None));
+    assert_eq!(all.len(), count);
+    all
 }
 
 /// Cuts a whole TCP or UDP frame without padding.

@@ -1,0 +1,97 @@
+//! Writes the seeds that every run of the fuzzer starts with, into `seeds/TARGET/`:
+//! `cargo run --example seeds` in `fuzz/`. Frames come from the captures in `testdata/`; choices,
+//! for targets that build their own traffic, from fixed numbers.
+
+use linecard_host::capture::{Reader, Record};
+use std::error::Error;
+use std::fs;
+use std::path::Path;
+
+type Outcome = Result<(), Box<dyn Error>>;
+
+/// Targets that draw traffic, and bytes of limits before it.
+const DRAWN: [(&str, usize); 4] =
+    [("coalesce", 3), ("resequence", 2), ("ack_filter", 1), ("reassemble", 3)];
+/// Bytes of each drawn seed, and of a capture at most.
+const DRAWN_LEN: usize = 160;
+const CAPTURE_LEN: usize = 1_200;
+
+fn main() -> Outcome {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let seeds = root.join("seeds");
+    for (target, limits) in DRAWN {
+        for number in 0..6 {
+            write(&seeds, target, &format!("traffic-{number}"), &drawn(limits, number))?;
+        }
+    }
+    let mut names: Vec<_> = fs::read_dir(root.join("../testdata/captures"))?
+        .map(|entry| entry.map(|entry| entry.path()))
+        .collect::<Result<_, _>>()?;
+    names.sort();
+    for path in names {
+        let name = path.file_stem().unwrap_or_default().to_string_lossy();
+        from_capture(&seeds, &name, &fs::read(&path)?)?;
+    }
+    Ok(())
+}
+
+/// The first packets of a capture, as a capture and one by one.
+fn from_capture(seeds: &Path, name: &str, bytes: &[u8]) -> Outcome {
+    let mut reader = Reader::new(bytes)?;
+    let mut record = Record::default();
+    let (mut end, mut frames) = (0, 0);
+    while reader.read(&mut record)? {
+        if reader.offset() as usize <= CAPTURE_LEN || end == 0 {
+            end = reader.offset() as usize;
+        }
+        if record.is_packet() && frames == 0 && record.data().len() < CAPTURE_LEN {
+            frames += 1;
+            frame(seeds, name, &reader, &record)?;
+        }
+        if record.is_packet() && end < reader.offset() as usize && frames > 0 {
+            break;
+        }
+    }
+    let start = &bytes[..end.min(bytes.len())];
+    if start.len() <= 2 * CAPTURE_LEN {
+        write(seeds, "capture", name, start)?;
+        write(seeds, "convert", name, &[&[0, 100], start].concat())?;
+    }
+    Ok(())
+}
+
+fn frame(seeds: &Path, name: &str, reader: &Reader<&[u8]>, record: &Record) -> Outcome {
+    // Places in `LINKS`.
+    let link = match reader.link_type(record.interface()) {
+        Some(1) => 0,
+        Some(101) => 1,
+        Some(113) => 2,
+        Some(276) => 3,
+        _ => 4,
+    };
+    let data = record.data();
+    write(seeds, "parse", name, &[&[link, 0, 80], data].concat())?;
+    // A size of 64 bytes; the frame is given as it is.
+    write(seeds, "segment", name, &[&[1, 0, 64, 1, link], data].concat())?;
+    write(seeds, "virtio", name, &[&[2, 0, 64, 1, link], data].concat())
+}
+
+/// Numbers that look random and are the same everywhere: mostly flows that go on, some changes.
+fn drawn(limits: usize, number: u64) -> Vec<u8> {
+    let mut state = number + 1;
+    let mut next = || {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 56) as u8
+    };
+    let mut bytes: Vec<u8> = (0..limits).map(|_| next()).collect();
+    bytes.extend((0..DRAWN_LEN).map(|at| if at % 3 == 0 { next() } else { next() & 0x1F }));
+    bytes
+}
+
+fn write(seeds: &Path, target: &str, name: &str, bytes: &[u8]) -> Outcome {
+    let folder = seeds.join(target);
+    fs::create_dir_all(&folder)?;
+    fs::write(folder.join(name), bytes)?;
+    Ok(())
+}

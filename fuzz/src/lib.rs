@@ -1,0 +1,30 @@
+//! What the fuzz targets check: each takes any bytes and panics when a promise is broken.
+//!
+//! The builders of frames and the slow twins are those of the property tests, so that a fuzzer
+//! holds the code against the same specification, with inputs that coverage has led it to.
+
+#[path = "../../crates/linecard/tests/common/mod.rs"]
+#[expect(dead_code, reason = "the targets use a part of what the tests share")]
+mod common;
+
+mod ack_filter;
+mod capture;
+mod coalesce;
+mod convert;
+mod draw;
+mod parse;
+mod reassemble;
+mod resequence;
+mod segment;
+mod traffic;
+mod virtio;
+
+pub use ack_filter::ack_filter;
+pub use capture::capture;
+pub use coalesce::coalesce;
+pub use convert::convert;
+pub use parse::parse;
+pub use reassemble::reassemble;
+pub use resequence::resequence;
+pub use segment::segment;
+pub use virtio::virtio;

@@ -1,0 +1,53 @@
+//! Any bytes as a frame: the layout is that of a plain parser, and lies inside.
+
+use crate::common::plain;
+use crate::draw::{Draw, LINKS};
+use linecard::packet::{Form, Layout, LinkType, MAX_LAYERS, MAX_TUNNELS};
+
+/// Input: link type, where the head ends (2 bytes), the frame.
+pub fn parse(data: &[u8]) {
+    let draw = &mut Draw::new(data);
+    let (link, head) = (draw.pick(&LINKS), usize::from(draw.word()));
+    let frame = draw.rest();
+    plain::same_layout(link, frame);
+    let layout = Layout::parse(link, frame);
+    check(&layout, frame);
+    same_head(link, frame, head, &layout);
+}
+
+fn check(layout: &Layout, frame: &[u8]) {
+    let (form, end) = (layout.form(), layout.end());
+    assert!(layout.layer_count() <= MAX_LAYERS && layout.tunnels() <= MAX_TUNNELS);
+    assert!(layout.header_len() <= end && end <= frame.len());
+    let offsets: Vec<usize> = layout.layers().map(|layer| usize::from(layer.offset)).collect();
+    assert!(offsets.is_sorted_by(|a, b| a < b), "{offsets:?}");
+    assert!(offsets.iter().all(|offset| *offset < frame.len()));
+    assert_eq!(layout.network().is_some(), layout.outer_network().is_some());
+    assert!(form != Form::NotIp || layout.network().is_none());
+    if matches!(form, Form::Datagram | Form::Padded) {
+        assert!(layout.transport().is_some());
+        for field in layout.checksum_fields() {
+            assert!(field + 2 <= layout.header_len(), "a checksum outside of the headers");
+        }
+    }
+    // What lies behind the end does not count, unless a tunnel says how long it is.
+    if form == Form::Datagram {
+        let other = Layout::parse_head(LinkType::Other, frame, frame.len());
+        assert_eq!(other.form(), Form::NotIp);
+    }
+}
+
+/// A head with all headers gives the layout of the whole; a shorter one never gives another
+/// datagram.
+fn same_head(link: LinkType, frame: &[u8], head: usize, layout: &Layout) {
+    let head = head.min(frame.len());
+    let front = Layout::parse_head(link, &frame[..head], frame.len());
+    assert!(front.layer_count() <= layout.layer_count() || front.form() != Form::Datagram);
+    if layout.form() == Form::Datagram && head >= layout.header_len() {
+        assert_eq!(front, *layout, "the head of {head} bytes");
+    }
+    if front.form() == Form::Datagram {
+        assert_eq!(front, *layout, "the head of {head} bytes");
+    }
+    assert_eq!(Layout::parse_head(link, frame, frame.len()), *layout);
+}
