@@ -5,7 +5,9 @@
 //!     cargo bench -p linecard --bench offload -- capture.pcap    # receive on a capture too
 //!     cargo bench -p linecard --bench offload -- --only bulk --part verified --rounds 3
 //!     cargo bench -p linecard --bench offload -- --place hot     # of hot, cold, scattered
+//!     cargo bench -p linecard --bench offload -- --only hostile  # beside hostile flows
 //!     cargo bench -p linecard --bench offload -- --smoke         # tiny; prints a hash
+//!     scripts/count-instructions.sh                              # runs it with --count
 //!
 //! Conditions, figures and what they say: docs/benchmarks.md.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its table")]
@@ -24,11 +26,13 @@ use support::receive::Coalesce;
 use support::send::{self, Form, LOADS, Load, Segmenter, Send};
 use support::trace::Trace;
 use support::traffic::{self, Kind};
-use support::{BURST, Slot, stride};
+use support::{BURST, Slot, count, hostile, stride};
 
 /// Packets of a round of derived traffic, and the most taken from a capture.
 const PACKETS: usize = 20_000;
 const MAX_CAPTURE: usize = 200_000;
+/// With hostile flows among them: ten tables full of new flows, when half are hostile.
+const HOSTILE_PACKETS: usize = 80_000;
 /// Bytes of all slots: more than any cache.
 const ARENA: usize = 144 << 20;
 /// Large packets per round of sending: 16 MiB.
@@ -43,6 +47,8 @@ fn clock() -> std::time::Instant {
 #[derive(Default)]
 struct Options {
     smoke: bool,
+    /// To be run by a counter of instructions.
+    count: bool,
     rounds: usize,
     /// Part of the names of inputs, and of the rows of the tables; empty for all.
     only: String,
@@ -61,6 +67,7 @@ impl Options {
                 // Cargo adds this one.
                 "--bench" => {}
                 "--smoke" => options.smoke = true,
+                "--count" => options.count = true,
                 "--rounds" => {
                     let count = arguments.next().and_then(|text| text.parse::<usize>().ok());
                     options.rounds = count.expect("--rounds takes a number").max(1);
@@ -353,11 +360,23 @@ fn send(load: &Load, options: &Options) -> u64 {
 
 fn main() {
     let options = Options::parse();
+    if options.count {
+        return count::all(clock);
+    }
     let mut hash = 0_u64;
     for scenario in scenarios(&options) {
         let one = receive(&scenario, &options);
         if options.smoke {
             println!("receive, {}: {one:016x}", scenario.trace.name);
+        }
+        hash = hash.rotate_left(7) ^ one;
+    }
+    if "hostile".contains(&options.only) {
+        let (packets, rounds) =
+            if options.smoke { (640, 0) } else { (HOSTILE_PACKETS, options.rounds) };
+        let one = hostile::receive(clock, packets, rounds);
+        if options.smoke {
+            println!("receive, hostile: {one:016x}");
         }
         hash = hash.rotate_left(7) ^ one;
     }

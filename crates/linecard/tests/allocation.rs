@@ -1,7 +1,9 @@
 //! After the start, the offloads take no memory: not per packet, and not per merged packet or
 //! datagram when its list is given back.
-#![expect(unsafe_code, reason = "an allocator that counts has to be one")]
 
+mod counting;
+
+use counting::allocations;
 use linecard::offload::ack_filter::{self, AckFilter};
 use linecard::offload::active_ack::{self, ActiveAck};
 use linecard::offload::coalesce::{ChecksumPolicy, Coalescer, Config};
@@ -10,36 +12,6 @@ use linecard::offload::resequence::{self, Resequencer};
 use linecard::packet::checksum::Sum;
 use linecard::packet::{LinkType, Meta, Packet};
 use linecard::time::Instant;
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-/// The system's allocator, counting for each thread.
-struct Counting;
-
-// SAFETY: everything is passed on to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.with(|count| count.set(count.get() + 1));
-        // SAFETY: as the caller promises for this function.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: as the caller promises for this function.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
-
-fn allocations() -> u64 {
-    ALLOCATIONS.with(Cell::get)
-}
 
 /// UDP over IPv4, without a UDP checksum.
 fn datagram(id: u16) -> Vec<u8> {

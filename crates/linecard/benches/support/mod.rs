@@ -1,6 +1,8 @@
 //! What the benchmark here and the one in `peers/` share: traffic, buffers and the statistic, so
 //! that both time the same packets in the same way.
 
+pub(crate) mod count;
+pub(crate) mod hostile;
 pub(crate) mod measure;
 pub(crate) mod receive;
 pub(crate) mod send;

@@ -26,6 +26,11 @@ impl Trace {
         Self { name: name.into(), link, headers: Vec::new(), payload, frames: Vec::new() }
     }
 
+    /// The same frames under another name.
+    pub(crate) fn renamed(self, name: &str) -> Self {
+        Self { name: name.into(), ..self }
+    }
+
     pub(crate) fn push(&mut self, header: &[u8], payload_len: usize) {
         let start = self.headers.len();
         self.headers.extend_from_slice(header);

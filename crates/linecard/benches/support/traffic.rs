@@ -16,6 +16,8 @@ pub(crate) enum Kind {
     Tcp4,
     Tcp6,
     Udp4,
+    /// TCP over IPv4 over Ethernet in VXLAN over IPv4.
+    Vxlan,
 }
 
 /// One sender and what it sends next.
@@ -61,7 +63,25 @@ impl Flow {
         let no_sum = self.kind == Kind::Udp4 && checksum == [0, 0];
         transport[field..field + 2].copy_from_slice(if no_sum { &[0xFF; 2] } else { &checksum });
         let ethertype = if self.kind == Kind::Tcp6 { [0x86, 0xDD] } else { [8, 0] };
-        [&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1][..], &ethertype, &ip, &transport].concat()
+        let link = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
+        let mut header = if self.kind == Kind::Vxlan {
+            self.outer(14 + ip.len() + transport_len)
+        } else {
+            Vec::new()
+        };
+        [&link[..], &ethertype, &ip, &transport].iter().for_each(|part| header.extend(*part));
+        header
+    }
+
+    /// Headers in front of an Ethernet frame of `len` bytes in VXLAN (RFC 7348), without a UDP
+    /// checksum, as senders have it.
+    fn outer(&self, len: usize) -> Vec<u8> {
+        let outer = Self { kind: Kind::Udp4, ..*self };
+        let (ip, _, _) = outer.network(16 + len);
+        let mut udp = vec![0xC0, 1, 0x12, 0xB5, 0, 0, 0, 0];
+        udp[4..6].copy_from_slice(&(16 + len as u16).to_be_bytes());
+        let vxlan = [8, 0, 0, 0, 0, 0, 7, 0];
+        [&[2, 0, 0, 0, 0, 4, 2, 0, 0, 0, 0, 3, 8, 0][..], &ip, &udp, &vxlan].concat()
     }
 
     /// IP header, its addresses, and the protocol number.
@@ -162,6 +182,28 @@ pub(crate) fn spread(name: &str, flows: u32, window: u32, each: usize) -> Trace 
             next += 1;
         } else {
             open.swap_remove(chosen);
+        }
+    }
+    trace
+}
+
+/// 64 flows as those of [`runs`], and `percent` of a hundred packets from flows that send one short
+/// packet each.
+pub(crate) fn hostile(percent: usize, packets: usize) -> Trace {
+    const SHORT: usize = 18;
+    let (payload, sums) = payload(&[1448, SEND % 1448, SHORT]);
+    let mut trace = Trace::new(format!("{percent} % hostile"), LinkType::Ethernet, payload);
+    let mut senders: Vec<Flow> = (0..64).map(|number| Flow::new(Kind::Tcp4, number)).collect();
+    let mut sent = 0;
+    for number in 0..packets {
+        // Spread as evenly as whole packets allow.
+        if number * percent % 100 >= 100 - percent {
+            let kind = [Kind::Tcp4, Kind::Udp4, Kind::Tcp6, Kind::Vxlan][number / 2 % 4];
+            let mut flow = Flow::new(kind, (1 << 20) + number as u32);
+            flow.send(&mut trace, &sums, SHORT, false);
+        } else {
+            senders[sent / 16 % 64].send(&mut trace, &sums, 1448, false);
+            sent += 1;
         }
     }
     trace
