@@ -54,12 +54,14 @@ pub(crate) fn stride(len: usize) -> usize {
 }
 
 impl AsRef<[u8]> for Slot<'_> {
+    #[inline]
     fn as_ref(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
 }
 
 impl AsMut<[u8]> for Slot<'_> {
+    #[inline]
     fn as_mut(&mut self) -> &mut [u8] {
         &mut self.bytes[..self.len]
     }

@@ -10,8 +10,9 @@ use alloc::vec::Vec;
 /// Place of a merged packet in the slab.
 pub(super) type SlotId = u32;
 
-/// A merged packet while it grows.
+/// A merged packet while it grows, in as few cache lines as it fits in.
 #[derive(Debug)]
+#[repr(align(64))]
 pub(super) struct Held<B> {
     /// The first packet, with those behind it as its chain.
     pub(super) packet: Option<Packet<B>>,
