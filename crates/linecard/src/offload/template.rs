@@ -205,7 +205,11 @@ impl Template {
                 }
                 LayerKind::Tcp | LayerKind::Udp | LayerKind::Gre => {
                     let end = if index == 0 { self.header_len } else { inner };
-                    layout.pseudo_sum_of(area, layer, 0).plus(Sum::of(&area[at..end]))
+                    let pseudo = match index {
+                        0 => self.pseudo,
+                        _ => layout.pseudo_sum_of(area, layer, 0),
+                    };
+                    pseudo.plus(Sum::of(&area[at..end]))
                 }
                 LayerKind::Ipv6 | LayerKind::Pppoe => Sum::ZERO,
             };
