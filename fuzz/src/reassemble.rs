@@ -25,7 +25,7 @@ pub fn reassemble(data: &[u8]) {
         datagram(draw, link, damaged, &mut frames);
     }
     let mut real = Real::new(link, config.clone());
-    let mut twin = Twin::new(config.clone());
+    let mut twin = Twin::new(link, config.clone());
     let mut now = Instant::ZERO;
     let mut arrivals = Vec::new();
     for (step, bytes) in frames {
