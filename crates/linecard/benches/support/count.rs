@@ -54,8 +54,8 @@ fn traces() -> Vec<(Trace, Config)> {
         (runs("jumbo", Kind::Tcp4, (4, 7), 8948), let_go.clone()),
         (runs("UDP", Kind::Udp4, (4, 16), 1472), let_go.clone()),
         (runs("VXLAN", Kind::Vxlan, (4, 16), 1398), let_go.clone()),
-        (traffic::hostile(50, PACKETS), let_go),
-        (traffic::hostile(50, PACKETS).renamed("50 % hostile, held"), held),
+        (traffic::hostile((50, PACKETS), PACKETS), let_go),
+        (traffic::hostile((50, PACKETS), PACKETS).renamed("50 % hostile, held"), held),
         // Less than a hundred thousand, and as far apart.
         (traffic::spread("many flows", 8_000, 4_096, 4), many),
     ]

@@ -187,20 +187,21 @@ pub(crate) fn spread(name: &str, flows: u32, window: u32, each: usize) -> Trace 
     trace
 }
 
-/// 64 flows as those of [`runs`], and `percent` of a hundred packets from flows that send one short
-/// packet each.
-pub(crate) fn hostile(percent: usize, packets: usize) -> Trace {
+/// 64 flows as those of [`runs`], and `percent` of a hundred packets of so many `flows` that send
+/// one short packet now and then, always the same.
+pub(crate) fn hostile((percent, flows): (usize, usize), packets: usize) -> Trace {
     const SHORT: usize = 18;
     let (payload, sums) = payload(&[1448, SEND % 1448, SHORT]);
     let mut trace = Trace::new(format!("{percent} % hostile"), LinkType::Ethernet, payload);
     let mut senders: Vec<Flow> = (0..64).map(|number| Flow::new(Kind::Tcp4, number)).collect();
-    let mut sent = 0;
+    let (mut sent, mut attacks) = (0, 0);
     for number in 0..packets {
         // Spread as evenly as whole packets allow.
         if number * percent % 100 >= 100 - percent {
-            let kind = [Kind::Tcp4, Kind::Udp4, Kind::Tcp6, Kind::Vxlan][number / 2 % 4];
-            let mut flow = Flow::new(kind, (1 << 20) + number as u32);
+            let kind = [Kind::Tcp4, Kind::Udp4, Kind::Tcp6, Kind::Vxlan][attacks % flows % 4];
+            let mut flow = Flow::new(kind, (1 << 20) + (attacks % flows) as u32);
             flow.send(&mut trace, &sums, SHORT, false);
+            attacks += 1;
         } else {
             senders[sent / 16 % 64].send(&mut trace, &sums, 1448, false);
             sent += 1;
