@@ -150,15 +150,22 @@ fn fragment_v4(frame: &[u8], ip: usize, mtu: usize) -> Option<Vec<Vec<u8>>> {
     Some(fragments)
 }
 
-/// Options whose first bit says "copied", and zeros up to a multiple of four.
+/// Options whose first bit says "copied", and zeros up to a multiple of four. One that lies about its
+/// length ends the list.
 fn copied(options: &[u8]) -> Vec<u8> {
-    let (mut all, mut at) = (Vec::new(), 0);
-    while at < options.len() && options[at] != 0 {
-        let len = if options[at] == 1 { 1 } else { usize::from(options[at + 1]) };
-        if options[at] >= 128 {
-            all.extend(&options[at..at + len]);
+    let (mut all, mut rest) = (Vec::new(), options);
+    while let [kind, tail @ ..] = rest {
+        if *kind == 0 {
+            break;
         }
-        at += len;
+        let len = if *kind == 1 { 1 } else { tail.first().map_or(0, |len| usize::from(*len)) };
+        if len > rest.len() || len < 2 && *kind != 1 {
+            break;
+        }
+        if *kind >= 128 {
+            all.extend(&rest[..len]);
+        }
+        rest = &rest[len..];
     }
     all.resize(all.len().next_multiple_of(4), 0);
     all
