@@ -1,5 +1,6 @@
 //! ACK coalescing as a stage.
 
+use super::give;
 use crate::offload::ack_filter::{self, Config, Counters};
 use crate::packet::{Batch, Packet};
 use crate::stage::Stage;
@@ -53,11 +54,8 @@ impl<B: AsRef<[u8]>> Stage<B> for AckFilter<B> {
         let Self { filter, ready, stopping } = self;
         filter.advance(now, &mut |packet, _| ready.push_back(packet));
         loop {
-            while let Some(packet) = ready.pop_front() {
-                if let Err(packet) = output.push(packet) {
-                    ready.push_front(packet);
-                    return;
-                }
+            if !give(ready, output) {
+                return;
             }
             match input.pop() {
                 Some(packet) => {

@@ -1,5 +1,6 @@
 //! Active acknowledgment as a stage for both directions.
 
+use super::give;
 use crate::offload::active_ack::{self, Answer, Config, Counters, Reply};
 use crate::packet::{Batch, ChecksumState, LinkType, Meta, Packet, Pool, PoolBuffer};
 use crate::stage::Stage;
@@ -90,11 +91,8 @@ impl Stage<PoolBuffer> for ActiveAck {
         output: &mut Batch<PoolBuffer>,
     ) {
         loop {
-            while let Some(packet) = self.ready.pop_front() {
-                if let Err(packet) = output.push(packet) {
-                    self.ready.push_front(packet);
-                    return;
-                }
+            if !give(&mut self.ready, output) {
+                return;
             }
             let Some(packet) = input.pop() else { return };
             self.take(packet, now);

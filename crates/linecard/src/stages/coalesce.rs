@@ -1,5 +1,6 @@
 //! The coalescer as a stage, alone or behind resequencing.
 
+use super::give;
 use crate::offload::coalesce::{Coalescer, Config, Counters, Flush};
 use crate::offload::resequence::{self, Resequencer};
 use crate::packet::{Batch, Packet};
@@ -103,11 +104,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Stage<B> for Coalesce<B> {
     fn process(&mut self, input: &mut Batch<B>, now: Instant, output: &mut Batch<B>) {
         self.advance(now);
         loop {
-            while let Some(packet) = self.ready.pop_front() {
-                if let Err(packet) = output.push(packet) {
-                    self.ready.push_front(packet);
-                    return;
-                }
+            if !give(&mut self.ready, output) {
+                return;
             }
             let Some(packet) = input.pop() else { break };
             self.take(packet, now);

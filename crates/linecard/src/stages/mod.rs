@@ -13,3 +13,17 @@ pub use coalesce::Coalesce;
 pub use reassemble::Reassemble;
 pub use resequence::Resequence;
 pub use segment::Segment;
+
+use crate::packet::{Batch, Packet};
+use alloc::collections::VecDeque;
+
+/// Moves what is ready to the output; false when that is full and something is left.
+fn give<B>(ready: &mut VecDeque<Packet<B>>, output: &mut Batch<B>) -> bool {
+    while let Some(packet) = ready.pop_front() {
+        if let Err(packet) = output.push(packet) {
+            ready.push_front(packet);
+            return false;
+        }
+    }
+    true
+}

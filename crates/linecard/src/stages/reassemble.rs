@@ -1,5 +1,6 @@
 //! IP reassembly as a stage.
 
+use super::give;
 use crate::offload::reassemble::{Config, Counters, Reassembler};
 use crate::packet::{Batch, LinkType, Packet};
 use crate::stage::Stage;
@@ -54,11 +55,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Stage<B> for Reassemble<B> {
         let Self { reassembler, ready, stopping } = self;
         reassembler.advance(now, &mut |packet, _| ready.push_back(packet));
         loop {
-            while let Some(packet) = ready.pop_front() {
-                if let Err(packet) = output.push(packet) {
-                    ready.push_front(packet);
-                    return;
-                }
+            if !give(ready, output) {
+                return;
             }
             match input.pop() {
                 Some(packet) => {

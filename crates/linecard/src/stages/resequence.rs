@@ -1,5 +1,6 @@
 //! Resequencing as a stage.
 
+use super::give;
 use crate::offload::resequence::{Config, Counters, Resequencer};
 use crate::packet::{Batch, Packet};
 use crate::stage::Stage;
@@ -56,11 +57,8 @@ impl<B: AsRef<[u8]>> Stage<B> for Resequence<B> {
         let Self { resequencer, ready, stopping } = self;
         resequencer.advance(now, &mut |packet, _| ready.push_back(packet));
         loop {
-            while let Some(packet) = ready.pop_front() {
-                if let Err(packet) = output.push(packet) {
-                    ready.push_front(packet);
-                    return;
-                }
+            if !give(ready, output) {
+                return;
             }
             match input.pop() {
                 Some(packet) => {

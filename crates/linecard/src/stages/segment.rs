@@ -1,5 +1,6 @@
 //! The segmenter as a stage.
 
+use super::give;
 use crate::offload::segment::{Counters, SegmentError, segment};
 use crate::packet::{Batch, Gso, LinkType, Meta, Packet, Pool, PoolBuffer};
 use crate::stage::Stage;
@@ -51,15 +52,6 @@ impl Segment {
         }
         Ok(true)
     }
-
-    fn give(&mut self, output: &mut Batch<PoolBuffer>) {
-        while let Some(packet) = self.ready.pop_front() {
-            if let Err(packet) = output.push(packet) {
-                self.ready.push_front(packet);
-                return;
-            }
-        }
-    }
 }
 
 impl Stage<PoolBuffer> for Segment {
@@ -74,7 +66,7 @@ impl Stage<PoolBuffer> for Segment {
         output: &mut Batch<PoolBuffer>,
     ) {
         loop {
-            self.give(output);
+            give(&mut self.ready, output);
             if output.room() == 0 {
                 return;
             }
