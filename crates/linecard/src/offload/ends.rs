@@ -35,7 +35,10 @@ impl Ends {
 
     /// Notes that `place` holds nothing.
     pub(super) fn leave(&mut self, place: u32) {
-        members(place).for_each(|member| self.lists.remove(member));
+        // A packet with fewer IP headers has entered under the first of them.
+        let entered = members(place).take_while(|member| self.lists.list_of(*member).is_some());
+        let entered = entered.count();
+        members(place).take(entered).for_each(|member| self.lists.remove(member));
     }
 
     /// Some place between the ends that `packet` shows, by hash, of which `holds` says that it is

@@ -142,7 +142,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         self.held_bytes += held.aggregate.bytes;
         self.table.set_held(flow, Some(slot));
         self.ages.insert(0, slot);
-        self.register_ends(slot);
+        self.ends.enter(&self.hasher, packet, slot);
         self.wheel.arm(slot, self.deadline(slot));
         self.current = Some(slot);
         if candidate.ends() {

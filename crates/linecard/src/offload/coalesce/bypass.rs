@@ -1,8 +1,7 @@
 //! What happens to a packet that cannot merge: it passes, behind all that it must not overtake.
 
-use super::candidate::{Candidate, MAX_NESTED};
+use super::candidate::Candidate;
 use super::reason::{Flush, Refusal};
-use super::slab::SlotId;
 use super::{Coalescer, Exit, Verdict};
 use crate::packet::header::{self, Ipv4, Tcp, protocol, tcp_flags};
 use crate::packet::{Form, LayerKind, Packet, same_ends};
@@ -46,41 +45,13 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         Verdict::Passed(refusal)
     }
 
-    /// Enters held data under the ends it shows, once for each IP header.
-    pub(super) fn register_ends(&mut self, slot: SlotId) {
-        let Some(packet) = &self.held.get(slot).packet else { return };
-        for (hash, member) in self.hasher.ends(packet).zip(members(slot)) {
-            self.ends.insert(hash as usize & self.ends_mask, member);
-        }
-    }
-
-    /// Takes held data out of the lists of its ends.
-    pub(super) fn forget_ends(&mut self, slot: SlotId) {
-        for member in members(slot) {
-            if self.ends.list_of(member).is_none() {
-                return;
-            }
-            self.ends.remove(member);
-        }
-    }
-
     /// Lets go all held data between the ends that `packet` shows: it does not show its ports, or
     /// its headers differ from those of its flow.
     fn flush_ends<F: FnMut(Packet<B>, Exit)>(&mut self, packet: &Packet<B>, out: &mut F) {
-        let Some(hash) = self.hasher.ends(packet).last() else { return };
-        let list = hash as usize & self.ends_mask;
-        let mut next = self.ends.first(list);
-        while let Some(member) = next {
-            next = self.ends.next(member);
-            let slot = member / MAX_NESTED as u32;
-            let held = self.held.get(slot).packet.as_ref();
-            if held.is_some_and(|held| same_ends(held, packet)) {
-                // Both headers of a tunnel between the same ends may be in the list.
-                while next.is_some_and(|next| next / MAX_NESTED as u32 == slot) {
-                    next = next.and_then(|next| self.ends.next(next));
-                }
-                self.flush(slot, Flush::Bypass, out);
-            }
+        while let Some(slot) = self.ends.find(&self.hasher, packet, |slot| {
+            self.held.get(slot).packet.as_ref().is_some_and(|held| same_ends(held, packet))
+        }) {
+            self.flush(slot, Flush::Bypass, out);
         }
     }
 
@@ -101,11 +72,6 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
             _ => {}
         }
     }
-}
-
-/// The members of lists that stand for a slot, outermost IP header first.
-fn members(slot: SlotId) -> impl Iterator<Item = u32> {
-    (0..MAX_NESTED as u32).map(move |level| slot * MAX_NESTED as u32 + level)
 }
 
 /// Whether TCP or UDP may lie behind this protocol number: ICMP need not wait for data.

@@ -29,12 +29,13 @@ pub use config::{ChecksumPolicy, Config, Creation};
 pub use counters::Counters;
 pub use reason::{Flush, Flushes, Refusal, Refusals};
 
+use crate::offload::ends::Ends;
 use crate::offload::lists::Lists;
 use crate::offload::timer::Wheel;
 use crate::packet::{BATCH, Batch, FlowHasher, Packet, Piece, prefetch_value};
 use crate::time::{Instant, ns};
 use alloc::vec::Vec;
-use candidate::{Candidate, MAX_NESTED};
+use candidate::Candidate;
 use slab::{Slab, SlotId};
 use table::Table;
 
@@ -109,10 +110,8 @@ pub struct Coalescer<B> {
     floor_ns: u64,
     /// What is held, in the order in which it was opened: one queue.
     ages: Lists,
-    /// Held packets by the hashes of their ends, for packets that show no ports: a member for
-    /// each IP header.
-    ends: Lists,
-    ends_mask: usize,
+    /// What is held by its ends, for packets that show no ports.
+    ends: Ends,
     chains: Vec<Vec<Piece<B>>>,
     now: Instant,
     counters: Counters,
@@ -124,7 +123,6 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
     pub fn new(config: Config) -> Self {
         let table = Table::new(config.max_flows);
         let places = table.capacity().min(config.max_held_packets.max(1));
-        let ends = places.next_power_of_two();
         let held = Slab::new(places);
         let slots = held.slots();
         Self {
@@ -137,8 +135,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
             floor_ns: ns(config.idle_floor),
             wheel: Wheel::new(config.hold_budget, slots),
             ages: Lists::new(1, slots),
-            ends: Lists::new(ends, slots * MAX_NESTED),
-            ends_mask: ends - 1,
+            ends: Ends::new(slots),
             chains: Vec::with_capacity(SPARE_CHAINS),
             now: Instant::ZERO,
             counters: Counters::default(),

@@ -68,7 +68,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
     ) {
         self.wheel.disarm(slot);
         self.ages.remove(slot);
-        self.forget_ends(slot);
+        self.ends.leave(slot);
         if self.current == Some(slot) {
             self.current = None;
         }
