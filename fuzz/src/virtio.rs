@@ -85,7 +85,9 @@ fn follow(header: &Header, frame: Vec<u8>, link: LinkType) {
             let frames = collect(segments, cut().expect("as before"));
             for frame in &frames {
                 let segment = Packet::new(&frame[..], link, Meta::default());
-                assert_eq!(segment.layout().layer_count(), layout.layer_count());
+                // Behind them, a part of a UDP payload may happen to look like a tunnel's packet.
+                let layers = segment.layout().layers();
+                assert!(layers.take(layout.layer_count()).eq(layout.layers()));
                 assert!(segment.payload_len() <= gso.size.into());
             }
         }
