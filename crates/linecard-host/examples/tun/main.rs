@@ -141,7 +141,7 @@ impl Tunnel {
             Err(error) => return Err(error),
         };
         // "Unknown" makes the segmenter compute all checksums.
-        let mut packet = Packet::with_layout(&mut *frame, layout, Meta::default());
+        let mut packet = Packet::with_layout(&mut *frame, LinkType::Raw, layout, Meta::default());
         let Some(gso) = offload.gso else {
             if offload.checksum == ChecksumState::Partial {
                 complete_checksum(&mut packet);

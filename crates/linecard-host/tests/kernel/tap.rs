@@ -153,7 +153,7 @@ fn cut(header: &Header, frame: Vec<u8>, name: &str) -> Vec<Vec<u8>> {
     let layout = Layout::parse(LinkType::Ethernet, &frame);
     let offload = header.check(&frame, &layout);
     let offload = offload.unwrap_or_else(|error| panic!("{name}: {error} in {header:?}"));
-    let mut packet = Packet::with_layout(frame, layout, Meta::default());
+    let mut packet = Packet::with_layout(frame, LinkType::Ethernet, layout, Meta::default());
     let Some(gso) = offload.gso else {
         if offload.checksum == ChecksumState::Partial {
             complete_checksum(&mut packet);

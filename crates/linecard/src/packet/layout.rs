@@ -8,6 +8,7 @@
 use super::header;
 use super::link::LinkType;
 use super::parse::Parser;
+use core::num::NonZeroU64;
 use core::ops::Range;
 
 /// Layers of one packet: three VXLAN tunnels around TCP over IP take eight.
@@ -116,7 +117,7 @@ pub enum Form {
 }
 
 /// Offsets of a packet's layers and payload.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
     /// Layers of 16 bits each, the outermost lowest: kind (3) and offset (13).
     outer: u64,
@@ -124,14 +125,24 @@ pub struct Layout {
     inner: u64,
     /// The rest in one word, so that a layout is copied and compared as three, lowest first: end
     /// of the innermost IP datagram (32 bits), end of all headers known (16), protocol (8),
-    /// number of layers (4), form (4).
-    rest: u64,
+    /// number of layers (4), form (3), and a bit that is set: a layout that is not there yet takes
+    /// no more room than one that is.
+    rest: NonZeroU64,
 }
 
 const PAYLOAD: u32 = 32;
 const PROTOCOL: u32 = 48;
 const COUNT: u32 = 56;
 const FORM: u32 = 60;
+const FORMS: u64 = 7;
+const THERE: NonZeroU64 = NonZeroU64::new(1 << 63).expect("a bit is set");
+
+impl Default for Layout {
+    /// Nothing that could be followed.
+    fn default() -> Self {
+        Self::from_words(0, 0, THERE)
+    }
+}
 
 impl Layout {
     /// Follows the headers of a frame. Any bytes give a layout; [`Layout::form`] says how far it
@@ -161,7 +172,8 @@ impl Layout {
         Self {
             outer: pack(network.0, network.1) | pack(transport.0, transport.1) << LAYER_BITS,
             inner: 0,
-            rest: end as u64
+            rest: THERE
+                | end as u64
                 | (payload as u64) << PAYLOAD
                 | u64::from(protocol) << PROTOCOL
                 | 2 << COUNT
@@ -170,20 +182,25 @@ impl Layout {
     }
 
     #[inline(always)]
-    pub(super) fn words(self) -> (u64, u64, u64) {
+    pub(super) fn words(self) -> (u64, u64, NonZeroU64) {
         (self.outer, self.inner, self.rest)
     }
 
     #[inline(always)]
-    pub(super) fn from_words(outer: u64, inner: u64, rest: u64) -> Self {
+    pub(super) fn from_words(outer: u64, inner: u64, rest: NonZeroU64) -> Self {
         Self { outer, inner, rest }
+    }
+
+    #[inline(always)]
+    fn rest(&self) -> u64 {
+        self.rest.get()
     }
 
     /// How far the headers could be followed.
     #[must_use]
     #[inline]
     pub fn form(&self) -> Form {
-        match self.rest >> FORM {
+        match self.rest() >> FORM & FORMS {
             0 => Form::NotIp,
             1 => Form::Datagram,
             2 => Form::Padded,
@@ -205,14 +222,14 @@ impl Layout {
     #[must_use]
     #[inline]
     pub fn layer_count(&self) -> usize {
-        (self.rest >> COUNT & 0xF) as usize
+        (self.rest() >> COUNT & 0xF) as usize
     }
 
     /// Whether the same headers lie at the same places in both packets.
     #[must_use]
     #[inline]
     pub fn same_headers(&self, other: &Self) -> bool {
-        self.same_layers(other) && (self.rest ^ other.rest) >> PAYLOAD & 0xFFFF == 0
+        self.same_layers(other) && (self.rest() ^ other.rest()) >> PAYLOAD & 0xFFFF == 0
     }
 
     /// A number that differs for most layouts with other headers at other places.
@@ -225,7 +242,7 @@ impl Layout {
     /// Whether only the ends differ.
     #[inline(always)]
     pub(crate) fn same_but_end(&self, other: &Self) -> bool {
-        self.same_layers(other) && (self.rest ^ other.rest) >> PAYLOAD == 0
+        self.same_layers(other) && (self.rest() ^ other.rest()) >> PAYLOAD == 0
     }
 
     /// Whether the same layers lie at the same places in both packets.
@@ -271,14 +288,14 @@ impl Layout {
     #[must_use]
     #[inline]
     pub fn protocol(&self) -> u8 {
-        (self.rest >> PROTOCOL) as u8
+        (self.rest() >> PROTOCOL) as u8
     }
 
     /// Bytes before the payload.
     #[must_use]
     #[inline]
     pub fn header_len(&self) -> usize {
-        (self.rest >> PAYLOAD) as usize & 0xFFFF
+        (self.rest() >> PAYLOAD) as usize & 0xFFFF
     }
 
     /// The payload: behind all headers known, up to the end of the IP datagram.
@@ -292,7 +309,7 @@ impl Layout {
     #[must_use]
     #[inline]
     pub fn end(&self) -> usize {
-        self.rest as u32 as usize
+        self.rest() as u32 as usize
     }
 
     /// The same headers where the payload in the packet's first buffer ends at `end`, and goes on
@@ -326,23 +343,22 @@ impl Layout {
         }
         let word = if index < PER_WORD { &mut self.outer } else { &mut self.inner };
         *word |= pack(kind, offset) << (index % PER_WORD * LAYER_BITS);
-        self.rest += 1 << COUNT;
-        self.rest &= !(0xFFFF << PAYLOAD);
-        self.rest |= (payload as u64) << PAYLOAD;
+        let rest = (self.rest() + (1 << COUNT)) & !(0xFFFF << PAYLOAD);
+        self.rest = THERE | rest | (payload as u64) << PAYLOAD;
         true
     }
 
     pub(super) fn set_form(&mut self, form: Form) {
-        self.rest = self.rest & !(0xF << FORM) | (form as u64) << FORM;
+        self.rest = THERE | self.rest() & !(FORMS << FORM) | (form as u64) << FORM;
     }
 
     pub(super) fn set_protocol(&mut self, protocol: u8) {
-        self.rest = self.rest & !(0xFF << PROTOCOL) | u64::from(protocol) << PROTOCOL;
+        self.rest = THERE | self.rest() & !(0xFF << PROTOCOL) | u64::from(protocol) << PROTOCOL;
     }
 
     pub(super) fn set_end(&mut self, end: usize) {
         let end = u32::try_from(end).unwrap_or(u32::MAX);
-        self.rest = self.rest & !0xFFFF_FFFF | u64::from(end);
+        self.rest = THERE | self.rest() & !0xFFFF_FFFF | u64::from(end);
     }
 
     /// Offsets of all checksum fields over payload, innermost header first.

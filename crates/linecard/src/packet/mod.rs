@@ -26,6 +26,7 @@ pub use layout::{
 pub use link::LinkType;
 pub use meta::{ChecksumState, Gso, Meta};
 pub use pool::{Pool, PoolBuffer};
+pub(crate) use parse::is_tunnel;
 use prefetch::prefetch_behind;
 pub use prefetch::{Cache, prefetch, prefetch_line};
 pub(crate) use prefetch::{is_scattered, prefetch_value};
@@ -34,9 +35,13 @@ pub(crate) use shape::Shape;
 
 use crate::time::Instant;
 use alloc::vec::Vec;
+use core::cell::OnceCell;
 use core::ops::Range;
 
-/// One packet: bytes in a buffer `B` that the caller owns, parsed offsets and metadata.
+/// One packet: bytes in a buffer `B` that the caller owns, offsets and metadata.
+///
+/// Offsets are parsed when they are first asked for: a packet that simply continues the run of its
+/// flow merges without that.
 ///
 /// A packet merged from several is its first packet, header patched in place, plus the payload of
 /// the others as a list of [`Piece`]s: no payload byte is moved.
@@ -52,7 +57,8 @@ pub struct Packet<B> {
     buffer: B,
     /// Where the packet starts in its buffer: later than at 0 when a header was taken out.
     start: u32,
-    layout: Layout,
+    link: LinkType,
+    layout: OnceCell<Layout>,
     /// Time, path, checksum state and segment size.
     pub meta: Meta,
     chain: Vec<Piece<B>>,
@@ -68,17 +74,16 @@ pub struct Piece<B> {
 }
 
 impl<B: AsRef<[u8]>> Packet<B> {
-    /// Parses the bytes of `buffer` as a frame of `link`.
+    /// The bytes of `buffer` as a frame of `link`.
     #[inline]
     pub fn new(buffer: B, link: LinkType, meta: Meta) -> Self {
-        let layout = Layout::parse(link, buffer.as_ref());
-        Self::with_layout(buffer, layout, meta)
+        Self { buffer, start: 0, link, layout: OnceCell::new(), meta, chain: Vec::new() }
     }
 
     /// A packet whose bytes have been parsed already. A layout of other bytes gives wrong
     /// results, or a panic where it leaves the buffer.
-    pub fn with_layout(buffer: B, layout: Layout, meta: Meta) -> Self {
-        Self { buffer, start: 0, layout, meta, chain: Vec::new() }
+    pub fn with_layout(buffer: B, link: LinkType, layout: Layout, meta: Meta) -> Self {
+        Self { layout: OnceCell::from(layout), ..Self::new(buffer, link, meta) }
     }
 
     /// A packet whose payload lies in pieces behind what `head` has of it: all headers, and as many
@@ -117,12 +122,19 @@ impl<B: AsRef<[u8]>> Packet<B> {
             Form::Datagram => return Err(Form::Padded),
             other => return Err(other),
         }
-        Ok(Self { chain: pieces, ..Self::with_layout(head, layout.ending_at(head_len), meta) })
+        let head = Self::with_layout(head, link, layout.ending_at(head_len), meta);
+        Ok(Self { chain: pieces, ..head })
     }
 
     /// The parsed offsets.
+    #[inline(always)]
     pub fn layout(&self) -> &Layout {
-        &self.layout
+        self.layout.get_or_init(|| Layout::parse(self.link, self.bytes()))
+    }
+
+    /// What the frame starts with.
+    pub fn link(&self) -> LinkType {
+        self.link
     }
 
     /// The buffer of the packet, of its first packet when merged. [`Packet::bytes`] is the part of
@@ -139,23 +151,23 @@ impl<B: AsRef<[u8]>> Packet<B> {
 
     /// The bytes before the payload.
     pub fn header(&self) -> &[u8] {
-        &self.bytes()[..self.layout.header_len()]
+        &self.bytes()[..self.layout().header_len()]
     }
 
     /// The payload as slices in order: one, or one per merged packet.
     pub fn payload(&self) -> impl Iterator<Item = &[u8]> + Clone {
-        let first = &self.bytes()[self.layout.payload()];
+        let first = &self.bytes()[self.layout().payload()];
         core::iter::once(first).chain(self.chain.iter().map(Piece::bytes))
     }
 
     /// Bytes of payload in all.
     pub fn payload_len(&self) -> usize {
-        self.layout.payload().len() + self.chain.iter().map(Piece::len).sum::<usize>()
+        self.layout().payload().len() + self.chain.iter().map(Piece::len).sum::<usize>()
     }
 
     /// Bytes of the frame without what lies behind the IP datagram.
     pub fn datagram_len(&self) -> usize {
-        self.layout.header_len() + self.payload_len()
+        self.layout().header_len() + self.payload_len()
     }
 
     /// The merged packets behind the first.
@@ -176,7 +188,7 @@ impl<B: AsRef<[u8]>> Packet<B> {
     /// Becomes the payload of a packet merged into another.
     #[inline]
     pub(crate) fn into_piece(self) -> Piece<B> {
-        let payload = self.layout.payload();
+        let payload = self.layout().payload();
         self.into_piece_of(payload)
     }
 
@@ -189,7 +201,7 @@ impl<B: AsRef<[u8]>> Packet<B> {
 
     /// Makes `layout` that of the bytes, after they were changed.
     pub(crate) fn set_layout(&mut self, layout: Layout) {
-        self.layout = layout;
+        self.layout = OnceCell::from(layout);
     }
 
     /// Fetches what merging another packet into this one touches.
@@ -218,10 +230,11 @@ impl<B: AsRef<[u8]>> Packet<B> {
     }
 }
 
-impl<B: AsMut<[u8]>> Packet<B> {
-    /// The bytes of the first buffer, to be patched. Lengths stay as parsed.
+impl<B: AsRef<[u8]> + AsMut<[u8]>> Packet<B> {
+    /// The bytes of the first buffer, to be patched. Offsets stay as parsed before.
     #[inline]
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        self.layout();
         &mut self.buffer.as_mut()[self.start as usize..]
     }
 

@@ -425,6 +425,6 @@ impl<'a> Parser<'a> {
 }
 
 #[inline(always)]
-fn is_tunnel(port: u16) -> bool {
+pub(crate) fn is_tunnel(port: u16) -> bool {
     VXLAN_PORTS.contains(&port) || port == GENEVE_PORT || port == MPLS_PORT
 }

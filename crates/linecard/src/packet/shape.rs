@@ -17,15 +17,21 @@ const SHAPES: usize = 16;
 const MIN_HEADER: usize = 28;
 /// Bytes of the ports.
 const PORTS: usize = 4;
+/// Bytes compared at once.
+const CHUNK: usize = 32;
+const _: () = assert!(MAX_HEADER_LEN.is_multiple_of(CHUNK));
 
 /// Masks for one arrangement of layers.
 #[derive(Debug, Clone)]
 pub(crate) struct Shape {
     layout: Layout,
+    transport: Layer,
     /// The two layers of packets that have no more.
     plain: Option<(Layer, Layer)>,
     /// Bytes that may be hashed: up to the ports.
     identity_len: usize,
+    /// Bytes that are compared where there are as many: the header, in whole chunks.
+    compared: usize,
     /// Set where a flow's packets have equal bits.
     identity: [u8; MAX_HEADER_LEN],
     /// Set where packets that merge have equal bits.
@@ -47,7 +53,15 @@ impl Shape {
         layout.layers().for_each(|layer| clear_passing(&mut identity, layer));
         let plain = layout.network().filter(|_| layout.layer_count() == 2);
         let plain = plain.map(|network| (network, transport));
-        Some(Self { layout: *layout, plain, identity_len: transport.at() + PORTS, identity, merge })
+        Some(Self {
+            layout: *layout,
+            transport,
+            plain,
+            identity_len: transport.at() + PORTS,
+            compared: len.next_multiple_of(CHUNK),
+            identity,
+            merge,
+        })
     }
 
     /// What tells the flow of a packet with this shape apart: its header up to the ports, and the
@@ -57,31 +71,47 @@ impl Shape {
         (&bytes[..self.identity_len], &self.identity[..self.identity_len])
     }
 
+    /// The innermost layer.
+    #[inline(always)]
+    pub(crate) fn transport(&self) -> Layer {
+        self.transport
+    }
+
     /// IP and transport layer, where there is no tunnel.
     #[inline(always)]
     pub(crate) fn plain(&self) -> Option<(Layer, Layer)> {
         self.plain
     }
 
-    /// Whether two headers of this shape are equal but for what is derived when segmenting.
+    /// Whether the header of `next`, which may be any bytes, is that of `first`, which has this
+    /// shape, but for what is derived when segmenting.
     #[inline(always)]
     pub(crate) fn mergeable(&self, first: &[u8], next: &[u8]) -> bool {
-        let len = self.layout.header_len();
-        let (first, next, mask) = (&first[..len], &next[..len], &self.merge[..len]);
-        let word = |bytes: &[u8; 8]| u64::from_ne_bytes(*bytes);
-        let mut differing = 0;
-        let words = first.as_chunks().0.iter().zip(next.as_chunks().0).zip(mask.as_chunks().0);
-        for ((a, b), mask) in words {
-            differing |= (word(a) ^ word(b)) & word(mask);
+        match (first.get(..self.compared), next.get(..self.compared)) {
+            (Some(first), Some(next)) => equal_in_chunks(first, next, &self.merge),
+            _ => self.mergeable_short(first, next),
         }
-        // The last word overlaps the one before, so that no header is a special length.
-        if let (Some(a), Some(b), Some(mask)) =
-            (first.last_chunk(), next.last_chunk(), mask.last_chunk())
-        {
-            differing |= (word(a) ^ word(b)) & word(mask);
-        }
-        differing == 0
     }
+
+    #[inline(never)]
+    fn mergeable_short(&self, first: &[u8], next: &[u8]) -> bool {
+        let len = self.layout.header_len();
+        let (Some(first), Some(next)) = (first.get(..len), next.get(..len)) else { return false };
+        first.iter().zip(next).zip(&self.merge).all(|((a, b), mask)| (a ^ b) & mask == 0)
+    }
+}
+
+/// Whether whole chunks are equal under a mask, without a branch for each.
+#[inline(always)]
+fn equal_in_chunks(first: &[u8], next: &[u8], mask: &[u8]) -> bool {
+    let (first, next) = (first.as_chunks::<CHUNK>().0, next.as_chunks::<CHUNK>().0);
+    let mut differing = [0; CHUNK];
+    for ((a, b), mask) in first.iter().zip(next).zip(mask.as_chunks::<CHUNK>().0) {
+        for (index, bits) in differing.iter_mut().enumerate() {
+            *bits |= (a[index] ^ b[index]) & mask[index];
+        }
+    }
+    differing == [0; CHUNK]
 }
 
 /// Fields that merging derives and segmenting gives back.

@@ -67,7 +67,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         match self.held.get(slot).aggregate.fits(candidate, mark) {
             Ok(step) => {
                 let candidate = Candidate { padding: step.padding, ..*candidate };
-                self.held.get_mut(slot).aggregate.fixed_ids = step.fixed_ids;
+                self.held.get_mut(slot).aggregate.grown.fixed_ids = step.fixed_ids;
                 self.merge(slot, &candidate, out)
             }
             Err(refusal) => self.displace(slot, candidate, (refusal, out)),

@@ -4,7 +4,7 @@
 //! ([`Shape`](crate::packet::FlowHasher)). What is here says *why* they may not, layer by layer, for
 //! the few that do not.
 
-use super::aggregate::Aggregate;
+use super::aggregate::Grown;
 use super::candidate::Derived;
 use super::reason::Refusal;
 use crate::packet::header::{self, IPV6_CLASS, Ipv4, Ipv6, PPPOE_LENGTH, Tcp, tcp_flags};
@@ -99,7 +99,7 @@ fn tcp_rule(first: &Tcp, next: &Tcp) -> Rule {
     require(ports, Refusal::Envelope)
 }
 
-impl Aggregate {
+impl Grown {
     /// Which identifications stand still once `next` has joined: a bit for each IPv4 header,
     /// innermost lowest. At the first merge a difference of 0 fixes it; afterwards it has to stay
     /// so, or count the packets. DF does not matter. IPv6 has no identification.

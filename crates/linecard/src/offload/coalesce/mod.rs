@@ -17,6 +17,7 @@ mod candidate;
 mod config;
 mod counters;
 mod merge;
+mod patch;
 mod predict;
 mod reason;
 mod release;

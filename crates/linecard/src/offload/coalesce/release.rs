@@ -75,13 +75,13 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         let Some(mut packet) = self.held.take(slot) else { return };
         let aggregate = &self.held.get(slot).aggregate;
         self.table.set_held(aggregate.flow, None);
-        if aggregate.count > 1 {
+        if aggregate.grown.count > 1 {
             aggregate.patch(&mut packet);
         }
-        self.held_packets -= usize::from(aggregate.count);
+        self.held_packets -= usize::from(aggregate.grown.count);
         self.held_bytes -= aggregate.bytes;
         let held_ns = self.now.ns_since(aggregate.opened);
-        self.counters.flushed(reason, aggregate.count, held_ns);
+        self.counters.flushed(reason, aggregate.grown.count, held_ns);
         self.counters.sent(packet.bytes().len() + aggregate.behind_first());
         out(packet, Exit::Flushed(reason));
     }

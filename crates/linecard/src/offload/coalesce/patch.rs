@@ -1,0 +1,175 @@
+//! The header of a merged packet, made of its first packet's: lengths and flags are the whole's, and
+//! checksums follow from the segments' own, without a look at payload (RFC 1624).
+
+use super::aggregate::Aggregate;
+use super::candidate::{ChecksumKind, Padding};
+use crate::offload::template::{field_of, written_checksum};
+use crate::packet::checksum::Sum;
+use crate::packet::header::{
+    self, GRE_CHECKSUM, Ipv4, Ipv6, PPPOE_LEN, PPPOE_LENGTH, Tcp, Udp, be16_at, tcp_flags,
+};
+use crate::packet::{ChecksumState, Gso, Layer, LayerKind, Layout, Packet};
+
+/// What has been patched, from the inside out.
+#[derive(Default)]
+struct Inside {
+    /// Sum of the fields that segmenting derives, as they are now.
+    fields: u64,
+    /// Headers with a checksum over payload.
+    sums: usize,
+    /// The flag word as it was.
+    flags: u16,
+}
+
+/// A header whose checksum covers payload.
+struct Covering {
+    layer: Layer,
+    /// Its derived fields, checksum included, as they are in the first packet and as they become,
+    /// checksum aside; without what a pseudo header adds.
+    before: u64,
+    after: u64,
+    /// Length in the pseudo header.
+    length: u64,
+}
+
+impl Aggregate {
+    /// Turns the first packet's header into that of the merged packet.
+    pub(super) fn patch<B: AsRef<[u8]> + AsMut<[u8]>>(&self, packet: &mut Packet<B>) {
+        let layout = *packet.layout();
+        let bytes = &mut packet.bytes_mut()[..layout.header_len()];
+        let mut inside = Inside::default();
+        if let (2, Some(network), Some(transport)) =
+            (layout.layer_count(), layout.layer(0), layout.layer(1))
+        {
+            // Unrolled: most packets have no more.
+            self.patch_layer(bytes, (&layout, transport), &mut inside);
+            self.patch_layer(bytes, (&layout, network), &mut inside);
+        } else {
+            for layer in layout.layers().rev() {
+                self.patch_layer(bytes, (&layout, layer), &mut inside);
+            }
+        }
+        if self.checksum == ChecksumKind::Partial {
+            packet.meta.checksum = ChecksumState::Partial;
+        }
+        packet.meta.gso = Some(Gso {
+            // Payload of an IP packet is below 2¹⁶.
+            size: self.size as u16,
+            segments: self.grown.count,
+            fixed_ids: self.grown.fixed_ids,
+            accecn: inside.flags & tcp_flags::CWR != 0,
+            padded: self.padding == Padding::Zeros,
+        });
+    }
+
+    #[inline(always)]
+    fn patch_layer(
+        &self,
+        bytes: &mut [u8],
+        (layout, layer): (&Layout, Layer),
+        inside: &mut Inside,
+    ) {
+        let at = layer.at();
+        let len = bytes.len() - at + self.grown.payload_len as usize;
+        inside.fields += match layer.kind {
+            LayerKind::Tcp => {
+                let tcp = header::at_mut::<Tcp>(bytes, at);
+                let (sequence, flags) = (u64::from(tcp.sequence.get()), tcp.offset_flags.get());
+                let before = sequence + u64::from(flags) + u64::from(tcp.checksum.get());
+                let all = flags | self.grown.last_flags & (tcp_flags::PSH | tcp_flags::FIN);
+                let after = sequence + u64::from(all);
+                let covering = Covering { layer, before, after, length: len as u64 };
+                let checksum = self.checksum(bytes, (layout, covering), inside);
+                let tcp = header::at_mut::<Tcp>(bytes, at);
+                tcp.offset_flags.set(all);
+                tcp.checksum.set(checksum);
+                inside.flags = flags;
+                after + u64::from(checksum)
+            }
+            LayerKind::Udp => {
+                let udp = header::at_mut::<Udp>(bytes, at);
+                let before = u64::from(udp.length.get()) + u64::from(udp.checksum.get());
+                let length = field_of(len);
+                let after = u64::from(length);
+                let covering = Covering { layer, before, after, length: after };
+                let checksum = self.checksum(bytes, (layout, covering), inside);
+                let udp = header::at_mut::<Udp>(bytes, at);
+                udp.length.set(length);
+                udp.checksum.set(checksum);
+                after + u64::from(checksum)
+            }
+            LayerKind::Gre => {
+                let before = u64::from(be16_at(bytes, at + GRE_CHECKSUM));
+                let covering = Covering { layer, before, after: 0, length: 0 };
+                let checksum = self.checksum(bytes, (layout, covering), inside);
+                bytes[at + GRE_CHECKSUM..][..2].copy_from_slice(&checksum.to_be_bytes());
+                u64::from(checksum)
+            }
+            LayerKind::Ipv4 => {
+                let ip = header::at_mut::<Ipv4>(bytes, at);
+                let total_len = field_of(len);
+                let sum = Sum::word(!ip.checksum.get()).add(Sum::word(!ip.total_len.get()));
+                let checksum = sum.add(Sum::word(total_len)).checksum();
+                ip.total_len.set(total_len);
+                ip.checksum.set(checksum);
+                u64::from(total_len) + u64::from(ip.id.get()) + u64::from(checksum)
+            }
+            LayerKind::Ipv6 => {
+                let length = field_of(len - Ipv6::LEN);
+                header::at_mut::<Ipv6>(bytes, at).payload_len.set(length);
+                u64::from(length)
+            }
+            LayerKind::Pppoe => {
+                let length = field_of(len - PPPOE_LEN);
+                bytes[at + PPPOE_LENGTH..][..2].copy_from_slice(&length.to_be_bytes());
+                u64::from(length)
+            }
+        };
+    }
+
+    /// The checksum of a header around payload, of which what is further in has been patched.
+    #[inline(always)]
+    fn checksum(
+        &self,
+        header: &[u8],
+        (layout, covering): (&Layout, Covering),
+        inside: &mut Inside,
+    ) -> u16 {
+        let nth = inside.sums;
+        inside.sums += 1;
+        if self.summed & 1 << nth == 0 {
+            return 0;
+        }
+        let layer = covering.layer;
+        let pseudo = layout.pseudo_sum_of(header, layer, 0);
+        let length = Sum::from_fields(covering.length);
+        if self.checksum == ChecksumKind::Partial {
+            return pseudo.add(length).fold();
+        }
+        // What all packets have in common.
+        let whole = pseudo.plus(Sum::of(&header[layer.at()..]));
+        let common = whole.minus(Sum::from_fields(covering.before + inside.fields));
+        let after = Sum::from_fields(covering.after + inside.fields);
+        let all = common.plus(after).plus(length).plus(self.payload_sum(nth, common));
+        written_checksum(layer.kind, all)
+    }
+
+    /// The sum of all payload out of the packets' own checksum fields: pseudo header, headers and
+    /// payload together sum to zero in each. A corrupt payload gives a wrong sum, and so a checksum
+    /// that still fails at the receiver.
+    #[inline(always)]
+    fn payload_sum(&self, nth: usize, common: Sum) -> Sum {
+        let [even, odd] = match nth.checked_sub(1) {
+            None => self.grown.fields,
+            Some(outer) => self.outer[outer % self.outer.len()],
+        };
+        let of = |packets: u16, fields| {
+            common.times(packets.into()).plus(Sum::from_fields(fields)).negated()
+        };
+        if self.size.is_multiple_of(2) {
+            return of(self.grown.count, even);
+        }
+        let odds = self.grown.count / 2;
+        of(self.grown.count - odds, even).plus(of(odds, odd).swapped())
+    }
+}
