@@ -19,6 +19,8 @@ const MIN_HEADER: usize = 28;
 const PORTS: usize = 4;
 /// Bytes compared at once.
 const CHUNK: usize = 32;
+type Chunk = [u8; CHUNK];
+const NOTHING: Chunk = [0; CHUNK];
 const _: () = assert!(MAX_HEADER_LEN.is_multiple_of(CHUNK));
 
 /// Masks for one arrangement of layers.
@@ -101,17 +103,33 @@ impl Shape {
     }
 }
 
-/// Whether whole chunks are equal under a mask, without a branch for each.
+/// Whether whole chunks are equal under a mask.
 #[inline(always)]
-fn equal_in_chunks(first: &[u8], next: &[u8], mask: &[u8]) -> bool {
-    let (first, next) = (first.as_chunks::<CHUNK>().0, next.as_chunks::<CHUNK>().0);
-    let mut differing = [0; CHUNK];
-    for ((a, b), mask) in first.iter().zip(next).zip(mask.as_chunks::<CHUNK>().0) {
+fn equal_in_chunks(first: &[u8], next: &[u8], mask: &[u8; MAX_HEADER_LEN]) -> bool {
+    let (first, next, mask) = (first.as_chunks().0, next.as_chunks().0, mask.as_chunks().0);
+    match (first, next, mask) {
+        // Most headers: TCP over IPv4, and over IPv6 or with options.
+        ([a, b], [x, y], [m, n, ..]) => differing([(a, x, m), (b, y, n)]) == NOTHING,
+        ([a, b, c], [x, y, z], [m, n, o, ..]) => {
+            differing([(a, x, m), (b, y, n), (c, z, o)]) == NOTHING
+        }
+        _ => {
+            let mut chunks = first.iter().zip(next).zip(mask);
+            chunks.all(|((a, b), mask)| differing([(a, b, mask)]) == NOTHING)
+        }
+    }
+}
+
+/// The bits in which some chunk differs under its mask, without a branch for each.
+#[inline(always)]
+fn differing<const N: usize>(chunks: [(&Chunk, &Chunk, &Chunk); N]) -> Chunk {
+    let mut differing = NOTHING;
+    for (a, b, mask) in chunks {
         for (index, bits) in differing.iter_mut().enumerate() {
             *bits |= (a[index] ^ b[index]) & mask[index];
         }
     }
-    differing == [0; CHUNK]
+    differing
 }
 
 /// Fields that merging derives and segmenting gives back.

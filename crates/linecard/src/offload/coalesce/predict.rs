@@ -11,23 +11,45 @@
 use super::aggregate::{Aggregate, Grown, ipv4_fields};
 use super::candidate::MIN_FRAME;
 use super::config::ChecksumPolicy;
-use super::{CHAIN_ROOM, Coalescer, Exit};
+use super::{CHAIN_ROOM, Coalescer, Exit, Flush};
 use crate::packet::checksum::Sum;
 use crate::packet::header::{self, Ipv4, Ipv6, PPPOE_LEN, PPPOE_LENGTH, Tcp, Udp, be16_at};
-use crate::packet::{ChecksumState, Layer, LayerKind, Packet, Shape, is_scattered};
+use crate::packet::{
+    ChecksumState, Layer, LayerKind, Layout, LinkType, Packet, Piece, Shape, is_scattered,
+};
 use alloc::vec::{Drain, Vec};
 
 /// What is expected of the next packet, apart from what grows with the run.
-struct Expected<'a, B> {
-    first: &'a Packet<B>,
-    header: &'a [u8],
+struct Expected<'a> {
+    /// The first packet's.
+    bytes: &'a [u8],
+    layout: &'a Layout,
     shape: &'a Shape,
+    header_len: usize,
     transport: Layer,
+    link: LinkType,
+    lane: u32,
+    mark: u32,
     /// What the words that may differ in the innermost IPv4 header sum up to.
     ipv4_fields: u16,
     policy: ChecksumPolicy,
     /// Sum of the pseudo header, its length aside, once it is needed.
     pseudo: Option<Sum>,
+}
+
+/// How much one run may take.
+struct Limits {
+    packets: usize,
+    bytes: usize,
+}
+
+/// What one run has taken.
+#[derive(Default)]
+struct Taken {
+    packets: usize,
+    bytes: usize,
+    /// Why nothing can come behind it.
+    ended: Option<Flush>,
 }
 
 /// What the next packet adds.
@@ -57,72 +79,100 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
             return 0;
         }
         let Some(shape) = self.hasher.shape(first.layout()) else { return 0 };
-        let room = self.config.max_held_packets.saturating_sub(self.held_packets);
-        let room = room.min(aggregate.packets_left());
-        let room_bytes = self.config.max_held_bytes.saturating_sub(self.held_bytes);
+        let limits = Limits {
+            packets: self.config.max_held_packets.saturating_sub(self.held_packets),
+            bytes: self.config.max_held_bytes.saturating_sub(self.held_bytes),
+        };
         let mut chain = first.take_chain();
         if chain.capacity() == 0 {
             chain = self.chains.pop().unwrap_or_else(|| Vec::with_capacity(CHAIN_ROOM));
         }
-        let mut expected = Expected::after(first, aggregate, shape, self.config.checksum);
-        let header_len = expected.header.len();
-        let mut grown = aggregate.grown;
-        let (mut packets, mut bytes, mut ended) = (0, 0, None);
-        while packets < room && ended.is_none() {
-            let Some((packet, behind)) = rest.as_slice().split_first() else { break };
-            let len = packet.bytes().len();
-            let Some(next) = expected.read(packet, &mut grown, behind) else { break };
-            if !aggregate.has_room(&grown, next.payload_len) || bytes + len > room_bytes {
-                break;
+        let expected = Expected::after(first, aggregate, shape, self.config.checksum);
+        let taken = expected.run(aggregate, limits, (rest, &mut chain));
+        if taken.packets == 0 {
+            if chain.is_empty() {
+                self.chains.push(chain);
+            } else {
+                first.set_chain(chain);
             }
-            ended = aggregate.advance(&mut grown, next.payload_len, (next.flags, next.fields));
-            (packets, bytes) = (packets + 1, bytes + len);
-            if let Some(packet) = rest.next() {
-                chain.push(packet.into_piece_of(header_len..len));
-            }
-        }
-        if packets == 0 && chain.is_empty() {
-            self.chains.push(chain);
             return 0;
         }
         first.set_chain(chain);
-        if packets == 0 {
-            return 0;
-        }
-        aggregate.grown = grown;
-        aggregate.bytes += bytes;
-        self.held_packets += packets;
-        self.held_bytes += bytes;
-        self.counters.packets_in += packets as u64;
-        self.counters.bytes_in += bytes as u64;
-        let (flow, flags) = (aggregate.flow, grown.last_flags);
-        self.table.arrived_together(flow, self.now, packets);
-        match ended {
+        self.held_packets += taken.packets;
+        self.held_bytes += taken.bytes;
+        self.counters.packets_in += taken.packets as u64;
+        self.counters.bytes_in += taken.bytes as u64;
+        let (flow, flags) = (aggregate.flow, aggregate.grown.last_flags);
+        self.table.arrived_together(flow, self.now, taken.packets);
+        match taken.ended {
             Some(reason) => self.flush(slot, reason, out),
             None => self.hasten(slot),
         }
         self.release_at_end(flow, flags);
-        packets
+        taken.packets
     }
 }
 
-impl<'a, B: AsRef<[u8]>> Expected<'a, B> {
+impl<'a> Expected<'a> {
     /// Behind what begins with `first`.
     #[inline(always)]
-    fn after(
+    fn after<B: AsRef<[u8]>>(
         first: &'a Packet<B>,
         aggregate: &Aggregate,
         shape: &'a Shape,
         policy: ChecksumPolicy,
     ) -> Self {
-        let (header, transport) = (first.header(), shape.transport());
-        let ipv4_fields = aggregate.ipv4_fields;
-        Self { first, header, shape, transport, ipv4_fields, policy, pseudo: None }
+        Self {
+            bytes: first.bytes(),
+            layout: first.layout(),
+            shape,
+            header_len: first.layout().header_len(),
+            transport: shape.transport(),
+            link: first.link(),
+            lane: first.meta.lane,
+            mark: first.meta.mark,
+            ipv4_fields: aggregate.ipv4_fields,
+            policy,
+            pseudo: None,
+        }
+    }
+
+    /// Moves packets from the front of `rest` to the chain as long as they are the next ones. A
+    /// function of its own, so that what it needs stays in registers.
+    #[inline(never)]
+    fn run<B: AsRef<[u8]>>(
+        mut self,
+        aggregate: &mut Aggregate,
+        limits: Limits,
+        (rest, chain): (&mut Drain<'_, Packet<B>>, &mut Vec<Piece<B>>),
+    ) -> Taken {
+        let room = limits.packets.min(aggregate.packets_left());
+        let (mut grown, mut taken) = (aggregate.grown, Taken::default());
+        while taken.packets < room && taken.ended.is_none() {
+            let Some((packet, behind)) = rest.as_slice().split_first() else { break };
+            let len = packet.bytes().len();
+            let Some(next) = self.read(packet, &mut grown, behind) else { break };
+            if !aggregate.has_room(&grown, next.payload_len) || taken.bytes + len > limits.bytes {
+                break;
+            }
+            taken.packets += 1;
+            taken.bytes += len;
+            taken.ended =
+                aggregate.advance(&mut grown, next.payload_len, (next.flags, next.fields));
+            if let Some(packet) = rest.next() {
+                chain.push(packet.into_piece_of(self.header_len..len));
+            }
+        }
+        if taken.packets > 0 {
+            aggregate.grown = grown;
+            aggregate.bytes += taken.bytes;
+        }
+        taken
     }
 
     /// What `packet` adds to the aggregate, if it is the next one.
     #[inline(always)]
-    fn read(
+    fn read<B: AsRef<[u8]>>(
         &mut self,
         packet: &Packet<B>,
         grown: &mut Grown,
@@ -134,14 +184,14 @@ impl<'a, B: AsRef<[u8]>> Expected<'a, B> {
             ChecksumState::Unknown if self.policy == ChecksumPolicy::Verify => false,
             _ => return None,
         };
-        let alike = packet.link() == self.first.link()
-            && packet.meta.lane == self.first.meta.lane
-            && packet.meta.mark == self.first.meta.mark
+        let alike = packet.link() == self.link
+            && packet.meta.lane == self.lane
+            && packet.meta.mark == self.mark
             && packet.meta.gso.is_none()
             && !packet.is_merged()
             // No padding is needed.
             && bytes.len() >= MIN_FRAME
-            && self.shape.mergeable(self.first.bytes(), bytes);
+            && self.shape.mergeable(self.bytes, bytes);
         if !alike {
             return None;
         }
@@ -149,8 +199,8 @@ impl<'a, B: AsRef<[u8]>> Expected<'a, B> {
             Some((network, _)) => self.network_goes_on(network, bytes, grown),
             None => self.layers_go_on(bytes, grown),
         };
-        let next = self.transport(bytes).filter(|_| goes_on)?;
-        (self.is_next(grown, bytes) && (vouched || self.is_intact(bytes, behind))).then_some(next)
+        let next = self.transport(bytes, grown).filter(|_| goes_on)?;
+        (vouched || self.is_intact(bytes, behind)).then_some(next)
     }
 
     /// Whether the lengths and identifications of an IP header are the next ones, and it is as
@@ -174,11 +224,11 @@ impl<'a, B: AsRef<[u8]>> Expected<'a, B> {
     #[inline(never)]
     fn layers_go_on(&self, bytes: &[u8], grown: &mut Grown) -> bool {
         let mut ids = 0;
-        self.first.layout().layers().rev().skip(1).all(|layer| {
+        self.layout.layers().rev().skip(1).all(|layer| {
             let len = bytes.len() - layer.at();
             match layer.kind {
                 LayerKind::Ipv4 => {
-                    let first = header::at::<Ipv4>(self.header, layer.at());
+                    let first = header::at::<Ipv4>(self.bytes, layer.at());
                     let ip = header::at::<Ipv4>(bytes, layer.at());
                     ids += 1;
                     is_next_ipv4(ip, len, ipv4_fields(first))
@@ -201,19 +251,21 @@ impl<'a, B: AsRef<[u8]>> Expected<'a, B> {
         })
     }
 
-    /// What the transport header adds, if its checksum is one that a sender computes.
+    /// What the transport header adds, if the payload follows what is there and the checksum is
+    /// one that a sender computes.
     #[inline(always)]
-    fn transport(&self, bytes: &[u8]) -> Option<Next> {
+    fn transport(&self, bytes: &[u8], grown: &Grown) -> Option<Next> {
         let at = self.transport.at();
         // The length is part of the pseudo header.
         let len = bytes.len() - at;
-        let payload_len = (bytes.len() - self.header.len()) as u32;
+        let payload_len = (bytes.len() - self.header_len) as u32;
         if self.transport.kind == LayerKind::Tcp {
             let tcp = header::at::<Tcp>(bytes, at);
             let (word, checksum) = (tcp.offset_flags.get(), tcp.checksum.get());
-            let fields = u64::from(tcp.sequence.get()) + u64::from(word) + u64::from(checksum);
-            let next = Next { payload_len, flags: word & 0x01FF, fields: fields + len as u64 };
-            (checksum != 0xFFFF).then_some(next)
+            let sequence = tcp.sequence.get();
+            let fields = u64::from(sequence) + u64::from(word) + u64::from(checksum) + len as u64;
+            let is_next = sequence == grown.next_sequence && checksum != 0xFFFF;
+            is_next.then_some(Next { payload_len, flags: word & 0x01FF, fields })
         } else {
             let udp = header::at::<Udp>(bytes, at);
             let (length, checksum) = (udp.length.get(), udp.checksum.get());
@@ -223,16 +275,9 @@ impl<'a, B: AsRef<[u8]>> Expected<'a, B> {
         }
     }
 
-    /// Whether the payload follows what is there.
-    #[inline(always)]
-    fn is_next(&self, grown: &Grown, bytes: &[u8]) -> bool {
-        self.transport.kind != LayerKind::Tcp
-            || header::at::<Tcp>(bytes, self.transport.at()).sequence.get() == grown.next_sequence
-    }
-
     /// Whether the checksum is right.
     #[inline(always)]
-    fn is_intact(&mut self, bytes: &[u8], behind: &[Packet<B>]) -> bool {
+    fn is_intact<B: AsRef<[u8]>>(&mut self, bytes: &[u8], behind: &[Packet<B>]) -> bool {
         let covered = &bytes[self.transport.at()..];
         let sum = match behind.get(1) {
             // Two packets ahead: one's checksum takes half as long as another's lines need.
@@ -241,10 +286,9 @@ impl<'a, B: AsRef<[u8]>> Expected<'a, B> {
             }
             _ => Sum::of(covered),
         };
-        let first = self.first;
         let pseudo = self
             .pseudo
-            .get_or_insert_with(|| first.layout().pseudo_sum_of(first.bytes(), self.transport, 0));
+            .get_or_insert_with(|| self.layout.pseudo_sum_of(self.bytes, self.transport, 0));
         sum.add(*pseudo).add(Sum::from_fields(covered.len() as u64)).is_valid()
     }
 }
