@@ -224,6 +224,7 @@ fn subjects<'a>(scenario: &Scenario) -> Vec<Subject<'a>> {
     let floor = |work| Box::new(Floor::new(work, trace));
     let vouched = Meta { checksum: ChecksumState::Valid, ..Meta::default() };
     let coalesce = |meta, config| Box::new(Coalesce::new(trace.link, meta, config));
+    let batched = Coalesce::new(trace.link, vouched, config.clone()).batched();
     let alone = Config { max_segments: 1, max_datagrams: 1, ..config.clone() };
     let through =
         ThroughBatch { link: trace.link, batch: Batch::new(), out: Vec::with_capacity(BURST) };
@@ -234,12 +235,13 @@ fn subjects<'a>(scenario: &Scenario) -> Vec<Subject<'a>> {
         ("floor: copy", floor(Work::Copy)),
         ("floor: copy + checksum", floor(Work::CopySum)),
         ("part: parse + flow hash", floor(Work::FlowHash)),
-        ("part: parse, through a batch", Box::new(through)),
+        ("part: through a batch, unparsed", Box::new(through)),
         (
             "part: nothing mergeable",
             coalesce(Meta { mark: Meta::NEVER, ..vouched }, config.clone()),
         ),
         ("part: held and let go one by one", coalesce(vouched, alone)),
+        ("part: trusted, as packets of a batch", Box::new(batched)),
         ("receive, checksum trusted", coalesce(vouched, config.clone())),
         ("receive, checksum verified", coalesce(Meta::default(), config.clone())),
     ]

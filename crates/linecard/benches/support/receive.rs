@@ -1,4 +1,4 @@
-//! Our receive side, as a data path would drive it.
+//! Our receive side, as a data path would drive it: with frames as they came.
 
 use super::Slot;
 use super::measure::{Account, Receive};
@@ -11,7 +11,8 @@ pub(crate) struct Coalesce<'a> {
     link: LinkType,
     meta: Meta,
     coalescer: Coalescer<Slot<'a>>,
-    batch: Batch<Slot<'a>>,
+    /// Where packets are made of the frames first, as between stages.
+    batch: Option<Batch<Slot<'a>>>,
     out: Vec<Packet<Slot<'a>>>,
 }
 
@@ -19,15 +20,25 @@ impl Coalesce<'_> {
     /// Every packet gets `meta` from its port.
     pub(crate) fn new(link: LinkType, meta: Meta, config: Config) -> Self {
         let coalescer = Coalescer::new(config);
-        Self { link, meta, coalescer, batch: Batch::new(), out: Vec::with_capacity(1 << 16) }
+        Self { link, meta, coalescer, batch: None, out: Vec::with_capacity(1 << 16) }
+    }
+
+    /// The same, through a batch.
+    pub(crate) fn batched(self) -> Self {
+        Self { batch: Some(Batch::new()), ..self }
     }
 }
 
 impl<'a> Receive<'a> for Coalesce<'a> {
     fn burst(&mut self, burst: &mut Vec<Slot<'a>>, now: Instant) {
         let Self { link, meta, coalescer, batch, out } = self;
+        let meta = Meta { timestamp: now, ..*meta };
+        let Some(batch) = batch else {
+            coalescer.push_frames(burst, (*link, meta), now, &mut |packet, _| out.push(packet));
+            return;
+        };
         for slot in burst.drain(..) {
-            let packet = Packet::new(slot, *link, Meta { timestamp: now, ..*meta });
+            let packet = Packet::new(slot, *link, meta);
             batch.push(packet).expect("a burst is no longer than a batch");
         }
         coalescer.push_batch(batch, now, &mut |packet, _| out.push(packet));

@@ -56,13 +56,18 @@ impl FlowHasher {
     /// more than [`MAX_HEADER_LEN`] bytes of headers.
     #[must_use]
     pub fn flow<B: AsRef<[u8]>>(&mut self, packet: &Packet<B>) -> Option<u64> {
+        self.flow_of(packet.bytes(), packet.layout(), packet.meta.lane)
+    }
+
+    /// [`FlowHasher::flow`] for bytes laid out like this.
+    #[inline]
+    pub(crate) fn flow_of(&mut self, bytes: &[u8], layout: &Layout, lane: u32) -> Option<u64> {
         let Self { keys, last, shapes } = self;
-        let layout = packet.layout();
         if !matches!(layout.form(), Form::Datagram | Form::Padded) {
             return None;
         }
         let shape = shapes.of(layout)?;
-        Some(hash(keys, last, shape, packet))
+        Some(hash((keys, last), shape, bytes, lane))
     }
 
     /// The shape of a packet.
@@ -106,13 +111,13 @@ impl FlowHasher {
 
 /// NH over the masked words of the header, two at a time, then a last fold with lane and place.
 #[inline(always)]
-fn hash<B: AsRef<[u8]>>(
-    keys: &[u64; WORD_KEYS],
-    last: &[u64; 4],
+fn hash(
+    (keys, last): (&[u64; WORD_KEYS], &[u64; 4]),
     shape: &Shape,
-    packet: &Packet<B>,
+    bytes: &[u8],
+    lane: u32,
 ) -> u64 {
-    let (header, mask) = shape.identity(packet.bytes());
+    let (header, mask) = shape.identity(bytes);
     let pair = |header: &[u8; 16], mask: &[u8; 16], keys: [u64; 2]| {
         let words = u128::from_le_bytes(*header) & u128::from_le_bytes(*mask);
         let low = (words as u64).wrapping_add(keys[0]);
@@ -127,7 +132,7 @@ fn hash<B: AsRef<[u8]>>(
     if let (Some(header), Some(mask)) = (header.last_chunk(), mask.last_chunk()) {
         sum = sum.wrapping_add(pair(header, mask, [last[2], last[3]]));
     }
-    let place = u64::from(packet.meta.lane) << 32 | header.len() as u64;
+    let place = u64::from(lane) << 32 | header.len() as u64;
     let folded = fold(sum as u64 ^ last[0], (sum >> 64) as u64 ^ place);
     fold(folded ^ last[1], sum as u64 ^ last[2])
 }

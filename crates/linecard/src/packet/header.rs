@@ -39,6 +39,12 @@ pub const IPV4_OFFSET: u16 = 0x1FFF;
 impl Ipv4 {
     /// Bytes of a header without options.
     pub const LEN: usize = 20;
+    /// Offset of the total length.
+    pub const TOTAL_LEN: usize = 2;
+    /// Offset of the identification.
+    pub const ID: usize = 4;
+    /// Offset of the checksum.
+    pub const CHECKSUM: usize = 10;
 
     /// Bytes of header, options included.
     #[must_use]
@@ -126,6 +132,8 @@ impl Tcp {
     pub const LEN: usize = 20;
     /// Offset of the checksum field.
     pub const CHECKSUM: usize = 16;
+    /// Offset of the lower eight flags.
+    pub const FLAGS: usize = 13;
 
     /// Bytes of header, options included.
     #[must_use]
@@ -237,6 +245,6 @@ pub(crate) fn be16_at(bytes: &[u8], offset: usize) -> u16 {
 
 /// The 16-bit number at `offset`.
 #[inline]
-pub(super) fn be16(bytes: &[u8], offset: usize) -> Option<u16> {
+pub(crate) fn be16(bytes: &[u8], offset: usize) -> Option<u16> {
     bytes.get(offset..)?.first_chunk().map(|pair| u16::from_be_bytes(*pair))
 }

@@ -5,6 +5,7 @@ use super::layout::MAX_TAGS;
 
 /// What the bytes of a frame start with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[repr(u32)]
 pub enum LinkType {
     /// Ethernet, with up to four VLAN tags (802.1Q, 802.1ad).
     #[default]

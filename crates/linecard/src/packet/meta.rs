@@ -25,6 +25,7 @@ impl Meta {
 
 /// What is known of a packet's transport checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+#[repr(u64)]
 pub enum ChecksumState {
     /// Nothing: the field has to be verified.
     #[default]

@@ -53,15 +53,16 @@ use core::ops::Range;
 /// assert_eq!(packet.layout().form(), Form::OtherTransport);
 /// ```
 #[derive(Debug, Clone)]
+#[repr(C)]
 pub struct Packet<B> {
     buffer: B,
-    /// Where the packet starts in its buffer: later than at 0 when a header was taken out.
-    start: u32,
-    link: LinkType,
+    chain: Vec<Piece<B>>,
     layout: OnceCell<Layout>,
     /// Time, path, checksum state and segment size.
     pub meta: Meta,
-    chain: Vec<Piece<B>>,
+    /// Where the packet starts in its buffer: later than at 0 when a header was taken out.
+    start: u32,
+    link: LinkType,
 }
 
 /// The payload of a further packet in a merged one: a range of the buffer it arrived in.
@@ -263,6 +264,13 @@ impl<B: AsRef<[u8]>> Piece<B> {
 }
 
 impl<B> Piece<B> {
+    /// These bytes of `buffer`, which are inside.
+    #[inline(always)]
+    pub(crate) fn of(buffer: B, bytes: Range<usize>, timestamp: Instant) -> Self {
+        // Frames are far below 4 GiB.
+        Self { buffer, start: bytes.start as u32, end: bytes.end as u32, timestamp }
+    }
+
     /// Bytes of payload.
     pub fn len(&self) -> usize {
         (self.end - self.start) as usize

@@ -21,6 +21,8 @@ const PORTS: usize = 4;
 const CHUNK: usize = 32;
 type Chunk = [u8; CHUNK];
 const NOTHING: Chunk = [0; CHUNK];
+/// Bytes of a [`Pattern`]: Ethernet with a tag, IPv6 and TCP with the usual options.
+const PATTERN: usize = 96;
 const _: () = assert!(MAX_HEADER_LEN.is_multiple_of(CHUNK));
 
 /// Masks for one arrangement of layers.
@@ -37,7 +39,35 @@ pub(crate) struct Shape {
     /// Set where a flow's packets have equal bits.
     identity: [u8; MAX_HEADER_LEN],
     /// Set where packets that merge have equal bits.
-    merge: [u8; MAX_HEADER_LEN],
+    merge: Mask,
+}
+
+/// Aligned, so that what is compared need not be loaded first.
+#[derive(Debug, Clone)]
+#[repr(align(32))]
+struct Mask([u8; MAX_HEADER_LEN]);
+
+/// What the header of a packet that merges looks like, where that is all within the first
+/// [`PATTERN`] bytes, for comparing many.
+pub(crate) struct Pattern<'a> {
+    first: &'a [u8; PATTERN],
+    mask: &'a Mask,
+}
+
+impl Pattern<'_> {
+    /// Whether bytes begin with such a header: true of none that are fewer than [`PATTERN`].
+    #[inline(always)]
+    pub(crate) fn fits(&self, bytes: &[u8]) -> bool {
+        let Some(next) = bytes.first_chunk::<PATTERN>() else { return false };
+        let mut differing = [0; 16];
+        let (first, mask) = (self.first.as_chunks::<16>().0, self.mask.0.as_chunks::<16>().0);
+        for ((a, b), mask) in first.iter().zip(next.as_chunks::<16>().0).zip(mask) {
+            for (index, bits) in differing.iter_mut().enumerate() {
+                *bits |= (a[index] ^ b[index]) & mask[index];
+            }
+        }
+        differing == [0; 16]
+    }
 }
 
 impl Shape {
@@ -62,7 +92,7 @@ impl Shape {
             identity_len: transport.at() + PORTS,
             compared: len.next_multiple_of(CHUNK),
             identity,
-            merge,
+            merge: Mask(merge),
         })
     }
 
@@ -85,12 +115,19 @@ impl Shape {
         self.plain
     }
 
+    /// The pattern of packets that merge with `first`, which has this shape.
+    #[inline(always)]
+    pub(crate) fn pattern<'a>(&'a self, first: &'a [u8]) -> Option<Pattern<'a>> {
+        let first = first.first_chunk().filter(|_| self.layout.header_len() <= PATTERN)?;
+        Some(Pattern { first, mask: &self.merge })
+    }
+
     /// Whether the header of `next`, which may be any bytes, is that of `first`, which has this
     /// shape, but for what is derived when segmenting.
     #[inline(always)]
     pub(crate) fn mergeable(&self, first: &[u8], next: &[u8]) -> bool {
         match (first.get(..self.compared), next.get(..self.compared)) {
-            (Some(first), Some(next)) => equal_in_chunks(first, next, &self.merge),
+            (Some(first), Some(next)) => equal_in_chunks(first, next, &self.merge.0),
             _ => self.mergeable_short(first, next),
         }
     }
@@ -99,7 +136,7 @@ impl Shape {
     fn mergeable_short(&self, first: &[u8], next: &[u8]) -> bool {
         let len = self.layout.header_len();
         let (Some(first), Some(next)) = (first.get(..len), next.get(..len)) else { return false };
-        first.iter().zip(next).zip(&self.merge).all(|((a, b), mask)| (a ^ b) & mask == 0)
+        first.iter().zip(next).zip(&self.merge.0).all(|((a, b), mask)| (a ^ b) & mask == 0)
     }
 }
 

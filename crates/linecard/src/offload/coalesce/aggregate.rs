@@ -54,6 +54,30 @@ pub(super) struct Grown {
 }
 
 impl Grown {
+    /// By how much identifications go on, 0 or 1, if `next` is the next one.
+    #[inline(always)]
+    pub(super) fn id_step(&self, next: u16) -> Option<u16> {
+        let difference = next.wrapping_sub(self.ids[0]);
+        let fixed = if self.count == 1 { difference == 0 } else { self.fixed_ids & 1 != 0 };
+        let expected = if fixed { 0 } else { self.count };
+        (difference == expected).then_some(u16::from(!fixed))
+    }
+
+    /// Takes several packets of `size` bytes of payload each and without flags that matter.
+    /// `fields` are all of theirs; `fixed` tells whether IPv4 identifications stand still.
+    #[inline(always)]
+    pub(super) fn take_steady(&mut self, packets: u16, size: u32, fields: u64, fixed: bool) {
+        if self.count == 1 {
+            self.fixed_ids = u8::from(fixed);
+        }
+        let payload = size * u32::from(packets);
+        self.fields[(self.payload_len & 1) as usize] += fields;
+        self.payload_len += payload;
+        self.next_sequence = self.next_sequence.wrapping_add(payload);
+        self.last_flags = 0;
+        self.count += packets;
+    }
+
     /// Whether an IPv4 header, the nth from the inside, has the next identification. The second
     /// packet says whether identifications stand still.
     #[inline(always)]
@@ -158,6 +182,14 @@ impl Aggregate {
     #[inline(always)]
     pub(super) fn packets_left(&self) -> usize {
         usize::from(self.limit.saturating_sub(self.grown.count))
+    }
+
+    /// Packets as large as the first that still fit.
+    #[inline(always)]
+    pub(super) fn full_packets_left(&self) -> usize {
+        // There is payload in the first.
+        let room = (self.room - self.grown.payload_len.min(self.room)) / self.size.max(1);
+        self.packets_left().min(room as usize)
     }
 
     /// Whether there is payload, and it fits behind what there is.

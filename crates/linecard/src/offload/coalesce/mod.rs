@@ -12,6 +12,7 @@
 
 mod admit;
 mod aggregate;
+mod arrivals;
 mod bypass;
 mod candidate;
 mod config;
@@ -22,6 +23,7 @@ mod predict;
 mod reason;
 mod release;
 mod slab;
+mod steady;
 mod table;
 
 pub(super) use bypass::{has_ip_options, may_belong_to_a_flow};
@@ -33,9 +35,10 @@ pub use reason::{Flush, Flushes, Refusal, Refusals};
 use crate::offload::ends::Ends;
 use crate::offload::lists::Lists;
 use crate::offload::timer::Wheel;
-use crate::packet::{BATCH, Batch, FlowHasher, Packet, Piece, prefetch_value};
+use crate::packet::{BATCH, Batch, FlowHasher, LinkType, Meta, Packet, Piece, prefetch_value};
 use crate::time::{Instant, ns};
 use alloc::vec::Vec;
+use arrivals::{Arrivals, Frames, Packets};
 use candidate::Candidate;
 use slab::{Slab, SlotId};
 use table::Table;
@@ -184,29 +187,76 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         out: &mut F,
     ) {
         self.advance(now, out);
-        let mut hashes = [None; BATCH];
-        if self.table.used() > FEW_FLOWS {
-            self.fetch_ahead(batch, &mut hashes);
-        }
         let mut packets = batch.take_list();
-        let count = packets.len();
-        let mut rest = packets.drain(..);
-        loop {
+        self.push_all(&mut Packets(packets.drain(..)), out);
+        batch.set_list(packets);
+        self.end_batch(out);
+    }
+
+    /// Takes all frames of a list, which have the same metadata, as many as there are: packets are
+    /// made only of those that do not simply continue what is held. What leaves goes to `out`, with
+    /// the reason.
+    ///
+    /// ```
+    /// use linecard::offload::coalesce::{Coalescer, Config};
+    /// use linecard::packet::{LinkType, Meta};
+    /// use linecard::time::Instant;
+    ///
+    /// let mut coalescer = Coalescer::new(Config::default());
+    /// let mut frames = vec![vec![0_u8; 60]; 3];
+    /// let mut out = Vec::new();
+    /// let now = Instant::from_ns(1);
+    /// let meta = Meta { timestamp: now, ..Meta::default() };
+    /// coalescer.push_frames(&mut frames, (LinkType::Ethernet, meta), now, &mut |packet, _| {
+    ///     out.push(packet);
+    /// });
+    /// assert!(frames.is_empty());
+    /// assert_eq!(out.len(), 3); // They are no IP.
+    /// ```
+    pub fn push_frames<F: FnMut(Packet<B>, Exit)>(
+        &mut self,
+        frames: &mut Vec<B>,
+        (link, meta): (LinkType, Meta),
+        now: Instant,
+        out: &mut F,
+    ) {
+        self.advance(now, out);
+        let mut arrivals = Frames { frames: frames.drain(..), link, meta };
+        while arrivals.len() > 0 {
+            self.push_all(&mut arrivals, out);
+        }
+        drop(arrivals);
+        self.end_batch(out);
+    }
+
+    /// Takes up to [`BATCH`] packets.
+    #[inline(always)]
+    fn push_all<A: Arrivals<B>, F: FnMut(Packet<B>, Exit)>(
+        &mut self,
+        arrivals: &mut A,
+        out: &mut F,
+    ) {
+        let (mut hashes, count) = ([None; BATCH], arrivals.len());
+        let end = count.saturating_sub(BATCH);
+        if self.table.used() > FEW_FLOWS {
+            self.fetch_ahead(arrivals, &mut hashes);
+        }
+        while arrivals.len() > end {
             // Most packets follow one of their flow. For the others, the flow's own data is looked
             // for; what does not simply continue that, takes the long way.
-            self.follow(&mut rest, out);
-            let Some(packet) = rest.as_slice().first() else { break };
-            let hash = hashes.get(count - rest.len()).copied().flatten();
-            let hash = hash.or_else(|| self.hasher.flow(packet));
-            if self.turn_to(hash) && self.follow(&mut rest, out) > 0 {
+            self.follow(arrivals, out);
+            let hash = hashes.get(count - arrivals.len()).copied().flatten();
+            let hash = hash.or_else(|| arrivals.flow(0, &mut self.hasher));
+            if self.turn_to(hash) && self.follow(arrivals, out) > 0 {
                 continue;
             }
-            let Some(packet) = rest.next() else { break };
-            let ahead = rest.as_slice().get(1).map_or(&[][..], Packet::bytes);
+            let Some(packet) = arrivals.take() else { break };
+            let ahead = arrivals.bytes(1).unwrap_or_default();
             self.take(packet, (hash, ahead), out);
         }
-        drop(rest);
-        batch.set_list(packets);
+    }
+
+    fn end_batch<F: FnMut(Packet<B>, Exit)>(&mut self, out: &mut F) {
         if self.config.flush_at_batch_end {
             self.flush_all(Flush::BatchEnd, out);
         }
@@ -258,9 +308,9 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
     /// Fetches what the packets of a batch will need of tables into the cache, all at once: their
     /// flows' places, then what those hold, then its headers.
     #[inline(never)]
-    fn fetch_ahead(&mut self, batch: &Batch<B>, hashes: &mut [Option<u64>; BATCH]) {
-        for (packet, hash) in batch.iter().zip(hashes.iter_mut()) {
-            *hash = self.hasher.flow(packet);
+    fn fetch_ahead<A: Arrivals<B>>(&mut self, arrivals: &A, hashes: &mut [Option<u64>; BATCH]) {
+        for (index, hash) in hashes.iter_mut().enumerate().take(arrivals.len()) {
+            *hash = arrivals.flow(index, &mut self.hasher);
             hash.iter().for_each(|hash| self.table.prefetch(*hash));
         }
         let held = hashes.map(|hash| self.table.held(self.table.find(hash?)?));

@@ -9,47 +9,45 @@
 //! which comes to the same result for what is taken here.
 
 use super::aggregate::{Aggregate, Grown, ipv4_fields};
+use super::arrivals::Arrivals;
 use super::candidate::MIN_FRAME;
 use super::config::ChecksumPolicy;
-use super::{CHAIN_ROOM, Coalescer, Exit, Flush};
+use super::{CHAIN_ROOM, Coalescer, Exit, Flush, steady};
 use crate::packet::checksum::Sum;
 use crate::packet::header::{self, Ipv4, Ipv6, PPPOE_LEN, PPPOE_LENGTH, Tcp, Udp, be16_at};
 use crate::packet::{
-    ChecksumState, Layer, LayerKind, Layout, LinkType, Packet, Piece, Shape, is_scattered,
+    Layer, LayerKind, Layout, LinkType, Meta, Packet, Piece, Shape, is_scattered,
 };
-use alloc::vec::{Drain, Vec};
+use alloc::vec::Vec;
 
 /// What is expected of the next packet, apart from what grows with the run.
-struct Expected<'a> {
+pub(super) struct Expected<'a> {
     /// The first packet's.
-    bytes: &'a [u8],
+    pub(super) bytes: &'a [u8],
     layout: &'a Layout,
-    shape: &'a Shape,
-    header_len: usize,
-    transport: Layer,
-    link: LinkType,
-    lane: u32,
-    mark: u32,
+    pub(super) shape: &'a Shape,
+    pub(super) header_len: usize,
+    pub(super) transport: Layer,
+    pub(super) source: Source,
     /// What the words that may differ in the innermost IPv4 header sum up to.
-    ipv4_fields: u16,
-    policy: ChecksumPolicy,
-    /// Sum of the pseudo header, its length aside, once it is needed.
-    pseudo: Option<Sum>,
+    pub(super) ipv4_fields: u16,
+    /// Sum of the pseudo header, its length aside; nothing where no checksum is verified.
+    pseudo: Sum,
+}
+
+/// Where packets have to come from.
+pub(super) struct Source {
+    pub(super) link: LinkType,
+    pub(super) lane: u32,
+    pub(super) mark: u32,
+    /// Whether checksums are trusted that nobody has verified; those are not predicted.
+    pub(super) trusted: bool,
 }
 
 /// How much one run may take.
-struct Limits {
-    packets: usize,
-    bytes: usize,
-}
-
-/// What one run has taken.
-#[derive(Default)]
-struct Taken {
-    packets: usize,
-    bytes: usize,
-    /// Why nothing can come behind it.
-    ended: Option<Flush>,
+pub(super) struct Limits {
+    pub(super) packets: usize,
+    pub(super) bytes: usize,
 }
 
 /// What the next packet adds.
@@ -61,12 +59,12 @@ struct Next {
 }
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
-    /// Takes packets off the front of `rest` as long as they continue what the last packet joined;
-    /// gives their number.
+    /// Takes packets off the front as long as they continue what the last packet joined; gives
+    /// their number.
     #[inline(always)]
-    pub(super) fn follow<F: FnMut(Packet<B>, Exit)>(
+    pub(super) fn follow<A: Arrivals<B>, F: FnMut(Packet<B>, Exit)>(
         &mut self,
-        rest: &mut Drain<'_, Packet<B>>,
+        arrivals: &mut A,
         out: &mut F,
     ) -> usize {
         // With limits of nothing, each packet would be due when the next one comes.
@@ -74,12 +72,12 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         let (Some(slot), true) = (self.current, patient) else { return 0 };
         let held = self.held.get_mut(slot);
         let (aggregate, Some(first)) = (&mut held.aggregate, &mut held.packet) else { return 0 };
-        let next = rest.as_slice().first();
-        if !next.is_some_and(|next| aggregate.may_continue(first.bytes(), next.bytes())) {
+        let next = arrivals.bytes(0);
+        if !next.is_some_and(|next| aggregate.may_continue(first.bytes(), next)) {
             return 0;
         }
         let Some(shape) = self.hasher.shape(first.layout()) else { return 0 };
-        let limits = Limits {
+        let mut limits = Limits {
             packets: self.config.max_held_packets.saturating_sub(self.held_packets),
             bytes: self.config.max_held_bytes.saturating_sub(self.held_bytes),
         };
@@ -87,111 +85,103 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         if chain.capacity() == 0 {
             chain = self.chains.pop().unwrap_or_else(|| Vec::with_capacity(CHAIN_ROOM));
         }
-        let expected = Expected::after(first, aggregate, shape, self.config.checksum);
-        let taken = expected.run(aggregate, limits, (rest, &mut chain));
-        if taken.packets == 0 {
-            if chain.is_empty() {
-                self.chains.push(chain);
-            } else {
-                first.set_chain(chain);
-            }
+        let trusted = self.config.checksum == ChecksumPolicy::Trust;
+        let expected = Expected::after(first, aggregate, (shape, trusted), &*arrivals);
+        let held_before = aggregate.bytes;
+        let (header_len, len) = (expected.header_len, expected.bytes.len());
+        let steady = steady::follow(&*arrivals, &expected, aggregate, &limits);
+        arrivals.take_pieces(steady, header_len..len, &mut chain);
+        limits.packets -= steady;
+        limits.bytes -= steady * len;
+        let (others, ended) = expected.run(aggregate, &limits, (arrivals, &mut chain));
+        let (packets, bytes) = (steady + others, aggregate.bytes - held_before);
+        if packets == 0 && chain.is_empty() {
+            self.chains.push(chain);
             return 0;
         }
         first.set_chain(chain);
-        self.held_packets += taken.packets;
-        self.held_bytes += taken.bytes;
-        self.counters.packets_in += taken.packets as u64;
-        self.counters.bytes_in += taken.bytes as u64;
+        if packets == 0 {
+            return 0;
+        }
+        self.held_packets += packets;
+        self.held_bytes += bytes;
+        self.counters.packets_in += packets as u64;
+        self.counters.bytes_in += bytes as u64;
         let (flow, flags) = (aggregate.flow, aggregate.grown.last_flags);
-        self.table.arrived_together(flow, self.now, taken.packets);
-        match taken.ended {
+        self.table.arrived_together(flow, self.now, packets);
+        match ended {
             Some(reason) => self.flush(slot, reason, out),
             None => self.hasten(slot),
         }
         self.release_at_end(flow, flags);
-        taken.packets
+        packets
     }
 }
 
 impl<'a> Expected<'a> {
     /// Behind what begins with `first`.
     #[inline(always)]
-    fn after<B: AsRef<[u8]>>(
+    fn after<B: AsRef<[u8]>, A: Arrivals<B>>(
         first: &'a Packet<B>,
         aggregate: &Aggregate,
-        shape: &'a Shape,
-        policy: ChecksumPolicy,
+        (shape, trusted): (&'a Shape, bool),
+        arrivals: &A,
     ) -> Self {
+        let (layout, bytes, transport) = (first.layout(), first.bytes(), shape.transport());
+        let Meta { lane, mark, .. } = first.meta;
+        let source = Source { link: first.link(), lane, mark, trusted };
+        let verify = arrivals.vouched(0, &source) == Some(false);
+        let pseudo = if verify { layout.pseudo_sum_of(bytes, transport, 0) } else { Sum::ZERO };
         Self {
-            bytes: first.bytes(),
-            layout: first.layout(),
+            bytes,
+            layout,
             shape,
-            header_len: first.layout().header_len(),
-            transport: shape.transport(),
-            link: first.link(),
-            lane: first.meta.lane,
-            mark: first.meta.mark,
+            header_len: layout.header_len(),
+            transport,
+            source,
             ipv4_fields: aggregate.ipv4_fields,
-            policy,
-            pseudo: None,
+            pseudo,
         }
     }
 
-    /// Moves packets from the front of `rest` to the chain as long as they are the next ones. A
-    /// function of its own, so that what it needs stays in registers.
+    /// Takes packets as long as they are the next ones; gives their number, and why none can come
+    /// behind them. A function of its own, so that what it needs stays in registers.
     #[inline(never)]
-    fn run<B: AsRef<[u8]>>(
-        mut self,
+    fn run<B: AsRef<[u8]>, A: Arrivals<B>>(
+        &self,
         aggregate: &mut Aggregate,
-        limits: Limits,
-        (rest, chain): (&mut Drain<'_, Packet<B>>, &mut Vec<Piece<B>>),
-    ) -> Taken {
+        limits: &Limits,
+        (arrivals, chain): (&mut A, &mut Vec<Piece<B>>),
+    ) -> (usize, Option<Flush>) {
         let room = limits.packets.min(aggregate.packets_left());
-        let (mut grown, mut taken) = (aggregate.grown, Taken::default());
-        while taken.packets < room && taken.ended.is_none() {
-            let Some((packet, behind)) = rest.as_slice().split_first() else { break };
-            let len = packet.bytes().len();
-            let Some(next) = self.read(packet, &mut grown, behind) else { break };
-            if !aggregate.has_room(&grown, next.payload_len) || taken.bytes + len > limits.bytes {
+        let (mut grown, mut packets, mut bytes) = (aggregate.grown, 0, 0);
+        let mut ended = None;
+        while packets < room && ended.is_none() {
+            let Some((next, len)) = self.read(arrivals, &mut grown) else { break };
+            if !aggregate.has_room(&grown, next.payload_len) || bytes + len > limits.bytes {
                 break;
             }
-            taken.packets += 1;
-            taken.bytes += len;
-            taken.ended =
-                aggregate.advance(&mut grown, next.payload_len, (next.flags, next.fields));
-            if let Some(packet) = rest.next() {
-                chain.push(packet.into_piece_of(self.header_len..len));
-            }
+            (packets, bytes) = (packets + 1, bytes + len);
+            ended = aggregate.advance(&mut grown, next.payload_len, (next.flags, next.fields));
+            arrivals.take_pieces(1, self.header_len..len, chain);
         }
-        if taken.packets > 0 {
+        if packets > 0 {
             aggregate.grown = grown;
-            aggregate.bytes += taken.bytes;
+            aggregate.bytes += bytes;
         }
-        taken
+        (packets, ended)
     }
 
-    /// What `packet` adds to the aggregate, if it is the next one.
+    /// What the first packet adds to the aggregate, if it is the next one, and its length.
     #[inline(always)]
-    fn read<B: AsRef<[u8]>>(
-        &mut self,
-        packet: &Packet<B>,
+    fn read<B: AsRef<[u8]>, A: Arrivals<B>>(
+        &self,
+        arrivals: &A,
         grown: &mut Grown,
-        behind: &[Packet<B>],
-    ) -> Option<Next> {
-        let bytes = packet.bytes();
-        let vouched = match packet.meta.checksum {
-            ChecksumState::Valid => true,
-            ChecksumState::Unknown if self.policy == ChecksumPolicy::Verify => false,
-            _ => return None,
-        };
-        let alike = packet.link() == self.link
-            && packet.meta.lane == self.lane
-            && packet.meta.mark == self.mark
-            && packet.meta.gso.is_none()
-            && !packet.is_merged()
-            // No padding is needed.
-            && bytes.len() >= MIN_FRAME
-            && self.shape.mergeable(self.bytes, bytes);
+    ) -> Option<(Next, usize)> {
+        let (bytes, vouched) = (arrivals.bytes(0)?, arrivals.vouched(0, &self.source)?);
+        // No padding is needed.
+        let alike = bytes.len() >= MIN_FRAME && self.shape.mergeable(self.bytes, bytes);
         if !alike {
             return None;
         }
@@ -200,7 +190,8 @@ impl<'a> Expected<'a> {
             None => self.layers_go_on(bytes, grown),
         };
         let next = self.transport(bytes, grown).filter(|_| goes_on)?;
-        (vouched || self.is_intact(bytes, behind)).then_some(next)
+        let intact = vouched || self.is_intact(bytes, arrivals.bytes(2));
+        intact.then_some((next, bytes.len()))
     }
 
     /// Whether the lengths and identifications of an IP header are the next ones, and it is as
@@ -277,19 +268,14 @@ impl<'a> Expected<'a> {
 
     /// Whether the checksum is right.
     #[inline(always)]
-    fn is_intact<B: AsRef<[u8]>>(&mut self, bytes: &[u8], behind: &[Packet<B>]) -> bool {
+    pub(super) fn is_intact(&self, bytes: &[u8], later: Option<&[u8]>) -> bool {
         let covered = &bytes[self.transport.at()..];
-        let sum = match behind.get(1) {
+        let sum = match later {
             // Two packets ahead: one's checksum takes half as long as another's lines need.
-            Some(later) if is_scattered(bytes, later.bytes()) => {
-                Sum::of_ahead(covered, later.bytes())
-            }
+            Some(later) if is_scattered(bytes, later) => Sum::of_ahead(covered, later),
             _ => Sum::of(covered),
         };
-        let pseudo = self
-            .pseudo
-            .get_or_insert_with(|| self.layout.pseudo_sum_of(self.bytes, self.transport, 0));
-        sum.add(*pseudo).add(Sum::from_fields(covered.len() as u64)).is_valid()
+        sum.add(self.pseudo).add(Sum::from_fields(covered.len() as u64)).is_valid()
     }
 }
 

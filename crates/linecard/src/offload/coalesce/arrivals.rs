@@ -1,0 +1,120 @@
+//! What arrives together: packets of a batch, or frames that nobody has made packets of yet.
+
+use super::predict::Source;
+use crate::packet::{ChecksumState, FlowHasher, Layout, LinkType, Meta, Packet, Piece};
+use alloc::vec::{Drain, Vec};
+use core::ops::Range;
+
+/// Packets in the order in which they are taken.
+pub(super) trait Arrivals<B> {
+    /// How many are left.
+    fn len(&self) -> usize;
+
+    /// The bytes of one of them.
+    fn bytes(&self, index: usize) -> Option<&[u8]>;
+
+    /// If a packet is a plain one of this source: whether somebody has verified its checksum.
+    fn vouched(&self, index: usize, source: &Source) -> Option<bool>;
+
+    /// The hash of its flow; see [`FlowHasher::flow`].
+    fn flow(&self, index: usize, hasher: &mut FlowHasher) -> Option<u64>;
+
+    /// Takes the first.
+    fn take(&mut self) -> Option<Packet<B>>;
+
+    /// Takes the first ones as pieces: these of their bytes.
+    fn take_pieces(&mut self, count: usize, bytes: Range<usize>, chain: &mut Vec<Piece<B>>);
+}
+
+/// Packets out of a batch.
+pub(super) struct Packets<'a, B>(pub(super) Drain<'a, Packet<B>>);
+
+impl<B: AsRef<[u8]>> Arrivals<B> for Packets<'_, B> {
+    #[inline(always)]
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    #[inline(always)]
+    fn bytes(&self, index: usize) -> Option<&[u8]> {
+        self.0.as_slice().get(index).map(Packet::bytes)
+    }
+
+    #[inline(always)]
+    fn vouched(&self, index: usize, source: &Source) -> Option<bool> {
+        let packet = self.0.as_slice().get(index)?;
+        let plain = packet.meta.gso.is_none() && !packet.is_merged();
+        source.vouched(packet.link(), &packet.meta).filter(|_| plain)
+    }
+
+    #[inline(always)]
+    fn flow(&self, index: usize, hasher: &mut FlowHasher) -> Option<u64> {
+        hasher.flow(self.0.as_slice().get(index)?)
+    }
+
+    #[inline(always)]
+    fn take(&mut self) -> Option<Packet<B>> {
+        self.0.next()
+    }
+
+    #[inline(always)]
+    fn take_pieces(&mut self, count: usize, bytes: Range<usize>, chain: &mut Vec<Piece<B>>) {
+        let taken = self.0.by_ref().take(count);
+        chain.extend(taken.map(|packet| packet.into_piece_of(bytes.clone())));
+    }
+}
+
+/// Frames, and what is known of all of them.
+pub(super) struct Frames<'a, B> {
+    pub(super) frames: Drain<'a, B>,
+    pub(super) link: LinkType,
+    pub(super) meta: Meta,
+}
+
+impl<B: AsRef<[u8]>> Arrivals<B> for Frames<'_, B> {
+    #[inline(always)]
+    fn len(&self) -> usize {
+        self.frames.len()
+    }
+
+    #[inline(always)]
+    fn bytes(&self, index: usize) -> Option<&[u8]> {
+        self.frames.as_slice().get(index).map(AsRef::as_ref)
+    }
+
+    #[inline(always)]
+    fn vouched(&self, _: usize, source: &Source) -> Option<bool> {
+        source.vouched(self.link, &self.meta).filter(|_| self.meta.gso.is_none())
+    }
+
+    #[inline(always)]
+    fn flow(&self, index: usize, hasher: &mut FlowHasher) -> Option<u64> {
+        let bytes = self.bytes(index)?;
+        hasher.flow_of(bytes, &Layout::parse(self.link, bytes), self.meta.lane)
+    }
+
+    #[inline(always)]
+    fn take(&mut self) -> Option<Packet<B>> {
+        self.frames.next().map(|frame| Packet::new(frame, self.link, self.meta))
+    }
+
+    #[inline(always)]
+    fn take_pieces(&mut self, count: usize, bytes: Range<usize>, chain: &mut Vec<Piece<B>>) {
+        let taken = self.frames.by_ref().take(count);
+        let timestamp = self.meta.timestamp;
+        chain.extend(taken.map(|frame| Piece::of(frame, bytes.clone(), timestamp)));
+    }
+}
+
+impl Source {
+    /// If a packet comes from here: whether somebody has verified its checksum.
+    #[inline(always)]
+    fn vouched(&self, link: LinkType, meta: &Meta) -> Option<bool> {
+        let here = (link, meta.lane, meta.mark) == (self.link, self.lane, self.mark);
+        match meta.checksum {
+            ChecksumState::Valid => here.then_some(true),
+            ChecksumState::Unknown if !self.trusted => here.then_some(false),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! The shortest way: full-size segments in a row, in no tunnel. What differs from one to the next
+//! goes on by a step, so that each is checked with a few comparisons of whole words.
+
+use super::aggregate::{Aggregate, Grown};
+use super::arrivals::Arrivals;
+use super::predict::{Expected, Limits};
+use crate::packet::LayerKind;
+use crate::packet::checksum::Sum;
+use crate::packet::header::{Ipv4, Tcp, Udp, be16, be16_at, tcp_flags};
+
+/// What the next packet of the row has in its fields. IPv4 and IPv6, TCP and UDP differ in steps
+/// and masks only.
+struct Steady {
+    /// Bytes of the frame.
+    len: usize,
+    network: usize,
+    transport: usize,
+    /// The first eight bytes of the IP header, with length and identification.
+    start: u64,
+    id_step: u16,
+    /// The two bytes where IPv4 has its checksum: what identifications add, it loses.
+    ip_checksum: u16,
+    /// Bytes 4 to 8 of the transport header: a sequence number, or UDP's length.
+    middle: u32,
+    middle_step: u32,
+    middle_mask: u32,
+    /// Where the transport has its checksum, and the one that is not taken.
+    checksum: usize,
+    not: u16,
+    /// Flags that none has.
+    flags: u8,
+    /// Sum of the fields that differ, of those taken.
+    sum: u64,
+}
+
+/// Takes full-size segments that are the next ones, where each begins at an even offset of the
+/// whole; gives their number. A function of its own, so that what it needs stays in registers.
+#[inline(never)]
+pub(super) fn follow<B, A: Arrivals<B>>(
+    arrivals: &A,
+    expected: &Expected<'_>,
+    aggregate: &mut Aggregate,
+    limits: &Limits,
+) -> usize {
+    let steady = Some(&aggregate.grown).filter(|_| aggregate.size.is_multiple_of(2));
+    let steady = steady.and_then(|grown| Steady::before(arrivals.bytes(0)?, expected, grown));
+    let (Some((mut steady, most)), Some(pattern)) = (steady, expected.shape.pattern(expected.bytes)) else {
+        return 0;
+    };
+    let room = limits.packets.min(limits.bytes / steady.len).min(aggregate.full_packets_left());
+    let room = room.min(most).min(arrivals.len());
+    let mut count = 0;
+    while count < room {
+        let Some(vouched) = arrivals.vouched(count, &expected.source) else { break };
+        let Some(bytes) = arrivals.bytes(count) else { break };
+        if !pattern.fits(bytes) {
+            break;
+        }
+        let Some(checksum) = steady.next(bytes) else { break };
+        if !vouched && !expected.is_intact(bytes, arrivals.bytes(count + 2)) {
+            break;
+        }
+        steady.advance(checksum);
+        count += 1;
+    }
+    if count > 0 {
+        let (fields, fixed) = steady.fields(expected, count);
+        // At most as many as a packet may have segments.
+        aggregate.grown.take_steady(count as u16, aggregate.size, fields, fixed);
+        aggregate.bytes += count * steady.len;
+    }
+    count
+}
+
+impl Steady {
+    /// Before `next`; gives the most packets that it can tell, too.
+    #[inline(always)]
+    fn before(next: &[u8], expected: &Expected<'_>, grown: &Grown) -> Option<(Self, usize)> {
+        let (network, transport) = expected.shape.plain()?;
+        let (first, at) = (expected.bytes, network.at());
+        let mut start = word(first, at).map(u64::from_be_bytes)?;
+        let mut ip_checksum = be16(first, at + Ipv4::CHECKSUM)?;
+        let (mut id_step, mut most) = (0, usize::MAX);
+        if network.kind == LayerKind::Ipv4 {
+            let id = be16(next, at + Ipv4::ID)?;
+            id_step = grown.id_step(id)?;
+            start = start & !(0xFFFF << 16) | u64::from(id) << 16;
+            // Counted within its 16 bits.
+            most = usize::from(u16::MAX - id);
+            // The three words sum up to what the first's did; 0 is what a sender writes for that.
+            let length = be16_at(first, at + Ipv4::TOTAL_LEN);
+            let others = Sum::word(!length).add(Sum::word(!id));
+            ip_checksum = others.add(Sum::word(expected.ipv4_fields)).fold() % u16::MAX;
+        }
+        let tcp = transport.kind == LayerKind::Tcp;
+        let length = (first.len() - transport.at()) as u32;
+        let steady = Self {
+            len: first.len(),
+            network: at,
+            transport: transport.at(),
+            start,
+            id_step,
+            ip_checksum,
+            middle: if tcp { grown.next_sequence } else { length << 16 },
+            middle_step: if tcp { (first.len() - expected.header_len) as u32 } else { 0 },
+            middle_mask: if tcp { u32::MAX } else { 0xFFFF << 16 },
+            checksum: transport.at() + if tcp { Tcp::CHECKSUM } else { Udp::CHECKSUM },
+            not: if tcp { u16::MAX } else { 0 },
+            flags: if tcp { (tcp_flags::PSH | tcp_flags::FIN) as u8 } else { 0 },
+            sum: 0,
+        };
+        Some((steady, most))
+    }
+
+    /// The checksum of a packet whose header is the expected one otherwise, if it is the next.
+    #[inline(always)]
+    fn next(&self, bytes: &[u8]) -> Option<u16> {
+        let checksum = be16(bytes, self.checksum)?;
+        let is_next = bytes.len() == self.len
+            && word(bytes, self.network).map(u64::from_be_bytes) == Some(self.start)
+            && be16(bytes, self.network + Ipv4::CHECKSUM) == Some(self.ip_checksum)
+            && word(bytes, self.transport + 4)
+                .is_some_and(|word| u32::from_be_bytes(word) & self.middle_mask == self.middle)
+            && bytes.get(self.transport + Tcp::FLAGS).is_some_and(|flags| flags & self.flags == 0)
+            && checksum != self.not;
+        is_next.then_some(checksum)
+    }
+
+    /// The next packet, with this checksum, is taken.
+    #[inline(always)]
+    fn advance(&mut self, checksum: u16) {
+        self.sum += u64::from(self.middle) + u64::from(checksum);
+        self.start = self.start.wrapping_add(u64::from(self.id_step) << 16);
+        let borrow = u16::from(self.ip_checksum < self.id_step);
+        self.ip_checksum = self.ip_checksum.wrapping_sub(self.id_step).wrapping_sub(borrow);
+        self.middle = self.middle.wrapping_add(self.middle_step);
+    }
+
+    /// The sum of the fields that differ of the packets taken (see
+    /// [`super::candidate::Derived`]), and whether IPv4 identifications stand still.
+    #[inline(always)]
+    fn fields(&self, expected: &Expected<'_>, packets: usize) -> (u64, bool) {
+        // In each: the length of the pseudo header, and TCP's flag word, which is the first's.
+        let length = self.len - self.transport;
+        let word = match expected.transport.kind {
+            LayerKind::Tcp => be16_at(expected.bytes, self.transport + Tcp::FLAGS - 1),
+            _ => 0,
+        };
+        let each = length as u64 + u64::from(word);
+        let ipv4 = expected.shape.plain().is_some_and(|(ip, _)| ip.kind == LayerKind::Ipv4);
+        (self.sum + each * packets as u64, ipv4 && self.id_step == 0)
+    }
+}
+
+/// The bytes at `at`.
+#[inline(always)]
+fn word<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+    bytes.get(at..)?.first_chunk().copied()
+}
