@@ -71,12 +71,6 @@ impl Wheel {
         self.deadlines[flow as usize]
     }
 
-    /// Whether some deadline may have come.
-    #[inline(always)]
-    pub(super) fn may_be_due(&self, now: Instant) -> bool {
-        now >= self.earliest
-    }
-
     /// Some flow whose deadline has come. Call until there is none, and disarm each.
     #[inline]
     pub(super) fn due(&mut self, now: Instant) -> Option<u32> {

@@ -239,12 +239,6 @@ impl Layout {
         words.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 60
     }
 
-    /// Whether only the ends differ.
-    #[inline(always)]
-    pub(crate) fn same_but_end(&self, other: &Self) -> bool {
-        self.same_layers(other) && (self.rest() ^ other.rest()) >> PAYLOAD == 0
-    }
-
     /// Whether the same layers lie at the same places in both packets.
     #[must_use]
     #[inline]
@@ -262,13 +256,12 @@ impl Layout {
     #[must_use]
     #[inline]
     pub fn network(&self) -> Option<Layer> {
-        let last = self.last()?;
-        if last.kind.is_ip() {
-            return Some(last);
-        }
+        let last = self.layer_count().checked_sub(1)?;
+        let innermost = |index| self.layer(index).filter(|layer| layer.kind.is_ip());
         // A transport header stands right behind it. Other headers, where something else is amiss,
         // may stand further in.
-        self.layers().rev().find(|layer| layer.kind.is_ip())
+        let near = innermost(last).or_else(|| innermost(last.checked_sub(1)?));
+        near.or_else(|| (0..last).rev().find_map(innermost))
     }
 
     /// The outermost IP layer.

@@ -141,9 +141,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         self.held_packets += 1;
         self.held_bytes += held.aggregate.bytes;
         self.table.set_held(flow, Some(slot));
-        self.ages.insert(0, slot);
-        self.ends.enter(&self.hasher, packet, slot);
-        self.wheel.arm(slot, self.deadline(slot));
+        held.aggregate.fresh = self.fresh.add(slot);
         self.current = Some(slot);
         if candidate.ends() {
             self.flush(slot, Flush::EndFlag, out);
@@ -196,6 +194,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
             || self.held_bytes + bytes > self.config.max_held_bytes
             || (slot.is_none() && self.held.is_full())
         {
+            self.settle();
             let Some(oldest) = self.ages.first(0) else { break };
             hit |= Some(oldest) == slot;
             self.flush(oldest, Flush::HeldLimit, out);

@@ -13,6 +13,8 @@ use crate::time::Instant;
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Aggregate {
     pub(super) flow: FlowId,
+    /// Its place among those opened in this batch, plus 1; see [`super::fresh`].
+    pub(super) fresh: u16,
     /// Where the ports are, if the next packet can be predicted; else 0.
     ports: u16,
     /// Headers with a checksum over payload that there is.
@@ -121,6 +123,7 @@ impl Aggregate {
         };
         Self {
             flow,
+            fresh: 0,
             ports: ports(candidate, packet),
             summed: candidate.derived.summed,
             checksum: candidate.checksum,
@@ -268,8 +271,8 @@ pub(super) fn ipv4_fields(ip: &Ipv4) -> u16 {
 /// read as it is.
 #[inline]
 fn room(layout: &Layout, config: &Config) -> u32 {
-    let outermost = layout.layers().next().map_or(0, |layer| layer.at());
-    let plain_tcp = match (layout.layer_count(), layout.network(), layout.transport()) {
+    let outermost = layout.layer(0).map_or(0, |layer| layer.at());
+    let plain_tcp = match (layout.layer_count(), layout.layer(0), layout.layer(1)) {
         (2, Some(network), Some(tcp)) if tcp.kind == LayerKind::Tcp => {
             network.kind == LayerKind::Ipv4 || tcp.at() - network.at() == Ipv6::LEN
         }

@@ -48,6 +48,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
     /// Lets go all held data between the ends that `packet` shows: it does not show its ports, or
     /// its headers differ from those of its flow.
     fn flush_ends<F: FnMut(Packet<B>, Exit)>(&mut self, packet: &Packet<B>, out: &mut F) {
+        self.settle();
         while let Some(slot) = self.ends.find(&self.hasher, packet, |slot| {
             self.held.get(slot).packet.as_ref().is_some_and(|held| same_ends(held, packet))
         }) {

@@ -17,6 +17,7 @@ mod bypass;
 mod candidate;
 mod config;
 mod counters;
+mod fresh;
 mod merge;
 mod patch;
 mod predict;
@@ -40,6 +41,7 @@ use crate::time::{Instant, ns};
 use alloc::vec::Vec;
 use arrivals::{Arrivals, Frames, Packets};
 use candidate::Candidate;
+use fresh::Fresh;
 use slab::{Slab, SlotId};
 use table::Table;
 
@@ -112,10 +114,14 @@ pub struct Coalescer<B> {
     /// The limits of its deadlines.
     budget_ns: u64,
     floor_ns: u64,
+    /// Whether there is time between them: with limits of nothing, each packet is due when the next
+    /// one comes.
+    patient: bool,
     /// What is held, in the order in which it was opened: one queue.
     ages: Lists,
     /// What is held by its ends, for packets that show no ports.
     ends: Ends,
+    fresh: Fresh,
     chains: Vec<Vec<Piece<B>>>,
     now: Instant,
     counters: Counters,
@@ -137,9 +143,11 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
             current: None,
             budget_ns: ns(config.hold_budget),
             floor_ns: ns(config.idle_floor),
+            patient: ns(config.hold_budget.min(config.idle_floor)) > 0,
             wheel: Wheel::new(config.hold_budget, slots),
             ages: Lists::new(1, slots),
             ends: Ends::new(slots),
+            fresh: Fresh::new(),
             chains: Vec::with_capacity(SPARE_CHAINS),
             now: Instant::ZERO,
             counters: Counters::default(),
@@ -223,6 +231,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         self.advance(now, out);
         let mut arrivals = Frames { frames: frames.drain(..), link, meta };
         while arrivals.len() > 0 {
+            self.settle();
             self.push_all(&mut arrivals, out);
         }
         drop(arrivals);
@@ -259,6 +268,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
     fn end_batch<F: FnMut(Packet<B>, Exit)>(&mut self, out: &mut F) {
         if self.config.flush_at_batch_end {
             self.flush_all(Flush::BatchEnd, out);
+        } else {
+            self.settle();
         }
     }
 
@@ -271,7 +282,9 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         out: &mut F,
     ) -> Verdict {
         self.advance(now, out);
-        self.take(packet, (None, &[]), out)
+        let verdict = self.take(packet, (None, &[]), out);
+        self.settle();
+        verdict
     }
 
     #[inline]
@@ -281,7 +294,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         (hash, ahead): (Option<u64>, &[u8]),
         out: &mut F,
     ) -> Verdict {
-        if self.wheel.may_be_due(self.now) {
+        if !self.patient {
+            self.settle();
             self.advance(self.now, out);
         }
         self.counters.received(packet.bytes().len());

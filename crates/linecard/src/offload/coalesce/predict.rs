@@ -67,9 +67,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         arrivals: &mut A,
         out: &mut F,
     ) -> usize {
-        // With limits of nothing, each packet would be due when the next one comes.
-        let patient = self.budget_ns.min(self.floor_ns) > 0;
-        let (Some(slot), true) = (self.current, patient) else { return 0 };
+        let (Some(slot), true) = (self.current, self.patient) else { return 0 };
         let held = self.held.get_mut(slot);
         let (aggregate, Some(first)) = (&mut held.aggregate, &mut held.packet) else { return 0 };
         let next = arrivals.bytes(0);
@@ -93,7 +91,10 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         arrivals.take_pieces(steady, header_len..len, &mut chain);
         limits.packets -= steady;
         limits.bytes -= steady * len;
-        let (others, ended) = expected.run(aggregate, &limits, (arrivals, &mut chain));
+        let (mut others, mut ended) = (0, None);
+        if arrivals.bytes(0).is_some_and(|next| aggregate.may_continue(expected.bytes, next)) {
+            (others, ended) = expected.run(aggregate, &limits, (arrivals, &mut chain));
+        }
         let (packets, bytes) = (steady + others, aggregate.bytes - held_before);
         if packets == 0 && chain.is_empty() {
             self.chains.push(chain);

@@ -28,6 +28,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         while let Some(slot) = self.ages.first(0) {
             self.flush(slot, reason, out);
         }
+        self.flush_fresh(reason, out);
     }
 
     /// Starts a new time line, for captures whose clock was set back: everything is let go, and
@@ -52,6 +53,9 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
     /// about when the timer fires.
     #[inline(always)]
     pub(super) fn hasten(&mut self, slot: SlotId) {
+        if self.held.get(slot).aggregate.fresh != 0 {
+            return;
+        }
         let deadline = self.deadline(slot);
         if deadline < self.wheel.deadline(slot) {
             self.wheel.arm(slot, deadline);
@@ -66,9 +70,14 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         reason: Flush,
         out: &mut F,
     ) {
-        self.wheel.disarm(slot);
-        self.ages.remove(slot);
-        self.ends.leave(slot);
+        match self.held.get(slot).aggregate.fresh {
+            0 => {
+                self.wheel.disarm(slot);
+                self.ages.remove(slot);
+                self.ends.leave(slot);
+            }
+            place => self.fresh.forget(place),
+        }
         if self.current == Some(slot) {
             self.current = None;
         }

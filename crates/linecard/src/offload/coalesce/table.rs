@@ -88,8 +88,9 @@ impl Table {
     pub(super) fn find(&self, hash: u64) -> Option<FlowId> {
         let (bucket, tag) = self.locate(hash);
         let tags = &self.buckets[bucket].tags;
-        let hits = (0..WAYS).fold(0, |hits, way| hits | u32::from(tags[way] == tag) << way);
-        (hits != 0).then(|| (bucket * WAYS) as FlowId + hits.trailing_zeros())
+        // All at once; a byte for each.
+        let hits = u64::from_le_bytes(tags.map(|other| u8::from(other == tag)));
+        (hits != 0).then(|| (bucket * WAYS) as FlowId + hits.trailing_zeros() / u8::BITS)
     }
 
     /// Fetches what a lookup will touch.
