@@ -2,6 +2,7 @@
 //! of new data. The packet has landed in the slab.
 
 use super::aggregate::Aggregate;
+use super::ahead::Known;
 use super::candidate::Candidate;
 use super::config::Creation;
 use super::reason::{Flush, Refusal};
@@ -19,14 +20,14 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
     pub(super) fn admit<F: FnMut(Packet<B>, Exit)>(
         &mut self,
         candidate: &Candidate,
-        hash: Option<u64>,
+        known: Known,
         out: &mut F,
     ) -> Verdict {
         let flow = || self.hasher.flow(self.held.landed()?);
-        let Some(hash) = hash.or_else(flow) else {
+        let Some(hash) = known.hash.or_else(flow) else {
             return self.pass(Refusal::Malformed, out);
         };
-        let Some(flow) = self.flow_of(hash, candidate, out) else {
+        let Some(flow) = self.flow_of((hash, known.flow), candidate, out) else {
             return self.pass(Refusal::NoFlow, out);
         };
         match self.table.held(flow) {
@@ -90,11 +91,11 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
     /// The flow's place, made if that is allowed; its clock is kept.
     fn flow_of<F: FnMut(Packet<B>, Exit)>(
         &mut self,
-        hash: u64,
+        (hash, hint): (u64, Option<FlowId>),
         candidate: &Candidate,
         out: &mut F,
     ) -> Option<FlowId> {
-        if let Some(flow) = self.table.find(hash) {
+        if let Some(flow) = self.table.find_near(hash, hint) {
             self.table.arrived(flow, self.now);
             return Some(flow);
         }

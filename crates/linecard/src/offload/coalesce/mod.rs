@@ -12,6 +12,7 @@
 
 mod admit;
 mod aggregate;
+mod ahead;
 mod arrivals;
 mod bypass;
 mod candidate;
@@ -36,9 +37,10 @@ pub use reason::{Flush, Flushes, Refusal, Refusals};
 use crate::offload::ends::Ends;
 use crate::offload::lists::Lists;
 use crate::offload::timer::Wheel;
-use crate::packet::{BATCH, Batch, FlowHasher, LinkType, Meta, Packet, Piece, prefetch_value};
+use crate::packet::{BATCH, Batch, FlowHasher, LinkType, Meta, Packet, Piece};
 use crate::time::{Instant, ns};
 use alloc::vec::Vec;
+use ahead::Known;
 use arrivals::{Arrivals, Frames, Packets};
 use candidate::Candidate;
 use fresh::Fresh;
@@ -49,9 +51,6 @@ use table::Table;
 /// merged packets have fewer pieces.
 const SPARE_CHAINS: usize = 256;
 const CHAIN_ROOM: usize = 16;
-/// With more flows than this, what a batch will touch is fetched for the whole batch first: their
-/// places no longer lie in the nearest caches.
-const FEW_FLOWS: usize = 512;
 
 /// What became of a packet given to [`Coalescer::push`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -245,23 +244,22 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         arrivals: &mut A,
         out: &mut F,
     ) {
-        let (mut hashes, count) = ([None; BATCH], arrivals.len());
+        let count = arrivals.len();
         let end = count.saturating_sub(BATCH);
-        if self.table.used() > FEW_FLOWS {
-            self.fetch_ahead(arrivals, &mut hashes);
-        }
+        let ahead = self.look_ahead(arrivals);
         while arrivals.len() > end {
             // Most packets follow one of their flow. For the others, the flow's own data is looked
             // for; what does not simply continue that, takes the long way.
             self.follow(arrivals, out);
-            let hash = hashes.get(count - arrivals.len()).copied().flatten();
-            let hash = hash.or_else(|| arrivals.flow(0, &mut self.hasher));
-            if self.turn_to(hash) && self.follow(arrivals, out) > 0 {
+            let known = ahead.as_ref().map(|ahead| ahead.of(count - arrivals.len()));
+            let mut known = known.unwrap_or_default();
+            known.hash = known.hash.or_else(|| arrivals.flow(0, &mut self.hasher));
+            if self.turn_to(known) && self.follow(arrivals, out) > 0 {
                 continue;
             }
             let Some(packet) = arrivals.take() else { break };
-            let ahead = arrivals.bytes(1).unwrap_or_default();
-            self.take(packet, (hash, ahead), out);
+            let later = arrivals.bytes(1).unwrap_or_default();
+            self.take(packet, (known, later), out);
         }
     }
 
@@ -282,7 +280,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         out: &mut F,
     ) -> Verdict {
         self.advance(now, out);
-        let verdict = self.take(packet, (None, &[]), out);
+        let verdict = self.take(packet, (Known::default(), &[]), out);
         self.settle();
         verdict
     }
@@ -291,7 +289,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
     fn take<F: FnMut(Packet<B>, Exit)>(
         &mut self,
         packet: Packet<B>,
-        (hash, ahead): (Option<u64>, &[u8]),
+        (known, later): (Known, &[u8]),
         out: &mut F,
     ) -> Verdict {
         if !self.patient {
@@ -301,37 +299,22 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         self.counters.received(packet.bytes().len());
         self.held.land(packet);
         let landed = self.held.landed().ok_or(Refusal::Malformed);
-        match landed.and_then(|packet| Candidate::examine(packet, &self.config, ahead)) {
+        match landed.and_then(|packet| Candidate::examine(packet, &self.config, later)) {
             Err(refusal) => self.bypass(refusal, out),
-            Ok(candidate) => self.admit(&candidate, hash, out),
+            Ok(candidate) => self.admit(&candidate, known, out),
         }
     }
 
     /// Makes what the flow with this hash holds the current data; tells whether that is other data
     /// than before.
-    fn turn_to(&mut self, hash: Option<u64>) -> bool {
-        let flow = hash.and_then(|hash| self.table.find(hash));
+    fn turn_to(&mut self, known: Known) -> bool {
+        let flow = known.hash.and_then(|hash| self.table.find_near(hash, known.flow));
         let held = flow.and_then(|flow| self.table.held(flow));
         let turned = held.is_some() && held != self.current;
         if turned {
             self.current = held;
         }
         turned
-    }
-
-    /// Fetches what the packets of a batch will need of tables into the cache, all at once: their
-    /// flows' places, then what those hold, then its headers.
-    #[inline(never)]
-    fn fetch_ahead<A: Arrivals<B>>(&mut self, arrivals: &A, hashes: &mut [Option<u64>; BATCH]) {
-        for (index, hash) in hashes.iter_mut().enumerate().take(arrivals.len()) {
-            *hash = arrivals.flow(index, &mut self.hasher);
-            hash.iter().for_each(|hash| self.table.prefetch(*hash));
-        }
-        let held = hashes.map(|hash| self.table.held(self.table.find(hash?)?));
-        let held = || held.iter().flatten().map(|slot| self.held.get(*slot));
-        held().for_each(prefetch_value);
-        let firsts = held().flat_map(|held| &held.packet);
-        firsts.for_each(Packet::prefetch_to_grow);
     }
 
     /// Gives the list of a merged packet back for reuse, so that no memory is taken per packet.

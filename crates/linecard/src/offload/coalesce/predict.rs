@@ -87,12 +87,19 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         let expected = Expected::after(first, aggregate, (shape, trusted), &*arrivals);
         let held_before = aggregate.bytes;
         let (header_len, len) = (expected.header_len, expected.bytes.len());
-        let steady = steady::follow(&*arrivals, &expected, aggregate, &limits);
-        arrivals.take_pieces(steady, header_len..len, &mut chain);
-        limits.packets -= steady;
-        limits.bytes -= steady * len;
-        let (mut others, mut ended) = (0, None);
-        if arrivals.bytes(0).is_some_and(|next| aggregate.may_continue(expected.bytes, next)) {
+        let follows = |aggregate: &Aggregate, arrivals: &A, index| {
+            let bytes = arrivals.bytes(index);
+            bytes.is_some_and(|next| aggregate.may_continue(expected.bytes, next))
+        };
+        let (mut steady, mut others, mut ended) = (0, 0, None);
+        // For a packet alone, that is not worth it.
+        if follows(aggregate, arrivals, 1) {
+            steady = steady::follow(&*arrivals, &expected, aggregate, &limits);
+            arrivals.take_pieces(steady, header_len..len, &mut chain);
+            limits.packets -= steady;
+            limits.bytes -= steady * len;
+        }
+        if follows(aggregate, arrivals, 0) {
             (others, ended) = expected.run(aggregate, &limits, (arrivals, &mut chain));
         }
         let (packets, bytes) = (steady + others, aggregate.bytes - held_before);

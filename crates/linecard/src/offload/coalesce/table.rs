@@ -93,6 +93,17 @@ impl Table {
         (hits != 0).then(|| (bucket * WAYS) as FlowId + hits.trailing_zeros() / u8::BITS)
     }
 
+    /// [`Table::find`], where the flow may be at a place that is known.
+    #[inline(always)]
+    pub(super) fn find_near(&self, hash: u64, place: Option<FlowId>) -> Option<FlowId> {
+        let (bucket, tag) = self.locate(hash);
+        let is_at = |id: &FlowId| {
+            let id = *id as usize;
+            id / WAYS == bucket && self.buckets[bucket].tags[id % WAYS] == tag
+        };
+        place.filter(is_at).or_else(|| self.find(hash))
+    }
+
     /// Fetches what a lookup will touch.
     #[inline(always)]
     pub(super) fn prefetch(&self, hash: u64) {

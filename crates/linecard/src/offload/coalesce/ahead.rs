@@ -1,0 +1,60 @@
+//! Fetching what the packets of a batch will need, when there are so many flows that it no longer
+//! lies in the nearest caches.
+
+use super::Coalescer;
+use super::arrivals::Arrivals;
+use super::table::FlowId;
+use crate::packet::{BATCH, Packet, prefetch_value};
+
+/// With more flows than this, a batch's places are fetched before it is taken.
+const FEW_FLOWS: usize = 512;
+
+/// What is known of a packet's flow.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Known {
+    pub(super) hash: Option<u64>,
+    /// Where the flow was then.
+    pub(super) flow: Option<FlowId>,
+}
+
+/// What is known of the flows of a batch's packets.
+pub(super) struct Ahead {
+    known: [Known; BATCH],
+}
+
+impl Ahead {
+    /// What is known of a packet.
+    #[inline(always)]
+    pub(super) fn of(&self, index: usize) -> Known {
+        self.known.get(index).copied().unwrap_or_default()
+    }
+}
+
+impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
+    /// Fetches what the packets of a batch will need of tables into the cache, all at once: their
+    /// flows' places, then what those hold, then its headers.
+    #[inline(always)]
+    pub(super) fn look_ahead<A: Arrivals<B>>(&mut self, arrivals: &A) -> Option<Ahead> {
+        (self.table.used() > FEW_FLOWS).then(|| self.fetch_ahead(arrivals))
+    }
+
+    #[inline(never)]
+    fn fetch_ahead<A: Arrivals<B>>(&mut self, arrivals: &A) -> Ahead {
+        let mut ahead = Ahead { known: [Known::default(); BATCH] };
+        let count = arrivals.len().min(BATCH);
+        for (index, known) in ahead.known[..count].iter_mut().enumerate() {
+            known.hash = arrivals.flow(index, &mut self.hasher);
+            known.hash.iter().for_each(|hash| self.table.prefetch(*hash));
+        }
+        let mut held = [None; BATCH];
+        for (known, held) in ahead.known[..count].iter_mut().zip(&mut held) {
+            known.flow = known.hash.and_then(|hash| self.table.find(hash));
+            *held = known.flow.and_then(|flow| self.table.held(flow));
+            held.iter().for_each(|slot| prefetch_value(self.held.get(*slot)));
+        }
+        for slot in held[..count].iter().flatten() {
+            self.held.get(*slot).packet.iter().for_each(Packet::prefetch_to_grow);
+        }
+        ahead
+    }
+}
