@@ -31,7 +31,7 @@ use prefetch::prefetch_behind;
 pub use prefetch::{Cache, prefetch, prefetch_line};
 pub(crate) use prefetch::{is_scattered, prefetch_value};
 pub use pseudo::pseudo_sum;
-pub(crate) use shape::Shape;
+pub(crate) use shape::{PATTERN, Shape};
 
 use crate::time::Instant;
 use alloc::vec::Vec;

@@ -22,7 +22,7 @@ const CHUNK: usize = 32;
 type Chunk = [u8; CHUNK];
 const NOTHING: Chunk = [0; CHUNK];
 /// Bytes of a [`Pattern`]: Ethernet with a tag, IPv6 and TCP with the usual options.
-const PATTERN: usize = 96;
+pub(crate) const PATTERN: usize = 96;
 const _: () = assert!(MAX_HEADER_LEN.is_multiple_of(CHUNK));
 
 /// Masks for one arrangement of layers.
@@ -55,10 +55,10 @@ pub(crate) struct Pattern<'a> {
 }
 
 impl Pattern<'_> {
-    /// Whether bytes begin with such a header: true of none that are fewer than [`PATTERN`].
+    /// The first bytes of a frame, if it begins with such a header; none of a shorter frame.
     #[inline(always)]
-    pub(crate) fn fits(&self, bytes: &[u8]) -> bool {
-        let Some(next) = bytes.first_chunk::<PATTERN>() else { return false };
+    pub(crate) fn find<'b>(&self, bytes: &'b [u8]) -> Option<&'b [u8; PATTERN]> {
+        let next = bytes.first_chunk::<PATTERN>()?;
         let mut differing = [0; 16];
         let (first, mask) = (self.first.as_chunks::<16>().0, self.mask.0.as_chunks::<16>().0);
         for ((a, b), mask) in first.iter().zip(next.as_chunks::<16>().0).zip(mask) {
@@ -66,7 +66,7 @@ impl Pattern<'_> {
                 *bits |= (a[index] ^ b[index]) & mask[index];
             }
         }
-        differing == [0; 16]
+        (differing == [0; 16]).then_some(next)
     }
 }
 

@@ -34,12 +34,12 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
     /// Fetches what the packets of a batch will need of tables into the cache, all at once: their
     /// flows' places, then what those hold, then its headers.
     #[inline(always)]
-    pub(super) fn look_ahead<A: Arrivals<B>>(&mut self, arrivals: &A) -> Option<Ahead> {
+    pub(super) fn look_ahead<A: Arrivals<B>>(&mut self, arrivals: &mut A) -> Option<Ahead> {
         (self.table.used() > FEW_FLOWS).then(|| self.fetch_ahead(arrivals))
     }
 
     #[inline(never)]
-    fn fetch_ahead<A: Arrivals<B>>(&mut self, arrivals: &A) -> Ahead {
+    fn fetch_ahead<A: Arrivals<B>>(&mut self, arrivals: &mut A) -> Ahead {
         let mut ahead = Ahead { known: [Known::default(); BATCH] };
         let count = arrivals.len().min(BATCH);
         for (index, known) in ahead.known[..count].iter_mut().enumerate() {

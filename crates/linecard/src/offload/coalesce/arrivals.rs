@@ -17,7 +17,7 @@ pub(super) trait Arrivals<B> {
     fn vouched(&self, index: usize, source: &Source) -> Option<bool>;
 
     /// The hash of its flow; see [`FlowHasher::flow`].
-    fn flow(&self, index: usize, hasher: &mut FlowHasher) -> Option<u64>;
+    fn flow(&mut self, index: usize, hasher: &mut FlowHasher) -> Option<u64>;
 
     /// Takes the first.
     fn take(&mut self) -> Option<Packet<B>>;
@@ -48,7 +48,7 @@ impl<B: AsRef<[u8]>> Arrivals<B> for Packets<'_, B> {
     }
 
     #[inline(always)]
-    fn flow(&self, index: usize, hasher: &mut FlowHasher) -> Option<u64> {
+    fn flow(&mut self, index: usize, hasher: &mut FlowHasher) -> Option<u64> {
         hasher.flow(self.0.as_slice().get(index)?)
     }
 
@@ -66,9 +66,17 @@ impl<B: AsRef<[u8]>> Arrivals<B> for Packets<'_, B> {
 
 /// Frames, and what is known of all of them.
 pub(super) struct Frames<'a, B> {
-    pub(super) frames: Drain<'a, B>,
-    pub(super) link: LinkType,
-    pub(super) meta: Meta,
+    frames: Drain<'a, B>,
+    link: LinkType,
+    meta: Meta,
+    /// The layout of one of them, known by how many were left.
+    parsed: Option<(usize, Layout)>,
+}
+
+impl<'a, B> Frames<'a, B> {
+    pub(super) fn new(frames: Drain<'a, B>, link: LinkType, meta: Meta) -> Self {
+        Self { frames, link, meta, parsed: None }
+    }
 }
 
 impl<B: AsRef<[u8]>> Arrivals<B> for Frames<'_, B> {
@@ -88,14 +96,22 @@ impl<B: AsRef<[u8]>> Arrivals<B> for Frames<'_, B> {
     }
 
     #[inline(always)]
-    fn flow(&self, index: usize, hasher: &mut FlowHasher) -> Option<u64> {
+    fn flow(&mut self, index: usize, hasher: &mut FlowHasher) -> Option<u64> {
         let bytes = self.bytes(index)?;
-        hasher.flow_of(bytes, &Layout::parse(self.link, bytes), self.meta.lane)
+        let layout = Layout::parse(self.link, bytes);
+        let flow = hasher.flow_of(bytes, &layout, self.meta.lane);
+        self.parsed = Some((self.len() - index, layout));
+        flow
     }
 
     #[inline(always)]
     fn take(&mut self) -> Option<Packet<B>> {
-        self.frames.next().map(|frame| Packet::new(frame, self.link, self.meta))
+        let parsed = self.parsed.filter(|(left, _)| *left == self.len());
+        let frame = self.frames.next()?;
+        Some(match parsed {
+            Some((_, layout)) => Packet::with_layout(frame, self.link, layout, self.meta),
+            None => Packet::new(frame, self.link, self.meta),
+        })
     }
 
     #[inline(always)]

@@ -228,7 +228,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         out: &mut F,
     ) {
         self.advance(now, out);
-        let mut arrivals = Frames { frames: frames.drain(..), link, meta };
+        let mut arrivals = Frames::new(frames.drain(..), link, meta);
         while arrivals.len() > 0 {
             self.settle();
             self.push_all(&mut arrivals, out);
@@ -254,7 +254,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
             let known = ahead.as_ref().map(|ahead| ahead.of(count - arrivals.len()));
             let mut known = known.unwrap_or_default();
             known.hash = known.hash.or_else(|| arrivals.flow(0, &mut self.hasher));
-            if self.turn_to(known) && self.follow(arrivals, out) > 0 {
+            if self.turn_to(&mut known) && self.follow(arrivals, out) > 0 {
                 continue;
             }
             let Some(packet) = arrivals.take() else { break };
@@ -307,9 +307,9 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
 
     /// Makes what the flow with this hash holds the current data; tells whether that is other data
     /// than before.
-    fn turn_to(&mut self, known: Known) -> bool {
-        let flow = known.hash.and_then(|hash| self.table.find_near(hash, known.flow));
-        let held = flow.and_then(|flow| self.table.held(flow));
+    fn turn_to(&mut self, known: &mut Known) -> bool {
+        known.flow = known.hash.and_then(|hash| self.table.find_near(hash, known.flow));
+        let held = known.flow.and_then(|flow| self.table.held(flow));
         let turned = held.is_some() && held != self.current;
         if turned {
             self.current = held;

@@ -81,17 +81,18 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         if self.current == Some(slot) {
             self.current = None;
         }
-        let Some(mut packet) = self.held.take(slot) else { return };
-        let aggregate = &self.held.get(slot).aggregate;
-        self.table.set_held(aggregate.flow, None);
+        let held = self.held.get_mut(slot);
+        let (aggregate, Some(packet)) = (&held.aggregate, &mut held.packet) else { return };
         if aggregate.grown.count > 1 {
-            aggregate.patch(&mut packet);
+            aggregate.patch(packet);
         }
+        let len = packet.bytes().len() + aggregate.behind_first();
+        self.table.set_held(aggregate.flow, None);
         self.held_packets -= usize::from(aggregate.grown.count);
         self.held_bytes -= aggregate.bytes;
         let held_ns = self.now.ns_since(aggregate.opened);
         self.counters.flushed(reason, aggregate.grown.count, held_ns);
-        self.counters.sent(packet.bytes().len() + aggregate.behind_first());
-        out(packet, Exit::Flushed(reason));
+        self.counters.sent(len);
+        self.held.take(slot).into_iter().for_each(|packet| out(packet, Exit::Flushed(reason)));
     }
 }

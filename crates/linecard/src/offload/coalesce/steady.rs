@@ -4,9 +4,12 @@
 use super::aggregate::{Aggregate, Grown};
 use super::arrivals::Arrivals;
 use super::predict::{Expected, Limits};
-use crate::packet::LayerKind;
+use crate::packet::{LayerKind, PATTERN};
 use crate::packet::checksum::Sum;
 use crate::packet::header::{Ipv4, Tcp, Udp, be16, be16_at, tcp_flags};
+
+/// Headers start before this: those of IPv6 and TCP behind Ethernet with two tags do.
+const NEAR: usize = 64;
 
 /// What the next packet of the row has in its fields. IPv4 and IPv6, TCP and UDP differ in steps
 /// and masks only.
@@ -53,10 +56,8 @@ pub(super) fn follow<B, A: Arrivals<B>>(
     while count < room {
         let Some(vouched) = arrivals.vouched(count, &expected.source) else { break };
         let Some(bytes) = arrivals.bytes(count) else { break };
-        if !pattern.fits(bytes) {
-            break;
-        }
-        let Some(checksum) = steady.next(bytes) else { break };
+        let Some(header) = pattern.find(bytes).filter(|_| bytes.len() == steady.len) else { break };
+        let Some(checksum) = steady.next(header) else { break };
         if !vouched && !expected.is_intact(bytes, arrivals.bytes(count + 2)) {
             break;
         }
@@ -78,8 +79,9 @@ impl Steady {
     fn before(next: &[u8], expected: &Expected<'_>, grown: &Grown) -> Option<(Self, usize)> {
         let (network, transport) = expected.shape.plain()?;
         let (first, at) = (expected.bytes, network.at());
-        let mut start = word(first, at).map(u64::from_be_bytes)?;
-        let mut ip_checksum = be16(first, at + Ipv4::CHECKSUM)?;
+        let header = first.first_chunk().filter(|_| transport.at() < NEAR)?;
+        let mut start = u64::from_be_bytes(word(header, at, 0));
+        let mut ip_checksum = u16::from_be_bytes(word(header, at, Ipv4::CHECKSUM));
         let (mut id_step, mut most) = (0, usize::MAX);
         if network.kind == LayerKind::Ipv4 {
             let id = be16(next, at + Ipv4::ID)?;
@@ -104,7 +106,7 @@ impl Steady {
             middle: if tcp { grown.next_sequence } else { length << 16 },
             middle_step: if tcp { (first.len() - expected.header_len) as u32 } else { 0 },
             middle_mask: if tcp { u32::MAX } else { 0xFFFF << 16 },
-            checksum: transport.at() + if tcp { Tcp::CHECKSUM } else { Udp::CHECKSUM },
+            checksum: if tcp { Tcp::CHECKSUM } else { Udp::CHECKSUM },
             not: if tcp { u16::MAX } else { 0 },
             flags: if tcp { (tcp_flags::PSH | tcp_flags::FIN) as u8 } else { 0 },
             sum: 0,
@@ -114,14 +116,14 @@ impl Steady {
 
     /// The checksum of a packet whose header is the expected one otherwise, if it is the next.
     #[inline(always)]
-    fn next(&self, bytes: &[u8]) -> Option<u16> {
-        let checksum = be16(bytes, self.checksum)?;
-        let is_next = bytes.len() == self.len
-            && word(bytes, self.network).map(u64::from_be_bytes) == Some(self.start)
-            && be16(bytes, self.network + Ipv4::CHECKSUM) == Some(self.ip_checksum)
-            && word(bytes, self.transport + 4)
-                .is_some_and(|word| u32::from_be_bytes(word) & self.middle_mask == self.middle)
-            && bytes.get(self.transport + Tcp::FLAGS).is_some_and(|flags| flags & self.flags == 0)
+    fn next(&self, header: &[u8; PATTERN]) -> Option<u16> {
+        let (network, transport) = (self.network, self.transport);
+        let checksum = u16::from_be_bytes(word(header, transport, self.checksum));
+        let [flags] = word(header, transport, Tcp::FLAGS);
+        let is_next = u64::from_be_bytes(word(header, network, 0)) == self.start
+            && u16::from_be_bytes(word(header, network, Ipv4::CHECKSUM)) == self.ip_checksum
+            && u32::from_be_bytes(word(header, transport, 4)) & self.middle_mask == self.middle
+            && flags & self.flags == 0
             && checksum != self.not;
         is_next.then_some(checksum)
     }
@@ -152,8 +154,11 @@ impl Steady {
     }
 }
 
-/// The bytes at `at`.
+/// The bytes at `offset` of a header that starts [`NEAR`]: so said to the compiler, which then knows
+/// that they are inside.
 #[inline(always)]
-fn word<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
-    bytes.get(at..)?.first_chunk().copied()
+fn word<const N: usize>(header: &[u8; PATTERN], start: usize, offset: usize) -> [u8; N] {
+    let mut word = [0; N];
+    word.copy_from_slice(&header[start % NEAR + offset % Tcp::LEN.next_power_of_two()..][..N]);
+    word
 }
