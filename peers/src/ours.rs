@@ -7,7 +7,7 @@ use crate::packet::ETHERNET;
 use crate::trace::Trace;
 use linecard::offload::coalesce::{Coalescer, Config, Flush};
 use linecard::offload::segment::segment;
-use linecard::packet::{Batch, ChecksumState, Gso, LinkType, Meta, Packet, Piece};
+use linecard::packet::{ChecksumState, Gso, LinkType, Meta, Packet, Piece};
 use linecard::time::Instant;
 use std::hint::black_box;
 use std::time::Duration;
@@ -48,7 +48,6 @@ pub struct Coalesce<'a> {
     mode: Mode,
     meta: Meta,
     coalescer: Coalescer<Slot<'a>>,
-    batch: Batch<Slot<'a>>,
     out: Vec<Packet<Slot<'a>>>,
 }
 
@@ -59,7 +58,6 @@ impl Coalesce<'_> {
             mode,
             meta: Meta { checksum, ..Meta::default() },
             coalescer: Coalescer::new(config(mode)),
-            batch: Batch::new(),
             out: Vec::with_capacity(MANY_HELD + BURST),
         }
     }
@@ -71,14 +69,11 @@ impl<'a> Receiver<Slot<'a>> for Coalesce<'a> {
     }
 
     fn burst(&mut self, burst: &mut Vec<Slot<'a>>, now_ns: u64) {
-        let Self { meta, coalescer, batch, out, .. } = self;
+        let Self { meta, coalescer, out, .. } = self;
         let now = Instant::from_ns(now_ns);
-        for slot in burst.drain(..) {
-            let meta = Meta { timestamp: now, ..*meta };
-            let packet = Packet::new(slot, LinkType::Ethernet, meta);
-            batch.push(packet).expect("a burst is no longer than a batch");
-        }
-        coalescer.push_batch(batch, now, &mut |packet, _| out.push(packet));
+        let meta = Meta { timestamp: now, ..*meta };
+        let source = (LinkType::Ethernet, meta);
+        coalescer.push_frames(burst, source, now, &mut |packet, _| out.push(packet));
     }
 
     fn settle(&mut self, _: &mut Vec<Slot<'a>>, free: &mut Vec<Slot<'a>>, account: &mut Account) {

@@ -16,7 +16,7 @@ use linecard::offload::coalesce::{Coalescer, Config};
 use linecard::offload::segment::segment;
 use linecard::offload::virtio::{Endian, FieldError, Format, Header};
 use linecard::offload::{complete_checksum, defer_checksum};
-use linecard::packet::{BATCH, Batch, ChecksumState, Layout, LinkType, Meta, Packet, Piece};
+use linecard::packet::{BATCH, ChecksumState, Layout, LinkType, Meta, Packet, Piece};
 use linecard::time::Instant;
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::{SocketAddr, UdpSocket};
@@ -48,7 +48,7 @@ struct Tunnel {
     device: sys::Tun,
     peer: UdpSocket,
     coalescer: Coalescer<Vec<u8>>,
-    batch: Batch<Vec<u8>>,
+    arrived: Vec<Vec<u8>>,
     /// Buffers not in use: what has been written gives its own back.
     free: Vec<Vec<u8>>,
     large: Vec<u8>,
@@ -84,7 +84,7 @@ impl Tunnel {
             device,
             peer,
             coalescer: Coalescer::new(config),
-            batch: Batch::new(),
+            arrived: Vec::with_capacity(BATCH),
             free: Vec::new(),
             large: vec![0; ROOM],
             segment: vec![0; ROOM],
@@ -169,7 +169,7 @@ impl Tunnel {
 
     /// Takes datagrams from the peer until there is none, at most a batch, and merges them.
     fn take_from_peer(&mut self, now: Instant) -> io::Result<()> {
-        while self.batch.room() > 0 {
+        while self.arrived.len() < BATCH {
             let mut buffer = self.free.pop().unwrap_or_default();
             buffer.resize(DATAGRAM, 0);
             // An error may also be that of a datagram sent before: nobody listens yet.
@@ -180,13 +180,13 @@ impl Tunnel {
             // (Decrypt here.)
             buffer.truncate(len);
             self.account.received += 1;
-            // Nothing is known of the checksum: it is verified before a packet merges.
-            let packet = Packet::new(buffer, LinkType::Raw, Meta::default());
-            // There is room.
-            let _ = self.batch.push(packet);
+            self.arrived.push(buffer);
         }
+        // Nothing is known of the checksums: they are verified before packets merge.
+        let meta = Meta { timestamp: now, ..Meta::default() };
         let mut out = Vec::with_capacity(BATCH);
-        self.coalescer.push_batch(&mut self.batch, now, &mut |packet, _| out.push(packet));
+        let (arrived, source) = (&mut self.arrived, (LinkType::Raw, meta));
+        self.coalescer.push_frames(arrived, source, now, &mut |packet, _| out.push(packet));
         for packet in out {
             self.write(packet)?;
         }

@@ -134,7 +134,8 @@ impl<W: Write> Job<W> {
         let link = link_of(link, &mut self.account.unknown);
         let layout = Layout::parse(link, record.data());
         let checksums = checksum_fields(&record, &layout);
-        let packet = Packet::with_layout(Numbered { record, number, checksums }, link, layout, meta);
+        let packet =
+            Packet::with_layout(Numbered { record, number, checksums }, link, layout, meta);
         observer.arrives(number, &packet);
         let Self { coalescer, order, now, .. } = self;
         let verdict = coalescer.push(packet, *now, &mut |packet, exit| {

@@ -1,6 +1,6 @@
-//! Headers made from one that serves as a template: those of segments, and that of a merged packet.
+//! Headers of segments, made from that of the packet that is cut.
 //!
-//! Both directions do the same. All fields that differ between the packets that make up a large one
+//! All fields that differ between the packets that make up a large one
 //! are taken out, the rest is summed once, and each header is then completed from the innermost
 //! layer out.
 
@@ -123,26 +123,6 @@ impl Template {
         template.take_fields(bytes, layout, fixed_ids);
         template.take_sums(bytes, layout);
         template
-    }
-
-    /// Adds TCP flags to those of the packet.
-    pub(super) fn add_flags(&mut self, flags: u16) {
-        self.flags |= flags;
-    }
-
-    /// The TCP flags of the packet, data offset and reserved bits included.
-    pub(super) fn flags(&self) -> u16 {
-        self.flags
-    }
-
-    /// For each header with a checksum over payload, innermost first: the sum of all that it covers
-    /// and does not change; none where the checksum is absent.
-    pub(super) fn bases(&self) -> impl Iterator<Item = Option<Sum>> {
-        let summed = |layer: &&LayerTemplate| {
-            matches!(layer.kind, LayerKind::Tcp | LayerKind::Udp | LayerKind::Gre)
-        };
-        let layers = self.layers[..self.count].iter().filter(summed);
-        layers.map(|layer| layer.summed.then_some(layer.base))
     }
 
     /// Takes the fields that differ from the template, and leaves zeros.

@@ -25,8 +25,8 @@ pub use layout::{
 };
 pub use link::LinkType;
 pub use meta::{ChecksumState, Gso, Meta};
-pub use pool::{Pool, PoolBuffer};
 pub(crate) use parse::is_tunnel;
+pub use pool::{Pool, PoolBuffer};
 use prefetch::prefetch_behind;
 pub use prefetch::{Cache, prefetch, prefetch_line};
 pub(crate) use prefetch::{is_scattered, prefetch_value};

@@ -13,7 +13,7 @@ use alloc::collections::VecDeque;
 pub struct Coalesce<B> {
     resequencer: Option<Resequencer<B>>,
     coalescer: Coalescer<B>,
-    /// Let go, but not yet taken: at most what both held, plus one.
+    /// Let go, but not yet taken: at most what both held, and a batch.
     ready: VecDeque<Packet<B>>,
     stopping: bool,
 }
@@ -71,16 +71,21 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalesce<B> {
         coalescer.advance(now, &mut |packet, _| ready.push_back(packet));
     }
 
-    fn take(&mut self, packet: Packet<B>, now: Instant) {
+    /// Takes a batch.
+    fn take(&mut self, input: &mut Batch<B>, now: Instant) {
         let Self { resequencer, coalescer, ready, .. } = self;
-        let mut merge = |packet| {
-            coalescer.push(packet, now, &mut |packet, _| ready.push_back(packet));
+        let mut out = |packet, _| ready.push_back(packet);
+        let Some(resequencer) = resequencer else {
+            coalescer.push_batch(input, now, &mut out);
+            return;
         };
-        match resequencer {
-            Some(resequencer) => {
-                resequencer.push(packet, now, &mut |packet, _| merge(packet));
-            }
-            None => merge(packet),
+        for packet in input.drain() {
+            resequencer.push(packet, now, &mut |packet, _| {
+                coalescer.push(packet, now, &mut out);
+            });
+        }
+        if coalescer.config().flush_at_batch_end {
+            coalescer.flush_all(Flush::BatchEnd, &mut out);
         }
     }
 
@@ -103,20 +108,14 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Stage<B> for Coalesce<B> {
 
     fn process(&mut self, input: &mut Batch<B>, now: Instant, output: &mut Batch<B>) {
         self.advance(now);
-        loop {
-            if !give(&mut self.ready, output) {
-                return;
-            }
-            let Some(packet) = input.pop() else { break };
-            self.take(packet, now);
+        if !give(&mut self.ready, output) {
+            return;
         }
-        let Self { coalescer, ready, .. } = self;
-        if coalescer.config().flush_at_batch_end {
-            coalescer.flush_all(Flush::BatchEnd, &mut |packet, _| ready.push_back(packet));
-        }
+        self.take(input, now);
         if self.stopping {
             self.drain(now);
         }
+        give(&mut self.ready, output);
     }
 
     fn next_wakeup(&self) -> Option<Instant> {

@@ -55,11 +55,14 @@ pub(crate) fn whole(packet: &Packet<Buffer>) -> Vec<u8> {
 pub(crate) struct Real {
     pub(crate) coalescer: Coalescer<Buffer>,
     pub(crate) out: Vec<(Packet<Buffer>, Exit)>,
+    batches: usize,
+    /// Batches given as frames.
+    pub(crate) as_frames: usize,
 }
 
 impl Real {
     pub(crate) fn new(config: Config) -> Self {
-        Self { coalescer: Coalescer::new(config), out: Vec::new() }
+        Self { coalescer: Coalescer::new(config), out: Vec::new(), batches: 0, as_frames: 0 }
     }
 
     pub(crate) fn push(&mut self, number: usize, arrival: &Arrival) {
@@ -67,9 +70,19 @@ impl Real {
         self.coalescer.push(packet(number, arrival), arrival.now, &mut |p, e| out.push((p, e)));
     }
 
+    /// As packets, or every other time as frames where that says the same.
     pub(crate) fn push_batch(&mut self, batch: &mut Batch<Buffer>, now: Instant) {
         let out = &mut self.out;
-        self.coalescer.push_batch(batch, now, &mut |p, e| out.push((p, e)));
+        let mut out = |packet, exit| out.push((packet, exit));
+        self.batches += 1;
+        match common(batch) {
+            Some(common) if self.batches.is_multiple_of(2) => {
+                let mut frames = batch.drain().map(|packet| packet.into_parts().0).collect();
+                self.as_frames += 1;
+                self.coalescer.push_frames(&mut frames, common, now, &mut out);
+            }
+            _ => self.coalescer.push_batch(batch, now, &mut out),
+        }
     }
 
     pub(crate) fn advance(&mut self, now: Instant) {
@@ -97,11 +110,20 @@ impl Real {
     }
 }
 
+/// What is known of all packets of a batch, if it is the same, arrival times aside.
+fn common(batch: &Batch<Buffer>) -> Option<(LinkType, Meta)> {
+    let of =
+        |packet: &Packet<Buffer>| (packet.link(), Meta { timestamp: Instant::ZERO, ..packet.meta });
+    let first = batch.front()?;
+    let same = batch.iter().all(|packet| of(packet) == of(first) && !packet.is_merged());
+    same.then_some((first.link(), first.meta))
+}
+
 /// Gives both the same packets at the same times.
 pub(crate) fn run(scenario: &Scenario) -> (Real, Twin) {
     let mut real = Real::new(scenario.config.clone());
     let mut twin = Twin::new(scenario.config.clone());
-    let in_batches = scenario.config.flush_at_batch_end;
+    let flush_at_end = scenario.config.flush_at_batch_end;
     let mut at = 0;
     while at < scenario.arrivals.len() {
         let now = scenario.arrivals[at].now;
@@ -112,7 +134,10 @@ pub(crate) fn run(scenario: &Scenario) -> (Real, Twin) {
             twin.advance(wakeup);
             real.advance(Instant::from_ns(wakeup));
         }
-        let end = if in_batches { (at + 1 + at % 64).min(scenario.arrivals.len()) } else { at + 1 };
+        // Alone, or as many as come to one batch.
+        let in_batches = flush_at_end || at % 3 > 0;
+        let size = if in_batches { 1 + at % 64 } else { 1 };
+        let end = (at + size).min(scenario.arrivals.len());
         let mut batch = Batch::new();
         for number in at..end {
             let arrival = &scenario.arrivals[number];
@@ -126,6 +151,8 @@ pub(crate) fn run(scenario: &Scenario) -> (Real, Twin) {
         }
         if in_batches {
             real.push_batch(&mut batch, now);
+        }
+        if flush_at_end {
             twin.flush_all(Flush::BatchEnd);
         }
         assert_eq!(real.coalescer.held(), twin.held(), "held after packet {}", end - 1);

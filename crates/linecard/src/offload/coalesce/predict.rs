@@ -15,9 +15,7 @@ use super::config::ChecksumPolicy;
 use super::{CHAIN_ROOM, Coalescer, Exit, Flush, steady};
 use crate::packet::checksum::Sum;
 use crate::packet::header::{self, Ipv4, Ipv6, PPPOE_LEN, PPPOE_LENGTH, Tcp, Udp, be16_at};
-use crate::packet::{
-    Layer, LayerKind, Layout, LinkType, Meta, Packet, Piece, Shape, is_scattered,
-};
+use crate::packet::{Layer, LayerKind, Layout, LinkType, Meta, Packet, Piece, Shape, is_scattered};
 use alloc::vec::Vec;
 
 /// What is expected of the next packet, apart from what grows with the run.

@@ -4,9 +4,9 @@
 use super::aggregate::{Aggregate, Grown};
 use super::arrivals::Arrivals;
 use super::predict::{Expected, Limits};
-use crate::packet::{LayerKind, PATTERN};
 use crate::packet::checksum::Sum;
 use crate::packet::header::{Ipv4, Tcp, Udp, be16, be16_at, tcp_flags};
+use crate::packet::{LayerKind, PATTERN};
 
 /// Headers start before this: those of IPv6 and TCP behind Ethernet with two tags do.
 const NEAR: usize = 64;
@@ -47,7 +47,9 @@ pub(super) fn follow<B, A: Arrivals<B>>(
 ) -> usize {
     let steady = Some(&aggregate.grown).filter(|_| aggregate.size.is_multiple_of(2));
     let steady = steady.and_then(|grown| Steady::before(arrivals.bytes(0)?, expected, grown));
-    let (Some((mut steady, most)), Some(pattern)) = (steady, expected.shape.pattern(expected.bytes)) else {
+    let (Some((mut steady, most)), Some(pattern)) =
+        (steady, expected.shape.pattern(expected.bytes))
+    else {
         return 0;
     };
     let room = limits.packets.min(limits.bytes / steady.len).min(aggregate.full_packets_left());

@@ -1,0 +1,212 @@
+//! Packets that are predicted merge just as they do the long way: with any bit of any header
+//! changed, whether they come one by one, in a batch or as frames.
+
+#[expect(dead_code, reason = "each test file uses a part of what they share")]
+mod common;
+
+use common::coalescer::Out;
+use common::fragments::seal;
+use common::frame::{Field, Frame, PSH, UDP};
+use common::plain;
+use common::runner::{Buffer, Real, packet};
+use common::traffic::Arrival;
+use common::tunnel::each_kind;
+use linecard::offload::coalesce::{Config, Counters};
+use linecard::packet::{Batch, ChecksumState, LayerKind, LinkType, Meta};
+use linecard::time::Instant;
+
+const FRAMES: usize = 6;
+
+/// How packets come.
+#[derive(Debug, Clone, Copy)]
+enum Way {
+    OneByOne,
+    InABatch,
+    AsFrames,
+}
+
+fn coalesce(frames: &[Vec<u8>], (link, meta): (LinkType, Meta), way: Way) -> (Vec<Out>, Counters) {
+    let mut real = Real::new(Config { max_tunnels: 3, ..Config::default() });
+    let now = Instant::ZERO;
+    let arrival = |bytes: &Vec<u8>| Arrival { link, bytes: bytes.clone(), meta, now };
+    let packets = frames.iter().enumerate().map(|(number, frame)| packet(number, &arrival(frame)));
+    let Real { coalescer, out, .. } = &mut real;
+    let mut out = |packet, exit| out.push((packet, exit));
+    match way {
+        Way::OneByOne => packets.for_each(|packet| {
+            coalescer.push(packet, now, &mut out);
+        }),
+        Way::InABatch => {
+            let mut batch = Batch::new();
+            packets.for_each(|packet| batch.push(packet).expect("fewer than 64"));
+            coalescer.push_batch(&mut batch, now, &mut out);
+        }
+        Way::AsFrames => {
+            let mut frames: Vec<Buffer> = packets.map(|packet| packet.into_parts().0).collect();
+            coalescer.push_frames(&mut frames, (link, meta), now, &mut out);
+        }
+    }
+    real.stop();
+    (real.outs(), real.coalescer.counters().clone())
+}
+
+/// All ways come to the same; gives the packets that left.
+fn same_all_ways(frames: &[Vec<u8>], link: LinkType, checksum: ChecksumState) -> usize {
+    let meta = Meta { checksum, ..Meta::default() };
+    let (outs, counters) = coalesce(frames, (link, meta), Way::OneByOne);
+    for way in [Way::InABatch, Way::AsFrames] {
+        let (others, other) = coalesce(frames, (link, meta), way);
+        assert_eq!(others, outs, "{way:?}");
+        let numbers = |counters: &Counters| {
+            let Counters { packets_in, bytes_in, packets_out, bytes_out, passed, merged, .. } =
+                *counters;
+            let sums = [packets_in, bytes_in, packets_out, bytes_out, passed, merged];
+            (sums, format!("{:?} {:?}", counters.refused, counters.flushed))
+        };
+        assert_eq!(numbers(&other), numbers(&counters), "{way:?}");
+    }
+    outs.len()
+}
+
+/// Changes each bit of the headers of one packet, and makes the IPv4 checksums right again or not.
+fn change_every_bit(name: &str, frames: &[Frame], changed: &[usize]) {
+    let link = frames[0].link;
+    let whole: Vec<Vec<u8>> = frames.iter().map(Frame::bytes).collect();
+    assert_eq!(same_all_ways(&whole, link, ChecksumState::Unknown), 1, "{name}");
+    let view = plain::view(link, &whole[0]);
+    let headers = (whole[0].len() - view.payload_len() + 1).min(whole[0].len());
+    let (mut apart, mut together) = (0, 0);
+    for &changed in changed {
+        for bit in 0..headers * 8 {
+            for sealed in [false, true] {
+                let mut frames = whole.clone();
+                frames[changed][bit / 8] ^= 1 << (bit % 8);
+                if sealed {
+                    view.all(LayerKind::Ipv4).for_each(|ip| seal_whole(&mut frames[changed], ip));
+                }
+                for checksum in [ChecksumState::Valid, ChecksumState::Unknown] {
+                    match same_all_ways(&frames, link, checksum) {
+                        1 => together += 1,
+                        _ => apart += 1,
+                    }
+                }
+            }
+        }
+    }
+    assert!(apart > together && together > 0, "{name}: {apart} apart, {together} together");
+}
+
+/// [`seal`], where the header is all there.
+fn seal_whole(bytes: &mut [u8], ip: usize) {
+    if ip + usize::from(bytes[ip] & 15) * 4 <= bytes.len() {
+        seal(bytes, ip);
+    }
+}
+
+fn row(make: impl Fn(usize) -> Frame) -> Vec<Frame> {
+    (0..FRAMES).map(make).collect()
+}
+
+#[test]
+fn every_bit_of_plain_headers_counts() {
+    let v6 = |frame: Frame| Frame { v6: true, ..frame };
+    let tagged = |frame: Frame| Frame { tags: vec![[0x81, 0, 0, 5]; 2], ..frame };
+    let options = vec![1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2];
+    let stamped = |frame: Frame| Frame { options: options.clone(), ..frame };
+    for len in [100, 101, 42, 20] {
+        let places = if len == 100 { &[1, FRAMES / 2, FRAMES - 1][..] } else { &[FRAMES / 2] };
+        change_every_bit("TCP", &row(|index| Frame::bulk(index, len)), places);
+        change_every_bit("UDP", &row(|index| Frame::udp(index, len)), places);
+        change_every_bit("TCP6", &row(|index| v6(Frame::bulk(index, len))), places);
+        change_every_bit("UDP6", &row(|index| v6(Frame::udp(index, len))), places);
+    }
+    change_every_bit("stamps", &row(|index| stamped(Frame::bulk(index, 100))), &[1, FRAMES / 2]);
+    change_every_bit(
+        "tags",
+        &row(|index| tagged(v6(stamped(Frame::bulk(index, 100))))),
+        &[1, FRAMES / 2],
+    );
+    change_every_bit(
+        "raw",
+        &row(|index| Frame { link: LinkType::Raw, ..Frame::bulk(index, 100) }),
+        &[1, FRAMES / 2],
+    );
+    change_every_bit(
+        "fixed",
+        &row(|index| Frame { id: 7, ..Frame::bulk(index, 100) }),
+        &[1, FRAMES / 2],
+    );
+}
+
+#[test]
+fn every_bit_of_tunnel_headers_counts() {
+    for (kind, (name, _)) in each_kind(0).into_iter().enumerate() {
+        let tunnel = |index| each_kind(index)[kind].1.clone();
+        let frame = |index| Frame { tunnel: tunnel(index), ..Frame::bulk(index, 100) };
+        change_every_bit(name, &row(frame), &[1]);
+    }
+}
+
+/// What goes on by steps wraps as numbers of its width do.
+#[test]
+fn numbers_wrap() {
+    for id in 0xFFF8..=u16::MAX {
+        for sequence in (0..8).map(|back| (back * 100_u32).wrapping_neg()) {
+            let frames = row(|index| {
+                let frame = Frame::bulk(index, 100);
+                Frame {
+                    id: frame.id.wrapping_add(id),
+                    sequence: sequence.wrapping_add(frame.sequence),
+                    ..frame
+                }
+            });
+            let frames: Vec<_> = frames.iter().map(Frame::bytes).collect();
+            for checksum in [ChecksumState::Valid, ChecksumState::Unknown] {
+                assert_eq!(same_all_ways(&frames, LinkType::Ethernet, checksum), 1);
+            }
+        }
+    }
+}
+
+/// IPv4 checksums count down with identifications and pass through zero.
+#[test]
+fn checksums_wrap() {
+    let first = Frame::bulk(0, 100).bytes();
+    let checksum = u16::from_be_bytes([first[24], first[25]]);
+    for back in 0..FRAMES as u16 + 2 {
+        // The identification that brings the first checksum this near to 0.
+        let id = checksum.wrapping_sub(back);
+        let frames =
+            row(|index| Frame { id: id.wrapping_add(index as u16), ..Frame::bulk(index, 100) });
+        let frames: Vec<_> = frames.iter().map(Frame::bytes).collect();
+        assert_eq!(same_all_ways(&frames, LinkType::Ethernet, ChecksumState::Valid), 1, "{back}");
+    }
+}
+
+#[test]
+fn ends_are_seen() {
+    for at in 0..FRAMES {
+        for change in [
+            |frame: &mut Frame| frame.flags |= PSH,
+            |frame| frame.payload.truncate(30),
+            |frame| frame.payload.extend([1, 2]),
+            |frame| frame.payload.clear(),
+            |frame| frame.field = Field::Bad,
+            |frame| frame.field = Field::ComputesToZero,
+            |frame| frame.field = Field::Ones,
+            |frame| frame.field = Field::Partial,
+            |frame| frame.ports.1 = 4789,
+            |frame| frame.source = 9,
+        ] as [fn(&mut Frame); 10]
+        {
+            for protocol in [common::frame::TCP, UDP] {
+                let mut frames = row(|index| Frame { protocol, ..Frame::bulk(index, 100) });
+                change(&mut frames[at]);
+                let frames: Vec<_> = frames.iter().map(Frame::bytes).collect();
+                for checksum in [ChecksumState::Valid, ChecksumState::Unknown] {
+                    same_all_ways(&frames, LinkType::Ethernet, checksum);
+                }
+            }
+        }
+    }
+}
