@@ -1,8 +1,9 @@
 //! Headers made from one that serves as a template: those of segments, and that of a merged packet.
 //!
 //! Both directions do the same. All fields that differ between the packets that make up a large one
-//! are taken out, the rest is summed once, and each header is then completed from the innermost
-//! layer out.
+//! are taken out and the rest is summed once. Lengths and flags, which most of the packets share,
+//! are then fixed; what is left for each packet is to complete sequence number, identifications and
+//! checksums.
 
 use crate::packet::checksum::Sum;
 use crate::packet::header::{self, Ipv4, Ipv6, PPPOE_LEN, PPPOE_LENGTH, Tcp, Udp, tcp_flags};
@@ -23,54 +24,121 @@ pub(super) enum Field {
 #[derive(Debug, Clone, Copy)]
 struct LayerTemplate {
     kind: LayerKind,
-    at: usize,
-    /// The first packet's IPv4 identification, and what each further one adds.
-    id: u16,
-    id_step: u16,
     /// Whether there is a checksum over payload.
     summed: bool,
+    /// Headers further in that can have one.
+    nth: u8,
+    at: u16,
+    /// The first packet's IPv4 identification, and what each further one adds.
+    id: u16,
+    id_step: u8,
     /// The sum of all that the layer's checksum covers but does not change.
     base: Sum,
+    /// With what has been fixed.
+    fixed: Sum,
 }
 
 const UNUSED: LayerTemplate = LayerTemplate {
     kind: LayerKind::Tcp,
+    summed: false,
+    nth: 0,
     at: 0,
     id: 0,
     id_step: 0,
-    summed: false,
     base: Sum::ZERO,
+    fixed: Sum::ZERO,
 };
 
 impl LayerTemplate {
-    /// Completes a UDP or GRE header around a tunnel of which `behind` is the sum; gives the sum of
-    /// what was written.
-    fn write_tunnel(&self, area: &mut [u8], length: u16, behind: Sum) -> Sum {
-        let (own, field) = match self.kind {
-            LayerKind::Udp => (Sum::word(length), Udp::CHECKSUM),
-            _ => (Sum::ZERO, header::GRE_CHECKSUM),
-        };
-        if self.kind == LayerKind::Udp {
-            header::at_mut::<Udp>(area, self.at).length.set(length);
-        }
-        if !self.summed {
-            return own;
-        }
-        // UDP's length is in the pseudo header, too.
-        let checksum = written_checksum(self.kind, self.base.add(own).add(own).add(behind));
-        area[self.at + field..][..2].copy_from_slice(&checksum.to_be_bytes());
-        own.add(Sum::word(checksum))
+    #[inline(always)]
+    fn at(&self) -> usize {
+        usize::from(self.at)
     }
-}
 
-/// What has been written of a header, from the inside out.
-struct Written {
-    /// Sum of the fields, as far as the checksums further out cover them.
-    fields: Sum,
-    /// What stands for the payload where hardware completes the innermost checksum.
-    completed: Option<Sum>,
-    /// Headers with checksums over payload so far.
-    nth: usize,
+    /// Whether the header has a checksum over payload, or could.
+    #[inline(always)]
+    fn has_checksum(&self) -> bool {
+        matches!(self.kind, LayerKind::Tcp | LayerKind::Udp | LayerKind::Gre)
+    }
+
+    /// Fixes a header around the innermost transport, `len` bytes with all behind it. `inside` is
+    /// what the fields further in add to its checksum; gives what this layer and they add to those
+    /// further out.
+    #[inline(always)]
+    fn fix(&mut self, area: &mut [u8], len: usize, inside: Sum) -> Sum {
+        let at = self.at();
+        match self.kind {
+            LayerKind::Ipv4 => {
+                let length = field_of(len);
+                header::at_mut::<Ipv4>(area, at).total_len.set(length);
+                self.fixed = self.base.add(Sum::word(length));
+                // With its checksum the header sums to zero.
+                inside.add(self.base.negated())
+            }
+            LayerKind::Ipv6 => {
+                let length = field_of(len - Ipv6::LEN);
+                header::at_mut::<Ipv6>(area, at).payload_len.set(length);
+                inside.add(Sum::word(length))
+            }
+            LayerKind::Pppoe => {
+                let length = field_of(len - PPPOE_LEN);
+                area[at + PPPOE_LENGTH..][..2].copy_from_slice(&length.to_be_bytes());
+                inside.add(Sum::word(length))
+            }
+            LayerKind::Udp => {
+                let length = field_of(len);
+                header::at_mut::<Udp>(area, at).length.set(length);
+                // The length is in the pseudo header, too.
+                self.fix_summed(Sum::word(length), Sum::word(length), inside)
+            }
+            LayerKind::Gre => self.fix_summed(Sum::ZERO, Sum::ZERO, inside),
+            // It carries nothing further in.
+            LayerKind::Tcp => inside,
+        }
+    }
+
+    /// The same for a header of which `own` and, in its pseudo header, `pseudo` have been fixed.
+    #[inline(always)]
+    fn fix_summed(&mut self, own: Sum, pseudo: Sum, inside: Sum) -> Sum {
+        if !self.summed {
+            return inside.add(own);
+        }
+        let base = self.base.add(pseudo);
+        self.fixed = base.add(own).add(inside);
+        // With payload and checksum all that is covered sums to zero: what is not in the base, too,
+        // is its complement.
+        base.negated()
+    }
+
+    /// Completes a header around the innermost transport. `payload` is what payload adds to its
+    /// checksum, asked for if there is one.
+    #[inline(always)]
+    fn complete(&self, area: &mut [u8], index: usize, payload: impl FnOnce() -> Sum) {
+        match self.kind {
+            LayerKind::Ipv4 => {
+                // Counts up from the first segment's and wraps, like sequence numbers.
+                let id = self.id.wrapping_add(u16::from(self.id_step).wrapping_mul(index as u16));
+                let ip = header::at_mut::<Ipv4>(area, self.at());
+                ip.id.set(id);
+                ip.checksum.set(self.fixed.add(Sum::word(id)).checksum());
+            }
+            LayerKind::Udp | LayerKind::Gre if self.summed => {
+                let sum = self.fixed.add(payload());
+                self.write_checksum(area, written_checksum(self.kind, sum));
+            }
+            _ => {}
+        }
+    }
+
+    #[inline(always)]
+    fn write_checksum(&self, area: &mut [u8], checksum: u16) {
+        let field = match self.kind {
+            LayerKind::Tcp => Tcp::CHECKSUM,
+            LayerKind::Udp => Udp::CHECKSUM,
+            _ => header::GRE_CHECKSUM,
+        };
+        area[self.at() + field..][..2].copy_from_slice(&checksum.to_be_bytes());
+    }
 }
 
 /// Which packet a header is for.
@@ -138,19 +206,16 @@ impl Template {
     /// For each header with a checksum over payload, innermost first: the sum of all that it covers
     /// and does not change; none where the checksum is absent.
     pub(super) fn bases(&self) -> impl Iterator<Item = Option<Sum>> {
-        let summed = |layer: &&LayerTemplate| {
-            matches!(layer.kind, LayerKind::Tcp | LayerKind::Udp | LayerKind::Gre)
-        };
-        let layers = self.layers[..self.count].iter().filter(summed);
+        let layers = self.layers[..self.count].iter().filter(|layer| layer.has_checksum());
         layers.map(|layer| layer.summed.then_some(layer.base))
     }
 
     /// Takes the fields that differ from the template, and leaves zeros.
     fn take_fields(&mut self, area: &mut [u8], layout: &Layout, fixed_ids: u8) {
-        let mut fixed = fixed_ids;
+        let (mut fixed, mut nth) = (fixed_ids, 0);
         for (layer, template) in layout.layers().rev().zip(&mut self.layers) {
             let at = layer.at();
-            *template = LayerTemplate { kind: layer.kind, at, ..UNUSED };
+            *template = LayerTemplate { kind: layer.kind, nth, at: layer.offset, ..UNUSED };
             template.summed = match layer.kind {
                 LayerKind::Tcp => {
                     let tcp = header::at_mut::<Tcp>(area, at);
@@ -172,7 +237,7 @@ impl Template {
                 LayerKind::Ipv4 => {
                     let ip = header::at_mut::<Ipv4>(area, at);
                     template.id = ip.id.get();
-                    template.id_step = u16::from(fixed & 1 == 0);
+                    template.id_step = u8::from(fixed & 1 == 0);
                     fixed >>= 1;
                     (ip.total_len, ip.id, ip.checksum) = (0.into(), 0.into(), 0.into());
                     false
@@ -186,6 +251,7 @@ impl Template {
                     false
                 }
             };
+            nth += u8::from(template.has_checksum());
             self.count += 1;
         }
     }
@@ -194,10 +260,10 @@ impl Template {
         // With an innermost checksum that hardware completes, what lies from there on sums to what
         // that field is completed to; see `write`.
         let partial = self.field == Field::Partial;
-        let inner = if partial { self.layers[0].at } else { self.header_len };
+        let inner = if partial { self.layers[0].at() } else { self.header_len };
         let layers = layout.layers().rev().zip(&mut self.layers);
         for (index, (layer, template)) in layers.enumerate() {
-            let at = template.at;
+            let at = template.at();
             template.base = match layer.kind {
                 LayerKind::Ipv4 => {
                     let len = header::at::<Ipv4>(area, at).header_len();
@@ -229,122 +295,103 @@ impl Template {
             || self.field == Field::None && self.layers[1..self.count].iter().any(|l| l.summed)
     }
 
-    /// Completes the header in `area`, from the innermost layer out. `payload` gives the sum of the
-    /// payload for the nth header that has a checksum over it.
+    /// Writes a header into `area`. `payload` gives the sum of the payload for the nth header that
+    /// has a checksum over it.
     #[inline(always)]
-    pub(super) fn write(&self, area: &mut [u8], part: Portion, payload: impl Fn(usize) -> Sum) {
+    pub(super) fn write(&mut self, area: &mut [u8], part: Portion, payload: impl Fn(usize) -> Sum) {
+        self.fix(area, part);
+        self.complete(area, part, payload);
+    }
+
+    /// Writes lengths and flags into `area`, from the innermost layer out. They are the same in all
+    /// packets of that length that are neither first nor last.
+    #[inline(always)]
+    pub(super) fn fix(&mut self, area: &mut [u8], part: Portion) {
         let area = &mut area[..self.header_len];
-        let mut written = Written { fields: Sum::ZERO, completed: None, nth: 0 };
-        if let ([inner, network, ..], 2) = (&self.layers, self.count) {
-            // Unrolled: most packets have no more.
-            self.write_innermost(area, (inner, part), &mut written, payload(0));
-            self.write_outer(area, (network, part), &mut written, payload);
-            return;
-        }
-        for (index, layer) in self.layers[..self.count].iter().enumerate() {
-            if index == 0 {
-                self.write_innermost(area, (layer, part), &mut written, payload(0));
-            } else {
-                self.write_outer(area, (layer, part), &mut written, &payload);
-            }
+        let end = self.header_len + part.len;
+        let mut inside = self.fix_innermost(area, part);
+        for layer in &mut self.layers[1..self.count] {
+            inside = layer.fix(area, end - layer.at(), inside);
         }
     }
 
-    /// Completes TCP, or UDP that carries no tunnel.
+    /// Writes the other fields into `area`, which is the one last fixed, or a copy.
     #[inline(always)]
-    fn write_innermost(
-        &self,
-        area: &mut [u8],
-        (layer, part): (&LayerTemplate, Portion),
-        written: &mut Written,
-        payload: Sum,
-    ) {
-        let len = self.header_len - layer.at + part.len;
-        written.nth = 1;
-        if layer.kind == LayerKind::Tcp {
-            let (sequence, flags) = self.tcp_fields(part);
-            let own = Sum::from_fields(u64::from(sequence) + u64::from(flags));
-            let checksum = self.innermost(len, layer.base.add(own).add(payload));
-            let tcp = header::at_mut::<Tcp>(area, layer.at);
-            tcp.sequence.set(sequence);
-            tcp.offset_flags.set(flags);
-            tcp.checksum.set(checksum);
-            written.fields = own.add(Sum::word(checksum));
+    pub(super) fn complete(&self, area: &mut [u8], part: Portion, payload: impl Fn(usize) -> Sum) {
+        // What the checksums further in have taken from the payload's sum.
+        let mut taken = self.complete_innermost(area, part, &payload);
+        for layer in &self.layers[1..self.count] {
+            layer.complete(area, part.index, || {
+                if self.field == Field::Partial {
+                    // What hardware completes stands for the payload.
+                    return Sum::ZERO;
+                }
+                let sum = payload(layer.nth.into());
+                sum.minus(core::mem::replace(&mut taken, sum))
+            });
+        }
+    }
+
+    /// Fixes TCP, or UDP that carries no tunnel; gives what its fields add to the checksums around.
+    #[inline(always)]
+    fn fix_innermost(&mut self, area: &mut [u8], part: Portion) -> Sum {
+        let len = self.header_len - self.layers[0].at() + part.len;
+        let own = self.fix_fields(area, part, len);
+        let len = Sum::from_fields(len as u64);
+        let layer = &mut self.layers[0];
+        match self.field {
+            Field::Full => layer.fix_summed(own, len, Sum::ZERO),
+            Field::Partial => {
+                // Hardware will make pseudo header, header and payload sum to zero: what the
+                // checksums around see is the pseudo header's complement.
+                let pseudo = self.pseudo.add(len);
+                layer.write_checksum(area, pseudo.fold());
+                pseudo.negated()
+            }
+            Field::None => own,
+        }
+    }
+
+    fn fix_fields(&self, area: &mut [u8], part: Portion, len: usize) -> Sum {
+        let at = self.layers[0].at();
+        let field = if self.layers[0].kind == LayerKind::Tcp {
+            let flags = self.flags_of(part);
+            header::at_mut::<Tcp>(area, at).offset_flags.set(flags);
+            flags
         } else {
             let length = field_of(len);
-            let own = Sum::word(length);
-            let checksum = self.innermost(len, layer.base.add(own).add(payload));
-            let udp = header::at_mut::<Udp>(area, layer.at);
-            udp.length.set(length);
-            udp.checksum.set(checksum);
-            written.fields = own.add(Sum::word(checksum));
-        }
-        if self.field == Field::Partial {
-            // Hardware will make pseudo header, header and payload sum to zero: what the checksums
-            // around see is the pseudo header's complement.
-            written.fields = Sum::ZERO;
-            written.completed = Some(self.pseudo.add(Sum::from_fields(len as u64)).negated());
-        }
+            header::at_mut::<Udp>(area, at).length.set(length);
+            length
+        };
+        Sum::word(field)
     }
 
-    /// Completes a header around the innermost transport.
+    /// Completes TCP, or UDP that carries no tunnel; gives the sum of payload that its checksum
+    /// takes from those around it.
     #[inline(always)]
-    fn write_outer(
+    fn complete_innermost(
         &self,
         area: &mut [u8],
-        (layer, part): (&LayerTemplate, Portion),
-        written: &mut Written,
+        part: Portion,
         payload: impl Fn(usize) -> Sum,
-    ) {
-        let at = layer.at;
-        let len = self.header_len - at + part.len;
-        let own = match layer.kind {
-            LayerKind::Ipv4 => {
-                let ip = header::at_mut::<Ipv4>(area, at);
-                // Counts up from the first segment's and wraps, like sequence numbers.
-                let id = layer.id.wrapping_add(layer.id_step.wrapping_mul(part.index as u16));
-                let total_len = field_of(len);
-                let own = Sum::from_fields(u64::from(id) + u64::from(total_len));
-                let checksum = layer.base.add(own).checksum();
-                ip.total_len.set(total_len);
-                ip.id.set(id);
-                ip.checksum.set(checksum);
-                own.add(Sum::word(checksum))
-            }
-            LayerKind::Ipv6 => {
-                let length = field_of(len - Ipv6::LEN);
-                header::at_mut::<Ipv6>(area, at).payload_len.set(length);
-                Sum::word(length)
-            }
-            LayerKind::Pppoe => {
-                let length = field_of(len - PPPOE_LEN);
-                area[at + PPPOE_LENGTH..][..2].copy_from_slice(&length.to_be_bytes());
-                Sum::word(length)
-            }
-            LayerKind::Udp | LayerKind::Gre => {
-                let payload = written.completed.unwrap_or_else(|| payload(written.nth));
-                written.nth += 1;
-                layer.write_tunnel(area, field_of(len), written.fields.add(payload))
-            }
-            // It carries nothing further in.
-            LayerKind::Tcp => Sum::ZERO,
-        };
-        written.fields = written.fields.add(own);
-    }
-
-    /// The innermost checksum, `sum` being all it covers but the length in the pseudo header.
-    #[inline(always)]
-    fn innermost(&self, len: usize, sum: Sum) -> u16 {
-        let len = Sum::from_fields(len as u64);
-        match self.field {
-            Field::Full => written_checksum(self.layers[0].kind, sum.add(len)),
-            Field::Partial => self.pseudo.add(len).fold(),
-            Field::None => 0,
+    ) -> Sum {
+        let layer = &self.layers[0];
+        let mut sum = layer.fixed;
+        if layer.kind == LayerKind::Tcp {
+            let sequence = self.sequence.wrapping_add(part.start as u32);
+            header::at_mut::<Tcp>(area, layer.at()).sequence.set(sequence);
+            sum = sum.add(Sum::double(sequence));
         }
+        if self.field != Field::Full {
+            return Sum::ZERO;
+        }
+        let payload = payload(0);
+        layer.write_checksum(area, written_checksum(layer.kind, sum.add(payload)));
+        payload
     }
 
     #[inline(always)]
-    fn tcp_fields(&self, part: Portion) -> (u32, u16) {
+    fn flags_of(&self, part: Portion) -> u16 {
         let mut flags = self.flags;
         if !part.is_last {
             flags &= !(tcp_flags::FIN | tcp_flags::PSH);
@@ -352,7 +399,7 @@ impl Template {
         if !part.is_first && !self.accecn {
             flags &= !tcp_flags::CWR;
         }
-        (self.sequence.wrapping_add(part.start as u32), flags)
+        flags
     }
 }
 

@@ -24,11 +24,20 @@ impl<'p, B: AsRef<[u8]>> Cursor<'p, B> {
     }
 
     /// The next `len` bytes, which are there.
+    #[inline(always)]
     pub(super) fn take(&mut self, len: usize) -> Slices<'p, B> {
         let slices = Slices { cursor: Self { current: self.current, rest: self.rest }, len };
-        let mut left = len;
-        while left > 0 && self.next_slice(&mut left).is_some() {}
+        match self.current.get(len..) {
+            Some(behind) => self.current = behind,
+            None => self.skip(len),
+        }
         slices
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn skip(&mut self, mut left: usize) {
+        while left > 0 && self.next_slice(&mut left).is_some() {}
     }
 
     /// A slice of at most `left` bytes, which it subtracts.
