@@ -114,20 +114,21 @@ impl LayerTemplate {
     /// checksum, asked for if there is one.
     #[inline(always)]
     fn complete(&self, area: &mut [u8], index: usize, payload: impl FnOnce() -> Sum) {
-        match self.kind {
-            LayerKind::Ipv4 => {
-                // Counts up from the first segment's and wraps, like sequence numbers.
-                let id = self.id.wrapping_add(u16::from(self.id_step).wrapping_mul(index as u16));
-                let ip = header::at_mut::<Ipv4>(area, self.at());
-                ip.id.set(id);
-                ip.checksum.set(self.fixed.add(Sum::word(id)).checksum());
-            }
-            LayerKind::Udp | LayerKind::Gre if self.summed => {
-                let sum = self.fixed.add(payload());
-                self.write_checksum(area, written_checksum(self.kind, sum));
-            }
-            _ => {}
+        if self.kind == LayerKind::Ipv4 {
+            // Counts up from the first segment's and wraps, like sequence numbers.
+            let id = self.id.wrapping_add(u16::from(self.id_step).wrapping_mul(index as u16));
+            let ip = header::at_mut::<Ipv4>(area, self.at());
+            ip.id.set(id);
+            ip.checksum.set(self.fixed.add(Sum::word(id)).checksum());
+        } else if self.summed {
+            self.complete_sum(area, payload());
         }
+    }
+
+    // Not inline: most packets have no such layer.
+    #[inline(never)]
+    fn complete_sum(&self, area: &mut [u8], payload: Sum) {
+        self.write_checksum(area, written_checksum(self.kind, self.fixed.add(payload)));
     }
 
     #[inline(always)]
@@ -376,17 +377,19 @@ impl Template {
         payload: impl Fn(usize) -> Sum,
     ) -> Sum {
         let layer = &self.layers[0];
-        let mut sum = layer.fixed;
+        let full = self.field == Field::Full;
+        let payload = if full { payload(0) } else { Sum::ZERO };
+        let sum = layer.fixed.add(payload);
         if layer.kind == LayerKind::Tcp {
             let sequence = self.sequence.wrapping_add(part.start as u32);
-            header::at_mut::<Tcp>(area, layer.at()).sequence.set(sequence);
-            sum = sum.add(Sum::double(sequence));
+            let tcp = header::at_mut::<Tcp>(area, layer.at());
+            tcp.sequence.set(sequence);
+            if full {
+                tcp.checksum.set(sum.add(Sum::double(sequence)).checksum());
+            }
+        } else if full {
+            header::at_mut::<Udp>(area, layer.at()).checksum.set(written_checksum(layer.kind, sum));
         }
-        if self.field != Field::Full {
-            return Sum::ZERO;
-        }
-        let payload = payload(0);
-        layer.write_checksum(area, written_checksum(layer.kind, sum.add(payload)));
         payload
     }
 

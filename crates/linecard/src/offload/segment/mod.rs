@@ -332,6 +332,7 @@ impl<'p, B: AsRef<[u8]>> Segments<'p, B> {
     /// # Errors
     ///
     /// When `out` is too small; the segment is not lost, and can be written again.
+    #[inline]
     pub fn write_next(&mut self, out: &mut [u8]) -> Result<Option<Written>, SegmentError> {
         let Some(part) = self.peek() else { return Ok(None) };
         let header_len = self.header_len_of(part);
