@@ -172,6 +172,7 @@ pub struct Written {
 /// # Errors
 ///
 /// When the packet is no whole TCP or UDP datagram, its header is too long, or the size is 0.
+#[inline]
 pub fn segment<B: AsRef<[u8]>>(
     packet: &Packet<B>,
     gso: Gso,
