@@ -4,7 +4,6 @@
 //! travel with the sum of its pseudo header in the checksum field, and the last one to handle it
 //! computes the rest ([`ChecksumState::Partial`]).
 
-use super::template::written_checksum;
 use crate::packet::checksum::Sum;
 use crate::packet::header::be16_at;
 use crate::packet::{ChecksumState, Form, Layer, LayerKind, Layout, MAX_LAYERS, Packet};
@@ -82,4 +81,19 @@ fn summed_layers(bytes: &[u8], layout: &Layout) -> [Option<(Layer, usize)>; MAX_
         *place = (!absent).then_some((layer, field));
     }
     found
+}
+
+/// A length as its field of 16 bits has it: 0 where it does not fit ("BIG TCP").
+#[inline]
+pub(super) fn field_of(len: usize) -> u16 {
+    u16::try_from(len).unwrap_or(0)
+}
+
+/// The checksum as senders write it: UDP sends 0xFFFF for 0, which would mean "none" (RFC 768).
+#[inline]
+pub(super) fn written_checksum(kind: LayerKind, sum: Sum) -> u16 {
+    match (kind, sum.checksum()) {
+        (LayerKind::Udp, 0) => 0xFFFF,
+        (_, checksum) => checksum,
+    }
 }

@@ -20,7 +20,6 @@ pub mod reassemble;
 pub mod resequence;
 pub mod segment;
 mod tcp;
-mod template;
 mod timer;
 pub mod virtio;
 
@@ -29,7 +28,7 @@ pub use checksum::{complete_checksum, defer_checksum};
 use crate::packet::checksum::Sum;
 use crate::packet::header::{self, Ipv4, Ipv6, PPPOE_LEN, PPPOE_LENGTH, Udp};
 use crate::packet::{LayerKind, Layout};
-use template::field_of;
+use checksum::field_of;
 
 /// Sets the length fields of every layer for `payload_len` bytes behind the headers, and the
 /// checksums of IPv4 headers. Checksums over payload are left to the caller.

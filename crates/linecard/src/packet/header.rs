@@ -231,9 +231,8 @@ pub fn at_mut<T: FromBytes + IntoBytes + KnownLayout + Immutable + Unaligned>(
     offset: usize,
 ) -> &mut T {
     bytes
-        .get_mut(offset..)
-        .and_then(|rest| T::mut_from_prefix(rest).ok())
-        .map(|(header, _)| header)
+        .get_mut(offset..offset + size_of::<T>())
+        .and_then(|header| T::mut_from_bytes(header).ok())
         .expect("a layout's offsets lie inside the packet it was parsed from")
 }
 

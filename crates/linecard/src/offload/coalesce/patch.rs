@@ -3,7 +3,7 @@
 
 use super::aggregate::Aggregate;
 use super::candidate::{ChecksumKind, Padding};
-use crate::offload::template::{field_of, written_checksum};
+use crate::offload::checksum::{field_of, written_checksum};
 use crate::packet::checksum::Sum;
 use crate::packet::header::{
     self, GRE_CHECKSUM, Ipv4, Ipv6, PPPOE_LEN, PPPOE_LENGTH, Tcp, Udp, be16_at, tcp_flags,

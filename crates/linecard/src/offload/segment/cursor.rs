@@ -24,11 +24,20 @@ impl<'p, B: AsRef<[u8]>> Cursor<'p, B> {
     }
 
     /// The next `len` bytes, which are there.
+    #[inline(always)]
     pub(super) fn take(&mut self, len: usize) -> Slices<'p, B> {
         let slices = Slices { cursor: Self { current: self.current, rest: self.rest }, len };
-        let mut left = len;
-        while left > 0 && self.next_slice(&mut left).is_some() {}
+        match self.current.get(len..) {
+            Some(behind) => self.current = behind,
+            None => self.skip(len),
+        }
         slices
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn skip(&mut self, mut left: usize) {
+        while left > 0 && self.next_slice(&mut left).is_some() {}
     }
 
     /// A slice of at most `left` bytes, which it subtracts.
@@ -61,11 +70,13 @@ impl<'p, B: AsRef<[u8]>> Iterator for Slices<'p, B> {
 
 impl<B: AsRef<[u8]>> Slices<'_, B> {
     /// The sum of the bytes as one run.
+    #[inline(always)]
     pub(super) fn sum_bytes(self) -> Sum {
         self.fold_sum(Sum::of)
     }
 
     /// Copies the bytes to `out`, which is as long; gives their sum.
+    #[inline(always)]
     pub(super) fn copy_to(self, out: &mut [u8]) -> Sum {
         let mut at = 0;
         self.fold_sum(|slice| {
@@ -74,8 +85,19 @@ impl<B: AsRef<[u8]>> Slices<'_, B> {
         })
     }
 
-    /// A slice that starts at an odd offset counts with its bytes swapped.
+    #[inline(always)]
     fn fold_sum(self, mut sum_of: impl FnMut(&[u8]) -> Sum) -> Sum {
+        // Most segments lie in one piece.
+        match self.cursor.current.get(..self.len) {
+            Some(slice) => Sum::ZERO.plus(sum_of(slice)),
+            None => self.fold_sums(sum_of),
+        }
+    }
+
+    /// A slice that starts at an odd offset counts with its bytes swapped.
+    #[cold]
+    #[inline(never)]
+    fn fold_sums(self, mut sum_of: impl FnMut(&[u8]) -> Sum) -> Sum {
         let (mut total, mut odd) = (Sum::ZERO, false);
         for slice in self {
             let sum = sum_of(slice);

@@ -9,16 +9,17 @@
 mod counters;
 mod cursor;
 mod fragment;
+mod template;
 
 pub use counters::Counters;
 pub use cursor::Slices;
 
 use super::coalesce::MIN_FRAME;
-use super::template::{Field, Portion, Template};
 use crate::packet::checksum::Sum;
 use crate::packet::{ChecksumState, Form, Gso, LayerKind, MAX_HEADER_LEN, Packet};
 use cursor::Cursor;
 use fragment::Fragmenting;
+use template::{Field, Portion, Template};
 
 /// Room for the header of a segment: an IPv6 fragment header may be added.
 const HEADER_AREA: usize = MAX_HEADER_LEN + 8;
@@ -172,6 +173,7 @@ pub struct Written {
 /// # Errors
 ///
 /// When the packet is no whole TCP or UDP datagram, its header is too long, or the size is 0.
+#[inline]
 pub fn segment<B: AsRef<[u8]>>(
     packet: &Packet<B>,
     gso: Gso,
@@ -190,9 +192,11 @@ pub fn segment<B: AsRef<[u8]>>(
     let field = checksum_field(packet).ok_or(SegmentError::NotADatagram(layout.form()))?;
     let known = (gso.fixed_ids, gso.accecn);
     let template = Template::take(&mut area, layout, field, known);
-    let plan = Plan::Transport { template, padded: gso.padded };
     let cursor = Cursor::behind(packet, header_len);
-    Ok(Segments { cursor, area, plan, size, total: packet.payload_len(), done: 0, index: 0 })
+    let mut segments =
+        Segments::new(Plan::Transport(template), (area, cursor), (size, packet.payload_len()));
+    segments.min_len = if gso.padded { MIN_FRAME } else { 0 };
+    Ok(segments)
 }
 
 /// Cuts an IP datagram into fragments of at most `mtu` bytes from the IP header on
@@ -212,8 +216,7 @@ pub fn fragment<B: AsRef<[u8]>>(
     let plan = Fragmenting::new(packet, mtu, identification, &mut area)?;
     let cursor = Cursor::behind(packet, plan.split());
     let (size, total) = (plan.size(), packet.datagram_len() - plan.split());
-    let plan = Plan::Fragment(plan);
-    Ok(Segments { cursor, area, plan, size, total, done: 0, index: 0 })
+    Ok(Segments::new(Plan::Fragment(plan), (area, cursor), (size, total)))
 }
 
 /// What stands in the innermost checksum field of a whole datagram: one without is cut into such,
@@ -239,14 +242,29 @@ pub struct Segments<'p, B> {
     size: usize,
     /// Payload bytes of all segments.
     total: usize,
+    /// Whether headers need the sum of their payload.
+    summed: bool,
+    /// Bytes that a frame is padded to.
+    min_len: usize,
+    run: Run,
     done: usize,
     /// Segments made.
     index: usize,
 }
 
+/// Segments of one class, and so of one length: their headers have all but a few fields in common.
+#[derive(Debug)]
+struct Run {
+    class: Class,
+    /// Payload bytes of each.
+    len: usize,
+    /// How many are still to be made.
+    left: usize,
+}
+
 #[derive(Debug)]
 enum Plan {
-    Transport { template: Template, padded: bool },
+    Transport(Template),
     Fragment(Fragmenting),
 }
 
@@ -276,6 +294,17 @@ impl Part {
 }
 
 impl<'p, B: AsRef<[u8]>> Segments<'p, B> {
+    #[inline(always)]
+    fn new(
+        plan: Plan,
+        (area, cursor): ([u8; HEADER_AREA], Cursor<'p, B>),
+        (size, total): (usize, usize),
+    ) -> Self {
+        let summed = matches!(&plan, Plan::Transport(template) if template.needs_sum());
+        let run = Run { class: Class::Ssm, len: 0, left: 0 };
+        Self { cursor, area, plan, size, total, summed, min_len: 0, run, done: 0, index: 0 }
+    }
+
     /// Segments in all: at least one.
     #[must_use]
     pub fn count(&self) -> usize {
@@ -290,10 +319,11 @@ impl<'p, B: AsRef<[u8]>> Segments<'p, B> {
 
     /// The next segment with its payload where it lies. Payload is read only when the checksum is
     /// to be computed.
+    #[inline]
     pub fn next_segment(&mut self) -> Option<Segment<'_, 'p, B>> {
         let part = self.part()?;
         let payload = self.cursor.take(part.len);
-        let sum = if self.needs_sum() { payload.clone().sum_bytes() } else { Sum::ZERO };
+        let sum = if self.summed { payload.clone().sum_bytes() } else { Sum::ZERO };
         let len = self.build(part, sum);
         let padding = self.padding(len + part.len);
         Some(Segment { header: &self.area[..len], payload, padding, class: part.class })
@@ -304,6 +334,7 @@ impl<'p, B: AsRef<[u8]>> Segments<'p, B> {
     /// # Errors
     ///
     /// When `out` is too small; the segment is not lost, and can be written again.
+    #[inline]
     pub fn write_next(&mut self, out: &mut [u8]) -> Result<Option<Written>, SegmentError> {
         let Some(part) = self.peek() else { return Ok(None) };
         let header_len = self.header_len_of(part);
@@ -321,28 +352,43 @@ impl<'p, B: AsRef<[u8]>> Segments<'p, B> {
         Ok(Some(Written { len: needed, class: part.class }))
     }
 
-    #[inline]
-    fn peek(&self) -> Option<Part> {
-        if self.index > 0 && self.done >= self.total {
+    #[inline(always)]
+    fn peek(&mut self) -> Option<Part> {
+        if self.run.left == 0 && !self.begin_run() {
             return None;
         }
-        let len = self.size.min(self.total - self.done);
-        let class = match (self.done == 0, self.done + len == self.total) {
-            (true, true) => Class::Ssm,
-            (true, false) => Class::Bom,
-            (false, false) => Class::Com,
-            (false, true) => Class::Eom,
-        };
+        let Run { class, len, .. } = self.run;
         Some(Part { start: self.done, len, index: self.index, class })
     }
 
-    #[inline]
+    /// Begins the next run, if any payload is left or there was none.
+    #[cold]
+    #[inline(never)]
+    fn begin_run(&mut self) -> bool {
+        let (left, size) = (self.total - self.done, self.size);
+        self.run = match (self.index == 0, left <= size) {
+            (true, true) => Run { class: Class::Ssm, len: left, left: 1 },
+            (true, false) => Run { class: Class::Bom, len: size, left: 1 },
+            (false, true) if left == 0 => return false,
+            (false, true) => Run { class: Class::Eom, len: left, left: 1 },
+            (false, false) => Run { class: Class::Com, len: size, left: (left - 1) / size },
+        };
+        if let Plan::Transport(template) = &mut self.plan {
+            let Run { class, len, .. } = self.run;
+            let first = Part { start: self.done, len, index: self.index, class };
+            template.fix(&mut self.area, first.portion());
+        }
+        true
+    }
+
+    #[inline(always)]
     fn commit(&mut self, part: Part) {
         self.done += part.len;
         self.index += 1;
+        self.run.left -= 1;
     }
 
-    #[inline]
+    #[inline(always)]
     fn part(&mut self) -> Option<Part> {
         let part = self.peek()?;
         self.commit(part);
@@ -350,11 +396,11 @@ impl<'p, B: AsRef<[u8]>> Segments<'p, B> {
     }
 
     /// Completes the header in the header area; gives its length.
-    #[inline]
+    #[inline(always)]
     fn build(&mut self, part: Part, payload: Sum) -> usize {
         match &self.plan {
-            Plan::Transport { template, .. } => {
-                template.write(&mut self.area, part.portion(), |_| payload);
+            Plan::Transport(template) => {
+                template.complete(&mut self.area, part.portion(), payload);
                 template.header_len()
             }
             Plan::Fragment(plan) => plan.build(&mut self.area, part),
@@ -362,14 +408,14 @@ impl<'p, B: AsRef<[u8]>> Segments<'p, B> {
     }
 
     /// Writes the header of a segment to `out`, which is as long.
-    #[inline]
+    #[inline(always)]
     fn write_header(&mut self, part: Part, payload: Sum, out: &mut [u8]) {
         match &self.plan {
-            Plan::Transport { template, .. } => {
+            Plan::Transport(template) => {
                 // Completed where it goes: copied behind the last change, it would have to wait for
                 // all that was written in parts.
                 out.copy_from_slice(&self.area[..out.len()]);
-                template.write(out, part.portion(), |_| payload);
+                template.complete(out, part.portion(), payload);
             }
             Plan::Fragment(plan) => {
                 plan.build(&mut self.area, part);
@@ -378,32 +424,24 @@ impl<'p, B: AsRef<[u8]>> Segments<'p, B> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn header_len(&self) -> usize {
         match &self.plan {
-            Plan::Transport { template, .. } => template.header_len(),
+            Plan::Transport(template) => template.header_len(),
             Plan::Fragment(plan) => plan.max_header_len(),
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn header_len_of(&self, part: Part) -> usize {
         match &self.plan {
-            Plan::Transport { template, .. } => template.header_len(),
+            Plan::Transport(template) => template.header_len(),
             Plan::Fragment(plan) => plan.header_len(part),
         }
     }
 
-    #[inline]
-    fn needs_sum(&self) -> bool {
-        matches!(&self.plan, Plan::Transport { template, .. } if template.needs_sum())
-    }
-
-    #[inline]
+    #[inline(always)]
     fn padding(&self, len: usize) -> usize {
-        match &self.plan {
-            Plan::Transport { padded: true, .. } => MIN_FRAME.saturating_sub(len),
-            _ => 0,
-        }
+        self.min_len.saturating_sub(len)
     }
 }

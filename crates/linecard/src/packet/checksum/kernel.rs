@@ -101,8 +101,7 @@ impl Kernel {
     pub fn copy(self, from: &[u8], to: &mut [u8]) -> Sum {
         let to = &mut to[..from.len()];
         if from.len() > LONGEST {
-            let chunks = from.chunks(LONGEST).zip(to.chunks_mut(LONGEST));
-            return chunks.fold(Sum::ZERO, |sum, (from, to)| sum.plus(self.copy(from, to)));
+            return self.copy_chunks(from, to);
         }
         Sum::from_native(match self.0 {
             #[cfg(target_arch = "x86_64")]
@@ -119,8 +118,7 @@ impl Kernel {
     #[inline]
     fn sum_each(self, bytes: &[u8], each_block: impl FnMut()) -> Sum {
         if bytes.len() > LONGEST {
-            let chunks = bytes.chunks(LONGEST);
-            return chunks.fold(Sum::ZERO, |sum, chunk| sum.plus(self.sum(chunk)));
+            return self.sum_chunks(bytes);
         }
         Sum::from_native(match self.0 {
             #[cfg(target_arch = "x86_64")]
@@ -131,6 +129,21 @@ impl Kernel {
             Code::Neon => neon::sum(bytes, each_block),
             _ => plain::sum(bytes, each_block),
         })
+    }
+
+    // Apart, so that what calls itself does not keep the rest from being inlined.
+    #[cold]
+    #[inline(never)]
+    fn copy_chunks(self, from: &[u8], to: &mut [u8]) -> Sum {
+        let chunks = from.chunks(LONGEST).zip(to.chunks_mut(LONGEST));
+        chunks.fold(Sum::ZERO, |sum, (from, to)| sum.plus(self.copy(from, to)))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn sum_chunks(self, bytes: &[u8]) -> Sum {
+        let chunks = bytes.chunks(LONGEST);
+        chunks.fold(Sum::ZERO, |sum, chunk| sum.plus(self.sum(chunk)))
     }
 }
 

@@ -1,0 +1,363 @@
+//! Headers of segments, made from that of the packet that is cut.
+//!
+//! All fields that differ between the segments are taken out and the rest is summed once. Lengths
+//! and flags, which most of the segments share, are then fixed; what is left for each is to complete
+//! sequence number, identifications and checksums.
+
+use crate::offload::checksum::{field_of, written_checksum};
+use crate::packet::checksum::Sum;
+use crate::packet::header::{self, Ipv4, Ipv6, PPPOE_LEN, PPPOE_LENGTH, Tcp, Udp, tcp_flags};
+use crate::packet::{LayerKind, Layout, MAX_LAYERS};
+
+/// What goes into the innermost checksum field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Field {
+    /// The checksum of the whole.
+    Full,
+    /// The pseudo header's sum: hardware completes it.
+    Partial,
+    /// Nothing (UDP).
+    None,
+}
+
+/// What of a layer is the same in all packets.
+#[derive(Debug, Clone, Copy)]
+struct LayerTemplate {
+    kind: LayerKind,
+    /// Whether there is a checksum over payload.
+    summed: bool,
+    at: u16,
+    /// The first packet's IPv4 identification, and what each further one adds.
+    id: u16,
+    id_step: u8,
+    /// The sum of all that the layer's checksum covers but does not change.
+    base: Sum,
+    /// With what has been fixed.
+    fixed: Sum,
+}
+
+const UNUSED: LayerTemplate = LayerTemplate {
+    kind: LayerKind::Tcp,
+    summed: false,
+    at: 0,
+    id: 0,
+    id_step: 0,
+    base: Sum::ZERO,
+    fixed: Sum::ZERO,
+};
+
+impl LayerTemplate {
+    #[inline(always)]
+    fn at(&self) -> usize {
+        usize::from(self.at)
+    }
+
+    /// Fixes a header around the innermost transport, `len` bytes with all behind it. `inside` is
+    /// what the fields further in add to its checksum; gives what this layer and they add to those
+    /// further out.
+    #[inline(always)]
+    fn fix(&mut self, area: &mut [u8], len: usize, inside: Sum) -> Sum {
+        let at = self.at();
+        match self.kind {
+            LayerKind::Ipv4 => {
+                let length = field_of(len);
+                header::at_mut::<Ipv4>(area, at).total_len.set(length);
+                self.fixed = self.base.add(Sum::word(length));
+                // With its checksum the header sums to zero.
+                inside.add(self.base.negated())
+            }
+            LayerKind::Ipv6 => {
+                let length = field_of(len - Ipv6::LEN);
+                header::at_mut::<Ipv6>(area, at).payload_len.set(length);
+                inside.add(Sum::word(length))
+            }
+            LayerKind::Pppoe => {
+                let length = field_of(len - PPPOE_LEN);
+                area[at + PPPOE_LENGTH..][..2].copy_from_slice(&length.to_be_bytes());
+                inside.add(Sum::word(length))
+            }
+            LayerKind::Udp => {
+                let length = field_of(len);
+                header::at_mut::<Udp>(area, at).length.set(length);
+                // The length is in the pseudo header, too.
+                self.fix_summed(Sum::word(length), Sum::word(length), inside)
+            }
+            LayerKind::Gre => self.fix_summed(Sum::ZERO, Sum::ZERO, inside),
+            // It carries nothing further in.
+            LayerKind::Tcp => inside,
+        }
+    }
+
+    /// The same for a header of which `own` and, in its pseudo header, `pseudo` have been fixed.
+    #[inline(always)]
+    fn fix_summed(&mut self, own: Sum, pseudo: Sum, inside: Sum) -> Sum {
+        if !self.summed {
+            return inside.add(own);
+        }
+        let base = self.base.add(pseudo);
+        self.fixed = base.add(own).add(inside);
+        // With payload and checksum all that is covered sums to zero: what is not in the base, too,
+        // is its complement.
+        base.negated()
+    }
+
+    /// Completes IPv4 in the packet of that index.
+    #[inline(always)]
+    fn complete_ipv4(&self, area: &mut [u8], index: usize) {
+        // Counts up from the first segment's and wraps, like sequence numbers.
+        let id = self.id.wrapping_add(u16::from(self.id_step).wrapping_mul(index as u16));
+        let ip = header::at_mut::<Ipv4>(area, self.at());
+        ip.id.set(id);
+        ip.checksum.set(self.fixed.add(Sum::word(id)).checksum());
+    }
+
+    /// Completes UDP or GRE around a tunnel. Not inline, because most packets have no such layer.
+    #[inline(never)]
+    fn complete_summed(&self, area: &mut [u8], payload: Sum) {
+        self.write_checksum(area, written_checksum(self.kind, self.fixed.add(payload)));
+    }
+
+    #[inline(always)]
+    fn write_checksum(&self, area: &mut [u8], checksum: u16) {
+        let field = match self.kind {
+            LayerKind::Tcp => Tcp::CHECKSUM,
+            LayerKind::Udp => Udp::CHECKSUM,
+            _ => header::GRE_CHECKSUM,
+        };
+        area[self.at() + field..][..2].copy_from_slice(&checksum.to_be_bytes());
+    }
+}
+
+/// Which packet a header is for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Portion {
+    /// Bytes of payload before it, and in it.
+    pub(super) start: usize,
+    pub(super) len: usize,
+    /// Packets before it.
+    pub(super) index: usize,
+    pub(super) is_first: bool,
+    pub(super) is_last: bool,
+}
+
+/// What headers are made from.
+#[derive(Debug)]
+pub(super) struct Template {
+    header_len: usize,
+    /// Innermost first.
+    layers: [LayerTemplate; MAX_LAYERS],
+    count: usize,
+    field: Field,
+    /// The innermost pseudo header, its length aside.
+    pseudo: Sum,
+    sequence: u32,
+    flags: u16,
+    accecn: bool,
+}
+
+impl Template {
+    /// Takes from the header of a packet what changes, and leaves zeros. `fixed_ids` and `accecn`
+    /// are as in [`Gso`](crate::packet::Gso). Inline, with its parts: a template is large to move,
+    /// and a message costs some 20 ns less.
+    #[inline(always)]
+    pub(super) fn take(
+        bytes: &mut [u8],
+        layout: &Layout,
+        field: Field,
+        (fixed_ids, accecn): (u8, bool),
+    ) -> Self {
+        let pseudo = layout.transport().map(|layer| layout.pseudo_sum_of(bytes, layer, 0));
+        let mut template = Self {
+            header_len: layout.header_len(),
+            layers: [UNUSED; MAX_LAYERS],
+            count: 0,
+            field,
+            pseudo: pseudo.unwrap_or_default(),
+            sequence: 0,
+            flags: 0,
+            accecn,
+        };
+        template.take_fields(bytes, layout, fixed_ids);
+        template.take_sums(bytes, layout);
+        template
+    }
+
+    /// Takes the fields that differ from the template, and leaves zeros.
+    #[inline(always)]
+    fn take_fields(&mut self, area: &mut [u8], layout: &Layout, fixed_ids: u8) {
+        let mut fixed = fixed_ids;
+        for (layer, template) in layout.layers().rev().zip(&mut self.layers) {
+            let at = layer.at();
+            *template = LayerTemplate { kind: layer.kind, at: layer.offset, ..UNUSED };
+            template.summed = match layer.kind {
+                LayerKind::Tcp => {
+                    let tcp = header::at_mut::<Tcp>(area, at);
+                    (self.sequence, self.flags) = (tcp.sequence.get(), tcp.offset_flags.get());
+                    (tcp.sequence, tcp.offset_flags) = (0.into(), 0.into());
+                    tcp.checksum = 0.into();
+                    true
+                }
+                LayerKind::Udp => {
+                    let udp = header::at_mut::<Udp>(area, at);
+                    let summed = udp.checksum.get() != 0;
+                    (udp.length, udp.checksum) = (0.into(), 0.into());
+                    summed
+                }
+                LayerKind::Gre => {
+                    area[at + header::GRE_CHECKSUM..][..2].fill(0);
+                    true
+                }
+                LayerKind::Ipv4 => {
+                    let ip = header::at_mut::<Ipv4>(area, at);
+                    template.id = ip.id.get();
+                    template.id_step = u8::from(fixed & 1 == 0);
+                    fixed >>= 1;
+                    (ip.total_len, ip.id, ip.checksum) = (0.into(), 0.into(), 0.into());
+                    false
+                }
+                LayerKind::Ipv6 => {
+                    header::at_mut::<Ipv6>(area, at).payload_len = 0.into();
+                    false
+                }
+                LayerKind::Pppoe => {
+                    area[at + PPPOE_LENGTH..][..2].fill(0);
+                    false
+                }
+            };
+            self.count += 1;
+        }
+    }
+
+    #[inline(always)]
+    fn take_sums(&mut self, area: &[u8], layout: &Layout) {
+        // With an innermost checksum that hardware completes, what lies from there on sums to what
+        // that field is completed to; see `fix_innermost`.
+        let partial = self.field == Field::Partial;
+        let inner = if partial { self.layers[0].at() } else { self.header_len };
+        let layers = layout.layers().rev().zip(&mut self.layers);
+        for (index, (layer, template)) in layers.enumerate() {
+            let at = template.at();
+            template.base = match layer.kind {
+                LayerKind::Ipv4 => {
+                    let len = header::at::<Ipv4>(area, at).header_len();
+                    Sum::of(&area[at..at + len])
+                }
+                LayerKind::Tcp | LayerKind::Udp | LayerKind::Gre => {
+                    let end = if index == 0 { self.header_len } else { inner };
+                    let pseudo = match index {
+                        0 => self.pseudo,
+                        _ => layout.pseudo_sum_of(area, layer, 0),
+                    };
+                    pseudo.plus(Sum::of(&area[at..end]))
+                }
+                LayerKind::Ipv6 | LayerKind::Pppoe => Sum::ZERO,
+            };
+        }
+    }
+
+    /// Bytes before the payload.
+    #[inline]
+    pub(super) fn header_len(&self) -> usize {
+        self.header_len
+    }
+
+    /// Whether payload has to be summed.
+    #[inline]
+    pub(super) fn needs_sum(&self) -> bool {
+        self.field == Field::Full
+            || self.field == Field::None && self.layers[1..self.count].iter().any(|l| l.summed)
+    }
+
+    /// Writes lengths and flags into `area`, from the innermost layer out. They are the same in all
+    /// packets of that length that are neither first nor last.
+    #[inline(always)]
+    pub(super) fn fix(&mut self, area: &mut [u8], part: Portion) {
+        let area = &mut area[..self.header_len];
+        let end = self.header_len + part.len;
+        let mut inside = self.fix_innermost(area, part);
+        for layer in &mut self.layers[1..self.count] {
+            inside = layer.fix(area, end - layer.at(), inside);
+        }
+    }
+
+    /// Writes the other fields into `area`, which is the one last fixed, or a copy.
+    #[inline(always)]
+    pub(super) fn complete(&self, area: &mut [u8], part: Portion, payload: Sum) {
+        self.complete_innermost(area, part, payload);
+        // With its checksum, what a header covers sums to zero: those further out see no payload.
+        let mut payload = if self.field == Field::None { payload } else { Sum::ZERO };
+        for layer in &self.layers[1..self.count] {
+            if layer.kind == LayerKind::Ipv4 {
+                layer.complete_ipv4(area, part.index);
+            } else if layer.summed {
+                layer.complete_summed(area, payload);
+                payload = Sum::ZERO;
+            }
+        }
+    }
+
+    /// Fixes TCP, or UDP that carries no tunnel; gives what its fields add to the checksums around.
+    #[inline(always)]
+    fn fix_innermost(&mut self, area: &mut [u8], part: Portion) -> Sum {
+        let len = self.header_len - self.layers[0].at() + part.len;
+        let own = self.fix_fields(area, part, len);
+        let len = Sum::from_fields(len as u64);
+        let layer = &mut self.layers[0];
+        match self.field {
+            Field::Full => layer.fix_summed(own, len, Sum::ZERO),
+            Field::Partial => {
+                // Hardware will make pseudo header, header and payload sum to zero: what the
+                // checksums around see is the pseudo header's complement.
+                let pseudo = self.pseudo.add(len);
+                layer.write_checksum(area, pseudo.fold());
+                pseudo.negated()
+            }
+            Field::None => own,
+        }
+    }
+
+    #[inline(always)]
+    fn fix_fields(&self, area: &mut [u8], part: Portion, len: usize) -> Sum {
+        let at = self.layers[0].at();
+        let field = if self.layers[0].kind == LayerKind::Tcp {
+            let flags = self.flags_of(part);
+            header::at_mut::<Tcp>(area, at).offset_flags.set(flags);
+            flags
+        } else {
+            let length = field_of(len);
+            header::at_mut::<Udp>(area, at).length.set(length);
+            length
+        };
+        Sum::word(field)
+    }
+
+    /// Completes TCP, or UDP that carries no tunnel.
+    #[inline(always)]
+    fn complete_innermost(&self, area: &mut [u8], part: Portion, payload: Sum) {
+        let layer = &self.layers[0];
+        let full = self.field == Field::Full;
+        let sum = layer.fixed.add(payload);
+        if layer.kind == LayerKind::Tcp {
+            let sequence = self.sequence.wrapping_add(part.start as u32);
+            let tcp = header::at_mut::<Tcp>(area, layer.at());
+            tcp.sequence.set(sequence);
+            if full {
+                tcp.checksum.set(sum.add(Sum::double(sequence)).checksum());
+            }
+        } else if full {
+            header::at_mut::<Udp>(area, layer.at()).checksum.set(written_checksum(layer.kind, sum));
+        }
+    }
+
+    #[inline(always)]
+    fn flags_of(&self, part: Portion) -> u16 {
+        let mut flags = self.flags;
+        if !part.is_last {
+            flags &= !(tcp_flags::FIN | tcp_flags::PSH);
+        }
+        if !part.is_first && !self.accecn {
+            flags &= !tcp_flags::CWR;
+        }
+        flags
+    }
+}
