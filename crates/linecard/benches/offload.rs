@@ -121,6 +121,7 @@ fn scenarios(options: &Options) -> Vec<Scenario> {
         Scenario::of(tcp4("jumbo 8948 B, 4 flows", 4, 7, 8948)),
         Scenario::of(tcp4("small 64 B, 1 flow", 1, 64, 64)),
         Scenario::of(traffic::runs("UDP 1472 B, 4 flows", Kind::Udp4, (4, 16), (1472, packets))),
+        Scenario::of(tcp4("interleaved, 16 flows", 16, 1, 1448)),
         Scenario::held(traffic::spread("100,000 flows, 4096 at once", flows, window, 4)),
     ];
     for path in &options.captures {

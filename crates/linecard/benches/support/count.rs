@@ -53,6 +53,7 @@ fn traces() -> Vec<(Trace, Config)> {
         (runs("IPv6", Kind::Tcp6, (8, 32), 1428), let_go.clone()),
         (runs("jumbo", Kind::Tcp4, (4, 7), 8948), let_go.clone()),
         (runs("UDP", Kind::Udp4, (4, 16), 1472), let_go.clone()),
+        (runs("interleaved", Kind::Tcp4, (16, 1), 1448), let_go.clone()),
         (runs("VXLAN", Kind::Vxlan, (4, 16), 1398), let_go.clone()),
         (traffic::hostile((50, PACKETS), PACKETS), let_go),
         (traffic::hostile((50, PACKETS), PACKETS).renamed("50 % hostile, held"), held),

@@ -143,6 +143,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         self.held_bytes += held.aggregate.bytes;
         self.table.set_held(flow, Some(slot));
         held.aggregate.fresh = self.fresh.add(slot);
+        self.recent.note(packet.bytes(), held.aggregate.ports.into(), slot);
         self.current = Some(slot);
         if candidate.ends() {
             self.flush(slot, Flush::EndFlag, out);

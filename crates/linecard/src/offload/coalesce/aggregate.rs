@@ -16,7 +16,7 @@ pub(super) struct Aggregate {
     /// Its place among those opened in this batch, plus 1; see [`super::fresh`].
     pub(super) fresh: u16,
     /// Where the ports are, if the next packet can be predicted; else 0.
-    ports: u16,
+    pub(super) ports: u16,
     /// Headers with a checksum over payload that there is.
     pub(super) summed: u8,
     pub(super) checksum: ChecksumKind,

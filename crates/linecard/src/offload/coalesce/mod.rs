@@ -23,6 +23,7 @@ mod merge;
 mod patch;
 mod predict;
 mod reason;
+mod recent;
 mod release;
 mod slab;
 mod steady;
@@ -44,6 +45,7 @@ use alloc::vec::Vec;
 use arrivals::{Arrivals, Frames, Packets};
 use candidate::Candidate;
 use fresh::Fresh;
+use recent::Recent;
 use slab::{Slab, SlotId};
 use table::Table;
 
@@ -110,6 +112,7 @@ pub struct Coalescer<B> {
     /// The last packet's place, if it is held: the next packet's is most often the same.
     current: Option<SlotId>,
     wheel: Wheel,
+    recent: Recent,
     /// The limits of its deadlines.
     budget_ns: u64,
     floor_ns: u64,
@@ -140,6 +143,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
             held_packets: 0,
             held_bytes: 0,
             current: None,
+            recent: Recent::new(),
             budget_ns: ns(config.hold_budget),
             floor_ns: ns(config.idle_floor),
             patient: ns(config.hold_budget.min(config.idle_floor)) > 0,
@@ -248,9 +252,12 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         let end = count.saturating_sub(BATCH);
         let ahead = self.look_ahead(arrivals);
         while arrivals.len() > end {
-            // Most packets follow one of their flow. For the others, the flow's own data is looked
-            // for; what does not simply continue that, takes the long way.
+            // Most packets follow one of their flow, or one a little before. For the others, the
+            // flow's own data is looked for; what does not simply continue that, takes the long way.
             self.follow(arrivals, out);
+            if ahead.is_none() && self.turn_to_recent(arrivals) && self.follow(arrivals, out) > 0 {
+                continue;
+            }
             let known = ahead.as_ref().map(|ahead| ahead.of(count - arrivals.len()));
             let mut known = known.unwrap_or_default();
             known.hash = known.hash.or_else(|| arrivals.flow(0, &mut self.hasher));
@@ -303,6 +310,18 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
             Err(refusal) => self.bypass(refusal, out),
             Ok(candidate) => self.admit(&candidate, known, out),
         }
+    }
+
+    /// Makes what the first packet may continue the current data; tells whether that is other data
+    /// than before.
+    #[inline(always)]
+    fn turn_to_recent<A: Arrivals<B>>(&mut self, arrivals: &A) -> bool {
+        let guess = arrivals.bytes(0).and_then(|bytes| self.recent.guess(bytes));
+        let turned = guess.is_some() && guess != self.current;
+        if turned {
+            self.current = guess;
+        }
+        turned
     }
 
     /// Makes what the flow with this hash holds the current data; tells whether that is other data

@@ -97,7 +97,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
             limits.packets -= steady;
             limits.bytes -= steady * len;
         }
-        if follows(aggregate, arrivals, 0) {
+        if steady == 0 || follows(aggregate, arrivals, 0) {
             (others, ended) = expected.run(aggregate, &limits, (arrivals, &mut chain));
         }
         let (packets, bytes) = (steady + others, aggregate.bytes - held_before);
