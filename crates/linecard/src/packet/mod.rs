@@ -29,7 +29,7 @@ pub(crate) use parse::is_tunnel;
 pub use pool::{Pool, PoolBuffer};
 use prefetch::prefetch_behind;
 pub use prefetch::{Cache, prefetch, prefetch_line};
-pub(crate) use prefetch::{is_scattered, prefetch_value};
+pub(crate) use prefetch::{is_scattered, prefetch_header, prefetch_value};
 pub use pseudo::pseudo_sum;
 pub(crate) use shape::{PATTERN, Shape};
 

@@ -39,6 +39,13 @@ pub(crate) fn prefetch_value<T>(value: &T) {
     }
 }
 
+/// Asks for the two lines that a frame's headers most often lie in.
+#[inline(always)]
+pub(crate) fn prefetch_header(frame: &[u8]) {
+    hint::<true>(frame.as_ptr());
+    hint::<true>(frame.as_ptr().wrapping_add(LINE));
+}
+
 /// Asks for the line behind a list, where its next element will lie.
 #[inline]
 pub(crate) fn prefetch_behind<T>(list: &[T]) {

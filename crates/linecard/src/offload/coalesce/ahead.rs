@@ -4,7 +4,7 @@
 use super::Coalescer;
 use super::arrivals::Arrivals;
 use super::table::FlowId;
-use crate::packet::{BATCH, Packet, prefetch_value};
+use crate::packet::{BATCH, Packet, is_scattered, prefetch_header, prefetch_value};
 
 /// With more flows than this, a batch's places are fetched before it is taken.
 const FEW_FLOWS: usize = 512;
@@ -35,7 +35,15 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
     /// flows' places, then what those hold, then its headers.
     #[inline(always)]
     pub(super) fn look_ahead<A: Arrivals<B>>(&mut self, arrivals: &mut A) -> Option<Ahead> {
-        (self.table.used() > FEW_FLOWS).then(|| self.fetch_ahead(arrivals))
+        let many = self.table.used() > FEW_FLOWS;
+        // Frames in the order of memory are fetched by the hardware.
+        let pair = arrivals.bytes(0).zip(arrivals.bytes(1));
+        if many || pair.is_some_and(|(first, second)| is_scattered(first, second)) {
+            for index in 0..arrivals.len().min(BATCH) {
+                arrivals.bytes(index).into_iter().for_each(prefetch_header);
+            }
+        }
+        many.then(|| self.fetch_ahead(arrivals))
     }
 
     #[inline(never)]
