@@ -212,6 +212,12 @@ impl<B: AsRef<[u8]>> Packet<B> {
         prefetch_behind(&self.chain);
     }
 
+    /// The merged packets behind the first, to put further ones behind them.
+    #[inline]
+    pub(crate) fn chain_mut(&mut self) -> &mut Vec<Piece<B>> {
+        &mut self.chain
+    }
+
     /// Takes the merged packets behind the first away, to be given back longer.
     #[inline]
     pub(crate) fn take_chain(&mut self) -> Vec<Piece<B>> {

@@ -65,6 +65,29 @@ impl Grown {
         (difference == expected).then_some(u16::from(!fixed))
     }
 
+    /// Takes one packet, where the first has `size` bytes of payload. The reason to let go follows
+    /// when nothing can come behind it.
+    #[inline(always)]
+    pub(super) fn advance(
+        &mut self,
+        size: u32,
+        payload_len: u32,
+        (flags, fields): (u16, u64),
+    ) -> Option<Flush> {
+        self.fields[(self.payload_len & 1) as usize] += fields;
+        self.payload_len += payload_len;
+        self.next_sequence = self.next_sequence.wrapping_add(payload_len);
+        self.last_flags = flags;
+        self.count += 1;
+        if flags & END_FLAGS != 0 {
+            Some(Flush::EndFlag)
+        } else if payload_len < size {
+            Some(Flush::ShortTail)
+        } else {
+            None
+        }
+    }
+
     /// Takes several packets of `size` bytes of payload each and without flags that matter.
     /// `fields` are all of theirs; `fixed` tells whether IPv4 identifications stand still.
     #[inline(always)]
@@ -201,8 +224,7 @@ impl Aggregate {
         payload_len.wrapping_sub(1) < self.size && grown.payload_len + payload_len <= self.room
     }
 
-    /// Takes a packet of `bytes` bytes, which [`Aggregate::fits`]. The reason to let go follows
-    /// when nothing can come behind it.
+    /// Takes a packet of `bytes` bytes, which [`Aggregate::fits`]; see [`Grown::advance`].
     #[inline(always)]
     pub(super) fn append(&mut self, candidate: &Candidate, bytes: usize) -> Option<Flush> {
         let odd = (self.grown.payload_len & 1) as usize;
@@ -212,32 +234,7 @@ impl Aggregate {
         }
         self.bytes += bytes;
         self.padding = candidate.padding;
-        let mut grown = self.grown;
-        let ended = self.advance(&mut grown, candidate.payload_len, (candidate.flags, *fields));
-        self.grown = grown;
-        ended
-    }
-
-    /// What grows when a packet joins; the reason to let go as in [`Aggregate::append`].
-    #[inline(always)]
-    pub(super) fn advance(
-        &self,
-        grown: &mut Grown,
-        payload_len: u32,
-        (flags, fields): (u16, u64),
-    ) -> Option<Flush> {
-        grown.fields[(grown.payload_len & 1) as usize] += fields;
-        grown.payload_len += payload_len;
-        grown.next_sequence = grown.next_sequence.wrapping_add(payload_len);
-        grown.last_flags = flags;
-        grown.count += 1;
-        if flags & END_FLAGS != 0 {
-            Some(Flush::EndFlag)
-        } else if payload_len < self.size {
-            Some(Flush::ShortTail)
-        } else {
-            None
-        }
+        self.grown.advance(self.size, candidate.payload_len, (candidate.flags, *fields))
     }
 
     /// Payload of all packets but the first.

@@ -12,6 +12,7 @@ use super::aggregate::{Aggregate, Grown, ipv4_fields};
 use super::arrivals::Arrivals;
 use super::candidate::MIN_FRAME;
 use super::config::ChecksumPolicy;
+use super::slab::SlotId;
 use super::{CHAIN_ROOM, Coalescer, Exit, Flush, steady};
 use crate::packet::checksum::Sum;
 use crate::packet::header::{self, Ipv4, Ipv6, PPPOE_LEN, PPPOE_LENGTH, Tcp, Udp, be16_at};
@@ -48,6 +49,15 @@ pub(super) struct Limits {
     pub(super) bytes: usize,
 }
 
+/// What has been taken.
+#[derive(Default)]
+struct Taken {
+    packets: usize,
+    bytes: usize,
+    /// Why none can come behind it.
+    ended: Option<Flush>,
+}
+
 /// What the next packet adds.
 struct Next {
     payload_len: u32,
@@ -66,61 +76,108 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         out: &mut F,
     ) -> usize {
         let (Some(slot), true) = (self.current, self.patient) else { return 0 };
-        let held = self.held.get_mut(slot);
-        let (aggregate, Some(first)) = (&mut held.aggregate, &mut held.packet) else { return 0 };
-        let next = arrivals.bytes(0);
-        if !next.is_some_and(|next| aggregate.may_continue(first.bytes(), next)) {
+        let held = self.held.get(slot);
+        let (aggregate, Some(first)) = (&held.aggregate, &held.packet) else { return 0 };
+        let may_be_next = |next| aggregate.may_continue(first.bytes(), next);
+        if !arrivals.bytes(0).is_some_and(may_be_next) {
             return 0;
         }
-        let Some(shape) = self.hasher.shape(first.layout()) else { return 0 };
-        let mut limits = Limits {
+        let taken = if arrivals.bytes(1).is_some_and(may_be_next) {
+            self.join_all(slot, arrivals)
+        } else {
+            self.join_one(slot, arrivals)
+        };
+        if taken.packets == 0 {
+            return 0;
+        }
+        self.held_packets += taken.packets;
+        self.held_bytes += taken.bytes;
+        self.counters.packets_in += taken.packets as u64;
+        self.counters.bytes_in += taken.bytes as u64;
+        let aggregate = &self.held.get(slot).aggregate;
+        let (flow, flags) = (aggregate.flow, aggregate.grown.last_flags);
+        self.table.arrived_together(flow, self.now, taken.packets);
+        match taken.ended {
+            Some(reason) => self.flush(slot, reason, out),
+            None => self.hasten(slot),
+        }
+        self.release_at_end(flow, flags);
+        taken.packets
+    }
+
+    /// How much more may be held.
+    #[inline(always)]
+    fn limits(&self) -> Limits {
+        Limits {
             packets: self.config.max_held_packets.saturating_sub(self.held_packets),
             bytes: self.config.max_held_bytes.saturating_sub(self.held_bytes),
+        }
+    }
+
+    /// Takes packets as long as they continue what is held at `slot`.
+    #[inline(always)]
+    fn join_all<A: Arrivals<B>>(&mut self, slot: SlotId, arrivals: &mut A) -> Taken {
+        let mut limits = self.limits();
+        let held = self.held.get_mut(slot);
+        let (aggregate, Some(first)) = (&mut held.aggregate, &mut held.packet) else {
+            return Taken::default();
         };
         let mut chain = first.take_chain();
         if chain.capacity() == 0 {
             chain = self.chains.pop().unwrap_or_else(|| Vec::with_capacity(CHAIN_ROOM));
         }
+        let (mut taken, before) = (Taken::default(), aggregate.bytes);
         let trusted = self.config.checksum == ChecksumPolicy::Trust;
-        let expected = Expected::after(first, aggregate, (shape, trusted), &*arrivals);
-        let held_before = aggregate.bytes;
-        let (header_len, len) = (expected.header_len, expected.bytes.len());
-        let follows = |aggregate: &Aggregate, arrivals: &A, index| {
-            let bytes = arrivals.bytes(index);
-            bytes.is_some_and(|next| aggregate.may_continue(expected.bytes, next))
-        };
-        let (mut steady, mut others, mut ended) = (0, 0, None);
-        // For a packet alone, that is not worth it.
-        if follows(aggregate, arrivals, 1) {
-            steady = steady::follow(&*arrivals, &expected, aggregate, &limits);
+        if let Some(shape) = self.hasher.shape(first.layout()) {
+            let expected = Expected::after(first, aggregate, (shape, trusted), &*arrivals);
+            let (header_len, len) = (expected.header_len, expected.bytes.len());
+            let steady = steady::follow(&*arrivals, &expected, aggregate, &limits);
             arrivals.take_pieces(steady, header_len..len, &mut chain);
             limits.packets -= steady;
             limits.bytes -= steady * len;
+            let next = arrivals.bytes(0);
+            if next.is_some_and(|next| aggregate.may_continue(expected.bytes, next)) {
+                taken = expected.run(aggregate, &limits, (arrivals, &mut chain));
+            }
+            taken.packets += steady;
+            taken.bytes = aggregate.bytes - before;
         }
-        if steady == 0 || follows(aggregate, arrivals, 0) {
-            (others, ended) = expected.run(aggregate, &limits, (arrivals, &mut chain));
-        }
-        let (packets, bytes) = (steady + others, aggregate.bytes - held_before);
-        if packets == 0 && chain.is_empty() {
+        if taken.packets == 0 && chain.is_empty() {
             self.chains.push(chain);
-            return 0;
+        } else {
+            first.set_chain(chain);
         }
-        first.set_chain(chain);
-        if packets == 0 {
-            return 0;
+        taken
+    }
+
+    /// Takes one packet if it continues what is held at `slot`.
+    #[inline(always)]
+    fn join_one<A: Arrivals<B>>(&mut self, slot: SlotId, arrivals: &mut A) -> Taken {
+        let limits = self.limits();
+        let held = self.held.get_mut(slot);
+        let (aggregate, Some(first)) = (&mut held.aggregate, &mut held.packet) else {
+            return Taken::default();
+        };
+        let Some(shape) = self.hasher.shape(first.layout()) else { return Taken::default() };
+        let trusted = self.config.checksum == ChecksumPolicy::Trust;
+        let expected = Expected::after(first, aggregate, (shape, trusted), &*arrivals);
+        let (next, header_len) =
+            (expected.read(arrivals, &mut aggregate.grown), expected.header_len);
+        let fits = |(next, len): &(Next, usize)| {
+            limits.packets.min(aggregate.packets_left()) > 0
+                && limits.bytes >= *len
+                && aggregate.has_room(&aggregate.grown, next.payload_len)
+        };
+        let Some((next, bytes)) = next.filter(fits) else { return Taken::default() };
+        let size = aggregate.size;
+        let ended = aggregate.grown.advance(size, next.payload_len, (next.flags, next.fields));
+        aggregate.bytes += bytes;
+        let chain = first.chain_mut();
+        if chain.capacity() == 0 {
+            *chain = self.chains.pop().unwrap_or_else(|| Vec::with_capacity(CHAIN_ROOM));
         }
-        self.held_packets += packets;
-        self.held_bytes += bytes;
-        self.counters.packets_in += packets as u64;
-        self.counters.bytes_in += bytes as u64;
-        let (flow, flags) = (aggregate.flow, aggregate.grown.last_flags);
-        self.table.arrived_together(flow, self.now, packets);
-        match ended {
-            Some(reason) => self.flush(slot, reason, out),
-            None => self.hasten(slot),
-        }
-        self.release_at_end(flow, flags);
-        packets
+        arrivals.take_pieces(1, header_len..bytes, chain);
+        Taken { packets: 1, bytes, ended }
     }
 }
 
@@ -150,32 +207,34 @@ impl<'a> Expected<'a> {
         }
     }
 
-    /// Takes packets as long as they are the next ones; gives their number, and why none can come
-    /// behind them. A function of its own, so that what it needs stays in registers.
+    /// Takes packets as long as they are the next ones. A function of its own, so that what it
+    /// needs stays in registers.
     #[inline(never)]
     fn run<B: AsRef<[u8]>, A: Arrivals<B>>(
         &self,
         aggregate: &mut Aggregate,
         limits: &Limits,
         (arrivals, chain): (&mut A, &mut Vec<Piece<B>>),
-    ) -> (usize, Option<Flush>) {
+    ) -> Taken {
         let room = limits.packets.min(aggregate.packets_left());
-        let (mut grown, mut packets, mut bytes) = (aggregate.grown, 0, 0);
-        let mut ended = None;
-        while packets < room && ended.is_none() {
+        let (mut grown, mut taken) = (aggregate.grown, Taken::default());
+        while taken.packets < room && taken.ended.is_none() {
             let Some((next, len)) = self.read(arrivals, &mut grown) else { break };
-            if !aggregate.has_room(&grown, next.payload_len) || bytes + len > limits.bytes {
+            let fits = aggregate.has_room(&grown, next.payload_len);
+            if !fits || taken.bytes + len > limits.bytes {
                 break;
             }
-            (packets, bytes) = (packets + 1, bytes + len);
-            ended = aggregate.advance(&mut grown, next.payload_len, (next.flags, next.fields));
+            taken.packets += 1;
+            taken.bytes += len;
+            let fields = (next.flags, next.fields);
+            taken.ended = grown.advance(aggregate.size, next.payload_len, fields);
             arrivals.take_pieces(1, self.header_len..len, chain);
         }
-        if packets > 0 {
+        if taken.packets > 0 {
             aggregate.grown = grown;
-            aggregate.bytes += bytes;
+            aggregate.bytes += taken.bytes;
         }
-        (packets, ended)
+        taken
     }
 
     /// What the first packet adds to the aggregate, if it is the next one, and its length.
