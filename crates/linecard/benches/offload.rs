@@ -180,7 +180,7 @@ impl<'a> Receive<'a> for Floor {
                 Work::Sum => drop(black_box(Sum::of(bytes))),
                 Work::Copy => target.copy_from_slice(bytes),
                 Work::CopySum => drop(black_box(Sum::of_copy(bytes, target))),
-                Work::Parse => drop(black_box(self.parsed(slot))),
+                Work::Parse => drop(black_box(*self.parsed(slot).layout())),
                 Work::ParseSum => drop(black_box(Sum::of(transport(&self.parsed(slot))))),
                 Work::FlowHash => {
                     let packet = self.parsed(slot);
