@@ -14,6 +14,7 @@ mod parse;
 mod pool;
 mod prefetch;
 mod pseudo;
+mod rss;
 mod shape;
 
 pub use batch::{BATCH, Batch};
@@ -31,6 +32,7 @@ use prefetch::prefetch_behind;
 pub use prefetch::{Cache, prefetch, prefetch_line};
 pub(crate) use prefetch::{is_scattered, prefetch_header, prefetch_value};
 pub use pseudo::pseudo_sum;
+pub use rss::{RSS_KEY_LEN, Toeplitz};
 pub(crate) use shape::{PATTERN, Shape};
 
 use crate::time::Instant;
