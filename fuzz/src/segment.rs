@@ -2,7 +2,7 @@
 //! the datagram again.
 
 use crate::common::fragments::seal;
-use crate::common::frame::Field;
+use crate::common::frame::{Field, put16};
 use crate::common::plain::{self, View};
 use crate::common::reassembler;
 use crate::common::runner::whole;
@@ -12,7 +12,9 @@ use crate::draw::{Draw, LINKS};
 use crate::traffic::{damage, disturb, frame};
 use linecard::offload::reassemble::{Config, Exit};
 use linecard::offload::segment;
-use linecard::packet::{ChecksumState, Form, Gso, LinkType, MAX_HEADER_LEN, Meta, Packet};
+use linecard::packet::{
+    ChecksumState, Form, Gso, LayerKind, LinkType, MAX_HEADER_LEN, Meta, Packet,
+};
 use linecard::time::Instant;
 
 /// More segments than this are not looked at one by one.
@@ -116,6 +118,12 @@ fn give_back(link: LinkType, view: &View, fragments: &[Vec<u8>], datagram: &[u8]
     real.stop();
     if let [(packet, Exit::Reassembled)] = &real.out[..] {
         let (mut got, mut expected) = (whole(packet), datagram.to_vec());
+        // Fragments leave behind what lay behind the datagram, and PPPoE counts that.
+        let network = view.networks().next().map_or(0, |(ip, _)| ip);
+        for pppoe in view.all(LayerKind::Pppoe).filter(|pppoe| *pppoe < network) {
+            let len = expected.len() - pppoe - 6;
+            put16(&mut expected, pppoe + 4, len as u16);
+        }
         // The checksum of a datagram that had a wrong one is right behind this.
         if let Some((ip, false)) = view.networks().next() {
             seal(&mut got, ip);
