@@ -3,6 +3,7 @@
 mod ack_filter;
 mod active_ack;
 mod coalesce;
+mod forward;
 mod reassemble;
 mod resequence;
 mod segment;
@@ -10,6 +11,7 @@ mod segment;
 pub use ack_filter::AckFilter;
 pub use active_ack::ActiveAck;
 pub use coalesce::Coalesce;
+pub use forward::Forward;
 pub use reassemble::Reassemble;
 pub use resequence::Resequence;
 pub use segment::Segment;

@@ -1,0 +1,174 @@
+//! From the workers to one port, in an order that is fair or shows what unfair ones do.
+
+use super::ring::Receiver;
+use linecard::packet::{Batch, Packet};
+use linecard::port::{Port, PortState};
+use linecard::time::Instant;
+use std::collections::VecDeque;
+
+/// Whose packet goes out next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Order {
+    /// One packet of each worker in turn, so that a few busy ones cannot starve the others
+    /// (papers/lro-npu.txt, section V.B).
+    #[default]
+    RoundRobin,
+    /// What was asked for first goes first: behind busy workers, others wait for all they have
+    /// asked for.
+    Fifo,
+    /// What was asked for last goes first, as in the engine of the paper: what lies below waits
+    /// until nothing comes any more.
+    Stack,
+}
+
+/// What a [`Gather`] has done.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct GatherCounters {
+    /// Packets taken from each worker.
+    pub packets: Vec<u64>,
+    /// The most requests that waited in the common store, which [`Order::RoundRobin`] does without.
+    pub most_waiting: usize,
+}
+
+/// Receives from the rings of workers.
+#[derive(Debug)]
+pub struct Gather<B> {
+    rings: Vec<Receiver<B>>,
+    order: Order,
+    /// The worker whose turn it is.
+    next: usize,
+    /// Requests in the order in which they were seen.
+    waiting: VecDeque<Packet<B>>,
+    capacity: usize,
+    counters: GatherCounters,
+}
+
+impl<B> Gather<B> {
+    /// From these rings. `capacity` requests are seen at once, where the order needs to.
+    #[must_use]
+    pub fn new(rings: Vec<Receiver<B>>, order: Order, capacity: usize) -> Self {
+        let counters = GatherCounters { packets: vec![0; rings.len()], most_waiting: 0 };
+        let waiting = VecDeque::with_capacity(capacity);
+        Self { rings, order, next: 0, waiting, capacity: capacity.max(1), counters }
+    }
+
+    /// What it has done.
+    #[must_use]
+    pub fn counters(&self) -> &GatherCounters {
+        &self.counters
+    }
+
+    /// The next packet, one worker after the other.
+    fn take_turns(&mut self) -> Option<Packet<B>> {
+        for _ in 0..self.rings.len() {
+            let worker = self.next;
+            self.next = (worker + 1) % self.rings.len();
+            if let Some(packet) = self.rings[worker].pop() {
+                self.counters.packets[worker] += 1;
+                return Some(packet);
+            }
+        }
+        None
+    }
+
+    /// Takes requests into the common store: all that each worker has, one worker after the other.
+    fn look_around(&mut self) {
+        for (ring, packets) in self.rings.iter_mut().zip(&mut self.counters.packets) {
+            for _ in 0..ring.len().min(self.capacity.saturating_sub(self.waiting.len())) {
+                self.waiting.extend(ring.pop());
+                *packets += 1;
+            }
+        }
+        self.counters.most_waiting = self.counters.most_waiting.max(self.waiting.len());
+    }
+}
+
+impl<B> Port<B> for Gather<B> {
+    fn receive(&mut self, batch: &mut Batch<B>, _: Instant) -> PortState {
+        if self.order != Order::RoundRobin {
+            self.look_around();
+        }
+        while batch.room() > 0 {
+            let packet = match self.order {
+                Order::RoundRobin => self.take_turns(),
+                Order::Fifo => self.waiting.pop_front(),
+                Order::Stack => self.waiting.pop_back(),
+            };
+            let Some(packet) = packet else { break };
+            let _fits = batch.push(packet);
+        }
+        let ended = self.waiting.is_empty() && self.rings.iter().all(Receiver::has_ended);
+        if ended { PortState::Ended } else { PortState::Open }
+    }
+
+    /// Takes nothing.
+    fn transmit(&mut self, _: &mut Batch<B>, _: Instant) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ring::ring;
+    use super::*;
+    use linecard::packet::{LinkType, Meta};
+
+    fn packet(lane: u32) -> Packet<Vec<u8>> {
+        let meta = Meta { lane, ..Meta::default() };
+        Packet::new(vec![0; 60], LinkType::Ethernet, meta)
+    }
+
+    /// Three busy workers fill their rings before each batch that goes out; the fourth asks once,
+    /// for a SYN. After how many packets does it leave?
+    fn wait_of_the_quiet_one(order: Order) -> Option<usize> {
+        let (mut senders, receivers): (Vec<_>, Vec<_>) = (0..4).map(|_| ring(64)).unzip();
+        let mut gather = Gather::new(receivers, order, 4 * 64);
+        let (mut out, mut before) = (Batch::new(), 0);
+        for turn in 0..1_000 {
+            for (lane, sender) in (0..3).zip(&mut senders) {
+                while sender.push(packet(lane)).is_ok() {}
+            }
+            if turn == 2 {
+                senders[3].push(packet(3)).expect("an empty ring");
+                before = 0;
+            }
+            gather.receive(&mut out, Instant::ZERO);
+            for packet in out.drain() {
+                if packet.meta.lane == 3 {
+                    return Some(before);
+                }
+                before += 1;
+            }
+        }
+        None
+    }
+
+    #[test]
+    fn a_quiet_worker_waits_its_turn_its_queue_or_for_ever() {
+        assert!(wait_of_the_quiet_one(Order::RoundRobin).expect("served") < 4);
+        let fifo = wait_of_the_quiet_one(Order::Fifo).expect("served");
+        assert!((64..=4 * 64).contains(&fifo), "{fifo}");
+        assert_eq!(wait_of_the_quiet_one(Order::Stack), None);
+    }
+
+    #[test]
+    fn ends_when_all_have_ended_and_nothing_is_lost() {
+        for order in [Order::RoundRobin, Order::Fifo, Order::Stack] {
+            let (mut senders, receivers): (Vec<_>, Vec<_>) = (0..3).map(|_| ring(8)).unzip();
+            let mut gather = Gather::new(receivers, order, 5);
+            for (lane, sender) in (0..3).zip(&mut senders) {
+                (0..8).for_each(|_| sender.push(packet(lane)).expect("room"));
+            }
+            drop(senders);
+            let (mut out, mut lanes, mut turns) = (Batch::new(), [0; 3], 0);
+            loop {
+                let state = gather.receive(&mut out, Instant::ZERO);
+                out.drain().for_each(|packet| lanes[packet.meta.lane as usize] += 1);
+                turns += 1;
+                if state == PortState::Ended {
+                    break;
+                }
+            }
+            assert_eq!((lanes, turns > 0), ([8; 3], true), "{order:?}");
+            assert_eq!(gather.counters().packets, [8; 3]);
+        }
+    }
+}

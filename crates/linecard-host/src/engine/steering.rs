@@ -1,0 +1,32 @@
+//! Which worker a flow belongs to.
+
+use linecard::packet::{Packet, RSS_KEY_LEN, Toeplitz};
+
+/// Entries of the indirection table, as in most hardware.
+const ENTRIES: usize = 128;
+
+/// Steers packets as hardware does: the low seven bits of the Toeplitz hash choose an entry of a
+/// table, which names the worker.
+#[derive(Debug, Clone)]
+pub struct Steering {
+    toeplitz: Toeplitz,
+    table: [u16; ENTRIES],
+}
+
+impl Steering {
+    /// Steers evenly to so many workers, 1 to 65,535, under a key: [`Toeplitz::SYMMETRIC`] keeps both
+    /// directions of a connection on one worker.
+    #[must_use]
+    pub fn new(workers: u16, key: &[u8; RSS_KEY_LEN]) -> Self {
+        let workers = usize::from(workers.max(1));
+        // There are fewer workers than 2¹⁶.
+        let table = core::array::from_fn(|entry| (entry % workers) as u16);
+        Self { toeplitz: Toeplitz::new(key), table }
+    }
+
+    /// The worker of a packet.
+    #[must_use]
+    pub fn worker<B: AsRef<[u8]>>(&self, packet: &Packet<B>) -> usize {
+        self.table[self.toeplitz.of(packet) as usize % ENTRIES].into()
+    }
+}

@@ -1,0 +1,41 @@
+//! Nothing but moving on, for pipelines that join two ports.
+
+use crate::packet::Batch;
+use crate::stage::Stage;
+use crate::time::Instant;
+
+/// Moves packets from input to output as they are.
+///
+/// ```
+/// use linecard::packet::{Batch, LinkType, Meta, Packet};
+/// use linecard::stage::Stage;
+/// use linecard::stages::Forward;
+/// use linecard::time::Instant;
+/// let (mut input, mut output) = (Batch::new(), Batch::new());
+/// let _fits = input.push(Packet::new([0_u8; 60], LinkType::Ethernet, Meta::default()));
+/// Forward::default().process(&mut input, Instant::ZERO, &mut output);
+/// assert_eq!((input.len(), output.len()), (0, 1));
+/// ```
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Forward {
+    /// Packets moved.
+    pub packets: u64,
+}
+
+impl<B> Stage<B> for Forward {
+    fn name(&self) -> &'static str {
+        "forward"
+    }
+
+    fn process(&mut self, input: &mut Batch<B>, _now: Instant, output: &mut Batch<B>) {
+        while output.room() > 0 {
+            let Some(packet) = input.pop() else { return };
+            let _fits = output.push(packet);
+            self.packets += 1;
+        }
+    }
+
+    fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
+        visit("packets", self.packets);
+    }
+}
