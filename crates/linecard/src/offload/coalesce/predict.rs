@@ -39,8 +39,9 @@ pub(super) struct Source {
     pub(super) link: LinkType,
     pub(super) lane: u32,
     pub(super) mark: u32,
-    /// Whether checksums are trusted that nobody has verified; those are not predicted.
-    pub(super) trusted: bool,
+    /// Whether checksums that nobody has verified are computed; else their packets are not
+    /// predicted.
+    pub(super) verifies: bool,
 }
 
 /// How much one run may take.
@@ -127,9 +128,9 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
             chain = self.chains.pop().unwrap_or_else(|| Vec::with_capacity(CHAIN_ROOM));
         }
         let (mut taken, before) = (Taken::default(), aggregate.bytes);
-        let trusted = self.config.checksum == ChecksumPolicy::Trust;
+        let verifies = self.config.checksum == ChecksumPolicy::Verify;
         if let Some(shape) = self.hasher.shape(first.layout()) {
-            let expected = Expected::after(first, aggregate, (shape, trusted), &*arrivals);
+            let expected = Expected::after(first, aggregate, (shape, verifies), &*arrivals);
             let (header_len, len) = (expected.header_len, expected.bytes.len());
             let steady = steady::follow(&*arrivals, &expected, aggregate, &limits);
             arrivals.take_pieces(steady, header_len..len, &mut chain);
@@ -159,8 +160,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
             return Taken::default();
         };
         let Some(shape) = self.hasher.shape(first.layout()) else { return Taken::default() };
-        let trusted = self.config.checksum == ChecksumPolicy::Trust;
-        let expected = Expected::after(first, aggregate, (shape, trusted), &*arrivals);
+        let verifies = self.config.checksum == ChecksumPolicy::Verify;
+        let expected = Expected::after(first, aggregate, (shape, verifies), &*arrivals);
         let (next, header_len) =
             (expected.read(arrivals, &mut aggregate.grown), expected.header_len);
         let fits = |(next, len): &(Next, usize)| {
@@ -187,14 +188,16 @@ impl<'a> Expected<'a> {
     fn after<B: AsRef<[u8]>, A: Arrivals<B>>(
         first: &'a Packet<B>,
         aggregate: &Aggregate,
-        (shape, trusted): (&'a Shape, bool),
+        (shape, verifies): (&'a Shape, bool),
         arrivals: &A,
     ) -> Self {
         let (layout, bytes, transport) = (first.layout(), first.bytes(), shape.transport());
         let Meta { lane, mark, .. } = first.meta;
-        let source = Source { link: first.link(), lane, mark, trusted };
-        let verify = arrivals.vouched(0, &source) == Some(false);
-        let pseudo = if verify { layout.pseudo_sum_of(bytes, transport, 0) } else { Sum::ZERO };
+        let mut source = Source { link: first.link(), lane, mark, verifies };
+        // A run that begins with a packet somebody vouches for has no sum to verify others with.
+        source.verifies = arrivals.vouched(0, &source) == Some(false);
+        let verifies = source.verifies;
+        let pseudo = if verifies { layout.pseudo_sum_of(bytes, transport, 0) } else { Sum::ZERO };
         Self {
             bytes,
             layout,
