@@ -143,8 +143,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
             taken.packets += steady;
             taken.bytes = aggregate.bytes - before;
         }
-        if taken.packets == 0 && chain.is_empty() {
-            self.chains.push(chain);
+        if chain.is_empty() {
+            self.recycle(chain);
         } else {
             first.set_chain(chain);
         }
@@ -353,4 +353,42 @@ fn is_next_ipv4(ip: &Ipv4, len: usize, fields: u16) -> bool {
     usize::from(ip.total_len.get()) == len
         && ip.checksum.get() != 0xFFFF
         && ipv4_fields(ip) == fields
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Config, SPARE_CHAINS};
+    use super::*;
+    use crate::packet::{Batch, ChecksumState};
+    use crate::time::Instant;
+    use alloc::vec;
+
+    /// UDP over IPv4 with a checksum, for which somebody vouches.
+    fn datagram(ttl: u8, chain: Vec<Piece<Vec<u8>>>) -> Packet<Vec<u8>> {
+        let mut bytes = vec![0x45, 0, 0, 68, 0, 0, 0, 0, ttl, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+        let checksum = Sum::of(&bytes).checksum();
+        bytes[10..12].copy_from_slice(&checksum.to_be_bytes());
+        bytes.extend([0, 7, 0, 9, 0, 48, 0, 1]);
+        bytes.resize(68, 7);
+        let meta = Meta { checksum: ChecksumState::Valid, ..Meta::default() };
+        Packet::gather(bytes, chain, LinkType::Raw, meta).expect("a datagram")
+    }
+
+    /// Packets may bring lists of their own; of those that stay empty no more are kept than of
+    /// others.
+    #[test]
+    fn keeps_no_more_lists_than_it_may() {
+        let mut coalescer = Coalescer::new(Config::default());
+        let mut batch = Batch::new();
+        for _ in 0..SPARE_CHAINS + 1 {
+            for ttl in [64, 63, 62] {
+                let packet = datagram(ttl, Vec::with_capacity(1));
+                batch.push(packet).expect("fewer than 64");
+            }
+            coalescer.push_batch(&mut batch, Instant::ZERO, &mut |packet, _| {
+                assert!(!packet.is_merged());
+            });
+        }
+        assert!(coalescer.chains.len() <= SPARE_CHAINS);
+    }
 }
