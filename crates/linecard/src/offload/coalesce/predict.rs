@@ -1,5 +1,5 @@
-//! The short way for the common packet: the next of the flow that came last, with a header that
-//! differs from the first's only as it must.
+//! The short way for the common packet: the next of what the last one joined, or of what is guessed
+//! or found, with a header that differs from the first's only as it must.
 //!
 //! That is Van Jacobson's header prediction, for merging: one comparison under a mask stands for
 //! all rules on equal fields, and for parsing, too, since equal headers have equal offsets. What
@@ -68,8 +68,7 @@ struct Next {
 }
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
-    /// Takes packets off the front as long as they continue what the last packet joined; gives
-    /// their number.
+    /// Takes packets off the front as long as they continue the current data; gives their number.
     #[inline(always)]
     pub(super) fn follow<A: Arrivals<B>, F: FnMut(Packet<B>, Exit)>(
         &mut self,
