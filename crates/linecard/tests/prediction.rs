@@ -6,7 +6,7 @@ mod common;
 
 use common::coalescer::Out;
 use common::fragments::seal;
-use common::frame::{Field, Frame, PSH, UDP};
+use common::frame::{Field, Frame, PSH, UDP, add16, put16, sum16};
 use common::plain;
 use common::runner::{Buffer, Real, packet};
 use common::traffic::Arrival;
@@ -180,6 +180,33 @@ fn checksums_wrap() {
             row(|index| Frame { id: id.wrapping_add(index as u16), ..Frame::bulk(index, 100) });
         let frames: Vec<_> = frames.iter().map(Frame::bytes).collect();
         assert_eq!(same_all_ways(&frames, LinkType::Ethernet, ChecksumState::Valid), 1, "{back}");
+    }
+}
+
+/// Packets whose checksums somebody has verified come in one batch with others. One of those has a
+/// checksum that would be right without its pseudo header.
+#[test]
+fn nobody_vouches_for_others() {
+    use ChecksumState::{Unknown, Valid};
+    for len in [100, 20] {
+        let mut frames: Vec<_> = (0..4).map(|index| Frame::bulk(index, len).bytes()).collect();
+        let tcp = &mut frames[2][34..];
+        put16(tcp, 16, 0);
+        let sum = add16(sum16(tcp), tcp.len() as u16);
+        put16(tcp, 16, !sum);
+        let mut batch = Batch::new();
+        let states = [Unknown, Valid, Unknown, Unknown].into_iter().enumerate();
+        for ((number, checksum), bytes) in states.zip(frames) {
+            let (link, now) = (LinkType::Ethernet, Instant::ZERO);
+            let meta = Meta { checksum, ..Meta::default() };
+            let arrival = Arrival { link, bytes, meta, now };
+            batch.push(packet(number, &arrival)).expect("fewer than 64");
+        }
+        let mut real = Real::new(Config::default());
+        real.push_batch(&mut batch, Instant::ZERO);
+        real.stop();
+        let outs: Vec<_> = real.outs().into_iter().map(|out| out.packets).collect();
+        assert_eq!(outs, [vec![0, 1], vec![2], vec![3]], "{len}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! A packet's headers as offsets: parsed once, at the port.
+//! A packet's headers as offsets: parsed once, when they are first asked for.
 //!
 //! A layout is the list of those headers whose fields change when packets are merged or cut:
 //! the *layers*, outermost first. All other header bytes (link header, VLAN tags, MPLS labels,

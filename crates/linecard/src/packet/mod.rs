@@ -1,4 +1,4 @@
-//! Packets: bytes in a buffer the caller owns, parsed once into offsets.
+//! Packets: bytes in a buffer the caller owns, parsed into offsets at most once.
 //!
 //! [`Layout::parse`] is total: any bytes give a layout, and its [`Form`] says how far the headers
 //! could be followed. What later code reads lies, by construction, inside the packet.
@@ -43,7 +43,7 @@ use core::ops::Range;
 /// One packet: bytes in a buffer `B` that the caller owns, offsets and metadata.
 ///
 /// Offsets are parsed when they are first asked for: a packet that simply continues the run of its
-/// flow merges without that.
+/// flow merges without that. So a packet may go to another thread, but threads cannot share one.
 ///
 /// A packet merged from several is its first packet, header patched in place, plus the payload of
 /// the others as a list of [`Piece`]s: no payload byte is moved.

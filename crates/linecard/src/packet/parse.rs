@@ -178,7 +178,7 @@ impl<'a> Parser<'a> {
         }
         let (mut total, inner) = (Ipv6::LEN + usize::from(ip.payload_len.get()), ip.next_header);
         if total == Ipv6::LEN && inner == protocol::TCP {
-            total = total.max(self.beyond_16_bits(offset));
+            total += self.beyond_16_bits(offset + Ipv6::LEN);
         }
         if !self.enter(LayerKind::Ipv6, offset, offset + Ipv6::LEN) {
             return End(Form::OtherTransport);
@@ -202,8 +202,8 @@ impl<'a> Parser<'a> {
         self.depth <= MAX_TUNNELS + 1 && self.layout.push(kind, offset, end)
     }
 
-    /// Length of an outermost IP packet whose length field is 0 because it does not fit: Linux
-    /// calls that BIG TCP.
+    /// What the length field of an outermost IP packet counts, from `offset` on, where it is 0
+    /// because that does not fit: Linux calls that BIG TCP.
     fn beyond_16_bits(&self, offset: usize) -> usize {
         let len = self.len - offset;
         if self.inside || len <= usize::from(u16::MAX) { 0 } else { len }

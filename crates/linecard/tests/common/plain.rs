@@ -248,7 +248,7 @@ fn ipv6(view: &mut View, bytes: &[u8], ip: usize) -> Form {
         return Form::OtherTransport;
     }
     let mut total = 40 + usize::from(be16(bytes, ip + 4));
-    if total == 40 && protocol == TCP && !view.measured && bytes.len() - ip > 65_535 {
+    if total == 40 && protocol == TCP && !view.measured && bytes.len() - ip - 40 > 65_535 {
         total = bytes.len() - ip;
     }
     let datagram = match view.ends(bytes, ip + total) {

@@ -129,7 +129,7 @@ impl Source {
         let here = (link, meta.lane, meta.mark) == (self.link, self.lane, self.mark);
         match meta.checksum {
             ChecksumState::Valid => here.then_some(true),
-            ChecksumState::Unknown if !self.trusted => here.then_some(false),
+            ChecksumState::Unknown if self.verifies => here.then_some(false),
             _ => None,
         }
     }

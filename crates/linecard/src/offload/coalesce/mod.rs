@@ -109,7 +109,8 @@ pub struct Coalescer<B> {
     held: Slab<B>,
     held_packets: usize,
     held_bytes: usize,
-    /// The last packet's place, if it is held: the next packet's is most often the same.
+    /// What the next packet is tried with first: most often what the last one joined or opened.
+    /// Only a guess, as what it held may be gone.
     current: Option<SlotId>,
     wheel: Wheel,
     recent: Recent,

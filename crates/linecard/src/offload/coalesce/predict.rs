@@ -1,5 +1,5 @@
-//! The short way for the common packet: the next of the flow that came last, with a header that
-//! differs from the first's only as it must.
+//! The short way for the common packet: the next of what the last one joined, or of what is guessed
+//! or found, with a header that differs from the first's only as it must.
 //!
 //! That is Van Jacobson's header prediction, for merging: one comparison under a mask stands for
 //! all rules on equal fields, and for parsing, too, since equal headers have equal offsets. What
@@ -39,8 +39,9 @@ pub(super) struct Source {
     pub(super) link: LinkType,
     pub(super) lane: u32,
     pub(super) mark: u32,
-    /// Whether checksums are trusted that nobody has verified; those are not predicted.
-    pub(super) trusted: bool,
+    /// Whether checksums that nobody has verified are computed; else their packets are not
+    /// predicted.
+    pub(super) verifies: bool,
 }
 
 /// How much one run may take.
@@ -67,8 +68,7 @@ struct Next {
 }
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
-    /// Takes packets off the front as long as they continue what the last packet joined; gives
-    /// their number.
+    /// Takes packets off the front as long as they continue the current data; gives their number.
     #[inline(always)]
     pub(super) fn follow<A: Arrivals<B>, F: FnMut(Packet<B>, Exit)>(
         &mut self,
@@ -127,9 +127,9 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
             chain = self.chains.pop().unwrap_or_else(|| Vec::with_capacity(CHAIN_ROOM));
         }
         let (mut taken, before) = (Taken::default(), aggregate.bytes);
-        let trusted = self.config.checksum == ChecksumPolicy::Trust;
+        let verifies = self.config.checksum == ChecksumPolicy::Verify;
         if let Some(shape) = self.hasher.shape(first.layout()) {
-            let expected = Expected::after(first, aggregate, (shape, trusted), &*arrivals);
+            let expected = Expected::after(first, aggregate, (shape, verifies), &*arrivals);
             let (header_len, len) = (expected.header_len, expected.bytes.len());
             let steady = steady::follow(&*arrivals, &expected, aggregate, &limits);
             arrivals.take_pieces(steady, header_len..len, &mut chain);
@@ -142,8 +142,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
             taken.packets += steady;
             taken.bytes = aggregate.bytes - before;
         }
-        if taken.packets == 0 && chain.is_empty() {
-            self.chains.push(chain);
+        if chain.is_empty() {
+            self.recycle(chain);
         } else {
             first.set_chain(chain);
         }
@@ -159,8 +159,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
             return Taken::default();
         };
         let Some(shape) = self.hasher.shape(first.layout()) else { return Taken::default() };
-        let trusted = self.config.checksum == ChecksumPolicy::Trust;
-        let expected = Expected::after(first, aggregate, (shape, trusted), &*arrivals);
+        let verifies = self.config.checksum == ChecksumPolicy::Verify;
+        let expected = Expected::after(first, aggregate, (shape, verifies), &*arrivals);
         let (next, header_len) =
             (expected.read(arrivals, &mut aggregate.grown), expected.header_len);
         let fits = |(next, len): &(Next, usize)| {
@@ -187,14 +187,16 @@ impl<'a> Expected<'a> {
     fn after<B: AsRef<[u8]>, A: Arrivals<B>>(
         first: &'a Packet<B>,
         aggregate: &Aggregate,
-        (shape, trusted): (&'a Shape, bool),
+        (shape, verifies): (&'a Shape, bool),
         arrivals: &A,
     ) -> Self {
         let (layout, bytes, transport) = (first.layout(), first.bytes(), shape.transport());
         let Meta { lane, mark, .. } = first.meta;
-        let source = Source { link: first.link(), lane, mark, trusted };
-        let verify = arrivals.vouched(0, &source) == Some(false);
-        let pseudo = if verify { layout.pseudo_sum_of(bytes, transport, 0) } else { Sum::ZERO };
+        let mut source = Source { link: first.link(), lane, mark, verifies };
+        // A run that begins with a packet somebody vouches for has no sum to verify others with.
+        source.verifies = arrivals.vouched(0, &source) == Some(false);
+        let verifies = source.verifies;
+        let pseudo = if verifies { layout.pseudo_sum_of(bytes, transport, 0) } else { Sum::ZERO };
         Self {
             bytes,
             layout,
@@ -350,4 +352,42 @@ fn is_next_ipv4(ip: &Ipv4, len: usize, fields: u16) -> bool {
     usize::from(ip.total_len.get()) == len
         && ip.checksum.get() != 0xFFFF
         && ipv4_fields(ip) == fields
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Config, SPARE_CHAINS};
+    use super::*;
+    use crate::packet::{Batch, ChecksumState};
+    use crate::time::Instant;
+    use alloc::vec;
+
+    /// UDP over IPv4 with a checksum, for which somebody vouches.
+    fn datagram(ttl: u8, chain: Vec<Piece<Vec<u8>>>) -> Packet<Vec<u8>> {
+        let mut bytes = vec![0x45, 0, 0, 68, 0, 0, 0, 0, ttl, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+        let checksum = Sum::of(&bytes).checksum();
+        bytes[10..12].copy_from_slice(&checksum.to_be_bytes());
+        bytes.extend([0, 7, 0, 9, 0, 48, 0, 1]);
+        bytes.resize(68, 7);
+        let meta = Meta { checksum: ChecksumState::Valid, ..Meta::default() };
+        Packet::gather(bytes, chain, LinkType::Raw, meta).expect("a datagram")
+    }
+
+    /// Packets may bring lists of their own; of those that stay empty no more are kept than of
+    /// others.
+    #[test]
+    fn keeps_no_more_lists_than_it_may() {
+        let mut coalescer = Coalescer::new(Config::default());
+        let mut batch = Batch::new();
+        for _ in 0..SPARE_CHAINS + 1 {
+            for ttl in [64, 63, 62] {
+                let packet = datagram(ttl, Vec::with_capacity(1));
+                batch.push(packet).expect("fewer than 64");
+            }
+            coalescer.push_batch(&mut batch, Instant::ZERO, &mut |packet, _| {
+                assert!(!packet.is_merged());
+            });
+        }
+        assert!(coalescer.chains.len() <= SPARE_CHAINS);
+    }
 }

@@ -20,9 +20,13 @@ impl Recent {
         Self { slots: [None; PLACES], ports: 0 }
     }
 
-    /// Notes that what begins with these bytes, and has its ports there, is at `slot`.
+    /// Notes that what begins with these bytes, and has its ports there, is at `slot`. With its
+    /// ports at 0 it cannot be predicted, and nothing is noted.
     #[inline(always)]
     pub(super) fn note(&mut self, bytes: &[u8], ports: usize, slot: SlotId) {
+        if ports == 0 {
+            return;
+        }
         self.ports = ports;
         if let Some(place) = self.place(bytes) {
             self.slots[place] = Some(slot);
@@ -40,5 +44,20 @@ impl Recent {
         let ports = u32::from_ne_bytes(*bytes.get(self.ports..)?.first_chunk()?);
         // Fibonacci hashing: the upper bits depend on all.
         Some((ports.wrapping_mul(0x9E37_79B9) >> (u32::BITS - PLACES.ilog2())) as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_predicted_leaves_other_guesses_alone() {
+        let (one, other) = ([1_u8; 40], [2_u8; 40]);
+        let mut recent = Recent::new();
+        recent.note(&one, 34, 7);
+        recent.note(&other, 0, 8);
+        assert_eq!(recent.guess(&one), Some(7));
+        assert_eq!(recent.guess(&other[..37]), None);
     }
 }

@@ -176,9 +176,11 @@ impl Table {
         self.arrived(id, now);
         let clock = &mut self.clocks[id as usize];
         // Each after the first has an interval of nothing, and halves the average.
-        for _ in 1..packets.min(u32::BITS as usize) {
-            clock.interval_ns =
-                if clock.interval_ns == UNKNOWN { 0 } else { clock.interval_ns / 2 };
+        let halved = packets.saturating_sub(1) as u32;
+        if halved > 0 {
+            let known = Some(clock.interval_ns).filter(|interval| *interval != UNKNOWN);
+            let interval = known.and_then(|interval| interval.checked_shr(halved));
+            clock.interval_ns = interval.unwrap_or(0);
         }
     }
 
@@ -208,5 +210,31 @@ impl Table {
     fn locate(&self, hash: u64) -> (usize, u32) {
         // Tag and bucket come from different bits; tag 0 means free.
         (hash as usize & self.mask, (hash >> 32) as u32 | 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_at_one_time_arrive_together_as_one_by_one() {
+        let table = || {
+            let mut table = Table::new(8);
+            table.occupy(0, 0, Instant::ZERO);
+            table
+        };
+        for delta in [0, 1, 1_000, u64::from(UNKNOWN - 1), u64::MAX] {
+            for packets in [1, 2, 3, 30, 31, 32, 33, 34, 64, 1_000] {
+                let (mut together, mut one_by_one) = (table(), table());
+                for second in [1, 2, 3] {
+                    let now = Instant::from_ns(delta.saturating_mul(second));
+                    together.arrived_together(0, now, packets);
+                    (0..packets).for_each(|_| one_by_one.arrived(0, now));
+                    let intervals = [&together, &one_by_one].map(|t| t.clocks[0].interval_ns);
+                    assert_eq!(intervals[0], intervals[1], "{packets} packets after {delta} ns");
+                }
+            }
+        }
     }
 }

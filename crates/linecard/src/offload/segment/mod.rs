@@ -149,7 +149,8 @@ pub struct Written {
 }
 
 /// Cuts a TCP or UDP packet into segments of `gso.size` payload bytes, the last one shorter
-/// (TSO, USO). A packet with no more payload than that comes out as one (SSM). `gso.segments` is not used; `gso.padded` pads short frames to 60 bytes.
+/// (TSO, USO). A packet with no more payload than that comes out as one (SSM). `gso.segments` is not
+/// used; `gso.padded` pads short frames to 60 bytes.
 ///
 /// Sequence numbers, IPv4 identifications, lengths and checksums follow; FIN and PSH go on the
 /// last segment only, and CWR on the first only, unless it belongs to Accurate ECN.

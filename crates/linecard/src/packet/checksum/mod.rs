@@ -87,7 +87,7 @@ impl Sum {
         Self(self.partly_folded() + other.partly_folded())
     }
 
-    /// The sum of both, where there are few and none is as large as 2⁴⁸.
+    /// The sum of both, where all come to less than 2⁶⁴: that of 64 KiB, not folded, may be 2⁶².
     #[must_use]
     #[inline(always)]
     pub(crate) fn add(self, other: Self) -> Self {
