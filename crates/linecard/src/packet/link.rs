@@ -5,6 +5,7 @@ use super::layout::MAX_TAGS;
 
 /// What the bytes of a frame start with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+// As wide as the gap behind it in a packet would be; see `ChecksumState`.
 #[repr(u32)]
 pub enum LinkType {
     /// Ethernet, with up to four VLAN tags (802.1Q, 802.1ad).

@@ -1,9 +1,27 @@
 //! What arrives together: packets of a batch, or frames that nobody has made packets of yet.
 
-use super::predict::Source;
 use crate::packet::{ChecksumState, FlowHasher, Layout, LinkType, Meta, Packet, Piece};
 use alloc::vec::{Drain, Vec};
 use core::ops::Range;
+
+/// Where packets have to come from.
+pub(super) struct Source {
+    pub(super) link: LinkType,
+    pub(super) lane: u32,
+    pub(super) mark: u32,
+    /// Whether checksums that nobody has verified are computed; else their packets are not
+    /// predicted.
+    pub(super) verifies: bool,
+}
+
+/// What is known of the checksum of a packet that comes from a [`Source`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Trust {
+    /// Somebody has verified it.
+    Vouched,
+    /// It has to be verified.
+    Verify,
+}
 
 /// Packets in the order in which they are taken.
 pub(super) trait Arrivals<B> {
@@ -13,8 +31,8 @@ pub(super) trait Arrivals<B> {
     /// The bytes of one of them.
     fn bytes(&self, index: usize) -> Option<&[u8]>;
 
-    /// If a packet is a plain one of this source: whether somebody has verified its checksum.
-    fn vouched(&self, index: usize, source: &Source) -> Option<bool>;
+    /// What is known of a packet, if it is a plain one of this source.
+    fn trust(&self, index: usize, source: &Source) -> Option<Trust>;
 
     /// The hash of its flow; see [`FlowHasher::flow`].
     fn flow(&mut self, index: usize, hasher: &mut FlowHasher) -> Option<u64>;
@@ -41,10 +59,10 @@ impl<B: AsRef<[u8]>> Arrivals<B> for Packets<'_, B> {
     }
 
     #[inline(always)]
-    fn vouched(&self, index: usize, source: &Source) -> Option<bool> {
+    fn trust(&self, index: usize, source: &Source) -> Option<Trust> {
         let packet = self.0.as_slice().get(index)?;
         let plain = packet.meta.gso.is_none() && !packet.is_merged();
-        source.vouched(packet.link(), &packet.meta).filter(|_| plain)
+        source.trust(packet.link(), &packet.meta).filter(|_| plain)
     }
 
     #[inline(always)]
@@ -91,8 +109,8 @@ impl<B: AsRef<[u8]>> Arrivals<B> for Frames<'_, B> {
     }
 
     #[inline(always)]
-    fn vouched(&self, _: usize, source: &Source) -> Option<bool> {
-        source.vouched(self.link, &self.meta).filter(|_| self.meta.gso.is_none())
+    fn trust(&self, _: usize, source: &Source) -> Option<Trust> {
+        source.trust(self.link, &self.meta).filter(|_| self.meta.gso.is_none())
     }
 
     #[inline(always)]
@@ -123,13 +141,13 @@ impl<B: AsRef<[u8]>> Arrivals<B> for Frames<'_, B> {
 }
 
 impl Source {
-    /// If a packet comes from here: whether somebody has verified its checksum.
+    /// What is known of a packet, if it comes from here.
     #[inline(always)]
-    fn vouched(&self, link: LinkType, meta: &Meta) -> Option<bool> {
+    fn trust(&self, link: LinkType, meta: &Meta) -> Option<Trust> {
         let here = (link, meta.lane, meta.mark) == (self.link, self.lane, self.mark);
         match meta.checksum {
-            ChecksumState::Valid => here.then_some(true),
-            ChecksumState::Unknown if self.verifies => here.then_some(false),
+            ChecksumState::Valid => here.then_some(Trust::Vouched),
+            ChecksumState::Unknown if self.verifies => here.then_some(Trust::Verify),
             _ => None,
         }
     }

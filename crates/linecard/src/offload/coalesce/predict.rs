@@ -9,14 +9,14 @@
 //! which comes to the same result for what is taken here.
 
 use super::aggregate::{Aggregate, Grown, ipv4_fields};
-use super::arrivals::Arrivals;
+use super::arrivals::{Arrivals, Source, Trust};
 use super::candidate::MIN_FRAME;
 use super::config::ChecksumPolicy;
 use super::slab::SlotId;
 use super::{CHAIN_ROOM, Coalescer, Exit, Flush, steady};
 use crate::packet::checksum::Sum;
 use crate::packet::header::{self, Ipv4, Ipv6, PPPOE_LEN, PPPOE_LENGTH, Tcp, Udp, be16_at};
-use crate::packet::{Layer, LayerKind, Layout, LinkType, Meta, Packet, Piece, Shape, is_scattered};
+use crate::packet::{Layer, LayerKind, Layout, Meta, Packet, Piece, Shape, is_scattered};
 use alloc::vec::Vec;
 
 /// What is expected of the next packet, apart from what grows with the run.
@@ -32,16 +32,6 @@ pub(super) struct Expected<'a> {
     pub(super) ipv4_fields: u16,
     /// Sum of the pseudo header, its length aside; nothing where no checksum is verified.
     pseudo: Sum,
-}
-
-/// Where packets have to come from.
-pub(super) struct Source {
-    pub(super) link: LinkType,
-    pub(super) lane: u32,
-    pub(super) mark: u32,
-    /// Whether checksums that nobody has verified are computed; else their packets are not
-    /// predicted.
-    pub(super) verifies: bool,
 }
 
 /// How much one run may take.
@@ -194,7 +184,7 @@ impl<'a> Expected<'a> {
         let Meta { lane, mark, .. } = first.meta;
         let mut source = Source { link: first.link(), lane, mark, verifies };
         // A run that begins with a packet somebody vouches for has no sum to verify others with.
-        source.verifies = arrivals.vouched(0, &source) == Some(false);
+        source.verifies = arrivals.trust(0, &source) == Some(Trust::Verify);
         let verifies = source.verifies;
         let pseudo = if verifies { layout.pseudo_sum_of(bytes, transport, 0) } else { Sum::ZERO };
         Self {
@@ -246,7 +236,7 @@ impl<'a> Expected<'a> {
         arrivals: &A,
         grown: &mut Grown,
     ) -> Option<(Next, usize)> {
-        let (bytes, vouched) = (arrivals.bytes(0)?, arrivals.vouched(0, &self.source)?);
+        let (bytes, trust) = (arrivals.bytes(0)?, arrivals.trust(0, &self.source)?);
         // No padding is needed.
         let alike = bytes.len() >= MIN_FRAME && self.shape.mergeable(self.bytes, bytes);
         if !alike {
@@ -257,7 +247,7 @@ impl<'a> Expected<'a> {
             None => self.layers_go_on(bytes, grown),
         };
         let next = self.transport(bytes, grown).filter(|_| goes_on)?;
-        let intact = vouched || self.is_intact(bytes, arrivals.bytes(2));
+        let intact = trust == Trust::Vouched || self.is_intact(bytes, arrivals.bytes(2));
         intact.then_some((next, bytes.len()))
     }
 
@@ -358,7 +348,7 @@ fn is_next_ipv4(ip: &Ipv4, len: usize, fields: u16) -> bool {
 mod tests {
     use super::super::{Config, SPARE_CHAINS};
     use super::*;
-    use crate::packet::{Batch, ChecksumState};
+    use crate::packet::{Batch, ChecksumState, LinkType};
     use crate::time::Instant;
     use alloc::vec;
 
