@@ -1,7 +1,7 @@
 //! A frame as it came with its virtio header becomes a packet.
 
 use linecard::offload::virtio::{FieldError, Header, gso_type};
-use linecard::packet::{ChecksumState, Layout, LinkType, Meta, Packet, PoolBuffer};
+use linecard::packet::{ChecksumState, Form, Layout, LinkType, Meta, Packet, PoolBuffer};
 
 /// A packet of the frame in `buffer`, about which `header` says something.
 ///
@@ -37,9 +37,10 @@ pub(super) fn packet(
 /// What a kernel without virtio headers says about the checksum, as far as it is one that
 /// [`ChecksumState`] can name.
 pub(super) fn checksum(packet: &Packet<PoolBuffer>, said: ChecksumState) -> ChecksumState {
-    // It speaks of the outermost, and in a tunnel of an unnamed one.
-    let named = said == ChecksumState::Unknown || packet.layout().tunnels() == 0;
-    if named { said } else { ChecksumState::Unknown }
+    // It speaks of the outermost, in a tunnel of an unnamed one, and of other sums than TCP's and
+    // UDP's too.
+    let named = || packet.layout().tunnels() == 0 && packet.layout().form() == Form::Datagram;
+    if said == ChecksumState::Unknown || named() { said } else { ChecksumState::Unknown }
 }
 
 #[cfg(test)]

@@ -7,13 +7,14 @@
 use super::error::check_name;
 use super::outgoing::{self, Cutter, HeaderBytes, Virtio, describe};
 use super::{BUFFER_LEN, Counters, PortError, incoming};
+use crate::sys::send::Sender;
 use crate::sys::{self, device};
 use linecard::offload::virtio::{Endian, Format, Header};
 use linecard::packet::{Batch, LinkType, Meta, Packet, Pool, PoolBuffer};
 use linecard::port::{Port, PortState};
 use linecard::time::Instant;
 use std::fs::{File, OpenOptions};
-use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::io::{self, IoSliceMut, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
@@ -104,6 +105,7 @@ pub struct Tap {
     pool: Pool,
     /// A buffer that was taken for a frame which did not come.
     spare: Option<PoolBuffer>,
+    sender: Sender,
     cutter: Cutter,
     counters: Counters,
 }
@@ -133,6 +135,7 @@ impl Tap {
             offloads,
             pool,
             spare: None,
+            sender: Sender::default(),
             cutter: Cutter::default(),
             counters: Counters::default(),
         })
@@ -213,13 +216,9 @@ impl Tap {
         let virtio = Some((self.format, Endian::Little));
         let bytes = outgoing::frame_len(packet);
         let Some(header) = describe(packet, virtio) else { return self.send_cut(packet, virtio) };
-        let slices = std::iter::once(header.as_slice()).chain(outgoing::slices(packet));
-        let written = if packet.is_merged() {
-            (&self.file).write_vectored(&slices.map(IoSlice::new).collect::<Vec<_>>())
-        } else {
-            let two = [IoSlice::new(header.as_slice()), IoSlice::new(packet.bytes())];
-            (&self.file).write_vectored(&two)
-        };
+        let mut burst = self.sender.burst();
+        burst.add(std::iter::once(header.as_slice()).chain(outgoing::slices(packet)));
+        let written = burst.write(self.file.as_fd());
         match self.sent(written) {
             Sent::Later => return false,
             Sent::Taken => self.counters.count_transmitted(bytes),
@@ -234,8 +233,9 @@ impl Tap {
         let mut cutter = std::mem::take(&mut self.cutter);
         let all = cutter.send(packet, |frames| {
             let written = frames.iter().take_while(|frame| {
-                let slices = [IoSlice::new(header.as_slice()), IoSlice::new(frame)];
-                let written = (&self.file).write_vectored(&slices);
+                let mut burst = self.sender.burst();
+                burst.add([header.as_slice(), frame].into_iter());
+                let written = burst.write(self.file.as_fd());
                 self.sent(written) != Sent::Later
             });
             written.count()

@@ -1,5 +1,8 @@
-//! Many frames by one system call, each as slices.
-#![expect(unsafe_code, reason = "sendmmsg has no safe form in std")]
+//! Frames given to the kernel as slices, many by one call.
+#![expect(
+    unsafe_code,
+    reason = "sendmmsg has no safe form in std, and writev none whose list can be kept"
+)]
 
 use super::check;
 use std::fmt;
@@ -63,6 +66,20 @@ impl<'b> Burst<'_, 'b> {
             Slice(libc::iovec { iov_base: base, iov_len: bytes.len() })
         }));
         self.sender.frames.push(start..self.sender.slices.len());
+    }
+
+    /// Writes all slices by one call, as one frame; how many bytes the kernel has taken.
+    pub(crate) fn write(self, file: BorrowedFd<'_>) -> io::Result<usize> {
+        let slices = &mut self.sender.slices;
+        let (list, len) = (slices.as_ptr().cast(), slices.len() as libc::c_int);
+        // SAFETY: `list` has `len` slices, a `Slice` being laid out as its `iovec`, of bytes which
+        // are borrowed for as long as `self` lives.
+        let written = unsafe { libc::writev(file.as_raw_fd(), list, len) };
+        // Of a failed call: the error is taken before anything else is called.
+        let written = usize::try_from(written).map_err(|_| io::Error::last_os_error());
+        // No pointer outlives what it points to.
+        slices.clear();
+        written
     }
 
     /// Sends the frames in order, without waiting; how many the kernel has taken, at least one.
