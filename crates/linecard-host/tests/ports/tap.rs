@@ -3,14 +3,15 @@
 use crate::lab::{self, PATIENCE, frame, inside, ip, new_network, packet, say, send};
 use linecard::offload::coalesce::Config;
 use linecard::offload::virtio::Format;
-use linecard::packet::{Batch, ChecksumState, LinkType, Meta, Pool, PoolBuffer};
+use linecard::packet::{Batch, ChecksumState, LinkType, Meta, Packet, Pool, PoolBuffer};
 use linecard::port::{Port, PortState};
 use linecard::stage::Stage;
 use linecard::stages::{Coalesce, Segment};
 use linecard::time::Instant;
 use linecard_host::port::{self, Counters, PortError, Tap, TapConfig, TapKind, interface};
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
 use std::thread;
 use std::time::Duration;
@@ -27,11 +28,12 @@ fn open(kind: TapKind, address: &str) -> Tap {
     tap
 }
 
-fn content() -> Vec<u8> {
-    (0..BYTES).map(|at| (at ^ at >> 9) as u8).collect()
+fn content(bytes: usize) -> Vec<u8> {
+    (0..bytes).map(|at| (at ^ at >> 9) as u8).collect()
 }
 
 /// What is done with packets on their way to the server.
+#[derive(Debug)]
 enum Way {
     /// Nothing.
     Whole,
@@ -106,8 +108,8 @@ impl Carrier {
     }
 }
 
-/// Carries [`BYTES`] of the kernel's TCP from one namespace to another.
-fn carry(kind: TapKind, way: &Way) -> (Carrier, Counters, Counters) {
+/// Carries so many bytes of the kernel's TCP from one namespace to another.
+fn carry(kind: TapKind, way: &Way, bytes: usize) -> (Carrier, Counters, Counters) {
     let mut a = open(kind, "10.9.0.1");
     let (start, started) = std::sync::mpsc::channel::<()>();
     // Threads are in the namespace in which they were started.
@@ -116,7 +118,7 @@ fn carry(kind: TapKind, way: &Way) -> (Carrier, Counters, Counters) {
         let address = "10.9.0.2:7000".parse().expect("an address");
         let mut stream = TcpStream::connect_timeout(&address, PATIENCE).expect("it answers");
         stream.set_write_timeout(Some(PATIENCE)).expect("a timeout");
-        stream.write_all(&content()).expect("all is taken");
+        stream.write_all(&content(bytes)).expect("all is taken");
     });
     new_network().expect("there was one before");
     let mut b = open(kind, "10.9.0.2");
@@ -140,10 +142,10 @@ fn carry(kind: TapKind, way: &Way) -> (Carrier, Counters, Counters) {
             port::wait(&[a.as_fd(), b.as_fd()], Duration::from_millis(5)).expect("two of them");
         }
     }
-    let rate = BYTES as f64 * 8.0 / begin.elapsed().as_secs_f64() / 1e9;
+    let rate = bytes as f64 * 8.0 / begin.elapsed().as_secs_f64() / 1e9;
     client.join().expect("the client has sent all");
-    assert!(server.join().expect("the server has all") == content(), "other bytes came");
-    say(&format!("{kind:?}, header of {}: {rate:.1} Gbit/s", a.format().header_len()));
+    assert!(server.join().expect("the server has all") == content(bytes), "other bytes came");
+    say(&format!("{kind:?}, {way:?}, header of {}: {rate:.1} Gbit/s", a.format().header_len()));
     let counters = (a.counters(), b.counters());
     (carrier, counters.0, counters.1)
 }
@@ -153,7 +155,7 @@ fn large_packets_of_the_kernel_go_whole() {
     inside("TCP through TAP devices", || {
         for kind in [TapKind::Ethernet, TapKind::Ip] {
             new_network().expect("there was one before");
-            let (carrier, a, b) = carry(kind, &Way::Whole);
+            let (carrier, a, b) = carry(kind, &Way::Whole, BYTES);
             assert!(carrier.gso > 0 && carrier.longest.0 > 10_000, "{:?}", carrier.longest);
             assert_eq!((a.dropped.total(), b.dropped.total(), b.cut), (0, 0, 0), "{a:?} {b:?}");
         }
@@ -163,7 +165,7 @@ fn large_packets_of_the_kernel_go_whole() {
 #[test]
 fn large_packets_of_the_kernel_are_cut_right() {
     inside("TCP cut behind a TAP device", || {
-        let (carrier, a, b) = carry(TapKind::Ethernet, &Way::Cut);
+        let (carrier, a, b) = carry(TapKind::Ethernet, &Way::Cut, BYTES);
         assert!(carrier.gso > 0 && carrier.longest.0 > 10_000, "{:?}", carrier.longest);
         assert!(carrier.longest.1 <= 1_514, "{:?}", carrier.longest);
         assert_eq!((a.dropped.total(), b.dropped.total()), (0, 0), "{a:?} {b:?}");
@@ -174,9 +176,73 @@ fn large_packets_of_the_kernel_are_cut_right() {
 #[test]
 fn merged_packets_are_received_whole() {
     inside("merged packets into a TAP device", || {
-        let (carrier, a, b) = carry(TapKind::Ethernet, &Way::Merged);
+        let (carrier, a, b) = carry(TapKind::Ethernet, &Way::Merged, BYTES);
         assert!(carrier.longest.1 > 10_000, "{:?}", carrier.longest);
         assert_eq!((a.dropped.total(), b.dropped.total(), b.cut), (0, 0, 0), "{a:?} {b:?}");
+    });
+}
+
+/// Figures, to be run in a release build: `cargo test --release --test ports -- --ignored`.
+#[test]
+#[ignore = "a measurement"]
+fn bits_per_second() {
+    inside("bits per second", || {
+        for way in [Way::Whole, Way::Cut, Way::Merged] {
+            new_network().expect("there was one before");
+            carry(TapKind::Ethernet, &way, 256 << 20);
+        }
+    });
+}
+
+#[test]
+fn queues_share_flows_and_split_none() {
+    inside("flows over several queues", || {
+        let many = TapConfig { multi_queue: true, ..TapConfig::new("lc0") };
+        let mut queues = [0, 1].map(|_| Tap::open(&many, lab::pool()).expect("root may"));
+        ip("addr add 10.9.0.1/24 dev lc0");
+        interface::set_up("lc0", true).expect("it was just made");
+        ip("neigh add 10.9.0.2 lladdr 02:00:00:00:00:02 dev lc0");
+        let sockets: Vec<_> =
+            (0..64).map(|_| UdpSocket::bind("10.9.0.1:0").expect("the address is ours")).collect();
+        let mut places = BTreeMap::<u16, [usize; 2]>::new();
+        for _ in 0..3 {
+            for socket in &sockets {
+                socket.send_to(b"linecard", "10.9.0.2:9").expect("there is a neighbour");
+            }
+            let (mut count, begin) = (0, std::time::Instant::now());
+            while count < sockets.len() {
+                for (place, queue) in queues.iter_mut().enumerate() {
+                    for packet in lab::receive_within(queue, Duration::from_millis(5)) {
+                        let flow = u16::from_be_bytes([packet.bytes()[34], packet.bytes()[35]]);
+                        places.entry(flow).or_default()[place] += 1;
+                        count += 1;
+                    }
+                }
+                assert!(begin.elapsed() < PATIENCE, "{count} of {} came", sockets.len());
+            }
+        }
+        let whole = places.values().all(|count| matches!(count, [3, 0] | [0, 3]));
+        assert!(places.len() == sockets.len() && whole, "{places:?}");
+        let both = (0..2).all(|place| places.values().any(|count| count[place] > 0));
+        assert!(both, "all flows went to one queue: {places:?}");
+    });
+}
+
+#[test]
+fn a_packet_socket_on_a_tun_gives_and_takes_ip() {
+    inside("a packet socket on a TUN device", || {
+        let mut tun = open(TapKind::Ip, "10.9.0.1");
+        let mut port = lab::open("lc0", |_| ());
+        assert_eq!(port.link(), LinkType::Raw);
+        let (pool, datagram) = (lab::pool(), &frame(500, None, 1, 1)[14..]);
+        let ip_packet = || {
+            let (buffer, _) = packet(&pool, datagram, Meta::default()).into_parts();
+            vec![Packet::new(buffer, LinkType::Raw, Meta::default())]
+        };
+        send(&mut port, ip_packet());
+        assert_eq!(lab::receive(&mut tun, 1)[0].bytes(), datagram);
+        send(&mut tun, ip_packet());
+        assert_eq!(lab::receive(&mut port, 1)[0].bytes(), datagram);
     });
 }
 
