@@ -1,10 +1,15 @@
 //! Everything of Linecard that touches the operating system.
 //!
 //! [`capture`] reads and writes pcap and pcapng as streams; [`convert`] runs the two offloads over
-//! captures; [`run`](mod@run) is the main job, in memory; [`engine`] runs pipelines on many cores. The protocol work itself is in the pure
-//! crate `linecard`, which this one gives clocks, files and memory.
+//! captures; [`run`](mod@run) is the main job, in memory; [`engine`] runs pipelines on many cores;
+//! [`port`] has the live interfaces of Linux. The protocol work itself is in the pure crate
+//! `linecard`, which this one gives clocks, files and memory.
 
 pub mod capture;
 pub mod convert;
 pub mod engine;
+#[cfg(target_os = "linux")]
+pub mod port;
 pub mod run;
+#[cfg(target_os = "linux")]
+mod sys;

@@ -1,0 +1,69 @@
+//! What a port has done.
+
+/// Counters of a live port. A large packet counts as one; bytes are those of its frame, headers
+/// once.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Packets received.
+    pub received: u64,
+    /// Their bytes.
+    pub received_bytes: u64,
+    /// Packets sent.
+    pub transmitted: u64,
+    /// Their bytes.
+    pub transmitted_bytes: u64,
+    /// Of the packets sent: large ones cut by the port, since no virtio header describes them or the
+    /// kernel takes none.
+    pub cut: u64,
+    /// Calls of receive that found no free buffer: the frames wait in the kernel.
+    pub starved: u64,
+    /// Calls of transmit that left packets in the batch: the kernel's queue was full.
+    pub blocked: u64,
+    /// Times that the interface was found gone: 0 or 1.
+    pub gone: u64,
+    /// What was lost, and why.
+    pub dropped: Drops,
+}
+
+/// Frames lost, by reason.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Drops {
+    /// Received, and longer than a buffer of the pool or than the kernel handed over.
+    pub too_long: u64,
+    /// Received with a virtio header that is not true of the frame.
+    pub bad_header: u64,
+    /// Received by the kernel, for which there was no room in the ring.
+    pub ring_full: u64,
+    /// To be sent, and longer than the interface's MTU allows.
+    pub above_mtu: u64,
+    /// To be sent, and refused by the kernel: the interface is down or gone, or the frame is too
+    /// short.
+    pub refused: u64,
+    /// To be sent, and neither describable nor to be cut.
+    pub unsendable: u64,
+}
+
+impl Counters {
+    pub(super) fn count_received(&mut self, bytes: usize) {
+        self.received += 1;
+        self.received_bytes += bytes as u64;
+    }
+
+    pub(super) fn count_transmitted(&mut self, bytes: usize) {
+        self.transmitted += 1;
+        self.transmitted_bytes += bytes as u64;
+    }
+}
+
+impl Drops {
+    /// All of them.
+    #[must_use]
+    pub fn total(self) -> u64 {
+        self.too_long
+            + self.bad_header
+            + self.ring_full
+            + self.above_mtu
+            + self.refused
+            + self.unsendable
+    }
+}

@@ -1,0 +1,175 @@
+//! Why a port cannot be opened.
+
+use crate::sys;
+use std::io;
+
+/// Why a port cannot be opened, in one line with what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum PortError {
+    /// A right is missing.
+    #[error(
+        "no permission to {doing}: it needs {capability} (run as root, or `setcap {}+ep PROGRAM`)",
+        capability.to_lowercase()
+    )]
+    NoPermission {
+        /// What was tried.
+        doing: &'static str,
+        /// The capability that allows it.
+        capability: &'static str,
+    },
+    /// The device file may not be opened.
+    #[error("no permission to open {path}: it needs to be readable and writable for this user")]
+    NoAccess {
+        /// The file.
+        path: &'static str,
+    },
+    /// No interface has this name.
+    #[error("no interface `{name}` in this network namespace: `ip link` lists them")]
+    NoInterface {
+        /// The name.
+        name: String,
+    },
+    /// No interface can have this name.
+    #[error(
+        "interface name `{name}` has {} bytes or a character that names do not have: 1 to {} bytes \
+         without `/`, `:` and white space",
+        name.len(),
+        sys::device::MAX_NAME
+    )]
+    BadName {
+        /// The name.
+        name: String,
+    },
+    /// The device is there, and not to be had.
+    #[error("device `{name}` is in use: another program has it, or all its queues")]
+    InUse {
+        /// The name.
+        name: String,
+    },
+    /// An interface of this name is there, and is another kind of device.
+    #[error(
+        "interface `{name}` exists and is no such device: a TUN where a TAP is asked for, one queue \
+         where several are, or neither TUN nor TAP"
+    )]
+    OtherKind {
+        /// The name.
+        name: String,
+    },
+    /// The kernel does not have what is needed.
+    #[error("the kernel lacks {what}: {advice}")]
+    Lacks {
+        /// What it lacks.
+        what: &'static str,
+        /// What to do.
+        advice: &'static str,
+    },
+    /// An interface whose frames are not Ethernet or IP.
+    #[error(
+        "interface `{name}` has link type {hardware}: Ethernet (1) and plain IP (65534) are known"
+    )]
+    LinkType {
+        /// The name.
+        name: String,
+        /// Its `ARPHRD_*`.
+        hardware: u16,
+    },
+    /// The buffers of the pool are too short.
+    #[error("pool buffers of {given} bytes are too short: large packets need {needed}")]
+    ShortBuffers {
+        /// Bytes of each.
+        given: usize,
+        /// Bytes needed.
+        needed: usize,
+    },
+    /// A setting out of range.
+    #[error("{setting} {value} is out of range: {range}")]
+    Setting {
+        /// Its name.
+        setting: &'static str,
+        /// Its value.
+        value: usize,
+        /// What it may be.
+        range: &'static str,
+    },
+    /// A fanout group that this port cannot join.
+    #[error(
+        "fanout group {group} cannot be joined: its members spread frames in another way, or by \
+         another interface; take another number"
+    )]
+    Fanout {
+        /// The group.
+        group: u16,
+    },
+    /// Anything else that the system says.
+    #[error("cannot {doing}: {source}")]
+    System {
+        /// What was tried.
+        doing: &'static str,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+impl PortError {
+    /// What the system has said when asked to do this, which may need a capability.
+    pub(super) fn of(doing: &'static str, capability: &'static str, source: io::Error) -> Self {
+        if source.kind() == io::ErrorKind::PermissionDenied {
+            return Self::NoPermission { doing, capability };
+        }
+        Self::System { doing, source }
+    }
+
+    /// As [`PortError::of`], about an interface that may not be there.
+    pub(super) fn about(
+        name: &str,
+        doing: &'static str,
+        capability: &'static str,
+        source: io::Error,
+    ) -> Self {
+        if sys::is(&source, libc::ENODEV) || sys::is(&source, libc::ENXIO) {
+            return Self::NoInterface { name: name.to_owned() };
+        }
+        Self::of(doing, capability, source)
+    }
+}
+
+/// Refuses names that no interface has; `%d` takes the first free number, where that is allowed.
+pub(super) fn check_name(name: &str) -> Result<(), PortError> {
+    let allowed = |byte: u8| byte.is_ascii_graphic() && byte != b'/' && byte != b':';
+    let known = (1..=sys::device::MAX_NAME).contains(&name.len()) && !matches!(name, "." | "..");
+    if known && name.bytes().all(allowed) {
+        return Ok(());
+    }
+    Err(PortError::BadName { name: name.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_checked_before_the_kernel_sees_them() {
+        for good in ["eth0", "tap%d", "lo", "a.100", "abcdefghijklmno"] {
+            assert!(check_name(good).is_ok(), "{good}");
+        }
+        for bad in ["", "abcdefghijklmnop", "a b", "a/b", "a:1", ".", "..", "é", "a\0"] {
+            assert!(check_name(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_error_is_one_line_with_what_to_do() {
+        let denied = io::Error::from_raw_os_error(libc::EPERM);
+        let error = PortError::of("open a packet socket", "CAP_NET_RAW", denied);
+        assert_eq!(
+            error.to_string(),
+            "no permission to open a packet socket: it needs CAP_NET_RAW (run as root, or `setcap \
+             cap_net_raw+ep PROGRAM`)"
+        );
+        let gone = io::Error::from_raw_os_error(libc::ENODEV);
+        let error = PortError::about("eth9", "read", "CAP_NET_RAW", gone);
+        assert!(error.to_string().starts_with("no interface `eth9`"));
+        let name = check_name("a name that is too long").expect_err("it is").to_string();
+        assert!(name.contains("has 23 bytes") && !name.contains('\n'));
+    }
+}

@@ -1,0 +1,54 @@
+//! Live interfaces of Linux as ports: [`Tap`] devices, and [`PacketSocket`]s on any interface.
+//!
+//! Both receive into the buffers of a [`Pool`](linecard::packet::Pool) given at construction: a port
+//! stays on its thread with its pool. Received frames are copied once, out of the kernel; what is
+//! sent goes as slices, copied by the kernel only. When the pool is empty, frames wait in the kernel.
+//!
+//! No port waits. To wait for several at once there is [`wait`], and each port is
+//! [`AsFd`](std::os::fd::AsFd) for an event loop of the caller's own.
+//!
+//! Not supported: zero-copy receive (`AF_XDP` has that), frames above 64 KiB ("BIG TCP"), sending
+//! at given times, hardware timestamps.
+
+mod counters;
+mod error;
+mod incoming;
+pub mod interface;
+mod outgoing;
+mod packet;
+mod tap;
+
+pub use counters::{Counters, Drops};
+pub use error::PortError;
+pub use packet::{Fanout, FanoutBy, PacketConfig, PacketSocket};
+pub use tap::{Tap, TapConfig, TapKind};
+
+use crate::sys;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+/// Bytes of a buffer that holds any frame without "BIG TCP": 64 KiB, Ethernet header and VLAN tags,
+/// in whole cache lines.
+pub const BUFFER_LEN: usize = 65_536 + 64;
+
+/// Waits until one of the ports can receive, has ended or has failed, at most `time`, counted in
+/// whole milliseconds; whether it is so. A signal ends the wait too.
+///
+/// ```no_run
+/// use linecard::packet::Pool;
+/// use linecard_host::port::{self, Tap, TapConfig};
+/// use std::os::fd::AsFd;
+/// use std::time::Duration;
+///
+/// let tap = Tap::open(&TapConfig::new("tap0"), Pool::new(128, port::BUFFER_LEN))?;
+/// let ready = port::wait(&[tap.as_fd()], Duration::from_millis(100))?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+///
+/// The system's, which has too little memory or too many descriptors to look at.
+pub fn wait(ports: &[BorrowedFd<'_>], time: Duration) -> io::Result<bool> {
+    sys::poll::readable(ports, time)
+}

@@ -1,0 +1,220 @@
+//! A packet becomes what the kernel takes: itself behind a virtio header, or its segments.
+
+use linecard::offload::segment::{SegmentError, segment};
+use linecard::offload::virtio::{Endian, Format, Header};
+use linecard::offload::{complete_checksum, defer_checksum};
+use linecard::packet::{ChecksumState, Gso, Packet, Piece, PoolBuffer};
+
+/// Segments that are cut at a time.
+const AT_ONCE: usize = 64;
+/// Pieces of a packet that goes whole: room in a call's list stays for header and first buffer.
+const MAX_PIECES: usize = crate::sys::send::MAX_SLICES - 2;
+
+/// The form of virtio header that the kernel takes.
+pub(super) type Virtio = (Format, Endian);
+
+/// The bytes of a virtio header; none where the kernel takes none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct HeaderBytes {
+    bytes: [u8; Format::MAX_LEN],
+    len: usize,
+}
+
+impl HeaderBytes {
+    const NONE: Self = Self { bytes: [0; Format::MAX_LEN], len: 0 };
+
+    /// A header that says nothing, as segments have it.
+    pub(super) fn plain(virtio: Option<Virtio>) -> Self {
+        Self { len: virtio.map_or(0, |(format, _)| format.header_len()), ..Self::NONE }
+    }
+
+    pub(super) fn as_slice(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+/// Makes a packet ready to be sent whole, and gives the header that describes it; none when it
+/// has to be cut. Doing this again changes nothing.
+pub(super) fn describe(
+    packet: &mut Packet<PoolBuffer>,
+    virtio: Option<Virtio>,
+) -> Option<HeaderBytes> {
+    let divided = packet.meta.gso.is_some_and(|gso| packet.payload_len() > usize::from(gso.size));
+    let partial = packet.meta.checksum == ChecksumState::Partial;
+    if packet.chain().len() > MAX_PIECES {
+        return None;
+    }
+    let Some((format, endian)) = virtio else {
+        let complete = !partial || !divided && complete_checksum(packet);
+        return (!divided && complete).then_some(HeaderBytes::NONE);
+    };
+    if divided && !partial {
+        // All that was merged was verified or vouched for; devices take large packets only so.
+        defer_checksum(packet);
+    }
+    let mut header = HeaderBytes::NONE;
+    header.len = Header::of(packet).ok()?.write(&mut header.bytes, format, endian)?;
+    Some(header)
+}
+
+/// The frame as slices. Behind the datagram of a packet with pieces is the padding of a short
+/// frame, which the whole does not have.
+pub(super) fn slices(packet: &Packet<PoolBuffer>) -> impl Iterator<Item = &[u8]> {
+    let bytes = packet.bytes();
+    let end = if packet.is_merged() { packet.layout().end() } else { bytes.len() };
+    std::iter::once(&bytes[..end]).chain(packet.chain().iter().map(Piece::bytes))
+}
+
+/// Bytes of the frame.
+pub(super) fn frame_len(packet: &Packet<PoolBuffer>) -> usize {
+    if packet.is_merged() { packet.datagram_len() } else { packet.bytes().len() }
+}
+
+/// Segments in a row.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Frames<'f> {
+    bytes: &'f [u8],
+    ends: &'f [usize],
+}
+
+impl<'f> Frames<'f> {
+    pub(super) fn iter(self) -> impl Iterator<Item = &'f [u8]> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(self.ends).map(move |(start, end)| &self.bytes[start..*end])
+    }
+}
+
+/// Cuts packets, and remembers how far it came with one whose segments were not all taken.
+#[derive(Debug, Default)]
+pub(super) struct Cutter {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+    /// Where the packet lies, and how many of its segments have been dealt with.
+    resume: Option<(*const u8, usize)>,
+}
+
+impl Cutter {
+    /// Cuts a packet and gives its segments to `send`, at most [`AT_ONCE`] a time, which says how
+    /// many it has dealt with; fewer means "later". False then: the packet has to come again.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot be cut.
+    pub(super) fn send(
+        &mut self,
+        packet: &mut Packet<PoolBuffer>,
+        mut send: impl FnMut(Frames<'_>) -> usize,
+    ) -> Result<bool, SegmentError> {
+        // The segmenter computes all checksums then.
+        packet.meta.checksum = ChecksumState::Unknown;
+        let gso = packet.meta.gso.unwrap_or(Gso { size: u16::MAX, ..Gso::default() });
+        let place = packet.bytes().as_ptr();
+        let mut segments = segment(packet, gso)?;
+        let mut done =
+            self.resume.take().filter(|(at, _)| *at == place).map_or(0, |(_, done)| done);
+        for _ in 0..done {
+            segments.next_segment();
+        }
+        let longest = segments.max_len();
+        loop {
+            self.bytes.resize(self.bytes.len().max(AT_ONCE.min(segments.count()) * longest), 0);
+            self.ends.clear();
+            let mut end = 0;
+            while self.ends.len() < AT_ONCE
+                && let Some(written) = segments.write_next(&mut self.bytes[end..])?
+            {
+                end += written.len;
+                self.ends.push(end);
+            }
+            if self.ends.is_empty() {
+                return Ok(true);
+            }
+            let dealt = send(Frames { bytes: &self.bytes, ends: &self.ends });
+            done += dealt;
+            if dealt < self.ends.len() {
+                self.resume = Some((place, done));
+                return Ok(false);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linecard::packet::{LinkType, Meta, Pool};
+
+    const LITTLE: Option<Virtio> = Some((Format::V1, Endian::Little));
+
+    /// A UDP datagram of 200 bytes of payload, to be cut by `size`, if any.
+    fn datagram(size: Option<u16>) -> Packet<PoolBuffer> {
+        let mut frame = vec![0x45, 0, 0, 228, 0, 1, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+        frame.extend([0, 7, 0, 9, 0, 208, 1, 2]);
+        frame.extend(0..200);
+        let mut buffer = Pool::new(1, 512).take().expect("one");
+        buffer.as_mut()[..frame.len()].copy_from_slice(&frame);
+        buffer.truncate(frame.len());
+        let gso = size.map(|size| Gso { size, segments: 200_u16.div_ceil(size), ..Gso::default() });
+        Packet::new(buffer, LinkType::Raw, Meta { gso, ..Meta::default() })
+    }
+
+    #[test]
+    fn a_plain_packet_has_a_header_that_says_nothing() {
+        let header = describe(&mut datagram(None), LITTLE).expect("plain");
+        assert_eq!(header, HeaderBytes::plain(LITTLE));
+        assert_eq!(header.as_slice(), [0; 12]);
+        assert_eq!(describe(&mut datagram(None), None), Some(HeaderBytes::NONE));
+    }
+
+    #[test]
+    fn a_large_packet_is_described_with_its_checksum_deferred() {
+        let mut packet = datagram(Some(64));
+        let header = describe(&mut packet, LITTLE).expect("UDP");
+        assert_eq!(packet.meta.checksum, ChecksumState::Partial);
+        assert_eq!(header.as_slice(), [1, 5, 28, 0, 64, 0, 20, 0, 6, 0, 0, 0]);
+        assert_eq!(describe(&mut packet, LITTLE), Some(header));
+        assert_eq!(describe(&mut packet, None), None);
+    }
+
+    #[test]
+    fn an_open_checksum_is_completed_where_nobody_else_will() {
+        let mut packet = datagram(None);
+        defer_checksum(&mut packet);
+        assert!(describe(&mut packet, None).is_some());
+        assert_eq!(packet.meta.checksum, ChecksumState::Valid);
+    }
+
+    #[test]
+    fn segments_not_taken_come_again_and_no_other() {
+        let mut whole = Vec::new();
+        let mut packet = datagram(Some(3));
+        let all = Cutter::default().send(&mut packet, |frames| {
+            whole.extend(frames.iter().map(<[u8]>::to_vec));
+            frames.ends.len()
+        });
+        assert_eq!((all, whole.len()), (Ok(true), 67));
+        let (mut cutter, mut parts) = (Cutter::default(), Vec::new());
+        for call in 1.. {
+            let all = cutter.send(&mut packet, |frames| {
+                let before = parts.len();
+                parts.extend(frames.iter().take(10).map(<[u8]>::to_vec));
+                parts.len() - before
+            });
+            if all == Ok(true) {
+                assert_eq!(call, 7);
+                break;
+            }
+        }
+        assert_eq!(parts, whole);
+    }
+
+    #[test]
+    fn what_cannot_be_cut_says_so() {
+        let mut buffer = Pool::new(1, 64).take().expect("one");
+        buffer.as_mut().fill(0);
+        let meta = Meta { checksum: ChecksumState::Partial, ..Meta::default() };
+        let mut packet = Packet::new(buffer, LinkType::Raw, meta);
+        assert_eq!(describe(&mut packet, LITTLE), None);
+        assert!(Cutter::default().send(&mut packet, |_| 0).is_err());
+    }
+}

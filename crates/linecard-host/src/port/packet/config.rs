@@ -1,0 +1,129 @@
+//! How a packet socket is opened.
+
+use super::super::PortError;
+use super::super::error::check_name;
+
+/// Which interface, and how.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PacketConfig {
+    /// The interface's name, 1 … 15 bytes.
+    pub interface: String,
+    /// Sharing what arrives with other sockets; none by default: this one receives everything.
+    pub fanout: Option<Fanout>,
+    /// Whether frames for other stations are received too, as long as the socket is open. Off by
+    /// default.
+    pub promiscuous: bool,
+    /// Whether large packets come and go whole, and checksums open, behind virtio headers, where
+    /// the kernel has that for such rings. On by default.
+    pub offloads: bool,
+    /// Whether sent frames pass by the interface's queueing discipline: faster, and nothing is
+    /// shaped. On by default.
+    pub qdisc_bypass: bool,
+    /// Bytes of a block of the ring: a power of two, 128 KiB … 64 MiB; 256 KiB by default. The
+    /// kernel hands blocks over, so a frame has to fit into one.
+    pub block_len: usize,
+    /// Blocks of the ring, 2 … 4,096; 64 by default, 16 MiB in all.
+    pub blocks: usize,
+    /// Milliseconds, 1 … 1,000, after which the kernel hands a block over that is not full: the
+    /// longest time that a lone frame waits. 1 by default.
+    pub block_timeout_ms: u32,
+}
+
+/// Several sockets that share what arrives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fanout {
+    /// The group's number, the same for all: any that no other program has taken in this network
+    /// namespace.
+    pub group: u16,
+    /// How frames are spread; the same for all.
+    pub by: FanoutBy,
+}
+
+/// How frames are spread over the sockets of a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum FanoutBy {
+    /// By the flow's hash: a flow stays with one socket.
+    #[default]
+    Hash,
+    /// By the processor on which the frame came.
+    Cpu,
+    /// By the interface's queue.
+    Queue,
+}
+
+impl PacketConfig {
+    /// An interface, received alone, with all that makes it fast.
+    #[must_use]
+    pub fn new(interface: impl Into<String>) -> Self {
+        Self {
+            interface: interface.into(),
+            fanout: None,
+            promiscuous: false,
+            offloads: true,
+            qdisc_bypass: true,
+            block_len: 256 << 10,
+            blocks: 64,
+            block_timeout_ms: 1,
+        }
+    }
+
+    /// Refuses what is out of range.
+    pub(super) fn check(&self) -> Result<(), PortError> {
+        check_name(&self.interface)?;
+        let wrong = |setting, value, range| Err(PortError::Setting { setting, value, range });
+        let block = self.block_len;
+        if !block.is_power_of_two() || !(128 << 10..=64 << 20).contains(&block) {
+            return wrong("block_len", block, "a power of two, 131072 to 67108864 bytes");
+        }
+        if !(2..=4_096).contains(&self.blocks) {
+            return wrong("blocks", self.blocks, "2 to 4096");
+        }
+        if !(1..=1_000).contains(&self.block_timeout_ms) {
+            let value = self.block_timeout_ms as usize;
+            return wrong("block_timeout_ms", value, "1 to 1000");
+        }
+        Ok(())
+    }
+}
+
+impl Fanout {
+    /// The number that says all this to the kernel.
+    pub(super) fn argument(self, ignore_outgoing: bool) -> libc::c_int {
+        let by = match self.by {
+            FanoutBy::Hash => libc::PACKET_FANOUT_HASH,
+            FanoutBy::Cpu => libc::PACKET_FANOUT_CPU,
+            FanoutBy::Queue => libc::PACKET_FANOUT_QM,
+        };
+        let flag = if ignore_outgoing { libc::PACKET_FANOUT_FLAG_IGNORE_OUTGOING } else { 0 };
+        (u32::from(self.group) | (by | flag) << 16) as libc::c_int
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_out_of_range_are_refused_with_the_range() {
+        let good = PacketConfig::new("eth0");
+        assert!(good.check().is_ok());
+        let bad = [
+            PacketConfig { block_len: 100_000, ..good.clone() },
+            PacketConfig { block_len: 64 << 10, ..good.clone() },
+            PacketConfig { blocks: 1, ..good.clone() },
+            PacketConfig { block_timeout_ms: 0, ..good.clone() },
+        ];
+        for config in bad {
+            let text = config.check().expect_err("out of range").to_string();
+            assert!(text.contains("is out of range") && text.contains(" to "), "{text}");
+        }
+        assert!(PacketConfig::new("").check().is_err());
+    }
+
+    #[test]
+    fn a_fanout_is_one_number() {
+        let fanout = Fanout { group: 0xFFEE, by: FanoutBy::Queue };
+        assert_eq!(fanout.argument(false) as u32, 0x0005_FFEE);
+        assert_eq!(fanout.argument(true) as u32, 0x4005_FFEE);
+    }
+}

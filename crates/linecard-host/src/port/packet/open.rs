@@ -1,0 +1,101 @@
+//! The steps that make a packet socket a port.
+
+use super::super::outgoing::Virtio;
+use super::super::{BUFFER_LEN, PortError};
+use super::config::{Fanout, PacketConfig};
+use crate::sys::ring::Ring;
+use crate::sys::{self, device, socket::PacketFd};
+use linecard::offload::virtio::{Endian, Format};
+use linecard::packet::{LinkType, Pool};
+
+const CAPABILITY: &str = "CAP_NET_RAW";
+/// What may wait to be sent: 1.6 ms of 10 Gbit/s, above what most systems allow by default.
+const SEND_BUFFER: libc::c_int = 2 << 20;
+
+/// Plain IP, as of mobile links: `ARPHRD_RAWIP` of `linux/if_arp.h`, which libc does not name.
+const ARPHRD_RAWIP: u16 = 519;
+
+/// All that the port needs of the kernel.
+pub(super) struct Opened {
+    pub(super) ring: Ring,
+    pub(super) socket: PacketFd,
+    pub(super) link: LinkType,
+    pub(super) virtio: Option<Virtio>,
+}
+
+pub(super) fn open(config: &PacketConfig, pool: &Pool) -> Result<Opened, PortError> {
+    config.check()?;
+    let name = config.interface.as_str();
+    let index = device::index(name)
+        .map_err(|error| PortError::about(name, "find an interface", CAPABILITY, error))?;
+    let socket = PacketFd::open()
+        .map_err(|error| PortError::of("open a packet socket", CAPABILITY, error))?;
+    let (ring, virtio) = ring(&socket, config)?;
+    if virtio.is_some() && pool.buffer_len() < BUFFER_LEN {
+        return Err(PortError::ShortBuffers { given: pool.buffer_len(), needed: BUFFER_LEN });
+    }
+    // Both only make it faster: without the first, what was sent is left out here.
+    let ignored = socket.set(libc::PACKET_IGNORE_OUTGOING, 1).is_ok();
+    let _only_slower = socket.set(libc::PACKET_QDISC_BYPASS, config.qdisc_bypass.into());
+    let _only_smaller = socket.set_send_buffer(SEND_BUFFER);
+    if config.promiscuous {
+        socket
+            .set_promiscuous(index)
+            .map_err(|error| PortError::about(name, "make it promiscuous", CAPABILITY, error))?;
+    }
+    socket
+        .bind(index)
+        .map_err(|error| PortError::about(name, "bind a packet socket", CAPABILITY, error))?;
+    if let Some(fanout) = config.fanout {
+        join(&socket, fanout, ignored)?;
+    }
+    // An interface that is down says so at once; it may come up later.
+    let _down = socket.take_error();
+    let link = link(&socket, name)?;
+    Ok(Opened { ring, socket, link, virtio })
+}
+
+/// The ring, with virtio headers where the kernel has both (Linux 4.6).
+fn ring(socket: &PacketFd, config: &PacketConfig) -> Result<(Ring, Option<Virtio>), PortError> {
+    let size = (config.block_len, config.blocks);
+    let make = || Ring::new(socket, size, config.block_timeout_ms);
+    if config.offloads && socket.set(libc::PACKET_VNET_HDR, 1).is_ok() {
+        if let Ok(ring) = make() {
+            return Ok((ring, Some((Format::Legacy, Endian::NATIVE))));
+        }
+        let _was_set = socket.set(libc::PACKET_VNET_HDR, 0);
+    }
+    let ring = make().map_err(|source| match source.raw_os_error() {
+        Some(libc::EINVAL | libc::ENOPROTOOPT) => PortError::Lacks {
+            what: "receive rings of packet sockets (TPACKET_V3)",
+            advice: "use Linux 3.2 or newer with CONFIG_PACKET",
+        },
+        _ => PortError::of("make a receive ring: fewer or smaller blocks?", CAPABILITY, source),
+    })?;
+    Ok((ring, None))
+}
+
+fn join(socket: &PacketFd, fanout: Fanout, ignored: bool) -> Result<(), PortError> {
+    // The group decides for its members whether sent frames are left out.
+    let mut joined = socket.set(libc::PACKET_FANOUT, fanout.argument(ignored));
+    if ignored && joined.as_ref().is_err_and(|error| sys::is(error, libc::EINVAL)) {
+        joined = socket.set(libc::PACKET_FANOUT, fanout.argument(false));
+    }
+    joined.map_err(|source| match source.raw_os_error() {
+        Some(libc::EINVAL | libc::EALREADY | libc::ENOSPC) => {
+            PortError::Fanout { group: fanout.group }
+        }
+        _ => PortError::of("join a fanout group", CAPABILITY, source),
+    })
+}
+
+fn link(socket: &PacketFd, name: &str) -> Result<LinkType, PortError> {
+    let bound = socket
+        .bound()
+        .map_err(|error| PortError::about(name, "read a link type", CAPABILITY, error))?;
+    match bound.hardware {
+        libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK => Ok(LinkType::Ethernet),
+        libc::ARPHRD_NONE | ARPHRD_RAWIP => Ok(LinkType::Raw),
+        hardware => Err(PortError::LinkType { name: name.to_owned(), hardware }),
+    }
+}

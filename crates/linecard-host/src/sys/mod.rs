@@ -1,0 +1,21 @@
+//! System calls that std does not have, with safe faces: what is unsafe in this crate is here.
+//!
+//! Every call is checked and gives [`io::Error`]; what an error means is said by who called.
+
+pub(crate) mod device;
+pub(crate) mod poll;
+pub(crate) mod ring;
+pub(crate) mod send;
+pub(crate) mod socket;
+
+use std::io;
+
+/// The result of a call that gives a negative number where it fails.
+fn check(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+/// Whether an error has this number.
+pub(crate) fn is(error: &io::Error, number: libc::c_int) -> bool {
+    error.raw_os_error() == Some(number)
+}

@@ -1,0 +1,153 @@
+//! Packet sockets: options, addresses and counters.
+#![expect(unsafe_code, reason = "socket options have no safe form in std")]
+
+use super::check;
+use std::io;
+use std::mem::size_of;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// A non-blocking packet socket that gives and takes whole frames.
+#[derive(Debug)]
+pub(crate) struct PacketFd(OwnedFd);
+
+/// Which interface a socket stands on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Bound {
+    /// Its number; −1 when it is gone.
+    pub(crate) index: i32,
+    /// Its `ARPHRD_*`.
+    pub(crate) hardware: u16,
+}
+
+/// `PACKET_STATISTICS` since it was asked for last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Statistics {
+    /// Frames that the kernel could not put into the ring.
+    pub(crate) drops: u32,
+    /// How often the ring was full.
+    pub(crate) freezes: u32,
+}
+
+impl PacketFd {
+    /// A socket on no interface, which receives nothing yet.
+    pub(crate) fn open() -> io::Result<Self> {
+        let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+        // SAFETY: no pointers; the result is checked.
+        let fd = check(unsafe { libc::socket(libc::AF_PACKET, kind, 0) })?;
+        // SAFETY: just opened, and owned by nobody else.
+        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    /// Receives everything that comes by the interface with this number, from now on.
+    pub(crate) fn bind(&self, index: i32) -> io::Result<()> {
+        let mut address = empty_address();
+        address.sll_family = libc::AF_PACKET as u16;
+        address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
+        address.sll_ifindex = index;
+        let len = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+        // SAFETY: `address` is a socket address of `len` bytes and lives during the call.
+        check(unsafe { libc::bind(self.0.as_raw_fd(), (&raw const address).cast(), len) }).map(drop)
+    }
+
+    /// The interface that it stands on.
+    pub(crate) fn bound(&self) -> io::Result<Bound> {
+        let mut address = empty_address();
+        let mut len = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+        let (fd, place) = (self.0.as_raw_fd(), (&raw mut address).cast());
+        // SAFETY: `place` has room for `len` bytes, and both live during the call.
+        check(unsafe { libc::getsockname(fd, place, &raw mut len) })?;
+        Ok(Bound { index: address.sll_ifindex, hardware: address.sll_hatype })
+    }
+
+    /// Sets a number among the options of packet sockets.
+    pub(crate) fn set(&self, name: libc::c_int, value: libc::c_int) -> io::Result<()> {
+        self.set_option(libc::SOL_PACKET, name, &value)
+    }
+
+    /// How much may wait to be sent, in bytes, or as much of it as the system allows.
+    pub(crate) fn set_send_buffer(&self, bytes: libc::c_int) -> io::Result<()> {
+        // Beyond the system's limit only for who may administer networks.
+        let force = self.set_option(libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &bytes);
+        force.or_else(|_| self.set_option(libc::SOL_SOCKET, libc::SO_SNDBUF, &bytes))
+    }
+
+    /// Receives frames for others too; the kernel takes it back when the socket is closed.
+    pub(crate) fn set_promiscuous(&self, index: i32) -> io::Result<()> {
+        let wish = libc::packet_mreq {
+            mr_ifindex: index,
+            mr_type: libc::PACKET_MR_PROMISC as libc::c_ushort,
+            mr_alen: 0,
+            mr_address: [0; 8],
+        };
+        self.set_option(libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &wish)
+    }
+
+    /// Asks for a ring of `blocks` blocks of `block_len` bytes, handed over when full or after
+    /// `timeout_ms`.
+    pub(super) fn set_ring(&self, ring: (usize, usize), timeout_ms: u32) -> io::Result<()> {
+        let (block_len, blocks) = (ring.0 as libc::c_uint, ring.1 as libc::c_uint);
+        // Decides nothing in this version of the ring, and has to divide the block.
+        let frame = 2048;
+        let request = libc::tpacket_req3 {
+            tp_block_size: block_len,
+            tp_block_nr: blocks,
+            tp_frame_size: frame,
+            tp_frame_nr: block_len / frame * blocks,
+            tp_retire_blk_tov: timeout_ms,
+            tp_sizeof_priv: 0,
+            tp_feature_req_word: 0,
+        };
+        self.set_option(libc::SOL_PACKET, libc::PACKET_RX_RING, &request)
+    }
+
+    /// What the ring could not take since this was asked for last.
+    pub(crate) fn statistics(&self) -> io::Result<Statistics> {
+        let mut stats = libc::tpacket_stats_v3 { tp_packets: 0, tp_drops: 0, tp_freeze_q_cnt: 0 };
+        self.option(libc::SOL_PACKET, libc::PACKET_STATISTICS, &mut stats)?;
+        Ok(Statistics { drops: stats.tp_drops, freezes: stats.tp_freeze_q_cnt })
+    }
+
+    /// Takes the error that waits at the socket, so that it does not wake its waiter again.
+    pub(crate) fn take_error(&self) -> io::Result<libc::c_int> {
+        let mut number: libc::c_int = 0;
+        self.option(libc::SOL_SOCKET, libc::SO_ERROR, &mut number)?;
+        Ok(number)
+    }
+
+    /// `T` is the option's own type, a struct of integers.
+    fn set_option<T: Copy>(
+        &self,
+        level: libc::c_int,
+        name: libc::c_int,
+        value: &T,
+    ) -> io::Result<()> {
+        let (fd, len) = (self.0.as_raw_fd(), size_of::<T>() as libc::socklen_t);
+        let value: *const T = value;
+        // SAFETY: `value` points to `len` bytes that live during the call.
+        check(unsafe { libc::setsockopt(fd, level, name, value.cast(), len) }).map(drop)
+    }
+
+    /// `T` is the option's own type, a struct of integers, for which all bytes are valid.
+    fn option<T: Copy>(
+        &self,
+        level: libc::c_int,
+        name: libc::c_int,
+        value: &mut T,
+    ) -> io::Result<()> {
+        let (fd, mut len) = (self.0.as_raw_fd(), size_of::<T>() as libc::socklen_t);
+        let value: *mut T = value;
+        // SAFETY: `value` has room for `len` bytes, and both live during the call.
+        check(unsafe { libc::getsockopt(fd, level, name, value.cast(), &raw mut len) }).map(drop)
+    }
+}
+
+impl AsFd for PacketFd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+fn empty_address() -> libc::sockaddr_ll {
+    // SAFETY: a struct of integers, for which zeros are valid.
+    unsafe { std::mem::zeroed() }
+}

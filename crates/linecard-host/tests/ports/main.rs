@@ -1,0 +1,11 @@
+//! Live ports on real interfaces: each test makes its own network namespace, and everything in it
+//! goes with the test. They need root; without it they say so and pass.
+
+mod lab;
+mod packet;
+mod refused;
+mod sys;
+mod tap;
+#[path = "../kernel/sys.rs"]
+#[expect(dead_code, reason = "shared with the kernel as witness, which uses the rest")]
+mod witness;

@@ -1,0 +1,25 @@
+//! What the tests of live ports do to their own thread. The only file of this test with `unsafe`,
+//! beside the one that it shares with the kernel as witness.
+#![expect(unsafe_code, reason = "system calls have no safe form in std")]
+
+use std::io;
+
+/// Moves the calling thread, no other, into a network namespace of its own, which goes with the
+/// last thread and descriptor in it.
+pub(crate) fn leave_network() -> io::Result<()> {
+    // SAFETY: takes a number; only the calling thread changes.
+    match unsafe { libc::unshare(libc::CLONE_NEWNET) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Makes the calling thread, no other, one of user "nobody", who may nothing.
+pub(crate) fn lose_rights() -> io::Result<()> {
+    let nobody: libc::uid_t = 65_534;
+    // SAFETY: takes numbers. Not by libc's function, which would change all threads.
+    match unsafe { libc::syscall(libc::SYS_setresuid, nobody, nobody, nobody) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
