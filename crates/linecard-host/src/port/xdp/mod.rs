@@ -19,6 +19,7 @@ mod program;
 mod receive;
 mod ring;
 mod send;
+mod settle;
 mod socket;
 mod sys;
 mod umem;

@@ -4,6 +4,7 @@ use super::config::Config;
 use super::counters::{Counters, KernelCounters};
 use super::error::XdpError;
 use super::program::{Attachment, MAX_QUEUES, Mode};
+use super::settle::settle;
 use super::socket::{Binding, Socket, Unbound};
 use super::sys;
 use super::umem::{Umem, XdpBuffer};
@@ -11,7 +12,9 @@ use linecard::packet::Batch;
 use linecard::port::{Port, PortState};
 use linecard::time::Instant;
 use std::fmt;
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixDatagram;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -66,6 +69,8 @@ pub struct XdpPort {
     pub(super) sending: u32,
     /// Bytes of the longest packet that the interface sends, when last asked.
     pub(super) longest: usize,
+    /// By which the kernel is asked about the interface; AF_XDP sockets cannot do that.
+    asking: UnixDatagram,
     idle_calls: u32,
     looked: Instant,
     pub(super) ended: bool,
@@ -73,7 +78,8 @@ pub struct XdpPort {
 
 impl XdpPort {
     /// Opens the port to a queue, 0 … [`MAX_QUEUES`] − 1, of the interface of an attachment, in its
-    /// network namespace.
+    /// network namespace. Tries for half a second while another socket has the queue: one that was
+    /// closed keeps it for some milliseconds.
     ///
     /// # Errors
     ///
@@ -95,16 +101,23 @@ impl XdpPort {
             (zero_copy || !binding.zero_copy) && (config.multi_buffer || !binding.multi_buffer)
         };
         let interface = attachment.number();
-        socket.bind(interface, queue, allowed).map_err(|Unbound(source)| {
-            let interface = attachment.interface().to_owned();
-            match source.raw_os_error() {
-                Some(libc::EBUSY) => XdpError::QueueTaken { interface, queue },
-                Some(libc::ENODEV) => XdpError::NoInterface { interface },
-                _ => XdpError::Bind { interface, queue, source },
-            }
+        settle(|| {
+            socket.bind(interface, queue, allowed).map_err(|Unbound(source)| {
+                let interface = attachment.interface().to_owned();
+                match source.raw_os_error() {
+                    Some(libc::EBUSY) => XdpError::QueueTaken { interface, queue },
+                    Some(libc::ENODEV) => XdpError::NoInterface { interface },
+                    _ => XdpError::Bind { interface, queue, source },
+                }
+            })
         })?;
+        let asking = UnixDatagram::unbound();
+        let failed = |source| XdpError::System { what: "ask for the interface's MTU", source };
+        let asking = asking.map_err(failed)?;
+        let longest = longest(&asking, interface).map_err(failed)?;
         let mut port = Self {
-            longest: 0,
+            longest,
+            asking,
             socket,
             umem,
             attachment: attachment.clone(),
@@ -118,7 +131,6 @@ impl XdpPort {
             looked: Instant::ZERO,
             ended: false,
         };
-        port.ask_mtu();
         port.refill();
         // The first packet can come now: there is a frame for it.
         attachment.redirect(queue, port.socket.as_fd())?;
@@ -189,13 +201,11 @@ impl XdpPort {
             .map_err(|source| XdpError::System { what: "wait for packets", source })
     }
 
-    /// The longest packet that the interface sends, from the kernel.
+    /// Asks for the MTU again.
     pub(super) fn ask_mtu(&mut self) {
-        /// Header and two VLAN tags, which the MTU does not count.
-        const LINK_HEADERS: usize = 14 + 2 * 4;
-        // While it does not answer, the old value stays.
-        if let Ok(mtu) = sys::mtu(self.socket.as_fd(), self.attachment.number()) {
-            self.longest = mtu + LINK_HEADERS;
+        // While the kernel does not answer, the old value stays.
+        if let Ok(longest) = longest(&self.asking, self.attachment.number()) {
+            self.longest = longest;
         }
     }
 
@@ -211,6 +221,13 @@ impl XdpPort {
             self.ended = true;
         }
     }
+}
+
+/// Bytes of the longest packet that the interface sends, from the Ethernet header on.
+fn longest(asking: &UnixDatagram, interface: u32) -> io::Result<usize> {
+    /// Header and two VLAN tags, which the MTU does not count.
+    const LINK_HEADERS: usize = 14 + 2 * 4;
+    Ok(sys::mtu(asking.as_fd(), interface)?.saturating_add(LINK_HEADERS))
 }
 
 impl Port<XdpBuffer> for XdpPort {

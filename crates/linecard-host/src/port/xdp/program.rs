@@ -1,6 +1,7 @@
 //! The program that redirects what an interface receives to AF_XDP sockets, and its attachment.
 
 use super::error::XdpError;
+use super::settle::settle;
 use super::sys;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -58,7 +59,8 @@ struct Attached {
 
 impl Attachment {
     /// Attaches the program to an interface of the calling thread's network namespace: in the
-    /// driver where it can, else in the general path.
+    /// driver where it can, else in the general path. Tries for half a second while another program
+    /// is attached: one whose owner ended stays for some milliseconds.
     ///
     /// # Errors
     ///
@@ -81,26 +83,9 @@ impl Attachment {
         let interface = sys::interface(name)
             .map_err(|_none| XdpError::NoInterface { interface: name.to_owned() })?;
         let map = create_map()?;
-        let mut last = io::Error::from(io::ErrorKind::Unsupported);
-        for &mode in modes {
-            match attach(&map, interface, mode)? {
-                Ok(link) => {
-                    let name = name.to_owned();
-                    return Ok(Self(Arc::new(Attached {
-                        name,
-                        interface,
-                        mode,
-                        map,
-                        _link: link,
-                    })));
-                }
-                Err(error) => last = error,
-            }
-            if matches!(last.raw_os_error(), Some(libc::EBUSY | libc::EEXIST)) {
-                return Err(XdpError::Occupied { interface: name.to_owned() });
-            }
-        }
-        Err(XdpError::Attach { interface: name.to_owned(), source: last })
+        let (mode, link) = settle(|| attach_in_modes(&map, name, interface, modes))?;
+        let name = name.to_owned();
+        Ok(Self(Arc::new(Attached { name, interface, mode, map, _link: link })))
     }
 
     /// Where the program runs.
@@ -135,6 +120,26 @@ pub(super) fn create_map() -> Result<OwnedFd, XdpError> {
 /// Loads the program; for packets longer than a frame too, if `long`.
 pub(super) fn load(map: &OwnedFd, long: bool) -> io::Result<OwnedFd> {
     sys::load_program(&redirect(map.as_raw_fd()), if long { BPF_F_XDP_HAS_FRAGS } else { 0 })
+}
+
+/// The first mode that takes the program, and the link.
+fn attach_in_modes(
+    map: &OwnedFd,
+    name: &str,
+    interface: u32,
+    modes: &[Mode],
+) -> Result<(Mode, OwnedFd), XdpError> {
+    let mut last = io::Error::from(io::ErrorKind::Unsupported);
+    for &mode in modes {
+        match attach(map, interface, mode)? {
+            Ok(link) => return Ok((mode, link)),
+            Err(error) => last = error,
+        }
+        if matches!(last.raw_os_error(), Some(libc::EBUSY | libc::EEXIST)) {
+            return Err(XdpError::Occupied { interface: name.to_owned() });
+        }
+    }
+    Err(XdpError::Attach { interface: name.to_owned(), source: last })
 }
 
 /// The link; inside, the reason why this mode does not take the program.

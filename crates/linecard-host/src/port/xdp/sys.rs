@@ -203,7 +203,8 @@ pub(super) fn interface(name: &str) -> io::Result<u32> {
     }
 }
 
-/// The MTU of the interface with that number, in bytes, as seen from the socket's namespace.
+/// The MTU of the interface with that number, in bytes, as seen from the namespace of
+/// `socket`, which may be of any kind but AF_XDP.
 pub(super) fn mtu(socket: BorrowedFd<'_>, interface: u32) -> io::Result<usize> {
     // SAFETY: a struct of integers, for which zeros are valid.
     let mut request: libc::ifreq = unsafe { zeroed() };
