@@ -42,8 +42,11 @@ pub(crate) fn with_cable(what: &str, mtu: &str, work: impl FnOnce(&mut Cable) + 
 impl Cable {
     fn new(mtu: &str) -> Result<Self, String> {
         let (near, far) = (Namespace::new()?, Namespace::new()?);
-        let kinds = ["type", "veth", "peer", "name", &far.device(), "netns", &far.name];
-        near.ip(&[&["link", "add", &near.device()], &kinds[..]].concat())?;
+        let queues = ["numtxqueues", "2", "numrxqueues", "2"];
+        let (near_device, far_device) = (near.device(), far.device());
+        let near_end = ["link", "add", &near_device];
+        let far_end = ["type", "veth", "peer", "name", &far_device, "netns", &far.name];
+        near.ip(&[&near_end[..], &queues, &far_end, &queues].concat())?;
         for namespace in [&near, &far] {
             // Neighbour discovery would send frames of its own.
             let quiet = "echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6";

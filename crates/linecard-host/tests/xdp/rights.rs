@@ -1,8 +1,9 @@
 //! Without rights, the error says which ones are lacking.
 
 use crate::around::skipped;
+use crate::cable::with_cable;
 use crate::sys;
-use linecard_host::port::xdp::{Attachment, XdpError, probe};
+use linecard_host::port::xdp::{Attachment, Config, XdpError, XdpPort, probe};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
@@ -39,6 +40,55 @@ fn no_permission_is_said_with_what_it_takes() {
 fn child_without_rights() {
     if std::env::var_os(CHILD).is_some() {
         without_rights();
+    }
+}
+
+/// Names the interface of the child process with the documented rights and no others.
+const THREE: &str = "LINECARD_TEST_XDP_THREE_RIGHTS";
+
+#[test]
+fn the_documented_rights_suffice() {
+    let what = "the documented rights";
+    with_cable(what, "1500", |cable| {
+        let rights = "+net_raw,+net_admin,+bpf";
+        let program = std::env::current_exe().expect("this test");
+        let child = Command::new("setpriv")
+            .args([
+                "--reuid",
+                "65534",
+                "--clear-groups",
+                "--bounding-set",
+                &format!("-all,{rights}"),
+            ])
+            .args(["--inh-caps", &format!("-all,{rights}"), "--ambient-caps", rights])
+            .arg(program)
+            .args(["--ignored", "--exact", "rights::child_with_three_rights"])
+            .env(THREE, cable.near.device())
+            .current_dir("/")
+            .output();
+        let Ok(output) = child else { return skipped(what, "no `setpriv`") };
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && said.contains("1 passed"), "{output:?}");
+    });
+}
+
+/// The child of the test above.
+#[test]
+#[ignore = "started by the_documented_rights_suffice"]
+fn child_with_three_rights() {
+    let Some(interface) = std::env::var_os(THREE) else { return };
+    let attachment = Attachment::new(interface.to_str().expect("a name of ours"));
+    let attachment = attachment.expect("nothing else is attached");
+    let small = Config { rx_slots: 64, tx_slots: 64, spare_frames: 64, ..Config::default() };
+    XdpPort::open(&attachment, 0, &small).expect("the queue is free");
+    // Most systems let a process pin 8 MiB; the default takes 16.
+    let large = Config::default();
+    match XdpPort::open(&attachment, 0, &large) {
+        Ok(_) => {}
+        Err(XdpError::PinnedMemory { bytes, limit }) => {
+            assert!(bytes == large.bytes() && limit < bytes);
+        }
+        Err(other) => assert!(other.to_string().is_empty(), "{other}"),
     }
 }
 

@@ -1,10 +1,13 @@
 //! What goes in at one end comes out at the other, byte for byte, in order, and no frame is lost.
 
-use crate::cable::{frame, nothing_leaks, packet, receive, transmit, with_cable};
+use crate::cable::{
+    PATIENCE, frame, nothing_leaks, now, packet, receive, transmit, until, with_cable,
+};
+use crate::sys::{self, PacketSocket};
 use linecard::packet::{Batch, LinkType, Meta, Packet, Piece};
 use linecard::port::Port;
 use linecard::time::Instant;
-use linecard_host::port::xdp::{Config, FrameLen, Mode, XdpBuffer};
+use linecard_host::port::xdp::{Config, FrameLen, Mode, XdpBuffer, XdpPort};
 
 const MODES: [Mode; 2] = [Mode::Native, Mode::Generic];
 const LENGTHS: std::ops::RangeInclusive<usize> = 60..=1514;
@@ -243,6 +246,54 @@ fn what_the_interface_does_not_carry_is_dropped_and_counted() {
         transmit(&mut port, &mut batch);
         assert!(cable.next() == frame(2, 1614));
         nothing_leaks(&mut port, &config);
+    });
+}
+
+#[test]
+fn queues_without_a_port_go_to_the_kernel() {
+    with_cable("queues", "1500", |cable| {
+        let near = sys::interface(&cable.near.device()).expect("it is there");
+        let mut kernel = PacketSocket::receiver(near).expect("it may");
+        for mode in MODES {
+            let _attachment = cable.attach(mode);
+            cable.send(&frame(1, 60));
+            assert!(kernel.wait(PATIENCE).expect("it can be polled"), "{mode:?}");
+            let received = kernel.receive().expect("it can be read").expect("it is there");
+            assert!(received.frame == frame(1, 60), "{mode:?}");
+        }
+    });
+}
+
+#[test]
+fn each_queue_has_its_port() {
+    const QUEUES: u32 = 2;
+    with_cable("two queues", "1500", |cable| {
+        // Without a program in the driver, a cable does not tell which queue a packet came by.
+        let attachment = cable.attach(Mode::Native);
+        let config = Config::default();
+        let open = |queue| XdpPort::open(&attachment, queue, &config).expect("it is free");
+        let mut ports: Vec<XdpPort> = (0..QUEUES).map(open).collect();
+        // The kernel chooses the queue by the flow.
+        let flow = |port: u16| {
+            let mut datagram = datagram(100);
+            datagram[34..36].copy_from_slice(&port.to_be_bytes());
+            datagram
+        };
+        (0..256).for_each(|port| cable.send(&flow(port)));
+        let mut counts = [0; QUEUES as usize];
+        let mut batch = Batch::new();
+        until("all are received", || {
+            for (port, count) in ports.iter_mut().zip(&mut counts) {
+                port.receive(&mut batch, now());
+                for packet in batch.drain() {
+                    *count += 1;
+                    assert_eq!(packet.meta.lane, port.queue());
+                }
+            }
+            counts.iter().sum::<u32>() == 256
+        });
+        assert!(counts.iter().all(|count| *count > 50), "{counts:?}");
+        ports.iter_mut().for_each(|port| nothing_leaks(port, &config));
     });
 }
 

@@ -55,7 +55,10 @@ pub enum XdpError {
         interface: String,
     },
     /// Neither the driver nor the kernel's general path takes the program.
-    #[error("interface `{interface}` takes no XDP program ({source}): use another kind of port")]
+    #[error(
+        "interface `{interface}` takes no XDP program ({source}): use another kind of port, or \
+         Linux 5.9 or newer where this one is older"
+    )]
     Attach {
         /// The interface.
         interface: String,

@@ -30,8 +30,9 @@ const IDLE_NS: u64 = 10_000_000;
 /// frames ([`XdpBuffer`]), and come back to the port when they are dropped. Packets of any buffer
 /// can be sent; those that lie in a frame of this port are not copied for that.
 ///
-/// A port stays on the thread that opened it, as its buffers do. Nothing here blocks but
-/// [`XdpPort::wait`].
+/// A port stays on the thread that opened it, as its buffers do. Once it is open, nothing blocks but
+/// [`XdpPort::wait`]. A port that is dropped sends no more what is still in its TX ring: see
+/// [`Frames::sending`].
 ///
 /// ```no_run
 /// use linecard::packet::Batch;
@@ -172,7 +173,7 @@ impl XdpPort {
         self.queue
     }
 
-    /// Where the frames are now.
+    /// Where the frames are now. Looks at each of them: not for every batch.
     #[must_use]
     pub fn frames(&self) -> Frames {
         Frames {

@@ -75,12 +75,17 @@ impl Socket {
         // Older kernels do not know it: then a call sends 32 frames, and we call more often.
         let _known = sys::set_budget(fd.as_fd(), tx_slots);
         let at = sys::offsets(fd.as_fd())?;
-        let (fill_at, rx_at) = (libc::XDP_UMEM_PGOFF_FILL_RING, libc::XDP_PGOFF_RX_RING as u64);
+        let (fill_at, rx_at) = (libc::XDP_UMEM_PGOFF_FILL_RING, libc::XDP_PGOFF_RX_RING as u32);
         let completion_at = libc::XDP_UMEM_PGOFF_COMPLETION_RING;
         let fill = map::<u64>(fd.as_fd(), fill_at, &at.fr, rx_slots)?;
         let completion = map::<u64>(fd.as_fd(), completion_at, &at.cr, tx_slots)?;
-        let rx = map::<Descriptor>(fd.as_fd(), rx_at, &at.rx, rx_slots)?;
-        let tx = map::<Descriptor>(fd.as_fd(), libc::XDP_PGOFF_TX_RING as u64, &at.tx, tx_slots)?;
+        let rx = map::<Descriptor>(fd.as_fd(), rx_at.into(), &at.rx, rx_slots)?;
+        let tx = map::<Descriptor>(
+            fd.as_fd(),
+            u64::from(libc::XDP_PGOFF_TX_RING as u32),
+            &at.tx,
+            tx_slots,
+        )?;
         let wrong = || io::Error::other("the kernel describes a ring that does not fit");
         Ok(Self {
             fill: Producer::new(&fill, &at.fr, rx_slots).ok_or_else(wrong)?,
