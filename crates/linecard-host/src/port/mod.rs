@@ -1,13 +1,16 @@
-//! Live interfaces of Linux as ports: [`Tap`] devices, and [`PacketSocket`]s on any interface.
+//! Live interfaces of Linux as ports: [`Tap`] devices, [`PacketSocket`]s on any interface, and
+//! AF_XDP sockets ([`xdp`]).
 //!
-//! Both receive into the buffers of a [`Pool`](linecard::packet::Pool) given at construction: a port
+//! The first two receive into the buffers of a [`Pool`](linecard::packet::Pool) given at construction: a port
 //! stays on its thread with its pool. Received frames are copied once, out of the kernel; what is
 //! sent goes as slices, copied by the kernel only. When the pool is empty, frames wait in the kernel.
 //!
 //! No port waits. To wait for several at once there is [`wait`], and each port is
 //! [`AsFd`](std::os::fd::AsFd) for an event loop of the caller's own.
 //!
-//! Not supported: zero-copy receive (`AF_XDP` has that), frames above 64 KiB ("BIG TCP"), sending
+//! [`xdp`] receives without a copy of ours, into memory that it shares with the kernel.
+//!
+//! Not supported by the others: zero-copy receive, frames above 64 KiB ("BIG TCP"), sending
 //! at given times, hardware timestamps.
 
 mod counters;
@@ -17,6 +20,7 @@ pub mod interface;
 mod outgoing;
 mod packet;
 mod tap;
+pub mod xdp;
 
 pub use counters::{Counters, Drops};
 pub use error::PortError;

@@ -274,7 +274,7 @@ impl Namespace {
     }
 
     /// Runs a command in it.
-    fn exec(&self, command: &[&str]) -> Result<(), String> {
+    pub(crate) fn exec(&self, command: &[&str]) -> Result<(), String> {
         run("ip", &[&["netns", "exec", &self.name], command].concat())
     }
 

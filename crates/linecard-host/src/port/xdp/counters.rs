@@ -1,0 +1,61 @@
+//! What a port counts, and what the kernel counts for it.
+
+/// What a port has counted. Drops are counted, not reported as errors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Counters {
+    /// Packets received into batches.
+    pub received: u64,
+    /// Their bytes, from the Ethernet header on.
+    pub received_bytes: u64,
+    /// Frames from the kernel that were thrown away: not inside a frame that it had been given, or
+    /// part of a packet of more than [`MAX_PARTS`](super::MAX_PARTS) frames. Stays 0 unless a
+    /// driver is wrong.
+    pub receive_dropped: u64,
+    /// Packets given to the kernel to send.
+    pub sent: u64,
+    /// Their bytes, from the Ethernet header on.
+    pub sent_bytes: u64,
+    /// Of those, packets that were sent from the frame they came in.
+    pub sent_in_place: u64,
+    /// Packets that were thrown away instead of sent: shorter than an Ethernet header, longer than
+    /// the interface's MTU allows, or longer than a frame where that is not supported.
+    pub send_dropped: u64,
+    /// Frames that the kernel says to have sent although it did not have them. Stays 0 unless a
+    /// driver is wrong.
+    pub completion_errors: u64,
+    /// System calls to wake the kernel.
+    pub wakes: u64,
+}
+
+/// What the kernel has counted for the socket of a port (`struct xdp_statistics`), in packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct KernelCounters {
+    /// Received but dropped for other reasons than a full ring: too long for a frame, for instance.
+    pub rx_dropped: u64,
+    /// Entries of the fill ring that the kernel refused.
+    pub rx_invalid_descs: u64,
+    /// Received but dropped as the RX ring was full: the port was not asked often enough.
+    pub rx_ring_full: u64,
+    /// How often the kernel found no frame to receive into: too many were held, see
+    /// [`Config::spare_frames`](super::Config::spare_frames), or the port was not asked.
+    pub fill_ring_empty: u64,
+    /// Entries of the TX ring that the kernel refused.
+    pub tx_invalid_descs: u64,
+    /// How often the kernel looked for something to send and found nothing.
+    pub tx_ring_empty: u64,
+}
+
+impl From<libc::xdp_statistics> for KernelCounters {
+    fn from(statistics: libc::xdp_statistics) -> Self {
+        Self {
+            rx_dropped: statistics.rx_dropped,
+            rx_invalid_descs: statistics.rx_invalid_descs,
+            rx_ring_full: statistics.rx_ring_full,
+            fill_ring_empty: statistics.rx_fill_ring_empty_descs,
+            tx_invalid_descs: statistics.tx_invalid_descs,
+            tx_ring_empty: statistics.tx_ring_empty_descs,
+        }
+    }
+}

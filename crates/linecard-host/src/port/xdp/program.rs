@@ -1,0 +1,235 @@
+//! The program that redirects what an interface receives to AF_XDP sockets, and its attachment.
+
+use super::error::XdpError;
+use super::settle::settle;
+use super::sys;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+/// Queues that can be redirected: more than any interface has today.
+pub const MAX_QUEUES: u32 = 1024;
+
+/// `BPF_F_XDP_HAS_FRAGS` of `linux/bpf.h` (Linux 5.18): packets may be longer than a frame.
+const BPF_F_XDP_HAS_FRAGS: u32 = 1 << 5;
+/// `XDP_FLAGS_*` of `linux/if_link.h`.
+const XDP_FLAGS_SKB_MODE: u32 = 1 << 1;
+const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
+
+/// Where the program runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// In the driver, before the kernel makes anything of the packet.
+    Native,
+    /// In the kernel's general receive path (SKB mode): any driver, slower. The kernel merges
+    /// nothing before the program runs there.
+    Generic,
+}
+
+/// The redirect program on an interface: packets of a queue that has a port go to the port, those
+/// of the others to the kernel as before.
+///
+/// The kernel detaches it when the last clone and the last port are gone, however the process ends.
+/// Attachments can be shared between threads; each port is then opened on the thread that uses it.
+///
+/// Packets that a local sender leaves to hardware to checksum (veth, virtual machines) arrive with
+/// checksums that are not complete, and nothing says so: switch that off at the sender
+/// (`ethtool -K DEV tx off`).
+///
+/// ```no_run
+/// use linecard_host::port::xdp::{Attachment, Config, XdpPort};
+/// let attachment = Attachment::new("eth0")?;
+/// let ports: Result<Vec<_>, _> =
+///     (0..4).map(|queue| XdpPort::open(&attachment, queue, &Config::default())).collect();
+/// # ports?;
+/// # Ok::<(), linecard_host::port::xdp::XdpError>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Attachment(Arc<Attached>);
+
+#[derive(Debug)]
+struct Attached {
+    name: String,
+    interface: u32,
+    mode: Mode,
+    map: OwnedFd,
+    /// Open as long as the program is to be attached.
+    _link: OwnedFd,
+}
+
+impl Attachment {
+    /// Attaches the program to an interface of the calling thread's network namespace: in the
+    /// driver where it can, else in the general path. Tries for half a second while another program
+    /// is attached: one whose owner ended stays for some milliseconds.
+    ///
+    /// # Errors
+    ///
+    /// [`XdpError::NoInterface`], [`XdpError::Permission`], [`XdpError::Unsupported`];
+    /// [`XdpError::Occupied`] when another program is attached; [`XdpError::Attach`].
+    pub fn new(interface: &str) -> Result<Self, XdpError> {
+        Self::in_modes(interface, &[Mode::Native, Mode::Generic])
+    }
+
+    /// Attaches the program in this mode only.
+    ///
+    /// # Errors
+    ///
+    /// As [`Attachment::new`].
+    pub fn in_mode(interface: &str, mode: Mode) -> Result<Self, XdpError> {
+        Self::in_modes(interface, &[mode])
+    }
+
+    fn in_modes(name: &str, modes: &[Mode]) -> Result<Self, XdpError> {
+        let interface = sys::interface(name)
+            .map_err(|_none| XdpError::NoInterface { interface: name.to_owned() })?;
+        let map = create_map()?;
+        let (mode, link) = settle(|| attach_in_modes(&map, name, interface, modes))?;
+        let name = name.to_owned();
+        Ok(Self(Arc::new(Attached { name, interface, mode, map, _link: link })))
+    }
+
+    /// Where the program runs.
+    #[must_use]
+    pub fn mode(&self) -> Mode {
+        self.0.mode
+    }
+
+    /// Name of the interface when the program was attached.
+    #[must_use]
+    pub fn interface(&self) -> &str {
+        &self.0.name
+    }
+
+    /// Number of the interface.
+    pub(super) fn number(&self) -> u32 {
+        self.0.interface
+    }
+
+    /// Redirects a queue to a socket.
+    pub(super) fn redirect(&self, queue: u32, socket: BorrowedFd<'_>) -> Result<(), XdpError> {
+        sys::set_socket(self.0.map.as_fd(), queue, socket)
+            .map_err(|error| XdpError::of_bpf("redirect a queue to its socket", error))
+    }
+}
+
+pub(super) fn create_map() -> Result<OwnedFd, XdpError> {
+    sys::create_map(MAX_QUEUES)
+        .map_err(|error| XdpError::of_bpf("create the BPF map of queues", error))
+}
+
+/// Loads the program; for packets longer than a frame too, if `long`.
+pub(super) fn load(map: &OwnedFd, long: bool) -> io::Result<OwnedFd> {
+    sys::load_program(&redirect(map.as_raw_fd()), if long { BPF_F_XDP_HAS_FRAGS } else { 0 })
+}
+
+/// The first mode that takes the program, and the link.
+fn attach_in_modes(
+    map: &OwnedFd,
+    name: &str,
+    interface: u32,
+    modes: &[Mode],
+) -> Result<(Mode, OwnedFd), XdpError> {
+    let mut last = io::Error::from(io::ErrorKind::Unsupported);
+    for &mode in modes {
+        match attach(map, interface, mode)? {
+            Ok(link) => return Ok((mode, link)),
+            Err(error) => last = error,
+        }
+        if matches!(last.raw_os_error(), Some(libc::EBUSY | libc::EEXIST)) {
+            return Err(XdpError::Occupied { interface: name.to_owned() });
+        }
+    }
+    Err(XdpError::Attach { interface: name.to_owned(), source: last })
+}
+
+/// The link; inside, the reason why this mode does not take the program.
+fn attach(
+    map: &OwnedFd,
+    interface: u32,
+    mode: Mode,
+) -> Result<Result<OwnedFd, io::Error>, XdpError> {
+    let flags = match mode {
+        Mode::Native => XDP_FLAGS_DRV_MODE,
+        Mode::Generic => XDP_FLAGS_SKB_MODE,
+    };
+    // An older kernel does not know the flag, and some drivers refuse such programs.
+    let linked = match load(map, true) {
+        Ok(program) => sys::link(program.as_fd(), interface, flags),
+        Err(error) => Err(error),
+    };
+    let linked = match linked {
+        Err(error) if !is_final(&error) => {
+            let program = load(map, false)
+                .map_err(|error| XdpError::of_bpf("load the redirect program", error))?;
+            sys::link(program.as_fd(), interface, flags)
+        }
+        other => other,
+    };
+    match linked {
+        Err(error) if is_permission(&error) => {
+            Err(XdpError::of_bpf("load and attach the redirect program", error))
+        }
+        other => Ok(other),
+    }
+}
+
+fn is_permission(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EPERM | libc::EACCES | libc::ENOSYS))
+}
+
+/// Whether another program would meet the same error.
+fn is_final(error: &io::Error) -> bool {
+    is_permission(error) || matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EEXIST))
+}
+
+/// The program, of six instructions of 8 bytes (RFC 9669, section 3): what
+/// `return bpf_redirect_map(&map, context->rx_queue_index, XDP_PASS)` compiles to. Where the queue
+/// has no socket, the helper returns its last argument.
+fn redirect(map: libc::c_int) -> [[u8; 8]; 6] {
+    /// `r2 = *(u32 *)(r1 + 16)`: `rx_queue_index` of `struct xdp_md`.
+    const LOAD_WORD: u8 = 0x61;
+    const QUEUE_OFFSET: i16 = 16;
+    /// `r1 = map`, in two instructions; the source says that it is a descriptor.
+    const LOAD_WIDE: u8 = 0x18;
+    const MAP_FD: u8 = 1;
+    /// `r3 = XDP_PASS`.
+    const MOVE: u8 = 0xB7;
+    const XDP_PASS: i32 = 2;
+    const CALL: u8 = 0x85;
+    const REDIRECT_MAP: i32 = 51;
+    const EXIT: u8 = 0x95;
+    [
+        instruction(LOAD_WORD, 2, 1, QUEUE_OFFSET, 0),
+        instruction(LOAD_WIDE, 1, MAP_FD, 0, map),
+        instruction(0, 0, 0, 0, 0),
+        instruction(MOVE, 3, 0, 0, XDP_PASS),
+        instruction(CALL, 0, 0, 0, REDIRECT_MAP),
+        instruction(EXIT, 0, 0, 0, 0),
+    ]
+}
+
+/// One instruction in the machine's byte order (RFC 9669, section 3).
+fn instruction(code: u8, to: u8, from: u8, offset: i16, value: i32) -> [u8; 8] {
+    let registers = if cfg!(target_endian = "little") { from << 4 | to } else { to << 4 | from };
+    let ([a, b], [c, d, e, f]) = (offset.to_ne_bytes(), value.to_ne_bytes());
+    [code, registers, a, b, c, d, e, f]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(target_endian = "little")]
+    fn the_program_is_what_a_compiler_makes() {
+        let wanted: [[u8; 8]; 6] = [
+            [0x61, 0x12, 0x10, 0, 0, 0, 0, 0],
+            [0x18, 0x11, 0, 0, 0x05, 0x01, 0, 0],
+            [0, 0, 0, 0, 0, 0, 0, 0],
+            [0xB7, 0x03, 0, 0, 0x02, 0, 0, 0],
+            [0x85, 0, 0, 0, 0x33, 0, 0, 0],
+            [0x95, 0, 0, 0, 0, 0, 0, 0],
+        ];
+        assert_eq!(redirect(0x105), wanted);
+    }
+}

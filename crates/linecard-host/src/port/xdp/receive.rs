@@ -1,0 +1,162 @@
+//! The way in: frames that the kernel has filled become packets, and it is given others.
+
+use super::port::XdpPort;
+use super::sys;
+use super::umem::{Umem, XdpBuffer};
+use linecard::packet::{Batch, Form, Layout, LinkType, Meta, Packet, Piece};
+use linecard::time::Instant;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+/// Frames of one packet at most: what the kernel can hold together (`MAX_SKB_FRAGS` and one).
+pub const MAX_PARTS: usize = 18;
+
+impl XdpPort {
+    /// Moves what was received into the batch, as far as there is room; whether anything came.
+    pub(super) fn take_received(&mut self, batch: &mut Batch<XdpBuffer>, now: Instant) -> bool {
+        let mut came = false;
+        while batch.room() > 0 {
+            let Some(descriptor) = self.socket.rx.pop() else { break };
+            came = true;
+            let is_last = descriptor.options & libc::XDP_PKT_CONTD == 0;
+            match Umem::received(&self.umem, descriptor.address, descriptor.len) {
+                Some(buffer) => {
+                    self.filling = self.filling.saturating_sub(1);
+                    self.take_part(buffer, is_last, batch, now);
+                }
+                None => self.skip(is_last),
+            }
+        }
+        if came {
+            self.socket.rx.release();
+        }
+        came
+    }
+
+    fn take_part(
+        &mut self,
+        buffer: XdpBuffer,
+        is_last: bool,
+        batch: &mut Batch<XdpBuffer>,
+        now: Instant,
+    ) {
+        if self.skipping || self.parts.len() == MAX_PARTS {
+            return self.skip(is_last);
+        }
+        let meta = Meta { timestamp: now, lane: self.queue(), ..Meta::default() };
+        let packet = match (is_last, self.parts.is_empty()) {
+            (true, true) => Packet::new(buffer, LinkType::Ethernet, meta),
+            (false, _) => return self.parts.push(buffer),
+            (true, false) => {
+                self.parts.push(buffer);
+                match join(std::mem::take(&mut self.parts), meta) {
+                    Some(packet) => packet,
+                    None => return self.skip(is_last),
+                }
+            }
+        };
+        self.counters.received += 1;
+        self.counters.received_bytes += sent_len(&packet) as u64;
+        // There is room, or nothing would have been taken.
+        let _fits = batch.push(packet);
+    }
+
+    /// Throws a frame away, and with it the packet that it is a part of.
+    fn skip(&mut self, is_last: bool) {
+        self.counters.receive_dropped += 1;
+        self.parts.clear();
+        self.skipping = !is_last;
+    }
+
+    /// Gives the kernel free frames to receive into, as many as it takes.
+    pub(super) fn refill(&mut self) {
+        let room = self.socket.fill.room(self.umem.free().min(64) as u32);
+        let mut given = 0;
+        while given < room {
+            let Some(address) = self.umem.take_to_fill() else { break };
+            if !self.socket.fill.push(address) {
+                self.umem.untake(address);
+                break;
+            }
+            given += 1;
+        }
+        if given > 0 {
+            self.filling += given;
+            self.socket.fill.submit();
+        }
+        if self.socket.fill.needs_wakeup() {
+            self.counters.wakes += 1;
+            // What it says is found out by receiving.
+            let _ready = sys::wait(self.socket.as_fd(), Duration::ZERO);
+        }
+    }
+}
+
+/// Bytes of a packet on the wire.
+pub(super) fn sent_len<B: AsRef<[u8]>>(packet: &Packet<B>) -> usize {
+    if packet.is_merged() { packet.datagram_len() } else { packet.bytes().len() }
+}
+
+/// A packet that lies in several frames: gathered where the headers can be followed to its end,
+/// else (it is rare) copied into one buffer. There is at least one part.
+fn join(parts: Vec<XdpBuffer>, meta: Meta) -> Option<Packet<XdpBuffer>> {
+    let link = LinkType::Ethernet;
+    let len = parts.iter().map(|part| part.as_ref().len()).sum();
+    let layout = Layout::parse_head(link, parts.first()?.as_ref(), len);
+    if layout.form() == Form::Datagram && layout.end() == len {
+        let mut parts = parts.into_iter();
+        let head = parts.next()?;
+        let pieces = parts.filter_map(|part| {
+            let all = 0..part.as_ref().len();
+            Piece::new(part, all, meta.timestamp)
+        });
+        return Packet::gather(head, pieces.collect(), link, meta).ok();
+    }
+    let bytes: Vec<u8> = parts.iter().flat_map(|part| part.as_ref()).copied().collect();
+    Some(Packet::new(bytes.into(), link, meta))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An IPv4 UDP datagram of `payload` bytes behind an Ethernet header of this type.
+    fn frame(ethernet_type: u16, payload: usize) -> Vec<u8> {
+        let (ip_len, udp_len) = ((28 + payload) as u16, (8 + payload) as u16);
+        let mut frame = vec![2; 12];
+        frame.extend(ethernet_type.to_be_bytes());
+        frame.extend([0x45, 0]);
+        frame.extend(ip_len.to_be_bytes());
+        frame.extend([0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, 0, 7, 0, 9]);
+        frame.extend(udp_len.to_be_bytes());
+        frame.extend([0, 0]);
+        frame.extend((0..payload).map(|at| at as u8));
+        frame
+    }
+
+    fn joined(frame: &[u8]) -> Packet<XdpBuffer> {
+        join(frame.chunks(1792).map(|part| part.to_vec().into()).collect(), Meta::default())
+            .expect("there are parts")
+    }
+
+    #[test]
+    fn a_long_datagram_is_gathered() {
+        let frame = frame(0x0800, 8000);
+        let packet = joined(&frame);
+        assert_eq!((packet.is_merged(), sent_len(&packet)), (true, frame.len()));
+        let bytes = [packet.header(), &packet.payload().collect::<Vec<_>>().concat()].concat();
+        assert_eq!(bytes, frame);
+    }
+
+    #[test]
+    fn what_cannot_be_followed_is_copied() {
+        let mut trailer = frame(0x0800, 4000);
+        trailer.extend([0; 4]);
+        for frame in [frame(0x88B5, 8000), trailer] {
+            let packet = joined(&frame);
+            assert!(
+                !packet.is_merged() && packet.bytes() == frame && sent_len(&packet) == frame.len()
+            );
+        }
+    }
+}
