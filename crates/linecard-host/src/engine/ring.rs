@@ -80,11 +80,6 @@ impl<B> Receiver<B> {
         self.ring.pop().ok()
     }
 
-    /// Packets inside.
-    pub(super) fn len(&self) -> usize {
-        self.ring.slots()
-    }
-
     /// Whether nothing is inside and nothing will come.
     pub(super) fn has_ended(&self) -> bool {
         // In this order: what was sent before the end is seen.
