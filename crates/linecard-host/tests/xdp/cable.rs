@@ -24,7 +24,7 @@ pub(crate) struct Cable {
 pub(crate) fn with_cable(what: &str, mtu: &str, work: impl FnOnce(&mut Cable) + Send) {
     let features = probe();
     if !features.is_usable() {
-        return skipped(what, &features.to_string());
+        return skipped(what, &features.lacking().join("; "));
     }
     let done = thread::scope(|scope| {
         let worker = scope.spawn(|| {

@@ -94,6 +94,17 @@ fn a_removed_interface_ends_its_port() {
 }
 
 #[test]
+fn an_interface_moved_away_ends_its_port() {
+    with_cable("interface moved", "1500", |cable| {
+        let mut port = cable.port(Mode::Native, &Config::default());
+        let device = cable.near.device();
+        cable.near.ip(&["link", "set", &device, "netns", &cable.far.name]).expect("it is ours");
+        let mut batch = Batch::new();
+        until("the port ends", || port.receive(&mut batch, now()) == PortState::Ended);
+    });
+}
+
+#[test]
 fn a_port_that_never_looks_at_the_time_ends_too() {
     with_cable("interface removed, no clock", "1500", |cable| {
         let mut port = cable.port(Mode::Generic, &Config::default());

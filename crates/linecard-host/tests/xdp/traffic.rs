@@ -7,7 +7,9 @@ use crate::sys::{self, PacketSocket};
 use linecard::packet::{Batch, LinkType, Meta, Packet, Piece};
 use linecard::port::Port;
 use linecard::time::Instant;
-use linecard_host::port::xdp::{Config, FrameLen, Mode, XdpBuffer, XdpPort};
+use linecard_host::port::xdp::{Attachment, Config, FrameLen, Mode, XdpBuffer, XdpPort};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
 
 const MODES: [Mode; 2] = [Mode::Native, Mode::Generic];
 const LENGTHS: std::ops::RangeInclusive<usize> = 60..=1514;
@@ -87,6 +89,48 @@ fn twenty_thousand_frames_come_in_order_without_loss() {
             nothing_leaks(&mut port, &config);
             let kernel = port.kernel_counters().expect("it answers");
             assert_eq!((kernel.rx_dropped, kernel.rx_ring_full, kernel.fill_ring_empty), (0, 0, 0));
+        }
+    });
+}
+
+#[test]
+fn two_ports_on_two_threads_lose_nothing_and_keep_the_order() {
+    const FRAMES: u32 = 20_000;
+    with_cable("two ports", "1500", |cable| {
+        for mode in MODES {
+            let config = Config::default();
+            let mut port = cable.port(mode, &config);
+            let (far, device) = (cable.far.path(), cable.far.device());
+            let came = AtomicU32::new(0);
+            let len = |number: u32| 60 + number as usize * 7 % 1455;
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    sys::enter(&far).expect("it is there");
+                    let attachment = Attachment::in_mode(&device, mode).expect("it is free");
+                    let mut port = XdpPort::open(&attachment, 0, &config).expect("it is free");
+                    let mut batch = Batch::new();
+                    for number in 0..FRAMES {
+                        // The receiver keeps up: no more are under way than there are slots.
+                        let under_way = || number - came.load(Ordering::Relaxed);
+                        until("frames come", || under_way() < config.rx_slots / 2);
+                        let bytes = frame(number, len(number));
+                        batch.push(packet(bytes)).expect("it is sent when it is full");
+                        if batch.room() == 0 || number + 1 == FRAMES {
+                            transmit(&mut port, &mut batch);
+                        }
+                    }
+                    nothing_leaks(&mut port, &config);
+                });
+                let mut next = 0;
+                while next < FRAMES {
+                    for got in receive(&mut port, 1) {
+                        assert!(got.bytes() == frame(next, len(next)), "{mode:?}, frame {next}");
+                        next += 1;
+                    }
+                    came.store(next, Ordering::Relaxed);
+                }
+            });
+            nothing_leaks(&mut port, &config);
         }
     });
 }
