@@ -1,6 +1,6 @@
 //! Pipelines on many cores: threads pinned to cores that share nothing.
 //!
-//! Every thread runs one [`Body`], most often a [`Pipeline`], and `run_once(now)` is the only loop
+//! Every thread runs one [`Body`], most often a [`Pipeline`](linecard::pipeline::Pipeline), and `run_once(now)` is the only loop
 //! body. A worker has its own flow table, timers and buffers; flows are steered to workers by the
 //! hash that network hardware uses ([`Steering`]), so that a flow lives on one of them. Threads talk
 //! through rings with one producer and one consumer ([`ring`](mod@ring)); a ring's ends are
