@@ -8,10 +8,9 @@ use super::config::Creation;
 use super::reason::{Flush, Refusal};
 use super::slab::SlotId;
 use super::table::{FlowId, Place};
-use super::{CHAIN_ROOM, Coalescer, Exit, Verdict, merge};
+use super::{Coalescer, Exit, Verdict, merge};
 use crate::packet::header::tcp_flags;
 use crate::packet::{LayerKind, Packet};
-use alloc::vec::Vec;
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
     /// Merges a candidate into its flow's held data, or holds it as the first of new data. The
@@ -170,8 +169,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         let ended = held.aggregate.append(candidate, bytes);
         if let Some(first) = &mut held.packet {
             if !first.is_merged() {
-                let spare = self.chains.pop();
-                first.set_chain(spare.unwrap_or_else(|| Vec::with_capacity(CHAIN_ROOM)));
+                first.set_chain(Self::spare_chain(&mut self.chains));
             }
             first.append(packet.into_piece());
         }

@@ -337,6 +337,12 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         turned
     }
 
+    /// A list for a packet that is merged: one given back, if there is any.
+    #[inline(always)]
+    fn spare_chain(chains: &mut Vec<Vec<Piece<B>>>) -> Vec<Piece<B>> {
+        chains.pop().unwrap_or_else(|| Vec::with_capacity(CHAIN_ROOM))
+    }
+
     /// Gives the list of a merged packet back for reuse, so that no memory is taken per packet.
     pub fn recycle(&mut self, mut chain: Vec<Piece<B>>) {
         if chain.capacity() > 0 && self.chains.len() < SPARE_CHAINS {

@@ -13,7 +13,7 @@ use super::arrivals::{Arrivals, Source, Trust};
 use super::candidate::MIN_FRAME;
 use super::config::ChecksumPolicy;
 use super::slab::SlotId;
-use super::{CHAIN_ROOM, Coalescer, Exit, Flush, steady};
+use super::{Coalescer, Exit, Flush, steady};
 use crate::packet::checksum::Sum;
 use crate::packet::header::{self, Ipv4, Ipv6, PPPOE_LEN, PPPOE_LENGTH, Tcp, Udp, be16_at};
 use crate::packet::{Layer, LayerKind, Layout, Meta, Packet, Piece, Shape, is_scattered};
@@ -38,6 +38,21 @@ pub(super) struct Expected<'a> {
 pub(super) struct Limits {
     pub(super) packets: usize,
     pub(super) bytes: usize,
+}
+
+impl Limits {
+    /// Whether a packet of this length fits behind those taken of what has `grown`.
+    #[inline(always)]
+    fn leave_room(
+        &self,
+        (next, len): &(Next, usize),
+        (aggregate, grown): (&Aggregate, &Grown),
+        taken: &Taken,
+    ) -> bool {
+        taken.packets < self.packets.min(aggregate.packets_left())
+            && taken.bytes + len <= self.bytes
+            && aggregate.has_room(grown, next.payload_len)
+    }
 }
 
 /// What has been taken.
@@ -114,7 +129,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         };
         let mut chain = first.take_chain();
         if chain.capacity() == 0 {
-            chain = self.chains.pop().unwrap_or_else(|| Vec::with_capacity(CHAIN_ROOM));
+            chain = Self::spare_chain(&mut self.chains);
         }
         let (mut taken, before) = (Taken::default(), aggregate.bytes);
         let verifies = self.config.checksum == ChecksumPolicy::Verify;
@@ -153,18 +168,16 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         let expected = Expected::after(first, aggregate, (shape, verifies), &*arrivals);
         let (next, header_len) =
             (expected.read(arrivals, &mut aggregate.grown), expected.header_len);
-        let fits = |(next, len): &(Next, usize)| {
-            limits.packets.min(aggregate.packets_left()) > 0
-                && limits.bytes >= *len
-                && aggregate.has_room(&aggregate.grown, next.payload_len)
-        };
-        let Some((next, bytes)) = next.filter(fits) else { return Taken::default() };
+        let none = Taken::default();
+        let fits =
+            |next: &(Next, usize)| limits.leave_room(next, (aggregate, &aggregate.grown), &none);
+        let Some((next, bytes)) = next.filter(fits) else { return none };
         let size = aggregate.size;
         let ended = aggregate.grown.advance(size, next.payload_len, (next.flags, next.fields));
         aggregate.bytes += bytes;
         let chain = first.chain_mut();
         if chain.capacity() == 0 {
-            *chain = self.chains.pop().unwrap_or_else(|| Vec::with_capacity(CHAIN_ROOM));
+            *chain = Self::spare_chain(&mut self.chains);
         }
         arrivals.take_pieces(1, header_len..bytes, chain);
         Taken { packets: 1, bytes, ended }
@@ -208,14 +221,11 @@ impl<'a> Expected<'a> {
         limits: &Limits,
         (arrivals, chain): (&mut A, &mut Vec<Piece<B>>),
     ) -> Taken {
-        let room = limits.packets.min(aggregate.packets_left());
         let (mut grown, mut taken) = (aggregate.grown, Taken::default());
-        while taken.packets < room && taken.ended.is_none() {
-            let Some((next, len)) = self.read(arrivals, &mut grown) else { break };
-            let fits = aggregate.has_room(&grown, next.payload_len);
-            if !fits || taken.bytes + len > limits.bytes {
-                break;
-            }
+        while taken.ended.is_none() {
+            let next = self.read(arrivals, &mut grown);
+            let next = next.filter(|next| limits.leave_room(next, (aggregate, &grown), &taken));
+            let Some((next, len)) = next else { break };
             taken.packets += 1;
             taken.bytes += len;
             let fields = (next.flags, next.fields);
