@@ -1,7 +1,7 @@
 //! Pipelines on many cores: threads pinned to cores that share nothing.
 //!
-//! Every thread runs one [`Body`], most often a [`Pipeline`](linecard::pipeline::Pipeline), and `run_once(now)` is the only loop
-//! body. A worker has its own flow table, timers and buffers; flows are steered to workers by the
+//! Every thread runs one [`Body`], most often a [`Pipeline`](linecard::pipeline::Pipeline), and
+//! `run_once(now)` is the only loop body. A worker has its own flow table, timers and buffers; flows are steered to workers by the
 //! hash that network hardware uses ([`Steering`]), so that a flow lives on one of them. Threads talk
 //! through rings with one producer and one consumer ([`ring`](mod@ring)); a ring's ends are
 //! [`Port`](linecard::port::Port)s, and so are the two that stand between one port and many workers:

@@ -1,4 +1,5 @@
-//! System calls that std does not have, with safe faces: what is unsafe in this crate is here.
+//! System calls that std does not have, with safe faces: what is unsafe in this crate is here, and what only
+//! AF_XDP needs beside its port.
 //!
 //! Every call is checked and gives [`io::Error`]; what an error means is said by who called.
 
@@ -11,7 +12,7 @@ pub(crate) mod socket;
 use std::io;
 
 /// The result of a call that gives a negative number where it fails.
-fn check(result: libc::c_int) -> io::Result<libc::c_int> {
+pub(crate) fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 

@@ -1,4 +1,4 @@
-//! Packet sockets: options, addresses and counters.
+//! Sockets: options, and what packet sockets have beside, addresses and counters.
 #![expect(unsafe_code, reason = "socket options have no safe form in std")]
 
 use super::check;
@@ -61,14 +61,14 @@ impl PacketFd {
 
     /// Sets a number among the options of packet sockets.
     pub(crate) fn set(&self, name: libc::c_int, value: libc::c_int) -> io::Result<()> {
-        self.set_option(libc::SOL_PACKET, name, &value)
+        set_option(self.as_fd(), libc::SOL_PACKET, name, &value)
     }
 
     /// How much may wait to be sent, in bytes, or as much of it as the system allows.
     pub(crate) fn set_send_buffer(&self, bytes: libc::c_int) -> io::Result<()> {
         // Beyond the system's limit only for who may administer networks.
-        let force = self.set_option(libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &bytes);
-        force.or_else(|_| self.set_option(libc::SOL_SOCKET, libc::SO_SNDBUF, &bytes))
+        let force = set_option(self.as_fd(), libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &bytes);
+        force.or_else(|_| set_option(self.as_fd(), libc::SOL_SOCKET, libc::SO_SNDBUF, &bytes))
     }
 
     /// Receives frames for others too; the kernel takes it back when the socket is closed.
@@ -79,7 +79,7 @@ impl PacketFd {
             mr_alen: 0,
             mr_address: [0; 8],
         };
-        self.set_option(libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &wish)
+        set_option(self.as_fd(), libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &wish)
     }
 
     /// Asks for a ring of `blocks` blocks of `block_len` bytes, handed over when full or after
@@ -97,47 +97,14 @@ impl PacketFd {
             tp_sizeof_priv: 0,
             tp_feature_req_word: 0,
         };
-        self.set_option(libc::SOL_PACKET, libc::PACKET_RX_RING, &request)
+        set_option(self.as_fd(), libc::SOL_PACKET, libc::PACKET_RX_RING, &request)
     }
 
     /// What the ring could not take since this was asked for last.
     pub(crate) fn statistics(&self) -> io::Result<Statistics> {
         let mut stats = libc::tpacket_stats_v3 { tp_packets: 0, tp_drops: 0, tp_freeze_q_cnt: 0 };
-        self.option(libc::SOL_PACKET, libc::PACKET_STATISTICS, &mut stats)?;
+        option(self.as_fd(), libc::SOL_PACKET, libc::PACKET_STATISTICS, &mut stats)?;
         Ok(Statistics { drops: stats.tp_drops, freezes: stats.tp_freeze_q_cnt })
-    }
-
-    /// Takes the error that waits at the socket, so that it does not wake its waiter again.
-    pub(crate) fn take_error(&self) -> io::Result<libc::c_int> {
-        let mut number: libc::c_int = 0;
-        self.option(libc::SOL_SOCKET, libc::SO_ERROR, &mut number)?;
-        Ok(number)
-    }
-
-    /// `T` is the option's own type, a struct of integers.
-    fn set_option<T: Copy>(
-        &self,
-        level: libc::c_int,
-        name: libc::c_int,
-        value: &T,
-    ) -> io::Result<()> {
-        let (fd, len) = (self.0.as_raw_fd(), size_of::<T>() as libc::socklen_t);
-        let value: *const T = value;
-        // SAFETY: `value` points to `len` bytes that live during the call.
-        check(unsafe { libc::setsockopt(fd, level, name, value.cast(), len) }).map(drop)
-    }
-
-    /// `T` is the option's own type, a struct of integers, for which all bytes are valid.
-    fn option<T: Copy>(
-        &self,
-        level: libc::c_int,
-        name: libc::c_int,
-        value: &mut T,
-    ) -> io::Result<()> {
-        let (fd, mut len) = (self.0.as_raw_fd(), size_of::<T>() as libc::socklen_t);
-        let value: *mut T = value;
-        // SAFETY: `value` has room for `len` bytes, and both live during the call.
-        check(unsafe { libc::getsockopt(fd, level, name, value.cast(), &raw mut len) }).map(drop)
     }
 }
 
@@ -145,6 +112,42 @@ impl AsFd for PacketFd {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
+}
+
+/// Takes the error that waits at a socket, so that it does not wake its waiter again; 0 when there
+/// is none.
+pub(crate) fn take_error(socket: BorrowedFd<'_>) -> io::Result<libc::c_int> {
+    let mut number: libc::c_int = 0;
+    option(socket, libc::SOL_SOCKET, libc::SO_ERROR, &mut number)?;
+    Ok(number)
+}
+
+/// Sets an option; `T` is its own type, a struct of integers. What one of them may point to is
+/// memory that the kernel pins.
+pub(crate) fn set_option<T: Copy>(
+    socket: BorrowedFd<'_>,
+    level: libc::c_int,
+    name: libc::c_int,
+    value: &T,
+) -> io::Result<()> {
+    let (fd, len) = (socket.as_raw_fd(), size_of::<T>() as libc::socklen_t);
+    let value: *const T = value;
+    // SAFETY: `value` points to `len` bytes that live during the call.
+    check(unsafe { libc::setsockopt(fd, level, name, value.cast(), len) }).map(drop)
+}
+
+/// Reads an option; `T` is its own type, a struct of integers, for which all bytes are valid. An
+/// older kernel may write less of it.
+pub(crate) fn option<T: Copy>(
+    socket: BorrowedFd<'_>,
+    level: libc::c_int,
+    name: libc::c_int,
+    value: &mut T,
+) -> io::Result<()> {
+    let (fd, mut len) = (socket.as_raw_fd(), size_of::<T>() as libc::socklen_t);
+    let value: *mut T = value;
+    // SAFETY: `value` has room for `len` bytes, and both live during the call.
+    check(unsafe { libc::getsockopt(fd, level, name, value.cast(), &raw mut len) }).map(drop)
 }
 
 fn empty_address() -> libc::sockaddr_ll {

@@ -13,7 +13,10 @@ use super::outgoing::{self, Cutter, Frames, HeaderBytes, Virtio, describe};
 use super::{Counters, PortError, incoming};
 use crate::sys::ring::Ring;
 use crate::sys::send::Sender;
-use crate::sys::{self, socket::PacketFd};
+use crate::sys::{
+    self,
+    socket::{PacketFd, take_error},
+};
 use block::{Entry, Walk};
 use linecard::offload::virtio::Header;
 use linecard::packet::{BATCH, Batch, ChecksumState, LinkType, Meta, Packet, Pool, PoolBuffer};
@@ -186,7 +189,7 @@ impl PacketSocket {
 
     fn look_now(&mut self) {
         // "Down" would wake every waiter until somebody takes note.
-        let _down = self.socket.take_error();
+        let _down = take_error(self.socket.as_fd());
         if self.socket.bound().is_ok_and(|bound| bound.index < 0) {
             self.counters.gone = 1;
         }

@@ -4,9 +4,11 @@ use super::super::outgoing::Virtio;
 use super::super::{BUFFER_LEN, PortError};
 use super::config::{Fanout, PacketConfig};
 use crate::sys::ring::Ring;
-use crate::sys::{self, device, socket::PacketFd};
+use crate::sys::socket::{PacketFd, take_error};
+use crate::sys::{self, device};
 use linecard::offload::virtio::{Endian, Format};
 use linecard::packet::{LinkType, Pool};
+use std::os::fd::AsFd;
 
 const CAPABILITY: &str = "CAP_NET_RAW";
 /// What may wait to be sent: 1.6 ms of 10 Gbit/s, above what most systems allow by default.
@@ -50,7 +52,7 @@ pub(super) fn open(config: &PacketConfig, pool: &Pool) -> Result<Opened, PortErr
         join(&socket, fanout, ignored)?;
     }
     // An interface that is down says so at once; it may come up later.
-    let _down = socket.take_error();
+    let _down = take_error(socket.as_fd());
     let link = link(&socket, name)?;
     Ok(Opened { ring, socket, link, virtio })
 }

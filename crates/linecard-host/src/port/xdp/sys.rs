@@ -4,6 +4,9 @@
 //! so that they stay until the socket is gone, whatever happens to the mapping.
 #![expect(unsafe_code, reason = "system calls and mappings have no safe form in std")]
 
+use crate::sys::check;
+pub(super) use crate::sys::socket::take_error;
+use crate::sys::socket::{option, set_option};
 use std::ffi::CString;
 use std::io;
 use std::mem::{size_of, zeroed};
@@ -23,10 +26,6 @@ const BPF_PROG_TYPE_XDP: u32 = 6;
 const BPF_XDP: u32 = 37;
 /// The kernel gives a program load up when a signal comes, as often as that.
 const LOAD_TRIES: u32 = 8;
-
-fn check(result: libc::c_int) -> io::Result<libc::c_int> {
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
-}
 
 /// Memory of a number of whole pages, given back when dropped. A child process does not have it.
 #[derive(Debug)]
@@ -115,7 +114,7 @@ pub(super) fn set_budget(socket: BorrowedFd<'_>, frames: u32) -> io::Result<()> 
 pub(super) fn offsets(socket: BorrowedFd<'_>) -> io::Result<libc::xdp_mmap_offsets> {
     // SAFETY: a struct of integers, for which zeros are valid, as is what the kernel writes.
     let mut offsets = unsafe { zeroed() };
-    get(socket, (libc::SOL_XDP, libc::XDP_MMAP_OFFSETS), &mut offsets)?;
+    option(socket, libc::SOL_XDP, libc::XDP_MMAP_OFFSETS, &mut offsets)?;
     Ok(offsets)
 }
 
@@ -123,37 +122,13 @@ pub(super) fn offsets(socket: BorrowedFd<'_>) -> io::Result<libc::xdp_mmap_offse
 pub(super) fn statistics(socket: BorrowedFd<'_>) -> io::Result<libc::xdp_statistics> {
     // SAFETY: a struct of integers, for which zeros are valid, as is what the kernel writes.
     let mut statistics = unsafe { zeroed() };
-    get(socket, (libc::SOL_XDP, libc::XDP_STATISTICS), &mut statistics)?;
+    option(socket, libc::SOL_XDP, libc::XDP_STATISTICS, &mut statistics)?;
     Ok(statistics)
 }
 
-/// The error that waits at a socket, taken; 0 when there is none.
-pub(super) fn take_error(socket: BorrowedFd<'_>) -> io::Result<i32> {
-    let mut error: libc::c_int = 0;
-    get(socket, (libc::SOL_SOCKET, libc::SO_ERROR), &mut error)?;
-    Ok(error)
-}
-
-/// Sets an option of `SOL_XDP`, which has to be of type `T`.
+/// Sets an option of AF_XDP sockets, which has to be of type `T`.
 fn set<T: Copy>(socket: BorrowedFd<'_>, name: libc::c_int, value: &T) -> io::Result<()> {
-    let (fd, len) = (socket.as_raw_fd(), size_of::<T>() as u32);
-    // SAFETY: `value` is readable for `len` bytes during the call. What it may point to is memory
-    // of a mapping, which the kernel pins.
-    check(unsafe { libc::setsockopt(fd, libc::SOL_XDP, name, ptr::from_ref(value).cast(), len) })
-        .map(drop)
-}
-
-/// Reads an option; `T` has to be a struct of integers. An older kernel may write less of it.
-fn get<T: Copy>(
-    socket: BorrowedFd<'_>,
-    (level, name): (libc::c_int, libc::c_int),
-    value: &mut T,
-) -> io::Result<()> {
-    let mut len = size_of::<T>() as u32;
-    let value = ptr::from_mut(value).cast();
-    // SAFETY: `value` is writable for `len` bytes, and any bytes are valid for it.
-    check(unsafe { libc::getsockopt(socket.as_raw_fd(), level, name, value, &raw mut len) })
-        .map(drop)
+    set_option(socket, libc::SOL_XDP, name, value)
 }
 
 /// Binds a socket to a queue of an interface, with flags `XDP_*`.
