@@ -4,15 +4,16 @@
 use linecard::offload::coalesce::Config as Merging;
 use linecard::packet::checksum::Sum;
 use linecard::packet::{Batch, FlowHasher, LinkType, Meta, Packet};
-use linecard::pipeline::Pipeline;
 use linecard::port::{Port, PortState};
 use linecard::stage::Stage;
 use linecard::stages::{Coalesce, Forward};
 use linecard::time::Instant;
 use linecard_host::engine::{
-    Config, Engine, Failure, Idle, OnFull, Order, Parts, Thread, dedicated, inline, shared,
+    Config, Engine, Failure, Gather, Idle, Join, OnFull, Order, Spread, dedicated, inline, shared,
 };
+use linecard_host::port::LivePort;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 const FLOWS: u16 = 64;
@@ -20,6 +21,7 @@ const FLOWS: u16 = 64;
 const RUN: usize = 4;
 
 /// UDP datagrams of many flows, numbered within their flow.
+#[derive(Clone, Default)]
 struct Source {
     /// The flows whose turn it is, of this many in all.
     flows: Vec<u16>,
@@ -33,7 +35,7 @@ impl Source {
     }
 }
 
-impl Port<Vec<u8>> for Source {
+impl Source {
     fn receive(&mut self, batch: &mut Batch<Vec<u8>>, now: Instant) -> PortState {
         while batch.room() > 0 && self.left > 0 {
             let turn = self.sent / RUN;
@@ -47,8 +49,6 @@ impl Port<Vec<u8>> for Source {
         }
         if self.left == 0 { PortState::Ended } else { PortState::Open }
     }
-
-    fn transmit(&mut self, _: &mut Batch<Vec<u8>>, _: Instant) {}
 }
 
 /// From a port of each flow's own, without checksum.
@@ -62,18 +62,39 @@ fn datagram(flow: u16, number: usize) -> Vec<u8> {
     bytes
 }
 
-/// What came, by flow.
-#[derive(Debug, Default)]
-struct Sink {
+/// Numbers by flow.
+type Flows = BTreeMap<u16, Vec<u64>>;
+/// Hashes of flows.
+type Seen = BTreeSet<Option<u64>>;
+
+/// What all threads leave.
+#[derive(Default)]
+struct Left {
+    /// What each port has sent, and what came, by flow.
+    near: (usize, Flows),
+    far: (usize, Flows),
+    /// The flows of each worker.
+    seen: Vec<Seen>,
+    /// Packets dropped before workers' rings.
+    dropped: Vec<u64>,
+}
+
+type Record = Arc<Mutex<Left>>;
+
+/// A port that gives what a source has, if it has one, and remembers what comes.
+struct End {
+    is_near: bool,
+    source: Option<Source>,
     flows: Flows,
     packets: usize,
     /// Takes so many packets, and then no more.
     limit: Option<usize>,
+    record: Record,
 }
 
-impl Port<Vec<u8>> for Sink {
-    fn receive(&mut self, _: &mut Batch<Vec<u8>>, _: Instant) -> PortState {
-        PortState::Ended
+impl Port<Vec<u8>> for End {
+    fn receive(&mut self, batch: &mut Batch<Vec<u8>>, now: Instant) -> PortState {
+        self.source.as_mut().map_or(PortState::Open, |source| source.receive(batch, now))
     }
 
     fn transmit(&mut self, batch: &mut Batch<Vec<u8>>, _: Instant) {
@@ -89,6 +110,20 @@ impl Port<Vec<u8>> for Sink {
     }
 }
 
+impl LivePort<Vec<u8>> for End {}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        let mut left = self.record.lock().expect("nobody panics with it");
+        let (sent, came) = if self.is_near { &mut left.near } else { &mut left.far };
+        *sent += self.source.as_ref().map_or(0, |source| source.sent);
+        for (flow, numbers) in std::mem::take(&mut self.flows) {
+            let twice = came.insert(flow, numbers).is_some();
+            assert!(!twice || std::thread::panicking(), "flow {flow} on two workers");
+        }
+    }
+}
+
 /// Merges, and remembers the flows it has seen.
 struct Worker {
     merge: Coalesce<Vec<u8>>,
@@ -96,12 +131,13 @@ struct Worker {
     seen: Seen,
     /// Panics with this packet.
     last: Option<usize>,
+    record: Record,
 }
 
-impl Worker {
-    fn new() -> Self {
-        let merge = Coalesce::new(Merging { flush_at_batch_end: true, ..Merging::default() });
-        Self { merge, hasher: FlowHasher::new(1), seen: BTreeSet::new(), last: None }
+impl Drop for Worker {
+    fn drop(&mut self) {
+        let seen = std::mem::take(&mut self.seen);
+        self.record.lock().expect("nobody panics with it").seen.push(seen);
     }
 }
 
@@ -137,33 +173,92 @@ impl Stage<Vec<u8>> for Worker {
     }
 }
 
-/// Numbers by flow.
-type Flows = BTreeMap<u16, Vec<u64>>;
-/// Hashes of flows.
-type Seen = BTreeSet<Option<u64>>;
-type Result<K> = core::result::Result<Parts<Source, Worker, K>, Failure>;
+/// Two ends, joined.
+#[derive(Clone)]
+struct Joined {
+    /// The flows of the near port, for each worker that has one.
+    near: Vec<Source>,
+    far: Option<Source>,
+    /// Packets that the far port takes.
+    limit: Option<usize>,
+    /// With this packet worker 0 panics.
+    last: Option<usize>,
+    record: Record,
+}
 
-/// What all threads left: the sinks' packets by flow, and the flows of each worker.
-fn outcome(results: Vec<Result<Sink>>) -> (Flows, Vec<Seen>) {
-    let (mut flows, mut workers) = (Flows::new(), Vec::new());
-    for result in results {
-        match result.expect("no thread fails") {
-            Parts::Whole(_, worker, sink) => {
-                workers.push(worker.seen);
-                for (flow, numbers) in sink.flows {
-                    assert!(flows.insert(flow, numbers).is_none(), "flow {flow} on two workers");
-                }
-            }
-            Parts::Worker(worker) => workers.push(worker.seen),
-            Parts::Source(_, counters) => assert_eq!(counters.dropped.iter().sum::<u64>(), 0),
-            Parts::Sink(sink, _) => flows = sink.flows,
-            Parts::Ends((_, counters), (sink, _)) => {
-                assert_eq!(counters.dropped.iter().sum::<u64>(), 0);
-                flows = sink.flows;
-            }
-        }
+impl Joined {
+    fn new(near: Source) -> Self {
+        let record = Record::default();
+        Self { near: vec![near], far: None, limit: None, last: None, record }
     }
-    (flows, workers)
+
+    fn end(&self, source: Option<Source>, is_near: bool) -> Box<dyn LivePort<Vec<u8>>> {
+        let limit = self.limit.filter(|_| !is_near);
+        let record = Arc::clone(&self.record);
+        Box::new(End { is_near, source, flows: Flows::new(), packets: 0, limit, record })
+    }
+
+    /// Runs until the threads have ended.
+    fn run(self, deploy: Deploy, config: &Config) -> (Vec<Result<(), Failure>>, Left) {
+        let record = Arc::clone(&self.record);
+        let results = deploy(config, &Arc::new(self)).expect("threads start").join();
+        (results, take(&record))
+    }
+}
+
+type Deploy = fn(&Config, &Arc<Joined>) -> Result<Engine<()>, Failure>;
+
+fn take(record: &Record) -> Left {
+    std::mem::take(&mut record.lock().expect("nobody panics with it"))
+}
+
+impl Join<Vec<u8>> for Joined {
+    fn near(&self, worker: usize) -> Option<Box<dyn LivePort<Vec<u8>>>> {
+        Some(self.end(self.near.get(worker).cloned(), true))
+    }
+
+    fn far(&self, _: usize) -> Option<Box<dyn LivePort<Vec<u8>>>> {
+        Some(self.end(self.far.clone(), false))
+    }
+
+    fn inward(&self, worker: usize) -> Box<dyn Stage<Vec<u8>>> {
+        let merge = Coalesce::new(Merging { flush_at_batch_end: true, ..Merging::default() });
+        let last = self.last.filter(|_| worker == 0);
+        let (hasher, record) = (FlowHasher::new(1), Arc::clone(&self.record));
+        Box::new(Worker { merge, hasher, seen: Seen::new(), last, record })
+    }
+
+    fn outward(&self, _: usize) -> Box<dyn Stage<Vec<u8>>> {
+        Box::new(Forward::default())
+    }
+
+    fn spread(&self, spread: Spread<Vec<u8>>) -> Box<dyn Port<Vec<u8>>> {
+        Box::new(Counted(spread, Arc::clone(&self.record)))
+    }
+
+    fn gather(&self, gather: Gather<Vec<u8>>) -> Box<dyn Port<Vec<u8>>> {
+        Box::new(gather)
+    }
+}
+
+/// Leaves what it has dropped.
+struct Counted(Spread<Vec<u8>>, Record);
+
+impl Port<Vec<u8>> for Counted {
+    fn receive(&mut self, batch: &mut Batch<Vec<u8>>, now: Instant) -> PortState {
+        self.0.receive(batch, now)
+    }
+
+    fn transmit(&mut self, batch: &mut Batch<Vec<u8>>, now: Instant) {
+        self.0.transmit(batch, now);
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let dropped = self.0.counters().dropped.clone();
+        self.1.lock().expect("nobody panics with it").dropped = dropped;
+    }
 }
 
 fn expect_all(flows: &Flows, packets: usize) {
@@ -175,6 +270,10 @@ fn expect_all(flows: &Flows, packets: usize) {
     }
 }
 
+fn none_fails(results: Vec<Result<(), Failure>>) {
+    results.into_iter().for_each(|result| result.expect("no thread fails"));
+}
+
 const PACKETS: usize = 64 * 4 * 50;
 
 #[test]
@@ -182,27 +281,63 @@ fn all_deployments_deliver_all_in_order_and_keep_flows_apart() {
     for idle in [Idle::Yield, Idle::Sleep(Duration::from_micros(50)), Idle::Interrupt] {
         for workers in [1, 2, 3] {
             let config = Config { workers, idle, on_full: OnFull::Wait, ..Config::default() };
-            let ends = || (Source::new(0..FLOWS, PACKETS), Sink::default());
-            let each = move |worker: usize| {
-                let flows = (0..FLOWS)
-                    .filter(move |flow| usize::from(*flow) % usize::from(workers) == worker);
-                let count = flows.clone().count();
-                let source = Source::new(flows, PACKETS / usize::from(FLOWS) * count);
-                Pipeline::new(source, Worker::new(), Sink::default())
-            };
-            let engines = [
-                inline(&config, each),
-                shared(&config, ends(), |_| Worker::new()),
-                dedicated(&config, ends(), |_| Worker::new()),
-            ];
-            for engine in engines {
-                let (flows, seen) = outcome(engine.expect("threads start").join());
-                expect_all(&flows, PACKETS);
-                assert_eq!(seen.len(), usize::from(workers));
-                let all: usize = seen.iter().map(BTreeSet::len).sum();
-                assert_eq!(all, usize::from(FLOWS), "a flow visited two workers");
-                assert!(seen.iter().all(|seen| !seen.is_empty()), "a worker had nothing to do");
+            let all = Joined::new(Source::new(0..FLOWS, PACKETS));
+            for deploy in [shared as Deploy, dedicated] {
+                let joined = Joined { record: Record::default(), ..all.clone() };
+                let (results, left) = joined.run(deploy, &config);
+                none_fails(results);
+                expect_all(&left.far.1, PACKETS);
+                assert_eq!(left.dropped, vec![0; usize::from(workers)]);
+                expect_apart(&left.seen, workers);
             }
+        }
+    }
+}
+
+fn expect_apart(seen: &[Seen], workers: u16) {
+    assert_eq!(seen.len(), usize::from(workers));
+    let all: usize = seen.iter().map(BTreeSet::len).sum();
+    assert_eq!(all, usize::from(FLOWS), "a flow visited two workers");
+    assert!(seen.iter().all(|seen| !seen.is_empty()), "a worker had nothing to do");
+}
+
+/// Each worker has ports of its own. The first that ends stops all, and nothing sent is lost.
+#[test]
+fn workers_with_ports_of_their_own_deliver_all_that_was_sent() {
+    for workers in [1, 2, 3] {
+        let config = Config { workers, ..Config::default() };
+        let of_worker = |worker: u16| {
+            let flows = (0..FLOWS).filter(move |flow| flow % workers == worker);
+            Source::new(flows, if worker == 0 { PACKETS } else { usize::MAX })
+        };
+        let near = (0..workers).map(of_worker).collect();
+        let joined = Joined { near, ..Joined::new(Source::default()) };
+        let (results, left) = joined.run(inline, &config);
+        none_fails(results);
+        expect_all(&left.far.1, left.near.0);
+        assert!(left.near.0 >= PACKETS);
+        expect_apart(&left.seen, workers);
+    }
+}
+
+/// Both ways at once: when one ends, what is on the other comes out too.
+#[test]
+fn both_ways_deliver_all_and_end_together() {
+    for idle in [Idle::Yield, Idle::Interrupt] {
+        let config = Config { workers: 2, idle, on_full: OnFull::Wait, ..Config::default() };
+        for (deploy, near, far) in [
+            (shared as Deploy, PACKETS, usize::MAX),
+            (shared, usize::MAX, PACKETS),
+            (dedicated, PACKETS, usize::MAX),
+            (dedicated, usize::MAX, PACKETS),
+        ] {
+            let source = Some(Source::new(0..FLOWS, far));
+            let joined = Joined { far: source, ..Joined::new(Source::new(0..FLOWS, near)) };
+            let (results, left) = joined.run(deploy, &config);
+            none_fails(results);
+            expect_all(&left.far.1, left.near.0);
+            expect_all(&left.near.1, left.far.0);
+            assert!(left.near.0 == near || left.far.0 == far, "neither has ended");
         }
     }
 }
@@ -211,9 +346,8 @@ fn all_deployments_deliver_all_in_order_and_keep_flows_apart() {
 fn other_orders_of_output_lose_nothing() {
     for order in [Order::RoundRobin, Order::Fifo, Order::Stack] {
         let config = Config { workers: 3, order, on_full: OnFull::Wait, ..Config::default() };
-        let ends = (Source::new(0..FLOWS, PACKETS), Sink::default());
-        let engine = shared(&config, ends, |_| Worker::new()).expect("threads start");
-        let (flows, _) = outcome(engine.join());
+        let (_, left) = Joined::new(Source::new(0..FLOWS, PACKETS)).run(shared, &config);
+        let flows = left.far.1;
         assert_eq!(flows.values().map(Vec::len).sum::<usize>(), PACKETS, "{order:?}");
         // A stack turns the packets of a worker around.
         if order != Order::Stack {
@@ -226,64 +360,82 @@ fn other_orders_of_output_lose_nothing() {
 #[test]
 fn stops_when_asked_to_and_lets_go_what_is_held() {
     let config = Config { workers: 2, on_full: OnFull::Wait, ..Config::default() };
-    let ends = (Source::new(0..FLOWS, usize::MAX), Sink::default());
-    let engine = dedicated(&config, ends, |_| Worker::new()).expect("threads start");
+    let joined = Joined::new(Source::new(0..FLOWS, usize::MAX));
+    let record = Arc::clone(&joined.record);
+    let engine = dedicated(&config, &Arc::new(joined)).expect("threads start");
     std::thread::sleep(Duration::from_millis(20));
-    assert!(engine.is_running());
+    assert!(!engine.has_ended());
     engine.stop();
-    let results = engine.join();
-    let sent = results.iter().find_map(|result| match result {
-        Ok(Parts::Source(source, _)) => Some(source.sent),
-        _ => None,
-    });
-    let (flows, _) = outcome(results);
-    expect_all(&flows, sent.expect("a source"));
+    none_fails(engine.join());
+    let left = take(&record);
+    expect_all(&left.far.1, left.near.0);
 }
 
-/// What a slow reader leaves no room for is dropped at the ring of its worker, and counted.
+/// What a slow reader leaves no room for is dropped at the ring of its worker, and counted; who
+/// waits for it gives up when all are to stop.
 #[test]
 fn a_reader_that_stops_costs_packets_and_never_hangs() {
-    let config = Config { workers: 2, ring_capacity: 64, ..Config::default() };
-    let sink = Sink { limit: Some(10), ..Sink::default() };
-    let ends = (Source::new(0..FLOWS, PACKETS), sink);
-    let engine = dedicated(&config, ends, |_| Worker::new()).expect("threads start");
-    // Receiving ends by itself; those behind it wait for a reader that will not come.
-    let start = std::time::Instant::now();
-    while start.elapsed() < Duration::from_millis(200) {
-        std::thread::yield_now();
+    for deploy in [inline as Deploy, shared, dedicated] {
+        let config = Config { workers: 2, ring_capacity: 64, ..Config::default() };
+        let source = Source::new(0..FLOWS, PACKETS);
+        let joined = Joined { limit: Some(10), ..Joined::new(source) };
+        let record = Arc::clone(&joined.record);
+        let engine = deploy(&config, &Arc::new(joined)).expect("threads start");
+        std::thread::sleep(Duration::from_millis(100));
+        engine.stop();
+        let start = std::time::Instant::now();
+        none_fails(engine.join());
+        assert!(start.elapsed() < Duration::from_secs(10));
+        let left = take(&record);
+        assert!(left.far.1.values().map(Vec::len).sum::<usize>() < PACKETS);
     }
-    assert!(engine.is_running());
 }
 
 #[test]
 fn a_worker_that_panics_is_reported_and_the_others_go_on() {
     let config = Config { workers: 2, ..Config::default() };
-    let ends = (Source::new(0..FLOWS, PACKETS), Sink::default());
-    let last = |worker| (worker == 0).then_some(100);
-    let stage = |worker| Worker { last: last(worker), ..Worker::new() };
-    let results = shared(&config, ends, stage).expect("threads start").join();
-    let [Err(failure), Ok(Parts::Worker(other)), Ok(Parts::Ends((_, counters), (sink, _)))] =
-        &results[..]
-    else {
-        panic!("{results:?}", results = results.iter().map(Result::is_ok).collect::<Vec<_>>());
-    };
+    let joined = Joined { last: Some(100), ..Joined::new(Source::new(0..FLOWS, PACKETS)) };
+    let (results, left) = joined.run(shared, &config);
+    let [Err(failure), Ok(()), Ok(())] = &results[..] else { panic!("{results:?}") };
     let text = failure.to_string();
     assert!(text.starts_with("thread worker 0 panicked: as the test wants it"), "{text}");
-    // All packets of the other worker's flows came, but for those that its ring had no room for.
-    let came: usize = sink.flows.values().map(Vec::len).sum();
-    assert!(counters.dropped[0] > 0 && came as u64 >= counters.packets[1]);
-    assert!(!other.seen.is_empty());
+    // The other worker's flows came whole, but for what its ring had no room for.
+    let came: usize = left.far.1.values().map(Vec::len).sum();
+    assert!(left.dropped[0] > 0 && came > 0);
+    assert!(left.seen.iter().all(|seen| !seen.is_empty()));
+}
+
+/// A port that cannot be opened ends all threads, and is no panic.
+#[test]
+fn a_port_that_is_not_there_ends_all() {
+    struct Nothing(Joined);
+    impl Join<Vec<u8>> for Nothing {
+        fn near(&self, worker: usize) -> Option<Box<dyn LivePort<Vec<u8>>>> {
+            self.0.near(worker).filter(|_| worker > 0)
+        }
+        fn far(&self, worker: usize) -> Option<Box<dyn LivePort<Vec<u8>>>> {
+            self.0.far(worker)
+        }
+        fn inward(&self, worker: usize) -> Box<dyn Stage<Vec<u8>>> {
+            self.0.inward(worker)
+        }
+        fn outward(&self, worker: usize) -> Box<dyn Stage<Vec<u8>>> {
+            self.0.outward(worker)
+        }
+    }
+    let config = Config { workers: 2, idle: Idle::Interrupt, ..Config::default() };
+    let join = || Arc::new(Nothing(Joined::new(Source::new(0..FLOWS, usize::MAX))));
+    none_fails(inline(&config, &join()).expect("threads start").join());
+    none_fails(shared(&config, &join()).expect("threads start").join());
+    none_fails(dedicated(&config, &join()).expect("threads start").join());
 }
 
 #[test]
 fn a_core_that_is_not_there_is_an_error_with_its_number() {
     for core in [1_000, usize::MAX] {
-        let mut engine = Engine::new();
-        let thread =
-            Thread { name: "worker 0".into(), core: Some(core), idle: Idle::Yield, stops: true };
-        let make = || Pipeline::new(Source::new(0..1, 1), Forward::default(), Sink::default());
-        engine.spawn(thread, make, drop).expect("a thread");
-        let text = engine.join().remove(0).expect_err("no such core").to_string();
+        let config = Config { cores: vec![core], ..Config::default() };
+        let (mut results, _) = Joined::new(Source::new(0..1, 1)).run(inline, &config);
+        let text = results.remove(0).expect_err("no such core").to_string();
         assert!(text.contains(&format!("cannot be pinned to core {core}")), "{text}");
     }
 }
@@ -291,7 +443,6 @@ fn a_core_that_is_not_there_is_an_error_with_its_number() {
 #[test]
 fn threads_are_pinned() {
     let config = Config { cores: vec![0], on_full: OnFull::Wait, ..Config::default() };
-    let ends = (Source::new(0..FLOWS, PACKETS), Sink::default());
-    let engine = shared(&config, ends, |_| Worker::new()).expect("threads start");
-    expect_all(&outcome(engine.join()).0, PACKETS);
+    let (_, left) = Joined::new(Source::new(0..FLOWS, PACKETS)).run(shared, &config);
+    expect_all(&left.far.1, PACKETS);
 }

@@ -111,6 +111,12 @@ impl<B, S: Port<B>, T: Stage<B>, K: Port<B>> Pipeline<B, S, T, K> {
         self.stage.stop();
     }
 
+    /// Whether something waits for room in the sink.
+    #[must_use]
+    pub fn is_blocked(&self) -> bool {
+        !self.output.is_empty()
+    }
+
     /// Whether no packet is on its way inside.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -1,24 +1,28 @@
 //! Which threads there are, and the rings between them.
 
-use super::drive::{Body, Engine, Failure, Thread};
-use super::gather::{Gather, GatherCounters, Order};
+use super::drive::{Body, Engine, Failure, Thread, bell};
+use super::gather::{Gather, Order};
 use super::idle::{Bell, Idle};
-use super::ring::{Receiver, Sender, belled};
-use super::spread::{OnFull, Spread, SpreadCounters};
+use super::ring::belled;
+use super::spread::{OnFull, Spread};
 use super::steering::Steering;
+use super::ways::{Shared, Ways};
+use crate::port::LivePort;
 use linecard::packet::{RSS_KEY_LEN, Toeplitz};
-use linecard::pipeline::{Pipeline, Turn};
+use linecard::pipeline::Pipeline;
 use linecard::port::Port;
 use linecard::stage::Stage;
 use linecard::stages::Forward;
-use linecard::time::Instant;
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
 
 /// How many workers, where, and how they are joined.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Workers: 1 to 65,535. Default: 1.
     pub workers: u16,
-    /// Cores for the threads, in turn: the workers first, then those that receive and transmit.
+    /// Cores for the threads, in turn: the workers first, then those of the ports.
     /// Default: none, they run anywhere.
     pub cores: Vec<usize>,
     /// What threads do when there is nothing to do. Default: yield.
@@ -54,189 +58,181 @@ impl Config {
         Thread { name, core, idle: self.idle, stops }
     }
 
-    fn workers(&self) -> usize {
-        self.workers.max(1).into()
+    fn workers(&self) -> std::ops::Range<usize> {
+        0..self.workers.max(1).into()
     }
 }
 
-/// What a thread leaves when it has ended.
-#[derive(Debug)]
-pub enum Parts<S, T, K> {
-    /// All of a worker's pipeline, with ports of its own.
-    Whole(S, T, K),
-    /// A worker's stage.
-    Worker(T),
-    /// The port that was received from.
-    Source(S, SpreadCounters),
-    /// The port that was transmitted to.
-    Sink(K, GatherCounters),
-    /// Both, on one thread.
-    Ends((S, SpreadCounters), (K, GatherCounters)),
+/// Two ports that are joined, and what is done on the way from the near one to the far one, and back.
+///
+/// Threads ask for what they need themselves, so that nothing of it has to be sendable.
+pub trait Join<B>: Send + Sync + 'static {
+    /// The near port, of a worker by its number where each has its own; none when it cannot be
+    /// opened, which ends its thread.
+    fn near(&self, worker: usize) -> Option<Box<dyn LivePort<B>>>;
+
+    /// The far port, alike.
+    fn far(&self, worker: usize) -> Option<Box<dyn LivePort<B>>>;
+
+    /// What a worker does with packets from the near port.
+    fn inward(&self, worker: usize) -> Box<dyn Stage<B>>;
+
+    /// What is done with packets from the far port.
+    fn outward(&self, worker: usize) -> Box<dyn Stage<B>>;
+
+    /// The ports of a thread are open. False ends it.
+    fn ready(&self) -> bool {
+        true
+    }
+
+    /// What stands before the workers' rings.
+    fn spread(&self, spread: Spread<B>) -> Box<dyn Port<B>>
+    where
+        B: AsRef<[u8]> + 'static,
+    {
+        Box::new(spread)
+    }
+
+    /// What stands behind them.
+    fn gather(&self, gather: Gather<B>) -> Box<dyn Port<B>>
+    where
+        B: 'static,
+    {
+        Box::new(gather)
+    }
 }
 
-/// Each worker receives, works and transmits by itself. `make` gives the pipeline of a worker by its
-/// number, on the worker's thread.
+/// Each worker has both ports for itself, as queues of an interface or members of a fanout.
 ///
 /// # Errors
 ///
 /// When a thread cannot be started; those that were, are stopped.
-pub fn inline<B, S, T, K>(
+pub fn inline<B: 'static>(
     config: &Config,
-    make: impl Fn(usize) -> Pipeline<B, S, T, K> + Send + Clone + 'static,
-) -> Result<Engine<Parts<S, T, K>>, Failure>
-where
-    B: 'static,
-    S: Port<B> + Send + 'static,
-    T: Stage<B> + Send + 'static,
-    K: Port<B> + Send + 'static,
-{
+    join: &Arc<impl Join<B>>,
+) -> Result<Engine<()>, Failure> {
     let mut engine = Engine::new();
-    for worker in 0..config.workers() {
-        let make = make.clone();
-        let finish = |body: Pipeline<B, S, T, K>| Parts::Whole(body.source, body.stage, body.sink);
+    for worker in config.workers() {
+        let (join, stopper) = (Arc::clone(join), engine.stopper());
+        let make = move || {
+            let (near, far) = (shared_port(join.near(worker)?), shared_port(join.far(worker)?));
+            let ways = Ways::new(stopper)
+                .add_live(&near, join.inward(worker), Rc::clone(&far))
+                .add_live(&far, join.outward(worker), near);
+            join.ready().then_some(ways)
+        };
         let thread = config.thread(worker, format!("worker {worker}"), true);
-        engine = started(engine.spawn(thread, move || make(worker), finish), engine)?;
+        let bell = bell(&thread.name, thread.idle);
+        engine = started(bell.and_then(|bell| start(&mut engine, thread, bell, make)), engine)?;
     }
     Ok(engine)
 }
 
-/// One thread receives from `source` and transmits to `sink`; `stage` gives what a worker does by its
-/// number.
+/// One thread has both ports, workers work.
 ///
 /// # Errors
 ///
 /// As [`inline`].
-pub fn shared<B, S, T, K>(
+pub fn shared<B: AsRef<[u8]> + Send + 'static>(
     config: &Config,
-    (source, sink): (S, K),
-    stage: impl Fn(usize) -> T,
-) -> Result<Engine<Parts<S, T, K>>, Failure>
-where
-    B: AsRef<[u8]> + Send + 'static,
-    S: Port<B> + Send + 'static,
-    T: Stage<B> + Send + 'static,
-    K: Port<B> + Send + 'static,
-{
-    let (engine, spread, gather, bell) = workers(config, stage)?;
-    let thread = config.thread(config.workers(), "ports".into(), true);
-    let make = move || Ends {
-        inward: Pipeline::new(source, Forward::default(), spread),
-        outward: Pipeline::new(gather, Forward::default(), sink),
+    join: &Arc<impl Join<B>>,
+) -> Result<Engine<()>, Failure> {
+    let (mut engine, spread, gather, bell) = workers(config, join)?;
+    let (join, stopper) = (Arc::clone(join), engine.stopper());
+    let make = move || {
+        let (near, far) = (shared_port(join.near(0)?), shared_port(join.far(0)?));
+        let ways = Ways::new(stopper)
+            .add_live(&near, Box::new(Forward::default()), join.spread(spread))
+            .add_fed(join.gather(gather), Forward::default(), Rc::clone(&far))
+            .add_live(&far, join.outward(0), near);
+        join.ready().then_some(ways)
     };
-    let finish = |Ends { inward, outward }: Ends<B, S, K>| {
-        let (spread, gather) = (inward.sink.counters().clone(), outward.source.counters().clone());
-        Parts::Ends((inward.source, spread), (outward.sink, gather))
-    };
-    let mut engine = engine;
-    started(engine.spawn_belled(thread, bell, make, finish), engine)
+    let thread = config.thread(config.workers().len(), "ports".into(), true);
+    started(start(&mut engine, thread, bell, make), engine)
 }
 
-/// As [`shared`], with a thread that receives and one that transmits.
+/// Each port has a thread, workers work.
 ///
 /// # Errors
 ///
 /// As [`inline`].
-pub fn dedicated<B, S, T, K>(
+pub fn dedicated<B: AsRef<[u8]> + Send + 'static>(
     config: &Config,
-    (source, sink): (S, K),
-    stage: impl Fn(usize) -> T,
-) -> Result<Engine<Parts<S, T, K>>, Failure>
-where
-    B: AsRef<[u8]> + Send + 'static,
-    S: Port<B> + Send + 'static,
-    T: Stage<B> + Send + 'static,
-    K: Port<B> + Send + 'static,
-{
-    let (mut engine, spread, gather, bell) = workers(config, stage)?;
-    let thread = config.thread(config.workers(), "receive".into(), true);
-    let make = move || Pipeline::new(source, Forward::default(), spread);
-    let finish = |body: Way<B, S, Spread<B>>| {
-        let counters = body.sink.counters().clone();
-        Parts::Source(body.source, counters)
+    join: &Arc<impl Join<B>>,
+) -> Result<Engine<()>, Failure> {
+    let (mut engine, spread, gather, far_bell) = workers(config, join)?;
+    let near_bell = bell("near port", config.idle);
+    let near_bell = near_bell.inspect_err(|_| engine.stop())?;
+    let (back, from_far) = belled(config.ring_capacity, near_bell.clone());
+    let (near_join, far_join) = (Arc::clone(join), Arc::clone(join));
+    let (near_stop, far_stop) = (engine.stopper(), engine.stopper());
+    let near = move || {
+        let near = shared_port(near_join.near(0)?);
+        let ways = Ways::new(near_stop)
+            .add_live(&near, Box::new(Forward::default()), near_join.spread(spread))
+            .add_fed(from_far, Forward::default(), near);
+        near_join.ready().then_some(ways)
     };
-    engine = started(engine.spawn(thread, make, finish), engine)?;
-    let thread = config.thread(config.workers() + 1, "transmit".into(), false);
-    let make = move || Pipeline::new(gather, Forward::default(), sink);
-    let finish = |body: Way<B, Gather<B>, K>| {
-        let counters = body.source.counters().clone();
-        Parts::Sink(body.sink, counters)
+    let far = move || {
+        let far = shared_port(far_join.far(0)?);
+        let ways = Ways::new(far_stop)
+            .add_fed(far_join.gather(gather), Forward::default(), Rc::clone(&far))
+            .add_live(&far, far_join.outward(0), back);
+        far_join.ready().then_some(ways)
     };
-    started(engine.spawn_belled(thread, bell, make, finish), engine)
+    let workers = config.workers().len();
+    let thread = config.thread(workers, "near port".into(), true);
+    engine = started(start(&mut engine, thread, near_bell, near), engine)?;
+    let thread = config.thread(workers + 1, "far port".into(), true);
+    started(start(&mut engine, thread, far_bell, far), engine)
 }
 
-/// From one port to another.
-type Way<B, S, K> = Pipeline<B, S, Forward, K>;
-
-/// Both ways on one thread, in turn.
-struct Ends<B, S, K> {
-    inward: Way<B, S, Spread<B>>,
-    outward: Way<B, Gather<B>, K>,
+fn shared_port<B>(port: Box<dyn LivePort<B>>) -> Shared<B> {
+    Rc::new(RefCell::new(port))
 }
 
-impl<B: AsRef<[u8]>, S: Port<B>, K: Port<B>> Body for Ends<B, S, K> {
-    fn run_once(&mut self, now: Instant) -> Turn {
-        let inward = Body::run_once(&mut self.inward, now);
-        if inward.ended {
-            // The workers end when nothing more can come, and so does the way out.
-            self.inward.sink.close();
+fn start<P: Body>(
+    engine: &mut Engine<()>,
+    thread: Thread,
+    bell: Bell,
+    make: impl FnOnce() -> Option<P> + Send + 'static,
+) -> Result<(), Failure> {
+    // Who has no ports ends the others: they would wait for ever.
+    let stopper = engine.stopper();
+    engine.spawn_belled(thread, bell, make, move |body| {
+        if body.is_none() {
+            stopper.stop();
         }
-        let outward = Body::run_once(&mut self.outward, now);
-        let ended = inward.ended && outward.ended;
-        Turn { moved: inward.moved + outward.moved, ended }
-    }
-
-    fn next_wakeup(&self) -> Option<Instant> {
-        None
-    }
-
-    fn stop(&mut self) {
-        self.inward.stop();
-    }
+    })
 }
 
 /// Workers between rings: the engine, both ends, and the bell of who gathers.
-type Workers<B, S, T, K> = (Engine<Parts<S, T, K>>, Spread<B>, Gather<B>, Bell);
+type Workers<B> = (Engine<()>, Spread<B>, Gather<B>, Bell);
 
-fn workers<B, S, T, K>(
+fn workers<B: AsRef<[u8]> + Send + 'static>(
     config: &Config,
-    stage: impl Fn(usize) -> T,
-) -> Result<Workers<B, S, T, K>, Failure>
-where
-    B: AsRef<[u8]> + Send + 'static,
-    S: Send + 'static,
-    T: Stage<B> + Send + 'static,
-    K: Send + 'static,
-{
-    let (mut engine, outer) = (Engine::new(), Bell::default());
+    join: &Arc<impl Join<B>>,
+) -> Result<Workers<B>, Failure> {
+    let (mut engine, outer) = (Engine::new(), bell("ports", config.idle)?);
     let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
-    for worker in 0..config.workers() {
-        let bell = Bell::default();
+    for worker in config.workers() {
+        let thread = config.thread(worker, format!("worker {worker}"), false);
+        let bell = bell(&thread.name, thread.idle).inspect_err(|_| engine.stop())?;
         let (input, source) = belled(config.ring_capacity, bell.clone());
         let (sink, output) = belled(config.ring_capacity, outer.clone());
-        let stage = stage(worker);
-        let thread = config.thread(worker, format!("worker {worker}"), false);
-        let make = move || Pipeline::new(source, stage, sink);
-        let finish = |body: Pipeline<B, Receiver<B>, T, Sender<B>>| Parts::Worker(body.stage);
-        engine = started(engine.spawn_belled(thread, bell, make, finish), engine)?;
+        let join = Arc::clone(join);
+        let make = move || Some(Pipeline::new(source, join.inward(worker), sink));
+        engine = started(start(&mut engine, thread, bell, make), engine)?;
         inputs.push(input);
         outputs.push(output);
     }
     let steering = Steering::new(config.workers, &config.key);
-    let capacity = config.ring_capacity * config.workers();
+    let capacity = config.ring_capacity * config.workers().len();
     let spread = Spread::new(inputs, steering, config.on_full);
     Ok((engine, spread, Gather::new(outputs, config.order, capacity), outer))
 }
 
 /// Stops an engine of which a thread could not be started.
-fn started<R: Send + 'static>(
-    result: Result<(), Failure>,
-    engine: Engine<R>,
-) -> Result<Engine<R>, Failure> {
-    match result {
-        Ok(()) => Ok(engine),
-        Err(failure) => {
-            engine.stop();
-            Err(failure)
-        }
-    }
+fn started(result: Result<(), Failure>, engine: Engine<()>) -> Result<Engine<()>, Failure> {
+    result.inspect_err(|_| engine.stop()).map(|()| engine)
 }

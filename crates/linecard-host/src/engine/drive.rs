@@ -1,16 +1,21 @@
 //! Threads, each with a body that it drives until that has ended.
 
-use super::idle::{Bell, Idle, Idler};
+use super::idle::{Bell, Idle, Idler, Outlook};
 use linecard::pipeline::{NoMeter, Pipeline, Turn};
 use linecard::port::Port;
 use linecard::stage::Stage;
 use linecard::time::Instant;
 use std::any::Any;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::Instant as Clock;
+use std::time::{Duration, Instant as Clock};
+
+/// How long a body that was asked to stop may take to deliver what it has: who takes nothing for so
+/// long has stopped reading.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// What a thread drives: `run_once(now)` is the only loop body.
 pub trait Body {
@@ -22,6 +27,14 @@ pub trait Body {
 
     /// No more input is to be taken; what is held goes out in the next turns.
     fn stop(&mut self);
+
+    /// Whether something waits for room.
+    fn is_blocked(&self) -> bool;
+
+    /// What can be read when it has something to do, besides rings. Asked for once.
+    fn descriptors(&self) -> Vec<OwnedFd> {
+        Vec::new()
+    }
 }
 
 impl<B, S: Port<B>, T: Stage<B>, K: Port<B>> Body for Pipeline<B, S, T, K> {
@@ -35,6 +48,10 @@ impl<B, S: Port<B>, T: Stage<B>, K: Port<B>> Body for Pipeline<B, S, T, K> {
 
     fn stop(&mut self) {
         Self::stop(self);
+    }
+
+    fn is_blocked(&self) -> bool {
+        Self::is_blocked(self)
     }
 }
 
@@ -85,6 +102,23 @@ pub struct Thread {
     pub stops: bool,
 }
 
+/// Asks all threads of an engine to stop.
+#[derive(Debug, Clone, Default)]
+pub struct Stopper(Arc<AtomicBool>);
+
+impl Stopper {
+    /// All bodies are asked to stop: what they hold goes out, then they end.
+    pub fn stop(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether they were asked to.
+    #[must_use]
+    pub fn is_stopping(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
 /// Threads that run until their bodies have ended.
 ///
 /// ```
@@ -100,18 +134,18 @@ pub struct Thread {
 ///     || {
 ///         let (source, _) = link::<Vec<u8>>(64);
 ///         let (sink, _) = link(64);
-///         Pipeline::new(source, Forward::default(), sink)
+///         Some(Pipeline::new(source, Forward::default(), sink))
 ///     },
-///     |pipeline| pipeline.stage.packets,
+///     |pipeline| pipeline.map(|pipeline| pipeline.stage.packets),
 /// )?;
 /// engine.stop();
-/// assert!(engine.join().into_iter().all(|packets| packets.is_ok_and(|packets| packets == 0)));
+/// assert!(engine.join().into_iter().all(|packets| packets.is_ok_and(|packets| packets == Some(0))));
 /// # Ok::<(), linecard_host::engine::Failure>(())
 /// ```
 #[derive(Debug)]
 pub struct Engine<R> {
     threads: Vec<(String, JoinHandle<Result<R, Failure>>)>,
-    stop: Arc<AtomicBool>,
+    stop: Stopper,
     /// The time zero of all threads.
     epoch: Clock,
 }
@@ -126,11 +160,12 @@ impl<R: Send + 'static> Engine<R> {
     /// An engine without threads. Its time begins now.
     #[must_use]
     pub fn new() -> Self {
-        Self { threads: Vec::new(), stop: Arc::default(), epoch: Clock::now() }
+        Self { threads: Vec::new(), stop: Stopper::default(), epoch: Clock::now() }
     }
 
     /// Starts a thread, which makes its body itself: so that what a body holds need not move between
-    /// threads. What `finish` makes of the ended body is the result.
+    /// threads. What `finish` makes of the ended body is the result; none where `make` has given
+    /// none.
     ///
     /// # Errors
     ///
@@ -138,10 +173,11 @@ impl<R: Send + 'static> Engine<R> {
     pub fn spawn<P: Body>(
         &mut self,
         thread: Thread,
-        make: impl FnOnce() -> P + Send + 'static,
-        finish: impl FnOnce(P) -> R + Send + 'static,
+        make: impl FnOnce() -> Option<P> + Send + 'static,
+        finish: impl FnOnce(Option<P>) -> R + Send + 'static,
     ) -> Result<(), Failure> {
-        self.spawn_belled(thread, Bell::default(), make, finish)
+        let bell = bell(&thread.name, thread.idle)?;
+        self.spawn_belled(thread, bell, make, finish)
     }
 
     /// The same, where this bell wakes the thread up.
@@ -149,15 +185,16 @@ impl<R: Send + 'static> Engine<R> {
         &mut self,
         thread: Thread,
         bell: Bell,
-        make: impl FnOnce() -> P + Send + 'static,
-        finish: impl FnOnce(P) -> R + Send + 'static,
+        make: impl FnOnce() -> Option<P> + Send + 'static,
+        finish: impl FnOnce(Option<P>) -> R + Send + 'static,
     ) -> Result<(), Failure> {
-        let (stop, epoch, name) = (Arc::clone(&self.stop), self.epoch, thread.name.clone());
+        let (stop, epoch, name) = (self.stop.clone(), self.epoch, thread.name.clone());
         let run = move || {
             pin(&thread)?;
-            let idler = Idler::new(thread.idle, bell);
-            let stop = if thread.stops { stop } else { Arc::default() };
-            Ok(finish(drive(make(), idler, &stop, epoch)))
+            let Some(body) = make() else { return Ok(finish(None)) };
+            let idler = Idler::new(thread.idle, bell, body.descriptors());
+            let stop = if thread.stops { stop } else { Stopper::default() };
+            Ok(finish(Some(drive(body, idler, &stop, epoch))))
         };
         match thread::Builder::new().name(name.clone()).spawn(run) {
             Ok(handle) => self.threads.push((name, handle)),
@@ -166,15 +203,34 @@ impl<R: Send + 'static> Engine<R> {
         Ok(())
     }
 
-    /// Asks all bodies to stop: what they hold goes out, then they end.
+    /// Asks all bodies to stop: what they hold goes out, then they end. A body whose packets nobody
+    /// takes for a second ends with them.
     pub fn stop(&self) {
-        self.stop.store(true, Ordering::Relaxed);
+        self.stop.stop();
+    }
+
+    /// By which somebody else can stop it.
+    #[must_use]
+    pub fn stopper(&self) -> Stopper {
+        self.stop.clone()
+    }
+
+    /// The time that its threads have now.
+    #[must_use]
+    pub fn now(&self) -> Instant {
+        now(self.epoch)
     }
 
     /// Whether some thread has not ended.
     #[must_use]
     pub fn is_running(&self) -> bool {
         self.threads.iter().any(|(_, handle)| !handle.is_finished())
+    }
+
+    /// Whether some thread has ended.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.threads.iter().any(|(_, handle)| handle.is_finished())
     }
 
     /// Waits for all threads; gives their results in the order in which they were started.
@@ -189,24 +245,31 @@ impl<R: Send + 'static> Engine<R> {
     }
 }
 
-fn drive<P: Body>(mut body: P, mut idler: Idler, stop: &AtomicBool, epoch: Clock) -> P {
-    let time =
-        || Instant::ZERO.plus_ns(u64::try_from(epoch.elapsed().as_nanos()).unwrap_or(u64::MAX));
-    let mut stopped = false;
+/// The bell of a thread.
+pub(super) fn bell(name: &str, idle: Idle) -> Result<Bell, Failure> {
+    Bell::new(idle).map_err(|error| Failure::Start { name: name.to_owned(), error })
+}
+
+fn now(epoch: Clock) -> Instant {
+    Instant::ZERO.plus_ns(linecard::time::ns(epoch.elapsed()))
+}
+
+fn drive<P: Body>(mut body: P, mut idler: Idler, stop: &Stopper, epoch: Clock) -> P {
+    let mut given_up = None;
     loop {
-        if !stopped && stop.load(Ordering::Relaxed) {
+        let at = now(epoch);
+        if given_up.is_none() && stop.is_stopping() {
             body.stop();
-            stopped = true;
+            given_up = Some(at.plus(GRACE));
         }
-        let now = time();
-        let turn = body.run_once(now);
-        if turn.ended {
+        let turn = body.run_once(at);
+        if turn.ended || given_up.is_some_and(|given_up| at >= given_up) {
             return body;
         }
-        let timer = (now, body.next_wakeup());
+        let next = Outlook { now: at, wakeup: body.next_wakeup(), is_blocked: body.is_blocked() };
         let mut last = turn;
-        idler.after(turn.moved, timer, || {
-            last = body.run_once(time());
+        idler.after(turn.moved, next, || {
+            last = body.run_once(now(epoch));
             last.moved == 0 && !last.ended
         });
         if last.ended {

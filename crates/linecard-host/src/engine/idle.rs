@@ -1,16 +1,22 @@
 //! What a thread does when there is nothing to do.
 
 use linecard::time::Instant;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, Thread};
+use std::thread;
 use std::time::Duration;
 
 /// Turns without work before a thread goes to sleep: some microseconds, so that a short pause costs
 /// no wake-up.
-const PATIENCE: u32 = 64;
-/// A sleeping thread looks around at least so often: room in a full ring is not announced.
-const LONGEST: Duration = Duration::from_millis(1);
+const PATIENCE: u32 = 16;
+/// A sleeping thread looks around at least so often: whether it is to stop, and whether its
+/// interfaces are still there.
+const LONGEST: Duration = Duration::from_millis(10);
+/// The same while a packet waits for room: that there is some is not announced.
+const LONGEST_BLOCKED: Duration = Duration::from_micros(100);
 
 /// What a thread does when a turn has moved nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -22,45 +28,77 @@ pub enum Idle {
     Yield,
     /// Sleeps for this long, or until a timer of its own is due.
     Sleep(Duration),
-    /// Sleeps until a ring has something, a timer of its own is due, or a millisecond is over.
+    /// Sleeps until a ring or an interface has something, a timer of its own is due, or 10 ms are
+    /// over.
     Interrupt,
 }
 
-/// Where a thread can be woken up.
+/// Where a thread can be woken up. Without a sleeper it never rings.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Bell(Arc<Sleeper>);
+pub(super) struct Bell(Option<Arc<Sleeper>>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Sleeper {
     asleep: AtomicBool,
-    thread: std::sync::OnceLock<Thread>,
+    event: OwnedFd,
 }
 
 impl Bell {
+    /// A bell for a thread that sleeps by this policy.
+    ///
+    /// # Errors
+    ///
+    /// When the system has no descriptor left.
+    pub(super) fn new(policy: Idle) -> io::Result<Self> {
+        if policy != Idle::Interrupt {
+            return Ok(Self(None));
+        }
+        let event = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
+        Ok(Self(Some(Arc::new(Sleeper { asleep: AtomicBool::new(false), event }))))
+    }
+
     /// Wakes the thread up, if it sleeps.
     #[inline]
     pub(super) fn ring(&self) {
+        let Some(sleeper) = &self.0 else { return };
         // What was put into the ring is visible before the look at the flag, and the sleeper sets
         // its flag before it looks at the ring: one of them sees the other.
         std::sync::atomic::fence(Ordering::SeqCst);
-        if self.0.asleep.load(Ordering::Relaxed)
-            && self.0.asleep.swap(false, Ordering::SeqCst)
-            && let Some(thread) = self.0.thread.get()
-        {
-            thread.unpark();
+        if sleeper.asleep.load(Ordering::Relaxed) && sleeper.asleep.swap(false, Ordering::SeqCst) {
+            // The counter is far from full: who sleeps takes it away.
+            let _rung = rustix::io::write(&sleeper.event, &1_u64.to_ne_bytes());
         }
     }
+}
 
-    /// Sleeps for at most this long, unless `may_sleep` sees something to do.
-    fn sleep(&self, longest: Duration, may_sleep: impl FnOnce() -> bool) {
-        self.0.thread.get_or_init(thread::current);
-        self.0.asleep.store(true, Ordering::SeqCst);
+impl Sleeper {
+    /// Sleeps for at most this long, or until one of these can be read, unless `may_sleep` sees
+    /// something to do.
+    fn sleep(&self, others: &[OwnedFd], longest: Duration, may_sleep: impl FnOnce() -> bool) {
+        self.asleep.store(true, Ordering::SeqCst);
         std::sync::atomic::fence(Ordering::SeqCst);
         if may_sleep() {
-            thread::park_timeout(longest);
+            let all = std::iter::once(&self.event).chain(others);
+            let mut all: Vec<_> = all.map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
+            let longest = Timespec::try_from(longest).ok();
+            // A signal ends the sleep too, and so does having no memory to sleep.
+            let _ready = poll(&mut all, longest.as_ref());
         }
-        self.0.asleep.store(false, Ordering::Relaxed);
+        if !self.asleep.swap(false, Ordering::SeqCst) {
+            let _rung = rustix::io::read(&self.event, &mut [0_u8; 8]);
+        }
     }
+}
+
+/// What a body says about its next turn.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Outlook {
+    /// Now.
+    pub(super) now: Instant,
+    /// When it wants a turn even if nothing comes.
+    pub(super) wakeup: Option<Instant>,
+    /// A packet waits for room.
+    pub(super) is_blocked: bool,
 }
 
 /// An [`Idle`] policy at work.
@@ -68,35 +106,37 @@ impl Bell {
 pub(super) struct Idler {
     policy: Idle,
     bell: Bell,
+    /// What else can wake the thread up.
+    descriptors: Vec<OwnedFd>,
     /// Turns without work.
     turns: u32,
 }
 
 impl Idler {
-    pub(super) fn new(policy: Idle, bell: Bell) -> Self {
-        Self { policy, bell, turns: 0 }
+    pub(super) fn new(policy: Idle, bell: Bell, descriptors: Vec<OwnedFd>) -> Self {
+        Self { policy, bell, descriptors, turns: 0 }
     }
 
-    /// After a turn that has moved so many packets. `wakeup` is when the next timer is due, and
-    /// `is_idle` looks whether there is nothing to do still.
-    pub(super) fn after(
-        &mut self,
-        moved: usize,
-        (now, wakeup): (Instant, Option<Instant>),
-        is_idle: impl FnOnce() -> bool,
-    ) {
+    /// After a turn that has moved so many packets. `is_idle` looks whether there is nothing to do
+    /// still.
+    pub(super) fn after(&mut self, moved: usize, next: Outlook, is_idle: impl FnOnce() -> bool) {
         if moved > 0 {
             self.turns = 0;
             return;
         }
         self.turns = self.turns.saturating_add(1);
-        let until = wakeup.map_or(LONGEST, |at| Duration::from_nanos(at.ns_since(now)));
+        let until = next.wakeup.map_or(LONGEST, |at| Duration::from_nanos(at.ns_since(next.now)));
         match self.policy {
             Idle::Spin => core::hint::spin_loop(),
             Idle::Yield => thread::yield_now(),
             _ if self.turns < PATIENCE => core::hint::spin_loop(),
             Idle::Sleep(time) => thread::sleep(time.min(until)),
-            Idle::Interrupt => self.bell.sleep(until.min(LONGEST), is_idle),
+            Idle::Interrupt => {
+                let longest = if next.is_blocked { LONGEST_BLOCKED } else { LONGEST };
+                if let Some(sleeper) = &self.bell.0 {
+                    sleeper.sleep(&self.descriptors, until.min(longest), is_idle);
+                }
+            }
         }
     }
 }

@@ -7,11 +7,13 @@
 //! [`Port`](linecard::port::Port)s, and so are the two that stand between one port and many workers:
 //! [`Spread`] and [`Gather`].
 //!
+//! What is joined says a [`Join`]: two ports, and stages for both ways between them.
+//!
 //! | deployment | threads |
 //! |---|---|
-//! | [`inline`] | each worker receives, works and transmits with ports of its own (queues of an interface, members of a fanout) |
-//! | [`shared`] | one thread receives and transmits, workers work |
-//! | [`dedicated`] | one thread receives, one transmits, workers work |
+//! | [`inline`] | each worker has both ports for itself (queues of an interface, members of a fanout) |
+//! | [`shared`] | one thread has both ports, workers do the near port's packets |
+//! | [`dedicated`] | each port has a thread, workers do the near port's packets |
 //!
 //! Sources: papers/lro-npu.txt, sections III to V (independent connection tables, several rings,
 //! balance of the output).
@@ -23,9 +25,10 @@ mod idle;
 pub mod ring;
 mod spread;
 mod steering;
+mod ways;
 
-pub use deploy::{Config, Parts, dedicated, inline, shared};
-pub use drive::{Body, Engine, Failure, Thread};
+pub use deploy::{Config, Join, dedicated, inline, shared};
+pub use drive::{Body, Engine, Failure, Stopper, Thread};
 pub use gather::{Gather, GatherCounters, Order};
 pub use idle::Idle;
 pub use spread::{OnFull, Spread, SpreadCounters};

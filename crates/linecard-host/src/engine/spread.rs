@@ -44,11 +44,6 @@ impl<B> Spread<B> {
         Self { rings, steering, on_full, counters }
     }
 
-    /// Ends all rings: nothing more will come. What is still given is dropped.
-    pub fn close(&mut self) {
-        self.rings.clear();
-    }
-
     /// What it has done.
     #[must_use]
     pub fn counters(&self) -> &SpreadCounters {

@@ -17,6 +17,7 @@ mod counters;
 mod error;
 mod incoming;
 pub mod interface;
+mod live;
 mod outgoing;
 mod packet;
 mod tap;
@@ -24,6 +25,7 @@ pub mod xdp;
 
 pub use counters::{Counters, Drops};
 pub use error::PortError;
+pub use live::LivePort;
 pub use packet::{Fanout, FanoutBy, PacketConfig, PacketSocket};
 pub use tap::{Tap, TapConfig, TapKind};
 

@@ -17,6 +17,9 @@ pub use verify::{Verify, VerifyCounters};
 
 use crate::packet::Batch;
 use crate::time::Instant;
+use alloc::boxed::Box;
+use alloc::rc::Rc;
+use core::cell::RefCell;
 
 /// Whether more can be received from a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,4 +37,25 @@ pub trait Port<B> {
 
     /// Takes packets from `batch`; leaves those for which there is no room yet.
     fn transmit(&mut self, batch: &mut Batch<B>, now: Instant);
+}
+
+impl<B, P: Port<B> + ?Sized> Port<B> for Box<P> {
+    fn receive(&mut self, batch: &mut Batch<B>, now: Instant) -> PortState {
+        (**self).receive(batch, now)
+    }
+
+    fn transmit(&mut self, batch: &mut Batch<B>, now: Instant) {
+        (**self).transmit(batch, now);
+    }
+}
+
+/// One port for two pipelines of a thread: one receives from it, the other transmits to it.
+impl<B, P: Port<B> + ?Sized> Port<B> for Rc<RefCell<P>> {
+    fn receive(&mut self, batch: &mut Batch<B>, now: Instant) -> PortState {
+        self.borrow_mut().receive(batch, now)
+    }
+
+    fn transmit(&mut self, batch: &mut Batch<B>, now: Instant) {
+        self.borrow_mut().transmit(batch, now);
+    }
 }

@@ -1,0 +1,103 @@
+//! Several pipelines on one thread.
+
+use super::drive::{Body, Stopper};
+use crate::port::LivePort;
+use linecard::pipeline::{Pipeline, Turn};
+use linecard::port::Port;
+use linecard::stage::Stage;
+use linecard::time::Instant;
+use std::cell::RefCell;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+
+/// A port that several pipelines of a thread use.
+pub(super) type Shared<B> = Rc<RefCell<Box<dyn LivePort<B>>>>;
+
+/// Pipelines that take turns on one thread. The first source that ends stops all threads of the
+/// engine: what is joined is joined no more.
+pub(super) struct Ways {
+    ways: Vec<Way>,
+    descriptors: Vec<OwnedFd>,
+    stopper: Stopper,
+}
+
+struct Way {
+    /// None when it has ended: so have its rings then.
+    body: Option<Box<dyn Body>>,
+    /// Whether it ends with its ring only.
+    is_fed: bool,
+}
+
+impl Ways {
+    pub(super) fn new(stopper: Stopper) -> Self {
+        Self { ways: Vec::new(), descriptors: Vec::new(), stopper }
+    }
+
+    /// From a port to somewhere, until it ends or all are stopped.
+    pub(super) fn add_live<B: 'static>(
+        mut self,
+        port: &Shared<B>,
+        stage: Box<dyn Stage<B>>,
+        sink: impl Port<B> + 'static,
+    ) -> Self {
+        // Without one it is looked at now and then.
+        let descriptor = port.borrow().descriptor().and_then(|fd| fd.try_clone_to_owned().ok());
+        self.descriptors.extend(descriptor);
+        self.add(Pipeline::new(Rc::clone(port), stage, sink), false)
+    }
+
+    /// From a ring's end to somewhere, until nothing more can come.
+    pub(super) fn add_fed<B: 'static>(
+        self,
+        ring: impl Port<B> + 'static,
+        stage: impl Stage<B> + 'static,
+        sink: impl Port<B> + 'static,
+    ) -> Self {
+        self.add(Pipeline::new(ring, stage, sink), true)
+    }
+
+    fn add(mut self, body: impl Body + 'static, is_fed: bool) -> Self {
+        self.ways.push(Way { body: Some(Box::new(body)), is_fed });
+        self
+    }
+
+    fn bodies(&self) -> impl Iterator<Item = &dyn Body> {
+        self.ways.iter().filter_map(|way| way.body.as_deref())
+    }
+}
+
+impl Body for Ways {
+    fn run_once(&mut self, now: Instant) -> Turn {
+        let (mut moved, mut ended) = (0, true);
+        for way in &mut self.ways {
+            let Some(body) = &mut way.body else { continue };
+            let turn = body.run_once(now);
+            moved += turn.moved;
+            ended &= turn.ended;
+            if turn.ended {
+                way.body = None;
+                if !way.is_fed {
+                    self.stopper.stop();
+                }
+            }
+        }
+        Turn { moved, ended }
+    }
+
+    fn next_wakeup(&self) -> Option<Instant> {
+        self.bodies().filter_map(|body| body.next_wakeup()).min()
+    }
+
+    fn stop(&mut self) {
+        let live = self.ways.iter_mut().filter(|way| !way.is_fed);
+        live.filter_map(|way| way.body.as_mut()).for_each(|body| body.stop());
+    }
+
+    fn is_blocked(&self) -> bool {
+        self.bodies().any(|body| body.is_blocked())
+    }
+
+    fn descriptors(&self) -> Vec<OwnedFd> {
+        self.descriptors.iter().filter_map(|fd| fd.try_clone().ok()).collect()
+    }
+}
