@@ -2,6 +2,7 @@
 //! goes with the test. They need root; without it they say so and pass.
 
 mod interface;
+mod joined;
 mod lab;
 mod packet;
 mod refused;
