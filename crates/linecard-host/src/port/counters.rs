@@ -44,6 +44,22 @@ pub struct Drops {
 }
 
 impl Counters {
+    /// The sum of two ports' counters.
+    #[must_use]
+    pub fn plus(self, other: &Self) -> Self {
+        Self {
+            received: self.received + other.received,
+            received_bytes: self.received_bytes + other.received_bytes,
+            transmitted: self.transmitted + other.transmitted,
+            transmitted_bytes: self.transmitted_bytes + other.transmitted_bytes,
+            cut: self.cut + other.cut,
+            starved: self.starved + other.starved,
+            blocked: self.blocked + other.blocked,
+            gone: self.gone + other.gone,
+            dropped: self.dropped.plus(&other.dropped),
+        }
+    }
+
     pub(super) fn count_received(&mut self, bytes: usize) {
         self.received += 1;
         self.received_bytes += bytes as u64;
@@ -56,14 +72,32 @@ impl Counters {
 }
 
 impl Drops {
+    fn plus(self, other: &Self) -> Self {
+        Self {
+            too_long: self.too_long + other.too_long,
+            bad_header: self.bad_header + other.bad_header,
+            ring_full: self.ring_full + other.ring_full,
+            above_mtu: self.above_mtu + other.above_mtu,
+            refused: self.refused + other.refused,
+            unsendable: self.unsendable + other.unsendable,
+        }
+    }
+
+    /// Frames received and lost before they became packets.
+    #[must_use]
+    pub fn received(self) -> u64 {
+        self.too_long + self.bad_header + self.ring_full
+    }
+
+    /// Frames lost on their way out.
+    #[must_use]
+    pub fn transmitted(self) -> u64 {
+        self.above_mtu + self.refused + self.unsendable
+    }
+
     /// All of them.
     #[must_use]
     pub fn total(self) -> u64 {
-        self.too_long
-            + self.bad_header
-            + self.ring_full
-            + self.above_mtu
-            + self.refused
-            + self.unsendable
+        self.received() + self.transmitted()
     }
 }

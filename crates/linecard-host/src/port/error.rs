@@ -73,6 +73,20 @@ pub enum PortError {
         /// Its `ARPHRD_*`.
         hardware: u16,
     },
+    /// An interface without a MAC address.
+    #[error("interface `{name}` has no MAC address: it is no Ethernet device")]
+    NoMac {
+        /// The name.
+        name: String,
+    },
+    /// No interface can have this MAC address.
+    #[error(
+        "{mac:02x?} cannot be the MAC address of an interface: not all zeros, and the first byte even"
+    )]
+    BadMac {
+        /// The address.
+        mac: [u8; 6],
+    },
     /// The buffers of the pool are too short.
     #[error("pool buffers of {given} bytes are too short: large packets need {needed}")]
     ShortBuffers {

@@ -1,7 +1,7 @@
 //! A frame as it came with its virtio header becomes a packet.
 
 use linecard::offload::virtio::{FieldError, Header, gso_type};
-use linecard::packet::{ChecksumState, Form, Layout, LinkType, Meta, Packet, PoolBuffer};
+use linecard::packet::{ChecksumState, Form, Layout, LinkType, Meta, Packet};
 
 /// A packet of the frame in `buffer`, about which `header` says something.
 ///
@@ -12,12 +12,12 @@ use linecard::packet::{ChecksumState, Form, Layout, LinkType, Meta, Packet, Pool
 /// # Errors
 ///
 /// The header's field that is not true of the frame.
-pub(super) fn packet(
+pub(super) fn packet<B: AsRef<[u8]> + AsMut<[u8]>>(
     header: &Header,
-    mut buffer: PoolBuffer,
+    mut buffer: B,
     link: LinkType,
     meta: Meta,
-) -> Result<Packet<PoolBuffer>, FieldError> {
+) -> Result<Packet<B>, FieldError> {
     if header.flags == 0 && header.gso_type == gso_type::NONE {
         return Ok(Packet::new(buffer, link, meta));
     }
@@ -36,7 +36,7 @@ pub(super) fn packet(
 
 /// What a kernel without virtio headers says about the checksum, as far as it is one that
 /// [`ChecksumState`] can name.
-pub(super) fn checksum(packet: &Packet<PoolBuffer>, said: ChecksumState) -> ChecksumState {
+pub(super) fn checksum<B: AsRef<[u8]>>(packet: &Packet<B>, said: ChecksumState) -> ChecksumState {
     // It speaks of the outermost, in a tunnel of an unnamed one, and of other sums than TCP's and
     // UDP's too.
     let named = || packet.layout().tunnels() == 0 && packet.layout().form() == Form::Datagram;
@@ -47,7 +47,7 @@ pub(super) fn checksum(packet: &Packet<PoolBuffer>, said: ChecksumState) -> Chec
 mod tests {
     use super::*;
     use linecard::offload::virtio::flag;
-    use linecard::packet::Pool;
+    use linecard::packet::{Pool, PoolBuffer};
 
     /// A UDP datagram of 4 bytes in IPv4, its checksum left open.
     fn datagram() -> Vec<u8> {

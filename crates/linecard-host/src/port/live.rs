@@ -1,8 +1,8 @@
 //! What an engine wants of a port besides packets.
 
-use super::Counters;
+use super::{Buffers, Counters, PacketSocket, Tap};
 use linecard::port::Port;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
 /// A port that a thread can wait for, and that counts what it does.
 ///
@@ -32,8 +32,28 @@ pub trait LivePort<B>: Port<B> {
         None
     }
 
-    /// What it has done so far.
+    /// What it has done so far; asks the kernel what it had no room for.
     fn counters(&mut self) -> Counters {
         Counters::default()
+    }
+}
+
+impl<S: Buffers> LivePort<S::Buffer> for Tap<S> {
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.as_fd())
+    }
+
+    fn counters(&mut self) -> Counters {
+        Self::counters(self)
+    }
+}
+
+impl<S: Buffers> LivePort<S::Buffer> for PacketSocket<S> {
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.as_fd())
+    }
+
+    fn counters(&mut self) -> Counters {
+        Self::counters(self)
     }
 }

@@ -1,9 +1,13 @@
 //! Live interfaces of Linux as ports: [`Tap`] devices, [`PacketSocket`]s on any interface, and
 //! AF_XDP sockets ([`xdp`]).
 //!
-//! The first two receive into the buffers of a [`Pool`](linecard::packet::Pool) given at construction: a port
-//! stays on its thread with its pool. Received frames are copied once, out of the kernel; what is
-//! sent goes as slices, copied by the kernel only. When the pool is empty, frames wait in the kernel.
+//! The first two receive into [`Buffers`] given at construction, most often a
+//! [`Pool`](linecard::packet::Pool): a port stays on its thread with its pool. Received frames are
+//! copied once, out of the kernel; what is sent goes as slices, copied by the kernel only. When the
+//! pool is empty, frames wait in the kernel.
+//!
+//! Ports of different kinds that are joined exchange packets of one type of buffer, [`Buffer`] on
+//! one thread; together they are [`LivePort`]s.
 //!
 //! No port waits. To wait for several at once there is [`wait`], and each port is
 //! [`AsFd`](std::os::fd::AsFd) for an event loop of the caller's own.
@@ -13,6 +17,8 @@
 //! Not supported by the others: zero-copy receive, frames above 64 KiB ("BIG TCP"), sending
 //! at given times, hardware timestamps.
 
+mod buffer;
+mod buffers;
 mod counters;
 mod error;
 mod incoming;
@@ -23,6 +29,8 @@ mod packet;
 mod tap;
 pub mod xdp;
 
+pub use buffer::{Buffer, LocalPool};
+pub use buffers::Buffers;
 pub use counters::{Counters, Drops};
 pub use error::PortError;
 pub use live::LivePort;

@@ -3,7 +3,7 @@
 use linecard::offload::segment::{SegmentError, segment};
 use linecard::offload::virtio::{Endian, Format, Header};
 use linecard::offload::{complete_checksum, defer_checksum};
-use linecard::packet::{ChecksumState, Gso, Packet, Piece, PoolBuffer};
+use linecard::packet::{ChecksumState, Gso, Packet, Piece};
 
 /// Segments that are cut at a time.
 const AT_ONCE: usize = 64;
@@ -35,8 +35,8 @@ impl HeaderBytes {
 
 /// Makes a packet ready to be sent whole, and gives the header that describes it; none when it
 /// has to be cut. Doing this again changes nothing.
-pub(super) fn describe(
-    packet: &mut Packet<PoolBuffer>,
+pub(super) fn describe<B: AsRef<[u8]> + AsMut<[u8]>>(
+    packet: &mut Packet<B>,
     virtio: Option<Virtio>,
 ) -> Option<HeaderBytes> {
     let divided = packet.meta.gso.is_some_and(|gso| packet.payload_len() > usize::from(gso.size));
@@ -59,14 +59,14 @@ pub(super) fn describe(
 
 /// The frame as slices. Behind the datagram of a packet with pieces is the padding of a short
 /// frame, which the whole does not have.
-pub(super) fn slices(packet: &Packet<PoolBuffer>) -> impl Iterator<Item = &[u8]> {
+pub(super) fn slices<B: AsRef<[u8]>>(packet: &Packet<B>) -> impl Iterator<Item = &[u8]> {
     let bytes = packet.bytes();
     let end = if packet.is_merged() { packet.layout().end() } else { bytes.len() };
     std::iter::once(&bytes[..end]).chain(packet.chain().iter().map(Piece::bytes))
 }
 
 /// Bytes of the frame.
-pub(super) fn frame_len(packet: &Packet<PoolBuffer>) -> usize {
+pub(super) fn frame_len<B: AsRef<[u8]>>(packet: &Packet<B>) -> usize {
     if packet.is_merged() { packet.datagram_len() } else { packet.bytes().len() }
 }
 
@@ -100,9 +100,9 @@ impl Cutter {
     /// # Errors
     ///
     /// Why it cannot be cut.
-    pub(super) fn send(
+    pub(super) fn send<B: AsRef<[u8]>>(
         &mut self,
-        packet: &mut Packet<PoolBuffer>,
+        packet: &mut Packet<B>,
         mut send: impl FnMut(Frames<'_>) -> usize,
     ) -> Result<bool, SegmentError> {
         // The segmenter computes all checksums then.
@@ -142,7 +142,7 @@ impl Cutter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linecard::packet::{LinkType, Meta, Pool};
+    use linecard::packet::{LinkType, Meta, Pool, PoolBuffer};
 
     const LITTLE: Option<Virtio> = Some((Format::V1, Endian::Little));
 

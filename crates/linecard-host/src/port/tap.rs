@@ -6,11 +6,11 @@
 
 use super::error::check_name;
 use super::outgoing::{self, Cutter, HeaderBytes, Virtio, describe};
-use super::{BUFFER_LEN, Counters, PortError, incoming};
+use super::{BUFFER_LEN, Buffers, Counters, PortError, incoming};
 use crate::sys::send::Sender;
 use crate::sys::{self, device};
 use linecard::offload::virtio::{Endian, Format, Header};
-use linecard::packet::{Batch, LinkType, Meta, Packet, Pool, PoolBuffer};
+use linecard::packet::{Batch, LinkType, Meta, Packet, Pool};
 use linecard::port::{Port, PortState};
 use linecard::time::Instant;
 use std::fs::{File, OpenOptions};
@@ -72,7 +72,7 @@ impl TapConfig {
     }
 }
 
-/// One queue of a TUN or TAP device.
+/// One queue of a TUN or TAP device, which receives into buffers of `S`.
 ///
 /// ```no_run
 /// use linecard::packet::{Batch, Pool};
@@ -96,21 +96,21 @@ impl TapConfig {
 ///
 /// [`Drops::bad_header`]: super::Drops::bad_header
 #[derive(Debug)]
-pub struct Tap {
+pub struct Tap<S: Buffers = Pool> {
     file: File,
     name: String,
     link: LinkType,
     format: Format,
     offloads: u32,
-    pool: Pool,
+    pool: S,
     /// A buffer that was taken for a frame which did not come.
-    spare: Option<PoolBuffer>,
+    spare: Option<S::Buffer>,
     sender: Sender,
     cutter: Cutter,
     counters: Counters,
 }
 
-impl Tap {
+impl<S: Buffers> Tap<S> {
     /// Opens a queue of a device, which is made when it is not there, and is not brought up. Buffers
     /// of the pool have to have [`BUFFER_LEN`] bytes, or without offloads as many as the
     /// device's MTU and 18 more.
@@ -118,7 +118,7 @@ impl Tap {
     /// # Errors
     ///
     /// No such right, name or device, or buffers that are too short: see [`PortError`].
-    pub fn open(config: &TapConfig, pool: Pool) -> Result<Self, PortError> {
+    pub fn open(config: &TapConfig, pool: S) -> Result<Self, PortError> {
         check_name(&config.name)?;
         let needed = BUFFER_LEN;
         if config.offloads && pool.buffer_len() < needed {
@@ -166,7 +166,7 @@ impl Tap {
     }
 
     /// Reads a frame; none when there is none, or none for us.
-    fn read(&mut self, now: Instant) -> Came {
+    fn read(&mut self, now: Instant) -> Came<S::Buffer> {
         let Some(mut buffer) = self.spare.take().or_else(|| self.pool.take()) else {
             self.counters.starved += 1;
             return Came::Nothing;
@@ -193,7 +193,7 @@ impl Tap {
             self.spare = Some(buffer);
             return Came::Dropped;
         };
-        buffer.truncate(len);
+        S::truncate(&mut buffer, len);
         let header = Header::read(&head, self.format, Endian::Little).unwrap_or_default();
         let meta = Meta { timestamp: now, ..Meta::default() };
         let Ok(packet) = incoming::packet(&header, buffer, self.link, meta) else {
@@ -212,7 +212,7 @@ impl Tap {
     }
 
     /// Sends the packet, whole or cut; false when the kernel's queue is full.
-    fn send(&mut self, packet: &mut Packet<PoolBuffer>) -> bool {
+    fn send(&mut self, packet: &mut Packet<S::Buffer>) -> bool {
         let virtio = Some((self.format, Endian::Little));
         let bytes = outgoing::frame_len(packet);
         let Some(header) = describe(packet, virtio) else { return self.send_cut(packet, virtio) };
@@ -227,7 +227,7 @@ impl Tap {
         true
     }
 
-    fn send_cut(&mut self, packet: &mut Packet<PoolBuffer>, virtio: Option<Virtio>) -> bool {
+    fn send_cut(&mut self, packet: &mut Packet<S::Buffer>, virtio: Option<Virtio>) -> bool {
         let bytes = outgoing::frame_len(packet);
         let header = HeaderBytes::plain(virtio);
         let mut cutter = std::mem::take(&mut self.cutter);
@@ -266,8 +266,8 @@ impl Tap {
 }
 
 /// What one read has given.
-enum Came {
-    Packet(Packet<PoolBuffer>),
+enum Came<B> {
+    Packet(Packet<B>),
     Dropped,
     Nothing,
 }
@@ -279,9 +279,9 @@ enum Sent {
     Lost,
 }
 
-impl Port<PoolBuffer> for Tap {
+impl<S: Buffers> Port<S::Buffer> for Tap<S> {
     /// Ended when the device has been removed.
-    fn receive(&mut self, batch: &mut Batch<PoolBuffer>, now: Instant) -> PortState {
+    fn receive(&mut self, batch: &mut Batch<S::Buffer>, now: Instant) -> PortState {
         // As many tries as there is room: frames that are dropped cost a place too.
         for _ in 0..batch.room() {
             match self.read(now) {
@@ -296,7 +296,7 @@ impl Port<PoolBuffer> for Tap {
     }
 
     /// On a device that is down or removed packets are lost, as on a wire, and counted.
-    fn transmit(&mut self, batch: &mut Batch<PoolBuffer>, _now: Instant) {
+    fn transmit(&mut self, batch: &mut Batch<S::Buffer>, _now: Instant) {
         loop {
             let Some(packet) = batch.iter_mut().next() else { return };
             if !self.send(packet) {
@@ -308,7 +308,7 @@ impl Port<PoolBuffer> for Tap {
     }
 }
 
-impl AsFd for Tap {
+impl<S: Buffers> AsFd for Tap<S> {
     /// Readable when a frame waits, or the device has been removed.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()

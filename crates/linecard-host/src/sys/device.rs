@@ -48,6 +48,37 @@ pub(crate) fn mtu(name: &str) -> io::Result<i32> {
     Ok(unsafe { request.ifr_ifru.ifru_mtu })
 }
 
+/// Sets the bytes of its largest IP packet.
+pub(crate) fn set_mtu(name: &str, mtu: i32) -> io::Result<()> {
+    let mut request = request(name);
+    request.ifr_ifru.ifru_mtu = mtu;
+    ask(libc::SIOCSIFMTU as libc::c_ulong, &mut request)
+}
+
+/// Its link type, `ARPHRD_*`, and the first bytes of its hardware address, as many as Ethernet has.
+pub(crate) fn hardware(name: &str) -> io::Result<(u16, [u8; 6])> {
+    let mut request = request(name);
+    ask(libc::SIOCGIFHWADDR as libc::c_ulong, &mut request)?;
+    // SAFETY: integers all, and the kernel has filled in this one.
+    let address = unsafe { request.ifr_ifru.ifru_hwaddr };
+    let mut bytes = [0; 6];
+    for (to, from) in bytes.iter_mut().zip(address.sa_data) {
+        *to = from as u8;
+    }
+    Ok((address.sa_family, bytes))
+}
+
+/// Sets the hardware address of an interface of this link type.
+pub(crate) fn set_hardware(name: &str, (kind, bytes): (u16, [u8; 6])) -> io::Result<()> {
+    let mut request = request(name);
+    let mut address = libc::sockaddr { sa_family: kind, sa_data: [0; 14] };
+    for (to, from) in address.sa_data.iter_mut().zip(bytes) {
+        *to = from as libc::c_char;
+    }
+    request.ifr_ifru.ifru_hwaddr = address;
+    ask(libc::SIOCSIFHWADDR as libc::c_ulong, &mut request)
+}
+
 /// Brings it up or down.
 pub(crate) fn set_up(name: &str, up: bool) -> io::Result<()> {
     let mut request = request(name);

@@ -1,6 +1,8 @@
 //! Live ports on real interfaces: each test makes its own network namespace, and everything in it
 //! goes with the test. They need root; without it they say so and pass.
 
+mod interface;
+mod joined;
 mod lab;
 mod packet;
 mod refused;

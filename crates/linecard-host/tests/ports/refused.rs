@@ -25,6 +25,10 @@ fn without_rights_the_error_names_the_capability() {
         }
         let up = interface::set_up("va", false).expect_err("no rights");
         one_line(&up, &["interface up or down", "CAP_NET_ADMIN"]);
+        let mac = interface::set_mac("va", [2; 6]).expect_err("no rights");
+        one_line(&mac, &["MAC address", "CAP_NET_ADMIN"]);
+        let mtu = interface::set_mtu("va", 1_000).expect_err("no rights");
+        one_line(&mtu, &["MTU", "CAP_NET_ADMIN"]);
     });
 }
 
@@ -34,6 +38,8 @@ fn an_interface_that_is_not_there_is_named() {
     one_line(&absent.expect_err("none has this name"), &["no interface `no-such-name`", "ip link"]);
     let mtu = interface::mtu("no-such-name").expect_err("none has this name");
     one_line(&mtu, &["no interface `no-such-name`"]);
+    let group = PortError::BadMac { mac: [1, 0, 0x5E, 0, 0, 1] };
+    one_line(&group, &["[01, 00, 5e, 00, 00, 01] cannot be", "first byte even"]);
     let long = Tap::open(&TapConfig::new("a-name-too-long-for-it"), lab::pool());
     one_line(&long.expect_err("too long"), &["22 bytes", "1 to 15"]);
 }

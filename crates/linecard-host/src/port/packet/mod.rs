@@ -10,7 +10,7 @@ mod open;
 pub use config::{Fanout, FanoutBy, PacketConfig};
 
 use super::outgoing::{self, Cutter, Frames, HeaderBytes, Virtio, describe};
-use super::{Counters, PortError, incoming};
+use super::{Buffers, Counters, PortError, incoming};
 use crate::sys::ring::Ring;
 use crate::sys::send::Sender;
 use crate::sys::{
@@ -19,7 +19,7 @@ use crate::sys::{
 };
 use block::{Entry, Walk};
 use linecard::offload::virtio::Header;
-use linecard::packet::{BATCH, Batch, ChecksumState, LinkType, Meta, Packet, Pool, PoolBuffer};
+use linecard::packet::{BATCH, Batch, ChecksumState, LinkType, Meta, Packet, Pool};
 use linecard::port::{Port, PortState};
 use linecard::time::Instant;
 use std::io;
@@ -33,7 +33,7 @@ const TAG_LEN: usize = 4;
 const LOOKS: u32 = 1_024;
 const LOOK_NS: u64 = 10_000_000;
 
-/// A packet socket on one interface.
+/// A packet socket on one interface, which receives into buffers of `S`.
 ///
 /// ```no_run
 /// use linecard::packet::{Batch, Pool};
@@ -60,14 +60,14 @@ const LOOK_NS: u64 = 10_000_000;
 /// interface's MTU are dropped and counted. A packet that is left in the batch has to stay its
 /// first: some of its segments may have gone.
 #[derive(Debug)]
-pub struct PacketSocket {
+pub struct PacketSocket<S: Buffers = Pool> {
     ring: Ring,
     /// How far the block has been read that the kernel has handed over.
     walk: Option<Walk>,
     socket: PacketFd,
     link: LinkType,
     virtio: Option<Virtio>,
-    pool: Pool,
+    pool: S,
     sender: Sender,
     headers: Vec<HeaderBytes>,
     cutter: Cutter,
@@ -76,15 +76,15 @@ pub struct PacketSocket {
     counters: Counters,
 }
 
-impl PacketSocket {
+impl<S: Buffers> PacketSocket<S> {
     /// Opens an interface of the calling thread's network namespace. Buffers of the pool are best of
     /// [`BUFFER_LEN`](super::BUFFER_LEN) bytes; with offloads they have to be.
     ///
     /// # Errors
     ///
     /// No such right or interface, or what the kernel lacks: see [`PortError`].
-    pub fn open(config: &PacketConfig, pool: Pool) -> Result<Self, PortError> {
-        let open::Opened { ring, socket, link, virtio } = open::open(config, &pool)?;
+    pub fn open(config: &PacketConfig, pool: S) -> Result<Self, PortError> {
+        let open::Opened { ring, socket, link, virtio } = open::open(config, pool.buffer_len())?;
         Ok(Self {
             ring,
             walk: None,
@@ -123,7 +123,7 @@ impl PacketSocket {
 
     /// Receives from the block that the kernel has handed over, or hands it back; false when
     /// nothing more is to be done now.
-    fn receive_one(&mut self, batch: &mut Batch<PoolBuffer>, clock: &Clock) -> bool {
+    fn receive_one(&mut self, batch: &mut Batch<S::Buffer>, clock: &Clock) -> bool {
         let Some(block) = self.ring.block() else { return false };
         let mut walk = self.walk.unwrap_or_else(|| Walk::start(block));
         let Some(buffer) = self.pool.take() else {
@@ -154,11 +154,11 @@ impl PacketSocket {
     fn packet(
         &self,
         entry: &Entry<'_>,
-        mut buffer: PoolBuffer,
+        mut buffer: S::Buffer,
         clock: &Clock,
-    ) -> Result<Option<Packet<PoolBuffer>>, Refused> {
+    ) -> Result<Option<Packet<S::Buffer>>, Refused> {
         let tag = entry.tag.filter(|_| entry.frame.len() >= TAG_AT);
-        if entry.is_cut || !copy(entry.frame, tag, &mut buffer) {
+        if entry.is_cut || !copy::<S>(entry.frame, tag, &mut buffer) {
             return Err(Refused::TooLong);
         }
         let meta = Meta { timestamp: clock.told(entry.time_ns), ..Meta::default() };
@@ -197,7 +197,7 @@ impl PacketSocket {
 
     /// Sends the packets at the front that go whole; how many are done with, sent or lost. None when
     /// the kernel's queue is full.
-    fn send_whole(&mut self, batch: &mut Batch<PoolBuffer>) -> Option<usize> {
+    fn send_whole(&mut self, batch: &mut Batch<S::Buffer>) -> Option<usize> {
         let mut burst = self.sender.burst();
         for (header, packet) in self.headers.iter().zip(batch.iter()) {
             burst.add(std::iter::once(header.as_slice()).chain(outgoing::slices(packet)));
@@ -213,7 +213,7 @@ impl PacketSocket {
     }
 
     /// Cuts the packet and sends its segments; false when the kernel's queue is full.
-    fn send_cut(&mut self, packet: &mut Packet<PoolBuffer>) -> bool {
+    fn send_cut(&mut self, packet: &mut Packet<S::Buffer>) -> bool {
         let mut cutter = std::mem::take(&mut self.cutter);
         let all = cutter.send(packet, |frames| self.send_frames(frames));
         self.cutter = cutter;
@@ -262,9 +262,9 @@ impl PacketSocket {
     }
 }
 
-impl Port<PoolBuffer> for PacketSocket {
+impl<S: Buffers> Port<S::Buffer> for PacketSocket<S> {
     /// Ended when the interface is gone and the ring empty.
-    fn receive(&mut self, batch: &mut Batch<PoolBuffer>, now: Instant) -> PortState {
+    fn receive(&mut self, batch: &mut Batch<S::Buffer>, now: Instant) -> PortState {
         if batch.room() > 0 && self.ring.block().is_some() {
             let clock = Clock::at(now);
             while batch.room() > 0 && self.receive_one(batch, &clock) {}
@@ -280,7 +280,7 @@ impl Port<PoolBuffer> for PacketSocket {
     }
 
     /// On an interface that is down or gone packets are lost, as on a wire, and counted.
-    fn transmit(&mut self, batch: &mut Batch<PoolBuffer>, _now: Instant) {
+    fn transmit(&mut self, batch: &mut Batch<S::Buffer>, _now: Instant) {
         while !batch.is_empty() {
             self.headers.clear();
             let virtio = self.virtio;
@@ -301,7 +301,7 @@ impl Port<PoolBuffer> for PacketSocket {
     }
 }
 
-impl AsFd for PacketSocket {
+impl<S: Buffers> AsFd for PacketSocket<S> {
     /// Readable when a block has been handed over, or the interface has gone down or away.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
@@ -334,7 +334,7 @@ impl Clock {
 }
 
 /// Copies a frame into the buffer, its tag put back; false when it does not fit.
-fn copy(frame: &[u8], tag: Option<[u8; TAG_LEN]>, buffer: &mut PoolBuffer) -> bool {
+fn copy<S: Buffers>(frame: &[u8], tag: Option<[u8; TAG_LEN]>, buffer: &mut S::Buffer) -> bool {
     let len = frame.len() + tag.map_or(0, |tag| tag.len());
     let Some(place) = buffer.as_mut().get_mut(..len) else { return false };
     match tag {
@@ -345,7 +345,7 @@ fn copy(frame: &[u8], tag: Option<[u8; TAG_LEN]>, buffer: &mut PoolBuffer) -> bo
             place[TAG_AT + TAG_LEN..].copy_from_slice(&frame[TAG_AT..]);
         }
     }
-    buffer.truncate(len);
+    S::truncate(buffer, len);
     true
 }
 
@@ -369,13 +369,13 @@ mod tests {
         let pool = Pool::new(1, 24);
         let frame: Vec<u8> = (0..20).collect();
         let mut buffer = pool.take().expect("free");
-        assert!(copy(&frame, Some([0x81, 0, 0, 5]), &mut buffer));
+        assert!(copy::<Pool>(&frame, Some([0x81, 0, 0, 5]), &mut buffer));
         let mut whole = frame.clone();
         whole.splice(12..12, [0x81, 0, 0, 5]);
         assert_eq!(buffer.as_ref(), whole);
         drop(buffer);
-        assert!(!copy(&[0; 21], Some([0; 4]), &mut pool.take().expect("free")));
-        assert!(copy(&[0; 24], None, &mut pool.take().expect("free")));
+        assert!(!copy::<Pool>(&[0; 21], Some([0; 4]), &mut pool.take().expect("free")));
+        assert!(copy::<Pool>(&[0; 24], None, &mut pool.take().expect("free")));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::sys::ring::Ring;
 use crate::sys::socket::{PacketFd, take_error};
 use crate::sys::{self, device};
 use linecard::offload::virtio::{Endian, Format};
-use linecard::packet::{LinkType, Pool};
+use linecard::packet::LinkType;
 use std::os::fd::AsFd;
 
 const CAPABILITY: &str = "CAP_NET_RAW";
@@ -25,7 +25,8 @@ pub(super) struct Opened {
     pub(super) virtio: Option<Virtio>,
 }
 
-pub(super) fn open(config: &PacketConfig, pool: &Pool) -> Result<Opened, PortError> {
+/// `given` is the length of the buffers that frames are received into.
+pub(super) fn open(config: &PacketConfig, given: usize) -> Result<Opened, PortError> {
     config.check()?;
     let name = config.interface.as_str();
     let index = device::index(name)
@@ -33,8 +34,8 @@ pub(super) fn open(config: &PacketConfig, pool: &Pool) -> Result<Opened, PortErr
     let socket = PacketFd::open()
         .map_err(|error| PortError::of("open a packet socket", CAPABILITY, error))?;
     let (ring, virtio) = ring(&socket, config)?;
-    if virtio.is_some() && pool.buffer_len() < BUFFER_LEN {
-        return Err(PortError::ShortBuffers { given: pool.buffer_len(), needed: BUFFER_LEN });
+    if virtio.is_some() && given < BUFFER_LEN {
+        return Err(PortError::ShortBuffers { given, needed: BUFFER_LEN });
     }
     // Both only make it faster: without the first, what was sent is left out here.
     let ignored = socket.set(libc::PACKET_IGNORE_OUTGOING, 1).is_ok();

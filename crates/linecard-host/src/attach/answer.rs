@@ -1,0 +1,101 @@
+//! Active acknowledgment at the port that data comes from, for all deployments alike.
+
+use super::board::Board;
+use crate::port::{Buffers, Counters, LivePort};
+use linecard::offload::active_ack::{ActiveAck, Answer, Reply};
+use linecard::packet::{Batch, ChecksumState, LinkType, Meta, Packet};
+use linecard::port::{Port, PortState};
+use linecard::time::Instant;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often counters are shown.
+const INTERVAL: Duration = Duration::from_millis(50);
+
+/// A port that acknowledges the data it receives, and lets the receiver's own acknowledgments pass
+/// or not; see [`linecard::offload::active_ack`].
+pub(super) struct Answering<P, S: Buffers> {
+    port: P,
+    active: ActiveAck,
+    buffers: S,
+    replies: Batch<S::Buffer>,
+    kept: Batch<S::Buffer>,
+    /// Packets at the front of the batch to transmit that have been let pass before.
+    passed: usize,
+    board: Arc<Board>,
+    next: Instant,
+}
+
+impl<P: LivePort<S::Buffer>, S: Buffers> Answering<P, S> {
+    pub(super) fn new(port: P, active: ActiveAck, buffers: S, board: Arc<Board>) -> Self {
+        let (replies, kept) = (Batch::new(), Batch::new());
+        Self { port, active, buffers, replies, kept, passed: 0, board, next: Instant::ZERO }
+    }
+
+    fn answer(&mut self, packet: &mut Packet<S::Buffer>, now: Instant) {
+        let buffer = if self.replies.room() > 0 { self.buffers.take() } else { None };
+        let Ok(reply) = self.active.data(packet, buffer.is_some()) else { return };
+        if let Some(reply) = buffer.and_then(|buffer| frame::<S>(buffer, &reply, now)) {
+            let _room = self.replies.push(reply);
+        }
+    }
+
+    fn show(&mut self, now: Instant) {
+        if now >= self.next {
+            self.board.show_acks(self.active.counters());
+            self.next = now.plus(INTERVAL);
+        }
+    }
+}
+
+fn frame<S: Buffers>(mut buffer: S::Buffer, reply: &Reply, now: Instant) -> Option<Packet<S::Buffer>> {
+    let bytes = reply.as_ref();
+    buffer.as_mut().get_mut(..bytes.len())?.copy_from_slice(bytes);
+    S::truncate(&mut buffer, bytes.len());
+    let meta = Meta { timestamp: now, checksum: ChecksumState::Valid, ..Meta::default() };
+    Some(Packet::new(buffer, LinkType::Ethernet, meta))
+}
+
+impl<P, S: Buffers> Drop for Answering<P, S> {
+    fn drop(&mut self) {
+        self.board.show_acks(self.active.counters());
+    }
+}
+
+impl<P: LivePort<S::Buffer>, S: Buffers> Port<S::Buffer> for Answering<P, S> {
+    fn receive(&mut self, batch: &mut Batch<S::Buffer>, now: Instant) -> PortState {
+        self.show(now);
+        let before = batch.len();
+        let state = self.port.receive(batch, now);
+        batch.iter_mut().skip(before).for_each(|packet| self.answer(packet, now));
+        self.port.transmit(&mut self.replies, now);
+        state
+    }
+
+    /// What has been let pass once is not looked at again.
+    fn transmit(&mut self, batch: &mut Batch<S::Buffer>, now: Instant) {
+        let mut number = 0;
+        while let Some(mut packet) = batch.pop() {
+            let passes = number < self.passed || self.active.answer(&mut packet) != Answer::Suppressed;
+            if passes {
+                // As large as the caller's.
+                let _room = self.kept.push(packet);
+            }
+            number += 1;
+        }
+        std::mem::swap(batch, &mut self.kept);
+        self.port.transmit(batch, now);
+        self.passed = batch.len();
+    }
+}
+
+impl<P: LivePort<S::Buffer>, S: Buffers> LivePort<S::Buffer> for Answering<P, S> {
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.port.descriptor()
+    }
+
+    fn counters(&mut self) -> Counters {
+        self.port.counters()
+    }
+}

@@ -1,0 +1,63 @@
+//! Threads wait here with open ports until all have theirs, and the rights to open them are given up.
+
+use super::AttachError;
+use std::sync::mpsc::Sender;
+use std::sync::{Condvar, Mutex, PoisonError};
+
+/// What a thread tells while it opens its ports.
+pub(super) enum Told {
+    /// A port is open: what it is, in words, where it is worth saying.
+    Opened(String),
+    /// All its ports are.
+    Ready,
+    /// One is not.
+    Failed(AttachError),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Closed,
+    Open,
+    Broken,
+}
+
+/// Where threads wait, and how they tell.
+pub(super) struct Gate {
+    state: Mutex<State>,
+    changed: Condvar,
+    told: Sender<Told>,
+}
+
+impl Gate {
+    pub(super) fn new(told: Sender<Told>) -> Self {
+        Self { state: Mutex::new(State::Closed), changed: Condvar::new(), told }
+    }
+
+    /// Nobody listens any more when something has failed already.
+    pub(super) fn tell(&self, what: Told) {
+        let _heard = self.told.send(what);
+    }
+
+    /// Waits until it opens; false when it will not.
+    pub(super) fn wait(&self) -> bool {
+        self.tell(Told::Ready);
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = self.changed.wait_while(state, |state| *state == State::Closed);
+        *state.unwrap_or_else(PoisonError::into_inner) == State::Open
+    }
+
+    /// All begin.
+    pub(super) fn open(&self) {
+        self.set(State::Open);
+    }
+
+    /// All end without having begun.
+    pub(super) fn give_up(&self) {
+        self.set(State::Broken);
+    }
+
+    fn set(&self, state: State) {
+        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = state;
+        self.changed.notify_all();
+    }
+}

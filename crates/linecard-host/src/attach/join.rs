@@ -1,0 +1,113 @@
+//! What the threads of an attachment ask for.
+
+use super::answer::Answering;
+use super::board::Board;
+use super::gate::{Gate, Told};
+use super::open::Opening;
+use super::settings::Settings;
+use super::{AttachError, Side};
+use crate::engine::{Gather, Join, Spread};
+use crate::port::xdp::XdpBuffer;
+use crate::port::{Buffers, LivePort};
+use linecard::offload::active_ack::{self, ActiveAck};
+use linecard::offload::coalesce;
+use linecard::packet::LinkType;
+use linecard::port::Port;
+use linecard::stage::Stage;
+use linecard::stages::{Coalesce, Forward};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+
+/// Two ports, and how packets are merged between them. `P` makes pools for threads.
+pub(super) struct Joined<P> {
+    pub(super) near: Opening,
+    pub(super) far: Opening,
+    pub(super) settings: Settings,
+    pub(super) board: Arc<Board>,
+    pub(super) gate: Arc<Gate>,
+    pub(super) pool: P,
+}
+
+/// A number that peers do not know, for hashing.
+fn secret() -> u64 {
+    RandomState::new().hash_one(0)
+}
+
+impl<P> Joined<P> {
+    /// Says what has become of a port.
+    fn told<T>(&self, opened: Result<(T, String), AttachError>) -> Option<T> {
+        let (port, what) = match opened {
+            Ok((port, what)) => (Some(port), Told::Opened(what)),
+            Err(error) => (None, Told::Failed(error)),
+        };
+        self.gate.tell(what);
+        port
+    }
+
+    fn coalesce(&self) -> coalesce::Config {
+        let config = &self.settings.coalesce;
+        // A port without free buffers would receive nothing, and nothing would be let go but by time.
+        let most = self.settings.buffers * 3 / 4;
+        let max_held_packets = config.max_held_packets.min(most);
+        coalesce::Config { secret: secret(), max_held_packets, ..config.clone() }
+    }
+
+    fn stage<B: AsRef<[u8]> + AsMut<[u8]> + 'static>(
+        &self,
+        from: Side,
+        worker: usize,
+    ) -> Box<dyn Stage<B>> {
+        let merge = self.settings.merge;
+        if !(if from == Side::Near { merge.inward } else { merge.outward }) {
+            return Box::new(Forward::default());
+        }
+        let mut stage = Coalesce::new(self.coalesce());
+        if let Some(config) = &self.settings.resequence {
+            stage = stage.resequenced(config.clone());
+        }
+        Box::new(self.board.stage(from, worker, stage))
+    }
+}
+
+impl<P, S> Join<S::Buffer> for Joined<P>
+where
+    P: Fn(usize, usize) -> S + Send + Sync + 'static,
+    S: Buffers + Clone + 'static,
+    S::Buffer: From<XdpBuffer> + 'static,
+{
+    fn near(&self, worker: usize) -> Option<Box<dyn LivePort<S::Buffer>>> {
+        let port = self.told(self.near.open(worker, &self.pool))?;
+        let port = self.board.port(Side::Near, worker, port);
+        let Some(config) = &self.settings.active_ack else { return Some(Box::new(port)) };
+        let config = active_ack::Config { secret: secret(), ..config.clone() };
+        let active = ActiveAck::new(LinkType::Ethernet, config);
+        // As many as a batch can ask for, and as many that wait to be sent.
+        let buffers = (self.pool)(256, active_ack::Reply::MAX_LEN);
+        Some(Box::new(Answering::new(port, active, buffers, Arc::clone(&self.board))))
+    }
+
+    fn far(&self, worker: usize) -> Option<Box<dyn LivePort<S::Buffer>>> {
+        let port = self.told(self.far.open(worker, &self.pool))?;
+        Some(Box::new(self.board.port(Side::Far, worker, port)))
+    }
+
+    fn inward(&self, worker: usize) -> Box<dyn Stage<S::Buffer>> {
+        self.stage(Side::Near, worker)
+    }
+
+    fn outward(&self, worker: usize) -> Box<dyn Stage<S::Buffer>> {
+        self.stage(Side::Far, worker)
+    }
+
+    fn ready(&self) -> bool {
+        self.gate.wait()
+    }
+
+    fn spread(&self, spread: Spread<S::Buffer>) -> Box<dyn Port<S::Buffer>> {
+        Box::new(self.board.spread(spread))
+    }
+
+    fn gather(&self, gather: Gather<S::Buffer>) -> Box<dyn Port<S::Buffer>> {
+        Box::new(self.board.gather(gather))
+    }
+}
