@@ -79,10 +79,10 @@ impl Buffers for LocalPool {
         self.0.take().map(Buffer::Pool)
     }
 
-    /// A frame, which no pool gives, stays as it is.
     fn truncate(buffer: &mut Buffer, len: usize) {
-        if let Buffer::Pool(buffer) = buffer {
-            buffer.truncate(len);
+        match buffer {
+            Buffer::Pool(buffer) => buffer.truncate(len),
+            Buffer::Frame(buffer) => buffer.truncate(len),
         }
     }
 

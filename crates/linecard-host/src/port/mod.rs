@@ -26,6 +26,7 @@ pub mod interface;
 mod live;
 mod outgoing;
 mod packet;
+mod progress;
 mod tap;
 pub mod xdp;
 

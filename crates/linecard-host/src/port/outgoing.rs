@@ -1,9 +1,10 @@
 //! A packet becomes what the kernel takes: itself behind a virtio header, or its segments.
 
-use linecard::offload::segment::{SegmentError, segment};
+use super::progress::{Progress, Step};
+use linecard::offload::segment::SegmentError;
 use linecard::offload::virtio::{Endian, Format, Header};
 use linecard::offload::{complete_checksum, defer_checksum};
-use linecard::packet::{ChecksumState, Gso, Packet, Piece};
+use linecard::packet::{ChecksumState, Packet, Piece};
 
 /// Segments that are cut at a time.
 const AT_ONCE: usize = 64;
@@ -84,13 +85,13 @@ impl<'f> Frames<'f> {
     }
 }
 
-/// Cuts packets, and remembers how far it came with one whose segments were not all taken.
+/// Cuts packets into memory of its own, and remembers how far it came with one whose segments were
+/// not all taken.
 #[derive(Debug, Default)]
 pub(super) struct Cutter {
     bytes: Vec<u8>,
     ends: Vec<usize>,
-    /// Where the packet lies, and how many of its segments have been dealt with.
-    resume: Option<(*const u8, usize)>,
+    progress: Progress,
 }
 
 impl Cutter {
@@ -105,44 +106,31 @@ impl Cutter {
         packet: &mut Packet<B>,
         mut send: impl FnMut(Frames<'_>) -> usize,
     ) -> Result<bool, SegmentError> {
-        // The segmenter computes all checksums then.
-        packet.meta.checksum = ChecksumState::Unknown;
-        let gso = packet.meta.gso.unwrap_or(Gso { size: u16::MAX, ..Gso::default() });
-        let place = packet.bytes().as_ptr();
-        let mut segments = segment(packet, gso)?;
-        let mut done =
-            self.resume.take().filter(|(at, _)| *at == place).map_or(0, |(_, done)| done);
-        for _ in 0..done {
-            segments.next_segment();
-        }
-        let longest = segments.max_len();
-        loop {
-            self.bytes.resize(self.bytes.len().max(AT_ONCE.min(segments.count()) * longest), 0);
-            self.ends.clear();
+        let Self { bytes, ends, progress } = self;
+        progress.cut(packet, |segments| {
+            let room = AT_ONCE.min(segments.count()) * segments.max_len();
+            bytes.resize(bytes.len().max(room), 0);
+            ends.clear();
             let mut end = 0;
-            while self.ends.len() < AT_ONCE
-                && let Some(written) = segments.write_next(&mut self.bytes[end..])?
+            while ends.len() < AT_ONCE
+                && let Some(written) = segments.write_next(&mut bytes[end..])?
             {
                 end += written.len;
-                self.ends.push(end);
+                ends.push(end);
             }
-            if self.ends.is_empty() {
-                return Ok(true);
+            if ends.is_empty() {
+                return Ok(Step::Ended);
             }
-            let dealt = send(Frames { bytes: &self.bytes, ends: &self.ends });
-            done += dealt;
-            if dealt < self.ends.len() {
-                self.resume = Some((place, done));
-                return Ok(false);
-            }
-        }
+            let dealt = send(Frames { bytes, ends });
+            Ok(if dealt < ends.len() { Step::Later(dealt) } else { Step::On(dealt) })
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linecard::packet::{LinkType, Meta, Pool, PoolBuffer};
+    use linecard::packet::{Gso, LinkType, Meta, Pool, PoolBuffer};
 
     const LITTLE: Option<Virtio> = Some((Format::V1, Endian::Little));
 

@@ -5,7 +5,7 @@
 use crate::around::say;
 use crate::cable::{frame, packet, with_cable};
 use crate::sys;
-use linecard::packet::Batch;
+use linecard::packet::{BATCH, Batch, Pool, PoolBuffer};
 use linecard::port::Port;
 use linecard_host::port::xdp::{Attachment, Config, Mode, XdpBuffer, XdpPort};
 use std::time::{Duration, Instant};
@@ -32,13 +32,20 @@ fn rate() {
 
 fn measure(from: &mut XdpPort, to: &mut XdpPort, len: usize, mode: Mode) {
     let bytes = frame(1, len);
-    let (mut out, mut into) = (Batch::<&[u8]>::new(), Batch::<XdpBuffer>::new());
+    let (mut out, mut into) = (Batch::new(), Batch::<XdpBuffer>::new());
+    // Buffers keep what was written into them.
+    let pool = Pool::new(BATCH, len);
+    let mut all: Vec<PoolBuffer> = std::iter::from_fn(|| pool.take()).collect();
+    all.iter_mut().for_each(|buffer| buffer.as_mut().copy_from_slice(&bytes));
+    drop(all);
     let now = linecard::time::Instant::ZERO;
     let mut receiving = Duration::ZERO;
     let (start, busy) = (Instant::now(), processor_time());
     while start.elapsed() < TIME {
         for _ in 0..4 {
-            while out.push(packet(&bytes[..])).is_ok() {}
+            while let Some(buffer) = pool.take() {
+                out.push(packet(buffer)).expect("there is room");
+            }
             from.send(&mut out, now);
         }
         // What the kernel does for both ends has been done in `send`.
@@ -52,7 +59,7 @@ fn measure(from: &mut XdpPort, to: &mut XdpPort, len: usize, mode: Mode) {
         receiving += sent.elapsed();
     }
     let busy = processor_time().saturating_sub(busy);
-    let (sent, got) = (from.counters(), to.counters());
+    let (sent, got) = (from.detailed_counters(), to.detailed_counters());
     let per_second = |count: u64, time: Duration| count as f64 / time.as_secs_f64() / 1e6;
     say(&format!(
         "{mode:?}, {len} B: {:.3} Mpps sent and received per second of processor, {:.3} by the \

@@ -128,7 +128,7 @@ pub(crate) fn receive(port: &mut XdpPort, wanted: usize) -> Vec<Packet<XdpBuffer
 }
 
 /// Sends everything in the batch.
-pub(crate) fn transmit<B: AsRef<[u8]>>(port: &mut XdpPort, batch: &mut Batch<B>) {
+pub(crate) fn transmit<B: AsRef<[u8]> + AsMut<[u8]>>(port: &mut XdpPort, batch: &mut Batch<B>) {
     until("packets are sent", || {
         port.send(batch, now());
         batch.is_empty()
@@ -145,7 +145,8 @@ pub(crate) fn nothing_leaks(port: &mut XdpPort, config: &Config) {
     let frames = port.frames();
     assert_eq!(frames.in_buffers, batch.len());
     assert_eq!(frames.free + frames.receiving + batch.len(), config.frames() as usize);
-    let (counters, kernel) = (port.counters(), port.kernel_counters().expect("it answers"));
+    let (counters, kernel) =
+        (port.detailed_counters(), port.kernel_counters().expect("it answers"));
     assert_eq!((counters.receive_dropped, counters.completion_errors), (0, 0));
     assert_eq!((kernel.rx_invalid_descs, kernel.tx_invalid_descs), (0, 0));
 }

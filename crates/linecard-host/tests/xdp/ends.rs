@@ -3,7 +3,7 @@
 use crate::cable::{Cable, frame, now, receive, until, with_cable};
 use linecard::packet::Batch;
 use linecard::port::{Port, PortState};
-use linecard_host::port::xdp::{Attachment, Config, Mode, XdpError, XdpPort};
+use linecard_host::port::xdp::{Attachment, Config, Mode, XdpBuffer, XdpError, XdpPort};
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
@@ -99,7 +99,7 @@ fn an_interface_moved_away_ends_its_port() {
         let mut port = cable.port(Mode::Native, &Config::default());
         let device = cable.near.device();
         cable.near.ip(&["link", "set", &device, "netns", &cable.far.name]).expect("it is ours");
-        let mut batch = Batch::new();
+        let mut batch = Batch::<XdpBuffer>::new();
         until("the port ends", || port.receive(&mut batch, now()) == PortState::Ended);
     });
 }
@@ -110,7 +110,7 @@ fn a_port_that_never_looks_at_the_time_ends_too() {
         let mut port = cable.port(Mode::Generic, &Config::default());
         let device = cable.near.device();
         cable.near.ip(&["link", "del", &device]).expect("it is ours");
-        let mut batch = Batch::new();
+        let mut batch = Batch::<XdpBuffer>::new();
         let start = linecard::time::Instant::ZERO;
         assert!((0..300).any(|_| port.receive(&mut batch, start) == PortState::Ended));
     });
@@ -131,7 +131,7 @@ fn an_interface_that_is_down_takes_nothing_and_goes_on_later() {
             }
             port.send(&mut batch, now());
         }
-        assert_eq!((batch.len(), port.counters().sent), (64, 64), "the TX ring is full");
+        assert_eq!((batch.len(), port.detailed_counters().sent), (64, 64), "the TX ring is full");
         cable.near.ip(&["link", "set", &device, "up"]).expect("it is ours");
         crate::cable::transmit(&mut port, &mut batch);
         for number in 0..128 {

@@ -12,7 +12,9 @@
 mod around;
 mod bench;
 mod cable;
+mod cut;
 mod ends;
+mod joined;
 #[path = "../kernel/lab.rs"]
 #[expect(dead_code, reason = "shared with the tests of the kernel")]
 mod lab;
@@ -20,4 +22,5 @@ mod rights;
 #[path = "../kernel/sys.rs"]
 #[expect(dead_code, reason = "shared with the tests of the kernel")]
 mod sys;
+mod tcp;
 mod traffic;

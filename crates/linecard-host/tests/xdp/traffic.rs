@@ -29,7 +29,7 @@ fn frames_of_all_lengths_are_received_byte_for_byte() {
                     assert!(got[0].buffer().is_frame());
                 }
                 nothing_leaks(&mut port, &config);
-                assert_eq!(port.counters().received, LENGTHS.count() as u64);
+                assert_eq!(port.detailed_counters().received, LENGTHS.count() as u64);
             }
         }
     });
@@ -48,7 +48,7 @@ fn frames_of_all_lengths_are_sent_byte_for_byte() {
                 assert!(cable.next() == frame(len as u32, len), "{mode:?}, {len} bytes");
             }
             nothing_leaks(&mut port, &config);
-            let counters = port.counters();
+            let counters = port.detailed_counters();
             assert_eq!((counters.sent, counters.sent_in_place), (LENGTHS.count() as u64, 0));
         }
     });
@@ -157,7 +157,7 @@ fn what_was_received_is_sent_back_from_its_frame() {
         transmit(&mut port, &mut batch);
         assert!(cable.next() == frame(1, 60));
         nothing_leaks(&mut port, &config);
-        assert_eq!(port.counters().sent_in_place, 6401);
+        assert_eq!(port.detailed_counters().sent_in_place, 6401);
         assert!(port.buffer(2049).is_none(), "longer than a frame");
     });
 }
@@ -175,7 +175,7 @@ fn frames_that_are_held_come_back_when_dropped() {
         }
         assert_eq!((port.frames().free, port.frames().in_buffers), (0, all as usize));
         cable.send(&frame(0, 60));
-        let mut batch = Batch::new();
+        let mut batch = Batch::<XdpBuffer>::new();
         port.receive(&mut batch, Instant::ZERO);
         assert!(batch.is_empty(), "there is nothing to receive into");
         let kernel = port.kernel_counters().expect("it answers");
@@ -215,7 +215,7 @@ fn buffers_outlive_their_port() {
         }
         next.transmit(&mut batch, Instant::ZERO);
         assert!(cable.next() == frame(5, 500));
-        assert_eq!((next.counters().sent, next.counters().sent_in_place), (1, 0));
+        assert_eq!((next.detailed_counters().sent, next.detailed_counters().sent_in_place), (1, 0));
     });
 }
 
@@ -281,7 +281,7 @@ fn what_the_interface_does_not_carry_is_dropped_and_counted() {
         batch.push(packet(frame(1, 60))).expect("there is room");
         transmit(&mut port, &mut batch);
         assert!(cable.next() == frame(1, 60));
-        assert_eq!((port.counters().send_dropped, port.counters().sent), (4, 1));
+        assert_eq!((port.detailed_counters().send_dropped, port.detailed_counters().sent), (4, 1));
         // A larger MTU is noticed.
         for namespace in [&cable.near, &cable.far] {
             namespace.ip(&["link", "set", &namespace.device(), "mtu", "1600"]).expect("it may");
@@ -325,7 +325,7 @@ fn each_queue_has_its_port() {
         };
         (0..256).for_each(|port| cable.send(&flow(port)));
         let mut counts = [0; QUEUES as usize];
-        let mut batch = Batch::new();
+        let mut batch = Batch::<XdpBuffer>::new();
         until("all are received", || {
             for (port, count) in ports.iter_mut().zip(&mut counts) {
                 port.receive(&mut batch, now());

@@ -1,5 +1,7 @@
 //! What a port counts, and what the kernel counts for it.
 
+use super::super::{self as port, Drops};
+
 /// What a port has counted. Drops are counted, not reported as errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
@@ -12,20 +14,56 @@ pub struct Counters {
     /// part of a packet of more than [`MAX_PARTS`](super::MAX_PARTS) frames. Stays 0 unless a
     /// driver is wrong.
     pub receive_dropped: u64,
-    /// Packets given to the kernel to send.
+    /// Packets given to the kernel to send; a large one counts as one.
     pub sent: u64,
-    /// Their bytes, from the Ethernet header on.
+    /// Their bytes, from the Ethernet header on; of a large one, headers once.
     pub sent_bytes: u64,
     /// Of those, packets that were sent from the frame they came in.
     pub sent_in_place: u64,
-    /// Packets that were thrown away instead of sent: shorter than an Ethernet header, longer than
-    /// the interface's MTU allows, or longer than a frame where that is not supported.
+    /// Of those, large packets that were cut.
+    pub cut: u64,
+    /// Packets and segments that were thrown away instead of sent: shorter than an Ethernet header,
+    /// longer than the interface's MTU allows, or longer than a frame where that is not supported.
     pub send_dropped: u64,
+    /// Of those, longer than the MTU allows.
+    pub above_mtu: u64,
+    /// Packets that were thrown away since they have to be cut, or their checksum completed, and are
+    /// no whole datagrams.
+    pub unsendable: u64,
+    /// Calls of receive that left the kernel without a frame to receive into: all were held.
+    pub starved: u64,
+    /// Calls of transmit that left packets in the batch: the TX ring was full, or no frame free.
+    pub blocked: u64,
     /// Frames that the kernel says to have sent although it did not have them. Stays 0 unless a
     /// driver is wrong.
     pub completion_errors: u64,
     /// System calls to wake the kernel.
     pub wakes: u64,
+}
+
+impl Counters {
+    /// Both in the words of all ports.
+    pub(super) fn told(&self, kernel: &KernelCounters, gone: bool) -> port::Counters {
+        port::Counters {
+            received: self.received,
+            received_bytes: self.received_bytes,
+            transmitted: self.sent,
+            transmitted_bytes: self.sent_bytes,
+            cut: self.cut,
+            starved: self.starved,
+            blocked: self.blocked,
+            gone: gone.into(),
+            dropped: Drops {
+                too_long: self.receive_dropped,
+                bad_header: 0,
+                // The kernel counts what found no frame among those that it dropped.
+                ring_full: kernel.rx_ring_full + kernel.rx_dropped,
+                above_mtu: self.above_mtu,
+                refused: self.send_dropped - self.above_mtu,
+                unsendable: self.unsendable,
+            },
+        }
+    }
 }
 
 /// What the kernel has counted for the socket of a port (`struct xdp_statistics`), in packets.

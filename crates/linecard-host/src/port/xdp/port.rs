@@ -1,5 +1,7 @@
 //! The port: one socket, its memory, and the order of work in both directions.
 
+use super::super::LivePort;
+use super::super::progress::Progress;
 use super::config::Config;
 use super::counters::{Counters, KernelCounters};
 use super::error::XdpError;
@@ -28,7 +30,9 @@ const IDLE_NS: u64 = 10_000_000;
 ///
 /// What is received stays in the frame that the kernel put it in: the buffers of packets are those
 /// frames ([`XdpBuffer`]), and come back to the port when they are dropped. Packets of any buffer
-/// can be sent; those that lie in a frame of this port are not copied for that.
+/// can be sent; those that lie in a frame of this port are not copied for that. Ports of other kinds
+/// take part where the buffers of a batch are of another type, which is made of such frames
+/// ([`Buffer`](super::super::Buffer)).
 ///
 /// A port stays on the thread that opened it, as its buffers do. Once it is open, nothing blocks but
 /// [`XdpPort::wait`]. A port that is dropped sends no more what is still in its TX ring: see
@@ -60,6 +64,8 @@ pub struct XdpPort {
     attachment: Attachment,
     queue: u32,
     pub(super) counters: Counters,
+    /// How far it came with a large packet whose segments did not all have room.
+    pub(super) progress: Progress,
     /// Frames of a long packet whose last one has not come yet.
     pub(super) parts: Vec<XdpBuffer>,
     /// The rest of a long packet is to be thrown away.
@@ -124,6 +130,7 @@ impl XdpPort {
             attachment: attachment.clone(),
             queue,
             counters: Counters::default(),
+            progress: Progress::default(),
             parts: Vec::new(),
             skipping: false,
             filling: 0,
@@ -138,9 +145,10 @@ impl XdpPort {
         Ok(port)
     }
 
-    /// What has been counted so far.
+    /// What has been counted so far, in the words of AF_XDP; in those of all ports by
+    /// [`LivePort::counters`](super::super::LivePort::counters).
     #[must_use]
-    pub fn counters(&self) -> Counters {
+    pub fn detailed_counters(&self) -> Counters {
         self.counters
     }
 
@@ -231,11 +239,11 @@ fn longest(asking: &UnixDatagram, interface: u32) -> io::Result<usize> {
     Ok(sys::mtu(asking.as_fd(), interface)?.saturating_add(LINK_HEADERS))
 }
 
-impl Port<XdpBuffer> for XdpPort {
+impl<B: From<XdpBuffer> + AsRef<[u8]> + AsMut<[u8]>> Port<B> for XdpPort {
     /// Takes what the kernel has put into frames. Ended when the interface was removed, or moved to
     /// another namespace, and everything it received was taken; that is looked for every 10 ms of
     /// `now`, or every 256 calls that receive nothing.
-    fn receive(&mut self, batch: &mut Batch<XdpBuffer>, now: Instant) -> PortState {
+    fn receive(&mut self, batch: &mut Batch<B>, now: Instant) -> PortState {
         let came = self.take_received(batch, now);
         self.reclaim();
         self.refill();
@@ -251,8 +259,22 @@ impl Port<XdpBuffer> for XdpPort {
         PortState::Open
     }
 
-    fn transmit(&mut self, batch: &mut Batch<XdpBuffer>, now: Instant) {
+    /// See [`XdpPort::send`].
+    fn transmit(&mut self, batch: &mut Batch<B>, now: Instant) {
         self.send(batch, now);
+    }
+}
+
+impl<B: From<XdpBuffer> + AsRef<[u8]> + AsMut<[u8]>> LivePort<B> for XdpPort {
+    /// Not readable when the interface is removed, which receiving finds out: wait for some
+    /// milliseconds at a time.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.as_fd())
+    }
+
+    fn counters(&mut self) -> super::super::Counters {
+        let kernel = self.kernel_counters().unwrap_or_default();
+        self.counters.told(&kernel, self.ended)
     }
 }
 

@@ -1,5 +1,6 @@
 //! The way in: frames that the kernel has filled become packets, and it is given others.
 
+use super::super::outgoing::frame_len;
 use super::port::XdpPort;
 use super::sys;
 use super::umem::{Umem, XdpBuffer};
@@ -13,7 +14,11 @@ pub const MAX_PARTS: usize = 18;
 
 impl XdpPort {
     /// Moves what was received into the batch, as far as there is room; whether anything came.
-    pub(super) fn take_received(&mut self, batch: &mut Batch<XdpBuffer>, now: Instant) -> bool {
+    pub(super) fn take_received<B: From<XdpBuffer> + AsRef<[u8]>>(
+        &mut self,
+        batch: &mut Batch<B>,
+        now: Instant,
+    ) -> bool {
         let mut came = false;
         while batch.room() > 0 {
             let Some(descriptor) = self.socket.rx.pop() else { break };
@@ -33,11 +38,11 @@ impl XdpPort {
         came
     }
 
-    fn take_part(
+    fn take_part<B: From<XdpBuffer> + AsRef<[u8]>>(
         &mut self,
         buffer: XdpBuffer,
         is_last: bool,
-        batch: &mut Batch<XdpBuffer>,
+        batch: &mut Batch<B>,
         now: Instant,
     ) {
         if self.skipping || self.parts.len() == MAX_PARTS {
@@ -45,7 +50,7 @@ impl XdpPort {
         }
         let meta = Meta { timestamp: now, lane: self.queue(), ..Meta::default() };
         let packet = match (is_last, self.parts.is_empty()) {
-            (true, true) => Packet::new(buffer, LinkType::Ethernet, meta),
+            (true, true) => Packet::new(B::from(buffer), LinkType::Ethernet, meta),
             (false, _) => return self.parts.push(buffer),
             (true, false) => {
                 self.parts.push(buffer);
@@ -56,7 +61,7 @@ impl XdpPort {
             }
         };
         self.counters.received += 1;
-        self.counters.received_bytes += sent_len(&packet) as u64;
+        self.counters.received_bytes += frame_len(&packet) as u64;
         // There is room, or nothing would have been taken.
         let _fits = batch.push(packet);
     }
@@ -84,6 +89,9 @@ impl XdpPort {
             self.filling += given;
             self.socket.fill.submit();
         }
+        if self.filling == 0 {
+            self.counters.starved += 1;
+        }
         if self.socket.fill.needs_wakeup() {
             self.counters.wakes += 1;
             // What it says is found out by receiving.
@@ -92,19 +100,14 @@ impl XdpPort {
     }
 }
 
-/// Bytes of a packet on the wire.
-pub(super) fn sent_len<B: AsRef<[u8]>>(packet: &Packet<B>) -> usize {
-    if packet.is_merged() { packet.datagram_len() } else { packet.bytes().len() }
-}
-
 /// A packet that lies in several frames: gathered where the headers can be followed to its end,
 /// else (it is rare) copied into one buffer. There is at least one part.
-fn join(parts: Vec<XdpBuffer>, meta: Meta) -> Option<Packet<XdpBuffer>> {
+fn join<B: From<XdpBuffer> + AsRef<[u8]>>(parts: Vec<XdpBuffer>, meta: Meta) -> Option<Packet<B>> {
     let link = LinkType::Ethernet;
     let len = parts.iter().map(|part| part.as_ref().len()).sum();
     let layout = Layout::parse_head(link, parts.first()?.as_ref(), len);
     if layout.form() == Form::Datagram && layout.end() == len {
-        let mut parts = parts.into_iter();
+        let mut parts = parts.into_iter().map(B::from);
         let head = parts.next()?;
         let pieces = parts.filter_map(|part| {
             let all = 0..part.as_ref().len();
@@ -113,7 +116,7 @@ fn join(parts: Vec<XdpBuffer>, meta: Meta) -> Option<Packet<XdpBuffer>> {
         return Packet::gather(head, pieces.collect(), link, meta).ok();
     }
     let bytes: Vec<u8> = parts.iter().flat_map(|part| part.as_ref()).copied().collect();
-    Some(Packet::new(bytes.into(), link, meta))
+    Some(Packet::new(XdpBuffer::from(bytes).into(), link, meta))
 }
 
 #[cfg(test)]
@@ -143,7 +146,7 @@ mod tests {
     fn a_long_datagram_is_gathered() {
         let frame = frame(0x0800, 8000);
         let packet = joined(&frame);
-        assert_eq!((packet.is_merged(), sent_len(&packet)), (true, frame.len()));
+        assert_eq!((packet.is_merged(), frame_len(&packet)), (true, frame.len()));
         let bytes = [packet.header(), &packet.payload().collect::<Vec<_>>().concat()].concat();
         assert_eq!(bytes, frame);
     }
@@ -155,7 +158,7 @@ mod tests {
         for frame in [frame(0x88B5, 8000), trailer] {
             let packet = joined(&frame);
             assert!(
-                !packet.is_merged() && packet.bytes() == frame && sent_len(&packet) == frame.len()
+                !packet.is_merged() && packet.bytes() == frame && frame_len(&packet) == frame.len()
             );
         }
     }

@@ -1,10 +1,12 @@
 //! The way out: packets become entries of the TX ring, and what was sent is taken back.
 
+use super::super::outgoing::{describe, frame_len, slices};
+use super::super::progress::Step;
 use super::port::XdpPort;
-use super::receive::sent_len;
 use super::ring::Descriptor;
 use super::sys;
 use super::umem::XdpBuffer;
+use linecard::offload::segment::{SegmentError, Segments};
 use linecard::packet::{Batch, Packet};
 use linecard::time::Instant;
 use std::os::fd::AsFd;
@@ -28,17 +30,16 @@ enum Outcome {
 
 impl XdpPort {
     /// [`Port::transmit`](linecard::port::Port::transmit) for packets of any buffer: those in a
-    /// frame of this port are sent from there, others are copied into frames. What has no room in
-    /// the TX ring stays in the batch.
-    pub fn send<B: AsRef<[u8]>>(&mut self, batch: &mut Batch<B>, _now: Instant) {
+    /// frame of this port are sent from there, others are copied into frames. Large packets are cut,
+    /// each segment written into a frame in the pass that sums it up; checksums left open are
+    /// completed.
+    ///
+    /// What has no room in the TX ring stays in the batch. A packet that is left there has to stay
+    /// its first: some of its segments may have gone.
+    pub fn send<B: AsRef<[u8]> + AsMut<[u8]>>(&mut self, batch: &mut Batch<B>, _now: Instant) {
         self.reclaim();
         for _ in 0..ROUNDS {
-            while let Some(packet) = batch.front() {
-                match self.queue_packet(packet) {
-                    Outcome::NoRoom => break,
-                    Outcome::Done => drop(batch.pop()),
-                }
-            }
+            while self.queue_first(batch) {}
             self.socket.tx.submit();
             if self.socket.tx.pending() > 0 {
                 self.wake_to_send();
@@ -48,6 +49,7 @@ impl XdpPort {
                 return;
             }
         }
+        self.counters.blocked += 1;
     }
 
     /// Takes frames back that were sent.
@@ -66,26 +68,35 @@ impl XdpPort {
         }
     }
 
-    fn queue_packet<B: AsRef<[u8]>>(&mut self, packet: &Packet<B>) -> Outcome {
-        let len = sent_len(packet);
-        let frame_len = self.umem.frame_len() as usize;
-        let parts = len.div_ceil(frame_len);
+    /// Queues the first packet of the batch; whether it is out of the way.
+    fn queue_first<B: AsRef<[u8]> + AsMut<[u8]>>(&mut self, batch: &mut Batch<B>) -> bool {
+        let Some(packet) = batch.iter_mut().next() else { return false };
+        match self.queue_packet(packet) {
+            Outcome::NoRoom => return false,
+            Outcome::Done => drop(batch.pop()),
+        }
+        true
+    }
+
+    fn queue_packet<B: AsRef<[u8]> + AsMut<[u8]>>(&mut self, packet: &mut Packet<B>) -> Outcome {
+        if describe(packet, None).is_none() {
+            return self.queue_segments(packet);
+        }
+        let len = frame_len(packet);
         if len > self.longest {
             self.ask_mtu();
         }
-        let max_parts = if self.binding().multi_buffer { MAX_SENT_PARTS } else { 1 };
-        if len < SHORTEST || len > self.longest || parts > max_parts {
-            self.counters.send_dropped += 1;
+        if !self.fits(len) {
             return Outcome::Done;
         }
-        if (self.socket.tx.room(parts as u32) as usize) < parts {
+        if self.socket.tx.room(1) == 0 {
             return Outcome::NoRoom;
         }
         let lent = if packet.is_merged() { None } else { self.umem.lend(packet.bytes()) };
         if let Some(address) = lent {
             self.push(address, len, 0);
             self.counters.sent_in_place += 1;
-        } else if !self.queue_copy(packet, parts) {
+        } else if !self.queue_copy(slices(packet), len) {
             return Outcome::NoRoom;
         }
         self.counters.sent += 1;
@@ -93,10 +104,87 @@ impl XdpPort {
         Outcome::Done
     }
 
-    /// Copies a packet into frames; whether there were enough.
-    fn queue_copy<B: AsRef<[u8]>>(&mut self, packet: &Packet<B>, parts: usize) -> bool {
+    /// Cuts a packet and queues its segments, from where it stopped before.
+    fn queue_segments<B: AsRef<[u8]>>(&mut self, packet: &mut Packet<B>) -> Outcome {
+        let size = packet.meta.gso.map_or(usize::MAX, |gso| gso.size.into());
+        if packet.layout().header_len() + packet.payload_len().min(size) > self.longest {
+            self.ask_mtu();
+        }
+        let mut progress = std::mem::take(&mut self.progress);
+        let all = progress.cut(packet, |segments| self.queue_segment(segments));
+        self.progress = progress;
+        match all {
+            Ok(false) => return Outcome::NoRoom,
+            Ok(true) => {
+                self.counters.cut += 1;
+                self.counters.sent += 1;
+                self.counters.sent_bytes += frame_len(packet) as u64;
+            }
+            Err(_) => self.counters.unsendable += 1,
+        }
+        Outcome::Done
+    }
+
+    /// Writes the next segment into a free frame, and queues that.
+    fn queue_segment<B: AsRef<[u8]>>(
+        &mut self,
+        segments: &mut Segments<'_, B>,
+    ) -> Result<Step, SegmentError> {
+        if self.socket.tx.room(1) == 0 {
+            return Ok(Step::Later(0));
+        }
+        let Some(mut frame) = self.umem.buffer(self.umem.frame_len() as usize) else {
+            return Ok(Step::Later(0));
+        };
+        match segments.write_next(frame.as_mut()) {
+            Ok(None) => return Ok(Step::Ended),
+            Ok(Some(written)) => frame.truncate(written.len),
+            Err(SegmentError::OutputTooSmall { .. }) => return Ok(self.queue_long(segments)),
+            Err(error) => return Err(error),
+        }
+        if self.fits(frame.as_ref().len()) {
+            self.queue_frame(&frame, 0);
+        }
+        Ok(Step::On(1))
+    }
+
+    /// Copies the next segment, which is longer than a frame, into several.
+    fn queue_long<B: AsRef<[u8]>>(&mut self, segments: &mut Segments<'_, B>) -> Step {
+        let Some(segment) = segments.next_segment() else { return Step::Ended };
+        let payload_len: usize = segment.payload.clone().map(<[u8]>::len).sum();
+        let len = segment.header.len() + payload_len;
+        if !self.fits(len) {
+            return Step::On(1);
+        }
+        let payload = segment.payload.map(|bytes| -> &[u8] { bytes });
+        match self.queue_copy(std::iter::once(segment.header).chain(payload), len) {
+            true => Step::On(1),
+            false => Step::Later(0),
+        }
+    }
+
+    /// Whether so many bytes can be sent at all; counted where not.
+    fn fits(&mut self, len: usize) -> bool {
+        let parts = len.div_ceil(self.umem.frame_len() as usize);
+        let max_parts = if self.binding().multi_buffer { MAX_SENT_PARTS } else { 1 };
+        if len > self.longest {
+            self.counters.above_mtu += 1;
+        } else if len >= SHORTEST && parts <= max_parts {
+            return true;
+        }
+        self.counters.send_dropped += 1;
+        false
+    }
+
+    /// Copies so many bytes into frames, and queues these; whether there were enough of them, and
+    /// room in the TX ring.
+    fn queue_copy<'a>(&mut self, bytes: impl Iterator<Item = &'a [u8]>, len: usize) -> bool {
         let frame_len = self.umem.frame_len() as usize;
-        let mut left = sent_len(packet);
+        let parts = len.div_ceil(frame_len);
+        if (self.socket.tx.room(parts as u32) as usize) < parts {
+            return false;
+        }
+        let mut left = len;
         let mut frames: [Option<XdpBuffer>; MAX_SENT_PARTS] = [const { None }; MAX_SENT_PARTS];
         for frame in &mut frames[..parts] {
             *frame = self.umem.buffer(left.min(frame_len));
@@ -105,17 +193,18 @@ impl XdpPort {
             }
             left -= left.min(frame_len);
         }
-        if packet.is_merged() {
-            copy(core::iter::once(packet.header()).chain(packet.payload()), &mut frames);
-        } else {
-            copy(core::iter::once(packet.bytes()), &mut frames);
-        }
+        copy(bytes, &mut frames);
         for (at, frame) in frames.iter().flatten().enumerate() {
-            let Some(address) = self.umem.lend(frame.as_ref()) else { continue };
-            let options = if at + 1 < parts { libc::XDP_PKT_CONTD } else { 0 };
-            self.push(address, frame.as_ref().len(), options);
+            self.queue_frame(frame, if at + 1 < parts { libc::XDP_PKT_CONTD } else { 0 });
         }
         true
+    }
+
+    /// Queues a frame that was just filled.
+    fn queue_frame(&mut self, frame: &XdpBuffer, options: u32) {
+        if let Some(address) = self.umem.lend(frame.as_ref()) {
+            self.push(address, frame.as_ref().len(), options);
+        }
     }
 
     /// Puts an entry into the TX ring, in which there is room.

@@ -199,11 +199,32 @@ impl XdpBuffer {
     pub fn is_frame(&self) -> bool {
         matches!(self.0, Place::Frame(_))
     }
+
+    /// Shortens the buffer to the bytes in use; longer has no effect.
+    pub fn truncate(&mut self, len: usize) {
+        match &mut self.0 {
+            // What does not fit is longer.
+            Place::Frame(frame) => {
+                frame.len = frame.len.min(u32::try_from(len).unwrap_or(u32::MAX));
+            }
+            Place::Own(bytes) => bytes.truncate(len),
+        }
+    }
 }
 
 impl From<Vec<u8>> for XdpBuffer {
     fn from(bytes: Vec<u8>) -> Self {
         Self(Place::Own(bytes))
+    }
+}
+
+impl From<XdpBuffer> for Vec<u8> {
+    /// Copies out of a frame, which goes back to its port; bytes of your own are not copied.
+    fn from(buffer: XdpBuffer) -> Self {
+        match buffer.0 {
+            Place::Own(bytes) => bytes,
+            Place::Frame(_) => buffer.as_ref().to_vec(),
+        }
     }
 }
 
@@ -267,7 +288,10 @@ mod tests {
         let mut buffer = umem.received(address + 256, 60).expect("it was given");
         buffer.as_mut().fill(7);
         assert_eq!((buffer.as_ref(), umem.free(), umem.in_buffers()), (&[7; 60][..], 3, 1));
-        drop(buffer);
+        buffer.truncate(usize::MAX);
+        assert_eq!(buffer.as_ref().len(), 60);
+        buffer.truncate(20);
+        assert_eq!(Vec::from(buffer), [7; 20]);
         assert_eq!((umem.free(), umem.in_buffers()), (4, 0));
     }
 
