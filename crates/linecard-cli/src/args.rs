@@ -1,5 +1,6 @@
 //! The command line.
 
+use crate::attach::AttachArguments;
 use crate::failure::EXIT_CODES;
 use crate::units;
 use clap::builder::{PathBufValueParser, TypedValueParser};
@@ -24,6 +25,14 @@ pub(crate) enum Command {
     /// over those of the scenario, which can also choose the IP version, corruption, hold budget and
     /// checksum policy; scenarios/run.toml shows every key.
     Run(RunArguments),
+    /// Join two live ports: packets from NEAR are merged (LRO) on their way to FAR, and what FAR gives
+    /// in large packets is cut (LSO).
+    ///
+    /// NEAR stands for the wire, FAR for the host: a new TAP device gets the MTU and the MAC address of
+    /// the near interface and takes its place. Runs until Ctrl-C, then lets go what it holds. Needs
+    /// CAP_NET_ADMIN and CAP_NET_RAW (AF_XDP: CAP_BPF) to open the ports, and gives up all rights
+    /// before the first packet.
+    Attach(AttachArguments),
     /// Merge the packets of a capture as a receiver with LRO would.
     ///
     /// Writes a capture in which merged packets carry segment size and count, so that `linecard

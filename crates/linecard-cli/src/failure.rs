@@ -15,7 +15,10 @@ Exit codes:
   3  no packet was of a link type that is known: the output is a copy
   4  the input is damaged: the output has everything before the damage, and there is no output
      when nothing could be read
-  5  run: a byte was lost, wrong or out of place";
+  5  run: a byte was lost, wrong or out of place
+  6  attach: a port could not be opened, or rights could not be given up
+  7  attach: a port has gone while it was in use
+  8  attach: a thread has failed, which is a bug";
 
 /// One line for the user: what, which value, what to do.
 #[derive(Debug, Error)]
@@ -62,6 +65,15 @@ pub(crate) enum Failure {
     /// What arrived is not what was sent.
     #[error("{0}")]
     Wrong(String),
+    /// A port cannot be opened, or not safely.
+    #[error("{0}")]
+    Attach(String),
+    /// A port is there no more.
+    #[error("{0}")]
+    Gone(String),
+    /// A thread has failed.
+    #[error("{0}")]
+    Thread(String),
 }
 
 impl Failure {
@@ -88,6 +100,9 @@ impl Failure {
             Self::UnknownLink(_) => 3,
             Self::Damaged { .. } => 4,
             Self::Wrong(_) => 5,
+            Self::Attach(_) => 6,
+            Self::Gone(_) => 7,
+            Self::Thread(_) => 8,
         })
     }
 

@@ -2,6 +2,7 @@
 
 mod account;
 mod args;
+mod attach;
 mod coalesce;
 mod explain;
 mod failure;
@@ -24,6 +25,7 @@ fn main() -> ExitCode {
     let result = match arguments.command {
         Command::Run(arguments) => run::command(&arguments),
         Command::Coalesce(arguments) => coalesce::command(&arguments),
+        Command::Attach(arguments) => attach::command(&arguments),
         Command::Segment(arguments) => segment::command(&arguments),
     };
     match result {

@@ -5,6 +5,7 @@
 //! [`port`] has the live interfaces of Linux. The protocol work itself is in the pure crate
 //! `linecard`, which this one gives clocks, files and memory.
 
+pub mod attach;
 pub mod capture;
 pub mod convert;
 pub mod engine;

@@ -74,6 +74,12 @@ impl<B, S: Port<B>, T: Stage<B>, K: Port<B>> Pipeline<B, S, T, K> {
         Self { source, stage, sink, input: Batch::new(), output: Batch::new(), ended: false }
     }
 
+    /// Takes at most `limit` packets at a time from the source, 1 to [`BATCH`](crate::packet::BATCH).
+    #[must_use]
+    pub fn with_batch(self, limit: usize) -> Self {
+        Self { input: Batch::bounded(limit), ..self }
+    }
+
     /// One turn: the only loop body, whoever calls it. The sink comes first, so that there is
     /// room when the stage runs, and so is there for the source.
     pub fn run_once<M: Meter>(&mut self, now: Instant, meter: &mut M) -> Turn {

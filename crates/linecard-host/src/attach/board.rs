@@ -128,12 +128,12 @@ impl Board {
     }
 
     /// The port of a worker, watched.
-    pub(super) fn port<B>(
+    pub(super) fn port<B, P: LivePort<B>>(
         &self,
         side: Side,
         worker: usize,
-        port: impl LivePort<B>,
-    ) -> Watched<Counters, impl LivePort<B>> {
+        port: P,
+    ) -> Watched<Counters, P> {
         let slots = if side == Side::Near { &self.near } else { &self.far };
         Watched::new(port, &slots[worker], |port| port.counters())
     }

@@ -5,6 +5,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Condvar, Mutex, PoisonError};
 
 /// What a thread tells while it opens its ports.
+#[derive(Debug)]
 pub(super) enum Told {
     /// A port is open: what it is, in words, where it is worth saying.
     Opened(String),
@@ -14,7 +15,7 @@ pub(super) enum Told {
     Failed(AttachError),
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Closed,
     Open,
@@ -22,6 +23,7 @@ enum State {
 }
 
 /// Where threads wait, and how they tell.
+#[derive(Debug)]
 pub(super) struct Gate {
     state: Mutex<State>,
     changed: Condvar,

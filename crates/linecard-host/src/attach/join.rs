@@ -9,6 +9,7 @@ use super::{AttachError, Side};
 use crate::engine::{Gather, Join, Spread};
 use crate::port::xdp::XdpBuffer;
 use crate::port::{Buffers, LivePort};
+use crate::rights;
 use linecard::offload::active_ack::{self, ActiveAck};
 use linecard::offload::coalesce;
 use linecard::packet::LinkType;
@@ -100,6 +101,11 @@ where
     }
 
     fn ready(&self) -> bool {
+        if !self.settings.keep_rights
+            && let Err(error) = rights::forget()
+        {
+            self.gate.tell(Told::Failed(error.into()));
+        }
         self.gate.wait()
     }
 

@@ -34,6 +34,7 @@ pub use settings::{Deployment, Merge, PortKind, PortSpec, Settings, SpecError};
 use crate::engine::{self, Engine, Failure};
 use crate::port::xdp::{Attachment, XdpError};
 use crate::port::{LocalPool, PortError, SharedPool, interface};
+use crate::rights::RightsError;
 use board::{Board, Side};
 use gate::{Gate, Told};
 use join::Joined;
@@ -56,6 +57,9 @@ pub enum AttachError {
     /// A thread.
     #[error("{0}")]
     Engine(#[from] Failure),
+    /// Rights cannot be given up.
+    #[error("{0}")]
+    Rights(#[from] RightsError),
     /// A setting is out of its range.
     #[error("{what} is {value}: choose {range}")]
     Setting {
@@ -118,8 +122,13 @@ impl Prepared {
             Deployment::Inline => usize::from(settings.engine.workers.max(1)),
             Deployment::Shared | Deployment::Dedicated => 1,
         };
-        let waiting = if settings.deployment == Deployment::Dedicated { 2 } else { ports };
-        let board = Board::new(ports, settings.engine.workers.max(1).into());
+        let workers = usize::from(settings.engine.workers.max(1));
+        let threads = match settings.deployment {
+            Deployment::Inline => workers,
+            Deployment::Shared => workers + 1,
+            Deployment::Dedicated => workers + 2,
+        };
+        let board = Board::new(ports, workers);
         let (told, listening) = channel();
         let (board, gate) = (Arc::new(board), Arc::new(Gate::new(told)));
         let deployment = settings.deployment;
@@ -145,7 +154,7 @@ impl Prepared {
         let (board, gate) = shown;
         let engine = engine.inspect_err(|_| gate.give_up())?;
         let attached = Attached { engine, board, gate, begun: Clock::now() };
-        match attached.listen(&listening, waiting).and_then(|opened| {
+        match attached.listen(&listening, threads).and_then(|opened| {
             device.configure()?;
             Ok(opened)
         }) {
@@ -258,14 +267,14 @@ struct NewDevice {
 
 impl NewDevice {
     fn of(settings: &Settings) -> Self {
-        let device = settings.far.device().filter(|name| !interface::exists(name));
+        let device = settings.far.device().filter(|name| interface::exists(name).is_ok_and(|exists| !exists));
         let near = &settings.near;
         let like = near.interface().map(|name| (name.to_owned(), near.promiscuous));
         Self { device: device.map(str::to_owned), like }
     }
 
     fn configure(self) -> Result<(), PortError> {
-        let Some(device) = self.device.as_deref().filter(|name| interface::exists(name)) else {
+        let Some(device) = self.device.as_deref().filter(|name| interface::exists(name).is_ok_and(|exists| exists)) else {
             return Ok(());
         };
         if let Some((like, promiscuous)) = &self.like {

@@ -179,6 +179,9 @@ pub struct Settings {
     /// Buffers of each port, of each worker's where it has its own: 128 to 1,048,576. Default:
     /// 8,192, of which three quarters may be held.
     pub buffers: usize,
+    /// Whether threads keep their rights when they begin. Default: no, as
+    /// [`rights::drop_all`](crate::rights::drop_all) wants it.
+    pub keep_rights: bool,
 }
 
 impl Settings {
@@ -198,6 +201,7 @@ impl Settings {
             resequence: None,
             active_ack: None,
             buffers: 8_192,
+            keep_rights: false,
         }
     }
 }

@@ -8,7 +8,7 @@ use super::spread::{OnFull, Spread};
 use super::steering::Steering;
 use super::ways::{Shared, Ways};
 use crate::port::LivePort;
-use linecard::packet::{RSS_KEY_LEN, Toeplitz};
+use linecard::packet::{BATCH, RSS_KEY_LEN, Toeplitz};
 use linecard::pipeline::Pipeline;
 use linecard::port::Port;
 use linecard::stage::Stage;
@@ -27,6 +27,8 @@ pub struct Config {
     pub cores: Vec<usize>,
     /// What threads do when there is nothing to do. Default: yield.
     pub idle: Idle,
+    /// Packets taken from a port at a time, 1 to 64. Default: 64.
+    pub batch: usize,
     /// Packets in a ring: at least 1. Default: 1,024, some 200 µs of 5 million packets a second.
     pub ring_capacity: usize,
     /// Key of the steering hash. Default: symmetric, for both directions of a connection on one
@@ -44,6 +46,7 @@ impl Default for Config {
             workers: 1,
             cores: Vec::new(),
             idle: Idle::default(),
+            batch: BATCH,
             ring_capacity: 1_024,
             key: Toeplitz::SYMMETRIC,
             on_full: OnFull::default(),
@@ -80,7 +83,7 @@ pub trait Join<B>: Send + Sync + 'static {
     /// What is done with packets from the far port.
     fn outward(&self, worker: usize) -> Box<dyn Stage<B>>;
 
-    /// The ports of a thread are open. False ends it.
+    /// A thread has all that it asked for. False ends it.
     fn ready(&self) -> bool {
         true
     }
@@ -113,10 +116,10 @@ pub fn inline<B: 'static>(
 ) -> Result<Engine<()>, Failure> {
     let mut engine = Engine::new();
     for worker in config.workers() {
-        let (join, stopper) = (Arc::clone(join), engine.stopper());
+        let (join, stopper, batch) = (Arc::clone(join), engine.stopper(), config.batch);
         let make = move || {
             let (near, far) = (shared_port(join.near(worker)?), shared_port(join.far(worker)?));
-            let ways = Ways::new(stopper)
+            let ways = Ways::new(stopper, batch)
                 .add_live(&near, join.inward(worker), Rc::clone(&far))
                 .add_live(&far, join.outward(worker), near);
             join.ready().then_some(ways)
@@ -138,10 +141,10 @@ pub fn shared<B: AsRef<[u8]> + Send + 'static>(
     join: &Arc<impl Join<B>>,
 ) -> Result<Engine<()>, Failure> {
     let (mut engine, spread, gather, bell) = workers(config, join)?;
-    let (join, stopper) = (Arc::clone(join), engine.stopper());
+    let (join, stopper, batch) = (Arc::clone(join), engine.stopper(), config.batch);
     let make = move || {
         let (near, far) = (shared_port(join.near(0)?), shared_port(join.far(0)?));
-        let ways = Ways::new(stopper)
+        let ways = Ways::new(stopper, batch)
             .add_live(&near, Box::new(Forward::default()), join.spread(spread))
             .add_fed(join.gather(gather), Forward::default(), Rc::clone(&far))
             .add_live(&far, join.outward(0), near);
@@ -166,16 +169,17 @@ pub fn dedicated<B: AsRef<[u8]> + Send + 'static>(
     let (back, from_far) = belled(config.ring_capacity, near_bell.clone());
     let (near_join, far_join) = (Arc::clone(join), Arc::clone(join));
     let (near_stop, far_stop) = (engine.stopper(), engine.stopper());
+    let batch = config.batch;
     let near = move || {
         let near = shared_port(near_join.near(0)?);
-        let ways = Ways::new(near_stop)
+        let ways = Ways::new(near_stop, batch)
             .add_live(&near, Box::new(Forward::default()), near_join.spread(spread))
             .add_fed(from_far, Forward::default(), near);
         near_join.ready().then_some(ways)
     };
     let far = move || {
         let far = shared_port(far_join.far(0)?);
-        let ways = Ways::new(far_stop)
+        let ways = Ways::new(far_stop, batch)
             .add_fed(far_join.gather(gather), Forward::default(), Rc::clone(&far))
             .add_live(&far, far_join.outward(0), back);
         far_join.ready().then_some(ways)
@@ -221,7 +225,10 @@ fn workers<B: AsRef<[u8]> + Send + 'static>(
         let (input, source) = belled(config.ring_capacity, bell.clone());
         let (sink, output) = belled(config.ring_capacity, outer.clone());
         let join = Arc::clone(join);
-        let make = move || Some(Pipeline::new(source, join.inward(worker), sink));
+        let make = move || {
+            let pipeline = Pipeline::new(source, join.inward(worker), sink);
+            join.ready().then_some(pipeline)
+        };
         engine = started(start(&mut engine, thread, bell, make), engine)?;
         inputs.push(input);
         outputs.push(output);

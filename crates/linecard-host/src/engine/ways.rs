@@ -19,6 +19,7 @@ pub(super) struct Ways {
     ways: Vec<Way>,
     descriptors: Vec<OwnedFd>,
     stopper: Stopper,
+    batch: usize,
 }
 
 struct Way {
@@ -29,8 +30,9 @@ struct Way {
 }
 
 impl Ways {
-    pub(super) fn new(stopper: Stopper) -> Self {
-        Self { ways: Vec::new(), descriptors: Vec::new(), stopper }
+    /// None yet; those from ports will take so many packets at a time.
+    pub(super) fn new(stopper: Stopper, batch: usize) -> Self {
+        Self { ways: Vec::new(), descriptors: Vec::new(), stopper, batch }
     }
 
     /// From a port to somewhere, until it ends or all are stopped.
@@ -43,7 +45,8 @@ impl Ways {
         // Without one it is looked at now and then.
         let descriptor = port.borrow().descriptor().and_then(|fd| fd.try_clone_to_owned().ok());
         self.descriptors.extend(descriptor);
-        self.add(Pipeline::new(Rc::clone(port), stage, sink), false)
+        let batch = self.batch;
+        self.add(Pipeline::new(Rc::clone(port), stage, sink).with_batch(batch), false)
     }
 
     /// From a ring's end to somewhere, until nothing more can come.

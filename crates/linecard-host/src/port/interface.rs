@@ -131,3 +131,22 @@ fn ethernet(name: &str) -> Result<(u16, [u8; 6]), PortError> {
 fn about(name: &str, doing: &'static str) -> impl Fn(io::Error) -> PortError {
     move |error| PortError::about(name, doing, CAPABILITY, error)
 }
+
+/// How many queues it receives by; 1 where the system's files do not say.
+///
+/// ```no_run
+/// let queues = linecard_host::port::interface::receive_queues("eth0")?;
+/// # Ok::<(), linecard_host::port::PortError>(())
+/// ```
+///
+/// # Errors
+///
+/// A name that no interface can have.
+pub fn receive_queues(name: &str) -> Result<usize, PortError> {
+    check_name(name)?;
+    let Ok(queues) = std::fs::read_dir(format!("/sys/class/net/{name}/queues")) else {
+        return Ok(1);
+    };
+    let names = queues.filter_map(|queue| queue.ok()?.file_name().into_string().ok());
+    Ok(names.filter(|name| name.starts_with("rx-")).count().max(1))
+}

@@ -57,3 +57,13 @@ impl<S: Buffers> LivePort<S::Buffer> for PacketSocket<S> {
         Self::counters(self)
     }
 }
+
+impl<B, P: LivePort<B> + ?Sized> LivePort<B> for Box<P> {
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        (**self).descriptor()
+    }
+
+    fn counters(&mut self) -> Counters {
+        (**self).counters()
+    }
+}

@@ -19,6 +19,7 @@ pub const BATCH: usize = 64;
 #[derive(Debug)]
 pub struct Batch<B> {
     packets: VecDeque<Packet<B>>,
+    limit: usize,
 }
 
 impl<B> Default for Batch<B> {
@@ -31,7 +32,13 @@ impl<B> Batch<B> {
     /// An empty batch with its memory reserved.
     #[must_use]
     pub fn new() -> Self {
-        Self { packets: VecDeque::with_capacity(BATCH) }
+        Self::bounded(BATCH)
+    }
+
+    /// The same for at most `limit` packets, 1 to [`BATCH`]; what is beyond is brought within.
+    #[must_use]
+    pub fn bounded(limit: usize) -> Self {
+        Self { packets: VecDeque::with_capacity(BATCH), limit: limit.clamp(1, BATCH) }
     }
 
     /// Appends a packet, or gives it back when the batch is full.
@@ -99,6 +106,6 @@ impl<B> Batch<B> {
     /// Packets that still fit.
     #[must_use]
     pub fn room(&self) -> usize {
-        BATCH - self.packets.len()
+        self.limit - self.packets.len()
     }
 }
