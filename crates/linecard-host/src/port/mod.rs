@@ -6,8 +6,8 @@
 //! copied once, out of the kernel; what is sent goes as slices, copied by the kernel only. When the
 //! pool is empty, frames wait in the kernel.
 //!
-//! Ports of different kinds that are joined exchange packets of one type of buffer, [`Buffer`] on
-//! one thread; together they are [`LivePort`]s.
+//! Ports of different kinds that are joined exchange packets of one type of buffer: [`Buffer`] on
+//! one thread, [`SharedBuffer`] where other threads work on them. Together they are [`LivePort`]s.
 //!
 //! No port waits. To wait for several at once there is [`wait`], and each port is
 //! [`AsFd`](std::os::fd::AsFd) for an event loop of the caller's own.
@@ -27,6 +27,7 @@ mod live;
 mod outgoing;
 mod packet;
 mod progress;
+mod shared_pool;
 mod tap;
 pub mod xdp;
 
@@ -36,6 +37,7 @@ pub use counters::{Counters, Drops};
 pub use error::PortError;
 pub use live::LivePort;
 pub use packet::{Fanout, FanoutBy, PacketConfig, PacketSocket};
+pub use shared_pool::{SharedBuffer, SharedPool};
 pub use tap::{Tap, TapConfig, TapKind};
 
 use crate::sys;

@@ -1,11 +1,15 @@
 //! Ports of different kinds, joined: what one receives another sends.
 
 use crate::lab::{self, PATIENCE, cable, frame, inside, packet, receive, send};
-use linecard::packet::{Batch, Meta};
+use linecard::packet::{Batch, Meta, Packet};
+use linecard::port::Port;
 use linecard::time::Instant;
 use linecard_host::port::{
-    self, Buffer, LivePort, LocalPool, PacketConfig, PacketSocket, Tap, TapConfig, interface,
+    self, Buffer, LivePort, LocalPool, PacketConfig, PacketSocket, SharedBuffer, SharedPool, Tap,
+    TapConfig, interface,
 };
+use std::sync::mpsc;
+use std::thread;
 use std::time::Duration;
 
 /// Moves packets between two ports until so many have gone from the first to the second.
@@ -49,5 +53,60 @@ fn what_a_packet_socket_receives_a_tap_sends() {
             assert_eq!((counters.received, counters.transmitted), (200, 200));
             assert_eq!(counters.dropped.total(), 0, "{counters:?}");
         }
+    });
+}
+
+/// A port whose buffers may go to other threads.
+fn shared(interface: &str, pool: &SharedPool) -> PacketSocket<SharedPool> {
+    let config = PacketConfig { blocks: 8, ..PacketConfig::new(interface) };
+    PacketSocket::open(&config, pool.clone()).expect("root may")
+}
+
+#[test]
+fn packets_go_through_another_thread_and_their_buffers_come_back() {
+    const COUNT: u64 = 2_000;
+    inside("packets through another thread", || {
+        cable();
+        let pool = SharedPool::new(64, port::BUFFER_LEN);
+        let (mut a, mut b) = (lab::open("va", |_| ()), shared("vb", &pool));
+        let frames: Vec<_> = (0..COUNT).map(|at| frame(100, None, 1, at as u16)).collect();
+        thread::scope(|scope| {
+            let (out, worker) = mpsc::channel::<Packet<SharedBuffer>>();
+            let (done, back) = mpsc::channel();
+            // Each other packet ends there.
+            scope.spawn(move || {
+                for (at, packet) in worker.into_iter().enumerate() {
+                    if at % 2 == 0 {
+                        done.send(packet).expect("somebody waits");
+                    }
+                }
+            });
+            let (mut batch, mut ready) = (Batch::new(), Batch::new());
+            let begin = std::time::Instant::now();
+            for part in frames.chunks(50) {
+                let local = lab::pool();
+                let packets = part.iter().map(|bytes| packet(&local, bytes, Meta::default()));
+                send(&mut a, packets.collect());
+                let before = b.counters().received;
+                while b.counters().received < before + part.len() as u64 {
+                    assert!(begin.elapsed() < PATIENCE, "{:?}", b.counters());
+                    b.receive(&mut batch, Instant::ZERO);
+                    batch.drain().for_each(|packet| out.send(packet).expect("it takes all"));
+                }
+                for _ in 0..part.len() / 2 {
+                    let packet = back.recv_timeout(PATIENCE).expect("it comes back");
+                    ready.push(packet).expect("there is room");
+                }
+                b.transmit(&mut ready, Instant::ZERO);
+                let halves = part.iter().step_by(2);
+                let came = receive(&mut a, part.len() / 2);
+                assert!(came.iter().map(|packet| packet.bytes()).eq(halves));
+            }
+        });
+        let counters = b.counters();
+        assert_eq!((counters.received, counters.transmitted), (COUNT, COUNT / 2));
+        assert_eq!(counters.dropped.total(), 0, "{counters:?}");
+        drop(b);
+        assert_eq!(pool.free(), 64);
     });
 }

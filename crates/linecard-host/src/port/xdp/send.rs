@@ -139,7 +139,10 @@ impl XdpPort {
         match segments.write_next(frame.as_mut()) {
             Ok(None) => return Ok(Step::Ended),
             Ok(Some(written)) => frame.truncate(written.len),
-            Err(SegmentError::OutputTooSmall { .. }) => return Ok(self.queue_long(segments)),
+            Err(SegmentError::OutputTooSmall { .. }) => {
+                drop(frame);
+                return Ok(self.queue_long(segments));
+            }
             Err(error) => return Err(error),
         }
         if self.fits(frame.as_ref().len()) {
