@@ -5,6 +5,8 @@ mod args;
 mod coalesce;
 mod explain;
 mod failure;
+#[cfg(target_os = "linux")]
+mod ports;
 mod progress;
 mod run;
 mod segment;
@@ -25,6 +27,8 @@ fn main() -> ExitCode {
         Command::Run(arguments) => run::command(&arguments),
         Command::Coalesce(arguments) => coalesce::command(&arguments),
         Command::Segment(arguments) => segment::command(&arguments),
+        #[cfg(target_os = "linux")]
+        Command::Ports(arguments) => ports::command(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -10,6 +10,8 @@
 //!
 //! [`xdp`] receives without a copy of ours, into memory that it shares with the kernel.
 //!
+//! [`probe`] and [`xdp::probe`] say what this host can do, [`interface::list`] with which interfaces.
+//!
 //! Not supported by the others: zero-copy receive, frames above 64 KiB ("BIG TCP"), sending
 //! at given times, hardware timestamps.
 
@@ -19,6 +21,7 @@ mod incoming;
 pub mod interface;
 mod outgoing;
 mod packet;
+pub mod probe;
 mod tap;
 pub mod xdp;
 

@@ -4,7 +4,7 @@
 use super::check;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// Bytes of an interface name, without the zero that ends it.
 pub(crate) const MAX_NAME: usize = libc::IFNAMSIZ - 1;
@@ -48,15 +48,33 @@ pub(crate) fn mtu(name: &str) -> io::Result<i32> {
     Ok(unsafe { request.ifr_ifru.ifru_mtu })
 }
 
-/// Brings it up or down.
-pub(crate) fn set_up(name: &str, up: bool) -> io::Result<()> {
+/// The lower 16 of its `IFF_*`.
+pub(crate) fn flags(name: &str) -> io::Result<libc::c_short> {
     let mut request = request(name);
     ask(libc::SIOCGIFFLAGS as libc::c_ulong, &mut request)?;
     // SAFETY: integers all, and the kernel has filled in this one.
-    let flags = unsafe { request.ifr_ifru.ifru_flags };
-    let bit = libc::IFF_UP as libc::c_short;
+    Ok(unsafe { request.ifr_ifru.ifru_flags })
+}
+
+/// Brings it up or down.
+pub(crate) fn set_up(name: &str, up: bool) -> io::Result<()> {
+    let (flags, bit) = (flags(name)?, libc::IFF_UP as libc::c_short);
+    let mut request = request(name);
     request.ifr_ifru.ifru_flags = if up { flags | bit } else { flags & !bit };
     ask(libc::SIOCSIFFLAGS as libc::c_ulong, &mut request)
+}
+
+/// Its `ARPHRD_*`, and its address as far as that is one of Ethernet.
+pub(crate) fn hardware(name: &str) -> io::Result<(u16, [u8; 6])> {
+    let mut request = request(name);
+    ask(libc::SIOCGIFHWADDR as libc::c_ulong, &mut request)?;
+    // SAFETY: integers all, and the kernel has filled in this one.
+    let address = unsafe { request.ifr_ifru.ifru_hwaddr };
+    let mut bytes = [0; 6];
+    for (to, from) in bytes.iter_mut().zip(address.sa_data) {
+        *to = from as u8;
+    }
+    Ok((address.sa_family, bytes))
 }
 
 /// Makes `file`, which is `/dev/net/tun`, a queue of a device; gives the device's name.
@@ -76,6 +94,15 @@ pub(crate) fn set_tun_header(file: &File, len: usize) -> io::Result<()> {
     check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETVNETHDRSZ, &raw const len) })?;
     // SAFETY: as before.
     check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETVNETLE, &raw const little) }).map(drop)
+}
+
+/// What TUN and TAP devices of this kernel can be: bits of `IFF_*`.
+pub(crate) fn tun_features(device: BorrowedFd<'_>) -> io::Result<libc::c_uint> {
+    let mut features: libc::c_uint = 0;
+    let place = &raw mut features;
+    // SAFETY: this call writes an integer, which lives during the call.
+    check(unsafe { libc::ioctl(device.as_raw_fd(), libc::TUNGETFEATURES, place) })?;
+    Ok(features)
 }
 
 /// Says what the reader of the device can do: bits of `TUN_F_*`.
