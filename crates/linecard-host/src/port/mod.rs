@@ -8,6 +8,8 @@
 //! No port waits. To wait for several at once there is [`wait`], and each port is
 //! [`AsFd`](std::os::fd::AsFd) for an event loop of the caller's own.
 //!
+//! Capture files are ports too: [`CaptureSource`] and [`CaptureSink`].
+//!
 //! [`xdp`] receives without a copy of ours, into memory that it shares with the kernel.
 //!
 //! [`probe`] and [`xdp::probe`] say what this host can do, [`interface::list`] with which interfaces.
@@ -15,6 +17,7 @@
 //! Not supported by the others: zero-copy receive, frames above 64 KiB ("BIG TCP"), sending
 //! at given times, hardware timestamps.
 
+mod capture;
 mod counters;
 mod error;
 mod incoming;
@@ -25,6 +28,7 @@ pub mod probe;
 mod tap;
 pub mod xdp;
 
+pub use capture::{CaptureSink, CaptureSource, Pace};
 pub use counters::{Counters, Drops};
 pub use error::PortError;
 pub use packet::{Fanout, FanoutBy, PacketConfig, PacketSocket};
