@@ -40,6 +40,13 @@ pub(crate) enum Command {
     Coalesce(CoalesceArguments),
     /// Cut the large packets of a capture, or give back what `coalesce` has merged.
     Segment(SegmentArguments),
+    /// Say what this host can do: which kinds of ports, what the kernel lacks, which interfaces.
+    ///
+    /// Found by trying, with the rights that it is run with: it opens sockets on the loopback
+    /// interface and makes a TAP device, for a moment, and touches no other interface. What is
+    /// lacking is reported, and is no failure.
+    #[cfg(target_os = "linux")]
+    Ports(PortsArguments),
 }
 
 #[derive(Debug, Args)]
@@ -158,6 +165,15 @@ pub(crate) struct SegmentArguments {
     #[arg(long, value_name = "BYTES", value_parser = units::bytes)]
     pub(crate) mtu: Option<usize>,
     /// Print the account as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[cfg(target_os = "linux")]
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct PortsArguments {
+    /// Print the findings as JSON.
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -6,6 +6,8 @@ mod attach;
 mod coalesce;
 mod explain;
 mod failure;
+#[cfg(target_os = "linux")]
+mod ports;
 mod progress;
 mod run;
 mod segment;
@@ -27,6 +29,8 @@ fn main() -> ExitCode {
         Command::Coalesce(arguments) => coalesce::command(&arguments),
         Command::Attach(arguments) => attach::command(&arguments),
         Command::Segment(arguments) => segment::command(&arguments),
+        #[cfg(target_os = "linux")]
+        Command::Ports(arguments) => ports::command(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -2,8 +2,9 @@
 //!
 //! [`capture`] reads and writes pcap and pcapng as streams; [`convert`] runs the two offloads over
 //! captures; [`run`](mod@run) is the main job, in memory; [`engine`] runs pipelines on many cores;
-//! [`port`] has the live interfaces of Linux. The protocol work itself is in the pure crate
-//! `linecard`, which this one gives clocks, files and memory.
+//! [`port`] has the live interfaces of Linux, and [`rights`] gives up what opening them took. The
+//! protocol work itself is in the pure crate `linecard`, which this one gives clocks, files and
+//! memory.
 
 pub mod attach;
 pub mod capture;
@@ -11,6 +12,8 @@ pub mod convert;
 pub mod engine;
 #[cfg(target_os = "linux")]
 pub mod port;
+#[cfg(target_os = "linux")]
+pub mod rights;
 pub mod run;
 #[cfg(target_os = "linux")]
 mod sys;

@@ -63,8 +63,12 @@ pub enum Value {
     Seconds(f64),
     /// A share, 0 … 1.
     Share(f64),
+    /// Whether something is so: "yes" or "no", a truth value in JSON.
+    Flag(bool),
     /// Words.
     Text(String),
+    /// Several things said of one: words for people, and the same under stable keys in JSON.
+    Fields(String, Vec<(&'static str, Value)>),
 }
 
 impl Report {
@@ -157,7 +161,7 @@ impl fmt::Display for Section {
 
 impl Value {
     fn is_text(&self) -> bool {
-        matches!(self, Self::Text(_))
+        matches!(self, Self::Flag(_) | Self::Text(_) | Self::Fields(..))
     }
 }
 
@@ -171,7 +175,8 @@ impl fmt::Display for Value {
             Self::Ns(x) => scaled(*x, &["ns", "µs", "ms", "s"]),
             Self::Seconds(x) => format!("{x:.2} s"),
             Self::Share(x) => format!("{:.1} %", x * 100.0),
-            Self::Text(text) => text.clone(),
+            Self::Flag(so) => if *so { "yes" } else { "no" }.to_string(),
+            Self::Text(text) | Self::Fields(text, _) => text.clone(),
         };
         f.pad(&text)
     }
@@ -242,7 +247,11 @@ impl Serialize for Value {
             | Self::Ns(x)
             | Self::Seconds(x)
             | Self::Share(x) => serializer.serialize_f64(*x),
+            Self::Flag(so) => serializer.serialize_bool(*so),
             Self::Text(text) => serializer.serialize_str(text),
+            Self::Fields(_, fields) => {
+                serializer.collect_map(fields.iter().map(|(key, value)| (key, value)))
+            }
         }
     }
 }
@@ -262,5 +271,8 @@ mod tests {
         assert_eq!(text(Value::Ns(14.25)), "14.2 ns");
         assert_eq!(text(Value::Ns(250_000.0)), "250 µs");
         assert_eq!(text(Value::Share(0.123)), "12.3 %");
+        assert_eq!([true, false].map(|so| text(Value::Flag(so))), ["yes", "no"]);
+        let fields = [("mtu", Value::Bytes(1_500))].into();
+        assert_eq!(text(Value::Fields("MTU 1500".to_string(), fields)), "MTU 1500");
     }
 }

@@ -106,10 +106,7 @@ fn coalesce(
     })
 }
 
-fn active_ack(
-    window: ActiveAckWindow,
-    checksum: coalesce::ChecksumPolicy,
-) -> active_ack::Config {
+fn active_ack(window: ActiveAckWindow, checksum: coalesce::ChecksumPolicy) -> active_ack::Config {
     let mode = match window {
         ActiveAckWindow::Receiver => active_ack::Mode::WindowHonest,
         ActiveAckWindow::Paper => active_ack::Mode::Paper,

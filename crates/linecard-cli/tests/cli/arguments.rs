@@ -105,7 +105,7 @@ fn what_is_missing_is_named() {
 fn help_documents_commands_and_exit_codes() {
     let folder = Folder::new();
     let help = folder.succeeds(&["--help"]);
-    for part in ["run", "coalesce", "segment", "Exit codes:"] {
+    for part in ["run", "coalesce", "segment", "ports", "Exit codes:"] {
         assert!(help.contains(part), "no \"{part}\" in {help}");
     }
     for code in 0..=5 {

@@ -15,6 +15,8 @@ mod entries;
 mod files;
 mod folder;
 mod pipes;
+#[cfg(target_os = "linux")]
+mod ports;
 mod run;
 mod scenario;
 mod stopped;

@@ -49,7 +49,11 @@ impl<P: LivePort<S::Buffer>, S: Buffers> Answering<P, S> {
     }
 }
 
-fn frame<S: Buffers>(mut buffer: S::Buffer, reply: &Reply, now: Instant) -> Option<Packet<S::Buffer>> {
+fn frame<S: Buffers>(
+    mut buffer: S::Buffer,
+    reply: &Reply,
+    now: Instant,
+) -> Option<Packet<S::Buffer>> {
     let bytes = reply.as_ref();
     buffer.as_mut().get_mut(..bytes.len())?.copy_from_slice(bytes);
     S::truncate(&mut buffer, bytes.len());
@@ -77,7 +81,8 @@ impl<P: LivePort<S::Buffer>, S: Buffers> Port<S::Buffer> for Answering<P, S> {
     fn transmit(&mut self, batch: &mut Batch<S::Buffer>, now: Instant) {
         let mut number = 0;
         while let Some(mut packet) = batch.pop() {
-            let passes = number < self.passed || self.active.answer(&mut packet) != Answer::Suppressed;
+            let passes =
+                number < self.passed || self.active.answer(&mut packet) != Answer::Suppressed;
             if passes {
                 // As large as the caller's.
                 let _room = self.kept.push(packet);

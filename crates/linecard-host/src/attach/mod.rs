@@ -139,7 +139,10 @@ impl Prepared {
         let engine = match deployment {
             Deployment::Inline => {
                 let pool = |buffers, len| LocalPool(Pool::new(buffers, len));
-                engine::inline(&config, &Arc::new(Joined { near, far, settings, board, gate, pool }))
+                engine::inline(
+                    &config,
+                    &Arc::new(Joined { near, far, settings, board, gate, pool }),
+                )
             }
             Deployment::Shared | Deployment::Dedicated => {
                 let pool = SharedPool::new;
@@ -184,7 +187,11 @@ impl Prepared {
 
 impl Attached {
     /// Waits until so many threads have all their ports.
-    fn listen(&self, told: &Receiver<Told>, mut waiting: usize) -> Result<Vec<String>, AttachError> {
+    fn listen(
+        &self,
+        told: &Receiver<Told>,
+        mut waiting: usize,
+    ) -> Result<Vec<String>, AttachError> {
         let mut opened = Vec::new();
         while waiting > 0 {
             match told.recv_timeout(Duration::from_millis(20)) {
@@ -267,14 +274,21 @@ struct NewDevice {
 
 impl NewDevice {
     fn of(settings: &Settings) -> Self {
-        let device = settings.far.device().filter(|name| interface::exists(name).is_ok_and(|exists| !exists));
+        let device = settings
+            .far
+            .device()
+            .filter(|name| interface::exists(name).is_ok_and(|exists| !exists));
         let near = &settings.near;
         let like = near.interface().map(|name| (name.to_owned(), near.promiscuous));
         Self { device: device.map(str::to_owned), like }
     }
 
     fn configure(self) -> Result<(), PortError> {
-        let Some(device) = self.device.as_deref().filter(|name| interface::exists(name).is_ok_and(|exists| exists)) else {
+        let Some(device) = self
+            .device
+            .as_deref()
+            .filter(|name| interface::exists(name).is_ok_and(|exists| exists))
+        else {
             return Ok(());
         };
         if let Some((like, promiscuous)) = &self.like {

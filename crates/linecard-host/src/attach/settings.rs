@@ -79,9 +79,7 @@ pub enum SpecError {
     )]
     Kind(String),
     /// No such option.
-    #[error(
-        "port option `{0}`: choose offloads or no-offloads, copy (xdp), promiscuous (packet)"
-    )]
+    #[error("port option `{0}`: choose offloads or no-offloads, copy (xdp), promiscuous (packet)")]
     Option(String),
 }
 

@@ -1,10 +1,17 @@
-//! The little that tests and tools ask of an interface, by name. Addresses and routes are `ip`'s.
+//! The little that tests and tools ask of interfaces, and a list of them. Addresses and routes are
+//! `ip`'s.
 
 use super::PortError;
 use super::error::check_name;
 use crate::sys::{self, device};
-use std::io;
+use std::path::Path;
+use std::{fs, io};
 
+/// Of the calling thread's namespace, which `/proc/net` is not: that is the first thread's.
+const NAMES: &str = "/proc/thread-self/net/dev";
+/// Plain IP, as of mobile links: of `linux/if_arp.h`, not named by libc.
+const ARPHRD_RAWIP: u16 = 519;
+const FOLDER: &str = "/sys/class/net";
 /// Changes need it; questions need nothing.
 const CAPABILITY: &str = "CAP_NET_ADMIN";
 
@@ -141,12 +148,139 @@ fn about(name: &str, doing: &'static str) -> impl Fn(io::Error) -> PortError {
 ///
 /// # Errors
 ///
-/// A name that no interface can have.
+/// No such interface in the calling thread's network namespace.
 pub fn receive_queues(name: &str) -> Result<usize, PortError> {
     check_name(name)?;
-    let Ok(queues) = std::fs::read_dir(format!("/sys/class/net/{name}/queues")) else {
-        return Ok(1);
+    let device = describe(name).map_err(about(name, "count an interface's queues"))?.device;
+    Ok(device.map_or(1, |device| device.rx_queues.max(1)))
+}
+
+/// An interface, as far as choosing a port for it takes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Interface {
+    /// Its name.
+    pub name: String,
+    /// Whether packets can pass.
+    pub state: State,
+    /// Bytes of its largest IP packet.
+    pub mtu: usize,
+    /// What its frames begin with: an `ARPHRD_*` of `linux/if_arp.h`.
+    pub hardware: u16,
+    /// Its address, where it is one of Ethernet.
+    pub mac: Option<[u8; 6]>,
+    /// What `/sys` says, where that shows the interface: it shows those of the namespace in which
+    /// it was mounted.
+    pub device: Option<Device>,
+}
+
+/// Whether packets can pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// They can.
+    Up,
+    /// It is up, and its cable or other end is not.
+    NoCarrier,
+    /// It is down.
+    Down,
+}
+
+/// The device behind an interface.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Device {
+    /// Queues that it receives by.
+    pub rx_queues: usize,
+    /// Queues that it sends by.
+    pub tx_queues: usize,
+    /// The driver, if there is hardware or what looks like it.
+    pub driver: Option<String>,
+    /// It is a TUN or TAP device.
+    pub is_tap: bool,
+}
+
+impl Interface {
+    /// Its frames begin with an Ethernet header, or as if they did (loopback).
+    #[must_use]
+    pub fn is_ethernet(&self) -> bool {
+        matches!(self.hardware, libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK)
+    }
+
+    /// Its frames begin with an IP header.
+    #[must_use]
+    pub fn is_ip(&self) -> bool {
+        matches!(self.hardware, libc::ARPHRD_NONE | ARPHRD_RAWIP)
+    }
+}
+
+/// The interfaces of the calling thread's network namespace, in the kernel's order.
+///
+/// ```no_run
+/// for interface in linecard_host::port::interface::list()? {
+///     println!("{} {:?}", interface.name, interface.state);
+/// }
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// The system's, where `/proc` is not there.
+pub fn list() -> io::Result<Vec<Interface>> {
+    let text = fs::read_to_string(NAMES)?;
+    // Two lines of headings, then "  name: numbers".
+    let names = text.lines().skip(2).filter_map(|line| line.split_once(':'));
+    // What is gone by now is not listed.
+    Ok(names.filter_map(|(name, _)| describe(name.trim()).ok()).collect())
+}
+
+fn describe(name: &str) -> io::Result<Interface> {
+    let (flags, (hardware, address)) = (device::flags(name)?, device::hardware(name)?);
+    let has = |bit: libc::c_int| i32::from(flags) & bit != 0;
+    let state = match (has(libc::IFF_UP), has(libc::IFF_RUNNING)) {
+        (true, true) => State::Up,
+        (true, false) => State::NoCarrier,
+        (false, _) => State::Down,
     };
-    let names = queues.filter_map(|queue| queue.ok()?.file_name().into_string().ok());
-    Ok(names.filter(|name| name.starts_with("rx-")).count().max(1))
+    Ok(Interface {
+        name: name.to_owned(),
+        state,
+        mtu: usize::try_from(device::mtu(name)?).unwrap_or(0),
+        hardware,
+        mac: (hardware == libc::ARPHRD_ETHER).then_some(address),
+        device: described(name, device::index(name)?, address),
+    })
+}
+
+/// What `/sys` says of the interface, unless it means another one of this name.
+fn described(name: &str, index: i32, address: [u8; 6]) -> Option<Device> {
+    let folder = Path::new(FOLDER).join(name);
+    let says = |file: &str| fs::read_to_string(folder.join(file)).ok();
+    let same_address = says("address").is_none_or(|text| {
+        // Addresses of other lengths are not compared.
+        text.trim().len() != 17 || text.trim() == mac_text(address)
+    });
+    if says("ifindex")?.trim() != index.to_string() || !same_address {
+        return None;
+    }
+    let queues = |kind: &str| {
+        let queues = fs::read_dir(folder.join("queues")).into_iter().flatten().flatten();
+        queues.filter(|queue| queue.file_name().to_string_lossy().starts_with(kind)).count()
+    };
+    let driver = fs::read_link(folder.join("device/driver")).ok();
+    let driver = driver.as_deref().and_then(Path::file_name).and_then(|name| name.to_str());
+    Some(Device {
+        rx_queues: queues("rx-"),
+        tx_queues: queues("tx-"),
+        driver: driver.map(str::to_owned),
+        is_tap: folder.join("tun_flags").exists(),
+    })
+}
+
+/// An Ethernet address as people write it.
+///
+/// ```
+/// use linecard_host::port::interface::mac_text;
+/// assert_eq!(mac_text([2, 0, 0, 0, 0, 0xAB]), "02:00:00:00:00:ab");
+/// ```
+#[must_use]
+pub fn mac_text(mac: [u8; 6]) -> String {
+    mac.map(|byte| format!("{byte:02x}")).join(":")
 }

@@ -12,13 +12,18 @@
 //! No port waits. To wait for several at once there is [`wait`], and each port is
 //! [`AsFd`](std::os::fd::AsFd) for an event loop of the caller's own.
 //!
+//! Capture files are ports too: [`CaptureSource`] and [`CaptureSink`].
+//!
 //! [`xdp`] receives without a copy of ours, into memory that it shares with the kernel.
+//!
+//! [`probe`] and [`xdp::probe`] say what this host can do, [`interface::list`] with which interfaces.
 //!
 //! Not supported by the others: zero-copy receive, frames above 64 KiB ("BIG TCP"), sending
 //! at given times, hardware timestamps.
 
 mod buffer;
 mod buffers;
+mod capture;
 mod counters;
 mod error;
 mod incoming;
@@ -26,6 +31,7 @@ pub mod interface;
 mod live;
 mod outgoing;
 mod packet;
+pub mod probe;
 mod progress;
 mod shared_pool;
 mod tap;
@@ -33,6 +39,7 @@ pub mod xdp;
 
 pub use buffer::{Buffer, LocalPool};
 pub use buffers::Buffers;
+pub use capture::{CaptureSink, CaptureSource, Pace};
 pub use counters::{Counters, Drops};
 pub use error::PortError;
 pub use live::LivePort;

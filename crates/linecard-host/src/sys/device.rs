@@ -4,7 +4,7 @@
 use super::check;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// Bytes of an interface name, without the zero that ends it.
 pub(crate) const MAX_NAME: usize = libc::IFNAMSIZ - 1;
@@ -79,13 +79,18 @@ pub(crate) fn set_hardware(name: &str, (kind, bytes): (u16, [u8; 6])) -> io::Res
     ask(libc::SIOCSIFHWADDR as libc::c_ulong, &mut request)
 }
 
-/// Brings it up or down.
-pub(crate) fn set_up(name: &str, up: bool) -> io::Result<()> {
+/// The lower 16 of its `IFF_*`.
+pub(crate) fn flags(name: &str) -> io::Result<libc::c_short> {
     let mut request = request(name);
     ask(libc::SIOCGIFFLAGS as libc::c_ulong, &mut request)?;
     // SAFETY: integers all, and the kernel has filled in this one.
-    let flags = unsafe { request.ifr_ifru.ifru_flags };
-    let bit = libc::IFF_UP as libc::c_short;
+    Ok(unsafe { request.ifr_ifru.ifru_flags })
+}
+
+/// Brings it up or down.
+pub(crate) fn set_up(name: &str, up: bool) -> io::Result<()> {
+    let (flags, bit) = (flags(name)?, libc::IFF_UP as libc::c_short);
+    let mut request = request(name);
     request.ifr_ifru.ifru_flags = if up { flags | bit } else { flags & !bit };
     ask(libc::SIOCSIFFLAGS as libc::c_ulong, &mut request)
 }
@@ -107,6 +112,15 @@ pub(crate) fn set_tun_header(file: &File, len: usize) -> io::Result<()> {
     check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETVNETHDRSZ, &raw const len) })?;
     // SAFETY: as before.
     check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETVNETLE, &raw const little) }).map(drop)
+}
+
+/// What TUN and TAP devices of this kernel can be: bits of `IFF_*`.
+pub(crate) fn tun_features(device: BorrowedFd<'_>) -> io::Result<libc::c_uint> {
+    let mut features: libc::c_uint = 0;
+    let place = &raw mut features;
+    // SAFETY: this call writes an integer, which lives during the call.
+    check(unsafe { libc::ioctl(device.as_raw_fd(), libc::TUNGETFEATURES, place) })?;
+    Ok(features)
 }
 
 /// Says what the reader of the device can do: bits of `TUN_F_*`.

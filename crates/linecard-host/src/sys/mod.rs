@@ -5,6 +5,7 @@
 
 pub(crate) mod device;
 pub(crate) mod poll;
+pub(crate) mod rights;
 pub(crate) mod ring;
 pub(crate) mod send;
 pub(crate) mod socket;

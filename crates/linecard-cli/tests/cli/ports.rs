@@ -1,0 +1,132 @@
+//! What the host can do, as it is said with all rights, with few and with none.
+
+use crate::around::is_there;
+use crate::folder::{Folder, Outcome};
+use crate::support::{linecard, say};
+use serde_json::Value as Json;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+/// Every key of every kind.
+const KINDS: [(&str, &[&str]); 5] = [
+    ("xdp", &["usable", "multi_buffer", "need_wakeup"]),
+    ("packet", &["usable", "large_packets", "fanout", "qdisc_bypass"]),
+    ("tap", &["usable", "multi_queue", "large_tcp", "large_udp", "large_tunnels"]),
+    ("capture", &["usable"]),
+    ("memory", &["usable"]),
+];
+
+/// Runs the command behind another one, which takes it and its arguments as its own last ones.
+fn behind(starter: &[&str], program: &str, arguments: &[&str]) -> Outcome {
+    let mut command = Command::new(starter[0]);
+    command.args(&starter[1..]).arg(program).args(arguments).current_dir("/");
+    command.output().unwrap().into()
+}
+
+fn program() -> String {
+    linecard().get_program().to_str().unwrap().to_owned()
+}
+
+fn json(outcome: &Outcome) -> Json {
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{outcome:?}");
+    serde_json::from_str(&outcome.stdout).unwrap()
+}
+
+fn keys_are_stable(found: &Json) {
+    assert_eq!(found["job"], "ports");
+    let kinds = found["kinds"].as_object().unwrap();
+    assert_eq!(kinds.len(), KINDS.len());
+    for (kind, keys) in KINDS {
+        let fields = kinds[kind].as_object().unwrap();
+        let all = keys.iter().all(|key| fields.contains_key(*key));
+        assert!(all && fields.len() == keys.len(), "{kind}: {fields:?}");
+        assert!(fields.values().all(Json::is_boolean), "{kind}: {fields:?}");
+    }
+    for (name, interface) in found["interfaces"].as_object().unwrap() {
+        for key in ["state", "mtu", "ports"] {
+            assert!(!interface[key].is_null(), "{name}: no {key}");
+        }
+    }
+}
+
+#[test]
+fn whoever_asks_is_answered() {
+    let folder = Folder::new();
+    let text = folder.succeeds(&["ports"]);
+    let found: Json = serde_json::from_str(&folder.succeeds(&["ports", "--json"])).unwrap();
+    keys_are_stable(&found);
+    for (kind, _) in KINDS {
+        let usable = found["kinds"][kind]["usable"].as_bool().unwrap();
+        let said = if usable { "yes" } else { "no" };
+        let line = |line: &str| {
+            let mut words = line.split([' ', ':']).filter(|word| !word.is_empty());
+            words.next() == Some(kind) && words.next() == Some(said)
+        };
+        assert!(text.lines().any(line), "{kind} {said}: {text}");
+        let lacking = found["lacking"].as_array().into_iter().flatten();
+        let lines = lacking.filter(|line| line["label"] == kind).count();
+        assert!(usable || lines > 0, "{kind} cannot be used, and nothing says why");
+    }
+    assert!(text.contains("is tried when opened"), "{text}");
+    assert!(folder.names().is_empty());
+}
+
+/// A cable whose one end is up, in a namespace of its own.
+const CABLE: &str = "mount -t sysfs none /sys || echo 'no own /sys' >&2; \
+    ip link add lcva address 02:00:00:00:00:0a mtu 1400 type veth peer name lcvb && \
+    ip link set lcva up && exec \"$0\" \"$@\"";
+
+#[test]
+fn interfaces_of_the_namespace_are_listed() {
+    let starter = ["unshare", "--net", "--mount", "sh", "-c", CABLE];
+    let outcome = behind(&starter, &program(), &["ports", "--json"]);
+    if outcome.code != Some(0) {
+        return say(&format!("SKIPPED: ports of a namespace: {}", outcome.stderr));
+    }
+    let found: Json = serde_json::from_str(&outcome.stdout).unwrap();
+    keys_are_stable(&found);
+    let near = &found["interfaces"]["lcva"];
+    assert_eq!((&near["state"], &near["mtu"]), (&"no carrier".into(), &1_400.into()));
+    assert_eq!(
+        (&near["mac"], &near["ports"]),
+        (&"02:00:00:00:00:0a".into(), &"xdp:lcva packet:lcva".into())
+    );
+    if outcome.stderr.is_empty() {
+        assert!(near["rx_queues"].as_u64() > Some(0) && near["tx_queues"].as_u64() > Some(0));
+    }
+    assert_eq!(found["interfaces"]["lcvb"]["state"], "down");
+    let interfaces = found["interfaces"].as_object().unwrap();
+    assert!(interfaces.keys().all(|name| !name.starts_with("lcprobe")), "a device is left");
+}
+
+#[test]
+fn without_rights_the_ones_that_lack_are_named() {
+    if !is_there("setpriv", "ports without rights") {
+        return;
+    }
+    // Where this was built, nobody may be unable to look.
+    let folder = Folder::new();
+    fs::set_permissions(folder.path("."), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::copy(program(), folder.path("linecard")).unwrap();
+    let copy = folder.path("linecard");
+    let starter = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+    let outcome = behind(&starter, copy.to_str().unwrap(), &["ports", "--json"]);
+    if outcome.code != Some(0) {
+        return say(&format!("SKIPPED: ports without rights: {}", outcome.stderr));
+    }
+    let found = json(&outcome);
+    keys_are_stable(&found);
+    let lacking = found["lacking"].as_array().unwrap();
+    for (kind, right) in [("xdp", "CAP_NET_RAW"), ("packet", "CAP_NET_RAW"), ("tap", "")] {
+        assert_eq!(found["kinds"][kind]["usable"], false, "{kind}");
+        let says = |line: &&Json| line["label"] == kind;
+        let line = lacking.iter().find(says).unwrap()["value"].as_str().unwrap();
+        // A kernel without it is no matter of rights.
+        let named = line.contains("no permission") && line.contains(right);
+        assert!(!line.contains('\n') && (named || line.contains("lacks")), "{kind}: {line}");
+    }
+    for kind in ["capture", "memory"] {
+        assert_eq!(found["kinds"][kind]["usable"], true, "{kind}");
+    }
+}
