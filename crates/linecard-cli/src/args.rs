@@ -30,8 +30,8 @@ pub(crate) enum Command {
     ///
     /// NEAR stands for the wire, FAR for the host: a new TAP device gets the MTU and the MAC address of
     /// the near interface and takes its place. Runs until Ctrl-C, then lets go what it holds. Needs
-    /// CAP_NET_ADMIN and CAP_NET_RAW (AF_XDP: CAP_BPF) to open the ports, and gives up all rights
-    /// before the first packet.
+    /// root to open the ports (or the capabilities `net_admin`, `net_raw` and, for AF_XDP, `bpf`), and
+    /// gives up all rights before the first packet.
     Attach(AttachArguments),
     /// Merge the packets of a capture as a receiver with LRO would.
     ///

@@ -11,13 +11,13 @@ use std::time::Duration;
 #[derive(Debug, Args)]
 #[command(allow_negative_numbers = true, after_help = EXIT_CODES)]
 pub(crate) struct AttachArguments {
-    /// The port on the side of the wire, as xdp:eth0 (all its packets, by AF_XDP), packet:eth0 (a copy
-    /// of them, by a packet socket), tap:NAME or file:CAPTURE. Options follow behind commas:
+    /// The port on the side of the wire, as `xdp:eth0` (all its packets, by AF_XDP), `packet:eth0` (a
+    /// copy of them, by a packet socket), `tap:NAME` or `file:CAPTURE`. Options follow behind commas:
     /// offloads or no-offloads (whether the kernel gives and takes large packets; by default only at
     /// FAR), copy (xdp), promiscuous (packet).
     #[arg(value_name = "NEAR")]
     pub(crate) near: PortSpec,
-    /// The port on the side of the host, as tap:lc0, which is made when it is not there.
+    /// The port on the side of the host, as `tap:lc0`, which is made when it is not there.
     #[arg(value_name = "FAR")]
     pub(crate) far: PortSpec,
     /// On which way packets are merged.

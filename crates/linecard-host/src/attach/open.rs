@@ -11,6 +11,9 @@ use crate::port::{
 /// Bytes of a buffer for frames of a wire: jumbo frames too, for the MTU may be raised later.
 const FRAME_LEN: usize = 9_216 + 64;
 
+/// Slots to receive into by AF_XDP: what a sender may have under way, 6 MB in frames of 1500 bytes.
+const RECEIVE_SLOTS: u32 = 4_096;
+
 /// How one port is opened, by any thread.
 #[derive(Debug)]
 pub(super) struct Opening {
@@ -66,6 +69,7 @@ impl Opening {
         };
         let config = xdp::Config {
             spare_frames: u32::try_from(self.buffers).unwrap_or(u32::MAX),
+            rx_slots: RECEIVE_SLOTS,
             zero_copy: !self.spec.copy,
             ..xdp::Config::default()
         };
