@@ -1,7 +1,10 @@
 //! The command line.
 
+#[cfg(target_os = "linux")]
 use crate::attach::AttachArguments;
 use crate::failure::EXIT_CODES;
+#[cfg(target_os = "linux")]
+use crate::reproduce::ReproduceArguments;
 use crate::units;
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -32,7 +35,11 @@ pub(crate) enum Command {
     /// the near interface and takes its place. Runs until Ctrl-C, then lets go what it holds. Needs
     /// root to open the ports (or the capabilities `net_admin`, `net_raw` and, for AF_XDP, `bpf`), and
     /// gives up all rights before the first packet.
+    #[cfg(target_os = "linux")]
     Attach(AttachArguments),
+    /// Print published figures and ours side by side.
+    #[cfg(target_os = "linux")]
+    Reproduce(ReproduceArguments),
     /// Merge the packets of a capture as a receiver with LRO would.
     ///
     /// Writes a capture in which merged packets carry segment size and count, so that `linecard

@@ -2,6 +2,7 @@
 
 mod account;
 mod args;
+#[cfg(target_os = "linux")]
 mod attach;
 mod coalesce;
 mod explain;
@@ -9,7 +10,10 @@ mod failure;
 #[cfg(target_os = "linux")]
 mod ports;
 mod progress;
+#[cfg(target_os = "linux")]
+mod reproduce;
 mod run;
+mod scenario;
 mod segment;
 mod units;
 mod usage;
@@ -27,8 +31,11 @@ fn main() -> ExitCode {
     let result = match arguments.command {
         Command::Run(arguments) => run::command(&arguments),
         Command::Coalesce(arguments) => coalesce::command(&arguments),
+        #[cfg(target_os = "linux")]
         Command::Attach(arguments) => attach::command(&arguments),
         Command::Segment(arguments) => segment::command(&arguments),
+        #[cfg(target_os = "linux")]
+        Command::Reproduce(arguments) => reproduce::command(&arguments),
         #[cfg(target_os = "linux")]
         Command::Ports(arguments) => ports::command(&arguments),
     };

@@ -2,14 +2,18 @@
 //!
 //! [`capture`] reads and writes pcap and pcapng as streams; [`convert`] runs the two offloads over
 //! captures; [`run`](mod@run) is the main job, in memory; [`engine`] runs pipelines on many cores;
-//! [`port`] has the live interfaces of Linux, and [`rights`] gives up what opening them took. The
-//! protocol work itself is in the pure crate `linecard`, which this one gives clocks, files and
+//! [`port`] has the live interfaces of Linux, [`attach`](mod@attach) joins two of them, and [`rights`] gives up what
+//! opening them took; a [`lab`] is two hosts on this machine, for experiments. The protocol work itself is in the pure crate `linecard`, which this one gives clocks, files and
 //! memory.
 
+#[cfg(target_os = "linux")]
 pub mod attach;
 pub mod capture;
 pub mod convert;
+#[cfg(target_os = "linux")]
 pub mod engine;
+#[cfg(target_os = "linux")]
+pub mod lab;
 #[cfg(target_os = "linux")]
 pub mod port;
 #[cfg(target_os = "linux")]

@@ -11,10 +11,10 @@ use std::time::Duration;
 #[derive(Debug, Args)]
 #[command(allow_negative_numbers = true, after_help = EXIT_CODES)]
 pub(crate) struct AttachArguments {
-    /// The port on the side of the wire, as `xdp:eth0` (all its packets, by AF_XDP), `packet:eth0` (a
-    /// copy of them, by a packet socket), `tap:NAME` or `file:CAPTURE`. Options follow behind commas:
+    /// The port on the side of the wire, as `xdp:eth0` (by AF_XDP) or `packet:eth0` (by a packet
+    /// socket), which both take all that the interface receives, `tap:NAME` or `file:CAPTURE`. Options follow behind commas:
     /// offloads or no-offloads (whether the kernel gives and takes large packets; by default only at
-    /// FAR), copy (xdp), promiscuous (packet).
+    /// FAR), copy (xdp), promiscuous (packet), mirror (packet: the kernel gets all packets too).
     #[arg(value_name = "NEAR")]
     pub(crate) near: PortSpec,
     /// The port on the side of the host, as `tap:lc0`, which is made when it is not there.
@@ -29,6 +29,10 @@ pub(crate) struct AttachArguments {
     /// Longest time a packet is held, 1us to 1s.
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = units::duration)]
     pub(crate) hold: Duration,
+    /// How long a flow has to pause at least before what is held of it is let go: ten times its average
+    /// interval, but no less than this, 1us to 1s.
+    #[arg(long, value_name = "TIME", default_value = "20us", value_parser = units::duration)]
+    pub(crate) pause: Duration,
     /// Let go what is held when nothing more has come at once, as kernels do at the end of a poll:
     /// less delay, smaller packets.
     #[arg(long)]

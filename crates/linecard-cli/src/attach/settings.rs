@@ -86,11 +86,12 @@ fn coalesce(
     arguments: &AttachArguments,
     checksum: coalesce::ChecksumPolicy,
 ) -> Result<coalesce::Config, Failure> {
-    let hold = arguments.hold;
-    let range = Duration::from_micros(1)..=Duration::from_secs(1);
-    if !range.contains(&hold) {
-        let text = format!("--hold {hold:?} is out of range: choose 1us to 1s");
-        return Err(Failure::Usage(text));
+    let times = Duration::from_micros(1)..=Duration::from_secs(1);
+    for (option, time) in [("--hold", arguments.hold), ("--pause", arguments.pause)] {
+        if !times.contains(&time) {
+            let text = format!("{option} {time:?} is out of range: choose 1us to 1s");
+            return Err(Failure::Usage(text));
+        }
     }
     Ok(coalesce::Config {
         checksum,
@@ -98,7 +99,8 @@ fn coalesce(
             CreateOn::Data => coalesce::Creation::OnData,
             CreateOn::Syn => coalesce::Creation::OnSyn,
         },
-        hold_budget: hold,
+        hold_budget: arguments.hold,
+        idle_floor: arguments.pause,
         flush_at_batch_end: arguments.flush_batches,
         max_bytes: size("--max-size", arguments.max_size as u64, &(576..=65_535))?,
         max_flows: size("--max-flows", arguments.max_flows, &(8..=4_194_304))?,

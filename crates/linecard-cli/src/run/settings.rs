@@ -1,9 +1,10 @@
 //! From raw values to a run: defaults, then the scenario, then the command line, each checked
 //! where it comes from.
 
-use super::scenario::{Scenario, Source};
+use super::scenario::Scenario;
 use crate::args::RunArguments;
 use crate::failure::Failure;
+use crate::scenario::Source;
 use crate::units;
 use linecard::offload::coalesce::{ChecksumPolicy, Config};
 use linecard::port::{Family, FaultRates};
@@ -18,7 +19,7 @@ type Check<T> = fn(&T) -> Result<(), String>;
 /// The run that arguments and scenario ask for.
 pub(crate) fn spec(arguments: &RunArguments) -> Result<RunSpec, Failure> {
     let (scenario, source) = match &arguments.scenario {
-        Some(path) => Source::read(path)?,
+        Some(path) => Source::read::<Scenario>(path)?,
         None => (Scenario::default(), Source::default()),
     };
     let Scenario { load, lanes, coalesce, run } = scenario;

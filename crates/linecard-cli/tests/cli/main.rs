@@ -17,6 +17,8 @@ mod folder;
 mod pipes;
 #[cfg(target_os = "linux")]
 mod ports;
+#[cfg(target_os = "linux")]
+mod reproduce;
 mod run;
 mod scenario;
 mod stopped;

@@ -33,7 +33,7 @@ pub use settings::{Deployment, Merge, PortKind, PortSpec, Settings, SpecError};
 
 use crate::engine::{self, Engine, Failure};
 use crate::port::xdp::{Attachment, XdpError};
-use crate::port::{LocalPool, PortError, SharedPool, interface};
+use crate::port::{LocalPool, PortError, SharedPool, Takeover, interface};
 use crate::rights::RightsError;
 use board::{Board, Side};
 use gate::{Gate, Told};
@@ -261,8 +261,12 @@ fn opening(settings: &Settings, side: Side, shares: usize) -> Result<Opening, At
         }
         _ => None,
     };
+    let _takeover = match &spec.kind {
+        PortKind::Packet(name) if !spec.mirror => Some(Takeover::new(name)?),
+        _ => None,
+    };
     let buffers = settings.buffers;
-    Ok(Opening { spec: spec.clone(), side, shares, buffers, attachment })
+    Ok(Opening { spec: spec.clone(), side, shares, buffers, attachment, _takeover })
 }
 
 /// A TAP or TUN device that is made: it becomes like the interface that it stands for.

@@ -4,8 +4,8 @@ use super::settings::{PortKind, PortSpec};
 use super::{AttachError, Side};
 use crate::port::xdp::{self, Attachment, XdpBuffer, XdpPort};
 use crate::port::{
-    BUFFER_LEN, Buffers, Fanout, FanoutBy, LivePort, PacketConfig, PacketSocket, Tap, TapConfig,
-    TapKind,
+    BUFFER_LEN, Buffers, Fanout, FanoutBy, LivePort, PacketConfig, PacketSocket, Takeover, Tap,
+    TapConfig, TapKind,
 };
 
 /// Bytes of a buffer for frames of a wire: jumbo frames too, for the MTU may be raised later.
@@ -25,6 +25,8 @@ pub(super) struct Opening {
     pub(super) buffers: usize,
     /// Where AF_XDP gets its packets.
     pub(super) attachment: Option<Attachment>,
+    /// What keeps a packet socket's packets from the kernel.
+    pub(super) _takeover: Option<Takeover>,
 }
 
 /// A port of any kind, and what there is to say of it.

@@ -52,6 +52,8 @@ pub struct PortSpec {
     pub copy: bool,
     /// Packet socket: receives frames for other stations too.
     pub promiscuous: bool,
+    /// Packet socket: the kernel's own protocols get the packets too.
+    pub mirror: bool,
 }
 
 /// Kinds of port.
@@ -59,7 +61,7 @@ pub struct PortSpec {
 pub enum PortKind {
     /// All of an interface, by AF_XDP.
     Xdp(String),
-    /// An interface beside the kernel, by a packet socket.
+    /// All of an interface, by a packet socket.
     Packet(String),
     /// A TAP device, made when it is not there: Ethernet.
     Tap(String),
@@ -87,7 +89,7 @@ impl PortSpec {
     /// A port with all defaults.
     #[must_use]
     pub fn new(kind: PortKind) -> Self {
-        Self { kind, offloads: None, copy: false, promiscuous: false }
+        Self { kind, offloads: None, copy: false, promiscuous: false, mirror: false }
     }
 
     /// The interface, if it is one that has to be there.
@@ -134,6 +136,7 @@ impl FromStr for PortSpec {
                 ("no-offloads", _) => spec.offloads = Some(false),
                 ("copy", PortKind::Xdp(_)) => spec.copy = true,
                 ("promiscuous", PortKind::Packet(_)) => spec.promiscuous = true,
+                ("mirror", PortKind::Packet(_)) => spec.mirror = true,
                 _ => return Err(SpecError::Option(option.to_owned())),
             }
         }

@@ -43,7 +43,7 @@ pub use capture::{CaptureSink, CaptureSource, Pace};
 pub use counters::{Counters, Drops};
 pub use error::PortError;
 pub use live::LivePort;
-pub use packet::{Fanout, FanoutBy, PacketConfig, PacketSocket};
+pub use packet::{Fanout, FanoutBy, PacketConfig, PacketSocket, Takeover};
 pub use shared_pool::{SharedBuffer, SharedPool};
 pub use tap::{Tap, TapConfig, TapKind};
 

@@ -3,6 +3,7 @@
 //!
 //! Every call is checked and gives [`io::Error`]; what an error means is said by who called.
 
+pub(crate) mod bpf;
 pub(crate) mod device;
 pub(crate) mod poll;
 pub(crate) mod rights;

@@ -1,13 +1,15 @@
 //! Packet sockets (`AF_PACKET`): any interface, shared with the kernel's own stack.
 //!
 //! Receiving goes by a ring that the kernel fills (`TPACKET_V3`), sending by one call for a batch.
-//! What arrives is a copy: the kernel's stack sees it too, unless the interface has no address.
+//! What arrives is a copy: the kernel's stack sees it too, unless [`Takeover`] keeps it away.
 
 mod block;
 mod config;
 mod open;
+mod takeover;
 
 pub use config::{Fanout, FanoutBy, PacketConfig};
+pub use takeover::Takeover;
 
 use super::outgoing::{self, Cutter, Frames, HeaderBytes, Virtio, describe};
 use super::{Buffers, Counters, PortError, incoming};

@@ -3,6 +3,7 @@
 use super::error::XdpError;
 use super::settle::settle;
 use super::sys;
+use crate::sys::bpf::{self, Hook, instruction};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -10,8 +11,6 @@ use std::sync::Arc;
 /// Queues that can be redirected: more than any interface has today.
 pub const MAX_QUEUES: u32 = 1024;
 
-/// `BPF_F_XDP_HAS_FRAGS` of `linux/bpf.h` (Linux 5.18): packets may be longer than a frame.
-const BPF_F_XDP_HAS_FRAGS: u32 = 1 << 5;
 /// `XDP_FLAGS_*` of `linux/if_link.h`.
 const XDP_FLAGS_SKB_MODE: u32 = 1 << 1;
 const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
@@ -107,19 +106,20 @@ impl Attachment {
 
     /// Redirects a queue to a socket.
     pub(super) fn redirect(&self, queue: u32, socket: BorrowedFd<'_>) -> Result<(), XdpError> {
-        sys::set_socket(self.0.map.as_fd(), queue, socket)
+        bpf::set_socket(self.0.map.as_fd(), queue, socket)
             .map_err(|error| XdpError::of_bpf("redirect a queue to its socket", error))
     }
 }
 
 pub(super) fn create_map() -> Result<OwnedFd, XdpError> {
-    sys::create_map(MAX_QUEUES)
+    bpf::create_map(MAX_QUEUES)
         .map_err(|error| XdpError::of_bpf("create the BPF map of queues", error))
 }
 
 /// Loads the program; for packets longer than a frame too, if `long`.
 pub(super) fn load(map: &OwnedFd, long: bool) -> io::Result<OwnedFd> {
-    sys::load_program(&redirect(map.as_raw_fd()), if long { BPF_F_XDP_HAS_FRAGS } else { 0 })
+    let flags = if long { bpf::LONG_PACKETS } else { 0 };
+    bpf::load_program(Hook::Xdp, &redirect(map.as_raw_fd()), flags)
 }
 
 /// The first mode that takes the program, and the link.
@@ -154,14 +154,14 @@ fn attach(
     };
     // An older kernel does not know the flag, and some drivers refuse such programs.
     let linked = match load(map, true) {
-        Ok(program) => sys::link(program.as_fd(), interface, flags),
+        Ok(program) => bpf::link(Hook::Xdp, program.as_fd(), interface, flags),
         Err(error) => Err(error),
     };
     let linked = match linked {
         Err(error) if !is_final(&error) => {
             let program = load(map, false)
                 .map_err(|error| XdpError::of_bpf("load the redirect program", error))?;
-            sys::link(program.as_fd(), interface, flags)
+            bpf::link(Hook::Xdp, program.as_fd(), interface, flags)
         }
         other => other,
     };
@@ -206,13 +206,6 @@ fn redirect(map: libc::c_int) -> [[u8; 8]; 6] {
         instruction(CALL, 0, 0, 0, REDIRECT_MAP),
         instruction(EXIT, 0, 0, 0, 0),
     ]
-}
-
-/// One instruction in the machine's byte order (RFC 9669, section 3).
-fn instruction(code: u8, to: u8, from: u8, offset: i16, value: i32) -> [u8; 8] {
-    let registers = if cfg!(target_endian = "little") { from << 4 | to } else { to << 4 | from };
-    let ([a, b], [c, d, e, f]) = (offset.to_ne_bytes(), value.to_ne_bytes());
-    [code, registers, a, b, c, d, e, f]
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! System calls for AF_XDP sockets and `bpf(2)` that std does not have, behind safe functions.
+//! System calls for AF_XDP sockets that std does not have, behind safe functions.
 //!
 //! What the kernel keeps longer than a call is memory of a [`Mapping`] only: it pins those pages,
 //! so that they stay until the socket is gone, whatever happens to the mapping.
@@ -16,17 +16,6 @@ use std::time::Duration;
 
 /// `XDP_MAX_TX_SKB_BUDGET` of `linux/if_xdp.h` (Linux 6.17), which libc does not name.
 const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
-/// Commands of `bpf(2)`, of `linux/bpf.h`.
-const BPF_MAP_CREATE: libc::c_int = 0;
-const BPF_MAP_UPDATE_ELEM: libc::c_int = 2;
-const BPF_PROG_LOAD: libc::c_int = 5;
-const BPF_LINK_CREATE: libc::c_int = 28;
-const BPF_MAP_TYPE_XSKMAP: u32 = 17;
-const BPF_PROG_TYPE_XDP: u32 = 6;
-const BPF_XDP: u32 = 37;
-/// The kernel gives a program load up when a signal comes, as often as that.
-const LOAD_TRIES: u32 = 8;
-
 /// Memory of a number of whole pages, given back when dropped. A child process does not have it.
 #[derive(Debug)]
 pub(super) struct Mapping {
@@ -200,117 +189,4 @@ pub(super) fn memlock_limit() -> u64 {
         0 => limit.rlim_cur,
         _ => 0,
     }
-}
-
-/// The beginnings of `union bpf_attr` that the commands read.
-#[repr(C)]
-struct MapCreate {
-    kind: u32,
-    key_len: u32,
-    value_len: u32,
-    max_entries: u32,
-    flags: u32,
-}
-
-#[repr(C)]
-struct MapUpdate {
-    map: libc::c_int,
-    padding: u32,
-    key: u64,
-    value: u64,
-    flags: u64,
-}
-
-#[repr(C)]
-struct ProgramLoad {
-    kind: u32,
-    instruction_count: u32,
-    instructions: u64,
-    license: u64,
-    log_level: u32,
-    log_len: u32,
-    log: u64,
-    kernel_version: u32,
-    flags: u32,
-    name: [u8; 16],
-}
-
-#[repr(C)]
-struct LinkCreate {
-    program: libc::c_int,
-    interface: u32,
-    attach_type: u32,
-    flags: u32,
-}
-
-/// A map from queue numbers below `queues` to AF_XDP sockets, empty.
-pub(super) fn create_map(queues: u32) -> io::Result<OwnedFd> {
-    let (kind, key_len, value_len) = (BPF_MAP_TYPE_XSKMAP, 4, 4);
-    bpf_fd(BPF_MAP_CREATE, &MapCreate { kind, key_len, value_len, max_entries: queues, flags: 0 })
-}
-
-/// Puts a socket into the map.
-pub(super) fn set_socket(
-    map: BorrowedFd<'_>,
-    queue: u32,
-    socket: BorrowedFd<'_>,
-) -> io::Result<()> {
-    let socket = socket.as_raw_fd();
-    let update = MapUpdate {
-        map: map.as_raw_fd(),
-        padding: 0,
-        key: (&raw const queue).expose_provenance() as u64,
-        value: (&raw const socket).expose_provenance() as u64,
-        flags: 0,
-    };
-    bpf(BPF_MAP_UPDATE_ELEM, &update).map(drop)
-}
-
-/// Loads a program of type XDP, with flags `BPF_F_*`.
-pub(super) fn load_program(instructions: &[[u8; 8]], flags: u32) -> io::Result<OwnedFd> {
-    const NAME: [u8; 16] = *b"linecard\0\0\0\0\0\0\0\0";
-    let license = c"Dual MIT/GPL";
-    let load = ProgramLoad {
-        kind: BPF_PROG_TYPE_XDP,
-        instruction_count: instructions.len() as u32,
-        instructions: instructions.as_ptr().expose_provenance() as u64,
-        license: license.as_ptr().expose_provenance() as u64,
-        log_level: 0,
-        log_len: 0,
-        log: 0,
-        kernel_version: 0,
-        flags,
-        name: NAME,
-    };
-    let mut result = bpf_fd(BPF_PROG_LOAD, &load);
-    for _ in 1..LOAD_TRIES {
-        match &result {
-            Err(error) if error.raw_os_error() == Some(libc::EAGAIN) => {}
-            _ => break,
-        }
-        result = bpf_fd(BPF_PROG_LOAD, &load);
-    }
-    result
-}
-
-/// Attaches a program to an interface, with flags `XDP_FLAGS_*`, for as long as what is returned
-/// is open in some process.
-pub(super) fn link(program: BorrowedFd<'_>, interface: u32, flags: u32) -> io::Result<OwnedFd> {
-    let program = program.as_raw_fd();
-    bpf_fd(BPF_LINK_CREATE, &LinkCreate { program, interface, attach_type: BPF_XDP, flags })
-}
-
-fn bpf_fd<T>(command: libc::c_int, attributes: &T) -> io::Result<OwnedFd> {
-    let fd = bpf(command, attributes)?;
-    // SAFETY: the commands of the callers open a descriptor, closed on exec, which is ours.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-}
-
-/// `attributes` has to be the struct of the command, and what its addresses point to alive.
-fn bpf<T>(command: libc::c_int, attributes: &T) -> io::Result<libc::c_int> {
-    let len = size_of::<T>();
-    // SAFETY: `attributes` is readable for `len` bytes; its addresses are those of values that the
-    // callers above hold during the call, of the length that the command reads.
-    let result = unsafe { libc::syscall(libc::SYS_bpf, command, ptr::from_ref(attributes), len) };
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as libc::c_int) }
 }

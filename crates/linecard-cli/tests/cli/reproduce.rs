@@ -1,0 +1,82 @@
+//! Published figures beside ours: what is measured, and how it is said.
+
+use crate::around::is_there;
+use crate::folder::{Folder, Outcome};
+use crate::support::say;
+use serde_json::Value as Json;
+
+/// As `scenarios/lro-npu.toml`, as short as can be.
+const SHORT: &str = r#"
+[cable]
+mtu = 1500
+port = "packet"
+[throughput]
+connections = [2]
+seconds = 1
+rounds = 1
+workers = 1
+[starvation]
+workers = 2
+ring = 256
+flows = 1
+attempts = 2
+timeout = "1s"
+orders = ["round-robin", "stack"]
+[active_ack]
+hold = "50ms"
+block = "30K"
+transfers = 2
+"#;
+
+fn is_possible() -> bool {
+    let is_root = std::fs::read_to_string("/proc/thread-self/status")
+        .is_ok_and(|status| status.contains("\nUid:\t0\t0\t"));
+    if !is_root {
+        say("SKIPPED: not root: nothing was reproduced on live interfaces");
+    }
+    // All of them, so that each that is missing is named.
+    let programs = ["iperf3", "ethtool"].map(|program| is_there(program, "no live reproduction"));
+    is_root && programs == [true; 2]
+}
+
+#[test]
+fn lro_npu_measures_all_that_its_scenario_names() {
+    if !is_possible() {
+        return;
+    }
+    let folder = Folder::new();
+    folder.write("short.toml", SHORT.as_bytes());
+    let arguments = ["reproduce", "lro-npu", "--scenario", "short.toml", "--json"];
+    let piped = || std::process::Stdio::piped();
+    let process = folder.command(&arguments).stdout(piped()).stderr(piped()).spawn().unwrap();
+    let ours = format!("linecard-{}-", process.id());
+    let outcome: Outcome = process.wait_with_output().unwrap().into();
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    let found: Json = serde_json::from_str(&outcome.stdout).unwrap();
+    let figure = &found["throughput"][0]["value"];
+    assert_eq!(figure["connections"], 2);
+    assert!(figure["merged_bits_per_second"].as_f64().unwrap() > 1e6, "{figure}");
+    assert!(figure["apart_bits_per_second"].as_f64().unwrap() > 1e6, "{figure}");
+    assert!(figure["mean_aggregate"].as_f64().unwrap() > 1.0, "{figure}");
+    for order in 0..2 {
+        assert_eq!(found["starvation"][order]["value"]["tried"], 2, "{found}");
+    }
+    // The paper's window overruns receivers: only the honest one has to come through.
+    for mode in [0, 1] {
+        assert_eq!(found["active_ack"][mode]["value"]["done"], 2, "{found}");
+    }
+    assert!(found["active_ack"][1]["value"]["answered"].as_u64().unwrap() > 0, "{found}");
+    let left = std::fs::read_dir("/run/netns").unwrap();
+    let left = left
+        .filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().starts_with(&ours));
+    assert_eq!(left.count(), 0, "namespaces are left");
+}
+
+#[test]
+fn what_is_wrong_is_said_in_one_line() {
+    let folder = Folder::new();
+    folder.write("wrong.toml", SHORT.replace("2]", "2000]").as_bytes());
+    let arguments = ["reproduce", "lro-npu", "--scenario", "wrong.toml"];
+    folder.refuses(2, &arguments, &["wrong.toml:6", "2000 is out of range: choose 1 to 128"]);
+    folder.refuses(2, &["reproduce", "nothing"], &["nothing", "lro-npu"]);
+}

@@ -1,0 +1,230 @@
+//! Two hosts on this machine, for experiments: network namespaces, joined by a cable.
+//!
+//! The *peer* has one end of the cable with an address, offloads off, so that packets on the cable are
+//! as on a wire. The other end, in the *host*, has none: that is for an attachment, whose TAP device
+//! gets the host's address. Nothing leaves this machine. Namespaces are removed at the end; those of a
+//! process that was killed, when the next lab is made.
+//!
+//! Needs root, `ip` (iproute2) and `ethtool`.
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use std::fs::{self, File};
+use std::io;
+use std::net::Ipv4Addr;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+
+/// The interface's name at both ends of the cable.
+pub const CABLE: &str = "wire";
+/// The device that stands for the host's adapter.
+pub const DEVICE: &str = "lc0";
+/// Where `ip` keeps namespaces.
+const NAMESPACES: &str = "/run/netns";
+/// What our namespaces' names begin with; the number of their process follows.
+const PREFIX: &str = "linecard-";
+
+/// Which of the two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Host {
+    /// At the far end of the cable.
+    Peer,
+    /// Where linecard runs.
+    Own,
+}
+
+impl Host {
+    /// Its address.
+    #[must_use]
+    pub fn address(self) -> Ipv4Addr {
+        match self {
+            Self::Peer => Ipv4Addr::new(10, 77, 0, 1),
+            Self::Own => Ipv4Addr::new(10, 77, 0, 2),
+        }
+    }
+
+    fn namespace(self) -> String {
+        let part = if self == Self::Peer { "peer" } else { "host" };
+        format!("{PREFIX}{}-{part}", std::process::id())
+    }
+}
+
+/// How the cable is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cable {
+    /// Bytes of the largest IP packet, 68 to 65,535. Default: 1,500.
+    pub mtu: u32,
+    /// Queues of each end, 1 to 64. Default: 1.
+    pub queues: u32,
+    /// Whether the peer's TCP hands packets down one by one and marks none but the last of all it has
+    /// (PSH), as Linux did before 5.4. Default: no.
+    pub old_sender: bool,
+}
+
+impl Default for Cable {
+    fn default() -> Self {
+        Self { mtu: 1_500, queues: 1, old_sender: false }
+    }
+}
+
+/// Why there is no lab.
+#[derive(Debug, thiserror::Error)]
+pub enum LabError {
+    /// A program is not there.
+    #[error("`{program}` cannot be run ({source}): install the package {package}")]
+    Program {
+        /// Its name.
+        program: &'static str,
+        /// Where it is.
+        package: &'static str,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A step is refused.
+    #[error("`{command}` failed: {message}; a lab needs root")]
+    Refused {
+        /// What was run.
+        command: String,
+        /// Its last line.
+        message: String,
+    },
+    /// A thread cannot enter a namespace.
+    #[error("cannot enter a network namespace: {0}; a lab needs root")]
+    Enter(#[from] io::Error),
+}
+
+/// Two hosts. One at a time in a process.
+///
+/// ```no_run
+/// use linecard_host::lab::{Cable, Host, Lab};
+/// let lab = Lab::new(Cable::default())?;
+/// let bound = lab.enter(Host::Peer, || std::net::TcpListener::bind((Host::Peer.address(), 0)))?;
+/// # Ok::<(), linecard_host::lab::LabError>(())
+/// ```
+#[derive(Debug)]
+pub struct Lab(());
+
+impl Lab {
+    /// Makes both hosts and their cable.
+    ///
+    /// # Errors
+    ///
+    /// See [`LabError`]; nothing stays behind.
+    pub fn new(cable: Cable) -> Result<Self, LabError> {
+        remove_leftovers();
+        let lab = Self(());
+        for host in [Host::Peer, Host::Own] {
+            ip(&["netns", "add", &host.namespace()])?;
+            lab.ip(host, &["link", "set", "lo", "up"])?;
+        }
+        lab.lay(cable)?;
+        Ok(lab)
+    }
+
+    fn lay(&self, cable: Cable) -> Result<(), LabError> {
+        let (peer, own) = (Host::Peer.namespace(), Host::Own.namespace());
+        let (mtu, queues) = (cable.mtu.to_string(), cable.queues.to_string());
+        let shape = ["mtu", &mtu, "numrxqueues", &queues, "numtxqueues", &queues];
+        let ends = [["netns", &peer], ["netns", &own]];
+        let head = ["link", "add", CABLE];
+        let middle = ["type", "veth", "peer", "name", CABLE];
+        ip(&[&head, &ends[0][..], &shape, &middle, &ends[1], &shape].concat())?;
+        for host in [Host::Peer, Host::Own] {
+            let mut ethtool = self.command(host, "ethtool");
+            ethtool.args(["-K", CABLE, "tso", "off", "gso", "off", "gro", "off", "tx", "off"]);
+            run(&mut ethtool, "ethtool", "ethtool")?;
+            self.ip(host, &["link", "set", CABLE, "up"])?;
+        }
+        if cable.old_sender {
+            self.ip(Host::Peer, &["link", "set", CABLE, "gso_max_segs", "1"])?;
+        }
+        self.give_address(Host::Peer, CABLE)
+    }
+
+    /// Gives an interface the host's address.
+    ///
+    /// # Errors
+    ///
+    /// No such interface.
+    pub fn give_address(&self, host: Host, interface: &str) -> Result<(), LabError> {
+        let address = format!("{}/24", host.address());
+        self.ip(host, &["address", "add", &address, "dev", interface])
+    }
+
+    /// A program to be run on a host.
+    #[must_use]
+    pub fn command(&self, host: Host, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &host.namespace()]).arg(program);
+        command
+    }
+
+    /// Does work on a host, on a thread of its own. Sockets stay where they were opened.
+    ///
+    /// # Errors
+    ///
+    /// When the namespace cannot be entered.
+    pub fn enter<T: Send>(
+        &self,
+        host: Host,
+        work: impl FnOnce() -> T + Send,
+    ) -> Result<T, LabError> {
+        let namespace = File::open(Path::new(NAMESPACES).join(host.namespace()))?;
+        thread::scope(|scope| {
+            let entered = scope.spawn(move || {
+                let network = Some(LinkNameSpaceType::Network);
+                move_into_link_name_space(namespace.as_fd(), network).map_err(io::Error::from)?;
+                Ok(work())
+            });
+            entered.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+
+    fn ip(&self, host: Host, arguments: &[&str]) -> Result<(), LabError> {
+        ip(&[&["-n", &host.namespace()], arguments].concat())
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        for host in [Host::Peer, Host::Own] {
+            // What could not be made is not there to be removed.
+            let _removed = ip(&["netns", "del", &host.namespace()]);
+        }
+    }
+}
+
+/// Removes the namespaces of processes that are no more.
+fn remove_leftovers() {
+    let Ok(entries) = fs::read_dir(NAMESPACES) else { return };
+    for name in entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()) {
+        let process = name.strip_prefix(PREFIX).and_then(|rest| rest.split_once('-'));
+        let Some((process, _)) = process else { continue };
+        let is_gone = process.parse::<u32>().is_ok() && !Path::new("/proc").join(process).exists();
+        if is_gone {
+            let _removed = ip(&["netns", "del", &name]);
+        }
+    }
+}
+
+fn ip(arguments: &[&str]) -> Result<(), LabError> {
+    run(Command::new("ip").args(arguments), "ip", "iproute2")
+}
+
+fn run(
+    command: &mut Command,
+    program: &'static str,
+    package: &'static str,
+) -> Result<(), LabError> {
+    let output = command.stdin(Stdio::null()).output();
+    let output = output.map_err(|source| LabError::Program { program, package, source })?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let message = said.lines().last().unwrap_or("no message").trim().to_owned();
+    let words = command.get_args().map(|word| word.to_string_lossy());
+    let words: Vec<_> = std::iter::once(program.into()).chain(words).collect();
+    Err(LabError::Refused { command: words.join(" "), message })
+}

@@ -1,0 +1,173 @@
+//! `bpf(2)`: programs and maps, made of raw instructions, without any compiler.
+#![expect(unsafe_code, reason = "bpf(2) has no safe form in std")]
+
+use std::io;
+use std::mem::size_of;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr;
+
+/// Commands of `bpf(2)`, of `linux/bpf.h`.
+const BPF_MAP_CREATE: libc::c_int = 0;
+const BPF_MAP_UPDATE_ELEM: libc::c_int = 2;
+const BPF_PROG_LOAD: libc::c_int = 5;
+const BPF_LINK_CREATE: libc::c_int = 28;
+const BPF_MAP_TYPE_XSKMAP: u32 = 17;
+/// `BPF_F_XDP_HAS_FRAGS` of `linux/bpf.h` (Linux 5.18): packets may be longer than a frame.
+pub(crate) const LONG_PACKETS: u32 = 1 << 5;
+/// The kernel gives a program load up when a signal comes, as often as that.
+const LOAD_TRIES: u32 = 8;
+
+/// The beginnings of `union bpf_attr` that the commands read.
+#[repr(C)]
+struct MapCreate {
+    kind: u32,
+    key_len: u32,
+    value_len: u32,
+    max_entries: u32,
+    flags: u32,
+}
+
+#[repr(C)]
+struct MapUpdate {
+    map: libc::c_int,
+    padding: u32,
+    key: u64,
+    value: u64,
+    flags: u64,
+}
+
+#[repr(C)]
+struct ProgramLoad {
+    kind: u32,
+    instruction_count: u32,
+    instructions: u64,
+    license: u64,
+    log_level: u32,
+    log_len: u32,
+    log: u64,
+    kernel_version: u32,
+    flags: u32,
+    name: [u8; 16],
+    interface: u32,
+    attach_type: u32,
+}
+
+#[repr(C)]
+struct LinkCreate {
+    program: libc::c_int,
+    interface: u32,
+    attach_type: u32,
+    flags: u32,
+}
+
+/// A map from queue numbers below `queues` to AF_XDP sockets, empty.
+pub(crate) fn create_map(queues: u32) -> io::Result<OwnedFd> {
+    let (kind, key_len, value_len) = (BPF_MAP_TYPE_XSKMAP, 4, 4);
+    bpf_fd(BPF_MAP_CREATE, &MapCreate { kind, key_len, value_len, max_entries: queues, flags: 0 })
+}
+
+/// Puts a socket into the map.
+pub(crate) fn set_socket(
+    map: BorrowedFd<'_>,
+    queue: u32,
+    socket: BorrowedFd<'_>,
+) -> io::Result<()> {
+    let socket = socket.as_raw_fd();
+    let update = MapUpdate {
+        map: map.as_raw_fd(),
+        padding: 0,
+        key: (&raw const queue).expose_provenance() as u64,
+        value: (&raw const socket).expose_provenance() as u64,
+        flags: 0,
+    };
+    bpf(BPF_MAP_UPDATE_ELEM, &update).map(drop)
+}
+
+/// Where a program is attached to an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Hook {
+    /// Before all else, in the driver or right behind it.
+    Xdp,
+    /// On the way to the kernel's protocols, behind packet sockets (TCX, Linux 6.6).
+    TcxIngress,
+}
+
+impl Hook {
+    /// `BPF_PROG_TYPE_*` and the attach type, of `linux/bpf.h`.
+    fn numbers(self) -> (u32, u32) {
+        match self {
+            Self::Xdp => (6, 37),
+            Self::TcxIngress => (3, 46),
+        }
+    }
+}
+
+/// One instruction in the machine's byte order (RFC 9669, section 3).
+pub(crate) fn instruction(code: u8, to: u8, from: u8, offset: i16, value: i32) -> [u8; 8] {
+    let registers = if cfg!(target_endian = "little") { from << 4 | to } else { to << 4 | from };
+    let ([a, b], [c, d, e, f]) = (offset.to_ne_bytes(), value.to_ne_bytes());
+    [code, registers, a, b, c, d, e, f]
+}
+
+/// Loads a program, with flags `BPF_F_*`.
+pub(crate) fn load_program(
+    hook: Hook,
+    instructions: &[[u8; 8]],
+    flags: u32,
+) -> io::Result<OwnedFd> {
+    const NAME: [u8; 16] = *b"linecard\0\0\0\0\0\0\0\0";
+    let license = c"Dual MIT/GPL";
+    // Programs at the older hook need not say where they will be.
+    let (kind, attach_type) = hook.numbers();
+    let attach_type = if hook == Hook::Xdp { 0 } else { attach_type };
+    let load = ProgramLoad {
+        kind,
+        instruction_count: instructions.len() as u32,
+        instructions: instructions.as_ptr().expose_provenance() as u64,
+        license: license.as_ptr().expose_provenance() as u64,
+        log_level: 0,
+        log_len: 0,
+        log: 0,
+        kernel_version: 0,
+        flags,
+        name: NAME,
+        interface: 0,
+        attach_type,
+    };
+    let mut result = bpf_fd(BPF_PROG_LOAD, &load);
+    for _ in 1..LOAD_TRIES {
+        match &result {
+            Err(error) if error.raw_os_error() == Some(libc::EAGAIN) => {}
+            _ => break,
+        }
+        result = bpf_fd(BPF_PROG_LOAD, &load);
+    }
+    result
+}
+
+/// Attaches a program to an interface, with flags of the hook, for as long as what is returned is
+/// open in some process.
+pub(crate) fn link(
+    hook: Hook,
+    program: BorrowedFd<'_>,
+    interface: u32,
+    flags: u32,
+) -> io::Result<OwnedFd> {
+    let (program, (_, attach_type)) = (program.as_raw_fd(), hook.numbers());
+    bpf_fd(BPF_LINK_CREATE, &LinkCreate { program, interface, attach_type, flags })
+}
+
+fn bpf_fd<T>(command: libc::c_int, attributes: &T) -> io::Result<OwnedFd> {
+    let fd = bpf(command, attributes)?;
+    // SAFETY: the commands of the callers open a descriptor, closed on exec, which is ours.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// `attributes` has to be the struct of the command, and what its addresses point to alive.
+fn bpf<T>(command: libc::c_int, attributes: &T) -> io::Result<libc::c_int> {
+    let len = size_of::<T>();
+    // SAFETY: `attributes` is readable for `len` bytes; its addresses are those of values that the
+    // callers above hold during the call, of the length that the command reads.
+    let result = unsafe { libc::syscall(libc::SYS_bpf, command, ptr::from_ref(attributes), len) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as libc::c_int) }
+}
