@@ -261,8 +261,9 @@ fn opening(settings: &Settings, side: Side, shares: usize) -> Result<Opening, At
         }
         _ => None,
     };
-    let buffers = settings.buffers;
-    Ok(Opening { spec: spec.clone(), side, shares, buffers, attachment })
+    let (buffers, merge) = (settings.buffers, settings.merge);
+    let merges = if side == Side::Near { merge.inward } else { merge.outward };
+    Ok(Opening { spec: spec.clone(), side, shares, buffers, merges, attachment })
 }
 
 /// A TAP or TUN device that is made: it becomes like the interface that it stands for.
