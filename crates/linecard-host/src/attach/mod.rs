@@ -265,8 +265,9 @@ fn opening(settings: &Settings, side: Side, shares: usize) -> Result<Opening, At
         PortKind::Packet(name) if !spec.mirror => Some(Takeover::new(name)?),
         _ => None,
     };
-    let buffers = settings.buffers;
-    Ok(Opening { spec: spec.clone(), side, shares, buffers, attachment, _takeover })
+    let (buffers, merge) = (settings.buffers, settings.merge);
+    let merges = if side == Side::Near { merge.inward } else { merge.outward };
+    Ok(Opening { spec: spec.clone(), side, shares, buffers, merges, attachment, _takeover })
 }
 
 /// A TAP or TUN device that is made: it becomes like the interface that it stands for.

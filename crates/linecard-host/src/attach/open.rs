@@ -23,6 +23,8 @@ pub(super) struct Opening {
     pub(super) shares: usize,
     /// Buffers of each.
     pub(super) buffers: usize,
+    /// Whether what it receives is merged.
+    pub(super) merges: bool,
     /// Where AF_XDP gets its packets.
     pub(super) attachment: Option<Attachment>,
     /// What keeps a packet socket's packets from the kernel.
@@ -73,6 +75,8 @@ impl Opening {
             spare_frames: u32::try_from(self.buffers).unwrap_or(u32::MAX),
             rx_slots: RECEIVE_SLOTS,
             zero_copy: !self.spec.copy,
+            // Only packets in one piece merge: a copy costs less than what a packet costs alone.
+            gather: !self.merges,
             ..xdp::Config::default()
         };
         // Workers are few.

@@ -68,6 +68,7 @@ fn together(a: &Frame, b: &Frame) -> bool {
     };
     let (one, other) = (outermost(a), outermost(b));
     let same_ends = one.v6 == other.v6 && one.ends == other.ends && a.tags == b.tags;
+    let same_ends = same_ends && a.session == b.session;
     let same_ports = a.ports == b.ports && a.protocol == b.protocol;
     let hidden = |frame: &Frame| {
         let fragment = frame.ip.flags_fragment & (MF | 0x1FFF) != 0;

@@ -85,6 +85,8 @@ pub(crate) enum Tunnel {
 pub(crate) struct Frame {
     /// Type and TCI of each VLAN tag.
     pub(crate) tags: Vec<[u8; 4]>,
+    /// Number of the PPPoE session (RFC 2516) that carries it, if one does.
+    pub(crate) session: Option<u16>,
     /// Last byte of the source address of the link.
     pub(crate) mac: u8,
     /// Outermost first.
@@ -114,6 +116,7 @@ impl Default for Frame {
     fn default() -> Self {
         Self {
             tags: Vec::new(),
+            session: None,
             mac: 1,
             outer: Vec::new(),
             ip: Ip::default(),
@@ -160,7 +163,10 @@ impl Frame {
         }
         let mut bytes = vec![2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, self.mac];
         bytes.extend(self.tags.concat());
-        bytes.extend(ethertype(v6));
+        match self.session {
+            Some(session) => bytes.extend(pppoe(session, v6, inside.len())),
+            None => bytes.extend(ethertype(v6)),
+        }
         bytes.extend(inside);
         bytes.extend(&self.behind);
         if self.padded {
@@ -230,6 +236,15 @@ impl Frame {
 
 fn ethertype(v6: bool) -> [u8; 2] {
     if v6 { [0x86, 0xDD] } else { [8, 0] }
+}
+
+/// Ethernet type, and header with the PPP protocol number.
+fn pppoe(session: u16, v6: bool, len: usize) -> Vec<u8> {
+    let mut bytes = vec![0x88, 0x64, 0x11, 0];
+    bytes.extend(session.to_be_bytes());
+    bytes.extend((len as u16 + 2).to_be_bytes());
+    bytes.extend(if v6 { [0, 0x57] } else { [0, 0x21] });
+    bytes
 }
 
 impl Ip {

@@ -3,13 +3,13 @@
 use crate::around::{kernel_release, say, skipped};
 use crate::cases::{self, Case};
 use crate::compare::Verdict;
-use crate::differences::{self, DIFFERENCES, Group, IN_TUNNELS, Kind, WRITTEN_FOR};
+use crate::differences::{self, DIFFERENCES, Expected, IN_TUNNELS, Kind, WRITTEN_FOR};
 use crate::lab::{self, Lab, Receiver};
 use crate::session::{by_kernel, by_us};
 use std::collections::BTreeMap;
 
 /// What was compared, by case.
-type Verdicts = BTreeMap<String, Verdict>;
+pub(crate) type Verdicts = BTreeMap<String, Verdict>;
 
 fn compare(lab: &mut Lab, cases: &[Case]) -> Verdicts {
     let verdict = |case: &Case| {
@@ -29,27 +29,24 @@ fn the_kernel_merges_what_we_merge() {
     let same = verdicts.values().filter(|verdict| verdict.same).count();
     assert_eq!(verdicts.len(), cases.len(), "two cases have one name");
     say(&format!("GRO: {} cases, {same} the same at the kernel's and at ours", cases.len()));
-    check_differences(&verdicts, DIFFERENCES);
+    check_differences(&verdicts, differences::by_case(DIFFERENCES));
 }
 
-/// What differs is what the table says, and nothing else.
-fn check_differences(verdicts: &Verdicts, table: &'static [Group]) {
-    let (mut complaints, mut expected) = (Vec::new(), differences::by_case(table));
+/// What differs is what is expected, and nothing else.
+pub(crate) fn check_differences(verdicts: &Verdicts, mut expected: BTreeMap<&str, Expected>) {
+    let mut complaints = Vec::new();
     for (case, verdict) in verdicts.iter().filter(|(_, verdict)| !verdict.same) {
+        let Verdict { kernel, ours, .. } = verdict;
         match expected.remove(case.as_str()) {
-            Some((_, row)) if (row.kernel, row.ours) == (&verdict.kernel, &verdict.ours) => {
-                say(&format!("  {case}: kernel {}, ours {}", verdict.kernel, verdict.ours));
+            Some(row) if (&row.kernel, &row.ours) == (kernel, ours) => {
+                say(&format!("  {case}: kernel {kernel}, ours {ours}"));
             }
-            found => complaints.push(format!(
-                "{case}: kernel {}, ours {}; the table says {:?}",
-                verdict.kernel,
-                verdict.ours,
-                found.map(|(_, row)| row)
-            )),
+            row => complaints
+                .push(format!("{case}: kernel {kernel}, ours {ours}; the table says {row:?}")),
         }
     }
-    let gone = expected.values().filter(|(group, _)| group.kind != Kind::Lacking);
-    complaints.extend(gone.map(|(_, row)| format!("{}: no difference any more", row.case)));
+    let gone = expected.iter().filter(|(_, row)| row.kind != Kind::Lacking);
+    complaints.extend(gone.map(|(case, _)| format!("{case}: no difference any more")));
     let release = kernel_release();
     if release.starts_with(WRITTEN_FOR) {
         assert!(complaints.is_empty(), "the table is not right:\n{}", complaints.join("\n"));
@@ -77,14 +74,13 @@ fn the_kernel_merges_tunnels() {
         Ok(compared) => compared,
         Err(why) => return skipped("the kernel's GRO of tunnels as witness", &why),
     };
-    for case in &cases {
-        let kernel = verdicts[&case.name].kernel.as_str();
-        assert_eq!(Some(kernel), case.kernel, "{}, at the kernel's", case.name);
+    for (case, kernel) in cases.iter().filter_map(|case| Some((case, case.kernel?))) {
+        assert_eq!(verdicts[&case.name].kernel, kernel, "{}, at the kernel's", case.name);
     }
     let same = verdicts.values().filter(|verdict| verdict.same).count();
     say(&format!(
         "GRO of tunnels: {} cases, {same} the same at the kernel's and at ours",
         cases.len()
     ));
-    check_differences(&verdicts, IN_TUNNELS);
+    check_differences(&verdicts, differences::by_case(IN_TUNNELS));
 }

@@ -130,9 +130,10 @@ fn merged() -> Vec<Large> {
         for (one, origins) in merged.iter().zip(&origins).filter(|(_, origins)| origins.len() > 1) {
             let [first, second] = [&case.frames[origins[0]], &case.frames[origins[1]]];
             let fixed = |one: &Ip, next: &Ip| !one.v6 && one.id == next.id;
-            let udp = matches!(first.outer[0].1, Tunnel::Vxlan { .. } | Tunnel::Geneve { .. });
-            let outer = fixed(&first.outer[0].0, &second.outer[0].0);
-            if !udp || outer || fixed(&first.ip, &second.ip) {
+            let [(outer, Tunnel::Vxlan { .. } | Tunnel::Geneve { .. })] = &first.outer[..] else {
+                continue;
+            };
+            if fixed(outer, &second.outer[0].0) || fixed(&first.ip, &second.ip) {
                 continue;
             }
             let name = format!("merged of {}", case.name);

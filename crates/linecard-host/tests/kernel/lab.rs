@@ -123,23 +123,8 @@ pub(crate) fn cabled() -> Result<[Namespace; 2], String> {
 
 impl Lab {
     fn new(receiver: Receiver, vnet_len: usize) -> Result<Self, String> {
-        remove_leftovers();
-        let (sending, receiving) = (Namespace::new()?, Namespace::new()?);
-        let (near, far) = (sending.device(), receiving.device());
-        let cable = ["link", "add", &near, "type", "veth", "peer", "name", &far, "netns"];
-        sending.ip(&[&cable[..], &[&receiving.name]].concat())?;
-        // Neighbour discovery would send frames of its own.
-        for namespace in [&sending, &receiving] {
-            namespace.write("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1")?;
-            namespace.ip(&["link", "set", &namespace.device(), "mtu", MTU])?;
-        }
-        sending.ethtool(&near, &["tso", "off", "gso", "off", "tx", "off", "sg", "off"])?;
-        // What the test sends is what arrives: no merging on the way back either.
-        sending.ethtool(&near, &["gro", "off"])?;
-        let gro = if receiver == Receiver::Merging { "on" } else { "off" };
-        receiving.ethtool(&far, &["gro", gro])?;
-        sending.ip(&["link", "set", &near, "up"])?;
-        receiving.ip(&["link", "set", &far, "up"])?;
+        let (sending, receiving) = quiet_cable(MTU, receiver == Receiver::Merging)?;
+        let far = receiving.device();
         if receiver == Receiver::Merging {
             // UDP merges in Linux when a socket asks for it, or when it is to be forwarded.
             receiving.ethtool(&far, &["rx-udp-gro-forwarding", "on"])?;
@@ -155,29 +140,8 @@ impl Lab {
         let tx = open(&sending, &|interface| PacketSocket::sender(interface, vnet_len))?;
         let rx = open(&receiving, &PacketSocket::receiver)?;
         let mut lab = Self { tx, rx, sending, receiving };
-        lab.wait_for_cable(vnet_len, |lab, frame| lab.tx.send(frame))?;
+        wait_for_cable(&mut lab.rx, vnet_len, |frame| lab.tx.send(frame))?;
         Ok(lab)
-    }
-
-    /// Sends frames of an experimental type until one comes: a device that has just been brought up
-    /// may drop what it is given at first.
-    fn wait_for_cable(
-        &mut self,
-        vnet_len: usize,
-        send: impl Fn(&Self, &[u8]) -> io::Result<()>,
-    ) -> Result<(), String> {
-        let mut frame = vec![0; vnet_len];
-        frame.extend([2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 1, 0x88, 0xB5]);
-        frame.resize(vnet_len + 60, 0);
-        let step = Duration::from_millis(10);
-        let tries = PATIENCE.as_millis() / step.as_millis();
-        let came = |lab: &Self| send(lab, &frame).and_then(|()| lab.rx.wait(step));
-        let found = (0..tries).any(|_| came(self).unwrap_or(false));
-        // A later one may still be under way.
-        while self.rx.wait(step * 2).is_ok_and(|more| more) {
-            self.rx.receive().map_err(|error| format!("the packet socket fails: {error}"))?;
-        }
-        if found { Ok(()) } else { Err("no frame comes through a veth device".to_owned()) }
     }
 
     /// Adds a TAP device to the sending end, and a bridge that hands on what it receives, unchanged
@@ -195,7 +159,7 @@ impl Lab {
         for device in [TAP, BRIDGE] {
             self.sending.ip(&["link", "set", device, "mtu", MTU, "up"])?;
         }
-        self.wait_for_cable(header_len, |_, frame| tap.write(frame))?;
+        wait_for_cable(&mut self.rx, header_len, |frame| tap.write(frame))?;
         Ok(tap)
     }
 
@@ -207,6 +171,50 @@ impl Lab {
         self.receiving.ip(&device)?;
         self.receiving.ip(&["link", "set", &name, "up"])
     }
+}
+
+/// Two namespaces with a cable between their devices, on which nothing is sent but what a test
+/// sends: sending and receiving end, the latter merging (GRO) or not.
+pub(crate) fn quiet_cable(mtu: &str, merging: bool) -> Result<(Namespace, Namespace), String> {
+    remove_leftovers();
+    let (sending, receiving) = (Namespace::new()?, Namespace::new()?);
+    let (near, far) = (sending.device(), receiving.device());
+    let cable = ["link", "add", &near, "type", "veth", "peer", "name", &far, "netns"];
+    sending.ip(&[&cable[..], &[&receiving.name]].concat())?;
+    // Neighbour discovery would send frames of its own.
+    for namespace in [&sending, &receiving] {
+        for scope in ["all", "default"] {
+            namespace.write(&format!("/proc/sys/net/ipv6/conf/{scope}/disable_ipv6"), "1")?;
+        }
+        namespace.ip(&["link", "set", &namespace.device(), "mtu", mtu])?;
+    }
+    sending.ethtool(&near, &["tso", "off", "gso", "off", "tx", "off", "sg", "off"])?;
+    // What the test sends is what arrives: no merging on the way back either.
+    sending.ethtool(&near, &["gro", "off"])?;
+    receiving.ethtool(&far, &["gro", if merging { "on" } else { "off" }])?;
+    sending.ip(&["link", "set", &near, "up"])?;
+    receiving.ip(&["link", "set", &far, "up"])?;
+    Ok((sending, receiving))
+}
+
+/// Sends frames of an experimental type, behind a virtio header of `vnet_len` bytes, until one comes:
+/// a device that has just been brought up may drop what it is given at first.
+pub(crate) fn wait_for_cable(
+    rx: &mut PacketSocket,
+    vnet_len: usize,
+    send: impl Fn(&[u8]) -> io::Result<()>,
+) -> Result<(), String> {
+    let mut frame = vec![0; vnet_len];
+    frame.extend([2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 1, 0x88, 0xB5]);
+    frame.resize(vnet_len + 60, 0);
+    let step = Duration::from_millis(10);
+    let tries = PATIENCE.as_millis() / step.as_millis();
+    let found = (0..tries).any(|_| send(&frame).and_then(|()| rx.wait(step)).unwrap_or(false));
+    // A later one may still be under way.
+    while rx.wait(step * 2).is_ok_and(|more| more) {
+        rx.receive().map_err(|error| format!("the packet socket fails: {error}"))?;
+    }
+    if found { Ok(()) } else { Err("no frame comes through a veth device".to_owned()) }
 }
 
 /// Puts this thread and the kernel's merging thread on one processor, this one first: so nothing

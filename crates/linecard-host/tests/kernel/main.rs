@@ -5,6 +5,8 @@
 #![expect(clippy::panic, reason = "a test stops at the first surprise")]
 
 mod around;
+mod attached;
+mod carry;
 mod cases;
 mod compare;
 mod differences;
@@ -15,6 +17,7 @@ mod gro;
 mod gso;
 mod gso_tunnels;
 mod lab;
+mod live;
 mod random;
 mod session;
 mod sys;

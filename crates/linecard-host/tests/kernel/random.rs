@@ -6,6 +6,7 @@
 //! times as many.
 
 use crate::around::{is_long, say, skipped};
+use crate::cases::Case;
 use crate::compare::Verdict;
 use crate::frame::{
     ACK, AE, DF, ECE, FIN, Field, Frame, Ip, PSH, RST, SYN, TCP, UDP, URG, content,
@@ -140,6 +141,11 @@ fn list(seed: u64) -> Vec<Frame> {
         flows[flow].send(&mut rng, number as usize)
     };
     (0..frames).map(&mut send).collect()
+}
+
+/// The same as a case.
+pub(crate) fn case(seed: u64) -> Case {
+    Case { name: format!("random list, seed {seed}"), frames: list(seed), kernel: None }
 }
 
 /// What is wrong with the list of a seed, if anything.

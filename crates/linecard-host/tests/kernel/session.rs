@@ -2,7 +2,8 @@
 
 use crate::frame::{Frame, UDP, sum16};
 use crate::lab::Lab;
-use crate::sys::{Received, VNET_LEN};
+use crate::live::Live;
+use crate::sys::{PacketSocket, Received, VNET_LEN};
 use linecard::offload::coalesce::{Coalescer, Config, Flush};
 use linecard::packet::{LinkType, Meta, Packet};
 use linecard::time::Instant;
@@ -42,15 +43,15 @@ fn attempt(lab: &mut Lab, frames: &[Vec<u8>]) -> Option<Vec<Merged>> {
         lab.tx.send(frame).expect("a frame is sent");
     }
     let early = lab.rx.wait(Duration::ZERO).expect("the socket is open");
-    let merged = drain(lab, frames);
+    let merged = drain(&mut lab.rx, frames.len());
     (!early).then_some(merged)
 }
 
-/// Receives until everything sent has come.
-fn drain(lab: &mut Lab, frames: &[Vec<u8>]) -> Vec<Merged> {
+/// Receives until what was sent in so many frames has come.
+pub(crate) fn drain(rx: &mut PacketSocket, frames: usize) -> Vec<Merged> {
     let (mut merged, mut segments) = (Vec::new(), 0);
-    while segments < frames.len() {
-        match lab.rx.receive().expect("the socket is open") {
+    while segments < frames {
+        match rx.receive().expect("the socket is open") {
             Some(received) if received.outgoing => {}
             Some(received) => {
                 let (one, count) = Merged::received(received);
@@ -58,12 +59,19 @@ fn drain(lab: &mut Lab, frames: &[Vec<u8>]) -> Vec<Merged> {
                 merged.push(one);
             }
             None => {
-                let more = lab.rx.wait(PATIENCE).expect("the socket is open");
-                assert!(more, "{segments} of {} frames came back: {merged:02x?}", frames.len());
+                let more = rx.wait(PATIENCE).expect("the socket is open");
+                assert!(more, "{segments} of {frames} frames came back: {merged:02x?}");
             }
         }
     }
     merged
+}
+
+/// What comes through an attachment.
+pub(crate) fn by_attachment(live: &mut Live, frames: &[Frame]) -> Vec<Merged> {
+    let bytes: Vec<_> = frames.iter().map(Frame::bytes).collect();
+    bytes.iter().for_each(|frame| live.tx.send(frame).expect("a frame is sent"));
+    drain(&mut live.rx, frames.len())
 }
 
 /// What we make of them: all at one time, then everything is let go.
@@ -127,6 +135,9 @@ fn complete(frame: &mut [u8], start: usize, offset: usize) {
 /// holds something else is left, and so is found to differ; 0 means no checksum.
 fn complete_outer(frame: &mut [u8]) {
     let v6 = frame[12..14] == [0x86, 0xDD];
+    if !v6 && frame[12..14] != [8, 0] {
+        return;
+    }
     let (protocol, udp) = if v6 { (frame[20], 54) } else { (frame[23], 34) };
     let addresses = if v6 { 22..54 } else { 26..34 };
     let field = u16::from_be_bytes([frame[udp + 6], frame[udp + 7]]);
@@ -158,7 +169,7 @@ struct Origin {
 impl Origin {
     fn new((index, frame): (usize, &Frame)) -> Self {
         let bare = Frame { behind: Vec::new(), padded: false, ..frame.clone() };
-        let ip = 14 + 4 * frame.tags.len();
+        let ip = 14 + 4 * frame.tags.len() + frame.session.map_or(0, |_| 8);
         let v6 = frame.outer.first().map_or(frame.ip.v6, |(ip, _)| ip.v6);
         let addresses = if v6 { ip + 8..ip + 40 } else { ip + 12..ip + 20 };
         Self { index, frame: frame.bytes(), datagram: bare.bytes(), addresses }

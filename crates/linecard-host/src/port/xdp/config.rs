@@ -55,6 +55,9 @@ pub struct Config {
     /// Try to receive and send packets that are longer than a frame, as jumbo frames are. Default
     /// true; takes Linux 6.6, and not every driver can.
     pub multi_buffer: bool,
+    /// A packet that came in several frames stays in them, its payload in pieces. Default true;
+    /// without it, such a packet is copied into one buffer, as merging needs it.
+    pub gather: bool,
 }
 
 impl Default for Config {
@@ -66,6 +69,7 @@ impl Default for Config {
             spare_frames: 4096,
             zero_copy: true,
             multi_buffer: true,
+            gather: true,
         }
     }
 }

@@ -68,6 +68,8 @@ pub struct XdpPort {
     pub(super) progress: Progress,
     /// Frames of a long packet whose last one has not come yet.
     pub(super) parts: Vec<XdpBuffer>,
+    /// Whether long packets stay in pieces.
+    pub(super) gather: bool,
     /// The rest of a long packet is to be thrown away.
     pub(super) skipping: bool,
     /// Frames that the kernel has to fill or has filled.
@@ -132,6 +134,7 @@ impl XdpPort {
             counters: Counters::default(),
             progress: Progress::default(),
             parts: Vec::new(),
+            gather: config.gather,
             skipping: false,
             filling: 0,
             sending: 0,

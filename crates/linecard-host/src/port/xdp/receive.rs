@@ -54,7 +54,7 @@ impl XdpPort {
             (false, _) => return self.parts.push(buffer),
             (true, false) => {
                 self.parts.push(buffer);
-                match join(std::mem::take(&mut self.parts), meta) {
+                match join(std::mem::take(&mut self.parts), self.gather, meta) {
                     Some(packet) => packet,
                     None => return self.skip(is_last),
                 }
@@ -100,13 +100,17 @@ impl XdpPort {
     }
 }
 
-/// A packet that lies in several frames: gathered where the headers can be followed to its end,
-/// else (it is rare) copied into one buffer. There is at least one part.
-fn join<B: From<XdpBuffer> + AsRef<[u8]>>(parts: Vec<XdpBuffer>, meta: Meta) -> Option<Packet<B>> {
+/// A packet that lies in several frames: gathered where that is wanted and the headers can be
+/// followed to its end, else copied into one buffer. There is at least one part.
+fn join<B: From<XdpBuffer> + AsRef<[u8]>>(
+    parts: Vec<XdpBuffer>,
+    wanted: bool,
+    meta: Meta,
+) -> Option<Packet<B>> {
     let link = LinkType::Ethernet;
     let len = parts.iter().map(|part| part.as_ref().len()).sum();
     let layout = Layout::parse_head(link, parts.first()?.as_ref(), len);
-    if layout.form() == Form::Datagram && layout.end() == len {
+    if wanted && layout.form() == Form::Datagram && layout.end() == len {
         let mut parts = parts.into_iter().map(B::from);
         let head = parts.next()?;
         let pieces = parts.filter_map(|part| {
@@ -137,26 +141,27 @@ mod tests {
         frame
     }
 
-    fn joined(frame: &[u8]) -> Packet<XdpBuffer> {
-        join(frame.chunks(1792).map(|part| part.to_vec().into()).collect(), Meta::default())
-            .expect("there are parts")
+    fn joined(frame: &[u8], gather: bool) -> Packet<XdpBuffer> {
+        let parts = frame.chunks(1792).map(|part| part.to_vec().into()).collect();
+        join(parts, gather, Meta::default()).expect("there are parts")
     }
 
     #[test]
     fn a_long_datagram_is_gathered() {
         let frame = frame(0x0800, 8000);
-        let packet = joined(&frame);
+        let packet = joined(&frame, true);
         assert_eq!((packet.is_merged(), frame_len(&packet)), (true, frame.len()));
         let bytes = [packet.header(), &packet.payload().collect::<Vec<_>>().concat()].concat();
         assert_eq!(bytes, frame);
     }
 
     #[test]
-    fn what_cannot_be_followed_is_copied() {
+    fn what_cannot_be_followed_or_is_to_be_merged_is_copied() {
         let mut trailer = frame(0x0800, 4000);
         trailer.extend([0; 4]);
-        for frame in [frame(0x88B5, 8000), trailer] {
-            let packet = joined(&frame);
+        let others = [(frame(0x88B5, 8000), true), (trailer, true), (frame(0x0800, 8000), false)];
+        for (frame, gather) in others {
+            let packet = joined(&frame, gather);
             assert!(
                 !packet.is_merged() && packet.bytes() == frame && frame_len(&packet) == frame.len()
             );

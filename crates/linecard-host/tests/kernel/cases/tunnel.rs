@@ -116,7 +116,34 @@ pub(crate) fn tunnels(mut device: impl FnMut(&str, &str) -> bool) -> Vec<Case> {
     }
     let name = "IPv4 in IP over IPv4, twice".to_owned();
     cases.push(Case { name, frames, kernel: Some("1 2 3 4 5") });
+    for inside in [false, true] {
+        sessions(&mut cases, inside);
+    }
     cases
+}
+
+/// Of PPPoE, which the kernel may or may not have: what it makes of it is in the table of
+/// differences.
+const IN_SESSIONS: [(&str, Change); 7] = [
+    ("", |_, _| {}),
+    (", session, third", |at, frame| frame.session = Some(5 + u16::from(third(at)))),
+    (", TTL, third", |at, frame| frame.ip.ttl -= third(at)),
+    (", ECN, third", |at, frame| frame.ip.tos = third(at)),
+    (", FIN, third", |at, frame| frame.flags |= u16::from(third(at))),
+    (", PSH, third", |at, frame| frame.flags |= 8 * u16::from(third(at))),
+    (", ports, third", |at, frame| frame.ports.0 += u16::from(third(at))),
+];
+
+fn sessions(cases: &mut Vec<Case>, inside: bool) {
+    for (rule, change) in IN_SESSIONS {
+        let mut frames = sized(&[100, 100, 100, 100, 30]);
+        for (index, frame) in frames.iter_mut().enumerate() {
+            (frame.ip.v6, frame.session) = (inside, Some(5));
+            change(index, frame);
+        }
+        let name = format!("{} in PPPoE{rule}", version(inside));
+        cases.push(Case { name, frames, kernel: None });
+    }
 }
 
 fn one_tunnel(cases: &mut Vec<Case>, kind: &str, tunnel: Tunnel, outside: bool, inside: bool) {
