@@ -23,15 +23,17 @@
 
 mod answer;
 mod board;
+mod files;
 mod gate;
 mod join;
 mod open;
 mod settings;
 
-pub use board::{Account, Merged};
+pub use board::{Account, Accounts, Merged};
 pub use settings::{Deployment, Merge, PortKind, PortSpec, Settings, SpecError};
 
-use crate::engine::{self, Engine, Failure};
+use crate::capture::CaptureError;
+use crate::engine::{self, Engine, Failure, OnFull};
 use crate::port::xdp::{Attachment, XdpError};
 use crate::port::{LocalPool, PortError, SharedPool, interface};
 use crate::rights::RightsError;
@@ -40,8 +42,10 @@ use gate::{Gate, Told};
 use join::Joined;
 use linecard::packet::Pool;
 use open::Opening;
-use std::sync::Arc;
+use std::io;
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant as Clock};
 
 /// Why ports cannot be joined.
@@ -57,6 +61,31 @@ pub enum AttachError {
     /// A thread.
     #[error("{0}")]
     Engine(#[from] Failure),
+    /// A capture cannot be opened.
+    #[error("cannot open {}: {source}", path.display())]
+    Open {
+        /// Its name.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A capture cannot be read or written.
+    #[error("{}: {error}", path.display())]
+    Capture {
+        /// Its name.
+        path: PathBuf,
+        /// What is wrong.
+        error: CaptureError,
+    },
+    /// Captures have no queues.
+    #[error(
+        "a capture is one sequence of packets, and there are {workers} workers that would each want \
+         its own: take `--workers 1`, or `--deployment shared`"
+    )]
+    Sequence {
+        /// Workers with ports of their own.
+        workers: usize,
+    },
     /// Rights cannot be given up.
     #[error("{0}")]
     Rights(#[from] RightsError),
@@ -105,6 +134,8 @@ pub struct Attached {
     engine: Engine<()>,
     board: Arc<Board>,
     gate: Arc<Gate>,
+    /// What threads tell when they end.
+    told: Mutex<Receiver<Told>>,
     begun: Clock,
 }
 
@@ -118,10 +149,7 @@ impl Prepared {
     pub fn new(settings: Settings) -> Result<Self, AttachError> {
         check(&settings)?;
         let device = NewDevice::of(&settings);
-        let ports = match settings.deployment {
-            Deployment::Inline => usize::from(settings.engine.workers.max(1)),
-            Deployment::Shared | Deployment::Dedicated => 1,
-        };
+        let ports = ports(&settings);
         let workers = usize::from(settings.engine.workers.max(1));
         let threads = match settings.deployment {
             Deployment::Inline => workers,
@@ -132,9 +160,9 @@ impl Prepared {
         let (told, listening) = channel();
         let (board, gate) = (Arc::new(board), Arc::new(Gate::new(told)));
         let deployment = settings.deployment;
-        let config = settings.engine.clone();
-        let near = opening(&settings, Side::Near, ports)?;
-        let far = opening(&settings, Side::Far, ports)?;
+        let config = engine(&settings);
+        let near = opening(&settings, Side::Near, ports, &gate)?;
+        let far = opening(&settings, Side::Far, ports, &gate)?;
         let shown = (Arc::clone(&board), Arc::clone(&gate));
         let engine = match deployment {
             Deployment::Inline => {
@@ -156,16 +184,15 @@ impl Prepared {
         };
         let (board, gate) = shown;
         let engine = engine.inspect_err(|_| gate.give_up())?;
-        let attached = Attached { engine, board, gate, begun: Clock::now() };
-        match attached.listen(&listening, threads).and_then(|opened| {
+        let told = Mutex::new(listening);
+        let attached = Attached { engine, board, gate, told, begun: Clock::now() };
+        match attached.listen(threads).and_then(|opened| {
             device.configure()?;
             Ok(opened)
         }) {
             Ok(opened) => Ok(Self { attached, opened }),
             Err(error) => {
-                attached.gate.give_up();
-                attached.stop();
-                let _ended = attached.engine.join();
+                attached.give_up();
                 Err(error)
             }
         }
@@ -175,6 +202,11 @@ impl Prepared {
     #[must_use]
     pub fn opened(&self) -> &[String] {
         &self.opened
+    }
+
+    /// Closes the ports again; a capture that was to be written is not there.
+    pub fn give_up(self) {
+        self.attached.give_up();
     }
 
     /// Begins.
@@ -187,11 +219,8 @@ impl Prepared {
 
 impl Attached {
     /// Waits until so many threads have all their ports.
-    fn listen(
-        &self,
-        told: &Receiver<Told>,
-        mut waiting: usize,
-    ) -> Result<Vec<String>, AttachError> {
+    fn listen(&self, mut waiting: usize) -> Result<Vec<String>, AttachError> {
+        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let mut opened = Vec::new();
         while waiting > 0 {
             match told.recv_timeout(Duration::from_millis(20)) {
@@ -204,6 +233,18 @@ impl Attached {
             }
         }
         Ok(opened)
+    }
+
+    fn give_up(self) {
+        self.gate.give_up();
+        self.stop();
+        let _ended = self.engine.join();
+    }
+
+    /// By which another thread sees what has been done.
+    #[must_use]
+    pub fn accounts(&self) -> Accounts {
+        Accounts(Arc::clone(&self.board))
     }
 
     /// What has been done until some 50 ms ago.
@@ -230,11 +271,18 @@ impl Attached {
         self.engine.stop();
     }
 
-    /// Waits for the end; gives the final account, and what went wrong in threads.
+    /// Waits for the end; gives the final account, and what went wrong in threads and with captures.
     #[must_use]
-    pub fn finish(self) -> (Account, Vec<Failure>) {
+    pub fn finish(self) -> (Account, Vec<AttachError>) {
         self.gate.open();
-        let failures = self.engine.join().into_iter().filter_map(Result::err).collect();
+        let failures = self.engine.join().into_iter().filter_map(Result::err);
+        let mut failures: Vec<AttachError> = failures.map(AttachError::from).collect();
+        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        failures.extend(told.try_iter().filter_map(|told| match told {
+            Told::Failed(error) => Some(error),
+            Told::Opened(_) | Told::Ready => None,
+        }));
+        drop(told);
         (self.board.account(), failures)
     }
 }
@@ -244,11 +292,43 @@ fn check(settings: &Settings) -> Result<(), AttachError> {
     if !Settings::BUFFERS.contains(&value) {
         return Err(AttachError::Setting { what, value, range: "128 to 1048576" });
     }
+    if settings.far.recorded {
+        return Err(AttachError::Unsupported {
+            what: "a recorded pace where a capture is written",
+        });
+    }
+    let workers = ports(settings);
+    let files = [&settings.near, &settings.far].into_iter().filter_map(PortSpec::file);
+    if workers > 1 && files.count() > 0 {
+        return Err(AttachError::Sequence { workers });
+    }
     Ok(())
 }
 
+/// Ports at each end.
+fn ports(settings: &Settings) -> usize {
+    match settings.deployment {
+        Deployment::Inline => usize::from(settings.engine.workers.max(1)),
+        Deployment::Shared | Deployment::Dedicated => 1,
+    }
+}
+
+/// A capture that comes as fast as it is taken waits for workers, so that nothing of it is lost.
+fn engine(settings: &Settings) -> engine::Config {
+    let mut config = settings.engine.clone();
+    if settings.near.file().is_some() && !settings.near.recorded {
+        config.on_full = OnFull::Wait;
+    }
+    config
+}
+
 /// How a port is opened by threads; what is opened once for all of them is opened here.
-fn opening(settings: &Settings, side: Side, shares: usize) -> Result<Opening, AttachError> {
+fn opening(
+    settings: &Settings,
+    side: Side,
+    shares: usize,
+    gate: &Arc<Gate>,
+) -> Result<Opening, AttachError> {
     let spec = if side == Side::Near { &settings.near } else { &settings.far };
     let attachment = match &spec.kind {
         PortKind::Xdp(name) => {
@@ -261,8 +341,9 @@ fn opening(settings: &Settings, side: Side, shares: usize) -> Result<Opening, At
         }
         _ => None,
     };
-    let buffers = settings.buffers;
-    Ok(Opening { spec: spec.clone(), side, shares, buffers, attachment })
+    let (buffers, owner, gate) = (settings.buffers, settings.owner, Arc::clone(gate));
+    let input = settings.near.file().map(PathBuf::from);
+    Ok(Opening { spec: spec.clone(), side, shares, buffers, attachment, input, owner, gate })
 }
 
 /// A TAP or TUN device that is made: it becomes like the interface that it stands for.
