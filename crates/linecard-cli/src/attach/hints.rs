@@ -6,6 +6,8 @@ use linecard_host::port::{Counters, interface};
 
 /// Packets from which on a share of them says something.
 const MANY: u64 = 100;
+/// The same for wrong checksums: connections do not get far with them.
+const WRONG: u64 = 10;
 /// Mean bytes of packets that somebody has merged before: twice what jumbo frames have is rare.
 const LARGE: u64 = 4_000;
 
@@ -66,7 +68,7 @@ fn rings(account: &Account) -> Option<String> {
 fn checksums(near: &PortSpec, inward: &Merging) -> Option<String> {
     let refused = &inward.refused;
     let wrong = refused.of(Refusal::Checksum) + refused.of(Refusal::PartialChecksum);
-    if wrong < MANY || wrong * 20 < inward.packets_in {
+    if wrong < WRONG || wrong * 20 < inward.packets_in {
         return None;
     }
     let peer = if near.interface().is_some() {
