@@ -32,7 +32,11 @@ pub(crate) fn print(report: &Report, json: bool, output: Option<&Path>) -> Resul
 
 /// What merged, and how large it became.
 pub(crate) fn merging(counters: &Counters) -> Section {
-    let mut section = Section::new("merging", "Merging (LRO)");
+    merging_in(Section::new("merging", "Merging (LRO)"), counters)
+}
+
+/// The same in this section.
+pub(crate) fn merging_in(mut section: Section, counters: &Counters) -> Section {
     section.add("packets_in", "packets in", Value::Count(counters.packets_in));
     section.add("bytes_in", "bytes in", Value::Bytes(counters.bytes_in));
     section.add("packets_out", "packets out", Value::Count(counters.packets_out));
@@ -57,12 +61,17 @@ pub(crate) fn merging(counters: &Counters) -> Section {
 
 /// Why held packets were let go, and why packets did not merge.
 pub(crate) fn reasons(counters: &Counters) -> [Section; 2] {
-    let mut flushed = Section::new("flushed", "Why held packets were let go");
+    let flushed = Section::new("flushed", "Why held packets were let go");
+    reasons_in([flushed, Section::new("refused", "Why packets did not merge")], counters)
+}
+
+/// The same in these sections.
+pub(crate) fn reasons_in(sections: [Section; 2], counters: &Counters) -> [Section; 2] {
+    let [mut flushed, mut refused] = sections;
     for reason in by_count(Flush::ALL, |reason| counters.flushed.of(reason)) {
         let count = counters.flushed.of(reason);
         flushed.add_reason(reason.name(), reason.explanation(), count);
     }
-    let mut refused = Section::new("refused", "Why packets did not merge");
     for reason in by_count(Refusal::ALL, |reason| counters.refused.of(reason)) {
         let count = counters.refused.of(reason);
         refused.add_reason(reason.name(), reason.explanation(), count);

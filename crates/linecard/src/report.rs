@@ -51,6 +51,8 @@ struct Row {
 pub enum Value {
     /// A number of things.
     Count(u64),
+    /// What there is too much of, or too little.
+    Difference(i64),
     /// A number of bytes.
     Bytes(u64),
     /// A mean, a ratio.
@@ -169,6 +171,8 @@ impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = match self {
             Self::Count(n) => grouped(*n),
+            Self::Difference(n) if *n < 0 => format!("-{}", grouped(n.unsigned_abs())),
+            Self::Difference(n) => grouped(n.unsigned_abs()),
             Self::Bytes(n) => scaled(*n as f64, &["B", "kB", "MB", "GB", "TB"]),
             Self::Number(x) => format!("{x:.2}"),
             Self::BitRate(x) => scaled(*x, &["bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"]),
@@ -242,6 +246,7 @@ impl Serialize for Value {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Count(n) | Self::Bytes(n) => serializer.serialize_u64(*n),
+            Self::Difference(n) => serializer.serialize_i64(*n),
             Self::Number(x)
             | Self::BitRate(x)
             | Self::Ns(x)
@@ -265,6 +270,10 @@ mod tests {
         let text = |value: Value| value.to_string();
         assert_eq!(text(Value::Count(1_234_567)), "1,234,567");
         assert_eq!(text(Value::Count(999)), "999");
+        assert_eq!(
+            [1_234, 0, -1_234].map(|n| text(Value::Difference(n))),
+            ["1,234", "0", "-1,234"]
+        );
         assert_eq!(text(Value::Bytes(999)), "999 B");
         assert_eq!(text(Value::Bytes(1_500)), "1.50 kB");
         assert_eq!(text(Value::BitRate(12.345e9)), "12.35 Gbit/s");

@@ -63,6 +63,44 @@ impl Histogram {
         self.max = self.max.max(other.max);
     }
 
+    /// What has been counted since an earlier state of the same histogram. Its maximum is known as
+    /// closely as its quantiles are.
+    ///
+    /// ```
+    /// let mut h = linecard::stats::Histogram::default();
+    /// h.record(1_000);
+    /// let earlier = h.clone();
+    /// h.record_n(5, 3);
+    /// let since = h.since(&earlier);
+    /// assert_eq!((since.count(), since.mean(), since.max()), (3, 5.0, 5));
+    /// ```
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let mut since = self.clone();
+        let buckets = since.buckets.iter_mut().zip(&earlier.buckets);
+        buckets.for_each(|(now, before)| *now = now.saturating_sub(*before));
+        since.count = since.buckets.iter().sum();
+        since.sum = self.sum.saturating_sub(earlier.sum);
+        let highest = since.buckets.iter().rposition(|&count| count > 0);
+        since.max = highest.map_or(0, |index| upper_edge(index).min(self.max));
+        since
+    }
+
+    /// How many values are at most `value`, as far as buckets tell: those of the bucket that `value`
+    /// lies in count only where it is the last value of it, as 7, 15 or 31 are.
+    ///
+    /// ```
+    /// let mut h = linecard::stats::Histogram::default();
+    /// (1..=100).for_each(|v| h.record(v));
+    /// assert_eq!((h.count_to(0), h.count_to(15), h.count_to(u64::MAX)), (0, 15, 100));
+    /// ```
+    #[must_use]
+    pub fn count_to(&self, value: u64) -> u64 {
+        let index = bucket(value);
+        let whole = usize::from(upper_edge(index) == value);
+        self.buckets[..index + whole].iter().sum()
+    }
+
     /// Number of values counted.
     #[must_use]
     pub fn count(&self) -> u64 {
@@ -130,6 +168,23 @@ mod tests {
             assert!(index == 0 || value > upper_edge(index - 1), "{value}");
         }
         assert_eq!(bucket(u64::MAX), BUCKETS - 1);
+    }
+
+    #[test]
+    fn what_was_counted_since_is_what_was_counted_alone() {
+        let (mut both, mut alone) = (Histogram::default(), Histogram::default());
+        (0..1_000).for_each(|v| both.record(v * v));
+        let earlier = both.clone();
+        for value in [0, 3, 8, 8, 90, 1_000] {
+            both.record(value);
+            alone.record(value);
+        }
+        let since = both.since(&earlier);
+        assert_eq!((since.buckets, since.count, since.sum), (alone.buckets, 6, alone.sum));
+        assert!((1_000..=1_125).contains(&since.max()));
+        let nothing = both.since(&both);
+        assert_eq!((nothing.count(), nothing.max(), nothing.quantile(0.5)), (0, 0, 0));
+        assert_eq!(earlier.since(&both).count(), 0);
     }
 
     #[test]

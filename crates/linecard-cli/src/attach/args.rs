@@ -12,12 +12,15 @@ use std::time::Duration;
 #[command(allow_negative_numbers = true, after_help = EXIT_CODES)]
 pub(crate) struct AttachArguments {
     /// The port on the side of the wire, as `xdp:eth0` (by AF_XDP) or `packet:eth0` (by a packet
-    /// socket), which both take all that the interface receives, `tap:NAME` or `file:CAPTURE`. Options follow behind commas:
-    /// offloads or no-offloads (whether the kernel gives and takes large packets; by default only at
-    /// FAR), copy (xdp), promiscuous (packet), mirror (packet: the kernel gets all packets too).
+    /// socket), which both take all that the interface receives, `tap:NAME`, `tun:NAME` or
+    /// `file:CAPTURE`, which is read. Options follow behind commas: offloads or no-offloads (whether
+    /// the kernel gives and takes large packets; by default only at FAR), copy (xdp), promiscuous
+    /// (packet), mirror (packet: the kernel gets all packets too), recorded (file: as far apart as
+    /// they were captured).
     #[arg(value_name = "NEAR")]
     pub(crate) near: PortSpec,
-    /// The port on the side of the host, as `tap:lc0`, which is made when it is not there.
+    /// The port on the side of the host, as `tap:lc0`, which is made when it is not there; `file:CAPTURE`
+    /// is written.
     #[arg(value_name = "FAR")]
     pub(crate) far: PortSpec,
     /// On which way packets are merged.

@@ -1,57 +1,165 @@
 //! `linecard attach`.
 
 mod args;
+mod hints;
+mod http;
+mod lines;
+mod metrics;
+mod owner;
+mod rates;
 mod report;
 mod settings;
+mod view;
 
 pub(crate) use args::AttachArguments;
 
 use crate::account;
 use crate::failure::Failure;
 use crate::say;
-use linecard_host::attach::{Account, Attached, Prepared};
+use http::Listener;
+use linecard_host::attach::{Account, AttachError, Attached, Prepared, Settings};
 use linecard_host::rights;
+use lines::Lines;
+use rates::Rates;
 use signal_hook::consts::{SIGINT, SIGTERM};
+use std::io::{self, Write};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
+use view::View;
 
 /// How often is looked whether to end.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Runs the command.
 pub(crate) fn command(arguments: &AttachArguments) -> Result<(), Failure> {
-    let settings = settings::of(arguments)?;
-    let asked = signals()?;
-    let prepared = Prepared::new(settings).map_err(|error| Failure::Attach(error.to_string()))?;
-    prepared.opened().iter().for_each(|line| say(line));
-    if !arguments.keep_rights {
-        let dropped = rights::drop_all(rights::Account::default());
-        let dropped = dropped.map_err(|error| Failure::Attach(error.to_string()))?;
-        say(&dropped.to_string());
+    let mut settings = settings::of(arguments)?;
+    let drops = !arguments.keep_rights && owner::has_rights_to_drop(&settings);
+    settings.keep_rights = !drops;
+    if drops && rights::is_root() {
+        settings.owner = owner::of_capture(&settings.far)?;
     }
-    let attached = prepared.start();
-    watch(&attached, arguments, &asked);
+    let asked = signals()?;
+    let listener = arguments.metrics.map(listen).transpose()?;
+    let prepared = Prepared::new(settings.clone()).map_err(refused)?;
+    prepared.opened().iter().for_each(|line| say(line));
+    let attached = begin(prepared, drops.then(|| settings.owner.unwrap_or_default()))?;
+    if let Some(listener) = listener {
+        let accounts = attached.accounts();
+        let served = listener.serve(move || metrics::text(&accounts));
+        served.map_err(|error| Failure::Attach(format!("--metrics: {error}")))?;
+    }
+    let mut show = Show::of(arguments);
+    watch(&attached, arguments, &asked, &mut show);
     let ended_itself = attached.is_ending();
     attached.stop();
     let elapsed = attached.elapsed();
     let (account, failures) = attached.finish();
-    account::print(&report::of(&account, elapsed), arguments.json, None)?;
-    if let Some(failure) = failures.into_iter().next() {
-        return Err(Failure::Thread(failure.to_string()));
+    show.last(&report::of(&account, &settings, elapsed), &settings)?;
+    match worst(failures) {
+        Some(failure) => Err(failure),
+        None if ended_itself => ended(&settings, &account),
+        None => Ok(()),
     }
-    if ended_itself { Err(gone(arguments, &account)) } else { Ok(()) }
 }
 
-/// Ends by itself, at a signal or when the time is over.
-fn watch(attached: &Attached, arguments: &AttachArguments, asked: &AtomicBool) {
+/// Says all failures but one, which decides the exit code: not a damaged input, of which the output
+/// has the rest, if there is another.
+fn worst(failures: Vec<AttachError>) -> Option<Failure> {
+    let mut failures: Vec<Failure> = failures.into_iter().map(failed).collect();
+    failures.sort_by_key(|failure| !matches!(failure, Failure::Damaged { .. }));
+    let worst = failures.pop();
+    failures.iter().for_each(|failure| say(&failure.to_string()));
+    worst
+}
+
+/// Takes the address of `--metrics` while there are rights to.
+fn listen(address: std::net::SocketAddr) -> Result<Listener, Failure> {
+    let listener = Listener::bind(address).map_err(|error| {
+        Failure::Attach(format!("--metrics {address}: {error}; choose another address"))
+    })?;
+    say(&format!("metrics at http://{}/metrics", listener.address()));
+    Ok(listener)
+}
+
+/// Gives up rights, if there is somebody to become, and starts.
+fn begin(prepared: Prepared, account: Option<rights::Account>) -> Result<Attached, Failure> {
+    if let Some(account) = account {
+        match rights::drop_all(account) {
+            Ok(dropped) => say(&dropped.to_string()),
+            Err(error) => {
+                prepared.give_up();
+                return Err(Failure::Attach(error.to_string()));
+            }
+        }
+    }
+    Ok(prepared.start())
+}
+
+/// What is shown meanwhile.
+enum Show {
+    Lines(Lines<Box<dyn Write>>),
+    View(View),
+    /// Only the account, at the end.
+    Nothing,
+}
+
+impl Show {
+    fn of(arguments: &AttachArguments) -> Self {
+        if arguments.json {
+            // As for captures: what is no data goes to stderr when data goes to stdout.
+            let is_data = arguments.far.file() == Some(Path::new("-"));
+            let out: Box<dyn Write> =
+                if is_data { Box::new(io::stderr()) } else { Box::new(io::stdout()) };
+            return Self::Lines(Lines::new(out));
+        }
+        View::on_terminal().map_or(Self::Nothing, Self::View)
+    }
+
+    fn interval(&mut self, rates: &Rates, elapsed: Duration) -> Result<(), Failure> {
+        match self {
+            Self::Lines(lines) => Ok(lines.interval(elapsed.as_secs_f64(), rates)?),
+            Self::View(view) => {
+                view.show(rates, elapsed);
+                Ok(())
+            }
+            Self::Nothing => Ok(()),
+        }
+    }
+
+    fn last(
+        &mut self,
+        report: &linecard::report::Report,
+        settings: &Settings,
+    ) -> Result<(), Failure> {
+        match self {
+            Self::Lines(lines) => Ok(lines.last(report)?),
+            _ => account::print(report, false, settings.far.file()),
+        }
+    }
+}
+
+/// Ends by itself, at a signal, when the time is over or when nothing can be shown any more.
+fn watch(attached: &Attached, arguments: &AttachArguments, asked: &AtomicBool, show: &mut Show) {
     let end = arguments.seconds.map(Duration::from_secs_f64);
-    while !attached.is_ending()
-        && !asked.load(Ordering::Relaxed)
-        && end.is_none_or(|end| attached.elapsed() < end)
-    {
-        thread::sleep(LOOK);
+    let (mut earlier, mut shown) = (attached.account(), attached.elapsed());
+    loop {
+        let elapsed = attached.elapsed();
+        let is_over = end.is_some_and(|end| elapsed >= end);
+        if attached.is_ending() || asked.load(Ordering::Relaxed) || is_over {
+            return;
+        }
+        if elapsed - shown >= arguments.interval {
+            let later = attached.account();
+            let rates = Rates::between(&earlier, &later, elapsed - shown);
+            // That stdout takes nothing is said when the account is to be printed there.
+            let _shown = show.interval(&rates, elapsed);
+            (earlier, shown) = (later, elapsed);
+        }
+        let rest = end.map_or(LOOK, |end| end.saturating_sub(elapsed));
+        thread::sleep(LOOK.min(rest).min(arguments.interval));
     }
 }
 
@@ -65,12 +173,37 @@ fn signals() -> Result<Arc<AtomicBool>, Failure> {
     Ok(asked)
 }
 
-/// Which port has ended.
-fn gone(arguments: &AttachArguments, account: &Account) -> Failure {
-    let near = Account::total(&account.near).gone > 0;
-    let port = if near { &arguments.near } else { &arguments.far };
-    Failure::Gone(format!(
+/// Why ports could not be opened: captures as by the commands for them.
+fn refused(error: AttachError) -> Failure {
+    match error {
+        AttachError::Open { path, source } => Failure::Open { path, source },
+        AttachError::Capture { path, error } => Failure::of_capture(&path, error),
+        other => Failure::Attach(other.to_string()),
+    }
+}
+
+/// What has gone wrong meanwhile.
+fn failed(error: AttachError) -> Failure {
+    match error {
+        AttachError::Capture { path, error } if error.is_damage() => {
+            Failure::Damaged { input: path.display().to_string(), damage: error }
+        }
+        error @ (AttachError::Capture { .. } | AttachError::Open { .. }) => refused(error),
+        other => Failure::Thread(other.to_string()),
+    }
+}
+
+/// A capture ends as it should, and other ports when they are gone.
+fn ended(settings: &Settings, account: &Account) -> Result<(), Failure> {
+    let gone = |ports| Account::total(ports).gone > 0;
+    let port = match (gone(&account.near), gone(&account.far)) {
+        (true, _) => &settings.near,
+        (false, true) => &settings.far,
+        (false, false) if settings.near.file().is_some() => return Ok(()),
+        (false, false) => &settings.far,
+    };
+    Err(Failure::Gone(format!(
         "{port} is gone: its interface was removed, or moved to another namespace; what was held has \
          been let go"
-    ))
+    )))
 }

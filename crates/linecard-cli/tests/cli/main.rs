@@ -8,6 +8,8 @@ mod account;
 mod arguments;
 #[path = "../support/around.rs"]
 mod around;
+#[cfg(target_os = "linux")]
+mod attached;
 mod captures;
 mod damage;
 mod disk;

@@ -23,14 +23,15 @@ pub(super) struct Answering<P, S: Buffers> {
     kept: Batch<S::Buffer>,
     /// Packets at the front of the batch to transmit that have been let pass before.
     passed: usize,
-    board: Arc<Board>,
+    /// Where counters are shown, and at which of the near ports.
+    shown: (Arc<Board>, usize),
     next: Instant,
 }
 
 impl<P: LivePort<S::Buffer>, S: Buffers> Answering<P, S> {
-    pub(super) fn new(port: P, active: ActiveAck, buffers: S, board: Arc<Board>) -> Self {
+    pub(super) fn new(port: P, active: ActiveAck, buffers: S, shown: (Arc<Board>, usize)) -> Self {
         let (replies, kept) = (Batch::new(), Batch::new());
-        Self { port, active, buffers, replies, kept, passed: 0, board, next: Instant::ZERO }
+        Self { port, active, buffers, replies, kept, passed: 0, shown, next: Instant::ZERO }
     }
 
     fn answer(&mut self, packet: &mut Packet<S::Buffer>, now: Instant) {
@@ -43,7 +44,7 @@ impl<P: LivePort<S::Buffer>, S: Buffers> Answering<P, S> {
 
     fn show(&mut self, now: Instant) {
         if now >= self.next {
-            self.board.show_acks(self.active.counters());
+            self.shown.0.show_acks(self.shown.1, self.active.counters());
             self.next = now.plus(INTERVAL);
         }
     }
@@ -63,7 +64,7 @@ fn frame<S: Buffers>(
 
 impl<P, S: Buffers> Drop for Answering<P, S> {
     fn drop(&mut self) {
-        self.board.show_acks(self.active.counters());
+        self.shown.0.show_acks(self.shown.1, self.active.counters());
     }
 }
 
@@ -102,5 +103,9 @@ impl<P: LivePort<S::Buffer>, S: Buffers> LivePort<S::Buffer> for Answering<P, S>
 
     fn counters(&mut self) -> Counters {
         self.port.counters()
+    }
+
+    fn next_due(&self) -> Option<Instant> {
+        self.port.next_due()
     }
 }

@@ -35,6 +35,18 @@ pub struct Account {
     pub active_ack: active_ack::Counters,
 }
 
+/// Where any thread sees the [`Account`] of an attachment, also after its end.
+#[derive(Debug, Clone)]
+pub struct Accounts(pub(super) Arc<Board>);
+
+impl Accounts {
+    /// What has been done until some 50 ms ago.
+    #[must_use]
+    pub fn now(&self) -> Account {
+        self.0.account()
+    }
+}
+
 /// What one worker has merged.
 #[derive(Debug, Clone, Default)]
 pub struct Merged {
@@ -87,7 +99,7 @@ pub(super) struct Board {
     outward: Vec<Slot<Merged>>,
     spread: Slot<SpreadCounters>,
     gather: Slot<GatherCounters>,
-    active_ack: Slot<active_ack::Counters>,
+    active_ack: Vec<Slot<active_ack::Counters>>,
 }
 
 /// One of two: near or far, inward or outward.
@@ -108,6 +120,7 @@ impl Board {
             far: slots(ports),
             inward: slots(workers),
             outward: slots(ports),
+            active_ack: slots(ports),
             ..Self::default()
         }
     }
@@ -116,6 +129,8 @@ impl Board {
         fn all<T: Clone>(slots: &[Slot<T>]) -> Vec<T> {
             slots.iter().map(Slot::get).collect()
         }
+        let mut active_ack = active_ack::Counters::default();
+        self.active_ack.iter().for_each(|slot| active_ack.add(&slot.get()));
         Account {
             near: all(&self.near),
             far: all(&self.far),
@@ -123,7 +138,7 @@ impl Board {
             outward: all(&self.outward),
             spread: self.spread.get(),
             gather: self.gather.get(),
-            active_ack: self.active_ack.get(),
+            active_ack,
         }
     }
 
@@ -161,9 +176,9 @@ impl Board {
         Watched::new(gather, &self.gather, |gather| gather.counters().clone())
     }
 
-    /// Shows the counters of active acknowledgment.
-    pub(super) fn show_acks(&self, counters: &active_ack::Counters) {
-        self.active_ack.set(counters.clone());
+    /// Shows the counters of active acknowledgment at one of the near ports.
+    pub(super) fn show_acks(&self, port: usize, counters: &active_ack::Counters) {
+        self.active_ack[port].set(counters.clone());
     }
 }
 
@@ -219,6 +234,10 @@ impl<B, P: LivePort<B>> LivePort<B> for Watched<Counters, P> {
 
     fn counters(&mut self) -> Counters {
         self.inner.counters()
+    }
+
+    fn next_due(&self) -> Option<Instant> {
+        self.inner.next_due()
     }
 }
 

@@ -4,14 +4,14 @@ use super::AttachError;
 use std::sync::mpsc::Sender;
 use std::sync::{Condvar, Mutex, PoisonError};
 
-/// What a thread tells while it opens its ports.
+/// What a thread tells while it opens its ports, and about captures when it ends.
 #[derive(Debug)]
 pub(super) enum Told {
     /// A port is open: what it is, in words, where it is worth saying.
     Opened(String),
     /// All its ports are.
     Ready,
-    /// One is not.
+    /// One is not, or a capture could not be read or written.
     Failed(AttachError),
 }
 
@@ -51,6 +51,11 @@ impl Gate {
     /// All begin.
     pub(super) fn open(&self) {
         self.set(State::Open);
+    }
+
+    /// Whether they have begun.
+    pub(super) fn is_open(&self) -> bool {
+        *self.state.lock().unwrap_or_else(PoisonError::into_inner) == State::Open
     }
 
     /// All end without having begun.

@@ -84,7 +84,7 @@ where
         let active = ActiveAck::new(LinkType::Ethernet, config);
         // As many as a batch can ask for, and as many that wait to be sent.
         let buffers = (self.pool)(256, active_ack::Reply::MAX_LEN);
-        Some(Box::new(Answering::new(port, active, buffers, Arc::clone(&self.board))))
+        Some(Box::new(Answering::new(port, active, buffers, (Arc::clone(&self.board), worker))))
     }
 
     fn far(&self, worker: usize) -> Option<Box<dyn LivePort<S::Buffer>>> {

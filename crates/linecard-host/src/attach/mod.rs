@@ -23,74 +23,31 @@
 
 mod answer;
 mod board;
+mod device;
+mod error;
+mod files;
 mod gate;
 mod join;
 mod open;
 mod settings;
 
-pub use board::{Account, Merged};
+pub use board::{Account, Accounts, Merged};
+pub use error::AttachError;
 pub use settings::{Deployment, Merge, PortKind, PortSpec, Settings, SpecError};
 
-use crate::engine::{self, Engine, Failure};
-use crate::port::xdp::{Attachment, XdpError};
-use crate::port::{LocalPool, PortError, SharedPool, Takeover, interface};
-use crate::rights::RightsError;
+use crate::engine::{self, Engine, OnFull};
+use crate::port::xdp::Attachment;
+use crate::port::{LocalPool, SharedPool, Takeover, interface};
 use board::{Board, Side};
+use device::NewDevice;
 use gate::{Gate, Told};
 use join::Joined;
 use linecard::packet::Pool;
 use open::Opening;
-use std::sync::Arc;
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant as Clock};
-
-/// Why ports cannot be joined.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum AttachError {
-    /// A packet socket or TAP device.
-    #[error("{0}")]
-    Port(#[from] PortError),
-    /// An AF_XDP port.
-    #[error("{0}")]
-    Xdp(#[from] XdpError),
-    /// A thread.
-    #[error("{0}")]
-    Engine(#[from] Failure),
-    /// Rights cannot be given up.
-    #[error("{0}")]
-    Rights(#[from] RightsError),
-    /// A setting is out of its range.
-    #[error("{what} is {value}: choose {range}")]
-    Setting {
-        /// Which.
-        what: &'static str,
-        /// What it is.
-        value: usize,
-        /// What it may be.
-        range: &'static str,
-    },
-    /// More queues receive than there are workers for.
-    #[error(
-        "`{interface}` has {queues} receive queues and there are {workers} workers: the packets of \
-         the others would stay with the kernel; take `--workers {queues}`, or `ethtool -L \
-         {interface} combined {workers}`"
-    )]
-    Queues {
-        /// The interface.
-        interface: String,
-        /// Its receive queues.
-        queues: usize,
-        /// Workers that could each have one.
-        workers: usize,
-    },
-    /// Not possible.
-    #[error("{what} cannot be attached")]
-    Unsupported {
-        /// What.
-        what: &'static str,
-    },
-}
 
 /// Open ports, and threads that wait to begin.
 #[derive(Debug)]
@@ -105,7 +62,11 @@ pub struct Attached {
     engine: Engine<()>,
     board: Arc<Board>,
     gate: Arc<Gate>,
+    /// What threads tell when they end.
+    told: Mutex<Receiver<Told>>,
     begun: Clock,
+    /// What keeps packets from the kernel that packet sockets get copies of.
+    _takeovers: Vec<Takeover>,
 }
 
 impl Prepared {
@@ -118,10 +79,7 @@ impl Prepared {
     pub fn new(settings: Settings) -> Result<Self, AttachError> {
         check(&settings)?;
         let device = NewDevice::of(&settings);
-        let ports = match settings.deployment {
-            Deployment::Inline => usize::from(settings.engine.workers.max(1)),
-            Deployment::Shared | Deployment::Dedicated => 1,
-        };
+        let ports = ports(&settings);
         let workers = usize::from(settings.engine.workers.max(1));
         let threads = match settings.deployment {
             Deployment::Inline => workers,
@@ -132,9 +90,10 @@ impl Prepared {
         let (told, listening) = channel();
         let (board, gate) = (Arc::new(board), Arc::new(Gate::new(told)));
         let deployment = settings.deployment;
-        let config = settings.engine.clone();
-        let near = opening(&settings, Side::Near, ports)?;
-        let far = opening(&settings, Side::Far, ports)?;
+        let config = engine(&settings);
+        let near = opening(&settings, Side::Near, ports, &gate)?;
+        let far = opening(&settings, Side::Far, ports, &gate)?;
+        let _takeovers = takeovers(&settings)?;
         let shown = (Arc::clone(&board), Arc::clone(&gate));
         let engine = match deployment {
             Deployment::Inline => {
@@ -156,16 +115,16 @@ impl Prepared {
         };
         let (board, gate) = shown;
         let engine = engine.inspect_err(|_| gate.give_up())?;
-        let attached = Attached { engine, board, gate, begun: Clock::now() };
-        match attached.listen(&listening, threads).and_then(|opened| {
+        let told = Mutex::new(listening);
+        let begun = Clock::now();
+        let attached = Attached { engine, board, gate, told, begun, _takeovers };
+        match attached.listen(threads).and_then(|opened| {
             device.configure()?;
             Ok(opened)
         }) {
             Ok(opened) => Ok(Self { attached, opened }),
             Err(error) => {
-                attached.gate.give_up();
-                attached.stop();
-                let _ended = attached.engine.join();
+                attached.give_up();
                 Err(error)
             }
         }
@@ -175,6 +134,11 @@ impl Prepared {
     #[must_use]
     pub fn opened(&self) -> &[String] {
         &self.opened
+    }
+
+    /// Closes the ports again; a capture that was to be written is not there.
+    pub fn give_up(self) {
+        self.attached.give_up();
     }
 
     /// Begins.
@@ -187,11 +151,8 @@ impl Prepared {
 
 impl Attached {
     /// Waits until so many threads have all their ports.
-    fn listen(
-        &self,
-        told: &Receiver<Told>,
-        mut waiting: usize,
-    ) -> Result<Vec<String>, AttachError> {
+    fn listen(&self, mut waiting: usize) -> Result<Vec<String>, AttachError> {
+        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let mut opened = Vec::new();
         while waiting > 0 {
             match told.recv_timeout(Duration::from_millis(20)) {
@@ -204,6 +165,18 @@ impl Attached {
             }
         }
         Ok(opened)
+    }
+
+    fn give_up(self) {
+        self.gate.give_up();
+        self.stop();
+        let _ended = self.engine.join();
+    }
+
+    /// By which another thread sees what has been done.
+    #[must_use]
+    pub fn accounts(&self) -> Accounts {
+        Accounts(Arc::clone(&self.board))
     }
 
     /// What has been done until some 50 ms ago.
@@ -230,11 +203,18 @@ impl Attached {
         self.engine.stop();
     }
 
-    /// Waits for the end; gives the final account, and what went wrong in threads.
+    /// Waits for the end; gives the final account, and what went wrong in threads and with captures.
     #[must_use]
-    pub fn finish(self) -> (Account, Vec<Failure>) {
+    pub fn finish(self) -> (Account, Vec<AttachError>) {
         self.gate.open();
-        let failures = self.engine.join().into_iter().filter_map(Result::err).collect();
+        let failures = self.engine.join().into_iter().filter_map(Result::err);
+        let mut failures: Vec<AttachError> = failures.map(AttachError::from).collect();
+        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        failures.extend(told.try_iter().filter_map(|told| match told {
+            Told::Failed(error) => Some(error),
+            Told::Opened(_) | Told::Ready => None,
+        }));
+        drop(told);
         (self.board.account(), failures)
     }
 }
@@ -244,11 +224,43 @@ fn check(settings: &Settings) -> Result<(), AttachError> {
     if !Settings::BUFFERS.contains(&value) {
         return Err(AttachError::Setting { what, value, range: "128 to 1048576" });
     }
+    if settings.far.recorded {
+        return Err(AttachError::Unsupported {
+            what: "a recorded pace where a capture is written",
+        });
+    }
+    let workers = ports(settings);
+    let files = [&settings.near, &settings.far].into_iter().filter_map(PortSpec::file);
+    if workers > 1 && files.count() > 0 {
+        return Err(AttachError::Sequence { workers });
+    }
     Ok(())
 }
 
+/// Ports at each end.
+fn ports(settings: &Settings) -> usize {
+    match settings.deployment {
+        Deployment::Inline => usize::from(settings.engine.workers.max(1)),
+        Deployment::Shared | Deployment::Dedicated => 1,
+    }
+}
+
+/// A capture that comes as fast as it is taken waits for workers, so that nothing of it is lost.
+fn engine(settings: &Settings) -> engine::Config {
+    let mut config = settings.engine.clone();
+    if settings.near.file().is_some() && !settings.near.recorded {
+        config.on_full = OnFull::Wait;
+    }
+    config
+}
+
 /// How a port is opened by threads; what is opened once for all of them is opened here.
-fn opening(settings: &Settings, side: Side, shares: usize) -> Result<Opening, AttachError> {
+fn opening(
+    settings: &Settings,
+    side: Side,
+    shares: usize,
+    gate: &Arc<Gate>,
+) -> Result<Opening, AttachError> {
     let spec = if side == Side::Near { &settings.near } else { &settings.far };
     let attachment = match &spec.kind {
         PortKind::Xdp(name) => {
@@ -261,48 +273,27 @@ fn opening(settings: &Settings, side: Side, shares: usize) -> Result<Opening, At
         }
         _ => None,
     };
-    let _takeover = match &spec.kind {
-        PortKind::Packet(name) if !spec.mirror => Some(Takeover::new(name)?),
-        _ => None,
-    };
     let (buffers, merge) = (settings.buffers, settings.merge);
     let merges = if side == Side::Near { merge.inward } else { merge.outward };
-    Ok(Opening { spec: spec.clone(), side, shares, buffers, merges, attachment, _takeover })
+    let (owner, gate) = (settings.owner, Arc::clone(gate));
+    let input = settings.near.file().map(PathBuf::from);
+    Ok(Opening {
+        spec: spec.clone(),
+        side,
+        shares,
+        buffers,
+        merges,
+        attachment,
+        input,
+        owner,
+        gate,
+    })
 }
 
-/// A TAP or TUN device that is made: it becomes like the interface that it stands for.
-struct NewDevice {
-    device: Option<String>,
-    /// The near interface, and whether it takes frames for any address.
-    like: Option<(String, bool)>,
-}
-
-impl NewDevice {
-    fn of(settings: &Settings) -> Self {
-        let device = settings
-            .far
-            .device()
-            .filter(|name| interface::exists(name).is_ok_and(|exists| !exists));
-        let near = &settings.near;
-        let like = near.interface().map(|name| (name.to_owned(), near.promiscuous));
-        Self { device: device.map(str::to_owned), like }
-    }
-
-    fn configure(self) -> Result<(), PortError> {
-        let Some(device) = self
-            .device
-            .as_deref()
-            .filter(|name| interface::exists(name).is_ok_and(|exists| exists))
-        else {
-            return Ok(());
-        };
-        if let Some((like, promiscuous)) = &self.like {
-            interface::set_mtu(device, interface::mtu(like)?)?;
-            // A TUN device has no address.
-            if !promiscuous && interface::mac(device).is_ok() {
-                interface::set_mac(device, interface::mac(like)?)?;
-            }
-        }
-        interface::set_up(device, true)
-    }
+fn takeovers(settings: &Settings) -> Result<Vec<Takeover>, AttachError> {
+    let wanted = [&settings.near, &settings.far].into_iter().filter_map(|spec| match &spec.kind {
+        PortKind::Packet(name) if !spec.mirror => Some(name),
+        _ => None,
+    });
+    Ok(wanted.map(|name| Takeover::new(name)).collect::<Result<_, _>>()?)
 }

@@ -1,12 +1,17 @@
 //! Ports are opened here, each on its thread.
 
+use super::files::{Player, Recorder};
+use super::gate::Gate;
 use super::settings::{PortKind, PortSpec};
 use super::{AttachError, Side};
 use crate::port::xdp::{self, Attachment, XdpBuffer, XdpPort};
 use crate::port::{
-    BUFFER_LEN, Buffers, Fanout, FanoutBy, LivePort, PacketConfig, PacketSocket, Takeover, Tap,
+    BUFFER_LEN, Buffers, Fanout, FanoutBy, LivePort, Pace, PacketConfig, PacketSocket, Tap,
     TapConfig, TapKind,
 };
+use crate::rights::Account;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Bytes of a buffer for frames of a wire: jumbo frames too, for the MTU may be raised later.
 const FRAME_LEN: usize = 9_216 + 64;
@@ -27,8 +32,12 @@ pub(super) struct Opening {
     pub(super) merges: bool,
     /// Where AF_XDP gets its packets.
     pub(super) attachment: Option<Attachment>,
-    /// What keeps a packet socket's packets from the kernel.
-    pub(super) _takeover: Option<Takeover>,
+    /// The capture that is read, which must not be the one written.
+    pub(super) input: Option<PathBuf>,
+    /// Whom a capture that is written belongs to.
+    pub(super) owner: Option<Account>,
+    /// By which captures tell how they end.
+    pub(super) gate: Arc<Gate>,
 }
 
 /// A port of any kind, and what there is to say of it.
@@ -41,7 +50,9 @@ impl Opening {
     }
 
     fn buffer_len(&self) -> usize {
-        if self.offloads() { BUFFER_LEN } else { FRAME_LEN }
+        // A capture may have large packets, wherever it was taken.
+        let is_file = matches!(self.spec.kind, PortKind::File(_));
+        if is_file || self.offloads() { BUFFER_LEN } else { FRAME_LEN }
     }
 
     /// Opens the share of a worker, which takes its buffers from what `pool` gives.
@@ -59,8 +70,27 @@ impl Opening {
             PortKind::Packet(name) => self.packet(name, pool()),
             PortKind::Tap(name) => self.tap(name, TapKind::Ethernet, pool()),
             PortKind::Tun(name) => self.tap(name, TapKind::Ip, pool()),
-            PortKind::File(_) => Err(AttachError::Unsupported { what: "capture files as ports" }),
+            PortKind::File(path) => self.file(path, pool),
         }
+    }
+
+    /// A capture is read at the near end and written at the far one.
+    fn file<S: Buffers + 'static>(
+        &self,
+        path: &Path,
+        pool: impl Fn() -> S,
+    ) -> Result<Opened<S>, AttachError> {
+        if self.side == Side::Far {
+            let recorder = Recorder::create(path, self.input.as_deref(), self.owner, &self.gate)?;
+            return Ok((Box::new(recorder), format!("{}: written", self.spec)));
+        }
+        let (pace, how) = if self.spec.recorded {
+            (Pace::Recorded, "at the pace of its recording")
+        } else {
+            (Pace::Fast, "as fast as it is taken")
+        };
+        let player = Player::open(path, pool(), pace, &self.gate)?;
+        Ok((Box::new(player), format!("{}: read {how}", self.spec)))
     }
 
     fn xdp<S: Buffers>(&self, name: &str, worker: usize) -> Result<Opened<S>, AttachError>

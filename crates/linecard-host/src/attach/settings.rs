@@ -1,9 +1,10 @@
 //! What is to be attached, and how.
 
 use crate::engine;
+use crate::rights::Account;
 use linecard::offload::{active_ack, coalesce, resequence};
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 /// Which threads there are; see [`crate::engine`].
@@ -54,6 +55,8 @@ pub struct PortSpec {
     pub promiscuous: bool,
     /// Packet socket: the kernel's own protocols get the packets too.
     pub mirror: bool,
+    /// Capture that is read: packets come as far apart as they were captured, not at once.
+    pub recorded: bool,
 }
 
 /// Kinds of port.
@@ -81,7 +84,10 @@ pub enum SpecError {
     )]
     Kind(String),
     /// No such option.
-    #[error("port option `{0}`: choose offloads or no-offloads, copy (xdp), promiscuous (packet)")]
+    #[error(
+        "port option `{0}`: choose offloads or no-offloads, copy (xdp), promiscuous (packet), \
+         recorded (file)"
+    )]
     Option(String),
 }
 
@@ -89,7 +95,14 @@ impl PortSpec {
     /// A port with all defaults.
     #[must_use]
     pub fn new(kind: PortKind) -> Self {
-        Self { kind, offloads: None, copy: false, promiscuous: false, mirror: false }
+        Self {
+            kind,
+            offloads: None,
+            copy: false,
+            promiscuous: false,
+            mirror: false,
+            recorded: false,
+        }
     }
 
     /// The interface, if it is one that has to be there.
@@ -97,6 +110,15 @@ impl PortSpec {
     pub fn interface(&self) -> Option<&str> {
         match &self.kind {
             PortKind::Xdp(name) | PortKind::Packet(name) => Some(name),
+            _ => None,
+        }
+    }
+
+    /// The capture, if it is one.
+    #[must_use]
+    pub fn file(&self) -> Option<&Path> {
+        match &self.kind {
+            PortKind::File(path) => Some(path),
             _ => None,
         }
     }
@@ -118,8 +140,14 @@ impl FromStr for PortSpec {
         let unknown = || SpecError::Kind(text.to_owned());
         let (kind, rest) = text.split_once(':').ok_or_else(unknown)?;
         if kind == "file" {
-            // Commas are part of its name.
-            return Ok(Self::new(PortKind::File(rest.into())));
+            // Other commas are part of its name.
+            let name = rest.strip_suffix(",recorded");
+            let path = name.unwrap_or(rest);
+            if path.is_empty() {
+                return Err(unknown());
+            }
+            let recorded = name.is_some();
+            return Ok(Self { recorded, ..Self::new(PortKind::File(path.into())) });
         }
         let mut parts = rest.split(',');
         let name = parts.next().filter(|name| !name.is_empty()).ok_or_else(unknown)?.to_owned();
@@ -183,6 +211,9 @@ pub struct Settings {
     /// Whether threads keep their rights when they begin. Default: no, as
     /// [`rights::drop_all`](crate::rights::drop_all) wants it.
     pub keep_rights: bool,
+    /// Whom a capture that is written belongs to, since only who could write it anew can complete it.
+    /// Default: who runs this, for whom nothing changes.
+    pub owner: Option<Account>,
 }
 
 impl Settings {
@@ -203,6 +234,7 @@ impl Settings {
             active_ack: None,
             buffers: 8_192,
             keep_rights: false,
+            owner: None,
         }
     }
 }
@@ -216,8 +248,10 @@ mod tests {
         let spec: PortSpec = "xdp:eth0,copy".parse().expect("good");
         assert!(spec.copy && spec.interface() == Some("eth0") && spec.offloads.is_none());
         let file: PortSpec = "file:a,b.pcapng".parse().expect("good");
-        assert_eq!(file.to_string(), "file:a,b.pcapng");
-        for bad in ["eth0", "tap:", "foo:bar", ""] {
+        assert_eq!((file.to_string().as_str(), file.recorded), ("file:a,b.pcapng", false));
+        let file: PortSpec = "file:a,b,recorded".parse().expect("good");
+        assert_eq!((file.to_string().as_str(), file.recorded), ("file:a,b", true));
+        for bad in ["eth0", "tap:", "foo:bar", "file:", "file:,recorded", ""] {
             let text = bad.parse::<PortSpec>().expect_err("bad").to_string();
             assert!(text.contains(&format!("`{bad}`")) && text.contains("KIND:NAME"), "{text}");
         }

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::os::fd::AsFd;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 use tempfile::{Builder, NamedTempFile};
@@ -45,6 +45,18 @@ impl OutputFile {
         let sink = Sink::open(path)
             .map_err(|source| CaptureError::Output { path: path.into(), source })?;
         Ok(Self { named: path.into(), out: BufWriter::with_capacity(BUFFER, sink) })
+    }
+
+    /// Gives a file that is not visible yet to a user and a group, who may then complete it. Pipes and
+    /// devices stay whose they are.
+    ///
+    /// # Errors
+    ///
+    /// [`CaptureError::Output`] when the system refuses, as it does to all but root.
+    pub fn give_to(&self, uid: u32, gid: u32) -> Result<(), CaptureError> {
+        let Sink::Partial { file, .. } = self.out.get_ref() else { return Ok(()) };
+        fchown(file.as_file(), Some(uid), Some(gid))
+            .map_err(|source| CaptureError::Output { path: self.named.clone(), source })
     }
 
     /// Writes what is buffered and makes the file visible under its name.

@@ -18,6 +18,10 @@ pub(super) type Shared<B> = Rc<RefCell<Box<dyn LivePort<B>>>>;
 pub(super) struct Ways {
     ways: Vec<Way>,
     descriptors: Vec<OwnedFd>,
+    /// When ports will have something.
+    due: Vec<Box<dyn Fn() -> Option<Instant>>>,
+    /// The time of the last turn: what was due then has been asked for.
+    now: Instant,
     stopper: Stopper,
     batch: usize,
 }
@@ -32,7 +36,8 @@ struct Way {
 impl Ways {
     /// None yet; those from ports will take so many packets at a time.
     pub(super) fn new(stopper: Stopper, batch: usize) -> Self {
-        Self { ways: Vec::new(), descriptors: Vec::new(), stopper, batch }
+        let now = Instant::ZERO;
+        Self { ways: Vec::new(), descriptors: Vec::new(), due: Vec::new(), now, stopper, batch }
     }
 
     /// From a port to somewhere, until it ends or all are stopped.
@@ -45,6 +50,8 @@ impl Ways {
         // Without one it is looked at now and then.
         let descriptor = port.borrow().descriptor().and_then(|fd| fd.try_clone_to_owned().ok());
         self.descriptors.extend(descriptor);
+        let due = Rc::clone(port);
+        self.due.push(Box::new(move || due.borrow().next_due()));
         let batch = self.batch;
         self.add(Pipeline::new(Rc::clone(port), stage, sink).with_batch(batch), false)
     }
@@ -71,6 +78,7 @@ impl Ways {
 
 impl Body for Ways {
     fn run_once(&mut self, now: Instant) -> Turn {
+        self.now = now;
         let (mut moved, mut ended) = (0, true);
         for way in &mut self.ways {
             let Some(body) = &mut way.body else { continue };
@@ -88,7 +96,8 @@ impl Body for Ways {
     }
 
     fn next_wakeup(&self) -> Option<Instant> {
-        self.bodies().filter_map(|body| body.next_wakeup()).min()
+        let due = self.due.iter().filter_map(|due| due()).filter(|due| *due > self.now);
+        self.bodies().filter_map(|body| body.next_wakeup()).chain(due).min()
     }
 
     fn stop(&mut self) {

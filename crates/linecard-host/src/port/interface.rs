@@ -109,6 +109,21 @@ pub fn set_mac(name: &str, mac: [u8; 6]) -> Result<(), PortError> {
     device::set_hardware(name, (kind, mac)).map_err(about(name, doing))
 }
 
+/// Whether the kernel answers for it: it has an IPv4 address.
+///
+/// ```no_run
+/// assert!(linecard_host::port::interface::has_ipv4("lo")?);
+/// # Ok::<(), linecard_host::port::PortError>(())
+/// ```
+///
+/// # Errors
+///
+/// No such interface in the calling thread's network namespace.
+pub fn has_ipv4(name: &str) -> Result<bool, PortError> {
+    check_name(name)?;
+    device::has_ipv4(name).map_err(about(name, "read an interface's address"))
+}
+
 /// Brings it up, or down.
 ///
 /// ```no_run

@@ -1,7 +1,9 @@
 //! What an engine wants of a port besides packets.
 
-use super::{Buffers, Counters, PacketSocket, Tap};
+use super::{Buffers, CaptureSink, CaptureSource, Counters, PacketSocket, Tap};
 use linecard::port::Port;
+use linecard::time::Instant;
+use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// A port that a thread can wait for, and that counts what it does.
@@ -36,6 +38,12 @@ pub trait LivePort<B>: Port<B> {
     fn counters(&mut self) -> Counters {
         Counters::default()
     }
+
+    /// When it will have something, where it knows that itself: it is asked then, whatever its
+    /// descriptor says. A time that is past says nothing.
+    fn next_due(&self) -> Option<Instant> {
+        None
+    }
 }
 
 impl<S: Buffers> LivePort<S::Buffer> for Tap<S> {
@@ -58,6 +66,22 @@ impl<S: Buffers> LivePort<S::Buffer> for PacketSocket<S> {
     }
 }
 
+impl<R: Read, S: Buffers> LivePort<S::Buffer> for CaptureSource<R, S> {
+    fn counters(&mut self) -> Counters {
+        Self::counters(self)
+    }
+
+    fn next_due(&self) -> Option<Instant> {
+        Self::next_due(self)
+    }
+}
+
+impl<B: AsRef<[u8]> + AsMut<[u8]>> LivePort<B> for CaptureSink {
+    fn counters(&mut self) -> Counters {
+        Self::counters(self)
+    }
+}
+
 impl<B, P: LivePort<B> + ?Sized> LivePort<B> for Box<P> {
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         (**self).descriptor()
@@ -65,5 +89,9 @@ impl<B, P: LivePort<B> + ?Sized> LivePort<B> for Box<P> {
 
     fn counters(&mut self) -> Counters {
         (**self).counters()
+    }
+
+    fn next_due(&self) -> Option<Instant> {
+        (**self).next_due()
     }
 }

@@ -114,8 +114,15 @@ pub fn drop_all(account: Account) -> Result<Dropped, RightsError> {
     no_way_back(left)
 }
 
-/// Whether a user of the calling thread is root; its saved one shows in its capabilities only.
-fn is_root() -> bool {
+/// Whether a user of the calling thread, real or effective, is root; its saved one shows in its
+/// capabilities only.
+///
+/// ```
+/// // An ordinary user's process has no other account to become.
+/// let account = linecard_host::rights::is_root().then(linecard_host::rights::Account::invoking);
+/// ```
+#[must_use]
+pub fn is_root() -> bool {
     getuid().is_root() || geteuid().is_root()
 }
 

@@ -79,6 +79,14 @@ pub(crate) fn set_hardware(name: &str, (kind, bytes): (u16, [u8; 6])) -> io::Res
     ask(libc::SIOCSIFHWADDR as libc::c_ulong, &mut request)
 }
 
+/// Whether it has an IPv4 address.
+pub(crate) fn has_ipv4(name: &str) -> io::Result<bool> {
+    match ask(libc::SIOCGIFADDR as libc::c_ulong, &mut request(name)) {
+        Err(error) if super::is(&error, libc::EADDRNOTAVAIL) => Ok(false),
+        result => result.map(|()| true),
+    }
+}
+
 /// The lower 16 of its `IFF_*`.
 pub(crate) fn flags(name: &str) -> io::Result<libc::c_short> {
     let mut request = request(name);

@@ -28,7 +28,8 @@ const SNAPLEN: u32 = 262_144;
 /// ```
 ///
 /// A file has one link type: packets of others are dropped ([`Drops::refused`]). So are all behind
-/// a mistake in writing, which [`finish`](Self::finish) gives. Nothing is ever received from it.
+/// a mistake in writing, which [`finish`](Self::finish) gives. Nothing is ever received from it: it
+/// stays open until such a mistake ends it.
 ///
 /// [`Drops::refused`]: super::super::Drops::refused
 #[derive(Debug)]
@@ -113,7 +114,7 @@ impl CaptureSink {
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Port<B> for CaptureSink {
     fn receive(&mut self, _batch: &mut Batch<B>, _now: Instant) -> PortState {
-        PortState::Ended
+        if self.error.is_some() { PortState::Ended } else { PortState::Open }
     }
 
     fn transmit(&mut self, batch: &mut Batch<B>, now: Instant) {

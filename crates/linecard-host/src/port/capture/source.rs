@@ -1,8 +1,8 @@
 //! A capture file to receive from.
 
-use super::super::Counters;
+use super::super::{Buffers, Counters};
 use crate::capture::{CaptureError, Reader, Record};
-use linecard::packet::{Batch, LinkType, Meta, Packet, Pool, PoolBuffer};
+use linecard::packet::{Batch, LinkType, Meta, Packet, Pool};
 use linecard::port::{Port, PortState};
 use linecard::time::Instant;
 use std::io::Read;
@@ -49,7 +49,7 @@ pub enum Pace {
 /// [`Drops::too_long`]: super::super::Drops::too_long
 /// [`Drops::refused`]: super::super::Drops::refused
 #[derive(Debug)]
-pub struct CaptureSource<R> {
+pub struct CaptureSource<R, S = Pool> {
     reader: Reader<R>,
     /// The entry read last.
     record: Record,
@@ -58,19 +58,19 @@ pub struct CaptureSource<R> {
     pace: Pace,
     /// The first frame's time: the caller's, and the capture's.
     start: Option<(Instant, u64)>,
-    pool: Pool,
+    pool: S,
     counters: Counters,
     has_ended: bool,
     error: Option<CaptureError>,
 }
 
-impl<R: Read> CaptureSource<R> {
+impl<R: Read, S: Buffers> CaptureSource<R, S> {
     /// Starts reading; give it a plain `File`.
     ///
     /// # Errors
     ///
     /// This is no capture, or cannot be read.
-    pub fn new(read: R, pool: Pool, pace: Pace) -> Result<Self, CaptureError> {
+    pub fn new(read: R, pool: S, pace: Pace) -> Result<Self, CaptureError> {
         Ok(Self {
             reader: Reader::new(read)?,
             record: Record::default(),
@@ -96,6 +96,11 @@ impl<R: Read> CaptureSource<R> {
         self.error.as_ref()
     }
 
+    /// The same, to be kept.
+    pub(crate) fn take_error(&mut self) -> Option<CaptureError> {
+        self.error.take()
+    }
+
     /// When the next frame can be received, if that has to wait for its time.
     #[must_use]
     pub fn next_due(&self) -> Option<Instant> {
@@ -111,7 +116,7 @@ impl<R: Read> CaptureSource<R> {
         }
     }
 
-    fn next(&mut self, now: Instant) -> Came {
+    fn next(&mut self, now: Instant) -> Came<S::Buffer> {
         if !self.is_waiting {
             match self.reader.read(&mut self.record) {
                 Ok(true) if self.record.is_packet() => self.is_waiting = true,
@@ -158,23 +163,23 @@ impl<R: Read> CaptureSource<R> {
 }
 
 /// What one entry has given.
-enum Came {
-    Packet(Packet<PoolBuffer>),
+enum Came<B> {
+    Packet(Packet<B>),
     Passed,
     Nothing,
 }
 
 /// A buffer with these bytes, of which the pool's have room for; none when none is free.
-fn filled(pool: &Pool, bytes: &[u8]) -> Option<PoolBuffer> {
+fn filled<S: Buffers>(pool: &S, bytes: &[u8]) -> Option<S::Buffer> {
     let mut buffer = pool.take()?;
     buffer.as_mut()[..bytes.len()].copy_from_slice(bytes);
-    buffer.truncate(bytes.len());
+    S::truncate(&mut buffer, bytes.len());
     Some(buffer)
 }
 
-impl<R: Read> Port<PoolBuffer> for CaptureSource<R> {
+impl<R: Read, S: Buffers> Port<S::Buffer> for CaptureSource<R, S> {
     /// Ended behind the last packet, or before what is damaged.
-    fn receive(&mut self, batch: &mut Batch<PoolBuffer>, now: Instant) -> PortState {
+    fn receive(&mut self, batch: &mut Batch<S::Buffer>, now: Instant) -> PortState {
         let mut passed = 0;
         while !self.has_ended && batch.room() > 0 && passed < MAX_PASSED {
             match self.next(now) {
@@ -188,7 +193,7 @@ impl<R: Read> Port<PoolBuffer> for CaptureSource<R> {
         if self.has_ended { PortState::Ended } else { PortState::Open }
     }
 
-    fn transmit(&mut self, batch: &mut Batch<PoolBuffer>, _now: Instant) {
+    fn transmit(&mut self, batch: &mut Batch<S::Buffer>, _now: Instant) {
         self.counters.dropped.refused += batch.drain().count() as u64;
     }
 }

@@ -1,0 +1,158 @@
+//! What figures call for, in plain words.
+
+use linecard::offload::coalesce::{Counters as Merging, Refusal};
+use linecard_host::attach::{Account, PortKind, PortSpec, Settings};
+use linecard_host::port::{Counters, interface};
+
+/// Packets from which on a share of them says something.
+const MANY: u64 = 100;
+/// The same for wrong checksums: connections do not get far with them.
+const WRONG: u64 = 10;
+/// Mean bytes of packets that somebody has merged before: twice what jumbo frames have is rare.
+const LARGE: u64 = 4_000;
+
+/// What to do, if anything is to be done.
+pub(super) fn of(account: &Account, settings: &Settings) -> Vec<String> {
+    let (near, far) = (Account::total(&account.near), Account::total(&account.far));
+    let inward = Account::merged(&account.inward);
+    let ports = [(&settings.near, &near), (&settings.far, &far)];
+    let mut hints: Vec<String> = ports
+        .into_iter()
+        .flat_map(|(spec, counters)| [full(spec, counters), starved(spec, counters)])
+        .flatten()
+        .collect();
+    hints.extend(rings(account));
+    hints.extend(checksums(&settings.near, &inward));
+    hints.extend(large(&settings.near, &inward));
+    hints.extend(answers(&settings.near));
+    hints
+}
+
+fn full(spec: &PortSpec, counters: &Counters) -> Option<String> {
+    let lost = counters.dropped.ring_full;
+    let most = match spec.kind {
+        PortKind::Xdp(_) => ", or more `--buffers`",
+        _ => "",
+    };
+    (lost > 0).then(|| {
+        format!(
+            "{spec} had no room for {lost} packets that the kernel had received: they came faster \
+             than they were taken. Another worker (`--workers`) with a core of its own \
+             (`--cores`){most} helps."
+        )
+    })
+}
+
+fn starved(spec: &PortSpec, counters: &Counters) -> Option<String> {
+    let often = counters.starved > 0 && counters.starved * 100 > counters.received;
+    often.then(|| {
+        format!(
+            "{spec} had no free buffer {} times, and its packets waited in the kernel: take more \
+             `--buffers`.",
+            counters.starved
+        )
+    })
+}
+
+fn rings(account: &Account) -> Option<String> {
+    let lost: u64 = account.spread.dropped.iter().sum();
+    (lost > 0).then(|| {
+        format!(
+            "Workers' rings had no room for {lost} packets: more `--workers`, or a larger `--ring` if \
+             they come in bursts."
+        )
+    })
+}
+
+/// Senders in the same machine leave checksums to hardware that is not there.
+fn checksums(near: &PortSpec, inward: &Merging) -> Option<String> {
+    let refused = &inward.refused;
+    let wrong = refused.of(Refusal::Checksum) + refused.of(Refusal::PartialChecksum);
+    if wrong < WRONG || wrong * 20 < inward.packets_in {
+        return None;
+    }
+    let peer = if near.interface().is_some() {
+        " The other end of a veth leaves checksums open: `ethtool -K PEER tx off`, where PEER is that \
+         end."
+    } else {
+        " A capture that was taken on a sender has checksums that its hardware was to compute: \
+         `--checksum trust` merges them."
+    };
+    Some(format!("{wrong} packets did not merge, since their checksums are wrong or open.{peer}"))
+}
+
+/// Somebody has merged before us.
+fn large(near: &PortSpec, inward: &Merging) -> Option<String> {
+    let is_large = inward.packets_in >= MANY && inward.bytes_in / inward.packets_in > LARGE;
+    let is_alone = inward.merged * 20 < inward.packets_in;
+    let name = near.interface().unwrap_or("DEV");
+    (is_large && is_alone).then(|| {
+        format!(
+            "Hardly anything merged: packets already come large, {} bytes on average. Somebody merges \
+             before, or a sender in this machine leaves cutting to its interface: `ethtool -K {name} \
+             gro off lro off`, and `ethtool -K PEER tso off gso off` there.",
+            inward.bytes_in / inward.packets_in
+        )
+    })
+}
+
+/// A packet socket gets copies: the kernel takes the packets too.
+fn answers(near: &PortSpec) -> Option<String> {
+    let PortKind::Packet(name) = &near.kind else { return None };
+    // An interface that is gone answers nothing.
+    interface::has_ipv4(name).is_ok_and(|has| has).then(|| {
+        format!(
+            "{name} has an IP address, and a packet socket gets copies only: the kernel has answered \
+             the same packets, with resets where it knows no connection. Take the address away (`ip \
+             addr flush dev {name}`), or take `xdp:{name}`."
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::rates::tests::{merged, port};
+    use super::*;
+
+    fn settings(near: &str) -> Settings {
+        let spec = |text: &str| text.parse().expect("a port");
+        Settings::new(spec(near), spec("tap:b"))
+    }
+
+    #[test]
+    fn nothing_to_do_nothing_to_say() {
+        let account = Account {
+            near: vec![port(1_000, 10, 0)],
+            inward: vec![merged(1_000, 10, 7, 0)],
+            ..Account::default()
+        };
+        assert_eq!(of(&account, &settings("xdp:a")), [""; 0]);
+        assert_eq!(of(&Account::default(), &settings("packet:lc-none")), [""; 0]);
+    }
+
+    #[test]
+    fn every_trouble_has_its_remedy() {
+        let mut account = Account {
+            near: vec![port(1_000, 10, 7)],
+            inward: vec![merged(1_000, 1, 7, 0)],
+            ..Account::default()
+        };
+        account.near[0].starved = 11;
+        account.inward[0].coalesce.bytes_in = 40_000_000;
+        account.spread.dropped = vec![1, 2];
+        let hints = of(&account, &settings("xdp:a"));
+        let parts = ["--workers", "--buffers", "--ring", "ethtool -K a gro off"];
+        assert_eq!(hints.len(), parts.len(), "{hints:#?}");
+        for (hint, part) in hints.iter().zip(parts) {
+            assert!(hint.contains(part), "{part}: {hint}");
+        }
+    }
+
+    #[test]
+    fn the_kernel_answers_where_it_has_an_address() {
+        // Every namespace has this one, though not always up or with an address.
+        let has = interface::has_ipv4("lo").is_ok_and(|has| has);
+        let hints = of(&Account::default(), &settings("packet:lo"));
+        assert_eq!(hints.len(), usize::from(has), "{hints:?}");
+    }
+}

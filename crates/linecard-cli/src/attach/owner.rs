@@ -1,0 +1,58 @@
+//! Whom the process becomes once ports are open.
+//!
+//! A capture is written beside its name, and takes that when it is complete: by then all rights are
+//! gone. So the process becomes somebody who may do that, and this is known before anything is opened.
+
+use crate::failure::Failure;
+use linecard_host::attach::{PortSpec, Settings};
+use linecard_host::rights::Account;
+use std::fs::{self, Metadata};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Bits of a folder's mode: others may write, and only to what is theirs.
+const OTHERS_WRITE: u32 = 0o002;
+const STICKY: u32 = 0o1000;
+
+/// Whether there is anything to give up: captures take no rights.
+pub(super) fn has_rights_to_drop(settings: &Settings) -> bool {
+    settings.near.file().is_none() || settings.far.file().is_none()
+}
+
+/// Who is to own what `far` writes, when root gives up its rights; none for all other ports.
+pub(super) fn of_capture(far: &PortSpec) -> Result<Option<Account>, Failure> {
+    let Some(path) = far.file() else { return Ok(None) };
+    // Links are followed, as when it is completed; a new one has no target yet.
+    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let is_replaced = fs::metadata(&target).map_or(path != Path::new("-"), |data| data.is_file());
+    // What is wrong with the folder is said when it is opened.
+    let Ok(folder) = fs::metadata(folder_of(&target)) else { return Ok(None) };
+    let existing = fs::metadata(&target).ok();
+    if !is_replaced {
+        return Ok(None);
+    }
+    judge(&folder, existing.as_ref()).map(Some).ok_or_else(|| {
+        Failure::Attach(format!(
+            "{far} could not be completed: only root may write there, and rights are given up. Choose \
+             a folder of another user, or take --keep-rights"
+        ))
+    })
+}
+
+fn folder_of(target: &Path) -> PathBuf {
+    match target.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
+        _ => PathBuf::from("."),
+    }
+}
+
+/// The folder's owner, or nobody in particular where everybody may write.
+fn judge(folder: &Metadata, existing: Option<&Metadata>) -> Option<Account> {
+    let owner = Account::new(folder.uid(), folder.gid());
+    // Its group may be root's, which nobody is to have.
+    let owner = owner.or_else(|| Account::new(folder.uid(), Account::NOBODY.gid()));
+    let is_open = folder.mode() & OTHERS_WRITE != 0;
+    let is_replaceable = folder.mode() & STICKY == 0
+        || existing.is_none_or(|file| file.uid() == Account::NOBODY.uid());
+    owner.or_else(|| (is_open && is_replaceable).then_some(Account::NOBODY))
+}

@@ -1,0 +1,249 @@
+//! Two ports joined, as it is seen from outside: captures as ports, lines of JSON, the live view and
+//! metrics. What goes through live interfaces is tested elsewhere.
+
+use crate::folder::{Folder, Outcome, capture};
+use crate::support::{linecard, say};
+use serde_json::Value as Json;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+fn port(path: &Path) -> String {
+    format!("file:{}", path.display())
+}
+
+fn bulk() -> String {
+    port(&capture("tcp4-bulk.pcap"))
+}
+
+/// The account in lines of JSON: each is an object, the last one is it.
+fn account(stdout: &str) -> Json {
+    let lines: Vec<Json> = stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let (last, others) = lines.split_last().unwrap();
+    assert!(others.iter().all(|line| line["type"] == "interval"), "{stdout}");
+    assert_eq!((&last["type"], &last["job"]), (&"final".into(), &"attach".into()));
+    last.clone()
+}
+
+fn done(outcome: &Outcome) {
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+}
+
+#[test]
+fn a_capture_goes_through_and_is_complete() {
+    let folder = Folder::new();
+    for deployment in ["inline", "shared", "dedicated"] {
+        let out = format!("file:{deployment}.pcap");
+        let outcome = folder.run(&["attach", &bulk(), &out, "--deployment", deployment, "--json"]);
+        done(&outcome);
+        let account = account(&outcome.stdout);
+        let count = |section: &str, key: &str| account[section][key].as_u64().unwrap();
+        let (came, went) = (count("near", "received"), count("far", "transmitted"));
+        assert!(went > 0 && went * 4 < came * 3, "{deployment}: {came} became {went}");
+        assert_eq!(came - count("merging", "merged"), went);
+        for way in ["unaccounted_inward", "unaccounted_outward"] {
+            assert_eq!(account["check"][way], 0, "{deployment}: {account}");
+        }
+        // What was merged is cut again to as much as came, in number.
+        let text =
+            folder.succeeds(&["coalesce", &format!("{deployment}.pcap"), "again.pcap", "--json"]);
+        let again: Json = serde_json::from_str(&text).unwrap();
+        assert_eq!(again["merging"]["packets_in"], went, "the file has what was transmitted");
+        assert!(outcome.stderr.lines().all(|line| line.starts_with("linecard: file:")));
+    }
+    let outcome = folder.run(&["attach", &bulk(), "file:same.pcap", "--merge", "none"]);
+    done(&outcome);
+    let text = folder.succeeds(&["coalesce", "same.pcap", "again.pcap", "--json"]);
+    let again: Json = serde_json::from_str(&text).unwrap();
+    let whole = fs::read(capture("tcp4-bulk.pcap")).unwrap().len();
+    let bytes = again["merging"]["bytes_in"].as_u64().unwrap();
+    assert!(bytes > 0 && bytes < whole as u64);
+}
+
+#[test]
+fn the_recorded_pace_is_kept() {
+    let folder = Folder::with_capture("udp4.pcap");
+    let near = "file:in.pcap,recorded";
+    // A view or a pause of the machine takes nothing away: it takes as long at least.
+    let times = |name: &str| {
+        let bytes = folder.read(name);
+        let at = |offset: usize| {
+            let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
+            // The project's own captures have nanoseconds or microseconds.
+            let unit = if bytes[..4] == [0x4D, 0x3C, 0xB2, 0xA1] { 1 } else { 1_000 };
+            let ns = u64::from(word(offset)) * 1_000_000_000 + u64::from(word(offset + 4)) * unit;
+            (ns, offset + 16 + word(offset + 8) as usize)
+        };
+        let (first, mut next) = at(24);
+        let mut last = first;
+        while next < bytes.len() {
+            (last, next) = at(next);
+        }
+        last - first
+    };
+    done(&folder.run(&["attach", near, "file:out.pcap", "--merge", "none"]));
+    let (before, after) = (times("in.pcap"), times("out.pcap"));
+    assert!(after >= before * 9 / 10, "{before} ns became {after} ns");
+}
+
+#[test]
+fn standard_output_is_data_then() {
+    let folder = Folder::new();
+    let outcome = folder.command(&["attach", &bulk(), "file:-", "--json"]).output().unwrap();
+    assert_eq!(outcome.status.code(), Some(0));
+    assert_eq!(outcome.stdout[..4], [0x0A, 0x0D, 0x0D, 0x0A], "pcapng");
+    let stderr = String::from_utf8(outcome.stderr).unwrap();
+    let json = stderr.lines().find(|line| line.starts_with('{')).unwrap();
+    assert!(account(json)["far"]["transmitted"].as_u64() > Some(0));
+}
+
+#[test]
+fn captures_that_cannot_be_are_refused_in_a_line() {
+    let folder = Folder::with_capture("tcp4-bulk.pcap");
+    folder.write("none.pcap", b"no capture");
+    let near = "file:in.pcap";
+    folder.refuses(1, &["attach", "file:gone.pcap", "file:out.pcap"], &["cannot open gone.pcap"]);
+    folder.refuses(1, &["attach", "file:.", "file:out.pcap"], &["cannot open ."]);
+    folder.refuses(
+        1,
+        &["attach", "file:none.pcap", "file:out.pcap"],
+        &["none.pcap: not a capture"],
+    );
+    folder.refuses(1, &["attach", near, "file:no/out.pcap"], &["no/out.pcap", "make its folder"]);
+    folder.refuses(2, &["attach", near, "file:./in.pcap"], &["same file"]);
+    folder.refuses(2, &["attach", near, near], &["cannot be joined to itself"]);
+    folder.refuses(6, &["attach", near, "file:out.pcap", "--workers", "2"], &["--workers 1"]);
+    folder.refuses(6, &["attach", near, "file:out.pcap,recorded"], &["recorded"]);
+    folder.refuses(2, &["attach", "file:", "file:out.pcap"], &["`file:`", "KIND:NAME"]);
+}
+
+#[test]
+fn damage_ends_it_and_a_full_disk_leaves_nothing() {
+    let folder = Folder::new();
+    let bytes = fs::read(capture("tcp4-bulk.pcap")).unwrap();
+    folder.write("cut.pcap", &bytes[..bytes.len() - 7]);
+    let outcome = folder.run(&["attach", "file:cut.pcap", "file:out.pcap"]);
+    assert_eq!(outcome.code, Some(4), "{outcome:?}");
+    assert!(outcome.stderr.lines().last().unwrap().contains("cut.pcap: damaged at byte"));
+    assert!(folder.read("out.pcap").len() > 1_000, "everything before it");
+
+    let outcome = folder.run(&["attach", "file:cut.pcap", "file:/dev/full"]);
+    assert_eq!(outcome.code, Some(1), "{outcome:?}");
+    assert!(outcome.stderr.contains("/dev/full: No space left"), "{outcome:?}");
+    assert_eq!(folder.names(), ["cut.pcap", "out.pcap"]);
+}
+
+/// Runs a script in a network namespace of its own, with the command as `$0`; none, and said why,
+/// where that is not possible.
+fn in_namespace(folder: &Folder, what: &str, script: &str) -> Option<String> {
+    let program = linecard();
+    let script =
+        format!("ip link set lo up && test -c /dev/net/tun || {{ echo SKIP; exit; }}\n{script}");
+    let mut command = Command::new("timeout");
+    command.args(["60", "unshare", "--net", "bash", "-c", &script]).arg(program.get_program());
+    let outcome: Outcome = command.current_dir(folder.path(".")).output().unwrap().into();
+    if outcome.stdout.starts_with("SKIP") || outcome.stderr.contains("unshare failed") {
+        say(&format!("SKIPPED: {what}: it needs root and /dev/net/tun: {}", outcome.stderr));
+        return None;
+    }
+    assert_eq!(outcome.code, Some(0), "{what}: {outcome:?}");
+    Some(outcome.stdout)
+}
+
+/// Waits for the line that says where metrics are.
+const PORT: &str = "\
+for i in $(seq 200); do P=$(sed -n 's/.*metrics at http:..127.0.0.1:\\([0-9]*\\).metrics/\\1/p' err); \
+test -n \"$P\" && grep -q 'runs as user' err && break; sleep 0.05; done\n";
+
+#[test]
+fn metrics_are_served_whatever_else_is_asked() {
+    let folder = Folder::new();
+    let script = format!(
+        "\"$0\" attach tap:lcma tap:lcmb --metrics 0 --interval 100ms --json >out 2>err & L=$!
+        {PORT}
+        ask() {{ exec 3<>/dev/tcp/127.0.0.1/$P; printf '%b' \"$1\" >&3; timeout 10 cat <&3; exec 3>&-; }}
+        exec 4<>/dev/tcp/127.0.0.1/$P; printf 'GET /met' >&4
+        ask '\\xff\\x00\\x01 nonsense\\r\\n\\r\\n' | head -1
+        (head -c 100000 /dev/zero >/dev/tcp/127.0.0.1/$P) 2>/dev/null
+        ask 'GET / HTTP/1.1\\r\\n\\r\\n' | head -1
+        ask 'DELETE /metrics HTTP/1.1\\r\\n\\r\\n' | head -1
+        ask 'GET /metrics HTTP/1.1\\r\\nHost: here\\r\\n\\r\\n'
+        kill -INT $L; wait $L; echo code $?; grep -c interval out"
+    );
+    let Some(text) = in_namespace(&folder, "metrics", &script) else { return };
+    let statuses: Vec<_> = text.lines().filter(|line| line.starts_with("HTTP/1.1")).collect();
+    let numbers: Vec<_> = statuses.iter().map(|line| &line[9..12]).collect();
+    assert_eq!(numbers, ["400", "404", "405", "200"], "{text}");
+    assert!(
+        text.contains("Content-Type: application/openmetrics-text; version=1.0.0; charset=utf-8")
+    );
+    for name in ["linecard_received_packets_total{port=\"near\",worker=\"0\"} ", "\n# EOF\n"] {
+        assert!(text.contains(name), "no {name}: {text}");
+    }
+    assert!(text.contains("\ncode 0\n"), "{text}");
+    let intervals: u64 = text.lines().last().unwrap().parse().unwrap();
+    assert!(intervals > 0);
+    let account = account(&String::from_utf8(folder.read("out")).unwrap());
+    assert_eq!(account["check"]["unaccounted_inward"], 0);
+    let stderr = String::from_utf8(folder.read("err")).unwrap();
+    assert!(stderr.contains("runs as user 65534"), "{stderr}");
+}
+
+#[test]
+fn an_address_that_is_taken_is_refused_before_ports_are_opened() {
+    let folder = Folder::with_capture("tcp4-bulk.pcap");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let arguments = ["attach", "file:in.pcap", "file:out.pcap", "--metrics", &address];
+    folder.refuses(6, &arguments, &["--metrics", &address]);
+}
+
+#[test]
+fn a_capture_of_live_packets_is_completed_without_rights() {
+    let folder = Folder::new();
+    let script = "\
+        mkdir own && chown 65534:65534 own && chmod 755 . && mkdir -m 1777 shared
+        for out in own shared; do
+            \"$0\" attach tap:lcca file:$out/x.pcapng --seconds 0.2 --json >out 2>err || cat err
+            grep -c 'runs as user 65534' err; stat -c %u $out/x.pcapng; ls $out
+        done
+        \"$0\" attach tap:lcca file:x.pcapng --seconds 0.2 2>err; echo code $?; cat err; ls
+        \"$0\" attach tap:lcca file:x.pcapng --seconds 0.2 --keep-rights >/dev/null 2>&1; echo code $?";
+    let Some(text) = in_namespace(&folder, "a capture without rights", script) else { return };
+    let completed = "1\n65534\nx.pcapng\n";
+    let (once, rest) = text.split_at(completed.len());
+    assert_eq!(once, completed, "{text}");
+    assert!(rest.starts_with(completed), "{text}");
+    let rest = &rest[completed.len()..];
+    assert!(rest.starts_with("code 6\nlinecard: file:x.pcapng could not be completed"), "{text}");
+    assert!(rest.ends_with("err\nout\nown\nshared\ncode 0\n"), "{text}");
+}
+
+#[test]
+fn the_view_is_drawn_on_a_terminal_and_nowhere_else() {
+    if !crate::around::is_there("script", "the view on a terminal") {
+        return;
+    }
+    let folder = Folder::new();
+    let script = "\
+        stty=\"stty cols 60 rows 12\"
+        script -qec \"$stty; '$0' attach tap:lcva tap:lcvb --seconds 1 --interval 200ms >out\" /dev/null </dev/null
+        echo code $?
+        \"$0\" attach tap:lcva tap:lcvb --seconds 0.5 --interval 100ms >out2 2>err";
+    let script = format!("export TERM=xterm\n{script}");
+    let Some(text) = in_namespace(&folder, "the view on a terminal", &script) else { return };
+    assert!(text.contains("code 0"), "{text}");
+    let frames = text.matches("\x1b[J").count();
+    assert!((2..=6).contains(&frames), "{frames} frames: {text}");
+    // Each but the first over the one before.
+    assert_eq!(text.matches("A\r\x1b[K").count(), frames - 1, "{text}");
+    assert!(text.contains("near ") && text.contains("worker  "), "{text}");
+    let drawn = text.split("\x1b[K").skip(1).filter_map(|line| line.lines().next());
+    assert!(drawn.map(|line| line.chars().count()).max() <= Some(60), "{text}");
+    assert!(!text.contains("\x1b[?25l"), "the cursor was never hidden");
+    for plain in ["out", "out2", "err"] {
+        assert!(!folder.read(plain).contains(&0x1B), "{plain}");
+    }
+    let report = String::from_utf8(folder.read("out")).unwrap();
+    assert!(report.starts_with("Attached\n"), "{report}");
+}

@@ -1,0 +1,41 @@
+//! The device that takes the place of an interface.
+
+use super::settings::Settings;
+use crate::port::{PortError, interface};
+
+/// A TAP or TUN device that is made: it becomes like the interface that it stands for.
+pub(super) struct NewDevice {
+    device: Option<String>,
+    /// The near interface, and whether it takes frames for any address.
+    like: Option<(String, bool)>,
+}
+
+impl NewDevice {
+    pub(super) fn of(settings: &Settings) -> Self {
+        let device = settings
+            .far
+            .device()
+            .filter(|name| interface::exists(name).is_ok_and(|exists| !exists));
+        let near = &settings.near;
+        let like = near.interface().map(|name| (name.to_owned(), near.promiscuous));
+        Self { device: device.map(str::to_owned), like }
+    }
+
+    pub(super) fn configure(self) -> Result<(), PortError> {
+        let Some(device) = self
+            .device
+            .as_deref()
+            .filter(|name| interface::exists(name).is_ok_and(|exists| exists))
+        else {
+            return Ok(());
+        };
+        if let Some((like, promiscuous)) = &self.like {
+            interface::set_mtu(device, interface::mtu(like)?)?;
+            // A TUN device has no address.
+            if !promiscuous && interface::mac(device).is_ok() {
+                interface::set_mac(device, interface::mac(like)?)?;
+            }
+        }
+        interface::set_up(device, true)
+    }
+}

@@ -1,0 +1,82 @@
+//! Why ports cannot be joined, each in one line that says what to do.
+
+use crate::capture::CaptureError;
+use crate::engine::Failure;
+use crate::port::PortError;
+use crate::port::xdp::XdpError;
+use crate::rights::RightsError;
+use std::io;
+use std::path::PathBuf;
+
+/// Why ports cannot be joined.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AttachError {
+    /// A packet socket or TAP device.
+    #[error("{0}")]
+    Port(#[from] PortError),
+    /// An AF_XDP port.
+    #[error("{0}")]
+    Xdp(#[from] XdpError),
+    /// A thread.
+    #[error("{0}")]
+    Engine(#[from] Failure),
+    /// A capture cannot be opened.
+    #[error("cannot open {}: {source}", path.display())]
+    Open {
+        /// Its name.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A capture cannot be read or written.
+    #[error("{}: {error}", path.display())]
+    Capture {
+        /// Its name.
+        path: PathBuf,
+        /// What is wrong.
+        error: CaptureError,
+    },
+    /// Captures have no queues.
+    #[error(
+        "a capture is one sequence of packets, and there are {workers} workers that would each want \
+         its own: take `--workers 1`, or `--deployment shared`"
+    )]
+    Sequence {
+        /// Workers with ports of their own.
+        workers: usize,
+    },
+    /// Rights cannot be given up.
+    #[error("{0}")]
+    Rights(#[from] RightsError),
+    /// A setting is out of its range.
+    #[error("{what} is {value}: choose {range}")]
+    Setting {
+        /// Which.
+        what: &'static str,
+        /// What it is.
+        value: usize,
+        /// What it may be.
+        range: &'static str,
+    },
+    /// More queues receive than there are workers for.
+    #[error(
+        "`{interface}` has {queues} receive queues and there are {workers} workers: the packets of \
+         the others would stay with the kernel; take `--workers {queues}`, or `ethtool -L \
+         {interface} combined {workers}`"
+    )]
+    Queues {
+        /// The interface.
+        interface: String,
+        /// Its receive queues.
+        queues: usize,
+        /// Workers that could each have one.
+        workers: usize,
+    },
+    /// Not possible.
+    #[error("{what} cannot be attached")]
+    Unsupported {
+        /// What.
+        what: &'static str,
+    },
+}

@@ -1,0 +1,190 @@
+//! Captures as ports: one that is read at the near end, one that is written at the far end.
+
+use super::AttachError;
+use super::gate::{Gate, Told};
+use crate::capture::{CaptureError, Format, OutputFile};
+use crate::port::{Buffers, CaptureSink, CaptureSource, Counters, LivePort, Pace};
+use crate::rights::Account;
+use linecard::packet::{Batch, LinkType};
+use linecard::port::{Port, PortState};
+use linecard::time::Instant;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Opens a capture to read; `-` is the standard input.
+fn open(path: &Path) -> Result<Box<dyn Read>, AttachError> {
+    if path == Path::new("-") {
+        return Ok(Box::new(io::stdin()));
+    }
+    let failed = |source| AttachError::Open { path: path.into(), source };
+    let file = File::open(path).map_err(failed)?;
+    if file.metadata().is_ok_and(|data| data.is_dir()) {
+        return Err(failed(io::ErrorKind::IsADirectory.into()));
+    }
+    Ok(Box::new(file))
+}
+
+/// A capture that is read. What damages it is told at the end.
+pub(super) struct Player<S: Buffers> {
+    source: CaptureSource<Box<dyn Read>, S>,
+    path: PathBuf,
+    gate: Arc<Gate>,
+}
+
+impl<S: Buffers> Player<S> {
+    pub(super) fn open(
+        path: &Path,
+        pool: S,
+        pace: Pace,
+        gate: &Arc<Gate>,
+    ) -> Result<Self, AttachError> {
+        let refused = |error| AttachError::Capture { path: path.into(), error };
+        let source = CaptureSource::new(open(path)?, pool, pace).map_err(refused)?;
+        Ok(Self { source, path: path.into(), gate: Arc::clone(gate) })
+    }
+}
+
+impl<S: Buffers> Drop for Player<S> {
+    fn drop(&mut self) {
+        if let Some(error) = self.source.take_error() {
+            let path = self.path.clone();
+            self.gate.tell(Told::Failed(AttachError::Capture { path, error }));
+        }
+    }
+}
+
+impl<S: Buffers> Port<S::Buffer> for Player<S> {
+    fn receive(&mut self, batch: &mut Batch<S::Buffer>, now: Instant) -> PortState {
+        self.source.receive(batch, now)
+    }
+
+    fn transmit(&mut self, batch: &mut Batch<S::Buffer>, now: Instant) {
+        self.source.transmit(batch, now);
+    }
+}
+
+impl<S: Buffers> LivePort<S::Buffer> for Player<S> {
+    fn counters(&mut self) -> Counters {
+        self.source.counters()
+    }
+
+    fn next_due(&self) -> Option<Instant> {
+        self.source.next_due()
+    }
+}
+
+/// A capture that is written. It is complete when this is dropped, if the gate was ever open and no
+/// thread has panicked; what prevents it is told.
+pub(super) struct Recorder {
+    state: State,
+    path: PathBuf,
+    gate: Arc<Gate>,
+}
+
+enum State {
+    /// Nothing has come that says what the link type is.
+    Waiting(OutputFile),
+    Writing(Box<CaptureSink>),
+    /// It could not be begun, which was told.
+    Failed,
+}
+
+impl Recorder {
+    /// Written beside its name until it is complete; see [`OutputFile`].
+    pub(super) fn create(
+        path: &Path,
+        input: Option<&Path>,
+        owner: Option<Account>,
+        gate: &Arc<Gate>,
+    ) -> Result<Self, AttachError> {
+        let refused = |error| AttachError::Capture { path: path.into(), error };
+        let file = OutputFile::create(path, input.as_slice()).map_err(refused)?;
+        if let Some(owner) = owner {
+            file.give_to(owner.uid(), owner.gid()).map_err(refused)?;
+        }
+        Ok(Self { state: State::Waiting(file), path: path.into(), gate: Arc::clone(gate) })
+    }
+
+    /// Begins to write, now that the link type is known.
+    fn begin(&mut self, link: LinkType, now: Instant) -> Result<(), CaptureError> {
+        let State::Waiting(file) = std::mem::replace(&mut self.state, State::Failed) else {
+            return Ok(());
+        };
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let zero_ns = linecard::time::ns(since_1970).saturating_sub(now.as_ns());
+        let format = format_of(&self.path);
+        self.state = State::Writing(Box::new(CaptureSink::new(file, format, link, zero_ns)?));
+        Ok(())
+    }
+
+    fn tell(&self, error: CaptureError) {
+        let path = self.path.clone();
+        self.gate.tell(Told::Failed(AttachError::Capture { path, error }));
+    }
+
+    fn finish(&mut self) -> Result<(), CaptureError> {
+        // An empty capture is one of Ethernet.
+        if matches!(self.state, State::Waiting(_)) {
+            self.begin(LinkType::Ethernet, Instant::ZERO)?;
+        }
+        match std::mem::replace(&mut self.state, State::Failed) {
+            State::Writing(sink) => sink.finish().map(drop),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The format that a file's name asks for.
+fn format_of(path: &Path) -> Format {
+    match path.extension() {
+        Some(extension) if extension.eq_ignore_ascii_case("pcap") => Format::Pcap,
+        _ => Format::PcapNg,
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        if !self.gate.is_open() || thread::panicking() {
+            return;
+        }
+        if let Err(error) = self.finish() {
+            self.tell(error);
+        }
+    }
+}
+
+impl<B: AsRef<[u8]> + AsMut<[u8]>> Port<B> for Recorder {
+    /// Ends when nothing can be written any more.
+    fn receive(&mut self, batch: &mut Batch<B>, now: Instant) -> PortState {
+        match &mut self.state {
+            State::Waiting(_) => PortState::Open,
+            State::Writing(sink) => sink.receive(batch, now),
+            State::Failed => PortState::Ended,
+        }
+    }
+
+    fn transmit(&mut self, batch: &mut Batch<B>, now: Instant) {
+        if let (State::Waiting(_), Some(packet)) = (&self.state, batch.front())
+            && let Err(error) = self.begin(packet.link(), now)
+        {
+            self.tell(error);
+        }
+        match &mut self.state {
+            State::Writing(sink) => sink.transmit(batch, now),
+            _ => batch.drain().for_each(drop),
+        }
+    }
+}
+
+impl<B: AsRef<[u8]> + AsMut<[u8]>> LivePort<B> for Recorder {
+    fn counters(&mut self) -> Counters {
+        match &self.state {
+            State::Writing(sink) => CaptureSink::counters(sink),
+            _ => Counters::default(),
+        }
+    }
+}
