@@ -80,6 +80,7 @@ fn packet_kind() -> Kind {
             ("large_packets", "large packets whole", found.virtio_headers),
             ("fanout", "fanout", found.fanout),
             ("qdisc_bypass", "past the queueing discipline", found.qdisc_bypass),
+            ("takeover", "kept from the kernel", found.takeover),
         ],
         lacking: found.lacking(),
     }

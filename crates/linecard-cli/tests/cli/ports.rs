@@ -11,7 +11,7 @@ use std::process::Command;
 /// Every key of every kind.
 const KINDS: [(&str, &[&str]); 5] = [
     ("xdp", &["usable", "multi_buffer", "need_wakeup"]),
-    ("packet", &["usable", "large_packets", "fanout", "qdisc_bypass"]),
+    ("packet", &["usable", "large_packets", "fanout", "qdisc_bypass", "takeover"]),
     ("tap", &["usable", "multi_queue", "large_tcp", "large_udp", "large_tunnels"]),
     ("capture", &["usable"]),
     ("memory", &["usable"]),

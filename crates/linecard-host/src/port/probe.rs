@@ -1,7 +1,7 @@
 //! What TAP devices and packet sockets can do here, found by opening them: never by a version.
 //! [`xdp::probe`](super::xdp::probe) says it of AF_XDP.
 
-use super::{BUFFER_LEN, PacketConfig, PacketSocket, PortError, Tap, TapConfig};
+use super::{BUFFER_LEN, PacketConfig, PacketSocket, PortError, Takeover, Tap, TapConfig};
 use crate::sys::socket::PacketFd;
 use crate::sys::{self, device};
 use linecard::offload::virtio::Format;
@@ -40,6 +40,8 @@ pub struct PacketFeatures {
     pub fanout: bool,
     /// Sending may pass by the queueing discipline (Linux 3.14).
     pub qdisc_bypass: bool,
+    /// An interface's packets may be kept from the kernel (Linux 6.6).
+    pub takeover: bool,
 }
 
 /// Looks what TAP devices can do. Makes one for a moment, which is never up.
@@ -84,12 +86,14 @@ pub fn packet() -> PacketFeatures {
             virtio_headers: socket.offloads(),
             fanout: knows(libc::PACKET_FANOUT, group()),
             qdisc_bypass: knows(libc::PACKET_QDISC_BYPASS, 1),
+            takeover: Takeover::is_known(),
         },
         Err(error) => PacketFeatures {
             sockets: Err(error),
             virtio_headers: false,
             fanout: false,
             qdisc_bypass: false,
+            takeover: false,
         },
     }
 }
@@ -131,6 +135,10 @@ impl PacketFeatures {
         let rest = [
             (self.virtio_headers, "no large packets in the ring: they take Linux 4.6 or newer"),
             (self.fanout, "no fanout, one port for an interface: it takes Linux 3.1 or newer"),
+            (
+                self.takeover,
+                "the kernel gets all packets too: keeping them takes Linux 6.6 or newer",
+            ),
             (self.qdisc_bypass, "no way by the queueing discipline: it takes Linux 3.14 or newer"),
         ];
         lines(&self.sockets, &rest)
@@ -174,6 +182,7 @@ mod tests {
             virtio_headers: false,
             fanout: false,
             qdisc_bypass: false,
+            takeover: false,
         };
         assert_eq!(none.lacking().len(), 1);
         assert!(none.lacking()[0].contains("CAP_NET_RAW"));

@@ -7,6 +7,7 @@ mod lab;
 mod packet;
 mod refused;
 mod sys;
+mod takeover;
 mod tap;
 #[path = "../kernel/sys.rs"]
 #[expect(dead_code, reason = "shared with the kernel as witness, which uses the rest")]

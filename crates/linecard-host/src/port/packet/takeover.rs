@@ -36,6 +36,11 @@ impl Takeover {
         let link = bpf::link(Hook::TcxIngress, program.as_fd(), index as u32, 0);
         Ok(Self { _link: link.map_err(lacks(failed))? })
     }
+
+    /// Whether this kernel can do that, as far as this process may ask.
+    pub(in super::super) fn is_known() -> bool {
+        bpf::load_program(Hook::TcxIngress, &drop_all(), 0).is_ok()
+    }
 }
 
 /// What a kernel says that does not know the hook.
