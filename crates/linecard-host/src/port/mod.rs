@@ -47,7 +47,8 @@ pub use packet::{Fanout, FanoutBy, PacketConfig, PacketSocket, Takeover};
 pub use shared_pool::{SharedBuffer, SharedPool};
 pub use tap::{Tap, TapConfig, TapKind};
 
-use crate::sys;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -56,8 +57,8 @@ use std::time::Duration;
 /// in whole cache lines.
 pub const BUFFER_LEN: usize = 65_536 + 64;
 
-/// Waits until one of the ports can receive, has ended or has failed, at most `time`, counted in
-/// whole milliseconds; whether it is so. A signal ends the wait too.
+/// Waits until one of the ports can receive, has ended or has failed, at most `time`;
+/// whether it is so. A signal ends the wait too.
 ///
 /// ```no_run
 /// use linecard::packet::Pool;
@@ -74,5 +75,12 @@ pub const BUFFER_LEN: usize = 65_536 + 64;
 ///
 /// The system's, which has too little memory or too many descriptors to look at.
 pub fn wait(ports: &[BorrowedFd<'_>], time: Duration) -> io::Result<bool> {
-    sys::poll::readable(ports, time)
+    let mut entries: Vec<_> = ports.iter().map(|port| PollFd::new(port, PollFlags::IN)).collect();
+    // What is too long for the system's clock is for ever.
+    let time = Timespec::try_from(time).ok();
+    match poll(&mut entries, time.as_ref()) {
+        Ok(ready) => Ok(ready > 0),
+        Err(Errno::INTR) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
 }

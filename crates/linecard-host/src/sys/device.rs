@@ -34,6 +34,10 @@ fn ask(code: libc::c_ulong, request: &mut libc::ifreq) -> io::Result<()> {
 
 /// The interface's number.
 pub(crate) fn index(name: &str) -> io::Result<i32> {
+    if name.len() > MAX_NAME {
+        // Cut, it could be another's.
+        return Err(io::Error::from_raw_os_error(libc::ENODEV));
+    }
     let mut request = request(name);
     ask(libc::SIOCGIFINDEX as libc::c_ulong, &mut request)?;
     // SAFETY: integers all, and the kernel has filled in this one.

@@ -5,7 +5,6 @@
 
 pub(crate) mod bpf;
 pub(crate) mod device;
-pub(crate) mod poll;
 pub(crate) mod rights;
 pub(crate) mod ring;
 pub(crate) mod send;

@@ -10,6 +10,7 @@ use super::settle::settle;
 use super::socket::{Binding, Socket, Unbound};
 use super::sys;
 use super::umem::{Umem, XdpBuffer};
+use crate::port;
 use linecard::packet::Batch;
 use linecard::port::{Port, PortState};
 use linecard::time::Instant;
@@ -202,14 +203,13 @@ impl XdpPort {
         self.umem.buffer(len)
     }
 
-    /// Waits until something can be received, at most `time` (rounded up to milliseconds); whether
-    /// it can. Sends nothing and receives nothing.
+    /// Waits until something can be received, at most `time`; whether it can. Sends nothing and receives nothing.
     ///
     /// # Errors
     ///
     /// [`XdpError::System`] when the kernel does not answer.
     pub fn wait(&self, time: Duration) -> Result<bool, XdpError> {
-        sys::wait(self.socket.as_fd(), time)
+        port::wait(&[self.socket.as_fd()], time)
             .map_err(|source| XdpError::System { what: "wait for packets", source })
     }
 

@@ -2,8 +2,8 @@
 
 use super::error::XdpError;
 use super::settle::settle;
-use super::sys;
 use crate::sys::bpf::{self, Hook, instruction};
+use crate::sys::device;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -79,8 +79,9 @@ impl Attachment {
     }
 
     fn in_modes(name: &str, modes: &[Mode]) -> Result<Self, XdpError> {
-        let interface = sys::interface(name)
-            .map_err(|_none| XdpError::NoInterface { interface: name.to_owned() })?;
+        let interface = device::index(name)
+            .map_err(|_none| XdpError::NoInterface { interface: name.to_owned() })?
+            .unsigned_abs();
         let map = create_map()?;
         let (mode, link) = settle(|| attach_in_modes(&map, name, interface, modes))?;
         let name = name.to_owned();

@@ -2,8 +2,8 @@
 
 use super::super::outgoing::frame_len;
 use super::port::XdpPort;
-use super::sys;
 use super::umem::{Umem, XdpBuffer};
+use crate::port;
 use linecard::packet::{Batch, Form, Layout, LinkType, Meta, Packet, Piece};
 use linecard::time::Instant;
 use std::os::fd::AsFd;
@@ -95,7 +95,7 @@ impl XdpPort {
         if self.socket.fill.needs_wakeup() {
             self.counters.wakes += 1;
             // What it says is found out by receiving.
-            let _ready = sys::wait(self.socket.as_fd(), Duration::ZERO);
+            let _ready = port::wait(&[self.socket.as_fd()], Duration::ZERO);
         }
     }
 }

@@ -7,12 +7,10 @@
 use crate::sys::check;
 pub(super) use crate::sys::socket::take_error;
 use crate::sys::socket::{option, set_option};
-use std::ffi::CString;
 use std::io;
 use std::mem::{size_of, zeroed};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::{self, NonNull};
-use std::time::Duration;
 
 /// `XDP_MAX_TX_SKB_BUDGET` of `linux/if_xdp.h` (Linux 6.17), which libc does not name.
 const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
@@ -145,26 +143,6 @@ pub(super) fn wake(socket: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: no bytes and no address are handed over.
     let sent = unsafe { libc::sendto(fd, none, 0, libc::MSG_DONTWAIT, ptr::null(), 0) };
     if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-}
-
-/// Waits until something can be received, at most `time` (rounded up to milliseconds); whether it
-/// can. Wakes a driver that sleeps, also with no time.
-pub(super) fn wait(socket: BorrowedFd<'_>, time: Duration) -> io::Result<bool> {
-    let mut poll = libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-    let ms = time.as_nanos().div_ceil(1_000_000);
-    let ms = libc::c_int::try_from(ms).unwrap_or(libc::c_int::MAX);
-    // SAFETY: one entry, which lives during the call.
-    check(unsafe { libc::poll(&raw mut poll, 1, ms) }).map(|ready| ready > 0)
-}
-
-/// Number of an interface of the calling thread's network namespace.
-pub(super) fn interface(name: &str) -> io::Result<u32> {
-    let name = CString::new(name)?;
-    // SAFETY: `name` ends with a zero and lives during the call.
-    match unsafe { libc::if_nametoindex(name.as_ptr()) } {
-        0 => Err(io::Error::last_os_error()),
-        index => Ok(index),
-    }
 }
 
 /// The MTU of the interface with that number, in bytes, as seen from the namespace of
