@@ -84,6 +84,9 @@ pub enum AttachError {
         /// Workers that could each have one.
         workers: usize,
     },
+    /// A thread has ended and has not said why: a bug.
+    #[error("a thread has ended before it had its ports; please report this")]
+    Ended,
     /// Not possible.
     #[error("{what} cannot be attached")]
     Unsupported {
@@ -162,12 +165,7 @@ impl Prepared {
             Ok(opened)
         }) {
             Ok(opened) => Ok(Self { attached, opened }),
-            Err(error) => {
-                attached.gate.give_up();
-                attached.stop();
-                let _ended = attached.engine.join();
-                Err(error)
-            }
+            Err(error) => Err(attached.give_up(error)),
         }
     }
 
@@ -194,16 +192,29 @@ impl Attached {
     ) -> Result<Vec<String>, AttachError> {
         let mut opened = Vec::new();
         while waiting > 0 {
+            // In this order: what a thread has told before its end is heard.
+            let has_ended = self.engine.has_ended();
             match told.recv_timeout(Duration::from_millis(20)) {
                 Ok(Told::Opened(what)) => opened.push(what),
                 Ok(Told::Ready) => waiting -= 1,
                 Ok(Told::Failed(error)) => return Err(error),
-                Err(RecvTimeoutError::Timeout) if !self.engine.has_ended() => {}
-                // A thread that cannot be pinned, or has panicked, tells when it is joined.
-                Err(_) => return Ok(opened),
+                Err(RecvTimeoutError::Timeout) if !has_ended => {}
+                Err(_) => return Err(AttachError::Ended),
             }
         }
         Ok(opened)
+    }
+
+    /// Ends all threads before they have begun; gives what has gone wrong. A thread that cannot be
+    /// pinned, or has panicked, tells when it is joined.
+    fn give_up(self, error: AttachError) -> AttachError {
+        self.gate.give_up();
+        self.stop();
+        let failure = self.engine.join().into_iter().find_map(Result::err);
+        match (error, failure) {
+            (AttachError::Ended, Some(failure)) => failure.into(),
+            (error, _) => error,
+        }
     }
 
     /// What has been done until some 50 ms ago.
