@@ -73,6 +73,9 @@ pub enum AttachError {
         /// Workers that could each have one.
         workers: usize,
     },
+    /// A thread has ended and has not said why: a bug.
+    #[error("a thread has ended before it had its ports; please report this")]
+    Ended,
     /// Not possible.
     #[error("{what} cannot be attached")]
     Unsupported {

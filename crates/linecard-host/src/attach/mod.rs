@@ -123,10 +123,7 @@ impl Prepared {
             Ok(opened)
         }) {
             Ok(opened) => Ok(Self { attached, opened }),
-            Err(error) => {
-                attached.give_up();
-                Err(error)
-            }
+            Err(error) => Err(attached.give_up(error)),
         }
     }
 
@@ -138,7 +135,7 @@ impl Prepared {
 
     /// Closes the ports again; a capture that was to be written is not there.
     pub fn give_up(self) {
-        self.attached.give_up();
+        let _why = self.attached.give_up(AttachError::Ended);
     }
 
     /// Begins.
@@ -155,22 +152,29 @@ impl Attached {
         let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let mut opened = Vec::new();
         while waiting > 0 {
+            // In this order: what a thread has told before its end is heard.
+            let has_ended = self.engine.has_ended();
             match told.recv_timeout(Duration::from_millis(20)) {
                 Ok(Told::Opened(what)) => opened.push(what),
                 Ok(Told::Ready) => waiting -= 1,
                 Ok(Told::Failed(error)) => return Err(error),
-                Err(RecvTimeoutError::Timeout) if !self.engine.has_ended() => {}
-                // A thread that cannot be pinned, or has panicked, tells when it is joined.
-                Err(_) => return Ok(opened),
+                Err(RecvTimeoutError::Timeout) if !has_ended => {}
+                Err(_) => return Err(AttachError::Ended),
             }
         }
         Ok(opened)
     }
 
-    fn give_up(self) {
+    /// Ends all threads before they have begun; gives what has gone wrong. A thread that cannot be
+    /// pinned, or has panicked, tells when it is joined.
+    fn give_up(self, error: AttachError) -> AttachError {
         self.gate.give_up();
         self.stop();
-        let _ended = self.engine.join();
+        let failure = self.engine.join().into_iter().find_map(Result::err);
+        match (error, failure) {
+            (AttachError::Ended, Some(failure)) => failure.into(),
+            (error, _) => error,
+        }
     }
 
     /// By which another thread sees what has been done.

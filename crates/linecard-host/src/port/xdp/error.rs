@@ -25,7 +25,10 @@ pub enum XdpError {
         interface: String,
     },
     /// The kernel has no AF_XDP sockets or no BPF links.
-    #[error("this kernel lacks {what}: it takes Linux {since} or newer, with {option}")]
+    #[error(
+        "this kernel lacks {what}: it takes Linux {since} or newer, with {option}; a packet socket \
+         (packet:NAME) does without"
+    )]
     Unsupported {
         /// What is lacking.
         what: &'static str,

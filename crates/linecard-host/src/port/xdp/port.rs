@@ -27,6 +27,9 @@ const IDLE_CALLS: u32 = 256;
 /// and when so much of the caller's time has passed.
 const IDLE_NS: u64 = 10_000_000;
 
+/// How often a port that sends asks for the MTU of its interface.
+const MTU_NS: u64 = 10_000_000;
+
 /// A port to one queue of an interface by AF_XDP.
 ///
 /// What is received stays in the frame that the kernel put it in: the buffers of packets are those
@@ -79,6 +82,8 @@ pub struct XdpPort {
     pub(super) sending: u32,
     /// Bytes of the longest packet that the interface sends, when last asked.
     pub(super) longest: usize,
+    /// When that was.
+    pub(super) asked: Instant,
     /// By which the kernel is asked about the interface; AF_XDP sockets cannot do that.
     asking: UnixDatagram,
     idle_calls: u32,
@@ -127,6 +132,7 @@ impl XdpPort {
         let longest = longest(&asking, interface).map_err(failed)?;
         let mut port = Self {
             longest,
+            asked: Instant::ZERO,
             asking,
             socket,
             umem,
@@ -211,6 +217,15 @@ impl XdpPort {
     pub fn wait(&self, time: Duration) -> Result<bool, XdpError> {
         port::wait(&[self.socket.as_fd()], time)
             .map_err(|source| XdpError::System { what: "wait for packets", source })
+    }
+
+    /// Asks for the MTU again when that was some time ago: it may have become smaller, and the kernel
+    /// takes frames that are longer and loses them.
+    pub(super) fn look_after_mtu(&mut self, now: Instant) {
+        if now.ns_since(self.asked) >= MTU_NS {
+            self.asked = now;
+            self.ask_mtu();
+        }
     }
 
     /// Asks for the MTU again.

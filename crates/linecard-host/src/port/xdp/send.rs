@@ -32,12 +32,15 @@ impl XdpPort {
     /// [`Port::transmit`](linecard::port::Port::transmit) for packets of any buffer: those in a
     /// frame of this port are sent from there, others are copied into frames. Large packets are cut,
     /// each segment written into a frame in the pass that sums it up; checksums left open are
-    /// completed.
+    /// completed. That the MTU has become smaller is noticed within 10 ms of `now`.
     ///
     /// What has no room in the TX ring stays in the batch. A packet that is left there has to stay
     /// its first: some of its segments may have gone.
-    pub fn send<B: AsRef<[u8]> + AsMut<[u8]>>(&mut self, batch: &mut Batch<B>, _now: Instant) {
+    pub fn send<B: AsRef<[u8]> + AsMut<[u8]>>(&mut self, batch: &mut Batch<B>, now: Instant) {
         self.reclaim();
+        if !batch.is_empty() {
+            self.look_after_mtu(now);
+        }
         for _ in 0..ROUNDS {
             while self.queue_first(batch) {}
             self.socket.tx.submit();

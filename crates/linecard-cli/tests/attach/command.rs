@@ -1,0 +1,175 @@
+//! The command at work in a lab, and what it says at its end.
+
+use crate::lab::{Lab, PATIENCE, wait_for};
+use crate::sys;
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
+
+/// Sees the interfaces of its own namespace in `/sys`, as after `ip netns exec`.
+const OWN_SYS: &str = "mount -t sysfs sysfs /sys && exec \"$@\"";
+
+/// `linecard attach` in the host's namespace. Killed when dropped.
+#[derive(Debug)]
+pub(crate) struct Running {
+    child: Child,
+    said: Arc<Mutex<Vec<String>>>,
+    readers: Vec<JoinHandle<String>>,
+}
+
+/// How it ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) status: ExitStatus,
+    /// What it said on stderr after its start.
+    pub(crate) lines: Vec<String>,
+    /// The last JSON document of stdout; null when there is none.
+    pub(crate) account: Value,
+}
+
+/// The command, to be run in the host's namespace behind these words.
+pub(crate) fn command(before: &str, program: &str, arguments: &str) -> Command {
+    let mut command = Command::new("unshare");
+    command.args(["-m", "sh", "-c", OWN_SYS, "sh"]);
+    command.args(before.split_whitespace()).args([program, "attach"]);
+    // It ends by itself even if the test is killed.
+    command.args(arguments.split_whitespace()).args(["--json", "--seconds", "300"]);
+    command
+}
+
+fn linecard(arguments: &str) -> Command {
+    command("", env!("CARGO_BIN_EXE_linecard"), arguments)
+}
+
+/// Attaches; the TAP has its addresses then.
+pub(crate) fn attach(lab: &Lab, arguments: &str) -> Running {
+    let running = Running::start(lab, linecard(arguments));
+    let begun = |lines: &[String]| lines.iter().any(|line| line.contains("runs as user"));
+    wait_for("the ports to be open", || {
+        let lines = running.said.lock().expect("no panic");
+        let ended = running.readers.iter().all(JoinHandle::is_finished);
+        assert!(begun(&lines) || !ended, "attach {arguments}: {lines:?}");
+        begun(&lines)
+    });
+    lab.address();
+    running
+}
+
+/// Attaches in vain.
+pub(crate) fn refused(lab: &Lab, arguments: &str) -> Ended {
+    refused_as(lab, linecard(arguments))
+}
+
+/// The same for a command that was changed.
+pub(crate) fn refused_as(lab: &Lab, command: Command) -> Ended {
+    Running::start(lab, command).wait()
+}
+
+impl Running {
+    fn start(lab: &Lab, mut command: Command) -> Self {
+        let pipes = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = lab.host.inside(|| pipes.spawn()).expect("`unshare` is there");
+        let said = Arc::new(Mutex::new(Vec::new()));
+        let (mut out, err) = (child.stdout.take(), child.stderr.take());
+        let read = move || {
+            let mut text = String::new();
+            out.as_mut().map(|out| out.read_to_string(&mut text).expect("it is text"));
+            text
+        };
+        let lines = Arc::clone(&said);
+        let listen = move || {
+            for line in err.map(BufReader::new).into_iter().flat_map(BufReader::lines) {
+                lines.lock().expect("no panic").push(line.expect("it is text"));
+            }
+            String::new()
+        };
+        Self { child, said, readers: vec![thread::spawn(read), thread::spawn(listen)] }
+    }
+
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, signal: i32) {
+        sys::signal(self.child.id(), signal).expect("it has not been waited for");
+    }
+
+    /// Ends it as a service manager does, which has to succeed; gives its account.
+    pub(crate) fn finish(self) -> Value {
+        self.signal(libc::SIGTERM);
+        let ended = self.wait();
+        assert!(ended.status.success() && ended.lines.is_empty(), "{ended:?}");
+        ended.account
+    }
+
+    /// Waits for its end.
+    pub(crate) fn wait(mut self) -> Ended {
+        let end = Instant::now() + PATIENCE;
+        let mut status = None;
+        wait_for("the command to end", || {
+            status = self.child.try_wait().expect("it is a child");
+            assert!(Instant::now() < end, "it does not end: {:?}", self.said);
+            status.is_some()
+        });
+        let read = self.readers.drain(..).map(|reader| reader.join().expect("no panic"));
+        let text: String = read.collect();
+        let documents = serde_json::Deserializer::from_str(&text).into_iter();
+        let account = documents.map_while(Result::ok).last().unwrap_or_default();
+        let mut lines = std::mem::take(&mut *self.said.lock().expect("no panic"));
+        let start = lines.iter().position(|line| line.contains("runs as user"));
+        lines.drain(..start.map_or(0, |last| last + 1));
+        Ended { status: status.expect("just seen"), lines, account }
+    }
+
+    /// Most memory that it has had, in bytes.
+    pub(crate) fn most_memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()));
+        let status = status.expect("it runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse().ok());
+        kilobytes.map(|kilobytes: u64| kilobytes << 10).expect("Linux says it")
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // After `wait` it has ended, which is no matter.
+        let _ended = self.child.kill().and_then(|()| self.child.wait());
+    }
+}
+
+impl Ended {
+    /// Checks its exit code, and that it said one line with all these parts.
+    pub(crate) fn is(&self, code: i32, parts: &[&str]) {
+        let [line] = &self.lines[..] else { panic!("not one line: {self:?}") };
+        assert_eq!(self.status.code(), Some(code), "{line}");
+        assert!(parts.iter().all(|part| line.contains(part)), "{line} lacks one of {parts:?}");
+    }
+}
+
+/// A number of the account; what is not there has not happened.
+pub(crate) fn count(account: &Value, section: &str, key: &str) -> u64 {
+    let value = &account[section][key];
+    assert!(value.is_u64() || value.is_null(), "{section}.{key} of {account}");
+    value.as_u64().unwrap_or(0)
+}
+
+/// What a port has lost of what came, and of what was to go.
+pub(crate) fn drops(account: &Value, port: &str) -> [u64; 2] {
+    let received = ["too_long", "bad_header", "ring_full"];
+    let sent = ["above_mtu", "refused", "unsendable"];
+    [received, sent].map(|reasons| reasons.iter().map(|why| count(account, port, why)).sum())
+}
+
+/// Checks that every packet has gone somewhere: on the way in, in the merger, and on the way back.
+pub(crate) fn adds_up(account: &Value) {
+    let number = |section, key| count(account, section, key);
+    let merged = number("merging", "merged") + number("merging", "packets_out");
+    assert_eq!(number("near", "received"), number("merging", "packets_in"), "{account:#}");
+    assert_eq!(number("merging", "packets_in"), merged, "{account:#}");
+    let out = number("far", "transmitted") + drops(account, "far")[1];
+    assert_eq!(number("merging", "packets_out"), out, "{account:#}");
+    // Of a large packet that was cut, what is dropped counts by segments.
+    let (back, lost) = (number("near", "transmitted"), drops(account, "near")[1]);
+    assert!((back..=back + lost).contains(&number("far", "received")), "{account:#}");
+}

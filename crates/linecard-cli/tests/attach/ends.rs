@@ -1,0 +1,105 @@
+//! However it ends, nothing stays behind.
+
+use crate::bytes::{Transfer, Way, stream};
+use crate::command::{adds_up, attach, count};
+use crate::lab::{Lab, wait_for, with_lab};
+use std::thread;
+use std::time::Duration;
+
+const MOMENT: Duration = Duration::from_millis(300);
+
+/// The TAP is gone, and the program; a new attachment works at once.
+fn nothing_is_left(lab: &Lab) {
+    assert!(!lab.host.has("lc0") && !lab.has_program(), "{}", lab.host.run("ip -d link"));
+}
+
+fn by_signal(signal: i32) {
+    with_lab("a signal", |lab| {
+        let running = attach(lab, "xdp:lcw tap:lc0");
+        thread::scope(|scope| {
+            let _stop = stream(scope, lab);
+            thread::sleep(MOMENT);
+            running.signal(signal);
+            let ended = running.wait();
+            assert_eq!(ended.status.code(), Some(0), "{ended:?}");
+            assert!(ended.lines.is_empty(), "{ended:?}");
+            // What was held is among what went out.
+            adds_up(&ended.account);
+            assert!(count(&ended.account, "merging", "merged") > 1_000, "{ended:?}");
+            nothing_is_left(lab);
+        });
+    });
+}
+
+#[test]
+fn by_sigterm() {
+    by_signal(libc::SIGTERM);
+}
+
+#[test]
+fn by_sigint() {
+    by_signal(libc::SIGINT);
+}
+
+#[test]
+fn by_sigkill() {
+    with_lab("SIGKILL", |lab| {
+        let running = attach(lab, "xdp:lcw tap:lc0");
+        thread::scope(|scope| {
+            let _stop = stream(scope, lab);
+            thread::sleep(MOMENT);
+            running.signal(libc::SIGKILL);
+            assert_eq!(running.wait().status.code(), None);
+        });
+        let again = attach(lab, "xdp:lcw tap:lc0");
+        Transfer::new(Way::In, 4 << 20).run(lab);
+        assert!(count(&again.finish(), "merging", "merged") > 0);
+        wait_for("the program to go", || !lab.has_program());
+        nothing_is_left(lab);
+    });
+}
+
+#[test]
+fn when_the_near_interface_is_removed() {
+    for port in ["xdp", "packet"] {
+        with_lab("the near interface is removed", |lab| {
+            let running = attach(lab, &format!("{port}:lcw tap:lc0"));
+            thread::scope(|scope| {
+                let _stop = stream(scope, lab);
+                thread::sleep(MOMENT);
+                lab.host.run("ip link del lcw");
+                let ended = running.wait();
+                ended.is(7, &[&format!("{port}:lcw is gone"), "removed"]);
+                assert!(count(&ended.account, "merging", "merged") > 100, "{ended:?}");
+                assert!(!lab.host.has("lc0"), "the TAP is still there");
+            });
+        });
+    }
+}
+
+#[test]
+fn when_the_tap_is_removed() {
+    with_lab("the TAP is removed", |lab| {
+        let running = attach(lab, "xdp:lcw tap:lc0");
+        thread::scope(|scope| {
+            let _stop = stream(scope, lab);
+            thread::sleep(MOMENT);
+            lab.host.run("ip link del lc0");
+            let ended = running.wait();
+            ended.is(7, &["tap:lc0 is gone", "removed"]);
+            assert!(count(&ended.account, "merging", "merged") > 100, "{ended:?}");
+            nothing_is_left(lab);
+        });
+    });
+}
+
+#[test]
+fn when_an_interface_is_removed_that_nobody_uses() {
+    with_lab("an idle interface is removed", |lab| {
+        let running = attach(lab, "xdp:lcw tap:lc0");
+        thread::sleep(MOMENT);
+        lab.host.run("ip link del lcw");
+        running.wait().is(7, &["xdp:lcw is gone"]);
+        lab.host.loses("lc0");
+    });
+}

@@ -1,0 +1,24 @@
+//! `linecard attach` from end to end: between a peer and a host, each a network namespace with the
+//! kernel's own TCP, in order and with everything that can go wrong. The tests need root; without
+//! it, or without a facility of the kernel, they say so and pass.
+//!
+//! `LINECARD_LONG=1` sends 2 GB where else 64 MB have to do.
+#![cfg(target_os = "linux")]
+#![expect(clippy::panic, reason = "a test stops at the first surprise")]
+#![expect(clippy::print_stdout, reason = "figures, shown with --nocapture or on failure")]
+
+mod bytes;
+mod command;
+mod deploy;
+mod ends;
+mod faults;
+mod flood;
+mod lab;
+mod mtu;
+mod refused;
+#[path = "../support/mod.rs"]
+#[expect(dead_code, reason = "shared: the command is run elsewhere here")]
+mod support;
+mod sys;
+mod tags;
+mod transfer;

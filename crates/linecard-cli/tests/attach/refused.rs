@@ -1,0 +1,80 @@
+//! What cannot be done is refused in one line, with the exit code that `--help` documents.
+
+use crate::command::{Ended, command, refused, refused_as};
+use crate::lab::{Lab, with_lab, with_queues};
+use crate::sys;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+const BINARY: &str = env!("CARGO_BIN_EXE_linecard");
+
+/// Nothing is left of what was tried.
+fn clean(lab: &Lab, ended: &Ended) {
+    assert!(!lab.host.has("lc0") && !lab.has_program(), "{ended:?}");
+    assert!(ended.account.is_null(), "{ended:?}");
+}
+
+#[test]
+fn without_rights() {
+    with_lab("no rights", |lab| {
+        // Where the binary is, not everybody may go.
+        let folder = tempfile::tempdir().expect("there is room");
+        let everybody = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(folder.path(), everybody).expect("it is ours");
+        let copy = folder.path().join("linecard");
+        fs::copy(BINARY, &copy).expect("there is room");
+        let copy = copy.to_str().expect("a plain name");
+        let nobody = "setpriv --reuid 65534 --regid 65534 --clear-groups";
+        for (port, capability) in [("xdp", "CAP_NET_ADMIN"), ("packet", "CAP_NET_RAW")] {
+            let command = command(nobody, copy, &format!("{port}:lcw tap:lc0"));
+            let ended = refused_as(lab, command);
+            ended.is(6, &["no permission", capability, "run as root, or `setcap"]);
+            clean(lab, &ended);
+        }
+    });
+}
+
+#[test]
+fn without_af_xdp() {
+    with_lab("no AF_XDP", |lab| {
+        let mut command = command("", BINARY, "xdp:lcw tap:lc0");
+        sys::without_af_xdp(&mut command);
+        let ended = refused_as(lab, command);
+        ended.is(6, &["lacks AF_XDP sockets", "CONFIG_XDP_SOCKETS", "packet:"]);
+        clean(lab, &ended);
+    });
+}
+
+#[test]
+fn arguments() {
+    let cases: [(&str, i32, &[&str]); 10] = [
+        ("xdp:nope tap:lc0", 6, &["no interface `nope`", "ip link"]),
+        ("packet:nope tap:lc0", 6, &["no interface `nope`", "ip link"]),
+        ("xdp:lcw xdp:lcw", 2, &["xdp:lcw cannot be joined to itself"]),
+        ("xdp:lcw,fast tap:lc0", 2, &["option `fast`", "no-offloads"]),
+        ("lcw tap:lc0", 2, &["port `lcw`", "KIND:NAME"]),
+        ("xdp:lcw tap:lc0 --batch 65", 2, &["--batch 65", "1 to 64"]),
+        ("xdp:lcw tap:lc0 --no-such-option", 2, &["--no-such-option"]),
+        ("xdp:lcw tap:lcw", 6, &["`lcw` exists and is no such device"]),
+        ("xdp:lcw tap:lc0 --cores 999", 6, &["worker 0", "core 999", "nproc"]),
+        ("xdp:lcw tap:a-name-much-too-long", 6, &["a-name-much-too-long", "1 to 15 bytes"]),
+    ];
+    with_lab("arguments", |lab| {
+        for (arguments, code, parts) in cases {
+            let ended = refused(lab, arguments);
+            ended.is(code, parts);
+            clean(lab, &ended);
+        }
+        let shared = "xdp:lcw tap:lc0 --deployment shared --workers 2 --cores 0,0,999";
+        refused(lab, shared).is(6, &["thread ports", "core 999"]);
+    });
+}
+
+#[test]
+fn more_queues_than_workers() {
+    with_queues("queues", 2, |lab| {
+        let ended = refused(lab, "xdp:lcw tap:lc0");
+        ended.is(6, &["`lcw` has 2 receive queues", "--workers 2", "ethtool -L lcw"]);
+        clean(lab, &ended);
+    });
+}
