@@ -118,14 +118,15 @@ impl Prepared {
         let told = Mutex::new(listening);
         let begun = Clock::now();
         let attached = Attached { engine, board, gate, told, begun, _takeovers };
-        match attached.listen(threads).and_then(|opened| {
-            device.configure()?;
+        let opened = attached.listen(threads).and_then(|opened| {
+            device.configure().map_err(|error| Some(error.into()))?;
             Ok(opened)
-        }) {
+        });
+        match opened {
             Ok(opened) => Ok(Self { attached, opened }),
-            Err(error) => {
-                attached.give_up();
-                Err(error)
+            Err(told) => {
+                let ended = attached.give_up();
+                Err(told.or(ended).unwrap_or(AttachError::Unsupported { what: "this" }))
             }
         }
     }
@@ -138,7 +139,7 @@ impl Prepared {
 
     /// Closes the ports again; a capture that was to be written is not there.
     pub fn give_up(self) {
-        self.attached.give_up();
+        let _ended = self.attached.give_up();
     }
 
     /// Begins.
@@ -150,27 +151,30 @@ impl Prepared {
 }
 
 impl Attached {
-    /// Waits until so many threads have all their ports.
-    fn listen(&self, mut waiting: usize) -> Result<Vec<String>, AttachError> {
+    /// Waits until so many threads have all their ports. The error is none when one has ended without a
+    /// word, as one that cannot be pinned: what it died of is told when it is joined.
+    fn listen(&self, mut waiting: usize) -> Result<Vec<String>, Option<AttachError>> {
         let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let mut opened = Vec::new();
         while waiting > 0 {
+            // Asked first: what a thread has told before its end is heard below.
+            let has_ended = self.engine.has_ended();
             match told.recv_timeout(Duration::from_millis(20)) {
                 Ok(Told::Opened(what)) => opened.push(what),
                 Ok(Told::Ready) => waiting -= 1,
-                Ok(Told::Failed(error)) => return Err(error),
-                Err(RecvTimeoutError::Timeout) if !self.engine.has_ended() => {}
-                // A thread that cannot be pinned, or has panicked, tells when it is joined.
-                Err(_) => return Ok(opened),
+                Ok(Told::Failed(error)) => return Err(Some(error)),
+                Err(RecvTimeoutError::Timeout) if !has_ended => {}
+                Err(_) => return Err(None),
             }
         }
         Ok(opened)
     }
 
-    fn give_up(self) {
+    /// Ends without having begun; gives the first thing that threads died of.
+    fn give_up(self) -> Option<AttachError> {
         self.gate.give_up();
         self.stop();
-        let _ended = self.engine.join();
+        self.engine.join().into_iter().find_map(Result::err).map(AttachError::from)
     }
 
     /// By which another thread sees what has been done.
