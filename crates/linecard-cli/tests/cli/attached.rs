@@ -117,6 +117,14 @@ fn captures_that_cannot_be_are_refused_in_a_line() {
     folder.refuses(2, &["attach", "file:", "file:out.pcap"], &["`file:`", "KIND:NAME"]);
 }
 
+#[test]
+fn ports_that_do_not_fit_are_refused_before_they_are_opened() {
+    let folder = Folder::new();
+    folder.refuses(6, &["attach", "xdp:lcnone", "tun:lcnone"], &["`tap` for both"]);
+    folder.refuses(6, &["attach", "tun:lcnone", "tap:lcnone"], &["`tap` for both"]);
+    folder.refuses(6, &["attach", "packet:lcnone", "tap:lc%d"], &["`%`"]);
+}
+
 /// Nothing begins when one of the threads cannot: what was there before is not replaced.
 #[test]
 fn a_core_that_is_not_there_is_refused_before_anything_begins() {

@@ -233,8 +233,15 @@ fn check(settings: &Settings) -> Result<(), AttachError> {
             what: "a recorded pace where a capture is written",
         });
     }
+    let both = [&settings.near, &settings.far];
+    if !both[0].fits(both[1]) {
+        return Err(AttachError::Links { near: both[0].to_string(), far: both[1].to_string() });
+    }
+    if both.into_iter().filter_map(PortSpec::device).any(|name| name.contains('%')) {
+        return Err(AttachError::Unsupported { what: "a device whose name has a `%`" });
+    }
     let workers = ports(settings);
-    let files = [&settings.near, &settings.far].into_iter().filter_map(PortSpec::file);
+    let files = both.into_iter().filter_map(PortSpec::file);
     if workers > 1 && files.count() > 0 {
         return Err(AttachError::Sequence { workers });
     }
