@@ -212,8 +212,8 @@ pub struct Settings {
     pub engine: engine::Config,
     /// On which ways packets are merged.
     pub merge: Merge,
-    /// How they are merged. Its secret is drawn anew, and it holds no more packets than a
-    /// pool has buffers for.
+    /// How they are merged. Its secret is drawn anew, as those of the other two, and all that
+    /// hold packets of a port leave it buffers to receive into.
     pub coalesce: coalesce::Config,
     /// Whether data is put into sequence before it is merged.
     pub resequence: Option<resequence::Config>,
