@@ -40,7 +40,7 @@ use crate::port::xdp::Attachment;
 use crate::port::{LocalPool, SharedPool, Takeover, interface};
 use board::{Board, Side};
 use device::NewDevice;
-use gate::{Gate, Told};
+use gate::{Gate, Keeper, Told};
 use join::Joined;
 use linecard::packet::Pool;
 use open::Opening;
@@ -49,19 +49,20 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant as Clock};
 
-/// Open ports, and threads that wait to begin.
+/// Open ports, and threads that wait to begin. Dropped, they are closed as by
+/// [`give_up`](Self::give_up), which waits for that.
 #[derive(Debug)]
 pub struct Prepared {
     attached: Attached,
     opened: Vec<String>,
 }
 
-/// Ports that are joined.
+/// Ports that are joined. Dropped, they end as by [`stop`](Self::stop), and nobody waits for it.
 #[derive(Debug)]
 pub struct Attached {
     engine: Engine<()>,
     board: Arc<Board>,
-    gate: Arc<Gate>,
+    keeper: Keeper,
     /// What threads tell when they end.
     told: Mutex<Receiver<Told>>,
     begun: Clock,
@@ -115,9 +116,10 @@ impl Prepared {
         };
         let (board, gate) = shown;
         let engine = engine.inspect_err(|_| gate.give_up())?;
+        let keeper = Keeper::new(gate, engine.stopper());
         let told = Mutex::new(listening);
         let begun = Clock::now();
-        let attached = Attached { engine, board, gate, told, begun, _takeovers };
+        let attached = Attached { engine, board, keeper, told, begun, _takeovers };
         let opened = attached.listen(threads).and_then(|opened| {
             device.configure().map_err(|error| Some(error.into()))?;
             Ok(opened)
@@ -145,7 +147,7 @@ impl Prepared {
     /// Begins.
     #[must_use]
     pub fn start(self) -> Attached {
-        self.attached.gate.open();
+        self.attached.keeper.open();
         Attached { begun: Clock::now(), ..self.attached }
     }
 }
@@ -172,8 +174,7 @@ impl Attached {
 
     /// Ends without having begun; gives the first thing that threads died of.
     fn give_up(self) -> Option<AttachError> {
-        self.gate.give_up();
-        self.stop();
+        self.keeper.give_up();
         self.engine.join().into_iter().find_map(Result::err).map(AttachError::from)
     }
 
@@ -210,7 +211,6 @@ impl Attached {
     /// Waits for the end; gives the final account, and what went wrong in threads and with captures.
     #[must_use]
     pub fn finish(self) -> (Account, Vec<AttachError>) {
-        self.gate.open();
         let failures = self.engine.join().into_iter().filter_map(Result::err);
         let mut failures: Vec<AttachError> = failures.map(AttachError::from).collect();
         let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
