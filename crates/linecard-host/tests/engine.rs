@@ -269,6 +269,10 @@ impl Drop for Counted {
 
 fn expect_all(flows: &Flows, packets: usize) {
     assert_eq!(flows.len(), usize::from(FLOWS));
+    expect_in_order(flows, packets);
+}
+
+fn expect_in_order(flows: &Flows, packets: usize) {
     assert_eq!(flows.values().map(Vec::len).sum::<usize>(), packets);
     for (flow, numbers) in flows {
         let in_order = numbers.iter().copied().eq(0..numbers.len() as u64);
@@ -320,9 +324,11 @@ fn workers_with_ports_of_their_own_deliver_all_that_was_sent() {
         let joined = Joined { near, ..Joined::new(Source::default()) };
         let (results, left) = joined.run(inline, &config);
         none_fails(results);
-        expect_all(&left.far.1, left.near.0);
+        // On a busy machine some may have begun only when all was over.
+        expect_in_order(&left.far.1, left.near.0);
         assert!(left.near.0 >= PACKETS);
-        expect_apart(&left.seen, workers);
+        let seen: usize = left.seen.iter().map(BTreeSet::len).sum();
+        assert_eq!(seen, left.far.1.len(), "a flow visited two workers");
     }
 }
 
