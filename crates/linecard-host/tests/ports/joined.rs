@@ -126,7 +126,7 @@ fn both_ends_can_be_packet_sockets_of_several_workers() {
     inside("two packet sockets of two workers", || {
         cable();
         let attached = attached("packet:va,mirror", "packet:vb,mirror", |settings| {
-            settings.engine.workers = 2
+            settings.engine.workers = 2;
         });
         attached.stop();
         assert!(attached.finish().1.is_empty());
