@@ -10,6 +10,7 @@ use linecard::port::{Port, PortState};
 use linecard::stage::Stage;
 use linecard::stages::{Coalesce, Forward};
 use linecard::time::Instant;
+use linecard_host::attach::{Prepared, Settings};
 use linecard_host::capture::{Format, OutputFile, Reader, Record};
 use linecard_host::port::{BUFFER_LEN, CaptureSink, CaptureSource, Pace};
 use std::fs;
@@ -235,4 +236,28 @@ fn what_is_no_capture_is_refused_at_once() {
     let pool = Pool::new(1, 64);
     let refused = CaptureSource::new(&b"no capture"[..], pool, Pace::Fast);
     assert!(refused.unwrap_err().to_string().contains("6e 6f 20 63"));
+}
+
+/// Whether nothing but the input is in the folder, at last.
+fn is_alone(folder: &Path) -> bool {
+    (0..500).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        fs::read_dir(folder).unwrap().count() == 1
+    })
+}
+
+#[test]
+fn an_attachment_that_is_dropped_leaves_no_threads_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let port = |name: &str| format!("file:{}", folder.path().join(name).display()).parse().unwrap();
+    fs::write(folder.path().join("in"), bulk()).unwrap();
+    let settings = Settings { keep_rights: true, ..Settings::new(port("in"), port("out")) };
+    drop(Prepared::new(settings.clone()).unwrap());
+    assert!(is_alone(folder.path()), "what was begun to be written is still there");
+    drop(Prepared::new(settings).unwrap().start());
+    let is_complete = (0..500).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        folder.path().join("out").exists()
+    });
+    assert!(is_complete);
 }

@@ -96,15 +96,18 @@ fn large(near: &PortSpec, inward: &Merging) -> Option<String> {
     })
 }
 
-/// A packet socket gets copies: the kernel takes the packets too.
+/// The kernel was to get the packets too, and takes them for its own.
 fn answers(near: &PortSpec) -> Option<String> {
     let PortKind::Packet(name) = &near.kind else { return None };
+    if !near.mirror {
+        return None;
+    }
     // An interface that is gone answers nothing.
     interface::has_ipv4(name).is_ok_and(|has| has).then(|| {
         format!(
-            "{name} has an IP address, and a packet socket gets copies only: the kernel has answered \
-             the same packets, with resets where it knows no connection. Take the address away (`ip \
-             addr flush dev {name}`), or take `xdp:{name}`."
+            "{name} has an IP address, and by `mirror` the kernel got the packets too: it has answered \
+             them, with resets where it knows no connection. Take the address away (`ip addr flush dev \
+             {name}`), or the option."
         )
     })
 }
@@ -149,10 +152,11 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_answers_where_it_has_an_address() {
+    fn the_kernel_answers_where_it_has_an_address_and_the_packets() {
         // Every namespace has this one, though not always up or with an address.
         let has = interface::has_ipv4("lo").is_ok_and(|has| has);
-        let hints = of(&Account::default(), &settings("packet:lo"));
+        let hints = of(&Account::default(), &settings("packet:lo,mirror"));
         assert_eq!(hints.len(), usize::from(has), "{hints:?}");
+        assert_eq!(of(&Account::default(), &settings("packet:lo")), [""; 0]);
     }
 }

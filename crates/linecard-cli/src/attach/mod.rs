@@ -18,6 +18,7 @@ use crate::failure::Failure;
 use crate::say;
 use http::Listener;
 use linecard_host::attach::{Account, AttachError, Attached, Prepared, Settings};
+use linecard_host::engine;
 use linecard_host::rights;
 use lines::Lines;
 use rates::Rates;
@@ -178,6 +179,12 @@ fn refused(error: AttachError) -> Failure {
     match error {
         AttachError::Open { path, source } => Failure::Open { path, source },
         AttachError::Capture { path, error } => Failure::of_capture(&path, error),
+        AttachError::Engine(error @ engine::Failure::Pin { .. }) => {
+            Failure::Usage(format!("--cores: {error}"))
+        }
+        AttachError::Engine(error @ engine::Failure::Panicked { .. }) => {
+            Failure::Thread(error.to_string())
+        }
         other => Failure::Attach(other.to_string()),
     }
 }

@@ -118,6 +118,29 @@ fn captures_that_cannot_be_are_refused_in_a_line() {
 }
 
 #[test]
+fn ports_that_do_not_fit_are_refused_before_they_are_opened() {
+    let folder = Folder::new();
+    folder.refuses(6, &["attach", "xdp:lcnone", "tun:lcnone"], &["`tap` for both"]);
+    folder.refuses(6, &["attach", "tun:lcnone", "tap:lcnone"], &["`tap` for both"]);
+    folder.refuses(6, &["attach", "packet:lcnone", "tap:lc%d"], &["`%`"]);
+}
+
+/// Nothing begins when one of the threads cannot: what was there before is not replaced.
+#[test]
+fn a_core_that_is_not_there_is_refused_before_anything_begins() {
+    let folder = Folder::with_capture("tcp4-bulk.pcap");
+    folder.write("out.pcap", b"precious");
+    // Of two threads, one each time.
+    for cores in ["0,1023", "1023,0"] {
+        let arguments = ["attach", "file:in.pcap", "file:out.pcap", "--deployment", "shared"];
+        let arguments = [&arguments[..], &["--cores", cores]].concat();
+        folder.refuses(2, &arguments, &["--cores", "cannot be pinned to core 1023"]);
+        assert_eq!(folder.read("out.pcap"), b"precious");
+    }
+    assert_eq!(folder.names(), ["in.pcap", "out.pcap"]);
+}
+
+#[test]
 fn damage_ends_it_and_a_full_disk_leaves_nothing() {
     let folder = Folder::new();
     let bytes = fs::read(capture("tcp4-bulk.pcap")).unwrap();

@@ -61,21 +61,32 @@ pub enum AttachError {
     },
     /// More queues receive than there are workers for.
     #[error(
-        "`{interface}` has {queues} receive queues and there are {workers} workers: the packets of \
-         the others would stay with the kernel; take `--workers {queues}`, or `ethtool -L \
-         {interface} combined {workers}`"
+        "`{interface}` has {queues} receive queues and this takes {workers} of them: the packets of \
+         the others would stay with the kernel; take `--workers {queues}` with inline deployment, or \
+         `ethtool -L {interface} combined {workers}`"
     )]
     Queues {
         /// The interface.
         interface: String,
         /// Its receive queues.
         queues: usize,
-        /// Workers that could each have one.
+        /// Threads that could each have one.
         workers: usize,
     },
     /// A thread has ended and has not said why: a bug.
     #[error("a thread has ended before it had its ports; please report this")]
     Ended,
+    /// Frames of the one are none of the other.
+    #[error(
+        "{near} and {far} cannot be joined: tun devices have IP packets, tap devices and AF_XDP \
+         Ethernet frames; take `tap` for both"
+    )]
+    Links {
+        /// The near port.
+        near: String,
+        /// The far port.
+        far: String,
+    },
     /// Not possible.
     #[error("{what} cannot be attached")]
     Unsupported {

@@ -1,8 +1,9 @@
 //! Threads wait here with open ports until all have theirs, and the rights to open them are given up.
 
 use super::AttachError;
+use crate::engine::Stopper;
 use std::sync::mpsc::Sender;
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 /// What a thread tells while it opens its ports, and about captures when it ends.
 #[derive(Debug)]
@@ -58,13 +59,45 @@ impl Gate {
         *self.state.lock().unwrap_or_else(PoisonError::into_inner) == State::Open
     }
 
-    /// All end without having begun.
+    /// All end without having begun, if they have not.
     pub(super) fn give_up(&self) {
-        self.set(State::Broken);
+        if !self.is_open() {
+            self.set(State::Broken);
+        }
     }
 
     fn set(&self, state: State) {
         *self.state.lock().unwrap_or_else(PoisonError::into_inner) = state;
         self.changed.notify_all();
+    }
+}
+
+/// Who opens the gate or gives it up. Without one, nobody waits any more, and who has begun ends.
+#[derive(Debug)]
+pub(super) struct Keeper {
+    gate: Arc<Gate>,
+    stopper: Stopper,
+}
+
+impl Keeper {
+    pub(super) fn new(gate: Arc<Gate>, stopper: Stopper) -> Self {
+        Self { gate, stopper }
+    }
+
+    /// All begin.
+    pub(super) fn open(&self) {
+        self.gate.open();
+    }
+
+    /// All end, whether or not they have begun.
+    pub(super) fn give_up(&self) {
+        self.gate.give_up();
+        self.stopper.stop();
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.give_up();
     }
 }

@@ -11,7 +11,7 @@ use crate::port::xdp::XdpBuffer;
 use crate::port::{Buffers, LivePort};
 use crate::rights;
 use linecard::offload::active_ack::{self, ActiveAck};
-use linecard::offload::coalesce;
+use linecard::offload::{coalesce, resequence};
 use linecard::packet::LinkType;
 use linecard::port::Port;
 use linecard::stage::Stage;
@@ -34,6 +34,12 @@ fn secret() -> u64 {
     RandomState::new().hash_one(0)
 }
 
+/// The share of each of so many that hold a port's buffers. A port without free ones would receive
+/// nothing, and nothing would be let go but by time.
+fn most_held(buffers: usize, holders: usize) -> usize {
+    (buffers * 3 / 4 / holders.max(1)).max(1)
+}
+
 impl<P> Joined<P> {
     /// Says what has become of a port.
     fn told<T>(&self, opened: Result<(T, String), AttachError>) -> Option<T> {
@@ -45,12 +51,13 @@ impl<P> Joined<P> {
         port
     }
 
-    fn coalesce(&self) -> coalesce::Config {
-        let config = &self.settings.coalesce;
-        // A port without free buffers would receive nothing, and nothing would be let go but by time.
-        let most = self.settings.buffers * 3 / 4;
-        let max_held_packets = config.max_held_packets.min(most);
-        coalesce::Config { secret: secret(), max_held_packets, ..config.clone() }
+    /// Packets that each stage may hold of what comes from there.
+    fn most_held(&self, from: Side) -> usize {
+        let workers = usize::from(self.settings.engine.workers.max(1));
+        // Behind rings, all workers hold buffers of one port.
+        let sharing = if from == Side::Near { workers / self.near.shares } else { 1 };
+        let stages = 1 + usize::from(self.settings.resequence.is_some());
+        most_held(self.settings.buffers, sharing * stages)
     }
 
     fn stage<B: AsRef<[u8]> + AsMut<[u8]> + 'static>(
@@ -62,9 +69,15 @@ impl<P> Joined<P> {
         if !(if from == Side::Near { merge.inward } else { merge.outward }) {
             return Box::new(Forward::default());
         }
-        let mut stage = Coalesce::new(self.coalesce());
+        let (config, most) = (&self.settings.coalesce, self.most_held(from));
+        let max_held_packets = config.max_held_packets.min(most);
+        let config = coalesce::Config { secret: secret(), max_held_packets, ..config.clone() };
+        let mut stage = Coalesce::new(config);
         if let Some(config) = &self.settings.resequence {
-            stage = stage.resequenced(config.clone());
+            let max_held_packets = config.max_held_packets.min(most);
+            let secret = secret();
+            let config = resequence::Config { secret, max_held_packets, ..config.clone() };
+            stage = stage.resequenced(config);
         }
         Box::new(self.board.stage(from, worker, stage))
     }
@@ -115,5 +128,19 @@ where
 
     fn gather(&self, gather: Gather<S::Buffer>) -> Box<dyn Port<S::Buffer>> {
         Box::new(self.board.gather(gather))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_keeps_buffers_to_receive_into_whoever_holds_the_others() {
+        for (buffers, holders) in [(128, 1), (128, 8), (8_192, 3), (1 << 20, 2_048)] {
+            let most = most_held(buffers, holders);
+            assert!(most > 0 && most * holders <= buffers * 3 / 4, "{buffers} {holders}");
+        }
+        assert_eq!(most_held(128, 1_024), 1);
     }
 }

@@ -37,10 +37,10 @@ pub use settings::{Deployment, Merge, PortKind, PortSpec, Settings, SpecError};
 
 use crate::engine::{self, Engine, OnFull};
 use crate::port::xdp::Attachment;
-use crate::port::{LocalPool, SharedPool, Takeover, interface};
+use crate::port::{LocalPool, PortError, SharedPool, Takeover, interface};
 use board::{Board, Side};
 use device::NewDevice;
-use gate::{Gate, Told};
+use gate::{Gate, Keeper, Told};
 use join::Joined;
 use linecard::packet::Pool;
 use open::Opening;
@@ -49,19 +49,20 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant as Clock};
 
-/// Open ports, and threads that wait to begin.
+/// Open ports, and threads that wait to begin. Dropped, they are closed as by
+/// [`give_up`](Self::give_up), which waits for that.
 #[derive(Debug)]
 pub struct Prepared {
     attached: Attached,
     opened: Vec<String>,
 }
 
-/// Ports that are joined.
+/// Ports that are joined. Dropped, they end as by [`stop`](Self::stop), and nobody waits for it.
 #[derive(Debug)]
 pub struct Attached {
     engine: Engine<()>,
     board: Arc<Board>,
-    gate: Arc<Gate>,
+    keeper: Keeper,
     /// What threads tell when they end.
     told: Mutex<Receiver<Told>>,
     begun: Clock,
@@ -78,50 +79,27 @@ impl Prepared {
     /// The first thing that goes wrong; nothing stays open then. See [`AttachError`].
     pub fn new(settings: Settings) -> Result<Self, AttachError> {
         check(&settings)?;
-        let device = NewDevice::of(&settings);
-        let ports = ports(&settings);
+        let (device, interfaces) = (NewDevice::of(&settings), to_take_over(&settings));
         let workers = usize::from(settings.engine.workers.max(1));
         let threads = match settings.deployment {
             Deployment::Inline => workers,
             Deployment::Shared => workers + 1,
             Deployment::Dedicated => workers + 2,
         };
-        let board = Board::new(ports, workers);
         let (told, listening) = channel();
-        let (board, gate) = (Arc::new(board), Arc::new(Gate::new(told)));
-        let deployment = settings.deployment;
-        let config = engine(&settings);
-        let near = opening(&settings, Side::Near, ports, &gate)?;
-        let far = opening(&settings, Side::Far, ports, &gate)?;
-        let _takeovers = takeovers(&settings)?;
-        let shown = (Arc::clone(&board), Arc::clone(&gate));
-        let engine = match deployment {
-            Deployment::Inline => {
-                let pool = |buffers, len| LocalPool(Pool::new(buffers, len));
-                engine::inline(
-                    &config,
-                    &Arc::new(Joined { near, far, settings, board, gate, pool }),
-                )
-            }
-            Deployment::Shared | Deployment::Dedicated => {
-                let pool = SharedPool::new;
-                let join = Arc::new(Joined { near, far, settings, board, gate, pool });
-                if deployment == Deployment::Shared {
-                    engine::shared(&config, &join)
-                } else {
-                    engine::dedicated(&config, &join)
-                }
-            }
-        };
-        let (board, gate) = shown;
-        let engine = engine.inspect_err(|_| gate.give_up())?;
+        let board = Arc::new(Board::new(ports(&settings), workers));
+        let gate = Arc::new(Gate::new(told));
+        let engine = deploy(settings, &board, &gate).inspect_err(|_| gate.give_up())?;
+        let keeper = Keeper::new(gate, engine.stopper());
         let told = Mutex::new(listening);
         let begun = Clock::now();
-        let attached = Attached { engine, board, gate, told, begun, _takeovers };
-        match attached.listen(threads).and_then(|opened| {
+        let mut attached = Attached { engine, board, keeper, told, begun, _takeovers: Vec::new() };
+        let opened = attached.listen(threads).and_then(|opened| {
+            attached._takeovers = takeovers(&interfaces)?;
             device.configure()?;
             Ok(opened)
-        }) {
+        });
+        match opened {
             Ok(opened) => Ok(Self { attached, opened }),
             Err(error) => Err(attached.give_up(error)),
         }
@@ -141,7 +119,7 @@ impl Prepared {
     /// Begins.
     #[must_use]
     pub fn start(self) -> Attached {
-        self.attached.gate.open();
+        self.attached.keeper.open();
         Attached { begun: Clock::now(), ..self.attached }
     }
 }
@@ -152,7 +130,7 @@ impl Attached {
         let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let mut opened = Vec::new();
         while waiting > 0 {
-            // In this order: what a thread has told before its end is heard.
+            // Asked first: what a thread has told before its end is heard below.
             let has_ended = self.engine.has_ended();
             match told.recv_timeout(Duration::from_millis(20)) {
                 Ok(Told::Opened(what)) => opened.push(what),
@@ -165,11 +143,10 @@ impl Attached {
         Ok(opened)
     }
 
-    /// Ends all threads before they have begun; gives what has gone wrong. A thread that cannot be
-    /// pinned, or has panicked, tells when it is joined.
+    /// Ends without having begun; gives what has gone wrong. A thread that cannot be pinned, or has
+    /// panicked, tells when it is joined.
     fn give_up(self, error: AttachError) -> AttachError {
-        self.gate.give_up();
-        self.stop();
+        self.keeper.give_up();
         let failure = self.engine.join().into_iter().find_map(Result::err);
         match (error, failure) {
             (AttachError::Ended, Some(failure)) => failure.into(),
@@ -210,7 +187,6 @@ impl Attached {
     /// Waits for the end; gives the final account, and what went wrong in threads and with captures.
     #[must_use]
     pub fn finish(self) -> (Account, Vec<AttachError>) {
-        self.gate.open();
         let failures = self.engine.join().into_iter().filter_map(Result::err);
         let mut failures: Vec<AttachError> = failures.map(AttachError::from).collect();
         let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
@@ -223,6 +199,32 @@ impl Attached {
     }
 }
 
+/// Starts the threads, which open their ports.
+fn deploy(
+    settings: Settings,
+    board: &Arc<Board>,
+    gate: &Arc<Gate>,
+) -> Result<Engine<()>, AttachError> {
+    let (deployment, config) = (settings.deployment, engine(&settings));
+    let near = opening(&settings, Side::Near, gate)?;
+    let far = opening(&settings, Side::Far, gate)?;
+    let (board, gate) = (Arc::clone(board), Arc::clone(gate));
+    Ok(match deployment {
+        Deployment::Inline => {
+            let pool = |buffers, len| LocalPool(Pool::new(buffers, len));
+            engine::inline(&config, &Arc::new(Joined { near, far, settings, board, gate, pool }))?
+        }
+        Deployment::Shared | Deployment::Dedicated => {
+            let pool = SharedPool::new;
+            let join = Arc::new(Joined { near, far, settings, board, gate, pool });
+            match deployment {
+                Deployment::Shared => engine::shared(&config, &join)?,
+                _ => engine::dedicated(&config, &join)?,
+            }
+        }
+    })
+}
+
 fn check(settings: &Settings) -> Result<(), AttachError> {
     let (what, value) = ("buffers", settings.buffers);
     if !Settings::BUFFERS.contains(&value) {
@@ -233,8 +235,15 @@ fn check(settings: &Settings) -> Result<(), AttachError> {
             what: "a recorded pace where a capture is written",
         });
     }
+    let both = [&settings.near, &settings.far];
+    if !both[0].fits(both[1]) {
+        return Err(AttachError::Links { near: both[0].to_string(), far: both[1].to_string() });
+    }
+    if both.into_iter().filter_map(PortSpec::device).any(|name| name.contains('%')) {
+        return Err(AttachError::Unsupported { what: "a device whose name has a `%`" });
+    }
     let workers = ports(settings);
-    let files = [&settings.near, &settings.far].into_iter().filter_map(PortSpec::file);
+    let files = both.into_iter().filter_map(PortSpec::file);
     if workers > 1 && files.count() > 0 {
         return Err(AttachError::Sequence { workers });
     }
@@ -259,12 +268,8 @@ fn engine(settings: &Settings) -> engine::Config {
 }
 
 /// How a port is opened by threads; what is opened once for all of them is opened here.
-fn opening(
-    settings: &Settings,
-    side: Side,
-    shares: usize,
-    gate: &Arc<Gate>,
-) -> Result<Opening, AttachError> {
+fn opening(settings: &Settings, side: Side, gate: &Arc<Gate>) -> Result<Opening, AttachError> {
+    let shares = ports(settings);
     let spec = if side == Side::Near { &settings.near } else { &settings.far };
     let attachment = match &spec.kind {
         PortKind::Xdp(name) => {
@@ -294,10 +299,15 @@ fn opening(
     })
 }
 
-fn takeovers(settings: &Settings) -> Result<Vec<Takeover>, AttachError> {
-    let wanted = [&settings.near, &settings.far].into_iter().filter_map(|spec| match &spec.kind {
-        PortKind::Packet(name) if !spec.mirror => Some(name),
+/// Interfaces that the kernel is to get nothing from.
+fn to_take_over(settings: &Settings) -> Vec<String> {
+    let of = |spec: &PortSpec| match &spec.kind {
+        PortKind::Packet(name) if !spec.mirror => Some(name.clone()),
         _ => None,
-    });
-    Ok(wanted.map(|name| Takeover::new(name)).collect::<Result<_, _>>()?)
+    };
+    [&settings.near, &settings.far].into_iter().filter_map(of).collect()
+}
+
+fn takeovers(interfaces: &[String]) -> Result<Vec<Takeover>, PortError> {
+    interfaces.iter().map(|name| Takeover::new(name)).collect()
 }

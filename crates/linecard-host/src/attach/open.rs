@@ -50,9 +50,10 @@ impl Opening {
     }
 
     fn buffer_len(&self) -> usize {
-        // A capture may have large packets, wherever it was taken.
-        let is_file = matches!(self.spec.kind, PortKind::File(_));
-        if is_file || self.offloads() { BUFFER_LEN } else { FRAME_LEN }
+        // A capture may have large packets, wherever it was taken, and a packet socket gets what the
+        // kernel has merged before, whether or not it asks for that.
+        let has_large = matches!(self.spec.kind, PortKind::File(_) | PortKind::Packet(_));
+        if has_large || self.offloads() { BUFFER_LEN } else { FRAME_LEN }
     }
 
     /// Opens the share of a worker, which takes its buffers from what `pool` gives.
@@ -118,8 +119,9 @@ impl Opening {
     }
 
     fn packet<S: Buffers + 'static>(&self, name: &str, pool: S) -> Result<Opened<S>, AttachError> {
-        // One group for this process: packet sockets of another would share what comes.
-        let group = (std::process::id() & 0xFFFF) as u16;
+        // A group for each port of this process: packet sockets of another would share what comes, and
+        // a group has one interface.
+        let group = (std::process::id() << 1 | u32::from(self.side == Side::Far)) as u16;
         let fanout = Fanout { group, by: FanoutBy::Hash };
         let config = PacketConfig {
             fanout: (self.shares > 1).then_some(fanout),

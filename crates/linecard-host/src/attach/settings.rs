@@ -85,8 +85,8 @@ pub enum SpecError {
     Kind(String),
     /// No such option.
     #[error(
-        "port option `{0}`: choose offloads or no-offloads, copy (xdp), promiscuous (packet), \
-         recorded (file)"
+        "port option `{0}`: choose offloads or no-offloads, copy (xdp), promiscuous or mirror \
+         (packet), recorded (file)"
     )]
     Option(String),
 }
@@ -121,6 +121,20 @@ impl PortSpec {
             PortKind::File(path) => Some(path),
             _ => None,
         }
+    }
+
+    /// What its frames begin with, where the kind says it: an Ethernet header, or an IP header.
+    fn is_ethernet(&self) -> Option<bool> {
+        match &self.kind {
+            PortKind::Xdp(_) | PortKind::Tap(_) => Some(true),
+            PortKind::Tun(_) => Some(false),
+            PortKind::Packet(_) | PortKind::File(_) => None,
+        }
+    }
+
+    /// Whether each could send what the other receives.
+    pub(super) fn fits(&self, other: &Self) -> bool {
+        self.is_ethernet().zip(other.is_ethernet()).is_none_or(|(one, other)| one == other)
     }
 
     /// The TUN or TAP device, if it is one.
@@ -198,8 +212,8 @@ pub struct Settings {
     pub engine: engine::Config,
     /// On which ways packets are merged.
     pub merge: Merge,
-    /// How they are merged. Its secret is drawn anew, and it holds no more packets than a
-    /// pool has buffers for.
+    /// How they are merged. Its secret is drawn anew, as those of the other two, and all that
+    /// hold packets of a port leave it buffers to receive into.
     pub coalesce: coalesce::Config,
     /// Whether data is put into sequence before it is merged.
     pub resequence: Option<resequence::Config>,

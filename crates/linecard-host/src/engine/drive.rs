@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant as Clock};
 
-/// How long a body that was asked to stop may take to deliver what it has: who takes nothing for so
-/// long has stopped reading.
+/// How long a body that was asked to stop may move nothing before it has delivered what it has: who
+/// takes nothing for so long has stopped reading.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// What a thread drives: `run_once(now)` is the only loop body.
@@ -263,7 +263,8 @@ fn drive<P: Body>(mut body: P, mut idler: Idler, stop: &Stopper, epoch: Clock) -
             given_up = Some(at.plus(GRACE));
         }
         let turn = body.run_once(at);
-        if turn.ended || given_up.is_some_and(|given_up| at >= given_up) {
+        let is_stuck = turn.moved == 0 && given_up.is_some_and(|given_up| at >= given_up);
+        if turn.ended || is_stuck {
             return body;
         }
         let next = Outlook { now: at, wakeup: body.next_wakeup(), is_blocked: body.is_blocked() };
@@ -274,6 +275,9 @@ fn drive<P: Body>(mut body: P, mut idler: Idler, stop: &Stopper, epoch: Clock) -
         });
         if last.ended {
             return body;
+        }
+        if last.moved > 0 {
+            given_up = given_up.map(|_| now(epoch).plus(GRACE));
         }
     }
 }

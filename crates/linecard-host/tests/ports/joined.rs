@@ -4,6 +4,7 @@ use crate::lab::{self, PATIENCE, cable, frame, inside, packet, receive, send};
 use linecard::packet::{Batch, Meta, Packet};
 use linecard::port::Port;
 use linecard::time::Instant;
+use linecard_host::attach::{Attached, Prepared, Settings};
 use linecard_host::port::{
     self, Buffer, LivePort, LocalPool, PacketConfig, PacketSocket, SharedBuffer, SharedPool, Tap,
     TapConfig, interface,
@@ -108,5 +109,49 @@ fn packets_go_through_another_thread_and_their_buffers_come_back() {
         assert_eq!(counters.dropped.total(), 0, "{counters:?}");
         drop(b);
         assert_eq!(pool.free(), 64);
+    });
+}
+
+/// Ports attached with these settings, changed as asked.
+fn attached(near: &str, far: &str, change: impl FnOnce(&mut Settings)) -> Attached {
+    let spec = |text: &str| text.parse().expect("a port");
+    // The harness goes on to need its rights.
+    let mut settings = Settings { keep_rights: true, ..Settings::new(spec(near), spec(far)) };
+    change(&mut settings);
+    Prepared::new(settings).expect("root may").start()
+}
+
+#[test]
+fn both_ends_can_be_packet_sockets_of_several_workers() {
+    inside("two packet sockets of two workers", || {
+        cable();
+        let attached = attached("packet:va,mirror", "packet:vb,mirror", |settings| {
+            settings.engine.workers = 2;
+        });
+        attached.stop();
+        assert!(attached.finish().1.is_empty());
+    });
+}
+
+/// As the kernel merges them (GRO) before any socket sees them.
+#[test]
+fn large_packets_come_through_a_near_packet_socket() {
+    inside("large packets at a near packet socket", || {
+        cable();
+        for name in ["va", "vb"] {
+            interface::set_mtu(name, 40_000).expect("root may");
+        }
+        let attached = attached("packet:vb,mirror", "tap:lc0", |_| ());
+        let (mut a, pool) = (lab::open("va", |_| ()), lab::pool());
+        send(&mut a, vec![packet(&pool, &frame(30_000, None, 1, 1), Meta::default())]);
+        let begun = std::time::Instant::now();
+        while attached.account().near[0].received == 0 && begun.elapsed() < PATIENCE {
+            thread::sleep(Duration::from_millis(10));
+        }
+        attached.stop();
+        let (account, failures) = attached.finish();
+        assert!(failures.is_empty());
+        assert_eq!((account.near[0].received, account.near[0].dropped.total()), (1, 0));
+        assert_eq!(account.far[0].transmitted, 1);
     });
 }

@@ -6,7 +6,7 @@ use crate::sys::device;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-const CAPABILITY: &str = "CAP_BPF and CAP_NET_ADMIN";
+const CAPABILITY: &str = "CAP_BPF,CAP_NET_ADMIN";
 
 /// While it lives, what an interface receives comes to packet sockets and not to the kernel: two
 /// who answer for one address break each other's connections. It ends with the process, however
