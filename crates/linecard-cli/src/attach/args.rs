@@ -77,7 +77,7 @@ pub(crate) struct AttachArguments {
     #[arg(long, value_name = "ORDER", default_value = "round-robin")]
     pub(crate) output_order: OutputOrder,
     /// Packets in the rings between threads, 1 to 65536.
-    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = units::count)]
+    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = units::count)]
     pub(crate) ring: u64,
     /// End after so long, 0.01 to 1000000000 seconds [default: at Ctrl-C].
     #[arg(long, value_name = "SECONDS", value_parser = units::seconds)]

@@ -30,7 +30,7 @@ pub(super) struct Joined<P> {
 }
 
 /// A number that peers do not know, for hashing.
-fn secret() -> u64 {
+pub(super) fn secret() -> u64 {
     RandomState::new().hash_one(0)
 }
 

@@ -41,7 +41,7 @@ use crate::port::{LocalPool, PortError, SharedPool, Takeover, interface};
 use board::{Board, Side};
 use device::NewDevice;
 use gate::{Gate, Keeper, Told};
-use join::Joined;
+use join::{Joined, secret};
 use linecard::packet::Pool;
 use open::Opening;
 use std::path::PathBuf;
@@ -261,6 +261,8 @@ fn ports(settings: &Settings) -> usize {
 /// A capture that comes as fast as it is taken waits for workers, so that nothing of it is lost.
 fn engine(settings: &Settings) -> engine::Config {
     let mut config = settings.engine.clone();
+    // Whoever knew it could have one worker do all the work.
+    config.key.as_chunks_mut().0.iter_mut().for_each(|word| *word = secret().to_ne_bytes());
     if settings.near.file().is_some() && !settings.near.recorded {
         config.on_full = OnFull::Wait;
     }

@@ -208,7 +208,7 @@ pub struct Settings {
     pub far: PortSpec,
     /// Which threads there are.
     pub deployment: Deployment,
-    /// How many, where, and how they idle.
+    /// How many, where, and how they idle. The key of its steering hash is drawn anew.
     pub engine: engine::Config,
     /// On which ways packets are merged.
     pub merge: Merge,

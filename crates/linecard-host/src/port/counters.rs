@@ -60,6 +60,19 @@ impl Counters {
         }
     }
 
+    /// A packet was cut, and all its segments were dealt with. It is transmitted, unless some of them
+    /// were lost since `before`, when there were so many drops: then it is one dropped packet.
+    pub(super) fn count_cut(&mut self, before: Drops, bytes: usize) {
+        let dropped = &mut self.dropped;
+        if dropped.transmitted() == before.transmitted() {
+            self.cut += 1;
+            return self.count_transmitted(bytes);
+        }
+        let is_long = dropped.above_mtu > before.above_mtu;
+        dropped.above_mtu = before.above_mtu + u64::from(is_long);
+        dropped.refused = before.refused + u64::from(!is_long);
+    }
+
     pub(super) fn count_received(&mut self, bytes: usize) {
         self.received += 1;
         self.received_bytes += bytes as u64;
@@ -99,5 +112,27 @@ impl Drops {
     #[must_use]
     pub fn total(self) -> u64 {
         self.received() + self.transmitted()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cut_packet_counts_once_whatever_becomes_of_its_segments() {
+        let mut counters = Counters::default();
+        counters.count_cut(Drops::default(), 5_000);
+        assert_eq!((counters.cut, counters.transmitted, counters.dropped.total()), (1, 1, 0));
+        let before = counters.dropped;
+        counters.dropped.refused += 3;
+        counters.count_cut(before, 5_000);
+        assert_eq!((counters.transmitted, counters.dropped.refused), (1, 1));
+        let before = counters.dropped;
+        counters.dropped.above_mtu += 40;
+        counters.dropped.refused += 1;
+        counters.count_cut(before, 5_000);
+        assert_eq!((counters.cut, counters.transmitted), (1, 1));
+        assert_eq!((counters.dropped.above_mtu, counters.dropped.refused), (1, 1));
     }
 }

@@ -6,7 +6,7 @@
 
 use super::error::check_name;
 use super::outgoing::{self, Cutter, HeaderBytes, Virtio, describe};
-use super::{BUFFER_LEN, Buffers, Counters, PortError, incoming};
+use super::{BUFFER_LEN, Buffers, Counters, Drops, PortError, incoming};
 use crate::sys::send::Sender;
 use crate::sys::{self, device};
 use linecard::offload::virtio::{Endian, Format, Header};
@@ -107,6 +107,8 @@ pub struct Tap<S: Buffers = Pool> {
     spare: Option<S::Buffer>,
     sender: Sender,
     cutter: Cutter,
+    /// Drops before the first segment of a packet that is half cut.
+    before_cut: Option<Drops>,
     counters: Counters,
 }
 
@@ -137,6 +139,7 @@ impl<S: Buffers> Tap<S> {
             spare: None,
             sender: Sender::default(),
             cutter: Cutter::default(),
+            before_cut: None,
             counters: Counters::default(),
         })
     }
@@ -230,6 +233,7 @@ impl<S: Buffers> Tap<S> {
     fn send_cut(&mut self, packet: &mut Packet<S::Buffer>, virtio: Option<Virtio>) -> bool {
         let bytes = outgoing::frame_len(packet);
         let header = HeaderBytes::plain(virtio);
+        let before = self.before_cut.take().unwrap_or(self.counters.dropped);
         let mut cutter = std::mem::take(&mut self.cutter);
         let all = cutter.send(packet, |frames| {
             let written = frames.iter().take_while(|frame| {
@@ -242,11 +246,11 @@ impl<S: Buffers> Tap<S> {
         });
         self.cutter = cutter;
         match all {
-            Ok(false) => return false,
-            Ok(true) => {
-                self.counters.cut += 1;
-                self.counters.count_transmitted(bytes);
+            Ok(false) => {
+                self.before_cut = Some(before);
+                return false;
             }
+            Ok(true) => self.counters.count_cut(before, bytes),
             Err(_) => self.counters.dropped.unsendable += 1,
         }
         true

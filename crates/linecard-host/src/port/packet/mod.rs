@@ -12,7 +12,7 @@ pub use config::{Fanout, FanoutBy, PacketConfig};
 pub use takeover::Takeover;
 
 use super::outgoing::{self, Cutter, Frames, HeaderBytes, Virtio, describe};
-use super::{Buffers, Counters, PortError, incoming};
+use super::{Buffers, Counters, Drops, PortError, incoming};
 use crate::sys::ring::Ring;
 use crate::sys::send::Sender;
 use crate::sys::{
@@ -73,6 +73,8 @@ pub struct PacketSocket<S: Buffers = Pool> {
     sender: Sender,
     headers: Vec<HeaderBytes>,
     cutter: Cutter,
+    /// Drops before the first segment of a packet that is half cut.
+    before_cut: Option<Drops>,
     looks: u32,
     looked: Instant,
     counters: Counters,
@@ -97,6 +99,7 @@ impl<S: Buffers> PacketSocket<S> {
             sender: Sender::default(),
             headers: Vec::with_capacity(BATCH),
             cutter: Cutter::default(),
+            before_cut: None,
             looks: 0,
             looked: Instant::ZERO,
             counters: Counters::default(),
@@ -216,15 +219,16 @@ impl<S: Buffers> PacketSocket<S> {
 
     /// Cuts the packet and sends its segments; false when the kernel's queue is full.
     fn send_cut(&mut self, packet: &mut Packet<S::Buffer>) -> bool {
+        let before = self.before_cut.take().unwrap_or(self.counters.dropped);
         let mut cutter = std::mem::take(&mut self.cutter);
         let all = cutter.send(packet, |frames| self.send_frames(frames));
         self.cutter = cutter;
         match all {
-            Ok(false) => return false,
-            Ok(true) => {
-                self.counters.cut += 1;
-                self.counters.count_transmitted(outgoing::frame_len(packet));
+            Ok(false) => {
+                self.before_cut = Some(before);
+                return false;
             }
+            Ok(true) => self.counters.count_cut(before, outgoing::frame_len(packet)),
             Err(_) => self.counters.dropped.unsendable += 1,
         }
         true

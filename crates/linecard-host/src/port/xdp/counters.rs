@@ -22,8 +22,9 @@ pub struct Counters {
     pub sent_in_place: u64,
     /// Of those, large packets that were cut.
     pub cut: u64,
-    /// Packets and segments that were thrown away instead of sent: shorter than an Ethernet header,
-    /// longer than the interface's MTU allows, or longer than a frame where that is not supported.
+    /// Packets that were thrown away instead of sent, or some of whose segments were: shorter than an
+    /// Ethernet header, longer than the interface's MTU allows, or longer than a frame where that is
+    /// not supported.
     pub send_dropped: u64,
     /// Of those, longer than the MTU allows.
     pub above_mtu: u64,
@@ -42,6 +43,19 @@ pub struct Counters {
 }
 
 impl Counters {
+    /// A packet was cut, and all its segments were dealt with. It is sent, unless some of them were
+    /// thrown away since `before`: then it is one packet thrown away.
+    pub(super) fn count_cut(&mut self, before: &Self, bytes: usize) {
+        if self.send_dropped == before.send_dropped {
+            self.cut += 1;
+            self.sent += 1;
+            self.sent_bytes += bytes as u64;
+            return;
+        }
+        self.send_dropped = before.send_dropped + 1;
+        self.above_mtu = before.above_mtu + u64::from(self.above_mtu > before.above_mtu);
+    }
+
     /// Both in the words of all ports.
     pub(super) fn told(&self, kernel: &KernelCounters, gone: bool) -> port::Counters {
         port::Counters {

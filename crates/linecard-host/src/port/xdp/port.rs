@@ -70,6 +70,8 @@ pub struct XdpPort {
     pub(super) counters: Counters,
     /// How far it came with a large packet whose segments did not all have room.
     pub(super) progress: Progress,
+    /// What was counted before the first segment of a packet that is half cut.
+    pub(super) before_cut: Option<Counters>,
     /// Frames of a long packet whose last one has not come yet.
     pub(super) parts: Vec<XdpBuffer>,
     /// Whether long packets stay in pieces.
@@ -140,6 +142,7 @@ impl XdpPort {
             queue,
             counters: Counters::default(),
             progress: Progress::default(),
+            before_cut: None,
             parts: Vec::new(),
             gather: config.gather,
             skipping: false,

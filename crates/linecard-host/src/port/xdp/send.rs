@@ -113,16 +113,16 @@ impl XdpPort {
         if packet.layout().header_len() + packet.payload_len().min(size) > self.longest {
             self.ask_mtu();
         }
+        let before = self.before_cut.take().unwrap_or(self.counters);
         let mut progress = std::mem::take(&mut self.progress);
         let all = progress.cut(packet, |segments| self.queue_segment(segments));
         self.progress = progress;
         match all {
-            Ok(false) => return Outcome::NoRoom,
-            Ok(true) => {
-                self.counters.cut += 1;
-                self.counters.sent += 1;
-                self.counters.sent_bytes += frame_len(packet) as u64;
+            Ok(false) => {
+                self.before_cut = Some(before);
+                return Outcome::NoRoom;
             }
+            Ok(true) => self.counters.count_cut(&before, frame_len(packet)),
             Err(_) => self.counters.unsendable += 1,
         }
         Outcome::Done
