@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What fails in a lab fails for want of rights or programs.
+#[expect(clippy::needless_pass_by_value, reason = "as errors are mapped")]
 pub(super) fn failed(error: impl ToString) -> Failure {
     Failure::Attach(error.to_string())
 }
