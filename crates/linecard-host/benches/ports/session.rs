@@ -10,6 +10,9 @@ use std::fmt;
 /// The TAP device that stands for the wire.
 const NEAR_TAP: &str = "near0";
 
+/// A packet socket whose kernel cuts, and merges where the interface does.
+const LARGE: &str = "packet (large)";
+
 /// What joins the peer and the receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
@@ -27,7 +30,8 @@ impl Way {
     pub(crate) fn all() -> impl Iterator<Item = Self> {
         let kernel = [true, false].map(|gro| Self::Kernel { gro });
         let ports = |offloads| ["xdp", "packet", "tap"].map(|near| Self::Ports { near, offloads });
-        kernel.into_iter().chain(ports(true)).chain(ports(false))
+        let large = Self::Ports { near: LARGE, offloads: true };
+        kernel.into_iter().chain(ports(true)).chain([large]).chain(ports(false))
     }
 
     fn receiver(self) -> Host {
@@ -158,10 +162,12 @@ struct Look {
 }
 
 fn attach(lab: &Lab, way: Way, near: &str, offloads: bool) -> Outcome<Attached> {
-    let is_tap = near == "tap";
+    let (is_tap, is_large) = (near == "tap", near == LARGE);
     let name = if is_tap { NEAR_TAP } else { CABLE };
     let far: PortSpec = format!("tap:{DEVICE}").parse()?;
-    let mut settings = Settings::new(format!("{near}:{name}").parse()?, far);
+    let kind = if is_large { "packet" } else { near };
+    let mut settings = Settings::new(format!("{kind}:{name}").parse()?, far);
+    settings.near.offloads = Some(is_large);
     // This process goes on to make and remove hosts.
     settings.keep_rights = true;
     if !offloads {
