@@ -2,7 +2,8 @@
 //!
 //! The *peer* has one end of the cable with an address, offloads off, so that packets on the cable are
 //! as on a wire. The other end, in the *host*, has none: that is for an attachment, whose TAP device
-//! gets the host's address. Nothing leaves this machine. Namespaces are removed at the end; those of a
+//! gets the host's address. On request there is a third one *beyond* the host, to which its kernel
+//! forwards, as a measure of what an attachment does. Nothing leaves this machine. Namespaces are removed at the end; those of a
 //! process that was killed, when the next lab is made.
 //!
 //! Needs root, `ip` (iproute2) and `ethtool`.
@@ -20,18 +21,24 @@ use std::thread;
 pub const CABLE: &str = "wire";
 /// The device that stands for the host's adapter.
 pub const DEVICE: &str = "lc0";
+/// The interface's name at both ends of the cable to the host beyond.
+pub const BACK: &str = "back";
+/// The host's address on that cable.
+const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 77, 1, 2);
 /// Where `ip` keeps namespaces.
 const NAMESPACES: &str = "/run/netns";
 /// What our namespaces' names begin with; the number of their process follows.
 const PREFIX: &str = "linecard-";
 
-/// Which of the two.
+/// Which of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Host {
     /// At the far end of the cable.
     Peer,
     /// Where linecard runs.
     Own,
+    /// Behind that one, when [`Lab::forward`] has made it.
+    Beyond,
 }
 
 impl Host {
@@ -41,11 +48,16 @@ impl Host {
         match self {
             Self::Peer => Ipv4Addr::new(10, 77, 0, 1),
             Self::Own => Ipv4Addr::new(10, 77, 0, 2),
+            Self::Beyond => Ipv4Addr::new(10, 77, 1, 1),
         }
     }
 
     fn namespace(self) -> String {
-        let part = if self == Self::Peer { "peer" } else { "host" };
+        let part = match self {
+            Self::Peer => "peer",
+            Self::Own => "host",
+            Self::Beyond => "beyond",
+        };
         format!("{PREFIX}{}-{part}", std::process::id())
     }
 }
@@ -94,7 +106,7 @@ pub enum LabError {
     Enter(#[from] io::Error),
 }
 
-/// Two hosts. One at a time in a process.
+/// Two hosts, or three. One at a time in a process.
 ///
 /// ```no_run
 /// use linecard_host::lab::{Cable, Host, Lab};
@@ -115,11 +127,15 @@ impl Lab {
         remove_leftovers();
         let lab = Self(());
         for host in [Host::Peer, Host::Own] {
-            ip(&["netns", "add", &host.namespace()])?;
-            lab.ip(host, &["link", "set", "lo", "up"])?;
+            lab.make(host)?;
         }
         lab.lay(cable)?;
         Ok(lab)
+    }
+
+    fn make(&self, host: Host) -> Result<(), LabError> {
+        ip(&["netns", "add", &host.namespace()])?;
+        self.ip(host, &["link", "set", "lo", "up"])
     }
 
     fn lay(&self, cable: Cable) -> Result<(), LabError> {
@@ -131,9 +147,7 @@ impl Lab {
         let middle = ["type", "veth", "peer", "name", CABLE];
         ip(&[&head, &ends[0][..], &shape, &middle, &ends[1], &shape].concat())?;
         for host in [Host::Peer, Host::Own] {
-            let mut ethtool = self.command(host, "ethtool");
-            ethtool.args(["-K", CABLE, "tso", "off", "gso", "off", "gro", "off", "tx", "off"]);
-            run(&mut ethtool, "ethtool", "ethtool")?;
+            self.features(host, CABLE, &["tso", "off", "gso", "off", "gro", "off", "tx", "off"])?;
             self.ip(host, &["link", "set", CABLE, "up"])?;
         }
         if cable.old_sender {
@@ -150,6 +164,55 @@ impl Lab {
     pub fn give_address(&self, host: Host, interface: &str) -> Result<(), LabError> {
         let address = format!("{}/24", host.address());
         self.ip(host, &["address", "add", &address, "dev", interface])
+    }
+
+    /// Switches an interface's features, as `ethtool -K` names them.
+    fn features(&self, host: Host, interface: &str, wanted: &[&str]) -> Result<(), LabError> {
+        let mut ethtool = self.command(host, "ethtool");
+        run(ethtool.args(["-K", interface]).args(wanted), "ethtool", "ethtool")
+    }
+
+    /// Has the host's kernel forward to a host beyond, instead of an attachment. With `gro` it merges
+    /// what comes by the cable. The cable beyond has all offloads.
+    ///
+    /// # Errors
+    ///
+    /// See [`LabError`].
+    pub fn forward(&self, gro: bool) -> Result<(), LabError> {
+        self.make(Host::Beyond)?;
+        let (own, beyond) = (Host::Own.namespace(), Host::Beyond.namespace());
+        let ends = ["type", "veth", "peer", "name", BACK, "netns", &beyond];
+        ip(&[&["link", "add", BACK, "netns", &own][..], &ends].concat())?;
+        for host in [Host::Own, Host::Beyond] {
+            self.ip(host, &["link", "set", BACK, "up"])?;
+        }
+        self.give_address(Host::Own, CABLE)?;
+        self.ip(Host::Own, &["address", "add", &format!("{GATEWAY}/24"), "dev", BACK])?;
+        self.give_address(Host::Beyond, BACK)?;
+        let own_address = Host::Own.address().to_string();
+        self.ip(Host::Peer, &["route", "add", "default", "via", &own_address])?;
+        self.ip(Host::Beyond, &["route", "add", "default", "via", &GATEWAY.to_string()])?;
+        self.features(Host::Own, CABLE, &["gro", if gro { "on" } else { "off" }])?;
+        self.enter(Host::Own, || fs::write("/proc/sys/net/ipv4/ip_forward", "1"))??;
+        Ok(())
+    }
+
+    /// Gives the peer a device of the host's in place of the cable, offloads off as there: what the
+    /// peer sends comes to whoever has the device open.
+    ///
+    /// # Errors
+    ///
+    /// No such device.
+    pub fn replace_cable(&self, device: &str) -> Result<(), LabError> {
+        self.ip(Host::Own, &["link", "set", device, "netns", &Host::Peer.namespace()])?;
+        self.ip(Host::Peer, &["address", "flush", "dev", CABLE])?;
+        self.ip(Host::Peer, &["link", "set", device, "up"])?;
+        self.features(
+            Host::Peer,
+            device,
+            &["tso", "off", "gso", "off", "gro", "off", "tx", "off"],
+        )?;
+        self.give_address(Host::Peer, device)
     }
 
     /// A program to be run on a host.
@@ -188,7 +251,7 @@ impl Lab {
 
 impl Drop for Lab {
     fn drop(&mut self) {
-        for host in [Host::Peer, Host::Own] {
+        for host in [Host::Peer, Host::Own, Host::Beyond] {
             // What could not be made is not there to be removed.
             let _removed = ip(&["netns", "del", &host.namespace()]);
         }

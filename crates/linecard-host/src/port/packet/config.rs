@@ -17,7 +17,8 @@ pub struct PacketConfig {
     /// the kernel has that for such rings. On by default.
     pub offloads: bool,
     /// Whether sent frames pass by the interface's queueing discipline: faster, and nothing is
-    /// shaped. On by default.
+    /// shaped. On by default. With offloads they do not: the kernel would lose large packets there
+    /// that the interface cannot cut.
     pub qdisc_bypass: bool,
     /// Bytes of a block of the ring: a power of two, 128 KiB … 64 MiB; 256 KiB by default. The
     /// kernel hands blocks over, so a frame has to fit into one.

@@ -39,7 +39,9 @@ pub(super) fn open(config: &PacketConfig, given: usize) -> Result<Opened, PortEr
     }
     // Both only make it faster: without the first, what was sent is left out here.
     let ignored = socket.set(libc::PACKET_IGNORE_OUTGOING, 1).is_ok();
-    let _only_slower = socket.set(libc::PACKET_QDISC_BYPASS, config.qdisc_bypass.into());
+    // Past the queueing discipline the kernel loses large packets that the interface cannot cut.
+    let bypass = config.qdisc_bypass && virtio.is_none();
+    let _only_slower = socket.set(libc::PACKET_QDISC_BYPASS, bypass.into());
     let _only_smaller = socket.set_send_buffer(SEND_BUFFER);
     if config.promiscuous {
         socket
