@@ -75,7 +75,7 @@ fn another_socket_sees_the_same() {
 }
 
 /// A datagram that is to be cut, 20,000 bytes of payload or so, and its segments.
-fn large() -> (Vec<u8>, Gso, Vec<Vec<u8>>) {
+pub(crate) fn large() -> (Vec<u8>, Gso, Vec<Vec<u8>>) {
     let (bytes, gso) = (frame(20_042, None, 3, 4), Gso { size: 1_000, ..Gso::default() });
     let packet = Packet::new(bytes.clone(), LinkType::Ethernet, Meta::default());
     let mut segments = segment(&packet, gso).expect("UDP");

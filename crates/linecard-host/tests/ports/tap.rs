@@ -287,3 +287,20 @@ fn a_tap_ends_with_its_device() {
         assert_eq!((tap.counters().gone, tap.counters().dropped.refused), (1, 2));
     });
 }
+
+/// A device that stands for a wire gets what could be on one.
+#[test]
+fn without_offloads_large_packets_are_cut() {
+    inside("large packets to a TAP device without offloads", || {
+        let config = TapConfig { offloads: false, ..TapConfig::new("lc0") };
+        let mut tap = Tap::open(&config, lab::pool()).expect("root may");
+        interface::set_up("lc0", true).expect("it was just made");
+        let mut witness = lab::open("lc0", |config| config.offloads = false);
+        let (bytes, gso, segments) = crate::packet::large();
+        let pool = lab::pool();
+        send(&mut tap, vec![packet(&pool, &bytes, Meta { gso: Some(gso), ..Meta::default() })]);
+        let came = lab::receive(&mut witness, segments.len());
+        assert!(came.iter().map(|packet| packet.bytes()).eq(&segments));
+        assert_eq!((tap.counters().cut, tap.counters().transmitted), (1, 1));
+    });
+}
