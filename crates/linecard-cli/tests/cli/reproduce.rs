@@ -17,6 +17,7 @@ rounds = 1
 workers = 1
 [starvation]
 workers = 2
+cores = [0]
 ring = 256
 flows = 1
 attempts = 2

@@ -34,6 +34,7 @@ pub(super) struct Throughput {
 #[derive(Debug)]
 pub(super) struct Starvation {
     pub(super) workers: u16,
+    pub(super) cores: Vec<usize>,
     pub(super) ring: usize,
     pub(super) flows: usize,
     pub(super) attempts: usize,
@@ -77,6 +78,7 @@ struct RawThroughput {
 #[serde(deny_unknown_fields)]
 struct RawStarvation {
     workers: Spanned<i64>,
+    cores: Vec<Spanned<i64>>,
     ring: Spanned<i64>,
     flows: Spanned<i64>,
     attempts: Spanned<i64>,
@@ -111,6 +113,7 @@ pub(super) fn read(path: Option<&Path>) -> Result<Scenario, Failure> {
         },
         starvation: Starvation {
             workers: check.number(&starvation.workers, 1..=64)? as u16,
+            cores: check.cores(&starvation.cores)?,
             ring: check.number(&starvation.ring, 1..=65_536)? as usize,
             flows: check.number(&starvation.flows, 0..=64)? as usize,
             attempts: check.number(&starvation.attempts, 1..=1_000)? as usize,
@@ -151,6 +154,10 @@ impl Check<'_> {
     ) -> Result<Vec<u32>, Failure> {
         // Within the range they fit.
         raw.iter().map(|raw| Ok(self.number(raw, range.clone())? as u32)).collect()
+    }
+
+    fn cores(&self, raw: &[Spanned<i64>]) -> Result<Vec<usize>, Failure> {
+        Ok(self.numbers(raw, 0..=1_023)?.into_iter().map(|core| core as usize).collect())
     }
 
     fn time(&self, raw: &Spanned<String>) -> Result<Duration, Failure> {

@@ -50,7 +50,10 @@ impl Seen {
         let paper = match order {
             Order::RoundRobin => "paper: all are made",
             Order::Fifo => "not in the paper",
-            Order::Stack => "paper: most time out",
+            Order::Stack if 2 * self.made < self.tried => "paper: most time out, as here",
+            Order::Stack => {
+                "paper: most time out; here the output empties its stack often enough that they pass"
+            }
         };
         let text = format!(
             "{} of {} made, median {:.1} ms, {} requests waited at most; {paper}",
@@ -69,12 +72,14 @@ impl Seen {
 fn once(scenario: &Scenario, order: Order) -> Result<Seen, Failure> {
     let wanted = &scenario.starvation;
     let change = |settings: &mut Settings| {
-        settings.deployment = Deployment::Shared;
+        // The output has a thread for itself, as the paper's DMA engine is a unit of its own.
+        settings.deployment = Deployment::Dedicated;
         // Each packet is a request then.
         settings.merge = Merge::default();
         settings.engine.workers = wanted.workers;
         settings.engine.ring_capacity = wanted.ring;
         settings.engine.order = order;
+        settings.engine.cores.clone_from(&wanted.cores);
     };
     let session = Session::start(scenario, false, change)?;
     let stop = AtomicBool::new(false);
