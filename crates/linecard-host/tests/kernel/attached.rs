@@ -14,7 +14,7 @@ use crate::differences::{self, DIFFERENCES, Expected, IN_TUNNELS};
 use crate::frame::{Frame, UDP, content};
 use crate::gro::{Verdicts, check_differences};
 use crate::lab::{self, Receiver};
-use crate::live::{self, Live, Near, Ways};
+use crate::live::{self, Live, Near};
 use crate::random;
 use crate::session::{Merged, by_attachment, by_kernel, by_us, drain};
 use crate::sys::PacketSocket;
@@ -111,11 +111,11 @@ impl Outcome {
         }
     }
 
-    fn check(self, ways: Ways) {
+    fn check(self, near: Near) {
         let same = self.verdicts.values().filter(|verdict| verdict.same).count();
         let all = self.verdicts.len();
         say(&format!(
-            "attached, {ways:?}: {all} lists, {same} the same as the kernel merges them; of these in \
+            "attached by {near:?}: {all} lists, {same} the same as the kernel merges them; of these in \
              segments, as no virtio header describes them: {:?}; {} sent again",
             self.refused, self.again
         ));
@@ -124,32 +124,25 @@ impl Outcome {
     }
 }
 
-fn compare(near: Near, tunnels: bool, what: &str) {
-    let ways = Ways { near, tunnels };
+fn compare(near: Near, what: &str) {
     let asked = match asked() {
         Ok(asked) => asked,
         Err(why) => return skipped(what, &why),
     };
-    match live::attached(ways, |live| Outcome::of(live, asked)) {
-        Ok(outcome) => outcome.check(ways),
+    match live::attached(near, |live| Outcome::of(live, asked)) {
+        Ok(outcome) => outcome.check(near),
         Err(why) => skipped(what, &why),
     }
 }
 
 #[test]
 fn an_attachment_by_af_xdp_merges_what_the_kernel_merges() {
-    compare(Near::Xdp, true, "an attachment by AF_XDP beside the kernel's GRO");
+    compare(Near::Xdp, "an attachment by AF_XDP beside the kernel's GRO");
 }
 
 #[test]
 fn an_attachment_by_packet_socket_merges_what_the_kernel_merges() {
-    compare(Near::Packet, true, "an attachment by a packet socket beside the kernel's GRO");
-}
-
-/// The header of 12 bytes: what is in UDP tunnels goes in segments too.
-#[test]
-fn an_attachment_without_the_tunnel_header_merges_what_the_kernel_merges() {
-    compare(Near::Packet, false, "an attachment to a TAP device that knows no tunnels");
+    compare(Near::Packet, "an attachment by a packet socket beside the kernel's GRO");
 }
 
 /// Five packets each of TCP over both versions and of UDP, which go on from burst to burst.
@@ -193,9 +186,7 @@ fn bursts_apart_stay_apart() {
         Err(why) => return skipped(WHAT, &why),
     };
     for near in [Near::Xdp, Near::Packet] {
-        let came = match live::attached(Ways { near, tunnels: true }, |live| {
-            send_bursts(&live.tx, &mut live.rx)
-        }) {
+        let came = match live::attached(near, |live| send_bursts(&live.tx, &mut live.rx)) {
             Ok(came) => came,
             Err(why) => return skipped(WHAT, &why),
         };

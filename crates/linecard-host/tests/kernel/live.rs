@@ -26,14 +26,6 @@ pub(crate) enum Near {
     Packet,
 }
 
-/// What an attachment is of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Ways {
-    pub(crate) near: Near,
-    /// Whether the TAP is opened with its longest virtio header, which can tell of a UDP tunnel.
-    pub(crate) tunnels: bool,
-}
-
 /// A cable whose receiving end is attached to a TAP device.
 #[derive(Debug)]
 pub(crate) struct Live {
@@ -49,12 +41,12 @@ pub(crate) struct Live {
 
 /// Attaches, and works in a thread of its own; the error says what is missing for it.
 pub(crate) fn attached<R: Send>(
-    ways: Ways,
+    near: Near,
     work: impl FnOnce(&mut Live) -> R + Send,
 ) -> Result<R, String> {
-    lacking(ways.near)?;
+    lacking(near)?;
     thread::scope(|scope| {
-        let worker = scope.spawn(|| Live::new(ways).map(|mut live| work(&mut live)));
+        let worker = scope.spawn(|| Live::new(near).map(|mut live| work(&mut live)));
         worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }
@@ -77,7 +69,7 @@ fn lacking(near: Near) -> Result<(), String> {
 }
 
 impl Live {
-    fn new(ways: Ways) -> Result<Self, String> {
+    fn new(near: Near) -> Result<Self, String> {
         let (sending, receiving) = quiet_cable(MTU, false)?;
         let no_socket = |error: io::Error| format!("no packet socket: {error}");
         let tx = sys::enter(&sending.path())
@@ -86,11 +78,11 @@ impl Live {
             .map_err(no_socket)?;
         sys::enter(&receiving.path()).map_err(|error| format!("no namespace: {error}"))?;
         let prepared = behind_this_thread(|| {
-            Prepared::new(settings(ways, &receiving.device())).expect("ports can be opened")
+            Prepared::new(settings(near, &receiving.device())).expect("ports can be opened")
         });
         let rx = sys::interface(TAP).and_then(PacketSocket::receiver).map_err(no_socket)?;
         let attached = Some(prepared.start());
-        let tunnels = ways.tunnels && probe::tap().tunnels;
+        let tunnels = probe::tap().tunnels;
         let mut live = Self { tx, rx, tunnels, attached, _ends: (sending, receiving) };
         wait_for_cable(&mut live.rx, 0, |frame| live.tx.send(frame))?;
         Ok(live)
@@ -110,15 +102,13 @@ impl Drop for Live {
     }
 }
 
-fn settings(ways: Ways, device: &str) -> Settings {
-    let near = match ways.near {
+fn settings(near: Near, device: &str) -> Settings {
+    let near = match near {
         Near::Xdp => format!("xdp:{device}"),
         // The frames are for another station.
         Near::Packet => format!("packet:{device},promiscuous"),
     };
-    // Without offloads the kernel leaves nothing to us, and takes large packets all the same, behind
-    // a shorter header.
-    let far = format!("tap:{TAP}{}", if ways.tunnels { "" } else { ",no-offloads" });
+    let far = format!("tap:{TAP}");
     let parse = |port: &str| port.parse().expect("a port");
     let mut settings = Settings::new(parse(&near), parse(&far));
     settings.keep_rights = true;
