@@ -98,7 +98,7 @@ impl Rates {
     pub(super) fn between(earlier: &Account, later: &Account, time: Duration) -> Self {
         let seconds = time.as_secs_f64().max(1e-9);
         let ports = |before: &[Counters], now: &[Counters]| {
-            since(&Account::total(now), &Account::total(before))
+            Account::total(now).since(&Account::total(before))
         };
         let (near, far) = (ports(&earlier.near, &later.near), ports(&earlier.far, &later.far));
         let (before, now) = (merging(earlier), merging(later));
@@ -171,68 +171,28 @@ fn worker(number: usize, earlier: &Account, later: &Account, seconds: f64) -> Wo
     };
     let ways = [later.inward.get(number), outward(later, number)];
     let held = ways.into_iter().flatten().map(|way| way.held).sum();
-    let has_rings = !later.spread.packets.is_empty();
-    let count = |counts: &[u64]| counts.get(number).copied().unwrap_or(0);
-    let (packets_in, packets_out, bytes, dropped) = if has_rings {
-        let bytes =
-            |account: &Account| account.inward.get(number).map_or(0, |way| way.coalesce.bytes_in);
-        (
-            count(&later.spread.packets).saturating_sub(count(&earlier.spread.packets)),
-            count(&later.gather.packets).saturating_sub(count(&earlier.gather.packets)),
-            bytes(later).saturating_sub(bytes(earlier)),
-            ring(earlier, later, number),
-        )
-    } else {
-        let port = |earlier: &[Counters], later: &[Counters]| {
-            let of = |ports: &[Counters]| ports.get(number).copied().unwrap_or_default();
-            since(&of(later), &of(earlier))
-        };
-        let (near, far) = (port(&earlier.near, &later.near), port(&earlier.far, &later.far));
-        let dropped = near.dropped.total() + far.dropped.total();
-        (near.received, far.transmitted, near.received_bytes, dropped)
-    };
+    let (now, before) = (later.of_worker(number), earlier.of_worker(number));
+    let rate = |now: u64, before: u64| now.saturating_sub(before) as f64 / seconds;
     WorkerRates {
         worker: number,
-        packets_in_per_second: packets_in as f64 / seconds,
-        packets_out_per_second: packets_out as f64 / seconds,
-        bits_per_second: bytes as f64 * 8.0 / seconds,
+        packets_in_per_second: rate(now.packets_in, before.packets_in),
+        packets_out_per_second: rate(now.packets_out, before.packets_out),
+        bits_per_second: rate(now.bytes_in, before.bytes_in) * 8.0,
         merging: MergeRates::of(&merged(earlier), &merged(later), held),
-        dropped,
+        dropped: now.dropped.saturating_sub(before.dropped),
     }
 }
 
 /// What a worker merges on the way back, where it does.
 fn outward(account: &Account, number: usize) -> Option<&Merged> {
     let is_its_own = account.outward.len() == account.inward.len();
-    account.outward.get(number).filter(|_| is_its_own && account.spread.packets.is_empty())
+    account.outward.get(number).filter(|_| is_its_own && !account.has_rings())
 }
 
 /// Packets that a worker's ring had no room for.
 fn ring(earlier: &Account, later: &Account, worker: usize) -> u64 {
     let count = |account: &Account| account.spread.dropped.get(worker).copied().unwrap_or(0);
     count(later).saturating_sub(count(earlier))
-}
-
-fn since(later: &Counters, earlier: &Counters) -> Counters {
-    let (now, before) = (later.dropped, earlier.dropped);
-    Counters {
-        received: later.received.saturating_sub(earlier.received),
-        received_bytes: later.received_bytes.saturating_sub(earlier.received_bytes),
-        transmitted: later.transmitted.saturating_sub(earlier.transmitted),
-        transmitted_bytes: later.transmitted_bytes.saturating_sub(earlier.transmitted_bytes),
-        cut: later.cut.saturating_sub(earlier.cut),
-        starved: later.starved.saturating_sub(earlier.starved),
-        blocked: later.blocked.saturating_sub(earlier.blocked),
-        gone: later.gone.saturating_sub(earlier.gone),
-        dropped: Drops {
-            too_long: now.too_long.saturating_sub(before.too_long),
-            bad_header: now.bad_header.saturating_sub(before.bad_header),
-            ring_full: now.ring_full.saturating_sub(before.ring_full),
-            above_mtu: now.above_mtu.saturating_sub(before.above_mtu),
-            refused: now.refused.saturating_sub(before.refused),
-            unsendable: now.unsendable.saturating_sub(before.unsendable),
-        },
-    }
 }
 
 fn dropped(drops: &Drops) -> Reasons {

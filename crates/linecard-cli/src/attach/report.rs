@@ -7,7 +7,7 @@ use linecard::offload::active_ack::{Answer, Counters as Acks, Silence};
 use linecard::offload::coalesce::Counters as Merging;
 use linecard::offload::resequence::{Counters as Sequenced, Pass, Release};
 use linecard::report::{Report, Section, Value};
-use linecard_host::attach::{Account, Merged, Settings};
+use linecard_host::attach::{Account, Merged, Settings, WorkerTotals};
 use linecard_host::port::Counters;
 use std::time::Duration;
 
@@ -57,17 +57,8 @@ fn port(key: &'static str, title: &'static str, counters: &Counters, elapsed: Du
 /// A row for each worker.
 fn workers(account: &Account) -> Section {
     let mut section = Section::list("workers", "Workers");
-    let has_rings = !account.spread.packets.is_empty();
-    let port = |ports: &[Counters], worker: usize| ports.get(worker).copied().unwrap_or_default();
-    let ring = |counts: &[u64], worker: usize| counts.get(worker).copied().unwrap_or(0);
     for (worker, merged) in account.inward.iter().enumerate() {
-        let (near, far) = (port(&account.near, worker), port(&account.far, worker));
-        let [packets_in, packets_out, dropped] = if has_rings {
-            let (spread, gather) = (&account.spread, &account.gather);
-            [&spread.packets, &gather.packets, &spread.dropped].map(|counts| ring(counts, worker))
-        } else {
-            [near.received, far.transmitted, near.dropped.total() + far.dropped.total()]
-        };
+        let WorkerTotals { packets_in, packets_out, dropped, .. } = account.of_worker(worker);
         let count = Value::Count;
         let mean = merged.coalesce.mean_aggregate();
         let text = format!(

@@ -1,17 +1,11 @@
 //! Active acknowledgment at the port that data comes from, for all deployments alike.
 
-use super::board::Board;
 use crate::port::{Buffers, Counters, LivePort};
-use linecard::offload::active_ack::{ActiveAck, Answer, Reply};
+use linecard::offload::active_ack::{self, ActiveAck, Answer, Reply};
 use linecard::packet::{Batch, ChecksumState, LinkType, Meta, Packet};
 use linecard::port::{Port, PortState};
 use linecard::time::Instant;
 use std::os::fd::BorrowedFd;
-use std::sync::Arc;
-use std::time::Duration;
-
-/// How often counters are shown.
-const INTERVAL: Duration = Duration::from_millis(50);
 
 /// A port that acknowledges the data it receives, and lets the receiver's own acknowledgments pass
 /// or not; see [`linecard::offload::active_ack`].
@@ -23,15 +17,17 @@ pub(super) struct Answering<P, S: Buffers> {
     kept: Batch<S::Buffer>,
     /// Packets at the front of the batch to transmit that have been let pass before.
     passed: usize,
-    /// Where counters are shown, and at which of the near ports.
-    shown: (Arc<Board>, usize),
-    next: Instant,
 }
 
 impl<P: LivePort<S::Buffer>, S: Buffers> Answering<P, S> {
-    pub(super) fn new(port: P, active: ActiveAck, buffers: S, shown: (Arc<Board>, usize)) -> Self {
+    pub(super) fn new(port: P, active: ActiveAck, buffers: S) -> Self {
         let (replies, kept) = (Batch::new(), Batch::new());
-        Self { port, active, buffers, replies, kept, passed: 0, shown, next: Instant::ZERO }
+        Self { port, active, buffers, replies, kept, passed: 0 }
+    }
+
+    /// What was acknowledged.
+    pub(super) fn acknowledged(&self) -> &active_ack::Counters {
+        self.active.counters()
     }
 
     fn answer(&mut self, packet: &mut Packet<S::Buffer>, now: Instant) {
@@ -39,13 +35,6 @@ impl<P: LivePort<S::Buffer>, S: Buffers> Answering<P, S> {
         let Ok(reply) = self.active.data(packet, buffer.is_some()) else { return };
         if let Some(reply) = buffer.and_then(|buffer| frame::<S>(buffer, &reply, now)) {
             let _room = self.replies.push(reply);
-        }
-    }
-
-    fn show(&mut self, now: Instant) {
-        if now >= self.next {
-            self.shown.0.show_acks(self.shown.1, self.active.counters());
-            self.next = now.plus(INTERVAL);
         }
     }
 }
@@ -62,15 +51,8 @@ fn frame<S: Buffers>(
     Some(Packet::new(buffer, LinkType::Ethernet, meta))
 }
 
-impl<P, S: Buffers> Drop for Answering<P, S> {
-    fn drop(&mut self) {
-        self.shown.0.show_acks(self.shown.1, self.active.counters());
-    }
-}
-
 impl<P: LivePort<S::Buffer>, S: Buffers> Port<S::Buffer> for Answering<P, S> {
     fn receive(&mut self, batch: &mut Batch<S::Buffer>, now: Instant) -> PortState {
-        self.show(now);
         let before = batch.len();
         let state = self.port.receive(batch, now);
         batch.iter_mut().skip(before).for_each(|packet| self.answer(packet, now));

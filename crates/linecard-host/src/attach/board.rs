@@ -1,7 +1,8 @@
 //! What threads show of their counters, some times a second, without anybody waiting for anybody.
 
+use super::answer::Answering;
 use crate::engine::{Gather, GatherCounters, Spread, SpreadCounters};
-use crate::port::{Counters, LivePort};
+use crate::port::{Buffers, Counters, LivePort};
 use linecard::offload::{active_ack, coalesce, resequence};
 use linecard::packet::Batch;
 use linecard::port::{Port, PortState};
@@ -58,12 +59,54 @@ pub struct Merged {
     pub held: u64,
 }
 
-/// Sums over workers.
+/// What has come to one worker and left it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct WorkerTotals {
+    /// Packets that came.
+    pub packets_in: u64,
+    /// Packets that left, merged ones counted once.
+    pub packets_out: u64,
+    /// Bytes of frames that came; behind rings, of those that went to the coalescer.
+    pub bytes_in: u64,
+    /// Packets lost on the way.
+    pub dropped: u64,
+}
+
+/// Sums over workers, and what there is of each.
 impl Account {
     /// Of one port's counters.
     #[must_use]
     pub fn total(ports: &[Counters]) -> Counters {
         ports.iter().fold(Counters::default(), |sum, port| sum.plus(port))
+    }
+
+    /// Of a worker by its number: what its rings, or its own ports where there are none, have counted
+    /// on the way inward.
+    #[must_use]
+    pub fn of_worker(&self, number: usize) -> WorkerTotals {
+        let ring = |counts: &[u64]| counts.get(number).copied().unwrap_or(0);
+        let port = |ports: &[Counters]| ports.get(number).copied().unwrap_or_default();
+        if self.has_rings() {
+            return WorkerTotals {
+                packets_in: ring(&self.spread.packets),
+                packets_out: ring(&self.gather.packets),
+                bytes_in: self.inward.get(number).map_or(0, |way| way.coalesce.bytes_in),
+                dropped: ring(&self.spread.dropped),
+            };
+        }
+        let (near, far) = (port(&self.near), port(&self.far));
+        WorkerTotals {
+            packets_in: near.received,
+            packets_out: far.transmitted,
+            bytes_in: near.received_bytes,
+            dropped: near.dropped.total() + far.dropped.total(),
+        }
+    }
+
+    /// Whether workers are behind rings.
+    #[must_use]
+    pub fn has_rings(&self) -> bool {
+        !self.spread.packets.is_empty()
     }
 
     /// Of what was merged one way.
@@ -176,9 +219,13 @@ impl Board {
         Watched::new(gather, &self.gather, |gather| gather.counters().clone())
     }
 
-    /// Shows the counters of active acknowledgment at one of the near ports.
-    pub(super) fn show_acks(&self, port: usize, counters: &active_ack::Counters) {
-        self.active_ack[port].set(counters.clone());
+    /// The near port of a worker that acknowledges, watched for that too.
+    pub(super) fn answering<P: LivePort<S::Buffer>, S: Buffers>(
+        &self,
+        worker: usize,
+        port: Answering<P, S>,
+    ) -> Watched<active_ack::Counters, Answering<P, S>> {
+        Watched::new(port, &self.active_ack[worker], |port| port.acknowledged().clone())
     }
 }
 
@@ -227,7 +274,7 @@ impl<B, T: Clone, P: Port<B>> Port<B> for Watched<T, P> {
     }
 }
 
-impl<B, P: LivePort<B>> LivePort<B> for Watched<Counters, P> {
+impl<B, T: Clone, P: LivePort<B>> LivePort<B> for Watched<T, P> {
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.inner.descriptor()
     }

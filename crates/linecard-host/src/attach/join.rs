@@ -97,7 +97,8 @@ where
         let active = ActiveAck::new(LinkType::Ethernet, config);
         // As many as a batch can ask for, and as many that wait to be sent.
         let buffers = (self.pool)(256, active_ack::Reply::MAX_LEN);
-        Some(Box::new(Answering::new(port, active, buffers, (Arc::clone(&self.board), worker))))
+        let port = Answering::new(port, active, buffers);
+        Some(Box::new(self.board.answering(worker, port)))
     }
 
     fn far(&self, worker: usize) -> Option<Box<dyn LivePort<S::Buffer>>> {

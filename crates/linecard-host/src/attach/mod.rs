@@ -31,7 +31,7 @@ mod join;
 mod open;
 mod settings;
 
-pub use board::{Account, Accounts, Merged};
+pub use board::{Account, Accounts, Merged, WorkerTotals};
 pub use error::AttachError;
 pub use settings::{Deployment, Merge, PortKind, PortSpec, Settings, SpecError};
 

@@ -47,16 +47,27 @@ impl Counters {
     /// The sum of two ports' counters.
     #[must_use]
     pub fn plus(self, other: &Self) -> Self {
+        self.each(other, |one, other| one + other)
+    }
+
+    /// What was counted after `earlier`, which the same port had counted before.
+    #[must_use]
+    pub fn since(self, earlier: &Self) -> Self {
+        self.each(earlier, u64::saturating_sub)
+    }
+
+    /// Each counter made of two.
+    fn each(self, other: &Self, make: fn(u64, u64) -> u64) -> Self {
         Self {
-            received: self.received + other.received,
-            received_bytes: self.received_bytes + other.received_bytes,
-            transmitted: self.transmitted + other.transmitted,
-            transmitted_bytes: self.transmitted_bytes + other.transmitted_bytes,
-            cut: self.cut + other.cut,
-            starved: self.starved + other.starved,
-            blocked: self.blocked + other.blocked,
-            gone: self.gone + other.gone,
-            dropped: self.dropped.plus(&other.dropped),
+            received: make(self.received, other.received),
+            received_bytes: make(self.received_bytes, other.received_bytes),
+            transmitted: make(self.transmitted, other.transmitted),
+            transmitted_bytes: make(self.transmitted_bytes, other.transmitted_bytes),
+            cut: make(self.cut, other.cut),
+            starved: make(self.starved, other.starved),
+            blocked: make(self.blocked, other.blocked),
+            gone: make(self.gone, other.gone),
+            dropped: self.dropped.each(&other.dropped, make),
         }
     }
 
@@ -85,14 +96,14 @@ impl Counters {
 }
 
 impl Drops {
-    fn plus(self, other: &Self) -> Self {
+    fn each(self, other: &Self, make: fn(u64, u64) -> u64) -> Self {
         Self {
-            too_long: self.too_long + other.too_long,
-            bad_header: self.bad_header + other.bad_header,
-            ring_full: self.ring_full + other.ring_full,
-            above_mtu: self.above_mtu + other.above_mtu,
-            refused: self.refused + other.refused,
-            unsendable: self.unsendable + other.unsendable,
+            too_long: make(self.too_long, other.too_long),
+            bad_header: make(self.bad_header, other.bad_header),
+            ring_full: make(self.ring_full, other.ring_full),
+            above_mtu: make(self.above_mtu, other.above_mtu),
+            refused: make(self.refused, other.refused),
+            unsendable: make(self.unsendable, other.unsendable),
         }
     }
 
