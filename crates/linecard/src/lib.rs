@@ -24,6 +24,7 @@
 
 extern crate alloc;
 
+pub mod model;
 pub mod offload;
 pub mod packet;
 pub mod pipeline;
