@@ -4,7 +4,22 @@
 //! the refilled pipeline besides. The core has its own instruction memory at address 0 and its own
 //! data memory behind it, without caches: those accesses never wait. All other addresses are
 //! [`Outside`] and may stall it.
+//!
+//! Not supported: privileged instructions other than `wfi`, control and status registers, traps
+//! (what would be one is a [`Fault`]), code that is written while it runs, unaligned accesses.
+//!
+//! Source: The RISC-V Instruction Set Manual, volume I, chapter 2 (RV32I 2.1); timing after
+//! "LSO on a RISC core", section 4: one cycle each, no cache, the bus may stall.
 
+mod core;
+mod decode;
+mod fault;
+mod image;
 mod outside;
+mod profile;
 
+pub use self::core::{Config, Core, Cycles, Stop};
+pub use fault::{Access, Fault, FaultKind};
+pub use image::{DATA_AT, Image, LoadError, MAX_MEMORY, Segment};
 pub use outside::{Outside, Reply, Wake, Width};
+pub use profile::{Counts, Profile, annotate};

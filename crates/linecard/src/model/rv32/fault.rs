@@ -1,0 +1,77 @@
+//! What stops a core for good.
+
+use super::image::DATA_AT;
+use super::outside::Width;
+use core::fmt;
+
+/// Where a program went wrong. The core stays in front of the instruction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("cycle {cycle}, pc {pc:#010x}: {what}")]
+pub struct Fault {
+    /// The cycle in which the instruction would have executed.
+    pub cycle: u64,
+    /// Its address.
+    pub pc: u32,
+    /// What it tried.
+    pub what: FaultKind,
+}
+
+/// What a program must not do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum FaultKind {
+    /// Not an instruction of RV32I that this core has.
+    #[error("illegal instruction {0:#010x}: compile for rv32i, without c, m or csr")]
+    Illegal(u32),
+    /// Nothing answers at this address.
+    #[error("{0} is refused: neither a memory of the core nor a device is there")]
+    Refused(Access),
+    /// An address that is no multiple of the access's width.
+    #[error("{access} is misaligned: give a multiple of {width}", access = .0, width = .0.width.bytes())]
+    Misaligned(Access),
+    /// Code is not written while it runs.
+    #[error("{0} is refused: instruction memory cannot be written; data begins at {DATA_AT:#x}")]
+    StoreToCode(Access),
+    /// A jump, branch or vector to where no instruction can be.
+    #[error("jump to {0:#010x}: not a multiple of 4 inside the loaded code")]
+    Jump(u32),
+    /// It ran past its last instruction.
+    #[error("no instruction: execution ran past the end of the loaded code")]
+    End,
+    /// A system call.
+    #[error("ecall: there is no system to call; end a program with ebreak")]
+    Ecall,
+}
+
+/// One access to memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Access {
+    /// Whether it writes.
+    pub store: bool,
+    /// How much it moves.
+    pub width: Width,
+    /// Where.
+    pub address: u32,
+}
+
+impl Access {
+    /// Why this access cannot be, when nothing took it.
+    pub(super) const fn refused(self) -> FaultKind {
+        if self.store && self.address < DATA_AT {
+            FaultKind::StoreToCode(self)
+        } else {
+            FaultKind::Refused(self)
+        }
+    }
+
+    pub(super) const fn is_aligned(self) -> bool {
+        self.address.is_multiple_of(self.width.bytes())
+    }
+}
+
+impl fmt::Display for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = if self.store { "store" } else { "load" };
+        let bits = 8 * self.width.bytes();
+        write!(f, "a {what} of {bits} bits at {address:#010x}", address = self.address)
+    }
+}
