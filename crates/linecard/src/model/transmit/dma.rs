@@ -1,0 +1,76 @@
+//! A transfer over the local bus, and who waits for it.
+
+use super::design::{BusPolicy, Design};
+use crate::model::{Clock, Ps};
+
+/// The DMA's timing: its own clock, beside the core's.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Dma {
+    pub(super) core: Clock,
+    clock: Clock,
+    cycles_per_word: u64,
+    policy: BusPolicy,
+}
+
+/// A transfer under way, in DMA cycles.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Transfer {
+    /// The edge with which the next word begins.
+    from: u64,
+    /// Cycles of words to be moved from there on.
+    left: u64,
+}
+
+impl Dma {
+    pub(super) fn new(design: &Design) -> Self {
+        Self {
+            core: design.core,
+            clock: design.dma,
+            cycles_per_word: design.cycles_per_word,
+            policy: design.policy,
+        }
+    }
+
+    /// Begins a transfer of so many DMA cycles with the first edge at `time` or later.
+    pub(super) fn begin(&self, time: Ps, cycles: u64) -> Transfer {
+        Transfer { from: self.clock.at_or_after(time), left: cycles }
+    }
+
+    /// When the transfer begins to move words.
+    pub(super) fn start(&self, transfer: &Transfer) -> Ps {
+        self.clock.edge(transfer.from)
+    }
+
+    /// When its last word has been moved, unless somebody comes between.
+    pub(super) fn end(&self, transfer: &Transfer) -> Ps {
+        self.clock.edge(transfer.from + transfer.left)
+    }
+
+    /// The first core cycle that finds the transfer done.
+    pub(super) fn end_cycle(&self, transfer: &Transfer) -> u64 {
+        self.core.at_or_after(self.end(transfer))
+    }
+
+    /// The core wants the bus in `cycle`: the cycle in which it gets it.
+    pub(super) fn access(&self, transfer: &mut Transfer, cycle: u64) -> u64 {
+        match self.policy {
+            BusPolicy::DualPort => cycle,
+            BusPolicy::Hold => cycle.max(self.end_cycle(transfer)),
+            BusPolicy::Interleave => self.come_between(transfer, cycle),
+        }
+    }
+
+    /// The word that is being moved is moved to its end; those behind wait for the core's cycle.
+    fn come_between(&self, transfer: &mut Transfer, cycle: u64) -> u64 {
+        let now = self.clock.at_or_after(self.core.edge(cycle));
+        let words = now.saturating_sub(transfer.from).div_ceil(self.cycles_per_word);
+        let moved = (words * self.cycles_per_word).min(transfer.left);
+        let granted = self.core.at_or_after(self.clock.edge(transfer.from + moved)).max(cycle);
+        transfer.left -= moved;
+        transfer.from = match transfer.left {
+            0 => transfer.from + moved,
+            _ => self.clock.at_or_after(self.core.edge(granted + 1)),
+        };
+        granted
+    }
+}
