@@ -13,7 +13,7 @@
 //!     Clock::new(423_000_000, Ps::ZERO)?,
 //!     Clock::new(2_115_000_000, Ps::ZERO)?,
 //! );
-//! let message = Message::new(firmware::example_message(false, 14_640), Ps::ZERO)?;
+//! let message = Message::new(firmware::example_message(false, 14_600), Ps::ZERO)?;
 //! let mut transmit = Transmit::new(&design, &firmware::approach_2())?;
 //! let outcome = transmit.run([message], |_sent| ())?;
 //! assert_eq!((outcome.right, outcome.wrong), (10, 0));
