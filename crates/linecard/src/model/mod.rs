@@ -8,6 +8,7 @@
 mod clock;
 mod events;
 pub mod rv32;
+pub mod solve;
 pub mod transmit;
 
 pub use clock::{Clock, ClockError, Ps};

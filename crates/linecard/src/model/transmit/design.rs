@@ -24,7 +24,7 @@ pub enum HeaderPath {
 }
 
 /// A sending side.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Design {
     /// Cores, each with its own memories, bus, DMA and buffers, 1 … [`Design::MAX_CORES`]. Packets
     /// of messages leave in the order of the messages.
