@@ -36,11 +36,11 @@ pub(crate) fn exit() -> [u32; 3] {
     [addi(A0, ZERO, 0), addi(A7, ZERO, 93), ECALL]
 }
 
-/// What the word `at` of the area is.
+/// What the word at offset `at` of the area is.
 pub(crate) fn place(at: usize) -> String {
-    match (4 * at).checked_sub(PLAYGROUND) {
+    match at.checked_sub(PLAYGROUND) {
         Some(offset) => format!("x{}", offset / 4),
-        None => format!("memory at {:#x}", DATA_AT as usize + 4 * at),
+        None => format!("memory at {:#x}", DATA_AT as usize + at),
     }
 }
 
