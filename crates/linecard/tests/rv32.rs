@@ -59,6 +59,9 @@ fn result(word: u32, a0: u32, a1: u32) -> u32 {
     core.register(12)
 }
 
+/// Two operands and what comes of them.
+type Cases<B> = &'static [(u32, B, u32)];
+
 const MIN: u32 = 0x8000_0000;
 const MAX: u32 = 0x7fff_ffff;
 const ONES: u32 = 0xffff_ffff;
@@ -66,7 +69,7 @@ const ONES: u32 = 0xffff_ffff;
 #[test]
 fn registers_with_registers() {
     // The function, and for pairs of operands what comes out.
-    let table: [(u32, &[(u32, u32, u32)]); 10] = [
+    let table: [(u32, Cases<u32>); 10] = [
         (ADD, &[(1, 2, 3), (ONES, 1, 0), (MAX, 1, MIN), (MIN, MIN, 0), (5, ONES, 4)]),
         (ADD | OTHER, &[(3, 2, 1), (0, 1, ONES), (MIN, 1, MAX), (0, MIN, MIN), (7, 7, 0)]),
         (SLL, &[(1, 0, 1), (1, 31, MIN), (3, 31, MIN), (1, 32, 1), (1, 0xffff_ffe1, 2)]),
@@ -97,7 +100,7 @@ fn registers_with_registers() {
 
 #[test]
 fn registers_with_immediates() {
-    let table: [(u32, &[(u32, i32, u32)]); 9] = [
+    let table: [(u32, Cases<i32>); 9] = [
         (ADD, &[(1, 2, 3), (0, -1, ONES), (MAX, 2047, 0x8000_07fe), (0, -2048, 0xffff_f800)]),
         (SLL, &[(1, 0, 1), (1, 31, MIN), (0x8000_0003, 1, 6)]),
         (SRL, &[(MIN, 0, MIN), (MIN, 31, 1), (ONES, 4, 0x0fff_ffff)]),
@@ -229,10 +232,9 @@ fn branches_and_jumps_reach_as_far_as_they_say() {
     ] {
         let mut code = vec![EBREAK; 0x4000];
         code[0x8000 / 4] = word;
-        let mut image = Image { entry: 0x8000, ..Image::of_code(&code) };
-        // A multiple of 4 and one: what makes jalr's 2047 a legal target.
+        let image = Image { entry: 0x8000, ..Image::of_code(&code) };
+        // What makes a legal target of the farthest.
         let base = if word == jalr(A2, A0, 2047) { 0x4000 - 3 } else { 0x4000 };
-        image.segments.push(Segment { address: DATA_AT, bytes: Vec::new() });
         let mut core = Core::new(&image, Config::default()).expect("an image that fits");
         core.set_register(10, base);
         assert_eq!(core.run(&mut Script::default(), 99), Ok(Stop::Halted));
@@ -287,14 +289,14 @@ fn accesses_outside_wait_and_then_take_their_cycle() {
 #[test]
 fn sleep_is_idle_time_and_ends_where_the_vector_says() {
     let mut core = core(&[WFI, WFI, WFI, EBREAK, EBREAK, EBREAK]);
-    let mut script = Script::default();
-    script.wakes = vec![
+    let wakes = vec![
         Wake::At { cycle: 10, vector: None },
         // Already over: it costs a cycle.
         Wake::At { cycle: 3, vector: None },
         Wake::Blocked,
         Wake::At { cycle: 31, vector: Some(20) },
     ];
+    let mut script = Script { wakes, ..Script::default() };
     assert_eq!(core.run(&mut script, 99), Ok(Stop::Blocked));
     assert_eq!((core.pc(), core.cycle()), (8, 11));
     core.stall_until(30);
@@ -321,8 +323,8 @@ fn runs_end_at_their_cycle_and_go_on_as_if_they_had_not() {
         for (number, value) in [(10, 0x9000_0000), (12, DATA_AT), (13, 10)] {
             core.set_register(number, value);
         }
-        let mut script = Script::default();
-        script.replies = (0..10).map(|n| Reply::Done { value: n as u32, stall: n % 3 }).collect();
+        let replies = (0..10).map(|n| Reply::Done { value: n as u32, stall: n % 3 }).collect();
+        let mut script = Script { replies, ..Script::default() };
         for &until in steps {
             let stop = core.run(&mut script, until);
             assert!(stop == Ok(Stop::Halted) || core.cycle() >= until, "{stop:?} before {until}");
@@ -390,7 +392,6 @@ fn faults_say_what_went_wrong_and_where() {
     // A branch into nowhere that is not taken harms nobody.
     let mut core = core(&[branch(BNE, ZERO, ZERO, -4), branch(BNE, ZERO, ZERO, 2), EBREAK]);
     assert_eq!(core.run(&mut Script::default(), 99), Ok(Stop::Halted));
-    // Nothing is linked by a jump that failed.
     assert_eq!(
         fault(&[nop, load(H, A1, A0, 0)], 0x10001).to_string(),
         "cycle 1, pc 0x00000004: a load of 16 bits at 0x00010001 is misaligned: give a multiple \
@@ -458,8 +459,8 @@ fn a_profile_has_every_cycle_but_sleep() {
     core.set_register(10, 0x9000_0000);
     core.set_register(13, 3);
     core.start_profile();
-    let mut script = Script::default();
-    script.replies = vec![Reply::Done { value: 0, stall: 4 }; 3];
+    let replies = vec![Reply::Done { value: 0, stall: 4 }; 3];
+    let mut script = Script { replies, ..Script::default() };
     script.replies.push(Reply::Blocked);
     script.replies.push(Reply::Done { value: 0, stall: 2 });
     script.wakes.push(Wake::At { cycle: 100, vector: None });
