@@ -159,10 +159,10 @@ fn data_memory_takes_every_width() {
     ];
     for (width, offset, expected) in loads {
         // From both sides: offsets have a sign.
-        for (base, imm) in [(0, offset), (2047, offset - 2047)] {
+        for (base, imm) in [(0, offset), (2047, offset - 2047), (-24, offset + 24)] {
             let mut core = core(&[load(width, A2, A0, imm), EBREAK]);
             core.data_mut()[..8].copy_from_slice(&bytes);
-            core.set_register(10, DATA_AT + base);
+            core.set_register(10, DATA_AT.wrapping_add_signed(base));
             assert_eq!(core.run(&mut Script::default(), 9), Ok(Stop::Halted));
             assert_eq!(core.register(12), expected, "width {width} at {offset}");
         }
@@ -175,9 +175,9 @@ fn data_memory_takes_every_width() {
         (W, 4, [0, 0, 0, 0, 0x44, 0x33, 0x22, 0x11]),
     ];
     for (width, offset, expected) in stores {
-        for (base, imm) in [(0, offset), (2047, offset - 2047)] {
+        for (base, imm) in [(0, offset), (2047, offset - 2047), (-24, offset + 24)] {
             let mut core = core(&[store(width, A1, A0, imm), EBREAK]);
-            core.set_register(10, DATA_AT + base);
+            core.set_register(10, DATA_AT.wrapping_add_signed(base));
             core.set_register(11, 0x1122_3344);
             assert_eq!(core.run(&mut Script::default(), 9), Ok(Stop::Halted));
             assert_eq!(core.data()[..8], expected, "width {width} at {offset}");
@@ -350,6 +350,29 @@ fn fault(code: &[u32], a0: u32) -> Fault {
 }
 
 #[test]
+fn what_rv32i_has_not_is_illegal() {
+    let words = [
+        (op(ADD | 1 << 3, A2, A0, A1), "mul"),
+        (op(SLL | OTHER, A2, A0, A1), "sll with the bit of sra"),
+        (opi(SLL, A2, A0, 3) | 1 << 25, "a shift by more than 31"),
+        (opi(SRL | OTHER, A2, A0, 3) | 1 << 25, "another"),
+        (load(3, A2, A0, 0), "ld"),
+        (load(6, A2, A0, 0), "lwu"),
+        (store(3, A2, A0, 0), "sd"),
+        (branch(2, A0, A1, 8), "a branch without a condition"),
+        (jalr(RA, A0, 0) | 1 << 12, "jalr with a function"),
+        (FENCE | 1 << 12, "fence.i"),
+        (0x3020_0073, "mret"),
+        (0xc000_2573, "rdcycle"),
+        (0x0000_4501, "a compressed li"),
+        (ONES, "ones"),
+    ];
+    for (word, what) in words {
+        assert_eq!(fault(&[word], 0).what, FaultKind::Illegal(word), "{what}");
+    }
+}
+
+#[test]
 fn faults_say_what_went_wrong_and_where() {
     let access = |store, width, address| Access { store, width, address };
     let nop = addi(ZERO, ZERO, 0);
@@ -458,6 +481,11 @@ fn a_profile_has_every_cycle_but_sleep() {
     let mut core = core(&code);
     core.set_register(10, 0x9000_0000);
     core.set_register(13, 3);
+    let mut asleep = self::core(&[WFI]);
+    asleep.start_profile();
+    assert_eq!(asleep.run(&mut Script::default(), 9), Ok(Stop::Blocked));
+    asleep.stall_until(9);
+    assert_eq!(asleep.profile().expect("it was begun").instructions().count(), 0);
     core.start_profile();
     let replies = vec![Reply::Done { value: 0, stall: 4 }; 3];
     let mut script = Script { replies, ..Script::default() };
