@@ -81,6 +81,9 @@ impl fmt::Display for Ps {
     }
 }
 
+/// Digits in which times are multiplied.
+const MILLION: u64 = 1_000_000;
+
 /// Why a clock cannot be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ClockError {
@@ -152,26 +155,25 @@ impl Clock {
     /// When edge `n` is, which is when cycle `n` begins.
     #[must_use]
     pub fn edge(&self, n: u64) -> Ps {
-        let second = Ps::SECOND.0;
-        // Most times fit 64 bits, whose division is several times as fast.
-        let offset = match n.checked_mul(second) {
-            Some(scaled) => scaled / self.hz,
-            None => {
-                let wide = u128::from(n) * u128::from(second) / u128::from(self.hz);
-                u64::try_from(wide).unwrap_or(u64::MAX)
-            }
-        };
-        self.phase + Ps(offset)
+        // n · 10¹² / hz in two digits of 10⁶, since the product does not fit 64 bits and a division of
+        // 128 is many times as slow: hz ≤ 10¹¹, so each product does.
+        let (seconds, n) = (n / self.hz, n % self.hz);
+        let (high, rest) = (n * MILLION / self.hz, n * MILLION % self.hz);
+        let offset = high * MILLION + rest * MILLION / self.hz;
+        self.phase + Ps(seconds.saturating_mul(Ps::SECOND.0).saturating_add(offset))
     }
 
     /// The first edge at `time` or later.
     #[must_use]
     pub fn at_or_after(&self, time: Ps) -> u64 {
         let wanted = time.since(self.phase).0;
-        // The smallest n with floor(n · second / hz) ≥ wanted.
-        let scaled = u128::from(wanted) * u128::from(self.hz);
-        let n = scaled.div_ceil(u128::from(Ps::SECOND.0));
-        u64::try_from(n).unwrap_or(u64::MAX)
+        // The smallest n with floor(n · 10¹² / hz) ≥ wanted, which is wanted · hz / 10¹² rounded up.
+        let (seconds, rest) = (wanted / Ps::SECOND.0, wanted % Ps::SECOND.0);
+        let (high, low) = (rest / MILLION * self.hz, rest % MILLION * self.hz);
+        let millionths = high + low / MILLION;
+        let n = millionths / MILLION;
+        let whole = millionths % MILLION == 0 && low % MILLION == 0;
+        seconds.saturating_mul(self.hz).saturating_add(n + u64::from(!whole))
     }
 
     /// How long `n` cycles take, counted from edge 0.
@@ -193,12 +195,33 @@ mod tests {
     fn the_first_edge_at_or_after_a_time_is_found() {
         for hz in [1_000, 33_000_000, 423_000_000, 2_115_000_000, 99_999_999_999] {
             let clock = clock(hz, 7);
-            for n in [0, 1, 2, 3, 184, 185, 1_000_003, 98_765_432_109] {
+            for n in [0, 1, 2, 3, 184, 185, 1_000_003, 9_876_543_210] {
                 let edge = clock.edge(n);
                 assert_eq!(clock.at_or_after(edge), n, "{hz} Hz, edge {n}");
                 assert_eq!(clock.at_or_after(edge + Ps(1)), n + 1, "{hz} Hz, after edge {n}");
             }
             assert_eq!(clock.at_or_after(Ps::ZERO), 0);
+        }
+    }
+
+    #[test]
+    fn edges_are_those_of_wide_arithmetic() {
+        let mut rng = crate::rng::Rng::new(1);
+        let mut below = |most: u64, bits| {
+            let shift = rng.below(bits);
+            rng.below(most >> shift)
+        };
+        for _ in 0..100_000 {
+            let hz = Clock::MIN_HZ + below(Clock::MAX_HZ, 27);
+            let clock = clock(hz.min(Clock::MAX_HZ), 0);
+            let n = below(u64::MAX, 60);
+            let wide = u128::from(n) * u128::from(Ps::SECOND.0) / u128::from(clock.hz());
+            let wide = u64::try_from(wide).unwrap_or(u64::MAX);
+            assert_eq!(clock.edge(n).0, wide, "{hz} Hz, edge {n}");
+            let time = below(u64::MAX, 60);
+            let scaled = u128::from(time) * u128::from(clock.hz());
+            let wide = u64::try_from(scaled.div_ceil(u128::from(Ps::SECOND.0))).unwrap_or(u64::MAX);
+            assert_eq!(clock.at_or_after(Ps(time)), wide, "{hz} Hz, {time} ps");
         }
     }
 

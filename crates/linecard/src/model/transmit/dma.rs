@@ -12,13 +12,17 @@ pub(super) struct Dma {
     policy: BusPolicy,
 }
 
-/// A transfer under way, in DMA cycles.
+/// A transfer under way.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Transfer {
-    /// The edge with which the next word begins.
+    /// The DMA's edge with which the next word begins.
     from: u64,
-    /// Cycles of words to be moved from there on.
+    /// DMA cycles of words to be moved from there on.
     left: u64,
+    /// When the last word has been moved, unless somebody comes between.
+    pub(super) end: Ps,
+    /// The first core cycle that finds the transfer done.
+    pub(super) end_cycle: u64,
 }
 
 impl Dma {
@@ -33,7 +37,7 @@ impl Dma {
 
     /// Begins a transfer of so many DMA cycles with the first edge at `time` or later.
     pub(super) fn begin(&self, time: Ps, cycles: u64) -> Transfer {
-        Transfer { from: self.clock.at_or_after(time), left: cycles }
+        self.transfer(self.clock.at_or_after(time), cycles)
     }
 
     /// When the transfer begins to move words.
@@ -41,21 +45,17 @@ impl Dma {
         self.clock.edge(transfer.from)
     }
 
-    /// When its last word has been moved, unless somebody comes between.
-    pub(super) fn end(&self, transfer: &Transfer) -> Ps {
-        self.clock.edge(transfer.from + transfer.left)
-    }
-
-    /// The first core cycle that finds the transfer done.
-    pub(super) fn end_cycle(&self, transfer: &Transfer) -> u64 {
-        self.core.at_or_after(self.end(transfer))
+    fn transfer(&self, from: u64, left: u64) -> Transfer {
+        let end = self.clock.edge(from + left);
+        Transfer { from, left, end, end_cycle: self.core.at_or_after(end) }
     }
 
     /// The core wants the bus in `cycle`: the cycle in which it gets it.
     pub(super) fn access(&self, transfer: &mut Transfer, cycle: u64) -> u64 {
         match self.policy {
             BusPolicy::DualPort => cycle,
-            BusPolicy::Hold => cycle.max(self.end_cycle(transfer)),
+            BusPolicy::Hold => cycle.max(transfer.end_cycle),
+            BusPolicy::Interleave if cycle >= transfer.end_cycle => cycle,
             BusPolicy::Interleave => self.come_between(transfer, cycle),
         }
     }
@@ -66,10 +66,10 @@ impl Dma {
         let words = now.saturating_sub(transfer.from).div_ceil(self.cycles_per_word);
         let moved = (words * self.cycles_per_word).min(transfer.left);
         let granted = self.core.at_or_after(self.clock.edge(transfer.from + moved)).max(cycle);
-        transfer.left -= moved;
-        transfer.from = match transfer.left {
-            0 => transfer.from + moved,
-            _ => self.clock.at_or_after(self.core.edge(granted + 1)),
+        let from = transfer.from + moved;
+        *transfer = match transfer.left - moved {
+            0 => self.transfer(from, 0),
+            left => self.transfer(self.clock.at_or_after(self.core.edge(granted + 1)), left),
         };
         granted
     }

@@ -51,6 +51,8 @@ pub(super) struct Line {
     waiting: BTreeMap<u64, Vec<Ready>>,
     complete: BTreeMap<u64, ()>,
     sent: VecDeque<Sent>,
+    /// Buffers of packets that have left, for those to come; at most as many as were under way.
+    spare: Vec<Vec<u8>>,
     buffers: Vec<Buffer>,
 }
 
@@ -84,6 +86,7 @@ impl Line {
             waiting: BTreeMap::new(),
             complete: BTreeMap::new(),
             sent: VecDeque::new(),
+            spare: Vec::new(),
             buffers: (0..design.cores).map(|_| Buffer::default()).collect(),
         }
     }
@@ -134,6 +137,17 @@ impl Line {
     /// The next packet that has left.
     pub(super) fn next_sent(&mut self) -> Option<Sent> {
         self.sent.pop_front()
+    }
+
+    /// Takes the buffer of a packet that has left.
+    pub(super) fn recycle(&mut self, mut buffer: Vec<u8>) {
+        buffer.clear();
+        self.spare.push(buffer);
+    }
+
+    /// An empty buffer.
+    pub(super) fn buffer(&mut self) -> Vec<u8> {
+        self.spare.pop().unwrap_or_default()
     }
 
     fn send(&mut self, ready: Ready) {

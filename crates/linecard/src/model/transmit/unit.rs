@@ -202,7 +202,7 @@ impl Unit {
     }
 
     fn is_moving(&self, cycle: u64) -> bool {
-        self.moving.as_ref().is_some_and(|moving| self.dma.end_cycle(&moving.transfer) > cycle)
+        self.moving.as_ref().is_some_and(|moving| moving.transfer.end_cycle > cycle)
     }
 
     /// The core wants the bus in `cycle`: how long it waits. With that the next packet begins.
@@ -239,13 +239,13 @@ impl Unit {
     /// Gives the line what has been moved, or will have been when the next transfer can start.
     fn finish(&mut self, cycle: u64, line: &mut Line) {
         let Some(moving) = &self.moving else { return };
-        self.free_from = self.dma.end_cycle(&moving.transfer);
+        self.free_from = moving.transfer.end_cycle;
         self.close(self.free_from.max(cycle));
         let Some(Moving { transfer, bytes, message, cell: Some(cell), .. }) = self.moving.take()
         else {
             return;
         };
-        let cell = Cell { moved_to: self.dma.end(&transfer), ..cell };
+        let cell = Cell { moved_to: transfer.end, ..cell };
         line.offer(message, Ready { core: self.number, bytes, cell });
     }
 
@@ -253,22 +253,27 @@ impl Unit {
     fn start(&mut self, cycle: u64, epp: u32, line: &mut Line) -> Reply {
         let idle = self.window.idle;
         let open = self.moving.as_ref().is_some_and(|moving| moving.cell.is_none());
-        let Some(bytes) = self.packet(epp) else { return Reply::Refused };
+        let Some(len) = self.packet_len(epp) else { return Reply::Refused };
         if open {
-            let end = self.moving.as_ref().map_or(cycle, |m| self.dma.end_cycle(&m.transfer));
+            let end = self.moving.as_ref().map_or(cycle, |moving| moving.transfer.end_cycle);
             self.window.idle = idle + end.saturating_sub(cycle);
         }
         self.finish(cycle, line);
         let free = self.free_from.max(cycle);
-        let room = match line.room(self.number, bytes.len(), self.dma.core.edge(free)) {
-            Room::At(time) => self.dma.core.at_or_after(time).max(free),
+        let now = self.dma.core.edge(free);
+        let room = match line.room(self.number, len, now) {
+            Room::At(time) if time <= now => free,
+            Room::At(time) => self.dma.core.at_or_after(time),
             Room::Never => return Reply::Refused,
             Room::Unknown => {
-                self.wish = Wish::Room(bytes.len());
+                self.wish = Wish::Room(len);
                 return Reply::Blocked;
             }
         };
         self.window.idle += room - cycle.max(self.window.begun);
+        let mut bytes = line.buffer();
+        bytes.extend_from_slice(self.header().unwrap_or_default());
+        bytes.extend_from_slice(&self.sb[self.registers.spp as usize..epp as usize]);
         self.begin(room + 1, bytes, epp);
         Reply::Done { value: 0, stall: room - cycle }
     }
@@ -291,7 +296,10 @@ impl Unit {
         self.counters.words += cycles / self.design.cycles_per_word;
         self.sbi_header_len = 0;
         self.moving = Some(Moving {
-            header_until: self.dma.end(&self.dma.begin(now, header_cycles)),
+            header_until: match header_cycles {
+                0 => Ps::ZERO,
+                _ => self.dma.begin(now, header_cycles).end,
+            },
             moved_from: self.dma.start(&transfer),
             transfer,
             bytes,
@@ -302,19 +310,20 @@ impl Unit {
         });
     }
 
-    /// The packet that the registers describe.
-    fn packet(&self, epp: u32) -> Option<Vec<u8>> {
-        let Registers { shap, ehap, spp } = self.registers;
-        let payload = self.sb.get(spp as usize..epp as usize)?;
-        let header = match shap == ehap {
-            true => self.sbi_header.get(..self.sbi_header_len)?,
-            false => self.sb.get(shap as usize..ehap as usize)?,
-        };
+    /// The header that the registers describe.
+    fn header(&self) -> Option<&[u8]> {
+        let Registers { shap, ehap, .. } = self.registers;
+        match shap == ehap {
+            true => self.sbi_header.get(..self.sbi_header_len),
+            false => self.sb.get(shap as usize..ehap as usize),
+        }
+    }
+
+    /// Bytes of the packet that the registers describe, if they do.
+    fn packet_len(&self, epp: u32) -> Option<usize> {
+        let payload = self.sb.get(self.registers.spp as usize..epp as usize)?;
         self.work.as_ref()?;
-        let mut bytes = Vec::with_capacity(header.len() + payload.len());
-        bytes.extend_from_slice(header);
-        bytes.extend_from_slice(payload);
-        Some(bytes)
+        Some(self.header()?.len() + payload.len())
     }
 
     /// Where an address on the bus lies.
@@ -415,8 +424,7 @@ impl Outside for Seat<'_> {
         }
         if unit.wish == Wish::None {
             if let Some(moving) = &unit.moving {
-                let end = unit.dma.end_cycle(&moving.transfer);
-                unit.window.idle += end.saturating_sub(cycle);
+                unit.window.idle += moving.transfer.end_cycle.saturating_sub(cycle);
             }
             unit.free_from = cycle;
             unit.finish(cycle, self.line);

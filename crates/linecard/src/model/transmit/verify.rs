@@ -12,8 +12,13 @@ pub(super) struct Verifier {
     mtu: u16,
     /// Messages given out and not yet over, the one that is being sent first.
     messages: VecDeque<Message>,
-    /// Packets that the first of them has to become.
-    expected: VecDeque<Vec<u8>>,
+    /// Packets that the first of them has to become: lengths of header and payload.
+    expected: VecDeque<(usize, usize)>,
+    /// Their headers, one behind the other; those that have been used are not taken out.
+    headers: Vec<u8>,
+    /// Where in those, and in the message, the next packet's bytes are.
+    header_at: usize,
+    payload_at: usize,
     /// Its number.
     turn: u64,
     begun: bool,
@@ -29,6 +34,9 @@ impl Verifier {
             mtu,
             messages: VecDeque::new(),
             expected: VecDeque::new(),
+            headers: Vec::new(),
+            header_at: 0,
+            payload_at: 0,
             turn: 0,
             begun: false,
             right: 0,
@@ -49,16 +57,34 @@ impl Verifier {
         if !self.begun {
             self.begin(false);
         }
-        let same = |expected: Option<&Vec<u8>>| expected.is_some_and(|bytes| bytes == packet);
-        if !same(self.expected.front()) && self.keeps_id(packet) {
-            let done = self.expected.len();
+        if !self.is_next(packet) && self.keeps_id(packet) {
+            let (left, at) = (self.expected.len(), (self.header_at, self.payload_at));
             self.begin(true);
-            let skip = self.expected.len().saturating_sub(done);
+            let skip = self.expected.len().saturating_sub(left);
             self.expected.drain(..skip);
+            (self.header_at, self.payload_at) = at;
         }
-        let right = same(self.expected.pop_front().as_ref());
+        let right = self.is_next(packet);
+        if let Some((header, payload)) = self.expected.pop_front() {
+            self.header_at += header;
+            self.payload_at += payload;
+        }
         self.right += u64::from(right);
         self.wrong += u64::from(!right);
+    }
+
+    /// Whether a packet is the one that is expected next.
+    fn is_next(&self, packet: &[u8]) -> bool {
+        let (Some((header, payload)), Some(message)) =
+            (self.expected.front(), self.messages.front())
+        else {
+            return false;
+        };
+        let header = self.headers.get(self.header_at..self.header_at + header);
+        let payload = message.bytes().get(self.payload_at..self.payload_at + payload);
+        header.zip(payload).is_some_and(|(header, payload)| {
+            packet.split_at_checked(header.len()) == Some((header, payload))
+        })
     }
 
     /// All packets have left: what is still expected never comes.
@@ -83,18 +109,22 @@ impl Verifier {
     fn begin(&mut self, fixed_ids: bool) {
         self.begun = true;
         self.expected.clear();
+        self.headers.clear();
         let Some(message) = self.messages.front() else { return };
+        (self.header_at, self.payload_at) = (0, message.header_len());
         if message.bytes().len() <= usize::from(self.mtu) {
             // It stays as it is, but for the checksums that the host left to the line interface.
-            let mut whole = message.bytes().to_vec();
-            finish(&mut whole);
-            self.expected.push_back(whole);
+            self.headers.extend_from_slice(message.bytes());
+            finish(&mut self.headers);
+            self.headers.truncate(self.payload_at);
+            self.expected.push_back((self.payload_at, message.bytes().len() - self.payload_at));
             return;
         }
         let Ok(mut segments) = message.expected(self.mtu, fixed_ids) else { return };
-        let mut room = alloc::vec![0; segments.max_len()];
-        while let Ok(Some(written)) = segments.write_next(&mut room) {
-            self.expected.push_back(room[..written.len].to_vec());
+        while let Some(segment) = segments.next_segment() {
+            self.headers.extend_from_slice(segment.header);
+            let payload = segment.payload.map(<[u8]>::len).sum();
+            self.expected.push_back((segment.header.len(), payload));
         }
     }
 
