@@ -8,6 +8,7 @@
 mod clock;
 mod events;
 pub mod pci;
+pub mod pcie;
 pub mod rv32;
 
 pub use clock::{Clock, ClockError, Ps};
