@@ -5,6 +5,7 @@
 //! by cycle where nothing happens: waits are computed and skipped. Same scenario, same seed: same
 //! bytes out, on every machine.
 
+pub mod adapter;
 mod clock;
 mod events;
 pub mod pci;
