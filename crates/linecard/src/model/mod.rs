@@ -8,6 +8,7 @@
 pub mod adapter;
 mod clock;
 mod events;
+pub mod lanes;
 pub mod path;
 pub mod pci;
 pub mod pcie;
