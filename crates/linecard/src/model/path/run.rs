@@ -81,7 +81,7 @@ impl Path<'_> {
     /// Lets all packets come that are in memory by `until`, and one more: whether any waits.
     fn fill(&mut self, packets: usize, until: Ps) -> bool {
         while self.sent < packets && self.in_memory.back().is_none_or(|&last| last <= until) {
-            let at = Ps(self.config.period.0 * self.sent as u64);
+            let at = Ps(self.config.period.0.saturating_mul(self.sent as u64));
             let rng = &mut self.core.rng;
             let arrived = at + self.config.wire.draw(rng) + self.config.dma.draw(rng);
             let before = self.in_memory.back().copied().unwrap_or_default();

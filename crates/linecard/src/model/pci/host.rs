@@ -133,16 +133,16 @@ impl Host {
         let in_handler = self.server.protocol == Protocol::InHandler;
         let (cycles, copied) = match task {
             Task::Handle(frame) => {
-                let protocol = if in_handler { costs.protocol_cycles } else { 0 };
+                let protocol = if in_handler { u64::from(costs.protocol_cycles) } else { 0 };
                 let copied = if self.server.copies { frame.len() } else { 0 };
-                (costs.handler_cycles + protocol, copied)
+                (u64::from(costs.handler_cycles) + protocol, copied)
             }
-            Task::Receive(_) | Task::Request(_) => (costs.protocol_cycles, 0),
-            Task::Take(_) => (costs.application_cycles, 0),
+            Task::Receive(_) | Task::Request(_) => (costs.protocol_cycles.into(), 0),
+            Task::Take(_) => (costs.application_cycles.into(), 0),
         };
         let copy = Ps(u64::from(copied) * u64::from(costs.copy_ps_per_byte));
         // A million cycles a second to a MHz: a cycle is 10⁶ ps by the MHz.
-        Ps(u64::from(cycles) * 1_000_000 / u64::from(self.server.mhz)) + copy
+        Ps(cycles * 1_000_000 / u64::from(self.server.mhz)) + copy
     }
 
     /// A processor has done what it did.

@@ -89,6 +89,8 @@ struct Adapter {
     /// The clock in which the last frame was moved, and the clocks of writes since.
     last_end: u64,
     writes: u64,
+    /// When it is to be looked at again: once is enough.
+    planned: Ps,
     buffers: u32,
     /// Handled, not yet returned.
     to_requeue: u32,
@@ -104,6 +106,7 @@ impl<'c> Simulation<'c> {
             free: 0,
             last_end: 0,
             writes: 0,
+            planned: Ps::ZERO,
             buffers: config.adapter.buffers,
             to_requeue: 0,
         };
@@ -193,7 +196,10 @@ impl<'c> Simulation<'c> {
         let threshold = self.config.adapter.threshold_bytes.min(frame.len());
         let ready = arrival(frame.first_byte, threshold).max(clock.edge(adapter.free));
         if ready > self.now {
-            self.events.add(ready, Event::Bus);
+            if adapter.planned != ready {
+                adapter.planned = ready;
+                self.events.add(ready, Event::Bus);
+            }
             return;
         }
         let (transfer, end) = adapter.bus.transfer(self.now, frame.first_byte, frame.len());
@@ -373,6 +379,44 @@ mod tests {
         assert!(one_write.requeue_clocks * 10 < as_is.requeue_clocks);
         let in_handler = with(Protocol::InHandler, true, false);
         assert!(in_handler.mbps() > as_is.mbps() * 0.98, "{}", in_handler.mbps());
+    }
+
+    #[test]
+    fn no_frame_is_lost_unseen_whatever_is_configured() {
+        let mut rng = Rng::new(9);
+        for _ in 0..60 {
+            let mut draw = |least: u64, most: u64| (least + rng.below(most - least + 1)) as u32;
+            let buffers = draw(1, 64);
+            let base = Config::default();
+            let config = Config {
+                adapter: Adapter {
+                    fifo_bytes: draw(1_518, 20_000),
+                    threshold_bytes: draw(0, 1_518),
+                    buffers,
+                    requeue_batch: draw(1, buffers.into()),
+                    ..base.adapter
+                },
+                server: Server {
+                    mhz: draw(50, 2_000),
+                    cpus: draw(1, 4) as u8,
+                    copies: draw(0, 1) == 1,
+                    protocol: [Protocol::Deferred, Protocol::InHandler, Protocol::Parallel]
+                        [draw(0, 2) as usize],
+                },
+                load: Load {
+                    clients: draw(1, 12),
+                    sessions: draw(1, 8),
+                    window_frames: draw(2, 12),
+                    file_bytes: draw(1, 200_000),
+                    ..base.load
+                },
+                seed: draw(0, 1_000).into(),
+                warm_up: Ps::ZERO,
+                duration: Ps::from_ns(400_000_000),
+                ..base
+            };
+            assert!(run(&config).delivered_bytes > 0, "{config:?}");
+        }
     }
 
     #[test]

@@ -3,6 +3,9 @@
 use super::link::{Link, Traffic};
 use crate::model::{Events, Ps};
 
+/// Tags that a device has at most: 10 bits.
+const MAX_TAGS: u32 = 1_024;
+
 /// A device that reads without a pause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reads {
@@ -33,7 +36,7 @@ impl Reads {
         let limit = link.data_bps(bytes, read.and(written));
         let on_link = (read.up + written.up + read.down) as f64 * 8.0 / link.tlp_bps() as f64;
         let round_trip = self.latency.as_secs_f64() + on_link;
-        limit.min(f64::from(self.tags) * bytes as f64 * 8.0 / round_trip)
+        limit.min(f64::from(self.tags.clamp(1, MAX_TAGS)) * bytes as f64 * 8.0 / round_trip)
     }
 }
 
@@ -66,7 +69,7 @@ pub fn simulate_reads(link: &Link, reads: &Reads, count: u32) -> f64 {
     let (up, down) = (time(read.up + written.up), time(read.down));
     let (mut up_free, mut down_free) = (Ps::ZERO, Ps::ZERO);
     let mut events = Events::default();
-    for _ in 0..reads.tags.clamp(1, 1_024) {
+    for _ in 0..reads.tags.clamp(1, MAX_TAGS) {
         events.add(Ps::ZERO, Event::Free);
     }
     let (mut done, mut measured_from) = (0_u32, (0, Ps::ZERO));

@@ -72,6 +72,9 @@ pub enum LinkError {
 
 /// A link as it was negotiated.
 ///
+/// For the eight lanes of Gen3 below the paper has 62.96 Gbit/s, which is 7.87 a lane, and 57.88 for
+/// transactions.
+///
 /// ```
 /// use linecard::model::pcie::{Generation, Link};
 /// let link = Link::new(Generation::Gen3, 8)?;

@@ -131,7 +131,7 @@ mod tests {
         let link = Link::new(Generation::Gen3, 8).unwrap();
         let carries =
             |frame| Nic::Simple.bps(&link, frame - 4) >= ethernet_needs_bps(40_000_000_000, frame);
-        assert!(!carries(64) && !carries(256) && carries(1024) && carries(1518));
+        assert!(!carries(64) && !carries(256) && !carries(512) && carries(1024) && carries(1518));
     }
 
     #[test]
