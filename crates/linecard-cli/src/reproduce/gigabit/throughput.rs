@@ -244,8 +244,7 @@ fn curves(key: &'static str, title: &'static str, points: &[Point]) -> Section {
             ("held", Value::Count(outcome.frames.held)),
         ];
         let (cpus, mhz) = (server.cpus, server.mhz);
-        let label =
-            format!("{cpus} processors of {mhz} MHz, {clients} clients of {sessions} sessions");
+        let label = format!("clients × sessions: {clients} × {sessions}, {cpus} × {mhz} MHz");
         section.add("", label, Value::Fields(text, fields));
     }
     section
