@@ -112,10 +112,11 @@ pub(super) fn add_all(comparisons: &[Comparison], report: &mut Report) {
         ("same", "the same", Verdict::Same),
         ("within", "as near as stated", Verdict::Within),
         ("explained", "differ, reason given", Verdict::Explained),
-        ("unexplained", "DIFFER without a reason", Verdict::Unexplained),
     ] {
         section.add(key, label, Value::Count(sum(verdict)));
     }
+    let unexplained: usize = comparisons.iter().map(Comparison::unexplained).sum();
+    section.add("unexplained", "DIFFER without a reason", Value::Count(unexplained as u64));
     report.push(section);
 }
 

@@ -16,6 +16,7 @@ mod disk;
 mod entries;
 mod files;
 mod folder;
+mod modelled;
 mod pipes;
 #[cfg(target_os = "linux")]
 mod ports;

@@ -5,8 +5,13 @@
 //! by cycle where nothing happens: waits are computed and skipped. Same scenario, same seed: same
 //! bytes out, on every machine.
 
+pub mod adapter;
 mod clock;
 mod events;
+pub mod lanes;
+pub mod path;
+pub mod pci;
+pub mod pcie;
 pub mod rv32;
 pub mod solve;
 pub mod transmit;

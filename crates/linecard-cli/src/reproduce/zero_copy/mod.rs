@@ -1,0 +1,180 @@
+//! papers/zero-copy-and-gigabit-pci.txt, the application of Cheng: an adapter that does not store
+//! payload, beside one that does.
+
+mod scenario;
+
+use crate::failure::Failure;
+use crate::reproduce::comparison::{Comparison, Row, add_all};
+use linecard::model::adapter::{Config, Kind, Outcome, simulate};
+use linecard::offload::segment::segment;
+use linecard::packet::{Gso, LinkType, Meta, Packet};
+use linecard::report::{Report, Section, Value};
+use linecard::rng::Rng;
+use scenario::Scenario;
+use std::path::Path;
+
+/// Ethernet, IPv4 and TCP without options.
+const HEADERS: usize = 54;
+
+/// What came of messages of one size, through both adapters.
+struct Seen {
+    message_bytes: usize,
+    zero_copy: Outcome,
+    stored: Outcome,
+    /// Whether both sent what segmentation makes of the messages.
+    is_equal: bool,
+}
+
+/// Runs the scenario: what the application claims beside what ours does.
+pub(super) fn reproduce(path: Option<&Path>) -> Result<Report, Failure> {
+    let scenario = Scenario::read(path)?;
+    let mut seen = Vec::new();
+    for &message_bytes in &scenario.message_bytes {
+        seen.push(once(&scenario, message_bytes)?);
+    }
+    let mut report = Report::new("reproduce");
+    add_all(&[claims(&seen, &scenario)?], &mut report);
+    for (key, title, outcome) in [
+        ("zero_copy", "Payload fetched from host memory", pick_zero_copy as fn(&Seen) -> &Outcome),
+        ("store_and_forward", "Payload stored first", pick_stored),
+    ] {
+        report.push(figures(key, title, &seen, outcome));
+    }
+    report.note("The application holds no figures: rates and costs are ours, and so is all that follows from them.");
+    Ok(report)
+}
+
+fn pick_zero_copy(seen: &Seen) -> &Outcome {
+    &seen.zero_copy
+}
+
+fn pick_stored(seen: &Seen) -> &Outcome {
+    &seen.stored
+}
+
+fn once(scenario: &Scenario, message_bytes: usize) -> Result<Seen, Failure> {
+    let mut rng = Rng::new(scenario.seed);
+    let messages: Vec<_> =
+        (0..scenario.messages).map(|_| message(&mut rng, message_bytes)).collect();
+    let [zero_copy, stored] =
+        [Kind::ZeroCopy, Kind::StoreAndForward].map(|kind| run(&scenario.adapter, kind, &messages));
+    let (zero_copy, stored) = (zero_copy?, stored?);
+    let expected = segments(&messages, scenario.adapter.mtu)?;
+    let is_equal = zero_copy.frames == expected && stored.frames == expected;
+    Ok(Seen { message_bytes, zero_copy, stored, is_equal })
+}
+
+fn run(adapter: &Config, kind: Kind, messages: &[Vec<u8>]) -> Result<Outcome, Failure> {
+    simulate(&Config { kind, ..*adapter }, messages)
+        .map_err(|error| Failure::Usage(error.to_string()))
+}
+
+/// A message of TCP over IPv4 with random payload.
+fn message(rng: &mut Rng, payload: usize) -> Vec<u8> {
+    let mut bytes = vec![0; HEADERS + payload];
+    rng.fill(&mut bytes);
+    bytes[12..14].copy_from_slice(&[8, 0]);
+    // Within the scenario's range a message fits.
+    let total = (HEADERS - 14 + payload) as u16;
+    bytes[14..26].copy_from_slice(&[0x45, 0, 0, 0, 0, 1, 0, 0, 64, 6, 0, 0]);
+    bytes[16..18].copy_from_slice(&total.to_be_bytes());
+    // No options; ACK and PSH.
+    bytes[46..48].copy_from_slice(&[0x50, 0x18]);
+    bytes
+}
+
+/// What the crate's own segmentation makes of messages.
+fn segments(messages: &[Vec<u8>], mtu: usize) -> Result<Vec<Vec<u8>>, Failure> {
+    let mut frames = Vec::new();
+    for message in messages {
+        let packet = Packet::new(message.as_slice(), LinkType::Ethernet, Meta::default());
+        let gso = Gso { size: (mtu - (HEADERS - 14)) as u16, ..Gso::default() };
+        let wrong = |error| Failure::Wrong(format!("segmentation refuses a message: {error}"));
+        let mut segments = segment(&packet, gso).map_err(wrong)?;
+        let mut room = vec![0; segments.max_len()];
+        while let Some(written) = segments.write_next(&mut room).map_err(wrong)? {
+            frames.push(room[..written.len].to_vec());
+        }
+    }
+    Ok(frames)
+}
+
+fn claims(seen: &[Seen], scenario: &Scenario) -> Result<Comparison, Failure> {
+    let mut table = Comparison::new("claims", "What the application claims");
+    let sum = |of: &dyn Fn(&Seen) -> u64| seen.iter().map(of).sum::<u64>();
+    let passed = sum(&|seen| seen.zero_copy.embedded_payload_bytes);
+    let text = "data pass no embedded memory (claim 1)";
+    table.add(Row::shape("payload", text, format!("{passed} bytes of it"), passed == 0));
+    let times = sum(&|seen| seen.stored.embedded_payload_bytes) as f64
+        / sum(&|seen| seen.stored.payload_bytes).max(1) as f64;
+    table.add(Row::shape(
+        "payload, stored and forwarded",
+        "once in, once out",
+        format!("{times:.1} times"),
+        (times - 2.0).abs() < 1e-9,
+    ));
+    let equal = seen.iter().all(|seen| seen.is_equal);
+    table.add(Row::shape(
+        "checksums in firmware and device (claim 5)",
+        "the same packets",
+        if equal { "equal to segmentation, byte for byte" } else { "other packets" },
+        equal,
+    ));
+    let most = scenario.adapter.mtu - (HEADERS - 14);
+    let singles = |seen: &&Seen| seen.message_bytes <= most;
+    let small = seen.iter().filter(singles).count() as u64 * scenario.messages as u64;
+    let single = sum(&|seen| seen.zero_copy.single_packets);
+    table.add(Row::shape(
+        "data no larger than the MTU (claims 6 to 9)",
+        "one packet",
+        format!("{single} of {small} messages that fit"),
+        single == small,
+    ));
+    // All but the first message lie beyond the window.
+    let messages: Vec<_> = (0..3).map(|_| message(&mut Rng::new(scenario.seed), most)).collect();
+    let outside = Config { host_window: messages[0].len() as u64, ..scenario.adapter };
+    let outcome = run(&outside, Kind::ZeroCopy, &messages)?;
+    table.add(Row::shape(
+        "reads by their address (claim 10)",
+        "one memory or the other",
+        format!("{} faults for 2 messages in neither", outcome.faults),
+        outcome.faults == 2 && outcome.frames.len() == 1,
+    ));
+    Ok(table)
+}
+
+fn figures(
+    key: &'static str,
+    title: &'static str,
+    seen: &[Seen],
+    pick: fn(&Seen) -> &Outcome,
+) -> Section {
+    let mut section = Section::list(key, title);
+    for one in seen {
+        let outcome = pick(one);
+        let (first, rate) = (outcome.first.as_ns() as f64, outcome.bps());
+        let text = format!(
+            "{}, first frame after {}; host bus {}, embedded memory {}",
+            Value::BitRate(rate),
+            Value::Ns(first),
+            Value::Bytes(outcome.host_bus_bytes),
+            Value::Bytes(outcome.embedded_bytes)
+        );
+        let fields = vec![
+            ("message_bytes", Value::Bytes(one.message_bytes as u64)),
+            ("payload_bits_per_second", Value::BitRate(rate)),
+            ("first_frame_ns", Value::Ns(first)),
+            ("frames", Value::Count(outcome.frames.len() as u64)),
+            ("payload_bytes", Value::Bytes(outcome.payload_bytes)),
+            ("host_bus_bytes", Value::Bytes(outcome.host_bus_bytes)),
+            ("embedded_bytes", Value::Bytes(outcome.embedded_bytes)),
+            ("embedded_payload_bytes", Value::Bytes(outcome.embedded_payload_bytes)),
+        ];
+        section.add(
+            "",
+            format!("messages of {} bytes", one.message_bytes),
+            Value::Fields(text, fields),
+        );
+    }
+    section
+}

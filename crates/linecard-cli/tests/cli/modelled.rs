@@ -1,0 +1,109 @@
+//! Published figures beside those of the model: no row differs without a reason.
+
+use crate::folder::{Folder, Outcome};
+use serde_json::Value as Json;
+
+const NAMES: [&str; 4] = ["gigabit-throughput", "gigabit-overhead", "gigabit-bus", "zero-copy"];
+
+fn scenario(name: &str) -> String {
+    let path = format!("{}/../../scenarios/{name}.toml", env!("CARGO_MANIFEST_DIR"));
+    std::fs::read_to_string(path).unwrap()
+}
+
+fn reproduce(folder: &Folder, arguments: &[&str]) -> Outcome {
+    let arguments = [&["reproduce"], arguments].concat();
+    let outcome: Outcome = folder.command(&arguments).output().unwrap().into();
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    outcome
+}
+
+fn json(folder: &Folder, arguments: &[&str]) -> Json {
+    let arguments = [arguments, &["--json"]].concat();
+    serde_json::from_str(&reproduce(folder, &arguments).stdout).unwrap()
+}
+
+#[test]
+fn every_difference_has_its_reason() {
+    let folder = Folder::new();
+    for name in NAMES {
+        let found = json(&folder, &[name]);
+        assert_eq!(found["verdicts"]["unexplained"], 0, "{name}: {found:#}");
+        assert!(found["verdicts"]["same"].as_u64().unwrap() >= 5, "{name}: {found:#}");
+        let text = reproduce(&folder, &[name]).stdout;
+        assert!(!text.lines().any(|line| line.ends_with("DIFFERS")), "{text}");
+        // A scenario of one's own that says the same gives the same.
+        folder.write("own.toml", scenario(name).as_bytes());
+        assert_eq!(json(&folder, &[name, "--scenario", "own.toml"]), found, "{name}");
+    }
+}
+
+#[test]
+fn what_the_paper_states_is_met() {
+    let folder = Folder::new();
+    let found = json(&folder, &["gigabit-throughput"]);
+    let eight = &found["figure_2"][7];
+    assert_eq!(
+        (eight["label"].as_str(), eight["value"]["paper"].as_f64()),
+        (Some("8 clients"), Some(754.0))
+    );
+    assert!((eight["value"]["ours"].as_f64().unwrap() / 754.0 - 1.0).abs() < 0.01, "{eight}");
+    let bus = json(&folder, &["gigabit-bus"]);
+    for (place, clocks) in [(0, 7.0), (3, 8.0), (4, 17.0)] {
+        assert_eq!(bus["figure_8"][place]["value"]["ours"], clocks, "{bus:#}");
+    }
+    let servers = bus["servers"].as_array().unwrap();
+    for server in servers.iter().map(|server| &server["value"]) {
+        let count = |name: &str| server[name].as_u64().unwrap();
+        assert_eq!(count("received"), count("delivered") + count("dropped") + count("held"));
+    }
+}
+
+#[test]
+fn a_wrong_scenario_is_refused_where_it_stands() {
+    let folder = Folder::new();
+    for (name, from, to, said) in [
+        (
+            "gigabit-throughput",
+            "counts = [1, 2, 4]",
+            "counts = [1, 17]",
+            "17 is out of range: choose 1 to 16",
+        ),
+        (
+            "gigabit-throughput",
+            "peak_sessions = [2, 4, 6]",
+            "peak_sessions = []",
+            "give one number",
+        ),
+        ("gigabit-throughput", "duration = \"200ms\"", "duration = \"1us\"", "choose 1ms to 10s"),
+        (
+            "gigabit-overhead",
+            "file_bytes = 100000",
+            "file_byte = 100000",
+            "unknown field `file_byte`",
+        ),
+        (
+            "gigabit-overhead",
+            "frames = [64,",
+            "frames = [63,",
+            "63 is out of range: choose 64 to 1518",
+        ),
+        ("gigabit-bus", "fifo = \"64K\"", "fifo = \"1K\"", "choose 1518 to 16M"),
+        ("gigabit-bus", "requeue_batch = 18", "requeue_batch = 513", "choose 1 to 512"),
+        (
+            "gigabit-bus",
+            "[middle]\nmhz = 550",
+            "[middle]\nmhz = \"fast\"",
+            "expected a whole number",
+        ),
+        ("zero-copy", "mtu = 1500", "mtu = 40", "40 is out of range: choose 256 to 9216"),
+        ("zero-copy", "host_latency = \"600ns\"", "host_latency = \"600\"", "is no time"),
+    ] {
+        let (text, key) = (scenario(name), to.rsplit('\n').next().unwrap());
+        assert!(text.contains(from), "{name}: {from}");
+        let text = text.replace(from, to);
+        let line = text.lines().position(|line| line.starts_with(key)).unwrap() + 1;
+        folder.write("wrong.toml", text.as_bytes());
+        let place = format!("wrong.toml:{line}: `{key}");
+        folder.refuses(2, &["reproduce", name, "--scenario", "wrong.toml"], &[&place, said]);
+    }
+}

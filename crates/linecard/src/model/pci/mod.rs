@@ -1,0 +1,26 @@
+//! A gigabit adapter on a PCI bus, and the server behind it (Loeb, Rindos, Holland and Woolet,
+//! "Gigabit Ethernet PCI Adapter Performance", IEEE Network, March 2001; in
+//! papers/zero-copy-and-gigabit-pci.txt).
+//!
+//! Clients on 100 Mbit/s links send files through a switch to an adapter, which moves frames over a
+//! 64 bit bus into buffers of the server. An interrupt handler copies each, returns the buffers in
+//! batches and leaves the protocol work to deferred tasks, which run when no frame waits. Nothing
+//! tells the simulation whether frames are handled in long bursts or one by one: it follows from
+//! what a frame costs and from how fast frames come.
+//!
+//! Bounds: all that is on the way is bounded by the windows of the sessions
+//! ([`Load::window_frames`] × sessions), the FIFO by its bytes, the ring by its buffers.
+
+mod bus;
+mod config;
+mod host;
+mod load;
+mod outcome;
+mod overhead;
+mod simulation;
+
+pub use bus::{Bus, PCI_HZ, Transfer};
+pub use config::{Adapter, Config, ConfigError, Costs, Load, Protocol, Server};
+pub use outcome::{Frames, Outcome};
+pub use overhead::{FRAME_OVERHEAD, WIRE_OVERHEAD, efficiency, file_frames};
+pub use simulation::simulate;

@@ -1,0 +1,13 @@
+//! PCI Express: what of a link's rate is left for packets, and what its latency asks for.
+//!
+//! A closed form ([`Link`], [`Nic`]) after Neugebauer et al., "Understanding `PCIe` performance for end
+//! host networking" (SIGCOMM 2018), carried on to Gen6; and a small simulation of reads with tags and
+//! a round trip ([`simulate_reads`]) that has to agree with it.
+
+mod flight;
+mod link;
+mod nic;
+
+pub use flight::{Reads, reads_in_flight, simulate_reads};
+pub use link::{Generation, Link, LinkError, Traffic};
+pub use nic::{Nic, ethernet_needs_bps, fewest_lanes};
