@@ -113,7 +113,7 @@ fn mixed() -> Vec<u32> {
         addi(T1, T1, 1),
         load(H, A2, A0, 4),
         branch(BLT, A0, ZERO, 8),
-        op(OR | 0, A3, A2, T1),
+        op(OR, A3, A2, T1),
     ]
 }
 
