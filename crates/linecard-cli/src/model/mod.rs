@@ -1,12 +1,16 @@
 //! `linecard model`: hardware in virtual time, from a scenario.
 
+mod annotate;
 mod capture;
 pub(crate) mod figures;
-mod firmware;
+pub(crate) mod firmware;
 mod keys;
+pub(crate) mod parallel;
 mod run;
-mod scenario;
-mod settings;
+pub(crate) mod scenario;
+pub(crate) mod settings;
+mod sweep;
+mod trace;
 mod values;
 
 use crate::failure::Failure;
@@ -27,6 +31,15 @@ enum ModelCommand {
     /// segment` makes of the message. Time is virtual: equal scenarios give equal results on every
     /// machine.
     Run(run::RunArguments),
+    /// Show what happens when: cores, DMA, bus and line over time, for a viewer.
+    ///
+    /// Chrome's trace format opens in chrome://tracing and Perfetto, VCD in wave viewers such as
+    /// GTKWave.
+    Trace(trace::TraceArguments),
+    /// Run a scenario over a grid of values, a row for each point.
+    ///
+    /// Points run on several threads; rows are in the order of the grid, the last key changes fastest.
+    Sweep(sweep::SweepArguments),
 }
 
 /// What all jobs take.
@@ -43,5 +56,7 @@ pub(crate) struct ScenarioArguments {
 pub(crate) fn command(arguments: &ModelArguments) -> Result<(), Failure> {
     match &arguments.command {
         ModelCommand::Run(arguments) => run::command(arguments),
+        ModelCommand::Trace(arguments) => trace::command(arguments),
+        ModelCommand::Sweep(arguments) => sweep::command(arguments),
     }
 }

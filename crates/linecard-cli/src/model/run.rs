@@ -4,7 +4,7 @@ use super::capture::CaptureWriter;
 use super::figures::{ClassFigures, Figures, simulate};
 use super::scenario::Scenario;
 use super::settings::Settings;
-use super::{ScenarioArguments, firmware, keys};
+use super::{ScenarioArguments, annotate, firmware, keys};
 use crate::account;
 use crate::failure::{EXIT_CODES, Failure};
 use crate::units;
@@ -29,6 +29,10 @@ pub(crate) struct RunArguments {
     /// ending in .pcap give pcap, all others pcapng; - is stdout.
     #[arg(long, value_name = "FILE")]
     capture: Option<PathBuf>,
+    /// Show for each line of the firmware's source how many cycles it was busy, waited, and lost behind
+    /// branches.
+    #[arg(long)]
+    annotate: bool,
     /// Print the results as JSON.
     #[arg(long)]
     json: bool,
@@ -44,7 +48,10 @@ pub(crate) fn command(arguments: &RunArguments) -> Result<(), Failure> {
     let output = arguments.capture.as_deref().map(|path| units::output(path.into()));
     let runs = all_phases(&scenario, arguments.phases, output.as_deref())?;
     let Some(first) = runs.first() else { return Ok(()) };
-    let report = report(&scenario.settings, &runs);
+    let mut report = report(&scenario.settings, &runs);
+    if arguments.annotate {
+        report.push(annotate::section(&scenario)?);
+    }
     account::print(&report, arguments.json, output.as_deref())?;
     ending(first)
 }
@@ -55,10 +62,10 @@ fn all_phases(
     phases: u64,
     output: Option<&std::path::Path>,
 ) -> Result<Vec<Figures>, Failure> {
-    let image = firmware::load(scenario)?;
+    let firmware = firmware::load(scenario)?;
     let run = |step: u64, sink: &mut dyn FnMut(&Sent)| {
         let design = scenario.design(Settings::moved(step, phases))?;
-        simulate(&scenario.settings, &design, &image, sink)
+        simulate(&scenario.settings, &design, firmware.image(), sink)
             .map_err(|error| scenario.failure(&error))
     };
     let mut capture = output.map(|path| CaptureWriter::create(scenario, path)).transpose()?;

@@ -31,13 +31,7 @@ impl Scenario {
     /// Reads a scenario; `sets` are values as KEY=VALUE that take precedence.
     pub(crate) fn read(path: &Path, sets: &[String]) -> Result<Self, Failure> {
         let (entry, source): (Entry, Source) = Source::read(path)?;
-        let mut scenario = Self {
-            settings: Settings::default(),
-            folder: path.parent().map(Path::to_path_buf).unwrap_or_default(),
-            path: path.into(),
-            source,
-            places: BTreeMap::new(),
-        };
+        let mut scenario = Self::new(path, source);
         scenario.take(entry)?;
         for set in sets {
             let refuse = |what| Failure::Usage(format!("--set {set}: {what}"));
@@ -49,6 +43,24 @@ impl Scenario {
             scenario.places.insert(key.name, None);
         }
         Ok(scenario)
+    }
+
+    /// A scenario that comes with the command, by its name in the project.
+    pub(crate) fn built_in(name: &str, text: &str) -> Result<Self, Failure> {
+        let (entry, source): (Entry, Source) = Source::built_in(name, text)?;
+        let mut scenario = Self::new(Path::new(name), source);
+        scenario.take(entry)?;
+        Ok(scenario)
+    }
+
+    fn new(path: &Path, source: Source) -> Self {
+        Self {
+            settings: Settings::default(),
+            folder: path.parent().map(Path::to_path_buf).unwrap_or_default(),
+            path: path.into(),
+            source,
+            places: BTreeMap::new(),
+        }
     }
 
     /// What is built, at the scenario's own phase or one that is moved from there.
