@@ -3,7 +3,7 @@
 use super::super::figures::Figures;
 use linecard::offload::segment::Class;
 use linecard_host::capture::OutputFile;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::io::{self, Write};
 
 /// How rows are written.
@@ -21,7 +21,7 @@ const COLUMNS: [Column; 16] = [
     ("packets_right", |run| json!(run.outcome.right)),
     ("packets_wrong", |run| json!(run.outcome.wrong)),
     ("payload_out", |run| json!(run.payload().1)),
-    ("ns", |run| json!(run.seconds() * 1e9)),
+    ("ps", |run| json!(run.outcome.left.0)),
     ("packets_per_second", |run| json!(run.packets_per_second())),
     ("cycles_per_packet", |run| json!(run.cycles_per_packet())),
     ("goodput_bits_per_second", |run| json!(run.goodput())),
@@ -95,19 +95,22 @@ impl Rows {
     }
 
     fn add_json(&mut self, values: &[&str], result: &Result<Figures, String>) -> io::Result<()> {
-        let mut row = Map::new();
+        // In the order of the columns, as in CSV.
+        let mut row: Vec<(&str, Value)> = Vec::with_capacity(values.len() + COLUMNS.len());
         for (name, text) in self.names.iter().zip(values) {
             // Numbers as numbers, all else as it was written.
             let number = serde_json::from_str(text).ok().filter(Value::is_number);
-            row.insert((*name).to_owned(), number.unwrap_or_else(|| json!(text)));
+            row.push((name, number.unwrap_or_else(|| json!(text))));
         }
         match result {
-            Ok(run) => row.extend(COLUMNS.map(|(name, of)| (name.to_owned(), of(run)))),
-            Err(why) => row.extend([("error".to_owned(), json!(why))]),
+            Ok(run) => row.extend(COLUMNS.map(|(name, of)| (name, of(run)))),
+            Err(why) => row.push(("error", json!(why))),
         }
-        write!(self.out, "{}\n", if self.is_first { "" } else { "," })?;
+        let fields: Vec<String> =
+            row.iter().map(|(name, value)| format!("{}:{value}", json!(name))).collect();
+        let between = if self.is_first { "" } else { "," };
         self.is_first = false;
-        serde_json::to_writer(&mut self.out, &row).map_err(io::Error::from)
+        write!(self.out, "{between}\n{{{}}}", fields.join(","))
     }
 }
 
