@@ -3,6 +3,7 @@
 #[cfg(target_os = "linux")]
 use crate::attach::AttachArguments;
 use crate::failure::EXIT_CODES;
+use crate::model::ModelArguments;
 #[cfg(target_os = "linux")]
 use crate::reproduce::ReproduceArguments;
 use crate::units;
@@ -37,6 +38,10 @@ pub(crate) enum Command {
     /// gives up all rights before the first packet.
     #[cfg(target_os = "linux")]
     Attach(AttachArguments),
+    /// Try a network interface in virtual time, before anyone builds it: cores with real firmware,
+    /// DMA, bus and line.
+    #[command(subcommand_required = true, arg_required_else_help = true)]
+    Model(ModelArguments),
     /// Print published figures and ours side by side.
     #[cfg(target_os = "linux")]
     Reproduce(ReproduceArguments),

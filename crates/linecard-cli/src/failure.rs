@@ -15,10 +15,12 @@ Exit codes:
   3  no packet was of a link type that is known: the output is a copy
   4  the input is damaged: the output has everything before the damage, and there is no output
      when nothing could be read
-  5  run: a byte was lost, wrong or out of place
+  5  run, model: a byte was lost, wrong or out of place
   6  attach: a port or the address for metrics could not be opened, or rights could not be given up
   7  attach: a port has gone while it was in use
-  8  attach: a thread has failed, which is a bug";
+  8  attach: a thread has failed, which is a bug
+  9  model: the firmware did what no core can do, loops, or refuses a message
+  10 reproduce: a figure differs, and it is not known why";
 
 /// One line for the user: what, which value, what to do.
 #[derive(Debug, Error)]
@@ -74,6 +76,12 @@ pub(crate) enum Failure {
     /// A thread has failed.
     #[error("{0}")]
     Thread(String),
+    /// The modelled firmware has failed.
+    #[error("{0}")]
+    Firmware(String),
+    /// A published figure is not ours, without a reason.
+    #[error("{0}")]
+    Unexplained(String),
 }
 
 impl Failure {
@@ -103,6 +111,8 @@ impl Failure {
             Self::Attach(_) => 6,
             Self::Gone(_) => 7,
             Self::Thread(_) => 8,
+            Self::Firmware(_) => 9,
+            Self::Unexplained(_) => 10,
         })
     }
 

@@ -101,8 +101,9 @@ impl Comparison {
     }
 }
 
-/// Adds all comparisons to a report, and how they came out together.
-pub(super) fn add_all(comparisons: &[Comparison], report: &mut Report) {
+/// Adds all comparisons to a report, and how they came out together; gives the number of rows that
+/// differ without a reason.
+pub(super) fn add_all(comparisons: &[Comparison], report: &mut Report) -> usize {
     for comparison in comparisons {
         report.push(comparison.section());
     }
@@ -118,6 +119,7 @@ pub(super) fn add_all(comparisons: &[Comparison], report: &mut Report) {
     let unexplained: usize = comparisons.iter().map(Comparison::unexplained).sum();
     section.add("unexplained", "DIFFER without a reason", Value::Count(unexplained as u64));
     report.push(section);
+    unexplained
 }
 
 impl Row {

@@ -172,7 +172,7 @@ impl Clock {
         let (high, low) = (rest / MILLION * self.hz, rest % MILLION * self.hz);
         let millionths = high + low / MILLION;
         let n = millionths / MILLION;
-        let whole = millionths % MILLION == 0 && low % MILLION == 0;
+        let whole = millionths.is_multiple_of(MILLION) && low.is_multiple_of(MILLION);
         seconds.saturating_mul(self.hz).saturating_add(n + u64::from(!whole))
     }
 

@@ -3,6 +3,7 @@
 use super::scenario::Bus;
 use super::{FITTED, run};
 use crate::failure::Failure;
+use crate::reproduce::Reproduced;
 use crate::reproduce::comparison::{Comparison, Row, add_all};
 use linecard::model::pci::{Adapter, Config, Outcome, Protocol, Server};
 use linecard::report::{Report, Section, Value};
@@ -14,7 +15,7 @@ const CLOCK_US: f64 = 0.03;
 const FRAME_BITS: f64 = 1_460.0 * 8.0;
 
 /// Runs the scenario, paper and ours side by side.
-pub(in super::super) fn reproduce(path: Option<&Path>) -> Result<Report, Failure> {
+pub(in super::super) fn reproduce(path: Option<&Path>) -> Result<Reproduced, Failure> {
     let scenario = Bus::read(path)?;
     let (slow, middle, fast) = (run(&scenario.slow)?, run(&scenario.middle)?, run(&scenario.fast)?);
     let mut report = Report::new("reproduce");
@@ -24,14 +25,14 @@ pub(in super::super) fn reproduce(path: Option<&Path>) -> Result<Report, Failure
         figure_9(&scenario.fast, &fast),
         suggestions(&scenario, &slow, &fast)?,
     ];
-    add_all(&tables, &mut report);
+    let unexplained = add_all(&tables, &mut report);
     report.push(servers(&[
         (&scenario.slow, &slow),
         (&scenario.middle, &middle),
         (&scenario.fast, &fast),
     ]));
     report.note(FITTED);
-    Ok(report)
+    Ok(Reproduced { report, unexplained })
 }
 
 /// Microseconds of some clocks a frame.

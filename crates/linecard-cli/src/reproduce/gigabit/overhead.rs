@@ -2,6 +2,7 @@
 
 use super::scenario::Overhead;
 use crate::failure::Failure;
+use crate::reproduce::Reproduced;
 use crate::reproduce::comparison::{Comparison, Row, add_all};
 use linecard::model::pci::{FRAME_OVERHEAD, WIRE_OVERHEAD, efficiency, file_frames};
 use linecard::report::{Report, Section, Value};
@@ -12,12 +13,12 @@ const LONGEST: u32 = 1_518;
 const SHORTEST: u32 = 64;
 
 /// Computes, paper and ours side by side.
-pub(in super::super) fn reproduce(path: Option<&Path>) -> Result<Report, Failure> {
+pub(in super::super) fn reproduce(path: Option<&Path>) -> Result<Reproduced, Failure> {
     let scenario = Overhead::read(path)?;
     let mut report = Report::new("reproduce");
-    add_all(&[figure_6(), files(&scenario)], &mut report);
+    let unexplained = add_all(&[figure_6(), files(&scenario)], &mut report);
     report.push(curve(&scenario));
-    Ok(report)
+    Ok(Reproduced { report, unexplained })
 }
 
 fn figure_6() -> Comparison {

@@ -3,6 +3,7 @@
 use super::scenario::{Points, Throughput};
 use super::{FITTED, run};
 use crate::failure::Failure;
+use crate::reproduce::Reproduced;
 use crate::reproduce::comparison::{Comparison, Row, add_all};
 use linecard::model::pci::{Config, Load, Outcome, Server};
 use linecard::report::{Report, Section, Value};
@@ -20,7 +21,7 @@ const TRACES: [(f64, f64); 2] = [(400.0, 500.0), (700.0, 754.0)];
 const OFF_THE_LINE: &str = "the paper's line passes 39 Mbit/s above its own trace at 400 MHz, to which our costs are fitted";
 
 /// Runs the scenario, paper and ours side by side.
-pub(in super::super) fn reproduce(path: Option<&Path>) -> Result<Report, Failure> {
+pub(in super::super) fn reproduce(path: Option<&Path>) -> Result<Reproduced, Failure> {
     let scenario = Throughput::read(path)?;
     let clients = measure(&scenario, &scenario.clients, (scenario.mhz, 4))?;
     let (mut processors, mut speeds) = (Vec::new(), Vec::new());
@@ -34,12 +35,12 @@ pub(in super::super) fn reproduce(path: Option<&Path>) -> Result<Report, Failure
     let peaks = peaks(&scenario)?;
     let mut report = Report::new("reproduce");
     let tables = [figure_2(&clients), figure_3(&processors), figure_4(&speeds), figure_5(&peaks)];
-    add_all(&tables, &mut report);
+    let unexplained = add_all(&tables, &mut report);
     report.push(curves("figure_2_ours", "Figure 2, ours: clients and sessions", &clients));
     report.push(curves("figure_3_ours", "Figure 3, ours: processors", &processors));
     report.push(curves("figure_4_ours", "Figure 4, ours: clock", &speeds));
     report.note(FITTED);
-    Ok(report)
+    Ok(Reproduced { report, unexplained })
 }
 
 /// A run and what it had.

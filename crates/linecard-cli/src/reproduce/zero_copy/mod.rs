@@ -4,6 +4,7 @@
 mod scenario;
 
 use crate::failure::Failure;
+use crate::reproduce::Reproduced;
 use crate::reproduce::comparison::{Comparison, Row, add_all};
 use linecard::model::adapter::{Config, Kind, Outcome, simulate};
 use linecard::offload::segment::segment;
@@ -26,14 +27,14 @@ struct Seen {
 }
 
 /// Runs the scenario: what the application claims beside what ours does.
-pub(super) fn reproduce(path: Option<&Path>) -> Result<Report, Failure> {
+pub(super) fn reproduce(path: Option<&Path>) -> Result<Reproduced, Failure> {
     let scenario = Scenario::read(path)?;
     let mut seen = Vec::new();
     for &message_bytes in &scenario.message_bytes {
         seen.push(once(&scenario, message_bytes)?);
     }
     let mut report = Report::new("reproduce");
-    add_all(&[claims(&seen, &scenario)?], &mut report);
+    let unexplained = add_all(&[claims(&seen, &scenario)?], &mut report);
     for (key, title, outcome) in [
         ("zero_copy", "Payload fetched from host memory", pick_zero_copy as fn(&Seen) -> &Outcome),
         ("store_and_forward", "Payload stored first", pick_stored),
@@ -41,7 +42,7 @@ pub(super) fn reproduce(path: Option<&Path>) -> Result<Report, Failure> {
         report.push(figures(key, title, &seen, outcome));
     }
     report.note("The application holds no figures: rates and costs are ours, and so is all that follows from them.");
-    Ok(report)
+    Ok(Reproduced { report, unexplained })
 }
 
 fn pick_zero_copy(seen: &Seen) -> &Outcome {

@@ -24,6 +24,8 @@ pub struct Cell {
     pub begun: Ps,
     /// When its first word was moved.
     pub moved_from: Ps,
+    /// When its first word of payload was; earlier ones were headers.
+    pub payload_from: Ps,
     /// When its last word had been moved.
     pub moved_to: Ps,
 }

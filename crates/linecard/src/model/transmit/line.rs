@@ -27,6 +27,11 @@ pub struct Sent {
     pub to: Ps,
     /// What it cost.
     pub cell: Cell,
+    /// From when to when its core waited in the cell's time, if [`Transmit::record_stalls`] asked
+    /// for it; the first 64 of them.
+    ///
+    /// [`Transmit::record_stalls`]: super::Transmit::record_stalls
+    pub stalls: Vec<(Ps, Ps)>,
 }
 
 /// A packet in a line-interface buffer.
@@ -35,6 +40,7 @@ pub(super) struct Ready {
     pub(super) core: usize,
     pub(super) bytes: Vec<u8>,
     pub(super) cell: Cell,
+    pub(super) stalls: Vec<(Ps, Ps)>,
 }
 
 #[derive(Debug)]
@@ -151,7 +157,7 @@ impl Line {
     }
 
     fn send(&mut self, ready: Ready) {
-        let Ready { core, bytes, cell } = ready;
+        let Ready { core, bytes, cell, stalls } = ready;
         let bits = (bytes.len() as u64 + self.overhead_bytes) * 8;
         let takes = self.bits_per_second.map_or(Ps::ZERO, |rate| Ps::of_bits(bits, rate));
         let from = self.busy_until.max(cell.moved_to);
@@ -160,7 +166,7 @@ impl Line {
         if let Some(buffer) = self.buffers.get_mut(core) {
             buffer.leaving.push_back((to, bytes.len()));
         }
-        self.sent.push_back(Sent { message: self.turn, core, bytes, from, to, cell });
+        self.sent.push_back(Sent { message: self.turn, core, bytes, from, to, cell, stalls });
     }
 }
 

@@ -42,7 +42,7 @@ pub use message::{Kind, Message, MessageError};
 pub use unit::UnitCounters;
 
 use super::Ps;
-use super::rv32::{Config, Core, Cycles, Fault, Image, LoadError, Stop};
+use super::rv32::{Config, Core, Cycles, Fault, Image, LoadError, Profile, Stop};
 use crate::offload::segment::Class;
 use alloc::vec::Vec;
 use line::Line;
@@ -202,6 +202,21 @@ impl Transmit {
             given: 0,
             design: design.clone(),
         })
+    }
+
+    /// Counts from now on where the cycles of each instruction go. Runs take longer.
+    pub fn start_profile(&mut self) {
+        self.cores.iter_mut().for_each(|(core, _)| core.start_profile());
+    }
+
+    /// Each core's counts since [`Transmit::start_profile`]; none without it.
+    pub fn profiles(&self) -> impl Iterator<Item = &Profile> {
+        self.cores.iter().filter_map(|(core, _)| core.profile())
+    }
+
+    /// Records from now on when cores wait: [`Sent::stalls`].
+    pub fn record_stalls(&mut self) {
+        self.cores.iter_mut().for_each(|(_, unit)| unit.record_stalls());
     }
 
     /// Sends all messages; `sink` gets each packet when it has left.

@@ -43,8 +43,13 @@ pub(super) struct Unit {
     /// From this cycle on the DMA is free.
     free_from: u64,
     window: Window,
+    /// Waits in the window, where they are recorded.
+    stalls: Option<Vec<(Ps, Ps)>>,
     pub(super) counters: UnitCounters,
 }
+
+/// Waits that are recorded for a packet: far more than firmware for its header has accesses.
+const MAX_STALLS: usize = 64;
 
 /// What one core did with its time and its bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -98,6 +103,7 @@ struct Moving {
     before: u64,
     /// Known when the next packet begins.
     cell: Option<Cell>,
+    stalls: Vec<(Ps, Ps)>,
 }
 
 /// Time since the last packet's end.
@@ -131,7 +137,23 @@ impl Unit {
             moving: None,
             free_from: 0,
             window: Window::default(),
+            stalls: None,
             counters: UnitCounters::default(),
+        }
+    }
+
+    /// Records from when to when the core waits.
+    pub(super) fn record_stalls(&mut self) {
+        self.stalls = Some(Vec::new());
+    }
+
+    /// The core waits from one cycle to another, in this window.
+    #[inline]
+    fn wait_for(&mut self, from: u64, to: u64) {
+        self.window.idle += to.saturating_sub(from);
+        let stalls = self.stalls.as_mut().filter(|stalls| stalls.len() < MAX_STALLS);
+        if let Some(stalls) = stalls.filter(|_| to > from) {
+            stalls.push((self.dma.core.edge(from), self.dma.core.edge(to)));
         }
     }
 
@@ -211,7 +233,7 @@ impl Unit {
             Some(moving) => self.dma.access(&mut moving.transfer, cycle).max(cycle),
             None => cycle,
         };
-        self.window.idle += granted - cycle;
+        self.wait_for(cycle, granted);
         self.close(granted);
         granted - cycle
     }
@@ -231,8 +253,10 @@ impl Unit {
             idle,
             begun: self.dma.core.edge(begun),
             moved_from: moving.moved_from,
+            payload_from: moving.header_until,
             moved_to: Ps::ZERO,
         });
+        moving.stalls = self.stalls.as_mut().map(core::mem::take).unwrap_or_default();
         self.window = Window { begun: end, idle: 0 };
     }
 
@@ -241,22 +265,22 @@ impl Unit {
         let Some(moving) = &self.moving else { return };
         self.free_from = moving.transfer.end_cycle;
         self.close(self.free_from.max(cycle));
-        let Some(Moving { transfer, bytes, message, cell: Some(cell), .. }) = self.moving.take()
+        let Some(Moving { transfer, bytes, message, cell: Some(cell), stalls, .. }) =
+            self.moving.take()
         else {
             return;
         };
         let cell = Cell { moved_to: transfer.end, ..cell };
-        line.offer(message, Ready { core: self.number, bytes, cell });
+        line.offer(message, Ready { core: self.number, bytes, cell, stalls });
     }
 
     /// START: waits for the DMA and for room, and begins.
     fn start(&mut self, cycle: u64, epp: u32, line: &mut Line) -> Reply {
-        let idle = self.window.idle;
         let open = self.moving.as_ref().is_some_and(|moving| moving.cell.is_none());
         let Some(len) = self.packet_len(epp) else { return Reply::Refused };
         if open {
             let end = self.moving.as_ref().map_or(cycle, |moving| moving.transfer.end_cycle);
-            self.window.idle = idle + end.saturating_sub(cycle);
+            self.wait_for(cycle, end);
         }
         self.finish(cycle, line);
         let free = self.free_from.max(cycle);
@@ -270,7 +294,7 @@ impl Unit {
                 return Reply::Blocked;
             }
         };
-        self.window.idle += room - cycle.max(self.window.begun);
+        self.wait_for(cycle.max(self.window.begun), room);
         let mut bytes = line.buffer();
         bytes.extend_from_slice(self.header().unwrap_or_default());
         bytes.extend_from_slice(&self.sb[self.registers.spp as usize..epp as usize]);
@@ -295,18 +319,20 @@ impl Unit {
         self.counters.payload_out += payload as u64;
         self.counters.words += cycles / self.design.cycles_per_word;
         self.sbi_header_len = 0;
+        let moved_from = self.dma.start(&transfer);
         self.moving = Some(Moving {
             header_until: match header_cycles {
-                0 => Ps::ZERO,
+                0 => moved_from,
                 _ => self.dma.begin(now, header_cycles).end,
             },
-            moved_from: self.dma.start(&transfer),
+            moved_from,
             transfer,
             bytes,
             message,
             class: class(first, last),
             before: from - self.window.begun - self.window.idle,
             cell: None,
+            stalls: Vec::new(),
         });
     }
 
@@ -424,7 +450,8 @@ impl Outside for Seat<'_> {
         }
         if unit.wish == Wish::None {
             if let Some(moving) = &unit.moving {
-                unit.window.idle += moving.transfer.end_cycle.saturating_sub(cycle);
+                let end = moving.transfer.end_cycle;
+                unit.wait_for(cycle, end);
             }
             unit.free_from = cycle;
             unit.finish(cycle, self.line);

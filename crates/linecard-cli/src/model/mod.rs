@@ -1,0 +1,62 @@
+//! `linecard model`: hardware in virtual time, from a scenario.
+
+mod annotate;
+mod capture;
+pub(crate) mod figures;
+pub(crate) mod firmware;
+mod keys;
+pub(crate) mod parallel;
+mod run;
+pub(crate) mod scenario;
+pub(crate) mod settings;
+mod sweep;
+mod trace;
+mod values;
+
+use crate::failure::Failure;
+use clap::{Args, Subcommand};
+use std::path::PathBuf;
+
+#[derive(Debug, Args)]
+pub(crate) struct ModelArguments {
+    #[command(subcommand)]
+    command: ModelCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum ModelCommand {
+    /// Run a scenario once: cycles of each class of packets, rates, and what limits them.
+    ///
+    /// Real firmware moves real bytes; every packet that leaves is compared with what `linecard
+    /// segment` makes of the message. Time is virtual: equal scenarios give equal results on every
+    /// machine.
+    Run(run::RunArguments),
+    /// Show what happens when: cores, DMA, bus and line over time, for a viewer.
+    ///
+    /// Chrome's trace format opens in chrome://tracing and Perfetto, VCD in wave viewers such as
+    /// GTKWave.
+    Trace(trace::TraceArguments),
+    /// Run a scenario over a grid of values, a row for each point.
+    ///
+    /// Points run on several threads; rows are in the order of the grid, the last key changes fastest.
+    Sweep(sweep::SweepArguments),
+}
+
+/// What all jobs take.
+#[derive(Debug, Args)]
+pub(crate) struct ScenarioArguments {
+    /// Scenario file (TOML); scenarios/model-*.toml are examples.
+    pub(crate) scenario: PathBuf,
+    /// Set a value of the scenario, as `core.mhz=423`; may be repeated.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) sets: Vec<String>,
+}
+
+/// Runs the command.
+pub(crate) fn command(arguments: &ModelArguments) -> Result<(), Failure> {
+    match &arguments.command {
+        ModelCommand::Run(arguments) => run::command(arguments),
+        ModelCommand::Trace(arguments) => trace::command(arguments),
+        ModelCommand::Sweep(arguments) => sweep::command(arguments),
+    }
+}

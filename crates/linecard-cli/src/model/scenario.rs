@@ -1,0 +1,213 @@
+//! A scenario: its file and what the command line sets, key by key, each refused where it stands.
+
+use super::keys;
+use super::settings::Settings;
+use crate::failure::Failure;
+use crate::scenario::Source;
+use linecard::model::transmit::{Design, DesignError, TransmitError};
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use toml::Spanned;
+
+/// Models that there are. Each kind has keys of its own.
+const KINDS: [&str; 1] = ["transmit"];
+
+/// A scenario of the sending side, and where its values come from.
+#[derive(Debug)]
+pub(crate) struct Scenario {
+    pub(crate) settings: Settings,
+    /// The folder that paths are seen from.
+    pub(crate) folder: PathBuf,
+    path: PathBuf,
+    source: Source,
+    /// Keys that were given, and where: in the file, or on the command line.
+    places: BTreeMap<&'static str, Option<Range<usize>>>,
+}
+
+impl Scenario {
+    /// Reads a scenario; `sets` are values as KEY=VALUE that take precedence.
+    pub(crate) fn read(path: &Path, sets: &[String]) -> Result<Self, Failure> {
+        let (entry, source): (Entry, Source) = Source::read(path)?;
+        let mut scenario = Self::new(path, source);
+        scenario.take(entry)?;
+        for set in sets {
+            let refuse = |what| Failure::Usage(format!("--set {set}: {what}"));
+            let (name, value) = set
+                .split_once('=')
+                .ok_or_else(|| refuse("write KEY=VALUE, as core.mhz=423".to_owned()))?;
+            let key = keys::find(name.trim()).map_err(refuse)?;
+            (key.set)(&mut scenario.settings, value.trim()).map_err(refuse)?;
+            scenario.places.insert(key.name, None);
+        }
+        Ok(scenario)
+    }
+
+    /// A scenario that comes with the command, by its name in the project.
+    pub(crate) fn built_in(name: &str, text: &str) -> Result<Self, Failure> {
+        let (entry, source): (Entry, Source) = Source::built_in(name, text)?;
+        let mut scenario = Self::new(Path::new(name), source);
+        scenario.take(entry)?;
+        Ok(scenario)
+    }
+
+    fn new(path: &Path, source: Source) -> Self {
+        Self {
+            settings: Settings::default(),
+            folder: path.parent().map(Path::to_path_buf).unwrap_or_default(),
+            path: path.into(),
+            source,
+            places: BTreeMap::new(),
+        }
+    }
+
+    /// What is built, at the scenario's own phase or one that is moved from there.
+    pub(crate) fn design(&self, moved: u64) -> Result<Design, Failure> {
+        self.settings.design(moved).map_err(|error| self.refuse(key_of(error), &error.to_string()))
+    }
+
+    /// The file, to be told apart from outputs.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A value that is wrong beside others, or at all.
+    pub(crate) fn refuse(&self, key: &str, what: &str) -> Failure {
+        match self.places.get(key) {
+            Some(Some(place)) => self.source.refuse(place.clone(), what),
+            Some(None) => Failure::Usage(format!("--set {key}: {what}")),
+            None => Failure::Usage(format!("{key}: {what}")),
+        }
+    }
+
+    /// Why a run ended early.
+    pub(crate) fn failure(&self, error: &TransmitError) -> Failure {
+        match error {
+            TransmitError::Design(error) => self.refuse(key_of(*error), &error.to_string()),
+            TransmitError::Load(error) => self.refuse("firmware.image", &error.to_string()),
+            TransmitError::Message { .. } => self.refuse("load.mtu", &error.to_string()),
+            TransmitError::Stalled { .. } => self.refuse("line.sbi", &error.to_string()),
+            TransmitError::Fault { .. }
+            | TransmitError::Stuck { .. }
+            | TransmitError::Halted { .. } => {
+                Failure::Firmware(format!("firmware {}: {error}", self.settings.firmware))
+            }
+        }
+    }
+
+    fn take(&mut self, entry: Entry) -> Result<(), Failure> {
+        let Entry::Table(mut sections) = entry else { return Ok(()) };
+        self.check_kind(sections.remove("model"))?;
+        for (section, entry) in sections {
+            let at = section.span();
+            let Entry::Table(values) = entry.into_inner() else {
+                let names = keys::find(section.get_ref()).err().unwrap_or_default();
+                return Err(self.source.refuse(at, &names));
+            };
+            if values.is_empty() {
+                // Without keys its name would go unchecked.
+                let what = "this section is empty: leave it out";
+                return Err(self.source.refuse(at, what));
+            }
+            for (name, entry) in values {
+                self.take_value(section.get_ref(), &name, &entry)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn take_value(
+        &mut self,
+        section: &str,
+        name: &Spanned<String>,
+        entry: &Spanned<Entry>,
+    ) -> Result<(), Failure> {
+        let refuse = |what: String| self.source.refuse(name.span(), &what);
+        let key = keys::find(&format!("{section}.{}", name.get_ref())).map_err(refuse)?;
+        let Entry::Value(text) = entry.get_ref() else {
+            return Err(refuse(format!("{} is a value, not a section", key.name)));
+        };
+        (key.set)(&mut self.settings, text).map_err(refuse)?;
+        self.places.insert(key.name, Some(name.span()));
+        Ok(())
+    }
+
+    fn check_kind(&self, model: Option<Spanned<Entry>>) -> Result<(), Failure> {
+        let known = || format!("choose {}", KINDS.map(|kind| format!("\"{kind}\"")).join(", "));
+        let Some(model) = model else {
+            let what = format!("the file does not say which model this is: {}", known());
+            let line = format!("{}: {what}", self.path.display());
+            return Err(Failure::Usage(line));
+        };
+        match model.get_ref() {
+            Entry::Value(kind) if KINDS.contains(&kind.as_str()) => Ok(()),
+            _ => Err(self.source.refuse(model.span(), &format!("no such model: {}", known()))),
+        }
+    }
+}
+
+/// The key whose value an error is about.
+fn key_of(error: DesignError) -> &'static str {
+    match error {
+        DesignError::Range { name: "sbi_bytes", .. } => "line.sbi",
+        DesignError::Range { name: "mtu", .. } => "load.mtu",
+        DesignError::Range { .. } | DesignError::Clock(_) => "dma.mhz",
+        DesignError::BusBits(_) => "bus.bits",
+    }
+}
+
+/// A place in a scenario: a value as its text, or names in a section.
+#[derive(Debug)]
+enum Entry {
+    Value(String),
+    Table(BTreeMap<Spanned<String>, Spanned<Self>>),
+}
+
+impl<'de> Deserialize<'de> for Entry {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(EntryVisitor)
+    }
+}
+
+struct EntryVisitor;
+
+impl<'de> Visitor<'de> for EntryVisitor {
+    type Value = Entry;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a number, a text in quotes or a list of them")
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<Entry, E> {
+        Ok(Entry::Value(value.to_string()))
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Entry, E> {
+        Ok(Entry::Value(value.to_string()))
+    }
+
+    fn visit_str<E: Error>(self, value: &str) -> Result<Entry, E> {
+        Ok(Entry::Value(value.to_owned()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Entry, A::Error> {
+        let mut texts = Vec::new();
+        while let Some(entry) = list.next_element::<Entry>()? {
+            let Entry::Value(text) = entry else {
+                return Err(A::Error::custom("a list has numbers or texts here"));
+            };
+            texts.push(text);
+        }
+        Ok(Entry::Value(texts.join(",")))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entry, A::Error> {
+        let mut table = BTreeMap::new();
+        while let Some((key, value)) = map.next_entry::<Spanned<String>, Spanned<Entry>>()? {
+            table.insert(key, value);
+        }
+        Ok(Entry::Table(table))
+    }
+}

@@ -1,0 +1,152 @@
+//! `linecard model sweep`: a scenario over a grid of values.
+
+mod axis;
+mod rows;
+
+use super::figures::{Figures, simulate};
+use super::scenario::Scenario;
+use super::{ScenarioArguments, firmware, keys, parallel};
+use crate::failure::{EXIT_CODES, Failure};
+use crate::progress::Progress;
+use crate::say;
+use crate::units;
+use axis::{Axis, Grid};
+use clap::Args;
+use linecard_host::capture::{CaptureError, OutputFile};
+use linecard_host::firmware::Firmware;
+use rows::{Format, Rows};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Points that are run before their rows are written: what bounds the memory.
+const CHUNK: u64 = 1_024;
+
+#[derive(Debug, Args)]
+#[command(allow_negative_numbers = true, after_help = EXIT_CODES, after_long_help = keys::help())]
+pub(crate) struct SweepArguments {
+    #[command(flatten)]
+    scenario: ScenarioArguments,
+    /// What to vary: `core.mhz=100..500:10`, both ends included, or a list, `load.mtu=512,1024,1500`.
+    /// Repeat it for a grid, of at most 10000000 points.
+    #[arg(long = "vary", value_name = "KEY=VALUES", required = true)]
+    vary: Vec<String>,
+    /// Write rows with commas between values, names first. This is the default.
+    #[arg(long, conflicts_with = "json")]
+    csv: bool,
+    /// Write an array of JSON objects.
+    #[arg(long)]
+    json: bool,
+    /// File to write; - is stdout.
+    #[arg(short, long, value_name = "FILE", default_value = "-")]
+    output: PathBuf,
+    /// Threads that run points, 1 to 256 [default: one for each core of this machine].
+    #[arg(long, value_name = "N", value_parser = units::count)]
+    threads: Option<u64>,
+}
+
+/// Runs the command.
+pub(crate) fn command(arguments: &SweepArguments) -> Result<(), Failure> {
+    let threads = match arguments.threads {
+        None => parallel::threads(),
+        Some(n) if (1..=parallel::MAX_THREADS).contains(&n) => n as usize,
+        Some(n) => {
+            let what = format!("--threads {n}: choose 1 to {}", parallel::MAX_THREADS);
+            return Err(Failure::Usage(what));
+        }
+    };
+    let scenario = Scenario::read(&arguments.scenario.scenario, &arguments.scenario.sets)?;
+    let axes = arguments.vary.iter().map(|text| Axis::parse(text, &scenario.settings));
+    let grid = Grid::new(axes.collect::<Result<_, _>>()?)?;
+    let sweep = Sweep::new(&scenario, &grid)?;
+    let format = if arguments.json { Format::Json } else { Format::Csv };
+    let output = units::output(arguments.output.clone());
+    let account = sweep.write(format, &output, threads)?;
+    account.ending(grid.points())
+}
+
+/// A sweep that is ready to run.
+struct Sweep<'s> {
+    scenario: &'s Scenario,
+    grid: &'s Grid,
+    /// All firmware that points name.
+    firmware: BTreeMap<String, Firmware>,
+}
+
+/// How points came out.
+#[derive(Debug, Default)]
+struct Account {
+    failed: u64,
+    wrong: u64,
+    first: Option<String>,
+}
+
+impl<'s> Sweep<'s> {
+    fn new(scenario: &'s Scenario, grid: &'s Grid) -> Result<Self, Failure> {
+        let mut names = grid.values_of("firmware.image");
+        if names.is_empty() {
+            names = vec![scenario.settings.firmware.clone()];
+        }
+        let load = |name: String| Ok((name.clone(), firmware::named(scenario, &name)?));
+        let firmware = names.into_iter().map(load).collect::<Result<_, Failure>>()?;
+        Ok(Self { scenario, grid, firmware })
+    }
+
+    /// Runs all points, chunk by chunk, and writes their rows.
+    fn write(&self, format: Format, output: &Path, threads: usize) -> Result<Account, Failure> {
+        let of = |source| Failure::of_capture(self.scenario.path(), source);
+        let write = |source| of(CaptureError::Write { source });
+        let file = OutputFile::create(output, &[self.scenario.path()]).map_err(of)?;
+        let mut rows = Rows::start(file, format, self.grid.names()).map_err(write)?;
+        let points = self.grid.points();
+        let mut progress = Progress::for_points(points);
+        let mut account = Account::default();
+        for from in (0..points).step_by(CHUNK as usize) {
+            let chunk: Vec<u64> = (from..points.min(from + CHUNK)).collect();
+            let results = parallel::map(&chunk, threads, |&point| self.run(point));
+            for (point, result) in chunk.iter().zip(&results) {
+                account.take(result);
+                rows.add(&self.grid.values(*point), result).map_err(write)?;
+            }
+            progress.at(from + chunk.len() as u64);
+        }
+        progress.done();
+        rows.finish().map_err(write)?.commit().map_err(of)?;
+        Ok(account)
+    }
+
+    /// A point: what it came to, or why it could not be run.
+    fn run(&self, point: u64) -> Result<Figures, String> {
+        let settings = self.grid.settings(point, &self.scenario.settings)?;
+        let design = settings.design(0).map_err(|error| error.to_string())?;
+        let firmware = self.firmware.get(&settings.firmware).ok_or("no such firmware")?;
+        simulate(&settings, &design, firmware.image(), |_| ()).map_err(|error| error.to_string())
+    }
+}
+
+impl Account {
+    fn take(&mut self, result: &Result<Figures, String>) {
+        match result {
+            Ok(figures) => self.wrong += u64::from(!figures.is_right()),
+            Err(why) => {
+                self.failed += 1;
+                self.first.get_or_insert_with(|| why.clone());
+            }
+        }
+    }
+
+    /// A sweep in which nothing could be run, or anything was wrong, is no success.
+    fn ending(&self, points: u64) -> Result<(), Failure> {
+        let Self { failed, wrong, first } = self;
+        if *wrong > 0 {
+            let what = format!("the firmware is wrong at {wrong} of {points} points");
+            return Err(Failure::Wrong(what));
+        }
+        let Some(first) = first else { return Ok(()) };
+        let what = format!("{failed} of {points} points could not be run; the first: {first}");
+        if *failed == points {
+            return Err(Failure::Firmware(what));
+        }
+        say(&what);
+        Ok(())
+    }
+}
