@@ -5,10 +5,12 @@ mod capture;
 pub(crate) mod figures;
 pub(crate) mod firmware;
 mod keys;
+mod ladder;
 pub(crate) mod parallel;
 mod run;
 pub(crate) mod scenario;
 pub(crate) mod settings;
+mod solve;
 mod sweep;
 mod trace;
 mod values;
@@ -40,6 +42,15 @@ enum ModelCommand {
     ///
     /// Points run on several threads; rows are in the order of the grid, the last key changes fastest.
     Sweep(sweep::SweepArguments),
+    /// Find the smallest clocks, bus width and number of cores that carry a line rate.
+    ///
+    /// What is given is fixed, what is left out is looked for: in closed form, from cycles that are read
+    /// off runs of the firmware; and confirmed by runs just below and just above.
+    Solve(solve::SolveArguments),
+    /// Say what limits a scenario, and what limits next when that is relieved.
+    ///
+    /// Each step makes one resource a quarter faster; what that gives is computed, and confirmed by a run.
+    Ladder(ladder::LadderArguments),
 }
 
 /// What all jobs take.
@@ -58,5 +69,7 @@ pub(crate) fn command(arguments: &ModelArguments) -> Result<(), Failure> {
         ModelCommand::Run(arguments) => run::command(arguments),
         ModelCommand::Trace(arguments) => trace::command(arguments),
         ModelCommand::Sweep(arguments) => sweep::command(arguments),
+        ModelCommand::Solve(arguments) => solve::command(arguments),
+        ModelCommand::Ladder(arguments) => ladder::command(arguments),
     }
 }

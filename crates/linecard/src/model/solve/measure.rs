@@ -49,6 +49,36 @@ pub fn measure(
     Ok(Measured { wrong: outcome.wrong, ..window.measured() })
 }
 
+/// Runs long messages and measures the packets between their first and last only: the steady stream of
+/// [`Traffic::endless`], which no message is long enough for.
+///
+/// # Errors
+/// As [`Transmit::run`].
+#[expect(clippy::cast_precision_loss, reason = "rates for people")]
+pub fn measure_steady(
+    design: &Design,
+    firmware: &Image,
+    kind: Kind,
+) -> Result<Measured, TransmitError> {
+    // One core by itself: several carry as many times as much.
+    let design = Design { cores: 1, line_bits_per_second: None, ..design.clone() };
+    let mss = Traffic::mss(kind, design.mtu) as u64;
+    let payload = mss * (65_000 / mss.max(1)).max(4);
+    let flow = Flow { kind, payload: payload.min(65_480), weight: 1 };
+    let packets = flow.packets(design.mtu).max(1);
+    let message = example(&flow)?;
+    let messages = (0..(2 * PACKETS).div_ceil(packets)).map(|_| message.clone());
+    let outcome = Transmit::new(&design, firmware)?.run(messages, |_| ())?;
+    let rate = design.core.hz() as f64 / outcome.com.mean().max(1e-9);
+    let bits = (mss + Traffic::header_len(kind) + design.wire_overhead_bytes) * 8;
+    Ok(Measured {
+        packets_per_second: rate,
+        wire_bits_per_second: rate * bits as f64,
+        packets: outcome.com.packets,
+        wrong: outcome.wrong,
+    })
+}
+
 /// The message of a flow, with bytes that count up.
 fn example(flow: &Flow) -> Result<Message, TransmitError> {
     let udp = flow.kind == Kind::Udp;

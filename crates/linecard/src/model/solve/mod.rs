@@ -41,7 +41,7 @@ mod tests;
 
 pub use costs::{Cost, Costs};
 pub use ladder::{Ladder, Relief, Step, relieve};
-pub use measure::{Measured, measure};
+pub use measure::{Measured, measure, measure_steady};
 pub use predict::{Firmware, Prediction, Resource};
 pub use question::{Edge, Question, SolveError};
 pub use timing::Phase;

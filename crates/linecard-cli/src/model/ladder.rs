@@ -1,0 +1,125 @@
+//! `linecard model ladder`: what limits now, and what limits next.
+
+use super::scenario::Scenario;
+use super::settings::{Protocol, Settings};
+use super::{ScenarioArguments, firmware};
+use crate::account;
+use crate::failure::{EXIT_CODES, Failure};
+use clap::Args;
+use linecard::model::rv32::Image;
+use linecard::model::solve::{Firmware, Flow, Phase, Question, Resource, Step, Traffic, measure};
+use linecard::model::transmit::{Design, Kind};
+use linecard::report::{Report, Section, Value};
+
+/// Steps that are shown at most.
+const MAX_STEPS: u64 = 100;
+
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct LadderArguments {
+    #[command(flatten)]
+    from: ScenarioArguments,
+    /// Steps at most, 1 to 100; it ends earlier where the line's rate is carried.
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..=MAX_STEPS))]
+    steps: u64,
+    /// The rate to climb to, in place of the line's; the line becomes a resource like others.
+    #[arg(long, value_name = "RATE", value_parser = super::solve::rate)]
+    rate: Option<u64>,
+    /// Print the account as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub(crate) fn command(arguments: &LadderArguments) -> Result<(), Failure> {
+    let scenario = Scenario::read(&arguments.from.scenario, &arguments.from.sets)?;
+    let image = firmware::load(&scenario)?.image().clone();
+    let design = scenario.design(0)?;
+    let costs = Firmware::measure(&image, design.bubbles).map_err(|e| scenario.failure(&e))?;
+    let wanted = arguments.rate.or(design.line_bits_per_second).unwrap_or(u64::MAX);
+    let question = Question {
+        firmware: costs,
+        traffic: traffic(&scenario.settings),
+        bits_per_second: wanted,
+        phase: Phase::Typical,
+        design,
+    };
+    let refuse = |error| scenario.refuse("bus.policy", &format!("{error}"));
+    let ladder = question.ladder(arguments.steps as usize).map_err(refuse)?;
+    let mut report = Report::new("model ladder");
+    let mut section = Section::list("steps", "What limits, and what next");
+    for step in &ladder.steps {
+        let measured = run(&step.design, &image, &question.traffic);
+        let measured = measured.map_err(|e| scenario.failure(&e))?;
+        let (words, fields) = row(step, measured);
+        section.add("", words, Value::Fields(String::new(), fields));
+    }
+    report.push(section);
+    report.note(
+        "Carried: computed, and by a run of the firmware; bits on the line, overhead included. Gains are \
+         computed for each resource made a quarter faster; the one that gives most is the limit, and the \
+         next line has it a quarter faster.",
+    );
+    account::print(&report, arguments.json, None)
+}
+
+/// The scenario's load, as a mix.
+fn traffic(settings: &Settings) -> Traffic {
+    let kinds: &[Kind] = match settings.protocol {
+        Protocol::Tcp => &[Kind::Tcp],
+        Protocol::Udp => &[Kind::Udp],
+        Protocol::Mix => &[Kind::Tcp, Kind::Udp],
+    };
+    let flow = |kind, size: &usize| {
+        // Fragments carry the UDP header too.
+        let payload = *size as u64 + if kind == Kind::Udp { 8 } else { 0 };
+        Flow { kind, payload, weight: 1 }
+    };
+    let flows = kinds.iter().flat_map(|kind| settings.sizes.iter().map(move |s| flow(*kind, s)));
+    Traffic { flows: flows.collect() }
+}
+
+fn run(
+    design: &Design,
+    image: &Image,
+    traffic: &Traffic,
+) -> Result<f64, linecard::model::transmit::TransmitError> {
+    measure(design, image, traffic).map(|measured| measured.wire_bits_per_second)
+}
+
+pub(super) fn name(of: Resource) -> &'static str {
+    match of {
+        Resource::Core => "core clock",
+        Resource::Dma => "DMA",
+        Resource::Line => "line",
+    }
+}
+
+fn row(step: &Step, measured: f64) -> (String, Vec<(&'static str, Value)>) {
+    let design = &step.design;
+    let mhz = |hz: u64| hz as f64 / 1e6;
+    let line = design.line_bits_per_second.map(|rate| rate as f64);
+    let gains = step.reliefs.iter().map(|relief| {
+        let gain = (relief.gain - 1.0) * 100.0;
+        format!("{} {gain:+.1} %", name(relief.of))
+    });
+    let words = format!(
+        "core {:.1} MHz, DMA {:.1} MHz, line {}: carries {:.2} Gbit/s (run: {:.2}); limit: {} ({})",
+        mhz(design.core.hz()),
+        mhz(design.dma.hz()),
+        line.map_or("unlimited".to_owned(), |rate| format!("{:.1} Gbit/s", rate / 1e9)),
+        step.wire_bits_per_second / 1e9,
+        measured / 1e9,
+        name(step.limit),
+        gains.collect::<Vec<_>>().join(", "),
+    );
+    let mut fields = vec![
+        ("core_mhz", Value::Number(mhz(design.core.hz()))),
+        ("dma_mhz", Value::Number(mhz(design.dma.hz()))),
+        ("carried", Value::BitRate(step.wire_bits_per_second)),
+        ("carried_by_run", Value::BitRate(measured)),
+        ("limit", Value::Text(name(step.limit).to_owned())),
+    ];
+    fields.extend(line.map(|rate| ("line", Value::BitRate(rate))));
+    (words, fields)
+}

@@ -1,0 +1,396 @@
+//! `linecard model solve`: from a line rate back to clocks, widths and cores.
+
+use super::scenario::Scenario;
+use super::settings::Settings;
+use super::{firmware, ladder, values};
+use crate::account;
+use crate::failure::{EXIT_CODES, Failure};
+use clap::{Args, ValueEnum};
+use linecard::model::rv32::Image;
+use linecard::model::solve::{
+    Cost, Edge, Firmware, Measured, Phase, Question, Resource, Traffic, measure, measure_steady,
+};
+use linecard::model::transmit::{BusPolicy, Design, HeaderPath, Kind, TransmitError};
+use linecard::model::{Clock, Ps};
+use linecard::report::{Report, Section, Value};
+
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct SolveArguments {
+    /// The line's rate, as 100G; all overhead counts.
+    #[arg(long, value_parser = rate)]
+    rate: u64,
+    /// The longest packet, from the IP header on; its full size is what is sent.
+    #[arg(long, default_value_t = 1500, value_parser = clap::value_parser!(u16).range(68..))]
+    mtu: u16,
+    /// What is cut.
+    #[arg(long, value_enum, default_value_t = ProtocolName::Tcp)]
+    protocol: ProtocolName,
+    /// Packets of a message, 1 to 1000; without it a steady stream of full packets.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    packets: Option<u64>,
+    /// The cores' clock in MHz; without it the smallest is looked for.
+    #[arg(long, value_name = "MHZ", value_parser = values::mhz)]
+    core: Option<u64>,
+    /// The DMA's clock in MHz [default: 2115, as published, where the core's clock is looked for]
+    #[arg(long, value_name = "MHZ", value_parser = values::mhz)]
+    dma: Option<u64>,
+    /// Width of the local bus in bits.
+    #[arg(long, default_value_t = 64, value_name = "BITS")]
+    bus: u32,
+    /// Number of cores, each with bus and DMA.
+    #[arg(long, default_value_t = 1)]
+    cores: usize,
+    /// DMA cycles for a word, 1 to 8.
+    #[arg(long, default_value_t = 1)]
+    cycles_per_word: u64,
+    /// Who has the bus while the DMA moves words.
+    #[arg(long, value_enum, default_value_t = PolicyName::Hold)]
+    policy: PolicyName,
+    /// How headers are moved: beside the payload, or over the bus.
+    #[arg(long, value_enum, default_value_t = HeaderName::Beside)]
+    header: HeaderName,
+    /// Bytes of a packet on the line besides the IP packet: 20 as published, 38 with Ethernet.
+    #[arg(long, default_value_t = 20, value_name = "BYTES")]
+    overhead: u64,
+    /// Firmware: approach-1, approach-2, best, or an ELF file.
+    #[arg(long, default_value = "approach-2", value_name = "NAME")]
+    firmware: String,
+    /// How the clocks' edges lie beside each other; the published tables count the best.
+    #[arg(long, value_enum, default_value_t = PhaseName::Typical)]
+    phase: PhaseName,
+    /// Print the answer as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ProtocolName {
+    Tcp,
+    Udp,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum PolicyName {
+    Hold,
+    Interleave,
+    DualPort,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum HeaderName {
+    Beside,
+    Bus,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum PhaseName {
+    Best,
+    Typical,
+    Worst,
+}
+
+/// A rate that has an end.
+pub(super) fn rate(text: &str) -> Result<u64, String> {
+    let none = || format!("\"{text}\" is no rate to carry: write for example 100G");
+    values::rate(text)?.ok_or_else(none)
+}
+
+/// What is asked, with the firmware that answers are tried with.
+struct Solving {
+    question: Question,
+    image: Image,
+    kind: Kind,
+    steady: bool,
+}
+
+/// Runs the command.
+pub(crate) fn command(arguments: &SolveArguments) -> Result<(), Failure> {
+    let solving = solving(arguments)?;
+    let mut report = Report::new("model solve");
+    report.push(solving.demand());
+    report.push(solving.costs());
+    let answers = match (arguments.core, arguments.dma) {
+        (None, _) => solving.core_clock()?,
+        (Some(_), None) => solving.dma_clock()?,
+        (Some(_), Some(_)) => solving.both()?,
+    };
+    answers.into_iter().for_each(|section| report.push(section));
+    solving.contradictions(&mut report);
+    account::print(&report, arguments.json, None)
+}
+
+fn solving(arguments: &SolveArguments) -> Result<Solving, Failure> {
+    let scenario = Scenario::built_in("solve", "model = \"transmit\"\n")?;
+    let image = firmware::named(&scenario, &arguments.firmware)?.image().clone();
+    let usage = |error: &dyn std::fmt::Display| Failure::Usage(error.to_string());
+    let clock = |hz| Clock::new(hz, Ps::ZERO).map_err(|error| usage(&error));
+    let base = Settings::default().design(0).map_err(|error| usage(&error))?;
+    let design = Design {
+        cores: arguments.cores,
+        // What is looked for begins anywhere.
+        core: clock(arguments.core.unwrap_or(100_000_000))?,
+        dma: clock(arguments.dma.unwrap_or(2_115_000_000))?,
+        cycles_per_word: arguments.cycles_per_word,
+        bus_bits: arguments.bus,
+        policy: match arguments.policy {
+            PolicyName::Hold => BusPolicy::Hold,
+            PolicyName::Interleave => BusPolicy::Interleave,
+            PolicyName::DualPort => BusPolicy::DualPort,
+        },
+        header: match arguments.header {
+            HeaderName::Beside => HeaderPath::Beside,
+            HeaderName::Bus => HeaderPath::Bus,
+        },
+        mtu: arguments.mtu,
+        line_bits_per_second: None,
+        wire_overhead_bytes: arguments.overhead,
+        // Several cores wait for their turn with whole messages.
+        sbi_bytes: 1 << 30,
+        ..base
+    };
+    design.check().map_err(|error| usage(&error))?;
+    let kind = if arguments.protocol == ProtocolName::Tcp { Kind::Tcp } else { Kind::Udp };
+    let traffic = match arguments.packets {
+        Some(packets) => Traffic::uniform(kind, arguments.mtu, packets),
+        None => Traffic::endless(kind, arguments.mtu),
+    };
+    if Traffic::mss(kind, arguments.mtu) < 8 {
+        return Err(Failure::Usage(format!("--mtu {}: no room for payload", arguments.mtu)));
+    }
+    let costs = Firmware::measure(&image, design.bubbles);
+    let costs = costs.map_err(|error| scenario.failure(&error))?;
+    let phase = match arguments.phase {
+        PhaseName::Best => Phase::Best,
+        PhaseName::Typical => Phase::Typical,
+        PhaseName::Worst => Phase::Worst,
+    };
+    let bits_per_second = arguments.rate;
+    let question = Question { design, firmware: costs, traffic, bits_per_second, phase };
+    Ok(Solving { question, image, kind, steady: arguments.packets.is_none() })
+}
+
+impl Solving {
+    fn demand(&self) -> Section {
+        let Question { design, traffic, bits_per_second, .. } = &self.question;
+        let header = Traffic::header_len(self.kind);
+        let payload = Traffic::mss(self.kind, design.mtu) as u64;
+        let bytes = payload + header + design.wire_overhead_bytes;
+        let packets = *bits_per_second as f64 / (8 * bytes) as f64;
+        let mut section = Section::new("demand", "What has to be carried");
+        section.add("rate", "line rate", Value::BitRate(*bits_per_second as f64));
+        section.add("wire_bytes", "full packet on the line", Value::Bytes(bytes));
+        section.add("packets_per_second", "full packets per second", Value::Number(packets));
+        section.add("ns_per_packet", "time for each", Value::Ns(1e9 / packets));
+        let messages = match traffic.flows.first() {
+            Some(flow) if !self.steady => format!("{} packets each", flow.packets(design.mtu)),
+            _ => "a steady stream (COM)".to_owned(),
+        };
+        section.add("messages", "messages", Value::Text(messages));
+        section
+    }
+
+    /// P and O.
+    fn costs(&self) -> Section {
+        let Firmware { tcp, udp } = &self.question.firmware;
+        let costs = if self.kind == Kind::Tcp { tcp } else { udp };
+        let mut section = Section::new("firmware", "Cycles of the firmware, read off runs");
+        for (key, cost) in
+            [("ssm", costs.ssm), ("bom", costs.bom), ("com", costs.com), ("eom", costs.eom)]
+        {
+            let Cost { before, beside, .. } = cost;
+            let words = format!("{before} before the transfer, {beside} beside it");
+            let fields = vec![("before", Value::Count(before)), ("beside", Value::Count(beside))];
+            section.add(key, key.to_uppercase(), Value::Fields(words, fields));
+        }
+        section
+    }
+
+    fn run(&self, design: &Design) -> Result<Measured, Failure> {
+        let Question { traffic, .. } = &self.question;
+        let measured = match self.steady {
+            true => measure_steady(design, &self.image, self.kind).map(|one| Measured {
+                wire_bits_per_second: one.wire_bits_per_second * design.cores as f64,
+                ..one
+            }),
+            false => measure(design, &self.image, traffic),
+        };
+        measured.map_err(|error: TransmitError| Failure::Firmware(error.to_string()))
+    }
+
+    fn with_core(&self, hz: u64) -> Design {
+        let old = &self.question.design;
+        Design { core: Clock::new(hz, Ps::ZERO).unwrap_or(old.core), ..old.clone() }
+    }
+
+    fn refuse(error: impl std::fmt::Display) -> Failure {
+        Failure::Usage(error.to_string())
+    }
+
+    /// The core's clock, confirmed, and what else would do.
+    fn core_clock(&self) -> Result<Vec<Section>, Failure> {
+        let edge = match self.question.design.policy {
+            BusPolicy::Interleave => self.core_clock_by_runs()?,
+            _ => self.question.core_clock().map_err(Self::refuse)?,
+        };
+        let mut answer = Section::new("core_clock", "The core's clock");
+        let mhz = |hz: u64| Value::Number(hz as f64 / 1e6);
+        answer.add("smallest_mhz", "smallest, MHz", mhz(edge.smallest_hz));
+        answer.add("from_mhz", "every clock from, MHz", mhz(edge.from_hz));
+        self.utilisation(&self.with_core(edge.from_hz), &mut answer);
+        let (below, above) = (edge.smallest_hz / 100 * 99, edge.from_hz / 100 * 101);
+        let runs =
+            [("below", below), ("above", above)].map(|(key, hz)| (key, hz, self.with_core(hz)));
+        let mut sections = vec![answer, self.confirmed(&runs)?];
+        if self.question.design.policy != BusPolicy::Interleave {
+            sections.push(self.alternatives());
+        }
+        Ok(sections)
+    }
+
+    /// No closed form: halving by runs, to a thousandth.
+    fn core_clock_by_runs(&self) -> Result<Edge, Failure> {
+        let wanted = self.question.bits_per_second as f64;
+        let (mut bad, mut good) = (Clock::MIN_HZ, 16 * Clock::MIN_HZ);
+        let carried = |hz| self.run(&self.with_core(hz)).map(|m| m.wire_bits_per_second);
+        while carried(good)? < wanted {
+            if good >= Clock::MAX_HZ {
+                let what = "no core clock up to 100 GHz carries this: raise the DMA's clock, the bus width \
+                            or the number of cores";
+                return Err(Failure::Usage(what.to_owned()));
+            }
+            (bad, good) = (good, (2 * good).min(Clock::MAX_HZ));
+        }
+        while good - bad > good / 1_000 {
+            let middle = bad.midpoint(good);
+            match carried(middle)? >= wanted {
+                true => good = middle,
+                false => bad = middle,
+            }
+        }
+        Ok(Edge { smallest_hz: good, from_hz: good })
+    }
+
+    /// Shares of their time for which resources work, and what limits.
+    fn utilisation(&self, design: &Design, section: &mut Section) {
+        let Ok(prediction) = self.question.predict(design) else { return };
+        for (key, of) in [("core_share", Resource::Core), ("dma_share", Resource::Dma)] {
+            let label = format!("{} works for", ladder::name(of));
+            section.add(key, label, Value::Share(prediction.utilisation(of)));
+        }
+        if let Ok(step) = self.question.limit(design) {
+            section.add("limit", "limit", Value::Text(ladder::name(step.limit).to_owned()));
+        }
+    }
+
+    /// Runs beside the edge.
+    fn confirmed(&self, runs: &[(&'static str, u64, Design)]) -> Result<Section, Failure> {
+        let mut section = Section::new("confirmed", "Confirmed by runs of the firmware");
+        for (key, hz, design) in runs {
+            let measured = self.run(design)?;
+            let carried = measured.wire_bits_per_second;
+            let holds = (carried >= self.question.bits_per_second as f64) == (*key == "above");
+            let words = format!(
+                "carries {:.2} Gbit/s{}",
+                carried / 1e9,
+                if holds { "" } else { ": NOT as computed" }
+            );
+            let label = format!("1 % {key}, at {:.2} MHz", *hz as f64 / 1e6);
+            let fields =
+                vec![("carried", Value::BitRate(carried)), ("as_computed", Value::Flag(holds))];
+            section.add(*key, label, Value::Fields(words, fields));
+        }
+        Ok(section)
+    }
+
+    /// The core's clock with other widths and numbers.
+    fn alternatives(&self) -> Section {
+        let mut section =
+            Section::list("alternatives", "The core's clock with other widths and cores");
+        let wider = [64, 128, 256, 512].map(|bus_bits| (1, bus_bits));
+        for (cores, bus_bits) in wider.into_iter().chain([(2, 64), (4, 64), (8, 64)]) {
+            let design = Design { cores, bus_bits, ..self.question.design.clone() };
+            let edge = Question { design, ..self.question.clone() }.core_clock();
+            let words = match edge {
+                Ok(edge) => format!("{:.1} MHz", edge.from_hz as f64 / 1e6),
+                Err(_) => "no clock: the DMA is too slow".to_owned(),
+            };
+            let mut fields = vec![
+                ("cores", Value::Count(cores as u64)),
+                ("bus_bits", Value::Count(bus_bits.into())),
+            ];
+            fields.extend(edge.ok().map(|e| ("from_mhz", Value::Number(e.from_hz as f64 / 1e6))));
+            let cores = if cores == 1 { "1 core".to_owned() } else { format!("{cores} cores") };
+            section.add("", format!("{cores}, {bus_bits} bits"), Value::Fields(words, fields));
+        }
+        section
+    }
+
+    fn dma_clock(&self) -> Result<Vec<Section>, Failure> {
+        let hz = self.question.dma_clock().map_err(Self::refuse)?;
+        let of = |hz| {
+            let old = &self.question.design;
+            Design { dma: Clock::new(hz, Ps::ZERO).unwrap_or(old.dma), ..old.clone() }
+        };
+        let mut answer = Section::new("dma_clock", "The DMA's clock");
+        answer.add("smallest_mhz", "smallest, MHz", Value::Number(hz as f64 / 1e6));
+        self.utilisation(&of(hz), &mut answer);
+        let runs = [("below", hz / 100 * 99), ("above", hz / 100 * 101)];
+        let runs = runs.map(|(key, hz)| (key, hz, of(hz)));
+        Ok(vec![answer, self.confirmed(&runs)?])
+    }
+
+    /// Both clocks are given: what they carry, and what is missing.
+    fn both(&self) -> Result<Vec<Section>, Failure> {
+        let design = &self.question.design;
+        let measured = self.run(design)?.wire_bits_per_second;
+        let mut answer = Section::new("carried", "What this carries");
+        if let Ok(prediction) = self.question.predict(design) {
+            let computed = prediction.wire_bits_per_second();
+            answer.add("computed", "computed", Value::BitRate(computed));
+        }
+        answer.add("by_run", "by a run", Value::BitRate(measured));
+        let enough = measured >= self.question.bits_per_second as f64;
+        answer.add("enough", "the line is carried", Value::Flag(enough));
+        self.utilisation(design, &mut answer);
+        let mut others = Section::new("smallest", "The smallest that would do, all else as given");
+        match self.question.bus_bits() {
+            Ok(bits) => others.add("bus_bits", "bus, bits", Value::Count(bits.into())),
+            Err(error) => others.add("bus_bits", "bus", Value::Text(error.to_string())),
+        }
+        match self.question.cores() {
+            Ok(cores) => others.add("cores", "cores", Value::Count(cores as u64)),
+            Err(error) => others.add("cores", "cores", Value::Text(error.to_string())),
+        }
+        Ok(vec![answer, others])
+    }
+
+    /// What the source says of this very design, where it contradicts itself.
+    fn contradictions(&self, report: &mut Report) {
+        let Question { design, bits_per_second, .. } = &self.question;
+        let published = [(1500, 148, 60), (1024, 216, 87), (512, 423, 170)];
+        let paper = published.iter().find(|(mtu, ..)| *mtu == design.mtu);
+        let Some((mtu, at_100, at_40)) = paper.filter(|_| {
+            design.bus_bits == 64 && design.dma.hz() == 2_115_000_000 && self.kind == Kind::Tcp
+        }) else {
+            return;
+        };
+        let clock = match bits_per_second {
+            100_000_000_000 => at_100,
+            40_000_000_000 => at_40,
+            _ => return,
+        };
+        report.note(format!(
+            "Published for {mtu} bytes (table 3): {clock} MHz, which is 18 cycles a packet; table 2 of the \
+             same paper has fewer cycles, and so allows a slower core."
+        ));
+        let doubled = Design { cycles_per_word: 2, ..design.clone() };
+        if let Ok(prediction) = self.question.predict(&doubled) {
+            report.note(format!(
+                "The paper's text says two DMA cycles a word. Then this DMA would have to move for {:.2} of \
+                 the time; its tables hold only with one.",
+                prediction.dma_demand(*bits_per_second)
+            ));
+        }
+    }
+}
