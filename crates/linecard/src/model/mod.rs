@@ -7,6 +7,7 @@
 
 mod clock;
 mod events;
+pub mod npu;
 pub mod rv32;
 
 pub use clock::{Clock, ClockError, Ps};
