@@ -160,6 +160,10 @@ impl Sender {
 
     /// Takes what the receiver, or somebody for it, says.
     pub(super) fn hear(&mut self, say: &Say, now: Ps, client: &Client) {
+        // A connection that was given up stays so.
+        if self.state == State::Failed {
+            return;
+        }
         if say.flags & SYN != 0 {
             if self.state == State::SynSent {
                 self.state = State::Established;

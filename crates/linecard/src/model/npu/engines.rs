@@ -1,6 +1,5 @@
 //! What stands around the receive threads: DMA engine, host, sending thread, client.
 
-use super::client::State;
 use super::frame::{self, Say, Way};
 use super::machine::{Event, Job, Machine};
 use super::scenario::Discipline;
@@ -168,52 +167,5 @@ impl Machine<'_> {
         let wire = Ps::of_bits(frame::wire_bits(bytes.len()), rate);
         self.back_free = self.back_free.max(self.sender_free) + wire;
         self.events.add(self.back_free, Event::Heard(bytes));
-    }
-
-    /// A frame has come to the client.
-    pub(super) fn heard(&mut self, bytes: &[u8]) {
-        let Some((Way::ToClient(port), say)) = frame::read(bytes) else { return };
-        let Some(number) = self.connection(port) else { return };
-        let sender = &mut self.senders[number];
-        let (before, was_finished) = (sender.state, sender.is_finished());
-        sender.hear(&say, self.now, &self.scenario.client);
-        let is_finished = sender.is_finished() && !was_finished;
-        let is_made = before == State::SynSent && sender.state == State::Established;
-        if is_finished {
-            self.left_to_finish -= 1;
-            let all = self.left_to_finish == 0;
-            self.outcome.client.finished_at = all.then_some(self.now);
-        }
-        if is_made {
-            self.settled(number);
-        }
-        self.wake_in_time(number);
-        self.line_up(number);
-    }
-
-    /// A retransmission timer may be due.
-    pub(super) fn timer(&mut self, number: usize) {
-        let sender = &mut self.senders[number];
-        if sender.planned <= self.now {
-            sender.planned = Ps::NEVER;
-        }
-        let before = sender.state;
-        sender.expire(self.now, &self.scenario.client);
-        if before == State::SynSent && sender.state == State::Failed {
-            self.settled(number);
-        }
-        self.wake_in_time(number);
-        self.line_up(number);
-    }
-
-    /// Plans the timer of a connection, unless it is planned for that time or before.
-    pub(super) fn wake_in_time(&mut self, number: usize) {
-        let sender = &mut self.senders[number];
-        if let Some(deadline) = sender.deadline
-            && deadline < sender.planned
-        {
-            sender.planned = deadline;
-            self.events.add(deadline, Event::Timer(number));
-        }
     }
 }

@@ -5,9 +5,9 @@ use super::dma::Requests;
 use super::frame::{self, Say, Way};
 use super::host::{Receiver, Shared};
 use super::outcome::{Amount, Outcome};
-use super::scenario::{Dispatch, Scenario, Start};
+use super::scenario::Scenario;
 use super::stream::{Digest, Stream};
-use super::thread::{Output, Thread, instant};
+use super::thread::{Output, Thread};
 use crate::model::{Events, Ps};
 use crate::packet::{LinkType, Meta, Packet, Toeplitz};
 use crate::rng::Rng;
@@ -79,11 +79,11 @@ pub(super) struct Machine<'s> {
     pub(super) homes: Vec<u16>,
     /// Connections that wait for the link, and the frame on it.
     pub(super) line: VecDeque<usize>,
-    wire: Option<Vec<u8>>,
-    frames: u64,
-    late: Option<Vec<u8>>,
+    pub(super) wire: Option<Vec<u8>>,
+    pub(super) frames: u64,
+    pub(super) late: Option<Vec<u8>>,
     toeplitz: Toeplitz,
-    turn: u16,
+    pub(super) turn: u16,
     pub(super) threads: Vec<Thread>,
     /// Packets in the unit.
     pub(super) buffers: u64,
@@ -243,85 +243,6 @@ impl<'s> Machine<'s> {
         }
     }
 
-    /// Puts a connection in line for the link, if it has something to send.
-    pub(super) fn line_up(&mut self, connection: usize) {
-        let sender = &mut self.senders[connection];
-        if !sender.in_line && sender.can_send(&self.scenario.client) {
-            sender.in_line = true;
-            self.line.push_back(connection);
-        }
-        self.transmit();
-    }
-
-    /// Puts the next frame on the link, if that is free. Connections take turns.
-    fn transmit(&mut self) {
-        while self.wire.is_none() {
-            let Some(connection) = self.line.pop_front() else { return };
-            let (sender, client) = (&mut self.senders[connection], &self.scenario.client);
-            sender.in_line = false;
-            let Some(segment) = sender.take(self.now, client) else { continue };
-            let payload = self.shared.stream.bytes(connection, segment.offset, segment.len);
-            let bytes = frame::build(Way::ToServer(sender.port), &segment.say, payload);
-            let time = Ps::of_bits(frame::wire_bits(bytes.len()), client.link_bits_per_second);
-            self.wire = Some(bytes);
-            self.events.add(self.now + time, Event::Arrived);
-            self.wake_in_time(connection);
-            if self.senders[connection].can_send(client) {
-                self.senders[connection].in_line = true;
-                self.line.push_back(connection);
-            }
-        }
-    }
-
-    /// A frame has come over the link; some come with a bit wrong, or behind the next.
-    fn arrived(&mut self) {
-        let Some(mut bytes) = self.wire.take() else { return };
-        self.transmit();
-        self.frames += 1;
-        let client = &self.scenario.client;
-        let is_chosen = |every: Option<u32>| {
-            every.is_some_and(|every| self.frames.is_multiple_of(every.into()))
-        };
-        if is_chosen(client.corrupt_every) {
-            // The last byte of the TCP header, or of the payload: only a checksum can tell.
-            bytes.last_mut().into_iter().for_each(|byte| *byte ^= 0x10);
-        }
-        if is_chosen(client.swap_every) && self.late.is_none() {
-            self.late = Some(bytes);
-            return;
-        }
-        self.dispatch(bytes);
-        if let Some(late) = self.late.take() {
-            self.dispatch(late);
-        }
-    }
-
-    /// Gives a frame to a receive thread.
-    fn dispatch(&mut self, bytes: Vec<u8>) {
-        let npu = &self.scenario.npu;
-        let meta = Meta { timestamp: instant(self.now), ..Meta::default() };
-        let packet = Packet::new(bytes, LinkType::Ethernet, meta);
-        let bytes = packet.payload_len() as u64;
-        self.outcome.sent.add(1, bytes);
-        let number = match npu.dispatch {
-            Dispatch::Hash => self.steer(&packet),
-            Dispatch::Spray => {
-                self.turn = (self.turn + 1) % npu.receive_threads();
-                self.turn
-            }
-        };
-        let thread = &mut self.threads[usize::from(number)];
-        if self.buffers >= npu.buffers {
-            self.outcome.dropped.no_buffer.add(1, bytes);
-        } else if thread.queue.len() >= npu.queue {
-            self.outcome.dropped.queue_full.add(1, bytes);
-        } else {
-            self.buffers += 1;
-            thread.queue.push_back(packet);
-            self.start(number, Ps::from_ns(npu.message_ns));
-        }
-    }
-
     /// The thread of a packet's connection.
     pub(super) fn steer(&self, packet: &Packet<Vec<u8>>) -> u16 {
         let threads = u64::from(self.scenario.npu.receive_threads());
@@ -331,7 +252,7 @@ impl<'s> Machine<'s> {
 
     /// Lets a thread begin, `later` from now, what waits for it: timeout messages, then a packet
     /// (figure 4).
-    fn start(&mut self, number: u16, later: Ps) {
+    pub(super) fn start(&mut self, number: u16, later: Ps) {
         let npu = &self.scenario.npu;
         let thread = &mut self.threads[usize::from(number)];
         if thread.is_busy {
@@ -423,25 +344,6 @@ impl<'s> Machine<'s> {
     pub(super) fn connection(&self, port: u16) -> Option<usize> {
         let place = self.ports.binary_search_by_key(&port, |(port, _)| *port).ok()?;
         Some(self.ports[place].1)
-    }
-
-    /// Lets connections begin to send, if those that were waited for are made or given up.
-    pub(super) fn settled(&mut self, connection: usize) {
-        let client = &self.scenario.client;
-        if connection >= client.connections as usize {
-            return;
-        }
-        self.awaited -= 1;
-        match client.start {
-            Start::Each => self.senders[connection].is_open = true,
-            Start::Together if self.awaited == 0 => {
-                let made = |sender: &&mut Sender| sender.state == State::Established;
-                let senders = self.senders[..client.connections as usize].iter_mut();
-                senders.filter(made).for_each(|sender| sender.is_open = true);
-                (0..client.connections as usize).for_each(|index| self.line_up(index));
-            }
-            Start::Together => {}
-        }
     }
 
     fn finish(mut self) -> Outcome {

@@ -19,6 +19,8 @@
 //!
 //! - The paper explains its figure 13 by threads that are left free. So a thread's time for a packet is
 //!   a constant, and threads of a core do not slow each other down: the time is waiting for memory.
+//! - The filter sequence (figure 6) is not in the text: packets are refused for the reasons of section
+//!   II, in the order in which the coalescer looks, and those with a wrong checksum are discarded.
 //! - As a normal adapter nothing is kept of connections, so that packets go to threads in turns, and
 //!   the host's interrupt and stack for each packet are the bottleneck. Both are our reading of
 //!   "throughput is irrelevant to the number of connections"; with packets hashed, one connection
@@ -42,6 +44,7 @@ mod dma;
 mod engines;
 mod frame;
 mod host;
+mod link;
 mod machine;
 mod outcome;
 mod scenario;
