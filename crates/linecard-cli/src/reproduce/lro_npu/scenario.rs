@@ -217,6 +217,17 @@ mod tests {
         assert_eq!(scenario.starvation.orders.len(), 3);
     }
 
+    /// As the scenario says of its model.
+    #[test]
+    fn what_is_left_out_of_the_model_is_as_it_is_written() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("live.toml");
+        let (live, _) = BUILT_IN.split_once("\n[model]").expect("a model");
+        std::fs::write(&path, live).expect("written");
+        let [whole, live] = [None, Some(path.as_path())].map(|path| read(path).expect("right"));
+        assert_eq!(format!("{:?}", whole.model), format!("{:?}", live.model));
+    }
+
     #[test]
     fn a_wrong_value_is_refused_where_it_stands() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -231,6 +242,12 @@ mod tests {
             ("ring = 1_024", "ring = 100_000", "shared memory has 16777216 bytes"),
             ("check_ns = 200", "check_ns = 0", "npu.check_ns is 0: choose 1 to"),
             ("busy = 3", "bussy = 3", "unknown field"),
+            ("attempts = 64", "attempts = 1_025", "client.idle_connections is 1025: choose 0 to"),
+            (
+                "outstanding = 16_384",
+                "outstanding = 99",
+                "client.send_window is 99: choose 1460 to",
+            ),
         ] {
             std::fs::write(&path, BUILT_IN.replace(from, to)).expect("written");
             let text = read(Some(&path)).expect_err("wrong").to_string();

@@ -5,7 +5,9 @@ use super::scenario::Settings;
 use crate::failure::Failure;
 use crate::reproduce::comparison::{Comparison, Row};
 use linecard::model::Ps;
-use linecard::model::npu::{Discipline, Npu, Outcome, Overload, Scenario};
+use linecard::model::npu::{
+    DESCRIPTOR_LEN, Discipline, Outcome, Overload, SHARED_MEMORY, Scenario,
+};
 use linecard::report::{Report, Section, Value};
 
 const ALL: [(&str, Discipline); 3] = [
@@ -18,8 +20,6 @@ const STAGGER_NS: u64 = 2_000_000;
 const HEAD_START_NS: u64 = 100_000_000;
 /// Payload of busy packets: requests are what the engine is short of, not bytes.
 const SEGMENT: u32 = 536;
-/// Descriptors of a ring: all that fit, so that the engine's requests are what piles up.
-const RING: u64 = 16_384;
 
 /// What became of the attempts at a load.
 struct Seen {
@@ -104,7 +104,10 @@ impl Settings {
         let mut scenario = self.base.clone();
         scenario.seed = self.base.seed.wrapping_add(seed);
         // Each packet is a request of its own.
-        scenario.npu = Npu { merge: false, ring: RING, ..scenario.npu };
+        scenario.npu.merge = false;
+        // All that fit, so that the engine's requests are what piles up.
+        let threads = u64::from(scenario.npu.receive_threads().max(1));
+        scenario.npu.ring = SHARED_MEMORY / DESCRIPTOR_LEN / threads;
         scenario.dma.discipline = discipline;
         scenario.dma.bits_per_second = 1_000_000_000_000;
         let busy = u64::from(wanted.busy.max(1));
