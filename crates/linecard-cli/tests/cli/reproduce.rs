@@ -27,6 +27,15 @@ orders = ["round-robin", "stack"]
 hold = "50ms"
 block = "30K"
 transfers = 2
+[model]
+seeds = 2
+connections = [1, 64]
+loads = [400]
+[model.npu]
+packet_ns = 32_000
+[model.starvation]
+attempts = 20
+seeds = 2
 "#;
 
 fn is_possible() -> bool {
@@ -73,11 +82,56 @@ fn lro_npu_measures_all_that_its_scenario_names() {
     assert_eq!(left.count(), 0, "namespaces are left");
 }
 
+/// The model needs no rights: figure 13's plateau, starvation, active acknowledgment.
+#[test]
+fn lro_npu_is_modelled_without_rights() {
+    let folder = Folder::new();
+    folder.write("short.toml", SHORT.as_bytes());
+    let arguments = ["reproduce", "lro-npu", "--modelled", "--scenario", "short.toml", "--json"];
+    let outcome = folder.run(&arguments);
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    assert!(!outcome.stderr.contains("left out"), "it was asked for: {outcome:?}");
+    let found: Json = serde_json::from_str(&outcome.stdout).unwrap();
+    let points: Vec<_> = (0..2).map(|index| &found["model_throughput"][index]["value"]).collect();
+    let rate = |index: usize, name: &str| points[index][name].as_f64().unwrap();
+    assert!((rate(1, "bits_per_second") / 4.75e9 - 1.0).abs() < 0.02, "{points:?}");
+    assert!((rate(0, "share") - rate(0, "expected_share")).abs() < 0.002, "{points:?}");
+    let without = [0, 1].map(|index| rate(index, "bits_per_second_without_lro"));
+    assert!((without[0] / without[1] - 1.0).abs() < 0.02, "{without:?}");
+    let overload = &found["model_overload"][0]["value"];
+    assert!((overload["stack"].as_f64().unwrap() - 0.25).abs() < 0.01, "{overload}");
+    let made = |index: usize| found["model_starvation"][index]["value"]["made"].as_u64().unwrap();
+    assert!(made(0) < made(2), "{}", found["model_starvation"]);
+    let transfer = |index: usize| &found["model_active_ack"][index]["value"];
+    assert_eq!((&transfer(0)["done"], &transfer(2)["done"]), (&Json::from(false), &true.into()));
+    assert_eq!(transfer(0)["duplicates"], transfer(0)["retransmitted"]);
+    assert!(transfer(4)["overrun_bytes"].as_u64() > Some(0) && transfer(5)["overrun_bytes"] == 0);
+    assert_eq!(found["verdicts"]["unexplained"], 0, "{found}");
+    assert!(found.get("throughput").is_none(), "nothing live was asked for");
+}
+
+/// Where a program is missing, the model is what there is, and that is no failure.
+#[test]
+fn live_interfaces_are_left_out_where_they_cannot_be_had() {
+    let folder = Folder::new();
+    folder.write("short.toml", SHORT.as_bytes());
+    let arguments = ["reproduce", "lro-npu", "--scenario", "short.toml"];
+    let outcome: Outcome =
+        folder.command(&arguments).env("PATH", "/nowhere").output().unwrap().into();
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    assert!(outcome.stderr.contains("live interfaces are left out: `iperf3`"), "{outcome:?}");
+    assert!(outcome.stdout.contains("Live interfaces were left out"), "{outcome:?}");
+    assert!(outcome.stdout.contains("Figure 13 in the model"), "{outcome:?}");
+}
+
 #[test]
 fn what_is_wrong_is_said_in_one_line() {
     let folder = Folder::new();
-    folder.write("wrong.toml", SHORT.replace("2]", "2000]").as_bytes());
+    folder.write("wrong.toml", SHORT.replace("[2]", "[2000]").as_bytes());
     let arguments = ["reproduce", "lro-npu", "--scenario", "wrong.toml"];
     folder.refuses(2, &arguments, &["wrong.toml:6", "2000 is out of range: choose 1 to 128"]);
+    let model = SHORT.replace("packet_ns = 32_000", "ring = 30_000");
+    folder.write("wrong.toml", model.as_bytes());
+    folder.refuses(2, &arguments, &["wrong.toml:27", "shared memory has 16777216 bytes"]);
     folder.refuses(2, &["reproduce", "nothing"], &["nothing", "lro-npu"]);
 }

@@ -9,6 +9,7 @@ pub mod adapter;
 mod clock;
 mod events;
 pub mod lanes;
+pub mod npu;
 pub mod path;
 pub mod pci;
 pub mod pcie;

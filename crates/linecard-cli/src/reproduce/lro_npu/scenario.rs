@@ -1,5 +1,6 @@
 //! The scenario: raw values as TOML has them, then checked ones.
 
+use super::model::{RawModel, Settings};
 use crate::failure::Failure;
 use crate::scenario::Source;
 use crate::units;
@@ -21,6 +22,7 @@ pub(super) struct Scenario {
     pub(super) throughput: Throughput,
     pub(super) starvation: Starvation,
     pub(super) active_ack: ActiveAck,
+    pub(super) model: Settings,
 }
 
 #[derive(Debug)]
@@ -56,6 +58,8 @@ struct Raw {
     throughput: RawThroughput,
     starvation: RawStarvation,
     active_ack: RawActiveAck,
+    #[serde(default)]
+    model: RawModel,
 }
 
 #[derive(Debug, Deserialize)]
@@ -101,7 +105,7 @@ pub(super) fn read(path: Option<&Path>) -> Result<Scenario, Failure> {
         None => Source::built_in("scenarios/lro-npu.toml", BUILT_IN)?,
     };
     let check = Check { source: &source };
-    let Raw { cable, throughput, starvation, active_ack } = raw;
+    let Raw { cable, throughput, starvation, active_ack, model } = raw;
     Ok(Scenario {
         mtu: check.number(&cable.mtu, 576..=9_000)? as u32,
         port: check.port(&cable.port)?,
@@ -125,6 +129,7 @@ pub(super) fn read(path: Option<&Path>) -> Result<Scenario, Failure> {
             block: check.size(&active_ack.block)?,
             transfers: check.number(&active_ack.transfers, 1..=1_000)? as usize,
         },
+        model: model.checked(&source)?,
     })
 }
 
@@ -212,6 +217,17 @@ mod tests {
         assert_eq!(scenario.starvation.orders.len(), 3);
     }
 
+    /// As the scenario says of its model.
+    #[test]
+    fn what_is_left_out_of_the_model_is_as_it_is_written() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("live.toml");
+        let (live, _) = BUILT_IN.split_once("\n[model]").expect("a model");
+        std::fs::write(&path, live).expect("written");
+        let [whole, live] = [None, Some(path.as_path())].map(|path| read(path).expect("right"));
+        assert_eq!(format!("{:?}", whole.model), format!("{:?}", live.model));
+    }
+
     #[test]
     fn a_wrong_value_is_refused_where_it_stands() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -222,6 +238,16 @@ mod tests {
             ("\"stack\"", "\"heap\"", "no such order"),
             ("transfers = 7", "transfer = 7", "unknown field"),
             ("hold = \"200ms\"", "hold = \"2\"", "is no time"),
+            ("packet_ns = 32_000", "packet_ns = -1", "-1 is out of range: choose 0 to"),
+            ("ring = 1_024", "ring = 100_000", "shared memory has 16777216 bytes"),
+            ("check_ns = 200", "check_ns = 0", "npu.check_ns is 0: choose 1 to"),
+            ("busy = 3", "bussy = 3", "unknown field"),
+            ("attempts = 64", "attempts = 1_025", "client.idle_connections is 1025: choose 0 to"),
+            (
+                "outstanding = 16_384",
+                "outstanding = 99",
+                "client.send_window is 99: choose 1460 to",
+            ),
         ] {
             std::fs::write(&path, BUILT_IN.replace(from, to)).expect("written");
             let text = read(Some(&path)).expect_err("wrong").to_string();

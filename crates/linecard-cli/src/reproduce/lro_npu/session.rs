@@ -19,6 +19,16 @@ pub(super) fn failed(error: impl ToString) -> Failure {
     Failure::Attach(error.to_string())
 }
 
+/// Why this host cannot have a lab, if it cannot: rights or a program are missing.
+pub(super) fn missing() -> Option<String> {
+    let mut iperf3 = std::process::Command::new("iperf3");
+    let said = iperf3.arg("--version").stdin(Stdio::null()).output();
+    if let Err(error) = said {
+        return Some(format!("`iperf3` cannot be run ({error}): install the package iperf3"));
+    }
+    Lab::new(Cable::default()).err().map(|error| error.to_string())
+}
+
 /// A lab in which linecard is attached.
 pub(super) struct Session {
     pub(super) lab: Lab,
