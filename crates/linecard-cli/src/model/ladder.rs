@@ -48,11 +48,11 @@ pub(crate) fn command(arguments: &LadderArguments) -> Result<(), Failure> {
     let ladder = question.ladder(arguments.steps as usize).map_err(refuse)?;
     let mut report = Report::new("model ladder");
     let mut section = Section::list("steps", "What limits, and what next");
-    for step in &ladder.steps {
+    for (number, step) in ladder.steps.iter().enumerate() {
         let measured = run(&step.design, &image, &question.traffic);
         let measured = measured.map_err(|e| scenario.failure(&e))?;
         let (words, fields) = row(step, measured);
-        section.add("", words, Value::Fields(String::new(), fields));
+        section.add("", format!("{}", number + 1), Value::Fields(words, fields));
     }
     report.push(section);
     report.note(

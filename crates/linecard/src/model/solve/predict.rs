@@ -202,7 +202,7 @@ impl Prediction {
 
     /// The lowest core clock at which anything could be carried: all instructions, no waiting.
     pub(super) fn least_core_hz(&self, bits_per_second: u64) -> u128 {
-        u128::from(bits_per_second) * self.busy / (self.wire_bits * self.cores).max(1)
+        (u128::from(bits_per_second) * self.busy).div_ceil((self.wire_bits * self.cores).max(1))
     }
 }
 

@@ -75,8 +75,8 @@ pub enum SolveError {
     },
 }
 
-/// Between two clocks of the search: less than what a firmware run confirms.
-const STEP_PER_MILLE: u64 = 4;
+/// Between two clocks of the search: a tenth of what a firmware run confirms.
+const STEP_PER_MILLE: u64 = 1;
 
 /// To what an edge is found, in Hz.
 const RESOLUTION_HZ: u64 = 1_000;

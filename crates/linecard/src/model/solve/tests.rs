@@ -42,6 +42,19 @@ fn a_steady_stream_needs_the_clocks_that_the_tables_allow() {
     }
 }
 
+/// With the best firmware too: two cycles before the transfer, five beside it.
+#[test]
+fn the_best_firmware_needs_less_than_half_of_what_is_published() {
+    for (mtu, published_mhz) in [(1500, 148.0), (1024, 216.0), (512, 423.0)] {
+        let question = published(mtu, Phase::Worst, &firmware::best());
+        let from = question.core_clock().unwrap().from_hz as f64 / 1e6;
+        let best = Question { phase: Phase::Best, ..question }.core_clock().unwrap();
+        let packets = 1e11 / (8.0 * (f64::from(mtu) + 20.0));
+        assert!((best.smallest_hz as f64 - 7.0 * packets).abs() < 2e3, "{mtu}: {best:?}");
+        assert!(from < 0.65 * published_mhz, "{mtu}: {from}");
+    }
+}
+
 /// A design drawn at random, all of it within what is built.
 fn design(rng: &mut Rng) -> Design {
     let hz = |rng: &mut Rng, from: u64, to: u64| {

@@ -49,7 +49,11 @@ impl Traffic {
     /// Room in which a message waits for its turn while the next one is cut: two of the longest.
     #[must_use]
     pub fn order_bytes(&self, mtu: u16) -> u64 {
-        let bytes = |flow: &Flow| flow.payload + flow.packets(mtu) * Self::header_len(flow.kind);
+        let bytes = |flow: &Flow| {
+            // However long the stream is, no message of it is longer than an IP packet.
+            let one = Flow { payload: flow.payload.min(u64::from(u16::MAX)), ..*flow };
+            one.payload + one.packets(mtu) * Self::header_len(flow.kind)
+        };
         2 * self.flows.iter().map(bytes).max().unwrap_or(0)
     }
 
