@@ -6,9 +6,11 @@ use super::{firmware, ladder, values};
 use crate::account;
 use crate::failure::{EXIT_CODES, Failure};
 use clap::{Args, ValueEnum};
+use linecard::model::pcie::{Generation, Nic, fewest_lanes};
 use linecard::model::rv32::Image;
 use linecard::model::solve::{
-    Cost, Edge, Firmware, Measured, Phase, Question, Resource, Traffic, measure, measure_steady,
+    Cost, Edge, Firmware, Flow, Measured, Phase, Question, Resource, Traffic, measure,
+    measure_steady,
 };
 use linecard::model::transmit::{BusPolicy, Design, HeaderPath, Kind, TransmitError};
 use linecard::model::{Clock, Ps};
@@ -27,8 +29,11 @@ pub(crate) struct SolveArguments {
     #[arg(long, value_enum, default_value_t = ProtocolName::Tcp)]
     protocol: ProtocolName,
     /// Packets of a message, 1 to 1000; without it a steady stream of full packets.
-    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    #[arg(long, conflicts_with = "mix", value_parser = clap::value_parser!(u64).range(1..=1000))]
     packets: Option<u64>,
+    /// Messages of several kinds, as tcp:44=3,udp:1=1: full packets of each, and how many of such.
+    #[arg(long, value_name = "MIX", conflicts_with = "protocol")]
+    mix: Option<String>,
     /// The cores' clock in MHz; without it the smallest is looked for.
     #[arg(long, value_name = "MHZ", value_parser = values::mhz)]
     core: Option<u64>,
@@ -96,6 +101,34 @@ pub(super) fn rate(text: &str) -> Result<u64, String> {
     values::rate(text)?.ok_or_else(none)
 }
 
+/// `tcp:44=3,udp:1=1`.
+fn parse_mix(text: &str, mtu: u16) -> Result<Traffic, String> {
+    let flow = |part: &str| -> Option<Flow> {
+        let (kind, rest) = part.split_once(':')?;
+        let (packets, weight) = rest.split_once('=').unwrap_or((rest, "1"));
+        let kind = match kind {
+            "tcp" => Kind::Tcp,
+            "udp" => Kind::Udp,
+            _ => return None,
+        };
+        let packets = packets.parse::<u64>().ok().filter(|count| (1..=1000).contains(count))?;
+        let weight = weight.parse().ok().filter(|count| (1..=1000).contains(count))?;
+        let payload = Traffic::mss(kind, mtu) as u64 * packets;
+        (payload <= MAX_PAYLOAD).then_some(Flow { kind, payload, weight })
+    };
+    let flows = text.split(',').map(|part| flow(part).ok_or(part)).collect::<Result<Vec<_>, _>>();
+    let flows = flows.map_err(|part| {
+        format!(
+            "--mix: \"{part}\": write KIND:PACKETS=WEIGHT as tcp:44=3; kinds are tcp and udp, packets \
+             and weights 1 to 1000, and a message has at most {MAX_PAYLOAD} bytes of payload"
+        )
+    })?;
+    Ok(Traffic { flows })
+}
+
+/// What an IP packet carries behind the longest headers here.
+const MAX_PAYLOAD: u64 = 65_495;
+
 /// What is asked, with the firmware that answers are tried with.
 struct Solving {
     question: Question,
@@ -116,6 +149,7 @@ pub(crate) fn command(arguments: &SolveArguments) -> Result<(), Failure> {
         (Some(_), Some(_)) => solving.both()?,
     };
     answers.into_iter().for_each(|section| report.push(section));
+    report.push(solving.host_link());
     solving.contradictions(&mut report);
     account::print(&report, arguments.json, None)
 }
@@ -151,9 +185,10 @@ fn solving(arguments: &SolveArguments) -> Result<Solving, Failure> {
     };
     design.check().map_err(|error| usage(&error))?;
     let kind = if arguments.protocol == ProtocolName::Tcp { Kind::Tcp } else { Kind::Udp };
-    let traffic = match arguments.packets {
-        Some(packets) => Traffic::uniform(kind, arguments.mtu, packets),
-        None => Traffic::endless(kind, arguments.mtu),
+    let traffic = match (&arguments.mix, arguments.packets) {
+        (Some(mix), _) => parse_mix(mix, arguments.mtu).map_err(Failure::Usage)?,
+        (None, Some(packets)) => Traffic::uniform(kind, arguments.mtu, packets),
+        (None, None) => Traffic::endless(kind, arguments.mtu),
     };
     if Traffic::mss(kind, arguments.mtu) < 8 {
         return Err(Failure::Usage(format!("--mtu {}: no room for payload", arguments.mtu)));
@@ -167,7 +202,12 @@ fn solving(arguments: &SolveArguments) -> Result<Solving, Failure> {
     };
     let bits_per_second = arguments.rate;
     let question = Question { design, firmware: costs, traffic, bits_per_second, phase };
-    Ok(Solving { question, image, kind, steady: arguments.packets.is_none() })
+    Ok(Solving {
+        question,
+        image,
+        kind,
+        steady: arguments.packets.is_none() && arguments.mix.is_none(),
+    })
 }
 
 impl Solving {
@@ -182,8 +222,12 @@ impl Solving {
         section.add("wire_bytes", "full packet on the line", Value::Bytes(bytes));
         section.add("packets_per_second", "full packets per second", Value::Number(packets));
         section.add("ns_per_packet", "time for each", Value::Ns(1e9 / packets));
+        let of = |flow: &Flow| {
+            let kind = if flow.kind == Kind::Tcp { "TCP" } else { "UDP" };
+            format!("{} of {} packets ({kind})", flow.weight, flow.packets(design.mtu))
+        };
         let messages = match traffic.flows.first() {
-            Some(flow) if !self.steady => format!("{} packets each", flow.packets(design.mtu)),
+            Some(_) if !self.steady => traffic.flows.iter().map(of).collect::<Vec<_>>().join(", "),
             _ => "a steady stream (COM)".to_owned(),
         };
         section.add("messages", "messages", Value::Text(messages));
@@ -202,6 +246,26 @@ impl Solving {
             let words = format!("{before} before the transfer, {beside} beside it");
             let fields = vec![("before", Value::Count(before)), ("beside", Value::Count(beside))];
             section.add(key, key.to_uppercase(), Value::Fields(words, fields));
+        }
+        section
+    }
+
+    /// The link to the host that carries packets of this size both ways.
+    fn host_link(&self) -> Section {
+        let Question { design, bits_per_second, .. } = &self.question;
+        // Ethernet's header and check sequence.
+        let frame = u64::from(design.mtu) + 18;
+        let mut section = Section::new(
+            "host_link",
+            "PCI Express that carries such packets both ways, polled driver",
+        );
+        for generation in Generation::ALL {
+            let lanes = fewest_lanes(generation, Nic::Polled, *bits_per_second, frame);
+            let words = lanes.map_or("more than 32 lanes".to_owned(), |lanes| format!("x{lanes}"));
+            let number = generation as u8 + 1;
+            let fields = lanes.map(|lanes| ("lanes", Value::Count(lanes.into()))).into_iter();
+            let value = Value::Fields(words, fields.collect());
+            section.add(format!("gen{number}"), format!("Gen{number}"), value);
         }
         section
     }
