@@ -5,8 +5,11 @@
 //! by cycle where nothing happens: waits are computed and skipped. Same scenario, same seed: same
 //! bytes out, on every machine.
 
+mod cell;
 mod clock;
+mod dma;
 mod events;
+mod hash;
 pub mod rv32;
 pub mod solve;
 pub mod transmit;

@@ -23,9 +23,7 @@
 //! # }
 //! ```
 
-mod cell;
 mod design;
-mod dma;
 pub mod firmware;
 mod line;
 pub mod map;
@@ -35,13 +33,15 @@ mod tests;
 mod unit;
 mod verify;
 
-pub use cell::{Cell, Cells};
-pub use design::{BusPolicy, Design, DesignError, HeaderPath};
+pub use super::cell::{Cell, Cells};
+pub use super::dma::BusPolicy;
+pub use design::{Design, DesignError, HeaderPath};
 pub use line::Sent;
 pub use message::{Kind, Message, MessageError};
 pub use unit::UnitCounters;
 
 use super::Ps;
+use super::hash::{BASIS, fnv};
 use super::rv32::{Config, Core, Cycles, Fault, Image, LoadError, Stop};
 use crate::offload::segment::Class;
 use alloc::vec::Vec;
@@ -198,7 +198,7 @@ impl Transmit {
             cores,
             line: Line::new(design),
             verifier: Verifier::new(design.mtu),
-            outcome: Outcome { hash: FNV_BASIS, ..Outcome::default() },
+            outcome: Outcome { hash: BASIS, ..Outcome::default() },
             given: 0,
             design: design.clone(),
         })
@@ -294,11 +294,4 @@ impl Transmit {
         self.outcome.units = self.cores.iter().map(|(_, unit)| unit.counters).collect();
         Ok(self.outcome.clone())
     }
-}
-
-const FNV_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
-
-/// FNV-1a: small, and equal on every machine.
-fn fnv(hash: u64, bytes: &[u8]) -> u64 {
-    bytes.iter().fold(hash, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }

@@ -1,12 +1,12 @@
 //! A core's surroundings: sending buffer, registers, DMA, and where its cycles go.
 
-use super::cell::Cell;
 use super::design::{Design, HeaderPath};
-use super::dma::{Dma, Transfer};
 use super::line::{Line, Ready, Room};
 use super::map;
 use super::message::{Kind, Message};
 use crate::model::Ps;
+use crate::model::cell::Cell;
+use crate::model::dma::{Dma, Transfer};
 use crate::model::rv32::{Outside, Reply, Wake, Width};
 use crate::offload::segment::Class;
 use alloc::vec::Vec;
@@ -118,7 +118,7 @@ impl Unit {
     pub(super) fn new(number: usize, design: &Design) -> Self {
         Self {
             number,
-            dma: Dma::new(design),
+            dma: design.timing(),
             design: design.clone(),
             sb: alloc::vec![0; map::SB_LEN],
             sbi_header: [0; map::SBI_HEADER_LEN],

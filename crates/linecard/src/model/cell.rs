@@ -1,6 +1,6 @@
 //! One packet's share of the core's time: a cell of the published tables.
 
-use crate::model::Ps;
+use super::Ps;
 use crate::offload::segment::Class;
 
 /// Core cycles of one packet, from its first instruction to the next packet's.
