@@ -10,6 +10,7 @@ mod clock;
 mod dma;
 mod events;
 mod hash;
+pub mod receive;
 pub mod rv32;
 pub mod solve;
 pub mod transmit;
