@@ -9,6 +9,7 @@
 //! Of the remedies that the paper weighs against idle cycles, a faster DMA and a wider bus are clocks
 //! and widths; multiport memory is [`BusPolicy::DualPort`]. So is a bus of its own for the DMA ("multi-bus"):
 //! the core, whose headers come by the other bus, never waits for it, and nothing else tells them apart.
+//! [`com_cell`] and [`smallest_core_hz`] compare them.
 //!
 //! Bounds: the receive buffer by its bytes, lists by the number of nodes, the CAM by its entries. A
 //! message that never ends keeps its nodes: the paper has no timer.
@@ -44,7 +45,7 @@ mod tests;
 mod unit;
 
 pub use design::Design;
-pub use figures::{ClockRow, IdleRow, Remedy, clock_row, idle_row};
+pub use figures::{Remedy, com_cell, smallest_core_hz};
 pub use host::Received;
 pub use line::{Arrival, LineCounters};
 pub use unit::UnitCounters;

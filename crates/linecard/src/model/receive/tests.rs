@@ -1,4 +1,4 @@
-use super::{Arrival, Design, Outcome, Receive, Received, Remedy, clock_row, firmware};
+use super::{Arrival, Design, Outcome, Receive, Received, Remedy, firmware, smallest_core_hz};
 use crate::model::cell::Cell;
 use crate::model::rv32::Image;
 use crate::model::transmit::{BusPolicy, Message};
@@ -255,9 +255,11 @@ fn a_run_is_the_same_everywhere() {
 #[test]
 fn the_smallest_clock_is_an_edge() {
     let image = firmware::published();
-    for remedy in [Remedy::None, Remedy::FasterDma(5), Remedy::Interleave, Remedy::DualPort] {
-        let row = clock_row(&image, (remedy, 1500), 100_000_000_000).unwrap();
-        let hz = row.core_hz.unwrap();
+    let policy = |policy| Remedy { policy, ..Remedy::NONE };
+    let faster = Remedy { dma_ratio: 5, ..Remedy::NONE };
+    let shared = [BusPolicy::Interleave, BusPolicy::DualPort].map(policy);
+    for remedy in [Remedy::NONE, faster, shared[0], shared[1]] {
+        let hz = smallest_core_hz(&image, (remedy, 1500), 100_000_000_000).unwrap().unwrap();
         let packets: Vec<_> = (0..70).flat_map(|_| example(false, 1500, 44)).collect();
         for (percent, loses) in [(101, false), (97, true)] {
             let line = Some(100_000_000_000);
@@ -266,5 +268,26 @@ fn the_smallest_clock_is_an_edge() {
             let (outcome, _) = run(&design, &image, packets.clone());
             assert_eq!(outcome.line.overflowed > 0, loses, "{remedy:?} {percent} {outcome:?}");
         }
+    }
+}
+
+/// Firmware that does one thing wrong: nobody takes its lists for right.
+#[test]
+fn wrong_lists_are_found_out() {
+    // In COM: SPP, length, next pointer and START_COM, as EOM's or as a load that does nothing.
+    for (word, instead) in [
+        (0x0079_2023_u32, 0x0009_2023_u32), // sw t2, SPP: 0
+        (0x00e7_a223, 0x00c7_a223),         // sw a4, NODE_LENGTH: the packet's
+        (0x00fe_2423, 0x000e_2423),         // sw a5, NODE_NEXT: none
+        (0x00c9_2c23, 0x00c9_2e23),         // sw a2, START_COM: START_EOM
+        (0x001e_8e93, 0x002e_8e93),         // addi t4, t4, 1: 2
+    ] {
+        let mut image = firmware::published();
+        let words = image.segments[0].bytes.as_chunks_mut::<4>().0;
+        let at = words.iter().position(|bytes| *bytes == word.to_le_bytes()).unwrap();
+        words[at] = instead.to_le_bytes();
+        let receive = Receive::new(&design(1), &image).unwrap();
+        let outcome = receive.run(example(false, 1500, 5), |_| ()).unwrap();
+        assert!(outcome.wrong > 0, "{instead:#x}: {outcome:?}");
     }
 }
