@@ -3,6 +3,7 @@
 #[cfg_attr(not(test), expect(dead_code, reason = "its first user comes with the next commit"))]
 mod comparison;
 mod lro_npu;
+mod lso_receive;
 
 use crate::account;
 use crate::failure::{EXIT_CODES, Failure};
@@ -30,12 +31,16 @@ pub(crate) enum Reproduction {
     /// (section V.B), active acknowledgment (section V.C). Real traffic between two network
     /// namespaces; needs root, iperf3 and ethtool; four minutes.
     LroNpu,
+    /// Receiving with a RISC core and a CAM: idle cycles (figure 8), and what the remedies that the paper
+    /// weighs would give. Real firmware on the modelled core, in a second.
+    LsoReceive,
 }
 
 /// Runs the command.
 pub(crate) fn command(arguments: &ReproduceArguments) -> Result<(), Failure> {
     let report = match arguments.name {
         Reproduction::LroNpu => lro_npu::reproduce(arguments.scenario.as_deref())?,
+        Reproduction::LsoReceive => lso_receive::reproduce(arguments.scenario.as_deref())?,
     };
     account::print(&report, arguments.json, None)
 }
