@@ -6,7 +6,7 @@ use super::host::Host;
 use super::line::{Line, Packet};
 use super::map;
 use crate::model::Ps;
-use crate::model::cell::Cell;
+use crate::model::cell::{Cell, Window};
 use crate::model::dma::{Dma, Transfer};
 use crate::model::rv32::{Outside, Reply, Wake, Width};
 use crate::offload::segment::Class;
@@ -45,13 +45,6 @@ struct Moving {
     before: u64,
     /// Known when the next packet begins.
     cell: Option<Cell>,
-}
-
-/// Time since the last packet's end.
-#[derive(Debug, Clone, Copy, Default)]
-struct Window {
-    begun: u64,
-    idle: u64,
 }
 
 /// The core's surroundings without the line.
@@ -172,19 +165,8 @@ impl Unit {
         let Some(moving) = self.moving.as_mut().filter(|moving| moving.cell.is_none()) else {
             return;
         };
-        let Window { begun, idle } = self.window;
-        let total = end - begun;
-        moving.cell = Some(Cell {
-            class: moving.class,
-            total,
-            before: moving.before,
-            beside: total.saturating_sub(moving.before + idle),
-            idle,
-            begun: self.dma.core.edge(begun),
-            moved_from: moving.moved_from,
-            moved_to: Ps::ZERO,
-        });
-        self.window = Window { begun: end, idle: 0 };
+        let packet = (moving.class, moving.before, moving.moved_from);
+        moving.cell = Some(self.window.close(&self.dma.core, end, packet));
     }
 
     /// The last transfer is done, or will be when the next one can start: its packet is the host's.

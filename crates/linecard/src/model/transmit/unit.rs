@@ -5,7 +5,7 @@ use super::line::{Line, Ready, Room};
 use super::map;
 use super::message::{Kind, Message};
 use crate::model::Ps;
-use crate::model::cell::Cell;
+use crate::model::cell::{Cell, Window};
 use crate::model::dma::{Dma, Transfer};
 use crate::model::rv32::{Outside, Reply, Wake, Width};
 use crate::offload::segment::Class;
@@ -98,13 +98,6 @@ struct Moving {
     before: u64,
     /// Known when the next packet begins.
     cell: Option<Cell>,
-}
-
-/// Time since the last packet's end.
-#[derive(Debug, Clone, Copy, Default)]
-struct Window {
-    begun: u64,
-    idle: u64,
 }
 
 /// A core's surroundings with what all share.
@@ -221,19 +214,8 @@ impl Unit {
         let Some(moving) = self.moving.as_mut().filter(|moving| moving.cell.is_none()) else {
             return;
         };
-        let Window { begun, idle } = self.window;
-        let total = end - begun;
-        moving.cell = Some(Cell {
-            class: moving.class,
-            total,
-            before: moving.before,
-            beside: total.saturating_sub(moving.before + idle),
-            idle,
-            begun: self.dma.core.edge(begun),
-            moved_from: moving.moved_from,
-            moved_to: Ps::ZERO,
-        });
-        self.window = Window { begun: end, idle: 0 };
+        let packet = (moving.class, moving.before, moving.moved_from);
+        moving.cell = Some(self.window.close(&self.dma.core, end, packet));
     }
 
     /// Gives the line what has been moved, or will have been when the next transfer can start.
