@@ -6,13 +6,17 @@
 //! bytes out, on every machine.
 
 pub mod adapter;
+mod cell;
 mod clock;
+mod dma;
 mod events;
+mod hash;
 pub mod lanes;
 pub mod npu;
 pub mod path;
 pub mod pci;
 pub mod pcie;
+pub mod receive;
 pub mod rv32;
 pub mod solve;
 pub mod transmit;

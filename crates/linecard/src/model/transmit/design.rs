@@ -1,18 +1,8 @@
 //! What is built: clocks, widths, policies, buffers.
 
 use super::map::SBI_HEADER_LEN;
+use crate::model::dma::{BusPolicy, Dma};
 use crate::model::{Clock, ClockError, Ps};
-
-/// Who has the local bus while a transfer is under way (papers/lso-risc.txt, section 4).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BusPolicy {
-    /// The DMA keeps it to the end, as published.
-    Hold,
-    /// The core comes between two words and delays those behind.
-    Interleave,
-    /// Memories have a port for each: nobody waits.
-    DualPort,
-}
 
 /// How headers reach the line interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,6 +81,12 @@ impl Design {
         let word = (self.bus_bits / 8).max(1) as usize;
         let header = if self.header == HeaderPath::Bus { header.div_ceil(word) } else { 0 };
         (header + payload.div_ceil(word)) as u64 * self.cycles_per_word
+    }
+
+    /// The DMA's timing.
+    pub(super) fn timing(&self) -> Dma {
+        let Self { core, dma, cycles_per_word, policy, .. } = *self;
+        Dma { core, clock: dma, cycles_per_word, policy }
     }
 
     /// Whether this can be built.

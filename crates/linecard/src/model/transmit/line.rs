@@ -3,9 +3,9 @@
 //! Packets of a message go in the order in which they came; messages in the order in which they were
 //! given out, whichever core had them. What may not go yet stays in its core's buffer (SBI).
 
-use super::cell::Cell;
 use super::design::Design;
 use crate::model::Ps;
+use crate::model::cell::Cell;
 use crate::packet::checksum::Sum;
 use crate::packet::header::{self, Ipv4, Tcp};
 use crate::packet::{LayerKind, Layout, LinkType};

@@ -130,7 +130,7 @@ impl Message {
     }
 
     /// What this project's own offload makes of it.
-    pub(super) fn expected(
+    pub(in crate::model) fn expected(
         &self,
         mtu: u16,
         fixed_ids: bool,

@@ -23,9 +23,7 @@
 //! # }
 //! ```
 
-mod cell;
 mod design;
-mod dma;
 pub mod firmware;
 mod line;
 pub mod map;
@@ -35,13 +33,15 @@ mod tests;
 mod unit;
 mod verify;
 
-pub use cell::{Cell, Cells};
-pub use design::{BusPolicy, Design, DesignError, HeaderPath};
+pub use super::cell::{Cell, Cells};
+pub use super::dma::BusPolicy;
+pub use design::{Design, DesignError, HeaderPath};
 pub use line::Sent;
 pub use message::{Kind, Message, MessageError};
 pub use unit::UnitCounters;
 
 use super::Ps;
+use super::hash::{BASIS, fnv};
 use super::rv32::{Config, Core, Cycles, Fault, Image, LoadError, Profile, Stop};
 use crate::offload::segment::Class;
 use alloc::vec::Vec;
@@ -198,7 +198,7 @@ impl Transmit {
             cores,
             line: Line::new(design),
             verifier: Verifier::new(design.mtu),
-            outcome: Outcome { hash: FNV_BASIS, ..Outcome::default() },
+            outcome: Outcome { hash: BASIS, ..Outcome::default() },
             given: 0,
             design: design.clone(),
         })
@@ -310,16 +310,6 @@ impl Transmit {
         self.outcome.units = self.cores.iter().map(|(_, unit)| unit.counters).collect();
         Ok(self.outcome.clone())
     }
-}
-
-const FNV_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
-
-/// FNV-1a by words of eight bytes: small, and equal on every machine.
-fn fnv(hash: u64, bytes: &[u8]) -> u64 {
-    let mix = |hash: u64, word: u64| (hash ^ word).wrapping_mul(0x0100_0000_01b3);
-    let (words, rest) = bytes.as_chunks();
-    let hash = words.iter().fold(hash, |hash, word| mix(hash, u64::from_le_bytes(*word)));
-    rest.iter().fold(hash, |hash, byte| mix(hash, u64::from(*byte)))
 }
 
 /// A packet by its header, checksums included, and its length: that each byte of payload is in its

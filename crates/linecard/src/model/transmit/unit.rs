@@ -1,12 +1,12 @@
 //! A core's surroundings: sending buffer, registers, DMA, and where its cycles go.
 
-use super::cell::Cell;
 use super::design::{Design, HeaderPath};
-use super::dma::{Dma, Transfer};
 use super::line::{Line, Ready, Room};
 use super::map;
 use super::message::{Kind, Message};
 use crate::model::Ps;
+use crate::model::cell::{Cell, Window};
+use crate::model::dma::{Dma, Transfer};
 use crate::model::rv32::{Outside, Reply, Wake, Width};
 use crate::offload::segment::Class;
 use alloc::vec::Vec;
@@ -106,13 +106,6 @@ struct Moving {
     stalls: Vec<(Ps, Ps)>,
 }
 
-/// Time since the last packet's end.
-#[derive(Debug, Clone, Copy, Default)]
-struct Window {
-    begun: u64,
-    idle: u64,
-}
-
 /// A core's surroundings with what all share.
 #[derive(Debug)]
 pub(super) struct Seat<'a> {
@@ -124,7 +117,7 @@ impl Unit {
     pub(super) fn new(number: usize, design: &Design) -> Self {
         Self {
             number,
-            dma: Dma::new(design),
+            dma: design.timing(),
             design: design.clone(),
             sb: alloc::vec![0; map::SB_LEN],
             sbi_header: [0; map::SBI_HEADER_LEN],
@@ -243,21 +236,9 @@ impl Unit {
         let Some(moving) = self.moving.as_mut().filter(|moving| moving.cell.is_none()) else {
             return;
         };
-        let Window { begun, idle } = self.window;
-        let total = end - begun;
-        moving.cell = Some(Cell {
-            class: moving.class,
-            total,
-            before: moving.before,
-            beside: total.saturating_sub(moving.before + idle),
-            idle,
-            begun: self.dma.core.edge(begun),
-            moved_from: moving.moved_from,
-            payload_from: moving.header_until,
-            moved_to: Ps::ZERO,
-        });
+        let packet = (moving.class, moving.before, (moving.moved_from, moving.header_until));
+        moving.cell = Some(self.window.close(&self.dma.core, end, packet));
         moving.stalls = self.stalls.as_mut().map(core::mem::take).unwrap_or_default();
-        self.window = Window { begun: end, idle: 0 };
     }
 
     /// Gives the line what has been moved, or will have been when the next transfer can start.

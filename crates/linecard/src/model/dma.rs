@@ -1,15 +1,27 @@
 //! A transfer over the local bus, and who waits for it.
 
-use super::design::{BusPolicy, Design};
-use crate::model::{Clock, Ps};
+use super::{Clock, Ps};
+
+/// Who has the local bus while a transfer is under way (papers/lso-risc.txt, section 4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BusPolicy {
+    /// The DMA keeps it to the end, as published.
+    Hold,
+    /// The core comes between two words and delays those behind.
+    Interleave,
+    /// Memories have a port for each: nobody waits.
+    DualPort,
+}
 
 /// The DMA's timing: its own clock, beside the core's.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Dma {
+    /// The core's clock.
     pub(super) core: Clock,
-    clock: Clock,
-    cycles_per_word: u64,
-    policy: BusPolicy,
+    /// Its own.
+    pub(super) clock: Clock,
+    pub(super) cycles_per_word: u64,
+    pub(super) policy: BusPolicy,
 }
 
 /// A transfer under way.
@@ -26,15 +38,6 @@ pub(super) struct Transfer {
 }
 
 impl Dma {
-    pub(super) fn new(design: &Design) -> Self {
-        Self {
-            core: design.core,
-            clock: design.dma,
-            cycles_per_word: design.cycles_per_word,
-            policy: design.policy,
-        }
-    }
-
     /// Begins a transfer of so many DMA cycles with the first edge at `time` or later.
     pub(super) fn begin(&self, time: Ps, cycles: u64) -> Transfer {
         self.transfer(self.clock.at_or_after(time), cycles)

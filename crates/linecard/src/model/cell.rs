@@ -1,6 +1,6 @@
 //! One packet's share of the core's time: a cell of the published tables.
 
-use crate::model::Ps;
+use super::{Clock, Ps};
 use crate::offload::segment::Class;
 
 /// Core cycles of one packet, from its first instruction to the next packet's.
@@ -28,6 +28,41 @@ pub struct Cell {
     pub payload_from: Ps,
     /// When its last word had been moved.
     pub moved_to: Ps,
+}
+
+/// Core cycles since the last packet's end.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Window {
+    pub(super) begun: u64,
+    /// Of these waited.
+    pub(super) idle: u64,
+}
+
+impl Window {
+    /// Ends a packet's window at cycle `end` and begins the next one's. `before` is the packet's cycles
+    /// up to the transfer, which began at `moved_from`, with payload at `payload_from`; when it ends is
+    /// for who knows.
+    pub(super) fn close(
+        &mut self,
+        core: &Clock,
+        end: u64,
+        (class, before, (moved_from, payload_from)): (Class, u64, (Ps, Ps)),
+    ) -> Cell {
+        let Self { begun, idle } = *self;
+        let total = end - begun;
+        *self = Self { begun: end, idle: 0 };
+        Cell {
+            class,
+            total,
+            before,
+            beside: total.saturating_sub(before + idle),
+            idle,
+            begun: core.edge(begun),
+            moved_from,
+            payload_from,
+            moved_to: Ps::ZERO,
+        }
+    }
 }
 
 /// The cells of one class, counted.
