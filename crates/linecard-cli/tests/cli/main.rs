@@ -16,6 +16,9 @@ mod disk;
 mod entries;
 mod files;
 mod folder;
+#[cfg(target_os = "linux")]
+mod lso;
+mod model;
 mod pipes;
 #[cfg(target_os = "linux")]
 mod ports;
