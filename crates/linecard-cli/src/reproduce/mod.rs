@@ -5,6 +5,7 @@
     expect(dead_code, reason = "rows that may be off by per cents come with other figures")
 )]
 mod comparison;
+#[cfg(target_os = "linux")]
 mod lro_npu;
 mod lso;
 
@@ -47,6 +48,7 @@ pub(crate) enum Reproduction {
     /// Receive offload on a network processor: throughput over connections (figure 13), starvation
     /// (section V.B), active acknowledgment (section V.C). Real traffic between two network
     /// namespaces; needs root, iperf3 and ethtool; four minutes.
+    #[cfg(target_os = "linux")]
     LroNpu,
 }
 
@@ -61,11 +63,12 @@ struct Reproduced {
 type Reproduce = fn(Option<&Path>) -> Result<Reproduced, Failure>;
 
 /// Each with its function, and whether `--all` has it.
-const TABLE: [(Reproduction, Reproduce, bool); 5] = [
+const TABLE: &[(Reproduction, Reproduce, bool)] = &[
     (Reproduction::LsoTable1, lso::table1, true),
     (Reproduction::LsoTable2, lso::table2, true),
     (Reproduction::LsoTable3, lso::table3, true),
     (Reproduction::LsoClock, lso::clock, true),
+    #[cfg(target_os = "linux")]
     (Reproduction::LroNpu, live, false),
 ];
 
@@ -85,7 +88,7 @@ pub(crate) fn command(arguments: &ReproduceArguments) -> Result<(), Failure> {
 fn all(json: bool) -> Result<(), Failure> {
     let mut unexplained = 0;
     let mut reports = serde_json::Map::new();
-    for (name, reproduce, is_quick) in &TABLE {
+    for (name, reproduce, is_quick) in TABLE {
         if !is_quick {
             continue;
         }
@@ -115,6 +118,7 @@ fn ending(unexplained: usize) -> Result<(), Failure> {
 }
 
 /// Live traffic has no figures that must be met.
+#[cfg(target_os = "linux")]
 fn live(path: Option<&Path>) -> Result<Reproduced, Failure> {
     Ok(Reproduced { report: lro_npu::reproduce(path)?, unexplained: 0 })
 }

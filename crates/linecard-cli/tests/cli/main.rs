@@ -16,7 +16,6 @@ mod disk;
 mod entries;
 mod files;
 mod folder;
-#[cfg(target_os = "linux")]
 mod lso;
 mod model;
 mod pipes;

@@ -213,7 +213,7 @@ mod tests {
             }
             count
         };
-        assert_eq!((count(&TABLE_1), count(&TABLE_2)), (5, 14));
+        assert_eq!((count(&TABLE_1), count(&TABLE_2)), (5, 16));
     }
 
     #[test]

@@ -39,7 +39,7 @@ pub(in super::super) fn table3(path: Option<&Path>) -> Result<Reproduced, Failur
                 found.add("", what.clone(), value(clocks));
                 let (Some((_, cells)), Some(cycles)) = (published, cycles) else { continue };
                 let paper = cells[row][column];
-                formula.add(by_formula(what.clone(), (paper, cycles), mtu, (rate, overhead)));
+                formula.add(by_formula(&what, (paper, cycles), mtu, (rate, overhead)));
                 let reason = bench.no_room(mtu, (paper, cycles))?;
                 runs.add(by_run(what, (paper, cycles), clocks, reason));
             }
@@ -69,7 +69,7 @@ fn published_cycles(cells: &[[u32; 2]; 3], overhead: u64) -> f64 {
 }
 
 fn by_formula(
-    what: String,
+    what: &str,
     (paper, cycles): (u32, f64),
     mtu: u16,
     (rate, overhead): (u64, u64),
