@@ -4,7 +4,6 @@
 use crate::attach::AttachArguments;
 use crate::failure::EXIT_CODES;
 use crate::model::ModelArguments;
-#[cfg(target_os = "linux")]
 use crate::reproduce::ReproduceArguments;
 use crate::units;
 use clap::builder::{PathBufValueParser, TypedValueParser};
@@ -43,7 +42,6 @@ pub(crate) enum Command {
     #[command(subcommand_required = true, arg_required_else_help = true)]
     Model(ModelArguments),
     /// Print published figures and ours side by side.
-    #[cfg(target_os = "linux")]
     Reproduce(ReproduceArguments),
     /// Merge the packets of a capture as a receiver with LRO would.
     ///

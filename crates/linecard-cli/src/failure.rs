@@ -20,7 +20,7 @@ Exit codes:
   7  attach: a port has gone while it was in use
   8  attach: a thread has failed, which is a bug
   9  model: the firmware did what no core can do, loops, or refuses a message
-  10 reproduce: a figure differs, and it is not known why";
+  10  reproduce: a figure differs, and it is not known why";
 
 /// One line for the user: what, which value, what to do.
 #[derive(Debug, Error)]

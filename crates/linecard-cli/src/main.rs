@@ -11,7 +11,6 @@ mod model;
 #[cfg(target_os = "linux")]
 mod ports;
 mod progress;
-#[cfg(target_os = "linux")]
 mod reproduce;
 mod run;
 mod scenario;
@@ -36,7 +35,6 @@ fn main() -> ExitCode {
         Command::Attach(arguments) => attach::command(&arguments),
         Command::Model(arguments) => model::command(&arguments),
         Command::Segment(arguments) => segment::command(&arguments),
-        #[cfg(target_os = "linux")]
         Command::Reproduce(arguments) => reproduce::command(&arguments),
         #[cfg(target_os = "linux")]
         Command::Ports(arguments) => ports::command(&arguments),

@@ -12,6 +12,8 @@ use std::time::Duration;
 
 /// More kinds of messages than a load needs to be told apart by size.
 const MAX_SIZES: usize = 64;
+/// Columns beside the names, so that the lines of `--help` have fewer than 80.
+const HELP_WIDTH: usize = 56;
 
 /// A key.
 pub(crate) struct Key {
@@ -186,10 +188,27 @@ pub(crate) fn help() -> String {
         "Keys of a scenario [default]; in the file, what is before the dot is a section:\n"
             .to_owned();
     for key in &KEYS {
-        // Writing to a text cannot fail.
-        let _ = writeln!(text, "  {:20} {}", key.name, key.what);
+        let mut left = key.name;
+        for line in lines(key.what) {
+            // Writing to a text cannot fail.
+            let _ = writeln!(text, "  {left:20} {line}");
+            left = "";
+        }
     }
     text + "\n" + crate::failure::EXIT_CODES
+}
+
+/// A text in lines that fit beside the names.
+fn lines(text: &str) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) if line.len() + word.len() < HELP_WIDTH => *line += &format!(" {word}"),
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
 }
 
 fn sizes(text: &str) -> Result<Vec<usize>, String> {

@@ -35,8 +35,8 @@ enum ModelCommand {
     Run(run::RunArguments),
     /// Show what happens when: cores, DMA, bus and line over time, for a viewer.
     ///
-    /// Chrome's trace format opens in chrome://tracing and Perfetto, VCD in wave viewers such as
-    /// GTKWave.
+    /// Chrome's trace format opens in Perfetto (ui.perfetto.dev) and at `chrome://tracing`, VCD in
+    /// wave viewers.
     Trace(trace::TraceArguments),
     /// Run a scenario over a grid of values, a row for each point.
     ///

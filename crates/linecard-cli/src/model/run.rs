@@ -147,7 +147,7 @@ fn account(settings: &Settings, figures: &Figures) -> Section {
     section.add("payload_out", "payload out", Value::Bytes(moved));
     section.add("packets_right", "packets, right", Value::Count(outcome.right));
     section.add("packets_wrong", "packets, wrong or missing", Value::Count(outcome.wrong));
-    section.add("ns", "virtual time", Value::Ns(figures.seconds() * 1e9));
+    section.add("ns", "virtual time", Value::Ns(outcome.left.0 as f64 / 1e3));
     section.add("hash", "hash of all that left", Value::Text(format!("{:016x}", outcome.hash)));
     section
 }

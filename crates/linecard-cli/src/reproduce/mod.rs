@@ -2,6 +2,7 @@
 
 mod comparison;
 mod gigabit;
+#[cfg(target_os = "linux")]
 mod lro_npu;
 mod lso;
 mod lso_receive;
@@ -19,7 +20,7 @@ pub(crate) struct ReproduceArguments {
     /// What to reproduce.
     #[arg(value_name = "NAME", required_unless_present = "all")]
     pub(crate) name: Option<Reproduction>,
-    /// Reproduce all that needs no rights and little time, one after the other.
+    /// Reproduce all, one after the other, with models only: half a minute.
     #[arg(long, conflicts_with_all = ["name", "scenario"])]
     pub(crate) all: bool,
     /// Scenario to use instead of the one that comes with the command.
@@ -50,6 +51,7 @@ pub(crate) enum Reproduction {
     /// (section V.B), active acknowledgment (section V.C). First in a model of the processor, which
     /// takes seconds; then with real traffic between two network namespaces, which needs root, iperf3
     /// and ethtool, takes four minutes, and is left out where those are missing.
+    #[cfg(target_os = "linux")]
     LroNpu,
     /// Receiving with a RISC core and a CAM: idle cycles (figure 8), and what the remedies that the paper
     /// weighs would give. Real firmware on the modelled core, in a second.
@@ -77,18 +79,19 @@ struct Reproduced {
 /// From a scenario, or from the one that comes with the command.
 type Reproduce = fn(Option<&Path>) -> Result<Reproduced, Failure>;
 
-/// Each with its function, and whether `--all` has it.
-const TABLE: [(Reproduction, Reproduce, bool); 10] = [
-    (Reproduction::LsoTable1, lso::table1, true),
-    (Reproduction::LsoTable2, lso::table2, true),
-    (Reproduction::LsoTable3, lso::table3, true),
-    (Reproduction::LsoClock, lso::clock, true),
-    (Reproduction::LsoReceive, lso_receive::reproduce, true),
-    (Reproduction::LroNpu, lro_npu::modelled, true),
-    (Reproduction::GigabitThroughput, gigabit::throughput, true),
-    (Reproduction::GigabitOverhead, gigabit::overhead, true),
-    (Reproduction::GigabitBus, gigabit::bus, true),
-    (Reproduction::ZeroCopy, zero_copy::reproduce, true),
+/// Each with its function; `--all` has them all.
+const TABLE: &[(Reproduction, Reproduce)] = &[
+    (Reproduction::LsoTable1, lso::table1),
+    (Reproduction::LsoTable2, lso::table2),
+    (Reproduction::LsoTable3, lso::table3),
+    (Reproduction::LsoClock, lso::clock),
+    (Reproduction::LsoReceive, lso_receive::reproduce),
+    #[cfg(target_os = "linux")]
+    (Reproduction::LroNpu, lro_npu::modelled),
+    (Reproduction::GigabitThroughput, gigabit::throughput),
+    (Reproduction::GigabitOverhead, gigabit::overhead),
+    (Reproduction::GigabitBus, gigabit::bus),
+    (Reproduction::ZeroCopy, zero_copy::reproduce),
 ];
 
 /// Runs the command.
@@ -96,23 +99,23 @@ pub(crate) fn command(arguments: &ReproduceArguments) -> Result<(), Failure> {
     if arguments.all {
         return all(arguments.json);
     }
-    let chosen = TABLE.iter().find(|(name, ..)| Some(*name) == arguments.name);
-    let Some((name, modelled, _)) = chosen else { return Ok(()) };
-    let is_live = *name == Reproduction::LroNpu && !arguments.modelled;
-    let reproduce = if is_live { lro_npu::modelled_and_live } else { *modelled };
+    let chosen = TABLE.iter().find(|(name, _)| Some(*name) == arguments.name);
+    let Some((_, reproduce)) = chosen else { return Ok(()) };
+    #[cfg(target_os = "linux")]
+    let reproduce = match arguments.name {
+        Some(Reproduction::LroNpu) if !arguments.modelled => &(lro_npu::modelled_and_live as _),
+        _ => reproduce,
+    };
     let Reproduced { report, unexplained } = reproduce(arguments.scenario.as_deref())?;
     account::print(&report, arguments.json, None)?;
     ending(unexplained)
 }
 
-/// All that are quick: as text one behind the other, as JSON by their names.
+/// All: as text one behind the other, as JSON by their names.
 fn all(json: bool) -> Result<(), Failure> {
     let mut unexplained = 0;
     let mut reports = serde_json::Map::new();
-    for (name, reproduce, is_quick) in &TABLE {
-        if !is_quick {
-            continue;
-        }
+    for (name, reproduce) in TABLE {
         let found = reproduce(None)?;
         unexplained += found.unexplained;
         if json {

@@ -16,6 +16,8 @@ mod disk;
 mod entries;
 mod files;
 mod folder;
+mod lso;
+mod model;
 mod modelled;
 mod pipes;
 #[cfg(target_os = "linux")]

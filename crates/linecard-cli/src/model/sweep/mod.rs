@@ -1,6 +1,8 @@
 //! `linecard model sweep`: a scenario over a grid of values.
 
 mod axis;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod rows;
 
 use super::figures::{Figures, simulate};
@@ -14,8 +16,9 @@ use axis::{Axis, Grid};
 use clap::Args;
 use linecard_host::capture::{CaptureError, OutputFile};
 use linecard_host::firmware::Firmware;
-use rows::{Format, Rows};
+use rows::{Csv, Json, Rows};
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// Points that are run before their rows are written: what bounds the memory.
@@ -36,6 +39,10 @@ pub(crate) struct SweepArguments {
     /// Write an array of JSON objects.
     #[arg(long)]
     json: bool,
+    /// Write Parquet, compressed with Snappy.
+    #[cfg(feature = "parquet")]
+    #[arg(long, conflicts_with_all = ["csv", "json"])]
+    parquet: bool,
     /// File to write; - is stdout.
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     output: PathBuf,
@@ -58,9 +65,8 @@ pub(crate) fn command(arguments: &SweepArguments) -> Result<(), Failure> {
     let axes = arguments.vary.iter().map(|text| Axis::parse(text, &scenario.settings));
     let grid = Grid::new(axes.collect::<Result<_, _>>()?)?;
     let sweep = Sweep::new(&scenario, &grid)?;
-    let format = if arguments.json { Format::Json } else { Format::Csv };
     let output = units::output(arguments.output.clone());
-    let account = sweep.write(format, &output, threads)?;
+    let account = sweep.write(arguments, &output, threads)?;
     account.ending(grid.points())
 }
 
@@ -92,11 +98,16 @@ impl<'s> Sweep<'s> {
     }
 
     /// Runs all points, chunk by chunk, and writes their rows.
-    fn write(&self, format: Format, output: &Path, threads: usize) -> Result<Account, Failure> {
+    fn write(
+        &self,
+        arguments: &SweepArguments,
+        output: &Path,
+        threads: usize,
+    ) -> Result<Account, Failure> {
         let of = |source| Failure::of_capture(self.scenario.path(), source);
         let write = |source| of(CaptureError::Write { source });
         let file = OutputFile::create(output, &[self.scenario.path()]).map_err(of)?;
-        let mut rows = Rows::start(file, format, self.grid.names()).map_err(write)?;
+        let mut rows = self.rows(arguments, file).map_err(write)?;
         let points = self.grid.points();
         let mut progress = Progress::for_points(points);
         let mut account = Account::default();
@@ -105,13 +116,31 @@ impl<'s> Sweep<'s> {
             let results = parallel::map(&chunk, threads, |&point| self.run(point));
             for (point, result) in chunk.iter().zip(&results) {
                 account.take(result);
-                rows.add(&self.grid.values(*point), result).map_err(write)?;
+                rows.add(rows::row(&self.grid.values(*point), result)).map_err(write)?;
             }
             progress.at(from + chunk.len() as u64);
         }
         progress.done();
         rows.finish().map_err(write)?.commit().map_err(of)?;
         Ok(account)
+    }
+
+    /// How rows are written.
+    fn rows(&self, arguments: &SweepArguments, file: OutputFile) -> io::Result<Box<dyn Rows>> {
+        let names = rows::names(&self.grid.names());
+        #[cfg(feature = "parquet")]
+        if arguments.parquet {
+            let is_text = |name: &&str| {
+                let values = self.grid.values_of(name);
+                values.iter().any(|text| !rows::value(text).is_number())
+            };
+            let texts: Vec<&str> = names.iter().copied().filter(is_text).collect();
+            return Ok(Box::new(parquet::Parquet::start(file, &names, &texts)?));
+        }
+        Ok(match arguments.json {
+            true => Box::new(Json::start(file, names)?),
+            false => Box::new(Csv::start(file, &names)?),
+        })
     }
 
     /// A point: what it came to, or why it could not be run.

@@ -6,13 +6,6 @@ use linecard_host::capture::OutputFile;
 use serde_json::{Value, json};
 use std::io::{self, Write};
 
-/// How rows are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Format {
-    Csv,
-    Json,
-}
-
 /// A column: its name, and its value.
 type Column = (&'static str, fn(&Figures) -> Value);
 
@@ -36,81 +29,97 @@ const COLUMNS: [Column; 16] = [
     ("hash", |run| json!(format!("{:016x}", run.outcome.hash))),
 ];
 
-/// Writes rows, one for each point.
-pub(super) struct Rows {
+/// Names of the columns, in order: the varied keys, what a point came to, why it could not be run.
+pub(super) fn names(varied: &[&'static str]) -> Vec<&'static str> {
+    let found = COLUMNS.iter().map(|(name, _)| *name);
+    varied.iter().copied().chain(found).chain(["error"]).collect()
+}
+
+/// A point's row: null where there is nothing to say.
+pub(super) fn row(values: &[&str], result: &Result<Figures, String>) -> Vec<Value> {
+    let mut row: Vec<Value> = values.iter().map(|text| value(text)).collect();
+    match result {
+        Ok(run) => {
+            row.extend(COLUMNS.map(|(_, of)| of(run)));
+            row.push(Value::Null);
+        }
+        Err(why) => {
+            row.extend(COLUMNS.map(|_| Value::Null));
+            row.push(json!(why));
+        }
+    }
+    row
+}
+
+/// Numbers as numbers, all else as it was written.
+pub(super) fn value(text: &str) -> Value {
+    let number = serde_json::from_str(text).ok().filter(Value::is_number);
+    number.unwrap_or_else(|| json!(text))
+}
+
+/// Where rows go.
+pub(super) trait Rows {
+    /// Takes the next row.
+    fn add(&mut self, row: Vec<Value>) -> io::Result<()>;
+    /// Completes what is in the file; to give it its name is the caller's.
+    fn finish(self: Box<Self>) -> io::Result<OutputFile>;
+}
+
+/// Values with commas between them, names first.
+pub(super) struct Csv(OutputFile);
+
+impl Csv {
+    pub(super) fn start(mut out: OutputFile, names: &[&str]) -> io::Result<Self> {
+        writeln!(out, "{}", names.join(","))?;
+        Ok(Self(out))
+    }
+}
+
+impl Rows for Csv {
+    fn add(&mut self, row: Vec<Value>) -> io::Result<()> {
+        let cell = |value: &Value| match value {
+            Value::Null => String::new(),
+            Value::String(text) => quoted(text),
+            number => number.to_string(),
+        };
+        let cells: Vec<String> = row.iter().map(cell).collect();
+        writeln!(self.0, "{}", cells.join(","))
+    }
+
+    fn finish(mut self: Box<Self>) -> io::Result<OutputFile> {
+        self.0.flush()?;
+        Ok(self.0)
+    }
+}
+
+/// An array of objects, in which nulls are left out.
+pub(super) struct Json {
     out: OutputFile,
-    format: Format,
     names: Vec<&'static str>,
     is_first: bool,
 }
 
-impl Rows {
-    pub(super) fn start(
-        mut out: OutputFile,
-        format: Format,
-        names: Vec<&'static str>,
-    ) -> io::Result<Self> {
-        match format {
-            Format::Json => write!(out, "[")?,
-            Format::Csv => {
-                let columns = COLUMNS.iter().map(|(name, _)| *name);
-                let all: Vec<&str> = names.iter().copied().chain(columns).collect();
-                writeln!(out, "{},error", all.join(","))?;
-            }
-        }
-        Ok(Self { out, format, names, is_first: true })
+impl Json {
+    pub(super) fn start(mut out: OutputFile, names: Vec<&'static str>) -> io::Result<Self> {
+        write!(out, "[")?;
+        Ok(Self { out, names, is_first: true })
     }
+}
 
-    pub(super) fn add(
-        &mut self,
-        values: &[&str],
-        result: &Result<Figures, String>,
-    ) -> io::Result<()> {
-        match self.format {
-            Format::Csv => self.add_csv(values, result),
-            Format::Json => self.add_json(values, result),
-        }
-    }
-
-    /// Completes the text; the file is the caller's to complete.
-    pub(super) fn finish(mut self) -> io::Result<OutputFile> {
-        if self.format == Format::Json {
-            writeln!(self.out, "\n]")?;
-        }
-        self.out.flush()?;
-        Ok(self.out)
-    }
-
-    fn add_csv(&mut self, values: &[&str], result: &Result<Figures, String>) -> io::Result<()> {
-        let mut cells: Vec<String> = values.iter().map(|value| quoted(value)).collect();
-        for (_, of) in COLUMNS {
-            cells.push(match result.as_ref().map(of) {
-                Ok(Value::String(text)) => text,
-                Ok(Value::Null) | Err(_) => String::new(),
-                Ok(number) => number.to_string(),
-            });
-        }
-        cells.push(result.as_ref().err().map(|why| quoted(why)).unwrap_or_default());
-        writeln!(self.out, "{}", cells.join(","))
-    }
-
-    fn add_json(&mut self, values: &[&str], result: &Result<Figures, String>) -> io::Result<()> {
-        // In the order of the columns, as in CSV.
-        let mut row: Vec<(&str, Value)> = Vec::with_capacity(values.len() + COLUMNS.len());
-        for (name, text) in self.names.iter().zip(values) {
-            // Numbers as numbers, all else as it was written.
-            let number = serde_json::from_str(text).ok().filter(Value::is_number);
-            row.push((name, number.unwrap_or_else(|| json!(text))));
-        }
-        match result {
-            Ok(run) => row.extend(COLUMNS.map(|(name, of)| (name, of(run)))),
-            Err(why) => row.push(("error", json!(why))),
-        }
+impl Rows for Json {
+    fn add(&mut self, row: Vec<Value>) -> io::Result<()> {
+        let known = self.names.iter().zip(&row).filter(|(_, value)| !value.is_null());
         let fields: Vec<String> =
-            row.iter().map(|(name, value)| format!("{}:{value}", json!(name))).collect();
+            known.map(|(name, value)| format!("{}:{value}", json!(name))).collect();
         let between = if self.is_first { "" } else { "," };
         self.is_first = false;
         write!(self.out, "{between}\n{{{}}}", fields.join(","))
+    }
+
+    fn finish(mut self: Box<Self>) -> io::Result<OutputFile> {
+        writeln!(self.out, "\n]")?;
+        self.out.flush()?;
+        Ok(self.out)
     }
 }
 

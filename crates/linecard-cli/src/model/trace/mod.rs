@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// More packets than a viewer shows; a VCD file's changes are held in memory until they are sorted.
-const MAX_PACKETS: u64 = 1_000_000;
+const MAX_PACKETS: u64 = 100_000;
 
 #[derive(Debug, Args)]
 #[command(allow_negative_numbers = true, after_help = EXIT_CODES, after_long_help = keys::help())]
@@ -32,7 +32,7 @@ pub(crate) struct TraceArguments {
     /// What to write.
     #[arg(long, value_name = "FORMAT", default_value = "chrome")]
     format: Format,
-    /// Stop after so many packets, 1 to 1000000.
+    /// Stop after so many packets, 1 to 100000.
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = units::count)]
     packets: u64,
     /// Stop after so much virtual time, as 500ns or 10us.
@@ -43,7 +43,7 @@ pub(crate) struct TraceArguments {
 /// What `--format` takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// JSON for chrome://tracing and Perfetto: spans with names.
+    /// JSON for Perfetto and Chrome's own viewer: spans with names.
     Chrome,
     /// Value change dump, in picoseconds.
     Vcd,

@@ -31,7 +31,7 @@ pub(in super::super) fn clock(path: Option<&Path>) -> Result<Reproduced, Failure
         let mut section = Section::list(key, title);
         for (udp, mtu) in [false, true].into_iter().flat_map(|udp| CURVE.map(|mtu| (udp, mtu))) {
             let scan = Scan::run(&bench, Point { udp, mtu, core_hz: DMA_HZ, dma })?;
-            let clocks = scan.clocks(RATE);
+            let clocks = scan.clocks(RATE)?;
             if mtu >= 512 {
                 needed = needed.max(clocks.map_or(u64::MAX, |clocks| clocks.all_above));
             }

@@ -34,13 +34,14 @@ pub(in super::super) fn table3(path: Option<&Path>) -> Result<Reproduced, Failur
             let dma = DmaClock::Hz(DMA_HZ);
             let scan = Scan::run(&bench, Point { udp: false, mtu, core_hz: DMA_HZ, dma })?;
             for (column, (rate, gbps)) in RATES.into_iter().enumerate() {
-                let clocks = scan.clocks(rate);
+                let clocks = scan.clocks(rate)?;
                 let what = format!("{name}, {mtu} bytes, {gbps} Gbit/s");
                 found.add("", what.clone(), value(clocks));
                 let (Some((_, cells)), Some(cycles)) = (published, cycles) else { continue };
                 let paper = cells[row][column];
-                formula.add(by_formula(what.clone(), (paper, cycles), mtu, (rate, overhead)));
-                runs.add(by_run(what, (paper, cycles), clocks));
+                formula.add(by_formula(&what, (paper, cycles), mtu, (rate, overhead)));
+                let reason = bench.no_room(mtu, (paper, cycles))?;
+                runs.add(by_run(what, (paper, cycles), clocks, reason));
             }
         }
     }
@@ -54,7 +55,8 @@ pub(in super::super) fn table3(path: Option<&Path>) -> Result<Reproduced, Failur
     );
     report.note(
         "A transfer takes whole core cycles: where a faster core sees one more, it may not carry what a \
-         slower one does.",
+         slower one does. Tried is each whole MHz up to 1000, and below the first that carries the rate \
+         each tenth.",
     );
     Ok(Reproduced { report, unexplained })
 }
@@ -66,7 +68,7 @@ fn published_cycles(cells: &[[u32; 2]; 3], overhead: u64) -> f64 {
 }
 
 fn by_formula(
-    what: String,
+    what: &str,
     (paper, cycles): (u32, f64),
     mtu: u16,
     (rate, overhead): (u64, u64),
@@ -77,21 +79,47 @@ fn by_formula(
     if is_rounded_up { row.because("rounded up, where other cells are rounded") } else { row }
 }
 
-fn by_run(what: String, (paper, cycles): (u32, f64), clocks: Option<Clocks>) -> Row {
+fn by_run(
+    what: String,
+    (paper, cycles): (u32, f64),
+    clocks: Option<Clocks>,
+    no_room: Option<String>,
+) -> Row {
     let Some(clocks) = clocks else {
         return Row::shape(what, format!("{paper} MHz"), Clocks::text(None), false);
     };
     let row = Row::number(what, paper, clocks.all_above as f64).unit("MHz");
     if clocks.all_above > u64::from(paper) {
-        return row;
+        return match no_room {
+            Some(reason) => row.because(reason),
+            None => row,
+        };
     }
     row.because(format!("{cycles} cycles for every packet there, what firmware needs here"))
 }
 
 fn value(clocks: Option<Clocks>) -> Value {
     let text = Clocks::text(clocks);
-    let mhz = |of: fn(Clocks) -> u64| clocks.map_or(Value::Flag(false), |c| Value::Count(of(c)));
+    let mhz = |of: fn(Clocks) -> f64| clocks.map_or(Value::Flag(false), |c| Value::Number(of(c)));
     let fields =
-        vec![("smallest_mhz", mhz(|c| c.smallest)), ("all_above_mhz", mhz(|c| c.all_above))];
+        vec![("smallest_mhz", mhz(|c| c.smallest)), ("all_above_mhz", mhz(|c| c.all_above as f64))];
     Value::Fields(text, fields)
+}
+
+impl Bench {
+    /// Whether a cell's cycles have no room for its own transfer and what has to come before it.
+    fn no_room(&self, mtu: u16, (paper, cycles): (u32, f64)) -> Result<Option<String>, Failure> {
+        let core_hz = u64::from(paper) * 1_000_000;
+        let point = Point { udp: false, mtu, core_hz, dma: DmaClock::Hz(DMA_HZ) };
+        let Some(com) = self.cells(point)?[2] else { return Ok(None) };
+        let transfer = com.total - com.before;
+        let is_full = (com.before + transfer) as f64 > cycles && com.idle > 0;
+        Ok(is_full.then(|| {
+            format!(
+                "the paper's {cycles} cycles leave out that the core waits: at {paper} MHz a transfer \
+                 takes {transfer}, and {} instructions come before it",
+                com.before
+            )
+        }))
+    }
 }

@@ -227,3 +227,49 @@ fn what_cannot_be_built_or_sent_is_refused() {
     assert_eq!(stiff.mss(1500), Err(MessageError::DontFragment { len: 2_028, mtu: 1500 }));
     assert_eq!(stiff.mss(2_028), Ok(2_008));
 }
+
+/// What is recorded of waits adds up to the cells' idle cycles, in order and within each cell's time.
+#[test]
+fn recorded_stalls_are_the_idle_cycles() {
+    let core = clock(100_000_000);
+    for cores in [1, 3] {
+        // A slow line: cores wait for the bus, for the DMA and for room.
+        let design = Design {
+            cores,
+            sbi_bytes: 4_000,
+            line_bits_per_second: Some(10_000_000_000),
+            ..Design::published(core, clock(1_000_000_000))
+        };
+        let mut transmit = Transmit::new(&design, &firmware::best()).expect("a design");
+        transmit.record_stalls();
+        let mut ends = alloc::vec![Ps::ZERO; cores];
+        let messages = (0..6).map(|number| message(number % 2 == 1, 14_600));
+        let outcome = transmit.run(messages, |sent| {
+            let idle: u64 = sent.stalls.iter().map(|(from, to)| (*to - *from).0 / 10_000).sum();
+            assert_eq!(idle, sent.cell.idle, "{sent:?}");
+            for (from, to) in &sent.stalls {
+                assert!(ends[sent.core] <= *from && from < to, "{sent:?}");
+                ends[sent.core] = *to;
+            }
+            assert!(sent.cell.moved_from <= sent.cell.payload_from);
+            assert!(sent.cell.payload_from < sent.cell.moved_to);
+        });
+        assert_eq!(outcome.expect("a run").wrong, 0);
+    }
+}
+
+/// Profiles have the cycles that the cores count, but for sleep.
+#[test]
+fn profiles_have_all_cycles() {
+    let mut transmit = Transmit::new(&table_1(1500), &firmware::approach_2()).expect("a design");
+    assert_eq!(transmit.profiles().count(), 0);
+    transmit.start_profile();
+    let outcome = transmit.run([message(false, 14_600)], |_| ()).expect("a run");
+    let profile = transmit.profiles().next().expect("a profile");
+    let (mut busy, mut stalled) = (0, 0);
+    for (_, counts) in profile.instructions() {
+        busy += counts.busy;
+        stalled += counts.stalled;
+    }
+    assert_eq!((busy, stalled), (outcome.cycles[0].busy, outcome.cycles[0].stalled));
+}

@@ -9,7 +9,6 @@ pub(super) use scenario::{RawModel, Settings};
 
 use super::super::comparison::{Comparison, add_all};
 use crate::failure::Failure;
-use crate::say;
 use linecard::model::npu::{Outcome, Scenario, run};
 use linecard::report::Report;
 use std::thread;
@@ -17,11 +16,8 @@ use std::thread;
 /// Runs all of it, and adds what came out.
 pub(super) fn add(settings: &Settings, report: &mut Report) -> Result<usize, Failure> {
     let mut tables: Vec<Comparison> = Vec::new();
-    say("model: throughput over connections");
     tables.push(figure_13::add(settings, report)?);
-    say("model: starvation");
     tables.push(starvation::add(settings, report)?);
-    say("model: active acknowledgment");
     tables.push(active_ack::add(settings, report)?);
     let unexplained = add_all(&tables, report);
     report.note(

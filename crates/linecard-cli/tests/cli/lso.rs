@@ -1,0 +1,88 @@
+//! `linecard reproduce lso-…`: the send offload's tables from runs of real firmware.
+
+use crate::around::root;
+use crate::folder::Folder;
+use serde_json::Value as Json;
+
+fn reproduce(name: &str) -> Json {
+    let text = Folder::new().succeeds(&["reproduce", name, "--json"]);
+    serde_json::from_str(&text).unwrap()
+}
+
+fn verdicts(found: &Json) -> [u64; 3] {
+    ["same", "explained", "unexplained"].map(|verdict| found["verdicts"][verdict].as_u64().unwrap())
+}
+
+fn row<'a>(found: &'a Json, section: &str, label: &str) -> &'a Json {
+    let rows = found[section].as_array().unwrap();
+    let found = rows.iter().find(|row| row["label"] == label);
+    &found.unwrap_or_else(|| panic!("no \"{label}\" in {rows:?}"))["value"]
+}
+
+#[test]
+fn table_1_is_the_paper_s_but_for_five_cells() {
+    let found = reproduce("lso-table1");
+    assert_eq!(verdicts(&found), [43, 5, 0], "{found}");
+    let text = found.to_string();
+    assert!(text.contains("22 of 24 totals and 21 of 24"), "{text}");
+    let slip = row(&found, "table_1", "TCP EOM 1500 bytes, total");
+    assert_eq!((&slip["paper"], &slip["ours"]), (&41.0.into(), &42.0.into()));
+    assert!(slip["reason"].as_str().unwrap().contains("4 busy cycles"));
+}
+
+#[test]
+fn table_2_says_which_clock_it_takes() {
+    let found = reproduce("lso-table2");
+    assert_eq!(verdicts(&found)[2], 0, "{found}");
+    let text = found.to_string();
+    assert!(text.contains("17 of 24 totals") && text.contains("taken: 423 MHz"), "{text}");
+    for size in [1500, 1024] {
+        let slip = row(&found, "table_2", &format!("UDP SSM {size} bytes, total"));
+        assert!(slip["reason"].as_str().unwrap().contains("a slip"), "{slip}");
+    }
+}
+
+#[test]
+fn table_3_has_clocks_that_firmware_carries_the_rate_with() {
+    let found = reproduce("lso-table3");
+    assert_eq!(verdicts(&found)[2], 0, "{found}");
+    let clock = |label: &str, key: &str| row(&found, "clocks", label)[key].as_f64().unwrap();
+    for (size, paper) in [(1500, 148.0), (1024, 216.0), (512, 423.0)] {
+        let second = clock(&format!("approach-2, {size} bytes, 100 Gbit/s"), "all_above_mhz");
+        let best = clock(&format!("best, {size} bytes, 100 Gbit/s"), "all_above_mhz");
+        assert!(best < second && second < paper, "{size}: {best} {second} {paper}");
+    }
+}
+
+#[test]
+fn what_the_text_says_is_weighed() {
+    let found = reproduce("lso-clock");
+    assert_eq!(verdicts(&found)[2], 0, "{found}");
+    let offset = row(&found, "others", "offset of the second fragment");
+    assert_eq!((&offset["paper"], &offset["ours"]), (&184.0.into(), &185.0.into()));
+    let rate = row(&found, "others", "packets in a second, 1500 bytes, 100 Gbit/s");
+    assert!((rate["ours"].as_f64().unwrap() - 8_127_438.2).abs() < 1.0, "{rate}");
+}
+
+#[test]
+fn all_that_is_quick_is_one_after_the_other() {
+    let folder = Folder::new();
+    let found: Json =
+        serde_json::from_str(&folder.succeeds(&["reproduce", "--all", "--json"])).unwrap();
+    let names: Vec<&String> = found.as_object().unwrap().keys().collect();
+    assert_eq!(names, ["lso-clock", "lso-table1", "lso-table2", "lso-table3"]);
+    folder.refuses(2, &["reproduce"], &["NAME", "--help"]);
+    folder.refuses(2, &["reproduce", "lso-table1", "--all"], &["--all"]);
+}
+
+/// Other hardware has other cells, and nothing explains them: the exit code says so.
+#[test]
+fn other_hardware_differs_without_a_reason() {
+    let folder = Folder::new();
+    let text = std::fs::read_to_string(root().join("scenarios/lso-published.toml")).unwrap();
+    folder.write("own.toml", text.replace("header = \"beside\"", "header = \"bus\"").as_bytes());
+    let outcome = folder.run(&["reproduce", "lso-table1", "--scenario", "own.toml"]);
+    assert_eq!(outcome.code, Some(10), "{outcome:?}");
+    assert!(outcome.stdout.contains("DIFFERS"));
+    assert!(outcome.stderr.contains("figures differ"), "{outcome:?}");
+}
