@@ -75,6 +75,21 @@ impl<'b> Scan<'b> {
     }
 }
 
+impl Scan<'_> {
+    /// The slowest whole MHz, from where continuation packets are carried on, with which messages are
+    /// carried that come one behind the other.
+    pub(super) fn messages(&self, bits_per_second: u64) -> Result<Option<u64>, Failure> {
+        let Some(Clocks { all_above, .. }) = self.clocks(bits_per_second)? else { return Ok(None) };
+        for mhz in all_above..=HIGHEST_MHZ {
+            let point = Point { core_hz: mhz * MHZ, ..self.point };
+            if self.bench.message_spacing(point)?.carries(bits_per_second) {
+                return Ok(Some(mhz));
+            }
+        }
+        Ok(None)
+    }
+}
+
 impl Clocks {
     /// One number where both are nearly equal.
     pub(super) fn text(this: Option<Self>) -> String {

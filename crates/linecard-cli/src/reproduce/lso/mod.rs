@@ -122,6 +122,25 @@ impl Bench {
         })?;
         Ok(spacing)
     }
+
+    /// From the second of three messages to the third, one behind the other: with what first and last
+    /// packets cost.
+    fn message_spacing(&self, point: Point) -> Result<Spacing, Failure> {
+        let sizes = vec![point.payload(STEADY_PACKETS)];
+        let settings = Settings { sizes, messages: 3, ..self.settings(point) };
+        let (mut starts, mut wire_bytes) = ([None; 3], 0);
+        self.run(&settings, |sent| {
+            let message = usize::try_from(sent.message).unwrap_or(usize::MAX);
+            if let Some(start) = starts.get_mut(message) {
+                let _ = start.get_or_insert(sent.cell.moved_from);
+            }
+            if message == 1 {
+                wire_bytes += sent.bytes.len() as u64 + settings.overhead;
+            }
+        })?;
+        let [_, Some(from), Some(to)] = starts else { return Ok(Spacing::default()) };
+        Ok(Spacing { ps: (to - from).0, intervals: 1, wire_bytes })
+    }
 }
 
 impl Point {
