@@ -24,7 +24,6 @@
 
 extern crate alloc;
 
-pub mod model;
 pub mod offload;
 pub mod packet;
 pub mod pipeline;

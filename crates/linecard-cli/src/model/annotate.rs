@@ -4,10 +4,10 @@ use super::figures::Figures;
 use super::firmware::{self, Sources};
 use super::scenario::Scenario;
 use crate::failure::Failure;
-use linecard::model::rv32::Counts;
-use linecard::model::transmit::Transmit;
 use linecard::report::{Section, Value};
 use linecard_host::firmware::SourceLine;
+use linecard_model::rv32::Counts;
+use linecard_model::transmit::Transmit;
 use std::collections::BTreeMap;
 
 /// Runs the scenario once more with a count for each instruction; sums over all cores.

@@ -3,8 +3,8 @@
 use super::scenario::Scenario;
 use crate::coalesce::format_of;
 use crate::failure::Failure;
-use linecard::model::transmit::Sent;
 use linecard_host::capture::{CaptureError, OutputFile, PacketChange, Record, Source, Writer};
+use linecard_model::transmit::Sent;
 use std::path::Path;
 
 /// Packets begin with their IP header.

@@ -1,10 +1,10 @@
 //! One run of a scenario, and what it came to.
 
 use super::settings::Settings;
-use linecard::model::Ps;
-use linecard::model::rv32::Image;
-use linecard::model::transmit::{Cell, Design, Outcome, Sent, Transmit, TransmitError};
 use linecard::offload::segment::Class;
+use linecard_model::Ps;
+use linecard_model::rv32::Image;
+use linecard_model::transmit::{Cell, Design, Outcome, Sent, Transmit, TransmitError};
 
 /// The classes in the order of the published tables.
 pub(crate) const CLASSES: [(Class, &str); 4] =
@@ -53,7 +53,7 @@ impl Figures {
     pub(crate) fn of(
         transmit: &mut Transmit,
         design: &Design,
-        messages: impl IntoIterator<Item = linecard::model::transmit::Message>,
+        messages: impl IntoIterator<Item = linecard_model::transmit::Message>,
         mut sink: impl FnMut(&Sent),
     ) -> Result<Self, TransmitError> {
         let mut classes = <[ClassFigures; 4]>::default();
@@ -96,7 +96,7 @@ impl Figures {
     /// Payload of messages, in bytes: taken, and moved.
     pub(crate) fn payload(&self) -> (u64, u64) {
         let units = &self.outcome.units;
-        let sum = |of: fn(&linecard::model::transmit::UnitCounters) -> u64| {
+        let sum = |of: fn(&linecard_model::transmit::UnitCounters) -> u64| {
             units.iter().map(of).sum::<u64>()
         };
         (sum(|unit| unit.payload_in), sum(|unit| unit.payload_out))

@@ -79,14 +79,14 @@ impl Sources {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linecard::model::transmit::firmware;
+    use linecard_model::transmit::firmware;
 
     #[test]
     fn files_with_lines_hold_what_the_library_has() {
         let images = [firmware::approach_1(), firmware::approach_2(), firmware::best()];
         for (known, image) in BUILT_IN.iter().zip(images) {
             let elf = Firmware::parse(known.name, known.elf).expect("an ELF file");
-            let of = |image: &linecard::model::rv32::Image| {
+            let of = |image: &linecard_model::rv32::Image| {
                 let bytes = image.segments.iter().flat_map(|one| one.bytes.clone());
                 (image.entry, bytes.collect::<Vec<u8>>())
             };

@@ -5,8 +5,8 @@
 use super::settings::{DmaClock, MAX_SIZE, Protocol, Settings};
 use super::values::{mhz, phase, rate, whole, within, word};
 use crate::units;
-use linecard::model::Ps;
-use linecard::model::transmit::{BusPolicy, Design, HeaderPath};
+use linecard_model::Ps;
+use linecard_model::transmit::{BusPolicy, Design, HeaderPath};
 use std::fmt::Write as _;
 use std::time::Duration;
 

@@ -6,10 +6,10 @@ use super::{ScenarioArguments, firmware};
 use crate::account;
 use crate::failure::{EXIT_CODES, Failure};
 use clap::Args;
-use linecard::model::rv32::Image;
-use linecard::model::solve::{Firmware, Flow, Phase, Question, Resource, Step, Traffic, measure};
-use linecard::model::transmit::{Design, Kind};
 use linecard::report::{Report, Section, Value};
+use linecard_model::rv32::Image;
+use linecard_model::solve::{Firmware, Flow, Phase, Question, Resource, Step, Traffic, measure};
+use linecard_model::transmit::{Design, Kind};
 
 /// Steps that are shown at most.
 const MAX_STEPS: u64 = 100;
@@ -83,7 +83,7 @@ fn run(
     design: &Design,
     image: &Image,
     traffic: &Traffic,
-) -> Result<f64, linecard::model::transmit::TransmitError> {
+) -> Result<f64, linecard_model::transmit::TransmitError> {
     measure(design, image, traffic).map(|measured| measured.wire_bits_per_second)
 }
 

@@ -9,8 +9,8 @@ use crate::account;
 use crate::failure::{EXIT_CODES, Failure};
 use crate::units;
 use clap::Args;
-use linecard::model::transmit::{BusPolicy, Sent};
 use linecard::report::{Report, Section, Value};
+use linecard_model::transmit::{BusPolicy, Sent};
 use std::path::PathBuf;
 
 /// More phases show nothing new.

@@ -4,7 +4,7 @@ use super::keys;
 use super::settings::Settings;
 use crate::failure::Failure;
 use crate::scenario::Source;
-use linecard::model::transmit::{Design, DesignError, TransmitError};
+use linecard_model::transmit::{Design, DesignError, TransmitError};
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use std::collections::BTreeMap;
 use std::fmt;

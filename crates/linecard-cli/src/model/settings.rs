@@ -1,9 +1,9 @@
 //! A sending side as its scenario has it: typed values, and what they build.
 
 use super::values::{mhz, scaled};
-use linecard::model::transmit::{BusPolicy, Design, DesignError, HeaderPath, Message, firmware};
-use linecard::model::{Clock, Ps};
 use linecard::packet::header::{Ipv4, Tcp};
+use linecard_model::transmit::{BusPolicy, Design, DesignError, HeaderPath, Message, firmware};
+use linecard_model::{Clock, Ps};
 
 /// The longest message: 65,535 bytes with the headers of TCP.
 pub(super) const MAX_SIZE: u64 = 65_495;

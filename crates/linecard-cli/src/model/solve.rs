@@ -6,15 +6,15 @@ use super::{firmware, ladder, values};
 use crate::account;
 use crate::failure::{EXIT_CODES, Failure};
 use clap::{Args, ValueEnum};
-use linecard::model::pcie::{Generation, Nic, fewest_lanes};
-use linecard::model::rv32::Image;
-use linecard::model::solve::{
+use linecard::report::{Report, Section, Value};
+use linecard_model::pcie::{Generation, Nic, fewest_lanes};
+use linecard_model::rv32::Image;
+use linecard_model::solve::{
     Cost, Edge, Firmware, Flow, Measured, Phase, Question, Resource, Traffic, measure,
     measure_steady,
 };
-use linecard::model::transmit::{BusPolicy, Design, HeaderPath, Kind, TransmitError};
-use linecard::model::{Clock, Ps};
-use linecard::report::{Report, Section, Value};
+use linecard_model::transmit::{BusPolicy, Design, HeaderPath, Kind, TransmitError};
+use linecard_model::{Clock, Ps};
 
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]

@@ -2,6 +2,7 @@
 //! do not count.
 
 use crate::Finding;
+use crate::bans::PURE_CRATES;
 use crate::ratchet::{self, Exception, Measured};
 use crate::source::{Source, Tree, code_lines, end_of_item, find_word, is_word};
 
@@ -9,7 +10,7 @@ use crate::source::{Source, Tree, code_lines, end_of_item, find_word, is_word};
 const FILE_LIMIT: usize = 600;
 /// What still fits one screen.
 const FUNCTION_LIMIT: usize = 70;
-/// The pure crate can be read in a week, or it is split.
+/// A pure crate can be read in a week, or it is split.
 const PURE_CRATE_LIMIT: usize = 15_000;
 
 /// Files and functions over their limits.
@@ -18,15 +19,16 @@ pub(crate) fn check(tree: &Tree, exceptions: &[Exception]) -> Vec<Finding> {
     ratchet::judge(&measured, exceptions)
 }
 
-/// The pure crate over its limit.
-pub(crate) fn check_pure_crate(tree: &Tree) -> Vec<Finding> {
-    let lines: usize = tree.of_crate("linecard").map(|file| code_lines(&file.shipped)).sum();
-    if lines <= PURE_CRATE_LIMIT {
-        return Vec::new();
-    }
+/// Pure crates over their limit.
+pub(crate) fn check_pure_crates(tree: &Tree) -> Vec<Finding> {
+    PURE_CRATES.iter().filter_map(|name| check_pure_crate(tree, name)).collect()
+}
+
+fn check_pure_crate(tree: &Tree, name: &str) -> Option<Finding> {
+    let lines: usize = tree.of_crate(name).map(|file| code_lines(&file.shipped)).sum();
     let what =
         format!("{lines} code lines, limit {PURE_CRATE_LIMIT}: simplify, or split off a crate");
-    vec![Finding::new("crates/linecard", 0, what)]
+    (lines > PURE_CRATE_LIMIT).then(|| Finding::new(&format!("crates/{name}"), 0, what))
 }
 
 fn measure(file: &Source) -> Vec<Measured> {
@@ -108,7 +110,7 @@ mod tests {
     #[test]
     fn a_large_pure_crate_is_found() {
         let text = "const A: u8 = 1;\n".repeat(PURE_CRATE_LIMIT + 1);
-        assert_eq!(check_pure_crate(&Tree::of(&[("crates/linecard/src/a.rs", &text)])).len(), 1);
-        assert_eq!(check_pure_crate(&Tree::of(&[("crates/linecard-host/src/a.rs", &text)])), []);
+        assert_eq!(check_pure_crates(&Tree::of(&[("crates/linecard/src/a.rs", &text)])).len(), 1);
+        assert_eq!(check_pure_crates(&Tree::of(&[("crates/linecard-host/src/a.rs", &text)])), []);
     }
 }

@@ -2,7 +2,7 @@
 
 use addr2line::Context;
 use addr2line::gimli::{Dwarf, EndianSlice, LittleEndian};
-use linecard::model::rv32::DATA_AT;
+use linecard_model::rv32::DATA_AT;
 use object::read::elf::ElfFile32;
 use object::{Object as _, ObjectSection as _};
 use std::collections::HashMap;

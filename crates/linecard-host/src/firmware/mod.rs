@@ -29,7 +29,7 @@ mod tests;
 
 pub use error::{FirmwareError, Machine, Refusal};
 
-use linecard::model::rv32::{Counts, DATA_AT, Image, MAX_MEMORY, Profile, Segment, annotate};
+use linecard_model::rv32::{Counts, DATA_AT, Image, MAX_MEMORY, Profile, Segment, annotate};
 use lines::Lines;
 use object::read::elf::{ElfFile32, ProgramHeader as _};
 use object::{Endianness, Object as _};
@@ -50,7 +50,7 @@ const LITTLE: Endianness = Endianness::Little;
 /// A program, its names and its lines.
 ///
 /// ```no_run
-/// use linecard::model::rv32::{Config, Core};
+/// use linecard_model::rv32::{Config, Core};
 /// use linecard_host::firmware::Firmware;
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let firmware = Firmware::read("program.elf".as_ref())?;

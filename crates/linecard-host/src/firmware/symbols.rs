@@ -1,6 +1,6 @@
 //! Names of addresses.
 
-use linecard::model::rv32::DATA_AT;
+use linecard_model::rv32::DATA_AT;
 use object::read::elf::ElfFile32;
 use object::{Object as _, ObjectSymbol as _, SymbolKind};
 use std::collections::BTreeMap;

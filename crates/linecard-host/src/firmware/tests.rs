@@ -2,10 +2,10 @@
 
 use super::build::{Build, CODE, EXECUTE, WRITE};
 use super::{Firmware, Refusal, SourceLine};
-use linecard::model::rv32::{
+use linecard::rng::Rng;
+use linecard_model::rv32::{
     Config, Core, Counts, DATA_AT, Outside, Reply, Segment, Stop, Wake, Width,
 };
-use linecard::rng::Rng;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

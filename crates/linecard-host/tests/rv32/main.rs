@@ -3,17 +3,17 @@
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
 
-#[path = "../../../linecard/tests/common/rv32.rs"]
+#[path = "../../../linecard-model/tests/common/rv32.rs"]
 mod assembler;
 #[path = "../../src/firmware/build.rs"]
 mod build;
 mod program;
 
 use build::{Build, CODE, EXECUTE, WRITE};
-use linecard::model::rv32::{
+use linecard::rng::Rng;
+use linecard_model::rv32::{
     Config, Core, DATA_AT, Fault, FaultKind, Image, Outside, Reply, Segment, Wake, Width,
 };
-use linecard::rng::Rng;
 use std::collections::HashSet;
 use std::fs;
 use std::io::Write as _;

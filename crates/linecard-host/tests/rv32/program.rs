@@ -2,8 +2,8 @@
 //! that hold them together chosen by chance.
 
 use crate::assembler::*;
-use linecard::model::rv32::DATA_AT;
 use linecard::rng::Rng;
+use linecard_model::rv32::DATA_AT;
 
 /// Bytes of data memory that a program writes out: a playground, then its registers.
 pub(crate) const AREA: usize = PLAYGROUND + 4 * 32;

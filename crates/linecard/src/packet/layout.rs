@@ -69,9 +69,10 @@ pub struct Layer {
 }
 
 impl Layer {
-    /// Where it starts.
+    /// Where it starts, as an index.
+    #[must_use]
     #[inline]
-    pub(crate) fn at(self) -> usize {
+    pub fn at(self) -> usize {
         usize::from(self.offset)
     }
 

@@ -1,8 +1,8 @@
 //! Chrome's trace event format: complete events ("X"), times in microseconds.
 
 use super::{Sink, Span, State, What, name};
-use linecard::model::Ps;
 use linecard_host::capture::OutputFile;
+use linecard_model::Ps;
 use std::io::{self, Write};
 
 /// Tracks of a core's process.

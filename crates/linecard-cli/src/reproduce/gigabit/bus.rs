@@ -5,8 +5,8 @@ use super::{FITTED, run};
 use crate::failure::Failure;
 use crate::reproduce::Reproduced;
 use crate::reproduce::comparison::{Comparison, Row, add_all};
-use linecard::model::pci::{Adapter, Config, Outcome, Protocol, Server};
 use linecard::report::{Report, Section, Value};
+use linecard_model::pci::{Adapter, Config, Outcome, Protocol, Server};
 use std::path::Path;
 
 /// The paper counts 30 ns to a clock.
@@ -198,7 +198,7 @@ fn servers(runs: &[(&Config, &Outcome)]) -> Section {
     let mut section = Section::list("servers", "Ours");
     for (config, outcome) in runs {
         let each =
-            |time: linecard::model::Ps| time.as_secs_f64() * 1e6 / outcome.handled.max(1) as f64;
+            |time: linecard_model::Ps| time.as_secs_f64() * 1e6 / outcome.handled.max(1) as f64;
         let (handler, protocol) = (each(outcome.handler_time), each(outcome.protocol_time));
         let text = format!(
             "{:.1} Mbit/s; a frame takes the handler {handler:.2} µs, the protocol {protocol:.2} µs; the \

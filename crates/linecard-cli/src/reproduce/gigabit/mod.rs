@@ -10,7 +10,7 @@ pub(super) use overhead::reproduce as overhead;
 pub(super) use throughput::reproduce as throughput;
 
 use crate::failure::Failure;
-use linecard::model::pci::{Config, Outcome, simulate};
+use linecard_model::pci::{Config, Outcome, simulate};
 
 /// What the costs in the model were fitted to, for people.
 const FITTED: &str = "A model: the costs of the server's software were fitted once to the traces at 400 and 700 MHz, \

@@ -3,8 +3,8 @@
 use crate::failure::Failure;
 use crate::scenario::Source;
 use crate::units;
-use linecard::model::Ps;
-use linecard::model::pci::{Adapter, Config, Load, Server};
+use linecard_model::Ps;
+use linecard_model::pci::{Adapter, Config, Load, Server};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::ops::RangeInclusive;

@@ -6,9 +6,9 @@ use super::clocks::{Clocks, Scan};
 use super::{Bench, DMA_HZ, Point, SIZES, protocol};
 use crate::failure::Failure;
 use crate::model::settings::{DmaClock, Protocol, Settings};
-use linecard::model::Ps;
 use linecard::packet::header::{self, Ipv4};
 use linecard::report::{Report, Section, Value};
+use linecard_model::Ps;
 use std::path::Path;
 
 /// Packet sizes of the curves; the tables' are among them.

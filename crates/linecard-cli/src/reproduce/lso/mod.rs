@@ -10,11 +10,11 @@ use crate::model::figures::{CLASSES, simulate};
 use crate::model::firmware;
 use crate::model::scenario::Scenario;
 use crate::model::settings::{DmaClock, Protocol, Settings};
-use linecard::model::Ps;
-use linecard::model::transmit::{Cell, Sent};
 use linecard::offload::segment::Class;
 use linecard::packet::header::Ipv4;
 use linecard_host::firmware::Firmware;
+use linecard_model::Ps;
+use linecard_model::transmit::{Cell, Sent};
 use std::path::Path;
 
 pub(super) use cells::{table1, table2};

@@ -6,11 +6,11 @@ mod scenario;
 use crate::failure::Failure;
 use crate::reproduce::Reproduced;
 use crate::reproduce::comparison::{Comparison, Row, add_all};
-use linecard::model::adapter::{Config, Kind, Outcome, simulate};
 use linecard::offload::segment::segment;
 use linecard::packet::{Gso, LinkType, Meta, Packet};
 use linecard::report::{Report, Section, Value};
 use linecard::rng::Rng;
+use linecard_model::adapter::{Config, Kind, Outcome, simulate};
 use scenario::Scenario;
 use std::path::Path;
 

@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::reproduce::gigabit::scenario::{Check, read};
-use linecard::model::adapter::Config;
+use linecard_model::adapter::Config;
 use serde::Deserialize;
 use std::path::Path;
 use toml::Spanned;

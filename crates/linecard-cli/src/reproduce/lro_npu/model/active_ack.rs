@@ -4,9 +4,9 @@ use super::run_all;
 use super::scenario::Settings;
 use crate::failure::Failure;
 use crate::reproduce::comparison::{Comparison, Row};
-use linecard::model::Ps;
-use linecard::model::npu::{Mode, Outcome, Scenario};
 use linecard::report::{Report, Section, Value};
+use linecard_model::Ps;
+use linecard_model::npu::{Mode, Outcome, Scenario};
 
 /// How long a transfer has: many timers of the sender.
 const PATIENCE: Ps = Ps::from_ns(5_000_000_000);

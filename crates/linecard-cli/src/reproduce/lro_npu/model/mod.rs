@@ -1,4 +1,4 @@
-//! The processor in virtual time: what the paper measured, asked of `linecard::model::npu`.
+//! The processor in virtual time: what the paper measured, asked of `linecard_model::npu`.
 
 mod active_ack;
 mod figure_13;
@@ -7,18 +7,19 @@ mod starvation;
 
 pub(super) use scenario::{RawModel, Settings};
 
-use super::super::comparison::{Comparison, add_all};
+use super::super::comparison::add_all;
 use crate::failure::Failure;
-use linecard::model::npu::{Outcome, Scenario, run};
 use linecard::report::Report;
+use linecard_model::npu::{Outcome, Scenario, run};
 use std::thread;
 
 /// Runs all of it, and adds what came out.
 pub(super) fn add(settings: &Settings, report: &mut Report) -> Result<usize, Failure> {
-    let mut tables: Vec<Comparison> = Vec::new();
-    tables.push(figure_13::add(settings, report)?);
-    tables.push(starvation::add(settings, report)?);
-    tables.push(active_ack::add(settings, report)?);
+    let tables = [
+        figure_13::add(settings, report)?,
+        starvation::add(settings, report)?,
+        active_ack::add(settings, report)?,
+    ];
     let unexplained = add_all(&tables, report);
     report.note(
         "Model: every packet has real bytes, and what sorts, merges and acknowledges is what does so \

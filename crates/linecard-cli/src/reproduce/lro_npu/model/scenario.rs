@@ -2,8 +2,8 @@
 
 use crate::failure::Failure;
 use crate::scenario::Source;
-use linecard::model::Ps;
-use linecard::model::npu::{Scenario, ScenarioError};
+use linecard_model::Ps;
+use linecard_model::npu::{Scenario, ScenarioError};
 use serde::Deserialize;
 use std::ops::{Range, RangeInclusive};
 use toml::Spanned;
@@ -59,7 +59,7 @@ macro_rules! numbers {
 numbers!(
     RawNpu,
     "npu.",
-    linecard::model::npu::Npu,
+    linecard_model::npu::Npu,
     [
         cores,
         threads_per_core,
@@ -79,17 +79,17 @@ numbers!(
         hold_budget_ns,
     ]
 );
-numbers!(RawDma, "dma.", linecard::model::npu::Dma, [bits_per_second, request_ns, requests]);
+numbers!(RawDma, "dma.", linecard_model::npu::Dma, [bits_per_second, request_ns, requests]);
 numbers!(
     RawHost,
     "host.",
-    linecard::model::npu::Host,
+    linecard_model::npu::Host,
     [interrupt_ns, packet_ns, copy_bits_per_second, receive_buffer,]
 );
 numbers!(
     RawClient,
     "client.",
-    linecard::model::npu::Client,
+    linecard_model::npu::Client,
     [stagger_ns, link_bits_per_second, segment, send_window, initial_window, rto_ns,]
 );
 numbers!(RawStarvation, "starvation.", Starvation, [busy, attempts, seeds, syn_rto_ns, syn_tries]);
@@ -168,9 +168,9 @@ impl RawModel {
         check.few("starvation.seeds", settings.starvation.seeds)?;
         settings.base.check().map_err(|error| check.refuse(&error))?;
         for scenario in [
-            settings.starvation_of(linecard::model::npu::Discipline::Stack, 200, 0),
+            settings.starvation_of(linecard_model::npu::Discipline::Stack, 200, 0),
             settings.held_back(None),
-            settings.slow(linecard::model::npu::Mode::Paper),
+            settings.slow(linecard_model::npu::Mode::Paper),
         ] {
             // The numbers of the model itself are right: what is wrong was asked for.
             check.spans.retain(|(name, _)| ASKED.iter().all(|(of_model, _)| of_model != name));

@@ -1,0 +1,102 @@
+//! Frames of the two hosts: real bytes, IPv4 and TCP without options, checksums right.
+
+use alloc::vec::Vec;
+use linecard::packet::checksum::Sum;
+use linecard::packet::header::{self, IPV4_DF, Ipv4, Tcp, protocol};
+use zerocopy::network_endian::{U16, U32};
+
+const MACS: usize = 12;
+const ETHERNET: usize = MACS + 2;
+const TRANSPORT: usize = ETHERNET + Ipv4::LEN;
+/// Bytes of all headers.
+pub(super) const HEADERS: usize = TRANSPORT + Tcp::LEN;
+const CLIENT: [u8; 4] = [10, 0, 0, 1];
+const SERVER: [u8; 4] = [10, 0, 0, 2];
+const SERVER_PORT: u16 = 5_001;
+const HOPS: u8 = 64;
+/// Preamble, frame check sequence and the gap between frames, in bytes.
+const AROUND: usize = 8 + 4 + 12;
+/// The shortest frame without its check sequence, in bytes.
+const MIN_FRAME: usize = 60;
+
+/// Where a frame goes, and whose connection it is of: the client's port tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    ToServer(u16),
+    ToClient(u16),
+}
+
+/// What a segment says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Say {
+    pub(super) sequence: u32,
+    pub(super) acknowledgment: u32,
+    pub(super) flags: u16,
+    pub(super) window: u16,
+}
+
+/// A frame that says this, with this payload.
+pub(super) fn build(way: Way, say: &Say, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(HEADERS + payload.len());
+    bytes.resize(HEADERS, 0);
+    let (from, to, source, destination, macs) = match way {
+        Way::ToServer(port) => (CLIENT, SERVER, port, SERVER_PORT, [2, 1]),
+        Way::ToClient(port) => (SERVER, CLIENT, SERVER_PORT, port, [1, 2]),
+    };
+    (bytes[0], bytes[5], bytes[6], bytes[11]) = (2, macs[0], 2, macs[1]);
+    bytes[MACS] = 8;
+    let segment_len = Tcp::LEN + payload.len();
+    // RFC 6864, section 4: whole datagrams need no identification.
+    let mut ip = Ipv4 {
+        version_ihl: 0x45,
+        tos: 0,
+        total_len: U16::new((Ipv4::LEN + segment_len) as u16),
+        id: U16::ZERO,
+        flags_fragment: U16::new(IPV4_DF),
+        ttl: HOPS,
+        protocol: protocol::TCP,
+        checksum: U16::ZERO,
+        source: from,
+        destination: to,
+    };
+    ip.checksum.set(Sum::of(zerocopy::IntoBytes::as_bytes(&ip)).checksum());
+    *header::at_mut(&mut bytes, ETHERNET) = ip;
+    *header::at_mut(&mut bytes, TRANSPORT) = Tcp {
+        source: U16::new(source),
+        destination: U16::new(destination),
+        sequence: U32::new(say.sequence),
+        acknowledgment: U32::new(say.acknowledgment),
+        offset_flags: U16::new(5 << 12 | say.flags),
+        window: U16::new(say.window),
+        checksum: U16::ZERO,
+        urgent: U16::ZERO,
+    };
+    bytes.extend_from_slice(payload);
+    let pseudo = Sum::of(&from).plus(Sum::of(&to)).plus(Sum::word(protocol::TCP.into()));
+    let pseudo = pseudo.plus(Sum::word(segment_len as u16));
+    let checksum = Sum::of(&bytes[TRANSPORT..]).plus(pseudo).checksum();
+    header::at_mut::<Tcp>(&mut bytes, TRANSPORT).checksum.set(checksum);
+    bytes
+}
+
+/// What a frame says, and of which connection it is; none when it is too short.
+pub(super) fn read(bytes: &[u8]) -> Option<(Way, Say)> {
+    let tcp = header::get::<Tcp>(bytes, TRANSPORT)?;
+    let say = Say {
+        sequence: tcp.sequence.get(),
+        acknowledgment: tcp.acknowledgment.get(),
+        flags: tcp.offset_flags.get() & 0x01FF,
+        window: tcp.window.get(),
+    };
+    let way = if tcp.destination.get() == SERVER_PORT {
+        Way::ToServer(tcp.source.get())
+    } else {
+        Way::ToClient(tcp.destination.get())
+    };
+    Some((way, say))
+}
+
+/// Bits that a frame of `len` bytes takes on the wire.
+pub(super) fn wire_bits(len: usize) -> u64 {
+    8 * (len.max(MIN_FRAME) + AROUND) as u64
+}

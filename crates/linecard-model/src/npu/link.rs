@@ -1,0 +1,157 @@
+//! The client's side: connections that wait for the link, frames on it, and what comes back.
+
+use super::client::{Sender, State};
+use super::frame::{self, Way};
+use super::machine::{Event, Machine};
+use super::scenario::{Dispatch, Start};
+use super::thread::instant;
+use crate::Ps;
+use alloc::vec::Vec;
+use linecard::packet::{LinkType, Meta, Packet};
+
+impl Machine<'_> {
+    /// Puts a connection in line for the link, if it has something to send.
+    pub(super) fn line_up(&mut self, connection: usize) {
+        let sender = &mut self.senders[connection];
+        if !sender.in_line && sender.can_send(&self.scenario.client) {
+            sender.in_line = true;
+            self.line.push_back(connection);
+        }
+        self.transmit();
+    }
+
+    /// Puts the next frame on the link, if that is free. Connections take turns.
+    fn transmit(&mut self) {
+        while self.wire.is_none() {
+            let Some(connection) = self.line.pop_front() else { return };
+            let (sender, client) = (&mut self.senders[connection], &self.scenario.client);
+            sender.in_line = false;
+            let Some(segment) = sender.take(self.now, client) else { continue };
+            let payload = self.shared.stream.bytes(connection, segment.offset, segment.len);
+            let bytes = frame::build(Way::ToServer(sender.port), &segment.say, payload);
+            let time = Ps::of_bits(frame::wire_bits(bytes.len()), client.link_bits_per_second);
+            self.wire = Some(bytes);
+            self.events.add(self.now + time, Event::Arrived);
+            self.wake_in_time(connection);
+            if self.senders[connection].can_send(client) {
+                self.senders[connection].in_line = true;
+                self.line.push_back(connection);
+            }
+        }
+    }
+
+    /// A frame has come over the link; some come with a bit wrong, or behind the next.
+    pub(super) fn arrived(&mut self) {
+        let Some(mut bytes) = self.wire.take() else { return };
+        self.transmit();
+        self.frames += 1;
+        let client = &self.scenario.client;
+        let is_chosen = |every: Option<u32>| {
+            every.is_some_and(|every| self.frames.is_multiple_of(every.into()))
+        };
+        if is_chosen(client.corrupt_every) {
+            // The last byte of the TCP header, or of the payload: only a checksum can tell.
+            bytes.last_mut().into_iter().for_each(|byte| *byte ^= 0x10);
+        }
+        if is_chosen(client.swap_every) && self.late.is_none() {
+            self.late = Some(bytes);
+            return;
+        }
+        self.dispatch(bytes);
+        if let Some(late) = self.late.take() {
+            self.dispatch(late);
+        }
+    }
+
+    /// Gives a frame to a receive thread.
+    fn dispatch(&mut self, bytes: Vec<u8>) {
+        let npu = &self.scenario.npu;
+        let meta = Meta { timestamp: instant(self.now), ..Meta::default() };
+        let packet = Packet::new(bytes, LinkType::Ethernet, meta);
+        let bytes = packet.payload_len() as u64;
+        self.outcome.sent.add(1, bytes);
+        let number = match npu.dispatch {
+            Dispatch::Hash => self.steer(&packet),
+            Dispatch::Spray => {
+                self.turn = (self.turn + 1) % npu.receive_threads();
+                self.turn
+            }
+        };
+        let thread = &mut self.threads[usize::from(number)];
+        if self.buffers >= npu.buffers {
+            self.outcome.dropped.no_buffer.add(1, bytes);
+        } else if thread.queue.len() >= npu.queue {
+            self.outcome.dropped.queue_full.add(1, bytes);
+        } else {
+            self.buffers += 1;
+            thread.queue.push_back(packet);
+            self.start(number, Ps::from_ns(npu.message_ns));
+        }
+    }
+
+    /// A frame has come to the client.
+    pub(super) fn heard(&mut self, bytes: &[u8]) {
+        let Some((Way::ToClient(port), say)) = frame::read(bytes) else { return };
+        let Some(number) = self.connection(port) else { return };
+        let sender = &mut self.senders[number];
+        let (before, was_finished) = (sender.state, sender.is_finished());
+        sender.hear(&say, self.now, &self.scenario.client);
+        let is_finished = sender.is_finished() && !was_finished;
+        let is_made = before == State::SynSent && sender.state == State::Established;
+        if is_finished {
+            self.left_to_finish -= 1;
+            let all = self.left_to_finish == 0;
+            self.outcome.client.finished_at = all.then_some(self.now);
+        }
+        if is_made {
+            self.settled(number);
+        }
+        self.wake_in_time(number);
+        self.line_up(number);
+    }
+
+    /// A retransmission timer may be due.
+    pub(super) fn timer(&mut self, number: usize) {
+        let sender = &mut self.senders[number];
+        if sender.planned <= self.now {
+            sender.planned = Ps::NEVER;
+        }
+        let before = sender.state;
+        sender.expire(self.now, &self.scenario.client);
+        if before == State::SynSent && sender.state == State::Failed {
+            self.settled(number);
+        }
+        self.wake_in_time(number);
+        self.line_up(number);
+    }
+
+    /// Plans the timer of a connection, unless it is planned for that time or before.
+    pub(super) fn wake_in_time(&mut self, number: usize) {
+        let sender = &mut self.senders[number];
+        if let Some(deadline) = sender.deadline
+            && deadline < sender.planned
+        {
+            sender.planned = deadline;
+            self.events.add(deadline, Event::Timer(number));
+        }
+    }
+
+    /// Lets connections begin to send, if those that were waited for are made or given up.
+    pub(super) fn settled(&mut self, connection: usize) {
+        let client = &self.scenario.client;
+        if connection >= client.connections as usize {
+            return;
+        }
+        self.awaited -= 1;
+        match client.start {
+            Start::Each => self.senders[connection].is_open = true,
+            Start::Together if self.awaited == 0 => {
+                let made = |sender: &&mut Sender| sender.state == State::Established;
+                let senders = self.senders[..client.connections as usize].iter_mut();
+                senders.filter(made).for_each(|sender| sender.is_open = true);
+                (0..client.connections as usize).for_each(|index| self.line_up(index));
+            }
+            Start::Together => {}
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! The receive side on a network processor in virtual time (papers/lro-npu.txt): four cores of four
+//! hardware threads, a DMA engine, a host behind and a TCP sender before it.
+//!
+//! **What merges is what merges live.** Each receive thread runs [`Resequencer`], [`ActiveAck`] and
+//! [`Coalescer`] on real packets with real bytes; this module adds where each packet waits, what it
+//! costs and who runs when. Every byte that reaches the host is compared with what was sent.
+//!
+//! | part | waits in | costs |
+//! |---|---|---|
+//! | link | the sender's windows | its rate |
+//! | dispatcher | – | a message |
+//! | 13 receive threads | a queue each | 32.0 µs a packet: **the calibrated constant** |
+//! | timeout thread | – | its round over all connections, a message, 2 µs of the thread |
+//! | DMA engine | stack, queue, or a queue for each thread | a time a request, and its rate |
+//! | host | the threads' Rx rings | interrupt, stack, copy: by packet from the unit |
+//! | sending thread | a queue | 1 µs a packet |
+//!
+//! # What the model takes from the paper, and what not
+//!
+//! - The paper explains its figure 13 by threads that are left free. So a thread's time for a packet is
+//!   a constant, and threads of a core do not slow each other down: the time is waiting for memory.
+//! - The filter sequence (figure 6) is not in the text: packets are refused for the reasons of section
+//!   II, in the order in which the coalescer looks, and those with a wrong checksum are discarded.
+//! - As a normal adapter nothing is kept of connections, so that packets go to threads in turns, and
+//!   the host's interrupt and stack for each packet are the bottleneck. Both are our reading of
+//!   "throughput is irrelevant to the number of connections"; with packets hashed, one connection
+//!   would have one thread.
+//! - A merged packet is as many DMA requests as packets: "the rest packets' payload data" lie apart.
+//! - Descriptors: connections are made at their SYN and end at FIN ([`Creation::OnSyn`]). Without a free
+//!   one the longest unused gives way; the paper does not say.
+//! - A merged packet leaves when the next would not fit into 64 KB, not when it is reached.
+//! - What is due leaves when the timeout thread's message comes, or with the next packet of that
+//!   thread if that comes before.
+//! - A gap is waited for ten intervals from the packet that has waited longest, not from the last.
+//! - Connections have no window scaling: 0xFFFF promises 65,535 bytes.
+//!
+//! [`Resequencer`]: linecard::offload::resequence::Resequencer
+//! [`ActiveAck`]: linecard::offload::active_ack::ActiveAck
+//! [`Coalescer`]: linecard::offload::coalesce::Coalescer
+//! [`Creation::OnSyn`]: linecard::offload::coalesce::Creation::OnSyn
+
+mod client;
+mod dma;
+mod engines;
+mod frame;
+mod host;
+mod link;
+mod machine;
+mod outcome;
+mod scenario;
+mod stream;
+#[cfg(test)]
+mod tests;
+mod thread;
+
+pub use dma::{Overload, Requests};
+pub use host::Figures as HostFigures;
+pub use outcome::{Amount, ClientFigures, DmaFigures, Drops, Outcome, expected_share};
+pub use scenario::{
+    Client, DESCRIPTOR_LEN, Discipline, Dispatch, Dma, Host, Mode, Npu, OTHER_THREADS,
+    SHARED_MEMORY, Scenario, ScenarioError, Start,
+};
+
+/// Runs a scenario.
+///
+/// # Errors
+///
+/// What [`Scenario::check`] finds.
+pub fn run(scenario: &Scenario) -> Result<Outcome, ScenarioError> {
+    scenario.check()?;
+    Ok(machine::Machine::new(scenario).run())
+}

@@ -1,0 +1,296 @@
+//! The facts of papers/lro-npu.txt, and what has to hold whatever is configured.
+
+use super::*;
+use crate::Ps;
+use alloc::string::ToString;
+use alloc::vec::Vec;
+use linecard::rng::Rng;
+use std::println;
+
+const MS: u64 = 1_000_000;
+
+/// What 13 threads carry when each takes 32.0 µs for 1,460 bytes.
+const PLATEAU: f64 = 13.0 * 1_460.0 * 8.0 / 32.0e-6;
+
+/// Runs it; nothing may be uncounted.
+fn ran(scenario: &Scenario) -> Outcome {
+    let outcome = run(scenario).expect("a scenario");
+    assert!(outcome.is_conserved(), "{scenario:?}: {outcome:#?}");
+    outcome
+}
+
+/// Figure 13 with so many connections, measured for 20 ms once windows are full.
+fn figure_13(connections: u32, seed: u64, npu: Npu) -> Scenario {
+    let warm_up = Ps::from_ns(if npu.merge { 8 * MS } else { 30 * MS });
+    Scenario {
+        seed,
+        warm_up,
+        duration: warm_up + Ps::from_ns(20 * MS),
+        npu,
+        client: Client { connections, ..Client::default() },
+        ..Scenario::default()
+    }
+}
+
+/// Mean and the standard error of it.
+fn mean(values: &[f64]) -> (f64, f64) {
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let squares = values.iter().map(|value| (value - mean) * (value - mean)).sum::<f64>();
+    (mean, (squares / (count - 1.0) / count).sqrt())
+}
+
+/// "Finally stabilizes around 4.75 Gbps", and before that as many threads work as have a connection.
+#[test]
+fn throughput_follows_the_threads_that_have_a_connection() {
+    for (connections, seeds) in [(1, 5), (4, 20), (13, 20), (64, 5)] {
+        let share = |seed| {
+            let outcome = ran(&figure_13(connections, seed, Npu::default()));
+            let of_threads = outcome.bits_per_second / (PLATEAU / 13.0);
+            let used = outcome.threads_used as f64;
+            assert!((of_threads / used - 1.0).abs() < 0.01, "{connections}, {seed}: {of_threads}");
+            assert_eq!((outcome.client.timeouts, outcome.dropped.total().packets), (0, 0));
+            outcome.bits_per_second / PLATEAU
+        };
+        let (mean, error) = mean(&(0..seeds).map(share).collect::<Vec<_>>());
+        let expected = expected_share(13, connections);
+        println!("{connections}: {mean:.3} ± {error:.3} of the plateau, expected {expected:.3}");
+        assert!((mean - expected).abs() < 3.0 * error + 0.01 * expected);
+        let plateau = mean * PLATEAU / 4.75e9;
+        assert!(connections < 64 || (plateau - 1.0).abs() < 0.02, "{plateau}");
+    }
+}
+
+/// "TCP data receiving throughput is irrelevant to the number of TCP connections": the host has an
+/// interrupt and its stack for each packet. Hashed, one connection would have one thread.
+#[test]
+fn without_merging_connections_do_not_matter() {
+    let rate = |connections, npu| ran(&figure_13(connections, 1, npu)).bits_per_second;
+    let host = Host::default();
+    let copy_ns = 1_460 * 8 / 40;
+    let expected = 1_460.0 * 8e9 / (host.interrupt_ns + host.packet_ns + copy_ns) as f64;
+    for connections in [1, 3, 16, 64] {
+        let rate = rate(connections, Npu::normal());
+        println!("{connections} connections, not merged: {:.0} Mbit/s", rate / 1e6);
+        assert!((rate / expected - 1.0).abs() < 0.02, "{connections}: {rate}, {expected}");
+    }
+    let hashed = Npu { dispatch: Dispatch::Hash, ..Npu::normal() };
+    assert!(rate(1, hashed.clone()) < 0.2 * rate(64, hashed));
+}
+
+/// Three connections whose packets overload the DMA engine, `load_percent` of it if they have a
+/// thread each, and 64 that are tried later, two SYNs each.
+fn starvation(discipline: Discipline, load_percent: u64, seed: u64) -> Scenario {
+    let client = Client {
+        connections: 3,
+        idle_connections: 64,
+        stagger_ns: 2 * MS,
+        head_start_ns: 100 * MS,
+        segment: 536,
+        syn_rto_ns: 100 * MS,
+        syn_tries: 2,
+        ..Client::default()
+    };
+    // Each packet is a request: merged ones come in bursts, between which a SYN is on top.
+    let npu = Npu { merge: false, ring: 16_384, ..Npu::default() };
+    let request_ns = npu.packet_ns * load_percent / 100 / 3;
+    let dma = Dma { request_ns, bits_per_second: 1_000_000_000_000, discipline, ..Dma::default() };
+    let duration = Ps::from_ns(500 * MS);
+    Scenario { seed, duration, npu, dma, client, ..Scenario::default() }
+}
+
+#[test]
+fn a_stack_starves_connections_that_come_later() {
+    let asked = |discipline, load, merge| {
+        let (mut made, mut syns, mut served, mut offered) = (0, 0, 0, 0.0);
+        for seed in 0..3 {
+            let mut scenario = starvation(discipline, load, seed);
+            scenario.npu.merge = merge;
+            let outcome = ran(&scenario);
+            made += outcome.client.idle_established;
+            (syns, served) = (syns + outcome.dma.syns, served + outcome.dma.syns_served);
+            offered += outcome.dma_load() / 3.0;
+        }
+        let share = served as f64 / syns as f64;
+        println!(
+            "{discipline:?}, load {offered:.2}: {made} of 192 made, {share:.2} of SYNs served"
+        );
+        (made, share)
+    };
+    let seen = |discipline, load| asked(discipline, load, false);
+    for load in [150, 200, 400] {
+        let all = [Discipline::Stack, Discipline::Fifo, Discipline::RoundRobin];
+        let [stack, fifo, turns] = all.map(|discipline| seen(discipline, load));
+        assert!(stack.0 < turns.0 && stack.1 < turns.1, "{load}: {stack:?}, {turns:?}");
+        assert!(fifo.0 <= turns.0, "{load}: {fifo:?}, {turns:?}");
+        // A queue that has grown for long is no better: at 400 % what it serves is too late.
+        assert!(load > 200 || stack.0 < fifo.0, "{load}: {stack:?}, {fifo:?}");
+    }
+    // Merged packets ask for 44 transfers or more at once, and then for a long time for none: a SYN
+    // that comes between is on top, and the stack does no harm.
+    assert!(asked(Discipline::Stack, 400, true).1 > 0.9);
+    // Ten of thirteen threads have no busy connection.
+    assert!(seen(Discipline::RoundRobin, 400).0 >= 192 * 10 / 13);
+}
+
+/// A mebibyte from a sender that may have 16 KiB outstanding, to a unit that waits for 32 KiB.
+fn held_back(active_ack: Option<Mode>, idle_floor_ns: u64) -> Scenario {
+    Scenario {
+        duration: Ps::from_ns(5_000 * MS),
+        npu: Npu { active_ack, idle_floor_ns, max_bytes: 32 << 10, ..Npu::default() },
+        client: Client { bytes: Some(1 << 20), send_window: 16 << 10, ..Client::default() },
+        ..Scenario::default()
+    }
+}
+
+/// Section V.C. The paper's own timer (IV.E) would let go after ten intervals, long before the
+/// sender's fires: what it describes needs one that waits for longer.
+#[test]
+fn without_active_ack_the_sender_waits_for_its_timer() {
+    const NO_TIMER: u64 = 4_000 * MS;
+    let done_ms = |outcome: &Outcome| outcome.client.finished_at.map(|at| at.as_ns() / MS);
+    let stalled = ran(&held_back(None, NO_TIMER));
+    assert_eq!((stalled.client.finished, stalled.corrupt), (0, 0));
+    assert!(stalled.client.timeouts >= 5, "{stalled:?}");
+    // "The retransmitted packets will be considered as redundant and discarded."
+    assert_eq!(stalled.duplicates, stalled.client.retransmitted);
+    assert!(stalled.host.accepted < 1 << 17, "{stalled:?}");
+    for mode in [Mode::Paper, Mode::WindowHonest] {
+        for floor in [NO_TIMER, 1] {
+            let flowing = ran(&held_back(Some(mode), floor));
+            println!("{mode:?}, timer of {floor} ns at least: {:?} ms", done_ms(&flowing));
+            assert_eq!((flowing.client.finished, flowing.client.timeouts), (1, 0), "{flowing:?}");
+            assert!(flowing.host.accepted == 1 << 20 && flowing.duplicates == 0);
+        }
+    }
+    let timer = ran(&held_back(None, 1));
+    println!("no active ACK, published timer: {:?} ms", done_ms(&timer));
+    assert_eq!((timer.client.finished, timer.client.timeouts), (1, 0));
+    assert!(timer.timeouts > 60, "every window waits for the timeout thread: {timer:?}");
+}
+
+/// 0xFFFF is more than a receiver has: what was acknowledged for it is lost.
+#[test]
+fn the_published_window_overruns_a_slow_receiver() {
+    let slow = |mode| {
+        let mut scenario = held_back(Some(mode), 1);
+        scenario.host.receive_buffer = 40_000;
+        scenario.host.read_bits_per_second = Some(100_000_000);
+        scenario.client.send_window = 65_535;
+        ran(&scenario)
+    };
+    let paper = slow(Mode::Paper);
+    assert!(paper.host.overrun > 0 && paper.host.accepted < 1 << 20, "{paper:?}");
+    assert_eq!(paper.client.finished, 0);
+    let honest = slow(Mode::WindowHonest);
+    assert_eq!((honest.host.overrun, honest.host.accepted), (0, 1 << 20), "{honest:?}");
+    assert_eq!((honest.client.finished, honest.host.finished), (1, 1));
+    let read_ms = (8 << 20) / 100_000;
+    let done_ms = honest.client.finished_at.map(|at| at.as_ns() / MS);
+    println!("{:?}; honest: {done_ms:?} ms, read in {read_ms} ms", paper.host);
+    assert!(done_ms.is_some_and(|ms| ms <= read_ms + 5), "{done_ms:?}");
+}
+
+/// Every part too small by turns, with wrong and late frames: nothing is lost uncounted, no wrong
+/// byte arrives, and each way to be dropped is taken.
+#[test]
+fn whatever_overflows_is_counted() {
+    let mut seen = [0; 5];
+    let mut others = [0; 3];
+    for seed in 0..60 {
+        let rng = &mut Rng::new(seed);
+        let mut one_of = |values: [u64; 3]| values[rng.below(3) as usize];
+        let modes = [None, Some(Mode::Paper), Some(Mode::WindowHonest)];
+        let disciplines = [Discipline::Stack, Discipline::Fifo, Discipline::RoundRobin];
+        let npu = Npu {
+            packet_ns: one_of([1_000, 4_000, 32_000]),
+            queue: one_of([8, 64, 1_024]) as usize,
+            buffers: one_of([40, 400, 65_536]),
+            ring: one_of([2, 8, 1_024]),
+            send_queue: one_of([2, 50, 4_096]),
+            descriptors: one_of([2, 8, 256]) as usize,
+            merge: one_of([0, 1, 1]) == 1,
+            active_ack: modes[one_of([0, 1, 2]) as usize],
+            ..Npu::default()
+        };
+        let discipline = disciplines[one_of([0, 1, 2]) as usize];
+        let requests = one_of([50, 1_000, 1 << 18]) as usize;
+        let dma =
+            Dma { request_ns: one_of([200, 2_000, 9_000]), discipline, requests, ..Dma::default() };
+        let client = Client {
+            connections: one_of([1, 9, 40]) as u32,
+            idle_connections: one_of([0, 3, 9]) as u32,
+            bytes: [None, Some(1), Some(300_001)][one_of([0, 1, 2]) as usize],
+            corrupt_every: [None, Some(50), Some(500)][one_of([0, 1, 2]) as usize],
+            swap_every: [None, Some(7), Some(100)][one_of([0, 1, 2]) as usize],
+            start: Start::Each,
+            rto_ns: 5 * MS,
+            syn_rto_ns: 5 * MS,
+            ..Client::default()
+        };
+        let duration = Ps::from_ns(30 * MS);
+        let outcome = ran(&Scenario { seed, duration, npu, dma, client, ..Scenario::default() });
+        for (seen, (_, amount)) in seen.iter_mut().zip(outcome.dropped.named()) {
+            *seen += amount.packets;
+        }
+        for (other, more) in
+            others.iter_mut().zip([outcome.answers_dropped, outcome.duplicates, outcome.corrupt])
+        {
+            *other += more;
+        }
+    }
+    println!("dropped: {seen:?}; answers, duplicates, corrupt: {others:?}");
+    assert!(seen.iter().chain(&others).all(|count| *count > 0), "{seen:?} {others:?}");
+}
+
+/// Lost and late frames are made good: all arrives, in order, once.
+#[test]
+fn transfers_come_through_faults() {
+    for (seed, active_ack) in (0..).zip([None, Some(Mode::Paper), Some(Mode::WindowHonest)]) {
+        let client = Client {
+            connections: 5,
+            bytes: Some(200_000),
+            corrupt_every: Some(97),
+            swap_every: Some(5),
+            rto_ns: 10 * MS,
+            syn_rto_ns: 10 * MS,
+            ..Client::default()
+        };
+        let npu = Npu { active_ack, ..Npu::default() };
+        let duration = Ps::from_ns(2_000 * MS);
+        let outcome = ran(&Scenario { seed, duration, npu, client, ..Scenario::default() });
+        assert_eq!((outcome.client.finished, outcome.host.finished), (5, 5), "{outcome:?}");
+        assert_eq!((outcome.host.accepted, outcome.held.packets), (1_000_000, 0), "{outcome:?}");
+        assert!(outcome.corrupt > 0 && outcome.client.retransmitted > 0, "{outcome:?}");
+    }
+}
+
+/// The same on every machine, with and without optimisation.
+#[test]
+fn equal_scenarios_have_equal_results() {
+    let digest = |seed| ran(&figure_13(16, seed, Npu::default())).digest;
+    assert_eq!(digest(1), digest(1));
+    assert_ne!(digest(1), digest(2));
+    assert_eq!(digest(1), 11_311_480_014_313_362_513);
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let refused = |change: fn(&mut Scenario)| {
+        let mut scenario = figure_13(1, 0, Npu::default());
+        change(&mut scenario);
+        run(&scenario).expect_err("refused").to_string()
+    };
+    for (text, said) in [
+        (refused(|s| s.duration = Ps::ZERO), "duration (ps) is 0: choose 1 to"),
+        (refused(|s| s.client.segment = 1_461), "client.segment is 1461: choose 64 to 1460"),
+        (refused(|s| s.client.send_window = 100), "client.send_window is 100: choose 1460 to"),
+        (refused(|s| s.host.receive_buffer = 65_536), "choose 1 to 65535"),
+        (refused(|s| (s.npu.cores, s.npu.threads_per_core) = (1, 3)), "3 hardware threads: 3 send"),
+        (refused(|s| s.npu.ring = 20_165), "16777280 bytes: shared memory has 16777216"),
+        (refused(|s| s.warm_up = s.duration), "measuring has to begin before the end"),
+    ] {
+        assert!(text.contains(said) && !text.contains('\n'), "{text}");
+    }
+    assert!(run(&figure_13(0, 0, Npu::default())).is_ok_and(|outcome| outcome.sent.packets == 0));
+}

@@ -1,0 +1,37 @@
+//! The core: what it does takes longer when something steals it meanwhile.
+
+use super::{Config, Spread};
+use crate::Ps;
+use linecard::rng::Rng;
+
+/// A core with the chance of its run.
+#[derive(Debug)]
+pub(super) struct Core {
+    pub(super) rng: Rng,
+    stolen: Option<(Spread, Spread)>,
+    next_stolen: Ps,
+}
+
+impl Core {
+    pub(super) fn new(config: &Config) -> Self {
+        let mut rng = Rng::new(config.seed);
+        let next_stolen = config.stolen.map_or(Ps::NEVER, |(until, _)| until.draw(&mut rng));
+        Self { rng, stolen: config.stolen, next_stolen }
+    }
+
+    /// Works from `now` on for as long as is drawn: when it is done.
+    pub(super) fn work(&mut self, now: Ps, spread: Spread) -> Ps {
+        let time = spread.draw(&mut self.rng);
+        let mut done = now + time;
+        if let Some((until, takes)) = self.stolen
+            && self.next_stolen <= done
+        {
+            // What was to come while the core had nothing to do has passed unseen.
+            if self.next_stolen >= now {
+                done += takes.draw(&mut self.rng);
+            }
+            self.next_stolen = done + until.draw(&mut self.rng);
+        }
+        done
+    }
+}

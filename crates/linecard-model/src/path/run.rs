@@ -1,0 +1,203 @@
+//! Packets along the path, in order.
+
+use super::cpu::Core;
+use super::{Config, NAPI_BUDGET, Spread};
+use crate::Ps;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+/// When things happened.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Times {
+    /// Interrupt handlers began.
+    pub interrupts: Vec<Ps>,
+    /// The application had a packet, one for each sent.
+    pub packets: Vec<Ps>,
+}
+
+impl Times {
+    /// The times between one and the next.
+    pub fn gaps(times: &[Ps]) -> impl Iterator<Item = Ps> {
+        times.windows(2).map(|pair| pair[1].since(pair[0]))
+    }
+}
+
+/// Sends `packets` packets.
+///
+/// ```
+/// use linecard_model::path::{Config, Times, simulate};
+/// let times = simulate(&Config::default(), 1_000);
+/// assert_eq!(times.packets.len(), 1_000);
+/// assert!(Times::gaps(&times.packets).all(|gap| gap.as_ns() < 12_000));
+/// ```
+#[must_use]
+pub fn simulate(config: &Config, packets: usize) -> Times {
+    let mut path = Path {
+        config,
+        core: Core::new(config),
+        in_memory: VecDeque::new(),
+        sent: 0,
+        socket: 0,
+        reading_from: Ps::ZERO,
+        is_blocked: config.wake.is_some(),
+        times: Times::default(),
+    };
+    let mut enabled = Ps::ZERO;
+    while path.fill(packets, Ps::ZERO) {
+        enabled = path.interrupt(packets, enabled);
+    }
+    path.read(Ps::NEVER);
+    path.times
+}
+
+/// A program that waits for the period in a loop, and touches no network (figure 5): when it was
+/// through.
+#[must_use]
+pub fn busy_loop(config: &Config, rounds: usize) -> Vec<Ps> {
+    let mut core = Core::new(config);
+    let round = Spread { least: config.period, ..Spread::default() };
+    let step = |now: &mut Ps, _| {
+        *now = core.work(*now, round);
+        Some(*now)
+    };
+    (0..rounds).scan(Ps::ZERO, step).collect()
+}
+
+struct Path<'c> {
+    config: &'c Config,
+    core: Core,
+    /// When packets that wait for the kernel are in memory.
+    in_memory: VecDeque<Ps>,
+    sent: usize,
+    /// Packets that wait for the application.
+    socket: usize,
+    /// When the application can go on.
+    reading_from: Ps,
+    is_blocked: bool,
+    times: Times,
+}
+
+impl Path<'_> {
+    /// Lets all packets come that are in memory by `until`, and one more: whether any waits.
+    fn fill(&mut self, packets: usize, until: Ps) -> bool {
+        while self.sent < packets && self.in_memory.back().is_none_or(|&last| last <= until) {
+            let at = Ps(self.config.period.0.saturating_mul(self.sent as u64));
+            let rng = &mut self.core.rng;
+            let arrived = at + self.config.wire.draw(rng) + self.config.dma.draw(rng);
+            let before = self.in_memory.back().copied().unwrap_or_default();
+            self.in_memory.push_back(arrived.max(before));
+            self.sent += 1;
+        }
+        !self.in_memory.is_empty()
+    }
+
+    /// The interrupt for the first packet that waits, and the poll after it: when interrupts are
+    /// enabled again.
+    fn interrupt(&mut self, packets: usize, enabled: Ps) -> Ps {
+        let config = self.config;
+        let Some(&first) = self.in_memory.front() else { return enabled };
+        let mut raised = first.max(enabled);
+        if let Some(&last) = self.times.interrupts.last().filter(|_| config.throttle > Ps::ZERO) {
+            raised = raised.max(last + config.throttle);
+        }
+        self.read(raised);
+        let mut now = self.core.work(raised, config.interrupt);
+        if let Some(sleep) = config.sleep {
+            now = self.core.work(now, sleep);
+        }
+        self.times.interrupts.push(now);
+        now = self.core.work(now, config.handler);
+        for _ in 0..NAPI_BUDGET {
+            self.fill(packets, now);
+            let Some(_) = self.in_memory.pop_front_if(|at| *at <= now) else { break };
+            now = self.core.work(now, config.softirq);
+            self.socket += 1;
+        }
+        self.reading_from = self.reading_from.max(now);
+        now
+    }
+
+    /// The application reads until the next interrupt, which it does not delay.
+    fn read(&mut self, until: Ps) {
+        while self.socket > 0 && self.reading_from < until {
+            if self.is_blocked
+                && let Some(wake) = self.config.wake
+            {
+                self.reading_from = self.core.work(self.reading_from, wake);
+                self.is_blocked = false;
+                continue;
+            }
+            self.reading_from = self.core.work(self.reading_from, self.config.read);
+            self.times.packets.push(self.reading_from);
+            self.socket -= 1;
+        }
+        self.is_blocked |= self.socket == 0 && self.config.wake.is_some();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PACKETS: usize = 200_000;
+
+    /// Median and longest gap in ns, and how many are above 13 µs.
+    fn shape(times: &[Ps]) -> (u64, u64, usize) {
+        let mut gaps: Vec<u64> = Times::gaps(times).map(Ps::as_ns).collect();
+        gaps.sort_unstable();
+        let spikes = gaps.iter().filter(|&&gap| gap > 13_000).count();
+        (gaps[gaps.len() / 2], gaps[gaps.len() - 1], spikes)
+    }
+
+    fn run(config: &Config) -> Times {
+        let times = simulate(config, PACKETS);
+        assert_eq!(times.packets.len(), PACKETS);
+        assert!(times.packets.is_sorted() && times.interrupts.is_sorted());
+        times
+    }
+
+    /// Figure 5: four spikes of about 15 µs in a million rounds.
+    #[test]
+    fn a_busy_loop_sees_what_steals_the_core() {
+        let (median, longest, spikes) = shape(&busy_loop(&Config::default(), 1_000_000));
+        assert_eq!(median, 7_410);
+        assert!((14_000..16_000).contains(&longest) && (2..=8).contains(&spikes), "{spikes}");
+    }
+
+    /// Figures 6, 8 and 10: a microsecond of noise; spikes of 15 µs when cores sleep or the socket
+    /// blocks; of 60 µs with both.
+    #[test]
+    fn each_source_adds_its_spikes() {
+        let base = Config::default();
+        let baseline = run(&base);
+        let (median, longest, _) = shape(&baseline.packets);
+        assert!((7_300..7_500).contains(&median) && longest < 9_000, "{median}, {longest}");
+        let (_, asleep, spikes) = shape(&run(&base.with_sleep()).interrupts);
+        assert!((13_000..18_000).contains(&asleep) && spikes > 10, "{asleep}, {spikes}");
+        let (_, blocking, _) = shape(&run(&base.with_blocking()).packets);
+        assert!((13_000..18_000).contains(&blocking), "{blocking}");
+        let (_, both, _) = shape(&run(&base.with_blocking().with_sleep()).packets);
+        assert!((45_000..70_000).contains(&both), "{both}");
+    }
+
+    /// Figure 11: packets come every 100 µs together, whether or not the socket blocks.
+    #[test]
+    fn throttling_hides_all_else() {
+        let base = Config::default().with_throttle(Ps::from_ns(100_000));
+        for config in [base, base.with_blocking()] {
+            let times = run(&config);
+            let (median, _, _) = shape(&times.interrupts);
+            assert!((100_000..102_000).contains(&median), "{median}");
+            let per_interrupt = PACKETS / times.interrupts.len();
+            assert_eq!(per_interrupt, 13);
+            assert!(shape(&times.packets).0 < 1_000);
+        }
+    }
+
+    #[test]
+    fn same_seed_same_times() {
+        let config = Config::default().with_sleep();
+        assert_eq!(simulate(&config, 1_000), simulate(&config, 1_000));
+        assert_ne!(simulate(&config, 1_000), simulate(&Config { seed: 2, ..config }, 1_000));
+    }
+}

@@ -1,0 +1,111 @@
+//! What is built: clocks, widths, policies, buffers, CAM.
+
+use crate::dma::{BusPolicy, Dma};
+use crate::transmit::DesignError;
+use crate::{Clock, Ps};
+
+/// A receiving side: one core.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Design {
+    /// The core's clock.
+    pub core: Clock,
+    /// Cycles lost behind a branch that is taken, 0 … 2.
+    pub bubbles: u64,
+    /// The DMA's clock.
+    pub dma: Clock,
+    /// DMA cycles for each word, 1 … 8.
+    pub cycles_per_word: u64,
+    /// Width of the local bus, a power of two from 32 to 1024.
+    pub bus_bits: u32,
+    /// Who has the bus.
+    pub policy: BusPolicy,
+    /// Bytes of the receive buffer (RBI): at least two buffers of the host.
+    pub rbi_bytes: usize,
+    /// Entries of the CAM, 1 … [`Design::MAX_CAM_ENTRIES`].
+    pub cam_entries: usize,
+    /// Core cycles of a lookup in it, 1 … 64.
+    pub cam_latency: u64,
+    /// Nodes of lists, each with a buffer in host memory, 2 … 65,536.
+    pub nodes: usize,
+    /// Bytes of such a buffer, and of the longest packet, 68 … 65,535.
+    pub buffer_bytes: usize,
+    /// The line; `None` brings packets as fast as there is room for them.
+    pub line_bits_per_second: Option<u64>,
+    /// What the line needs for each packet besides its bytes: preamble, gap, Ethernet's header.
+    pub wire_overhead_bytes: u64,
+    /// From a packet in the receive buffer to the sleeping core's first instruction.
+    pub interrupt: Ps,
+    /// Cycles without a packet and without sleep after which firmware is taken to loop for ever.
+    pub patience_cycles: u64,
+}
+
+impl Design {
+    /// So many records of 32 bytes fit the core's data memory.
+    pub const MAX_CAM_ENTRIES: usize = 2_000;
+
+    /// The published design: a 64-bit bus held by a DMA that reads and writes each word, two cycles
+    /// (papers/lso-risc.txt, "Cycle processing"), for a line that always has a packet. Sizes of
+    /// buffers and CAM are not published.
+    #[must_use]
+    pub fn published(core: Clock, dma: Clock) -> Self {
+        Self {
+            core,
+            bubbles: 1,
+            dma,
+            cycles_per_word: 2,
+            bus_bits: 64,
+            policy: BusPolicy::Hold,
+            rbi_bytes: 65_536,
+            cam_entries: 64,
+            cam_latency: 1,
+            nodes: 1_024,
+            buffer_bytes: 2_048,
+            line_bits_per_second: None,
+            wire_overhead_bytes: 20,
+            interrupt: Ps::ZERO,
+            patience_cycles: 1_000_000,
+        }
+    }
+
+    /// DMA cycles to move `bytes`.
+    #[must_use]
+    pub fn transfer_cycles(&self, bytes: usize) -> u64 {
+        bytes.div_ceil((self.bus_bits / 8).max(1) as usize) as u64 * self.cycles_per_word
+    }
+
+    /// The DMA's timing.
+    pub(super) fn timing(&self) -> Dma {
+        let Self { core, dma, cycles_per_word, policy, .. } = *self;
+        Dma { core, clock: dma, cycles_per_word, policy }
+    }
+
+    /// Whether this can be built.
+    ///
+    /// # Errors
+    /// The first value that cannot be, with its limits.
+    pub fn check(&self) -> Result<(), DesignError> {
+        let within = |name, value: u64, min: u64, max: u64| {
+            let fits = (min..=max).contains(&value);
+            fits.then_some(()).ok_or(DesignError::Range { name, value, min, max })
+        };
+        within("bubbles", self.bubbles, 0, 2)?;
+        within("cycles_per_word", self.cycles_per_word, 1, 8)?;
+        within("bus_bits", u64::from(self.bus_bits), 32, 1024)?;
+        if !self.bus_bits.is_power_of_two() {
+            return Err(DesignError::BusBits(self.bus_bits));
+        }
+        within("cam_entries", self.cam_entries as u64, 1, Self::MAX_CAM_ENTRIES as u64)?;
+        within("cam_latency", self.cam_latency, 1, 64)?;
+        within("nodes", self.nodes as u64, 2, 65_536)?;
+        within("buffer_bytes", self.buffer_bytes as u64, 68, 65_535)?;
+        // Pointers to buffers are 31 bits.
+        let memory = self.nodes as u64 * self.buffer_bytes as u64;
+        within("nodes * buffer_bytes", memory, 1, 1 << 30)?;
+        within("rbi_bytes", self.rbi_bytes as u64, 2 * self.buffer_bytes as u64, 1 << 30)?;
+        within("wire_overhead_bytes", self.wire_overhead_bytes, 0, 65_535)?;
+        within("patience_cycles", self.patience_cycles, 1_000, 1 << 40)?;
+        within("interrupt", self.interrupt.0, 0, Ps::SECOND.0)?;
+        self.line_bits_per_second
+            .map_or(Ok(()), |rate| within("line_bits_per_second", rate, 1_000, 100_000_000_000_000))
+    }
+}

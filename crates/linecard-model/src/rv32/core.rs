@@ -1,0 +1,470 @@
+//! The core itself: registers, memories, and the loop that executes.
+//!
+//! Instructions are taken apart when they are loaded. Nothing is stepped cycle by cycle: an
+//! instruction adds what it takes to the count, waits included. Bound of a run: the cycle up to
+//! which it goes.
+
+use super::decode::{Kind, Op, SINK};
+use super::fault::{Access, Fault, FaultKind};
+use super::image::{DATA_AT, Image, LoadError, MAX_MEMORY, lay_out};
+use super::outside::{Outside, Reply, Wake, Width};
+use super::profile::{Counts, Profile};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+/// No core runs beyond this cycle (at 100 GHz, 5.8 years), so that counts never overflow.
+const LAST_CYCLE: u64 = u64::MAX - 8;
+
+/// How a core is built.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Config {
+    /// Cycles lost by a taken branch and by every jump, 0 … 2.
+    pub bubbles: u64,
+    /// Size of the instruction memory at address 0: a multiple of 4, up to [`MAX_MEMORY`].
+    pub imem_bytes: u32,
+    /// Size of the data memory at [`DATA_AT`]: a multiple of 4, up to [`MAX_MEMORY`].
+    pub dmem_bytes: u32,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { bubbles: 1, imem_bytes: MAX_MEMORY, dmem_bytes: MAX_MEMORY }
+    }
+}
+
+/// Why a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stop {
+    /// The count has reached the cycle up to which it was to run, or is beyond it.
+    Reached,
+    /// The instruction at [`Core::pc`] waits for something that nobody can time yet. It is
+    /// executed again by the next run; [`Core::stall_until`] counts what it waited.
+    Blocked,
+    /// `ebreak`: the program is over. The core stays in front of it.
+    Halted,
+}
+
+/// What a core's cycles were spent on. Their sum is [`Core::cycle`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Cycles {
+    /// Instructions.
+    pub busy: u64,
+    /// Waiting for an access outside.
+    pub stalled: u64,
+    /// Refilling the pipeline after branches and jumps.
+    pub bubbles: u64,
+    /// In `wfi`.
+    pub asleep: u64,
+}
+
+/// An RV32I core with its memories.
+///
+/// At reset all registers are 0, and so is memory that the image does not fill: the program's own
+/// start code sets a stack pointer where it needs one.
+///
+/// ```
+/// use linecard_model::rv32::{Config, Core, Image, Outside, Reply, Stop, Wake, Width};
+/// /// A core alone.
+/// struct Nothing;
+/// impl Outside for Nothing {
+///     fn load(&mut self, _: u64, _: u32, _: Width) -> Reply { Reply::Refused }
+///     fn store(&mut self, _: u64, _: u32, _: Width, _: u32) -> Reply { Reply::Refused }
+///     fn wait(&mut self, _: u64) -> Wake { Wake::Blocked }
+/// }
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// // addi a0, zero, 3; addi a0, a0, -1; bne a0, zero, -4; ebreak
+/// let image = Image::of_code(&[0x0030_0513, 0xfff5_0513, 0xfe05_1ee3, 0x0010_0073]);
+/// let mut core = Core::new(&image, Config::default())?;
+/// assert_eq!(core.run(&mut Nothing, 1_000)?, Stop::Halted);
+/// // Seven instructions, and a bubble for each of two branches taken.
+/// assert_eq!((core.cycles().busy, core.cycles().bubbles, core.cycle()), (7, 2, 9));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Core {
+    /// 0 … 31, and [`SINK`]; as many as a `u8` can name, so that none is out of bounds.
+    registers: [u32; 256],
+    /// Instructions by address / 4, as far as any are loaded, and their bytes.
+    ops: Vec<Op>,
+    code: Vec<u8>,
+    data: Vec<u8>,
+    bubbles_per_jump: u64,
+    now: Now,
+    stalled: u64,
+    bubbles: u64,
+    asleep: u64,
+    profile: Option<Box<Profile>>,
+}
+
+/// Where the core is. The loop keeps it in registers of the host: in memory, each instruction would
+/// wait for the one before to have stored it.
+#[derive(Debug, Clone, Copy)]
+struct Now {
+    cycle: u64,
+    /// Which of `ops` comes next.
+    at: usize,
+}
+
+impl Now {
+    /// Behind an instruction.
+    #[inline(always)]
+    const fn advance(&mut self) {
+        self.cycle += 1;
+        self.at += 1;
+    }
+}
+
+/// Why the loop ends inside an instruction.
+enum Exit {
+    Reached,
+    Blocked,
+    Halted,
+    Fault(FaultKind),
+}
+
+impl Core {
+    /// A core at reset, with `image` in its memories.
+    ///
+    /// # Errors
+    /// What [`LoadError`] lists: memories, a segment, the entry or the bubbles are not what they
+    /// can be.
+    pub fn new(image: &Image, config: Config) -> Result<Self, LoadError> {
+        if config.bubbles > 2 {
+            return Err(LoadError::Bubbles(config.bubbles));
+        }
+        let (code, data) = lay_out(image, &config)?;
+        let words = code.as_chunks().0.iter().map(|&bytes| u32::from_le_bytes(bytes));
+        let ops = words.zip((0..).step_by(4)).map(|(word, pc)| Op::decode(word, pc)).collect();
+        Ok(Self {
+            registers: [0; 256],
+            ops,
+            code,
+            data,
+            bubbles_per_jump: config.bubbles,
+            now: Now { cycle: 0, at: image.entry as usize / 4 },
+            stalled: 0,
+            bubbles: 0,
+            asleep: 0,
+            profile: None,
+        })
+    }
+
+    /// Executes until the count of cycles is `until` or more. The last instruction may end later:
+    /// by its stall, its bubbles or its sleep.
+    ///
+    /// # Errors
+    /// The program did what it must not: it stays in front of that instruction.
+    pub fn run<O: Outside>(&mut self, outside: &mut O, until: u64) -> Result<Stop, Fault> {
+        let until = until.min(LAST_CYCLE);
+        match self.profile {
+            Some(_) => self.execute::<O, true>(outside, until),
+            None => self.execute::<O, false>(outside, until),
+        }
+    }
+
+    /// Lets time pass for a core that is blocked, up to `cycle`: asleep if it stands before `wfi`,
+    /// stalled if before anything else. Nothing, if `cycle` is not later than now.
+    pub fn stall_until(&mut self, cycle: u64) {
+        let cycles = cycle.min(LAST_CYCLE).saturating_sub(self.now.cycle);
+        let asleep = self.ops.get(self.now.at).is_some_and(|op| op.kind == Kind::Wfi);
+        let count = if asleep { &mut self.asleep } else { &mut self.stalled };
+        *count += cycles;
+        self.now.cycle += cycles;
+        if !asleep && let Some(profile) = &mut self.profile {
+            profile.add(self.now.at, Counts { stalled: cycles, ..Counts::default() });
+        }
+    }
+
+    /// Cycles since reset.
+    #[must_use]
+    pub const fn cycle(&self) -> u64 {
+        self.now.cycle
+    }
+
+    /// What they were spent on.
+    #[must_use]
+    pub const fn cycles(&self) -> Cycles {
+        let Self { now, stalled, bubbles, asleep, .. } = *self;
+        Cycles { busy: now.cycle - stalled - bubbles - asleep, stalled, bubbles, asleep }
+    }
+
+    /// Address of the instruction that comes next.
+    #[must_use]
+    pub const fn pc(&self) -> u32 {
+        self.now.at as u32 * 4
+    }
+
+    /// What register x0 … x31 holds; `number` counts modulo 32.
+    #[must_use]
+    pub const fn register(&self, number: u8) -> u32 {
+        self.registers[(number & 31) as usize]
+    }
+
+    /// Sets a register; x0 stays 0.
+    pub const fn set_register(&mut self, number: u8, value: u32) {
+        if number & 31 != 0 {
+            self.registers[(number & 31) as usize] = value;
+        }
+    }
+
+    /// Data memory; its first byte is at [`DATA_AT`].
+    #[must_use]
+    pub fn data(&self) -> &[u8] {
+        &self.data
+    }
+
+    /// Data memory, to be written.
+    pub fn data_mut(&mut self) -> &mut [u8] {
+        &mut self.data
+    }
+
+    /// Begins to count for each instruction, from zero. Runs take about twice as long.
+    pub fn start_profile(&mut self) {
+        self.profile = Some(Box::new(Profile::new(self.ops.len())));
+    }
+
+    /// What has been counted since [`Core::start_profile`].
+    #[must_use]
+    pub fn profile(&self) -> Option<&Profile> {
+        self.profile.as_deref()
+    }
+
+    fn execute<O: Outside, const PROFILE: bool>(
+        &mut self,
+        outside: &mut O,
+        until: u64,
+    ) -> Result<Stop, Fault> {
+        let mut now = self.now;
+        let exit = loop {
+            if now.cycle >= until {
+                break Exit::Reached;
+            }
+            let Some(&op) = self.ops.get(now.at) else { break Exit::Fault(FaultKind::End) };
+            let before = if PROFILE { (now.at, self.cycles()) } else { (0, Cycles::default()) };
+            if let Err(exit) = self.step(op, &mut now, outside) {
+                break exit;
+            }
+            if PROFILE {
+                self.now = now;
+                self.account(before);
+            }
+        };
+        self.now = now;
+        match exit {
+            Exit::Reached => Ok(Stop::Reached),
+            Exit::Blocked => Ok(Stop::Blocked),
+            Exit::Halted => Ok(Stop::Halted),
+            Exit::Fault(what) => Err(Fault { cycle: now.cycle, pc: self.pc(), what }),
+        }
+    }
+
+    /// Notes what the instruction at a place has taken since `before`.
+    fn account(&mut self, (at, before): (usize, Cycles)) {
+        let cycles = self.cycles();
+        if let Some(profile) = &mut self.profile {
+            let counts = Counts {
+                busy: cycles.busy - before.busy,
+                stalled: cycles.stalled - before.stalled,
+                bubbles: cycles.bubbles - before.bubbles,
+            };
+            profile.add(at, counts);
+        }
+    }
+
+    /// One instruction. It has changed nothing if it could not be executed.
+    #[inline(always)]
+    fn step(&mut self, op: Op, now: &mut Now, outside: &mut impl Outside) -> Result<(), Exit> {
+        let a = self.registers[usize::from(op.rs1)];
+        let other = self.registers[usize::from(op.rs2)];
+        let b = other.wrapping_add(op.imm);
+        let address = a.wrapping_add(op.imm);
+        let result = match op.kind {
+            Kind::Add => a.wrapping_add(b),
+            Kind::Sub => a.wrapping_sub(b),
+            Kind::Sll => a.wrapping_shl(b),
+            Kind::Slt => u32::from(a.cast_signed() < b.cast_signed()),
+            Kind::Sltu => u32::from(a < b),
+            Kind::Xor => a ^ b,
+            Kind::Srl => a.wrapping_shr(b),
+            Kind::Sra => a.cast_signed().wrapping_shr(b).cast_unsigned(),
+            Kind::Or => a | b,
+            Kind::And => a & b,
+            Kind::Lb => extend(i8::from_le_bytes(self.load(now, address, outside)?)),
+            Kind::Lh => extend(i16::from_le_bytes(self.load(now, address, outside)?)),
+            Kind::Lw => u32::from_le_bytes(self.load(now, address, outside)?),
+            Kind::Lbu => u32::from(u8::from_le_bytes(self.load(now, address, outside)?)),
+            Kind::Lhu => u32::from(u16::from_le_bytes(self.load(now, address, outside)?)),
+            Kind::Sb => return self.store::<1>(now, (address, other), outside),
+            Kind::Sh => return self.store::<2>(now, (address, other), outside),
+            Kind::Sw => return self.store::<4>(now, (address, other), outside),
+            Kind::Beq => return self.branch(a == other, op, now),
+            Kind::Bne => return self.branch(a != other, op, now),
+            Kind::Blt => return self.branch(a.cast_signed() < other.cast_signed(), op, now),
+            Kind::Bge => return self.branch(a.cast_signed() >= other.cast_signed(), op, now),
+            Kind::Bltu => return self.branch(a < other, op, now),
+            Kind::Bgeu => return self.branch(a >= other, op, now),
+            Kind::Jal => return self.jump(op.imm, op.rd, now),
+            Kind::Jalr => return self.jump(address & !1, op.rd, now),
+            Kind::Wfi => {
+                *now = self.sleep(*now, outside)?;
+                return Ok(());
+            }
+            Kind::Ebreak => return Err(Exit::Halted),
+            Kind::Ecall => return Err(Exit::Fault(FaultKind::Ecall)),
+            Kind::Illegal => return Err(Exit::Fault(FaultKind::Illegal(op.imm))),
+        };
+        self.registers[usize::from(op.rd)] = result;
+        now.advance();
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn branch(&mut self, taken: bool, op: Op, now: &mut Now) -> Result<(), Exit> {
+        if taken {
+            return self.jump(op.imm, SINK, now);
+        }
+        now.advance();
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn jump(&mut self, target: u32, link: u8, now: &mut Now) -> Result<(), Exit> {
+        let at = self.place_of(target)?;
+        self.registers[usize::from(link)] = (now.at as u32 + 1) * 4;
+        now.at = at;
+        now.cycle += 1 + self.bubbles_per_jump;
+        self.bubbles += self.bubbles_per_jump;
+        Ok(())
+    }
+
+    /// Which of `ops` is at address `target`.
+    #[inline(always)]
+    fn place_of(&self, target: u32) -> Result<usize, Exit> {
+        // A misaligned address gets bits at the top, beyond any memory.
+        let at = target.rotate_right(2) as usize;
+        if at < self.ops.len() { Ok(at) } else { Err(Exit::Fault(FaultKind::Jump(target))) }
+    }
+
+    #[inline(always)]
+    fn load<const N: usize>(
+        &mut self,
+        now: &mut Now,
+        address: u32,
+        outside: &mut impl Outside,
+    ) -> Result<[u8; N], Exit> {
+        if let Some(bytes) = self.data.as_chunks().0.get(place_in_data::<N>(address)) {
+            return Ok(*bytes);
+        }
+        let access = access::<N>(false, address);
+        let (value, stall) = self.load_elsewhere(now.cycle, access, outside)?;
+        now.cycle += stall;
+        Ok(value.to_le_bytes().first_chunk().copied().unwrap_or([0; N]))
+    }
+
+    #[inline(always)]
+    fn store<const N: usize>(
+        &mut self,
+        now: &mut Now,
+        (address, value): (u32, u32),
+        outside: &mut impl Outside,
+    ) -> Result<(), Exit> {
+        let place = self.data.as_chunks_mut::<N>().0.get_mut(place_in_data::<N>(address));
+        if let (Some(place), Some(bytes)) = (place, value.to_le_bytes().first_chunk()) {
+            *place = *bytes;
+        } else {
+            let access = access::<N>(true, address);
+            now.cycle += self.store_elsewhere(now.cycle, (access, value), outside)?;
+        }
+        now.advance();
+        Ok(())
+    }
+
+    /// From instruction memory, where constants may lie, or from outside: the value and the stall.
+    #[inline(never)]
+    fn load_elsewhere(
+        &mut self,
+        cycle: u64,
+        access: Access,
+        outside: &mut impl Outside,
+    ) -> Result<(u32, u64), Exit> {
+        let Access { address, width, .. } = access;
+        if !access.is_aligned() {
+            return Err(Exit::Fault(FaultKind::Misaligned(access)));
+        }
+        if address >= DATA_AT {
+            let reply = outside.load(cycle, address, width);
+            return self.answer(cycle, reply, access);
+        }
+        match self.code.as_chunks().0.get(address as usize / 4) {
+            Some(&word) => Ok((u32::from_le_bytes(word) >> (8 * (address & 3)), 0)),
+            None => Err(Exit::Fault(access.refused())),
+        }
+    }
+
+    /// To outside: the stall.
+    #[inline(never)]
+    fn store_elsewhere(
+        &mut self,
+        cycle: u64,
+        (access, value): (Access, u32),
+        outside: &mut impl Outside,
+    ) -> Result<u64, Exit> {
+        if !access.is_aligned() {
+            return Err(Exit::Fault(FaultKind::Misaligned(access)));
+        }
+        if access.address < DATA_AT {
+            return Err(Exit::Fault(access.refused()));
+        }
+        let reply = outside.store(cycle, access.address, access.width, value);
+        self.answer(cycle, reply, access).map(|(_, stall)| stall)
+    }
+
+    /// Takes an answer from outside.
+    fn answer(&mut self, cycle: u64, reply: Reply, access: Access) -> Result<(u32, u64), Exit> {
+        match reply {
+            Reply::Done { value, stall } => {
+                let stall = stall.min(LAST_CYCLE - cycle);
+                self.stalled += stall;
+                Ok((value, stall))
+            }
+            Reply::Blocked => Err(Exit::Blocked),
+            Reply::Refused => Err(Exit::Fault(access.refused())),
+        }
+    }
+
+    /// Where the core is after a sleep that begins `now`.
+    #[inline(never)]
+    fn sleep(&mut self, now: Now, outside: &mut impl Outside) -> Result<Now, Exit> {
+        let Wake::At { cycle, vector } = outside.wait(now.cycle) else {
+            return Err(Exit::Blocked);
+        };
+        let at = match vector {
+            Some(vector) => self.place_of(vector)?,
+            None => now.at + 1,
+        };
+        let cycle = cycle.clamp(now.cycle + 1, LAST_CYCLE);
+        self.asleep += cycle - now.cycle;
+        Ok(Now { cycle, at })
+    }
+}
+
+/// Which `N` bytes of data memory are at `address`.
+#[inline(always)]
+const fn place_in_data<const N: usize>(address: u32) -> usize {
+    // A misaligned address gets bits at the top, beyond the memory; so does one below it.
+    address.wrapping_sub(DATA_AT).rotate_right(N.trailing_zeros()) as usize
+}
+
+fn extend(value: impl Into<i32>) -> u32 {
+    value.into().cast_unsigned()
+}
+
+const fn access<const N: usize>(store: bool, address: u32) -> Access {
+    let width = match N {
+        1 => Width::Byte,
+        2 => Width::Half,
+        _ => Width::Word,
+    };
+    Access { store, width, address }
+}

@@ -1,0 +1,305 @@
+//! What a design carries, in closed form.
+
+use super::costs::Costs;
+use super::timing::{Phase, Timing, Walk};
+use super::traffic::{Flow, Part, Traffic};
+use crate::rv32::Image;
+use crate::transmit::{BusPolicy, Design, Kind, TransmitError};
+
+/// A sending side's firmware: its costs for each protocol.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Firmware {
+    /// TCP segments.
+    pub tcp: Costs,
+    /// Fragments.
+    pub udp: Costs,
+}
+
+impl Firmware {
+    /// Reads the costs off runs; see [`Costs::measure`].
+    ///
+    /// # Errors
+    /// As [`Costs::measure`].
+    pub fn measure(image: &Image, bubbles: u64) -> Result<Self, TransmitError> {
+        let costs = |kind| Costs::measure(image, bubbles, kind);
+        Ok(Self { tcp: costs(Kind::Tcp)?, udp: costs(Kind::Udp)? })
+    }
+
+    fn of(&self, kind: Kind) -> &Costs {
+        if kind == Kind::Tcp { &self.tcp } else { &self.udp }
+    }
+}
+
+/// What a design carries of a mix, for ever. All sums are over the mix: a message of each flow times
+/// its weight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Prediction {
+    /// Core cycles, times the core's frequency: means over two clocks are fractions of that.
+    cycles: u128,
+    core_hz: u128,
+    cores: u128,
+    /// Of these the core computes, in cycles.
+    busy: u128,
+    /// DMA cycles.
+    moving: u128,
+    dma_hz: u128,
+    packets: u128,
+    /// Core cycles until a message wakes the core; grows with the clock as the transfers do.
+    messages_wait: u128,
+    wire_bits: u128,
+    payload_bits: u128,
+    line_bits_per_second: Option<u64>,
+}
+
+/// What carries no more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Resource {
+    /// Instructions of the cores.
+    Core,
+    /// Words of the DMA over the bus.
+    Dma,
+    /// The line.
+    Line,
+}
+
+impl Prediction {
+    /// What a design carries of this traffic with this firmware; `None` where no closed form is
+    /// known, which is when core and DMA take the bus in turns.
+    #[must_use]
+    pub fn of(
+        design: &Design,
+        firmware: &Firmware,
+        traffic: &Traffic,
+        phase: Phase,
+    ) -> Option<Self> {
+        if design.policy == BusPolicy::Interleave {
+            return None;
+        }
+        let mut sum = Self {
+            cycles: 0,
+            core_hz: design.core.hz().into(),
+            cores: design.cores as u128,
+            busy: 0,
+            moving: 0,
+            dma_hz: design.dma.hz().into(),
+            packets: 0,
+            messages_wait: 0,
+            wire_bits: 0,
+            payload_bits: 0,
+            line_bits_per_second: design.line_bits_per_second,
+        };
+        let timing = Timing::new(design, phase);
+        for flow in &traffic.flows {
+            sum.add(design, &timing, firmware.of(flow.kind), flow);
+        }
+        Some(sum)
+    }
+
+    fn add(&mut self, design: &Design, timing: &Timing, costs: &Costs, flow: &Flow) {
+        let packets = flow.packets(design.mtu);
+        let weight = u128::from(flow.weight);
+        let header = Traffic::header_len(flow.kind);
+        let interrupt = design.core.at_or_after(design.core.edge(0) + design.interrupt);
+        let message = Message { design, costs, flow, packets };
+        let cycles = match timing.positions() {
+            Some(positions) => message.walk(timing, positions),
+            None => message.mean(timing),
+        };
+        self.cycles += weight * (cycles + u128::from(interrupt) * self.core_hz);
+        self.messages_wait += weight * u128::from(interrupt);
+        for part in flow.parts(design.mtu) {
+            let count = weight * u128::from(part.count);
+            let cost = costs.of(part.at, packets);
+            self.busy += count * u128::from(cost.before + cost.beside);
+            self.moving += count * u128::from(message.transfer(part));
+            let bytes = part.payload + header + design.wire_overhead_bytes;
+            self.wire_bits += count * u128::from(bytes) * 8;
+            self.payload_bits += count * u128::from(part.payload) * 8;
+            self.packets += count;
+        }
+    }
+
+    /// Whether the cores carry a line of this rate.
+    #[must_use]
+    pub fn carries(&self, bits_per_second: u64) -> bool {
+        self.cores * self.core_hz * self.core_hz * self.wire_bits
+            >= u128::from(bits_per_second) * self.cycles
+    }
+
+    /// Rounds of the mix in a second that the cores could do.
+    #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
+    fn rounds_of_cores(&self) -> f64 {
+        self.cores as f64 * self.core_hz as f64 * self.core_hz as f64 / self.cycles.max(1) as f64
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
+    fn rounds(&self) -> f64 {
+        let line = self.line_bits_per_second;
+        let of_line = line.map(|rate| rate as f64 / self.wire_bits.max(1) as f64);
+        of_line.unwrap_or(f64::INFINITY).min(self.rounds_of_cores())
+    }
+
+    /// Packets per second.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
+    pub fn packets_per_second(&self) -> f64 {
+        self.rounds() * self.packets as f64
+    }
+
+    /// Bits on the line per second, overhead included.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
+    pub fn wire_bits_per_second(&self) -> f64 {
+        self.rounds() * self.wire_bits as f64
+    }
+
+    /// Payload bits per second.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
+    pub fn payload_bits_per_second(&self) -> f64 {
+        self.rounds() * self.payload_bits as f64
+    }
+
+    /// Core cycles of a packet on average.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "a mean for people")]
+    pub fn cycles_per_packet(&self) -> f64 {
+        self.cycles as f64 / self.core_hz as f64 / self.packets.max(1) as f64
+    }
+
+    /// The share of its time for which a resource works, 0 … 1.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "a share for people")]
+    pub fn utilisation(&self, of: Resource) -> f64 {
+        let each = self.rounds() / self.cores as f64;
+        match of {
+            Resource::Core => each * self.busy as f64 / self.core_hz as f64,
+            Resource::Dma => each * self.moving as f64 / self.dma_hz as f64,
+            Resource::Line => self
+                .line_bits_per_second
+                .map_or(0.0, |rate| self.wire_bits_per_second() / rate as f64),
+        }
+    }
+
+    /// The DMA's share of its time if the line were full: 1 and above can never be carried
+    /// (ρ of papers/lso-risc.txt, section 4).
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "a share for people")]
+    pub fn dma_demand(&self, bits_per_second: u64) -> f64 {
+        let rounds = bits_per_second as f64 / self.wire_bits.max(1) as f64;
+        rounds * self.moving as f64 / (self.dma_hz as f64 * self.cores as f64)
+    }
+
+    /// Whether every faster core carries it too: what waiting there is costs less than what is left.
+    pub(super) fn is_enough_from_here(&self, bits_per_second: u64) -> bool {
+        // Each transfer takes at most a DMA cycle more and ends at most a core cycle later.
+        let rate = u128::from(bits_per_second);
+        let moving = self.moving + self.packets;
+        let left = (self.cores * self.wire_bits * self.dma_hz).checked_sub(rate * moving);
+        let cycles = rate * (self.busy + 2 * self.packets + self.messages_wait);
+        left.is_some_and(|left| left * self.core_hz >= cycles * self.dma_hz)
+    }
+
+    /// The lowest core clock at which anything could be carried: all instructions, no waiting.
+    pub(super) fn least_core_hz(&self, bits_per_second: u64) -> u128 {
+        (u128::from(bits_per_second) * self.busy).div_ceil((self.wire_bits * self.cores).max(1))
+    }
+}
+
+/// A message on its way through a core.
+struct Message<'a> {
+    design: &'a Design,
+    costs: &'a Costs,
+    flow: &'a Flow,
+    packets: u64,
+}
+
+impl Message<'_> {
+    fn transfer(&self, part: Part) -> u64 {
+        let moves_header = self.costs.of(part.at, self.packets).moves_header;
+        let header = if moves_header { Traffic::header_len(self.flow.kind) as usize } else { 0 };
+        self.design.transfer_cycles(header, part.payload as usize)
+    }
+
+    /// Cycles of a packet that are there whatever the transfer takes, and those beside which it is
+    /// hidden.
+    ///
+    /// On a bus that the DMA keeps, a packet is P and the longer of transfer and O. Where nobody
+    /// waits for the bus, the next packet's P is beside the transfer too, but START, which takes a
+    /// cycle when the transfer is over.
+    fn split(&self, at: u64) -> (u64, u64) {
+        let cost = self.costs.of(at, self.packets);
+        match self.design.policy {
+            BusPolicy::Hold | BusPolicy::Interleave => (cost.before, cost.beside),
+            BusPolicy::DualPort => {
+                let next = (at + 1 < self.packets).then(|| self.costs.of(at + 1, self.packets));
+                let first = if at == 0 { cost.before } else { 1 };
+                (first, next.map_or(0, |next| (cost.beside + next.before).saturating_sub(1)))
+            }
+        }
+    }
+
+    /// Cycles on average over all positions of the clocks.
+    fn mean(&self, timing: &Timing) -> u128 {
+        let parts = self.flow.parts(self.design.mtu);
+        let core_hz = u128::from(self.design.core.hz());
+        parts
+            .map(|part| {
+                let (fixed, floor) = self.split(part.at);
+                let moved = timing.mean(self.transfer(part), floor);
+                u128::from(part.count) * (u128::from(fixed) * core_hz + moved)
+            })
+            .sum()
+    }
+
+    /// Cycles on average over messages one behind the other, until the clocks stand as before.
+    fn walk(&self, timing: &Timing, positions: u64) -> u128 {
+        let mut walk = timing.walk();
+        // Not from the first message on: where it begins need not come again.
+        (0..positions).for_each(|_| {
+            self.pass(&mut walk, positions);
+        });
+        let begun = walk.position();
+        let (mut cycles, mut messages) = (0, 0);
+        while messages == 0 || (walk.position() != begun && messages < positions) {
+            cycles += u128::from(self.pass(&mut walk, positions));
+            messages += 1;
+        }
+        cycles * u128::from(self.design.core.hz()) / u128::from(messages)
+    }
+
+    /// One message.
+    fn pass(&self, walk: &mut Walk, positions: u64) -> u64 {
+        let parts = self.flow.parts(self.design.mtu);
+        parts.map(|part| self.pass_part(walk, positions, part)).sum()
+    }
+
+    /// Packets that are alike: many of them only until the clocks stand as before.
+    fn pass_part(&self, walk: &mut Walk, positions: u64, part: Part) -> u64 {
+        let (fixed, floor) = self.split(part.at);
+        let transfer = self.transfer(part);
+        let packets = |walk: &mut Walk, count: u64| -> u64 {
+            let one = |_| {
+                walk.pass(fixed);
+                let takes = walk.transfer(transfer).max(floor);
+                walk.pass(takes);
+                fixed + takes
+            };
+            (0..count).map(one).sum()
+        };
+        let cycles = packets(walk, part.count.min(positions));
+        let mut left = part.count.saturating_sub(positions);
+        if left == 0 {
+            return cycles;
+        }
+        let begun = walk.position();
+        let (mut round, mut length) = (packets(walk, 1), 1);
+        while walk.position() != begun && length < positions {
+            round += packets(walk, 1);
+            length += 1;
+        }
+        let rounds = left / length;
+        left %= length;
+        cycles + rounds * round + packets(walk, left)
+    }
+}

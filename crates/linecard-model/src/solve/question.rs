@@ -1,0 +1,226 @@
+//! The smallest clock, width or number that carries a line.
+
+use super::predict::{Firmware, Prediction};
+use super::timing::Phase;
+use super::traffic::Traffic;
+use crate::transmit::Design;
+use crate::{Clock, Ps};
+
+/// What has to be carried, and what is fixed.
+#[derive(Debug, Clone)]
+pub struct Question {
+    /// The design; what is asked for is taken from nowhere. Its line is not used.
+    pub design: Design,
+    /// What the firmware costs.
+    pub firmware: Firmware,
+    /// What is sent.
+    pub traffic: Traffic,
+    /// The line rate to be carried, all overhead included.
+    pub bits_per_second: u64,
+    /// How the two clocks lie beside each other.
+    pub phase: Phase,
+}
+
+/// The clock from which on something is carried.
+///
+/// Transfers take whole cycles, so a slightly faster core may wait a cycle longer and carry less: some
+/// clocks below `from_hz` carry the line too, the lowest of them is `smallest_hz`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Edge {
+    /// The lowest clock that carries it.
+    pub smallest_hz: u64,
+    /// From here on every clock does.
+    pub from_hz: u64,
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+pub enum SolveError {
+    /// Core and DMA take turns.
+    #[error("no closed form for a bus of policy \"interleave\": run the firmware instead")]
+    NoClosedForm,
+    /// Messages of several cores wait for their turn, and have no room for that.
+    #[error(
+        "sbi_bytes is {sbi_bytes}: several cores wait for each other below {wanted} (two messages): \
+         give that much, or run the firmware instead of the closed form"
+    )]
+    Buffer {
+        /// What there is.
+        sbi_bytes: u64,
+        /// What the closed form needs.
+        wanted: u64,
+    },
+    /// No packets in the mix.
+    #[error("the traffic has no packets: give messages with payload and weight")]
+    NoTraffic,
+    /// The DMA is too slow, whatever the core does.
+    #[error(
+        "no core clock carries this: the DMA would be moving for {demand:.3} of the time, which must \
+         be below 1: raise its clock, the bus width or the number of cores"
+    )]
+    Dma {
+        /// Its share of the time.
+        demand: f64,
+    },
+    /// The core is too slow, whatever the DMA does.
+    #[error(
+        "no DMA carries this: instructions alone need a core clock of {least_mhz:.1} MHz, this one has \
+         {mhz:.1} MHz: raise it or the number of cores"
+    )]
+    Core {
+        /// What it has.
+        mhz: f64,
+        /// What its instructions need.
+        least_mhz: f64,
+    },
+}
+
+/// Between two clocks of the search: a tenth of what a firmware run confirms.
+const STEP_PER_MILLE: u64 = 1;
+
+/// To what an edge is found, in Hz.
+const RESOLUTION_HZ: u64 = 1_000;
+
+impl Question {
+    /// What a design carries.
+    ///
+    /// # Errors
+    /// When nothing is sent, or no closed form is known.
+    pub fn predict(&self, design: &Design) -> Result<Prediction, SolveError> {
+        if self.traffic.flows.iter().all(|flow| flow.weight == 0 || flow.payload == 0) {
+            return Err(SolveError::NoTraffic);
+        }
+        let wanted = self.traffic.order_bytes(design.mtu);
+        if design.cores > 1 && (design.sbi_bytes as u64) < wanted {
+            return Err(SolveError::Buffer { sbi_bytes: design.sbi_bytes as u64, wanted });
+        }
+        Prediction::of(design, &self.firmware, &self.traffic, self.phase)
+            .ok_or(SolveError::NoClosedForm)
+    }
+
+    /// The smallest core clock.
+    ///
+    /// # Errors
+    /// When no clock would do.
+    pub fn core_clock(&self) -> Result<Edge, SolveError> {
+        let prediction = self.predict(&self.design)?;
+        let least = prediction.least_core_hz(self.bits_per_second);
+        let lowest = u64::try_from(least).unwrap_or(Clock::MAX_HZ).max(Clock::MIN_HZ);
+        let (mut first, mut last_bad) = (None, None);
+        let mut hz = lowest;
+        while hz <= Clock::MAX_HZ {
+            let prediction = self.predict(&self.with_core(hz))?;
+            match prediction.carries(self.bits_per_second) {
+                true => first = first.or(Some((last_bad, hz))),
+                false => last_bad = Some(hz),
+            }
+            if prediction.is_enough_from_here(self.bits_per_second) {
+                break;
+            }
+            hz = next(hz);
+        }
+        let demand = prediction.dma_demand(self.bits_per_second);
+        let (bad, first) = first.ok_or(SolveError::Dma { demand })?;
+        if hz > Clock::MAX_HZ && last_bad.is_some_and(|bad| next(bad) > Clock::MAX_HZ) {
+            return Err(SolveError::Dma { demand });
+        }
+        let smallest_hz = bad.map_or(Ok(first), |bad| self.between(bad, first))?;
+        let from_hz = last_bad.map_or(Ok(lowest), |bad| self.between(bad, next(bad)))?;
+        Ok(Edge { smallest_hz, from_hz })
+    }
+
+    /// Where between two clocks the line begins to be carried.
+    fn between(&self, mut bad: u64, mut good: u64) -> Result<u64, SolveError> {
+        while good.saturating_sub(bad) > RESOLUTION_HZ {
+            let middle = bad.midpoint(good);
+            match self.predict(&self.with_core(middle))?.carries(self.bits_per_second) {
+                true => good = middle,
+                false => bad = middle,
+            }
+        }
+        Ok(good)
+    }
+
+    /// The smallest DMA clock.
+    ///
+    /// # Errors
+    /// When no clock would do.
+    pub fn dma_clock(&self) -> Result<u64, SolveError> {
+        let carries = |hz: u64| {
+            let design = Design { dma: of_hz(hz, self.design.dma), ..self.design.clone() };
+            self.predict(&design).map(|prediction| prediction.carries(self.bits_per_second))
+        };
+        if !carries(Clock::MAX_HZ)? {
+            return Err(self.core_too_slow(&self.design)?);
+        }
+        let (mut bad, mut good) = (Clock::MIN_HZ - 1, Clock::MAX_HZ);
+        while good - bad > RESOLUTION_HZ {
+            let middle = bad.midpoint(good);
+            match carries(middle)? {
+                true => good = middle,
+                false => bad = middle,
+            }
+        }
+        Ok(good)
+    }
+
+    /// The narrowest bus, in bits.
+    ///
+    /// # Errors
+    /// When no bus would do.
+    pub fn bus_bits(&self) -> Result<u32, SolveError> {
+        for bus_bits in (5..=10).map(|power| 1 << power) {
+            let design = Design { bus_bits, ..self.design.clone() };
+            if self.predict(&design)?.carries(self.bits_per_second) {
+                return Ok(bus_bits);
+            }
+        }
+        Err(self.core_too_slow(&Design { bus_bits: 1024, ..self.design.clone() })?)
+    }
+
+    /// The fewest cores, with buffers in which messages can wait for their turn.
+    ///
+    /// # Errors
+    /// When all that can be built are too few.
+    pub fn cores(&self) -> Result<usize, SolveError> {
+        let wanted = usize::try_from(self.traffic.order_bytes(self.design.mtu));
+        let sbi_bytes = self.design.sbi_bytes.max(wanted.unwrap_or(usize::MAX));
+        let with = |cores| Design { cores, sbi_bytes, ..self.design.clone() };
+        for cores in 1..=Design::MAX_CORES {
+            let design = with(cores);
+            if self.predict(&design)?.carries(self.bits_per_second) {
+                return Ok(cores);
+            }
+        }
+        Err(self.core_too_slow(&with(Design::MAX_CORES))?)
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "clocks for people")]
+    fn core_too_slow(&self, design: &Design) -> Result<SolveError, SolveError> {
+        let prediction = self.predict(design)?;
+        let demand = prediction.dma_demand(self.bits_per_second);
+        let least = prediction.least_core_hz(self.bits_per_second) as f64 / 1e6;
+        let mhz = self.design.core.hz() as f64 / 1e6;
+        Ok(if least <= mhz && demand >= 1.0 {
+            SolveError::Dma { demand }
+        } else {
+            SolveError::Core { mhz, least_mhz: least }
+        })
+    }
+
+    fn with_core(&self, hz: u64) -> Design {
+        Design { core: of_hz(hz, self.design.core), ..self.design.clone() }
+    }
+}
+
+/// One step of the search further.
+fn next(hz: u64) -> u64 {
+    hz + (hz / 1_000 * STEP_PER_MILLE).max(RESOLUTION_HZ)
+}
+
+/// A clock of another frequency, with the same phase where the period has room for it.
+fn of_hz(hz: u64, like: Clock) -> Clock {
+    let hz = hz.clamp(Clock::MIN_HZ, Clock::MAX_HZ);
+    let phase = Clock::new(hz, like.edge(0));
+    phase.or_else(|_| Clock::new(hz, Ps::ZERO)).unwrap_or(like)
+}

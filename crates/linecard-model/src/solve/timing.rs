@@ -1,0 +1,110 @@
+//! Two clocks that do not know each other: how many core cycles a transfer takes on average.
+
+use crate::Ps;
+use crate::transmit::Design;
+
+/// Where the clocks' edges lie beside each other when a transfer starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// The DMA's edge is there when the core asks: what the published tables count.
+    Best,
+    /// As it comes: all positions alike, unless the clocks' ratio leaves only a few.
+    Typical,
+    /// The core has just missed an edge.
+    Worst,
+}
+
+/// Clocks of a design. Means are in units of 1 / core Hz of a cycle, so that all is whole numbers.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Timing {
+    core_hz: u128,
+    dma_hz: u128,
+    /// From the core's edge to the DMA's, in the same units, where it is always the same.
+    fixed: Option<u128>,
+    /// That at the core's edge 0.
+    offset: u128,
+}
+
+/// Beyond this ratio of clocks a mean is taken for the sum: it differs by less than a cycle of hundreds.
+const MANY_STEPS: u128 = 64;
+
+impl Timing {
+    pub(super) fn new(design: &Design, phase: Phase) -> Self {
+        let (core_hz, dma_hz) = (u128::from(design.core.hz()), u128::from(design.dma.hz()));
+        // The core's edge 0 on the DMA's clock: how far behind an edge, in 1 / second of a cycle.
+        let second = u128::from(Ps::SECOND.0);
+        let core_phase = u128::from(design.core.edge(0).0);
+        let dma_phase = u128::from(design.dma.edge(0).0);
+        let behind = (core_phase * dma_hz + second * dma_hz - dma_phase * dma_hz) % second;
+        let offset = (second - behind) % second * core_hz / second;
+        let fixed = match phase {
+            Phase::Best => Some(0),
+            Phase::Worst => Some(core_hz - 1),
+            Phase::Typical => (dma_hz % core_hz == 0).then_some(offset),
+        };
+        Self { core_hz, dma_hz, fixed, offset }
+    }
+
+    /// The mean of max(transfer, `floor`) in core cycles, for a transfer of `cycles` DMA cycles.
+    pub(super) fn mean(&self, cycles: u64, floor: u64) -> u128 {
+        let (core, dma, floor) = (self.core_hz, self.dma_hz, u128::from(floor));
+        let base = u128::from(cycles) * core;
+        if let Some(late) = self.fixed {
+            return (base + late).div_ceil(dma).max(floor) * core;
+        }
+        if core > MANY_STEPS * dma {
+            return ((2 * base + core) * core / (2 * dma) + core / 2).max(floor * core);
+        }
+        // The transfer takes n cycles for all positions up to n · dma − base, of `core` in all.
+        let (mut n, mut before, mut sum) = (base.div_ceil(dma), 0, 0);
+        while before < core {
+            let to = (n * dma - base).min(core);
+            sum += n.max(floor) * (to - before);
+            (before, n) = (to, n + 1);
+        }
+        sum
+    }
+
+    /// How many positions there are, when they are few.
+    pub(super) fn positions(&self) -> Option<u64> {
+        let few = self.core_hz / gcd(self.core_hz, self.dma_hz);
+        (self.fixed.is_none() && few <= MANY_STEPS).then_some(few as u64)
+    }
+
+    /// A walk over the positions, from the core's cycle 0.
+    pub(super) fn walk(&self) -> Walk {
+        Walk { timing: *self, late: self.offset }
+    }
+}
+
+/// Positions one by one, where they are few and a mean over all would not do.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Walk {
+    timing: Timing,
+    late: u128,
+}
+
+impl Walk {
+    /// So many core cycles pass.
+    pub(super) fn pass(&mut self, cycles: u64) {
+        let Timing { core_hz, dma_hz, .. } = self.timing;
+        let moved = u128::from(cycles) % core_hz * dma_hz % core_hz;
+        self.late = (self.late + core_hz - moved) % core_hz;
+    }
+
+    /// Core cycles of a transfer that starts here.
+    pub(super) fn transfer(&self, cycles: u64) -> u64 {
+        let Timing { core_hz, dma_hz, .. } = self.timing;
+        let takes = (u128::from(cycles) * core_hz + self.late).div_ceil(dma_hz);
+        u64::try_from(takes).unwrap_or(u64::MAX)
+    }
+
+    /// Where it is, to find out whether it has been here.
+    pub(super) fn position(&self) -> u128 {
+        self.late
+    }
+}
+
+fn gcd(a: u128, b: u128) -> u128 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}

@@ -1,0 +1,140 @@
+//! What is built: clocks, widths, policies, buffers.
+
+use super::map::SBI_HEADER_LEN;
+use crate::dma::{BusPolicy, Dma};
+use crate::{Clock, ClockError, Ps};
+
+/// How headers reach the line interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HeaderPath {
+    /// Beside the payload, by a port of their own: what the published tables count.
+    Beside,
+    /// By the DMA, over the bus, before the payload.
+    Bus,
+}
+
+/// A sending side.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Design {
+    /// Cores, each with its own memories, bus, DMA and buffers, 1 … [`Design::MAX_CORES`]. Packets
+    /// of messages leave in the order of the messages.
+    pub cores: usize,
+    /// The cores' clock.
+    pub core: Clock,
+    /// Cycles lost behind a branch that is taken, 0 … 2.
+    pub bubbles: u64,
+    /// The DMA's clock.
+    pub dma: Clock,
+    /// DMA cycles for each word, 1 … 8.
+    pub cycles_per_word: u64,
+    /// Width of the local bus, a power of two from 32 to 1024.
+    pub bus_bits: u32,
+    /// Who has the bus.
+    pub policy: BusPolicy,
+    /// How headers move.
+    pub header: HeaderPath,
+    /// Bytes of each line-interface buffer.
+    pub sbi_bytes: usize,
+    /// The longest packet, from the IP header on.
+    pub mtu: u16,
+    /// The line; `None` takes packets as fast as they come.
+    pub line_bits_per_second: Option<u64>,
+    /// What the line needs for each packet besides its bytes: preamble, gap, Ethernet's header.
+    pub wire_overhead_bytes: u64,
+    /// From a message in the mailbox to the core's first instruction.
+    pub interrupt: Ps,
+    /// Cycles without a packet and without sleep after which firmware is taken to loop for ever.
+    pub patience_cycles: u64,
+}
+
+impl Design {
+    /// More cores than any published design; each takes memory.
+    pub const MAX_CORES: usize = 256;
+    /// The shortest MTU that IPv4 allows (RFC 791, section 3.2).
+    pub const MIN_MTU: u16 = 68;
+
+    /// The published design at a core clock: one 64-bit bus held by a DMA at 2115 MHz with one
+    /// cycle per word, for a line that takes everything (papers/lso-risc.txt, table 2).
+    #[must_use]
+    pub fn published(core: Clock, dma: Clock) -> Self {
+        Self {
+            cores: 1,
+            core,
+            bubbles: 1,
+            dma,
+            cycles_per_word: 1,
+            bus_bits: 64,
+            policy: BusPolicy::Hold,
+            header: HeaderPath::Beside,
+            sbi_bytes: 65_536,
+            mtu: 1500,
+            line_bits_per_second: None,
+            wire_overhead_bytes: 20,
+            interrupt: Ps::ZERO,
+            patience_cycles: 1_000_000,
+        }
+    }
+
+    /// DMA cycles to move `header` and `payload` bytes.
+    #[must_use]
+    pub fn transfer_cycles(&self, header: usize, payload: usize) -> u64 {
+        let word = (self.bus_bits / 8).max(1) as usize;
+        let header = if self.header == HeaderPath::Bus { header.div_ceil(word) } else { 0 };
+        (header + payload.div_ceil(word)) as u64 * self.cycles_per_word
+    }
+
+    /// The DMA's timing.
+    pub(super) fn timing(&self) -> Dma {
+        let Self { core, dma, cycles_per_word, policy, .. } = *self;
+        Dma { core, clock: dma, cycles_per_word, policy }
+    }
+
+    /// Whether this can be built.
+    ///
+    /// # Errors
+    /// The first value that cannot be, with its limits.
+    pub fn check(&self) -> Result<(), DesignError> {
+        let within = |name, value: u64, min: u64, max: u64| {
+            let fits = (min..=max).contains(&value);
+            fits.then_some(()).ok_or(DesignError::Range { name, value, min, max })
+        };
+        within("cores", self.cores as u64, 1, Self::MAX_CORES as u64)?;
+        within("bubbles", self.bubbles, 0, 2)?;
+        within("cycles_per_word", self.cycles_per_word, 1, 8)?;
+        within("bus_bits", u64::from(self.bus_bits), 32, 1024)?;
+        if !self.bus_bits.is_power_of_two() {
+            return Err(DesignError::BusBits(self.bus_bits));
+        }
+        within("mtu", u64::from(self.mtu), u64::from(Self::MIN_MTU), 65_535)?;
+        let longest = u64::from(self.mtu) + SBI_HEADER_LEN as u64;
+        within("sbi_bytes", self.sbi_bytes as u64, longest, 1 << 30)?;
+        within("wire_overhead_bytes", self.wire_overhead_bytes, 0, 65_535)?;
+        within("patience_cycles", self.patience_cycles, 1_000, 1 << 40)?;
+        within("interrupt", self.interrupt.0, 0, Ps::SECOND.0)?;
+        self.line_bits_per_second
+            .map_or(Ok(()), |rate| within("line_bits_per_second", rate, 1_000, 100_000_000_000_000))
+    }
+}
+
+/// Why a design cannot be built.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum DesignError {
+    /// A number outside its range.
+    #[error("{name} is {value}: give {min} to {max}")]
+    Range {
+        /// Which.
+        name: &'static str,
+        /// What was given.
+        value: u64,
+        /// The smallest.
+        min: u64,
+        /// The largest.
+        max: u64,
+    },
+    /// A bus of an odd width.
+    #[error("bus_bits is {0}: give a power of two, 32 to 1024")]
+    BusBits(u32),
+    /// A clock that cannot be.
+    #[error(transparent)]
+    Clock(#[from] ClockError),
+}

@@ -1,0 +1,190 @@
+//! The line interface: packets are finished, put in order and sent.
+//!
+//! Packets of a message go in the order in which they came; messages in the order in which they were
+//! given out, whichever core had them. What may not go yet stays in its core's buffer (SBI).
+
+use super::design::Design;
+use crate::Ps;
+use crate::cell::Cell;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+use linecard::packet::checksum::Sum;
+use linecard::packet::header::{self, Ipv4, Tcp};
+use linecard::packet::{LayerKind, Layout, LinkType};
+
+/// A packet that has left.
+#[derive(Debug)]
+pub struct Sent {
+    /// Number of its message, from 0 in the order given out.
+    pub message: u64,
+    /// The core that made it.
+    pub core: usize,
+    /// The IP packet, checksums filled in.
+    pub bytes: Vec<u8>,
+    /// When its first bit was on the line.
+    pub from: Ps,
+    /// When its last bit was, and the gap behind it.
+    pub to: Ps,
+    /// What it cost.
+    pub cell: Cell,
+    /// From when to when its core waited in the cell's time, if [`Transmit::record_stalls`] asked
+    /// for it; the first 64 of them.
+    ///
+    /// [`Transmit::record_stalls`]: super::Transmit::record_stalls
+    pub stalls: Vec<(Ps, Ps)>,
+}
+
+/// A packet in a line-interface buffer.
+#[derive(Debug)]
+pub(super) struct Ready {
+    pub(super) core: usize,
+    pub(super) bytes: Vec<u8>,
+    pub(super) cell: Cell,
+    pub(super) stalls: Vec<(Ps, Ps)>,
+}
+
+#[derive(Debug)]
+pub(super) struct Line {
+    bits_per_second: Option<u64>,
+    overhead_bytes: u64,
+    sbi_bytes: usize,
+    /// The line is taken until then.
+    busy_until: Ps,
+    /// The message that is being sent.
+    turn: u64,
+    /// Packets of messages behind it, and whether their message is complete. At most one message for
+    /// each core.
+    waiting: BTreeMap<u64, Vec<Ready>>,
+    complete: BTreeMap<u64, ()>,
+    sent: VecDeque<Sent>,
+    /// Buffers of packets that have left, for those to come; at most as many as were under way.
+    spare: Vec<Vec<u8>>,
+    buffers: Vec<Buffer>,
+}
+
+/// What one core's buffer holds.
+#[derive(Debug, Default)]
+struct Buffer {
+    used: usize,
+    /// Packets on their way out: when they are gone, and their bytes.
+    leaving: VecDeque<(Ps, usize)>,
+}
+
+/// Whether a packet finds room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Room {
+    /// From then on.
+    At(Ps),
+    /// When another core's packets have gone: nobody knows yet.
+    Unknown,
+    /// Never: longer than the buffer.
+    Never,
+}
+
+impl Line {
+    pub(super) fn new(design: &Design) -> Self {
+        Self {
+            bits_per_second: design.line_bits_per_second,
+            overhead_bytes: design.wire_overhead_bytes,
+            sbi_bytes: design.sbi_bytes,
+            busy_until: Ps::ZERO,
+            turn: 0,
+            waiting: BTreeMap::new(),
+            complete: BTreeMap::new(),
+            sent: VecDeque::new(),
+            spare: Vec::new(),
+            buffers: (0..design.cores).map(|_| Buffer::default()).collect(),
+        }
+    }
+
+    /// When a packet of `len` bytes finds room in a core's buffer, `now` or later.
+    pub(super) fn room(&mut self, core: usize, len: usize, now: Ps) -> Room {
+        let limit = self.sbi_bytes;
+        let Some(buffer) = self.buffers.get_mut(core).filter(|_| len <= limit) else {
+            return Room::Never;
+        };
+        while let Some((_, freed)) = buffer.leaving.pop_front_if(|(gone, _)| *gone <= now) {
+            buffer.used -= freed;
+        }
+        let (mut used, mut at) = (buffer.used, now);
+        for (gone, freed) in &buffer.leaving {
+            if used + len <= limit {
+                break;
+            }
+            (used, at) = (used - freed, *gone);
+        }
+        if used + len <= limit { Room::At(at) } else { Room::Unknown }
+    }
+
+    /// Takes a packet whose room was asked for.
+    pub(super) fn offer(&mut self, message: u64, mut ready: Ready) {
+        finish(&mut ready.bytes);
+        if let Some(buffer) = self.buffers.get_mut(ready.core) {
+            buffer.used += ready.bytes.len();
+        }
+        if message == self.turn {
+            self.send(ready);
+        } else {
+            self.waiting.entry(message).or_default().push(ready);
+        }
+    }
+
+    /// A message has no more packets.
+    pub(super) fn complete(&mut self, message: u64) {
+        self.complete.insert(message, ());
+        while self.complete.remove(&self.turn).is_some() {
+            self.turn += 1;
+            for ready in self.waiting.remove(&self.turn).unwrap_or_default() {
+                self.send(ready);
+            }
+        }
+    }
+
+    /// The next packet that has left.
+    pub(super) fn next_sent(&mut self) -> Option<Sent> {
+        self.sent.pop_front()
+    }
+
+    /// Takes the buffer of a packet that has left.
+    pub(super) fn recycle(&mut self, mut buffer: Vec<u8>) {
+        buffer.clear();
+        self.spare.push(buffer);
+    }
+
+    /// An empty buffer.
+    pub(super) fn buffer(&mut self) -> Vec<u8> {
+        self.spare.pop().unwrap_or_default()
+    }
+
+    fn send(&mut self, ready: Ready) {
+        let Ready { core, bytes, cell, stalls } = ready;
+        let bits = (bytes.len() as u64 + self.overhead_bytes) * 8;
+        let takes = self.bits_per_second.map_or(Ps::ZERO, |rate| Ps::of_bits(bits, rate));
+        let from = self.busy_until.max(cell.moved_to);
+        let to = from + takes;
+        self.busy_until = to;
+        if let Some(buffer) = self.buffers.get_mut(core) {
+            buffer.leaving.push_back((to, bytes.len()));
+        }
+        self.sent.push_back(Sent { message: self.turn, core, bytes, from, to, cell, stalls });
+    }
+}
+
+/// Checksums are the line interface's: it sees every byte. That of UDP over all fragments was the
+/// host's. A header that is none stays as it is, and is found when the packet is verified.
+pub(super) fn finish(bytes: &mut [u8]) {
+    if bytes.first() != Some(&0x45) || bytes.len() < Ipv4::LEN {
+        return;
+    }
+    header::at_mut::<Ipv4>(bytes, 0).checksum.set(0);
+    let sum = Sum::of(&bytes[..Ipv4::LEN]);
+    header::at_mut::<Ipv4>(bytes, 0).checksum.set(sum.checksum());
+    let layout = Layout::parse(LinkType::Raw, bytes);
+    let Some(tcp) = layout.transport().filter(|layer| layer.kind == LayerKind::Tcp) else {
+        return;
+    };
+    header::at_mut::<Tcp>(bytes, tcp.at()).checksum.set(0);
+    let covered = &bytes[tcp.at()..layout.end()];
+    let sum = Sum::of(covered).plus(layout.pseudo_sum_of(bytes, tcp, covered.len()));
+    header::at_mut::<Tcp>(bytes, tcp.at()).checksum.set(sum.checksum());
+}

@@ -1,0 +1,320 @@
+//! The sending side: cores that cut messages into packets, with real firmware.
+//!
+//! The host leaves a message in a sending buffer; the core updates its header for each packet and
+//! starts the DMA, which moves header and payload over the local bus to the line interface, which
+//! fills in checksums and sends (papers/lso-risc.txt, figure 1). Every packet that leaves is compared
+//! with what [`linecard::offload::segment`] makes of the message.
+//!
+//! ```
+//! use linecard_model::transmit::{Design, Message, Transmit, firmware};
+//! use linecard_model::{Clock, Ps};
+//! # fn main() -> Result<(), Box<dyn core::error::Error>> {
+//! let design = Design::published(
+//!     Clock::new(423_000_000, Ps::ZERO)?,
+//!     Clock::new(2_115_000_000, Ps::ZERO)?,
+//! );
+//! let message = Message::new(firmware::example_message(false, 14_600), Ps::ZERO)?;
+//! let mut transmit = Transmit::new(&design, &firmware::approach_2())?;
+//! let outcome = transmit.run([message], |_sent| ())?;
+//! assert_eq!((outcome.right, outcome.wrong), (10, 0));
+//! // Table 1, TCP, continuation of message, 1500 bytes.
+//! assert_eq!(outcome.com.range, Some((41, 41)));
+//! # Ok(())
+//! # }
+//! ```
+
+mod design;
+pub mod firmware;
+mod line;
+pub mod map;
+mod message;
+#[cfg(test)]
+mod tests;
+mod unit;
+mod verify;
+
+pub use super::cell::{Cell, Cells};
+pub use super::dma::BusPolicy;
+pub use design::{Design, DesignError, HeaderPath};
+pub use line::Sent;
+pub use message::{Kind, Message, MessageError};
+pub use unit::UnitCounters;
+
+use super::Ps;
+use super::hash::{BASIS, fnv};
+use super::rv32::{Config, Core, Cycles, Fault, Image, LoadError, Profile, Stop};
+use alloc::vec::Vec;
+use line::Line;
+use linecard::offload::segment::Class;
+use unit::{Seat, Unit, Wish};
+use verify::Verifier;
+
+/// Memory of a core for instructions and for data.
+const MEMORY: u32 = 64 << 10;
+
+/// Why a run ended early.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TransmitError {
+    /// The design cannot be built.
+    #[error(transparent)]
+    Design(#[from] DesignError),
+    /// The firmware does not fit.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// A message that is not sent.
+    #[error("message {number}: {why}")]
+    Message {
+        /// Its number, from 0.
+        number: u64,
+        /// Why not.
+        why: MessageError,
+    },
+    /// The firmware did what no core can do.
+    #[error("core {core}: {fault}")]
+    Fault {
+        /// Which core.
+        core: usize,
+        /// What, when and where.
+        fault: Fault,
+    },
+    /// The firmware loops.
+    #[error(
+        "core {core} at cycle {cycle}, pc {pc:#x}: no packet started and no sleep for {patience} \
+         cycles: the firmware loops, or patience_cycles is too small"
+    )]
+    Stuck {
+        /// Which core.
+        core: usize,
+        /// Its cycle.
+        cycle: u64,
+        /// Where it was.
+        pc: u32,
+        /// How long was waited.
+        patience: u64,
+    },
+    /// The firmware stopped itself.
+    #[error("core {core} at cycle {cycle}, pc {pc:#x}: ebreak: the firmware refuses the message")]
+    Halted {
+        /// Which core.
+        core: usize,
+        /// Its cycle.
+        cycle: u64,
+        /// Where.
+        pc: u32,
+    },
+    /// All cores wait for one another.
+    #[error("at {at} every core waits for room in its buffer: sbi_bytes is too small")]
+    Stalled {
+        /// When.
+        at: Ps,
+    },
+}
+
+/// What a run came to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Packets that left, equal to what the offload of this project makes of the messages.
+    pub right: u64,
+    /// Packets that differ, or that never left.
+    pub wrong: u64,
+    /// Bytes that left, from the IP header on.
+    pub bytes: u64,
+    /// When the last packet had been moved to the line interface.
+    pub moved: Ps,
+    /// When the last packet had left.
+    pub left: Ps,
+    /// Cells of messages that fit one packet.
+    pub ssm: Cells,
+    /// Cells of first packets.
+    pub bom: Cells,
+    /// Cells of packets between.
+    pub com: Cells,
+    /// Cells of last packets.
+    pub eom: Cells,
+    /// Each core's cycles.
+    pub cycles: Vec<Cycles>,
+    /// Each core's other counters.
+    pub units: Vec<UnitCounters>,
+    /// A hash of all that left, in order, with times.
+    pub hash: u64,
+}
+
+impl Outcome {
+    /// The cells of a class.
+    #[must_use]
+    pub fn cells(&self, class: Class) -> &Cells {
+        match class {
+            Class::Ssm => &self.ssm,
+            Class::Bom => &self.bom,
+            Class::Com => &self.com,
+            Class::Eom => &self.eom,
+        }
+    }
+
+    /// Packets that left.
+    #[must_use]
+    pub fn packets(&self) -> u64 {
+        self.ssm.packets + self.bom.packets + self.com.packets + self.eom.packets
+    }
+
+    fn take(&mut self, sent: &Sent) {
+        let cells = match sent.cell.class {
+            Class::Ssm => &mut self.ssm,
+            Class::Bom => &mut self.bom,
+            Class::Com => &mut self.com,
+            Class::Eom => &mut self.eom,
+        };
+        cells.add(&sent.cell);
+        self.bytes += sent.bytes.len() as u64;
+        self.moved = self.moved.max(sent.cell.moved_to);
+        self.left = self.left.max(sent.to);
+        self.hash = fnv(fingerprint(self.hash, &sent.bytes), &sent.to.0.to_le_bytes());
+    }
+}
+
+/// A sending side that runs.
+#[derive(Debug)]
+pub struct Transmit {
+    design: Design,
+    cores: Vec<(Core, Unit)>,
+    line: Line,
+    verifier: Verifier,
+    outcome: Outcome,
+    /// Messages given out.
+    given: u64,
+}
+
+impl Transmit {
+    /// Builds a design, with the same firmware on each core.
+    ///
+    /// # Errors
+    /// When the design cannot be built or the firmware does not fit.
+    pub fn new(design: &Design, firmware: &Image) -> Result<Self, TransmitError> {
+        design.check()?;
+        let config = Config { bubbles: design.bubbles, imem_bytes: MEMORY, dmem_bytes: MEMORY };
+        let core = |number| Ok((Core::new(firmware, config)?, Unit::new(number, design)));
+        let cores = (0..design.cores).map(core).collect::<Result<_, LoadError>>()?;
+        Ok(Self {
+            cores,
+            line: Line::new(design),
+            verifier: Verifier::new(design.mtu),
+            outcome: Outcome { hash: BASIS, ..Outcome::default() },
+            given: 0,
+            design: design.clone(),
+        })
+    }
+
+    /// Counts from now on where the cycles of each instruction go. Runs take longer.
+    pub fn start_profile(&mut self) {
+        self.cores.iter_mut().for_each(|(core, _)| core.start_profile());
+    }
+
+    /// Each core's counts since [`Transmit::start_profile`]; none without it.
+    pub fn profiles(&self) -> impl Iterator<Item = &Profile> {
+        self.cores.iter().filter_map(|(core, _)| core.profile())
+    }
+
+    /// Records from now on when cores wait: [`Sent::stalls`].
+    pub fn record_stalls(&mut self) {
+        self.cores.iter_mut().for_each(|(_, unit)| unit.record_stalls());
+    }
+
+    /// Sends all messages; `sink` gets each packet when it has left.
+    ///
+    /// # Errors
+    /// When a message cannot be sent, or the firmware goes wrong.
+    pub fn run(
+        &mut self,
+        messages: impl IntoIterator<Item = Message>,
+        mut sink: impl FnMut(&Sent),
+    ) -> Result<Outcome, TransmitError> {
+        let mut messages = messages.into_iter();
+        loop {
+            let number = self.next_core()?;
+            match self.cores[number].1.wish {
+                Wish::Message(_) => match messages.next() {
+                    Some(message) => self.give(number, message)?,
+                    None => break,
+                },
+                Wish::Room(_) | Wish::None => self.step(number)?,
+            }
+            while let Some(sent) = self.line.next_sent() {
+                self.verifier.check(sent.message, &sent.bytes);
+                self.outcome.take(&sent);
+                sink(&sent);
+                self.line.recycle(sent.bytes);
+            }
+        }
+        self.end()
+    }
+
+    /// The core whose turn it is, by time: what one asks for earlier is given earlier.
+    fn next_core(&mut self) -> Result<usize, TransmitError> {
+        let clock = self.design.core;
+        let mut next: Option<(Ps, usize)> = None;
+        for (number, (core, unit)) in self.cores.iter().enumerate() {
+            let at = match unit.wish {
+                Wish::Message(at) => at,
+                // Until another core's packets have gone.
+                Wish::Room(len) if !unit.has_room(len, &mut self.line) => continue,
+                Wish::Room(_) | Wish::None => clock.edge(core.cycle()),
+            };
+            if next.is_none_or(|(earliest, _)| at < earliest) {
+                next = Some((at, number));
+            }
+        }
+        let last = self.cores.iter().map(|(core, _)| core.cycle()).max();
+        let stalled = TransmitError::Stalled { at: clock.edge(last.unwrap_or(0)) };
+        next.map(|(_, number)| number).ok_or(stalled)
+    }
+
+    fn give(&mut self, number: usize, message: Message) -> Result<(), TransmitError> {
+        let why = |why| TransmitError::Message { number: self.given, why };
+        let mss = message.mss(self.design.mtu).map_err(why)?;
+        self.cores[number].1.grant(self.given, &message, mss);
+        self.verifier.expect(message);
+        self.given += 1;
+        Ok(())
+    }
+
+    /// Runs a core until it waits for something.
+    fn step(&mut self, number: usize) -> Result<(), TransmitError> {
+        let (core, unit) = &mut self.cores[number];
+        unit.wish = Wish::None;
+        loop {
+            let packets = unit.counters.packets;
+            let until = core.cycle().saturating_add(self.design.patience_cycles);
+            let mut seat = Seat { unit: &mut *unit, line: &mut self.line };
+            let stop = core.run(&mut seat, until);
+            match stop.map_err(|fault| TransmitError::Fault { core: number, fault })? {
+                Stop::Blocked => return Ok(()),
+                Stop::Reached if unit.counters.packets != packets => {}
+                Stop::Reached => {
+                    let (cycle, pc) = (core.cycle(), core.pc());
+                    let patience = self.design.patience_cycles;
+                    return Err(TransmitError::Stuck { core: number, cycle, pc, patience });
+                }
+                Stop::Halted => {
+                    let (cycle, pc) = (core.cycle(), core.pc());
+                    return Err(TransmitError::Halted { core: number, cycle, pc });
+                }
+            }
+        }
+    }
+
+    fn end(&mut self) -> Result<Outcome, TransmitError> {
+        self.verifier.end();
+        self.outcome.right = self.verifier.right;
+        self.outcome.wrong = self.verifier.wrong;
+        self.outcome.cycles = self.cores.iter().map(|(core, _)| core.cycles()).collect();
+        self.outcome.units = self.cores.iter().map(|(_, unit)| unit.counters).collect();
+        Ok(self.outcome.clone())
+    }
+}
+
+/// A packet by its header, checksums included, and its length: that each byte of payload is in its
+/// place has been verified.
+fn fingerprint(hash: u64, packet: &[u8]) -> u64 {
+    let header = packet.len().min(64);
+    fnv(fnv(hash, &packet[..header]), &(packet.len() as u64).to_le_bytes())
+}

@@ -1,0 +1,140 @@
+//! Packets that leave the model beside those that this project's own offload makes of the message.
+
+use super::line::finish;
+use super::message::Message;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use linecard::packet::header::{self, Ipv4};
+
+/// Checks packets in the order in which they leave.
+#[derive(Debug)]
+pub(super) struct Verifier {
+    mtu: u16,
+    /// Messages given out and not yet over, the one that is being sent first.
+    messages: VecDeque<Message>,
+    /// Packets that the first of them has to become: lengths of header and payload.
+    expected: VecDeque<(usize, usize)>,
+    /// Their headers, one behind the other; those that have been used are not taken out.
+    headers: Vec<u8>,
+    /// Where in those, and in the message, the next packet's bytes are.
+    header_at: usize,
+    payload_at: usize,
+    /// Its number.
+    turn: u64,
+    begun: bool,
+    /// Packets that were right.
+    pub(super) right: u64,
+    /// Packets that were not, and packets that never came.
+    pub(super) wrong: u64,
+}
+
+impl Verifier {
+    pub(super) fn new(mtu: u16) -> Self {
+        Self {
+            mtu,
+            messages: VecDeque::new(),
+            expected: VecDeque::new(),
+            headers: Vec::new(),
+            header_at: 0,
+            payload_at: 0,
+            turn: 0,
+            begun: false,
+            right: 0,
+            wrong: 0,
+        }
+    }
+
+    /// A message was given to a core.
+    pub(super) fn expect(&mut self, message: Message) {
+        self.messages.push_back(message);
+    }
+
+    /// A packet of message `number` has left.
+    pub(super) fn check(&mut self, number: u64, packet: &[u8]) {
+        while self.turn < number {
+            self.next_message();
+        }
+        if !self.begun {
+            self.begin(false);
+        }
+        if !self.is_next(packet) && self.keeps_id(packet) {
+            let (left, at) = (self.expected.len(), (self.header_at, self.payload_at));
+            self.begin(true);
+            let skip = self.expected.len().saturating_sub(left);
+            self.expected.drain(..skip);
+            (self.header_at, self.payload_at) = at;
+        }
+        let right = self.is_next(packet);
+        if let Some((header, payload)) = self.expected.pop_front() {
+            self.header_at += header;
+            self.payload_at += payload;
+        }
+        self.right += u64::from(right);
+        self.wrong += u64::from(!right);
+    }
+
+    /// Whether a packet is the one that is expected next.
+    fn is_next(&self, packet: &[u8]) -> bool {
+        let (Some((header, payload)), Some(message)) =
+            (self.expected.front(), self.messages.front())
+        else {
+            return false;
+        };
+        let header = self.headers.get(self.header_at..self.header_at + header);
+        let payload = message.bytes().get(self.payload_at..self.payload_at + payload);
+        header.zip(payload).is_some_and(|(header, payload)| {
+            packet.split_at_checked(header.len()) == Some((header, payload))
+        })
+    }
+
+    /// All packets have left: what is still expected never comes.
+    pub(super) fn end(&mut self) {
+        while !self.messages.is_empty() {
+            self.next_message();
+        }
+    }
+
+    fn next_message(&mut self) {
+        if !self.begun {
+            self.begin(false);
+        }
+        self.wrong += self.expected.len() as u64;
+        self.expected.clear();
+        self.messages.pop_front();
+        self.turn += 1;
+        self.begun = false;
+    }
+
+    /// What the first message has to become.
+    fn begin(&mut self, fixed_ids: bool) {
+        self.begun = true;
+        self.expected.clear();
+        self.headers.clear();
+        let Some(message) = self.messages.front() else { return };
+        (self.header_at, self.payload_at) = (0, message.header_len());
+        if message.bytes().len() <= usize::from(self.mtu) {
+            // It stays as it is, but for the checksums that the host left to the line interface.
+            self.headers.extend_from_slice(message.bytes());
+            finish(&mut self.headers);
+            self.headers.truncate(self.payload_at);
+            self.expected.push_back((self.payload_at, message.bytes().len() - self.payload_at));
+            return;
+        }
+        let Ok(mut segments) = message.expected(self.mtu, fixed_ids) else { return };
+        while let Some(segment) = segments.next_segment() {
+            self.headers.extend_from_slice(segment.header);
+            let payload = segment.payload.map(<[u8]>::len).sum();
+            self.expected.push_back((segment.header.len(), payload));
+        }
+    }
+
+    /// Whether the packet carries its message's identification, and may.
+    fn keeps_id(&self, packet: &[u8]) -> bool {
+        let id = |bytes: &[u8]| header::at::<Ipv4>(bytes, 0).id.get();
+        self.messages.front().is_some_and(|message| {
+            message.may_not_be_fragmented()
+                && packet.len() >= Ipv4::LEN
+                && id(message.bytes()) == id(packet)
+        })
+    }
+}
