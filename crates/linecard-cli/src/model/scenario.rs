@@ -91,6 +91,7 @@ impl Scenario {
             TransmitError::Stalled { .. } => self.refuse("line.sbi", &error.to_string()),
             TransmitError::Fault { .. }
             | TransmitError::Stuck { .. }
+            | TransmitError::Endless { .. }
             | TransmitError::Halted { .. } => {
                 Failure::Firmware(format!("firmware {}: {error}", self.settings.firmware))
             }

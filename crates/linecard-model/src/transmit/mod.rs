@@ -52,6 +52,9 @@ use verify::Verifier;
 /// Memory of a core for instructions and for data.
 const MEMORY: u32 = 64 << 10;
 
+/// Packets of a message: one for each byte, and none is longer than an IP packet.
+const MAX_PACKETS: u64 = 65_536;
+
 /// Why a run ended early.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TransmitError {
@@ -91,6 +94,21 @@ pub enum TransmitError {
         pc: u32,
         /// How long was waited.
         patience: u64,
+    },
+    /// The firmware sends for ever.
+    #[error(
+        "core {core} at cycle {cycle}, pc {pc:#x}: more than {packets} packets without sleep: the \
+         firmware does not end its message"
+    )]
+    Endless {
+        /// Which core.
+        core: usize,
+        /// Its cycle.
+        cycle: u64,
+        /// Where it was.
+        pc: u32,
+        /// More than any message can become.
+        packets: u64,
     },
     /// The firmware stopped itself.
     #[error("core {core} at cycle {cycle}, pc {pc:#x}: ebreak: the firmware refuses the message")]
@@ -280,23 +298,25 @@ impl Transmit {
     /// Runs a core until it waits for something.
     fn step(&mut self, number: usize) -> Result<(), TransmitError> {
         let (core, unit) = &mut self.cores[number];
+        let patience = self.design.patience_cycles;
         unit.wish = Wish::None;
         loop {
             let packets = unit.counters.packets;
-            let until = core.cycle().saturating_add(self.design.patience_cycles);
+            let until = core.cycle().saturating_add(patience);
             let mut seat = Seat { unit: &mut *unit, line: &mut self.line };
             let stop = core.run(&mut seat, until);
-            match stop.map_err(|fault| TransmitError::Fault { core: number, fault })? {
+            let stop = stop.map_err(|fault| TransmitError::Fault { core: number, fault })?;
+            let (cycle, pc) = (core.cycle(), core.pc());
+            match stop {
                 Stop::Blocked => return Ok(()),
+                Stop::Halted => return Err(TransmitError::Halted { core: number, cycle, pc }),
+                Stop::Reached if unit.packets_of_message() > MAX_PACKETS => {
+                    let packets = MAX_PACKETS;
+                    return Err(TransmitError::Endless { core: number, cycle, pc, packets });
+                }
                 Stop::Reached if unit.counters.packets != packets => {}
                 Stop::Reached => {
-                    let (cycle, pc) = (core.cycle(), core.pc());
-                    let patience = self.design.patience_cycles;
                     return Err(TransmitError::Stuck { core: number, cycle, pc, patience });
-                }
-                Stop::Halted => {
-                    let (cycle, pc) = (core.cycle(), core.pc());
-                    return Err(TransmitError::Halted { core: number, cycle, pc });
                 }
             }
         }

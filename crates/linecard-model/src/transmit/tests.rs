@@ -193,6 +193,9 @@ fn firmware_that_goes_wrong_is_told_with_cycle_and_place() {
     assert!(unmapped.contains("0x50000000") && unmapped.contains("pc 0x00000004"), "{unmapped}");
     // ebreak.
     assert!(matches!(fails(&[0x0010_0073]), TransmitError::Halted { pc: 0, .. }));
+    // wfi; lui a0, 0x40000; sw a0, 16(a0) for ever, here with nothing in it: START with EPP 0.
+    let endless = fails(&[0x1050_0073, 0x4000_0537, 0x0005_2823, 0xFFDF_F06F]);
+    assert!(matches!(endless, TransmitError::Endless { packets: 65_536, .. }), "{endless}");
     // Sleeps whenever it is woken: nothing is sent, and it is noticed.
     let image = Image::of_code(&[0x1050_0073, 0xFFDF_F06F]);
     let mut transmit = Transmit::new(&table_1(1500), &image).expect("a design");

@@ -36,6 +36,8 @@ pub(super) struct Unit {
     vectors: [u32; 2],
     /// The message in the buffer.
     work: Option<Work>,
+    /// Packets of those before it.
+    packets_before: u64,
     /// The cycle in which the core wakes to it.
     granted: Option<u64>,
     pub(super) wish: Wish,
@@ -125,6 +127,7 @@ impl Unit {
             registers: Registers::default(),
             vectors: [0; 2],
             work: None,
+            packets_before: 0,
             granted: None,
             wish: Wish::None,
             moving: None,
@@ -148,6 +151,11 @@ impl Unit {
         if let Some(stalls) = stalls.filter(|_| to > from) {
             stalls.push((self.dma.core.edge(from), self.dma.core.edge(to)));
         }
+    }
+
+    /// Packets since the message was granted.
+    pub(super) fn packets_of_message(&self) -> u64 {
+        self.counters.packets - self.packets_before
     }
 
     /// Whether the packet that found no room would find it now.
@@ -177,6 +185,7 @@ impl Unit {
             mss: small(mss),
             last_flags,
         });
+        self.packets_before = self.counters.packets;
         self.counters.messages += 1;
         self.counters.payload_in += (bytes.len() - message.header_len()) as u64;
         let at = asked.max(message.ready) + self.design.interrupt;
