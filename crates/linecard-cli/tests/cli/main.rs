@@ -26,6 +26,7 @@ mod ports;
 mod reproduce;
 mod run;
 mod scenario;
+mod solve;
 mod stopped;
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,0 +1,96 @@
+//! `linecard model solve` and `linecard model ladder`: answers that runs confirm, and questions that
+//! have none.
+
+use crate::folder::Folder;
+use serde_json::Value as Json;
+
+const SHORT: &str = "model = \"transmit\"\n[load]\nmessages = 2\nsize = 14600\n";
+
+fn solve(arguments: &[&str]) -> Json {
+    let found = Folder::new().succeeds(&[&["model", "solve", "--json"], arguments].concat());
+    serde_json::from_str(&found).expect("JSON")
+}
+
+fn number(found: &Json, path: &[&str]) -> f64 {
+    let value = path.iter().fold(found, |value, key| &value[*key]);
+    value.as_f64().unwrap_or_else(|| panic!("{path:?} of {found}"))
+}
+
+#[test]
+fn edges_are_confirmed_by_runs_below_and_above() {
+    for (arguments, least, most) in [
+        // 282 MHz where the clocks' edges meet, 329 wherever they lie.
+        (&["--rate", "100G", "--mtu", "512"][..], 282.0, 329.0),
+        (&["--rate", "100G", "--firmware", "best"], 57.5, 83.0),
+        (&["--rate", "40G", "--protocol", "udp", "--mtu", "1024"], 30.0, 87.0),
+        (&["--rate", "100G", "--mix", "tcp:44=3,udp:1=1"], 115.0, 148.0),
+        (&["--rate", "100G", "--packets", "3", "--policy", "dual-port"], 80.0, 160.0),
+        (&["--rate", "100G", "--policy", "interleave"], 80.0, 148.0),
+        (&["--rate", "10G", "--header", "bus", "--overhead", "38"], 5.0, 20.0),
+    ] {
+        let found = solve(arguments);
+        let from = number(&found, &["core_clock", "from_mhz"]);
+        let smallest = number(&found, &["core_clock", "smallest_mhz"]);
+        assert!(least <= smallest && smallest <= from && from <= most, "{arguments:?}: {found}");
+        for side in ["below", "above"] {
+            assert_eq!(
+                found["confirmed"][side]["as_computed"], true,
+                "{arguments:?} {side}: {found}"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_is_given_is_fixed_and_the_rest_is_found() {
+    let dma = solve(&["--rate", "100G", "--core", "150"]);
+    assert!((1_900.0..2_100.0).contains(&number(&dma, &["dma_clock", "smallest_mhz"])), "{dma}");
+    assert_eq!(dma["confirmed"]["above"]["as_computed"], true);
+    let both = solve(&["--rate", "400G", "--core", "400", "--dma", "2115"]);
+    assert_eq!(both["carried"]["enough"], false);
+    let (computed, run) =
+        (number(&both, &["carried", "computed"]), number(&both, &["carried", "by_run"]));
+    assert!((computed / run - 1.0).abs() < 0.01, "{both}");
+    assert!(number(&both, &["smallest", "cores"]) >= 3.0, "{both}");
+    assert!(both["host_link"]["gen6"]["lanes"].is_u64(), "{both}");
+}
+
+#[test]
+fn the_papers_contradictions_are_printed_where_they_are_met() {
+    let text = Folder::new().succeeds(&["model", "solve", "--rate", "100G", "--mtu", "1500"]);
+    assert!(text.contains("148 MHz") && text.contains("1.42"), "{text}");
+    let text = Folder::new().succeeds(&["model", "solve", "--rate", "100G", "--mtu", "9000"]);
+    assert!(!text.contains("148 MHz"), "{text}");
+}
+
+#[test]
+fn questions_without_an_answer_say_why() {
+    let refuses = |arguments: &[&str], parts: &[&str]| {
+        Folder::new().refuses(2, &[&["model", "solve"], arguments].concat(), parts);
+    };
+    refuses(&["--rate", "100G", "--cycles-per-word", "2"], &["DMA", "1.423", "below 1"]);
+    refuses(&["--rate", "100G", "--core", "50"], &["50.0 MHz", "raise"]);
+    refuses(&["--rate", "100G", "--bus", "0"], &["bus_bits is 0", "32 to 1024"]);
+    refuses(&["--rate", "100G", "--core", "0"], &["out of range"]);
+    refuses(&["--rate", "unlimited"], &["no rate to carry"]);
+    refuses(&["--rate", "100G", "--mix", "sctp:1"], &["\"sctp:1\"", "KIND:PACKETS=WEIGHT"]);
+    refuses(&["--rate", "100G", "--firmware", "none"], &["none", "approach-1"]);
+}
+
+#[test]
+fn a_ladder_climbs_and_runs_agree() {
+    let folder = Folder::new();
+    folder.write("s.toml", SHORT.as_bytes());
+    let ladder = ["model", "ladder", "s.toml", "--rate", "300G", "--steps", "6", "--json"];
+    let found: Json = serde_json::from_str(&folder.succeeds(&ladder)).expect("JSON");
+    let steps = found["steps"].as_array().expect("steps");
+    let carried = |step: &Json| number(step, &["value", "carried"]);
+    assert!(steps.len() == 6 && carried(&steps[5]) > 1.2 * carried(&steps[0]), "{found}");
+    for step in steps {
+        let run = number(step, &["value", "carried_by_run"]);
+        assert!((carried(step) / run - 1.0).abs() < 0.01, "{step}");
+    }
+    folder.refuses(2, &["model", "ladder", "s.toml", "--steps", "0"], &["--steps", "1"]);
+    let refused = ["model", "ladder", "s.toml", "--set", "bus.policy=interleave"];
+    folder.refuses(2, &refused, &["bus.policy", "run the firmware"]);
+}
