@@ -25,7 +25,7 @@ fn edges_are_confirmed_by_runs_below_and_above() {
         (&["--rate", "40G", "--protocol", "udp", "--mtu", "1024"], 30.0, 87.0),
         (&["--rate", "100G", "--mix", "tcp:44=3,udp:1=1"], 115.0, 148.0),
         (&["--rate", "100G", "--packets", "3", "--policy", "dual-port"], 80.0, 160.0),
-        (&["--rate", "100G", "--policy", "interleave"], 80.0, 148.0),
+        (&["--rate", "100G", "--policy", "interleave"], 80.0, 170.0),
         (&["--rate", "10G", "--header", "bus", "--overhead", "38"], 5.0, 20.0),
     ] {
         let found = solve(arguments);
