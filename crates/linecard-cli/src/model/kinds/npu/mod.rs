@@ -8,15 +8,29 @@ use super::super::scenario::Scenario;
 use super::{Account, Model, Ran, limits, ratio};
 use crate::failure::Failure;
 use linecard::report::{Report, Section, Value};
+use linecard_model::Ps;
 use linecard_model::npu::{self, Outcome, ScenarioError, run};
+
+/// What a segment has on the link beside its payload: 40 bytes of TCP and IP, 18 of Ethernet, 20 of
+/// preamble and gap.
+const WIRE_BYTES: f64 = 78.0;
 
 impl Model for Settings {
     fn run(scenario: &Scenario<Self>) -> Result<Ran, Failure> {
         let of = &scenario.settings.of;
         let refuse = |error| scenario.refuse(key_of(&error), &error.to_string());
         let outcome = run(of).map_err(refuse)?;
-        Ok(report(of, &outcome))
+        let before = before(of).map_err(refuse)?;
+        Ok(report(of, &outcome, &before))
     }
+}
+
+/// The same until measuring begins.
+fn before(of: &npu::Scenario) -> Result<Option<Outcome>, ScenarioError> {
+    if of.warm_up == Ps::ZERO {
+        return Ok(None);
+    }
+    run(&npu::Scenario { duration: of.warm_up, warm_up: Ps::ZERO, ..of.clone() }).map(Some)
 }
 
 /// The key whose value an error is about.
@@ -36,7 +50,7 @@ fn key_of(error: &ScenarioError) -> &'static str {
     }
 }
 
-fn report(of: &npu::Scenario, outcome: &Outcome) -> Ran {
+fn report(of: &npu::Scenario, outcome: &Outcome, before: &Option<Outcome>) -> Ran {
     let title = format!(
         "{} receive threads, {} ns a packet, {} connections, merging {}",
         of.npu.receive_threads(),
@@ -65,7 +79,7 @@ fn report(of: &npu::Scenario, outcome: &Outcome) -> Ran {
     report.push(drops(outcome));
     report.push(connections(outcome));
     report.push(rates(outcome));
-    report.push(busy(of, outcome));
+    report.push(busy(of, outcome, before.as_ref()));
     if wrong.is_none() {
         report.note("Every byte that the host took is the one that was sent.");
     }
@@ -126,30 +140,24 @@ fn rates(outcome: &Outcome) -> Section {
     section
 }
 
-/// From the beginning to the end, the time before measuring included; what the model does not count
-/// itself is its counters times its costs.
-fn busy(of: &npu::Scenario, outcome: &Outcome) -> Section {
-    let seconds = outcome.duration.as_secs_f64();
-    let dropped = &outcome.dropped;
-    let later = dropped.discarded.packets + dropped.ring_full.packets + dropped.dma_full.packets;
-    let taken = (outcome.delivered.packets + later) as f64;
+/// Since measuring began; what the model does not count itself is its counters times its costs.
+fn busy(of: &npu::Scenario, outcome: &Outcome, before: Option<&Outcome>) -> Section {
+    let seconds = of.duration.since(of.warm_up).as_secs_f64();
+    let since = |count: fn(&Outcome) -> u64| (count(outcome) - before.map_or(0, count)) as f64;
+    let (packets, bytes) = (since(|run| run.sent.packets), since(|run| run.sent.bytes));
+    let taken = outcome.bits_per_second / 8.0 * ratio(packets, bytes);
     let receiving = taken * of.npu.packet_ns as f64 / 1e9;
-    let threads = |count: u64| ratio(receiving, seconds * count as f64);
-    // Frames have 40 bytes of headers, 14 and 4 of Ethernet, and 20 of preamble and gap.
-    let wire = (outcome.sent.bytes + outcome.sent.packets * 78) as f64 * 8.0;
-    let link = ratio(wire / of.client.link_bits_per_second as f64, seconds);
-    let interrupts = outcome.host.interrupts as f64;
-    let copied = outcome.host.bytes as f64 * 8.0 / of.host.copy_bits_per_second as f64;
-    let host = interrupts * (of.host.interrupt_ns + of.host.packet_ns) as f64 / 1e9 + copied;
+    let threads = |count: u64| ratio(receiving, count as f64);
+    let wire = (bytes + packets * WIRE_BYTES) * 8.0 / of.client.link_bits_per_second as f64;
+    let copied = since(|run| run.host.bytes) * 8.0 / of.host.copy_bits_per_second as f64;
+    let each = (of.host.interrupt_ns + of.host.packet_ns) as f64 / 1e9;
+    let host = since(|run| run.host.interrupts) * each + copied;
+    let dma = since(|run| run.dma.offered.0) / 1e12;
     limits(
         &[
-            ("link_busy", "link", link),
-            (
-                "threads_busy",
-                "receive threads that have a connection",
-                threads(outcome.threads_used),
-            ),
-            ("dma_busy", "DMA engine", outcome.dma_load()),
+            ("link_busy", "link", ratio(wire, seconds)),
+            ("threads_busy", "threads with a connection", threads(outcome.threads_used)),
+            ("dma_busy", "DMA engine", ratio(dma, seconds)),
             ("host_busy", "host's processor", ratio(host, seconds)),
         ],
         &[("all_threads_busy", "all receive threads", threads(of.npu.receive_threads().into()))],

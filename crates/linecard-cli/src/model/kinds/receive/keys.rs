@@ -84,7 +84,8 @@ impl Kind for Settings {
             what: "as core.phase [0]",
             set: |to, text| phase(text).map(|share| to.dma_phase = share),
         },
-        number!("dma.cycles_per_word", cycles_per_word, 1 to 8, 2, "DMA cycles to move a word of the bus"),
+        number!("dma.cycles_per_word", cycles_per_word, 1 to 8, 2,
+            "DMA cycles to move a word of the bus"),
         number!("bus.bits", bus_bits, 32 to 1024, 64, "width of the local bus, a power of two"),
         Key {
             name: "bus.policy",
@@ -98,7 +99,8 @@ impl Kind for Settings {
                    room, so that none is lost [unlimited]",
             set: |to, text| rate(text).map(|rate| to.line = rate),
         },
-        number!("line.overhead", overhead, 0 to 65535, 20, "bytes on the line beside each IP packet"),
+        number!("line.overhead", overhead, 0 to 65535, 20,
+            "bytes on the line beside each IP packet"),
         Key {
             name: "line.rbi",
             what: "bytes of the receive buffer, from two buffers of the host to 1G [64K]",
@@ -107,8 +109,10 @@ impl Kind for Settings {
         number!("cam.entries", cam_entries, 1 to 2000, 64, "lists that are found at a time"),
         number!("cam.latency", cam_latency, 1 to 64, 1, "core cycles of a lookup"),
         number!("host.nodes", nodes, 2 to 65536, 1024, "nodes of lists, each with a buffer"),
-        number!("host.buffer", buffer, 68 to 65535, 2048, "bytes of a buffer, and of the longest packet; all buffers together 1 GiB at most"),
-        time!("host.interrupt", interrupt, "0ns" to "1s", "0ns", "from a packet in the receive buffer to the sleeping core's first cycle"),
+        number!("host.buffer", buffer, 68 to 65535, 2048,
+            "bytes of a buffer, and of the longest packet; all buffers together 1 GiB at most"),
+        time!("host.interrupt", interrupt, "0ns" to "1s", "0ns",
+            "from a packet in the receive buffer to the sleeping core's first cycle"),
         Key {
             name: "load.protocol",
             what: "\"tcp\" comes in segments, \"udp\" in fragments, \"mix\" has both in turn [tcp]",
@@ -124,7 +128,8 @@ impl Kind for Settings {
             what: "the longest packet, from the IP header on, 68 to 65535 bytes [1500]",
             set: |to, text| put_bytes(text, (68, 65_535), &mut to.load.mtu),
         },
-        number!("load.messages", load.messages, 1 to 1000000, 16, "how many messages, one behind the other"),
+        number!("load.messages", load.messages, 1 to 1000000, 16,
+            "how many messages, one behind the other"),
         Key {
             name: "firmware.image",
             what: "\"published\", \"best\", or the path of an ELF file, seen from the scenario's folder \
