@@ -19,6 +19,7 @@ mod values;
 
 use crate::failure::Failure;
 use clap::{Args, Subcommand};
+pub(crate) use kinds::adapter_load;
 use std::path::PathBuf;
 
 #[derive(Debug, Args)]

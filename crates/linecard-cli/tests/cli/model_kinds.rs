@@ -5,10 +5,14 @@ use crate::folder::Folder;
 use serde_json::Value as Json;
 
 /// Each kind with a value that changes what comes out, and one that is wrong with what is said of it.
-const KINDS: [(&str, &str, &str, &str); 3] = [
+const KINDS: [(&str, &str, &str, &str); 7] = [
     ("receive", "dma.mhz=5x", "bus.bits=96", "power of two"),
     ("npu", "npu.merge=off", "npu.ring=1000000", "16777216 bytes"),
     ("pci", "server.mhz=400", "adapter.requeue_batch=513", "choose 1 to 512"),
+    ("pcie", "link.generation=gen5", "link.lanes=3", "1, 2, 4, 8, 16 or 32"),
+    ("adapter", "adapter.kind=store-and-forward", "adapter.wire=unlimited", "this has a limit"),
+    ("path", "stage.sleep=published", "stage.dma=5us", "is no stage"),
+    ("lanes", "lanes.spreading=chunk-over-all", "load.chunks=1000000", "packets in all"),
 ];
 
 fn run(folder: &Folder, arguments: &[&str]) -> Json {
@@ -61,6 +65,11 @@ fn what_comes_in_goes_out_or_is_counted() {
         ("npu", &["--set", "npu.queue=4", "--set", "client.corrupt_every=100"]),
         ("pci", &[]),
         ("pci", &["--set", "adapter.fifo=1518", "--set", "server.cpus=1"]),
+        ("adapter", &[]),
+        ("adapter", &["--set", "host.window=100000"]),
+        ("adapter", &["--set", "host.window=100000", "--set", "adapter.kind=store-and-forward"]),
+        ("path", &[]),
+        ("lanes", &[]),
     ] {
         folder.write("s.toml", format!("model = \"{kind}\"\n").as_bytes());
         let found = run(&folder, sets);
@@ -78,7 +87,7 @@ fn a_wrong_value_is_refused_where_it_stands() {
     for (kind, _, wrong, said) in KINDS {
         let (name, value) = wrong.split_once('=').unwrap();
         let (section, key) = name.split_once('.').unwrap();
-        let text = format!("model = \"{kind}\"\n[{section}]\n{key} = {value}\n");
+        let text = format!("model = \"{kind}\"\n[{section}]\n{key} = \"{value}\"\n");
         folder.write("s.toml", text.as_bytes());
         folder.refuses(2, &["model", "run", "s.toml"], &["s.toml:3:", key, said]);
         folder.write("s.toml", format!("model = \"{kind}\"\n[{section}]\nx = 1\n").as_bytes());
@@ -105,5 +114,27 @@ fn what_is_for_the_sending_side_says_so() {
             let parts = ["s.toml:1:", "\"transmit\"", "`linecard model run`"];
             folder.refuses(2, &[&["model"][..], job].concat(), &parts);
         }
+    }
+}
+
+/// What the closed form answers: published sizes, and the fewest lanes that carry each Ethernet.
+#[test]
+fn a_link_says_what_it_carries() {
+    let folder = Folder::new();
+    folder.write("s.toml", b"model = \"pcie\"\n");
+    let found = run(&folder, &[]);
+    let bandwidth = |key: &str| found["bandwidth"][key].as_f64().unwrap();
+    assert_eq!((bandwidth("tlp_bits_per_second") / 1e7) as u64, 5_788, "{found:#}");
+    let both = bandwidth("nic_bits_per_second");
+    assert!(both < bandwidth("write_bits_per_second") && both < bandwidth("read_bits_per_second"));
+    let lanes = found["fewest_lanes"].as_array().unwrap();
+    let at = |name: &str| &lanes.iter().find(|row| row["label"] == name).unwrap()["value"];
+    assert_eq!((&at("10G")["gen3"], &at("800G")["gen1"]), (&2.into(), &Json::Null));
+    assert_eq!(lanes.len(), 6);
+    // What is needed fills the link, and less does not.
+    let needed = found["reads"]["needed_in_flight"].as_u64().unwrap();
+    for (tags, limit) in [(needed, "link"), (needed - 1, "requests in flight")] {
+        let found = run(&folder, &["--set", &format!("reads.tags={tags}")]);
+        assert_eq!(found["reads"]["limit"], limit, "{tags}: {found:#}");
     }
 }

@@ -3,9 +3,15 @@
 //! A kind has settings with a table of keys ([`Kind`]) and runs to a report ([`Model`]); files, `--set`
 //! and `--help` are the same for all.
 
+mod adapter;
+mod lanes;
 mod npu;
+mod path;
 mod pci;
+mod pcie;
 mod receive;
+
+pub(crate) use adapter::load as adapter_load;
 
 use super::key::{self, Kind};
 use super::scenario::{File, Scenario};
@@ -36,8 +42,15 @@ type Run = fn(File, &[String]) -> Result<Ran, Failure>;
 
 /// All kinds, the sending side first, which is run by itself.
 pub(super) const NAMES: [&str; 1 + MODELS.len()] = names_of();
-const MODELS: [(&str, Run, fn() -> String); 3] =
-    [entry::<receive::Settings>(), entry::<npu::Settings>(), entry::<pci::Settings>()];
+const MODELS: [(&str, Run, fn() -> String); 7] = [
+    entry::<receive::Settings>(),
+    entry::<npu::Settings>(),
+    entry::<pci::Settings>(),
+    entry::<pcie::Settings>(),
+    entry::<adapter::Settings>(),
+    entry::<path::Settings>(),
+    entry::<lanes::Settings>(),
+];
 
 const fn names_of() -> [&'static str; 1 + MODELS.len()] {
     let mut names = [Settings::NAME; 1 + MODELS.len()];
