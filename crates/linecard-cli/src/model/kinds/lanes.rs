@@ -11,7 +11,9 @@ use linecard_model::lanes::{Config, ConfigError, Outcome, Spreading, simulate};
 const SPREADINGS: [(&str, Spreading); 2] =
     [("chunk-per-lane", Spreading::ChunkPerLane), ("chunk-over-all", Spreading::ChunkOverAll)];
 /// Packets of a run, so that it ends in a minute.
-const MAX_PACKETS: u64 = 1_000_000_000;
+const MAX_PACKETS: u64 = 100_000_000;
+/// Virtual time of a run, in seconds: far below what a number of picoseconds holds.
+const MAX_SECONDS: u64 = 1_000_000;
 
 /// All that there is to decide.
 #[derive(Debug, Clone)]
@@ -53,7 +55,7 @@ impl Kind for Settings {
         number!("packet.bytes", of.packet_bytes, 1 to 65536, 4096, "bytes of data in a packet"),
         number!("packet.overhead", of.overhead_bytes, 0 to 65536, 64,
             "bytes on the wire beside it"),
-        time!("core.packet", of.core, "0ns" to "1s", "2500ns", "what a core needs for a packet"),
+        time!("core.packet", of.core, "0ns" to "1ms", "2500ns", "what a core needs for a packet"),
         Key {
             name: "fec.rate",
             what: "bits per second that the device shared by all lanes passes, \"1K\" to \"100T\", or \
@@ -70,6 +72,12 @@ impl Model for Settings {
         let packets = chunks.saturating_mul(of.chunk_bytes.div_ceil(of.packet_bytes));
         if packets > MAX_PACKETS {
             let what = format!("{packets} packets in all: choose up to {MAX_PACKETS}");
+            return Err(scenario.refuse("load.chunks", &what));
+        }
+        let bytes = chunks * of.chunk_bytes + packets * of.overhead_bytes;
+        let slowest = of.fec_bps.unwrap_or(u64::MAX).min(of.lane_bps);
+        if bytes.saturating_mul(8) / slowest.max(1) > MAX_SECONDS {
+            let what = format!("these take more than {MAX_SECONDS} s on a lane: choose less");
             return Err(scenario.refuse("load.chunks", &what));
         }
         let refuse = |error| scenario.refuse(key_of(&error), &error.to_string());

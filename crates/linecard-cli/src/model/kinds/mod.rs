@@ -38,11 +38,16 @@ pub(super) struct Ran {
     pub(super) wrong: Option<String>,
 }
 
-type Run = fn(File, &[String]) -> Result<Ran, Failure>;
+/// A kind, with its settings' type gone.
+struct Entry {
+    name: &'static str,
+    run: fn(File, &[String]) -> Result<Ran, Failure>,
+    help: fn() -> String,
+}
 
 /// All kinds, the sending side first, which is run by itself.
 pub(super) const NAMES: [&str; 1 + MODELS.len()] = names_of();
-const MODELS: [(&str, Run, fn() -> String); 7] = [
+const MODELS: [Entry; 7] = [
     entry::<receive::Settings>(),
     entry::<npu::Settings>(),
     entry::<pci::Settings>(),
@@ -56,14 +61,14 @@ const fn names_of() -> [&'static str; 1 + MODELS.len()] {
     let mut names = [Settings::NAME; 1 + MODELS.len()];
     let mut at = 0;
     while at < MODELS.len() {
-        names[1 + at] = MODELS[at].0;
+        names[1 + at] = MODELS[at].name;
         at += 1;
     }
     names
 }
 
-const fn entry<S: Model>() -> (&'static str, Run, fn() -> String) {
-    (S::NAME, |file, sets| S::run(&file.scenario(sets)?), key::help::<S>)
+const fn entry<S: Model>() -> Entry {
+    Entry { name: S::NAME, run: |file, sets| S::run(&file.scenario(sets)?), help: key::help::<S> }
 }
 
 /// All kinds, for errors.
@@ -73,15 +78,15 @@ pub(super) fn names() -> String {
 
 /// Runs a scenario of any kind but the sending side.
 pub(super) fn run(file: File, sets: &[String]) -> Result<Ran, Failure> {
-    match MODELS.iter().find(|(name, ..)| *name == file.kind()) {
-        Some((_, run, _)) => run(file, sets),
+    match MODELS.iter().find(|model| model.name == file.kind()) {
+        Some(model) => (model.run)(file, sets),
         None => Err(file.refuse_kind(&format!("no such model: choose {}", names()))),
     }
 }
 
 /// Keys of all kinds, for `--help`.
 pub(super) fn help() -> String {
-    let others: String = MODELS.iter().map(|(_, _, help)| help()).collect();
+    let others: String = MODELS.iter().map(|model| (model.help)()).collect();
     format!("{}\n{}{others}{EXIT_CODES}", super::keys::HELP, key::help::<Settings>())
 }
 
@@ -228,7 +233,7 @@ mod tests {
     #[test]
     fn help_has_every_key_in_lines_that_fit() {
         let help = help();
-        for (name, ..) in MODELS {
+        for Entry { name, .. } in MODELS {
             assert!(help.contains(&format!("model = \"{name}\"")), "{name}");
         }
         let long: Vec<&str> = help.lines().filter(|line| line.chars().count() > 79).collect();

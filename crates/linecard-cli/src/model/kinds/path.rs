@@ -8,8 +8,11 @@ use linecard::report::{Report, Section, Value};
 use linecard_model::Ps;
 use linecard_model::path::{Config, Spread, Times, simulate};
 
-/// More than anything takes.
-const LONGEST: (&str, &str) = ("0ns", "10s");
+/// A part of a stage: with the most packets, times stay far below what a number holds.
+const LONGEST: (&str, &str) = ("0ns", "100ms");
+
+/// The same for the time until something else stops the core.
+const LONGEST_BETWEEN: (&str, &str) = ("0ns", "10s");
 
 /// A stage that may be left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,13 +50,13 @@ impl Kind for Settings {
     const NAME: &'static str = "path";
     const KEYS: &'static [Key<Self>] = &[
         number!("load.seed", of.seed, 0 to 9223372036854775807, 1, "draws all times"),
-        number!("load.packets", packets, 2 to 10000000, 100000, "packets of the stream"),
+        number!("load.packets", packets, 2 to 1000000, 100000, "packets of the stream"),
         time!("load.period", of.period, "1ns" to "1s", "7410ns",
             "between two packets at the sender"),
         Key {
             name: "stage.wire",
             what: "how much later a packet comes, as all stages: least time and how much more at most, \
-                   \"0ns\" to \"10s\"; if more comes once in so many, 1 to 4294967295, that number and \
+                   \"0ns\" to \"100ms\"; if more comes once in so many, 1 to 4294967295, that number and \
                    how much [0ns,600ns]",
             set: |to, text| spread(text).map(|spread| to.of.wire = spread),
         },
@@ -98,14 +101,15 @@ impl Kind for Settings {
             "between two interrupts at least (ITR)"),
         Key {
             name: "core.stolen_every",
-            what: "how long until something else stops the core, as a stage, or \"none\" \
+            what: "how long until something else stops the core, as a stage with times of up \
+                   to \"10s\", or \"none\" \
                    [900ms,1900ms]",
             set: |to, text| {
                 to.is_stolen = text != "none";
                 if !to.is_stolen {
                     return Ok(());
                 }
-                spread(text).map(|spread| to.stolen.0 = spread)
+                spread_within(text, LONGEST_BETWEEN).map(|spread| to.stolen.0 = spread)
             },
         },
         Key {
@@ -118,6 +122,10 @@ impl Kind for Settings {
 
 /// `300ns,200ns` or, with what comes seldom, `300ns,200ns,1000,8us`.
 fn spread(text: &str) -> Result<Spread, String> {
+    spread_within(text, LONGEST)
+}
+
+fn spread_within(text: &str, range: (&str, &str)) -> Result<Spread, String> {
     let form = || {
         format!(
             "\"{text}\" is no stage: write [\"300ns\", \"200ns\"], or [\"300ns\", \"200ns\", 1000, \"8us\"]"
@@ -129,13 +137,13 @@ fn spread(text: &str) -> Result<Spread, String> {
         [least, width] => (least, width),
         [least, width, one_in, rare] => {
             super::put(one_in, (1, u32::MAX.into()), &mut found.one_in)?;
-            put_time(rare, LONGEST, &mut found.rare)?;
+            put_time(rare, range, &mut found.rare)?;
             (least, width)
         }
         _ => return Err(form()),
     };
-    put_time(least, LONGEST, &mut found.least)?;
-    put_time(width, LONGEST, &mut found.width)?;
+    put_time(least, range, &mut found.least)?;
+    put_time(width, range, &mut found.width)?;
     Ok(found)
 }
 
@@ -174,10 +182,13 @@ impl Model for Settings {
 }
 
 fn report(config: &Config, packets: usize, times: &Times) -> Ran {
+    let throttle = match config.throttle {
+        Ps::ZERO => "not throttled".to_owned(),
+        least => format!("{} ns apart at least", least.as_ns()),
+    };
     let title = format!(
-        "A packet every {} ns, interrupts every {} ns at most; sleep {}, application {}",
+        "A packet every {} ns, interrupts {throttle}, sleep {}, application {}",
         config.period.as_ns(),
-        config.throttle.as_ns(),
         if config.sleep.is_some() { "on" } else { "off" },
         if config.wake.is_some() { "blocks" } else { "polls" },
     );

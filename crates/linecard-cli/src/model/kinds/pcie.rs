@@ -242,8 +242,37 @@ fn fewest(settings: &Settings) -> Section {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+    use linecard::rng::Rng;
+
     #[test]
     fn every_default_that_is_told_is_the_default() {
-        crate::model::key::check_defaults::<super::Settings>();
+        crate::model::key::check_defaults::<Settings>();
+    }
+
+    /// Whatever is asked within the keys' ranges.
+    #[test]
+    fn reads_are_as_simulated() {
+        let mut rng = Rng::new(7);
+        for _ in 0..300 {
+            let max_read = 128 << rng.below(6);
+            let settings = Settings {
+                generation: Generation::ALL[rng.below(6) as usize],
+                lanes: 1 << rng.below(6),
+                max_payload: 128 << rng.below(6),
+                max_read,
+                completion: 64 << rng.below(7),
+                reads: Reads {
+                    tags: 1 + rng.below(1_024) as u32,
+                    bytes: 1 + rng.below(max_read.into()) as u32,
+                    latency: Ps::from_ns(1 + rng.below(1_000_000)),
+                    written: rng.below(65_537) as u32,
+                },
+                ..Settings::default()
+            };
+            let link = settings.link().unwrap();
+            let (_, wrong) = reads(&settings, &link);
+            assert_eq!(wrong, None, "{settings:?}");
+        }
     }
 }

@@ -6,8 +6,8 @@ pub(crate) mod load;
 use super::super::key::{Key, Kind};
 use super::super::keys::sizes;
 use super::super::scenario::Scenario;
-use super::super::values::word;
-use super::{Account, Model, Ran, limits, number, put_clock, put_rate, ratio, time};
+use super::super::values::{mhz, word};
+use super::{Account, Model, Ran, limits, number, put_rate, ratio, time};
 use crate::failure::Failure;
 use linecard::report::{Report, Section, Value};
 use linecard::rng::Rng;
@@ -69,8 +69,14 @@ impl Kind for Settings {
             "bytes of host memory that the device sees: what lies beyond is a fault"),
         Key {
             name: "firmware.mhz",
-            what: "the core's clock in MHz, 0.001 to 100000 [100]",
-            set: |to, text| put_clock(text, &mut to.of.firmware_hz),
+            what: "the core's clock in MHz, 1 to 100000 [100]",
+            set: |to, text| match mhz(text)? {
+                hz @ 1_000_000.. => {
+                    to.of.firmware_hz = hz;
+                    Ok(())
+                }
+                _ => Err(format!("{text} MHz is out of range: choose 1 to 100000")),
+            },
         },
         number!("firmware.message_cycles", of.message_cycles, 0 to 1000000, 300,
             "to take up a message"),
