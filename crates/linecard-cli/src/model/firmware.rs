@@ -4,6 +4,7 @@ use super::scenario::Scenario;
 use crate::failure::Failure;
 use linecard_host::firmware::{Firmware, SourceLine};
 use std::collections::BTreeMap;
+use std::path::Path;
 
 /// What comes with the model.
 struct BuiltIn {
@@ -46,13 +47,17 @@ pub(super) fn named(scenario: &Scenario, name: &str) -> Result<Firmware, Failure
     if let Some(known) = BUILT_IN.iter().find(|known| known.name == name) {
         return Firmware::parse(name, known.elf).map_err(|error| refuse(error.to_string()));
     }
-    let path = scenario.folder.join(name);
+    file(&scenario.folder.join(name), &BUILT_IN.map(|known| known.name)).map_err(refuse)
+}
+
+/// Firmware from a file, which is not one of the names that are known.
+pub(super) fn file(path: &Path, known: &[&str]) -> Result<Firmware, String> {
     if !path.exists() {
-        let known = BUILT_IN.map(|known| format!("\"{}\"", known.name)).join(", ");
-        let path = path.display();
-        return Err(refuse(format!("{path} is not there: choose {known}, or name an ELF file")));
+        let known: Vec<String> = known.iter().map(|name| format!("\"{name}\"")).collect();
+        let (path, known) = (path.display(), known.join(", "));
+        return Err(format!("{path} is not there: choose {known}, or name an ELF file"));
     }
-    Firmware::read(&path).map_err(|error| refuse(error.to_string()))
+    Firmware::read(path).map_err(|error| error.to_string())
 }
 
 /// The text of source lines: of firmware that comes with the command, or of files that are there.

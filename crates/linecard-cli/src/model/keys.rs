@@ -1,41 +1,32 @@
 //! Every key of a scenario of the sending side: its name, what it means, how its value is read.
-//!
-//! Scenarios, `--set` and `--vary` all go through this table.
 
+use super::key::{self, Kind};
+pub(crate) use super::key::{Key, find};
 use super::settings::{DmaClock, MAX_SIZE, Protocol, Settings};
 use super::values::{mhz, phase, rate, whole, within, word};
 use crate::units;
 use linecard_model::Ps;
 use linecard_model::transmit::{BusPolicy, Design, HeaderPath};
-use std::fmt::Write as _;
 use std::time::Duration;
 
 /// More kinds of messages than a load needs to be told apart by size.
 const MAX_SIZES: usize = 64;
-/// Columns beside the names, so that the lines of `--help` have fewer than 80.
-const HELP_WIDTH: usize = 56;
 
-/// A key.
-pub(crate) struct Key {
-    /// Section and name: `core.mhz`.
-    pub(crate) name: &'static str,
-    /// What it means, with its range and its default.
-    what: &'static str,
-    /// Reads a value.
-    pub(crate) set: fn(&mut Settings, &str) -> Result<(), String>,
-}
-
-const POLICIES: [(&str, BusPolicy); 3] = [
+pub(super) const POLICIES: [(&str, BusPolicy); 3] = [
     ("hold", BusPolicy::Hold),
     ("interleave", BusPolicy::Interleave),
     ("dual-port", BusPolicy::DualPort),
 ];
 const HEADERS: [(&str, HeaderPath); 2] = [("beside", HeaderPath::Beside), ("bus", HeaderPath::Bus)];
-const PROTOCOLS: [(&str, Protocol); 3] =
+pub(super) const PROTOCOLS: [(&str, Protocol); 3] =
     [("tcp", Protocol::Tcp), ("udp", Protocol::Udp), ("mix", Protocol::Mix)];
 
-/// All of them.
-pub(crate) const KEYS: [Key; 20] = [
+impl Kind for Settings {
+    const NAME: &'static str = "transmit";
+    const KEYS: &'static [Key<Self>] = &KEYS;
+}
+
+const KEYS: [Key<Settings>; 20] = [
     Key {
         name: "core.count",
         what: "cores, each with memories, bus, DMA and buffers of its own, 1 to 256 [1]",
@@ -165,53 +156,16 @@ pub(crate) const KEYS: [Key; 20] = [
     },
 ];
 
-/// The key of this name.
-pub(crate) fn find(name: &str) -> Result<&'static Key, String> {
-    KEYS.iter().find(|key| key.name == name).ok_or_else(|| unknown(name))
-}
-
-/// What else there would be.
-fn unknown(name: &str) -> String {
-    let section = name.split_once('.').map_or(name, |(section, _)| section);
-    let prefix = format!("{section}.");
-    let in_section = KEYS.iter().filter(|key| key.name.starts_with(&prefix));
-    let mut names: Vec<&str> = in_section.map(|key| key.name).collect();
-    if names.is_empty() {
-        names = KEYS.iter().map(|key| key.name).collect();
-    }
-    format!("unknown key `{name}`: known are {}", names.join(", "))
-}
-
-/// All keys, for `--help`.
+/// All keys of the sending side, for `--help`.
 pub(crate) fn help() -> String {
-    let mut text =
-        "Keys of a scenario [default]; in the file, what is before the dot is a section:\n"
-            .to_owned();
-    for key in &KEYS {
-        let mut left = key.name;
-        for line in lines(key.what) {
-            // Writing to a text cannot fail.
-            let _ = writeln!(text, "  {left:20} {line}");
-            left = "";
-        }
-    }
-    text + "\n" + crate::failure::EXIT_CODES
+    format!("{HELP}{}{}", key::help::<Settings>(), crate::failure::EXIT_CODES)
 }
 
-/// A text in lines that fit beside the names.
-fn lines(text: &str) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split(' ') {
-        match lines.last_mut() {
-            Some(line) if line.is_empty() => line.push_str(word),
-            Some(line) if line.len() + word.len() < HELP_WIDTH => *line += &format!(" {word}"),
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
-}
+/// What stands before keys in `--help`.
+pub(super) const HELP: &str =
+    "Keys of a scenario [default]; in the file, what is before the dot is a section.\n";
 
-fn sizes(text: &str) -> Result<Vec<usize>, String> {
+pub(super) fn sizes(text: &str) -> Result<Vec<usize>, String> {
     let sizes: Vec<&str> = text.split(',').map(str::trim).collect();
     if sizes.len() > MAX_SIZES {
         return Err(format!("{} sizes: give 1 to {MAX_SIZES}", sizes.len()));
@@ -225,13 +179,7 @@ mod tests {
 
     #[test]
     fn every_default_that_is_told_is_the_default() {
-        for key in &KEYS {
-            let told = key.what.rsplit_once('[').expect("a default").1.trim_end_matches(']');
-            let mut settings = Settings::default();
-            (key.set)(&mut settings, told).expect("in range");
-            let default = Settings::default();
-            assert_eq!(format!("{settings:?}"), format!("{default:?}"), "{}", key.name);
-        }
+        key::check_defaults::<Settings>();
     }
 
     #[test]
@@ -253,11 +201,11 @@ mod tests {
             ("firmware.patience", &["0"]),
         ] {
             for text in texts {
-                let set = find(name).expect("a key").set;
+                let set = find::<Settings>(name).expect("a key").set;
                 assert!(set(&mut Settings::default(), text).is_err(), "{name} = {text}");
             }
         }
-        assert!(find("core.hz").err().expect("none").contains("core.mhz"));
-        assert!(find("cores").err().expect("none").contains("core.count"));
+        assert!(find::<Settings>("core.hz").err().expect("none").contains("core.mhz"));
+        assert!(find::<Settings>("cores").err().expect("none").contains("core.count"));
     }
 }

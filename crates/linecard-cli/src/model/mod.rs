@@ -4,7 +4,9 @@ mod annotate;
 mod capture;
 pub(crate) mod figures;
 pub(crate) mod firmware;
+mod key;
 mod keys;
+mod kinds;
 mod ladder;
 pub(crate) mod parallel;
 mod run;
@@ -17,6 +19,7 @@ mod values;
 
 use crate::failure::Failure;
 use clap::{Args, Subcommand};
+pub(crate) use kinds::adapter_load;
 use std::path::PathBuf;
 
 #[derive(Debug, Args)]
@@ -30,17 +33,19 @@ enum ModelCommand {
     /// Run a scenario once: cycles of each class of packets, rates, and what limits them.
     ///
     /// Real firmware moves real bytes; every packet that leaves is compared with what `linecard
-    /// segment` makes of the message. Time is virtual: equal scenarios give equal results on every
+    /// segment` makes of the message. So for "transmit", the sending side; every model there is has
+    /// scenarios of its own, named by `model = "…"` in the file: what came in, went out, was dropped and
+    /// is held, rates, and what limits. Time is virtual: equal scenarios give equal results on every
     /// machine.
     Run(run::RunArguments),
     /// Show what happens when: cores, DMA, bus and line over time, for a viewer.
     ///
-    /// Chrome's trace format opens in Perfetto (ui.perfetto.dev) and at `chrome://tracing`, VCD in
+    /// Takes scenarios of "transmit". Chrome's trace format opens in Perfetto (ui.perfetto.dev) and at `chrome://tracing`, VCD in
     /// wave viewers.
     Trace(trace::TraceArguments),
     /// Run a scenario over a grid of values, a row for each point.
     ///
-    /// Points run on several threads; rows are in the order of the grid, the last key changes fastest.
+    /// Takes scenarios of "transmit". Points run on several threads; rows are in the order of the grid, the last key changes fastest.
     Sweep(sweep::SweepArguments),
     /// Find the smallest clocks, bus width and number of cores that carry a line rate.
     ///
@@ -49,7 +54,7 @@ enum ModelCommand {
     Solve(solve::SolveArguments),
     /// Say what limits a scenario, and what limits next when that is relieved.
     ///
-    /// Each step makes one resource a quarter faster; what that gives is computed, and confirmed by a run.
+    /// Takes scenarios of "transmit". Each step makes one resource a quarter faster; what that gives is computed, and confirmed by a run.
     Ladder(ladder::LadderArguments),
 }
 

@@ -2,9 +2,10 @@
 
 use super::capture::CaptureWriter;
 use super::figures::{ClassFigures, Figures, simulate};
-use super::scenario::Scenario;
+use super::key::Kind;
+use super::scenario::{File, Scenario};
 use super::settings::Settings;
-use super::{ScenarioArguments, annotate, firmware, keys};
+use super::{ScenarioArguments, annotate, firmware, kinds};
 use crate::account;
 use crate::failure::{EXIT_CODES, Failure};
 use crate::units;
@@ -13,23 +14,25 @@ use linecard::report::{Report, Section, Value};
 use linecard_model::transmit::{BusPolicy, Sent};
 use std::path::PathBuf;
 
+/// Phases that are tried if nothing is said.
+const PHASES: u64 = 8;
 /// More phases show nothing new.
 const MAX_PHASES: u64 = 1_000;
 
 #[derive(Debug, Args)]
-#[command(allow_negative_numbers = true, after_help = EXIT_CODES, after_long_help = keys::help())]
+#[command(allow_negative_numbers = true, after_help = EXIT_CODES, after_long_help = kinds::help())]
 pub(crate) struct RunArguments {
     #[command(flatten)]
     pub(super) scenario: ScenarioArguments,
-    /// Phases of the DMA's clock to try, evenly over its period, 1 to 1000. The first is the
-    /// scenario's own, which all other figures are of.
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = units::count)]
-    phases: u64,
-    /// Write the packets that left, with their virtual times, to a capture of raw IP packets. Names
+    /// Of "transmit" only: phases of the DMA's clock to try, evenly over its period, 1 to 1000. The
+    /// first is the scenario's own, which all other figures are of [default: 8].
+    #[arg(long, value_name = "N", value_parser = units::count)]
+    phases: Option<u64>,
+    /// Of "transmit" only: write the packets that left, with their virtual times, to a capture of raw IP packets. Names
     /// ending in .pcap give pcap, all others pcapng; - is stdout.
     #[arg(long, value_name = "FILE")]
     capture: Option<PathBuf>,
-    /// Show for each line of the firmware's source how many cycles it was busy, waited, and lost behind
+    /// Of "transmit" only: show for each line of the firmware's source how many cycles it was busy, waited, and lost behind
     /// branches.
     #[arg(long)]
     annotate: bool,
@@ -40,13 +43,18 @@ pub(crate) struct RunArguments {
 
 /// Runs the command.
 pub(crate) fn command(arguments: &RunArguments) -> Result<(), Failure> {
-    if !(1..=MAX_PHASES).contains(&arguments.phases) {
-        let what = format!("--phases {}: choose 1 to {MAX_PHASES}", arguments.phases);
-        return Err(Failure::Usage(what));
+    let phases = arguments.phases.unwrap_or(PHASES);
+    if !(1..=MAX_PHASES).contains(&phases) {
+        return Err(Failure::Usage(format!("--phases {phases}: choose 1 to {MAX_PHASES}")));
     }
-    let scenario = Scenario::read(&arguments.scenario.scenario, &arguments.scenario.sets)?;
+    let ScenarioArguments { scenario, sets } = &arguments.scenario;
+    let file = File::read(scenario)?;
+    if file.kind() != Settings::NAME {
+        return other_kind(file, arguments);
+    }
+    let scenario = file.scenario(sets)?;
     let output = arguments.capture.as_deref().map(|path| units::output(path.into()));
-    let runs = all_phases(&scenario, arguments.phases, output.as_deref())?;
+    let runs = all_phases(&scenario, phases, output.as_deref())?;
     let Some(first) = runs.first() else { return Ok(()) };
     let mut report = report(&scenario.settings, &runs);
     if arguments.annotate {
@@ -54,6 +62,23 @@ pub(crate) fn command(arguments: &RunArguments) -> Result<(), Failure> {
     }
     account::print(&report, arguments.json, output.as_deref())?;
     ending(first)
+}
+
+/// A scenario of any other kind, which has none of the options for firmware that sends.
+fn other_kind(file: File, arguments: &RunArguments) -> Result<(), Failure> {
+    for (option, is_given) in [
+        ("--phases", arguments.phases.is_some()),
+        ("--capture", arguments.capture.is_some()),
+        ("--annotate", arguments.annotate),
+    ] {
+        if is_given {
+            let what = format!("{option} is for \"{}\" only: leave it out", Settings::NAME);
+            return Err(file.refuse_kind(&what));
+        }
+    }
+    let ran = kinds::run(file, &arguments.scenario.sets)?;
+    account::print(&ran.report, arguments.json, None)?;
+    ran.wrong.map_or(Ok(()), |what| Err(Failure::Wrong(what)))
 }
 
 /// A run for each phase; packets of the first go to the capture.

@@ -1,6 +1,7 @@
 //! A scenario: its file and what the command line sets, key by key, each refused where it stands.
 
-use super::keys;
+use super::key::{self, Kind};
+use super::kinds;
 use super::settings::Settings;
 use crate::failure::Failure;
 use crate::scenario::Source;
@@ -12,13 +13,21 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use toml::Spanned;
 
-/// Models that there are. Each kind has keys of its own.
-const KINDS: [&str; 1] = ["transmit"];
-
-/// A scenario of the sending side, and where its values come from.
+/// A scenario file of any kind, not yet looked at but for its kind.
 #[derive(Debug)]
-pub(crate) struct Scenario {
-    pub(crate) settings: Settings,
+pub(super) struct File {
+    path: PathBuf,
+    source: Source,
+    entry: Entry,
+    kind: String,
+    /// Where the file says its kind.
+    kind_at: Range<usize>,
+}
+
+/// A scenario of a kind, and where its values come from.
+#[derive(Debug)]
+pub(crate) struct Scenario<S = Settings> {
+    pub(crate) settings: S,
     /// The folder that paths are seen from.
     pub(crate) folder: PathBuf,
     path: PathBuf,
@@ -27,59 +36,82 @@ pub(crate) struct Scenario {
     places: BTreeMap<&'static str, Option<Range<usize>>>,
 }
 
-impl Scenario {
-    /// Reads a scenario; `sets` are values as KEY=VALUE that take precedence.
-    pub(crate) fn read(path: &Path, sets: &[String]) -> Result<Self, Failure> {
-        let (entry, source): (Entry, Source) = Source::read(path)?;
-        let mut scenario = Self::new(path, source);
+impl File {
+    pub(super) fn read(path: &Path) -> Result<Self, Failure> {
+        let (entry, source) = Source::read(path)?;
+        Self::new(path, entry, source)
+    }
+
+    fn new(path: &Path, entry: Entry, source: Source) -> Result<Self, Failure> {
+        let known = || format!("choose {}", kinds::names());
+        let mut entry = entry;
+        let kind = match &mut entry {
+            Entry::Table(sections) => sections.remove("model"),
+            Entry::Value(_) => None,
+        };
+        let Some(kind) = kind else {
+            let what = format!("the file does not say which model this is: {}", known());
+            return Err(Failure::Usage(format!("{}: {what}", path.display())));
+        };
+        let kind_at = kind.span();
+        match kind.into_inner() {
+            Entry::Value(kind) if kinds::NAMES.contains(&kind.as_str()) => {
+                Ok(Self { path: path.into(), source, entry, kind, kind_at })
+            }
+            _ => Err(source.refuse(kind_at, &format!("no such model: {}", known()))),
+        }
+    }
+
+    /// As the file says `model = "…"`: one that is known.
+    pub(super) fn kind(&self) -> &str {
+        &self.kind
+    }
+
+    /// The file's kind is not what is asked for.
+    pub(super) fn refuse_kind(&self, what: &str) -> Failure {
+        self.source.refuse(self.kind_at.clone(), what)
+    }
+
+    /// All values, of the file and as KEY=VALUE, which take precedence.
+    pub(super) fn scenario<S: Kind>(self, sets: &[String]) -> Result<Scenario<S>, Failure> {
+        if self.kind != S::NAME {
+            let what = format!(
+                "this takes scenarios of \"{}\": `linecard model run` takes all kinds",
+                S::NAME
+            );
+            return Err(self.refuse_kind(&what));
+        }
+        let Self { path, source, entry, .. } = self;
+        let mut scenario = Scenario::new(&path, source);
         scenario.take(entry)?;
         for set in sets {
             let refuse = |what| Failure::Usage(format!("--set {set}: {what}"));
             let (name, value) = set
                 .split_once('=')
                 .ok_or_else(|| refuse("write KEY=VALUE, as core.mhz=423".to_owned()))?;
-            let key = keys::find(name.trim()).map_err(refuse)?;
+            let key = key::find::<S>(name.trim()).map_err(refuse)?;
             (key.set)(&mut scenario.settings, value.trim()).map_err(refuse)?;
             scenario.places.insert(key.name, None);
         }
         Ok(scenario)
     }
+}
+
+impl Scenario {
+    /// Reads a scenario of the sending side; `sets` are values as KEY=VALUE that take precedence.
+    pub(crate) fn read(path: &Path, sets: &[String]) -> Result<Self, Failure> {
+        File::read(path)?.scenario(sets)
+    }
 
     /// A scenario that comes with the command, by its name in the project.
     pub(crate) fn built_in(name: &str, text: &str) -> Result<Self, Failure> {
-        let (entry, source): (Entry, Source) = Source::built_in(name, text)?;
-        let mut scenario = Self::new(Path::new(name), source);
-        scenario.take(entry)?;
-        Ok(scenario)
-    }
-
-    fn new(path: &Path, source: Source) -> Self {
-        Self {
-            settings: Settings::default(),
-            folder: path.parent().map(Path::to_path_buf).unwrap_or_default(),
-            path: path.into(),
-            source,
-            places: BTreeMap::new(),
-        }
+        let (entry, source) = Source::built_in(name, text)?;
+        File::new(Path::new(name), entry, source)?.scenario(&[])
     }
 
     /// What is built, at the scenario's own phase or one that is moved from there.
     pub(crate) fn design(&self, moved: u64) -> Result<Design, Failure> {
         self.settings.design(moved).map_err(|error| self.refuse(key_of(error), &error.to_string()))
-    }
-
-    /// The file, to be told apart from outputs.
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// A value that is wrong beside others, or at all.
-    pub(crate) fn refuse(&self, key: &str, what: &str) -> Failure {
-        match self.places.get(key) {
-            Some(Some(place)) => self.source.refuse(place.clone(), what),
-            Some(None) => Failure::Usage(format!("--set {key}: {what}")),
-            None => Failure::Usage(format!("{key}: {what}")),
-        }
     }
 
     /// Why a run ended early.
@@ -97,14 +129,39 @@ impl Scenario {
             }
         }
     }
+}
+
+impl<S: Kind> Scenario<S> {
+    fn new(path: &Path, source: Source) -> Self {
+        Self {
+            settings: S::default(),
+            folder: path.parent().map(Path::to_path_buf).unwrap_or_default(),
+            path: path.into(),
+            source,
+            places: BTreeMap::new(),
+        }
+    }
+
+    /// The file, to be told apart from outputs.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A value that is wrong beside others, or at all.
+    pub(crate) fn refuse(&self, key: &str, what: &str) -> Failure {
+        match self.places.get(key) {
+            Some(Some(place)) => self.source.refuse(place.clone(), what),
+            Some(None) => Failure::Usage(format!("--set {key}: {what}")),
+            None => Failure::Usage(format!("{key}: {what}")),
+        }
+    }
 
     fn take(&mut self, entry: Entry) -> Result<(), Failure> {
-        let Entry::Table(mut sections) = entry else { return Ok(()) };
-        self.check_kind(sections.remove("model"))?;
+        let Entry::Table(sections) = entry else { return Ok(()) };
         for (section, entry) in sections {
             let at = section.span();
             let Entry::Table(values) = entry.into_inner() else {
-                let names = keys::find(section.get_ref()).err().unwrap_or_default();
+                let names = key::unknown::<S>(section.get_ref());
                 return Err(self.source.refuse(at, &names));
             };
             if values.is_empty() {
@@ -126,26 +183,13 @@ impl Scenario {
         entry: &Spanned<Entry>,
     ) -> Result<(), Failure> {
         let refuse = |what: String| self.source.refuse(name.span(), &what);
-        let key = keys::find(&format!("{section}.{}", name.get_ref())).map_err(refuse)?;
+        let key = key::find::<S>(&format!("{section}.{}", name.get_ref())).map_err(refuse)?;
         let Entry::Value(text) = entry.get_ref() else {
             return Err(refuse(format!("{} is a value, not a section", key.name)));
         };
         (key.set)(&mut self.settings, text).map_err(refuse)?;
         self.places.insert(key.name, Some(name.span()));
         Ok(())
-    }
-
-    fn check_kind(&self, model: Option<Spanned<Entry>>) -> Result<(), Failure> {
-        let known = || format!("choose {}", KINDS.map(|kind| format!("\"{kind}\"")).join(", "));
-        let Some(model) = model else {
-            let what = format!("the file does not say which model this is: {}", known());
-            let line = format!("{}: {what}", self.path.display());
-            return Err(Failure::Usage(line));
-        };
-        match model.get_ref() {
-            Entry::Value(kind) if KINDS.contains(&kind.as_str()) => Ok(()),
-            _ => Err(self.source.refuse(model.span(), &format!("no such model: {}", known()))),
-        }
     }
 }
 

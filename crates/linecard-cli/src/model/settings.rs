@@ -89,23 +89,27 @@ impl DmaClock {
             format!("\"{text}\" is no multiple of the core's clock: write 0.001x to 1000x")
         })
     }
+
+    /// Cycles per second beside a core of so many.
+    pub(super) fn hz(self, core_hz: u64) -> u64 {
+        match self {
+            Self::Hz(hz) => hz,
+            Self::OfCore(factor) => {
+                let hz = u128::from(core_hz) * u128::from(factor) / u128::from(PERIOD);
+                u64::try_from(hz).unwrap_or(u64::MAX)
+            }
+        }
+    }
 }
 
 impl Settings {
     /// What is built; the DMA's phase is moved by so many millionths of its period.
     pub(crate) fn design(&self, moved: u64) -> Result<Design, DesignError> {
-        let dma_hz = match self.dma {
-            DmaClock::Hz(hz) => hz,
-            DmaClock::OfCore(factor) => {
-                let hz = u128::from(self.core_hz) * u128::from(factor) / u128::from(PERIOD);
-                u64::try_from(hz).unwrap_or(u64::MAX)
-            }
-        };
         let design = Design {
             cores: self.cores,
             core: clock(self.core_hz, self.core_phase)?,
             bubbles: self.bubbles,
-            dma: clock(dma_hz, (self.dma_phase + moved) % PERIOD)?,
+            dma: clock(self.dma.hz(self.core_hz), (self.dma_phase + moved) % PERIOD)?,
             cycles_per_word: self.cycles_per_word,
             bus_bits: self.bus_bits,
             policy: self.policy,
@@ -170,7 +174,8 @@ const HEADERS: usize = Ipv4::LEN + Tcp::LEN;
 /// Its sequence number.
 const SEQ: usize = Ipv4::LEN + 4;
 
-fn clock(hz: u64, phase: u64) -> Result<Clock, DesignError> {
+/// A clock with a phase in millionths of its period.
+pub(super) fn clock(hz: u64, phase: u64) -> Result<Clock, DesignError> {
     let period_ps = Ps::SECOND.0.checked_div(hz).unwrap_or(0);
     // Rounded down, it is below the period.
     let phase_ps = u128::from(period_ps) * u128::from(phase) / u128::from(PERIOD);

@@ -18,6 +18,7 @@ mod files;
 mod folder;
 mod lso;
 mod model;
+mod model_kinds;
 mod modelled;
 mod pipes;
 #[cfg(target_os = "linux")]

@@ -11,7 +11,7 @@ const MAX_DECIMALS: usize = 9;
 
 /// A key and its values.
 pub(super) struct Axis {
-    key: &'static Key,
+    key: &'static Key<Settings>,
     values: Vec<String>,
 }
 

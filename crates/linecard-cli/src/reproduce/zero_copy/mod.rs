@@ -4,18 +4,14 @@
 mod scenario;
 
 use crate::failure::Failure;
+use crate::model::adapter_load::{HEADERS, message, segments};
 use crate::reproduce::Reproduced;
 use crate::reproduce::comparison::{Comparison, Row, add_all};
-use linecard::offload::segment::segment;
-use linecard::packet::{Gso, LinkType, Meta, Packet};
 use linecard::report::{Report, Section, Value};
 use linecard::rng::Rng;
 use linecard_model::adapter::{Config, Kind, Outcome, simulate};
 use scenario::Scenario;
 use std::path::Path;
-
-/// Ethernet, IPv4 and TCP without options.
-const HEADERS: usize = 54;
 
 /// What came of messages of one size, through both adapters.
 struct Seen {
@@ -68,36 +64,6 @@ fn once(scenario: &Scenario, message_bytes: usize) -> Result<Seen, Failure> {
 fn run(adapter: &Config, kind: Kind, messages: &[Vec<u8>]) -> Result<Outcome, Failure> {
     simulate(&Config { kind, ..*adapter }, messages)
         .map_err(|error| Failure::Usage(error.to_string()))
-}
-
-/// A message of TCP over IPv4 with random payload.
-fn message(rng: &mut Rng, payload: usize) -> Vec<u8> {
-    let mut bytes = vec![0; HEADERS + payload];
-    rng.fill(&mut bytes);
-    bytes[12..14].copy_from_slice(&[8, 0]);
-    // Within the scenario's range a message fits.
-    let total = (HEADERS - 14 + payload) as u16;
-    bytes[14..26].copy_from_slice(&[0x45, 0, 0, 0, 0, 1, 0, 0, 64, 6, 0, 0]);
-    bytes[16..18].copy_from_slice(&total.to_be_bytes());
-    // No options; ACK and PSH.
-    bytes[46..48].copy_from_slice(&[0x50, 0x18]);
-    bytes
-}
-
-/// What the crate's own segmentation makes of messages.
-fn segments(messages: &[Vec<u8>], mtu: usize) -> Result<Vec<Vec<u8>>, Failure> {
-    let mut frames = Vec::new();
-    for message in messages {
-        let packet = Packet::new(message.as_slice(), LinkType::Ethernet, Meta::default());
-        let gso = Gso { size: (mtu - (HEADERS - 14)) as u16, ..Gso::default() };
-        let wrong = |error| Failure::Wrong(format!("segmentation refuses a message: {error}"));
-        let mut segments = segment(&packet, gso).map_err(wrong)?;
-        let mut room = vec![0; segments.max_len()];
-        while let Some(written) = segments.write_next(&mut room).map_err(wrong)? {
-            frames.push(room[..written.len].to_vec());
-        }
-    }
-    Ok(frames)
 }
 
 fn claims(seen: &[Seen], scenario: &Scenario) -> Result<Comparison, Failure> {

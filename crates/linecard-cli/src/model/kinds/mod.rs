@@ -1,0 +1,243 @@
+//! Every model but the sending side: its scenario, its run, its report.
+//!
+//! A kind has settings with a table of keys ([`Kind`]) and runs to a report ([`Model`]); files, `--set`
+//! and `--help` are the same for all.
+
+mod adapter;
+mod lanes;
+mod npu;
+mod path;
+mod pci;
+mod pcie;
+mod receive;
+
+pub(crate) use adapter::load as adapter_load;
+
+use super::key::{self, Kind};
+use super::scenario::{File, Scenario};
+use super::settings::Settings;
+use super::values::{mhz, rate, within};
+use crate::failure::{EXIT_CODES, Failure};
+use crate::units;
+use linecard::report::{Report, Section, Value};
+use linecard_model::Ps;
+
+/// From this share of the time on something is said to limit.
+const LIMITS_FROM: f64 = 0.9;
+
+/// A kind that `linecard model run` runs.
+trait Model: Kind {
+    /// Runs it; what cannot be is refused where it stands.
+    fn run(scenario: &Scenario<Self>) -> Result<Ran, Failure>;
+}
+
+/// What came of a run.
+pub(super) struct Ran {
+    pub(super) report: Report,
+    /// What does not add up: nothing, if the model is right.
+    pub(super) wrong: Option<String>,
+}
+
+/// A kind, with its settings' type gone.
+struct Entry {
+    name: &'static str,
+    run: fn(File, &[String]) -> Result<Ran, Failure>,
+    help: fn() -> String,
+}
+
+/// All kinds, the sending side first, which is run by itself.
+pub(super) const NAMES: [&str; 1 + MODELS.len()] = names_of();
+const MODELS: [Entry; 7] = [
+    entry::<receive::Settings>(),
+    entry::<npu::Settings>(),
+    entry::<pci::Settings>(),
+    entry::<pcie::Settings>(),
+    entry::<adapter::Settings>(),
+    entry::<path::Settings>(),
+    entry::<lanes::Settings>(),
+];
+
+const fn names_of() -> [&'static str; 1 + MODELS.len()] {
+    let mut names = [Settings::NAME; 1 + MODELS.len()];
+    let mut at = 0;
+    while at < MODELS.len() {
+        names[1 + at] = MODELS[at].name;
+        at += 1;
+    }
+    names
+}
+
+const fn entry<S: Model>() -> Entry {
+    Entry { name: S::NAME, run: |file, sets| S::run(&file.scenario(sets)?), help: key::help::<S> }
+}
+
+/// All kinds, for errors.
+pub(super) fn names() -> String {
+    NAMES.map(|name| format!("\"{name}\"")).join(", ")
+}
+
+/// Runs a scenario of any kind but the sending side.
+pub(super) fn run(file: File, sets: &[String]) -> Result<Ran, Failure> {
+    match MODELS.iter().find(|model| model.name == file.kind()) {
+        Some(model) => (model.run)(file, sets),
+        None => Err(file.refuse_kind(&format!("no such model: choose {}", names()))),
+    }
+}
+
+/// Keys of all kinds, for `--help`.
+pub(super) fn help() -> String {
+    let others: String = MODELS.iter().map(|model| (model.help)()).collect();
+    format!("{}\n{}{others}{EXIT_CODES}", super::keys::HELP, key::help::<Settings>())
+}
+
+/// A key whose value is a whole number in a range, told with both.
+macro_rules! number {
+    ($name:literal, $($field:ident).+, $low:literal to $high:literal, $default:literal, $what:literal) => {
+        Key {
+            name: $name,
+            what: concat!($what, ", ", $low, " to ", $high, " [", $default, "]"),
+            set: |to, text| crate::model::kinds::put(text, ($low, $high), &mut to.$($field).+),
+        }
+    };
+}
+use number;
+
+/// A key whose value is a time in a range.
+macro_rules! time {
+    ($name:literal, $($field:ident).+, $low:literal to $high:literal, $default:literal, $what:literal) => {
+        Key {
+            name: $name,
+            what: concat!($what, ", \"", $low, "\" to \"", $high, "\" [", $default, "]"),
+            set: |to, text| crate::model::kinds::put_time(text, ($low, $high), &mut to.$($field).+),
+        }
+    };
+}
+use time;
+
+/// A whole number in a range, as wide as the target.
+fn put<T: TryFrom<u64>>(text: &str, (low, high): (u64, u64), to: &mut T) -> Result<(), String> {
+    let value = super::values::whole(text, low..=high)?;
+    *to = T::try_from(value).map_err(|_| format!("{value} is out of range"))?;
+    Ok(())
+}
+
+/// A time in a range, in whole nanoseconds.
+fn put_time(text: &str, (low, high): (&str, &str), to: &mut Ps) -> Result<(), String> {
+    let time = units::duration(text)?;
+    if !(units::duration(low)?..=units::duration(high)?).contains(&time) {
+        return Err(format!("{text} is out of range: choose {low} to {high}"));
+    }
+    *to = Ps::from_ns(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+    Ok(())
+}
+
+/// Bytes in a range.
+fn put_bytes<T: TryFrom<usize>>(
+    text: &str,
+    (low, high): (usize, usize),
+    to: &mut T,
+) -> Result<(), String> {
+    let value = within(units::bytes(text)?, low..=high)?;
+    *to = T::try_from(value).map_err(|_| format!("{value} is out of range"))?;
+    Ok(())
+}
+
+/// Bits per second.
+fn put_rate(text: &str, to: &mut u64) -> Result<(), String> {
+    *to = rate(text)?.ok_or("this has a limit: write for example \"10G\"")?;
+    Ok(())
+}
+
+/// A clock in MHz.
+fn put_clock(text: &str, to: &mut u64) -> Result<(), String> {
+    *to = mhz(text)?;
+    Ok(())
+}
+
+/// A whole number in a range, or "none".
+fn optional<T: TryFrom<u64> + Default>(
+    text: &str,
+    range: (u64, u64),
+    to: &mut Option<T>,
+) -> Result<(), String> {
+    if text == "none" {
+        *to = None;
+        return Ok(());
+    }
+    put(text, range, to.get_or_insert_default())
+}
+
+/// In, out, dropped and held of the same things: a section, and whether they add up.
+struct Account {
+    section: Section,
+    parts: [u64; 4],
+}
+
+impl Account {
+    /// `of` is what is counted, in the plural.
+    fn new(title: String, of: &str, parts: [u64; 4]) -> Self {
+        let mut section = Section::new("account", title);
+        let [came, went, dropped, held] = parts;
+        for (key, label, count) in [
+            ("in", "in", came),
+            ("out", "out", went),
+            ("dropped", "dropped", dropped),
+            ("held", "held at the end", held),
+        ] {
+            section.add(key, format!("{of}, {label}"), Value::Count(count));
+        }
+        Self { section, parts }
+    }
+
+    /// What is wrong, if anything is: `is_right` is the model's own word.
+    fn wrong(&self, is_right: bool) -> Option<String> {
+        let [came, went, dropped, held] = self.parts;
+        let adds_up = came == went + dropped + held;
+        (!adds_up || !is_right).then(|| {
+            format!(
+                "the model is wrong: {came} in, and {went} out, {dropped} dropped, {held} held, or \
+                 bytes that are not those that were sent"
+            )
+        })
+    }
+}
+
+/// What was busy, as shares of the time, and what limits; `beside` are shares that limit nothing.
+fn limits(shares: &[Part], beside: &[Part]) -> Section {
+    let mut section = Section::new("busy", "What was busy, as a share of the time");
+    for &(key, label, share) in shares.iter().chain(beside) {
+        section.add(key, label, Value::Share(share));
+    }
+    let most = shares.iter().max_by(|a, b| a.2.total_cmp(&b.2));
+    let text = match most {
+        Some((_, label, share)) if *share >= LIMITS_FROM => (*label).to_owned(),
+        Some((_, label, _)) => format!("nothing alone; most busy: {label}"),
+        None => "nothing".to_owned(),
+    };
+    section.add("limit", "what limits", Value::Text(text));
+    section
+}
+
+/// Key, label, share of the time.
+type Part = (&'static str, &'static str, f64);
+
+/// Of how much, or 0 where there is none.
+fn ratio(of: f64, to: f64) -> f64 {
+    if to > 0.0 { of / to } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn help_has_every_key_in_lines_that_fit() {
+        let help = help();
+        for Entry { name, .. } in MODELS {
+            assert!(help.contains(&format!("model = \"{name}\"")), "{name}");
+        }
+        let (keys, _) = help.split_once(EXIT_CODES).expect("exit codes");
+        let long: Vec<&str> = keys.lines().filter(|line| line.chars().count() > 79).collect();
+        assert!(long.is_empty(), "{long:#?}");
+    }
+}

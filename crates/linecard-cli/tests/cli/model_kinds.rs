@@ -1,0 +1,140 @@
+//! `linecard model run` for every model but the sending side: scenarios, accounts, mistakes.
+
+use crate::around::root;
+use crate::folder::Folder;
+use serde_json::Value as Json;
+
+/// Each kind with a value that changes what comes out, and one that is wrong with what is said of it.
+const KINDS: [(&str, &str, &str, &str); 7] = [
+    ("receive", "dma.mhz=5x", "bus.bits=96", "power of two"),
+    ("npu", "npu.merge=off", "npu.ring=1000000", "16777216 bytes"),
+    ("pci", "server.mhz=400", "adapter.requeue_batch=513", "choose 1 to 512"),
+    ("pcie", "link.generation=gen5", "link.lanes=3", "1, 2, 4, 8, 16 or 32"),
+    ("adapter", "adapter.kind=store-and-forward", "adapter.wire=unlimited", "this has a limit"),
+    ("path", "stage.sleep=published", "stage.dma=5us", "is no stage"),
+    ("lanes", "lanes.spreading=chunk-over-all", "load.chunks=1000000", "packets in all"),
+];
+
+fn run(folder: &Folder, arguments: &[&str]) -> Json {
+    let all = [&["model", "run", "s.toml", "--json"], arguments].concat();
+    serde_json::from_str(&folder.succeeds(&all)).unwrap()
+}
+
+fn scenario(kind: &str) -> String {
+    std::fs::read_to_string(root().join(format!("scenarios/model-{kind}.toml"))).unwrap()
+}
+
+#[test]
+fn the_scenarios_of_the_project_are_the_defaults() {
+    let folder = Folder::new();
+    for (kind, set, ..) in KINDS {
+        folder.write("s.toml", scenario(kind).as_bytes());
+        let whole = run(&folder, &[]);
+        folder.write("s.toml", format!("model = \"{kind}\"\n").as_bytes());
+        assert_eq!(run(&folder, &[]), whole, "{kind}: the example has all defaults");
+        assert_ne!(run(&folder, &["--set", set]), whole, "{kind}: {set}");
+        let text = folder.succeeds(&["model", "run", "s.toml"]);
+        assert!(text.contains("what limits"), "{kind}: {text}");
+    }
+}
+
+/// Every key of `--help` stands in the project's scenario.
+#[test]
+fn the_scenarios_of_the_project_have_every_key() {
+    let folder = Folder::new();
+    let help = folder.succeeds(&["model", "run", "--help"]);
+    for (kind, ..) in KINDS {
+        let (_, keys) = help.split_once(&format!("model = \"{kind}\"\n")).unwrap();
+        let (keys, _) = keys.split_once("\n\n").unwrap();
+        let names = keys.lines().filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
+        let file = toml::from_str::<toml::Table>(&scenario(kind)).unwrap();
+        for (section, key) in names.filter_map(|name| name.split_once('.')) {
+            assert!(file[section].get(key).is_some(), "{kind}: {section}.{key} is not in the file");
+        }
+    }
+}
+
+#[test]
+fn what_comes_in_goes_out_or_is_counted() {
+    let folder = Folder::new();
+    for (kind, sets) in [
+        ("receive", &[][..]),
+        ("receive", &["--set", "line.rate=100G", "--set", "load.protocol=mix"]),
+        ("receive", &["--set", "host.buffer=512"]),
+        ("npu", &[]),
+        ("npu", &["--set", "npu.queue=4", "--set", "client.corrupt_every=100"]),
+        ("pci", &[]),
+        ("pci", &["--set", "adapter.fifo=1518", "--set", "server.cpus=1"]),
+        ("adapter", &[]),
+        ("adapter", &["--set", "host.window=100000"]),
+        ("adapter", &["--set", "host.window=100000", "--set", "adapter.kind=store-and-forward"]),
+        ("path", &[]),
+        ("lanes", &[]),
+    ] {
+        folder.write("s.toml", format!("model = \"{kind}\"\n").as_bytes());
+        let found = run(&folder, sets);
+        let count = |key: &str| found["account"][key].as_u64().unwrap();
+        let gone = count("out") + count("dropped") + count("held");
+        assert!(count("in") > 0 && count("in") == gone, "{kind} {sets:?}: {found:#}");
+        let is_tight = !sets.is_empty();
+        assert_eq!(count("dropped") > 0, is_tight, "{kind} {sets:?}: {found:#}");
+    }
+}
+
+#[test]
+fn a_wrong_value_is_refused_where_it_stands() {
+    let folder = Folder::new();
+    for (kind, _, wrong, said) in KINDS {
+        let (name, value) = wrong.split_once('=').unwrap();
+        let (section, key) = name.split_once('.').unwrap();
+        let text = format!("model = \"{kind}\"\n[{section}]\n{key} = \"{value}\"\n");
+        folder.write("s.toml", text.as_bytes());
+        folder.refuses(2, &["model", "run", "s.toml"], &["s.toml:3:", key, said]);
+        folder.write("s.toml", format!("model = \"{kind}\"\n[{section}]\nx = 1\n").as_bytes());
+        folder.refuses(2, &["model", "run", "s.toml"], &["s.toml:3:", "unknown key", name]);
+        folder.write("s.toml", format!("model = \"{kind}\"\n").as_bytes());
+        folder.refuses(2, &["model", "run", "s.toml", "--set", wrong], &[name, said]);
+    }
+}
+
+#[test]
+fn what_is_for_the_sending_side_says_so() {
+    let folder = Folder::new();
+    for (kind, ..) in KINDS {
+        folder.write("s.toml", format!("model = \"{kind}\"\n").as_bytes());
+        for option in [&["--annotate"][..], &["--phases", "2"], &["--capture", "c.pcap"]] {
+            let parts = ["s.toml:1:", option[0], "\"transmit\" only"];
+            folder.refuses(2, &[&["model", "run", "s.toml"][..], option].concat(), &parts);
+        }
+        for job in [
+            &["sweep", "s.toml", "--vary", "core.mhz=1,2"][..],
+            &["trace", "s.toml", "-o", "t.json"],
+            &["ladder", "s.toml"],
+        ] {
+            let parts = ["s.toml:1:", "\"transmit\"", "`linecard model run`"];
+            folder.refuses(2, &[&["model"][..], job].concat(), &parts);
+        }
+    }
+}
+
+/// What the closed form answers: published sizes, and the fewest lanes that carry each Ethernet.
+#[test]
+fn a_link_says_what_it_carries() {
+    let folder = Folder::new();
+    folder.write("s.toml", b"model = \"pcie\"\n");
+    let found = run(&folder, &[]);
+    let bandwidth = |key: &str| found["bandwidth"][key].as_f64().unwrap();
+    assert_eq!((bandwidth("tlp_bits_per_second") / 1e7) as u64, 5_788, "{found:#}");
+    let both = bandwidth("nic_bits_per_second");
+    assert!(both < bandwidth("write_bits_per_second") && both < bandwidth("read_bits_per_second"));
+    let lanes = found["fewest_lanes"].as_array().unwrap();
+    let at = |name: &str| &lanes.iter().find(|row| row["label"] == name).unwrap()["value"];
+    assert_eq!((&at("10G")["gen3"], &at("800G")["gen1"]), (&2.into(), &Json::Null));
+    assert_eq!(lanes.len(), 6);
+    // What is needed fills the link, and less does not.
+    let needed = found["reads"]["needed_in_flight"].as_u64().unwrap();
+    for (tags, limit) in [(needed, "link"), (needed - 1, "requests in flight")] {
+        let found = run(&folder, &["--set", &format!("reads.tags={tags}")]);
+        assert_eq!(found["reads"]["limit"], limit, "{tags}: {found:#}");
+    }
+}
