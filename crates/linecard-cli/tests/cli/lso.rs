@@ -65,12 +65,15 @@ fn what_the_text_says_is_weighed() {
 }
 
 #[test]
-fn all_that_is_quick_is_one_after_the_other() {
+fn all_are_there_one_after_the_other() {
     let folder = Folder::new();
     let found: Json =
         serde_json::from_str(&folder.succeeds(&["reproduce", "--all", "--json"])).unwrap();
     let names: Vec<&String> = found.as_object().unwrap().keys().collect();
-    assert_eq!(names, ["lso-clock", "lso-table1", "lso-table2", "lso-table3"]);
+    for name in ["lso-clock", "lso-table3", "lso-receive", "gigabit-bus", "zero-copy"] {
+        assert!(names.contains(&&name.to_owned()), "{names:?}");
+    }
+    assert!(names.len() >= 9, "{names:?}");
     folder.refuses(2, &["reproduce"], &["NAME", "--help"]);
     folder.refuses(2, &["reproduce", "lso-table1", "--all"], &["--all"]);
 }
