@@ -282,13 +282,14 @@ impl Transmit {
         let (core, unit) = &mut self.cores[number];
         unit.wish = Wish::None;
         loop {
-            let packets = unit.counters.packets;
+            // A sleep is longer than patience where the host takes its time.
+            let before = (unit.counters.packets, core.cycles().asleep);
             let until = core.cycle().saturating_add(self.design.patience_cycles);
             let mut seat = Seat { unit: &mut *unit, line: &mut self.line };
             let stop = core.run(&mut seat, until);
             match stop.map_err(|fault| TransmitError::Fault { core: number, fault })? {
                 Stop::Blocked => return Ok(()),
-                Stop::Reached if unit.counters.packets != packets => {}
+                Stop::Reached if (unit.counters.packets, core.cycles().asleep) != before => {}
                 Stop::Reached => {
                     let (cycle, pc) = (core.cycle(), core.pc());
                     let patience = self.design.patience_cycles;

@@ -200,6 +200,19 @@ fn firmware_that_goes_wrong_is_told_with_cycle_and_place() {
     assert_eq!((outcome.right, outcome.wrong, outcome.packets()), (0, 7, 0));
 }
 
+/// A host that has nothing to send for longer than firmware may go without a packet.
+#[test]
+fn a_long_sleep_is_no_loop() {
+    for design in [
+        Design { interrupt: Ps(10_000_000_000), ..table_1(1500) },
+        Design { patience_cycles: 1_000, ..table_1(1500) },
+    ] {
+        let late = Message::new(firmware::example_message(false, 9_000), Ps(10_000_000_000));
+        let messages = alloc::vec![message(false, 9_000), late.expect("a message")];
+        assert_eq!(run(&design, &firmware::approach_2(), messages).packets(), 14);
+    }
+}
+
 #[test]
 fn what_cannot_be_built_or_sent_is_refused() {
     let refused =
