@@ -3,6 +3,7 @@
 use super::costs::Costs;
 use super::timing::{Phase, Timing, Walk};
 use super::traffic::{Flow, Part, Traffic};
+use crate::Ps;
 use crate::rv32::Image;
 use crate::transmit::{BusPolicy, Design, Kind, TransmitError};
 
@@ -230,13 +231,22 @@ impl Message<'_> {
     fn split(&self, at: u64) -> (u64, u64) {
         let cost = self.costs.of(at, self.packets);
         match self.design.policy {
+            _ if at + 1 == self.packets => {
+                let first = at == 0 || self.design.policy != BusPolicy::DualPort;
+                (if first { cost.before } else { 1 }, cost.beside + self.falling_asleep())
+            }
             BusPolicy::Hold | BusPolicy::Interleave => (cost.before, cost.beside),
             BusPolicy::DualPort => {
-                let next = (at + 1 < self.packets).then(|| self.costs.of(at + 1, self.packets));
+                let next = self.costs.of(at + 1, self.packets);
                 let first = if at == 0 { cost.before } else { 1 };
-                (first, next.map_or(0, |next| (cost.beside + next.before).saturating_sub(1)))
+                (first, (cost.beside + next.before).saturating_sub(1))
             }
         }
+    }
+
+    /// The cycle of `wfi`, which is beside the last transfer, or beside the interrupt that follows.
+    fn falling_asleep(&self) -> u64 {
+        u64::from(self.design.interrupt == Ps::ZERO)
     }
 
     /// Cycles on average over all positions of the clocks.

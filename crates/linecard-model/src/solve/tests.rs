@@ -207,3 +207,28 @@ fn other_edges_carry_and_one_less_does_not() {
     assert!((demand - 1.42).abs() < 0.005, "{demand}");
     assert_eq!(halved.bus_bits(), Ok(128));
 }
+
+/// What a compiler puts between the last START and `wfi`, and `wfi` itself, are beside the last transfer.
+#[test]
+fn short_last_packets_are_predicted() {
+    let image = firmware::compiled();
+    for policy in [BusPolicy::Hold, BusPolicy::DualPort] {
+        for (payload, interrupt) in [(1, 0), (1_461, 0), (1_500, 2_000), (1_461, 10_000)] {
+            let interrupt = Ps(interrupt);
+            let design = Design { policy, interrupt, ..Design::published(mhz(400), mhz(2_000)) };
+            let question = Question {
+                firmware: costs(&image),
+                traffic: Traffic {
+                    flows: alloc::vec![Flow { kind: Kind::Tcp, payload, weight: 1 }],
+                },
+                bits_per_second: 1,
+                phase: Phase::Typical,
+                design,
+            };
+            let predicted = question.predict(&question.design).unwrap().packets_per_second();
+            let measured = measure(&question.design, &image, &question.traffic).expect("a run");
+            let off = (predicted / measured.packets_per_second - 1.0).abs();
+            assert!(off < 1e-4, "{policy:?} {payload} {interrupt}: {off}");
+        }
+    }
+}
