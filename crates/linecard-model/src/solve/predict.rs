@@ -123,8 +123,8 @@ impl Prediction {
     /// Whether the cores carry a line of this rate.
     #[must_use]
     pub fn carries(&self, bits_per_second: u64) -> bool {
-        self.cores * self.core_hz * self.core_hz * self.wire_bits
-            >= u128::from(bits_per_second) * self.cycles
+        let core = self.cores * self.core_hz * self.core_hz;
+        is_product_at_least((core, self.wire_bits), (bits_per_second.into(), self.cycles))
     }
 
     /// Rounds of the mix in a second that the cores could do.
@@ -198,13 +198,23 @@ impl Prediction {
         let moving = self.moving + self.packets;
         let left = (self.cores * self.wire_bits * self.dma_hz).checked_sub(rate * moving);
         let cycles = rate * (self.busy + 2 * self.packets + self.messages_wait);
-        left.is_some_and(|left| left * self.core_hz >= cycles * self.dma_hz)
+        left.is_some_and(|left| is_product_at_least((left, self.core_hz), (cycles, self.dma_hz)))
     }
 
     /// The lowest core clock at which anything could be carried: all instructions, no waiting.
     pub(super) fn least_core_hz(&self, bits_per_second: u64) -> u128 {
         (u128::from(bits_per_second) * self.busy).div_ceil((self.wire_bits * self.cores).max(1))
     }
+}
+
+/// Whether the first two numbers' product is the second two's or more. Products of an endless stream on
+/// slow clocks have more than 128 bits.
+fn is_product_at_least((a, b): (u128, u128), (c, d): (u128, u128)) -> bool {
+    let wide = |x: u128, y: u128| {
+        let (low, high) = x.carrying_mul(y, 0);
+        (high, low)
+    };
+    wide(a, b) >= wide(c, d)
 }
 
 /// A message on its way through a core.

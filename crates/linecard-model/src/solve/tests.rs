@@ -232,3 +232,24 @@ fn short_last_packets_are_predicted() {
         }
     }
 }
+
+/// Frequencies, rates and packets at the ends of their ranges: products with more than 128 bits.
+#[test]
+fn an_endless_stream_on_the_slowest_dma_has_no_answer() {
+    let clock = |hz| Clock::new(hz, Ps::ZERO).expect("a clock");
+    for (dma, mtu) in [(clock(Clock::MIN_HZ), 1500), (mhz(1), 1500), (mhz(1), 65_535)] {
+        let design = Design { mtu, sbi_bytes: 1 << 20, ..Design::published(mhz(1), dma) };
+        let question = Question { design, ..published(mtu, Phase::Typical, &firmware::best()) };
+        for cores in [1, Design::MAX_CORES] {
+            let design = Design { cores, ..question.design.clone() };
+            let question = Question { design, ..question.clone() };
+            let answer = question.core_clock();
+            assert!(matches!(answer, Err(super::SolveError::Dma { .. })), "{cores}: {answer:?}");
+        }
+    }
+    let fast = clock(Clock::MAX_HZ);
+    let design =
+        Design { cores: 256, mtu: 9000, sbi_bytes: 1 << 20, ..Design::published(fast, fast) };
+    let question = Question { design, ..published(9000, Phase::Typical, &firmware::best()) };
+    assert!(question.predict(&question.design).unwrap().carries(800_000_000_000));
+}
