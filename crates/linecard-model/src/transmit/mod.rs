@@ -80,7 +80,8 @@ pub enum TransmitError {
     /// The firmware loops.
     #[error(
         "core {core} at cycle {cycle}, pc {pc:#x}: no packet started and no sleep for {patience} \
-         cycles: the firmware loops, or patience_cycles is too small"
+         cycles, or more packets than the message has bytes: the firmware loops, or patience_cycles \
+         is too small"
     )]
     Stuck {
         /// Which core.
@@ -277,29 +278,23 @@ impl Transmit {
         Ok(())
     }
 
-    /// Runs a core until it waits for something.
+    /// Runs a core until it waits for something, or for so long that what it has sent is to be taken.
     fn step(&mut self, number: usize) -> Result<(), TransmitError> {
         let (core, unit) = &mut self.cores[number];
         unit.wish = Wish::None;
-        loop {
-            // A sleep is longer than patience where the host takes its time.
-            let before = (unit.counters.packets, core.cycles().asleep);
-            let until = core.cycle().saturating_add(self.design.patience_cycles);
-            let mut seat = Seat { unit: &mut *unit, line: &mut self.line };
-            let stop = core.run(&mut seat, until);
-            match stop.map_err(|fault| TransmitError::Fault { core: number, fault })? {
-                Stop::Blocked => return Ok(()),
-                Stop::Reached if (unit.counters.packets, core.cycles().asleep) != before => {}
-                Stop::Reached => {
-                    let (cycle, pc) = (core.cycle(), core.pc());
-                    let patience = self.design.patience_cycles;
-                    return Err(TransmitError::Stuck { core: number, cycle, pc, patience });
-                }
-                Stop::Halted => {
-                    let (cycle, pc) = (core.cycle(), core.pc());
-                    return Err(TransmitError::Halted { core: number, cycle, pc });
-                }
-            }
+        // A sleep is longer than patience where the host takes its time.
+        let before = (unit.counters.packets, core.cycles().asleep);
+        let patience = self.design.patience_cycles;
+        let until = core.cycle().saturating_add(patience);
+        let stop = core.run(&mut Seat { unit: &mut *unit, line: &mut self.line }, until);
+        let stop = stop.map_err(|fault| TransmitError::Fault { core: number, fault })?;
+        let (cycle, pc) = (core.cycle(), core.pc());
+        let goes_on = (unit.counters.packets, core.cycles().asleep) != before;
+        match stop {
+            Stop::Blocked => Ok(()),
+            Stop::Reached if goes_on && unit.is_within_message() => Ok(()),
+            Stop::Reached => Err(TransmitError::Stuck { core: number, cycle, pc, patience }),
+            Stop::Halted => Err(TransmitError::Halted { core: number, cycle, pc }),
         }
     }
 

@@ -191,6 +191,9 @@ fn firmware_that_goes_wrong_is_told_with_cycle_and_place() {
     let unmapped = fails(&[0x5000_0537, 0x0005_2503]);
     let unmapped = unmapped.to_string();
     assert!(unmapped.contains("0x50000000") && unmapped.contains("pc 0x00000004"), "{unmapped}");
+    // lui a0, 0x40000; wfi; sw zero, 16(a0); j -4: packets without end.
+    let endless = fails(&[0x4000_0537, 0x1050_0073, 0x0005_2823, 0xFFDF_F06F]);
+    assert!(matches!(endless, TransmitError::Stuck { .. }), "{endless}");
     // ebreak.
     assert!(matches!(fails(&[0x0010_0073]), TransmitError::Halted { pc: 0, .. }));
     // Sleeps whenever it is woken: nothing is sent, and it is noticed.

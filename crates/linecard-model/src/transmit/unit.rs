@@ -87,6 +87,8 @@ struct Work {
     header_end: u32,
     mss: u32,
     last_flags: u16,
+    /// Packets before it.
+    packets_before: u64,
 }
 
 /// A transfer under way, or done and not yet given to the line.
@@ -176,12 +178,20 @@ impl Unit {
             header_end: small(message.header_len()),
             mss: small(mss),
             last_flags,
+            packets_before: self.counters.packets,
         });
         self.counters.messages += 1;
         self.counters.payload_in += (bytes.len() - message.header_len()) as u64;
         let at = asked.max(message.ready) + self.design.interrupt;
         self.granted = Some(self.dma.core.at_or_after(at));
         self.wish = Wish::None;
+    }
+
+    /// Whether there are no more packets of the message than it has bytes: firmware that starts more
+    /// would start them for ever.
+    pub(super) fn is_within_message(&self) -> bool {
+        let work = self.work.as_ref();
+        work.is_none_or(|work| self.counters.packets - work.packets_before <= work.len.into())
     }
 
     fn load_register(&self, cycle: u64, address: u32) -> Option<u32> {
