@@ -234,6 +234,10 @@ fn what_cannot_be_built_or_sent_is_refused() {
     }
     let of = |bytes: Vec<u8>| Message::new(bytes, Ps::ZERO).err();
     assert_eq!(of(alloc::vec![]), Some(MessageError::NotIpv4 { len: 0 }));
+    let mut endless = firmware::example_message(false, 9_000);
+    endless[2..4].fill(0);
+    endless.resize(100_000, 0);
+    assert_eq!(of(endless), Some(MessageError::NotIpv4 { len: 100_000 }));
     let mut fragment = firmware::example_message(true, 100);
     fragment[6] = 0x20;
     assert_eq!(of(fragment), Some(MessageError::Fragment));
