@@ -229,13 +229,13 @@ impl Transmit {
         messages: impl IntoIterator<Item = Message>,
         mut sink: impl FnMut(&Sent),
     ) -> Result<Outcome, TransmitError> {
-        let mut messages = messages.into_iter();
-        loop {
-            let number = self.next_core()?;
+        let (mut messages, mut has_more) = (messages.into_iter(), true);
+        while let Some(number) = self.next_core(has_more)? {
             match self.cores[number].1.wish {
                 Wish::Message(_) => match messages.next() {
                     Some(message) => self.give(number, message)?,
-                    None => break,
+                    // Others may still be at work on theirs.
+                    None => has_more = false,
                 },
                 Wish::Room(_) | Wish::None => self.step(number)?,
             }
@@ -249,12 +249,14 @@ impl Transmit {
         self.end()
     }
 
-    /// The core whose turn it is, by time: what one asks for earlier is given earlier.
-    fn next_core(&mut self) -> Result<usize, TransmitError> {
+    /// The core whose turn it is, by time: what one asks for earlier is given earlier. None when there
+    /// are no more messages and all have sent theirs.
+    fn next_core(&mut self, has_more: bool) -> Result<Option<usize>, TransmitError> {
         let clock = self.design.core;
         let mut next: Option<(Ps, usize)> = None;
         for (number, (core, unit)) in self.cores.iter().enumerate() {
             let at = match unit.wish {
+                Wish::Message(_) if !has_more => continue,
                 Wish::Message(at) => at,
                 // Until another core's packets have gone.
                 Wish::Room(len) if !unit.has_room(len, &mut self.line) => continue,
@@ -264,9 +266,12 @@ impl Transmit {
                 next = Some((at, number));
             }
         }
-        let last = self.cores.iter().map(|(core, _)| core.cycle()).max();
-        let stalled = TransmitError::Stalled { at: clock.edge(last.unwrap_or(0)) };
-        next.map(|(_, number)| number).ok_or(stalled)
+        let waits = |(_, unit): &(Core, Unit)| matches!(unit.wish, Wish::Room(_));
+        if next.is_none() && self.cores.iter().any(waits) {
+            let last = self.cores.iter().map(|(core, _)| core.cycle()).max();
+            return Err(TransmitError::Stalled { at: clock.edge(last.unwrap_or(0)) });
+        }
+        Ok(next.map(|(_, number)| number))
     }
 
     fn give(&mut self, number: usize, message: Message) -> Result<(), TransmitError> {

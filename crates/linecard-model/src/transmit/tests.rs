@@ -278,6 +278,18 @@ fn recorded_stalls_are_the_idle_cycles() {
     }
 }
 
+/// Cores that have no more messages do not end the run for those that have: whichever is ahead.
+#[test]
+fn all_cores_finish() {
+    for cores in [2, 3] {
+        let interrupt = Ps(5_000_000_000);
+        let design = Design { cores, interrupt, patience_cycles: 1_000, ..table_1(1500) };
+        let sizes = [40_000, 100, 9_000, 1_460, 60_000];
+        let messages = sizes.map(|payload| message(payload == 9_000, payload));
+        assert_eq!(run(&design, &firmware::best(), messages.into()).units.len(), cores);
+    }
+}
+
 /// Profiles have the cycles that the cores count, but for sleep.
 #[test]
 fn profiles_have_all_cycles() {
