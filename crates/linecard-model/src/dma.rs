@@ -68,12 +68,42 @@ impl Dma {
         let now = self.clock.at_or_after(self.core.edge(cycle));
         let words = now.saturating_sub(transfer.from).div_ceil(self.cycles_per_word);
         let moved = (words * self.cycles_per_word).min(transfer.left);
-        let granted = self.core.at_or_after(self.clock.edge(transfer.from + moved)).max(cycle);
         let from = transfer.from + moved;
+        let granted = match moved {
+            // No word is being moved: the bus is free.
+            0 => cycle,
+            _ => self.core.at_or_after(self.clock.edge(from)).max(cycle),
+        };
         *transfer = match transfer.left - moved {
             0 => self.transfer(from, 0),
-            left => self.transfer(self.clock.at_or_after(self.core.edge(granted + 1)), left),
+            left => {
+                let next = self.clock.at_or_after(self.core.edge(granted + 1));
+                self.transfer(next.max(from), left)
+            }
         };
         granted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BusPolicy, Clock, Dma, Ps};
+
+    /// A DMA whose edges are 50 core cycles apart: from START to its first edge nothing moves.
+    #[test]
+    fn who_comes_between_waits_for_a_word_that_is_moved_only() {
+        let clock = |hz| Clock::new(hz, Ps::ZERO).expect("a clock");
+        let policy = BusPolicy::Interleave;
+        let (core, slow) = (clock(100_000_000), clock(2_000_000));
+        let dma = Dma { core, clock: slow, cycles_per_word: 1, policy };
+        let mut transfer = dma.begin(core.edge(1), 4);
+        assert_eq!((transfer.from, transfer.end_cycle), (1, 250));
+        // Before the first word: at once, and the DMA loses nothing by it.
+        assert_eq!((dma.access(&mut transfer, 10), transfer.end_cycle), (10, 250));
+        // In the first word: behind it, and the second begins with the edge behind that cycle.
+        assert_eq!((dma.access(&mut transfer, 60), transfer.end_cycle), (100, 300));
+        assert_eq!((dma.access(&mut transfer, 101), transfer.end_cycle), (101, 300));
+        // In a cycle in which a word would begin: the core first.
+        assert_eq!((dma.access(&mut transfer, 150), transfer.end_cycle), (150, 350));
     }
 }

@@ -211,8 +211,9 @@ impl Receive {
                 self.outcome.take(&received);
                 sink(&received);
             }
-            let UnitCounters { packets, given_up, .. } = self.unit.counters();
-            let now = (packets, given_up, self.core.cycles().asleep);
+            let UnitCounters { packets, given_up, waited, .. } = self.unit.counters();
+            // A sleep with the packet still there is none: it could go on for ever.
+            let now = (packets, given_up, waited);
             let (cycle, pc) = (self.core.cycle(), self.core.pc());
             match stop {
                 // It sleeps, and no more packets come.

@@ -291,3 +291,13 @@ fn wrong_lists_are_found_out() {
         assert!(outcome.wrong > 0, "{instead:#x}: {outcome:?}");
     }
 }
+
+/// Wakes, and sleeps again with the packet still there, for ever.
+#[test]
+fn firmware_that_never_takes_its_packet_is_told() {
+    // wfi; j -4.
+    let image = Image::of_code(&[0x1050_0073, 0xFFDF_F06F]);
+    let receive = Receive::new(&design(5), &image).expect("a design");
+    let error = receive.run(example(false, 1500, 3), |_| ()).expect_err("an error");
+    assert!(matches!(error, super::ReceiveError::Stuck { .. }), "{error}");
+}

@@ -3,6 +3,7 @@
 use super::costs::Costs;
 use super::timing::{Phase, Timing, Walk};
 use super::traffic::{Flow, Part, Traffic};
+use crate::Ps;
 use crate::rv32::Image;
 use crate::transmit::{BusPolicy, Design, Kind, TransmitError};
 
@@ -65,8 +66,52 @@ pub enum Resource {
 impl Prediction {
     /// What a design carries of this traffic with this firmware; `None` where no closed form is
     /// known, which is when core and DMA take the bus in turns.
+    ///
+    /// Positions of two unrelated clocks are not all alike: a transfer ends with an edge of the DMA's, and
+    /// what comes behind it begins there. So some hundred packets are walked through, in whole numbers.
     #[must_use]
     pub fn of(
+        design: &Design,
+        firmware: &Firmware,
+        traffic: &Traffic,
+        phase: Phase,
+    ) -> Option<Self> {
+        let mut prediction = Self::estimate(design, firmware, traffic, phase)?;
+        let timing = Timing::new(design, phase);
+        if timing.is_free() {
+            let mut walk = timing.walk();
+            let mut walked = || Self::walk(design, firmware, traffic, &mut walk);
+            walked();
+            prediction.cycles = walked();
+        }
+        Some(prediction)
+    }
+
+    /// Rounds of the mix, one behind the other: cycles of one on average.
+    fn walk(design: &Design, firmware: &Firmware, traffic: &Traffic, walk: &mut Walk) -> u128 {
+        let interrupt = design.core.at_or_after(design.core.edge(0) + design.interrupt);
+        let (mut cycles, mut packets, mut rounds) = (0, 0, 0);
+        while packets < WALKED && rounds < WALKED {
+            for flow in traffic.flows.iter().filter(|flow| flow.weight > 0) {
+                let costs = firmware.of(flow.kind);
+                let message = Message { design, costs, flow, packets: flow.packets(design.mtu) };
+                let messages = flow.weight.min(MESSAGES);
+                let mut sum = 0;
+                for _ in 0..messages {
+                    let walked = message.walk(walk, interrupt);
+                    sum += walked.cycles;
+                    packets += walked.packets;
+                }
+                cycles += sum * u128::from(flow.weight) / u128::from(messages);
+            }
+            rounds += 1;
+        }
+        cycles / u128::from(rounds.max(1))
+    }
+
+    /// The same in no time, for searches: as if all positions of the clocks were alike.
+    #[must_use]
+    pub(super) fn estimate(
         design: &Design,
         firmware: &Firmware,
         traffic: &Traffic,
@@ -101,10 +146,7 @@ impl Prediction {
         let header = Traffic::header_len(flow.kind);
         let interrupt = design.core.at_or_after(design.core.edge(0) + design.interrupt);
         let message = Message { design, costs, flow, packets };
-        let cycles = match timing.positions() {
-            Some(positions) => message.walk(timing, positions),
-            None => message.mean(timing),
-        };
+        let cycles = message.mean(timing);
         self.cycles += weight * (cycles + u128::from(interrupt) * self.core_hz);
         self.messages_wait += weight * u128::from(interrupt);
         for part in flow.parts(design.mtu) {
@@ -122,8 +164,8 @@ impl Prediction {
     /// Whether the cores carry a line of this rate.
     #[must_use]
     pub fn carries(&self, bits_per_second: u64) -> bool {
-        self.cores * self.core_hz * self.core_hz * self.wire_bits
-            >= u128::from(bits_per_second) * self.cycles
+        let core = self.cores * self.core_hz * self.core_hz;
+        is_product_at_least((core, self.wire_bits), (bits_per_second.into(), self.cycles))
     }
 
     /// Rounds of the mix in a second that the cores could do.
@@ -197,13 +239,23 @@ impl Prediction {
         let moving = self.moving + self.packets;
         let left = (self.cores * self.wire_bits * self.dma_hz).checked_sub(rate * moving);
         let cycles = rate * (self.busy + 2 * self.packets + self.messages_wait);
-        left.is_some_and(|left| left * self.core_hz >= cycles * self.dma_hz)
+        left.is_some_and(|left| is_product_at_least((left, self.core_hz), (cycles, self.dma_hz)))
     }
 
     /// The lowest core clock at which anything could be carried: all instructions, no waiting.
     pub(super) fn least_core_hz(&self, bits_per_second: u64) -> u128 {
         (u128::from(bits_per_second) * self.busy).div_ceil((self.wire_bits * self.cores).max(1))
     }
+}
+
+/// Whether the first two numbers' product is the second two's or more. Products of an endless stream on
+/// slow clocks have more than 128 bits.
+fn is_product_at_least((a, b): (u128, u128), (c, d): (u128, u128)) -> bool {
+    let wide = |x: u128, y: u128| {
+        let (low, high) = x.carrying_mul(y, 0);
+        (high, low)
+    };
+    wide(a, b) >= wide(c, d)
 }
 
 /// A message on its way through a core.
@@ -230,13 +282,22 @@ impl Message<'_> {
     fn split(&self, at: u64) -> (u64, u64) {
         let cost = self.costs.of(at, self.packets);
         match self.design.policy {
+            _ if at + 1 == self.packets => {
+                let first = at == 0 || self.design.policy != BusPolicy::DualPort;
+                (if first { cost.before } else { 1 }, cost.beside + self.falling_asleep())
+            }
             BusPolicy::Hold | BusPolicy::Interleave => (cost.before, cost.beside),
             BusPolicy::DualPort => {
-                let next = (at + 1 < self.packets).then(|| self.costs.of(at + 1, self.packets));
+                let next = self.costs.of(at + 1, self.packets);
                 let first = if at == 0 { cost.before } else { 1 };
-                (first, next.map_or(0, |next| (cost.beside + next.before).saturating_sub(1)))
+                (first, (cost.beside + next.before).saturating_sub(1))
             }
         }
+    }
+
+    /// The cycle of `wfi`, which is beside the last transfer, or beside the interrupt that follows.
+    fn falling_asleep(&self) -> u64 {
+        u64::from(self.design.interrupt == Ps::ZERO)
     }
 
     /// Cycles on average over all positions of the clocks.
@@ -252,54 +313,43 @@ impl Message<'_> {
             .sum()
     }
 
-    /// Cycles on average over messages one behind the other, until the clocks stand as before.
-    fn walk(&self, timing: &Timing, positions: u64) -> u128 {
-        let mut walk = timing.walk();
-        // Not from the first message on: where it begins need not come again.
-        (0..positions).for_each(|_| {
-            self.pass(&mut walk, positions);
-        });
-        let begun = walk.position();
-        let (mut cycles, mut messages) = (0, 0);
-        while messages == 0 || (walk.position() != begun && messages < positions) {
-            cycles += u128::from(self.pass(&mut walk, positions));
-            messages += 1;
-        }
-        cycles * u128::from(self.design.core.hz()) / u128::from(messages)
-    }
-
-    /// One message.
-    fn pass(&self, walk: &mut Walk, positions: u64) -> u64 {
-        let parts = self.flow.parts(self.design.mtu);
-        parts.map(|part| self.pass_part(walk, positions, part)).sum()
-    }
-
-    /// Packets that are alike: many of them only until the clocks stand as before.
-    fn pass_part(&self, walk: &mut Walk, positions: u64, part: Part) -> u64 {
-        let (fixed, floor) = self.split(part.at);
-        let transfer = self.transfer(part);
-        let packets = |walk: &mut Walk, count: u64| -> u64 {
-            let one = |_| {
+    /// One message, from where the clocks stand: packets that are alike only so often that their mean
+    /// is known.
+    fn walk(&self, walk: &mut Walk, interrupt: u64) -> Walked {
+        let core_hz = u128::from(self.design.core.hz());
+        let mut walked = Walked { cycles: u128::from(interrupt) * core_hz, packets: 0 };
+        walk.pass(interrupt);
+        for part in self.flow.parts(self.design.mtu) {
+            let (fixed, floor) = self.split(part.at);
+            let transfer = self.transfer(part);
+            let count = part.count.min(ALIKE);
+            let mut cycles = 0;
+            for _ in 0..count {
                 walk.pass(fixed);
                 let takes = walk.transfer(transfer).max(floor);
                 walk.pass(takes);
-                fixed + takes
-            };
-            (0..count).map(one).sum()
-        };
-        let cycles = packets(walk, part.count.min(positions));
-        let mut left = part.count.saturating_sub(positions);
-        if left == 0 {
-            return cycles;
+                cycles += u128::from(fixed + takes);
+            }
+            walked.cycles += cycles * core_hz * u128::from(part.count) / u128::from(count.max(1));
+            walked.packets += count;
         }
-        let begun = walk.position();
-        let (mut round, mut length) = (packets(walk, 1), 1);
-        while walk.position() != begun && length < positions {
-            round += packets(walk, 1);
-            length += 1;
-        }
-        let rounds = left / length;
-        left %= length;
-        cycles + rounds * round + packets(walk, left)
+        walked
     }
+}
+
+/// Packets that are alike, of which the mean is taken.
+const ALIKE: u64 = 64;
+
+/// Packets that are walked through, and as many before: positions of the clocks find their places.
+const WALKED: u64 = 256;
+
+/// Messages of a flow that are walked through in a round.
+const MESSAGES: u64 = 8;
+
+/// What a walk came to.
+#[derive(Debug, Clone, Copy, Default)]
+struct Walked {
+    /// Times the core's frequency, as in [`Prediction`].
+    cycles: u128,
+    packets: u64,
 }

@@ -3,7 +3,7 @@
 use super::predict::{Firmware, Prediction};
 use super::timing::Phase;
 use super::traffic::Traffic;
-use crate::transmit::Design;
+use crate::transmit::{Design, DesignError};
 use crate::{Clock, Ps};
 
 /// What has to be carried, and what is fixed.
@@ -39,6 +39,9 @@ pub enum SolveError {
     /// Core and DMA take turns.
     #[error("no closed form for a bus of policy \"interleave\": run the firmware instead")]
     NoClosedForm,
+    /// Nothing that can be built.
+    #[error(transparent)]
+    Design(#[from] DesignError),
     /// Messages of several cores wait for their turn, and have no room for that.
     #[error(
         "sbi_bytes is {sbi_bytes}: several cores wait for each other below {wanted} (two messages): \
@@ -87,6 +90,20 @@ impl Question {
     /// # Errors
     /// When nothing is sent, or no closed form is known.
     pub fn predict(&self, design: &Design) -> Result<Prediction, SolveError> {
+        self.is_answerable(design)?;
+        Prediction::of(design, &self.firmware, &self.traffic, self.phase)
+            .ok_or(SolveError::NoClosedForm)
+    }
+
+    /// The same in no time, for searches.
+    fn estimate(&self, design: &Design) -> Result<Prediction, SolveError> {
+        self.is_answerable(design)?;
+        Prediction::estimate(design, &self.firmware, &self.traffic, self.phase)
+            .ok_or(SolveError::NoClosedForm)
+    }
+
+    fn is_answerable(&self, design: &Design) -> Result<(), SolveError> {
+        design.check()?;
         if self.traffic.flows.iter().all(|flow| flow.weight == 0 || flow.payload == 0) {
             return Err(SolveError::NoTraffic);
         }
@@ -94,8 +111,7 @@ impl Question {
         if design.cores > 1 && (design.sbi_bytes as u64) < wanted {
             return Err(SolveError::Buffer { sbi_bytes: design.sbi_bytes as u64, wanted });
         }
-        Prediction::of(design, &self.firmware, &self.traffic, self.phase)
-            .ok_or(SolveError::NoClosedForm)
+        Ok(())
     }
 
     /// The smallest core clock.
@@ -109,7 +125,7 @@ impl Question {
         let (mut first, mut last_bad) = (None, None);
         let mut hz = lowest;
         while hz <= Clock::MAX_HZ {
-            let prediction = self.predict(&self.with_core(hz))?;
+            let prediction = self.estimate(&self.with_core(hz))?;
             match prediction.carries(self.bits_per_second) {
                 true => first = first.or(Some((last_bad, hz))),
                 false => last_bad = Some(hz),
@@ -133,7 +149,7 @@ impl Question {
     fn between(&self, mut bad: u64, mut good: u64) -> Result<u64, SolveError> {
         while good.saturating_sub(bad) > RESOLUTION_HZ {
             let middle = bad.midpoint(good);
-            match self.predict(&self.with_core(middle))?.carries(self.bits_per_second) {
+            match self.estimate(&self.with_core(middle))?.carries(self.bits_per_second) {
                 true => good = middle,
                 false => bad = middle,
             }

@@ -118,6 +118,34 @@ fn the_solver_predicts_what_the_firmware_does() {
     assert!(worst > 0.0, "nothing was compared");
 }
 
+/// Where the core is many times as fast as the DMA, transfers begin where the last one's edge was: the
+/// positions of the clocks are not all alike.
+#[test]
+fn clocks_that_lock_are_walked_through() {
+    let clock = |hz| Clock::new(hz, Ps::ZERO).expect("a clock");
+    let design = Design {
+        cores: 2,
+        cycles_per_word: 2,
+        bus_bits: 256,
+        mtu: 674,
+        sbi_bytes: 1 << 20,
+        ..Design::published(clock(777_447_170), clock(103_216_060))
+    };
+    let image = firmware::compiled();
+    let flows = alloc::vec![Flow { kind: Kind::Tcp, payload: 75, weight: 1 }];
+    let question = Question {
+        firmware: costs(&image),
+        traffic: Traffic { flows },
+        bits_per_second: 1,
+        phase: Phase::Typical,
+        design: design.clone(),
+    };
+    let predicted = question.predict(&design).expect("a prediction").wire_bits_per_second();
+    let measured = measure(&design, &image, &question.traffic).expect("a run");
+    let off = predicted / measured.wire_bits_per_second - 1.0;
+    assert!(off.abs() < 0.01, "{off:.4}");
+}
+
 /// What is named as the limit is what helps when it is relieved: in the firmware, not in the formula.
 #[test]
 fn the_named_limit_is_the_one_whose_relief_helps() {
@@ -196,7 +224,7 @@ fn other_edges_carry_and_one_less_does_not() {
     assert!(with_dma(dma) && !with_dma(dma - 2_000));
     let slow = Question { design: Design::published(mhz(30), mhz(2_115)), ..question.clone() };
     let cores = slow.cores().expect("cores");
-    let sbi_bytes = usize::MAX;
+    let sbi_bytes = 1 << 30;
     assert!(carries(&Design { cores, sbi_bytes, ..slow.design.clone() }));
     assert!(!carries(&Design { cores: cores - 1, sbi_bytes, ..slow.design.clone() }));
     assert!(matches!(slow.dma_clock(), Err(super::SolveError::Core { .. })));
@@ -206,4 +234,50 @@ fn other_edges_carry_and_one_less_does_not() {
     let Err(super::SolveError::Dma { demand }) = halved.core_clock() else { panic!("an answer") };
     assert!((demand - 1.42).abs() < 0.005, "{demand}");
     assert_eq!(halved.bus_bits(), Ok(128));
+}
+
+/// What a compiler puts between the last START and `wfi`, and `wfi` itself, are beside the last transfer.
+#[test]
+fn short_last_packets_are_predicted() {
+    let image = firmware::compiled();
+    for policy in [BusPolicy::Hold, BusPolicy::DualPort] {
+        for (payload, interrupt) in [(1, 0), (1_461, 0), (1_500, 2_000), (1_461, 10_000)] {
+            let interrupt = Ps(interrupt);
+            let design = Design { policy, interrupt, ..Design::published(mhz(400), mhz(2_000)) };
+            let question = Question {
+                firmware: costs(&image),
+                traffic: Traffic {
+                    flows: alloc::vec![Flow { kind: Kind::Tcp, payload, weight: 1 }],
+                },
+                bits_per_second: 1,
+                phase: Phase::Typical,
+                design,
+            };
+            let predicted = question.predict(&question.design).unwrap().packets_per_second();
+            let measured = measure(&question.design, &image, &question.traffic).expect("a run");
+            let off = (predicted / measured.packets_per_second - 1.0).abs();
+            assert!(off < 1e-4, "{policy:?} {payload} {interrupt}: {off}");
+        }
+    }
+}
+
+/// Frequencies, rates and packets at the ends of their ranges: products with more than 128 bits.
+#[test]
+fn an_endless_stream_on_the_slowest_dma_has_no_answer() {
+    let clock = |hz| Clock::new(hz, Ps::ZERO).expect("a clock");
+    for (dma, mtu) in [(clock(Clock::MIN_HZ), 1500), (mhz(1), 1500), (mhz(1), 65_535)] {
+        let design = Design { mtu, sbi_bytes: 1 << 20, ..Design::published(mhz(1), dma) };
+        let question = Question { design, ..published(mtu, Phase::Typical, &firmware::best()) };
+        for cores in [1, Design::MAX_CORES] {
+            let design = Design { cores, ..question.design.clone() };
+            let question = Question { design, ..question.clone() };
+            let answer = question.core_clock();
+            assert!(matches!(answer, Err(super::SolveError::Dma { .. })), "{cores}: {answer:?}");
+        }
+    }
+    let fast = clock(Clock::MAX_HZ);
+    let design =
+        Design { cores: 256, mtu: 9000, sbi_bytes: 1 << 20, ..Design::published(fast, fast) };
+    let question = Question { design, ..published(9000, Phase::Typical, &firmware::best()) };
+    assert!(question.predict(&question.design).unwrap().carries(800_000_000_000));
 }

@@ -8,7 +8,7 @@ use crate::transmit::Design;
 pub enum Phase {
     /// The DMA's edge is there when the core asks: what the published tables count.
     Best,
-    /// As it comes: all positions alike, unless the clocks' ratio leaves only a few.
+    /// As it comes.
     Typical,
     /// The core has just missed an edge.
     Worst,
@@ -65,46 +65,41 @@ impl Timing {
         sum
     }
 
-    /// How many positions there are, when they are few.
-    pub(super) fn positions(&self) -> Option<u64> {
-        let few = self.core_hz / gcd(self.core_hz, self.dma_hz);
-        (self.fixed.is_none() && few <= MANY_STEPS).then_some(few as u64)
+    /// Whether positions differ from transfer to transfer.
+    pub(super) fn is_free(&self) -> bool {
+        self.fixed.is_none()
     }
 
     /// A walk over the positions, from the core's cycle 0.
     pub(super) fn walk(&self) -> Walk {
-        Walk { timing: *self, late: self.offset }
+        Walk { core_hz: self.core_hz as u64, dma_hz: self.dma_hz as u64, late: self.offset as u64 }
     }
 }
 
-/// Positions one by one, where they are few and a mean over all would not do.
+/// Positions one by one, as transfers come.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Walk {
-    timing: Timing,
-    late: u128,
+    core_hz: u64,
+    dma_hz: u64,
+    /// From the core's edge to the DMA's, in units of 1 / core Hz of a DMA cycle.
+    late: u64,
 }
 
 impl Walk {
     /// So many core cycles pass.
     pub(super) fn pass(&mut self, cycles: u64) {
-        let Timing { core_hz, dma_hz, .. } = self.timing;
-        let moved = u128::from(cycles) % core_hz * dma_hz % core_hz;
-        self.late = (self.late + core_hz - moved) % core_hz;
+        let moved = match (cycles % self.core_hz).checked_mul(self.dma_hz) {
+            Some(moved) => moved % self.core_hz,
+            None => {
+                (u128::from(cycles) * u128::from(self.dma_hz) % u128::from(self.core_hz)) as u64
+            }
+        };
+        self.late = (self.late + self.core_hz - moved) % self.core_hz;
     }
 
     /// Core cycles of a transfer that starts here.
     pub(super) fn transfer(&self, cycles: u64) -> u64 {
-        let Timing { core_hz, dma_hz, .. } = self.timing;
-        let takes = (u128::from(cycles) * core_hz + self.late).div_ceil(dma_hz);
-        u64::try_from(takes).unwrap_or(u64::MAX)
+        // At most 2²⁰ cycles of at most 10¹¹ Hz.
+        (cycles * self.core_hz + self.late).div_ceil(self.dma_hz)
     }
-
-    /// Where it is, to find out whether it has been here.
-    pub(super) fn position(&self) -> u128 {
-        self.late
-    }
-}
-
-fn gcd(a: u128, b: u128) -> u128 {
-    if b == 0 { a } else { gcd(b, a % b) }
 }

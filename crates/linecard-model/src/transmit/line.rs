@@ -52,8 +52,7 @@ pub(super) struct Line {
     busy_until: Ps,
     /// The message that is being sent.
     turn: u64,
-    /// Packets of messages behind it, and whether their message is complete. At most one message for
-    /// each core.
+    /// Packets of messages behind it, as many as the cores' buffers hold, and messages that are complete.
     waiting: BTreeMap<u64, Vec<Ready>>,
     complete: BTreeMap<u64, ()>,
     sent: VecDeque<Sent>,

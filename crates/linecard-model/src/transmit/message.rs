@@ -77,7 +77,11 @@ impl Message {
         if layout.form() == Form::Fragment {
             return Err(MessageError::Fragment);
         }
-        let whole = layout.end() == len && layout.layer_count() <= 2;
+        // A length of 0 stands for more than 64 KiB: the firmware knows no such packet.
+        let total_len = header::get::<Ipv4>(packet.bytes(), 0).map(|ip| ip.total_len.get());
+        let whole = total_len.map(usize::from) == Some(len)
+            && layout.end() == len
+            && layout.layer_count() <= 2;
         if network.is_none() || !whole || packet.bytes().first() != Some(&0x45) {
             return Err(MessageError::NotIpv4 { len });
         }

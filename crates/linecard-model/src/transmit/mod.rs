@@ -52,9 +52,6 @@ use verify::Verifier;
 /// Memory of a core for instructions and for data.
 const MEMORY: u32 = 64 << 10;
 
-/// Packets of a message: one for each byte, and none is longer than an IP packet.
-const MAX_PACKETS: u64 = 65_536;
-
 /// Why a run ended early.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TransmitError {
@@ -83,7 +80,8 @@ pub enum TransmitError {
     /// The firmware loops.
     #[error(
         "core {core} at cycle {cycle}, pc {pc:#x}: no packet started and no sleep for {patience} \
-         cycles: the firmware loops, or patience_cycles is too small"
+         cycles, or more packets than the message has bytes: the firmware loops, or patience_cycles \
+         is too small"
     )]
     Stuck {
         /// Which core.
@@ -97,7 +95,7 @@ pub enum TransmitError {
     },
     /// The firmware sends for ever.
     #[error(
-        "core {core} at cycle {cycle}, pc {pc:#x}: more than {packets} packets without sleep: the \
+        "core {core} at cycle {cycle}, pc {pc:#x}: more packets than the message has bytes: the \
          firmware does not end its message"
     )]
     Endless {
@@ -107,8 +105,6 @@ pub enum TransmitError {
         cycle: u64,
         /// Where it was.
         pc: u32,
-        /// More than any message can become.
-        packets: u64,
     },
     /// The firmware stopped itself.
     #[error("core {core} at cycle {cycle}, pc {pc:#x}: ebreak: the firmware refuses the message")]
@@ -246,13 +242,13 @@ impl Transmit {
         messages: impl IntoIterator<Item = Message>,
         mut sink: impl FnMut(&Sent),
     ) -> Result<Outcome, TransmitError> {
-        let mut messages = messages.into_iter();
-        loop {
-            let number = self.next_core()?;
+        let (mut messages, mut has_more) = (messages.into_iter(), true);
+        while let Some(number) = self.next_core(has_more)? {
             match self.cores[number].1.wish {
                 Wish::Message(_) => match messages.next() {
                     Some(message) => self.give(number, message)?,
-                    None => break,
+                    // Others may still be at work on theirs.
+                    None => has_more = false,
                 },
                 Wish::Room(_) | Wish::None => self.step(number)?,
             }
@@ -266,12 +262,14 @@ impl Transmit {
         self.end()
     }
 
-    /// The core whose turn it is, by time: what one asks for earlier is given earlier.
-    fn next_core(&mut self) -> Result<usize, TransmitError> {
+    /// The core whose turn it is, by time: what one asks for earlier is given earlier. None when there
+    /// are no more messages and all have sent theirs.
+    fn next_core(&mut self, has_more: bool) -> Result<Option<usize>, TransmitError> {
         let clock = self.design.core;
         let mut next: Option<(Ps, usize)> = None;
         for (number, (core, unit)) in self.cores.iter().enumerate() {
             let at = match unit.wish {
+                Wish::Message(_) if !has_more => continue,
                 Wish::Message(at) => at,
                 // Until another core's packets have gone.
                 Wish::Room(len) if !unit.has_room(len, &mut self.line) => continue,
@@ -281,9 +279,12 @@ impl Transmit {
                 next = Some((at, number));
             }
         }
-        let last = self.cores.iter().map(|(core, _)| core.cycle()).max();
-        let stalled = TransmitError::Stalled { at: clock.edge(last.unwrap_or(0)) };
-        next.map(|(_, number)| number).ok_or(stalled)
+        let waits = |(_, unit): &(Core, Unit)| matches!(unit.wish, Wish::Room(_));
+        if next.is_none() && self.cores.iter().any(waits) {
+            let last = self.cores.iter().map(|(core, _)| core.cycle()).max();
+            return Err(TransmitError::Stalled { at: clock.edge(last.unwrap_or(0)) });
+        }
+        Ok(next.map(|(_, number)| number))
     }
 
     fn give(&mut self, number: usize, message: Message) -> Result<(), TransmitError> {
@@ -295,30 +296,26 @@ impl Transmit {
         Ok(())
     }
 
-    /// Runs a core until it waits for something.
+    /// Runs a core until it waits for something, or for so long that what it has sent is to be taken.
     fn step(&mut self, number: usize) -> Result<(), TransmitError> {
         let (core, unit) = &mut self.cores[number];
         let patience = self.design.patience_cycles;
         unit.wish = Wish::None;
-        loop {
-            let packets = unit.counters.packets;
-            let until = core.cycle().saturating_add(patience);
-            let mut seat = Seat { unit: &mut *unit, line: &mut self.line };
-            let stop = core.run(&mut seat, until);
-            let stop = stop.map_err(|fault| TransmitError::Fault { core: number, fault })?;
-            let (cycle, pc) = (core.cycle(), core.pc());
-            match stop {
-                Stop::Blocked => return Ok(()),
-                Stop::Halted => return Err(TransmitError::Halted { core: number, cycle, pc }),
-                Stop::Reached if unit.packets_of_message() > MAX_PACKETS => {
-                    let packets = MAX_PACKETS;
-                    return Err(TransmitError::Endless { core: number, cycle, pc, packets });
-                }
-                Stop::Reached if unit.counters.packets != packets => {}
-                Stop::Reached => {
-                    return Err(TransmitError::Stuck { core: number, cycle, pc, patience });
-                }
+        // A sleep is longer than patience where the host takes its time.
+        let before = (unit.counters.packets, core.cycles().asleep);
+        let until = core.cycle().saturating_add(patience);
+        let stop = core.run(&mut Seat { unit: &mut *unit, line: &mut self.line }, until);
+        let stop = stop.map_err(|fault| TransmitError::Fault { core: number, fault })?;
+        let (cycle, pc) = (core.cycle(), core.pc());
+        let goes_on = (unit.counters.packets, core.cycles().asleep) != before;
+        match stop {
+            Stop::Blocked => Ok(()),
+            Stop::Halted => Err(TransmitError::Halted { core: number, cycle, pc }),
+            Stop::Reached if !unit.is_within_message() => {
+                Err(TransmitError::Endless { core: number, cycle, pc })
             }
+            Stop::Reached if goes_on => Ok(()),
+            Stop::Reached => Err(TransmitError::Stuck { core: number, cycle, pc, patience }),
         }
     }
 

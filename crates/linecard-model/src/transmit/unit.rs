@@ -36,8 +36,6 @@ pub(super) struct Unit {
     vectors: [u32; 2],
     /// The message in the buffer.
     work: Option<Work>,
-    /// Packets of those before it.
-    packets_before: u64,
     /// The cycle in which the core wakes to it.
     granted: Option<u64>,
     pub(super) wish: Wish,
@@ -89,6 +87,8 @@ struct Work {
     header_end: u32,
     mss: u32,
     last_flags: u16,
+    /// Packets before it.
+    packets_before: u64,
 }
 
 /// A transfer under way, or done and not yet given to the line.
@@ -127,7 +127,6 @@ impl Unit {
             registers: Registers::default(),
             vectors: [0; 2],
             work: None,
-            packets_before: 0,
             granted: None,
             wish: Wish::None,
             moving: None,
@@ -151,11 +150,6 @@ impl Unit {
         if let Some(stalls) = stalls.filter(|_| to > from) {
             stalls.push((self.dma.core.edge(from), self.dma.core.edge(to)));
         }
-    }
-
-    /// Packets since the message was granted.
-    pub(super) fn packets_of_message(&self) -> u64 {
-        self.counters.packets - self.packets_before
     }
 
     /// Whether the packet that found no room would find it now.
@@ -184,13 +178,20 @@ impl Unit {
             header_end: small(message.header_len()),
             mss: small(mss),
             last_flags,
+            packets_before: self.counters.packets,
         });
-        self.packets_before = self.counters.packets;
         self.counters.messages += 1;
         self.counters.payload_in += (bytes.len() - message.header_len()) as u64;
         let at = asked.max(message.ready) + self.design.interrupt;
         self.granted = Some(self.dma.core.at_or_after(at));
         self.wish = Wish::None;
+    }
+
+    /// Whether there are no more packets of the message than it has bytes: firmware that starts more
+    /// would start them for ever.
+    pub(super) fn is_within_message(&self) -> bool {
+        let work = self.work.as_ref();
+        work.is_none_or(|work| self.counters.packets - work.packets_before <= work.len.into())
     }
 
     fn load_register(&self, cycle: u64, address: u32) -> Option<u32> {
