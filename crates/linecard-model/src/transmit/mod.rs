@@ -80,8 +80,7 @@ pub enum TransmitError {
     /// The firmware loops.
     #[error(
         "core {core} at cycle {cycle}, pc {pc:#x}: no packet started and no sleep for {patience} \
-         cycles, or more packets than the message has bytes: the firmware loops, or patience_cycles \
-         is too small"
+         cycles: the firmware loops, or patience_cycles is too small"
     )]
     Stuck {
         /// Which core.
