@@ -64,7 +64,7 @@ pub(crate) fn command(arguments: &LadderArguments) -> Result<(), Failure> {
 }
 
 /// The scenario's load, as a mix.
-fn traffic(settings: &Settings) -> Traffic {
+pub(super) fn traffic(settings: &Settings) -> Traffic {
     let kinds: &[Kind] = match settings.protocol {
         Protocol::Tcp => &[Kind::Tcp],
         Protocol::Udp => &[Kind::Udp],

@@ -94,3 +94,24 @@ fn a_ladder_climbs_and_runs_agree() {
     let refused = ["model", "ladder", "s.toml", "--set", "bus.policy=interleave"];
     folder.refuses(2, &refused, &["bus.policy", "run the firmware"]);
 }
+
+/// Computed sweeps beside those that run: the same points, the same rates.
+#[test]
+fn a_computed_sweep_is_what_a_run_gives() {
+    let folder = Folder::new();
+    // As many messages as it takes for the first and the last not to count.
+    folder.write("s.toml", SHORT.replace("messages = 2", "messages = 40").as_bytes());
+    let sweep = ["model", "sweep", "s.toml", "--vary", "core.mhz=60..480:60", "--json"];
+    let rows = |arguments: &[&str]| -> Vec<Json> {
+        serde_json::from_str(&folder.succeeds(arguments)).expect("JSON")
+    };
+    let (run, computed) = (rows(&sweep), rows(&[&sweep[..], &["--predict"]].concat()));
+    assert_eq!((run.len(), computed.len()), (8, 8));
+    for (run, computed) in run.iter().zip(&computed) {
+        assert_eq!(run["core.mhz"], computed["core.mhz"]);
+        let rate = |row: &Json| number(row, &["wire_bits_per_second"]);
+        assert!((rate(computed) / rate(run) - 1.0).abs() < 0.01, "{run} {computed}");
+        assert!(computed["from_core_mhz"].as_f64() >= computed["smallest_core_mhz"].as_f64());
+        assert!(["core clock", "DMA", "line"].contains(&computed["limit"].as_str().unwrap()));
+    }
+}

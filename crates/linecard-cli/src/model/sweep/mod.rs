@@ -3,9 +3,10 @@
 mod axis;
 #[cfg(feature = "parquet")]
 mod parquet;
+mod predicted;
 mod rows;
 
-use super::figures::{Figures, simulate};
+use super::figures::simulate;
 use super::scenario::Scenario;
 use super::{ScenarioArguments, firmware, keys, parallel};
 use crate::failure::{EXIT_CODES, Failure};
@@ -33,6 +34,10 @@ pub(crate) struct SweepArguments {
     /// Repeat it for a grid, of at most 10000000 points.
     #[arg(long = "vary", value_name = "KEY=VALUES", required = true)]
     vary: Vec<String>,
+    /// Compute each point instead of running it: what it carries, what limits it, and the smallest core
+    /// clock that carries its line.
+    #[arg(long)]
+    predict: bool,
     /// Write rows with commas between values, names first. This is the default.
     #[arg(long, conflicts_with = "json")]
     csv: bool,
@@ -64,7 +69,7 @@ pub(crate) fn command(arguments: &SweepArguments) -> Result<(), Failure> {
     let scenario = Scenario::read(&arguments.scenario.scenario, &arguments.scenario.sets)?;
     let axes = arguments.vary.iter().map(|text| Axis::parse(text, &scenario.settings));
     let grid = Grid::new(axes.collect::<Result<_, _>>()?)?;
-    let sweep = Sweep::new(&scenario, &grid)?;
+    let sweep = Sweep::new(&scenario, &grid, arguments.predict)?;
     let output = units::output(arguments.output.clone());
     let account = sweep.write(arguments, &output, threads)?;
     account.ending(grid.points())
@@ -74,6 +79,8 @@ pub(crate) fn command(arguments: &SweepArguments) -> Result<(), Failure> {
 struct Sweep<'s> {
     scenario: &'s Scenario,
     grid: &'s Grid,
+    /// Computed, not run.
+    predict: bool,
     /// All firmware that points name.
     firmware: BTreeMap<String, Firmware>,
 }
@@ -87,14 +94,14 @@ struct Account {
 }
 
 impl<'s> Sweep<'s> {
-    fn new(scenario: &'s Scenario, grid: &'s Grid) -> Result<Self, Failure> {
+    fn new(scenario: &'s Scenario, grid: &'s Grid, predict: bool) -> Result<Self, Failure> {
         let mut names = grid.values_of("firmware.image");
         if names.is_empty() {
             names = vec![scenario.settings.firmware.clone()];
         }
         let load = |name: String| Ok((name.clone(), firmware::named(scenario, &name)?));
         let firmware = names.into_iter().map(load).collect::<Result<_, Failure>>()?;
-        Ok(Self { scenario, grid, firmware })
+        Ok(Self { scenario, grid, predict, firmware })
     }
 
     /// Runs all points, chunk by chunk, and writes their rows.
@@ -108,6 +115,7 @@ impl<'s> Sweep<'s> {
         let write = |source| of(CaptureError::Write { source });
         let file = OutputFile::create(output, &[self.scenario.path()]).map_err(of)?;
         let mut rows = self.rows(arguments, file).map_err(write)?;
+        let columns = if self.predict { predicted::names().len() } else { rows::found().len() };
         let points = self.grid.points();
         let mut progress = Progress::for_points(points);
         let mut account = Account::default();
@@ -116,7 +124,7 @@ impl<'s> Sweep<'s> {
             let results = parallel::map(&chunk, threads, |&point| self.run(point));
             for (point, result) in chunk.iter().zip(&results) {
                 account.take(result);
-                rows.add(rows::row(&self.grid.values(*point), result)).map_err(write)?;
+                rows.add(rows::row(&self.grid.values(*point), result, columns)).map_err(write)?;
             }
             progress.at(from + chunk.len() as u64);
         }
@@ -127,7 +135,8 @@ impl<'s> Sweep<'s> {
 
     /// How rows are written.
     fn rows(&self, arguments: &SweepArguments, file: OutputFile) -> io::Result<Box<dyn Rows>> {
-        let names = rows::names(&self.grid.names());
+        let found = if self.predict { predicted::names() } else { rows::found() };
+        let names = rows::names(&self.grid.names(), &found);
         #[cfg(feature = "parquet")]
         if arguments.parquet {
             let is_text = |name: &&str| {
@@ -144,18 +153,30 @@ impl<'s> Sweep<'s> {
     }
 
     /// A point: what it came to, or why it could not be run.
-    fn run(&self, point: u64) -> Result<Figures, String> {
+    fn run(&self, point: u64) -> Result<Found, String> {
         let settings = self.grid.settings(point, &self.scenario.settings)?;
         let design = settings.design(0).map_err(|error| error.to_string())?;
         let firmware = self.firmware.get(&settings.firmware).ok_or("no such firmware")?;
-        simulate(&settings, &design, firmware.image(), |_| ()).map_err(|error| error.to_string())
+        if self.predict {
+            let values = predicted::values(&settings, design, firmware.image())?;
+            return Ok(Found { values, is_right: true });
+        }
+        let figures = simulate(&settings, &design, firmware.image(), |_| ());
+        let figures = figures.map_err(|error| error.to_string())?;
+        Ok(Found { values: rows::values(&figures), is_right: figures.is_right() })
     }
 }
 
+/// What a point came to.
+struct Found {
+    values: Vec<serde_json::Value>,
+    is_right: bool,
+}
+
 impl Account {
-    fn take(&mut self, result: &Result<Figures, String>) {
+    fn take(&mut self, result: &Result<Found, String>) {
         match result {
-            Ok(figures) => self.wrong += u64::from(!figures.is_right()),
+            Ok(found) => self.wrong += u64::from(!found.is_right),
             Err(why) => {
                 self.failed += 1;
                 self.first.get_or_insert_with(|| why.clone());

@@ -16,7 +16,7 @@ use std::sync::Arc;
 const GROUP: usize = 65_536;
 /// Columns that are whole numbers, and those that are texts whatever is varied.
 const COUNTS: [&str; 4] = ["packets_right", "packets_wrong", "payload_out", "ps"];
-const TEXTS: [&str; 2] = ["hash", "error"];
+const TEXTS: [&str; 3] = ["hash", "limit", "error"];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {

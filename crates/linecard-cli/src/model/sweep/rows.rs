@@ -1,6 +1,7 @@
 //! Rows of a sweep: the values of a point, what it came to, and why it could not be run.
 
 use super::super::figures::Figures;
+use super::Found;
 use linecard::offload::segment::Class;
 use linecard_host::capture::OutputFile;
 use serde_json::{Value, json};
@@ -29,22 +30,31 @@ const COLUMNS: [Column; 16] = [
     ("hash", |run| json!(format!("{:016x}", run.outcome.hash))),
 ];
 
+/// Names of what runs come to.
+pub(super) fn found() -> Vec<&'static str> {
+    COLUMNS.iter().map(|(name, _)| *name).collect()
+}
+
+/// What a run came to, in the order of [`found`].
+pub(super) fn values(run: &Figures) -> Vec<Value> {
+    COLUMNS.iter().map(|(_, of)| of(run)).collect()
+}
+
 /// Names of the columns, in order: the varied keys, what a point came to, why it could not be run.
-pub(super) fn names(varied: &[&'static str]) -> Vec<&'static str> {
-    let found = COLUMNS.iter().map(|(name, _)| *name);
-    varied.iter().copied().chain(found).chain(["error"]).collect()
+pub(super) fn names(varied: &[&'static str], found: &[&'static str]) -> Vec<&'static str> {
+    varied.iter().chain(found).copied().chain(["error"]).collect()
 }
 
 /// A point's row: null where there is nothing to say.
-pub(super) fn row(values: &[&str], result: &Result<Figures, String>) -> Vec<Value> {
+pub(super) fn row(values: &[&str], result: &Result<Found, String>, columns: usize) -> Vec<Value> {
     let mut row: Vec<Value> = values.iter().map(|text| value(text)).collect();
     match result {
-        Ok(run) => {
-            row.extend(COLUMNS.map(|(_, of)| of(run)));
+        Ok(found) => {
+            row.extend_from_slice(&found.values);
             row.push(Value::Null);
         }
         Err(why) => {
-            row.extend(COLUMNS.map(|_| Value::Null));
+            row.extend((0..columns).map(|_| Value::Null));
             row.push(json!(why));
         }
     }
