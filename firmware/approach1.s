@@ -13,6 +13,50 @@
 #   t0 SPP     t1 EPP  t2 MBOX; in fragments step of the offset
 #   s4..s11, a3, a4: the ten words of the header; a5 flags of the last segment
 
+# What both ways of sending do several times.
+.macro load_fragment_header
+        lw      s4, 0(s0)
+        lw      s5, 4(s0)
+        lw      s6, 8(s0)
+        lw      s7, 12(s0)
+        lw      s8, 16(s0)
+.endm
+
+.macro store_fragment_header
+        sw      s4, 0(s1)
+        sw      s5, 4(s1)
+        sw      s6, 8(s1)
+        sw      s7, 12(s1)
+        sw      s8, 16(s1)
+.endm
+
+.macro load_tcp_header
+        load_fragment_header
+        lw      s9, 20(s0)
+        lw      s10, 24(s0)
+        lw      s11, 28(s0)
+        lw      a3, 32(s0)
+        lw      a4, 36(s0)
+.endm
+
+.macro store_tcp_header
+        store_fragment_header
+        sw      s9, 20(s1)
+        sw      s10, 24(s1)
+        sw      s11, 28(s1)
+        sw      a3, 32(s1)
+        sw      a4, 36(s1)
+.endm
+
+# The total length of the last packet, into the header's first word.
+.macro length_of_last
+        srli    s4, s4, 16
+        slli    s4, s4, 16
+        sub     t1, a0, t0
+        add     t1, t1, a2
+        or      s4, s4, t1
+.endm
+
         .text
         .globl  _start
 _start:
@@ -42,16 +86,7 @@ tcp:    li      t2, MBOX
         bne     a2, t0, refused         # options have no register
         lw      a5, LAST_FLAGS(t2)
         sw      zero, EHAP(s2)
-        lw      s4, 0(s0)
-        lw      s5, 4(s0)
-        lw      s6, 8(s0)
-        lw      s7, 12(s0)
-        lw      s8, 16(s0)
-        lw      s9, 20(s0)
-        lw      s10, 24(s0)
-        lw      s11, 28(s0)
-        lw      a3, 32(s0)
-        lw      a4, 36(s0)
+        load_tcp_header
         srli    s4, s4, 16              # total length of a full packet
         slli    s4, s4, 16
         add     t1, a2, a1
@@ -59,16 +94,7 @@ tcp:    li      t2, MBOX
         mv      t0, a2
         li      a6, 0x10000
 tcp_next:
-        sw      s4, 0(s1)
-        sw      s5, 4(s1)
-        sw      s6, 8(s1)
-        sw      s7, 12(s1)
-        sw      s8, 16(s1)
-        sw      s9, 20(s1)
-        sw      s10, 24(s1)
-        sw      s11, 28(s1)
-        sw      a3, 32(s1)
-        sw      a4, 36(s1)
+        store_tcp_header
         sw      t0, SPP(s2)
         sw      t1, START(s2)
         add     s5, s5, a6
@@ -77,26 +103,13 @@ tcp_next:
         add     t1, t1, a1
         bltu    t1, a0, tcp_next
         # EOM
-        srli    s4, s4, 16
-        slli    s4, s4, 16
-        sub     t1, a0, t0
-        add     t1, t1, a2
-        or      s4, s4, t1
+        length_of_last
         slli    a3, a3, 16
         srli    a3, a3, 16
         slli    a5, a5, 16
         or      a3, a3, a5
         sw      t0, SPP(s2)
-        sw      s4, 0(s1)
-        sw      s5, 4(s1)
-        sw      s6, 8(s1)
-        sw      s7, 12(s1)
-        sw      s8, 16(s1)
-        sw      s9, 20(s1)
-        sw      s10, 24(s1)
-        sw      s11, 28(s1)
-        sw      a3, 32(s1)
-        sw      a4, 36(s1)
+        store_tcp_header
         sw      a0, START(s2)
         wfi
 
@@ -106,11 +119,7 @@ udp:    li      t2, MBOX
         bgeu    s3, a0, single
         lw      a2, HEADER_END(t2)
         sw      zero, EHAP(s2)
-        lw      s4, 0(s0)
-        lw      s5, 4(s0)
-        lw      s6, 8(s0)
-        lw      s7, 12(s0)
-        lw      s8, 16(s0)
+        load_fragment_header
         li      a6, MORE_FRAGMENTS
         or      s5, s5, a6
         srli    s4, s4, 16
@@ -120,11 +129,7 @@ udp:    li      t2, MBOX
         mv      t0, a2
         srli    t2, a1, 3
 udp_next:
-        sw      s4, 0(s1)
-        sw      s5, 4(s1)
-        sw      s6, 8(s1)
-        sw      s7, 12(s1)
-        sw      s8, 16(s1)
+        store_fragment_header
         sw      t0, SPP(s2)
         sw      t1, START(s2)
         add     s5, s5, t2
@@ -132,18 +137,10 @@ udp_next:
         add     t1, t1, a1
         bltu    t1, a0, udp_next
         # EOM
-        srli    s4, s4, 16
-        slli    s4, s4, 16
-        sub     t1, a0, t0
-        add     t1, t1, a2
-        or      s4, s4, t1
+        length_of_last
         xor     s5, s5, a6
         sw      t0, SPP(s2)
-        sw      s4, 0(s1)
-        sw      s5, 4(s1)
-        sw      s6, 8(s1)
-        sw      s7, 12(s1)
-        sw      s8, 16(s1)
+        store_fragment_header
         sw      a0, START(s2)
         wfi
 

@@ -96,27 +96,6 @@ fn checksum() -> Vec<u32> {
     ]
 }
 
-/// Every kind of instruction by turns, and one branch taken of three.
-fn mixed() -> Vec<u32> {
-    vec![
-        load(W, T0, A0, 0),
-        addi(T0, T0, 77),
-        store(W, T0, A0, 0),
-        op(XOR, T1, T1, T0),
-        opi(SLL, T2, T1, 3),
-        load(BU, A2, A0, 1),
-        op(SLTU, A3, T2, T0),
-        branch(BEQ, ZERO, A0, 8),
-        op(ADD, T1, T1, A3),
-        store(B, T1, A0, 5),
-        branch(BNE, A0, ZERO, 8),
-        addi(T1, T1, 1),
-        load(H, A2, A0, 4),
-        branch(BLT, A0, ZERO, 8),
-        op(OR, A3, A2, T1),
-    ]
-}
-
 /// A branch that nobody predicts: on a bit of a xorshift generator.
 fn unpredictable() -> Vec<u32> {
     vec![

@@ -35,26 +35,11 @@ impl Outside for Nothing {
     }
 }
 
-/// Loads, stores, arithmetic, branches taken and not.
+/// The loop of the benchmark `model`, for ever.
 fn program() -> Vec<u32> {
-    let body = [
-        load(W, T0, A0, 0),
-        addi(T0, T0, 77),
-        store(W, T0, A0, 0),
-        op(XOR, T1, T1, T0),
-        opi(SLL, T2, T1, 3),
-        load(BU, A2, A0, 1),
-        op(SLTU, A3, T2, T0),
-        branch(BEQ, ZERO, A0, 8),
-        op(ADD, T1, T1, A3),
-        store(B, T1, A0, 5),
-        branch(BNE, A0, ZERO, 8),
-        addi(T1, T1, 1),
-        load(H, A2, A0, 4),
-        op(ADD, A3, A3, A2),
-    ];
+    let body = mixed();
     let mut code = li(A0, DATA_AT).to_vec();
-    code.extend(body);
+    code.extend(&body);
     code.push(jal(ZERO, -4 * body.len() as i32));
     code
 }
