@@ -3,6 +3,7 @@
 #[cfg(target_os = "linux")]
 use crate::attach::AttachArguments;
 use crate::failure::EXIT_CODES;
+use crate::jitter::JitterArguments;
 use crate::model::ModelArguments;
 use crate::reproduce::ReproduceArguments;
 use crate::units;
@@ -41,6 +42,9 @@ pub(crate) enum Command {
     /// DMA, bus and line.
     #[command(subcommand_required = true, arg_required_else_help = true)]
     Model(ModelArguments),
+    /// Find which cause makes each late packet of a stream, from the wire to the application, and what
+    /// to change.
+    Jitter(JitterArguments),
     /// Print published figures and ours side by side.
     Reproduce(ReproduceArguments),
     /// Merge the packets of a capture as a receiver with LRO would.

@@ -20,7 +20,9 @@ Exit codes:
   7  attach: a port has gone while it was in use
   8  attach: a thread has failed, which is a bug
   9  model: the firmware did what no core can do, loops, or refuses a message
-  10  reproduce: a figure differs, and it is not known why";
+  10  reproduce: a figure differs, and it is not known why
+  11  jitter: no verdict: what was measured is not good enough for one, and the text says why
+  12  jitter: a setting could not be put back as it was";
 
 /// One line for the user: what, which value, what to do.
 #[derive(Debug, Error)]
@@ -82,6 +84,12 @@ pub(crate) enum Failure {
     /// A published figure is not ours, without a reason.
     #[error("{0}")]
     Unexplained(String),
+    /// What was measured does not carry a verdict.
+    #[error("{0}")]
+    Withheld(String),
+    /// The host is not as it was.
+    #[error("{0}")]
+    NotRestored(String),
 }
 
 impl Failure {
@@ -113,6 +121,8 @@ impl Failure {
             Self::Thread(_) => 8,
             Self::Firmware(_) => 9,
             Self::Unexplained(_) => 10,
+            Self::Withheld(_) => 11,
+            Self::NotRestored(_) => 12,
         })
     }
 

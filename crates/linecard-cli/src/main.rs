@@ -7,6 +7,7 @@ mod attach;
 mod coalesce;
 mod explain;
 mod failure;
+mod jitter;
 mod model;
 #[cfg(target_os = "linux")]
 mod ports;
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
         Command::Coalesce(arguments) => coalesce::command(&arguments),
         #[cfg(target_os = "linux")]
         Command::Attach(arguments) => attach::command(&arguments),
+        Command::Jitter(arguments) => jitter::command(&arguments),
         Command::Model(arguments) => model::command(&arguments),
         Command::Segment(arguments) => segment::command(&arguments),
         Command::Reproduce(arguments) => reproduce::command(&arguments),

@@ -4,7 +4,7 @@
 //! captures; [`run`](mod@run) is the main job, in memory; [`engine`] runs pipelines on many cores;
 //! [`port`] has the live interfaces of Linux, [`attach`](mod@attach) joins two of them, and [`rights`] gives up what
 //! opening them took; a [`lab`] is two hosts on this machine, for experiments; [`firmware`] reads
-//! programs for the modelled core. The protocol work itself is in the pure crate `linecard`, which this one gives clocks, files and
+//! programs for the modelled core; [`jitter`] measures, traces and sets for the jitter lab. The protocol work itself is in the pure crate `linecard`, which this one gives clocks, files and
 //! memory.
 
 #[cfg(target_os = "linux")]
@@ -14,6 +14,8 @@ pub mod convert;
 #[cfg(target_os = "linux")]
 pub mod engine;
 pub mod firmware;
+#[cfg(target_os = "linux")]
+pub mod jitter;
 #[cfg(target_os = "linux")]
 pub mod lab;
 #[cfg(target_os = "linux")]

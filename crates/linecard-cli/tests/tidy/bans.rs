@@ -35,7 +35,7 @@ const EVERYWHERE: [(&str, &str); 5] = [
 ];
 
 /// No clock, no chance, no I/O.
-pub(crate) const PURE_CRATES: [&str; 2] = ["linecard", "linecard-model"];
+pub(crate) const PURE_CRATES: [&str; 3] = ["linecard", "linecard-model", "linecard-jitter"];
 
 /// Uses of banned names.
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {

@@ -1,7 +1,7 @@
 //! Inside the pure crates modules know only those to their left:
 //! `time, rng, stats <- packet <- offload <- stage, stages, port <- pipeline <- plan, transfer <-
 //! report`; in the model `clock, events, hash <- dma, cell, rv32 <- transmit <- receive, solve`, and each
-//! other model by itself. Test code may look anywhere.
+//! other model by itself; in the jitter lab `stream, stats <- media, trace <- ledger <- verdict`. Test code may look anywhere.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ struct Rules {
     strangers: u8,
 }
 
-const CRATES: [Rules; 2] = [
+const CRATES: [Rules; 3] = [
     Rules {
         name: "linecard",
         folder: "crates/linecard/src/",
@@ -58,6 +58,19 @@ const CRATES: [Rules; 2] = [
             ("lanes", 3),
         ],
         strangers: 3,
+    },
+    Rules {
+        name: "linecard-jitter",
+        folder: "crates/linecard-jitter/src/",
+        ranks: &[
+            ("stream", 0),
+            ("stats", 0),
+            ("media", 1),
+            ("trace", 1),
+            ("ledger", 2),
+            ("verdict", 3),
+        ],
+        strangers: 1,
     },
 ];
 
