@@ -9,4 +9,6 @@
 
 extern crate alloc;
 
+pub mod ledger;
 pub mod stream;
+pub mod trace;

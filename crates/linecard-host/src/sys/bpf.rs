@@ -7,9 +7,9 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr;
 
 /// Commands of `bpf(2)`, of `linux/bpf.h`.
-const BPF_MAP_CREATE: libc::c_int = 0;
+pub(super) const BPF_MAP_CREATE: libc::c_int = 0;
 const BPF_MAP_UPDATE_ELEM: libc::c_int = 2;
-const BPF_PROG_LOAD: libc::c_int = 5;
+pub(super) const BPF_PROG_LOAD: libc::c_int = 5;
 const BPF_LINK_CREATE: libc::c_int = 28;
 const BPF_MAP_TYPE_XSKMAP: u32 = 17;
 /// `BPF_F_XDP_HAS_FRAGS` of `linux/bpf.h` (Linux 5.18): packets may be longer than a frame.
@@ -19,12 +19,12 @@ const LOAD_TRIES: u32 = 8;
 
 /// The beginnings of `union bpf_attr` that the commands read.
 #[repr(C)]
-struct MapCreate {
-    kind: u32,
-    key_len: u32,
-    value_len: u32,
-    max_entries: u32,
-    flags: u32,
+pub(super) struct MapCreate {
+    pub(super) kind: u32,
+    pub(super) key_len: u32,
+    pub(super) value_len: u32,
+    pub(super) max_entries: u32,
+    pub(super) flags: u32,
 }
 
 #[repr(C)]
@@ -37,19 +37,19 @@ struct MapUpdate {
 }
 
 #[repr(C)]
-struct ProgramLoad {
-    kind: u32,
-    instruction_count: u32,
-    instructions: u64,
-    license: u64,
-    log_level: u32,
-    log_len: u32,
-    log: u64,
-    kernel_version: u32,
-    flags: u32,
-    name: [u8; 16],
-    interface: u32,
-    attach_type: u32,
+pub(super) struct ProgramLoad {
+    pub(super) kind: u32,
+    pub(super) instruction_count: u32,
+    pub(super) instructions: u64,
+    pub(super) license: u64,
+    pub(super) log_level: u32,
+    pub(super) log_len: u32,
+    pub(super) log: u64,
+    pub(super) kernel_version: u32,
+    pub(super) flags: u32,
+    pub(super) name: [u8; 16],
+    pub(super) interface: u32,
+    pub(super) attach_type: u32,
 }
 
 #[repr(C)]
@@ -109,14 +109,16 @@ pub(crate) fn instruction(code: u8, to: u8, from: u8, offset: i16, value: i32) -
     [code, registers, a, b, c, d, e, f]
 }
 
+/// What programs are called, and the licence that lets them call the kernel's functions.
+pub(super) const NAME: [u8; 16] = *b"linecard\0\0\0\0\0\0\0\0";
+pub(super) const LICENSE: &std::ffi::CStr = c"Dual MIT/GPL";
+
 /// Loads a program, with flags `BPF_F_*`.
 pub(crate) fn load_program(
     hook: Hook,
     instructions: &[[u8; 8]],
     flags: u32,
 ) -> io::Result<OwnedFd> {
-    const NAME: [u8; 16] = *b"linecard\0\0\0\0\0\0\0\0";
-    let license = c"Dual MIT/GPL";
     // Programs at the older hook need not say where they will be.
     let (kind, attach_type) = hook.numbers();
     let attach_type = if hook == Hook::Xdp { 0 } else { attach_type };
@@ -124,7 +126,7 @@ pub(crate) fn load_program(
         kind,
         instruction_count: instructions.len() as u32,
         instructions: instructions.as_ptr().expose_provenance() as u64,
-        license: license.as_ptr().expose_provenance() as u64,
+        license: LICENSE.as_ptr().expose_provenance() as u64,
         log_level: 0,
         log_len: 0,
         log: 0,
@@ -134,13 +136,18 @@ pub(crate) fn load_program(
         interface: 0,
         attach_type,
     };
-    let mut result = bpf_fd(BPF_PROG_LOAD, &load);
+    load_patiently(&load)
+}
+
+/// Loads a program that the arguments describe.
+pub(super) fn load_patiently(load: &ProgramLoad) -> io::Result<OwnedFd> {
+    let mut result = bpf_fd(BPF_PROG_LOAD, load);
     for _ in 1..LOAD_TRIES {
         match &result {
             Err(error) if error.raw_os_error() == Some(libc::EAGAIN) => {}
             _ => break,
         }
-        result = bpf_fd(BPF_PROG_LOAD, &load);
+        result = bpf_fd(BPF_PROG_LOAD, load);
     }
     result
 }
@@ -157,14 +164,14 @@ pub(crate) fn link(
     bpf_fd(BPF_LINK_CREATE, &LinkCreate { program, interface, attach_type, flags })
 }
 
-fn bpf_fd<T>(command: libc::c_int, attributes: &T) -> io::Result<OwnedFd> {
+pub(super) fn bpf_fd<T>(command: libc::c_int, attributes: &T) -> io::Result<OwnedFd> {
     let fd = bpf(command, attributes)?;
     // SAFETY: the commands of the callers open a descriptor, closed on exec, which is ours.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// `attributes` has to be the struct of the command, and what its addresses point to alive.
-fn bpf<T>(command: libc::c_int, attributes: &T) -> io::Result<libc::c_int> {
+pub(super) fn bpf<T>(command: libc::c_int, attributes: &T) -> io::Result<libc::c_int> {
     let len = size_of::<T>();
     // SAFETY: `attributes` is readable for `len` bytes; its addresses are those of values that the
     // callers above hold during the call, of the length that the command reads.

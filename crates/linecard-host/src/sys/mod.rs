@@ -9,6 +9,7 @@ pub(crate) mod rights;
 pub(crate) mod ring;
 pub(crate) mod send;
 pub(crate) mod socket;
+pub(crate) mod tracing;
 
 use std::io;
 

@@ -1,0 +1,326 @@
+//! The spike ledger: for each late packet, where each nanosecond went, and why.
+//!
+//! A spike is an arrival more than one period later behind the one before than was due. Its excess is
+//! the time from when it should have come, its own due time plus the lateness of the one before, to
+//! when it came. Each instant of that time the packet was in one [`Stage`] of its way, and the core
+//! that had to carry it on was with one [`Occupant`]: that pair is what the instant is charged to. So
+//! charges of a spike add up to its excess, to the nanosecond, and those of all spikes to the total; what
+//! cannot be named is charged to a cause that says so.
+
+mod cause;
+
+pub use cause::Cause;
+
+use crate::stream::{Arrival, Measured};
+use crate::trace::{Joined, NET_RX, Occupant, Passage, Seat, Span, Stage, Timeline, Trace};
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+/// Causes that one spike can be charged to; more go into its last one.
+pub const MAX_CHARGES: usize = 64;
+
+/// A late packet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spike {
+    /// Its number.
+    pub sequence: u64,
+    /// When it came.
+    pub arrived_ns: u64,
+    /// Time since the arrival before.
+    pub gap_ns: u64,
+    /// How much of that was too much.
+    pub excess_ns: u64,
+    /// Where the excess went, the largest part first.
+    pub charges: Vec<Charge>,
+}
+
+/// A part of an excess.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Charge {
+    /// Where the packet was.
+    pub stage: Stage,
+    /// What kept it there.
+    pub cause: Cause,
+    /// For how long.
+    pub ns: u64,
+}
+
+impl Spike {
+    /// What most of the excess is charged to.
+    #[must_use]
+    pub fn cause(&self) -> Cause {
+        let mut sums: BTreeMap<Cause, u64> = BTreeMap::new();
+        for charge in &self.charges {
+            *sums.entry(charge.cause).or_default() += charge.ns;
+        }
+        sums.into_iter().max_by_key(|(_, ns)| *ns).map_or(Cause::Untraced, |(cause, _)| cause)
+    }
+
+    /// When it should have come.
+    #[must_use]
+    pub fn expected_ns(&self) -> u64 {
+        self.arrived_ns - self.excess_ns
+    }
+}
+
+/// What a cause has to answer for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Entry {
+    /// Spikes of which it is the main cause.
+    pub spikes: u64,
+    /// Time that is charged to it, in all spikes.
+    pub ns: u64,
+}
+
+/// All spikes of a stream, and what is behind them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Ledger {
+    /// In order of arrival.
+    pub spikes: Vec<Spike>,
+    /// By cause.
+    pub causes: BTreeMap<Cause, Entry>,
+    /// By stage.
+    pub stages: BTreeMap<Stage, Entry>,
+    /// The sum of all.
+    pub excess_ns: u64,
+    /// Arrivals that overtook another, and have no gap.
+    pub reordered: u64,
+}
+
+impl Ledger {
+    /// The ledger of a stream, with its trace.
+    ///
+    /// ```
+    /// use linecard_jitter::ledger::{Cause, Ledger};
+    /// use linecard_jitter::stream::{Arrival, Measured, Schedule};
+    /// use linecard_jitter::trace::Trace;
+    /// let schedule = Schedule { start_ns: 0, period_ps: 10_000_000 };
+    /// let at = |sequence, at_ns| Arrival { sequence, at_ns };
+    /// let arrivals = vec![at(0, 1_000), at(1, 11_000), at(2, 36_000)];
+    /// let sent_ns = vec![100, 10_100, 20_100];
+    /// let measured = Measured { schedule, sent_ns, arrivals, overflowed: 0 };
+    /// let ledger = Ledger::of(&Trace::default(), &measured);
+    /// assert_eq!((ledger.spikes.len(), ledger.excess_ns), (1, 15_000));
+    /// assert_eq!(ledger.spikes[0].cause(), Cause::Untraced);
+    /// ```
+    #[must_use]
+    pub fn of(trace: &Trace, measured: &Measured) -> Self {
+        Self::of_joined(trace, measured, &Joined::of(trace, measured), &Timeline::of(trace))
+    }
+
+    /// The same of what has been joined before.
+    #[must_use]
+    pub fn of_joined(
+        trace: &Trace,
+        measured: &Measured,
+        joined: &Joined,
+        timeline: &Timeline,
+    ) -> Self {
+        let usual_ns = Stage::ALL.map(|stage| median(joined.durations_ns(stage).collect()));
+        let charger = Charger { trace, joined, timeline, usual_ns };
+        let mut ledger = Self::default();
+        let period_ns = measured.schedule.period_ns();
+        for pair in measured.arrivals.windows(2) {
+            let [before, arrival] = [pair[0], pair[1]];
+            if arrival.sequence <= before.sequence {
+                ledger.reordered += 1;
+                continue;
+            }
+            let due = [before, arrival].map(|arrival| measured.schedule.due_ns(arrival.sequence));
+            let expected_ns = before.at_ns.saturating_add(due[1] - due[0]);
+            if arrival.at_ns.saturating_sub(expected_ns) > period_ns {
+                ledger.add(charger.spike(before, arrival, expected_ns));
+            }
+        }
+        ledger
+    }
+
+    fn add(&mut self, spike: Spike) {
+        self.excess_ns += spike.excess_ns;
+        self.causes.entry(spike.cause()).or_default().spikes += 1;
+        for charge in &spike.charges {
+            self.causes.entry(charge.cause).or_default().ns += charge.ns;
+            self.stages.entry(charge.stage).or_default().ns += charge.ns;
+        }
+        if let Some(charge) = spike.charges.first() {
+            self.stages.entry(charge.stage).or_default().spikes += 1;
+        }
+        self.spikes.push(spike);
+    }
+
+    /// The share of spikes whose main cause has a name, or of which is known that no event of the kernel
+    /// is behind them; 1 where there are none.
+    #[must_use]
+    pub fn named_share(&self) -> f64 {
+        let untraced = self.causes.get(&Cause::Untraced).map_or(0, |entry| entry.spikes);
+        let all = self.spikes.len() as u64;
+        if all == 0 { 1.0 } else { (all - untraced) as f64 / all as f64 }
+    }
+
+    /// Causes, the one with the most time first.
+    #[must_use]
+    pub fn by_time(&self) -> Vec<(Cause, Entry)> {
+        let mut causes: Vec<_> =
+            self.causes.iter().map(|(cause, entry)| (*cause, *entry)).collect();
+        causes.sort_by_key(|(_, entry)| core::cmp::Reverse(entry.ns));
+        causes
+    }
+}
+
+/// Charges spikes.
+struct Charger<'a> {
+    trace: &'a Trace,
+    joined: &'a Joined,
+    timeline: &'a Timeline,
+    /// How long packets are in each stage when nothing is wrong: the median.
+    usual_ns: [u64; Stage::ALL.len()],
+}
+
+/// A stage of one packet, as far as it lies within the excess.
+struct Part {
+    stage: Stage,
+    from_ns: u64,
+    to_ns: u64,
+    core: Option<u16>,
+}
+
+impl Charger<'_> {
+    fn spike(&self, before: Arrival, arrival: Arrival, expected_ns: u64) -> Spike {
+        let excess_ns = arrival.at_ns - expected_ns;
+        let mut sums: BTreeMap<(Stage, Cause), u64> = BTreeMap::new();
+        let passage = usize::try_from(arrival.sequence).ok();
+        let passage = passage.and_then(|at| self.joined.passages.get(at));
+        match passage.filter(|passage| passage.is_whole() && passage.arrived_ns == arrival.at_ns) {
+            Some(passage) => self.charge(passage, expected_ns, &mut sums),
+            None => drop(sums.insert((Stage::Generator, Cause::Untraced), excess_ns)),
+        }
+        let mut charges: Vec<Charge> =
+            sums.into_iter().map(|((stage, cause), ns)| Charge { stage, cause, ns }).collect();
+        charges.sort_by_key(|charge| core::cmp::Reverse(charge.ns));
+        if charges.len() > MAX_CHARGES {
+            let rest: u64 = charges[MAX_CHARGES..].iter().map(|charge| charge.ns).sum();
+            charges.truncate(MAX_CHARGES);
+            charges[MAX_CHARGES - 1].ns += rest;
+        }
+        let gap_ns = arrival.at_ns.saturating_sub(before.at_ns);
+        Spike { sequence: arrival.sequence, arrived_ns: arrival.at_ns, gap_ns, excess_ns, charges }
+    }
+
+    fn charge(&self, passage: &Passage, from_ns: u64, sums: &mut BTreeMap<(Stage, Cause), u64>) {
+        // What lies before the packet was due is the generator's, whose schedule it is.
+        let mut done_ns = from_ns;
+        for stage in Stage::ALL {
+            let to_ns = if stage == Stage::Application {
+                passage.arrived_ns
+            } else {
+                passage.end_ns(stage).min(passage.arrived_ns)
+            };
+            if to_ns <= done_ns {
+                continue;
+            }
+            let part = Part { stage, from_ns: done_ns, to_ns, core: self.core(stage, passage) };
+            self.charge_part(passage, &part, sums);
+            done_ns = to_ns;
+        }
+    }
+
+    /// The core that has to carry the packet on.
+    fn core(&self, stage: Stage, passage: &Passage) -> Option<u16> {
+        match stage {
+            Stage::Generator => self.trace.generator.map(|seat| seat.core),
+            Stage::Send => Some(passage.sent_on),
+            Stage::Notify | Stage::Softirq | Stage::Batch | Stage::Protocols => {
+                Some(passage.received_on)
+            }
+            Stage::Wakeup | Stage::Application => self.trace.sink.map(|seat| seat.core),
+        }
+    }
+
+    fn charge_part(
+        &self,
+        passage: &Passage,
+        part: &Part,
+        sums: &mut BTreeMap<(Stage, Cause), u64>,
+    ) {
+        let Some(core) = part.core else {
+            *sums.entry((part.stage, Cause::Untraced)).or_default() += part.to_ns - part.from_ns;
+            return;
+        };
+        // How much of its usual time in this stage lies before: only the rest is usual here.
+        let before_ns = part.from_ns.saturating_sub(passage.begin_ns(part.stage));
+        let mut usual_ns = self.usual_ns[part.stage as usize].saturating_sub(before_ns);
+        for span in self.timeline.within(core, part.from_ns, part.to_ns) {
+            let ns = span.to_ns - span.from_ns;
+            let cause = self.cause(passage, part.stage, &span);
+            let path_ns = if cause == Cause::Silent { ns.min(usual_ns) } else { 0 };
+            usual_ns -= path_ns;
+            for (cause, ns) in [(Cause::Path, path_ns), (cause, ns - path_ns)] {
+                if ns > 0 {
+                    *sums.entry((part.stage, cause)).or_default() += ns;
+                }
+            }
+        }
+    }
+
+    /// Why the packet did not get on while its core was with this occupant. [`Cause::Silent`] where that
+    /// is who should carry it on.
+    fn cause(&self, passage: &Passage, stage: Stage, span: &Span) -> Cause {
+        match (stage, span.occupant) {
+            (_, Occupant::Unknown) => Cause::Untraced,
+            (_, Occupant::Throttled(thread)) => Cause::Throttled(thread),
+            (_, Occupant::Interrupt(number)) => Cause::Interrupt(number),
+            (_, Occupant::Vector(vector)) => Cause::Vector(vector),
+            (_, Occupant::Timer(function)) => Cause::Timer(function),
+            (Stage::Batch, Occupant::Softirq(NET_RX)) => Cause::Batch,
+            (Stage::Protocols, Occupant::Softirq(NET_RX)) => Cause::Silent,
+            // The sender's own core receives its packet, in its own call.
+            (_, Occupant::Softirq(number)) => Cause::Softirq(number),
+            (Stage::Notify, Occupant::Idle(_) | Occupant::Thread(_)) => self.unnotified(passage),
+            (_, Occupant::Idle(state)) => Cause::IdleExit(state),
+            (Stage::Generator | Stage::Send, Occupant::Thread(thread)) => {
+                unless_own(thread, self.trace.generator)
+            }
+            (Stage::Wakeup | Stage::Application, Occupant::Thread(thread)) => {
+                unless_own(thread, self.trace.sink)
+            }
+            // Outside softirqs, packets are received by a thread of the kernel's.
+            (Stage::Batch | Stage::Protocols, Occupant::Thread(thread)) => {
+                match self.is_kernel_poll(thread) {
+                    true if stage == Stage::Batch => Cause::Batch,
+                    true => Cause::Silent,
+                    false => Cause::Thread(thread),
+                }
+            }
+            (_, Occupant::Thread(thread)) => Cause::Thread(thread),
+        }
+    }
+
+    /// The packet lies with the driver, its core would be free, and nobody has asked for it.
+    fn unnotified(&self, passage: &Passage) -> Cause {
+        if passage.is_deferred {
+            Cause::Deferral
+        } else if passage.sent_on == passage.received_on {
+            Cause::Silent
+        } else {
+            Cause::Signal
+        }
+    }
+
+    fn is_kernel_poll(&self, thread: u32) -> bool {
+        let name = self.trace.names.threads.get(&thread);
+        name.is_some_and(|name| name.starts_with("napi/") || name.starts_with("ksoftirqd/"))
+    }
+}
+
+fn unless_own(thread: u32, own: Option<Seat>) -> Cause {
+    if own.is_some_and(|seat| seat.thread == thread) {
+        Cause::Silent
+    } else {
+        Cause::Thread(thread)
+    }
+}
+
+fn median(mut values: Vec<u64>) -> u64 {
+    let middle = values.len() / 2;
+    if values.is_empty() { 0 } else { *values.select_nth_unstable(middle).1 }
+}
