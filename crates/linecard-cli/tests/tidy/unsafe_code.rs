@@ -17,6 +17,7 @@ const ALLOWED: [(&str, &str); 17] = [
     ("crates/linecard-host/src/sys/device.rs", "ioctl: interfaces, TUN and TAP devices"),
     ("crates/linecard-host/src/sys/rights.rs", "another user for all threads at once"),
     ("crates/linecard-host/src/sys/ring.rs", "frames received without a call for each"),
+    ("crates/linecard-host/src/sys/schedule.rs", "real-time priority of a thread"),
     ("crates/linecard-host/src/sys/send.rs", "many frames sent by one call, as slices"),
     ("crates/linecard-host/src/sys/socket.rs", "options and addresses of packet sockets"),
     ("crates/linecard-cli/tests/attach/sys.rs", "namespaces, filters and floods for attachments"),

@@ -1,4 +1,10 @@
 //! The jitter lab on this host: what sends, what receives, what traces, what changes settings and puts
 //! them back. What its numbers mean is said by `linecard_jitter`.
 
+pub mod clock;
+pub mod generator;
+pub mod placement;
+pub mod preset;
+pub mod sink;
+pub mod switches;
 pub mod trace;

@@ -7,6 +7,7 @@ pub(crate) mod bpf;
 pub(crate) mod device;
 pub(crate) mod rights;
 pub(crate) mod ring;
+pub(crate) mod schedule;
 pub(crate) mod send;
 pub(crate) mod socket;
 pub(crate) mod tracing;

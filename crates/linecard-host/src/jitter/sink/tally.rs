@@ -1,0 +1,114 @@
+//! What came, as it comes.
+
+use super::SinkConfig;
+use crate::jitter::clock::monotonic_ns;
+use crate::jitter::switches::Switches;
+use linecard_jitter::stream::Arrival;
+use linecard_jitter::stream::probe::Probe;
+use std::time::Duration;
+
+/// What a sink received.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Received {
+    /// Probes in the order in which they came, those that came again too.
+    pub arrivals: Vec<Arrival>,
+    /// Probes beyond the capacity, of which there is no time.
+    pub unrecorded: u64,
+    /// Packets that the kernel dropped for want of room, by its own counter.
+    pub overflowed: u64,
+    /// Datagrams that are no probes.
+    pub foreign: u64,
+    /// Datagrams that were cut, being longer than the room for one; their numbers were read.
+    pub cut: u64,
+    /// System calls that asked for packets.
+    pub calls: u64,
+    /// Those of them that gave none.
+    pub empty_calls: u64,
+    /// Whether the kernel polled the device for this socket, where the mode asks for that and the
+    /// kernel says.
+    pub busy_polled: Option<bool>,
+    /// How often the receiving thread was off its core.
+    pub switches: Option<Switches>,
+}
+
+/// What came until now, and when to end.
+#[derive(Debug)]
+pub(super) struct Tally {
+    received: Received,
+    capacity: usize,
+    expected: u64,
+    idle_ns: u64,
+    /// When the last probe came; 0 before the first.
+    last_ns: u64,
+    idled: bool,
+}
+
+impl Tally {
+    pub(super) fn new(config: &SinkConfig, expected: Option<u64>) -> Self {
+        // Not zeros, which would be promised only.
+        let mut arrivals = vec![Arrival { sequence: u64::MAX, at_ns: 1 }; config.capacity];
+        arrivals.clear();
+        let received = Received {
+            arrivals,
+            unrecorded: 0,
+            overflowed: 0,
+            foreign: 0,
+            cut: 0,
+            calls: 0,
+            empty_calls: 0,
+            busy_polled: None,
+            switches: None,
+        };
+        let idle = config.idle.unwrap_or(Duration::MAX);
+        Self {
+            received,
+            capacity: config.capacity,
+            expected: expected.unwrap_or(u64::MAX),
+            idle_ns: u64::try_from(idle.as_nanos()).unwrap_or(u64::MAX),
+            last_ns: 0,
+            idled: false,
+        }
+    }
+
+    /// A call gave something.
+    #[inline]
+    pub(super) fn call(&mut self) {
+        self.received.calls += 1;
+    }
+
+    /// A call gave nothing.
+    #[inline]
+    pub(super) fn nothing(&mut self) {
+        self.received.calls += 1;
+        self.received.empty_calls += 1;
+        if self.last_ns > 0 {
+            self.idled = monotonic_ns().saturating_sub(self.last_ns) >= self.idle_ns;
+        }
+    }
+
+    /// A datagram was in hand at `at_ns`.
+    #[inline]
+    pub(super) fn datagram(&mut self, payload: &[u8], at_ns: u64) {
+        let Some(Probe { sequence, .. }) = Probe::read(payload) else {
+            self.received.foreign += 1;
+            return;
+        };
+        self.last_ns = at_ns;
+        if self.received.arrivals.len() < self.capacity {
+            self.received.arrivals.push(Arrival { sequence, at_ns });
+        } else {
+            self.received.unrecorded += 1;
+        }
+    }
+
+    /// Whether enough came, or nothing for long.
+    #[inline]
+    pub(super) fn is_done(&self) -> bool {
+        let came = self.received.arrivals.len() as u64 + self.received.unrecorded;
+        self.idled || came >= self.expected
+    }
+
+    pub(super) fn finish(self) -> Received {
+        self.received
+    }
+}
