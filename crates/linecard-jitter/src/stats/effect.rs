@@ -257,12 +257,11 @@ mod tests {
         Effect::of(&measured, 0.95, &mut host.rng).unwrap().p <= 0.05
     }
 
-    /// A test that keeps its level calls 50 of 1,000 at most in the mean; 71 or more happens to it once in
-    /// about 500 seeds, and to one with 10 % false positives in all but 0.1 % of seeds.
+    /// A test that keeps its level of 5 % still calls more than 5 % of some seeds' runs an effect, by
+    /// chance. Allowed is what happens to one set of seeds in 500: 5.7 % of 10,000 runs, 9 % of 300.
     #[test]
     fn a_against_a_is_called_an_effect_in_5_percent_at_most() {
-        for n in [8, 20] {
-            let runs = 1_000;
+        for (n, runs) in [(8, 10_000), (20, 300)] {
             let called = (0..runs).filter(|&seed| found(seed, n, 0.0)).count() as u64;
             std::eprintln!("A/A, {n} blocks: {called} of {runs} called an effect");
             let chance = binomial_at_least(called, runs, 0.05);
