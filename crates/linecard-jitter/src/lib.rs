@@ -10,5 +10,6 @@
 extern crate alloc;
 
 pub mod ledger;
+pub mod stats;
 pub mod stream;
 pub mod trace;
