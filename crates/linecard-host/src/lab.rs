@@ -167,7 +167,11 @@ impl Lab {
     }
 
     /// Switches an interface's features, as `ethtool -K` names them.
-    fn features(&self, host: Host, interface: &str, wanted: &[&str]) -> Result<(), LabError> {
+    ///
+    /// # Errors
+    ///
+    /// No such interface or feature.
+    pub fn features(&self, host: Host, interface: &str, wanted: &[&str]) -> Result<(), LabError> {
         let mut ethtool = self.command(host, "ethtool");
         run(ethtool.args(["-K", interface]).args(wanted), "ethtool", "ethtool")
     }
@@ -242,6 +246,17 @@ impl Lab {
             });
             entered.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })
+    }
+
+    /// Writes a setting of a host's network: a file of /sys or /proc.
+    ///
+    /// # Errors
+    ///
+    /// No such setting, or no such value.
+    pub fn set(&self, host: Host, path: &str, value: &str) -> Result<(), LabError> {
+        // /sys shows the network of whoever mounted it, and `ip netns exec` mounts it anew.
+        let mut shell = self.command(host, "sh");
+        run(shell.args(["-c", "printf %s \"$1\" > \"$0\"", path, value]), "sh", "dash")
     }
 
     fn ip(&self, host: Host, arguments: &[&str]) -> Result<(), LabError> {

@@ -5,6 +5,7 @@ pub mod clock;
 pub mod generator;
 pub mod placement;
 pub mod preset;
+pub mod session;
 pub mod sink;
 pub mod switches;
 pub mod trace;

@@ -1,0 +1,275 @@
+//! One measurement: a stream over a virtual cable between two namespaces, or over the loopback
+//! interface, received under given conditions and traced.
+//!
+//! Nothing of the host is changed but what ends with this process: namespaces, which the lab removes,
+//! a file that is held open, threads of its own. Settings of the cable are those of the namespace.
+
+mod conditions;
+mod place;
+
+pub use conditions::{Conditions, Receive, Seats};
+pub use place::Place;
+
+use crate::jitter::clock::Wait;
+use crate::jitter::generator::{Departures, Generator, GeneratorConfig, GeneratorError};
+use crate::jitter::placement::Placement;
+use crate::jitter::sink::{Received, Sink, SinkConfig, SinkError};
+use crate::jitter::trace::{TraceError, Tracer, Watch};
+use crate::lab::LabError;
+use linecard_jitter::stream::Measured;
+use linecard_jitter::trace::Trace;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread::{self, ScopedJoinHandle};
+use std::time::Duration;
+
+/// Events that a packet causes on a core, at most in the mean; a trace has room for as many.
+const EVENTS_PER_PACKET: usize = 12;
+/// And room for what else happens in a second.
+const EVENTS_PER_SECOND: usize = 100_000;
+/// Until a thread stands where it should.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// What is late may still come.
+const GRACE: Duration = Duration::from_millis(20);
+
+/// Why nothing was measured.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    /// No namespaces.
+    #[error(transparent)]
+    Lab(#[from] LabError),
+    /// No stream.
+    #[error(transparent)]
+    Generator(#[from] GeneratorError),
+    /// No receiver.
+    #[error(transparent)]
+    Sink(#[from] SinkError),
+    /// The conditions do not go together with the place.
+    #[error("{0}")]
+    Conditions(&'static str),
+    /// A thread has ended early.
+    #[error("a measuring thread has failed, which is a bug")]
+    Thread,
+    /// The kernel's thread that polls cannot be pinned.
+    #[error("the kernel's polling thread of {interface} cannot be pinned: {source}")]
+    Pin {
+        /// The interface.
+        interface: String,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A system call has failed.
+    #[error("cannot prepare the measurement: {0}")]
+    System(#[from] io::Error),
+}
+
+/// What was measured.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Under which conditions.
+    pub conditions: Conditions,
+    /// What both ends saw.
+    pub measured: Measured,
+    /// What the sender did.
+    pub departures: Departures,
+    /// What the sink counted beside arrivals, which are in `measured`.
+    pub received: Received,
+    /// What the kernel was seen to do, or why it was not seen.
+    pub trace: Result<Trace, NotTraced>,
+    /// Tracepoints that this kernel lacks.
+    pub absent: Vec<&'static str>,
+}
+
+/// Why there is no trace.
+#[derive(Debug, thiserror::Error)]
+pub enum NotTraced {
+    /// It was not asked for.
+    #[error("it was not asked for")]
+    NotWanted,
+    /// It cannot be.
+    #[error(transparent)]
+    Impossible(#[from] TraceError),
+}
+
+/// Measures once.
+///
+/// ```no_run
+/// use linecard_host::jitter::session::{Conditions, Place, measure};
+/// use std::sync::atomic::AtomicBool;
+/// let conditions = Conditions { count: 10_000, ..Conditions::default() };
+/// let place = Place::cable()?;
+/// let outcome = measure(&place, &conditions, &AtomicBool::new(false))?;
+/// println!("{} packets came", outcome.measured.arrivals.len());
+/// # Ok::<(), linecard_host::jitter::session::SessionError>(())
+/// ```
+///
+/// # Errors
+///
+/// See [`SessionError`]. That the kernel cannot be traced is none: the outcome says so.
+pub fn measure(
+    place: &Place,
+    conditions: &Conditions,
+    stop: &AtomicBool,
+) -> Result<Outcome, SessionError> {
+    place.prepare(conditions)?;
+    let _awake = if conditions.is_awake { hold_awake() } else { None };
+    let sink = place.sink(conditions, sink_config(place, conditions))?;
+    let target = sink.address()?;
+    let generator = place.generator(generator_config(conditions, target))?;
+    place.introduce(target)?;
+    let stage = Stage::default();
+    thread::scope(|scope| {
+        let ended = EndsAll(&stage);
+        let over = &stage.over;
+        let spinner = conditions.spinner.map(|core| scope.spawn(move || spin(core, over)));
+        let receiving = scope.spawn(|| stage.receive(sink, conditions));
+        stage.wait_for(&stage.sink, &receiving)?;
+        let tracer = tracer(&stage, conditions, target.port());
+        let sending = scope.spawn(|| stage.send(generator, stop));
+        stage.go.store(true, Ordering::Release);
+        let departures = sending.join().map_err(|_| SessionError::Thread)??;
+        thread::sleep(GRACE);
+        stage.over.store(true, Ordering::Release);
+        let received = receiving.join().map_err(|_| SessionError::Thread)??;
+        drop(ended);
+        drop(spinner.map(ScopedJoinHandle::join));
+        Ok(stage.outcome(conditions, departures, received, tracer))
+    })
+}
+
+/// Where threads of a measurement meet.
+#[derive(Default)]
+struct Stage {
+    sink: AtomicU32,
+    generator: AtomicU32,
+    go: AtomicBool,
+    over: AtomicBool,
+}
+
+/// Whatever happens, nobody goes on alone.
+struct EndsAll<'a>(&'a Stage);
+
+impl Drop for EndsAll<'_> {
+    fn drop(&mut self) {
+        self.0.go.store(true, Ordering::Release);
+        self.0.over.store(true, Ordering::Release);
+    }
+}
+
+impl Stage {
+    fn receive(&self, sink: Sink, conditions: &Conditions) -> Result<Received, SinkError> {
+        self.sink.store(this_thread(), Ordering::Release);
+        self.wait_to_go();
+        sink.run(&self.over, Some(conditions.count))
+    }
+
+    fn send(&self, generator: Generator, stop: &AtomicBool) -> Result<Departures, GeneratorError> {
+        self.generator.store(this_thread(), Ordering::Release);
+        self.wait_to_go();
+        // The sink gets on its core meanwhile.
+        thread::sleep(GRACE);
+        generator.run(stop)
+    }
+
+    fn wait_to_go(&self) {
+        while !self.go.load(Ordering::Acquire) {
+            thread::sleep(Duration::from_micros(200));
+        }
+    }
+
+    fn wait_for<T>(
+        &self,
+        number: &AtomicU32,
+        thread: &ScopedJoinHandle<'_, T>,
+    ) -> Result<(), SessionError> {
+        let begin = std::time::Instant::now();
+        while number.load(Ordering::Acquire) == 0 {
+            if thread.is_finished() || begin.elapsed() > PATIENCE {
+                return Err(SessionError::Thread);
+            }
+            thread::sleep(Duration::from_micros(200));
+        }
+        Ok(())
+    }
+
+    fn outcome(
+        &self,
+        conditions: &Conditions,
+        departures: Departures,
+        mut received: Received,
+        tracer: Result<Tracer, NotTraced>,
+    ) -> Outcome {
+        let absent = tracer.as_ref().map(|tracer| tracer.absent().to_vec()).unwrap_or_default();
+        let seats = conditions.seats;
+        let trace = tracer.map(|tracer| Trace {
+            sink: Conditions::seat(seats.sink, self.sink.load(Ordering::Acquire)),
+            generator: Conditions::seat(seats.generator, self.generator.load(Ordering::Acquire)),
+            ..tracer.stop()
+        });
+        let measured = Measured {
+            schedule: departures.schedule,
+            sent_ns: departures.sent_ns.clone(),
+            arrivals: std::mem::take(&mut received.arrivals),
+            overflowed: received.overflowed,
+        };
+        let conditions = conditions.clone();
+        Outcome { conditions, measured, departures, received, trace, absent }
+    }
+}
+
+fn tracer(stage: &Stage, conditions: &Conditions, port: u16) -> Result<Tracer, NotTraced> {
+    if !conditions.traced {
+        return Err(NotTraced::NotWanted);
+    }
+    let threads = vec![stage.sink.load(Ordering::Acquire)];
+    let watch = Watch { port, is_ipv6: false, threads };
+    let packets = usize::try_from(conditions.count).unwrap_or(usize::MAX);
+    let seconds = conditions.duration().as_secs() as usize + 1;
+    let events = packets.saturating_mul(EVENTS_PER_PACKET);
+    let events = events.saturating_add(seconds.saturating_mul(EVENTS_PER_SECOND));
+    Ok(Tracer::start(&watch, &conditions.cores(), events)?)
+}
+
+fn sink_config(place: &Place, conditions: &Conditions) -> SinkConfig {
+    let mut config = SinkConfig::new(place.sink_address());
+    config.mode = conditions.mode;
+    config.placement = placement(conditions.seats.sink, conditions.fifo);
+    config.capacity = usize::try_from(conditions.count).unwrap_or(usize::MAX);
+    // Until the first packet the sender gets ready; the session says when it is over.
+    config.idle = None;
+    config
+}
+
+fn generator_config(conditions: &Conditions, target: std::net::SocketAddr) -> GeneratorConfig {
+    let mut config = GeneratorConfig::new(target);
+    config.period_ps = conditions.period_ps;
+    config.count = conditions.count;
+    config.payload_len = conditions.payload_len;
+    config.wait = if conditions.sleeping_sender { Wait::Sleep } else { Wait::Spin };
+    config.placement = placement(conditions.seats.generator, conditions.fifo);
+    config
+}
+
+fn placement(core: u16, fifo: Option<u8>) -> Placement {
+    Placement { core: Some(core.into()), fifo, ..Placement::default() }
+}
+
+/// Keeps all cores from sleeping for as long as the file is open (Documentation/power/pm_qos_interface).
+fn hold_awake() -> Option<File> {
+    let mut file = OpenOptions::new().write(true).open("/dev/cpu_dma_latency").ok()?;
+    file.write_all(&0_i32.to_ne_bytes()).ok()?;
+    Some(file)
+}
+
+/// A thread that never waits.
+fn spin(core: u16, over: &AtomicBool) {
+    let Ok(_placed) = placement(core, None).enter(true) else { return };
+    while !over.load(Ordering::Relaxed) {
+        std::hint::spin_loop();
+    }
+}
+
+fn this_thread() -> u32 {
+    rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs()
+}
