@@ -13,3 +13,4 @@ pub mod ledger;
 pub mod stats;
 pub mod stream;
 pub mod trace;
+pub mod verdict;

@@ -48,6 +48,7 @@ pub struct Span {
 #[derive(Debug, Clone, Default)]
 pub struct Timeline {
     cores: BTreeMap<u16, Vec<Span>>,
+    breaks: u64,
 }
 
 /// What a core has on it.
@@ -57,6 +58,8 @@ struct Stack {
     sleep: Option<u32>,
     /// The thread that was put off for nobody.
     throttled: Option<u32>,
+    /// Switches that do not follow from the one before.
+    breaks: u64,
     above: Vec<Occupant>,
     since_ns: u64,
     spans: Vec<Span>,
@@ -75,11 +78,20 @@ impl Timeline {
                 stack.follow(event);
             }
         }
-        let end = |(core, mut stack): (u16, Stack)| {
+        let mut timeline = Self::default();
+        for (core, mut stack) in stacks {
             stack.close(last);
-            (core, stack.spans)
-        };
-        Self { cores: stacks.into_iter().map(end).collect() }
+            timeline.breaks += stack.breaks;
+            timeline.cores.insert(core, stack.spans);
+        }
+        timeline
+    }
+
+    /// How often a core was with another thread than the last one that was seen to take it: the trace
+    /// has not seen everything.
+    #[must_use]
+    pub fn breaks(&self) -> u64 {
+        self.breaks
     }
 
     /// All spans of a core, without gaps, in order.
@@ -125,8 +137,17 @@ impl Stack {
             What::SoftirqExit => self.leave(event, |top| matches!(top, Occupant::Softirq(_))),
             What::TimerExit => self.leave(event, |top| matches!(top, Occupant::Timer(_))),
             What::Switch { from, is_displaced, to, .. } => {
-                // Who had the core before is said by who takes it.
-                self.thread.get_or_insert(from);
+                // Who had the core before is said by who takes it. Where that is another one than was
+                // seen to take it, events are missing, and nobody knows since when.
+                match self.thread {
+                    None => self.thread = Some(from),
+                    Some(thread) if thread != from => {
+                        self.thread = None;
+                        self.above.clear();
+                        self.breaks += 1;
+                    }
+                    Some(_) => {}
+                }
                 self.close(event.at_ns);
                 self.thread = Some(to);
                 self.throttled = (to == 0 && is_displaced && from != 0).then_some(from);

@@ -39,8 +39,10 @@ pub struct Conditions {
     pub is_awake: bool,
     /// A thread that never waits is on this core. Default: none.
     pub spinner: Option<u16>,
-    /// The priority of both ends in the class `SCHED_FIFO`. Default: 50.
-    pub fifo: Option<u8>,
+    /// The sender's priority in the class `SCHED_FIFO`. Default: 50.
+    pub sender_fifo: Option<u8>,
+    /// The sink's. Default: 50.
+    pub sink_fifo: Option<u8>,
     /// Whether the sender sleeps between packets, or reads the clock. Default: it reads the clock.
     pub sleeping_sender: bool,
     /// Whether the kernel is traced. Default: yes.
@@ -97,7 +99,8 @@ impl Default for Conditions {
             deferral: None,
             is_awake: true,
             spinner: None,
-            fifo: Some(50),
+            sender_fifo: Some(50),
+            sink_fifo: Some(50),
             sleeping_sender: false,
             traced: true,
             seats: Seats::of_this_host(),

@@ -234,7 +234,7 @@ fn tracer(stage: &Stage, conditions: &Conditions, port: u16) -> Result<Tracer, N
 fn sink_config(place: &Place, conditions: &Conditions) -> SinkConfig {
     let mut config = SinkConfig::new(place.sink_address());
     config.mode = conditions.mode;
-    config.placement = placement(conditions.seats.sink, conditions.fifo);
+    config.placement = placement(conditions.seats.sink, conditions.sink_fifo);
     config.capacity = usize::try_from(conditions.count).unwrap_or(usize::MAX);
     // Until the first packet the sender gets ready; the session says when it is over.
     config.idle = None;
@@ -247,7 +247,7 @@ fn generator_config(conditions: &Conditions, target: std::net::SocketAddr) -> Ge
     config.count = conditions.count;
     config.payload_len = conditions.payload_len;
     config.wait = if conditions.sleeping_sender { Wait::Sleep } else { Wait::Spin };
-    config.placement = placement(conditions.seats.generator, conditions.fifo);
+    config.placement = placement(conditions.seats.generator, conditions.sender_fifo);
     config
 }
 

@@ -1,0 +1,160 @@
+//! The paper's experiments, E0 to E8: all sources of jitter removed, and then given back one by one.
+//!
+//! Source: Toussaint, Hawari, Clausen, "Chasing Linux Jitter Sources for Uncompressed Video", 2018,
+//! section IV. What this host cannot do as the paper did is done another way and said so (*emulated*),
+//! or said to be not testable here.
+
+use super::session::{Conditions, Receive, Seats};
+use super::sink::SinkMode;
+use std::time::Duration;
+
+/// The interrupt throttling of section IV.E.
+pub const THROTTLE: Duration = Duration::from_micros(100);
+/// The period of experiments whose sender shares its core.
+const SLOW_PERIOD_PS: u64 = 400_000_000;
+
+/// An experiment of the paper.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Experiment {
+    /// Is the stream good enough.
+    E0,
+    /// The busy loop without a network.
+    E1,
+    /// All sources removed.
+    E2,
+    /// The same, from interrupt to application.
+    E3,
+    /// Cores may sleep.
+    E4,
+    /// Interrupts on another core.
+    E5,
+    /// Interrupts on another core, which is busy.
+    E6,
+    /// The receiver blocks.
+    E7,
+    /// Interrupts are throttled.
+    E8,
+}
+
+/// How true to the paper an experiment is on this host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reality {
+    /// As the paper did it, with a virtual cable for the network.
+    Real,
+    /// Another way to the same cause.
+    Emulated(&'static str),
+    /// Not at all.
+    NotHere(&'static str),
+}
+
+/// What an experiment asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Setup {
+    /// The busy loop.
+    Dummy,
+    /// A stream.
+    Stream(Box<Conditions>),
+}
+
+impl Experiment {
+    /// All.
+    pub const ALL: [Self; 9] =
+        [Self::E0, Self::E1, Self::E2, Self::E3, Self::E4, Self::E5, Self::E6, Self::E7, Self::E8];
+
+    /// Its name.
+    #[must_use]
+    pub fn id(self) -> &'static str {
+        ["E0", "E1", "E2", "E3", "E4", "E5", "E6", "E7", "E8"][self as usize]
+    }
+
+    /// What it does.
+    #[must_use]
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::E0 => "quality of the stream",
+            Self::E1 => "busy loop without a network",
+            Self::E2 => "baseline: all sources removed",
+            Self::E3 => "baseline, from interrupt to application",
+            Self::E4 => "cores may sleep",
+            Self::E5 => "interrupts on another core",
+            Self::E6 => "interrupts on another, busy core",
+            Self::E7 => "the receiver blocks",
+            Self::E8 => "interrupts throttled to one in 100 µs",
+        }
+    }
+
+    /// What the paper found.
+    #[must_use]
+    pub fn published(self) -> &'static str {
+        match self {
+            Self::E0 => "deviation 0.6 µs at the ingress",
+            Self::E1 => "4 spikes of about 15 µs in 7.41 s (figure 5)",
+            Self::E2 => "a band of 1 µs around 7.41 µs (figure 6b)",
+            Self::E3 => "deviation grows from interrupt to application (figure 7)",
+            Self::E4 => "many spikes of about 15 µs (figure 8)",
+            Self::E5 => "slightly more jitter (figure 9a)",
+            Self::E6 => "frequent spikes of about 15 µs (figure 9b)",
+            Self::E7 => "spikes up to 16 µs, 60 µs with sleep states (figure 10)",
+            Self::E8 => "steps of 100 µs, which hide all else (figure 11)",
+        }
+    }
+
+    /// How true it is here.
+    #[must_use]
+    pub fn reality(self, seats: Seats) -> Reality {
+        let third = seats.third();
+        match self {
+            Self::E0 | Self::E1 | Self::E7 | Self::E8 => Reality::Real,
+            Self::E2 | Self::E3 => Reality::Emulated(
+                "the interrupt is one between cores (RPS); boot flags are as they are",
+            ),
+            Self::E4 => Reality::Emulated(
+                "a blocking receiver lets its core sleep; the polling one never does",
+            ),
+            Self::E5 if third.is_some() => Reality::Emulated("threaded NAPI on a third core"),
+            Self::E5 => {
+                Reality::Emulated("packets come up on the sender's core: there is no third one")
+            }
+            Self::E6 => {
+                Reality::Emulated("threaded NAPI, on a core with a thread that never waits")
+            }
+        }
+    }
+
+    /// What it takes, with a base that gives period, count and seats.
+    #[must_use]
+    pub fn setup(self, base: &Conditions) -> Setup {
+        let seats = base.seats;
+        let other = seats.third();
+        let stream = match self {
+            Self::E1 => return Setup::Dummy,
+            Self::E0 => Conditions { traced: false, ..base.clone() },
+            Self::E2 | Self::E3 => base.clone(),
+            Self::E4 => Conditions { mode: SinkMode::Block, is_awake: false, ..base.clone() },
+            Self::E5 => Conditions {
+                receive: other.map_or(Receive::Sender, |core| Receive::Thread { core }),
+                ..base.clone()
+            },
+            Self::E6 => busy(base, other),
+            Self::E7 => Conditions { mode: SinkMode::Block, ..base.clone() },
+            Self::E8 => {
+                Conditions { deferral: Some(THROTTLE), receive: Receive::Sender, ..base.clone() }
+            }
+        };
+        Setup::Stream(Box::new(stream))
+    }
+}
+
+/// Without a third core the busy one is the sender's, who then sleeps between packets, far apart.
+fn busy(base: &Conditions, other: Option<u16>) -> Conditions {
+    let core = other.unwrap_or(base.seats.generator);
+    let mut conditions =
+        Conditions { receive: Receive::Thread { core }, spinner: Some(core), ..base.clone() };
+    if other.is_none() {
+        let seconds_ps = base.period_ps.saturating_mul(base.count);
+        conditions.period_ps = SLOW_PERIOD_PS.max(base.period_ps);
+        conditions.count = (seconds_ps / conditions.period_ps).max(2);
+        conditions.sleeping_sender = true;
+    }
+    conditions
+}

@@ -1,0 +1,128 @@
+//! Gates: what has to hold before a measurement carries a verdict.
+//!
+//! A tracer that loses records, clocks that differ, a sender that stutters: each makes figures that look
+//! like any others. So each is looked for, and where it is found the figures are shown and the verdict is
+//! withheld, with the reason.
+
+use crate::ledger::Ledger;
+use crate::stream::Measured;
+use crate::trace::{Joined, Trace};
+use alloc::borrow::Cow;
+use alloc::collections::BTreeSet;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// The share of the packets whose way has to be known from end to end.
+pub const JOINED: f64 = 0.9999;
+/// The share of the spikes whose cause has to be named, or known to be no event of the kernel's.
+pub const NAMED: f64 = 0.95;
+/// Packets of which so many may be missing, as a share, before figures are of another stream.
+pub const MISSING: f64 = 0.001;
+
+/// One condition, and whether it holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Gate {
+    /// A word for it, for JSON.
+    pub name: &'static str,
+    /// Whether it holds.
+    pub passes: bool,
+    /// What was found, with figures.
+    pub found: Cow<'static, str>,
+}
+
+impl Gate {
+    /// A gate and what was found at it.
+    #[must_use]
+    pub fn new(name: &'static str, passes: bool, found: impl Into<Cow<'static, str>>) -> Self {
+        Self { name, passes, found: found.into() }
+    }
+}
+
+/// Whether figures carry a verdict.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Gates(pub Vec<Gate>);
+
+impl Gates {
+    /// Whether all hold.
+    #[must_use]
+    pub fn pass(&self) -> bool {
+        self.0.iter().all(|gate| gate.passes)
+    }
+
+    /// What was found at those that do not hold.
+    #[must_use]
+    pub fn reasons(&self) -> Vec<String> {
+        let failed = self.0.iter().filter(|gate| !gate.passes);
+        failed.map(|gate| format!("{}: {}", gate.name, gate.found)).collect()
+    }
+}
+
+/// The gates of what both ends saw.
+#[must_use]
+pub fn of_ends(measured: &Measured) -> Vec<Gate> {
+    let sent = measured.sent_ns.iter().filter(|at| **at > 0).count();
+    let numbers: BTreeSet<u64> = measured.arrivals.iter().map(|arrival| arrival.sequence).collect();
+    let missing = sent.saturating_sub(numbers.len());
+    let enough = (missing as f64) <= sent as f64 * MISSING && sent > 1;
+    let complete = Gate::new(
+        "complete",
+        enough,
+        format!(
+            "{missing} of {sent} packets are missing, {} for want of room",
+            measured.overflowed
+        ),
+    );
+    let strange = numbers.iter().filter(|number| **number >= measured.sent_ns.len() as u64).count();
+    let known =
+        Gate::new("known", strange == 0, format!("{strange} packets came that nobody sent"));
+    let early = measured.arrivals.iter().filter(|arrival| {
+        let sent_ns =
+            usize::try_from(arrival.sequence).ok().and_then(|at| measured.sent_ns.get(at));
+        sent_ns.is_some_and(|sent_ns| arrival.at_ns < *sent_ns)
+    });
+    let early = early.count();
+    let clock =
+        Gate::new("clock", early == 0, format!("{early} packets came before they were sent"));
+    [complete, known, clock].into()
+}
+
+/// The gates of a trace.
+#[must_use]
+pub fn of_trace(trace: &Trace, joined: &Joined, ledger: &Ledger) -> Vec<Gate> {
+    let counts = &joined.counts;
+    let records = Gate::new(
+        "records",
+        trace.lost == 0,
+        format!("the trace has {} events, and {} were lost", trace.events.len(), trace.lost),
+    );
+    // Count = records = packets of the application.
+    let in_socket = counts.arrived + counts.refused;
+    let equal = counts.received == in_socket && counts.unmatched == 0;
+    let few = counts.received.abs_diff(in_socket) as f64 <= in_socket as f64 * (1.0 - JOINED);
+    let counted = Gate::new(
+        "counts",
+        equal || few,
+        format!(
+            "the trace saw {} packets come up, the application had {} and its socket refused {}",
+            counts.received, counts.arrived, counts.refused
+        ),
+    );
+    let join = Gate::new(
+        "joined",
+        counts.joined_share() >= JOINED,
+        format!("{} of {} packets are known from end to end", counts.joined, counts.arrived),
+    );
+    let order = Gate::new(
+        "order",
+        counts.disordered == 0,
+        format!("{} packets have times against the order of the stages", counts.disordered),
+    );
+    let share = ledger.named_share();
+    let named = Gate::new(
+        "named",
+        share >= NAMED,
+        format!("{:.1} % of {} spikes have a cause", share * 100.0, ledger.spikes.len()),
+    );
+    [records, counted, join, order, named].into()
+}

@@ -1,0 +1,178 @@
+//! What a measurement comes to: how late, how sure, the causes, and whether that carries a verdict.
+
+mod gate;
+mod remedy;
+
+pub use gate::{Gate, Gates, JOINED, MISSING, NAMED, of_ends, of_trace};
+pub use remedy::remedy;
+
+use crate::ledger::Ledger;
+use crate::stats::rate::Rate;
+use crate::stats::summary::{Sorted, Summary};
+use crate::stream::{Arrival, Measured};
+use crate::trace::{Counts, Joined, Stage, Timeline, Trace};
+use alloc::vec::Vec;
+
+/// The quantiles that are shown.
+pub const QUANTILES: [f64; 5] = [0.5, 0.99, 0.999, 0.9999, 0.99999];
+/// How sure intervals are.
+pub const CONFIDENCE: f64 = 0.95;
+
+/// Figures of one series of points in time, which should come one period after the other.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Series {
+    /// From one to the next.
+    pub gaps: Option<Summary>,
+    /// After they were due.
+    pub lateness: Option<Summary>,
+    /// Gaps that are more than one period too long.
+    pub spikes: Rate,
+}
+
+/// Figures of a measurement.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Analysis {
+    /// At the sender.
+    pub sender: Option<Series>,
+    /// At the application.
+    pub sink: Option<Series>,
+    /// From when a packet was handed to the kernel to when the application had it.
+    pub transit: Option<Summary>,
+    /// What the trace gave, where there was one.
+    pub traced: Option<Traced>,
+    /// What has to hold.
+    pub gates: Gates,
+}
+
+/// What a trace adds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Traced {
+    /// How well packets could be followed.
+    pub counts: Counts,
+    /// Events that must be missing, by the threads on the cores.
+    pub breaks: u64,
+    /// Events recorded.
+    pub events: u64,
+    /// How long packets were in each stage.
+    pub stages: Vec<(Stage, Summary)>,
+    /// How gaps spread from stage to stage: at the beginning of each, and in the application's hands last.
+    pub points: Vec<(&'static str, Summary)>,
+    /// Spikes and causes.
+    pub ledger: Ledger,
+}
+
+impl Analysis {
+    /// Analyses what both ends saw, and the trace where there is one.
+    #[must_use]
+    pub fn of(measured: &Measured, trace: Option<&Trace>) -> Self {
+        let mut gates = of_ends(measured);
+        let traced = trace.map(|trace| {
+            let (joined, timeline) = (Joined::of(trace, measured), Timeline::of(trace));
+            let ledger = Ledger::of_joined(trace, measured, &joined, &timeline);
+            gates.extend(of_trace(trace, &joined, &ledger));
+            Traced::of(trace, &joined, &timeline, ledger)
+        });
+        let sent = (0..).zip(&measured.sent_ns).filter(|(_, at_ns)| **at_ns > 0);
+        let sent: Vec<Arrival> =
+            sent.map(|(sequence, at_ns)| Arrival { sequence, at_ns: *at_ns }).collect();
+        Self {
+            sender: Series::of(measured, &sent),
+            sink: Series::of(measured, &measured.arrivals),
+            transit: summary(transit_ns(measured)),
+            traced,
+            gates: Gates(gates),
+        }
+    }
+
+    /// Spikes of the sink that the sender did not have already: never below zero.
+    #[must_use]
+    pub fn spikes_of_the_host(&self) -> u64 {
+        let count =
+            |series: &Option<Series>| series.as_ref().map_or(0, |series| series.spikes.count);
+        count(&self.sink).saturating_sub(count(&self.sender))
+    }
+}
+
+impl Series {
+    fn of(measured: &Measured, arrivals: &[Arrival]) -> Option<Self> {
+        let schedule = measured.schedule;
+        let mut gaps = Vec::with_capacity(arrivals.len());
+        let (mut spikes, period_ns) = (0, schedule.period_ns());
+        for pair in arrivals.windows(2) {
+            let [before, after] = [pair[0], pair[1]];
+            if after.sequence <= before.sequence {
+                continue;
+            }
+            let gap = after.at_ns.saturating_sub(before.at_ns);
+            let due = schedule.due_ns(after.sequence) - schedule.due_ns(before.sequence);
+            spikes += u64::from(gap.saturating_sub(due) > period_ns);
+            gaps.push(gap);
+        }
+        let lateness = arrivals.iter().map(|arrival| {
+            let due_ns = schedule.due_ns(arrival.sequence);
+            i64::try_from(arrival.at_ns).unwrap_or(i64::MAX) - i64::try_from(due_ns).unwrap_or(0)
+        });
+        let lateness = Sorted::new(lateness.collect());
+        let (first, last) = (arrivals.first()?, arrivals.last()?);
+        let seconds = last.at_ns.saturating_sub(first.at_ns) as f64 / 1e9;
+        Some(Self {
+            gaps: summary(gaps),
+            lateness: lateness.summary(&QUANTILES, CONFIDENCE),
+            spikes: Rate::of(spikes, seconds, CONFIDENCE)?,
+        })
+    }
+}
+
+impl Traced {
+    fn of(trace: &Trace, joined: &Joined, timeline: &Timeline, ledger: Ledger) -> Self {
+        let stages = Stage::ALL
+            .into_iter()
+            .filter_map(|stage| Some((stage, summary(joined.durations_ns(stage).collect())?)));
+        Self {
+            counts: joined.counts,
+            breaks: timeline.breaks(),
+            events: trace.events.len() as u64,
+            stages: stages.collect(),
+            points: points(joined),
+            ledger,
+        }
+    }
+}
+
+/// Gaps at the points of a packet's way that every packet passes.
+fn points(joined: &Joined) -> Vec<(&'static str, Summary)> {
+    const POINTS: [(&str, Stage); 5] = [
+        ("handed to the kernel", Stage::Send),
+        ("transmitted", Stage::Notify),
+        ("asked for", Stage::Softirq),
+        ("received", Stage::Protocols),
+        ("in the socket", Stage::Wakeup),
+    ];
+    let whole: Vec<_> = joined.passages.iter().filter(|passage| passage.is_whole()).collect();
+    let gaps = |at: &dyn Fn(usize) -> u64| {
+        let pairs = 1..whole.len();
+        summary(pairs.map(|index| at(index).saturating_sub(at(index - 1))).collect())
+    };
+    let mut found = Vec::new();
+    for (name, stage) in POINTS {
+        if let Some(summary) = gaps(&|index| whole[index].begin_ns(stage)) {
+            found.push((name, summary));
+        }
+    }
+    if let Some(summary) = gaps(&|index| whole[index].arrived_ns) {
+        found.push(("in the application", summary));
+    }
+    found
+}
+
+fn transit_ns(measured: &Measured) -> Vec<u64> {
+    let of = |arrival: &Arrival| {
+        let sent_ns = measured.sent_ns.get(usize::try_from(arrival.sequence).ok()?)?;
+        (*sent_ns > 0).then(|| arrival.at_ns.saturating_sub(*sent_ns))
+    };
+    measured.arrivals.iter().filter_map(of).collect()
+}
+
+fn summary(samples: Vec<u64>) -> Option<Summary> {
+    Sorted::of_unsigned(&samples).summary(&QUANTILES, CONFIDENCE)
+}
