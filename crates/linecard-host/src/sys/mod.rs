@@ -5,12 +5,14 @@
 
 pub(crate) mod bpf;
 pub(crate) mod device;
+pub(crate) mod receive;
 pub(crate) mod rights;
 pub(crate) mod ring;
 pub(crate) mod schedule;
 pub(crate) mod send;
 pub(crate) mod socket;
 pub(crate) mod tracing;
+pub(crate) mod uring;
 
 use std::io;
 

@@ -34,7 +34,7 @@ pub struct Quality {
 }
 
 impl QualityLimits {
-    /// The defaults for a stream of this period. ST 2110-21, 7.1: C_max of a wide sender is
+    /// The defaults for a stream of this period. ST 2110-21, 7.1: `C_max` of a wide sender is
     /// max(16, ⌊N / (21600 · T)⌋), N / T being packets a second.
     #[must_use]
     pub fn of_period(period_ps: u64) -> Self {

@@ -1,15 +1,12 @@
 //! Sleeping in `recv`: each packet wakes the thread, which has to come back to its core first.
 //!
 //! A call gives up after 50 ms, so that a stop is seen; the timer for that is armed by every sleep.
+//! With busy polling asked for, the same call polls first.
 
 use super::tally::Tally;
-use super::{Receive, poll};
+use super::{PATIENCE, Receive, poll};
 use std::io;
 use std::net::UdpSocket;
-use std::time::Duration;
-
-/// The longest sleep.
-const PATIENCE: Duration = Duration::from_millis(50);
 
 pub(super) struct Block<'a>(poll::Poll<'a>);
 

@@ -12,6 +12,9 @@ pub const MAX_CAPACITY: usize = 100_000_000;
 /// Bytes that may wait in a socket, at most: the kernel doubles it and takes 31 bits.
 const MAX_ROOM: usize = 1 << 29;
 
+/// The longest that the kernel polls a device in one call, in microseconds.
+const MAX_BUSY_POLL_US: u32 = 1_000_000;
+
 /// How a sink waits for packets, and how many one call gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SinkMode {
@@ -20,11 +23,24 @@ pub enum SinkMode {
     Poll,
     /// Sleeps in `recv`.
     Block,
+    /// `recv`, in which the kernel polls the device itself before it sleeps (`SO_BUSY_POLL`). Takes a
+    /// device with NAPI, which loopback and plain veth are not: [`Received::busy_polled`](super::Received)
+    /// says whether it was so.
+    BusyPoll,
+    /// Sleeps in `epoll_wait`, then takes what is there by `recv`.
+    Epoll,
+    /// `recvmmsg`: waits for one packet, then takes up to 64 by one call. Each gets the time after
+    /// that call.
+    Recvmmsg,
+    /// `io_uring` with one request for many packets (Linux 6.0; one for each from 5.19). Each gets the
+    /// time at which the ring was looked at.
+    IoUring,
 }
 
 impl SinkMode {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::Poll, Self::Block];
+    pub const ALL: [Self; 6] =
+        [Self::Poll, Self::Block, Self::BusyPoll, Self::Epoll, Self::Recvmmsg, Self::IoUring];
 
     /// Its name on the command line and in reports.
     #[must_use]
@@ -32,12 +48,16 @@ impl SinkMode {
         match self {
             Self::Poll => "poll",
             Self::Block => "block",
+            Self::BusyPoll => "busy-poll",
+            Self::Epoll => "epoll",
+            Self::Recvmmsg => "recvmmsg",
+            Self::IoUring => "io-uring",
         }
     }
 
     /// Whether the receiving thread never sleeps.
     pub(crate) fn is_busy(self) -> bool {
-        matches!(self, Self::Poll)
+        matches!(self, Self::Poll | Self::BusyPoll)
     }
 }
 
@@ -56,6 +76,9 @@ pub struct SinkConfig {
     /// Bytes asked for what waits in the socket, 1 to 2^29; the kernel takes as much of it as it allows.
     /// Default: 8 MiB.
     pub room_bytes: usize,
+    /// Microseconds for which the kernel polls the device before a call sleeps, in
+    /// [`SinkMode::BusyPoll`], 1 to 1,000,000. Default: 50.
+    pub busy_poll_us: u32,
     /// How long nothing comes, after the first packet, until it ends. Default: 500 ms.
     pub idle: Option<Duration>,
 }
@@ -80,6 +103,21 @@ pub enum SinkError {
     /// The socket cannot be set up.
     #[error("cannot set the receiving socket up: {0}")]
     Socket(io::Error),
+    /// Too short, or too long.
+    #[error("the kernel cannot poll for {0} µs: take 1 to {MAX_BUSY_POLL_US}")]
+    BusyPollTime(u32),
+    /// The kernel does not poll devices for sockets.
+    #[error(
+        "busy-poll is refused ({0}): needs root or CAP_NET_ADMIN, and a kernel with \
+         CONFIG_NET_RX_BUSY_POLL"
+    )]
+    BusyPoll(io::Error),
+    /// There is no `io_uring`.
+    #[error(
+        "io_uring is refused ({0}): it takes Linux 5.19, `sysctl kernel.io_uring_disabled` at 0 (or 1 \
+         and CAP_SYS_ADMIN), and no filter of system calls (as containers have); take another mode"
+    )]
+    IoUring(io::Error),
     /// Packets cannot be had.
     #[error("cannot receive: {0}")]
     Receive(io::Error),
@@ -98,6 +136,7 @@ impl SinkConfig {
             placement: Placement::default(),
             capacity: DEFAULT_CAPACITY,
             room_bytes: 8 << 20,
+            busy_poll_us: 50,
             idle: Some(Duration::from_millis(500)),
         }
     }
@@ -108,6 +147,9 @@ impl SinkConfig {
         }
         if !(1..=MAX_ROOM).contains(&self.room_bytes) {
             return Err(SinkError::Room(self.room_bytes));
+        }
+        if !(1..=MAX_BUSY_POLL_US).contains(&self.busy_poll_us) {
+            return Err(SinkError::BusyPollTime(self.busy_poll_us));
         }
         Ok(())
     }

@@ -6,21 +6,28 @@
 //! is one file; they differ in how they wait and in how many packets one call gives.
 
 mod block;
+mod busy_poll;
 mod config;
+mod epoll;
+mod io_uring;
 mod poll;
+mod recvmmsg;
 mod tally;
 
 pub use config::{DEFAULT_CAPACITY, MAX_CAPACITY, SinkConfig, SinkError, SinkMode};
 pub use tally::Received;
 
 use super::switches::{self, Switches};
-use crate::sys::socket;
+use crate::sys::{socket, uring};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 use tally::Tally;
 
+/// The longest sleep of a call, so that a stop is seen.
+const PATIENCE: Duration = Duration::from_millis(50);
 /// Room for the longest datagram.
 const LONGEST: usize = 65_536;
 
@@ -65,6 +72,12 @@ impl Sink {
             UdpSocket::bind(address).map_err(|source| SinkError::Bind { address, source })?;
         let sink = Self { config, socket };
         sink.set_room().map_err(SinkError::Socket)?;
+        match sink.config.mode {
+            SinkMode::BusyPoll => busy_poll::ask(&sink.socket, sink.config.busy_poll_us)
+                .map_err(SinkError::BusyPoll)?,
+            SinkMode::IoUring => uring::check().map_err(SinkError::IoUring)?,
+            _ => {}
+        }
         Ok(sink)
     }
 
@@ -102,12 +115,19 @@ impl Sink {
         let before = Switches::of_this_thread();
         let result = match config.mode {
             SinkMode::Poll => drive(poll::Poll::new(&socket), &mut tally, stop),
-            SinkMode::Block => drive(block::Block::new(&socket), &mut tally, stop),
+            SinkMode::Block | SinkMode::BusyPoll => {
+                drive(block::Block::new(&socket), &mut tally, stop)
+            }
+            SinkMode::Epoll => drive(epoll::Epoll::new(&socket), &mut tally, stop),
+            SinkMode::Recvmmsg => drive(recvmmsg::Recvmmsg::new(&socket), &mut tally, stop),
+            SinkMode::IoUring => drive(io_uring::Ring::new(&socket), &mut tally, stop),
         };
         result.map_err(SinkError::Receive)?;
         let switches = switches::between(before);
         let overflowed = dropped(&socket).map_err(SinkError::Receive)?;
-        Ok(Received { overflowed, switches, ..tally.finish() })
+        let busy_polled =
+            (config.mode == SinkMode::BusyPoll).then(|| busy_poll::was_possible(&socket));
+        Ok(Received { overflowed, switches, busy_polled, ..tally.finish() })
     }
 
     fn set_room(&self) -> io::Result<()> {

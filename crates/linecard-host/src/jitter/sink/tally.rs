@@ -101,6 +101,16 @@ impl Tally {
         }
     }
 
+    /// Calls that gave nothing until now.
+    pub(super) fn empty_calls(&self) -> u64 {
+        self.received.empty_calls
+    }
+
+    /// A datagram was longer than the room for it.
+    pub(super) fn cut(&mut self, is_cut: bool) {
+        self.received.cut += u64::from(is_cut);
+    }
+
     /// Whether enough came, or nothing for long.
     #[inline]
     pub(super) fn is_done(&self) -> bool {
