@@ -73,18 +73,24 @@
     if (one.dots) {
       return { ...common, paths: () => null, points: { show: true, size: 3, width: 0, fill: series(index) } };
     }
-    return { ...common, width: 1.25, points: { show: one.x.length < 60, size: 4 } };
+    return { ...common, width: 1.25, points: { show: one.y.length < 60, size: 4 } };
   };
 
+  // Places are distances from the one before, in steps; of logarithms, where the axis is one.
+  const places = (axis, { from, step, steps }) => {
+    let at = 0;
+    const place = (by) => from + (at += by) * step;
+    return steps.map(axis.log ? (by) => Math.exp(place(by)) : place);
+  };
   // A logarithmic axis has no zero: nothing is drawn half a count high, at the foot.
   const values = (chart, one) =>
     chart.kind === "steps" && chart.y.log ? one.y.map((n) => (n > 0 ? n : 0.5)) : one.y;
   const data = (chart) =>
-    uPlot.join(chart.lines.map((one) => [one.x.map((x) => x + one.from), values(chart, one)]));
+    uPlot.join(chart.lines.map((one) => [places(chart.x, one.x), values(chart, one)]));
 
   const draw = (place) => {
     const chart = charts[Number(place.dataset.chart)];
-    if (!chart || !chart.lines.some((one) => one.x.length > 0)) {
+    if (!chart || !chart.lines.some((one) => one.y.length > 0)) {
       place.textContent = "nothing was recorded";
       return;
     }

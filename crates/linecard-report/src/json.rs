@@ -3,11 +3,11 @@
 use crate::axis::Axis;
 use crate::chart::{Chart, Distribution, Effects, Histograms, Ledger, Line, Spread, TimeSeries};
 use crate::chart::{Effect, QUANTILE_KEYS, Stage};
-use crate::number::Short;
+use crate::number::{Places, Short};
 use crate::page::{Block, Page};
 use crate::table::Table;
 use crate::thin::{MOST_POINTS, Thinned, thinned};
-use crate::unit::Steps;
+use crate::unit::{Steps, Unit};
 use linecard::report::Value;
 use serde::Serialize;
 use serde::ser::{SerializeMap, SerializeStruct, Serializer};
@@ -45,9 +45,8 @@ struct DrawnAxis<'d> {
 struct DrawnLine<'d> {
     name: &'d str,
     dots: bool,
-    /// Places are given from here.
-    from: f64,
-    x: Vec<Short>,
+    /// Logarithms of places, where the axis is logarithmic.
+    x: Places,
     y: Vec<Short>,
 }
 
@@ -61,26 +60,25 @@ impl<'d> Drawn<'d> {
     }
 
     fn points(chart: &'d TimeSeries) -> Self {
-        let lines: Vec<DrawnLine<'d>> = chart.lines.iter().map(DrawnLine::of).collect();
         let places = chart.lines.iter().flat_map(|line| &line.points).map(|point| point.0);
         let values = chart.lines.iter().flat_map(|line| &line.points).map(|point| point.1);
         let (x, y) = (DrawnAxis::of(&chart.x, places), DrawnAxis::of(&chart.y, values));
+        let lines = chart.lines.iter().map(|line| DrawnLine::of(line, &x)).collect();
         Self { kind: "points", x, y, lines }
     }
 
     fn steps(chart: &'d Histograms) -> Self {
         let (edges, counts) = chart.steps();
-        let from = edges.first().copied().unwrap_or(0.0);
+        let x = DrawnAxis::of(&chart.x, edges.iter().copied());
         let one = |(distribution, counts): (&'d Distribution, Vec<u64>)| DrawnLine {
             name: &distribution.name,
             dots: false,
-            from,
-            x: edges.iter().map(|edge| Short(edge - from)).collect(),
+            x: x.places(&edges),
             y: counts.into_iter().map(|count| Short(count as f64)).collect(),
         };
         let lines = chart.distributions.iter().zip(counts).map(one).collect();
-        let y = DrawnAxis { name: &chart.counted, unit: Steps(crate::Unit::Count), log: true };
-        Self { kind: "steps", x: DrawnAxis::of(&chart.x, edges.iter().copied()), y, lines }
+        let y = DrawnAxis { name: &chart.counted, unit: Steps(Unit::Count), log: true };
+        Self { kind: "steps", x, y, lines }
     }
 }
 
@@ -90,19 +88,21 @@ impl<'d> DrawnAxis<'d> {
         let log = axis.is_log && values.all(|value| value > 0.0);
         Self { name: &axis.name, unit: Steps(axis.unit), log }
     }
+
+    fn places(&self, places: &[f64]) -> Places {
+        if !self.log {
+            return Places::of(places);
+        }
+        Places::of(&places.iter().map(|place| place.ln()).collect::<Vec<_>>())
+    }
 }
 
 impl<'d> DrawnLine<'d> {
-    fn of(line: &'d Line) -> Self {
+    fn of(line: &'d Line, x: &DrawnAxis<'_>) -> Self {
         let Thinned { points, .. } = line.drawn(MOST_POINTS);
-        let from = points.first().map_or(0.0, |point| point.0);
-        Self {
-            name: &line.name,
-            dots: line.is_dots,
-            from,
-            x: points.iter().map(|point| Short(point.0 - from)).collect(),
-            y: points.iter().map(|point| Short(point.1)).collect(),
-        }
+        let places: Vec<f64> = points.iter().map(|point| point.0).collect();
+        let y = points.iter().map(|point| Short(point.1)).collect();
+        Self { name: &line.name, dots: line.is_dots, x: x.places(&places), y }
     }
 }
 
