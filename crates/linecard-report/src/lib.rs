@@ -1,1 +1,36 @@
-//! Reports as one self-contained HTML file: it opens offline, and has every figure as JSON in it.
+//! Reports as one HTML file that opens offline, with every figure as JSON beside it.
+//!
+//! A [`Page`] is put together from reports, tables, verdicts and charts, and written once: text,
+//! style, script and figures are in the file, so that it can be sent to somebody and read years
+//! later. What people see is drawn from at most 4,000 points of a series; JSON has them all.
+//!
+//! ```
+//! use linecard_report::{Axis, Page, TimeSeries, Unit};
+//! let mut gaps = TimeSeries::new("gaps", "Gaps between packets");
+//! gaps.x(Axis::new("time", Unit::Seconds)).y(Axis::new("gap", Unit::Ns).log());
+//! gaps.dots("application", vec![(0.0, 7_412.0), (7.4e-6, 7_409.0), (14.8e-6, 15_020.0)]);
+//! let mut page = Page::new("Jitter");
+//! page.headline("Four spikes, all by the timer interrupt.").chart(gaps);
+//! assert!(page.html().contains("Four spikes"));
+//! ```
+
+mod axis;
+mod chart;
+mod draw;
+mod json;
+mod number;
+mod page;
+mod shell;
+mod table;
+mod target;
+mod thin;
+mod unit;
+mod verdict;
+
+pub use axis::Axis;
+pub use chart::{Chart, Effects, Histograms, Ledger, Spread, TimeSeries};
+pub use page::Page;
+pub use table::Table;
+pub use target::{ReportError, Target};
+pub use unit::Unit;
+pub use verdict::{Outcome, Verdict, Verdicts};

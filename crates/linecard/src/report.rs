@@ -38,8 +38,9 @@ pub struct Section {
     is_list: bool,
 }
 
+/// A value of a section: its key in JSON, its label, and what is to be said of it.
 #[derive(Debug, Clone, PartialEq)]
-struct Row {
+pub struct Row {
     key: Cow<'static, str>,
     label: Cow<'static, str>,
     value: Value,
@@ -91,6 +92,24 @@ impl Report {
     pub fn note(&mut self, note: impl Into<String>) {
         self.notes.push(note.into());
     }
+
+    /// The job it is of.
+    #[must_use]
+    pub fn job(&self) -> &'static str {
+        self.job
+    }
+
+    /// Its sections, in order; none is empty.
+    #[must_use]
+    pub fn sections(&self) -> &[Section] {
+        &self.sections
+    }
+
+    /// Its sentences, in order.
+    #[must_use]
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
 }
 
 impl Section {
@@ -124,6 +143,46 @@ impl Section {
             let remark = Some(explanation);
             self.rows.push(Row { key: name.into(), label: name.into(), value, remark });
         }
+    }
+}
+
+impl Section {
+    /// Its key in JSON.
+    #[must_use]
+    pub fn key(&self) -> &'static str {
+        self.key
+    }
+
+    /// Its title.
+    #[must_use]
+    pub fn title(&self) -> &str {
+        &self.title
+    }
+
+    /// Its values, in order.
+    #[must_use]
+    pub fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+}
+
+impl Row {
+    /// What people read before the value.
+    #[must_use]
+    pub fn label(&self) -> &str {
+        &self.label
+    }
+
+    /// The value.
+    #[must_use]
+    pub fn value(&self) -> &Value {
+        &self.value
+    }
+
+    /// What people read behind the value.
+    #[must_use]
+    pub fn remark(&self) -> Option<&'static str> {
+        self.remark
     }
 }
 
@@ -162,7 +221,9 @@ impl fmt::Display for Section {
 }
 
 impl Value {
-    fn is_text(&self) -> bool {
+    /// Whether it reads as words, not as a number.
+    #[must_use]
+    pub fn is_text(&self) -> bool {
         matches!(self, Self::Flag(_) | Self::Text(_) | Self::Fields(..))
     }
 }

@@ -101,6 +101,22 @@ impl Histogram {
         self.buckets[..index + whole].iter().sum()
     }
 
+    /// The buckets that hold something, in order: least and greatest value that lie in each, and how
+    /// many do. At most 496.
+    ///
+    /// ```
+    /// let mut h = linecard::stats::Histogram::default();
+    /// [3, 3, 17].into_iter().for_each(|v| h.record(v));
+    /// assert_eq!(h.buckets().collect::<Vec<_>>(), [(3, 3, 2), (16, 17, 1)]);
+    /// ```
+    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64, u64)> + '_ {
+        let filled = self.buckets.iter().enumerate().filter(|(_, count)| **count > 0);
+        filled.map(|(index, &count)| {
+            let least = index.checked_sub(1).map_or(0, |below| upper_edge(below).saturating_add(1));
+            (least, upper_edge(index), count)
+        })
+    }
+
     /// Number of values counted.
     #[must_use]
     pub fn count(&self) -> u64 {

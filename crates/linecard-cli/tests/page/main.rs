@@ -1,0 +1,68 @@
+//! Pages in a real browser: everything is drawn, nothing overlaps, nothing is fetched.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test stops at the first surprise")]
+
+#[path = "../support/around.rs"]
+mod around;
+mod browser;
+mod sample;
+#[path = "../support/mod.rs"]
+mod support;
+
+use browser::{Found, View};
+use std::fs;
+
+const DESK: View = View { width: 1_200, is_dark: false };
+
+impl Found {
+    fn list(&self, key: &str) -> &[serde_json::Value] {
+        self.0[key].as_array().unwrap()
+    }
+
+    #[track_caller]
+    fn expect_good(&self) {
+        for key in ["errors", "resources", "overlaps", "clipped", "wide"] {
+            assert!(self.list(key).is_empty(), "{key}: {:#?}", self.list(key));
+        }
+        for drawing in self.list("drawings") {
+            assert!(drawing["height"].as_f64() > Some(60.0), "{drawing}");
+            assert!(drawing["marks"].as_u64() > Some(0), "{drawing}");
+        }
+        for plot in self.list("plots") {
+            assert!(plot["coloured"].as_u64() > Some(2_000), "{plot}");
+            assert!(plot["texts"].as_array().unwrap().len() > 6, "{plot}");
+            assert_eq!(
+                (&plot["zooms"], &plot["goes_back"]),
+                (&true.into(), &true.into()),
+                "{plot}"
+            );
+        }
+    }
+}
+
+#[test]
+fn every_kind_of_chart_is_drawn() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("sample.html");
+    sample::page().write(&path).unwrap();
+    let html = fs::read_to_string(&path).unwrap();
+    assert!(html.len() < 200 << 10, "{} bytes", html.len());
+    for place in ["src=\"", "href=\"h", "url(", "@import"] {
+        assert!(!html.contains(place), "a page fetches nothing: {place}");
+    }
+    if !browser::is_installed() {
+        return;
+    }
+    // To be looked at: LINECARD_PICTURES=FOLDER cargo test -p linecard-cli --test page
+    if let Some(folder) = std::env::var_os("LINECARD_PICTURES") {
+        let png = |name: &str| std::path::Path::new(&folder).join(name);
+        browser::picture(&path, DESK, 3_600, &png("light.png"));
+        browser::picture(&path, View { is_dark: true, ..DESK }, 3_600, &png("dark.png"));
+        browser::picture(&path, View { width: 500, is_dark: false }, 5_000, &png("narrow.png"));
+        fs::copy(&path, png("sample.html")).unwrap();
+    }
+    for view in [DESK, View { is_dark: true, ..DESK }, View { width: 500, is_dark: false }] {
+        let found = browser::probe(&path, view);
+        found.expect_good();
+        assert_eq!((found.list("plots").len(), found.list("drawings").len()), (2, 3));
+    }
+}

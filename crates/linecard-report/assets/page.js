@@ -1,0 +1,137 @@
+// Draws the charts of points and steps. Ticks, units and colours are ours; the rest is uPlot's.
+(() => {
+  "use strict";
+  const HEIGHT = 300;
+  const charts = JSON.parse(document.getElementById("figures").textContent);
+  const plots = [];
+
+  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const ink = () => colour("--soft");
+  const grid = () => colour("--faint");
+  const series = (index) => () => colour("--s" + (index % 8));
+
+  // The name of a unit for values of this size, and how many of the unit it is.
+  const step = (steps, size) => {
+    const zero = steps.find((s) => s[0] === 1) || steps[0];
+    if (!(Math.abs(size) > 0)) return zero;
+    return steps.filter((s) => Math.abs(size) >= s[0] * 0.9995).pop() || steps[0];
+  };
+  const join = (number, name) => number.replace("-", "−") + (name ? "\u00a0" + name : "");
+  const exact = (axis, value) => {
+    if (value === null || value === undefined) return "–";
+    const [size, name] = step(axis.steps, value);
+    const scaled = value / size;
+    return join(String(Number(scaled.toPrecision(scaled >= 1e5 ? 6 : 5))), name);
+  };
+  const decimals = (apart) => Math.min(9, Math.max(0, Math.ceil(-Math.log10(apart) - 1e-9)));
+  const ticks = (axis) => (plot, values, index, space, apart) => {
+    const seen = values.filter((v) => v !== null);
+    const largest = Math.max(...seen.map(Math.abs), 0);
+    return values.map((value) => {
+      if (value === null) return "";
+      const [size, name] = step(axis.steps, axis.log ? value : largest);
+      const text = (value / size).toFixed(decimals((axis.log ? value : apart) / size));
+      return join(Number(text) === 0 ? "0" : text, name);
+    });
+  };
+
+  const side = (axis, size) => ({
+    label: axis.name,
+    stroke: ink,
+    font: "12px system-ui, sans-serif",
+    labelFont: "13px system-ui, sans-serif",
+    grid: { stroke: grid, width: 1 },
+    ticks: { stroke: grid, width: 1, size: 5 },
+    values: ticks(axis),
+    ...size,
+  });
+  // As wide as the widest text of its ticks.
+  const width = (plot, values, index, cycle) => {
+    if (cycle > 1) return plot.axes[index]._size;
+    plot.ctx.save();
+    plot.ctx.font = plot.axes[index].font[0];
+    const widest = Math.max(0, ...(values || []).map((text) => plot.ctx.measureText(text).width));
+    plot.ctx.restore();
+    return Math.ceil(widest / devicePixelRatio) + 16;
+  };
+
+  const line = (chart, one, index) => {
+    const common = {
+      label: one.name,
+      stroke: series(index),
+      spanGaps: true,
+      value: (plot, value) => exact(chart.y, value),
+    };
+    if (chart.kind === "steps") {
+      return {
+        ...common,
+        width: 1.5,
+        paths: uPlot.paths.stepped({ align: 1 }),
+        points: { show: false },
+      };
+    }
+    if (one.dots) {
+      return { ...common, paths: () => null, points: { show: true, size: 3, width: 0, fill: series(index) } };
+    }
+    return { ...common, width: 1.25, points: { show: one.y.length < 60, size: 4 } };
+  };
+
+  // Places are distances from the one before, in steps; of logarithms, where the axis is one.
+  const places = (axis, { from, step, steps }) => {
+    let at = 0;
+    const place = (by) => from + (at += by) * step;
+    return steps.map(axis.log ? (by) => Math.exp(place(by)) : place);
+  };
+  // A logarithmic axis has no zero: nothing is drawn half a count high, at the foot.
+  const values = (chart, one) =>
+    chart.kind === "steps" && chart.y.log ? one.y.map((n) => (n > 0 ? n : 0.5)) : one.y;
+  const data = (chart) =>
+    uPlot.join(chart.lines.map((one) => [places(chart.x, one.x), values(chart, one)]));
+
+  const draw = (place) => {
+    const chart = charts[Number(place.dataset.chart)];
+    if (!chart || !chart.lines.some((one) => one.y.length > 0)) {
+      place.textContent = "nothing was recorded";
+      return;
+    }
+    const scale = (axis) => ({ time: false, distr: axis.log ? 3 : 1 });
+    const y = scale(chart.y);
+    if (chart.kind === "steps") {
+      y.range = (plot, low, high) => [0.5, 10 ** Math.ceil(Math.log10(Math.max(high, 1) * 1.2))];
+    }
+    const plot = new uPlot(
+      {
+        width: place.clientWidth || 840,
+        height: HEIGHT,
+        scales: { x: scale(chart.x), y },
+        axes: [side(chart.x, { size: 34, labelSize: 22, space: 80 }), side(chart.y, { size: width, labelSize: 24, space: 34 })],
+        series: [
+          { label: chart.x.name, value: (plot, value) => exact(chart.x, value) },
+          ...chart.lines.map((one, index) => line(chart, one, index)),
+        ],
+        cursor: { drag: { x: true, y: false } },
+      },
+      data(chart),
+      place,
+    );
+    plot.root.title = "drag to look closer, double-click to go back";
+    plots.push([plot, place]);
+  };
+
+  const fit = () => {
+    for (const [plot, place] of plots) {
+      if (place.clientWidth > 0) plot.setSize({ width: place.clientWidth, height: HEIGHT });
+    }
+  };
+  const again = () => plots.forEach(([plot]) => plot.redraw(false, true));
+  const printed = (is) => () => {
+    document.documentElement.classList.toggle("light", is);
+    again();
+  };
+
+  document.querySelectorAll("[data-chart]").forEach(draw);
+  addEventListener("resize", fit);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
+  addEventListener("beforeprint", printed(true));
+  addEventListener("afterprint", printed(false));
+})();

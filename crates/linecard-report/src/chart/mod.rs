@@ -1,0 +1,101 @@
+//! What can be drawn.
+
+mod effects;
+mod histograms;
+mod ledger;
+mod spread;
+mod time_series;
+
+pub use effects::Effects;
+pub use histograms::Histograms;
+pub use ledger::Ledger;
+pub use spread::Spread;
+pub use time_series::TimeSeries;
+
+pub(crate) use effects::Effect;
+pub(crate) use histograms::Distribution;
+pub(crate) use ledger::Cause;
+pub(crate) use spread::{QUANTILE_KEYS, Stage};
+pub(crate) use time_series::Line;
+
+use crate::table::Table;
+
+/// A chart of any kind.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Chart {
+    /// Values over time.
+    TimeSeries(TimeSeries),
+    /// How often which value occurred.
+    Histograms(Histograms),
+    /// Quantiles, stage by stage.
+    Spread(Spread),
+    /// What each cause has taken.
+    Ledger(Ledger),
+    /// Differences with their confidence intervals.
+    Effects(Effects),
+}
+
+/// What charts of all kinds have.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Heading {
+    pub(crate) key: &'static str,
+    pub(crate) title: String,
+    pub(crate) caption: Option<String>,
+}
+
+impl Heading {
+    fn new(key: &'static str, title: impl Into<String>) -> Self {
+        Self { key, title: title.into(), caption: None }
+    }
+}
+
+impl Chart {
+    pub(crate) fn heading(&self) -> &Heading {
+        match self {
+            Self::TimeSeries(chart) => &chart.heading,
+            Self::Histograms(chart) => &chart.heading,
+            Self::Spread(chart) => &chart.heading,
+            Self::Ledger(chart) => &chart.heading,
+            Self::Effects(chart) => &chart.heading,
+        }
+    }
+
+    /// The same for those who do not see the picture.
+    pub(crate) fn table(&self) -> Table {
+        match self {
+            Self::TimeSeries(chart) => chart.table(),
+            Self::Histograms(chart) => chart.table(),
+            Self::Spread(chart) => chart.table(),
+            Self::Ledger(chart) => chart.table(),
+            Self::Effects(chart) => chart.table(),
+        }
+    }
+
+    /// Points that JSON would have, if none were left out.
+    pub(crate) fn point_count(&self) -> usize {
+        match self {
+            Self::TimeSeries(chart) => chart.lines.iter().map(|line| line.points.len()).sum(),
+            _ => 0,
+        }
+    }
+}
+
+macro_rules! kinds {
+    ($($kind:ident),*) => {
+        $(impl From<$kind> for Chart {
+            fn from(chart: $kind) -> Self {
+                Self::$kind(chart)
+            }
+        }
+
+        impl $kind {
+            /// A sentence beneath the chart.
+            pub fn caption(&mut self, text: impl Into<String>) -> &mut Self {
+                self.heading.caption = Some(text.into());
+                self
+            }
+        })*
+    };
+}
+
+kinds!(TimeSeries, Histograms, Spread, Ledger, Effects);

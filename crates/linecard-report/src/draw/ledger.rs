@@ -1,0 +1,27 @@
+//! A ledger: a bar for each cause.
+
+use super::svg::{ROW, Rows, px};
+use crate::chart::{Cause, Ledger};
+use linecard::report::Value;
+use maud::{Markup, html};
+
+pub(super) fn svg(chart: &Ledger) -> Markup {
+    let words = chart.causes.iter().map(|cause| (cause.name.clone(), text(chart, cause)));
+    let values = chart.causes.iter().map(|cause| cause.value);
+    // Bars begin at zero: their length is what is compared.
+    let rows = Rows::new(&chart.axis, values.chain([0.0]), words);
+    let bars = html! {
+        @for (index, cause) in chart.causes.iter().take(super::svg::MOST_ROWS).enumerate() {
+            @let (from, to) = (rows.x(0.0), rows.x(cause.value));
+            rect.bar.rest[cause.is_rest] x=(px(from)) y=(px(Rows::y(index) - ROW * 0.34))
+                width=(px((to - from).max(0.0))) height=(px(ROW * 0.68)) {}
+        }
+    };
+    rows.svg(&chart.heading.title, &bars)
+}
+
+fn text(chart: &Ledger, cause: &Cause) -> String {
+    let times = cause.events.map_or(String::new(), |n| format!(" in {}", Value::Count(n)));
+    let share = Value::Share(chart.share(cause));
+    format!("{}{times}, {share}", chart.axis.unit.text(cause.value))
+}

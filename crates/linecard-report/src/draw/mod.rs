@@ -1,0 +1,77 @@
+//! Charts as they stand in a page: what has few parts as SVG, points and steps as a place that the
+//! script draws in; beneath each a table of the same.
+
+mod effects;
+mod ledger;
+mod spread;
+mod svg;
+
+use crate::chart::{Chart, Distribution, TimeSeries};
+use crate::thin::{MOST_POINTS, Thinned};
+use linecard::report::Value;
+use maud::{Markup, html};
+
+/// Chart number `index` of a page.
+pub(crate) fn figure(chart: &Chart, index: usize) -> Markup {
+    let heading = chart.heading();
+    let caption = caption(chart);
+    html! {
+        figure.chart id={ "chart-" (index) } {
+            h3 { (heading.title) }
+            @match chart {
+                Chart::TimeSeries(_) | Chart::Histograms(_) => { (place(&heading.title, index)) }
+                Chart::Spread(chart) => { (spread::svg(chart)) }
+                Chart::Ledger(chart) => { (ledger::svg(chart)) }
+                Chart::Effects(chart) => { (effects::svg(chart)) }
+            }
+            @if !caption.is_empty() { figcaption { @for line in &caption { p { (line) } } } }
+            details { summary { "The same in figures" } (chart.table().markup()) }
+        }
+    }
+}
+
+/// Where the script draws.
+fn place(title: &str, index: usize) -> Markup {
+    html! {
+        div.plot data-chart=(index) role="img" aria-label={ (title) "; its figures are in the table beneath" } {}
+        noscript { p.remark { "Drawn by a script, which does not run here: see the figures." } }
+    }
+}
+
+/// What is said beneath a chart.
+fn caption(chart: &Chart) -> Vec<String> {
+    let mut lines: Vec<String> = chart.heading().caption.iter().cloned().collect();
+    match chart {
+        Chart::TimeSeries(chart) => lines.extend(thinning(chart)),
+        Chart::Histograms(chart) => lines.extend(chart.distributions.iter().map(total)),
+        _ => {}
+    }
+    lines
+}
+
+/// What is drawn of each series, where it is not all of it.
+fn thinning(chart: &TimeSeries) -> Vec<String> {
+    let mut lines = Vec::new();
+    for line in &chart.lines {
+        let Thinned { of, run, .. } = line.drawn(MOST_POINTS);
+        if let Some(run) = run {
+            lines.push(format!(
+                "{}: {} points; of each {} neighbours the least and the most are drawn, so that every \
+                 spike is seen. The JSON beside this page has them all.",
+                line.name,
+                Value::Count(of as u64),
+                Value::Count(run as u64),
+            ));
+        }
+        if line.left_out > 0 {
+            let left_out = Value::Count(line.left_out as u64);
+            lines.push(format!("{}: {left_out} points are no numbers, and left out.", line.name));
+        }
+    }
+    lines
+}
+
+fn total(one: &Distribution) -> String {
+    let sum: u64 = one.buckets.iter().map(|bucket| bucket.2).sum();
+    format!("{}: {} in all.", one.name, Value::Count(sum))
+}

@@ -1,0 +1,183 @@
+//! Parts of pictures: rows of labels beside an axis.
+
+use crate::axis::{Axis, Scale};
+use maud::{Markup, html};
+
+/// Width of a picture, in its own units: pixels, where there is room.
+pub(super) const WIDTH: f64 = 840.0;
+/// Height of a row.
+pub(super) const ROW: f64 = 28.0;
+/// Rows that are drawn; the table has all.
+pub(super) const MOST_ROWS: usize = 60;
+/// Room beneath the rows for ticks and the name of the axis.
+const FOOT: f64 = 46.0;
+const TOP: f64 = 6.0;
+/// The columns of labels are no wider.
+const WIDEST_LABEL: f64 = 250.0;
+const GAP: f64 = 10.0;
+
+/// Rows with a label on the left, a picture over a shared axis, and a text on the right.
+pub(super) struct Rows<'r> {
+    axis: &'r Axis,
+    labels: Vec<String>,
+    texts: Vec<String>,
+    left: f64,
+    pub(super) scale: Scale,
+}
+
+impl<'r> Rows<'r> {
+    /// Rows over the part of an axis that these values take.
+    pub(super) fn new(
+        axis: &'r Axis,
+        values: impl IntoIterator<Item = f64>,
+        rows: impl IntoIterator<Item = (String, String)>,
+    ) -> Self {
+        let (labels, texts): (Vec<_>, Vec<_>) = rows.into_iter().take(MOST_ROWS).unzip();
+        let widest = |texts: &[String]| {
+            texts.iter().map(|text| width(text)).fold(30.0, f64::max).min(WIDEST_LABEL)
+        };
+        let left = widest(&labels) + GAP;
+        let scale = axis.scale(values, WIDTH - left - widest(&texts) - GAP);
+        Self { axis, labels, texts, left, scale }
+    }
+
+    /// Where a value lies.
+    pub(super) fn x(&self, value: f64) -> f64 {
+        self.left + self.scale.at(value)
+    }
+
+    /// Where the middle of a row lies.
+    pub(super) fn y(index: usize) -> f64 {
+        TOP + ROW * (index as f64 + 0.5)
+    }
+
+    /// The whole picture around what is drawn in the rows.
+    pub(super) fn svg(&self, title: &str, inner: &Markup) -> Markup {
+        let bottom = TOP + ROW * self.labels.len() as f64;
+        html! {
+            svg.rows role="img" viewBox={ "0 0 " (WIDTH) " " (px(bottom + FOOT)) } {
+                title { (title) }
+                (self.grid(bottom))
+                @for (index, (label, text)) in self.labels.iter().zip(&self.texts).enumerate() {
+                    (self.words(index, label, text))
+                }
+                (inner)
+            }
+        }
+    }
+
+    fn words(&self, index: usize, label: &str, text: &str) -> Markup {
+        let y = px(Self::y(index) + 4.5);
+        let (label, is_short) = shortened(label, WIDEST_LABEL);
+        html! {
+            text.label x=(px(self.left - GAP)) y=(y) text-anchor="end" {
+                (label) @if let Some(whole) = is_short { title { (whole) } }
+            }
+            text.figure x=(px(WIDTH)) y=(y) text-anchor="end" { (shortened(text, WIDEST_LABEL).0) }
+        }
+    }
+
+    fn grid(&self, bottom: f64) -> Markup {
+        let middle = (self.x(self.scale.low) + self.x(self.scale.high)) / 2.0;
+        html! {
+            @for (value, text) in self.ticks() {
+                @let x = px(self.x(value));
+                line.grid x1=(x) x2=(x) y1=(px(TOP)) y2=(px(bottom + 4.0)) {}
+                text.tick x=(x) y=(px(bottom + 18.0)) text-anchor="middle" { (text) }
+            }
+            text.axis x=(px(middle)) y=(px(bottom + 38.0)) text-anchor="middle" { (self.axis.name) }
+        }
+    }
+
+    /// As many ticks as there is room for.
+    fn ticks(&self) -> Vec<(f64, String)> {
+        let fit = |ticks: &Vec<(f64, String)>| {
+            ticks.windows(2).all(|pair| {
+                let room = self.x(pair[1].0) - self.x(pair[0].0);
+                room >= (width(&pair[0].1) + width(&pair[1].1)) / 2.0 + 12.0
+            })
+        };
+        let found = (2..=9).rev().map(|most| self.scale.ticks(most)).find(fit);
+        found.unwrap_or_else(|| self.scale.ticks(2).into_iter().take(1).collect())
+    }
+}
+
+/// A length, as short as it may be.
+pub(super) fn px(length: f64) -> String {
+    let text = format!("{length:.1}");
+    text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
+}
+
+/// About how wide a text is in 13 pixels, rather too wide than too narrow.
+fn width(text: &str) -> f64 {
+    text.chars().map(char_width).sum()
+}
+
+fn char_width(c: char) -> f64 {
+    match c {
+        'i' | 'j' | 'l' | '.' | ',' | ':' | '\'' | '|' | '!' | 'I' | ' ' => 4.5,
+        'm' | 'w' | 'M' | 'W' | '@' | '%' => 12.0,
+        'A'..='Z' => 9.2,
+        '\u{300}'..='\u{36f}' => 0.0,
+        '\u{1100}'.. if !('\u{2000}'..='\u{22ff}').contains(&c) => 14.0,
+        _ => 7.6,
+    }
+}
+
+/// A text without its middle where it is too wide, and then the whole too: names of flows and files
+/// differ at both ends.
+fn shortened(text: &str, widest: f64) -> (String, Option<&str>) {
+    if width(text) <= widest {
+        return (text.to_owned(), None);
+    }
+    let room = (widest - char_width('…')) / 2.0;
+    let head = within(text.chars(), room);
+    let tail: Vec<char> = within(text.chars().rev(), room);
+    let short = head.into_iter().chain(['…']).chain(tail.into_iter().rev()).collect();
+    (short, Some(text))
+}
+
+fn within(chars: impl Iterator<Item = char>, room: f64) -> Vec<char> {
+    let mut used = 0.0;
+    let fits = |c: &char| {
+        used += char_width(*c);
+        used <= room
+    };
+    chars.take_while(fits).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::unit::Unit;
+
+    #[test]
+    fn long_texts_lose_their_middle() {
+        assert_eq!(shortened("softirq NET_RX", 250.0), ("softirq NET_RX".to_owned(), None));
+        let long = format!("{}-{}", "a".repeat(100), "z".repeat(100));
+        let (short, whole) = shortened(&long, 250.0);
+        assert!(
+            short.starts_with("aaa") && short.ends_with("zzz") && short.contains('…'),
+            "{short}"
+        );
+        assert!(width(&short) <= 250.0 && whole == Some(long.as_str()));
+        assert_eq!(shortened("", 0.0).0, "");
+    }
+
+    #[test]
+    fn ticks_have_room_and_lie_in_the_picture() {
+        for high in [1.0, 7_412.0, 123_456_789.0] {
+            let axis = Axis::new("gap", Unit::Ns);
+            let long = "a cause with a rather long name".to_owned();
+            let rows = Rows::new(&axis, [0.0, high], [(long.clone(), long)]);
+            let ticks = rows.ticks();
+            assert!(ticks.len() >= 3, "{ticks:?}");
+            assert!(ticks.iter().all(|tick| (0.0..=WIDTH).contains(&rows.x(tick.0))));
+        }
+    }
+
+    #[test]
+    fn lengths_are_short() {
+        assert_eq!([1.0, 1.25, -3.96].map(px), ["1", "1.2", "-4"]);
+    }
+}

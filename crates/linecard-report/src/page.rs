@@ -1,0 +1,300 @@
+//! A page: blocks one under the other.
+
+use crate::chart::Chart;
+use crate::draw;
+use crate::json;
+use crate::shell;
+use crate::table::Table;
+use crate::target::{ReportError, Target};
+use crate::verdict::Verdicts;
+use linecard::report::{Report, Section};
+use maud::{Markup, html};
+use serde::ser::{Serialize, Serializer};
+use std::path::Path;
+
+/// Headings from which on a page has a list of them.
+const NAVIGATION: usize = 4;
+
+/// A report to be read in a browser, without a network, and by programs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Page {
+    pub(crate) title: String,
+    pub(crate) headline: Option<String>,
+    pub(crate) blocks: Vec<Block>,
+}
+
+/// A part of a page.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Block {
+    Heading(String),
+    Note(String),
+    Summary(Report),
+    Chart(Chart),
+    Table(Table),
+    Verdicts(Verdicts),
+}
+
+impl Page {
+    /// An empty page.
+    #[must_use]
+    pub fn new(title: impl Into<String>) -> Self {
+        Self { title: title.into(), headline: None, blocks: Vec::new() }
+    }
+
+    /// Sets the sentence that says it all, under the title.
+    pub fn headline(&mut self, sentence: impl Into<String>) -> &mut Self {
+        self.headline = Some(sentence.into());
+        self
+    }
+
+    /// Begins a part of the page.
+    pub fn heading(&mut self, text: impl Into<String>) -> &mut Self {
+        self.push(Block::Heading(text.into()))
+    }
+
+    /// Adds a paragraph.
+    pub fn note(&mut self, text: impl Into<String>) -> &mut Self {
+        self.push(Block::Note(text.into()))
+    }
+
+    /// Adds all that a report has: its sections as tables, its notes as paragraphs.
+    pub fn summary(&mut self, report: &Report) -> &mut Self {
+        self.push(Block::Summary(report.clone()))
+    }
+
+    /// Adds a chart.
+    pub fn chart(&mut self, chart: impl Into<Chart>) -> &mut Self {
+        self.push(Block::Chart(chart.into()))
+    }
+
+    /// Adds a table.
+    pub fn table(&mut self, table: Table) -> &mut Self {
+        self.push(Block::Table(table))
+    }
+
+    /// Adds gates or verdicts.
+    pub fn verdicts(&mut self, verdicts: Verdicts) -> &mut Self {
+        self.push(Block::Verdicts(verdicts))
+    }
+
+    fn push(&mut self, block: Block) -> &mut Self {
+        self.blocks.push(block);
+        self
+    }
+
+    /// The page as HTML, with everything it needs in it.
+    #[must_use]
+    pub fn html(&self) -> String {
+        shell::page(&self.title, &self.content(), json::figures(self).as_deref())
+    }
+
+    /// The page as JSON: every figure, reports under their own keys, and of charts all points (at most
+    /// 2,000,000; with fewer than there were, it says how many there were).
+    #[must_use]
+    pub fn json(&self) -> String {
+        // Maps have keys that are text, so it cannot fail.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// Writes the page, and its JSON beside it under the same name with the ending `.json`. Each
+    /// appears only when it is complete, the page last.
+    ///
+    /// # Errors
+    ///
+    /// When a file cannot be written there: see [`ReportError`], and [`Target::new`] for finding that
+    /// out before.
+    pub fn write(&self, path: &Path) -> Result<(), ReportError> {
+        Target::new(path)?.write(self)
+    }
+
+    pub(crate) fn charts(&self) -> impl Iterator<Item = &Chart> {
+        self.blocks.iter().filter_map(|block| match block {
+            Block::Chart(chart) => Some(chart),
+            _ => None,
+        })
+    }
+
+    fn content(&self) -> Markup {
+        let headings = || self.blocks.iter().filter_map(Block::heading);
+        let mut next_chart = 0;
+        let mut next_heading = 0;
+        html! {
+            h1 { (self.title) }
+            @if let Some(headline) = &self.headline { p.headline { (headline) } }
+            @if headings().count() >= NAVIGATION {
+                nav aria-label="Parts of this page" { @for (index, text) in headings().enumerate() {
+                    a href={ "#part-" (index) } { (text) } " "
+                } }
+            }
+            @for block in &self.blocks {
+                @match block {
+                    Block::Heading(text) => {
+                        h2 id={ "part-" (count(&mut next_heading)) } { (text) }
+                    }
+                    Block::Chart(chart) => { (draw::figure(chart, count(&mut next_chart))) }
+                    other => { (other.markup()) }
+                }
+            }
+        }
+    }
+}
+
+/// The number, and then the next one.
+fn count(next: &mut usize) -> usize {
+    let index = *next;
+    *next += 1;
+    index
+}
+
+impl Block {
+    fn heading(&self) -> Option<&str> {
+        match self {
+            Self::Heading(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    fn markup(&self) -> Markup {
+        match self {
+            Self::Note(text) => html! { p.note { (text) } },
+            Self::Summary(report) => html! {
+                div.sections { @for part in report.sections() { (section(part)) } }
+                @for note in report.notes() { p.note { (note) } }
+            },
+            Self::Table(table) => html! { section { h3 { (table.title) } (table.markup()) } },
+            Self::Verdicts(all) => html! { section { h3 { (all.title) } (all.markup()) } },
+            Self::Heading(_) | Self::Chart(_) => html! {},
+        }
+    }
+}
+
+fn section(section: &Section) -> Markup {
+    let has_remarks = section.rows().iter().any(|row| row.remark().is_some());
+    html! {
+        section.figures { h3 { (section.title()) } div.wide { table {
+            @for row in section.rows() { tr {
+                th scope="row" { (row.label()) }
+                td class=[(!row.value().is_text()).then_some("number")] { (row.value()) }
+                @if has_remarks { td.remark { (row.remark().unwrap_or_default()) } }
+            } }
+        } } }
+    }
+}
+
+impl Serialize for Page {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        json::whole(self, serializer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Axis, Effects, Histograms, Ledger, Outcome, Spread, TimeSeries, Unit, Verdict};
+    use linecard::report::Value;
+
+    const EVIL: &str = "</script><script>alert('x')</script><!-- \" onload=alert(1) & ]]>";
+
+    /// Every string of every part is what somebody outside has chosen.
+    fn evil() -> Page {
+        let axis = || Axis::new(EVIL, Unit::Ns);
+        let text = || Value::Text(EVIL.to_owned());
+        let mut report = Report::new("run");
+        let mut section = Section::new("summary", EVIL);
+        section.add(EVIL, EVIL, text());
+        report.push(section);
+        report.note(EVIL);
+        let mut series = TimeSeries::new("series", EVIL);
+        series
+            .x(axis())
+            .y(axis().log())
+            .dots(EVIL, vec![(1.0, 2.0)])
+            .line(EVIL, vec![(1.0, f64::NAN)]);
+        series.caption(EVIL);
+        let mut histograms = Histograms::new("histograms", EVIL, EVIL);
+        histograms.x(axis()).values(EVIL, &[1.0, 2.0], 4);
+        let mut spread = Spread::new("spread", EVIL, axis());
+        spread.stage(EVIL, 3, [Some(1.0), Some(2.0), None, None, Some(3.0)]);
+        let mut ledger = Ledger::new("ledger", EVIL, axis());
+        ledger.cause(EVIL, 1.0, 2).rest(EVIL, f64::INFINITY);
+        let mut effects = Effects::new("effects", EVIL, axis(), 0.95);
+        effects.effect(EVIL, 1.0, [f64::NEG_INFINITY, 2.0], 0.1).effect(
+            EVIL,
+            f64::NAN,
+            [0.0; 2],
+            None,
+        );
+        let mut table = Table::new("table", EVIL);
+        table.columns([("a", EVIL), ("b", EVIL)]).row(vec![text(), text()]);
+        let mut verdicts = Verdicts::new("verdicts", EVIL);
+        verdicts.push(Verdict {
+            key: "gate",
+            name: EVIL.to_owned(),
+            outcome: Outcome::Withheld,
+            measured: Some(text()),
+            limit: EVIL.to_owned(),
+            why: EVIL.to_owned(),
+        });
+        let mut page = Page::new(EVIL);
+        page.headline(EVIL).heading(EVIL).heading(EVIL).heading(EVIL).heading(EVIL).note(EVIL);
+        page.summary(&report).chart(series).chart(histograms).chart(spread).chart(ledger);
+        page.chart(effects).table(table).verdicts(verdicts);
+        page
+    }
+
+    #[test]
+    fn no_text_becomes_markup() {
+        let html = evil().html();
+        assert_eq!(html.matches("<script").count(), 3);
+        assert_eq!(html.matches("</script>").count(), 3);
+        let mut outside = String::new();
+        for part in html.split("<script") {
+            outside.push_str(part.split_once("</script>").map_or(part, |(_, after)| after));
+        }
+        assert!(!outside.contains("<!--") && !outside.contains("\" onload"), "{outside}");
+        assert!(outside.contains("&lt;script&gt;alert"));
+    }
+
+    #[test]
+    fn figures_are_json_in_the_page_and_beside_it() {
+        let page = evil();
+        let html = page.html();
+        let begin = "id=\"figures\">";
+        let inside = html.split_once(begin).and_then(|(_, rest)| rest.split_once("</script>"));
+        let figures: serde_json::Value =
+            serde_json::from_str(inside.expect("figures").0).expect("JSON");
+        assert_eq!(figures[0]["lines"][0]["name"], EVIL);
+        assert!(figures[2].is_null());
+        let beside: serde_json::Value = serde_json::from_str(&page.json()).expect("JSON");
+        assert_eq!(beside["reports"][0]["summary"][EVIL], EVIL);
+        assert_eq!(beside["charts"][0]["series"][0]["points"], serde_json::json!([[1.0, 2.0]]));
+        assert_eq!(beside["charts"][0]["series"][1]["not_numbers"], 1);
+        assert_eq!(beside["charts"][2]["stages"][0]["p50"], 2.0);
+        assert_eq!(beside["charts"][3]["causes"][0]["events"], 2);
+        assert_eq!(beside["verdicts"][0]["rows"][0]["outcome"], "withheld");
+        assert_eq!(beside["tables"][0]["rows"][0]["b"], EVIL);
+    }
+
+    #[test]
+    fn a_page_without_charts_has_no_script() {
+        let html = Page::new("Nothing").html();
+        assert!(!html.contains("<script") && html.len() < 10_000, "{}", html.len());
+    }
+
+    #[test]
+    fn many_points_are_few_in_the_page_and_all_beside_it() {
+        let points =
+            |count: usize| (0..count).map(|n| (n as f64 * 7.4e-6, 7_412.3)).collect::<Vec<_>>();
+        let mut series = TimeSeries::new("gaps", "Gaps");
+        series.dots("application", points(300_000));
+        let mut page = Page::new("Gaps");
+        page.chart(series);
+        let html = page.html();
+        assert!(html.len() < 200_000, "{}", html.len());
+        assert!(html.contains("300,000 points; of each 150 neighbours"));
+        let beside: serde_json::Value = serde_json::from_str(&page.json()).expect("JSON");
+        let series = &beside["charts"][0]["series"][0];
+        assert_eq!(series["points"].as_array().map(Vec::len), Some(300_000));
+        assert!(series["thinned_by"].is_null());
+    }
+}

@@ -1,0 +1,75 @@
+//! What is around the content of every page: style, script, and a policy that lets nothing be
+//! fetched.
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+/// No request leaves a page, and no script runs but those in it.
+const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'";
+const UPLOT: &str = include_str!("../assets/uplot/uPlot.iife.min.js");
+const UPLOT_STYLE: &str = include_str!("../assets/uplot/uPlot.min.css");
+const UPLOT_LICENCE: &str = include_str!("../assets/uplot/LICENSE");
+const SCRIPT: &str = include_str!("../assets/page.js");
+const STYLE: &str = include_str!("../assets/page.css");
+
+/// A whole page. Figures for the script are JSON; a page without them has no script.
+pub(crate) fn page(title: &str, content: &Markup, figures: Option<&str>) -> String {
+    let markup = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                meta name="generator" content={ "linecard " (env!("CARGO_PKG_VERSION")) };
+                title { (title) }
+                style { (PreEscaped(STYLE)) @if figures.is_some() { (PreEscaped(UPLOT_STYLE)) } }
+            }
+            body {
+                main { (content) }
+                footer { p { "Made by linecard " (env!("CARGO_PKG_VERSION")) } }
+                @if let Some(figures) = figures { (scripts(figures)) }
+            }
+        }
+    };
+    markup.into_string()
+}
+
+fn scripts(figures: &str) -> Markup {
+    html! {
+        script type="application/json" id="figures" { (PreEscaped(safe_in_script(figures))) }
+        script { "/* " (PreEscaped(UPLOT_LICENCE)) "*/\n" (PreEscaped(UPLOT)) }
+        script { (PreEscaped(SCRIPT)) }
+    }
+}
+
+/// JSON that no text in it can end or turn into a comment: "<" occurs only in strings, where it may be
+/// written otherwise (HTML standard, section 4.12.1.3).
+fn safe_in_script(json: &str) -> String {
+    json.replace('<', "\\u003c")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_text_ends_a_script() {
+        let json = serde_json::to_string("</script><!--<script>").unwrap_or_default();
+        let safe = safe_in_script(&json);
+        assert!(!safe.contains('<'), "{safe}");
+        let read: String = serde_json::from_str(&safe).unwrap_or_default();
+        assert_eq!(read, "</script><!--<script>");
+    }
+
+    #[test]
+    fn what_is_vendored_may_stand_in_a_script() {
+        for text in [UPLOT, SCRIPT, UPLOT_LICENCE] {
+            assert!(!text.contains("</script") && !text.contains("<!--"));
+        }
+        assert!(
+            !UPLOT_LICENCE.contains("*/") && UPLOT_LICENCE.contains("Permission is hereby granted")
+        );
+        assert!(!STYLE.contains("</") && !UPLOT_STYLE.contains("</"));
+    }
+}

@@ -1,0 +1,93 @@
+//! Tables of values.
+
+use linecard::report::Value;
+use maud::{Markup, html};
+
+/// Rows that a page shows unless it is told another number; JSON has all.
+const MOST_ROWS: usize = 1_000;
+
+/// A table: rows of values under named columns.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Table {
+    pub(crate) key: &'static str,
+    pub(crate) title: String,
+    pub(crate) columns: Vec<(&'static str, String)>,
+    pub(crate) rows: Vec<Vec<Value>>,
+    most: usize,
+}
+
+impl Table {
+    /// An empty table: `key` in JSON.
+    #[must_use]
+    pub fn new(key: &'static str, title: impl Into<String>) -> Self {
+        let most = MOST_ROWS;
+        Self { key, title: title.into(), columns: Vec::new(), rows: Vec::new(), most }
+    }
+
+    /// Adds columns: the key of each in JSON, and its name.
+    pub fn columns<N: Into<String>>(
+        &mut self,
+        columns: impl IntoIterator<Item = (&'static str, N)>,
+    ) -> &mut Self {
+        let named = columns.into_iter().map(|(key, name)| (key, name.into()));
+        self.columns.extend(named);
+        self
+    }
+
+    /// Adds a row, a value for each column; what is missing stays empty, and what is too much is left
+    /// out.
+    pub fn row(&mut self, mut values: Vec<Value>) -> &mut Self {
+        values.truncate(self.columns.len());
+        self.rows.push(values);
+        self
+    }
+
+    /// Shows no more rows than this on the page, which says how many more there are; JSON has all.
+    pub fn most(&mut self, rows: usize) -> &mut Self {
+        self.most = rows;
+        self
+    }
+
+    /// The table without its title.
+    pub(crate) fn markup(&self) -> Markup {
+        let left = self.rows.len().saturating_sub(self.most);
+        html! {
+            div.wide {
+                table {
+                    caption.unseen { (self.title) }
+                    thead { tr { @for (index, (_, name)) in self.columns.iter().enumerate() {
+                        th scope="col" class=[self.is_number(index).then_some("number")] { (name) }
+                    } } }
+                    tbody { @for row in self.rows.iter().take(self.most) { (self.row_markup(row)) } }
+                }
+            }
+            @if left > 0 {
+                p.remark { "and " (Value::Count(left as u64)) " rows more, which the JSON beside this page has" }
+            }
+        }
+    }
+
+    fn row_markup(&self, row: &[Value]) -> Markup {
+        html! {
+            tr { @for (index, value) in row.iter().enumerate() {
+                @if index == 0 && value.is_text() {
+                    th scope="row" { (value) }
+                } @else {
+                    td class=[self.is_number(index).then_some("number")] { (value) }
+                }
+            } }
+        }
+    }
+
+    /// Whether a column reads best from its right end: all but the first, unless it has sentences.
+    fn is_number(&self, column: usize) -> bool {
+        let mut values = self.rows.iter().filter_map(|row| row.get(column));
+        let reads_as_number = |value: &Value| match value {
+            Value::Text(text) => {
+                text.starts_with(|c: char| c.is_ascii_digit() || "−+–".contains(c))
+            }
+            value => !value.is_text(),
+        };
+        (column > 0 || !self.rows.is_empty()) && values.all(reads_as_number)
+    }
+}

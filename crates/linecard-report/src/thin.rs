@@ -1,0 +1,109 @@
+//! Fewer points that look like all of them: of equally many neighbours, the least and the most.
+//!
+//! No spike is lost by it, however short: each extreme of each run of points is kept, with its own
+//! place. (What is lost is how often a value between them occurs, which a histogram shows.)
+
+/// A place and a value.
+pub(crate) type Point = (f64, f64);
+
+/// Points of which a picture is drawn.
+pub(crate) const MOST_POINTS: usize = 4_000;
+
+/// Fewer points, in their order.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Thinned {
+    pub(crate) points: Vec<Point>,
+    /// How many there were.
+    pub(crate) of: usize,
+    /// How many neighbours two points stand for, when there are fewer than there were.
+    pub(crate) run: Option<usize>,
+}
+
+/// At most `most` points (and at least two). Points must be in the order of their places.
+pub(crate) fn thinned(points: &[Point], most: usize) -> Thinned {
+    let runs = (most / 2).max(1);
+    if points.len() <= runs * 2 {
+        return Thinned { points: points.to_vec(), of: points.len(), run: None };
+    }
+    let run = points.len().div_ceil(runs);
+    let kept = points.chunks(run).flat_map(extremes).collect();
+    Thinned { points: kept, of: points.len(), run: Some(run) }
+}
+
+/// The least and the most of a run, in the order of their places.
+fn extremes(run: &[Point]) -> impl Iterator<Item = Point> {
+    let (mut least, mut most) = (0, 0);
+    for (index, point) in run.iter().enumerate() {
+        if point.1 < run[least].1 {
+            least = index;
+        }
+        if point.1 > run[most].1 {
+            most = index;
+        }
+    }
+    let last = (least != most).then(|| run[least.max(most)]);
+    std::iter::once(run[least.min(most)]).chain(last)
+}
+
+/// Points that are numbers, in the order of their places.
+pub(crate) fn ordered(mut points: Vec<Point>) -> Vec<Point> {
+    points.retain(|(x, y)| x.is_finite() && y.is_finite());
+    if !points.is_sorted_by(|a, b| a.0 <= b.0) {
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    }
+    points
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linecard::rng::Rng;
+
+    fn of_values(values: &[f64]) -> Vec<Point> {
+        values.iter().enumerate().map(|(index, value)| (index as f64, *value)).collect()
+    }
+
+    /// For each window of whole runs: what is drawn has the same least and most as what was measured.
+    #[test]
+    fn no_extreme_is_lost() {
+        for seed in 0..300 {
+            let mut rng = Rng::new(seed);
+            let count = 1 + rng.below(5_000) as usize;
+            let spike = |rng: &mut Rng| if rng.below(100) == 0 { 1e6 } else { 0.0 };
+            let values: Vec<f64> =
+                (0..count).map(|_| rng.below(50) as f64 - 25.0 + spike(&mut rng)).collect();
+            let points = of_values(&values);
+            let most = 2 + rng.below(600) as usize;
+            let thin = thinned(&points, most);
+            assert!(thin.points.len() <= most && thin.of == count, "seed {seed}");
+            assert!(thin.points.is_sorted_by(|a, b| a.0 < b.0), "seed {seed}");
+            assert!(thin.points.iter().all(|point| values[point.0 as usize] == point.1));
+            let Some(run) = thin.run else {
+                assert_eq!(thin.points, points, "seed {seed}");
+                continue;
+            };
+            for (number, window) in values.chunks(run).enumerate() {
+                let within = number * run..(number + 1) * run;
+                let drawn = || thin.points.iter().filter(|p| within.contains(&(p.0 as usize)));
+                let (least, most) = (drawn().map(|p| p.1), drawn().map(|p| p.1));
+                assert_eq!(least.reduce(f64::min), window.iter().copied().reduce(f64::min));
+                assert_eq!(most.reduce(f64::max), window.iter().copied().reduce(f64::max));
+            }
+        }
+    }
+
+    #[test]
+    fn few_points_stay_as_they_are() {
+        for count in 0..5 {
+            let points = of_values(&vec![1.0; count]);
+            assert_eq!(thinned(&points, 4).points.len(), count.min(4));
+        }
+        assert_eq!(thinned(&of_values(&[1.0; 100]), 0).points.len(), 1);
+    }
+
+    #[test]
+    fn what_is_no_number_is_left_out_and_the_rest_put_in_order() {
+        let points = vec![(2.0, 1.0), (f64::NAN, 1.0), (1.0, 3.0), (0.0, f64::INFINITY)];
+        assert_eq!(ordered(points), [(1.0, 3.0), (2.0, 1.0)]);
+    }
+}
