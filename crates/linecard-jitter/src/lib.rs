@@ -10,6 +10,7 @@
 extern crate alloc;
 
 pub mod ledger;
+pub mod media;
 pub mod stats;
 pub mod stream;
 pub mod trace;
