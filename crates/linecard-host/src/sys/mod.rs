@@ -5,6 +5,7 @@
 
 pub(crate) mod bpf;
 pub(crate) mod device;
+pub(crate) mod ethtool;
 pub(crate) mod rights;
 pub(crate) mod ring;
 pub(crate) mod send;
