@@ -9,4 +9,5 @@
 
 extern crate alloc;
 
+pub mod stats;
 pub mod stream;
