@@ -12,6 +12,7 @@ mod form;
 mod namespace;
 mod thread;
 
+pub(crate) use device::number as coalescing_number;
 pub use error::SettingError;
 pub(crate) use fields::{escape, unescape};
 pub use form::{Form, cpus, list, mask};
@@ -25,6 +26,9 @@ use std::path::{Path, PathBuf};
 
 /// Bytes of a value: what `/proc` and `/sys` give at once.
 const MAX_VALUE: usize = 4_096;
+
+/// Where debugfs is, if it is mounted.
+const DEBUG: &str = "/sys/kernel/debug";
 
 /// What a setting reads, as the kernel gives it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -133,6 +137,16 @@ impl Setting {
         })
     }
 
+    /// Whether it reads this value now.
+    ///
+    /// # Errors
+    ///
+    /// See [`SettingError`].
+    pub fn reads(&self, value: &str) -> Result<bool, SettingError> {
+        let now = self.read()?;
+        Ok(self.is_same(&now, &self.with(&now, value)?))
+    }
+
     /// What it would read with this value, when it now reads `now`.
     pub(super) fn with(&self, now: &State, value: &str) -> Result<State, SettingError> {
         let text = now.text();
@@ -189,19 +203,22 @@ impl Setting {
         }
     }
 
-    /// Does something with a file, which in another namespace is that of a sysfs of its own.
+    /// Does something with a file: in another namespace that of a sysfs of its own, and in debugfs
+    /// also where that is not mounted.
     fn open<T>(
         &self,
         path: &Path,
         work: impl FnOnce(&Path) -> std::io::Result<T>,
     ) -> Result<T, SettingError> {
-        let doing = "read or write";
-        let about = |source| SettingError::system(doing, &path.display(), source);
-        let (Some(_), Ok(inside)) = (&self.namespace, path.strip_prefix("/sys")) else {
-            return work(path).map_err(about);
+        let about = |source| SettingError::system("read or write", &path.display(), source);
+        let detached = match (path.strip_prefix(DEBUG), path.strip_prefix("/sys")) {
+            (Ok(inside), _) if !path.exists() => Some(("debugfs", inside)),
+            (Err(_), Ok(inside)) if self.namespace.is_some() => Some(("sysfs", inside)),
+            _ => None,
         };
-        let sysfs = Detached::open("sysfs").map_err(about)?;
-        work(&sysfs.path(inside)).map_err(about)
+        let Some((kind, inside)) = detached else { return work(path).map_err(about) };
+        let mounted = Detached::open(kind).map_err(about)?;
+        work(&mounted.path(inside)).map_err(about)
     }
 }
 
