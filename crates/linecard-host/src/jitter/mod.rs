@@ -10,3 +10,6 @@ pub mod session;
 pub mod sink;
 pub mod switches;
 pub mod trace;
+pub mod audit;
+pub mod journal;
+pub mod setting;

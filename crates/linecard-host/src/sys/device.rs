@@ -10,7 +10,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 pub(crate) const MAX_NAME: usize = libc::IFNAMSIZ - 1;
 
 /// A request about the interface `name`, of at most [`MAX_NAME`] bytes; all else is zero.
-fn request(name: &str) -> libc::ifreq {
+pub(super) fn request(name: &str) -> libc::ifreq {
     // SAFETY: a struct of integers, for which zeros are valid.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     // Its last byte stays 0.

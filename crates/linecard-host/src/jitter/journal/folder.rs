@@ -1,0 +1,179 @@
+//! Where journals are: a folder that only its owner can look into.
+
+use super::process::Owner;
+use super::{JournalError, about};
+use rustix::process::geteuid;
+use std::ffi::OsStr;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::SystemTime;
+
+/// Names another folder, for tests and for hosts where `/run` cannot be written.
+const VARIABLE: &str = "LINECARD_JOURNALS";
+/// Journals in a folder: more than processes that change settings at once.
+const MAX_JOURNALS: usize = 1_024;
+/// The folder may be removed by another process between two steps.
+const MAX_TRIES: usize = 16;
+/// Journals of a process that goes on with its settings, or is dead.
+const HELD: &str = "journal";
+/// Journals of settings that are to stay.
+const KEPT: &str = "kept";
+
+/// The folder of journals.
+#[derive(Debug, Clone)]
+pub struct Store {
+    folder: PathBuf,
+}
+
+impl Store {
+    /// The user's: `/run/linecard` of root's, else `linecard` in `XDG_RUNTIME_DIR`, else
+    /// `/tmp/linecard-` and the user's number; or what `LINECARD_JOURNALS` names. Nothing is made before
+    /// there is a journal.
+    #[must_use]
+    pub fn of_user() -> Self {
+        if let Some(folder) = std::env::var_os(VARIABLE).filter(|folder| !folder.is_empty()) {
+            return Self::at(folder);
+        }
+        if geteuid().is_root() {
+            return Self::at("/run/linecard");
+        }
+        match std::env::var_os("XDG_RUNTIME_DIR").filter(|folder| Path::new(folder).is_absolute()) {
+            Some(folder) => Self::at(PathBuf::from(folder).join("linecard")),
+            None => Self::at(format!("/tmp/linecard-{}", geteuid().as_raw())),
+        }
+    }
+
+    /// This folder.
+    #[must_use]
+    pub fn at(folder: impl Into<PathBuf>) -> Self {
+        Self { folder: folder.into() }
+    }
+
+    /// Takes the folder for oneself, and makes it before if that is wished; `None` where there is none.
+    pub(super) fn lock(&self, make: bool) -> Result<Option<Locked>, JournalError> {
+        for _ in 0..MAX_TRIES {
+            if make {
+                self.make()?;
+            }
+            let directory = match self.open() {
+                Ok(directory) => directory,
+                Err(error) if error.kind() == io::ErrorKind::NotFound && make => continue,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+                Err(error) => return Err(about("open", &self.folder)(error)),
+            };
+            self.check(&directory)?;
+            directory.lock().map_err(about("lock", &self.folder))?;
+            let is_there = fs::symlink_metadata(&self.folder).map(|other| other.ino());
+            let own = directory.metadata().map_err(about("look at", &self.folder))?.ino();
+            if is_there.is_ok_and(|other| other == own) {
+                return Ok(Some(Locked { folder: self.folder.clone(), directory }));
+            }
+        }
+        Err(about("lock", &self.folder)(io::ErrorKind::ResourceBusy.into()))
+    }
+
+    fn make(&self) -> Result<(), JournalError> {
+        match DirBuilder::new().mode(0o700).create(&self.folder) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                Err(about("make", &self.folder)(error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn open(&self) -> io::Result<File> {
+        let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW;
+        OpenOptions::new().read(true).custom_flags(flags).open(&self.folder)
+    }
+
+    /// A folder that others can write to could have us write anywhere.
+    fn check(&self, directory: &File) -> Result<(), JournalError> {
+        let found = directory.metadata().map_err(about("look at", &self.folder))?;
+        let is_own = found.uid() == geteuid().as_raw() && found.mode() & 0o077 == 0;
+        let folder = self.folder.clone();
+        if is_own { Ok(()) } else { Err(JournalError::Folder { folder }) }
+    }
+}
+
+/// The folder, while no other process looks at it or changes anything.
+#[derive(Debug)]
+pub(super) struct Locked {
+    folder: PathBuf,
+    /// The lock goes with it.
+    directory: File,
+}
+
+/// A journal that is there.
+#[derive(Debug, Clone)]
+pub(super) struct Found {
+    pub(super) path: PathBuf,
+    pub(super) owner: Owner,
+    pub(super) is_kept: bool,
+    changed: SystemTime,
+}
+
+impl Locked {
+    /// A new journal of this process.
+    pub(super) fn create(&self) -> Result<(PathBuf, File), JournalError> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let Owner { process, started } = Owner::own();
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = self.folder.join(format!("{process}-{started}-{number}.{HELD}"));
+        let flags = libc::O_NOFOLLOW;
+        let mut options = OpenOptions::new();
+        options.append(true).create_new(true).mode(0o600).custom_flags(flags);
+        let file = options.open(&path).map_err(about("make", &path))?;
+        self.directory.sync_all().map_err(about("write", &self.folder))?;
+        Ok((path, file))
+    }
+
+    /// Those that are there, the latest first.
+    pub(super) fn journals(&self) -> Result<Vec<Found>, JournalError> {
+        let entries = fs::read_dir(&self.folder).map_err(about("list", &self.folder))?;
+        let mut found: Vec<Found> =
+            entries.flatten().filter_map(|entry| found(&entry.path())).take(MAX_JOURNALS).collect();
+        found.sort_by(|left, right| (right.changed, &right.path).cmp(&(left.changed, &left.path)));
+        Ok(found)
+    }
+
+    /// Makes a journal one of settings that are to stay.
+    pub(super) fn keep(&self, path: &Path) -> Result<PathBuf, JournalError> {
+        let kept = path.with_extension(KEPT);
+        fs::rename(path, &kept).map_err(about("rename", path))?;
+        self.directory.sync_all().map_err(about("write", &self.folder))?;
+        Ok(kept)
+    }
+
+    /// Removes a journal, and the folder with the last one.
+    pub(super) fn remove(&self, path: &Path) -> Result<(), JournalError> {
+        fs::remove_file(path).map_err(about("remove", path))?;
+        // Not empty: others have journals.
+        let _removed = fs::remove_dir(&self.folder);
+        Ok(())
+    }
+}
+
+fn found(path: &Path) -> Option<Found> {
+    let is_kept = match path.extension().and_then(OsStr::to_str)? {
+        HELD => false,
+        KEPT => true,
+        _ => return None,
+    };
+    let mut parts = path.file_stem()?.to_str()?.split('-');
+    let owner =
+        Owner { process: parts.next()?.parse().ok()?, started: parts.next()?.parse().ok()? };
+    let metadata = fs::symlink_metadata(path).ok().filter(|found| found.is_file())?;
+    Some(Found { path: path.to_owned(), owner, is_kept, changed: metadata.modified().ok()? })
+}
+
+/// The bytes of a journal.
+pub(super) fn bytes(path: &Path, limit: u64) -> Result<Vec<u8>, JournalError> {
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW).open(path);
+    let mut bytes = Vec::new();
+    let read = file.and_then(|file| file.take(limit).read_to_end(&mut bytes));
+    read.map_err(about("read", path))?;
+    Ok(bytes)
+}
