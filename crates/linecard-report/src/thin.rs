@@ -30,6 +30,18 @@ pub(crate) fn thinned(points: &[Point], most: usize) -> Thinned {
     Thinned { points: kept, of: points.len(), run: Some(run) }
 }
 
+/// The same, only the points: for series that are kept in a file.
+///
+/// ```
+/// let points = (0..100_000).map(|n| (f64::from(n), f64::from(n % 777))).collect::<Vec<_>>();
+/// let kept = linecard_report::kept(&points, 1_000);
+/// assert!(kept.len() <= 1_000 && kept.iter().any(|point| point.1 == 776.0));
+/// ```
+#[must_use]
+pub fn kept(points: &[(f64, f64)], most: usize) -> Vec<(f64, f64)> {
+    thinned(points, most).points
+}
+
 /// The least and the most of a run, in the order of their places.
 fn extremes(run: &[Point]) -> impl Iterator<Item = Point> {
     let (mut least, mut most) = (0, 0);

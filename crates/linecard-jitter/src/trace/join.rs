@@ -138,6 +138,8 @@ pub struct Counts {
     pub disordered: u64,
     /// Packets that the trace saw come up from the driver.
     pub received: u64,
+    /// Polls that brought up any of them.
+    pub polls: u64,
     /// Packets that came up and were never seen in a socket.
     pub unmatched: u64,
     /// Packets that the socket refused.
@@ -147,6 +149,12 @@ pub struct Counts {
 }
 
 impl Counts {
+    /// Packets of one poll, in the mean; none where none was seen.
+    #[must_use]
+    pub fn mean_batch(&self) -> Option<f64> {
+        (self.polls > 0).then(|| self.received as f64 / self.polls as f64)
+    }
+
     /// The share of the packets whose way is known from end to end, 0 to 1.
     #[must_use]
     pub fn joined_share(&self) -> f64 {
@@ -191,6 +199,8 @@ struct Core {
     raise_ns: u64,
     is_raised_by_timer: bool,
     in_timer: u32,
+    /// Whether this poll has brought up anything.
+    has_received: bool,
     /// Between driver and socket.
     under_way: VecDeque<u64>,
 }
@@ -240,7 +250,11 @@ impl Join {
                 core.raise_ns = at_ns;
                 core.is_raised_by_timer = core.in_timer > 0;
             }
-            What::SoftirqEntry { number: NET_RX } | What::Poll { .. } => core.poll_ns = at_ns,
+            What::SoftirqEntry { number: NET_RX } => core.poll_ns = at_ns,
+            What::Poll { .. } => {
+                core.poll_ns = at_ns;
+                self.counts.polls += u64::from(core::mem::take(&mut core.has_received));
+            }
             What::Receive { sequence } => self.receive(event, sequence),
             What::Ready => self.ready(event),
             What::Refused => {
@@ -265,6 +279,7 @@ impl Join {
     fn receive(&mut self, event: &Event, sequence: u64) {
         self.counts.received += 1;
         let Some(core) = self.cores.get_mut(&event.core) else { return };
+        core.has_received = true;
         if core.under_way.len() < MAX_UNDER_WAY {
             core.under_way.push_back(sequence);
         }

@@ -14,7 +14,7 @@ use crate::trace::{Counts, Joined, Stage, Timeline, Trace};
 use alloc::vec::Vec;
 
 /// The quantiles that are shown.
-pub const QUANTILES: [f64; 5] = [0.5, 0.99, 0.999, 0.9999, 0.99999];
+pub const QUANTILES: [f64; 6] = [0.01, 0.5, 0.99, 0.999, 0.9999, 0.99999];
 /// How sure intervals are.
 pub const CONFIDENCE: f64 = 0.95;
 
