@@ -2,6 +2,7 @@
 //! them back. What its numbers mean is said by `linecard_jitter`.
 
 pub mod clock;
+pub mod dummy;
 pub mod generator;
 pub mod placement;
 pub mod preset;
