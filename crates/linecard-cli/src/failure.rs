@@ -16,7 +16,8 @@ Exit codes:
   4  the input is damaged: the output has everything before the damage, and there is no output
      when nothing could be read
   5  run, model: a byte was lost, wrong or out of place
-  6  attach: a port or the address for metrics could not be opened, or rights could not be given up
+  6  attach, jitter: a port, a socket or the address for metrics could not be opened, or rights are
+     lacking or could not be given up
   7  attach: a port has gone while it was in use
   8  attach: a thread has failed, which is a bug
   9  model: the firmware did what no core can do, loops, or refuses a message

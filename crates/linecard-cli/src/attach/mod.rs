@@ -165,7 +165,7 @@ fn watch(attached: &Attached, arguments: &AttachArguments, asked: &AtomicBool, s
 }
 
 /// Set by Ctrl-C or SIGTERM; a second one ends the process at once.
-fn signals() -> Result<Arc<AtomicBool>, Failure> {
+pub(crate) fn signals() -> Result<Arc<AtomicBool>, Failure> {
     let asked = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&asked))?;

@@ -3,6 +3,7 @@
 
 pub mod clock;
 pub mod experiment;
+pub mod dummy;
 pub mod generator;
 pub mod placement;
 pub mod preset;

@@ -3,15 +3,19 @@
 use super::SinkConfig;
 use crate::jitter::clock::monotonic_ns;
 use crate::jitter::switches::Switches;
-use linecard_jitter::stream::Arrival;
 use linecard_jitter::stream::probe::Probe;
+use linecard_jitter::stream::{Arrival, Schedule};
 use std::time::Duration;
 
 /// What a sink received.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Received {
     /// Probes in the order in which they came, those that came again too.
     pub arrivals: Vec<Arrival>,
+    /// The first probe, as its sender wrote it.
+    pub first: Option<Probe>,
+    /// The last one.
+    pub last: Option<Probe>,
     /// Probes beyond the capacity, of which there is no time.
     pub unrecorded: u64,
     /// Packets that the kernel dropped for want of room, by its own counter.
@@ -31,6 +35,22 @@ pub struct Received {
     pub switches: Option<Switches>,
 }
 
+impl Received {
+    /// The sender's schedule, from what it wrote into its first packet and its last; nothing from fewer
+    /// than two. The times are on the sender's clock. Of a stream with gaps it is the mean.
+    #[must_use]
+    pub fn schedule(&self) -> Option<Schedule> {
+        let (first, last) = (self.first?, self.last?);
+        let packets = last.sequence.checked_sub(first.sequence).filter(|packets| *packets > 0)?;
+        let time_ns = last.due_ns.checked_sub(first.due_ns)?;
+        let period_ps =
+            (u128::from(time_ns) * 1_000 + u128::from(packets / 2)) / u128::from(packets);
+        let period_ps = u64::try_from(period_ps).ok().filter(|period_ps| *period_ps > 0)?;
+        let before = Schedule { start_ns: 0, period_ps }.due_ns(first.sequence);
+        Some(Schedule { start_ns: first.due_ns.saturating_sub(before), period_ps })
+    }
+}
+
 /// What came until now, and when to end.
 #[derive(Debug)]
 pub(super) struct Tally {
@@ -48,17 +68,7 @@ impl Tally {
         // Not zeros, which would be promised only.
         let mut arrivals = vec![Arrival { sequence: u64::MAX, at_ns: 1 }; config.capacity];
         arrivals.clear();
-        let received = Received {
-            arrivals,
-            unrecorded: 0,
-            overflowed: 0,
-            foreign: 0,
-            cut: 0,
-            calls: 0,
-            empty_calls: 0,
-            busy_polled: None,
-            switches: None,
-        };
+        let received = Received { arrivals, ..Received::default() };
         let idle = config.idle.unwrap_or(Duration::MAX);
         Self {
             received,
@@ -89,10 +99,13 @@ impl Tally {
     /// A datagram was in hand at `at_ns`.
     #[inline]
     pub(super) fn datagram(&mut self, payload: &[u8], at_ns: u64) {
-        let Some(Probe { sequence, .. }) = Probe::read(payload) else {
+        let Some(probe) = Probe::read(payload) else {
             self.received.foreign += 1;
             return;
         };
+        let sequence = probe.sequence;
+        self.received.first.get_or_insert(probe);
+        self.received.last = Some(probe);
         self.last_ns = at_ns;
         if self.received.arrivals.len() < self.capacity {
             self.received.arrivals.push(Arrival { sequence, at_ns });

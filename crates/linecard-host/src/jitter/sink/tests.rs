@@ -49,6 +49,9 @@ fn every_packet_comes_once_in_every_mode() {
         assert!(received.arrivals.is_sorted_by_key(|arrival| arrival.at_ns), "{name}");
         let times = received.arrivals.iter().zip(&departures.sent_ns);
         assert!(times.into_iter().all(|(arrival, sent_ns)| arrival.at_ns > *sent_ns), "{name}");
+        let schedule = received.schedule().unwrap();
+        assert!(schedule.period_ps.abs_diff(20_000_000) <= 2, "{name}: {schedule:?}");
+        assert!(schedule.start_ns.abs_diff(departures.schedule.start_ns) <= 2, "{name}");
         let others = [received.overflowed, received.foreign, received.unrecorded, received.cut];
         assert_eq!(others, [0; 4], "{name}");
         assert!(received.calls > 0, "{name}");
@@ -109,6 +112,7 @@ fn what_is_no_probe_is_counted_as_foreign() {
             received.arrivals.iter().map(|arrival| arrival.sequence).collect();
         assert_eq!(sequences, [u64::MAX, 0, 0], "{}", mode.name());
         assert_eq!(received.foreign, 5, "{}", mode.name());
+        assert_eq!(received.schedule(), None);
     }
 }
 
