@@ -29,6 +29,11 @@ pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     unless_seen_enough(std::io::stdout().write_all(pretty(value)?.as_bytes()))
 }
 
+/// Prints text to stdout.
+pub(crate) fn print_text(text: &str) -> Result<(), Failure> {
+    unless_seen_enough(std::io::stdout().write_all(text.as_bytes()))
+}
+
 fn pretty(value: &impl Serialize) -> Result<String, Failure> {
     Ok(serde_json::to_string_pretty(value).map_err(std::io::Error::from)? + "\n")
 }

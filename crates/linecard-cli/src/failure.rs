@@ -85,6 +85,9 @@ pub(crate) enum Failure {
     /// A published figure is not ours, without a reason.
     #[error("{0}")]
     Unexplained(String),
+    /// A page could not be written.
+    #[error("{0}")]
+    Page(String),
     /// What was measured does not carry a verdict.
     #[error("{0}")]
     Withheld(String),
@@ -113,7 +116,7 @@ impl Failure {
             Self::Usage(_) => 2,
             _ if self.is_broken_pipe() => 0,
             Self::Capture { source, .. } if source.is_damage() => 4,
-            Self::Open { .. } | Self::Capture { .. } | Self::Output { .. } | Self::Report(_) => 1,
+            Self::Open { .. } | Self::Capture { .. } | Self::Output { .. } | Self::Report(_) | Self::Page(_) => 1,
             Self::UnknownLink(_) => 3,
             Self::Damaged { .. } => 4,
             Self::Wrong(_) => 5,

@@ -5,7 +5,11 @@ mod dummy;
 #[cfg(target_os = "linux")]
 mod figures;
 #[cfg(target_os = "linux")]
+mod lab;
+#[cfg(target_os = "linux")]
 mod placement;
+#[cfg(target_os = "linux")]
+mod record;
 #[cfg(target_os = "linux")]
 mod rows;
 #[cfg(target_os = "linux")]
@@ -19,12 +23,25 @@ use clap::{Args, Subcommand};
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct JitterArguments {
+    /// Without one: measure this host for a second and a half, over a virtual cable between two
+    /// namespaces, and say how late packets are, how sure that is, why, and what to change.
     #[command(subcommand)]
-    command: JitterCommand,
+    command: Option<JitterCommand>,
 }
 
 #[derive(Debug, Subcommand)]
 enum JitterCommand {
+    /// Run the paper's experiments: all sources of jitter removed, then given back one by one.
+    ///
+    /// E0 quality of the stream, E1 busy loop, E2 baseline, E3 from interrupt to application, E4 cores may
+    /// sleep, E5 interrupts on another core, E6 on another, busy core, E7 the receiver blocks, E8
+    /// interrupts throttled. Runs in two network namespaces that it makes and removes, with root, or over
+    /// the loopback interface; nothing else of the host is changed.
+    #[cfg(target_os = "linux")]
+    Run(lab::RunArguments),
+    /// Make one page of kept results.
+    #[cfg(target_os = "linux")]
+    Report(lab::ReportArguments),
     /// Run a busy loop that receives nothing: what this host does to a program on a core.
     ///
     /// Prints both how long laps took (gaps) and how late they were: a pause of 10 ms is one long gap, and
@@ -46,7 +63,12 @@ enum JitterCommand {
 
 /// Runs the command.
 pub(crate) fn command(arguments: &JitterArguments) -> Result<(), Failure> {
-    match &arguments.command {
+    let Some(command) = &arguments.command else { return lab::first_look() };
+    match command {
+        #[cfg(target_os = "linux")]
+        JitterCommand::Run(arguments) => lab::run(arguments),
+        #[cfg(target_os = "linux")]
+        JitterCommand::Report(arguments) => lab::report(arguments),
         #[cfg(target_os = "linux")]
         JitterCommand::Dummy(arguments) => dummy::command(arguments),
         #[cfg(target_os = "linux")]

@@ -9,7 +9,7 @@ pub use remedy::remedy;
 use crate::ledger::Ledger;
 use crate::stats::rate::Rate;
 use crate::stats::summary::{Sorted, Summary};
-use crate::stream::{Arrival, Measured};
+use crate::stream::{Arrival, Measured, Schedule};
 use crate::trace::{Counts, Joined, Stage, Timeline, Trace};
 use alloc::vec::Vec;
 
@@ -76,8 +76,8 @@ impl Analysis {
         let sent: Vec<Arrival> =
             sent.map(|(sequence, at_ns)| Arrival { sequence, at_ns: *at_ns }).collect();
         Self {
-            sender: Series::of(measured, &sent),
-            sink: Series::of(measured, &measured.arrivals),
+            sender: Series::of(measured.schedule, &sent),
+            sink: Series::of(measured.schedule, &measured.arrivals),
             transit: summary(transit_ns(measured)),
             traced,
             gates: Gates(gates),
@@ -94,8 +94,9 @@ impl Analysis {
 }
 
 impl Series {
-    fn of(measured: &Measured, arrivals: &[Arrival]) -> Option<Self> {
-        let schedule = measured.schedule;
+    /// Figures of points in time that should keep a schedule; none of fewer than two.
+    #[must_use]
+    pub fn of(schedule: Schedule, arrivals: &[Arrival]) -> Option<Self> {
         let mut gaps = Vec::with_capacity(arrivals.len());
         let (mut spikes, period_ns) = (0, schedule.period_ns());
         for pair in arrivals.windows(2) {

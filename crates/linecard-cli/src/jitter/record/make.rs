@@ -68,13 +68,7 @@ pub(crate) fn of_dummy(schedule: Schedule, times_ns: &[u64], conditions: Vec<(St
         .zip(times_ns)
         .map(|(sequence, at_ns)| Arrival { sequence, at_ns: *at_ns })
         .collect();
-    let measured = linecard_jitter::stream::Measured {
-        schedule,
-        sent_ns: Vec::new(),
-        arrivals,
-        overflowed: 0,
-    };
-    let sink = Series::of(&measured, &measured.arrivals);
+    let sink = Series::of(schedule, &arrivals);
     Record {
         version: VERSION,
         place: "this host, without a network".to_owned(),
@@ -83,9 +77,9 @@ pub(crate) fn of_dummy(schedule: Schedule, times_ns: &[u64], conditions: Vec<(St
         sent: times_ns.len() as u64,
         arrived: times_ns.len() as u64,
         sink: sink.as_ref().map(series),
-        gaps: kept(&gaps(schedule, &measured.arrivals), POINTS),
-        lateness: kept(&lateness(schedule, &measured.arrivals), POINTS),
-        histograms: vec![("iterations".to_owned(), histogram(&measured.arrivals))],
+        gaps: kept(&gaps(schedule, &arrivals), POINTS),
+        lateness: kept(&lateness(schedule, &arrivals), POINTS),
+        histograms: vec![("iterations".to_owned(), histogram(&arrivals))],
         ..Record::default()
     }
 }

@@ -5,7 +5,7 @@ mod page;
 mod text;
 
 pub(crate) use make::{of_dummy, of_outcome};
-pub(crate) use page::page;
+pub(crate) use page::{headline, page};
 pub(crate) use text::report;
 
 use serde::{Deserialize, Serialize};
@@ -41,6 +41,9 @@ pub(crate) struct Record {
     pub(crate) traced: Option<TracedRecord>,
     /// Why there is no trace.
     pub(crate) untraced: Option<String>,
+    /// What else is to be said.
+    #[serde(default)]
+    pub(crate) remarks: Vec<String>,
     /// Time in seconds, gap in nanoseconds.
     pub(crate) gaps: Vec<(f64, f64)>,
     /// Time in seconds, lateness in nanoseconds.

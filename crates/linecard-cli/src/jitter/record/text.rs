@@ -114,7 +114,7 @@ fn trace_section(record: &Record) -> Section {
 }
 
 fn notes(record: &Record) -> Vec<String> {
-    let mut notes = Vec::new();
+    let mut notes = record.remarks.clone();
     if let Some(untraced) = &record.untraced {
         notes.push(format!("The kernel was not traced: {untraced}. Causes are not known."));
     }

@@ -1,0 +1,327 @@
+//! Experiments on this host: where they run, what they take, how they are shown.
+
+use super::record::{self, Record};
+use crate::account;
+use crate::attach::signals;
+use crate::failure::{EXIT_CODES, Failure};
+use crate::units;
+use clap::Args;
+use linecard_host::jitter::dummy::{DummyConfig, Pace};
+use linecard_host::jitter::experiment::{Experiment, Reality, Setup};
+use linecard_host::jitter::placement::Placement;
+use linecard_host::jitter::session::{Conditions, Place, Receive, Seats, SessionError, measure};
+use linecard_report::Target;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Packets of the measurement without arguments: a second and a half.
+const FIRST_LOOK: u64 = 200_000;
+/// The longest stream.
+const MAX_COUNT: u64 = 10_000_000;
+
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct RunArguments {
+    /// Experiments, E0 to E8 [default: E2].
+    #[arg(value_name = "EXPERIMENT", value_parser = experiment)]
+    experiments: Vec<Experiment>,
+    /// All of them, one after the other.
+    #[arg(long, conflicts_with = "experiments")]
+    all: bool,
+    #[command(flatten)]
+    stream: StreamArguments,
+    #[command(flatten)]
+    shown: ShownArguments,
+}
+
+/// What all experiments share.
+#[derive(Debug, Default, Args)]
+pub(crate) struct StreamArguments {
+    /// Period of the stream [default: 7.419761us, ST 2022-6 of 1080i59.94].
+    #[arg(long, value_name = "TIME", value_parser = units::period_ps)]
+    period: Option<u64>,
+    /// Packets, 2 to 10M [default: 1M].
+    #[arg(long, value_name = "N", value_parser = units::many)]
+    count: Option<u64>,
+    /// Core of the sender [default: the first].
+    #[arg(long, value_name = "CORE")]
+    sender_core: Option<u16>,
+    /// Core of the sink [default: the last].
+    #[arg(long, value_name = "CORE")]
+    sink_core: Option<u16>,
+    /// Over the loopback interface, which needs no rights, and has no interrupts to speak of.
+    #[arg(long)]
+    loopback: bool,
+    /// Do not trace the kernel: figures without causes.
+    #[arg(long)]
+    no_trace: bool,
+}
+
+/// How results are shown and kept.
+#[derive(Debug, Default, Args)]
+pub(crate) struct ShownArguments {
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+    /// Write a page of all results, which opens offline, and all figures as JSON beside it.
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// Keep each result in this folder, for `linecard jitter report`.
+    #[arg(long, value_name = "DIR")]
+    output: Option<PathBuf>,
+}
+
+fn experiment(text: &str) -> Result<Experiment, String> {
+    let found = Experiment::ALL.into_iter().find(|one| one.id().eq_ignore_ascii_case(text));
+    found.ok_or_else(|| format!("{text} is no experiment: there are E0 to E8"))
+}
+
+impl StreamArguments {
+    /// The conditions that experiments begin with.
+    pub(crate) fn base(&self, count: u64) -> Result<Conditions, Failure> {
+        let seats = Seats::of_this_host();
+        let mut base = Conditions {
+            seats: Seats {
+                generator: self.sender_core.unwrap_or(seats.generator),
+                sink: self.sink_core.unwrap_or(seats.sink),
+            },
+            traced: !self.no_trace,
+            ..Conditions::default()
+        };
+        base.period_ps = self.period.unwrap_or(base.period_ps);
+        base.count = self.count.unwrap_or(count);
+        if !(2..=MAX_COUNT).contains(&base.count) {
+            let what = format!("{} packets cannot be measured: take 2 to {MAX_COUNT}", base.count);
+            return Err(Failure::Usage(what));
+        }
+        if !base.seats.are_apart() {
+            // Two threads of a real-time class that never wait cannot share a core.
+            (base.sender_fifo, base.sink_fifo, base.sleeping_sender) = (None, None, true);
+        }
+        Ok(base)
+    }
+
+    /// A cable where that can be had, the loopback interface otherwise, and why.
+    pub(crate) fn place(&self) -> (Place, Option<String>) {
+        if self.loopback {
+            return (Place::Loopback, None);
+        }
+        match Place::cable() {
+            Ok(place) => (place, None),
+            Err(error) => {
+                let why = format!("No cable between namespaces, so the loopback interface: {error}.");
+                (Place::Loopback, Some(why))
+            }
+        }
+    }
+}
+
+/// Runs `linecard jitter run`.
+pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
+    let chosen = match (arguments.all, arguments.experiments.as_slice()) {
+        (true, _) => Experiment::ALL.to_vec(),
+        (false, []) => vec![Experiment::E2],
+        (false, some) => some.to_vec(),
+    };
+    let target = arguments.shown.target()?;
+    let base = arguments.stream.base(Conditions::default().count)?;
+    let (place, why) = arguments.stream.place();
+    let stop = signals()?;
+    let mut records = Vec::new();
+    for one in chosen {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        let mut record = conduct(one, &base, &place, &stop)?;
+        record.remarks.extend(why.clone());
+        arguments.shown.keep(&record)?;
+        if !arguments.shown.json {
+            account::print(&record::report(&record), false, None)?;
+        }
+        records.push(record);
+    }
+    drop(place);
+    arguments.shown.finish("Jitter of this host", &records, target)
+}
+
+/// Runs `linecard jitter`, without a word: this host as it is.
+pub(crate) fn first_look() -> Result<(), Failure> {
+    let stream = StreamArguments::default();
+    let base = stream.base(FIRST_LOOK)?;
+    let (place, why) = stream.place();
+    // As the host is: nobody is preferred but the sender, who has to be on time.
+    let conditions = Conditions { sink_fifo: None, is_awake: false, ..base };
+    let stop = signals()?;
+    let mut record = stream_record(&place, &conditions, &stop)?;
+    "this host as it is".clone_into(&mut record.title);
+    record.remarks.extend(why);
+    drop(place);
+    let mut text = record::headline(std::slice::from_ref(&record)) + "\n\n";
+    text += &record::report(&record).to_string();
+    text += "\nlinecard jitter run --all --report FILE shows each source by itself; linecard jitter audit \
+             says what this host is set to.\n";
+    account::print_text(&text)?;
+    verdict(std::slice::from_ref(&record))
+}
+
+/// One experiment.
+fn conduct(
+    one: Experiment,
+    base: &Conditions,
+    place: &Place,
+    stop: &AtomicBool,
+) -> Result<Record, Failure> {
+    let mut record = match one.setup(base) {
+        Setup::Dummy => dummy_record(base, stop)?,
+        Setup::Stream(conditions) => stream_record(place, &conditions, stop)?,
+    };
+    one.id().clone_into(&mut record.id);
+    one.title().clone_into(&mut record.title);
+    record.published = Some(one.published().to_owned());
+    record.reality = Some(match one.reality(base.seats) {
+        Reality::Real => "real".to_owned(),
+        Reality::Emulated(how) => format!("emulated: {how}"),
+        Reality::NotHere(why) => format!("not testable here: {why}"),
+    });
+    Ok(record)
+}
+
+pub(crate) fn stream_record(
+    place: &Place,
+    conditions: &Conditions,
+    stop: &AtomicBool,
+) -> Result<Record, Failure> {
+    let mut conditions = conditions.clone();
+    if matches!(place, Place::Loopback) && conditions.receive == Receive::Sink {
+        conditions.receive = Receive::Sender;
+    }
+    let outcome = measure(place, &conditions, stop).or_else(|error| match error {
+        // Whoever may not take precedence measures without.
+        SessionError::Generator(_) | SessionError::Sink(_) if conditions.sender_fifo.is_some() => {
+            (conditions.sender_fifo, conditions.sink_fifo) = (None, None);
+            measure(place, &conditions, stop)
+        }
+        error => Err(error),
+    });
+    let outcome = outcome.map_err(|error| Failure::Attach(error.to_string()))?;
+    Ok(record::of_outcome(place, &outcome, None))
+}
+
+fn dummy_record(base: &Conditions, stop: &AtomicBool) -> Result<Record, Failure> {
+    let core = usize::from(base.seats.sink);
+    let placement = Placement { core: Some(core), fifo: base.sink_fifo, ..Placement::default() };
+    let mut config = DummyConfig { count: base.count, pace: Pace::Absolute, placement, ..DummyConfig::default() };
+    let laps = config.run(stop).or_else(|_| {
+        config.placement.fifo = None;
+        config.run(stop)
+    });
+    let laps = laps.map_err(|error| Failure::Usage(error.to_string()))?;
+    let class = config.placement.fifo.map_or("normal".to_owned(), |n| format!("SCHED_FIFO {n}"));
+    let conditions = vec![
+        ("period".to_owned(), format!("{} ns", config.period_ps as f64 / 1e3)),
+        ("core".to_owned(), core.to_string()),
+        ("class".to_owned(), class),
+    ];
+    Ok(record::of_dummy(laps.schedule, &laps.at_ns, conditions))
+}
+
+impl ShownArguments {
+    /// Looked at before anything is measured.
+    pub(crate) fn target(&self) -> Result<Option<Target>, Failure> {
+        if let Some(folder) = &self.output {
+            fs::create_dir_all(folder)
+                .map_err(|source| Failure::Open { path: folder.clone(), source })?;
+        }
+        let target = self.report.as_deref().map(Target::new).transpose();
+        target.map_err(|error| Failure::Usage(error.to_string()))
+    }
+
+    fn keep(&self, record: &Record) -> Result<(), Failure> {
+        let Some(folder) = &self.output else { return Ok(()) };
+        let name = if record.id.is_empty() { "stream" } else { &record.id };
+        let text = serde_json::to_vec_pretty(record).map_err(std::io::Error::from)?;
+        write_whole(&folder.join(format!("{name}.json")), &text)
+    }
+
+    /// JSON, page and verdict.
+    pub(crate) fn finish(
+        &self,
+        title: &str,
+        records: &[Record],
+        target: Option<Target>,
+    ) -> Result<(), Failure> {
+        if self.json {
+            account::print_json(&records)?;
+        }
+        if let Some(target) = target {
+            let written = target.write(&record::page(title, records));
+            written.map_err(|error| Failure::Page(error.to_string()))?;
+        }
+        verdict(records)
+    }
+}
+
+/// A file that is there whole or not at all.
+fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    let temporary = path.with_extension("json.part");
+    let written = fs::write(&temporary, bytes).and_then(|()| fs::rename(&temporary, path));
+    written.map_err(|source| Failure::Open { path: path.to_path_buf(), source })
+}
+
+/// Whether figures carry one.
+fn verdict(records: &[Record]) -> Result<(), Failure> {
+    let failed: Vec<&Record> = records.iter().filter(|record| !record.carries_a_verdict()).collect();
+    if failed.is_empty() {
+        return Ok(());
+    }
+    let reasons = failed.iter().map(|record| format!("{} {}", record.id, record.reasons().join("; ")));
+    let reasons: Vec<String> = reasons.map(|reason| reason.trim().to_owned()).collect();
+    Err(Failure::Withheld(format!("no verdict: {}", reasons.join(" | "))))
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct ReportArguments {
+    /// Folder with the results of `linecard jitter run --output`.
+    folder: PathBuf,
+    /// The page to write [default: report.html in that folder].
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+}
+
+/// Runs `linecard jitter report`.
+pub(crate) fn report(arguments: &ReportArguments) -> Result<(), Failure> {
+    let folder = &arguments.folder;
+    let entries = fs::read_dir(folder).map_err(|source| Failure::Open { path: folder.clone(), source })?;
+    let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
+    paths.retain(|path| path.file_stem().is_none_or(|stem| stem != "report"));
+    paths.sort();
+    let records = paths.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
+    if records.is_empty() {
+        let what = format!(
+            "{} has no results: make some with linecard jitter run --all --output {}",
+            folder.display(),
+            folder.display()
+        );
+        return Err(Failure::Usage(what));
+    }
+    let path = arguments.report.clone().unwrap_or_else(|| folder.join("report.html"));
+    let target = Target::new(&path).map_err(|error| Failure::Usage(error.to_string()))?;
+    let written = target.write(&record::page("Jitter of this host", &records));
+    written.map_err(|error| Failure::Page(error.to_string()))?;
+    account::print_text(&format!("{}\n", target.html().display()))
+}
+
+fn read(path: &Path) -> Result<Record, Failure> {
+    let text = fs::read(path).map_err(|source| Failure::Open { path: path.to_path_buf(), source })?;
+    let refused = |why: String| Failure::Usage(format!("{}: {why}", path.display()));
+    let record: Record = serde_json::from_slice(&text)
+        .map_err(|error| refused(format!("it is no result of an experiment ({error})")))?;
+    if record.version != record::VERSION {
+        let why = format!("form {}, and this is {}: measure again", record.version, record::VERSION);
+        return Err(refused(why));
+    }
+    Ok(record)
+}
