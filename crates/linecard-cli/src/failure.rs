@@ -116,7 +116,11 @@ impl Failure {
             Self::Usage(_) => 2,
             _ if self.is_broken_pipe() => 0,
             Self::Capture { source, .. } if source.is_damage() => 4,
-            Self::Open { .. } | Self::Capture { .. } | Self::Output { .. } | Self::Report(_) | Self::Page(_) => 1,
+            Self::Open { .. }
+            | Self::Capture { .. }
+            | Self::Output { .. }
+            | Self::Report(_)
+            | Self::Page(_) => 1,
             Self::UnknownLink(_) => 3,
             Self::Damaged { .. } => 4,
             Self::Wrong(_) => 5,

@@ -31,7 +31,7 @@ pub use axis::Axis;
 pub use chart::{Chart, Effects, Histograms, Ledger, Spread, TimeSeries};
 pub use page::Page;
 pub use table::Table;
-pub use thin::kept;
 pub use target::{ReportError, Target};
+pub use thin::kept;
 pub use unit::Unit;
 pub use verdict::{Outcome, Verdict, Verdicts};

@@ -110,7 +110,8 @@ impl StreamArguments {
         match Place::cable() {
             Ok(place) => (place, None),
             Err(error) => {
-                let why = format!("No cable between namespaces, so the loopback interface: {error}.");
+                let why =
+                    format!("No cable between namespaces, so the loopback interface: {error}.");
                 (Place::Loopback, Some(why))
             }
         }
@@ -211,7 +212,12 @@ pub(crate) fn stream_record(
 fn dummy_record(base: &Conditions, stop: &AtomicBool) -> Result<Record, Failure> {
     let core = usize::from(base.seats.sink);
     let placement = Placement { core: Some(core), fifo: base.sink_fifo, ..Placement::default() };
-    let mut config = DummyConfig { count: base.count, pace: Pace::Absolute, placement, ..DummyConfig::default() };
+    let mut config = DummyConfig {
+        count: base.count,
+        pace: Pace::Absolute,
+        placement,
+        ..DummyConfig::default()
+    };
     let laps = config.run(stop).or_else(|_| {
         config.placement.fifo = None;
         config.run(stop)
@@ -271,11 +277,13 @@ fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
 
 /// Whether figures carry one.
 fn verdict(records: &[Record]) -> Result<(), Failure> {
-    let failed: Vec<&Record> = records.iter().filter(|record| !record.carries_a_verdict()).collect();
+    let failed: Vec<&Record> =
+        records.iter().filter(|record| !record.carries_a_verdict()).collect();
     if failed.is_empty() {
         return Ok(());
     }
-    let reasons = failed.iter().map(|record| format!("{} {}", record.id, record.reasons().join("; ")));
+    let reasons =
+        failed.iter().map(|record| format!("{} {}", record.id, record.reasons().join("; ")));
     let reasons: Vec<String> = reasons.map(|reason| reason.trim().to_owned()).collect();
     Err(Failure::Withheld(format!("no verdict: {}", reasons.join(" | "))))
 }
@@ -293,7 +301,8 @@ pub(crate) struct ReportArguments {
 /// Runs `linecard jitter report`.
 pub(crate) fn report(arguments: &ReportArguments) -> Result<(), Failure> {
     let folder = &arguments.folder;
-    let entries = fs::read_dir(folder).map_err(|source| Failure::Open { path: folder.clone(), source })?;
+    let entries =
+        fs::read_dir(folder).map_err(|source| Failure::Open { path: folder.clone(), source })?;
     let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
     paths.retain(|path| path.file_stem().is_none_or(|stem| stem != "report"));
@@ -315,12 +324,14 @@ pub(crate) fn report(arguments: &ReportArguments) -> Result<(), Failure> {
 }
 
 fn read(path: &Path) -> Result<Record, Failure> {
-    let text = fs::read(path).map_err(|source| Failure::Open { path: path.to_path_buf(), source })?;
+    let text =
+        fs::read(path).map_err(|source| Failure::Open { path: path.to_path_buf(), source })?;
     let refused = |why: String| Failure::Usage(format!("{}: {why}", path.display()));
     let record: Record = serde_json::from_slice(&text)
         .map_err(|error| refused(format!("it is no result of an experiment ({error})")))?;
     if record.version != record::VERSION {
-        let why = format!("form {}, and this is {}: measure again", record.version, record::VERSION);
+        let why =
+            format!("form {}, and this is {}: measure again", record.version, record::VERSION);
         return Err(refused(why));
     }
     Ok(record)

@@ -5,8 +5,8 @@
 
 pub(crate) mod bpf;
 pub(crate) mod device;
-pub(crate) mod receive;
 pub(crate) mod ethtool;
+pub(crate) mod receive;
 pub(crate) mod rights;
 pub(crate) mod ring;
 pub(crate) mod schedule;

@@ -198,17 +198,36 @@ struct Core {
     /// When it was last asked to, and whether by a timer.
     raise_ns: u64,
     is_raised_by_timer: bool,
-    in_timer: u32,
+    /// The timer's function that runs.
+    timer: Option<u64>,
+    /// In the softirq that receives.
+    in_receive: bool,
     /// Whether this poll has brought up anything.
     has_received: bool,
     /// Between driver and socket.
     under_way: VecDeque<u64>,
 }
 
+/// Which timer asks for polls that were put off: any where functions have no names.
+struct Deferring(Option<u64>, bool);
+
+impl Deferring {
+    fn of(trace: &Trace) -> Self {
+        let functions = &trace.names.functions;
+        let found = functions.iter().find(|(_, name)| *name == "napi_watchdog");
+        Self(found.map(|(address, _)| *address), functions.is_empty())
+    }
+
+    fn is(&self, timer: u64) -> bool {
+        self.1 || self.0 == Some(timer)
+    }
+}
+
 struct Join {
     passages: Vec<Passage>,
     cores: BTreeMap<u16, Core>,
     counts: Counts,
+    deferring: Deferring,
     sink: u32,
     is_sink_running: bool,
     /// In the socket, while the reader is away.
@@ -228,6 +247,7 @@ impl Join {
             passages,
             cores: trace.cores.iter().map(|core| (*core, Core::default())).collect(),
             counts: Counts { lost: trace.lost, ..Counts::default() },
+            deferring: Deferring::of(trace),
             sink: trace.sink.map_or(0, |seat| seat.thread),
             is_sink_running: false,
             waiting: Vec::new(),
@@ -244,13 +264,16 @@ impl Join {
                     passage.sent_on = event.core;
                 }
             }
-            What::TimerEntry { .. } => core.in_timer += 1,
-            What::TimerExit => core.in_timer = core.in_timer.saturating_sub(1),
+            What::TimerEntry { function } => core.timer = Some(function),
+            What::TimerExit => core.timer = None,
             What::Raise => {
                 core.raise_ns = at_ns;
-                core.is_raised_by_timer = core.in_timer > 0;
+                core.is_raised_by_timer = core.timer.is_some_and(|timer| self.deferring.is(timer));
             }
-            What::SoftirqEntry { number: NET_RX } => core.poll_ns = at_ns,
+            What::SoftirqEntry { number: NET_RX } => {
+                core.poll_ns = at_ns;
+                core.in_receive = true;
+            }
             What::Poll { .. } => {
                 core.poll_ns = at_ns;
                 self.counts.polls += u64::from(core::mem::take(&mut core.has_received));
@@ -265,11 +288,17 @@ impl Join {
                     }
                 }
             }
-            What::SoftirqExit => self.counts.unmatched += abandon(core),
-            What::Switch { from, to, .. } => {
-                // A NAPI thread begins to poll when it gets the core.
-                core.poll_ns = at_ns;
+            What::SoftirqExit if core.in_receive => {
+                core.in_receive = false;
                 self.counts.unmatched += abandon(core);
+            }
+            What::Switch { from, to, is_displaced, .. } => {
+                // A NAPI thread begins to poll when it gets the core, and has polled when it sleeps.
+                core.poll_ns = at_ns;
+                core.timer = None;
+                if !is_displaced {
+                    self.counts.unmatched += abandon(core);
+                }
                 self.switch(at_ns, from, to);
             }
             _ => {}

@@ -49,7 +49,11 @@ pub(crate) fn of_outcome(place: &Place, outcome: &Outcome, cost_ns: Option<f64>)
         traced: traced.map(|(traced, trace)| {
             let core = outcome.conditions.seats.sink;
             let absent = outcome.absent.iter().map(|name| (*name).to_owned()).collect();
-            TracedRecord { absent, cost_ns_per_event: cost_ns, ..traced_record(traced, trace, core) }
+            TracedRecord {
+                absent,
+                cost_ns_per_event: cost_ns,
+                ..traced_record(traced, trace, core)
+            }
         }),
         untraced: trace.err().map(ToString::to_string),
         gaps: kept(&gaps(schedule, &measured.arrivals), POINTS),
@@ -63,11 +67,13 @@ pub(crate) fn of_outcome(place: &Place, outcome: &Outcome, cost_ns: Option<f64>)
 }
 
 /// The record of a busy loop: when it looked at the clock, and when it should have.
-pub(crate) fn of_dummy(schedule: Schedule, times_ns: &[u64], conditions: Vec<(String, String)>) -> Record {
-    let arrivals: Vec<Arrival> = (0..)
-        .zip(times_ns)
-        .map(|(sequence, at_ns)| Arrival { sequence, at_ns: *at_ns })
-        .collect();
+pub(crate) fn of_dummy(
+    schedule: Schedule,
+    times_ns: &[u64],
+    conditions: Vec<(String, String)>,
+) -> Record {
+    let arrivals: Vec<Arrival> =
+        (0..).zip(times_ns).map(|(sequence, at_ns)| Arrival { sequence, at_ns: *at_ns }).collect();
     let sink = Series::of(schedule, &arrivals);
     Record {
         version: VERSION,
@@ -88,7 +94,9 @@ fn conditions(conditions: &Conditions) -> Vec<(String, String)> {
     let yes_no = |so: bool| if so { "yes" } else { "no" }.to_owned();
     let receive = match conditions.receive {
         Receive::Sender => format!("on the sender's core {}", conditions.seats.generator),
-        Receive::Sink => format!("on the sink's core {}, by an interrupt (RPS)", conditions.seats.sink),
+        Receive::Sink => {
+            format!("on the sink's core {}, by an interrupt (RPS)", conditions.seats.sink)
+        }
         Receive::Thread { core } => format!("in a thread on core {core} (threaded NAPI)"),
     };
     let class = |fifo: Option<u8>| fifo.map_or("normal".to_owned(), |n| format!("SCHED_FIFO {n}"));
@@ -155,7 +163,11 @@ fn traced_record(traced: &Traced, trace: &Trace, core: u16) -> TracedRecord {
         joined: traced.counts.joined,
         cost_ns_per_event: None,
         absent: Vec::new(),
-        stages: traced.stages.iter().map(|(stage, s)| (stage.name().to_owned(), summary(s))).collect(),
+        stages: traced
+            .stages
+            .iter()
+            .map(|(stage, s)| (stage.name().to_owned(), summary(s)))
+            .collect(),
         points: traced.points.iter().map(|(name, s)| ((*name).to_owned(), summary(s))).collect(),
         excess_ns: ledger.excess_ns,
         spikes: ledger.spikes.len() as u64,
@@ -170,15 +182,16 @@ fn traced_record(traced: &Traced, trace: &Trace, core: u16) -> TracedRecord {
 }
 
 fn causes(ledger: &Ledger, names: &Names, core: u16) -> Vec<CauseRecord> {
-    let record = |(cause, entry): (linecard_jitter::ledger::Cause, linecard_jitter::ledger::Entry)| {
-        CauseRecord {
-            kind: cause.kind().to_owned(),
-            name: cause.describe(names),
-            spikes: entry.spikes,
-            ns: entry.ns,
-            remedy: remedy(cause, core),
-        }
-    };
+    let record =
+        |(cause, entry): (linecard_jitter::ledger::Cause, linecard_jitter::ledger::Entry)| {
+            CauseRecord {
+                kind: cause.kind().to_owned(),
+                name: cause.describe(names),
+                spikes: entry.spikes,
+                ns: entry.ns,
+                remedy: remedy(cause, core),
+            }
+        };
     ledger.by_time().into_iter().map(record).collect()
 }
 

@@ -27,7 +27,8 @@ pub(crate) fn page(title: &str, records: &[Record]) -> Page {
 
 /// How late, how sure, and why.
 pub(crate) fn headline(records: &[Record]) -> String {
-    let Some(record) = records.iter().rev().find(|record| record.traced.is_some()).or(records.last())
+    let Some(record) =
+        records.iter().rev().find(|record| record.traced.is_some()).or(records.last())
     else {
         return "Nothing was measured.".to_owned();
     };
@@ -38,7 +39,11 @@ pub(crate) fn headline(records: &[Record]) -> String {
             Value::Ns(found.map_or(0, |quantile| quantile.value_ns) as f64)
         };
         let most = Value::Ns(late.max_ns as f64);
-        format!("Half the packets are at most {} late, 99.9 % {}, the latest {most}. ", at(0.5), at(0.999))
+        format!(
+            "Half the packets are at most {} late, 99.9 % {}, the latest {most}. ",
+            at(0.5),
+            at(0.999)
+        )
     });
     let causes: Vec<&str> = record.main_causes().take(3).map(|cause| cause.name.as_str()).collect();
     let why = if causes.is_empty() {
@@ -55,7 +60,8 @@ pub(crate) fn headline(records: &[Record]) -> String {
 }
 
 fn gates(records: &[Record]) -> Verdicts {
-    let mut verdicts = Verdicts::new("gates", "Gates: what has to hold before figures carry a verdict");
+    let mut verdicts =
+        Verdicts::new("gates", "Gates: what has to hold before figures carry a verdict");
     for record in records {
         for gate in &record.gates {
             verdicts.push(Verdict {
@@ -116,7 +122,10 @@ fn one(page: &mut Page, record: &Record) {
         chart.x(time()).y(Axis::new("gap", Unit::Ns).log()).dots("gap", record.gaps.clone());
         page.chart(chart);
         let mut chart = TimeSeries::new("lateness", "Lateness in the application");
-        chart.x(time()).y(Axis::new("lateness", Unit::Ns)).dots("lateness", record.lateness.clone());
+        chart
+            .x(time())
+            .y(Axis::new("lateness", Unit::Ns))
+            .dots("lateness", record.lateness.clone());
         page.chart(chart);
     }
     let mut chart = Histograms::new("gap_histogram", "How often which gap", "gaps");

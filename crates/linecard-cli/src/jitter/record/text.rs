@@ -10,10 +10,9 @@ const LISTED: usize = 8;
 pub(crate) fn report(record: &Record) -> Report {
     let mut report = Report::new("jitter");
     report.push(head(record));
-    for (key, title, series) in [
-        ("sender", "Sender", &record.sender),
-        ("application", "Application", &record.sink),
-    ] {
+    for (key, title, series) in
+        [("sender", "Sender", &record.sender), ("application", "Application", &record.sink)]
+    {
         if let Some(series) = series {
             report.push(series_section(Section::new(key, title), series));
         }
@@ -28,7 +27,8 @@ pub(crate) fn report(record: &Record) -> Report {
         let mut causes = Section::list("causes", title);
         for cause in record.main_causes().take(LISTED) {
             let share = cause.ns as f64 / traced.excess_ns.max(1) as f64;
-            let text = format!("{:5.1} %, {} of {} spikes", share * 100.0, cause.spikes, traced.spikes);
+            let text =
+                format!("{:5.1} %, {} of {} spikes", share * 100.0, cause.spikes, traced.spikes);
             causes.add(cause.kind.clone(), cause.name.clone(), Value::Text(text));
         }
         report.push(causes);
@@ -41,7 +41,8 @@ pub(crate) fn report(record: &Record) -> Report {
 }
 
 fn head(record: &Record) -> Section {
-    let mut section = Section::new("experiment", format!("{} {}", record.id, record.title).trim().to_owned());
+    let mut section =
+        Section::new("experiment", format!("{} {}", record.id, record.title).trim().to_owned());
     section.add("place", "over", Value::Text(record.place.clone()));
     section.add("period_ns", "period", Value::Ns(record.period_ns as f64));
     section.add("sent", "packets sent", Value::Count(record.sent));
@@ -74,9 +75,17 @@ fn series_section(mut section: Section, series: &SeriesRecord) -> Section {
                 (None, Some(needed)) => format!("{value} (n too small: {needed} needed)"),
                 (None, None) => value.to_string(),
             };
-            section.add(format!("{key}_p{percent}"), format!("{label}, {percent} %"), Value::Text(text));
+            section.add(
+                format!("{key}_p{percent}"),
+                format!("{label}, {percent} %"),
+                Value::Text(text),
+            );
         }
-        section.add(format!("{key}_max_ns"), format!("{label}, most"), Value::Ns(summary.max_ns as f64));
+        section.add(
+            format!("{key}_max_ns"),
+            format!("{label}, most"),
+            Value::Ns(summary.max_ns as f64),
+        );
     }
     let (lower, upper) = series.spikes_per_second_95;
     let rate = format!(
@@ -131,7 +140,8 @@ fn notes(record: &Record) -> Vec<String> {
         }
     }
     if record.carries_a_verdict() {
-        let remedies = record.main_causes().filter_map(|cause| Some((cause, cause.remedy.as_ref()?)));
+        let remedies =
+            record.main_causes().filter_map(|cause| Some((cause, cause.remedy.as_ref()?)));
         for (cause, remedy) in remedies.take(3) {
             notes.push(format!("{}: {remedy}.", cause.name));
         }

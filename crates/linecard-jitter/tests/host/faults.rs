@@ -1,0 +1,80 @@
+//! Faults of a measurement, one at a time: each is found, and no verdict is given.
+
+use crate::made_up::{Host, Wish};
+use linecard::rng::Rng;
+use linecard_jitter::trace::What;
+use linecard_jitter::verdict::Analysis;
+
+const SEEDS: u64 = 100;
+
+type Fault = fn(&mut Host, &mut Rng);
+
+/// What can go wrong, and which gates may say so.
+const FAULTS: [(&str, &[&str], Fault); 8] = [
+    ("the tracer says that it lost records", &["records"], |host, rng| {
+        host.trace.lost = 1 + rng.below(1_000);
+    }),
+    ("records are lost and nobody says so", &["counts", "joined"], |host, rng| {
+        let wanted = rng.below(host.ways.len() as u64);
+        host.trace.events.retain(|event| event.what != What::Receive { sequence: wanted });
+    }),
+    ("packets are missing from the start of the trace", &["joined", "counts"], |host, rng| {
+        let lost = 1 + rng.below(10);
+        host.trace.events.retain(|event| {
+            !matches!(event.what, What::Transmit { sequence } | What::Receive { sequence } if sequence < lost)
+        });
+    }),
+    ("the clock of the trace is ahead", &["order"], |host, rng| {
+        let ahead_ns = 5_000 + rng.below(1_000_000);
+        host.trace.events.iter_mut().for_each(|event| event.at_ns += ahead_ns);
+    }),
+    ("the clock of the trace is behind", &["order"], |host, rng| {
+        let behind_ns = 5_000 + rng.below(1_000_000);
+        for event in &mut host.trace.events {
+            event.at_ns = (event.at_ns + 2_000_000) - behind_ns;
+        }
+        host.measured.schedule.start_ns += 2_000_000;
+        host.measured.sent_ns.iter_mut().for_each(|at_ns| *at_ns += 2_000_000);
+        host.measured.arrivals.iter_mut().for_each(|arrival| arrival.at_ns += 2_000_000);
+    }),
+    ("the receiver's clock is behind", &["clock"], |host, rng| {
+        let behind_ns = 9_000 + rng.below(1_000);
+        host.measured.arrivals.iter_mut().for_each(|arrival| arrival.at_ns -= behind_ns);
+    }),
+    ("packets never came", &["complete"], |host, rng| {
+        let lost = rng.below(host.measured.arrivals.len() as u64);
+        host.measured.arrivals.remove(lost as usize);
+    }),
+    ("packets came that nobody sent", &["known"], |host, rng| {
+        let last = host.measured.arrivals.len() - 1;
+        host.measured.arrivals[last].sequence += 1_000 + rng.below(1_000);
+    }),
+];
+
+#[test]
+fn every_fault_is_found() {
+    for (what, gates, fault) in FAULTS {
+        for seed in 0..SEEDS {
+            let mut rng = Rng::new(seed);
+            let mut host = Host::new(&Wish::default(), &mut rng);
+            fault(&mut host, &mut rng);
+            let analysis = Analysis::of(&host.measured, Some(&host.trace));
+            let failed: Vec<_> =
+                analysis.gates.0.iter().filter(|gate| !gate.passes).map(|gate| gate.name).collect();
+            assert!(!failed.is_empty(), "{what}: seed {seed}: nothing was found");
+            assert!(
+                failed.iter().any(|name| gates.contains(name)),
+                "{what}: seed {seed}: found by {failed:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn without_a_fault_there_is_a_verdict() {
+    for seed in 0..SEEDS {
+        let host = Host::new(&Wish::default(), &mut Rng::new(seed));
+        let analysis = Analysis::of(&host.measured, Some(&host.trace));
+        assert!(analysis.gates.pass(), "seed {seed}: {:?}", analysis.gates.reasons());
+    }
+}
