@@ -197,7 +197,7 @@ mod tests {
     use linecard_jitter::stream::probe::Probe;
 
     fn received(sequences: &[u64]) -> Received {
-        let arrival = |&sequence: &u64| Arrival { sequence, at_ns: 1_000 + sequence };
+        let arrival = |&sequence: &u64| Arrival { sequence, at_ns: sequence.saturating_add(1_000) };
         let probe = |&sequence: &u64| Probe { sequence, due_ns: sequence, sent_ns: sequence };
         Received {
             arrivals: sequences.iter().map(arrival).collect(),
