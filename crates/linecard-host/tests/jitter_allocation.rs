@@ -1,5 +1,6 @@
 //! Sinks and the generator take no memory per packet: many packets take as often as few.
 #![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 #[path = "../../linecard/tests/counting/mod.rs"]
 mod counting;

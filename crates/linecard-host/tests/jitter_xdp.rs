@@ -1,5 +1,6 @@
 //! A stream over a cable into an AF_XDP sink, beside traffic that is none of its own.
 #![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 #[path = "../../linecard/tests/counting/mod.rs"]
 mod counting;
