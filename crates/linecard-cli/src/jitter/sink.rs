@@ -92,7 +92,7 @@ fn report(received: &Received, arguments: &SinkArguments) -> Report {
     let mut report = Report::new("jitter sink");
     report.push(packets(received, arguments.expect));
     let times = || received.arrivals.iter().map(|arrival| arrival.at_ns);
-    let seconds = times().next().zip(times().last());
+    let seconds = times().next().zip(times().next_back());
     let seconds = seconds.map_or(0.0, |(first, last)| last.saturating_sub(first) as f64 / 1e9);
     let gaps = figures::gaps(times());
     report.push(figures::quantiles("gaps", "Gaps between packets", &gaps));
