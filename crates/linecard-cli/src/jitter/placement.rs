@@ -11,7 +11,7 @@ pub(crate) struct PlacementArguments {
     /// Core that the measuring thread runs on [default: any].
     #[arg(long, value_name = "N")]
     pub(crate) core: Option<usize>,
-    /// Real-time priority (`SCHED_FIFO`), 1 to 99; needs root or CAP_SYS_NICE [default: none].
+    /// Real-time priority (`SCHED_FIFO`), 1 to 99; needs root or `CAP_SYS_NICE` [default: none].
     #[arg(long, value_name = "PRIORITY", value_parser = clap::value_parser!(u8).range(1..=99))]
     pub(crate) fifo: Option<u8>,
 }

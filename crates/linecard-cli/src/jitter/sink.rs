@@ -26,9 +26,13 @@ pub(crate) struct SinkArguments {
     /// Where to receive [default: 0.0.0.0:5004].
     #[arg(value_name = "ADDRESS:PORT")]
     address: Option<SocketAddr>,
-    /// How to receive: poll, block, busy-poll, epoll, recvmmsg, io-uring [default: poll].
+    /// How to receive: poll, block, busy-poll, epoll, recvmmsg, io-uring, af-xdp
+    /// [default: poll].
     #[arg(long, value_name = "MODE", value_parser = mode)]
     mode: Option<SinkMode>,
+    /// Interface that packets come by, for af-xdp, which takes those of this port past the kernel.
+    #[arg(long, value_name = "IF")]
+    interface: Option<String>,
     /// End after so many packets [default: none].
     #[arg(long, value_name = "N", value_parser = units::many)]
     expect: Option<u64>,
@@ -57,6 +61,7 @@ pub(crate) fn command(arguments: &SinkArguments) -> Result<(), Failure> {
     let address = arguments.address.unwrap_or_else(|| ([0, 0, 0, 0], 5004).into());
     let mut config = SinkConfig::new(address);
     config.mode = arguments.mode.unwrap_or_default();
+    config.interface.clone_from(&arguments.interface);
     config.placement = arguments.placement.placement();
     config.capacity = match arguments.expect {
         Some(expect) => usize::try_from(expect).unwrap_or(usize::MAX),
@@ -78,6 +83,7 @@ fn failure(error: &SinkError) -> Failure {
         SinkError::Capacity(_) | SinkError::Room(_) | SinkError::BusyPollTime(_) => {
             Failure::Usage(error.to_string())
         }
+        SinkError::NoInterface => Failure::Usage(format!("{error} by --interface")),
         _ => Failure::Attach(error.to_string()),
     }
 }
@@ -86,7 +92,7 @@ fn report(received: &Received, arguments: &SinkArguments) -> Report {
     let mut report = Report::new("jitter sink");
     report.push(packets(received, arguments.expect));
     let times = || received.arrivals.iter().map(|arrival| arrival.at_ns);
-    let seconds = times().next().zip(times().last());
+    let seconds = times().next().zip(times().next_back());
     let seconds = seconds.map_or(0.0, |(first, last)| last.saturating_sub(first) as f64 / 1e9);
     let gaps = figures::gaps(times());
     report.push(figures::quantiles("gaps", "Gaps between packets", &gaps));
@@ -191,7 +197,7 @@ mod tests {
     use linecard_jitter::stream::probe::Probe;
 
     fn received(sequences: &[u64]) -> Received {
-        let arrival = |&sequence: &u64| Arrival { sequence, at_ns: 1_000 + sequence };
+        let arrival = |&sequence: &u64| Arrival { sequence, at_ns: sequence.saturating_add(1_000) };
         let probe = |&sequence: &u64| Probe { sequence, due_ns: sequence, sent_ns: sequence };
         Received {
             arrivals: sequences.iter().map(arrival).collect(),

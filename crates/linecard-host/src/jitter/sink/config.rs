@@ -1,6 +1,7 @@
 //! Where and how a sink receives.
 
 use crate::jitter::placement::{Placement, PlacementError};
+use crate::port::xdp::XdpError;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -35,12 +36,22 @@ pub enum SinkMode {
     /// `io_uring` with one request for many packets (Linux 6.0; one for each from 5.19). Each gets the
     /// time at which the ring was looked at.
     IoUring,
+    /// AF_XDP: past the kernel's protocols, from a ring of frames that is looked at again and again. Takes
+    /// [`SinkConfig::interface`] and root; nobody checks checksums.
+    AfXdp,
 }
 
 impl SinkMode {
     /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Poll, Self::Block, Self::BusyPoll, Self::Epoll, Self::Recvmmsg, Self::IoUring];
+    pub const ALL: [Self; 7] = [
+        Self::Poll,
+        Self::Block,
+        Self::BusyPoll,
+        Self::Epoll,
+        Self::Recvmmsg,
+        Self::IoUring,
+        Self::AfXdp,
+    ];
 
     /// Its name on the command line and in reports.
     #[must_use]
@@ -52,12 +63,13 @@ impl SinkMode {
             Self::Epoll => "epoll",
             Self::Recvmmsg => "recvmmsg",
             Self::IoUring => "io-uring",
+            Self::AfXdp => "af-xdp",
         }
     }
 
     /// Whether the receiving thread never sleeps.
     pub(crate) fn is_busy(self) -> bool {
-        matches!(self, Self::Poll | Self::BusyPoll)
+        matches!(self, Self::Poll | Self::BusyPoll | Self::AfXdp)
     }
 }
 
@@ -68,6 +80,9 @@ pub struct SinkConfig {
     pub address: SocketAddr,
     /// How. Default: [`SinkMode::Poll`].
     pub mode: SinkMode,
+    /// The interface that packets come by, for [`SinkMode::AfXdp`], which receives from its queue 0: a card
+    /// with more has to steer the stream there (`ethtool -L IF combined 1`). Default: none.
+    pub interface: Option<String>,
     /// Where the receiving thread runs, and before whom. Default: as it is.
     pub placement: Placement,
     /// Packets whose times are kept, 1 to [`MAX_CAPACITY`]; more are counted. Default:
@@ -118,6 +133,12 @@ pub enum SinkError {
          and CAP_SYS_ADMIN), and no filter of system calls (as containers have); take another mode"
     )]
     IoUring(io::Error),
+    /// Nobody said by which interface.
+    #[error("af-xdp receives from an interface, not from an address: name one")]
+    NoInterface,
+    /// The interface cannot be had.
+    #[error(transparent)]
+    Xdp(#[from] XdpError),
     /// Packets cannot be had.
     #[error("cannot receive: {0}")]
     Receive(io::Error),
@@ -133,6 +154,7 @@ impl SinkConfig {
         Self {
             address,
             mode: SinkMode::default(),
+            interface: None,
             placement: Placement::default(),
             capacity: DEFAULT_CAPACITY,
             room_bytes: 8 << 20,

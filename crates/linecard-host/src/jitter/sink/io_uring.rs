@@ -28,9 +28,9 @@ impl Receive for Ring<'_> {
             tally.cut(is_cut);
         })?;
         if came > 0 {
-            tally.call()
+            tally.call();
         } else {
-            tally.nothing()
+            tally.nothing();
         }
         Ok(())
     }

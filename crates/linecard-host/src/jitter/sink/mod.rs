@@ -5,6 +5,7 @@
 //! memory: the times go to a list of fixed room, which has been written before. Each way to receive
 //! is one file; they differ in how they wait and in how many packets one call gives.
 
+mod af_xdp;
 mod block;
 mod busy_poll;
 mod config;
@@ -32,7 +33,7 @@ const PATIENCE: Duration = Duration::from_millis(50);
 const LONGEST: usize = 65_536;
 
 /// A socket that receives, opened in the network namespace of the thread that made it. Packets are
-/// kept from then on.
+/// kept from then on, but for [`SinkMode::AfXdp`], which has them from [`Sink::run`] on.
 ///
 /// ```
 /// use linecard_host::jitter::generator::{Generator, GeneratorConfig};
@@ -51,12 +52,18 @@ const LONGEST: usize = 65_536;
 pub struct Sink {
     config: SinkConfig,
     socket: UdpSocket,
+    xdp: Option<af_xdp::Prepared>,
 }
 
 /// One way to receive.
 trait Receive {
     /// Takes what is there, or waits for something, 100 ms at most.
     fn receive(&mut self, tally: &mut Tally) -> io::Result<()>;
+
+    /// Packets that were dropped for want of room, where that is not the socket's.
+    fn dropped(&self) -> u64 {
+        0
+    }
 }
 
 impl Sink {
@@ -70,14 +77,9 @@ impl Sink {
         let address = config.address;
         let socket =
             UdpSocket::bind(address).map_err(|source| SinkError::Bind { address, source })?;
-        let sink = Self { config, socket };
+        let mut sink = Self { config, socket, xdp: None };
         sink.set_room().map_err(SinkError::Socket)?;
-        match sink.config.mode {
-            SinkMode::BusyPoll => busy_poll::ask(&sink.socket, sink.config.busy_poll_us)
-                .map_err(SinkError::BusyPoll)?,
-            SinkMode::IoUring => uring::check().map_err(SinkError::IoUring)?,
-            _ => {}
-        }
+        sink.prepare()?;
         Ok(sink)
     }
 
@@ -109,25 +111,47 @@ impl Sink {
     ///
     /// The thread cannot run as wished, or the kernel does not give what it has.
     pub fn run(self, stop: &AtomicBool, expected: Option<u64>) -> Result<Received, SinkError> {
-        let Self { config, socket } = self;
+        let Self { config, socket, xdp } = self;
+        let xdp = xdp.map(af_xdp::Prepared::open).transpose()?;
         let _placed = config.placement.enter(config.mode.is_busy())?;
         let mut tally = Tally::new(&config, expected);
         let before = Switches::of_this_thread();
-        let result = match config.mode {
-            SinkMode::Poll => drive(poll::Poll::new(&socket), &mut tally, stop),
-            SinkMode::Block | SinkMode::BusyPoll => {
+        let result = match (config.mode, xdp) {
+            (_, Some(xdp)) => drive(Ok(xdp), &mut tally, stop),
+            (SinkMode::Poll | SinkMode::AfXdp, None) => {
+                drive(poll::Poll::new(&socket), &mut tally, stop)
+            }
+            (SinkMode::Block | SinkMode::BusyPoll, None) => {
                 drive(block::Block::new(&socket), &mut tally, stop)
             }
-            SinkMode::Epoll => drive(epoll::Epoll::new(&socket), &mut tally, stop),
-            SinkMode::Recvmmsg => drive(recvmmsg::Recvmmsg::new(&socket), &mut tally, stop),
-            SinkMode::IoUring => drive(io_uring::Ring::new(&socket), &mut tally, stop),
+            (SinkMode::Epoll, None) => drive(epoll::Epoll::new(&socket), &mut tally, stop),
+            (SinkMode::Recvmmsg, None) => drive(recvmmsg::Recvmmsg::new(&socket), &mut tally, stop),
+            (SinkMode::IoUring, None) => drive(io_uring::Ring::new(&socket), &mut tally, stop),
         };
-        result.map_err(SinkError::Receive)?;
+        let past_socket = result.map_err(SinkError::Receive)?;
         let switches = switches::between(before);
-        let overflowed = dropped(&socket).map_err(SinkError::Receive)?;
+        let overflowed = past_socket + dropped(&socket).map_err(SinkError::Receive)?;
         let busy_polled =
             (config.mode == SinkMode::BusyPoll).then(|| busy_poll::was_possible(&socket));
         Ok(Received { overflowed, switches, busy_polled, ..tally.finish() })
+    }
+
+    /// What only some ways need.
+    fn prepare(&mut self) -> Result<(), SinkError> {
+        let (config, socket) = (&self.config, &self.socket);
+        match config.mode {
+            SinkMode::BusyPoll => {
+                busy_poll::ask(socket, config.busy_poll_us).map_err(SinkError::BusyPoll)
+            }
+            SinkMode::IoUring => uring::check().map_err(SinkError::IoUring),
+            SinkMode::AfXdp => {
+                let interface = config.interface.as_deref().ok_or(SinkError::NoInterface)?;
+                let port = self.address().map_err(SinkError::Socket)?.port();
+                self.xdp = Some(af_xdp::Prepared::new(interface, port)?);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
     }
 
     fn set_room(&self) -> io::Result<()> {
@@ -138,13 +162,13 @@ impl Sink {
     }
 }
 
-/// The loop of every way to receive.
-fn drive(way: io::Result<impl Receive>, tally: &mut Tally, stop: &AtomicBool) -> io::Result<()> {
+/// The loop of every way to receive; packets that were dropped past the socket.
+fn drive(way: io::Result<impl Receive>, tally: &mut Tally, stop: &AtomicBool) -> io::Result<u64> {
     let mut way = way?;
     while !stop.load(Ordering::Relaxed) && !tally.is_done() {
         way.receive(tally)?;
     }
-    Ok(())
+    Ok(way.dropped())
 }
 
 /// What a call that found nothing says; the error of a datagram that went elsewhere is none of ours.

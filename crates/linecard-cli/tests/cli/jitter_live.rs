@@ -1,0 +1,173 @@
+//! The live ends of the jitter lab as commands: a stream over loopback, and every refusal.
+
+use crate::folder::Folder;
+use crate::support::say;
+use serde_json::Value as Json;
+use std::net::UdpSocket;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn json(text: &str) -> Json {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+/// An address that nobody receives at.
+fn free_address() -> String {
+    UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
+}
+
+/// A sink that receives there by now.
+fn sink(folder: &Folder, address: &str, arguments: &[&str]) -> Child {
+    let arguments = [&["jitter", "sink", address, "--json"], arguments].concat();
+    let mut command = folder.command(&arguments);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let begun = Instant::now();
+    // One that is refused ends at once.
+    while UdpSocket::bind(address).is_ok() && child.try_wait().unwrap().is_none() {
+        assert!(begun.elapsed() < PATIENCE, "the sink does not receive");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    child
+}
+
+fn end(child: Child) -> (Option<i32>, String, String) {
+    let output = child.wait_with_output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn a_stream_is_received_in_every_mode() {
+    for mode in ["poll", "block", "busy-poll", "epoll", "recvmmsg", "io-uring", "io_uring"] {
+        let (folder, address) = (Folder::new(), free_address());
+        let receiving =
+            sink(&folder, &address, &["--mode", mode, "--expect", "300", "--output", "in.csv"]);
+        let sent = folder.run(&[
+            "jitter", "send", &address, "--count", "300", "--period", "50us", "--json", "--output",
+            "out.csv",
+        ]);
+        let (code, stdout, stderr) = end(receiving);
+        if code == Some(6) {
+            say(&format!("SKIPPED: {stderr}"));
+            continue;
+        }
+        assert_eq!((code, stderr.as_str()), (Some(0), ""), "{mode}");
+        let (sent, received) = (json(&sent.stdout), json(&stdout));
+        assert_eq!(
+            (&sent["job"], &received["job"]),
+            (&"jitter send".into(), &"jitter sink".into())
+        );
+        assert_eq!(sent["stream"]["packets"], 300);
+        assert_eq!(sent["gate"]["lateness_limit_ns"], 50_000.0);
+        for (key, count) in [("received", 300), ("lost", 0), ("duplicates", 0), ("reordered", 0)] {
+            assert_eq!(received["packets"][key], count, "{mode}: {key}");
+        }
+        let period_ns = received["spikes"]["period_ns"].as_f64().unwrap();
+        assert!((period_ns - 50_000.0).abs() < 1.0, "{mode}: {period_ns}");
+        // On one clock no packet comes before it is due.
+        assert!(received["lateness"]["min_ns"].as_f64().unwrap() > 0.0, "{mode}");
+        assert!(received["gaps"]["p50"]["upper_ns"].is_number(), "{mode}");
+        let rows = |name| String::from_utf8(folder.read(name)).unwrap();
+        let (out, came) = (rows("out.csv"), rows("in.csv"));
+        assert_eq!((out.lines().count(), came.lines().count()), (301, 301));
+        assert!(out.starts_with("sequence,due_ns,sent_ns\n0,"));
+        assert!(came.starts_with("sequence,at_ns\n0,"));
+    }
+}
+
+#[test]
+fn a_sink_ends_with_what_it_has_at_a_signal() {
+    let (folder, address) = (Folder::new(), free_address());
+    let receiving = sink(&folder, &address, &["--mode", "block"]);
+    let kill = format!("kill -INT {}", receiving.id());
+    // The handler may not be there yet when the port is.
+    std::thread::sleep(Duration::from_millis(200));
+    assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
+    let (code, stdout, stderr) = end(receiving);
+    assert_eq!((code, stderr.as_str()), (Some(0), ""));
+    let received = json(&stdout);
+    assert_eq!(received["packets"]["received"], 0);
+    assert!(received["notes"][0].as_str().unwrap().contains("Fewer than two"), "{received}");
+}
+
+#[test]
+fn a_stream_to_nobody_says_so() {
+    let sent = Folder::new().succeeds(&["jitter", "send", &free_address(), "--duration", "2ms"]);
+    assert!(sent.contains("good enough") && sent.contains("Connection refused"), "{sent}");
+}
+
+#[test]
+fn formats_have_their_figures() {
+    let folder = Folder::new();
+    let _receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = _receiver.local_addr().unwrap().to_string();
+    for (format, period_ns) in [("st2022-6:1080i50", 7_411.525), ("st2110-30:125us-2ch", 125_000.0)]
+    {
+        let sent = ["jitter", "send", &address, "--format", format, "--count", "20", "--json"];
+        let sent = json(&folder.succeeds(&sent));
+        assert_eq!(sent["spikes"]["period_ns"], period_ns, "{format}");
+    }
+}
+
+#[test]
+fn a_busy_loop_has_gaps_and_lateness() {
+    let folder = Folder::new();
+    for relative in [&[][..], &["--relative"]] {
+        let arguments = [&["jitter", "dummy", "--count", "20k", "--json"], relative].concat();
+        let laps = json(&folder.succeeds(&arguments));
+        assert_eq!(laps["job"], "jitter dummy");
+        for key in ["gaps", "lateness"] {
+            assert!(laps[key]["p99"]["ns"].is_number(), "{key}");
+            // 20,000 are too few for one in 10,000.
+            assert_eq!(laps[key]["p9999"]["samples_needed"], 29_956, "{key}");
+        }
+        assert_eq!(laps["spikes"]["period_ns"], 7_410.0);
+    }
+    let text = folder.succeeds(&["jitter", "dummy", "--count", "2k", "--period", "5us"]);
+    assert!(text.contains("Gaps between laps") && text.contains("Lateness"), "{text}");
+}
+
+#[test]
+fn a_priority_is_had_or_refused_in_one_line() {
+    let outcome =
+        Folder::new().run(&["jitter", "dummy", "--count", "1k", "--core", "0", "--fifo", "1"]);
+    if outcome.code == Some(0) {
+        assert_eq!(outcome.stderr, "");
+    } else {
+        assert!(matches!(outcome.code, Some(2 | 6)), "{outcome:?}");
+        assert_eq!(outcome.stderr.lines().count(), 1, "{outcome:?}");
+    }
+}
+
+#[test]
+fn wrong_arguments_are_refused() {
+    let folder = Folder::new();
+    let dummy = |arguments: &[&str], parts: &[&str]| {
+        folder.refuses(2, &[&["jitter", "dummy"], arguments].concat(), parts);
+    };
+    dummy(&["--period", "7.41"], &["7.41us"]);
+    dummy(&["--period", "0us"], &["0us"]);
+    dummy(&["--count", "1"], &["1 laps", "100000000"]);
+    dummy(&["--count", "1G"], &["1G"]);
+    dummy(&["--core", "100000"], &["core 100000"]);
+    dummy(&["--fifo", "100"], &["100", "99"]);
+    dummy(&["--fifo", "1", "--period", "1s", "--count", "100"], &["100 s", "60 s"]);
+    let send = |arguments: &[&str], parts: &[&str]| {
+        folder.refuses(2, &[&["jitter", "send"], arguments].concat(), parts);
+    };
+    send(&["127.0.0.1"], &["127.0.0.1"]);
+    send(&["127.0.0.1:9", "--payload", "47"], &["47", "48", "65507"]);
+    send(&["127.0.0.1:9", "--format", "st2022-7"], &["st2022-7", "st2022-6:1080i59.94"]);
+    send(&["127.0.0.1:9", "--count", "0"], &["0 packets"]);
+    send(&["127.0.0.1:9", "--count", "9", "--duration", "1s"], &["--duration"]);
+    let sink = |arguments: &[&str], parts: &[&str]| {
+        folder.refuses(2, &[&["jitter", "sink"], arguments].concat(), parts);
+    };
+    sink(&["127.0.0.1:0", "--mode", "smell"], &["smell", "recvmmsg"]);
+    sink(&["127.0.0.1:0", "--mode", "af-xdp"], &["--interface"]);
+    sink(&["127.0.0.1:0", "--expect", "0"], &["0 packets"]);
+    folder.refuses(6, &["jitter", "sink", "192.0.2.1:9"], &["192.0.2.1:9"]);
+    folder.refuses(6, &["jitter", "send", "127.0.0.1:9", "--bind", "192.0.2.1:0"], &["192.0.2.1"]);
+}
