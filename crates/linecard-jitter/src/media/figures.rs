@@ -18,8 +18,9 @@ const VIDEO_CLOCK: f64 = 90_000.0;
 const SDI_CLOCK: f64 = 27_000_000.0;
 /// A period is taken for a format's within this share: 59.94 and 60 differ by 0.001, clocks by 0.000 1.
 const PERIOD_TOLERANCE: f64 = 0.000_3;
-/// A flow of plain UDP or RTP is of constant rate when 95 % of it is within this share of its span of an
-/// even schedule.
+/// A flow of plain UDP or RTP is of constant rate when 95 % of its packets are within so many periods, and
+/// this share of its span, of an even schedule.
+const EVEN_PERIODS: f64 = 20.0;
 const EVEN_SHARE: f64 = 0.01;
 /// TAI is ahead of UTC by this, since 2017: senders count TAI, captures may be in UTC.
 const LEAP_NS: u64 = 37_000_000_000;
@@ -194,8 +195,9 @@ impl Figures {
     /// Whatever else: figures of a constant rate only if it has one.
     fn add_plain(&mut self, format: Option<Format>, packets: &[Packet]) {
         let Some(found) = Cbr::of(&points(packets)) else { return };
-        let late = found.lateness.quantile(0.95).unwrap_or(i64::MAX);
-        if late as f64 <= EVEN_SHARE * found.span_ns as f64 {
+        let late = found.lateness.quantile(0.95).unwrap_or(i64::MAX) as f64;
+        let limit = EVEN_PERIODS * found.fit.period_ns;
+        if late <= limit.min(EVEN_SHARE * found.span_ns as f64) {
             self.nominal_ns = format.map(|format| format.period_ns());
             self.format = format;
             self.add_cbr(found);

@@ -194,8 +194,10 @@ impl Flow {
             Source::Udp => Kind::Udp,
             Source::Probe => Kind::Probe,
             Source::Rtp { .. } if self.st2022_6 == n => Kind::St2022_6,
-            Source::Rtp { .. } if self.video == n => Kind::Video,
+            // Headers of data can be read as those of a picture, but not the other way about: there,
+            // all pieces would begin their line, and their line numbers be multiples of 64.
             Source::Rtp { .. } if self.ancillary == n => Kind::Ancillary,
+            Source::Rtp { .. } if self.video == n => Kind::Video,
             Source::Rtp { .. } if self.packet_time().is_some() => Kind::Audio,
             // Other protocols happen to look like RTP: their numbers do not count.
             Source::Rtp { .. } if self.counts() => Kind::Rtp,
@@ -317,13 +319,15 @@ mod tests {
     #[test]
     fn kinds_are_told_apart() {
         let sdi = [8, 0, 0, 0, 2, 1, 0x71, 0];
-        let video = [0, 0, 4, 0xB0, 0, 0, 0, 0];
+        let video = [0, 0, 4, 0xB0, 0, 1, 0, 0];
         let data = [0, 0, 0, 0, 0, 0, 0, 0];
+        let timecode = [0, 0, 0, 0x20, 1, 0xC0, 0, 0];
         let each = |make: &dyn Fn(u16) -> (Vec<u8>, usize)| kind_of((0..100).map(make));
         assert_eq!(each(&|n| (rtp(98, n, 0, &sdi), 1_396)), Kind::St2022_6);
         assert_eq!(each(&|n| (rtp(98, n, 0, &sdi), 1_395)), Kind::Rtp);
         assert_eq!(each(&|n| (rtp(96, n, 0, &video), 1_220)), Kind::Video);
         assert_eq!(each(&|n| (rtp(100, n, 0, &data), 20)), Kind::Ancillary);
+        assert_eq!(each(&|n| (rtp(100, n, 0, &timecode), 52)), Kind::Ancillary);
         assert_eq!(each(&|n| (rtp(97, n, 48 * u32::from(n), &[1]), 300)), Kind::Audio);
         assert_eq!(each(&|n| (rtp(97, n, 90 * u32::from(n), &[1]), 300)), Kind::Rtp);
         assert_eq!(each(&|n| (rtp(97, n.wrapping_mul(9_973), 0, &[1]), 300)), Kind::Udp);
