@@ -16,6 +16,7 @@ mod rows;
 mod send;
 #[cfg(target_os = "linux")]
 mod sink;
+mod analyze;
 
 use crate::failure::{EXIT_CODES, Failure};
 use clap::{Args, Subcommand};
@@ -59,6 +60,12 @@ enum JitterCommand {
     /// Ends when all came that are expected, when nothing comes any more, or with Ctrl-C.
     #[cfg(target_os = "linux")]
     Sink(sink::SinkArguments),
+    /// Say of a stream in a capture how evenly it comes, and what it asks of buffers.
+    /// Takes RTP (ST 2022-6, ST 2110-20, -30, -31, -40), streams of `linecard jitter send`, and other UDP.
+    /// Of several flows the one with the most packets is taken, streams first. With a second capture of
+    /// the same stream, as from the application's side: both side by side, and what each packet was
+    /// delayed between them.
+    Analyze(analyze::AnalyzeArguments),
 }
 
 /// Runs the command.
@@ -75,5 +82,7 @@ pub(crate) fn command(arguments: &JitterArguments) -> Result<(), Failure> {
         JitterCommand::Send(arguments) => send::command(arguments),
         #[cfg(target_os = "linux")]
         JitterCommand::Sink(arguments) => sink::command(arguments),
+    match &arguments.command {
+        JitterCommand::Analyze(arguments) => analyze::command(arguments),
     }
 }

@@ -6,6 +6,9 @@
 //! Arithmetic is in integers: no figure depends on rounding.
 
 pub mod cbr;
+pub mod figures;
+pub mod flow;
+pub mod frames;
 pub mod rtp;
 pub mod st2022_6;
 pub mod st2110;

@@ -63,7 +63,7 @@ impl ReadSchedule {
     }
 
     /// The share of a frame in which packets are read, as a fraction.
-    fn active(self) -> (u128, u128) {
+    pub(super) fn active(self) -> (u128, u128) {
         match self {
             Self::Linear => (1, 1),
             Self::Gapped { active, total, .. } => (active.max(1).into(), total.max(1).into()),
