@@ -16,6 +16,8 @@ mod disk;
 mod entries;
 mod files;
 mod folder;
+#[cfg(target_os = "linux")]
+mod jitter_audit;
 mod lso;
 mod model;
 mod model_kinds;
