@@ -1,6 +1,7 @@
 //! Settings of interfaces in a namespace of the test's own, changed and put back byte for byte, through
 //! the kernel.
 #![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use linecard_host::jitter::journal::{Change, Fate, Journal, Store};
 use linecard_host::jitter::setting::{Form, Namespace, Setting};

@@ -21,7 +21,7 @@ pub(super) fn apply(plan: Plan, arguments: &AuditArguments, store: &Store) -> Re
     }
     let mut journal = Journal::begin(store).map_err(|error| refused(&error))?;
     let applied = make(plan, &mut journal);
-    let changed = journal.settings();
+    let changed = applied.iter().filter(|one| matches!(one.outcome, Ok(Change::Made))).count();
     // A reader of the report that has gone must not keep settings from being put back.
     let printed = account::print(&report(&applied), arguments.json, None);
     if changed == 0 {

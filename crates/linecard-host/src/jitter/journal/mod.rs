@@ -226,12 +226,6 @@ impl Journal {
         Ok(())
     }
 
-    /// How many settings it has changed.
-    #[must_use]
-    pub fn settings(&self) -> usize {
-        self.entries.len()
-    }
-
     fn restore(&mut self) -> Result<Vec<Restoration>, JournalError> {
         let locked = self.lock()?;
         let restorations = restore::all(&self.entries, &self.instances);

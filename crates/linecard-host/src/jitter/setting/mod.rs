@@ -144,7 +144,7 @@ impl Setting {
     /// See [`SettingError`].
     pub fn read(&self) -> Result<State, SettingError> {
         self.inside(|| match &self.place {
-            Place::File { path, .. } => self.open(path, read_file),
+            Place::File { path, .. } => self.open(path, "read", read_file),
             Place::Coalescing { interface } => device::coalescing(interface),
             Place::Feature { interface, feature } => device::feature(interface, feature),
             Place::Thread { thread, started } => thread::cpus_of(*thread, *started),
@@ -196,7 +196,7 @@ impl Setting {
                 // Bytes that are no text are given back as they are.
                 let written =
                     if *form == Form::Choice { form.written(&text).as_bytes() } else { &state.0 };
-                self.open(path, |file| write_file(file, written))
+                self.open(path, "write", |file| write_file(file, written))
             }
             Place::Coalescing { interface } => device::set_coalescing(interface, &state.text()),
             Place::Feature { interface, feature } => {
@@ -222,9 +222,10 @@ impl Setting {
     fn open<T>(
         &self,
         path: &Path,
+        doing: &'static str,
         work: impl FnOnce(&Path) -> std::io::Result<T>,
     ) -> Result<T, SettingError> {
-        let about = |source| SettingError::system("read or write", &path.display(), source);
+        let about = |source| SettingError::system(doing, &path.display(), source);
         let detached = match (path.strip_prefix(DEBUG), path.strip_prefix("/sys")) {
             (Ok(inside), _) if !path.exists() => Some(("debugfs", inside)),
             (Err(_), Ok(inside)) if self.namespace.is_some() => Some(("sysfs", inside)),
