@@ -17,6 +17,9 @@ mod send;
 #[cfg(target_os = "linux")]
 mod sink;
 mod analyze;
+mod audit;
+pub(crate) mod recovery;
+pub(crate) mod stop;
 
 use crate::failure::{EXIT_CODES, Failure};
 use clap::{Args, Subcommand};
@@ -66,9 +69,25 @@ enum JitterCommand {
     /// the same stream, as from the application's side: both side by side, and what each packet was
     /// delayed between them.
     Analyze(analyze::AnalyzeArguments),
+    /// Say what of this host makes packets late, and what to change; change it only with --apply.
+    /// Reads the kernel's command line and configuration, interrupts, the interface, clocks and sleep,
+    /// the scheduler and memory. What cannot be read is unknown. With --apply each setting is written to
+    /// a journal before it is changed, read again after, and put back at the end, after a crash too.
+    Audit(audit::AuditArguments),
+}
+
+/// Runs the command. What an earlier one has left behind is put back first.
+#[cfg(target_os = "linux")]
+pub(crate) fn command(arguments: &JitterArguments) -> Result<(), Failure> {
+    let store = linecard_host::jitter::journal::Store::of_user();
+    recovery::begin(&store);
+    match &arguments.command {
+        JitterCommand::Audit(arguments) => audit::command(arguments, &store),
+    }
 }
 
 /// Runs the command.
+#[cfg(not(target_os = "linux"))]
 pub(crate) fn command(arguments: &JitterArguments) -> Result<(), Failure> {
     let Some(command) = &arguments.command else { return lab::first_look() };
     match command {

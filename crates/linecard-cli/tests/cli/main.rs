@@ -19,6 +19,7 @@ mod files;
 mod folder;
 #[cfg(target_os = "linux")]
 mod jitter_live;
+mod jitter_audit;
 mod lso;
 mod model;
 mod model_kinds;

@@ -1,6 +1,7 @@
 //! The jitter lab on this host: what sends, what receives, what traces, what changes settings and puts
 //! them back. What its numbers mean is said by `linecard_jitter`.
 
+pub mod ab;
 pub mod audit;
 pub mod clock;
 pub mod dummy;
@@ -14,3 +15,4 @@ pub mod setting;
 pub mod sink;
 pub mod switches;
 pub mod trace;
+pub mod toggle;

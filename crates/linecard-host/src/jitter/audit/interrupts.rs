@@ -71,7 +71,7 @@ fn irq_affinity(host: &Host) -> Result<Seen, Unread> {
         return Ok(Seen::good("no other device can interrupt the sink's core"));
     }
     let fired: u64 = can.iter().map(|one| one.fired).sum();
-    let found = format!("{} interrupts may fire on core {}; {fired} have", can.len(), host.core());
+    let found = format!("{} may fire on core {}, and have {fired} times", can.len(), host.core());
     if others.is_empty() {
         return Ok(Seen::note(found + "; there is no other core"));
     }

@@ -127,8 +127,7 @@ fn hypervisor(host: &Host) -> Result<Seen, Unread> {
         stolen * 100.0,
         host.core()
     );
-    let advice =
-        "figures are of guest and hypervisor together: gaps without an event of the kernel are its";
+    let advice = "figures are of guest and hypervisor together: gaps without an event of the kernel are the hypervisor's";
     Ok(if stolen > STOLEN { Seen::advice(found, advice) } else { Seen::note(found).saying(advice) })
 }
 

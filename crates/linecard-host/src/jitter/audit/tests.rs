@@ -93,7 +93,7 @@ fn a_machine_as_found_has_much_to_change() {
         let row = audit.rows.iter().find(|row| row.check.id == id).unwrap();
         format!("{}: {}", row.seen.found, row.seen.advice)
     };
-    assert_eq!(found("irq-affinity"), "1 interrupts may fire on core 3; 7 have: give them to 0-2");
+    assert_eq!(found("irq-affinity"), "1 may fire on core 3, and have 7 times: give them to 0-2");
     assert_eq!(
         found("c-states"),
         "C6 (33 µs): disable them for this core, or hold /dev/cpu_dma_latency at 0"

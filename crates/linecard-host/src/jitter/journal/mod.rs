@@ -141,6 +141,7 @@ impl Journal {
     /// See [`JournalError`]. A setting that does not follow is put back at once.
     pub fn change(&mut self, setting: &Setting, value: &str) -> Result<Change, JournalError> {
         let locked = self.lock()?;
+        let setting = &setting.anchored();
         let now = setting.read()?;
         let new = setting.with(&now, value)?;
         match self.entry(setting) {
@@ -171,6 +172,7 @@ impl Journal {
     /// See [`JournalError`].
     pub fn put_back(&mut self, setting: &Setting) -> Result<(), JournalError> {
         let _locked = self.lock()?;
+        let setting = &setting.anchored();
         let Some(entry) = self.entry(setting) else { return Ok(()) };
         match restore::restore(entry) {
             Fate::Restored | Fate::Unchanged => Ok(()),
@@ -222,12 +224,6 @@ impl Journal {
         locked.keep(&self.path)?;
         self.is_over = true;
         Ok(())
-    }
-
-    /// How many settings it has changed.
-    #[must_use]
-    pub fn settings(&self) -> usize {
-        self.entries.len()
     }
 
     fn restore(&mut self) -> Result<Vec<Restoration>, JournalError> {

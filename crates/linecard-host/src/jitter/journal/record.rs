@@ -117,7 +117,7 @@ impl Records {
         match record {
             Record::Head { boot, .. } => self.boot = Some(boot),
             Record::Change { setting, old, new } => {
-                add_change(&mut self.entries, setting, (old, new))
+                add_change(&mut self.entries, setting, (old, new));
             }
             Record::Instance { name } => self.instances.push(name),
         }

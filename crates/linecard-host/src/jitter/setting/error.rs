@@ -18,7 +18,7 @@ pub enum SettingError {
         what: String,
     },
     /// No permission.
-    #[error("cannot {doing} {what}: {source}; it needs root")]
+    #[error("cannot {doing} {what}: {source}; {}", rights())]
     Permission {
         /// What was to be done.
         doing: &'static str,
@@ -59,6 +59,15 @@ pub enum SettingError {
         /// What it reads.
         now: String,
     },
+}
+
+/// What would help against a missing right.
+fn rights() -> &'static str {
+    if rustix::process::geteuid().is_root() {
+        "root is not enough: this kernel or a container forbids it"
+    } else {
+        "it needs root"
+    }
 }
 
 impl SettingError {

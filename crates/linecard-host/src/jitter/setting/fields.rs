@@ -33,7 +33,7 @@ impl Setting {
         };
         match &self.namespace {
             Some(namespace) => {
-                words.extend([path(namespace.path()), namespace.inode().to_string()])
+                words.extend([path(namespace.path()), namespace.inode().to_string()]);
             }
             None => words.extend([NONE.to_owned(), NONE.to_owned()]),
         }

@@ -30,6 +30,9 @@ const MAX_VALUE: usize = 4_096;
 /// Where debugfs is, if it is mounted.
 const DEBUG: &str = "/sys/kernel/debug";
 
+/// What differs between network namespaces.
+const OF_NETWORK: [&str; 2] = ["/sys/class/net", "/proc/sys/net"];
+
 /// What a setting reads, as the kernel gives it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct State(Vec<u8>);
@@ -59,7 +62,7 @@ impl fmt::Display for State {
 }
 
 /// Where a setting is.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Place {
     File { path: PathBuf, form: Form },
     Coalescing { interface: String },
@@ -76,7 +79,7 @@ pub(super) enum Place {
 /// assert!(!setting.read()?.bytes().is_empty());
 /// # Ok::<(), linecard_host::jitter::setting::SettingError>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting {
     place: Place,
     namespace: Option<Namespace>,
@@ -123,6 +126,17 @@ impl Setting {
         Self { namespace, ..self }
     }
 
+    /// The same, with the namespace it is in, so that it is found from another one too.
+    pub(super) fn anchored(&self) -> Self {
+        let is_of_network = match &self.place {
+            Place::File { path, .. } => OF_NETWORK.iter().any(|folder| path.starts_with(folder)),
+            Place::Coalescing { .. } | Place::Feature { .. } => true,
+            Place::Thread { .. } => false,
+        };
+        let own = || is_of_network.then(Namespace::own).flatten();
+        Self { namespace: self.namespace.clone().or_else(own), ..self.clone() }
+    }
+
     /// What it reads.
     ///
     /// # Errors
@@ -130,7 +144,7 @@ impl Setting {
     /// See [`SettingError`].
     pub fn read(&self) -> Result<State, SettingError> {
         self.inside(|| match &self.place {
-            Place::File { path, .. } => self.open(path, read_file),
+            Place::File { path, .. } => self.open(path, "read", read_file),
             Place::Coalescing { interface } => device::coalescing(interface),
             Place::Feature { interface, feature } => device::feature(interface, feature),
             Place::Thread { thread, started } => thread::cpus_of(*thread, *started),
@@ -182,7 +196,7 @@ impl Setting {
                 // Bytes that are no text are given back as they are.
                 let written =
                     if *form == Form::Choice { form.written(&text).as_bytes() } else { &state.0 };
-                self.open(path, |file| write_file(file, written))
+                self.open(path, "write", |file| write_file(file, written))
             }
             Place::Coalescing { interface } => device::set_coalescing(interface, &state.text()),
             Place::Feature { interface, feature } => {
@@ -198,8 +212,8 @@ impl Setting {
         work: impl FnOnce() -> Result<T, SettingError> + Send,
     ) -> Result<T, SettingError> {
         match &self.namespace {
-            Some(namespace) => namespace.enter(work)?,
-            None => work(),
+            Some(namespace) if !namespace.is_entered() => namespace.enter(work)?,
+            _ => work(),
         }
     }
 
@@ -208,17 +222,24 @@ impl Setting {
     fn open<T>(
         &self,
         path: &Path,
+        doing: &'static str,
         work: impl FnOnce(&Path) -> std::io::Result<T>,
     ) -> Result<T, SettingError> {
-        let about = |source| SettingError::system("read or write", &path.display(), source);
+        let about = |source| SettingError::system(doing, &path.display(), source);
         let detached = match (path.strip_prefix(DEBUG), path.strip_prefix("/sys")) {
             (Ok(inside), _) if !path.exists() => Some(("debugfs", inside)),
             (Err(_), Ok(inside)) if self.namespace.is_some() => Some(("sysfs", inside)),
             _ => None,
         };
         let Some((kind, inside)) = detached else { return work(path).map_err(about) };
-        let mounted = Detached::open(kind).map_err(about)?;
-        work(&mounted.path(inside)).map_err(about)
+        match Detached::open(kind) {
+            Ok(mounted) => work(&mounted.path(inside)).map_err(about),
+            // Without the right to mount, what is mounted has to do, where it can be this one.
+            Err(_) if self.namespace.as_ref().is_some_and(Namespace::is_entered) => {
+                work(path).map_err(about)
+            }
+            Err(error) => Err(about(error)),
+        }
     }
 }
 
@@ -231,8 +252,8 @@ impl fmt::Display for Setting {
             Place::Thread { thread, .. } => write!(f, "CPUs of thread {thread}")?,
         }
         match &self.namespace {
-            Some(namespace) => write!(f, " in {}", namespace.path().display()),
-            None => Ok(()),
+            Some(namespace) if !namespace.is_entered() => write!(f, " in {namespace}"),
+            _ => Ok(()),
         }
     }
 }
