@@ -88,11 +88,11 @@ impl Unit {
     }
 }
 
-/// A number and its unit; "k" and "%" stand closer than words do.
+/// A number and its unit; a mere factor stands closer.
 fn join(number: &str, name: &str) -> String {
     let number = number.replace('-', "−");
     match name {
-        "" => number,
+        "" | "k" | "M" | "G" | "T" => format!("{number}{name}"),
         // The space does not break.
         _ => format!("{number}\u{a0}{name}"),
     }
@@ -145,7 +145,7 @@ mod tests {
         assert_eq!(texts, expected);
         assert_eq!(Unit::Ns.text(f64::NAN), "–");
         assert_eq!(Unit::Share.text(0.123), "12.3\u{a0}%");
-        assert_eq!(Unit::Count.text(1_500.0), "1.50\u{a0}k");
+        assert_eq!(Unit::Count.text(1_500.0), "1.50k");
         assert_eq!(Unit::Seconds.text(7.4e-6), "7.40\u{a0}µs");
         assert_eq!(Unit::Plain("").text(3.0), "3");
     }
