@@ -2,6 +2,8 @@
 (() => {
   "use strict";
   const HEIGHT = 300;
+  // Where nothing was counted, on a logarithmic axis.
+  const FOOT = 0.5;
   const charts = JSON.parse(document.getElementById("figures").textContent);
   const plots = [];
 
@@ -18,9 +20,11 @@
   };
   const join = (number, name) =>
     number.replace("-", "−") + (/^[kMGT]?$/.test(name) ? name : "\u00a0" + name);
+  const zero = (name) => (/^[kMGT]$/.test(name) ? "0" : join("0", name));
   const exact = (axis, value) => {
     if (value === null || value === undefined) return "–";
     const [size, name] = step(axis.steps, value);
+    if (axis.steps[0][1] === "" && Number.isInteger(value) && Math.abs(value) < 1e6) return value.toLocaleString("en");
     const scaled = value / size;
     return join(String(Number(scaled.toPrecision(scaled >= 1e5 ? 6 : 5))), name);
   };
@@ -34,7 +38,7 @@
       const text = axis.log
         ? String(Number((value / size).toPrecision(6)))
         : (value / size).toFixed(decimals(apart / size));
-      return join(Number(text) === 0 ? "0" : text, name);
+      return Number(text) === 0 ? zero(name) : join(text, name);
     });
   };
 
@@ -44,7 +48,7 @@
     const found = [];
     if (decades < 1.3) {
       // The upper end is where ticks are closest.
-      const rough = high * (10 ** ((decades * space * 1.2) / length) - 1);
+      const rough = high * (10 ** ((decades * space * 0.8) / length) - 1);
       const power = 10 ** Math.floor(Math.log10(rough));
       const step = [1, 2, 5, 10].map((n) => n * power).find((n) => n >= rough);
       for (let n = Math.ceil(low / step); n * step <= high && found.length < 50; n++) found.push(n * step);
@@ -86,7 +90,7 @@
       label: one.name,
       stroke: series(index),
       spanGaps: true,
-      value: (plot, value) => exact(chart.y, value),
+      value: (plot, value) => exact(chart.y, chart.kind === "steps" && value === FOOT ? 0 : value),
     };
     if (chart.kind === "steps") {
       return {
@@ -111,7 +115,7 @@
   };
   // A logarithmic axis has no zero: nothing is drawn half a count high, at the foot.
   const values = (chart, one) =>
-    chart.kind === "steps" && chart.y.log ? one.y.map((n) => (n > 0 ? n : 0.5)) : one.y;
+    chart.kind === "steps" && chart.y.log ? one.y.map((n) => (n > 0 ? n : FOOT)) : one.y;
   const data = (chart) =>
     uPlot.join(chart.lines.map((one) => [places(chart.x, one.x), values(chart, one)]));
 
@@ -128,7 +132,7 @@
     if (chart.x.log) x.range = close;
     if (chart.y.log) y.range = close;
     if (chart.kind === "steps") {
-      y.range = (plot, low, high) => [0.5, 10 ** Math.ceil(Math.log10(Math.max(high, 1) * 1.2))];
+      y.range = (plot, low, high) => [FOOT, 10 ** Math.ceil(Math.log10(Math.max(high, 1) * 1.2))];
     }
     const plot = new uPlot(
       {

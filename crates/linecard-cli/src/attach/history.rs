@@ -85,6 +85,11 @@ impl History {
         self.push(Interval::of(rates, elapsed));
     }
 
+    /// Whether no interval was taken yet.
+    pub(super) fn is_empty(&self) -> bool {
+        self.intervals.is_empty() && self.open.is_none()
+    }
+
     fn push(&mut self, next: Interval) {
         let (open, count) = match self.open.take() {
             Some((open, count)) => (open.and(next), count + 1),
@@ -104,7 +109,7 @@ impl History {
     /// The page: the account, rates over time, and what was merged on both ways.
     pub(super) fn page(&self, report: &Report, account: &Account) -> Page {
         let mut page = page::of("Two ports joined", report);
-        if !self.intervals.is_empty() {
+        if !self.is_empty() {
             let bits = |interval: &Interval| interval.bits;
             page.chart(self.chart("bit_rates", "Rates over time", Unit::BitRate, bits));
             let packets = |interval: &Interval| interval.packets;

@@ -171,6 +171,8 @@ fn watch(attached: &Attached, arguments: &AttachArguments, asked: &AtomicBool, s
         let elapsed = attached.elapsed();
         let is_over = end.is_some_and(|end| elapsed >= end);
         if attached.is_ending() || asked.load(Ordering::Relaxed) || is_over {
+            show.history
+                .take(&Rates::between(&earlier, &attached.account(), elapsed - shown), elapsed);
             return;
         }
         if elapsed - shown >= arguments.interval {

@@ -16,7 +16,7 @@ fn a_page_and_its_json_appear_together() {
 
 #[test]
 fn a_page_that_cannot_be_written_is_refused_before_the_job() {
-    let folder = Folder::with_capture("tcp-bulk.pcap");
+    let folder = Folder::with_capture("tcp4-bulk.pcap");
     fs::create_dir(folder.path("d.html")).unwrap();
     folder.write("busy.json", b"precious");
     let long = ["--seconds", "3600", "--report"];
@@ -35,7 +35,7 @@ fn a_page_that_cannot_be_written_is_refused_before_the_job() {
 
 #[test]
 fn a_page_is_written_of_a_damaged_capture_too() {
-    let folder = Folder::with_capture("tcp-bulk.pcap");
+    let folder = Folder::with_capture("tcp4-bulk.pcap");
     let whole = folder.read("in.pcap");
     folder.write("cut.pcap", &whole[..whole.len() - 5]);
     let outcome = folder.run(&["coalesce", "cut.pcap", "out.pcapng", "--report", "found"]);

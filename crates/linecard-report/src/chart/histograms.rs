@@ -95,6 +95,10 @@ impl Histograms {
         let mut edges: Vec<f64> = all.flat_map(|&(from, to, _)| [from, to]).collect();
         edges.sort_by(f64::total_cmp);
         edges.dedup();
+        if let [first @ 0.0, second, ..] = &mut edges[..] {
+            // A logarithmic axis has no zero.
+            *first = if self.x.is_log { *second / 2.0 } else { 0.0 };
+        }
         let counts = self.distributions.iter().map(|one| one.counts_from(&edges)).collect();
         (edges, counts)
     }
@@ -166,6 +170,16 @@ mod tests {
         let (edges, counts) = chart.steps();
         assert_eq!(edges, [0.0, 1.0, 2.0, 4.0, 5.0, 6.0]);
         assert_eq!(counts, [[5, 5, 0, 1, 1, 0], [0, 9, 9, 9, 0, 0]]);
+    }
+
+    #[test]
+    fn a_logarithmic_axis_begins_above_zero() {
+        let mut counted = Histogram::default();
+        [0, 0, 5].into_iter().for_each(|value| counted.record(value));
+        let mut chart = Histograms::new("h", "H", "packets");
+        chart.x(Axis::new("held", Unit::Ns).log()).histogram("a", &counted, 1.0);
+        assert_eq!(chart.steps(), (vec![0.5, 1.0, 5.0, 6.0], vec![vec![2, 0, 1, 0]]));
+        assert_eq!(chart.distributions[0].buckets, [(0.0, 1.0, 2), (5.0, 6.0, 1)]);
     }
 
     #[test]
