@@ -5,6 +5,7 @@ use crate::attach::AttachArguments;
 use crate::failure::EXIT_CODES;
 use crate::jitter::JitterArguments;
 use crate::model::ModelArguments;
+use crate::page::PageArguments;
 use crate::reproduce::ReproduceArguments;
 use crate::units;
 use clap::builder::{PathBufValueParser, TypedValueParser};
@@ -104,6 +105,8 @@ pub(crate) struct RunArguments {
     /// Decides the data and the faults: equal seeds give equal ones [default: 1].
     #[arg(long, value_name = "NUMBER", value_parser = units::count)]
     pub(crate) seed: Option<u64>,
+    #[command(flatten)]
+    pub(crate) page: PageArguments,
     /// Print the account as JSON.
     #[arg(long)]
     pub(crate) json: bool,
@@ -153,6 +156,8 @@ pub(crate) struct CoalesceArguments {
     /// of its packets did or did not merge.
     #[arg(long, value_name = "FLOW")]
     pub(crate) explain_flow: Option<String>,
+    #[command(flatten)]
+    pub(crate) page: PageArguments,
     /// Print the account as JSON.
     #[arg(long)]
     pub(crate) json: bool,

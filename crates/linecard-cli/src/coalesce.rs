@@ -4,6 +4,7 @@ use crate::account;
 use crate::args::{Checksum, CoalesceArguments};
 use crate::explain::Explanation;
 use crate::failure::Failure;
+use crate::page;
 use crate::progress::Progress;
 use linecard::offload::coalesce::{ChecksumPolicy, Config, Counters, Exit, Refusal, Verdict};
 use linecard::packet::Packet;
@@ -23,6 +24,7 @@ pub(crate) fn command(arguments: &CoalesceArguments) -> Result<(), Failure> {
     let config = config(arguments)?;
     let explanation = arguments.explain_flow.as_deref().map(Explanation::of_flow).transpose()?;
     let (input, output) = (&arguments.input, &arguments.output);
+    let page = arguments.page.check(&[input, output])?;
     let reader = open(input)?;
     let capture = |source| Failure::of_capture(input, source);
     let writer = create(input, output)?;
@@ -36,7 +38,13 @@ pub(crate) fn command(arguments: &CoalesceArguments) -> Result<(), Failure> {
     let mut report = report(&account);
     let missing = watch.explanation.and_then(|explanation| explanation.report(&mut report));
     account::print(&report, arguments.json, Some(output))?;
-    finish(input, account, missing)
+    let counters = account.counters.clone();
+    let as_page = || {
+        let mut page = page::of(format!("Packets of {} merged", input.display()), &report);
+        page::merging(&mut page, "", &counters);
+        page
+    };
+    page.write(as_page, finish(input, account, missing))
 }
 
 /// Opens the input; `-` is stdin.

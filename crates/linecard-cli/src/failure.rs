@@ -1,6 +1,7 @@
 //! Why the command ends without success, and the exit code for it.
 
 use linecard_host::capture::CaptureError;
+use linecard_report::ReportError;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -53,6 +54,9 @@ pub(crate) enum Failure {
     /// The results cannot be printed.
     #[error("cannot write the report: {0}")]
     Report(#[from] io::Error),
+    /// The page of `--report` cannot be written.
+    #[error("--report: {0}")]
+    Page(#[from] ReportError),
     /// A value is out of its range.
     #[error("{0}")]
     Usage(String),
@@ -113,7 +117,7 @@ impl Failure {
     /// The documented exit code.
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
-            Self::Usage(_) => 2,
+            Self::Usage(_) | Self::Page(ReportError::Name { .. }) => 2,
             _ if self.is_broken_pipe() => 0,
             Self::Capture { source, .. } if source.is_damage() => 4,
             Self::Open { .. }

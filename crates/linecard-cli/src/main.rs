@@ -9,6 +9,7 @@ mod explain;
 mod failure;
 mod jitter;
 mod model;
+mod page;
 #[cfg(target_os = "linux")]
 mod ports;
 mod progress;

@@ -2,6 +2,8 @@
 (() => {
   "use strict";
   const HEIGHT = 300;
+  // Where nothing was counted, on a logarithmic axis.
+  const FOOT = 0.5;
   const charts = JSON.parse(document.getElementById("figures").textContent);
   const plots = [];
 
@@ -16,10 +18,13 @@
     if (!(Math.abs(size) > 0)) return zero;
     return steps.filter((s) => Math.abs(size) >= s[0] * 0.9995).pop() || steps[0];
   };
-  const join = (number, name) => number.replace("-", "−") + (name ? "\u00a0" + name : "");
+  const join = (number, name) =>
+    number.replace("-", "−") + (/^[kMGT]?$/.test(name) ? name : "\u00a0" + name);
+  const zero = (name) => (/^[kMGT]$/.test(name) ? "0" : join("0", name));
   const exact = (axis, value) => {
     if (value === null || value === undefined) return "–";
     const [size, name] = step(axis.steps, value);
+    if (axis.steps[0][1] === "" && Number.isInteger(value) && Math.abs(value) < 1e6) return value.toLocaleString("en");
     const scaled = value / size;
     return join(String(Number(scaled.toPrecision(scaled >= 1e5 ? 6 : 5))), name);
   };
@@ -30,12 +35,37 @@
     return values.map((value) => {
       if (value === null) return "";
       const [size, name] = step(axis.steps, axis.log ? value : largest);
-      const text = (value / size).toFixed(decimals((axis.log ? value : apart) / size));
-      return join(Number(text) === 0 ? "0" : text, name);
+      const text = axis.log
+        ? String(Number((value / size).toPrecision(6)))
+        : (value / size).toFixed(decimals(apart / size));
+      return Number(text) === 0 ? zero(name) : join(text, name);
     });
   };
 
+  // Powers of ten, with 2 and 5 between them where there is room; on a short axis steps as on a linear one.
+  const logarithmic = (length, space, low, high) => {
+    const decades = Math.log10(high / low);
+    const found = [];
+    if (decades < 1.3) {
+      // The upper end is where ticks are closest.
+      const rough = high * (10 ** ((decades * space * 0.8) / length) - 1);
+      const power = 10 ** Math.floor(Math.log10(rough));
+      const step = [1, 2, 5, 10].map((n) => n * power).find((n) => n >= rough);
+      for (let n = Math.ceil(low / step); n * step <= high && found.length < 50; n++) found.push(n * step);
+      return found;
+    }
+    const room = length / decades;
+    const every = Math.max(1, Math.ceil(space / room));
+    for (let power = Math.floor(Math.log10(low)); power <= Math.log10(high); power += every) {
+      for (const n of room >= 3.5 * space ? [1, 2, 5] : [1]) found.push(n * 10 ** power);
+    }
+    return found.filter((value) => value >= low * 0.9999 && value <= high * 1.0001);
+  };
+  const splits = (space) => (plot, index, low, high) =>
+    logarithmic(index === 0 ? plot.width - 80 : plot.height - 60, space, low, high);
+
   const side = (axis, size) => ({
+    ...(axis.log ? { splits: splits(size.space), filter: (plot, values) => values } : {}),
     label: axis.name,
     stroke: ink,
     font: "12px system-ui, sans-serif",
@@ -60,12 +90,13 @@
       label: one.name,
       stroke: series(index),
       spanGaps: true,
-      value: (plot, value) => exact(chart.y, value),
+      value: (plot, value) => exact(chart.y, chart.kind === "steps" && value === FOOT ? 0 : value),
     };
     if (chart.kind === "steps") {
       return {
         ...common,
         width: 1.5,
+        fill: () => series(index)() + "1c",
         paths: uPlot.paths.stepped({ align: 1 }),
         points: { show: false },
       };
@@ -84,7 +115,7 @@
   };
   // A logarithmic axis has no zero: nothing is drawn half a count high, at the foot.
   const values = (chart, one) =>
-    chart.kind === "steps" && chart.y.log ? one.y.map((n) => (n > 0 ? n : 0.5)) : one.y;
+    chart.kind === "steps" && chart.y.log ? one.y.map((n) => (n > 0 ? n : FOOT)) : one.y;
   const data = (chart) =>
     uPlot.join(chart.lines.map((one) => [places(chart.x, one.x), values(chart, one)]));
 
@@ -95,20 +126,25 @@
       return;
     }
     const scale = (axis) => ({ time: false, distr: axis.log ? 3 : 1 });
-    const y = scale(chart.y);
+    const [x, y] = [scale(chart.x), scale(chart.y)];
+    // Not from one power of ten to another, as is usual: most of that would be empty.
+    const close = (plot, low, high) => (high > low ? [low / 1.02, high * 1.02] : [low / 2, low * 2]);
+    if (chart.x.log) x.range = close;
+    if (chart.y.log) y.range = close;
     if (chart.kind === "steps") {
-      y.range = (plot, low, high) => [0.5, 10 ** Math.ceil(Math.log10(Math.max(high, 1) * 1.2))];
+      y.range = (plot, low, high) => [FOOT, 10 ** Math.ceil(Math.log10(Math.max(high, 1) * 1.2))];
     }
     const plot = new uPlot(
       {
         width: place.clientWidth || 840,
         height: HEIGHT,
-        scales: { x: scale(chart.x), y },
+        scales: { x, y },
         axes: [side(chart.x, { size: 34, labelSize: 22, space: 80 }), side(chart.y, { size: width, labelSize: 24, space: 34 })],
         series: [
           { label: chart.x.name, value: (plot, value) => exact(chart.x, value) },
           ...chart.lines.map((one, index) => line(chart, one, index)),
         ],
+        legend: { markers: { width: 0, fill: (plot, index) => `var(--s${(index - 1) % 8})` } },
         cursor: { drag: { x: true, y: false } },
       },
       data(chart),

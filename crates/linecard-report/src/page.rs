@@ -7,13 +7,16 @@ use crate::shell;
 use crate::table::Table;
 use crate::target::{ReportError, Target};
 use crate::verdict::Verdicts;
-use linecard::report::{Report, Section};
+use linecard::report::{Report, Section, Value};
 use maud::{Markup, html};
 use serde::ser::{Serialize, Serializer};
 use std::path::Path;
 
 /// Headings from which on a page has a list of them.
 const NAVIGATION: usize = 4;
+
+/// Characters of a text that may stand among numbers.
+const SHORT_TEXT: usize = 20;
 
 /// A report to be read in a browser, without a network, and by programs.
 #[derive(Debug, Clone, PartialEq)]
@@ -174,10 +177,18 @@ fn section(section: &Section) -> Markup {
         section.figures { h3 { (section.title()) } div.wide { table {
             @for row in section.rows() { tr {
                 th scope="row" { (row.label()) }
-                td class=[(!row.value().is_text()).then_some("number")] { (row.value()) }
+                td class=[is_short(row.value()).then_some("number")] { (row.value()) }
                 @if has_remarks { td.remark { (row.remark().unwrap_or_default()) } }
             } }
         } } }
+    }
+}
+
+/// Whether a value reads best at the right end of its column: a number, or a word.
+fn is_short(value: &Value) -> bool {
+    match value {
+        Value::Text(text) => text.chars().count() <= SHORT_TEXT,
+        value => matches!(value, Value::Flag(_)) || !value.is_text(),
     }
 }
 
@@ -191,7 +202,6 @@ impl Serialize for Page {
 mod tests {
     use super::*;
     use crate::{Axis, Effects, Histograms, Ledger, Outcome, Spread, TimeSeries, Unit, Verdict};
-    use linecard::report::Value;
 
     const EVIL: &str = "</script><script>alert('x')</script><!-- \" onload=alert(1) & ]]>";
 

@@ -1,5 +1,6 @@
 //! Units of values, and how a value is written in them.
 
+use linecard::report::Value;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 /// What a number is counted in.
@@ -66,6 +67,9 @@ impl Unit {
         if !value.is_finite() {
             return "–".to_owned();
         }
+        if self == Self::Count && value.fract() == 0.0 && (0.0..1e6).contains(&value) {
+            return Value::Count(value as u64).to_string();
+        }
         let (size, name) = self.step(value);
         let scaled = value / size;
         let is_whole = scaled.fract() == 0.0 && scaled.abs() < 1e6;
@@ -84,15 +88,19 @@ impl Unit {
         let (size, name) = self.step(magnitude);
         let decimals = (-(increment / size).abs().log10() - 1e-9).ceil().clamp(0.0, 9.0) as usize;
         let text = format!("{:.decimals$}", value / size);
-        join(if text.trim_start_matches('-').parse() == Ok(0.0) { "0" } else { &text }, name)
+        let is_zero = text.trim_start_matches('-').parse() == Ok(0.0);
+        match name {
+            "k" | "M" | "G" | "T" if is_zero => "0".to_owned(),
+            _ => join(if is_zero { "0" } else { &text }, name),
+        }
     }
 }
 
-/// A number and its unit; "k" and "%" stand closer than words do.
+/// A number and its unit; a mere factor stands closer.
 fn join(number: &str, name: &str) -> String {
     let number = number.replace('-', "−");
     match name {
-        "" => number,
+        "" | "k" | "M" | "G" | "T" => format!("{number}{name}"),
         // The space does not break.
         _ => format!("{number}\u{a0}{name}"),
     }
@@ -145,7 +153,8 @@ mod tests {
         assert_eq!(texts, expected);
         assert_eq!(Unit::Ns.text(f64::NAN), "–");
         assert_eq!(Unit::Share.text(0.123), "12.3\u{a0}%");
-        assert_eq!(Unit::Count.text(1_500.0), "1.50\u{a0}k");
+        assert_eq!([1_500.0, 2.5e6].map(|n| Unit::Count.text(n)), ["1,500", "2.50M"]);
+        assert_eq!(Unit::Count.tick(0.0, 1_500.0, 500.0), "0");
         assert_eq!(Unit::Seconds.text(7.4e-6), "7.40\u{a0}µs");
         assert_eq!(Unit::Plain("").text(3.0), "3");
     }

@@ -2,6 +2,7 @@
 
 use crate::args::Checksum;
 use crate::failure::EXIT_CODES;
+use crate::page::PageArguments;
 use crate::units;
 use clap::{Args, ValueEnum};
 use linecard_host::attach::PortSpec;
@@ -91,6 +92,8 @@ pub(crate) struct AttachArguments {
     /// Keep all rights, for debuggers.
     #[arg(long)]
     pub(crate) keep_rights: bool,
+    #[command(flatten)]
+    pub(crate) page: PageArguments,
     /// Print a line of JSON for each interval, and the account as the last one.
     #[arg(long)]
     pub(crate) json: bool,

@@ -2,6 +2,7 @@
 
 mod args;
 mod hints;
+mod history;
 mod http;
 mod lines;
 mod metrics;
@@ -16,8 +17,9 @@ pub(crate) use args::AttachArguments;
 use crate::account;
 use crate::failure::Failure;
 use crate::say;
+use history::History;
 use http::Listener;
-use linecard_host::attach::{Account, AttachError, Attached, Prepared, Settings};
+use linecard_host::attach::{Account, AttachError, Attached, PortSpec, Prepared, Settings};
 use linecard_host::engine;
 use linecard_host::rights;
 use lines::Lines;
@@ -37,10 +39,14 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Runs the command.
 pub(crate) fn command(arguments: &AttachArguments) -> Result<(), Failure> {
     let mut settings = settings::of(arguments)?;
+    let captures: Vec<&Path> =
+        [&settings.near, &settings.far].into_iter().filter_map(PortSpec::file).collect();
+    let page = arguments.page.check(&captures)?;
     let drops = !arguments.keep_rights && owner::has_rights_to_drop(&settings);
     settings.keep_rights = !drops;
     if drops && rights::is_root() {
         settings.owner = owner::of_capture(&settings.far)?;
+        settings.owner = owner::of_page(page.files(), settings.owner)?;
     }
     let asked = signals()?;
     let listener = arguments.metrics.map(listen).transpose()?;
@@ -52,18 +58,20 @@ pub(crate) fn command(arguments: &AttachArguments) -> Result<(), Failure> {
         let served = listener.serve(move || metrics::text(&accounts));
         served.map_err(|error| Failure::Attach(format!("--metrics: {error}")))?;
     }
-    let mut show = Show::of(arguments);
+    let mut show = Shown { show: Show::of(arguments), history: History::default() };
     watch(&attached, arguments, &asked, &mut show);
     let ended_itself = attached.is_ending();
     attached.stop();
     let elapsed = attached.elapsed();
     let (account, failures) = attached.finish();
-    show.last(&report::of(&account, &settings, elapsed), &settings)?;
-    match worst(failures) {
+    let report = report::of(&account, &settings, elapsed);
+    show.show.last(&report, &settings)?;
+    let ending = match worst(failures) {
         Some(failure) => Err(failure),
         None if ended_itself => ended(&settings, &account),
         None => Ok(()),
-    }
+    };
+    page.write(|| show.history.page(&report, &account), ending)
 }
 
 /// Says all failures but one, which decides the exit code: not a damaged input, of which the output
@@ -99,7 +107,20 @@ fn begin(prepared: Prepared, account: Option<rights::Account>) -> Result<Attache
     Ok(prepared.start())
 }
 
-/// What is shown meanwhile.
+/// What is shown meanwhile, and what is kept of it for a page.
+struct Shown {
+    show: Show,
+    history: History,
+}
+
+impl Shown {
+    fn interval(&mut self, rates: &Rates, elapsed: Duration) -> Result<(), Failure> {
+        self.history.take(rates, elapsed);
+        self.show.interval(rates, elapsed)
+    }
+}
+
+/// How it is shown.
 enum Show {
     Lines(Lines<Box<dyn Write>>),
     View(View),
@@ -143,13 +164,15 @@ impl Show {
 }
 
 /// Ends by itself, at a signal, when the time is over or when nothing can be shown any more.
-fn watch(attached: &Attached, arguments: &AttachArguments, asked: &AtomicBool, show: &mut Show) {
+fn watch(attached: &Attached, arguments: &AttachArguments, asked: &AtomicBool, show: &mut Shown) {
     let end = arguments.seconds.map(Duration::from_secs_f64);
     let (mut earlier, mut shown) = (attached.account(), attached.elapsed());
     loop {
         let elapsed = attached.elapsed();
         let is_over = end.is_some_and(|end| elapsed >= end);
         if attached.is_ending() || asked.load(Ordering::Relaxed) || is_over {
+            show.history
+                .take(&Rates::between(&earlier, &attached.account(), elapsed - shown), elapsed);
             return;
         }
         if elapsed - shown >= arguments.interval {

@@ -39,6 +39,32 @@ pub(super) fn of_capture(far: &PortSpec) -> Result<Option<Account>, Failure> {
     })
 }
 
+/// Who is to own the files of a page, when root gives up its rights: `owner`, if there is one for a
+/// capture, which then has to be able to write these too. Their folder is there.
+pub(super) fn of_page<'f>(
+    files: impl Iterator<Item = &'f Path>,
+    mut owner: Option<Account>,
+) -> Result<Option<Account>, Failure> {
+    for file in files {
+        let target = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
+        let Ok(folder) = fs::metadata(folder_of(&target)) else { continue };
+        let existing = fs::metadata(&target).ok();
+        let may = match owner {
+            Some(owner) => may_replace(&folder, existing.as_ref(), owner).then_some(owner),
+            None => judge(&folder, existing.as_ref()),
+        };
+        owner = Some(may.ok_or_else(|| {
+            Failure::Attach(format!(
+                "{} could not be written at the end: rights are given up, and only another user may \
+                 write there. Choose a folder of {}, or take --keep-rights",
+                file.display(),
+                owner.map_or("another user than root".to_owned(), |owner| format!("user {}", owner.uid())),
+            ))
+        })?);
+    }
+    Ok(owner)
+}
+
 fn folder_of(target: &Path) -> PathBuf {
     match target.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
@@ -46,13 +72,18 @@ fn folder_of(target: &Path) -> PathBuf {
     }
 }
 
+/// Whether this user may put another file in the place of one.
+fn may_replace(folder: &Metadata, existing: Option<&Metadata>, user: Account) -> bool {
+    let is_its_own = folder.uid() == user.uid();
+    let is_replaceable =
+        folder.mode() & STICKY == 0 || existing.is_none_or(|file| file.uid() == user.uid());
+    is_its_own || (folder.mode() & OTHERS_WRITE != 0 && is_replaceable)
+}
+
 /// The folder's owner, or nobody in particular where everybody may write.
 fn judge(folder: &Metadata, existing: Option<&Metadata>) -> Option<Account> {
     let owner = Account::new(folder.uid(), folder.gid());
     // Its group may be root's, which nobody is to have.
     let owner = owner.or_else(|| Account::new(folder.uid(), Account::NOBODY.gid()));
-    let is_open = folder.mode() & OTHERS_WRITE != 0;
-    let is_replaceable = folder.mode() & STICKY == 0
-        || existing.is_none_or(|file| file.uid() == Account::NOBODY.uid());
-    owner.or_else(|| (is_open && is_replaceable).then_some(Account::NOBODY))
+    owner.or_else(|| may_replace(folder, existing, Account::NOBODY).then_some(Account::NOBODY))
 }

@@ -8,10 +8,12 @@ use super::settings::Settings;
 use super::{ScenarioArguments, annotate, firmware, kinds};
 use crate::account;
 use crate::failure::{EXIT_CODES, Failure};
+use crate::page::{self, PageArguments};
 use crate::units;
 use clap::Args;
 use linecard::report::{Report, Section, Value};
 use linecard_model::transmit::{BusPolicy, Sent};
+use linecard_report::{Axis, Ledger, Page, Unit};
 use std::path::PathBuf;
 
 /// Phases that are tried if nothing is said.
@@ -36,6 +38,8 @@ pub(crate) struct RunArguments {
     /// branches.
     #[arg(long)]
     annotate: bool,
+    #[command(flatten)]
+    page: PageArguments,
     /// Print the results as JSON.
     #[arg(long)]
     json: bool,
@@ -54,6 +58,8 @@ pub(crate) fn command(arguments: &RunArguments) -> Result<(), Failure> {
     }
     let scenario = file.scenario(sets)?;
     let output = arguments.capture.as_deref().map(|path| units::output(path.into()));
+    let others = [Some(arguments.scenario.scenario.as_path()), output.as_deref()];
+    let page = arguments.page.check(&others.into_iter().flatten().collect::<Vec<_>>())?;
     let runs = all_phases(&scenario, phases, output.as_deref())?;
     let Some(first) = runs.first() else { return Ok(()) };
     let mut report = report(&scenario.settings, &runs);
@@ -61,7 +67,30 @@ pub(crate) fn command(arguments: &RunArguments) -> Result<(), Failure> {
         report.push(annotate::section(&scenario)?);
     }
     account::print(&report, arguments.json, output.as_deref())?;
-    ending(first)
+    page.write(|| as_page(&report, first), ending(first))
+}
+
+/// The report, and where the cores' cycles go.
+fn as_page(report: &Report, figures: &Figures) -> Page {
+    let mut page = page::of("A network interface in virtual time", report);
+    let ns = figures.seconds() * 1e9;
+    let [busy, stalled, bubbles] = figures.core_shares();
+    let mut time =
+        Ledger::new("core_time", "Where the time of a core goes", Axis::new("time", Unit::Ns));
+    time.whole(ns).cause("instructions", busy * ns, None);
+    time.cause("waiting for bus, DMA or line", stalled * ns, None);
+    time.cause("behind branches", bubbles * ns, None);
+    time.rest("nothing to do", (1.0 - busy - stalled - bubbles).max(0.0) * ns);
+    page.chart(time);
+    for (name, class) in figures.classes() {
+        let title = format!("Core cycles of a packet of class {name}, on average");
+        let mut cycles = Ledger::new(name, title, Axis::new("cycles", Unit::Plain("")));
+        cycles.cause("before the transfer", class.before.mean(), None);
+        cycles.cause("beside the transfer", class.beside.mean(), None);
+        cycles.cause("waited", class.idle.mean(), None);
+        page.chart(cycles);
+    }
+    page
 }
 
 /// A scenario of any other kind, which has none of the options for firmware that sends.
@@ -76,9 +105,12 @@ fn other_kind(file: File, arguments: &RunArguments) -> Result<(), Failure> {
             return Err(file.refuse_kind(&what));
         }
     }
+    let page = arguments.page.check(&[&arguments.scenario.scenario])?;
+    let kind = file.kind().to_owned();
     let ran = kinds::run(file, &arguments.scenario.sets)?;
     account::print(&ran.report, arguments.json, None)?;
-    ran.wrong.map_or(Ok(()), |what| Err(Failure::Wrong(what)))
+    let ending = ran.wrong.map_or(Ok(()), |what| Err(Failure::Wrong(what)));
+    page.write(|| page::of(format!("A model in virtual time: {kind}"), &ran.report), ending)
 }
 
 /// A run for each phase; packets of the first go to the capture.

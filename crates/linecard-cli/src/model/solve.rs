@@ -5,6 +5,7 @@ use super::settings::Settings;
 use super::{firmware, ladder, values};
 use crate::account;
 use crate::failure::{EXIT_CODES, Failure};
+use crate::page::{self, PageArguments};
 use clap::{Args, ValueEnum};
 use linecard::report::{Report, Section, Value};
 use linecard_model::pcie::{Generation, Nic, fewest_lanes};
@@ -64,6 +65,8 @@ pub(crate) struct SolveArguments {
     /// How the clocks' edges lie beside each other; the published tables count the best.
     #[arg(long, value_enum, default_value_t = PhaseName::Typical)]
     phase: PhaseName,
+    #[command(flatten)]
+    page: PageArguments,
     /// Print the answer as JSON.
     #[arg(long)]
     json: bool,
@@ -139,6 +142,7 @@ struct Solving {
 
 /// Runs the command.
 pub(crate) fn command(arguments: &SolveArguments) -> Result<(), Failure> {
+    let page = arguments.page.check(&[])?;
     let solving = solving(arguments)?;
     let mut report = Report::new("model solve");
     report.push(solving.demand());
@@ -151,7 +155,8 @@ pub(crate) fn command(arguments: &SolveArguments) -> Result<(), Failure> {
     answers.into_iter().for_each(|section| report.push(section));
     report.push(solving.host_link());
     solving.contradictions(&mut report);
-    account::print(&report, arguments.json, None)
+    account::print(&report, arguments.json, None)?;
+    page.write(|| page::of("The smallest interface that carries a line", &report), Ok(()))
 }
 
 fn solving(arguments: &SolveArguments) -> Result<Solving, Failure> {

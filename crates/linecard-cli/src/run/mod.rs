@@ -6,15 +6,25 @@ mod settings;
 use crate::account;
 use crate::args::RunArguments;
 use crate::failure::Failure;
+use crate::page;
 use linecard::report::{Report, Section, Value};
 use linecard_host::run::{RunOutcome, RunSpec, Times, run};
+use linecard_report::{Axis, Ledger, Page, Unit};
 use std::time::Duration;
 
 /// Runs the command.
 pub(crate) fn command(arguments: &RunArguments) -> Result<(), Failure> {
     let spec = settings::spec(arguments)?;
+    let scenario: Vec<_> = arguments.scenario.iter().map(AsRef::as_ref).collect();
+    let page = arguments.page.check(&scenario)?;
     let outcome = run(&spec);
-    account::print(&report(&spec, &outcome), arguments.json, None)?;
+    let report = report(&spec, &outcome);
+    account::print(&report, arguments.json, None)?;
+    page.write(|| as_page(&report, &outcome), ending(&spec, &outcome))
+}
+
+/// Success only if every byte is where it belongs.
+fn ending(spec: &RunSpec, outcome: &RunOutcome) -> Result<(), Failure> {
     if outcome.is_right() {
         return Ok(());
     }
@@ -30,6 +40,18 @@ pub(crate) fn command(arguments: &RunArguments) -> Result<(), Failure> {
         verify.late,
         spec.seed
     )))
+}
+
+fn as_page(report: &Report, outcome: &RunOutcome) -> Page {
+    let mut page = page::of("Large sends, segmented, over lanes, merged, verified", report);
+    let axis = Axis::new("time of a packet on the lanes", Unit::Ns);
+    let mut stages = Ledger::new("ns_per_packet", "Where the time of a packet goes", axis);
+    for (_, label, ns) in stage_times(outcome) {
+        stages.cause(label, ns, None);
+    }
+    page.chart(stages);
+    page::merging(&mut page, "", &outcome.coalesce);
+    page
 }
 
 fn report(spec: &RunSpec, outcome: &RunOutcome) -> Report {
@@ -85,20 +107,26 @@ fn summary(spec: &RunSpec, outcome: &RunOutcome) -> Section {
     section
 }
 
-/// Time by part of the way, per packet on the lanes.
 fn times(outcome: &RunOutcome) -> Section {
     let mut section = Section::new("ns_per_packet", "Time per packet on the lanes, by stage");
+    for (key, label, ns) in stage_times(outcome) {
+        section.add(key, label, Value::Ns(ns));
+    }
+    section
+}
+
+/// Time by part of the way, per packet on the lanes: key, label, nanoseconds.
+fn stage_times(outcome: &RunOutcome) -> [(&'static str, &'static str, f64); 5] {
     let packets = outcome.segment.segments().max(1) as f64;
     let Times { application, segment, lanes, coalesce, verify } = outcome.times;
-    let mut add = |key, label, time: Duration| {
-        section.add(key, label, Value::Ns(time.as_nanos() as f64 / packets));
-    };
-    add("application", "application writes data", application);
-    add("segment", "segment: cut, copy, checksum", segment);
-    add("lanes", "lanes: hand over", lanes);
-    add("coalesce", "coalesce: parse, checksum, merge", coalesce);
-    add("verify", "verify every byte", verify);
-    section
+    let each = |time: Duration| time.as_nanos() as f64 / packets;
+    [
+        ("application", "application writes data", each(application)),
+        ("segment", "segment: cut, copy, checksum", each(segment)),
+        ("lanes", "lanes: hand over", each(lanes)),
+        ("coalesce", "coalesce: parse, checksum, merge", each(coalesce)),
+        ("verify", "verify every byte", each(verify)),
+    ]
 }
 
 fn lanes(spec: &RunSpec, outcome: &RunOutcome) -> Section {

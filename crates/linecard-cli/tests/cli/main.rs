@@ -24,6 +24,7 @@ mod lso;
 mod model;
 mod model_kinds;
 mod modelled;
+mod page;
 mod pipes;
 #[cfg(target_os = "linux")]
 mod ports;

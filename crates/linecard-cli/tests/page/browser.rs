@@ -16,6 +16,9 @@ pub(crate) struct View {
     pub(crate) is_dark: bool,
 }
 
+/// As most will look at it.
+pub(crate) const DESK: View = View { width: 1_200, is_dark: false };
+
 /// Whether there is a browser.
 pub(crate) fn is_installed() -> bool {
     is_there("chromium", "no page is opened in a browser; run .ci/setup")

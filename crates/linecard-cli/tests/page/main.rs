@@ -4,14 +4,13 @@
 #[path = "../support/around.rs"]
 mod around;
 mod browser;
+mod commands;
 mod sample;
 #[path = "../support/mod.rs"]
 mod support;
 
-use browser::{Found, View};
+use browser::{DESK, Found, View};
 use std::fs;
-
-const DESK: View = View { width: 1_200, is_dark: false };
 
 impl Found {
     fn list(&self, key: &str) -> &[serde_json::Value] {
@@ -19,7 +18,7 @@ impl Found {
     }
 
     #[track_caller]
-    fn expect_good(&self) {
+    pub(crate) fn expect_good(&self) {
         for key in ["errors", "resources", "overlaps", "clipped", "wide"] {
             assert!(self.list(key).is_empty(), "{key}: {:#?}", self.list(key));
         }

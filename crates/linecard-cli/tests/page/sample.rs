@@ -60,7 +60,7 @@ fn histograms(gaps: &[f64]) -> Histograms {
     let mut histograms = Histograms::new("gap_by_stage", "Gaps by stage", "packets");
     histograms.x(Axis::new("gap", Unit::Ns).log());
     let wire: Vec<f64> = gaps.iter().map(|gap| PERIOD_NS + (gap - PERIOD_NS) * 0.2).collect();
-    histograms.values("wire", &wire, 80).values("application", gaps, 80);
+    histograms.compare([("wire", &wire[..]), ("application", gaps)], 80);
     histograms
 }
 

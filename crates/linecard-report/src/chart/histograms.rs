@@ -76,17 +76,38 @@ impl Histograms {
         self.push(name, all)
     }
 
-    /// Adds the distribution of these values, in `count` buckets of equal width on the axis.
+    /// Adds the distribution of these values, in `count` buckets of equal width on the axis (1 to 2,000).
     pub fn values(&mut self, name: impl Into<String>, values: &[f64], count: usize) -> &mut Self {
-        let scale = self.x.scale(values.iter().copied(), count.clamp(1, MOST_BUCKETS) as f64);
-        let mut counts = vec![0; count.clamp(1, MOST_BUCKETS)];
-        let last = counts.len() - 1;
-        for value in values.iter().filter(|value| value.is_finite()) {
-            counts[(scale.at(*value) as usize).min(last)] += 1;
+        self.compare([(name.into(), values)], count)
+    }
+
+    /// Adds several distributions over the same `count` buckets, so that their heights can be compared.
+    ///
+    /// ```
+    /// use linecard_report::{Axis, Histograms, Unit};
+    /// let mut gaps = Histograms::new("gaps", "Gaps by stage", "packets");
+    /// gaps.x(Axis::new("gap", Unit::Ns).log());
+    /// gaps.compare([("wire", &[7_400.0, 7_420.0][..]), ("application", &[7_100.0, 15_020.0])], 100);
+    /// ```
+    pub fn compare<'v, N: Into<String>>(
+        &mut self,
+        named: impl IntoIterator<Item = (N, &'v [f64])>,
+        count: usize,
+    ) -> &mut Self {
+        let named: Vec<(N, &[f64])> = named.into_iter().collect();
+        let count = count.clamp(1, MOST_BUCKETS);
+        let all = named.iter().flat_map(|(_, values)| values.iter().copied());
+        let scale = self.x.scale(all, count as f64);
+        for (name, values) in named {
+            let mut counts = vec![0; count];
+            for value in values.iter().filter(|value| value.is_finite()) {
+                counts[(scale.at(*value) as usize).min(count - 1)] += 1;
+            }
+            let edge = |index: usize| scale.value(index as f64);
+            let buckets = counts.into_iter().enumerate();
+            self.push(name, buckets.map(|(index, n)| (edge(index), edge(index + 1), n)).collect());
         }
-        let edge = |index: usize| scale.value(index as f64);
-        let buckets = counts.into_iter().enumerate();
-        self.push(name, buckets.map(|(index, n)| (edge(index), edge(index + 1), n)).collect())
+        self
     }
 
     /// All edges, and the count of each distribution from each edge to the next.
@@ -95,6 +116,10 @@ impl Histograms {
         let mut edges: Vec<f64> = all.flat_map(|&(from, to, _)| [from, to]).collect();
         edges.sort_by(f64::total_cmp);
         edges.dedup();
+        if let [first @ 0.0, second, ..] = &mut edges[..] {
+            // A logarithmic axis has no zero.
+            *first = if self.x.is_log { *second / 2.0 } else { 0.0 };
+        }
         let counts = self.distributions.iter().map(|one| one.counts_from(&edges)).collect();
         (edges, counts)
     }
@@ -152,10 +177,12 @@ mod tests {
         for axis in [Axis::new("", Unit::Ns), Axis::new("", Unit::Ns).log()] {
             let values: Vec<f64> = (1..=1_000).map(f64::from).collect();
             let mut chart = Histograms::new("h", "H", "packets");
-            chart.x(axis).values("a", &values, 50).values("one", &[5.0; 7], 10);
+            chart.x(axis).compare([("a", &values[..]), ("few", &[5.0; 7])], 50);
+            assert!(chart.steps().0.len() <= 51, "one set of edges");
+            chart.values("one", &[5.0; 3], 10);
             let sums =
                 chart.distributions.iter().map(|d| d.buckets.iter().map(|b| b.2).sum::<u64>());
-            assert_eq!(sums.collect::<Vec<_>>(), [1_000, 7]);
+            assert_eq!(sums.collect::<Vec<_>>(), [1_000, 7, 3]);
         }
     }
 
@@ -166,6 +193,16 @@ mod tests {
         let (edges, counts) = chart.steps();
         assert_eq!(edges, [0.0, 1.0, 2.0, 4.0, 5.0, 6.0]);
         assert_eq!(counts, [[5, 5, 0, 1, 1, 0], [0, 9, 9, 9, 0, 0]]);
+    }
+
+    #[test]
+    fn a_logarithmic_axis_begins_above_zero() {
+        let mut counted = Histogram::default();
+        [0, 0, 5].into_iter().for_each(|value| counted.record(value));
+        let mut chart = Histograms::new("h", "H", "packets");
+        chart.x(Axis::new("held", Unit::Ns).log()).histogram("a", &counted, 1.0);
+        assert_eq!(chart.steps(), (vec![0.5, 1.0, 5.0, 6.0], vec![vec![2, 0, 1, 0]]));
+        assert_eq!(chart.distributions[0].buckets, [(0.0, 1.0, 2), (5.0, 6.0, 1)]);
     }
 
     #[test]

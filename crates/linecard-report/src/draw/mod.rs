@@ -43,7 +43,7 @@ fn caption(chart: &Chart) -> Vec<String> {
     let mut lines: Vec<String> = chart.heading().caption.iter().cloned().collect();
     match chart {
         Chart::TimeSeries(chart) => lines.extend(thinning(chart)),
-        Chart::Histograms(chart) => lines.extend(chart.distributions.iter().map(total)),
+        Chart::Histograms(chart) => lines.push(totals(&chart.distributions)),
         _ => {}
     }
     lines
@@ -71,7 +71,10 @@ fn thinning(chart: &TimeSeries) -> Vec<String> {
     lines
 }
 
-fn total(one: &Distribution) -> String {
-    let sum: u64 = one.buckets.iter().map(|bucket| bucket.2).sum();
-    format!("{}: {} in all.", one.name, Value::Count(sum))
+fn totals(all: &[Distribution]) -> String {
+    let total = |one: &Distribution| {
+        let sum = one.buckets.iter().map(|bucket| bucket.2).sum();
+        format!("{} {}", one.name, Value::Count(sum))
+    };
+    format!("In all: {}.", all.iter().map(total).collect::<Vec<_>>().join(", "))
 }

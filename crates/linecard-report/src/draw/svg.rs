@@ -12,8 +12,9 @@ pub(super) const MOST_ROWS: usize = 60;
 /// Room beneath the rows for ticks and the name of the axis.
 const FOOT: f64 = 46.0;
 const TOP: f64 = 6.0;
-/// The columns of labels are no wider.
+/// The columns of labels, and of texts on the right, are no wider.
 const WIDEST_LABEL: f64 = 250.0;
+const WIDEST_TEXT: f64 = 330.0;
 const GAP: f64 = 10.0;
 
 /// Rows with a label on the left, a picture over a shared axis, and a text on the right.
@@ -33,11 +34,10 @@ impl<'r> Rows<'r> {
         rows: impl IntoIterator<Item = (String, String)>,
     ) -> Self {
         let (labels, texts): (Vec<_>, Vec<_>) = rows.into_iter().take(MOST_ROWS).unzip();
-        let widest = |texts: &[String]| {
-            texts.iter().map(|text| width(text)).fold(30.0, f64::max).min(WIDEST_LABEL)
-        };
-        let left = widest(&labels) + GAP;
-        let scale = axis.scale(values, WIDTH - left - widest(&texts) - GAP);
+        let widest = |texts: &[String]| texts.iter().map(|text| width(text)).fold(30.0, f64::max);
+        let left = widest(&labels).min(WIDEST_LABEL) + GAP;
+        let right = widest(&texts).min(WIDEST_TEXT) + GAP;
+        let scale = axis.scale(values, WIDTH - left - right);
         Self { axis, labels, texts, left, scale }
     }
 
@@ -55,6 +55,7 @@ impl<'r> Rows<'r> {
     pub(super) fn svg(&self, title: &str, inner: &Markup) -> Markup {
         let bottom = TOP + ROW * self.labels.len() as f64;
         html! {
+            div.wide {
             svg.rows role="img" viewBox={ "0 0 " (WIDTH) " " (px(bottom + FOOT)) } {
                 title { (title) }
                 (self.grid(bottom))
@@ -62,6 +63,7 @@ impl<'r> Rows<'r> {
                     (self.words(index, label, text))
                 }
                 (inner)
+            }
             }
         }
     }
@@ -73,7 +75,7 @@ impl<'r> Rows<'r> {
             text.label x=(px(self.left - GAP)) y=(y) text-anchor="end" {
                 (label) @if let Some(whole) = is_short { title { (whole) } }
             }
-            text.figure x=(px(WIDTH)) y=(y) text-anchor="end" { (shortened(text, WIDEST_LABEL).0) }
+            text.figure x=(px(WIDTH)) y=(y) text-anchor="end" { (shortened(text, WIDEST_TEXT).0) }
         }
     }
 

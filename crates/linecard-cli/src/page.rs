@@ -1,0 +1,138 @@
+//! `--report FILE`: what a command has found as a page for a browser, with JSON beside it.
+
+use crate::failure::Failure;
+use crate::say;
+use clap::Args;
+use linecard::offload::coalesce::{Counters, Flush, Refusal};
+use linecard::report::Report;
+use linecard_report::{Axis, Histograms, Ledger, Page, Target, Unit};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct PageArguments {
+    /// Write what was found as a page for a browser too, which needs no network: FILE ends in .html, and
+    /// a file of the same name in .json beside it has every figure.
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+}
+
+impl PageArguments {
+    /// Finds out whether the page can be written, before a job that may be long. `others` are the
+    /// files that the job has: a page replaces none of them.
+    pub(crate) fn check(&self, others: &[&Path]) -> Result<PageFile, Failure> {
+        let Some(path) = &self.report else { return Ok(PageFile(None)) };
+        let target = Target::new(path)?;
+        for page in [target.html(), target.json()] {
+            if let Some(other) = others.iter().find(|other| is_same(page, other)) {
+                let (page, other) = (page.display(), other.display());
+                let what = format!("--report: {page} would replace {other}: choose another name");
+                return Err(Failure::Usage(what));
+            }
+        }
+        Ok(PageFile(Some(target)))
+    }
+}
+
+/// Where the page is written, if one is asked for.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct PageFile(Option<Target>);
+
+impl PageFile {
+    /// The files, if there are to be any.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn files(&self) -> impl Iterator<Item = &Path> {
+        self.0.iter().flat_map(|target| [target.html(), target.json()])
+    }
+
+    /// Writes the page, whatever the job's `ending` is, which is what counts when both fail.
+    pub(crate) fn write(
+        &self,
+        page: impl FnOnce() -> Page,
+        ending: Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let Some(target) = &self.0 else { return ending };
+        match (target.write(&page()), ending) {
+            (Ok(()), ending) => ending,
+            (Err(error), Ok(())) => Err(error.into()),
+            (Err(error), Err(failure)) => {
+                say(&error.to_string());
+                Err(failure)
+            }
+        }
+    }
+}
+
+/// Whether two names are, or would be, of one file.
+fn is_same(page: &Path, other: &Path) -> bool {
+    // What is not there yet is in a folder that is.
+    let whole = |path: &Path| {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let inside =
+            |name| Some(fs::canonicalize(folder.unwrap_or(Path::new("."))).ok()?.join(name));
+        fs::canonicalize(path).ok().or_else(|| path.file_name().and_then(inside))
+    };
+    whole(page).is_some_and(|page| Some(page) == whole(other))
+}
+
+/// A page that begins with what the command prints.
+pub(crate) fn of(title: impl Into<String>, report: &Report) -> Page {
+    let mut page = Page::new(title);
+    page.summary(report);
+    page
+}
+
+/// How much was merged, how long that took, and what ended it. `way` says of which packets, where there
+/// are several.
+pub(crate) fn merging(page: &mut Page, way: &str, counters: &Counters) {
+    if counters.segments.count() > 0 {
+        let title = format!("Packets merged into one{way}");
+        let mut sizes = Histograms::new("segments", title, "merged packets");
+        sizes.x(Axis::new("packets in one", Unit::Count).log());
+        page.chart(sizes.histogram("merged packets", &counters.segments, 1.0).clone());
+        let title = format!("How long packets were held{way}");
+        let mut hold = Histograms::new("hold_ns", title, "merged packets");
+        hold.x(Axis::new("held", Unit::Ns).log());
+        page.chart(hold.histogram("merged packets", &counters.hold_ns, 1.0).clone());
+    }
+    let flushed = Flush::ALL.iter().map(|&why| (why.name(), counters.flushed.of(why)));
+    reasons(page, "flushed", format!("Why held packets were let go{way}"), flushed.collect());
+    let refused = Refusal::ALL.iter().map(|&why| (why.name(), counters.refused.of(why)));
+    reasons(page, "refused", format!("Why packets did not merge{way}"), refused.collect());
+}
+
+/// Those that occurred, the most frequent first.
+fn reasons(page: &mut Page, key: &'static str, title: String, mut all: Vec<(&str, u64)>) {
+    all.retain(|(_, count)| *count > 0);
+    all.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    if all.is_empty() {
+        return;
+    }
+    let mut ledger = Ledger::new(key, title, Axis::new("packets", Unit::Count));
+    for (name, count) in all {
+        ledger.cause(name, count as f64, None);
+    }
+    page.chart(ledger);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_replaces_no_file_of_the_job() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("in.json"), "").expect("written");
+        let check = |report: &str, other: &str| {
+            let arguments = PageArguments { report: Some(at(report)) };
+            arguments.check(&[&at(other)]).map(drop).map_err(|failure| failure.to_string())
+        };
+        assert_eq!(check("run.html", "in.json"), Ok(()));
+        for (report, other) in [("in", "in.json"), ("in.html", "./in.json"), ("out", "out.html")] {
+            let refused = check(report, other).expect_err(report);
+            assert!(refused.contains("would replace"), "{refused}");
+        }
+    }
+}

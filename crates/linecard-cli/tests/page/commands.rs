@@ -1,0 +1,84 @@
+//! Pages that commands write.
+
+use crate::browser::{self, DESK};
+use crate::support::linecard;
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use tempfile::TempDir;
+
+/// Runs a command with `--report`, and looks at what it has written: its JSON, and how many charts of
+/// points and steps, and of bars, there are.
+#[track_caller]
+fn written(arguments: &[&str], charts: [usize; 2]) -> Value {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("found.html");
+    let named = page.with_extension("");
+    let output =
+        linecard().args(arguments).arg("--json").arg("--report").arg(&named).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {said}");
+    let beside: Value =
+        serde_json::from_slice(&fs::read(page.with_extension("json")).unwrap()).unwrap();
+    let printed: Value = serde_json::from_slice(&last_document(&output.stdout)).unwrap();
+    let same = |key: &str| beside["reports"][0][key] == printed[key];
+    assert!(printed.as_object().unwrap().keys().filter(|key| *key != "type").all(|key| same(key)));
+    if browser::is_installed() {
+        let found = browser::probe(&page, DESK);
+        found.expect_good();
+        let count = |key: &str| found.0[key].as_array().unwrap().len();
+        assert_eq!([count("plots"), count("drawings")], charts, "{arguments:?}");
+    }
+    beside
+}
+
+/// Of lines of JSON, or of one document over several lines.
+fn last_document(stdout: &[u8]) -> Vec<u8> {
+    let text = String::from_utf8_lossy(stdout);
+    let last = text.lines().last().unwrap_or_default();
+    if last.starts_with('{') { last.as_bytes().to_vec() } else { stdout.to_vec() }
+}
+
+fn of_workspace(path: &str) -> String {
+    crate::around::root().join(path).display().to_string()
+}
+
+fn new_file(folder: &TempDir, name: &str) -> String {
+    folder.path().join(name).display().to_string()
+}
+
+#[test]
+fn of_a_run() {
+    let beside = written(&["run", "--seconds", "0.05", "--loss", "1%"], [2, 3]);
+    assert_eq!(beside["charts"][1]["key"], "segments");
+    let sums = beside["charts"][1]["distributions"][0]["buckets"].as_array().unwrap();
+    let sum: u64 = sums.iter().map(|bucket| bucket[2].as_u64().unwrap()).sum();
+    assert!(sum > 0 && sum <= beside["reports"][0]["merging"]["packets_out"].as_u64().unwrap());
+}
+
+#[test]
+fn of_a_capture() {
+    let folder = tempfile::tempdir().unwrap();
+    let input = of_workspace("testdata/captures/tcp4-bulk.pcap");
+    let output = new_file(&folder, "out.pcapng");
+    let beside = written(&["coalesce", &input, &output], [2, 2]);
+    assert!(beside["title"].as_str().unwrap().contains(&input));
+    assert!(Path::new(&output).exists());
+}
+
+#[test]
+fn of_models() {
+    let transmit = of_workspace("scenarios/model-lso.toml");
+    let beside = written(&["model", "run", &transmit, "--phases", "1"], [0, 4]);
+    assert_eq!(beside["charts"][0]["key"], "core_time");
+    written(&["model", "solve", "--rate", "10G"], [0, 0]);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn of_ports() {
+    let folder = tempfile::tempdir().unwrap();
+    let near = format!("file:{}", of_workspace("testdata/captures/tcp4-bulk.pcap"));
+    let far = format!("file:{}", new_file(&folder, "far.pcapng"));
+    written(&["attach", &near, &far], [4, 2]);
+}
