@@ -89,9 +89,6 @@ pub(crate) enum Failure {
     /// A published figure is not ours, without a reason.
     #[error("{0}")]
     Unexplained(String),
-    /// A page could not be written.
-    #[error("{0}")]
-    Page(String),
     /// What was measured does not carry a verdict.
     #[error("{0}")]
     Withheld(String),

@@ -1,8 +1,8 @@
 //! Experiments on this host: where they run, what they take, how they are shown.
 
 use super::record::{self, Record};
+use super::stop::signals;
 use crate::account;
-use crate::attach::signals;
 use crate::failure::{EXIT_CODES, Failure};
 use crate::units;
 use clap::Args;
@@ -261,8 +261,7 @@ impl ShownArguments {
             account::print_json(&records)?;
         }
         if let Some(target) = target {
-            let written = target.write(&record::page(title, records));
-            written.map_err(|error| Failure::Page(error.to_string()))?;
+            target.write(&record::page(title, records))?;
         }
         verdict(records)
     }
@@ -318,8 +317,7 @@ pub(crate) fn report(arguments: &ReportArguments) -> Result<(), Failure> {
     }
     let path = arguments.report.clone().unwrap_or_else(|| folder.join("report.html"));
     let target = Target::new(&path).map_err(|error| Failure::Usage(error.to_string()))?;
-    let written = target.write(&record::page("Jitter of this host", &records));
-    written.map_err(|error| Failure::Page(error.to_string()))?;
+    target.write(&record::page("Jitter of this host", &records))?;
     account::print_text(&format!("{}\n", target.html().display()))
 }
 

@@ -1,5 +1,8 @@
 //! `linecard jitter`: which cause makes each late packet, and what to change.
 
+mod analyze;
+#[cfg(target_os = "linux")]
+mod audit;
 #[cfg(target_os = "linux")]
 mod dummy;
 #[cfg(target_os = "linux")]
@@ -11,15 +14,15 @@ mod placement;
 #[cfg(target_os = "linux")]
 mod record;
 #[cfg(target_os = "linux")]
+mod recovery;
+#[cfg(target_os = "linux")]
 mod rows;
 #[cfg(target_os = "linux")]
 mod send;
 #[cfg(target_os = "linux")]
 mod sink;
-mod analyze;
-mod audit;
-pub(crate) mod recovery;
-pub(crate) mod stop;
+#[cfg(target_os = "linux")]
+mod stop;
 
 use crate::failure::{EXIT_CODES, Failure};
 use clap::{Args, Subcommand};
@@ -64,44 +67,53 @@ enum JitterCommand {
     #[cfg(target_os = "linux")]
     Sink(sink::SinkArguments),
     /// Say of a stream in a capture how evenly it comes, and what it asks of buffers.
+    ///
     /// Takes RTP (ST 2022-6, ST 2110-20, -30, -31, -40), streams of `linecard jitter send`, and other UDP.
     /// Of several flows the one with the most packets is taken, streams first. With a second capture of
     /// the same stream, as from the application's side: both side by side, and what each packet was
     /// delayed between them.
     Analyze(analyze::AnalyzeArguments),
     /// Say what of this host makes packets late, and what to change; change it only with --apply.
+    ///
     /// Reads the kernel's command line and configuration, interrupts, the interface, clocks and sleep,
     /// the scheduler and memory. What cannot be read is unknown. With --apply each setting is written to
     /// a journal before it is changed, read again after, and put back at the end, after a crash too.
+    #[cfg(target_os = "linux")]
     Audit(audit::AuditArguments),
 }
 
 /// Runs the command. What an earlier one has left behind is put back first.
-#[cfg(target_os = "linux")]
 pub(crate) fn command(arguments: &JitterArguments) -> Result<(), Failure> {
-    let store = linecard_host::jitter::journal::Store::of_user();
-    recovery::begin(&store);
-    match &arguments.command {
-        JitterCommand::Audit(arguments) => audit::command(arguments, &store),
-    }
-}
-
-/// Runs the command.
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn command(arguments: &JitterArguments) -> Result<(), Failure> {
-    let Some(command) = &arguments.command else { return lab::first_look() };
+    #[cfg(target_os = "linux")]
+    let store = {
+        let store = linecard_host::jitter::journal::Store::of_user();
+        recovery::begin(&store);
+        store
+    };
+    let Some(command) = &arguments.command else { return first_look() };
     match command {
+        JitterCommand::Analyze(arguments) => analyze::command(arguments),
         #[cfg(target_os = "linux")]
-        JitterCommand::Run(arguments) => lab::run(arguments),
+        JitterCommand::Audit(arguments) => audit::command(arguments, &store),
+        #[cfg(target_os = "linux")]
+        JitterCommand::Dummy(arguments) => dummy::command(arguments),
         #[cfg(target_os = "linux")]
         JitterCommand::Report(arguments) => lab::report(arguments),
         #[cfg(target_os = "linux")]
-        JitterCommand::Dummy(arguments) => dummy::command(arguments),
+        JitterCommand::Run(arguments) => lab::run(arguments),
         #[cfg(target_os = "linux")]
         JitterCommand::Send(arguments) => send::command(arguments),
         #[cfg(target_os = "linux")]
         JitterCommand::Sink(arguments) => sink::command(arguments),
-    match &arguments.command {
-        JitterCommand::Analyze(arguments) => analyze::command(arguments),
     }
+}
+
+#[cfg(target_os = "linux")]
+use lab::first_look;
+
+#[cfg(not(target_os = "linux"))]
+fn first_look() -> Result<(), Failure> {
+    Err(Failure::Usage(
+        "only captures can be looked at on this system: linecard jitter analyze".into(),
+    ))
 }

@@ -17,9 +17,9 @@ mod disk;
 mod entries;
 mod files;
 mod folder;
+mod jitter_audit;
 #[cfg(target_os = "linux")]
 mod jitter_live;
-mod jitter_audit;
 mod lso;
 mod model;
 mod model_kinds;

@@ -14,5 +14,5 @@ pub mod session;
 pub mod setting;
 pub mod sink;
 pub mod switches;
-pub mod trace;
 pub mod toggle;
+pub mod trace;
