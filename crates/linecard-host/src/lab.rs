@@ -13,7 +13,7 @@ use std::fs::{self, File};
 use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::AsFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
 
@@ -227,6 +227,12 @@ impl Lab {
         command
     }
 
+    /// The file of a host's namespace.
+    #[must_use]
+    pub fn namespace_file(&self, host: Host) -> PathBuf {
+        Path::new(NAMESPACES).join(host.namespace())
+    }
+
     /// Does work on a host, on a thread of its own. Sockets stay where they were opened.
     ///
     /// # Errors
@@ -237,7 +243,7 @@ impl Lab {
         host: Host,
         work: impl FnOnce() -> T + Send,
     ) -> Result<T, LabError> {
-        let namespace = File::open(Path::new(NAMESPACES).join(host.namespace()))?;
+        let namespace = File::open(self.namespace_file(host))?;
         thread::scope(|scope| {
             let entered = scope.spawn(move || {
                 let network = Some(LinkNameSpaceType::Network);

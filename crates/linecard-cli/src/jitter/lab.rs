@@ -243,6 +243,11 @@ impl ShownArguments {
         target.map_err(|error| Failure::Usage(error.to_string()))
     }
 
+    /// Whether JSON is asked for.
+    pub(crate) fn is_json(&self) -> bool {
+        self.json
+    }
+
     fn keep(&self, record: &Record) -> Result<(), Failure> {
         let Some(folder) = &self.output else { return Ok(()) };
         let name = if record.id.is_empty() { "stream" } else { &record.id };

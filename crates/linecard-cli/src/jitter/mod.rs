@@ -1,5 +1,7 @@
 //! `linecard jitter`: which cause makes each late packet, and what to change.
 
+#[cfg(target_os = "linux")]
+mod ab;
 mod analyze;
 #[cfg(target_os = "linux")]
 mod audit;
@@ -46,6 +48,13 @@ enum JitterCommand {
     /// the loopback interface; nothing else of the host is changed.
     #[cfg(target_os = "linux")]
     Run(lab::RunArguments),
+    /// Say what a change does to packets, and how sure that is: randomised runs with and without it.
+    ///
+    /// Each toggle is switched on and off in blocks of four runs, checked that it took effect, and put back
+    /// exactly, after Ctrl-C and a crash too. With several toggles, p is corrected (Holm). "aa" changes
+    /// nothing: it shows what chance does.
+    #[cfg(target_os = "linux")]
+    Ab(ab::AbArguments),
     /// Make one page of kept results.
     #[cfg(target_os = "linux")]
     Report(lab::ReportArguments),
@@ -92,6 +101,8 @@ pub(crate) fn command(arguments: &JitterArguments) -> Result<(), Failure> {
     };
     let Some(command) = &arguments.command else { return first_look() };
     match command {
+        #[cfg(target_os = "linux")]
+        JitterCommand::Ab(arguments) => ab::command(arguments, &store),
         JitterCommand::Analyze(arguments) => analyze::command(arguments),
         #[cfg(target_os = "linux")]
         JitterCommand::Audit(arguments) => audit::command(arguments, &store),

@@ -35,6 +35,9 @@ pub struct Conditions {
     /// Polls are put off until a timer of this period (`gro_flush_timeout`, with
     /// `napi_defer_hard_irqs`). Default: they are not.
     pub deferral: Option<Duration>,
+    /// The cable's end polls (NAPI), as network interfaces do, also where nothing else asks for that.
+    /// Default: it does not.
+    pub is_polled: bool,
     /// All cores are kept awake (`/dev/cpu_dma_latency`). Default: yes.
     pub is_awake: bool,
     /// A thread that never waits is on this core. Default: none.
@@ -97,6 +100,7 @@ impl Default for Conditions {
             mode: SinkMode::Poll,
             receive: Receive::Sink,
             deferral: None,
+            is_polled: false,
             is_awake: true,
             spinner: None,
             sender_fifo: Some(50),

@@ -113,6 +113,20 @@ pub fn measure(
     stop: &AtomicBool,
 ) -> Result<Outcome, SessionError> {
     place.prepare(conditions)?;
+    measure_as_it_is(place, conditions, stop)
+}
+
+/// The same over a cable as it is: [`Place::prepare`] has been called before, and others may have changed
+/// settings since.
+///
+/// # Errors
+///
+/// As [`measure`].
+pub fn measure_as_it_is(
+    place: &Place,
+    conditions: &Conditions,
+    stop: &AtomicBool,
+) -> Result<Outcome, SessionError> {
     let _awake = if conditions.is_awake { hold_awake() } else { None };
     let sink = place.sink(conditions, sink_config(place, conditions))?;
     let target = sink.address()?;

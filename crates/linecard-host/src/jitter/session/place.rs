@@ -8,6 +8,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// The shortest deferral: what a poll takes is taken off the wished period.
@@ -47,6 +48,15 @@ impl Place {
         }
     }
 
+    /// The interface that the sink receives by, and the file of its namespace.
+    #[must_use]
+    pub fn interface(&self) -> Option<(&'static str, PathBuf)> {
+        match self {
+            Self::Cable(lab) => Some((CABLE, lab.namespace_file(Host::Own))),
+            Self::Loopback => None,
+        }
+    }
+
     pub(super) fn sink_address(&self) -> SocketAddr {
         match self {
             Self::Cable(_) => (Host::Own.address(), 0).into(),
@@ -55,7 +65,11 @@ impl Place {
     }
 
     /// Makes the cable as the conditions have it.
-    pub(super) fn prepare(&self, conditions: &Conditions) -> Result<(), SessionError> {
+    ///
+    /// # Errors
+    ///
+    /// The loopback interface cannot be so.
+    pub fn prepare(&self, conditions: &Conditions) -> Result<(), SessionError> {
         let Self::Cable(lab) = self else {
             let needs_cable =
                 conditions.deferral.is_some() || conditions.receive != Receive::Sender;
@@ -76,7 +90,7 @@ impl Place {
         lab.set(Host::Own, &queue, &mask)?;
         let is_threaded = matches!(conditions.receive, Receive::Thread { .. });
         // A virtual cable polls (NAPI) only where the receiver merges; and that only without TSO there.
-        let polls = is_threaded || conditions.deferral.is_some();
+        let polls = is_threaded || conditions.deferral.is_some() || conditions.is_polled;
         // Settings of polling can be written only while it polls.
         lab.features(Host::Own, CABLE, &["gro", "on"])?;
         let setting = |name: &str| format!("/sys/class/net/{CABLE}/{name}");

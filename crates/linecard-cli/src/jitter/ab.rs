@@ -1,0 +1,165 @@
+//! `linecard jitter ab`: what a change does to packets, with how sure that is.
+
+use super::lab::{ShownArguments, StreamArguments};
+use super::recovery;
+use super::stop::signals;
+use crate::account;
+use crate::failure::{EXIT_CODES, Failure};
+use clap::Args;
+use linecard::report::Report;
+use linecard_host::jitter::ab::{self, Design, Observation, Outcome, Run};
+use linecard_host::jitter::journal::Store;
+use linecard_host::jitter::session::{Conditions, Place, Receive, SessionError, measure_as_it_is};
+use linecard_host::jitter::setting::Namespace;
+use linecard_host::jitter::sink::SinkMode;
+use linecard_host::jitter::toggle::{self, SinkChange, Target, Toggle};
+use linecard_jitter::verdict::Analysis;
+use linecard_report::{Axis, Effects, Page, Unit};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Packets of one run: three tenths of a second.
+const RUN: u64 = 40_000;
+/// What each run gives; the first one decides.
+const FIGURES: [&str; 4] = [
+    "transit, 99 %, µs",
+    "transit, half, µs",
+    "transit, most, µs",
+    "spikes beyond two periods per second",
+];
+
+#[derive(Debug, Args)]
+#[command(after_help = after_help())]
+pub(crate) struct AbArguments {
+    /// What is switched.
+    #[arg(value_name = "TOGGLE", required = true, value_parser = named)]
+    toggles: Vec<&'static Toggle>,
+    /// Blocks of four runs (ABBA or BAAB by a coin), 5 to 64; six can show an effect at 5 % [default: 8].
+    #[arg(long, value_name = "N")]
+    blocks: Option<usize>,
+    /// Decides the order of runs [default: 1].
+    #[arg(long, value_name = "SEED")]
+    seed: Option<u64>,
+    #[command(flatten)]
+    stream: StreamArguments,
+    #[command(flatten)]
+    shown: ShownArguments,
+}
+
+fn named(name: &str) -> Result<&'static Toggle, String> {
+    toggle::named(name).map_err(|error| error.to_string())
+}
+
+fn after_help() -> String {
+    let mut text = "Toggles:\n".to_owned();
+    for toggle in &toggle::ALL {
+        text += &format!("  {:<16} {}\n", toggle.name, toggle.switches);
+    }
+    text + "\n" + EXIT_CODES
+}
+
+/// Why a run has no figures.
+#[derive(Debug, thiserror::Error)]
+enum RunError {
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    #[error("stopped")]
+    Stopped,
+}
+
+/// Runs the command.
+pub(crate) fn command(arguments: &AbArguments, store: &Store) -> Result<(), Failure> {
+    let report_to = arguments.shown.target()?;
+    let mut base = arguments.stream.base(RUN)?;
+    // The host as found: nobody is preferred but the sender, whose lateness is not the question.
+    (base.sink_fifo, base.is_awake, base.is_polled) = (None, false, true);
+    base.receive = Receive::Sender;
+    let (place, why) = arguments.stream.place();
+    let failed = |error: SessionError| Failure::Attach(error.to_string());
+    place.prepare(&base).map_err(failed)?;
+    let mut target = Target::new(base.seats.sink.into());
+    if let Some((interface, namespace)) = place.interface() {
+        let namespace =
+            Namespace::at(namespace).map_err(|error| Failure::Attach(error.to_string()))?;
+        target = target.by(interface, Some(namespace));
+    }
+    let mut design = Design::of(FIGURES.map(str::to_owned).into());
+    design.blocks = arguments.blocks.unwrap_or(design.blocks);
+    design.seed = arguments.seed.unwrap_or(design.seed);
+    let stop = signals()?;
+    let measure = |run: &Run<'_>| observe(&place, &base, run, &stop);
+    let finished = ab::measure((&arguments.toggles, &target), &design, store, measure);
+    let finished = finished.map_err(|error| Failure::Attach(error.to_string()))?;
+    recovery::end(&finished.restorations)?;
+    let outcomes = finished.outcomes.map_err(|error| Failure::Attach(error.to_string()))?;
+    drop(place);
+    let mut report = ab::report(&outcomes, &design);
+    if let Some(why) = why {
+        report.note(why);
+    }
+    account::print(&report, arguments.shown.is_json(), None)?;
+    if let Some(target) = report_to {
+        target.write(&page(&report, &outcomes, &design))?;
+    }
+    match outcomes.iter().all(|outcome| outcome.manipulation.holds) {
+        true => Ok(()),
+        false => Err(Failure::Withheld(
+            "no verdict: a toggle took no effect, or was disturbed".to_owned(),
+        )),
+    }
+}
+
+/// One run of one arm.
+fn observe(
+    place: &Place,
+    base: &Conditions,
+    run: &Run<'_>,
+    stop: &AtomicBool,
+) -> Result<Observation, RunError> {
+    if stop.load(Ordering::Relaxed) {
+        return Err(RunError::Stopped);
+    }
+    let mut conditions = base.clone();
+    for change in run.sink {
+        match *change {
+            SinkChange::Block => conditions.mode = SinkMode::Block,
+            SinkChange::BusyPoll { .. } => conditions.mode = SinkMode::BusyPoll,
+            SinkChange::Fifo { priority } => conditions.sink_fifo = Some(priority),
+        }
+    }
+    let outcome = measure_as_it_is(place, &conditions, stop)?;
+    let analysis = Analysis::of(&outcome.measured, outcome.trace.as_ref().ok());
+    let transit = analysis.transit.as_ref();
+    let at = |q: f64| {
+        let found = transit.and_then(|transit| transit.quantiles.iter().find(|one| one.q == q));
+        found.map_or(f64::NAN, |one| one.value_ns as f64 / 1e3)
+    };
+    let rate = analysis.sink.as_ref().map_or(f64::NAN, |sink| sink.spikes.per_second);
+    let most = transit.map_or(f64::NAN, |transit| transit.max_ns as f64 / 1e3);
+    let mut counts = vec![("realtime", f64::from(u8::from(conditions.sink_fifo.is_some())))];
+    if let Some(switches) = outcome.received.switches {
+        counts.push(("voluntary_switches", switches.voluntary as f64));
+    }
+    if let Some(batch) = analysis.traced.and_then(|traced| traced.counts.mean_batch()) {
+        counts.push(("batch", batch));
+    }
+    Ok(Observation { figures: vec![at(0.99), at(0.5), most, rate], counts })
+}
+
+/// The effects as a picture, each in its figure's unit.
+fn page(report: &Report, outcomes: &[Outcome], design: &Design) -> Page {
+    let mut page = Page::new("What a change does to packets");
+    page.summary(report);
+    for (index, figure) in design.figures.iter().enumerate() {
+        let unit = if figure.ends_with(", µs") { Unit::Plain("µs") } else { Unit::Plain("/s") };
+        let axis = Axis::new("difference of arm B", unit);
+        let mut chart =
+            Effects::new("effects", figure.trim_end_matches(", µs"), axis, design.confidence);
+        for outcome in outcomes {
+            let Some(Ok(effect)) = outcome.effects.get(index) else { continue };
+            let interval = [effect.interval.lower, effect.interval.upper];
+            chart.effect(outcome.toggle.name, effect.difference, interval, effect.p);
+        }
+        page.chart(chart);
+    }
+    page
+}
