@@ -13,7 +13,7 @@ pub(super) const MOST_ROWS: usize = 60;
 const FOOT: f64 = 46.0;
 const TOP: f64 = 6.0;
 /// The columns of labels, and of texts on the right, are no wider.
-const WIDEST_LABEL: f64 = 250.0;
+const WIDEST_LABEL: f64 = 300.0;
 const WIDEST_TEXT: f64 = 330.0;
 const WIDEST_NAME: f64 = 400.0;
 const GAP: f64 = 10.0;
