@@ -64,9 +64,13 @@
   const splits = (space) => (plot, index, low, high) =>
     logarithmic(index === 0 ? plot.width - 80 : plot.height - 60, space, low, high);
 
+  // Without its middle where it is too long.
+  const short = (text, most) =>
+    text.length <= most ? text : text.slice(0, most / 2) + "…" + text.slice(-most / 2 + 1);
+
   const side = (axis, size) => ({
     ...(axis.log ? { splits: splits(size.space), filter: (plot, values) => values } : {}),
-    label: axis.name,
+    label: short(axis.name, size.most),
     stroke: ink,
     font: "12px system-ui, sans-serif",
     labelFont: "13px system-ui, sans-serif",
@@ -138,8 +142,10 @@
       {
         width: place.clientWidth || 840,
         height: HEIGHT,
+        // Half of the last tick's text stands beside the picture.
+        padding: [null, 34, null, null],
         scales: { x, y },
-        axes: [side(chart.x, { size: 34, labelSize: 22, space: 80 }), side(chart.y, { size: width, labelSize: 24, space: 34 })],
+        axes: [side(chart.x, { size: 34, labelSize: 22, space: 80, most: 50 }), side(chart.y, { size: width, labelSize: 24, space: 34, most: 30 })],
         series: [
           { label: chart.x.name, value: (plot, value) => exact(chart.x, value) },
           ...chart.lines.map((one, index) => line(chart, one, index)),
@@ -150,7 +156,6 @@
       data(chart),
       place,
     );
-    plot.root.title = "drag to look closer, double-click to go back";
     plots.push([plot, place]);
   };
 

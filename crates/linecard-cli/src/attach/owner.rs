@@ -87,3 +87,54 @@ fn judge(folder: &Metadata, existing: Option<&Metadata>) -> Option<Account> {
     let owner = owner.or_else(|| Account::new(folder.uid(), Account::NOBODY.gid()));
     owner.or_else(|| may_replace(folder, existing, Account::NOBODY).then_some(Account::NOBODY))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, chown};
+    use std::path::PathBuf;
+
+    /// A folder with this owner and mode, and the files of a page that would be in it.
+    fn folder(uid: u32, mode: u32) -> (tempfile::TempDir, [PathBuf; 2]) {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(mode)).expect("its mode");
+        chown(folder.path(), Some(uid), Some(uid)).expect("its owner");
+        let files = ["a.html", "a.json"].map(|name| folder.path().join(name));
+        (folder, files)
+    }
+
+    fn owner(files: &[PathBuf; 2], owner: Option<Account>) -> Result<Option<u32>, String> {
+        let found = of_page(files.iter().map(PathBuf::as_path), owner);
+        found.map(|found| found.map(Account::uid)).map_err(|failure| failure.to_string())
+    }
+
+    #[test]
+    fn who_writes_a_page_may_do_so() {
+        if !linecard_host::rights::is_root() {
+            crate::say("SKIPPED: only root gives folders to others");
+            return;
+        }
+        let user = Account::new(1_000, 1_000);
+        let nobody = Account::NOBODY.uid();
+        for (uid, mode, before, expected) in [
+            (1_000, 0o755, None, Some(1_000)),
+            (1_000, 0o755, user, Some(1_000)),
+            (1_001, 0o755, user, None),
+            (0, 0o1777, None, Some(nobody)),
+            (0, 0o1777, user, Some(1_000)),
+            (0, 0o755, None, None),
+        ] {
+            let (_folder, files) = folder(uid, mode);
+            let found = owner(&files, before);
+            match expected {
+                Some(_) => assert_eq!(found, Ok(expected), "{uid} {mode:o}"),
+                None => assert!(found.is_err_and(|what| what.contains("--keep-rights"))),
+            }
+        }
+        // In a folder like /tmp nobody replaces what is root's.
+        let (_folder, files) = folder(0, 0o1777);
+        fs::write(&files[1], "").expect("written");
+        assert!(owner(&files, None).is_err());
+        assert!(of_page(std::iter::empty(), None).is_ok_and(|owner| owner.is_none()));
+    }
+}

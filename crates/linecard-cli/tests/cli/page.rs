@@ -1,7 +1,13 @@
 //! `--report FILE`: what cannot be written is said before the job.
 
-use crate::folder::Folder;
-use std::fs;
+use crate::folder::{Folder, Outcome, one_line};
+use crate::support::say;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+
+/// The user without rights that every Linux has.
+const NOBODY: u32 = 65_534;
 
 #[test]
 fn a_page_and_its_json_appear_together() {
@@ -41,4 +47,19 @@ fn a_page_is_written_of_a_damaged_capture_too() {
     let outcome = folder.run(&["coalesce", "cut.pcap", "out.pcapng", "--report", "found"]);
     assert_eq!(outcome.code, Some(4), "{outcome:?}");
     assert_eq!(folder.names(), ["cut.pcap", "found.html", "found.json", "in.pcap", "out.pcapng"]);
+}
+
+#[test]
+fn a_folder_of_somebody_else_is_refused() {
+    let folder = Folder::new();
+    let run = |arguments: &[&str]| folder.command(arguments).uid(NOBODY).gid(NOBODY).output();
+    if !run(&["--version"]).is_ok_and(|output| output.status.success()) {
+        say("SKIPPED: a page without permission: the command cannot be run as another user here");
+        return;
+    }
+    fs::set_permissions(folder.path("."), Permissions::from_mode(0o755)).unwrap();
+    let outcome: Outcome = run(&["run", "--seconds", "3600", "--report", "a"]).unwrap().into();
+    assert_eq!(outcome.code, Some(1), "{outcome:?}");
+    one_line(&outcome.stderr, &["--report: a.html may not be written", "permissions"]);
+    assert!(folder.names().is_empty());
 }

@@ -28,6 +28,7 @@ impl Found {
         }
         for plot in self.list("plots") {
             assert!(plot["coloured"].as_u64() > Some(2_000), "{plot}");
+            assert_eq!(plot["is_as_before"], true, "{plot}");
             assert!(plot["texts"].as_array().unwrap().len() > 6, "{plot}");
             assert_eq!(
                 (&plot["zooms"], &plot["goes_back"]),
@@ -59,9 +60,41 @@ fn every_kind_of_chart_is_drawn() {
         browser::picture(&path, View { width: 500, is_dark: false }, 5_000, &png("narrow.png"));
         fs::copy(&path, png("sample.html")).unwrap();
     }
-    for view in [DESK, View { is_dark: true, ..DESK }, View { width: 500, is_dark: false }] {
+    for view in [View { is_dark: true, ..DESK }, View { width: 500, is_dark: false }] {
         let found = browser::probe(&path, view);
         found.expect_good();
+        // Dark pages are printed on white paper.
+        let printed = |plot: &serde_json::Value| plot["printed"].as_u64() > Some(50);
+        assert!(found.list("plots").iter().all(printed), "{:#?}", found.list("plots"));
         assert_eq!((found.list("plots").len(), found.list("drawings").len()), (2, 3));
     }
+}
+
+#[test]
+fn what_comes_from_outside_does_nothing() {
+    if !browser::is_installed() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("evil.html");
+    sample::evil().write(&path).unwrap();
+    let found = browser::probe(&path, DESK);
+    found.expect_good();
+    assert_eq!((found.list("plots").len(), found.list("drawings").len()), (2, 3));
+    assert_eq!(found.0["elements"], 0, "markup of a name became elements");
+}
+
+#[test]
+fn charts_of_little_are_drawn() {
+    if !browser::is_installed() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("little.html");
+    sample::little().write(&path).unwrap();
+    let found = browser::probe(&path, DESK);
+    for key in ["errors", "resources", "overlaps", "clipped", "wide"] {
+        assert!(found.list(key).is_empty(), "{key}: {:#?}", found.list(key));
+    }
+    assert_eq!(found.list("plots").len(), sample::LITTLE);
 }

@@ -23,6 +23,15 @@ addEventListener("load", () => {
     for (let at = 3; at < data.length; at += 4) count += data[at] > 0;
     return count;
   };
+  // Pixels of the first series' colour on paper.
+  const inked = (canvas) => {
+    const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+    let count = 0;
+    for (let at = 0; at < data.length; at += 4) {
+      count += data[at] === 0x0b && data[at + 1] === 0x62 && data[at + 2] === 0xa8 && data[at + 3] === 255;
+    }
+    return count;
+  };
   const drag = (over) => {
     const { left, top, width, height } = over.getBoundingClientRect();
     const send = (type, share) => {
@@ -50,6 +59,7 @@ addEventListener("load", () => {
     if (element.closest(".wide, svg, .plot")) continue;
     if (element.getBoundingClientRect().right > innerWidth + 1) found.wide.push(element.outerHTML.slice(0, 80));
   }
+  found.elements = document.querySelectorAll("b.evil, img, script[src]").length + Number(window.evil ?? 0);
   const plots = [...document.querySelectorAll(".plot")];
   const look = (index) => {
     if (index === plots.length) {
@@ -76,8 +86,16 @@ addEventListener("load", () => {
       over.dispatchEvent(new MouseEvent("dblclick", { bubbles: true, cancelable: true, view: window }));
       later(() => {
         plot.goes_back = canvas.toDataURL() === whole;
-        found.plots.push(plot);
-        look(index + 1);
+        dispatchEvent(new Event("beforeprint"));
+        later(() => {
+          plot.printed = inked(canvas);
+          dispatchEvent(new Event("afterprint"));
+          later(() => {
+            plot.is_as_before = canvas.toDataURL() === whole;
+            found.plots.push(plot);
+            look(index + 1);
+          });
+        });
       });
     });
   };

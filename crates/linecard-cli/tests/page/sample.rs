@@ -157,3 +157,63 @@ fn report() -> Report {
     report.note("Times are of the monotonic clock.");
     report
 }
+
+/// What a name might be.
+const EVIL: &str = "</script></style></title><script>window.evil=1</script><b class=evil>\
+                    <img src=x onerror='window.evil=1'>\" onload=\"window.evil=1";
+
+/// Every kind of chart with names that somebody else has chosen.
+pub(crate) fn evil() -> Page {
+    let axis = || Axis::new(EVIL, Unit::Ns);
+    let mut series = TimeSeries::new("series", EVIL);
+    series
+        .x(axis())
+        .y(axis())
+        .dots(EVIL, (0..500).map(|n| (f64::from(n), f64::from(n % 7))).collect());
+    let mut histograms = Histograms::new("histograms", EVIL, EVIL);
+    histograms.x(axis()).values(EVIL, &[1.0, 2.0, 2.0, 5.0], 4);
+    let mut spread = Spread::new("spread", EVIL, axis());
+    spread.stage(EVIL, 3, [1.0, 2.0, 3.0, 4.0, 5.0].map(Some));
+    let mut ledger = Ledger::new("ledger", EVIL, axis());
+    ledger.cause(EVIL, 1.0, 2).rest(EVIL, 2.0);
+    let mut effects = Effects::new("effects", EVIL, axis(), 0.95);
+    effects.effect(EVIL, 1.0, [0.5, 2.0], 0.1);
+    let mut table = Table::new("table", EVIL);
+    table.columns([("a", EVIL)]).row(vec![Value::Text(EVIL.to_owned())]);
+    let mut page = Page::new(EVIL);
+    page.headline(EVIL).heading(EVIL).note(EVIL).chart(series).chart(histograms).chart(spread);
+    page.chart(ledger).chart(effects).table(table);
+    page
+}
+
+/// Charts of [`little`] that the script draws, or has nothing to draw in.
+pub(crate) const LITTLE: usize = 8;
+
+/// Nothing, one point, equal values, huge ones.
+pub(crate) fn little() -> Page {
+    let mut page = Page::new("Little");
+    let axis = |is_log| {
+        let axis = Axis::new("gap", Unit::Ns);
+        if is_log { axis.log() } else { axis }
+    };
+    for is_log in [false, true] {
+        for points in
+            [vec![], vec![(1.0, 7.0)], vec![(1.0, 7.0); 100], vec![(-1e9, 1e-9), (1e6, 1e12)]]
+        {
+            let mut series = TimeSeries::new("little", "Little");
+            page.chart(
+                series.y(axis(is_log)).dots("few", points.clone()).line("as few", points).clone(),
+            );
+        }
+        page.chart(Spread::new("none", "None", axis(is_log)));
+        let mut same = Spread::new("same", "All the same", axis(is_log));
+        page.chart(same.stage("a", 1, [Some(5.0); 5]).stage("none", 0, [None; 5]).clone());
+        page.chart(Ledger::new("none", "None", axis(is_log)).cause("nothing", 0.0, 0).clone());
+        page.chart(
+            Effects::new("none", "None", axis(is_log), 0.95)
+                .effect("none", 0.0, [0.0; 2], None)
+                .clone(),
+        );
+    }
+    page
+}

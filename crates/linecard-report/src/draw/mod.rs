@@ -33,8 +33,9 @@ pub(crate) fn figure(chart: &Chart, index: usize) -> Markup {
 /// Where the script draws.
 fn place(title: &str, index: usize) -> Markup {
     html! {
+        p.key.hint { "drag to look closer, double-click to go back; click a name to hide it" }
         div.plot data-chart=(index) role="img" aria-label={ (title) "; its figures are in the table beneath" } {}
-        noscript { p.remark { "Drawn by a script, which does not run here: see the figures." } }
+        noscript { p.remark { "Drawn by a script, which does not run here: see the figures." } style { ".hint { display: none }" } }
     }
 }
 

@@ -13,8 +13,9 @@ pub(super) const MOST_ROWS: usize = 60;
 const FOOT: f64 = 46.0;
 const TOP: f64 = 6.0;
 /// The columns of labels, and of texts on the right, are no wider.
-const WIDEST_LABEL: f64 = 250.0;
+const WIDEST_LABEL: f64 = 300.0;
 const WIDEST_TEXT: f64 = 330.0;
+const WIDEST_NAME: f64 = 400.0;
 const GAP: f64 = 10.0;
 
 /// Rows with a label on the left, a picture over a shared axis, and a text on the right.
@@ -87,7 +88,9 @@ impl<'r> Rows<'r> {
                 line.grid x1=(x) x2=(x) y1=(px(TOP)) y2=(px(bottom + 4.0)) {}
                 text.tick x=(x) y=(px(bottom + 18.0)) text-anchor="middle" { (text) }
             }
-            text.axis x=(px(middle)) y=(px(bottom + 38.0)) text-anchor="middle" { (self.axis.name) }
+            text.axis x=(px(middle)) y=(px(bottom + 38.0)) text-anchor="middle" {
+                (shortened(&self.axis.name, WIDEST_NAME).0)
+            }
         }
     }
 
@@ -110,19 +113,19 @@ pub(super) fn px(length: f64) -> String {
     text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
 }
 
-/// About how wide a text is in 13 pixels, rather too wide than too narrow.
+/// About how wide a text of 13 pixels is in the widest of usual fonts, rather too wide than too narrow.
 fn width(text: &str) -> f64 {
     text.chars().map(char_width).sum()
 }
 
 fn char_width(c: char) -> f64 {
     match c {
-        'i' | 'j' | 'l' | '.' | ',' | ':' | '\'' | '|' | '!' | 'I' | ' ' => 4.5,
-        'm' | 'w' | 'M' | 'W' | '@' | '%' => 12.0,
-        'A'..='Z' => 9.2,
+        'i' | 'j' | 'l' | '.' | ',' | ':' | '\'' | '|' | '!' | 'I' | ' ' => 5.0,
+        'm' | 'w' | 'M' | 'W' | '@' | '%' => 12.8,
+        'A'..='Z' => 9.8,
         '\u{300}'..='\u{36f}' => 0.0,
         '\u{1100}'.. if !('\u{2000}'..='\u{22ff}').contains(&c) => 14.0,
-        _ => 7.6,
+        _ => 8.3,
     }
 }
 
