@@ -9,7 +9,6 @@ use crate::units;
 use clap::Args;
 use linecard::report::{Report, Value};
 use linecard_host::jitter::dummy::{DummyConfig, DummyError, Laps, Pace};
-use linecard_jitter::stats::summary::Sorted;
 
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
@@ -49,16 +48,17 @@ pub(crate) fn command(arguments: &DummyArguments) -> Result<(), Failure> {
 
 fn report(laps: &Laps, pace: Pace, placement: &PlacementArguments) -> Report {
     let mut report = Report::new("jitter dummy");
-    let gaps = Sorted::of_unsigned(&laps.gaps_ns().collect::<Vec<_>>());
+    let gaps = figures::sorted(laps.gaps_ns());
     let seconds = laps.gaps_ns().map(|ns| ns as f64).sum::<f64>() / 1e9;
     report.push(figures::quantiles("gaps", "Gaps between laps", &gaps));
-    let late = Sorted::of_unsigned(&laps.lateness_ns().collect::<Vec<_>>());
+    report.push(figures::spikes(&gaps, laps.schedule.period_ps, seconds));
+    // 800 MB each for the most laps that there can be.
+    drop(gaps);
     let title = match pace {
         Pace::Absolute => "Lateness of laps",
         Pace::Relative => "Drift of the schedule, which moves with every pause",
     };
-    report.push(figures::quantiles("lateness", title, &late));
-    report.push(figures::spikes(&gaps, laps.schedule.period_ps, seconds));
+    report.push(figures::quantiles("lateness", title, &figures::sorted(laps.lateness_ns())));
     let mut host = figures::host(laps.switches);
     if let Some(ticks) = laps.stolen_ticks {
         host.add("stolen_ticks", "ticks taken by the hypervisor", Value::Count(ticks));

@@ -85,7 +85,12 @@ pub(crate) fn gaps(times_ns: impl Iterator<Item = u64>) -> Sorted {
         let before_ns = last_ns.replace(at_ns)?;
         Some(at_ns.saturating_sub(before_ns))
     });
-    Sorted::of_unsigned(&gaps.collect::<Vec<_>>())
+    sorted(gaps)
+}
+
+/// Times in order; those of more than 292 years count as that.
+pub(crate) fn sorted(times_ns: impl Iterator<Item = u64>) -> Sorted {
+    Sorted::new(times_ns.map(|ns| i64::try_from(ns).unwrap_or(i64::MAX)).collect())
 }
 
 #[cfg(test)]

@@ -19,8 +19,7 @@ pub(crate) struct PlacementArguments {
 impl PlacementArguments {
     pub(crate) fn placement(&self) -> Placement {
         let Self { core, fifo } = *self;
-        // Real-time threads are hurt most by pages that have to be fetched.
-        Placement { core, fifo, lock_memory: fifo.is_some() }
+        Placement { core, fifo, ..Placement::default() }
     }
 
     /// What a busy thread of that priority has to expect of the kernel, in a run of so long.

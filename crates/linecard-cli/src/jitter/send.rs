@@ -14,7 +14,6 @@ use linecard_host::jitter::generator::{
     Departures, Gap, Generator, GeneratorConfig, GeneratorError, Quality,
 };
 use linecard_host::jitter::preset::{PRESETS, Preset};
-use linecard_jitter::stats::summary::Sorted;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -118,7 +117,7 @@ fn report(departures: &Departures, placement: &PlacementArguments) -> Report {
     stream.add("refused", "refused by the kernel", Value::Count(departures.refused));
     stream.add("seconds", "in", Value::Seconds(seconds));
     report.push(stream);
-    let late = Sorted::of_unsigned(&departures.lateness_ns().collect::<Vec<_>>());
+    let late = figures::sorted(departures.lateness_ns());
     report.push(figures::quantiles("lateness", "Lateness of packets", &late));
     let gaps = figures::gaps(sent.into_iter());
     report.push(figures::quantiles("gaps", "Gaps between packets", &gaps));

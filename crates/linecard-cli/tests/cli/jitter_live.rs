@@ -1,9 +1,12 @@
 //! The live ends of the jitter lab as commands: a stream over loopback, and every refusal.
 
+use crate::around::is_there;
 use crate::folder::Folder;
-use crate::support::say;
+use crate::support::{linecard, say};
 use serde_json::Value as Json;
+use std::fs;
 use std::net::UdpSocket;
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -139,6 +142,31 @@ fn a_priority_is_had_or_refused_in_one_line() {
         assert!(matches!(outcome.code, Some(2 | 6)), "{outcome:?}");
         assert_eq!(outcome.stderr.lines().count(), 1, "{outcome:?}");
     }
+}
+
+#[test]
+fn without_rights_what_needs_them_is_refused_in_one_line() {
+    if !is_there("setpriv", "jitter commands without rights") {
+        return;
+    }
+    // Where this was built, nobody may be unable to look.
+    let folder = Folder::new();
+    fs::set_permissions(folder.path("."), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::copy(linecard().get_program(), folder.path("linecard")).unwrap();
+    let refused = |arguments: &[&str], part: &str| {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
+        command.arg(folder.path("linecard")).arg("jitter").args(arguments);
+        let output = command.output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        if !stderr.starts_with("linecard: ") {
+            return say(&format!("SKIPPED: {arguments:?} without rights: {stderr}"));
+        }
+        assert_eq!(output.status.code(), Some(6), "{stderr}");
+        assert!(stderr.lines().count() == 1 && stderr.contains(part), "{stderr}");
+    };
+    refused(&["dummy", "--count", "2", "--fifo", "7"], "ulimit -r 7");
+    refused(&["sink", "127.0.0.1:0", "--mode", "af-xdp", "--interface", "lo"], "");
 }
 
 #[test]

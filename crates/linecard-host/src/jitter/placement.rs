@@ -18,7 +18,8 @@ pub struct Placement {
     /// Its priority in the class `SCHED_FIFO`, 1 to 99. Default: the class stays as it is.
     pub fifo: Option<u8>,
     /// Whether all memory of the process stays in memory from now on (`mlockall`). Default: no; what is
-    /// written in a measuring loop has been written before in any case.
+    /// written in a measuring loop has been written before in any case. Under a limit (`ulimit -l`) the
+    /// process can then get no more memory than that, and Rust ends a process that gets none.
     pub lock_memory: bool,
 }
 
@@ -79,17 +80,17 @@ impl Placement {
         if let Some(core) = self.core {
             placed.cores = Some(pin(core).map_err(|source| PlacementError::Core { core, source })?);
         }
-        if self.lock_memory {
-            use rustix::mm::{MlockAllFlags, mlockall};
-            mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE)
-                .map_err(|error| PlacementError::Lock(error.into()))?;
-        }
         if let Some(priority) = self.fifo {
             check(priority, busy)?;
             let fifo = |source| PlacementError::Fifo { priority, source };
             let before = Scheduling::current().map_err(fifo)?;
             Scheduling::fifo(priority).set().map_err(fifo)?;
             placed.scheduling = Some(before);
+        }
+        if self.lock_memory {
+            use rustix::mm::{MlockAllFlags, mlockall};
+            mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE)
+                .map_err(|error| PlacementError::Lock(error.into()))?;
         }
         Ok(placed)
     }

@@ -37,15 +37,21 @@ pub struct Headers {
 }
 
 /// All known streams.
-pub const PRESETS: [Preset; 18] = [
+pub const PRESETS: [Preset; 24] = [
     st2022_6("st2022-6:1080i59.94", [30_000, 1_001], 4_497, [0x20, 0x17]),
     st2022_6("st2022-6:1080i60", [30, 1], 4_497, [0x20, 0x16]),
     st2022_6("st2022-6:1080i50", [25, 1], 5_397, [0x20, 0x18]),
+    st2022_6("st2022-6:1080p29.97", [30_000, 1_001], 4_497, [0x21, 0x17]),
+    st2022_6("st2022-6:1080p30", [30, 1], 4_497, [0x21, 0x16]),
+    st2022_6("st2022-6:1080p25", [25, 1], 5_397, [0x21, 0x18]),
+    st2022_6("st2022-6:1080p60", [60, 1], 4_497, [0x21, 0x10]),
     st2022_6("st2022-6:1080p59.94", [60_000, 1_001], 4_497, [0x21, 0x11]),
     st2022_6("st2022-6:1080p50", [50, 1], 5_397, [0x21, 0x12]),
     st2022_6("st2022-6:720p59.94", [60_000, 1_001], 2_249, [0x30, 0x11]),
+    st2022_6("st2022-6:720p60", [60, 1], 2_249, [0x30, 0x10]),
     st2022_6("st2022-6:720p50", [50, 1], 2_699, [0x30, 0x12]),
     linear("st2110-20:1080p59.94", [60_000, 1_001], 4_320),
+    linear("st2110-20:1080p60", [60, 1], 4_320),
     linear("st2110-20:1080p50", [50, 1], 4_320),
     linear("st2110-20:720p59.94", [60_000, 1_001], 1_920),
     linear("st2110-20:2160p59.94", [60_000, 1_001], 17_280),
@@ -165,10 +171,25 @@ mod tests {
     /// ST 2022-6, 6.2: total width × total height × 20 bits in pieces of 1,376 octets.
     #[test]
     fn packets_of_a_frame_are_computed() {
-        let sizes = [(0, 2_200, 1_125), (2, 2_640, 1_125), (5, 1_650, 750), (6, 1_980, 750)];
-        for (index, width, height) in sizes {
+        let sizes = [
+            (["1080i59.94", "1080p59.94"], 2_200, 1_125),
+            (["1080i50", "1080p25"], 2_640, 1_125),
+            (["720p59.94", "720p60"], 1_650, 750),
+            (["720p50", "720p50"], 1_980, 750),
+        ];
+        for (names, width, height) in sizes {
             let octets: u32 = width * height * 20 / 8;
-            assert_eq!(PRESETS[index].headers.frame_packets, octets.div_ceil(1_376));
+            for name in names {
+                let preset = Preset::named(&format!("st2022-6:{name}")).unwrap();
+                assert_eq!(preset.headers.frame_packets, octets.div_ceil(1_376), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn names_are_there_once() {
+        for preset in &PRESETS {
+            assert_eq!(Preset::named(preset.name), Some(preset));
         }
     }
 

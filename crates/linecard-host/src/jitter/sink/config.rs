@@ -123,8 +123,8 @@ pub enum SinkError {
     BusyPollTime(u32),
     /// The kernel does not poll devices for sockets.
     #[error(
-        "busy-poll is refused ({0}): needs root or CAP_NET_ADMIN, and a kernel with \
-         CONFIG_NET_RX_BUSY_POLL"
+        "busy-poll is refused ({0}): it takes a kernel with CONFIG_NET_RX_BUSY_POLL, and before Linux 6 \
+         root or CAP_NET_ADMIN; take another mode"
     )]
     BusyPoll(io::Error),
     /// There is no `io_uring`.

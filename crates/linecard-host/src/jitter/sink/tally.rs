@@ -135,3 +135,35 @@ impl Tally {
         self.received
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn schedule(first: [u64; 2], last: [u64; 2]) -> Option<Schedule> {
+        let probe = |[sequence, due_ns]: [u64; 2]| Some(Probe { sequence, due_ns, sent_ns: 0 });
+        Received { first: probe(first), last: probe(last), ..Received::default() }.schedule()
+    }
+
+    #[test]
+    fn the_schedule_is_read_off_the_ends() {
+        let sent = Schedule { start_ns: 5_000, period_ps: 7_419_761 };
+        let at = |sequence| [sequence, sent.due_ns(sequence)];
+        let read = schedule(at(10), at(1_000_010)).unwrap();
+        assert_eq!(read.period_ps, sent.period_ps);
+        assert!(read.start_ns.abs_diff(sent.start_ns) <= 1, "{read:?}");
+        assert_eq!(Received::default().schedule(), None);
+    }
+
+    #[test]
+    fn no_numbers_of_a_sender_do_harm() {
+        assert_eq!(schedule([5, 0], [5, 9]), None);
+        assert_eq!(schedule([6, 0], [5, 9]), None);
+        assert_eq!(schedule([5, 9], [6, 0]), None);
+        assert_eq!(schedule([0, 0], [u64::MAX, 9]), None, "a period of nothing");
+        assert_eq!(schedule([0, 0], [1, u64::MAX]), None, "a period of centuries");
+        let all = schedule([0, 0], [u64::MAX, u64::MAX]).unwrap();
+        assert_eq!(all.period_ps, 1_000);
+        assert_eq!(schedule([u64::MAX - 1, 7], [u64::MAX, 8]).unwrap().start_ns, 0);
+    }
+}
