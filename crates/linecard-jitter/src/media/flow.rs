@@ -9,6 +9,8 @@ use alloc::vec::Vec;
 
 /// Of a flow of RTP, one packet in so many may be something else (RTCP, STUN) on the same ports.
 const OTHERS: usize = 10;
+/// Packets that are looked at before all are.
+const HEAD: usize = 256;
 /// Fewest packets that are called a stream.
 pub const MIN_PACKETS: usize = 3;
 
@@ -264,16 +266,13 @@ impl Flow {
     /// The packet time, if the stream is sound.
     #[must_use]
     pub fn packet_time(&self) -> Option<PacketTime> {
-        let by_number = by_number(&self.packets);
-        let triples: Vec<(i64, i64, u64)> = by_number
-            .iter()
-            .map(|packet| (packet.number, packet.timestamp, packet.at_ns))
-            .collect();
         if self.packets.iter().any(|packet| packet.starts) {
-            None
-        } else {
-            PacketTime::of(&triples)
+            return None;
         }
+        // Most other streams show in their first packets that they are none.
+        let head = &self.packets[..self.packets.len().min(HEAD)];
+        PacketTime::samples(&triples(head))?;
+        PacketTime::of(&triples(&self.packets))
     }
 
     /// Whether sequence numbers mostly go up by one.
@@ -282,6 +281,12 @@ impl Flow {
         let steps = self.packets.windows(2).filter(next).count();
         2 * steps >= self.packets.len() - 1
     }
+}
+
+/// Number, time stamp and arrival, by number.
+fn triples(packets: &[Packet]) -> Vec<(i64, i64, u64)> {
+    let triple = |packet: &Packet| (packet.number, packet.timestamp, packet.at_ns);
+    by_number(packets).iter().map(triple).collect()
 }
 
 /// Packets by their number, each once, the first to come.

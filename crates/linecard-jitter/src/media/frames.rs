@@ -80,7 +80,7 @@ impl Frames {
     #[must_use]
     pub fn rate(&self, clock: f64) -> Option<FrameRate> {
         let steps = self.timestamps.len().checked_sub(1).filter(|steps| *steps > 0)? as f64;
-        let ticks = self.timestamps.last()? - self.timestamps.first()?;
+        let ticks = self.timestamps.last()?.saturating_sub(*self.timestamps.first()?);
         let ns = self.ends_ns.last()?.saturating_sub(*self.ends_ns.first()?);
         let fields = if self.interlaced { 2.0 } else { 1.0 };
         let by_clock = steps * clock / ticks as f64 / fields;

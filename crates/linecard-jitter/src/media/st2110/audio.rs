@@ -11,6 +11,8 @@ use alloc::vec::Vec;
 pub const WINDOW_NS: u64 = 1_000_000_000;
 /// Clocks that audio has.
 pub const CLOCKS: [u32; 4] = [48_000, 96_000, 44_100, 88_200];
+/// Samples of a packet at the longest packet time and the fastest clock: 4 ms, 96 kHz, and some.
+const MAX_SAMPLES: u32 = 480;
 /// How far a rate may be off the clock that it is taken for.
 const CLOCK_TOLERANCE: f64 = 0.01;
 
@@ -35,25 +37,32 @@ impl PacketTime {
     /// their ranges) and arrival, by number.
     #[must_use]
     pub fn of(packets: &[(i64, i64, u64)]) -> Option<Self> {
+        let samples = Self::samples(packets)?;
         let (first, last) = (packets.first()?, packets.last()?);
-        let samples = packets.windows(2).find_map(|pair| match pair {
-            [a, b] if b.0 == a.0.checked_add(1)? => u32::try_from(b.1 - a.1).ok(),
-            _ => None,
-        })?;
-        // A packet holds 1 to 192 samples at the packet times that there are: 125 µs to 4 ms.
-        let even = |pair: &[(i64, i64, u64)]| {
-            i128::from(pair[1].1) - i128::from(pair[0].1)
-                == (i128::from(pair[1].0) - i128::from(pair[0].0)) * i128::from(samples)
-        };
-        if !(1..=480).contains(&samples) || !packets.windows(2).all(even) {
-            return None;
-        }
         let seconds = last.2.saturating_sub(first.2) as f64 / 1e9;
-        let rate = (last.1 - first.1) as f64 / seconds;
+        let rate = (i128::from(last.1) - i128::from(first.1)) as f64 / seconds;
         // A short capture has one packet time of jitter at each end.
         let tolerance = CLOCK_TOLERANCE + 1.0 / packets.len() as f64;
         let is_it = |clock: &u32| (rate / f64::from(*clock) - 1.0).abs() <= tolerance;
         Some(Self { samples, clock: CLOCKS.into_iter().find(is_it)? })
+    }
+
+    /// By how much the time stamps grow from packet to packet, if by the same small number each time.
+    #[must_use]
+    pub fn samples(packets: &[(i64, i64, u64)]) -> Option<u32> {
+        let grown = |pair: &[(i64, i64, u64)]| match pair {
+            [a, b] if a.0.checked_add(1) == Some(b.0) => {
+                u32::try_from(i128::from(b.1) - i128::from(a.1)).ok()
+            }
+            _ => None,
+        };
+        let samples = packets.windows(2).find_map(grown)?;
+        let even = |pair: &[(i64, i64, u64)]| {
+            i128::from(pair[1].1) - i128::from(pair[0].1)
+                == (i128::from(pair[1].0) - i128::from(pair[0].0)) * i128::from(samples)
+        };
+        let is_even = (1..=MAX_SAMPLES).contains(&samples) && packets.windows(2).all(even);
+        is_even.then_some(samples)
     }
 }
 
