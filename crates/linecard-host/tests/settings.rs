@@ -210,6 +210,56 @@ fn trace_instances_are_removed_at_the_end() {
     assert!(matches!(restorations[0].fate, Fate::Removed), "{restorations:?}");
 }
 
+/// Where a child finds what to switch: namespace, interface, journals.
+const CHILD: &str = "LINECARD_TEST_AB_CHILD";
+
+/// Not a test but the process that the next one kills: it switches arms until then.
+#[test]
+fn child_that_compares_until_it_is_killed() {
+    use linecard_host::jitter::ab::{Design, Observation, measure};
+    use linecard_host::jitter::toggle::{Target, named};
+
+    let Ok(place) = std::env::var(CHILD) else { return };
+    let [namespace, wire, journals] = place.split(' ').collect::<Vec<_>>().try_into().unwrap();
+    let target = Target::new(0).by(wire, Some(Namespace::at(namespace).unwrap()));
+    let design = Design { blocks: 200, ..Design::of(vec!["nothing".to_owned()]) };
+    let toggles = ["napi-defer", "rps"].map(|name| named(name).unwrap());
+    let _killed = measure((&toggles, &target), &design, &Store::at(journals), |_| {
+        std::thread::sleep(Duration::from_millis(5));
+        Ok::<_, std::io::Error>(Observation { figures: vec![1.0], counts: vec![("batch", 1.0)] })
+    });
+}
+
+#[test]
+fn a_comparison_that_is_killed_leaves_nothing_after_the_next_start() {
+    let Some(place) = Place::new("a comparison that is killed") else { return };
+    let files = ["queues/rx-0/rps_cpus", "gro_flush_timeout", "napi_defer_hard_irqs"];
+    let read = || files.map(|file| place.file(file, Form::Plain).read().unwrap());
+    let before = read();
+    let journals = place.folder.path().join("journals");
+    for wait_ms in [0, 3, 11, 40] {
+        let own = format!("/run/netns/{} {} {}", place.name, place.wire, journals.display());
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "child_that_compares_until_it_is_killed"])
+            .env(CHILD, own)
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let begun = Instant::now();
+        while read() == before && begun.elapsed() < Duration::from_secs(30) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::thread::sleep(Duration::from_millis(wait_ms));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let restorations = place.store().recover().unwrap();
+        assert!(restorations.iter().all(|one| one.fate.is_good()), "{restorations:?}");
+        assert!(!restorations.is_empty(), "it had begun");
+        assert_eq!(read(), before, "{wait_ms} ms");
+        assert!(!journals.exists());
+    }
+}
+
 /// The live check of the machinery: toggles of an interface take effect on packets that cross a cable,
 /// their witnesses see it, and the host is as before.
 #[test]
