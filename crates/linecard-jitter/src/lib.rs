@@ -9,5 +9,6 @@
 
 extern crate alloc;
 
+pub mod media;
 pub mod stats;
 pub mod stream;

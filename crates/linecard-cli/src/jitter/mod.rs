@@ -1,5 +1,6 @@
 //! `linecard jitter`: which cause makes each late packet, and what to change.
 
+mod analyze;
 #[cfg(target_os = "linux")]
 mod audit;
 #[cfg(target_os = "linux")]
@@ -26,20 +27,24 @@ enum JitterCommand {
     /// a journal before it is changed, read again after, and put back at the end, after a crash too.
     #[cfg(target_os = "linux")]
     Audit(audit::AuditArguments),
+    /// Say of a stream in a capture how evenly it comes, and what it asks of buffers.
+    ///
+    /// Takes RTP (ST 2022-6, ST 2110-20, -30, -31, -40), streams of `linecard jitter send`, and other UDP.
+    /// Of several flows the one with the most packets is taken, streams first. With a second capture of
+    /// the same stream, as from the application's side: both side by side, and what each packet was
+    /// delayed between them.
+    Analyze(analyze::AnalyzeArguments),
 }
 
 /// Runs the command. What an earlier one has left behind is put back first.
-#[cfg(target_os = "linux")]
 pub(crate) fn command(arguments: &JitterArguments) -> Result<(), Failure> {
+    #[cfg(target_os = "linux")]
     let store = linecard_host::jitter::journal::Store::of_user();
+    #[cfg(target_os = "linux")]
     recovery::begin(&store);
     match &arguments.command {
+        #[cfg(target_os = "linux")]
         JitterCommand::Audit(arguments) => audit::command(arguments, &store),
+        JitterCommand::Analyze(arguments) => analyze::command(arguments),
     }
-}
-
-/// Runs the command.
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn command(arguments: &JitterArguments) -> Result<(), Failure> {
-    match arguments.command {}
 }

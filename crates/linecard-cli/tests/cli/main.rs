@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test stops at the first surprise")]
 
 mod account;
+mod analyze;
 mod arguments;
 #[path = "../support/around.rs"]
 mod around;

@@ -1,0 +1,292 @@
+//! `linecard jitter analyze`: streams made here, whose figures are known, and real ones, whose figures
+//! are computed again from what tshark says.
+
+use crate::around::{is_there, root};
+use crate::folder::{Folder, one_line};
+use crate::support::say;
+use serde_json::Value as Json;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A capture with nanoseconds, of UDP payloads from 10.0.0.1:5000 to 239.0.0.1:5004.
+fn pcap(packets: impl IntoIterator<Item = (u64, Vec<u8>)>) -> Vec<u8> {
+    let mut file = 0xA1B2_3C4D_u32.to_le_bytes().to_vec();
+    for word in [0x0004_0002_u32, 0, 0, 65_535, 101] {
+        file.extend(word.to_le_bytes());
+    }
+    for (at_ns, payload) in packets {
+        let len = 28 + payload.len();
+        for word in [at_ns / 1_000_000_000, at_ns % 1_000_000_000, len as u64, len as u64] {
+            file.extend((word as u32).to_le_bytes());
+        }
+        file.extend([0x45, 0]);
+        file.extend((len as u16).to_be_bytes());
+        file.extend([0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 239, 0, 0, 1]);
+        for port in [5_000_u16, 5_004, (8 + payload.len()) as u16, 0] {
+            file.extend(port.to_be_bytes());
+        }
+        file.extend(payload);
+    }
+    file
+}
+
+/// Packet n of an ST 2022-6 stream of 1080i59.94.
+fn sdi(n: u64) -> Vec<u8> {
+    let marker = if n % 4_497 == 4_496 { 0x80 } else { 0 };
+    let mut payload = vec![0x80, 98 | marker];
+    payload.extend((n as u16).to_be_bytes());
+    payload.extend(((n / 4_497 * 900_900) as u32).to_be_bytes());
+    payload.extend([0, 0, 0, 7, 8, 0, 0, 0, 2, 1, 0x71, 0]);
+    payload.resize(1_396, 0);
+    payload
+}
+
+const START_NS: u64 = 1_700_000_000_000_000_000;
+
+/// Due at a period of 7,419.761 ns.
+fn due_ns(n: u64) -> u64 {
+    START_NS + n * 7_419_761 / 1_000
+}
+
+/// When packet n came to the wire: on time, but packet 6,000 and those that wait behind it.
+fn at_the_wire(n: u64) -> u64 {
+    if (6_000..6_014).contains(&n) { due_ns(6_000) + 100_000 } else { due_ns(n) }
+}
+
+fn json(folder: &Folder, arguments: &[&str]) -> Json {
+    let all = [&["jitter", "analyze"], arguments, &["--json"]].concat();
+    serde_json::from_str(&folder.succeeds(&all)).unwrap()
+}
+
+#[test]
+fn an_sdi_stream_is_what_it_was_made_to_be() {
+    let folder = Folder::new();
+    let came = (0..20_000).filter(|n| *n != 333).map(|n| (at_the_wire(n), sdi(n)));
+    folder.write("sdi.pcap", &pcap(came));
+    let found = json(&folder, &["sdi.pcap"]);
+    assert_eq!(found["stream"]["kind"], "ST 2022-6");
+    assert_eq!(found["stream"]["packets"], 19_999);
+    assert_eq!(found["stream"]["lost"], 1);
+    assert_eq!(found["timing"]["format"], "1080i59.94");
+    assert_eq!(found["timing"]["packets_per_frame"], 4_497);
+    assert_eq!(found["timing"]["spikes"]["count"], 1);
+    // The schedule has fractions of a nanosecond, the capture none.
+    let late = found["lateness"]["range"]["max_ns"].as_i64().unwrap();
+    assert!((99_999..=100_001).contains(&late), "{late}");
+    assert_eq!(found["lateness"]["p99_99"]["n_needed"], 29_956);
+    assert_eq!(found["buffers"]["c_inst_max"], 14);
+    assert_eq!(found["buffers"]["vrx_least"]["max"], 14);
+    assert_eq!(found["buffers"]["narrow"]["within_c_max"], false);
+    assert_eq!(found["buffers"]["wide"]["within_c_max"], true);
+    let text = folder.succeeds(&["jitter", "analyze", "sdi.pcap", "--sender", "wide"]);
+    assert!(text.contains("2110-21 style") && !text.contains("compliant"), "{text}");
+    assert!(!text.contains("narrow sender") && text.contains("Cmax 16: within"), "{text}");
+    assert!(text.contains("n too small: 19,999 of 29,956"), "{text}");
+    assert!(text.lines().count() < 60, "{text}");
+}
+
+/// What the host adds: 2 µs each, 50 µs more for each 1,000th, and packet 5 not at all, as it is lost.
+#[test]
+fn two_captures_are_joined_packet_by_packet() {
+    let folder = Folder::new();
+    // The first capture starts later, beyond a turn of the 16 bits.
+    let wire = (70_000..90_000).map(|n| (at_the_wire(n), sdi(n)));
+    let added = |n: u64| if n % 1_000 == 0 { 52_000 } else { 2_000 };
+    let host = (1_000..89_000).filter(|n| *n != 80_005);
+    let host = host.map(|n| (at_the_wire(n) + added(n), sdi(n)));
+    folder.write("wire.pcap", &pcap(wire));
+    folder.write("host.pcap", &pcap(host));
+    let found = json(&folder, &["wire.pcap", "host.pcap"]);
+    assert_eq!(found["join"]["both"], 18_999);
+    assert_eq!(found["join"]["first_only"], 1_001);
+    assert_eq!(found["join"]["second_only"], 69_000);
+    assert_eq!(found["join"]["least_ns"], 2_000.0);
+    assert_eq!(found["added"]["range"]["max_ns"], 50_000);
+    assert_eq!(found["added"]["p50"]["ns"], 0);
+    assert_eq!(found["second"]["lost"]["second"], 1);
+    folder.write("none.pcap", &pcap((0..50).map(|n| (due_ns(n), vec![1; 30]))));
+    let other = ["jitter", "analyze", "wire.pcap", "none.pcap"];
+    folder.refuses(11, &other, &["none.pcap", "no flow of ST 2022-6 to 239.0.0.1:5004"]);
+}
+
+#[test]
+fn what_is_no_stream_is_said() {
+    let folder = Folder::with_capture("tcp4-bulk.pcap");
+    let analyze = |name| ["jitter", "analyze", name];
+    folder.refuses(11, &analyze("in.pcap"), &["in.pcap", "no UDP flow among 80 packets"]);
+    let questions = [0, 1, 900_000_000, 2_000_000_000, 2_000_000_010].map(|t| (t, vec![1; 9]));
+    folder.write("dns.pcap", &pcap(questions));
+    folder.refuses(11, &analyze("dns.pcap"), &["no RTP stream", "5 packets", "no constant rate"]);
+    folder.write("two.pcap", &pcap((0..2).map(|n| (due_ns(n), sdi(n)))));
+    folder.refuses(11, &analyze("two.pcap"), &["has 2 packets", "3 at least"]);
+    folder.write("text", b"no capture at all");
+    folder.refuses(1, &analyze("text"), &["text"]);
+    folder.refuses(1, &analyze("absent"), &["cannot open absent"]);
+    let format = ["jitter", "analyze", "two.pcap", "--format", "4k"];
+    folder.refuses(2, &format, &["--format 4k", "1080i59.94", "auto"]);
+    let flow = ["jitter", "analyze", "two.pcap", "--flow", "7"];
+    folder.refuses(2, &flow, &["--flow 7", "1 UDP flows", "239.0.0.1:5004"]);
+}
+
+/// Figures of what is before the damage, and the exit code that says so.
+#[test]
+fn a_damaged_capture_is_analysed_up_to_there() {
+    let folder = Folder::new();
+    let mut file = pcap((0..1_000).map(|n| (due_ns(n), sdi(n))));
+    file.truncate(file.len() - 7);
+    folder.write("cut.pcap", &file);
+    let outcome = folder.run(&["jitter", "analyze", "cut.pcap"]);
+    assert_eq!(outcome.code, Some(4));
+    one_line(&outcome.stderr, &["cut.pcap"]);
+    assert!(outcome.stdout.contains("999"), "{}", outcome.stdout);
+}
+
+/// A folder of real captures, named by `LINECARD_CAPTURES` or beside the workspace.
+fn real(name: &str) -> Option<PathBuf> {
+    let beside = || root().join("../shared/captures");
+    let folder = std::env::var_os("LINECARD_CAPTURES").map_or_else(beside, PathBuf::from);
+    let path = folder.join("pi-list").join(name);
+    if !path.is_file() {
+        say("SKIPPED: no real captures: set LINECARD_CAPTURES to a folder of them");
+        return None;
+    }
+    path.is_absolute().then_some(path.clone()).or_else(|| path.canonicalize().ok())
+}
+
+/// A packet as tshark sees it.
+struct Seen {
+    at_ns: u64,
+    sequence: u64,
+    timestamp: u64,
+    marker: bool,
+}
+
+fn tshark(capture: &Path, port: u16) -> Vec<Seen> {
+    let fields = ["frame.time_epoch", "rtp.seq", "rtp.timestamp", "rtp.marker"];
+    let mut command = Command::new("tshark");
+    command.args(["-n", "-d", &format!("udp.port=={port},rtp"), "-T", "fields"]);
+    command.args(fields.iter().flat_map(|field| ["-e", field])).arg("-r").arg(capture);
+    let output = command.arg("-Y").arg("rtp").output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let line = |line: &str| {
+        let columns: Vec<&str> = line.split('\t').collect();
+        let (seconds, fraction) = columns[0].split_once('.').unwrap();
+        let nanoseconds: u64 = format!("{fraction:0<9}")[..9].parse().unwrap();
+        Seen {
+            at_ns: seconds.parse::<u64>().unwrap() * 1_000_000_000 + nanoseconds,
+            sequence: columns[1].parse().unwrap(),
+            timestamp: columns[2].parse().unwrap(),
+            marker: matches!(columns[3], "1" | "True"),
+        }
+    };
+    text.lines().map(line).collect()
+}
+
+/// The bucket, drained one packet at a time, in units of 1/(frames · N · 11) ns.
+fn c_inst(seen: &[Seen], n: u128, (frames, seconds): (u128, u128)) -> u64 {
+    let (unit, drain) = (frames * n * 11, seconds * 1_000_000_000 * 10);
+    let (mut next, mut level, mut highest) = (drain, 0_u64, 0);
+    for packet in seen {
+        let now = u128::from(packet.at_ns - seen[0].at_ns) * unit;
+        while next <= now {
+            level = level.saturating_sub(1);
+            next += drain;
+        }
+        level += 1;
+        highest = highest.max(level);
+    }
+    highest
+}
+
+/// The buffer of 1080i59.94, read one packet at a time from 22/1125 of a frame after the epoch on, in
+/// units of 1/(30 · 1125 · 4320) ns: a frame is 1001/30000 s, 1,080 of 1,125 lines are read, and the
+/// second field starts with line 563.
+fn vrx(seen: &[Seen]) -> (i64, i64) {
+    let unit = 30 * 1_125 * 4_320_u128;
+    let frame = 1_001_000_000 * 1_125 * 4_320_u128;
+    let line = frame / 1_125;
+    let epoch = u128::from(seen[0].at_ns) * unit / frame * frame;
+    let read_at = |packet: u128| {
+        let (field, place) = (packet % 4_320 / 2_160, packet % 2_160);
+        epoch + packet / 4_320 * frame + line * (22 + 563 * field) + place * (line * 1_080 / 4_320)
+    };
+    let (mut read, mut least, mut most) = (0, i64::MAX, i64::MIN);
+    for (index, packet) in seen.iter().enumerate() {
+        while read_at(read) < u128::from(packet.at_ns) * unit {
+            read += 1;
+        }
+        least = least.min(index as i64 - read as i64);
+        most = most.max(index as i64 + 1 - read as i64);
+    }
+    (least, most)
+}
+
+/// pi-list's picture, as tshark and slow twins have it.
+#[test]
+fn a_real_picture_is_as_its_twins_say() {
+    let Some(path) = real("eemebe_t_1080i59.pcap") else { return };
+    let folder = Folder::new();
+    let found = json(&folder, &[path.to_str().unwrap()]);
+    assert_eq!(found["stream"]["kind"], "ST 2110-20 video");
+    assert_eq!(found["stream"]["packets"], 21_600);
+    assert_eq!(found["stream"]["lost"], 0);
+    assert_eq!(found["stream"]["resolution_ns"], 1_000.0);
+    assert_eq!(found["timing"]["packets_per_frame"], 4_320);
+    assert_eq!(found["timing"]["units"], 10);
+    assert_eq!(found["buffers"]["c_inst_max"], 2);
+    assert_eq!(found["buffers"]["vrx_default"]["min"], 0);
+    assert_eq!(found["buffers"]["vrx_default"]["max"], 7);
+    assert_eq!(found["buffers"]["narrow"]["c_max"], 4);
+    assert_eq!(found["buffers"]["narrow"]["vrx_full"], 8);
+    assert_eq!(found["gaps"]["range"]["max_ns"], 11_000);
+    if !is_there("tshark", "figures of a real picture") {
+        return;
+    }
+    let seen = tshark(&path, 50_000);
+    assert_eq!(seen.len(), 21_600);
+    let markers: Vec<usize> =
+        seen.iter().enumerate().filter(|(_, packet)| packet.marker).map(|(at, _)| at).collect();
+    assert!(markers.len() == 10 && markers.windows(2).all(|pair| pair[1] - pair[0] == 2_160));
+    assert_eq!(c_inst(&seen, 4_320, (30_000, 1_001)), 2);
+    assert_eq!(vrx(&seen), (0, 7));
+    let gaps = seen.windows(2).filter(|pair| !pair[0].marker);
+    assert_eq!(gaps.map(|pair| pair[1].at_ns - pair[0].at_ns).max(), Some(11_000));
+}
+
+/// pi-list's sound with nanoseconds: TS-DF of each second, again by all pairs of packets.
+#[test]
+fn real_sound_is_as_its_twin_says() {
+    let Some(path) = real("l16_48000_2ch_1ms.pcap") else { return };
+    let folder = Folder::new();
+    let found = json(&folder, &[path.to_str().unwrap()]);
+    assert_eq!(found["stream"]["kind"], "ST 2110-30/-31 audio");
+    assert_eq!(found["stream"]["packets"], 10_062);
+    assert_eq!(found["audio"]["samples"], 48);
+    assert_eq!(found["audio"]["clock_hz"], 48_000);
+    assert_eq!(found["audio"]["windows"], 10);
+    assert_eq!(found["audio"]["ts_df_ns"], 67_918.0);
+    if !is_there("tshark", "figures of real sound") {
+        return;
+    }
+    let seen = tshark(&path, 5_004);
+    assert!(
+        seen.windows(2).all(|pair| (pair[1].sequence + 65_536 - pair[0].sequence) % 65_536 == 1)
+    );
+    let (mut from, mut most) = (0, 0);
+    for at in 0..seen.len() {
+        if seen[at].at_ns - seen[from].at_ns < 1_000_000_000 {
+            continue;
+        }
+        // Transit in 1/48,000 ns.
+        let transit = |packet: &Seen| {
+            i128::from(packet.at_ns) * 48_000 - i128::from(packet.timestamp) * 1_000_000_000
+        };
+        for a in &seen[from..at] {
+            for b in &seen[from..at] {
+                most = most.max(transit(a) - transit(b));
+            }
+        }
+        from = at;
+    }
+    assert_eq!((most + 24_000) / 48_000, 67_918);
+}

@@ -1,0 +1,388 @@
+//! All figures of one flow: what it is, what is missing, how late it was, what it asks of buffers.
+
+use super::cbr::{self, Cbr, Fit, SPIKE_PERIODS};
+use super::flow::{Flow, Kind, Packet, by_number};
+use super::frames::Frames;
+use super::rtp::Order;
+use super::st2022_6::{FORMATS, Format, Scan};
+use super::st2110::audio::{self, PacketTime};
+use super::st2110::bucket::Bucket;
+use super::st2110::vrx::{self, Occupancy, Reads};
+use super::st2110::{ReadSchedule, Stream, default_offset};
+use super::{FrameRate, NS};
+use crate::stats::summary::Sorted;
+use alloc::vec::Vec;
+
+/// The clock of video time stamps in ST 2110-10, and of ST 2022-6.
+const VIDEO_CLOCK: f64 = 90_000.0;
+const SDI_CLOCK: f64 = 27_000_000.0;
+/// A period is taken for a format's within this share: 59.94 and 60 differ by 0.001, clocks by 0.000 1.
+const PERIOD_TOLERANCE: f64 = 0.000_3;
+/// A flow of plain UDP or RTP is of constant rate when 95 % of its packets are within so many periods, and
+/// this share of its span, of an even schedule.
+const EVEN_PERIODS: f64 = 20.0;
+const EVEN_SHARE: f64 = 0.01;
+/// TAI is ahead of UTC by this, since 2017: senders count TAI, captures may be in UTC.
+const LEAP_NS: u64 = 37_000_000_000;
+
+/// All figures of one flow.
+#[derive(Debug, Clone)]
+pub struct Figures {
+    /// What the flow carries.
+    pub kind: Kind,
+    /// Loss and order; for plain UDP, which has no numbers, only how many there are.
+    pub order: Order,
+    /// From the first packet to the last.
+    pub span_ns: u64,
+    /// The steps of the capture's clock: 1, 1,000 (microseconds) or 1,000,000 ns.
+    pub resolution_ns: u64,
+    /// The format: named by the caller or the payload, or the one that period or frames fit.
+    pub format: Option<Format>,
+    /// Packets of a frame and frames per second.
+    pub stream: Option<Stream>,
+    /// Whole frames or fields seen.
+    pub units: u64,
+    /// The period that the format or the packet time gives.
+    pub nominal_ns: Option<f64>,
+    /// The period seen, on the capture's clock; for pictures, inside the lines that are seen.
+    pub period_ns: Option<f64>,
+    /// How many millionths the sender's clock is slower than the capture's, against the nominal
+    /// period.
+    pub skew_ppm: Option<f64>,
+    /// From packet to packet; for pictures, without those from one frame or field to the next.
+    pub gaps: Sorted,
+    /// How late packets were against their schedule; none where the rate is not constant.
+    pub lateness: Option<Sorted>,
+    /// Gaps of more than two periods.
+    pub spikes: Option<u64>,
+    /// The highest level of the bucket.
+    pub c_inst: Option<u64>,
+    /// The receiver's buffer.
+    pub vrx: Option<Vrx>,
+    /// For sound.
+    pub audio: Option<Audio>,
+}
+
+/// The virtual receive buffer of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Vrx {
+    /// With the earliest reading at which no packet is late: `max` is the least buffer that would do.
+    pub least: Occupancy,
+    /// With the default `TR_offset`, and `T_VD` at multiples of the frame time since 1970, as ST 2110-10
+    /// has it: only where time stamps and capture agree on the time.
+    pub default: Option<Occupancy>,
+    /// How long after its frame's time the first packet of a whole frame came; as above.
+    pub first_packet_ns: Option<u64>,
+}
+
+/// Figures of sound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Audio {
+    /// Samples in a packet.
+    pub packet_time: PacketTime,
+    /// The largest TS-DF of all whole windows of a second, or of the whole capture if it is shorter.
+    pub delay_factor_ns: Option<u64>,
+    /// Whole windows there were.
+    pub windows: u64,
+}
+
+impl Figures {
+    /// The figures of a flow, with a format if the caller knows it; none below three packets.
+    #[must_use]
+    pub fn of(flow: &Flow, format: Option<Format>) -> Option<Self> {
+        let packets = flow.packets();
+        let kind = flow.kind();
+        let (first, last) = (packets.first()?, packets.last()?);
+        if packets.len() < super::flow::MIN_PACKETS {
+            return None;
+        }
+        let numbers: Vec<i64> = packets.iter().map(|packet| packet.number).collect();
+        let mut figures = Self {
+            kind,
+            order: Order::of(&numbers),
+            span_ns: last.at_ns.saturating_sub(first.at_ns),
+            resolution_ns: resolution(&packets),
+            format: None,
+            stream: None,
+            units: 0,
+            nominal_ns: None,
+            period_ns: None,
+            skew_ppm: None,
+            gaps: gaps(&packets, |_| true),
+            lateness: None,
+            spikes: None,
+            c_inst: None,
+            vrx: None,
+            audio: None,
+        };
+        match kind {
+            Kind::Video => figures.add_video(flow, &packets),
+            Kind::St2022_6 | Kind::Probe => figures.add_sdi(format.or(flow.format()), &packets),
+            Kind::Audio => figures.add_audio(flow.packet_time(), &packets),
+            // It comes with its picture, at no rate of its own.
+            Kind::Ancillary => {}
+            Kind::Rtp | Kind::Udp => figures.add_plain(format, &packets),
+        }
+        Some(figures)
+    }
+
+    /// A constant rate, whose period is that of a format.
+    fn add_sdi(&mut self, format: Option<Format>, packets: &[Packet]) {
+        let Some(found) = Cbr::of(&points(packets)) else { return };
+        let by_period = |known: &&Format| {
+            (found.fit.period_ns / known.period_ns() - 1.0).abs() <= PERIOD_TOLERANCE
+        };
+        let format = format.or_else(|| FORMATS.iter().find(by_period).copied());
+        let by_number = by_number(packets);
+        let frames = Frames::of(&by_number);
+        self.units = frames.as_ref().map_or(0, |frames| frames.units);
+        let seen = frames
+            .as_ref()
+            .and_then(|frames| Some((frames.packets_per_frame()?, frames.rate(SDI_CLOCK)?)));
+        let told = format.map(|format| (format.packets_per_frame(), format.rate));
+        self.format = format;
+        self.nominal_ns = format.map(|format| format.period_ns());
+        self.add_cbr(found);
+        if let Some((packets_per_frame, rate)) = told.or(seen) {
+            let schedule = ReadSchedule::Linear;
+            self.add_buffers(Stream { packets_per_frame, rate, schedule }, packets);
+            self.add_vrx(by_number.first().map_or(0, |first| first.number), packets, None);
+        }
+    }
+
+    /// A picture: packets in the lines that are seen, and none between.
+    fn add_video(&mut self, flow: &Flow, packets: &[Packet]) {
+        let by_number = by_number(packets);
+        let Some(frames) = Frames::of(&by_number) else { return };
+        self.units = frames.units;
+        let (Some(packets_per_frame), Some(rate)) =
+            (frames.packets_per_frame(), frames.rate(VIDEO_CLOCK))
+        else {
+            return;
+        };
+        let scan = if frames.interlaced { Scan::Interlaced } else { Scan::Progressive };
+        let schedule = ReadSchedule::gapped(scan, flow.lines());
+        let stream = Stream { packets_per_frame, rate, schedule };
+        self.add_buffers(stream, packets);
+        self.add_reads(stream, frames.first, packets);
+        let offset = default_offset(scan, flow.lines());
+        let epoch = by_number.iter().find(|packet| packet.number == frames.first);
+        let epoch_ns = epoch.and_then(|first| epoch_ns(first, rate));
+        self.add_vrx(frames.first, packets, epoch_ns.map(|epoch_ns| (epoch_ns, offset)));
+        if let (Some(vrx), Some(first), Some(epoch_ns)) = (&mut self.vrx, epoch, epoch_ns) {
+            vrx.first_packet_ns = Some(first.at_ns.saturating_sub(epoch_ns));
+        }
+    }
+
+    /// Sound: a packet each packet time.
+    fn add_audio(&mut self, packet_time: Option<PacketTime>, packets: &[Packet]) {
+        let Some(packet_time) = packet_time else { return };
+        self.nominal_ns = Some(packet_time.ns());
+        if let Some(found) = Cbr::of(&points(packets)) {
+            self.add_cbr(found);
+        }
+        let pairs: Vec<(i64, u64)> =
+            packets.iter().map(|packet| (packet.timestamp, packet.at_ns)).collect();
+        let windows = audio::delay_factors(&pairs, packet_time.clock, audio::WINDOW_NS);
+        let whole = || audio::delay_factor(&pairs, packet_time.clock);
+        self.audio = Some(Audio {
+            packet_time,
+            delay_factor_ns: windows.iter().copied().max().or_else(whole),
+            windows: windows.len() as u64,
+        });
+    }
+
+    /// Whatever else: figures of a constant rate only if it has one.
+    fn add_plain(&mut self, format: Option<Format>, packets: &[Packet]) {
+        let Some(found) = Cbr::of(&points(packets)) else { return };
+        let late = found.lateness.quantile(0.95).unwrap_or(i64::MAX) as f64;
+        let limit = EVEN_PERIODS * found.fit.period_ns;
+        if late <= limit.min(EVEN_SHARE * found.span_ns as f64) {
+            self.nominal_ns = format.map(|format| format.period_ns());
+            self.format = format;
+            self.add_cbr(found);
+        }
+    }
+
+    fn add_cbr(&mut self, found: Cbr) {
+        self.period_ns = Some(found.fit.period_ns);
+        self.skew_ppm = self.nominal_ns.map(|nominal_ns| found.fit.skew_ppm(nominal_ns));
+        self.gaps = found.gaps;
+        self.lateness = Some(found.lateness);
+        self.spikes = Some(found.spikes);
+    }
+
+    fn add_buffers(&mut self, stream: Stream, packets: &[Packet]) {
+        let mut bucket = Bucket::new(stream);
+        self.stream = Some(stream);
+        self.c_inst = packets.iter().map(|packet| bucket.push(packet.at_ns)).max();
+    }
+
+    /// Gaps and lateness against the times at which packets are to be read.
+    fn add_reads(&mut self, stream: Stream, first: i64, packets: &[Packet]) {
+        let reads = Reads { stream, start_ns: 0 };
+        let points: Vec<cbr::Point> = indexed(packets, first)
+            .map(|(index, at_ns)| {
+                (i64::try_from(reads.offset_ns(index)).unwrap_or(i64::MAX), at_ns)
+            })
+            .collect();
+        // The time on the sender's schedule takes the place of the number: its "period" is 1.
+        let Some(fit) = Fit::of(&points) else { return };
+        let late = |point: &cbr::Point| libm::round(fit.late_ns(*point)) as i64;
+        self.skew_ppm = Some(fit.skew_ppm(1.0));
+        self.lateness = Some(Sorted::new(points.iter().map(late).collect()));
+        let (active, total) = stream.schedule.active();
+        let nominal_ns = stream.rate.frame_ns() / f64::from(stream.packets_per_frame)
+            * (active as f64 / total as f64);
+        self.nominal_ns = Some(nominal_ns);
+        let period_ns = nominal_ns * fit.period_ns;
+        self.period_ns = Some(period_ns);
+        // A gap behind a marker is the blanking's.
+        self.gaps = gaps(packets, |before| !before.marker);
+        self.spikes = Some(self.gaps.above((SPIKE_PERIODS as f64 * period_ns) as i64));
+    }
+
+    fn add_vrx(&mut self, first: i64, packets: &[Packet], epoch: Option<(u64, (u32, u32))>) {
+        let Some(stream) = self.stream else { return };
+        let Some(start_ns) = vrx::earliest_start(stream, indexed(packets, first)) else { return };
+        let at = |start_ns| Reads { stream, start_ns }.occupancy(indexed(packets, first));
+        let Some(least) = at(start_ns) else { return };
+        let default = epoch.and_then(|(epoch_ns, (lines, total))| {
+            let FrameRate { frames, seconds } = stream.rate;
+            let offset = NS * u128::from(seconds) * u128::from(lines)
+                / (u128::from(frames.max(1)) * u128::from(total.max(1)));
+            at(epoch_ns.saturating_add(u64::try_from(offset).ok()?))
+        });
+        self.vrx = Some(Vrx { least, default, first_packet_ns: None });
+    }
+}
+
+/// Packets from number `first` on, by how far they are behind it.
+fn indexed(packets: &[Packet], first: i64) -> impl Iterator<Item = (u64, u64)> {
+    let index = move |packet: &Packet| {
+        let index = i128::from(packet.number) - i128::from(first);
+        Some((u64::try_from(index).ok()?, packet.at_ns))
+    };
+    packets.iter().filter_map(index)
+}
+
+fn points(packets: &[Packet]) -> Vec<cbr::Point> {
+    packets.iter().map(|packet| (packet.number, packet.at_ns)).collect()
+}
+
+/// The gaps behind packets that count.
+fn gaps(packets: &[Packet], counts: impl Fn(&Packet) -> bool) -> Sorted {
+    let gap = |pair: &[Packet]| {
+        let gap = i128::from(pair[1].at_ns) - i128::from(pair[0].at_ns);
+        i64::try_from(gap).unwrap_or(i64::MAX)
+    };
+    let pairs = packets.windows(2).filter(|pair| counts(&pair[0]));
+    Sorted::new(pairs.map(gap).collect())
+}
+
+/// The largest of 1 ms, 1 µs and 1 ns that divides all times.
+fn resolution(packets: &[Packet]) -> u64 {
+    let divides = |step: &u64| packets.iter().all(|packet| packet.at_ns.is_multiple_of(*step));
+    [1_000_000, 1_000].into_iter().find(divides).unwrap_or(1)
+}
+
+/// When the frame of its first packet began, on the capture's clock: a multiple of the frame time since
+/// 1970 in TAI, if the packet's time stamp says the same (ST 2110-10, section 7.6); none otherwise.
+fn epoch_ns(first: &Packet, rate: FrameRate) -> Option<u64> {
+    [0, LEAP_NS].into_iter().find_map(|ahead_ns| {
+        let tai_ns = u128::from(first.at_ns) + u128::from(ahead_ns);
+        let ticks = tai_ns * 90_000 / NS;
+        let behind = (ticks as u32).wrapping_sub(first.timestamp as u32);
+        let frame_ns = u128::from(rate.seconds) * NS;
+        let frames = u128::from(rate.frames.max(1));
+        // Within the frame, and the time stamp may be rounded up.
+        let is_near = u128::from(behind) * frames < 90_000 * u128::from(rate.seconds);
+        let epoch_ns = tai_ns * frames / frame_ns * frame_ns / frames;
+        let epoch_ns = u64::try_from(epoch_ns).ok()?.checked_sub(ahead_ns)?;
+        is_near.then_some(epoch_ns)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stream::Schedule;
+    use linecard::rng::Rng;
+
+    /// An ST 2022-6 stream as its header says, one packet in 10,000 late by 100 µs and every other by up to
+    /// 200 ns.
+    fn sdi(seed: u64) -> Flow {
+        let mut rng = Rng::new(seed);
+        let format = Format::by_name("1080i59.94").unwrap();
+        let schedule = Schedule { start_ns: 1 << 60, period_ps: format.period_ps() };
+        let mut flow = Flow::default();
+        let mut last = 0;
+        for n in 0..50_000_u64 {
+            let sequence = ((n + 60_000) as u16).to_be_bytes();
+            let marker = if (n + 1) % 4_497 == 0 { 0x80 } else { 0 };
+            let mut bytes = alloc::vec![0x80, 98 | marker, sequence[0], sequence[1]];
+            bytes.extend([0, 0, 0, 0, 0, 0, 0, 7, 8, 0, 0, 0, 2, 1, 0x71, 0]);
+            let late = if n % 10_000 == 5_000 { 100_000 } else { rng.below(200) };
+            last = (schedule.due_ns(n) + late).max(last);
+            if n != 77 {
+                flow.push(last, &bytes, 1_396);
+            }
+        }
+        flow
+    }
+
+    #[test]
+    fn an_sdi_stream_has_all_figures() {
+        let figures = Figures::of(&sdi(1), None).unwrap();
+        assert_eq!(figures.kind, Kind::St2022_6);
+        assert_eq!((figures.order.lost, figures.order.received), (1, 49_999));
+        assert_eq!(figures.format.unwrap().name, "1080i59.94");
+        assert_eq!(figures.stream.unwrap().packets_per_frame, 4_497);
+        assert_eq!((figures.units, figures.spikes, figures.resolution_ns), (10, Some(5), 1));
+        assert!(figures.skew_ppm.unwrap().abs() < 0.1, "{:?}", figures.skew_ppm);
+        let late = figures.lateness.unwrap();
+        assert!((99_800..=100_200).contains(&late.max().unwrap()));
+        // 100 µs are 13.5 periods: 13 more packets are due in them, and come at once.
+        assert_eq!(figures.c_inst, Some(14));
+        let vrx = figures.vrx.unwrap();
+        assert_eq!((vrx.least.min, vrx.least.max, vrx.default), (0, 14, None));
+    }
+
+    #[test]
+    fn the_callers_format_counts_more() {
+        let format = Format::by_name("1080i60").unwrap();
+        let figures = Figures::of(&sdi(2), Some(format)).unwrap();
+        assert!((figures.skew_ppm.unwrap() - 1_000.0).abs() < 1.0);
+    }
+
+    #[test]
+    fn what_has_no_constant_rate_has_no_lateness() {
+        let mut flow = Flow::default();
+        for at_ns in [0, 5, 1_000_000, 1_000_010, 70_000_000, 900_000_000] {
+            flow.push(at_ns, b"a question", 10);
+        }
+        let figures = Figures::of(&flow, None).unwrap();
+        assert_eq!((figures.kind, figures.lateness, figures.spikes), (Kind::Udp, None, None));
+        assert!(Figures::of(&Flow::default(), None).is_none());
+    }
+
+    #[test]
+    fn frames_begin_at_multiples_of_their_time() {
+        // The first packet of pi-list's 1080i59.94.
+        let first = Packet {
+            at_ns: 1_516_906_244_153_907_000,
+            number: 0,
+            timestamp: 1_731_503_140,
+            octets: 1_220,
+            marker: false,
+            starts: true,
+            second_field: false,
+        };
+        let epoch_ns = epoch_ns(&first, FrameRate::slow(30)).unwrap();
+        assert_eq!(first.at_ns - epoch_ns, 607_000);
+        let utc = Packet { at_ns: first.at_ns - LEAP_NS, ..first };
+        assert_eq!(super::epoch_ns(&utc, FrameRate::slow(30)), Some(epoch_ns - LEAP_NS));
+        let other = Packet { timestamp: 5, ..first };
+        assert_eq!(super::epoch_ns(&other, FrameRate::slow(30)), None);
+    }
+}

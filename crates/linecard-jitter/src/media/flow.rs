@@ -1,0 +1,368 @@
+//! One UDP flow of a capture: its packets, and what they are.
+
+use super::rtp::{self, Unwrapped};
+use super::st2022_6;
+use super::st2110::audio::PacketTime;
+use super::st2110::payload::{Ancillary, Video};
+use crate::stream::probe::Probe;
+use alloc::vec::Vec;
+
+/// Of a flow of RTP, one packet in so many may be something else (RTCP, STUN) on the same ports.
+const OTHERS: usize = 10;
+/// Packets that are looked at before all are.
+const HEAD: usize = 256;
+/// Fewest packets that are called a stream.
+pub const MIN_PACKETS: usize = 3;
+
+/// What a flow carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Packets of `linecard jitter send`.
+    Probe,
+    /// An SDI signal.
+    St2022_6,
+    /// A picture: ST 2110-20.
+    Video,
+    /// Sound: ST 2110-30 or -31.
+    Audio,
+    /// Ancillary data: ST 2110-40.
+    Ancillary,
+    /// RTP with another payload.
+    Rtp,
+    /// No RTP.
+    Udp,
+}
+
+impl Kind {
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Probe => "linecard probe",
+            Self::St2022_6 => "ST 2022-6",
+            Self::Video => "ST 2110-20 video",
+            Self::Audio => "ST 2110-30/-31 audio",
+            Self::Ancillary => "ST 2110-40 ancillary data",
+            Self::Rtp => "RTP",
+            Self::Udp => "UDP",
+        }
+    }
+}
+
+/// One packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Packet {
+    /// When it was captured.
+    pub at_ns: u64,
+    /// Its number: RTP's sequence carried on, a probe's own, or for other UDP how many came before it.
+    pub number: i64,
+    /// RTP's time stamp, carried on; 0 without RTP.
+    pub timestamp: i64,
+    /// Octets of UDP payload.
+    pub octets: u32,
+    /// RTP's marker: the last packet of a frame or field.
+    pub marker: bool,
+    /// The first packet of a frame (of its first field), where the payload says so.
+    pub starts: bool,
+    /// It carries a line of a second field.
+    pub second_field: bool,
+}
+
+/// What numbers a flow's packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Source {
+    Udp,
+    Rtp { ssrc: u32, payload_type: u8 },
+    Probe,
+}
+
+/// The packets of one flow as they came.
+#[derive(Debug, Clone)]
+pub struct Flow {
+    source: Source,
+    packets: Vec<Packet>,
+    /// Arrival and octets of what is not numbered as the others, and of what came before the first that
+    /// is.
+    others: Vec<Packet>,
+    sequence: Unwrapped,
+    clock: Unwrapped,
+    /// Packets that can be each of these.
+    st2022_6: usize,
+    video: usize,
+    ancillary: usize,
+    header: Option<st2022_6::Header>,
+    last_line: u16,
+}
+
+impl Default for Flow {
+    fn default() -> Self {
+        Self {
+            source: Source::Udp,
+            packets: Vec::new(),
+            others: Vec::new(),
+            sequence: Unwrapped::default(),
+            clock: Unwrapped::default(),
+            st2022_6: 0,
+            video: 0,
+            ancillary: 0,
+            header: None,
+            last_line: 0,
+        }
+    }
+}
+
+impl Flow {
+    /// Takes in a packet: when it came, and its UDP payload of `len` octets, of which `payload` may be the
+    /// first.
+    pub fn push(&mut self, at_ns: u64, payload: &[u8], len: usize) {
+        let octets = u32::try_from(len.max(payload.len())).unwrap_or(u32::MAX);
+        let plain = Packet {
+            at_ns,
+            number: self.others.len() as i64,
+            timestamp: 0,
+            octets,
+            marker: false,
+            starts: false,
+            second_field: false,
+        };
+        if let Some(probe) = Probe::read(payload) {
+            return self.push_probe(plain, &probe, payload);
+        }
+        let header = rtp::Header::read(payload, len);
+        if let (Source::Udp, Some(header)) = (self.source, &header) {
+            let rtp::Header { ssrc, payload_type, .. } = *header;
+            self.source = Source::Rtp { ssrc, payload_type };
+        }
+        match (self.source, header) {
+            (Source::Rtp { ssrc, .. }, Some(header)) if header.ssrc == ssrc => {
+                self.push_rtp(plain, &header, payload);
+            }
+            _ => self.others.push(plain),
+        }
+    }
+
+    fn push_probe(&mut self, plain: Packet, probe: &Probe, payload: &[u8]) {
+        if self.source != Source::Probe {
+            self.others.append(&mut self.packets);
+            self.source = Source::Probe;
+        }
+        let rtp = rtp::Header::read(payload, payload.len());
+        if self.header.is_none() {
+            self.header = payload.get(rtp::HEADER..).and_then(st2022_6::Header::read);
+        }
+        self.packets.push(Packet {
+            number: i64::try_from(probe.sequence).unwrap_or(i64::MAX),
+            marker: rtp.is_some_and(|rtp| rtp.marker),
+            ..plain
+        });
+    }
+
+    fn push_rtp(&mut self, plain: Packet, header: &rtp::Header, bytes: &[u8]) {
+        let len = header.payload.len();
+        let there = header.payload.start..header.payload.end.min(bytes.len());
+        let payload = bytes.get(there).unwrap_or(&[]);
+        let mut packet = Packet {
+            number: self.sequence.push(header.sequence.into(), 16),
+            timestamp: self.clock.push(header.timestamp, 32),
+            marker: header.marker,
+            ..plain
+        };
+        if header.payload_type >= 96 {
+            if let Some(video) = Video::read(payload, len) {
+                self.video += 1;
+                self.last_line = self.last_line.max(video.line);
+                packet.second_field = video.second_field;
+                packet.starts = !video.second_field && video.line == 0 && video.offset == 0;
+            }
+            self.ancillary += usize::from(Ancillary::read(payload, len).is_some());
+        }
+        if header.payload_type == st2022_6::PAYLOAD_TYPE {
+            let found = st2022_6::Header::read(payload);
+            let fits = found.filter(|found| found.len + st2022_6::MEDIA_OCTETS as usize == len);
+            self.st2022_6 += usize::from(fits.is_some());
+            self.header = self.header.or(fits);
+        }
+        self.packets.push(packet);
+    }
+
+    /// What the flow carries.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        let n = self.packets.len();
+        if n < MIN_PACKETS || self.others.len() > n / OTHERS {
+            return Kind::Udp;
+        }
+        match self.source {
+            Source::Udp => Kind::Udp,
+            Source::Probe => Kind::Probe,
+            Source::Rtp { .. } if self.st2022_6 == n => Kind::St2022_6,
+            // Headers of data can be read as those of a picture, but not the other way about: there,
+            // all pieces would begin their line, and their line numbers be multiples of 64.
+            Source::Rtp { .. } if self.ancillary == n => Kind::Ancillary,
+            Source::Rtp { .. } if self.video == n => Kind::Video,
+            Source::Rtp { .. } if self.packet_time().is_some() => Kind::Audio,
+            // Other protocols happen to look like RTP: their numbers do not count.
+            Source::Rtp { .. } if self.counts() => Kind::Rtp,
+            Source::Rtp { .. } => Kind::Udp,
+        }
+    }
+
+    /// The packets that the figures are about, as they came.
+    #[must_use]
+    pub fn packets(&self) -> Vec<Packet> {
+        if self.kind() != Kind::Udp {
+            return self.packets.clone();
+        }
+        let mut all = [&self.packets[..], &self.others[..]].concat();
+        all.sort_by_key(|packet| packet.at_ns);
+        for (number, packet) in all.iter_mut().enumerate() {
+            *packet = Packet { number: number as i64, timestamp: 0, marker: false, ..*packet };
+        }
+        all
+    }
+
+    /// All packets of the flow.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.packets.len() + self.others.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Packets on the same ports that are no part of the stream.
+    #[must_use]
+    pub fn others(&self) -> usize {
+        if self.kind() == Kind::Udp { 0 } else { self.others.len() }
+    }
+
+    /// RTP's source and payload type, for flows of RTP.
+    #[must_use]
+    pub fn rtp(&self) -> Option<(u32, u8)> {
+        match self.source {
+            Source::Rtp { ssrc, payload_type } if self.kind() != Kind::Udp => {
+                Some((ssrc, payload_type))
+            }
+            _ => None,
+        }
+    }
+
+    /// The format that an ST 2022-6 payload header names.
+    #[must_use]
+    pub fn format(&self) -> Option<st2022_6::Format> {
+        self.header.and_then(|header| header.format())
+    }
+
+    /// Lines of a picture: the highest seen, and all those of the other field if there are two.
+    #[must_use]
+    pub fn lines(&self) -> u32 {
+        let fields = if self.packets.iter().any(|packet| packet.second_field) { 2 } else { 1 };
+        (u32::from(self.last_line) + 1) * fields
+    }
+
+    /// The packet time, if the stream is sound.
+    #[must_use]
+    pub fn packet_time(&self) -> Option<PacketTime> {
+        if self.packets.iter().any(|packet| packet.starts) {
+            return None;
+        }
+        // Most other streams show in their first packets that they are none.
+        let head = &self.packets[..self.packets.len().min(HEAD)];
+        PacketTime::samples(&triples(head))?;
+        PacketTime::of(&triples(&self.packets))
+    }
+
+    /// Whether sequence numbers mostly go up by one.
+    fn counts(&self) -> bool {
+        let next = |pair: &&[Packet]| pair[1].number == pair[0].number + 1;
+        let steps = self.packets.windows(2).filter(next).count();
+        2 * steps >= self.packets.len() - 1
+    }
+}
+
+/// Number, time stamp and arrival, by number.
+fn triples(packets: &[Packet]) -> Vec<(i64, i64, u64)> {
+    let triple = |packet: &Packet| (packet.number, packet.timestamp, packet.at_ns);
+    by_number(packets).iter().map(triple).collect()
+}
+
+/// Packets by their number, each once, the first to come.
+#[must_use]
+pub fn by_number(packets: &[Packet]) -> Vec<Packet> {
+    let mut sorted = packets.to_vec();
+    // Stable: of equal numbers the first stays in front.
+    sorted.sort_by_key(|packet| packet.number);
+    sorted.dedup_by_key(|packet| packet.number);
+    sorted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stream::probe::MIN_LEN;
+
+    fn rtp(kind: u8, sequence: u16, timestamp: u32, payload: &[u8]) -> Vec<u8> {
+        let mut bytes = alloc::vec![0x80, kind];
+        bytes.extend(sequence.to_be_bytes());
+        bytes.extend(timestamp.to_be_bytes());
+        bytes.extend([0, 0, 0, 7]);
+        bytes.extend(payload);
+        bytes
+    }
+
+    fn kind_of(packets: impl IntoIterator<Item = (Vec<u8>, usize)>) -> Kind {
+        let mut flow = Flow::default();
+        for (n, (bytes, len)) in packets.into_iter().enumerate() {
+            flow.push(n as u64 * 1_000_000, &bytes, len);
+        }
+        flow.kind()
+    }
+
+    #[test]
+    fn kinds_are_told_apart() {
+        let sdi = [8, 0, 0, 0, 2, 1, 0x71, 0];
+        let video = [0, 0, 4, 0xB0, 0, 1, 0, 0];
+        let data = [0, 0, 0, 0, 0, 0, 0, 0];
+        let timecode = [0, 0, 0, 0x20, 1, 0xC0, 0, 0];
+        let each = |make: &dyn Fn(u16) -> (Vec<u8>, usize)| kind_of((0..100).map(make));
+        assert_eq!(each(&|n| (rtp(98, n, 0, &sdi), 1_396)), Kind::St2022_6);
+        assert_eq!(each(&|n| (rtp(98, n, 0, &sdi), 1_395)), Kind::Rtp);
+        assert_eq!(each(&|n| (rtp(96, n, 0, &video), 1_220)), Kind::Video);
+        assert_eq!(each(&|n| (rtp(100, n, 0, &data), 20)), Kind::Ancillary);
+        assert_eq!(each(&|n| (rtp(100, n, 0, &timecode), 52)), Kind::Ancillary);
+        assert_eq!(each(&|n| (rtp(97, n, 48 * u32::from(n), &[1]), 300)), Kind::Audio);
+        assert_eq!(each(&|n| (rtp(97, n, 90 * u32::from(n), &[1]), 300)), Kind::Rtp);
+        assert_eq!(each(&|n| (rtp(97, n.wrapping_mul(9_973), 0, &[1]), 300)), Kind::Udp);
+        assert_eq!(each(&|_| (alloc::vec![1; 40], 40)), Kind::Udp);
+        assert_eq!(kind_of([(rtp(98, 1, 0, &sdi), 1_396)]), Kind::Udp);
+    }
+
+    #[test]
+    fn probes_are_numbered_by_themselves() {
+        let mut flow = Flow::default();
+        for sequence in [5, 6, 8] {
+            let mut payload = [0; MIN_LEN];
+            payload[0] = 0x80;
+            Probe { sequence, due_ns: 1, sent_ns: 2 }.write(&mut payload);
+            flow.push(sequence * 1_000, &payload, 1_396);
+        }
+        assert_eq!(flow.kind(), Kind::Probe);
+        let numbers: Vec<i64> = flow.packets().iter().map(|packet| packet.number).collect();
+        assert_eq!(numbers, [5, 6, 8]);
+    }
+
+    #[test]
+    fn a_flow_that_is_no_stream_keeps_all_packets() {
+        let mut flow = Flow::default();
+        flow.push(10, &rtp(96, 1, 0, &[]), 12);
+        flow.push(5, b"other", 5);
+        flow.push(20, b"other", 5);
+        assert_eq!((flow.kind(), flow.len(), flow.others()), (Kind::Udp, 3, 0));
+        let all: Vec<(u64, i64)> =
+            flow.packets().iter().map(|packet| (packet.at_ns, packet.number)).collect();
+        assert_eq!(all, [(5, 0), (10, 1), (20, 2)]);
+    }
+}

@@ -1,0 +1,231 @@
+//! RTP (RFC 3550): the header, and what its sequence numbers say of loss and order.
+
+use alloc::vec::Vec;
+use core::ops::Range;
+
+/// Octets of the header without sources and extension.
+pub const HEADER: usize = 12;
+
+/// The fixed fields, and where the payload lies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Header {
+    /// The end of a frame, for video.
+    pub marker: bool,
+    /// What the payload is, by agreement.
+    pub payload_type: u8,
+    /// Counts packets, modulo 65,536.
+    pub sequence: u16,
+    /// Counts the media's clock.
+    pub timestamp: u32,
+    /// Which source.
+    pub ssrc: u32,
+    /// The payload, without padding, in the datagram of which this is the start.
+    pub payload: Range<usize>,
+}
+
+impl Header {
+    /// Reads the header at the start of a UDP payload of `len` octets, of which `bytes` may be the first
+    /// (as in captures with a snapshot length). None for what is no RTP: another version, types that
+    /// stand for RTCP on the same port (RFC 5761, section 4), or lengths that do not fit.
+    #[must_use]
+    pub fn read(bytes: &[u8], len: usize) -> Option<Self> {
+        let len = len.max(bytes.len());
+        let fixed: &[u8; HEADER] = bytes.first_chunk()?;
+        let [flags, kind, s1, s0, t3, t2, t1, t0, i3, i2, i1, i0] = *fixed;
+        let payload_type = kind & 0x7F;
+        if flags >> 6 != 2 || (64..=95).contains(&payload_type) {
+            return None;
+        }
+        let mut start = HEADER + 4 * usize::from(flags & 0x0F);
+        if flags & 0x10 != 0 {
+            let [_, _, high, low] = *bytes.get(start..)?.first_chunk::<4>()?;
+            start += 4 + 4 * usize::from(u16::from_be_bytes([high, low]));
+        }
+        let padding = match flags & 0x20 {
+            0 => 0,
+            // Its length is the last octet, which a cut packet does not have.
+            _ if bytes.len() < len => 0,
+            _ => usize::from(*bytes.last()?),
+        };
+        let end = len.checked_sub(padding)?;
+        (start <= end).then_some(Self {
+            marker: kind & 0x80 != 0,
+            payload_type,
+            sequence: u16::from_be_bytes([s1, s0]),
+            timestamp: u32::from_be_bytes([t3, t2, t1, t0]),
+            ssrc: u32::from_be_bytes([i3, i2, i1, i0]),
+            payload: start..end,
+        })
+    }
+}
+
+/// A counter modulo 2ⁿ carried on beyond its range: each value is taken as the nearest to the highest so
+/// far.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Unwrapped {
+    highest: Option<i64>,
+}
+
+impl Unwrapped {
+    /// The number that `value` of a counter of `bits` (1 to 32) stands for.
+    pub fn push(&mut self, value: u32, bits: u32) -> i64 {
+        let range = 1_i64 << bits.clamp(1, 32);
+        let Some(highest) = self.highest else {
+            self.highest = Some(i64::from(value));
+            return i64::from(value);
+        };
+        let ahead = (i64::from(value) - highest).rem_euclid(range);
+        let number = if ahead < range / 2 { highest + ahead } else { highest + ahead - range };
+        self.highest = Some(highest.max(number));
+        number
+    }
+}
+
+/// Loss, reordering and duplicates of one stream.
+///
+/// A packet is reordered if one with a higher number came before it (RFC 4737, section 3.3), and a
+/// duplicate if one with its number did. A loss of 32,768 packets or more in one piece is seen as fewer:
+/// 16 bits carry no more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Order {
+    /// Packets, duplicates included.
+    pub received: u64,
+    /// Numbers between the lowest and the highest that did not come.
+    pub lost: u64,
+    /// Packets that came after one with a higher number.
+    pub reordered: u64,
+    /// Packets that came again.
+    pub duplicates: u64,
+    /// Losses in one piece.
+    pub loss_events: u64,
+}
+
+impl Order {
+    /// What these numbers, carried on by [`Unwrapped`] or from a probe, say.
+    #[must_use]
+    pub fn of(numbers: &[i64]) -> Self {
+        let mut order = Self { received: numbers.len() as u64, ..Self::default() };
+        let mut sorted: Vec<i64> = numbers.to_vec();
+        sorted.sort_unstable();
+        sorted.dedup();
+        order.duplicates = (numbers.len() - sorted.len()) as u64;
+        for pair in sorted.windows(2) {
+            let missing = pair[1].abs_diff(pair[0]) - 1;
+            order.lost = order.lost.saturating_add(missing);
+            order.loss_events += u64::from(missing > 0);
+        }
+        let mut highest = i64::MIN;
+        let mut behind: Vec<i64> = Vec::new();
+        for &number in numbers {
+            if number < highest {
+                behind.push(number);
+            }
+            highest = highest.max(number);
+        }
+        // Of those behind, the ones that came before are duplicates: they are counted there.
+        order.reordered = first_comings(numbers, behind);
+        order
+    }
+}
+
+/// How many of the numbers that came behind a higher one came so for the first time.
+fn first_comings(numbers: &[i64], mut behind: Vec<i64>) -> u64 {
+    behind.sort_unstable();
+    behind.dedup();
+    let mut waiting: Vec<bool> = alloc::vec![true; behind.len()];
+    let (mut highest, mut first) = (i64::MIN, 0);
+    for &number in numbers {
+        if let Ok(at) = behind.binary_search(&number) {
+            first += u64::from(waiting[at] && number < highest);
+            waiting[at] = false;
+        }
+        highest = highest.max(number);
+    }
+    first
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linecard::rng::Rng;
+
+    #[test]
+    fn a_header_is_read() {
+        let mut bytes = alloc::vec![0x80, 0xE2, 0x12, 0x34, 0, 0, 0, 9, 0, 0, 0, 7];
+        bytes.extend([1, 2, 3]);
+        let header = Header::read(&bytes, 15).unwrap();
+        assert!(header.marker && header.payload_type == 98 && header.sequence == 0x1234);
+        assert_eq!((header.timestamp, header.ssrc, header.payload), (9, 7, 12..15));
+        assert_eq!(Header::read(&bytes, 1_400).unwrap().payload, 12..1_400);
+        assert_eq!(Header::read(&bytes[..11], 15), None);
+        for (at, value) in [(0, 0x40), (1, 200), (0, 0x8F)] {
+            let mut bad = bytes.clone();
+            bad[at] = value;
+            assert_eq!(Header::read(&bad, 15), None, "{at}: {value}");
+        }
+        // Padding of two octets, an extension of one word, and padding that is longer than the packet.
+        bytes[0] = 0xA0;
+        bytes[14] = 2;
+        assert_eq!(Header::read(&bytes, 15).unwrap().payload, 12..13);
+        bytes[14] = 200;
+        assert_eq!(Header::read(&bytes, 15), None);
+        bytes[0] = 0x90;
+        bytes.truncate(12);
+        bytes.extend([0, 0, 0, 1, 0, 0, 0, 0, 5]);
+        assert_eq!(Header::read(&bytes, 21).unwrap().payload, 20..21);
+    }
+
+    #[test]
+    fn counters_go_on_beyond_their_range() {
+        let mut counter = Unwrapped::default();
+        let numbers = [65_534, 65_535, 0, 65_533, 2, 1].map(|value| counter.push(value, 16));
+        assert_eq!(numbers, [65_534, 65_535, 65_536, 65_533, 65_538, 65_537]);
+        let mut clock = Unwrapped::default();
+        assert_eq!(clock.push(u32::MAX, 32), i64::from(u32::MAX));
+        assert_eq!(clock.push(5, 32), (1 << 32) + 5);
+    }
+
+    /// By the definitions, comparing every packet with all before it.
+    fn twin(numbers: &[i64]) -> Order {
+        let mut order = Order { received: numbers.len() as u64, ..Order::default() };
+        for (at, number) in numbers.iter().enumerate() {
+            let before = &numbers[..at];
+            if before.contains(number) {
+                order.duplicates += 1;
+            } else if before.iter().any(|other| other > number) {
+                order.reordered += 1;
+            }
+        }
+        let (Some(low), Some(high)) = (numbers.iter().min(), numbers.iter().max()) else {
+            return order;
+        };
+        let missing = |number: &i64| !numbers.contains(number);
+        order.lost = (*low..*high).filter(missing).count() as u64;
+        order.loss_events = (*low..*high)
+            .filter(|number| missing(number) && !missing(&(number - 1)))
+            .count() as u64;
+        order
+    }
+
+    #[test]
+    fn order_equals_the_definitions() {
+        for seed in 0..2_000 {
+            let mut rng = Rng::new(seed);
+            let n = rng.below(30);
+            let numbers: Vec<i64> = (0..n).map(|at| at as i64 + rng.below(6) as i64 - 3).collect();
+            assert_eq!(Order::of(&numbers), twin(&numbers), "seed {seed}: {numbers:?}");
+        }
+    }
+
+    #[test]
+    fn wrapped_streams_lose_nothing() {
+        for seed in 0..50 {
+            let mut rng = Rng::new(seed);
+            let start = rng.below(65_536) as u32;
+            let mut counter = Unwrapped::default();
+            let numbers: Vec<i64> =
+                (0..100_000).map(|n| counter.push((start + n) & 0xFFFF, 16)).collect();
+            assert_eq!(Order::of(&numbers), Order { received: 100_000, ..Order::default() });
+        }
+    }
+}

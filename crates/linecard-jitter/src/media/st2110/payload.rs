@@ -1,0 +1,125 @@
+//! What an RTP payload is, by its own headers: picture, data, or neither.
+//!
+//! Nothing in RTP names a dynamic payload type; a session description does, which a capture does not
+//! have. So headers are checked for being possible, and a stream is what all of its packets can be.
+
+/// Lines in one packet of ST 2110-20: at most three (section 6.1.4).
+const MAX_LINES: usize = 3;
+/// Octets of the extended sequence number of RFC 4175.
+const EXTENDED: usize = 2;
+/// Octets of one line's header.
+const LINE: usize = 6;
+/// Lines of the largest picture, and pixels of its longest line: 32,767 fit in their fields.
+const MAX_LINE_NUMBER: u16 = 8_640;
+
+/// A packet of a picture: ST 2110-20, with the payload of RFC 4175.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Video {
+    /// The upper half of the sequence number.
+    pub sequence_high: u16,
+    /// The line of the first piece.
+    pub line: u16,
+    /// Whether that is in the second field.
+    pub second_field: bool,
+    /// Where the first piece starts in its line, pixels.
+    pub offset: u16,
+    /// Octets of picture.
+    pub octets: usize,
+}
+
+impl Video {
+    /// Reads the payload's headers; `payload` may be the first octets of `len`. None unless they agree
+    /// with the payload's length to the octet.
+    #[must_use]
+    pub fn read(payload: &[u8], len: usize) -> Option<Self> {
+        let word = |at: usize| Some(u16::from_be_bytes(*payload.get(at..)?.first_chunk()?));
+        let (mut at, mut octets, mut last_line) = (EXTENDED, 0, 0);
+        for _ in 0..MAX_LINES {
+            let (length, line, offset) = (word(at)?, word(at + 2)?, word(at + 4)?);
+            at += LINE;
+            // A line without data may only stand alone.
+            if line & 0x7FFF > MAX_LINE_NUMBER || (length == 0 && octets > 0) {
+                return None;
+            }
+            octets += usize::from(length);
+            last_line = line & 0x7FFF;
+            if offset & 0x8000 == 0 {
+                break;
+            }
+        }
+        let (line, offset) = (word(EXTENDED + 2)?, word(EXTENDED + 4)?);
+        let continues = word(at - 2)? & 0x8000 != 0;
+        let fits = at + octets == len && octets > 0 && !continues && last_line >= line & 0x7FFF;
+        fits.then_some(Self {
+            sequence_high: word(0)?,
+            line: line & 0x7FFF,
+            second_field: line & 0x8000 != 0,
+            offset: offset & 0x7FFF,
+            octets,
+        })
+    }
+}
+
+/// A packet of ancillary data: ST 2110-40, with the payload of RFC 8331.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ancillary {
+    /// Pieces of data in it.
+    pub count: u8,
+    /// F: 0 for progressive, 2 and 3 for the fields.
+    pub field: u8,
+}
+
+impl Ancillary {
+    /// Octets of the header.
+    const HEADER: usize = 8;
+
+    /// Reads the payload's header; none unless it agrees with the payload's length.
+    #[must_use]
+    pub fn read(payload: &[u8], len: usize) -> Option<Self> {
+        let [_, _, high, low, count, field, r1, r0] = *payload.first_chunk::<{ Self::HEADER }>()?;
+        let length = usize::from(u16::from_be_bytes([high, low]));
+        // The length counts what follows the header; 22 reserved bits are zero; F is not 1.
+        let reserved = u32::from(field & 0x3F) << 16 | u32::from(r1) << 8 | u32::from(r0);
+        let possible = reserved == 0
+            && field >> 6 != 1
+            && length + Self::HEADER == len
+            && length.is_multiple_of(4)
+            && (count > 0) == (length > 0);
+        possible.then_some(Self { count, field: field >> 6 })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The first packet of pi-list's 1080i59.94: 1,200 octets of line 0.
+    #[test]
+    fn a_packet_of_a_picture() {
+        let mut payload = alloc::vec![0, 0, 0x04, 0xB0, 0, 0, 0, 0];
+        let video = Video::read(&payload, 1_208).unwrap();
+        assert_eq!((video.line, video.second_field, video.octets), (0, false, 1_200));
+        assert_eq!(Video::read(&payload, 1_209), None);
+        payload[4] = 0x80;
+        assert!(Video::read(&payload, 1_208).unwrap().second_field);
+        // Two pieces: the rest of line 3 and the start of line 4.
+        let two = [0, 1, 0, 10, 0, 3, 0x87, 0x0C, 0, 20, 0, 4, 0, 0];
+        let video = Video::read(&two, 14 + 30).unwrap();
+        assert_eq!((video.line, video.offset, video.octets), (3, 0x70C, 30));
+        assert_eq!(Video::read(&two[..10], 44), None);
+        assert_eq!(Video::read(&[0; 8], 8), None);
+    }
+
+    /// Two packets of pi-list's ancillary data: one without, one with a timecode.
+    #[test]
+    fn a_packet_of_ancillary_data() {
+        let empty = [0, 0x80, 0, 0, 0, 0x80, 0, 0];
+        assert_eq!(Ancillary::read(&empty, 8), Some(Ancillary { count: 0, field: 2 }));
+        let timecode = [0, 0x80, 0, 0x20, 1, 0xC0, 0, 0];
+        assert_eq!(Ancillary::read(&timecode, 40), Some(Ancillary { count: 1, field: 3 }));
+        assert_eq!(Ancillary::read(&timecode, 41), None);
+        assert_eq!(Ancillary::read(&timecode[..7], 40), None);
+        let reserved = [0, 0x80, 0, 0x20, 1, 0xC1, 0, 0];
+        assert_eq!(Ancillary::read(&reserved, 40), None);
+    }
+}
