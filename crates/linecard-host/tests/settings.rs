@@ -8,9 +8,11 @@ use linecard_host::jitter::setting::{Form, Namespace, Setting};
 use linecard_host::jitter::toggle::napi_threads;
 use std::fs;
 use std::io::Write;
+use std::net::UdpSocket;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 /// A namespace with a cable and a TAP device.
 struct Place {
@@ -206,4 +208,124 @@ fn trace_instances_are_removed_at_the_end() {
     }
     let restorations = journal.roll_back().unwrap();
     assert!(matches!(restorations[0].fate, Fate::Removed), "{restorations:?}");
+}
+
+/// Where a child finds what to switch: namespace, interface, journals.
+const CHILD: &str = "LINECARD_TEST_AB_CHILD";
+
+/// Not a test but the process that the next one kills: it switches arms until then.
+#[test]
+fn child_that_compares_until_it_is_killed() {
+    use linecard_host::jitter::ab::{Design, Observation, measure};
+    use linecard_host::jitter::toggle::{Target, named};
+
+    let Ok(place) = std::env::var(CHILD) else { return };
+    let [namespace, wire, journals] = place.split(' ').collect::<Vec<_>>().try_into().unwrap();
+    let target = Target::new(0).by(wire, Some(Namespace::at(namespace).unwrap()));
+    let design = Design { blocks: 200, ..Design::of(vec!["nothing".to_owned()]) };
+    let toggles = ["napi-defer", "rps"].map(|name| named(name).unwrap());
+    let _killed = measure((&toggles, &target), &design, &Store::at(journals), |_| {
+        std::thread::sleep(Duration::from_millis(5));
+        Ok::<_, std::io::Error>(Observation { figures: vec![1.0], counts: vec![("batch", 1.0)] })
+    });
+}
+
+#[test]
+fn a_comparison_that_is_killed_leaves_nothing_after_the_next_start() {
+    let Some(place) = Place::new("a comparison that is killed") else { return };
+    let files = ["queues/rx-0/rps_cpus", "gro_flush_timeout", "napi_defer_hard_irqs"];
+    let read = || files.map(|file| place.file(file, Form::Plain).read().unwrap());
+    let before = read();
+    let journals = place.folder.path().join("journals");
+    for wait_ms in [0, 3, 11, 40] {
+        let own = format!("/run/netns/{} {} {}", place.name, place.wire, journals.display());
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "child_that_compares_until_it_is_killed"])
+            .env(CHILD, own)
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let begun = Instant::now();
+        while read() == before && begun.elapsed() < Duration::from_secs(30) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::thread::sleep(Duration::from_millis(wait_ms));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let restorations = place.store().recover().unwrap();
+        assert!(restorations.iter().all(|one| one.fate.is_good()), "{restorations:?}");
+        assert!(!restorations.is_empty(), "it had begun");
+        assert_eq!(read(), before, "{wait_ms} ms");
+        assert!(!journals.exists());
+    }
+}
+
+/// The live check of the machinery: toggles of an interface take effect on packets that cross a cable,
+/// their witnesses see it, and the host is as before.
+#[test]
+fn toggles_take_effect_on_packets_of_a_lab() {
+    use linecard_host::jitter::ab::{Design, Observation, measure};
+    use linecard_host::jitter::toggle::{Target, named};
+    use linecard_host::lab::{CABLE, Cable, Host, Lab};
+
+    let skip = |why: &dyn std::fmt::Display| {
+        let _ = writeln!(std::io::stderr(), "SKIPPED: toggles on packets of a lab: {why}");
+    };
+    let lab = match Lab::new(Cable::default()) {
+        Ok(lab) => lab,
+        Err(error) => return skip(&error),
+    };
+    if std::thread::available_parallelism().is_ok_and(|cores| cores.get() < 2) {
+        return skip(&"one core");
+    }
+    lab.give_address(Host::Own, CABLE).unwrap();
+    let gro = lab.command(Host::Own, "ethtool").args(["-K", CABLE, "gro", "on"]).status();
+    assert!(gro.unwrap().success());
+    let namespace =
+        Namespace::at(format!("/run/netns/linecard-{}-host", std::process::id())).unwrap();
+    let target = Target::new(0).by(CABLE, Some(namespace.clone()));
+    let bind = |host: Host| lab.enter(host, move || UdpSocket::bind((host.address(), 0)).unwrap());
+    let (sender, sink) = (bind(Host::Peer).unwrap(), bind(Host::Own).unwrap());
+    sink.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    sender.connect(sink.local_addr().unwrap()).unwrap();
+    let files = ["queues/rx-0/rps_cpus", "threaded", "gro_flush_timeout"].map(|file| {
+        let path = format!("/sys/class/net/{CABLE}/{file}");
+        Setting::file(path, Form::Plain).within(Some(namespace.clone()))
+    });
+    let read = || files.each_ref().map(|setting| setting.read().unwrap());
+    let before = read();
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::at(folder.path().join("journals"));
+    let toggles = ["aa", "rps", "threaded-napi"].map(|name| named(name).unwrap());
+    let design = Design { blocks: 5, ..Design::of(vec!["time of a packet, µs".to_owned()]) };
+    let finished = std::thread::scope(|scope| {
+        let all = scope.spawn(|| {
+            // Not on the sink's core, so that packets have to be handed over.
+            let mut core = rustix::thread::CpuSet::new();
+            core.set(1);
+            rustix::thread::sched_setaffinity(None, &core).unwrap();
+            measure((&toggles, &target), &design, &store, |_| {
+                let begun = Instant::now();
+                for _ in 0..50 {
+                    sender.send(&[0; 100])?;
+                    sink.recv(&mut [0; 200])?;
+                }
+                let figures = vec![begun.elapsed().as_secs_f64() * 1e6 / 50.0];
+                Ok::<_, std::io::Error>(Observation { figures, counts: Vec::new() })
+            })
+        });
+        all.join().unwrap().unwrap()
+    });
+    assert!(
+        finished.restorations.iter().all(|one| one.fate.is_good()),
+        "{:?}",
+        finished.restorations
+    );
+    assert_eq!(read(), before);
+    assert!(!folder.path().join("journals").exists());
+    for outcome in finished.outcomes.unwrap() {
+        let seen = &outcome.manipulation;
+        let _ = writeln!(std::io::stderr(), "{}: {seen:?}", outcome.toggle.name);
+        assert!(seen.holds, "{}: {seen:?}", outcome.toggle.name);
+    }
 }

@@ -50,6 +50,8 @@ pub struct Check {
 pub enum Remedy {
     /// It can be changed now, and put back.
     Live,
+    /// The same, but only when the check is named: what can go wrong is a machine that stands still.
+    Named,
     /// A parameter of the kernel's command line, or another kernel.
     Boot,
     /// Another machine, slot or core.
@@ -66,6 +68,7 @@ impl Remedy {
     pub fn name(self) -> &'static str {
         match self {
             Self::Live => "live",
+            Self::Named => "live, if named by --only",
             Self::Boot => "boot",
             Self::Hardware => "hardware",
             Self::Program => "program",
@@ -235,10 +238,14 @@ impl Audit {
         Self { rows }
     }
 
-    /// What can be changed now: of these checks, or of all where none is named.
+    /// What can be changed now: of these checks, or, where none is named, of all that may be changed
+    /// without being named ([`Remedy::Named`]).
     #[must_use]
     pub fn plan(&self, only: &[String]) -> Plan {
-        let is_wanted = |row: &&Row| only.is_empty() || only.iter().any(|id| id == row.check.id);
+        let is_wanted = |row: &&Row| match only {
+            [] => row.check.remedy != Remedy::Named,
+            named => named.iter().any(|id| id == row.check.id),
+        };
         let rows = self.rows.iter().filter(is_wanted);
         rows.flat_map(|row| row.seen.changes.iter().map(|change| (row.check, change.clone())))
             .collect()

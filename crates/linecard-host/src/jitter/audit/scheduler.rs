@@ -10,7 +10,7 @@ pub(super) const CHECKS: [Check; 6] = [
         reads: "/proc/sys/kernel/sched_rt_runtime_us",
         cause: "a sink under SCHED_FIFO that polls is stopped for 50 ms in each second",
         source: "scheduler/sched-rt-group.rst",
-        remedy: Remedy::Live,
+        remedy: Remedy::Named,
         risk: "a thread under SCHED_FIFO that never ends locks its core: keep another one free",
         weight: 68,
         toggle: None,
@@ -22,7 +22,7 @@ pub(super) const CHECKS: [Check; 6] = [
         cause: "from Linux 6.12 on, ordinary threads get 50 ms of each second even from SCHED_FIFO and \
                 with sched_rt_runtime_us=-1",
         source: "scheduler/sched-deadline.rst",
-        remedy: Remedy::Live,
+        remedy: Remedy::Named,
         risk: "ordinary threads on that core, the kernel's too, may never run",
         weight: 67,
         toggle: None,
