@@ -8,7 +8,8 @@ use linecard_host::jitter::session::{Conditions, Outcome, Place, Seats};
 use linecard_jitter::ledger::{Cause, Ledger, Spike};
 use linecard_jitter::trace::{Names, SOFTIRQS, Stage};
 use rustix::time::{
-    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+    timerfd_settime,
 };
 use std::net::UdpSocket;
 use std::os::fd::OwnedFd;
@@ -40,7 +41,11 @@ struct Score {
 /// Times during which something was done on purpose.
 type Windows = Vec<(u64, u64)>;
 
-fn score(outcome: &Outcome, windows: &Windows, is_it: impl Fn(Cause, &Names) -> bool) -> Option<Score> {
+fn score(
+    outcome: &Outcome,
+    windows: &Windows,
+    is_it: impl Fn(Cause, &Names) -> bool,
+) -> Option<Score> {
     let trace = outcome.trace.as_ref().ok()?;
     let ledger = Ledger::of(trace, &outcome.measured);
     let (mut inside, mut found, mut named) = (0_usize, 0_usize, 0_usize);
@@ -55,10 +60,23 @@ fn score(outcome: &Outcome, windows: &Windows, is_it: impl Fn(Cause, &Names) -> 
         named += usize::from(is_named);
         found += usize::from(is_inside && is_named);
         if is_inside != is_named {
-            let causes: Vec<_> = spike.charges.iter().take(4).map(|charge| {
-                format!("{} {} {}", charge.ns, charge.stage.name(), charge.cause.describe(&trace.names))
-            }).collect();
-            eprintln!("   inside {is_inside}, named {is_named}: {} ns: {causes:?}", spike.excess_ns);
+            let causes: Vec<_> = spike
+                .charges
+                .iter()
+                .take(4)
+                .map(|charge| {
+                    format!(
+                        "{} {} {}",
+                        charge.ns,
+                        charge.stage.name(),
+                        charge.cause.describe(&trace.names)
+                    )
+                })
+                .collect();
+            eprintln!(
+                "   inside {is_inside}, named {is_named}: {} ns: {causes:?}",
+                spike.excess_ns
+            );
         }
     }
     if inside < windows.len() / 3 {
@@ -167,10 +185,8 @@ fn a_timer_storm_is_found() {
 
 fn timer(at_ns: u64) -> OwnedFd {
     let fd = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::empty()).expect("a timer");
-    let at = Timespec {
-        tv_sec: (at_ns / 1_000_000_000) as i64,
-        tv_nsec: (at_ns % 1_000_000_000) as _,
-    };
+    let at =
+        Timespec { tv_sec: (at_ns / 1_000_000_000) as i64, tv_nsec: (at_ns % 1_000_000_000) as _ };
     let never = Timespec { tv_sec: 0, tv_nsec: 0 };
     let times = Itimerspec { it_interval: never, it_value: at };
     timerfd_settime(&fd, TimerfdTimerFlags::ABSTIME, &times).expect("a time");
@@ -224,7 +240,9 @@ fn held_back_interrupts_are_found() {
         let (Some((found, all)), Some((wrong, _))) = (share(&held), share(&calm())) else { return };
         let recall = found as f64 / all.max(1) as f64;
         let precision = found as f64 / (found + wrong).max(1) as f64;
-        eprintln!("{test}: recall {recall:.4}, precision {precision:.4} ({found} of {all}, {wrong} wrong)");
+        eprintln!(
+            "{test}: recall {recall:.4}, precision {precision:.4} ({found} of {all}, {wrong} wrong)"
+        );
         if found > 1_000 && recall >= ENOUGH && precision >= ENOUGH {
             return;
         }

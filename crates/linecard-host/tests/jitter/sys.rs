@@ -11,6 +11,7 @@ pub(crate) fn set_segment(socket: &UdpSocket, bytes: libc::c_int) {
     let len = size_of::<libc::c_int>() as libc::socklen_t;
     let value = (&raw const bytes).cast();
     // SAFETY: the option reads one integer, which lives during the call.
-    let result = unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_UDP, UDP_SEGMENT, value, len) };
+    let result =
+        unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_UDP, UDP_SEGMENT, value, len) };
     assert_eq!(result, 0, "Linux 4.18 or later");
 }
