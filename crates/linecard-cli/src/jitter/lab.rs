@@ -6,10 +6,11 @@ use crate::account;
 use crate::failure::{EXIT_CODES, Failure};
 use crate::units;
 use clap::Args;
+use linecard::report::{Report, Section, Value};
 use linecard_host::jitter::dummy::{DummyConfig, Pace};
 use linecard_host::jitter::experiment::{Experiment, Reality, Setup};
 use linecard_host::jitter::placement::Placement;
-use linecard_host::jitter::session::{Conditions, Place, Receive, Seats, SessionError, measure};
+use linecard_host::jitter::session::{Conditions, Place, Seats, SessionError, measure};
 use linecard_report::Target;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -166,6 +167,39 @@ pub(crate) fn first_look() -> Result<(), Failure> {
     verdict(std::slice::from_ref(&record))
 }
 
+/// Packets of each experiment beside the paper: two seconds.
+const BESIDE_THE_PAPER: u64 = 270_000;
+
+/// All experiments as rows of a report: the paper's figure and this host's.
+pub(crate) fn reproduce(report: &mut Report) -> Result<(), Failure> {
+    let stream = StreamArguments::default();
+    let base = stream.base(BESIDE_THE_PAPER)?;
+    let (place, why) = stream.place();
+    let stop = signals()?;
+    let mut section = Section::list("live", "This host, live");
+    for one in Experiment::ALL {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        let record = match conduct(one, &base, &place, &stop) {
+            Ok(record) => record,
+            Err(failure) => {
+                section.add(
+                    one.id(),
+                    one.id(),
+                    Value::Text(format!("not testable here: {failure}")),
+                );
+                continue;
+            }
+        };
+        let label = format!("{} {}", one.id(), one.title());
+        section.add(one.id(), label, Value::Text(record::beside_the_paper(&record)));
+    }
+    report.push(section);
+    why.into_iter().for_each(|why| report.note(why));
+    Ok(())
+}
+
 /// One experiment.
 fn conduct(
     one: Experiment,
@@ -180,7 +214,7 @@ fn conduct(
     one.id().clone_into(&mut record.id);
     one.title().clone_into(&mut record.title);
     record.published = Some(one.published().to_owned());
-    record.reality = Some(match one.reality(base.seats) {
+    record.reality = Some(match one.reality() {
         Reality::Real => "real".to_owned(),
         Reality::Emulated(how) => format!("emulated: {how}"),
         Reality::NotHere(why) => format!("not testable here: {why}"),
@@ -194,9 +228,6 @@ pub(crate) fn stream_record(
     stop: &AtomicBool,
 ) -> Result<Record, Failure> {
     let mut conditions = conditions.clone();
-    if matches!(place, Place::Loopback) && conditions.receive == Receive::Sink {
-        conditions.receive = Receive::Sender;
-    }
     let outcome = measure(place, &conditions, stop).or_else(|error| match error {
         // Whoever may not take precedence measures without.
         SessionError::Generator(_) | SessionError::Sink(_) if conditions.sender_fifo.is_some() => {

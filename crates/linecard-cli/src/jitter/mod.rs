@@ -43,7 +43,7 @@ enum JitterCommand {
     /// Run the paper's experiments: all sources of jitter removed, then given back one by one.
     ///
     /// E0 quality of the stream, E1 busy loop, E2 baseline, E3 from interrupt to application, E4 cores may
-    /// sleep, E5 interrupts on another core, E6 on another, busy core, E7 the receiver blocks, E8
+    /// sleep, E5 interrupts between cores, E6 interrupts on a busy core, E7 the receiver blocks, E8
     /// interrupts throttled. Runs in two network namespaces that it makes and removes, with root, or over
     /// the loopback interface; nothing else of the host is changed.
     #[cfg(target_os = "linux")]
@@ -121,6 +121,8 @@ pub(crate) fn command(arguments: &JitterArguments) -> Result<(), Failure> {
 
 #[cfg(target_os = "linux")]
 use lab::first_look;
+#[cfg(target_os = "linux")]
+pub(crate) use lab::reproduce;
 
 #[cfg(not(target_os = "linux"))]
 fn first_look() -> Result<(), Failure> {

@@ -2,6 +2,7 @@
 
 mod comparison;
 mod gigabit;
+mod linux_jitter;
 #[cfg(target_os = "linux")]
 mod lro_npu;
 mod lso;
@@ -53,6 +54,10 @@ pub(crate) enum Reproduction {
     /// and ethtool, takes four minutes, and is left out where those are missing.
     #[cfg(target_os = "linux")]
     LroNpu,
+    /// Sources of jitter from the wire to the application (figures 5 to 11). First formulae and a model of
+    /// the way, then experiments E0 to E8 on this host, each tagged real, emulated or not testable here: half
+    /// a minute, in two network namespaces with root, over the loopback interface without.
+    LinuxJitter,
     /// Receiving with a RISC core and a CAM: idle cycles (figure 8), and what the remedies that the paper
     /// weighs would give. Real firmware on the modelled core, in a second.
     LsoReceive,
@@ -88,6 +93,7 @@ const TABLE: &[(Reproduction, Reproduce)] = &[
     (Reproduction::LsoReceive, lso_receive::reproduce),
     #[cfg(target_os = "linux")]
     (Reproduction::LroNpu, lro_npu::modelled),
+    (Reproduction::LinuxJitter, linux_jitter::modelled),
     (Reproduction::GigabitThroughput, gigabit::throughput),
     (Reproduction::GigabitOverhead, gigabit::overhead),
     (Reproduction::GigabitBus, gigabit::bus),
@@ -104,6 +110,10 @@ pub(crate) fn command(arguments: &ReproduceArguments) -> Result<(), Failure> {
     #[cfg(target_os = "linux")]
     let reproduce = match arguments.name {
         Some(Reproduction::LroNpu) if !arguments.modelled => &(lro_npu::modelled_and_live as _),
+        #[cfg(target_os = "linux")]
+        Some(Reproduction::LinuxJitter) if !arguments.modelled => {
+            &(linux_jitter::modelled_and_live as _)
+        }
         _ => reproduce,
     };
     let Reproduced { report, unexplained } = reproduce(arguments.scenario.as_deref())?;

@@ -4,7 +4,7 @@
 //! section IV. What this host cannot do as the paper did is done another way and said so (*emulated*),
 //! or said to be not testable here.
 
-use super::session::{Conditions, Receive, Seats};
+use super::session::{Conditions, Receive};
 use super::sink::SinkMode;
 use std::time::Duration;
 
@@ -76,7 +76,7 @@ impl Experiment {
             Self::E2 => "baseline: all sources removed",
             Self::E3 => "baseline, from interrupt to application",
             Self::E4 => "cores may sleep",
-            Self::E5 => "interrupts on another core",
+            Self::E5 => "interrupts between cores",
             Self::E6 => "interrupts on another, busy core",
             Self::E7 => "the receiver blocks",
             Self::E8 => "interrupts throttled to one in 100 µs",
@@ -101,20 +101,19 @@ impl Experiment {
 
     /// How true it is here.
     #[must_use]
-    pub fn reality(self, seats: Seats) -> Reality {
-        let third = seats.third();
+    pub fn reality(self) -> Reality {
         match self {
             Self::E0 | Self::E1 | Self::E7 | Self::E8 => Reality::Real,
             Self::E2 | Self::E3 => Reality::Emulated(
-                "the interrupt is one between cores (RPS); boot flags are as they are",
+                "packets come up on the sender's core, in its own call; boot flags are as they are",
             ),
             Self::E4 => Reality::Emulated(
-                "a blocking receiver lets its core sleep; the polling one never does",
+                "the receiver blocks, so that its core may sleep; one that polls never lets it",
             ),
-            Self::E5 if third.is_some() => Reality::Emulated("threaded NAPI on a third core"),
-            Self::E5 => {
-                Reality::Emulated("packets come up on the sender's core: there is no third one")
-            }
+            Self::E5 => Reality::Emulated(
+                "the sender's core interrupts the sink's for each packet (RPS), as an interface does whose \
+                 interrupts are elsewhere",
+            ),
             Self::E6 => {
                 Reality::Emulated("threaded NAPI, on a core with a thread that never waits")
             }
@@ -131,15 +130,10 @@ impl Experiment {
             Self::E0 => Conditions { traced: false, ..base.clone() },
             Self::E2 | Self::E3 => base.clone(),
             Self::E4 => Conditions { mode: SinkMode::Block, is_awake: false, ..base.clone() },
-            Self::E5 => Conditions {
-                receive: other.map_or(Receive::Sender, |core| Receive::Thread { core }),
-                ..base.clone()
-            },
+            Self::E5 => Conditions { receive: Receive::Sink, ..base.clone() },
             Self::E6 => busy(base, other),
             Self::E7 => Conditions { mode: SinkMode::Block, ..base.clone() },
-            Self::E8 => {
-                Conditions { deferral: Some(THROTTLE), receive: Receive::Sender, ..base.clone() }
-            }
+            Self::E8 => Conditions { deferral: Some(THROTTLE), ..base.clone() },
         };
         Setup::Stream(Box::new(stream))
     }

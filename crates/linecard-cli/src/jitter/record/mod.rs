@@ -6,7 +6,7 @@ mod text;
 
 pub(crate) use make::{of_dummy, of_outcome};
 pub(crate) use page::{headline, page};
-pub(crate) use text::report;
+pub(crate) use text::{beside_the_paper, report};
 
 use serde::{Deserialize, Serialize};
 

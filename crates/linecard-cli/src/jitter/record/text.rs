@@ -40,6 +40,35 @@ pub(crate) fn report(record: &Record) -> Report {
     report
 }
 
+/// The paper's figure and this one, in a line.
+pub(crate) fn beside_the_paper(record: &Record) -> String {
+    let gaps = record.sink.as_ref().and_then(|sink| sink.gaps.as_ref());
+    let ours = gaps.map_or("nothing came".to_owned(), |gaps| {
+        let p999 = gaps.quantiles.iter().find(|quantile| quantile.q == 0.999);
+        let [deviation, p999, most] = [
+            gaps.deviation_ns,
+            p999.map_or(0, |quantile| quantile.value_ns) as f64,
+            gaps.max_ns as f64,
+        ]
+        .map(Value::Ns);
+        format!("deviation {deviation}, gap 99.9 % {p999}, most {most}")
+    });
+    let spikes = record.sink.as_ref().map_or(0, |sink| sink.spikes);
+    let reality = record.reality.as_deref().unwrap_or_default();
+    let tag = reality.split(':').next().unwrap_or_default();
+    let batch = record.traced.as_ref().and_then(|traced| traced.mean_batch);
+    let batch = batch.filter(|batch| *batch > 2.0);
+    let batch = batch.map_or(String::new(), |batch| format!(", {batch:.1} packets of a poll"));
+    let cause = record.main_causes().next();
+    let cause = cause.map_or(String::new(), |cause| format!(", mostly {}", cause.name));
+    let verdict =
+        if record.carries_a_verdict() { "" } else { " (no verdict: a gate does not hold)" };
+    let published = record.published.as_deref().unwrap_or_default();
+    format!(
+        "[{tag}] paper: {published}; ours: {ours}, {spikes} beyond two periods{batch}{cause}{verdict}"
+    )
+}
+
 fn head(record: &Record) -> Section {
     let mut section =
         Section::new("experiment", format!("{} {}", record.id, record.title).trim().to_owned());

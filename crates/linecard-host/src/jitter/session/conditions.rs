@@ -30,7 +30,7 @@ pub struct Conditions {
     pub payload_len: usize,
     /// How the sink receives. Default: it polls.
     pub mode: SinkMode,
-    /// Where packets come up. Default: on the sink's core.
+    /// Where packets come up. Default: on the sender's core, which disturbs the sink least.
     pub receive: Receive,
     /// Polls are put off until a timer of this period (`gro_flush_timeout`, with
     /// `napi_defer_hard_irqs`). Default: they are not.
@@ -98,7 +98,7 @@ impl Default for Conditions {
             count: 1_000_000,
             payload_len: 1_396,
             mode: SinkMode::Poll,
-            receive: Receive::Sink,
+            receive: Receive::Sender,
             deferral: None,
             is_polled: false,
             is_awake: true,
