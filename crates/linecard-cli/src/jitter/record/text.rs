@@ -108,6 +108,7 @@ fn spread(summary: &SummaryRecord) -> String {
 fn trace_section(record: &Record) -> Section {
     let mut section = Section::new("trace", "Trace");
     let Some(traced) = &record.traced else { return section };
+    section.add("means", "by", Value::Text(traced.means.clone()));
     section.add("events", "events", Value::Count(traced.events));
     section.add("lost", "lost", Value::Count(traced.lost));
     section.add("joined", "packets followed", Value::Count(traced.joined));

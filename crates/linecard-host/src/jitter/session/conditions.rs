@@ -1,6 +1,7 @@
 //! Under what conditions a stream is received: what an experiment changes, one at a time.
 
 use crate::jitter::sink::SinkMode;
+use crate::jitter::trace::Means;
 use linecard_jitter::trace::Seat;
 use std::time::Duration;
 
@@ -48,8 +49,8 @@ pub struct Conditions {
     pub sink_fifo: Option<u8>,
     /// Whether the sender sleeps between packets, or reads the clock. Default: it reads the clock.
     pub sleeping_sender: bool,
-    /// Whether the kernel is traced. Default: yes.
-    pub traced: bool,
+    /// By what means the kernel is traced; none: it is not. Default: by BPF, or by tracefs.
+    pub traced: Option<Means>,
     /// The cores of sender and sink. Default: the first and the last of those this process may use.
     pub seats: Seats,
 }
@@ -106,7 +107,7 @@ impl Default for Conditions {
             sender_fifo: Some(50),
             sink_fifo: Some(50),
             sleeping_sender: false,
-            traced: true,
+            traced: Some(Means::Auto),
             seats: Seats::of_this_host(),
         }
     }
