@@ -5,7 +5,7 @@ use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen,
 };
 use std::fs::{self, File, OpenOptions};
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -17,6 +17,8 @@ const MOUNTED: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 const PREFIX: &str = "linecard-";
 /// The buffers of cores that are not traced, in kilobytes.
 const IDLE_KILOBYTES: &str = "8";
+/// Bytes of a file at most: ten times what any has.
+const MAX_TEXT: usize = 1 << 16;
 /// This process' instances so far.
 static INSTANCES: AtomicU32 = AtomicU32::new(0);
 
@@ -42,7 +44,7 @@ impl Folder {
 
     /// A file's text.
     pub(in crate::jitter::trace) fn read(&self, name: &str) -> Result<String, TracefsError> {
-        fs::read_to_string(self.path.join(name)).map_err(|source| refused(name, source))
+        text(&self.path.join(name)).map_err(|source| refused(name, source))
     }
 
     /// Removes instances of processes that are no more.
@@ -112,7 +114,7 @@ impl Instance {
 
     /// A file's text: what instances do not have is that of tracefs itself.
     pub(in crate::jitter::trace) fn read(&self, name: &str) -> Result<String, TracefsError> {
-        match fs::read_to_string(self.path.join(name)) {
+        match text(&self.path.join(name)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => self.folder.read(name),
             result => result.map_err(|source| refused(name, source)),
         }
@@ -155,6 +157,22 @@ impl Drop for Instance {
         let _stopped = self.write("tracing_on", "0");
         let _removed = fs::remove_dir(&self.path);
     }
+}
+
+/// A whole file, by reads as long as any of them: `events/header_page` gives its beginning once, and then
+/// nothing.
+fn text(path: &Path) -> io::Result<String> {
+    let mut file = File::open(path)?;
+    let mut text = vec![0; MAX_TEXT];
+    let mut len = 0;
+    while len < MAX_TEXT {
+        match file.read(&mut text[len..])? {
+            0 => break,
+            read => len += read,
+        }
+    }
+    text.truncate(len);
+    String::from_utf8(text).map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
 /// A number of a file `stats`.
