@@ -259,6 +259,24 @@ fn dummy_record(base: &Conditions, stop: &AtomicBool) -> Result<Record, Failure>
 }
 
 impl ShownArguments {
+    pub(crate) fn is_json(&self) -> bool {
+        self.json
+    }
+
+    /// One result, in all forms that are wished.
+    pub(crate) fn show(
+        &self,
+        title: &str,
+        record: Record,
+        target: Option<Target>,
+    ) -> Result<(), Failure> {
+        self.keep(&record)?;
+        if !self.json {
+            account::print(&record::report(&record), false, None)?;
+        }
+        self.finish(title, &[record], target)
+    }
+
     /// Looked at before anything is measured.
     pub(crate) fn target(&self) -> Result<Option<Target>, Failure> {
         if let Some(folder) = &self.output {

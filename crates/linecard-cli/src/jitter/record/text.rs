@@ -115,6 +115,11 @@ fn trace_section(record: &Record) -> Section {
     if let Some(batch) = traced.mean_batch {
         section.add("mean_batch", "packets of a poll", Value::Number(batch));
     }
+    if let Some(counted) = traced.counted {
+        let text = format!("{counted}, those of all streams of this host");
+        let label = "netif_receive_skb by the kernel's own counter";
+        section.add("counted", label, Value::Text(text));
+    }
     if let Some(cost) = traced.cost_ns_per_event {
         section.add("cost_ns", "cost of an event", Value::Ns(cost));
         let per_packet = traced.events as f64 / record.arrived.max(1) as f64 * cost;

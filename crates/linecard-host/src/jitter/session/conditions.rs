@@ -51,6 +51,9 @@ pub struct Conditions {
     pub sleeping_sender: bool,
     /// By what means the kernel is traced; none: it is not. Default: by BPF, or by tracefs.
     pub traced: Option<Means>,
+    /// Whether the kernel's own counters count packets beside a trace, which takes time for each packet.
+    /// Default: no.
+    pub is_counted: bool,
     /// The cores of sender and sink. Default: the first and the last of those this process may use.
     pub seats: Seats,
 }
@@ -108,6 +111,7 @@ impl Default for Conditions {
             sink_fifo: Some(50),
             sleeping_sender: false,
             traced: Some(Means::Auto),
+            is_counted: false,
             seats: Seats::of_this_host(),
         }
     }

@@ -15,7 +15,7 @@ use crate::jitter::generator::{Departures, Generator, GeneratorConfig, Generator
 use crate::jitter::placement::Placement;
 use crate::jitter::sink::{Received, Sink, SinkConfig, SinkError};
 use crate::jitter::trace::cost::quick;
-use crate::jitter::trace::{Means, TraceError, Tracer, Watch};
+use crate::jitter::trace::{Means, PacketCounters, TraceError, Tracer, Watch};
 use crate::lab::LabError;
 use linecard_jitter::stream::Measured;
 use linecard_jitter::trace::{Event, Trace, What};
@@ -84,7 +84,7 @@ pub struct Outcome {
     pub means: Option<&'static str>,
     /// What it cost to record one event, in nanoseconds, measured just after.
     pub cost_ns: Option<f64>,
-    /// How often the traced cores passed `netif_receive_skb` meanwhile, by the kernel's own counters:
+    /// Where it was asked for: how often the traced cores passed `netif_receive_skb` meanwhile, by the kernel's own counters:
     /// packets of all streams of this host, so never less than those of the trace.
     pub counted: Option<u64>,
 }
@@ -149,15 +149,16 @@ pub fn measure_as_it_is(
         stage.wait_for(&stage.sink, &receiving)?;
         let sending = scope.spawn(|| stage.send(generator, stop));
         stage.wait_for(&stage.generator, &sending)?;
-        let tracer = tracer(&stage, conditions, target.port());
+        let mut tracing = Tracing::start(&stage, conditions, target.port());
         stage.go.store(true, Ordering::Release);
         let departures = sending.join().map_err(|_| SessionError::Thread)??;
         thread::sleep(GRACE);
         stage.over.store(true, Ordering::Release);
         let received = receiving.join().map_err(|_| SessionError::Thread)??;
+        tracing.count();
         drop(ended);
         drop(spinner.map(ScopedJoinHandle::join));
-        Ok(stage.outcome(conditions, departures, received, tracer))
+        Ok(stage.outcome(conditions, departures, received, tracing))
     })
 }
 
@@ -221,8 +222,9 @@ impl Stage {
         conditions: &Conditions,
         departures: Departures,
         mut received: Received,
-        tracer: Result<Tracer, NotTraced>,
+        tracing: Tracing,
     ) -> Outcome {
+        let Tracing { tracer, counted, .. } = tracing;
         let absent = tracer.as_ref().map(|tracer| tracer.absent().to_vec()).unwrap_or_default();
         let means = tracer.as_ref().ok().map(Tracer::kind);
         let seats = conditions.seats;
@@ -242,8 +244,38 @@ impl Stage {
         };
         let conditions = conditions.clone();
         let cost_ns = means.and_then(|means| cost(means, &conditions));
-        let counted = None;
-        Outcome { conditions, measured, departures, received, trace, absent, means, cost_ns, counted }
+        Outcome {
+            conditions,
+            measured,
+            departures,
+            received,
+            trace,
+            absent,
+            means,
+            cost_ns,
+            counted,
+        }
+    }
+}
+
+/// A trace under way, and a second witness.
+struct Tracing {
+    tracer: Result<Tracer, NotTraced>,
+    counters: Option<PacketCounters>,
+    counted: Option<u64>,
+}
+
+impl Tracing {
+    /// The counters begin before the trace; at the end no packet of the stream comes any more.
+    fn start(stage: &Stage, conditions: &Conditions, port: u16) -> Self {
+        let is_counted = conditions.is_counted && conditions.traced.is_some();
+        let counters = is_counted.then(|| PacketCounters::start(&conditions.cores()).ok());
+        let tracer = tracer(stage, conditions, port);
+        Self { tracer, counters: counters.flatten(), counted: None }
+    }
+
+    fn count(&mut self) {
+        self.counted = self.counters.take().and_then(|mut counters| counters.count().ok());
     }
 }
 
@@ -303,7 +335,7 @@ fn placement(core: u16, fifo: Option<u8>) -> Placement {
     Placement { core: Some(core.into()), fifo, ..Placement::default() }
 }
 
-/// Keeps all cores from sleeping for as long as the file is open (Documentation/power/pm_qos_interface).
+/// Keeps all cores from sleeping for as long as the file is open (`Documentation/power/pm_qos_interface`).
 fn hold_awake() -> Option<File> {
     let mut file = OpenOptions::new().write(true).open("/dev/cpu_dma_latency").ok()?;
     file.write_all(&0_i32.to_ne_bytes()).ok()?;

@@ -10,9 +10,10 @@ use super::Means;
 use super::bpf::Recorder;
 use super::program::Program;
 use super::tracefs::{Folder, Instance, TracefsError};
-use crate::sys::perf::Sampler;
+use crate::sys::perf::{Counter, Sampler};
 use crate::sys::tracing;
 use rustix::thread::{CpuSet, sched_setaffinity, set_name};
+use std::cell::RefCell;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
@@ -45,13 +46,27 @@ pub enum Recording {
     Tracefs,
     /// Sampled by `perf_event_open`, for comparison.
     Perf,
+    /// Not recorded, but counted by `perf_event_open`.
+    Counter,
 }
 
 impl Recording {
     /// All.
-    pub const ALL: [Self; 4] = [Self::Log, Self::Ring, Self::Tracefs, Self::Perf];
+    pub const ALL: [Self; 5] = [Self::Log, Self::Ring, Self::Tracefs, Self::Perf, Self::Counter];
 
-    /// For people and for JSON.
+    /// For people.
+    #[must_use]
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Log => "BPF, a log of each core",
+            Self::Ring => "BPF, the kernel's ring buffer",
+            Self::Tracefs => "tracefs",
+            Self::Perf => "perf, sampled",
+            Self::Counter => "perf, counted only",
+        }
+    }
+
+    /// For JSON.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -59,6 +74,7 @@ impl Recording {
             Self::Ring => "bpf_ringbuf",
             Self::Tracefs => "tracefs",
             Self::Perf => "perf",
+            Self::Counter => "perf_counter",
         }
     }
 }
@@ -205,6 +221,7 @@ enum Attached {
     Ring { _link: OwnedFd, program: OwnedFd, _ring: OwnedFd },
     Tracefs(Instance),
     Perf(Sampler),
+    Counter(RefCell<Counter>),
 }
 
 impl Attached {
@@ -228,6 +245,10 @@ impl Attached {
                 instance.write(&format!("{FOLDER}/enable"), "1")?;
                 instance.write("tracing_on", "1")?;
                 Self::Tracefs(instance)
+            }
+            Recording::Counter => {
+                let id = tracepoint(&Folder::open()?, FOLDER)?;
+                Self::Counter(RefCell::new(Counter::open(id, core)?))
             }
             Recording::Perf => {
                 let id = tracepoint(&Folder::open()?, FOLDER)?;
@@ -255,6 +276,7 @@ impl Attached {
             Self::Tracefs(instance) => instance.recorded(core)?,
             // No sample is shorter than what is asked for: a head, thread, time, core, contents.
             Self::Perf(sampler) => sampler.drain() / 40,
+            Self::Counter(counter) => counter.borrow_mut().count()?,
         })
     }
 }

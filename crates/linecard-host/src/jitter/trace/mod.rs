@@ -15,6 +15,7 @@
 mod bpf;
 mod btf;
 pub mod cost;
+mod counters;
 mod names;
 mod probes;
 mod program;
@@ -22,6 +23,7 @@ mod tracefs;
 
 pub use bpf::BpfError;
 pub use btf::BtfError;
+pub use counters::{CounterError, PacketCounters};
 pub use probes::Watch;
 pub use tracefs::TracefsError;
 
@@ -122,9 +124,7 @@ impl Tracer {
             Means::Tracefs => by_tracefs()?,
             Means::Auto => match by_bpf() {
                 Ok(recorder) => recorder,
-                Err(bpf) => {
-                    by_tracefs().map_err(|tracefs| TraceError::Neither { bpf, tracefs })?
-                }
+                Err(bpf) => by_tracefs().map_err(|tracefs| TraceError::Neither { bpf, tracefs })?,
             },
         }))
     }

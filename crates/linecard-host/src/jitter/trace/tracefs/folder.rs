@@ -1,9 +1,7 @@
 //! Where tracefs is, and instances in it.
 
 use super::TracefsError;
-use rustix::mount::{
-    FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen,
-};
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -134,7 +132,8 @@ impl Instance {
     pub(super) fn pipe(&self, core: u16) -> Result<File, TracefsError> {
         let name = format!("per_cpu/cpu{core}/trace_pipe_raw");
         let nonblocking = libc::O_NONBLOCK;
-        let open = OpenOptions::new().read(true).custom_flags(nonblocking).open(self.path.join(&name));
+        let open =
+            OpenOptions::new().read(true).custom_flags(nonblocking).open(self.path.join(&name));
         open.map_err(|source| refused(&name, source))
     }
 

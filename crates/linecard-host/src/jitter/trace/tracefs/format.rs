@@ -34,7 +34,7 @@ impl Field {
     }
 }
 
-/// Finds `field:TYPE NAME;	offset:N;	size:N;`.
+/// Finds a line `field:TYPE NAME; offset:N; size:N;`.
 pub(super) fn field(text: &str, name: &str) -> Option<Field> {
     text.lines().find_map(|line| {
         let mut parts = line.trim().strip_prefix("field:")?.split(';');
@@ -178,8 +178,13 @@ mod tests {
 
     #[test]
     fn filters_let_the_stream_pass() {
-        let watch =
-            Watch { port: 5, payload_len: 100, sender: Some(8), threads: vec![1, 2], is_ipv6: false };
+        let watch = Watch {
+            port: 5,
+            payload_len: 100,
+            sender: Some(8),
+            threads: vec![1, 2],
+            is_ipv6: false,
+        };
         let filter = |kind| filter(kind, &watch).unwrap_or_default();
         assert_eq!(filter(Kind::Transmit), "len == 142 && common_pid == 8");
         assert_eq!(filter(Kind::Receive), "len == 128");

@@ -108,10 +108,8 @@ mod tests {
             seen(80, 1, UP, 0xA),
             seen(81, 1, What::Ready, 77),
         ]);
-        let (out, up) = (
-            |sequence| What::Transmit { sequence },
-            |sequence| What::Receive { sequence },
-        );
+        let (out, up) =
+            (|sequence| What::Transmit { sequence }, |sequence| What::Receive { sequence });
         let ready = What::Ready;
         let wanted = [out(0), out(1), up(0), ready, out(2), up(1), ready, up(2), ready];
         assert_eq!(whats(&events), wanted);
@@ -120,8 +118,12 @@ mod tests {
 
     #[test]
     fn copies_are_numbered_in_their_order() {
-        let events =
-            number(vec![seen(1, 0, OUT, 1), seen(2, 0, OUT, 2), seen(3, 1, UP, 8), seen(4, 1, UP, 9)]);
+        let events = number(vec![
+            seen(1, 0, OUT, 1),
+            seen(2, 0, OUT, 2),
+            seen(3, 1, UP, 8),
+            seen(4, 1, UP, 9),
+        ]);
         assert_eq!(whats(&events[2..]), [0, 1].map(|sequence| What::Receive { sequence }));
         assert_eq!(number(vec![seen(1, 0, UP, 8)]), []);
     }

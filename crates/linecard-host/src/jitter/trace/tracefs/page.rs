@@ -3,7 +3,7 @@
 //! Each event begins with a word: 5 bits of kind and length, 27 bits of time since the one before.
 //!
 //! Source: `events/header_page` and `events/header_event` of tracefs, the kernel's
-//! include/linux/ring_buffer.h and Documentation/trace/ring-buffer-design.rst.
+//! `include/linux/ring_buffer.h` and Documentation/trace/ring-buffer-design.rst.
 
 use super::format::{Field, field};
 
