@@ -15,10 +15,11 @@ const MAX_PACKETS: usize = 300;
 /// Drains that the slow bucket goes through for one packet.
 const MAX_DRAINS: u128 = 100_000;
 
-/// Input: a format or none, then packets: how much later, what kind, what is different in it.
+/// Input: a format or none, a kind of flow, then packets: how much later, what kind, what is different in it.
 pub fn media(data: &[u8]) {
     let draw = &mut Draw::new(data);
     let format = FORMATS.get(draw.below(FORMATS.len() + 4)).copied();
+    let kind = draw.below(6);
     let (mut flow, mut at_ns, mut number) = (Flow::default(), u64::from(draw.word()) << 45, 0_u64);
     while !draw.is_done() && flow.len() < MAX_PACKETS {
         at_ns = match draw.below(16) {
@@ -27,7 +28,9 @@ pub fn media(data: &[u8]) {
             2 => at_ns,
             _ => at_ns.wrapping_add(u64::from(draw.byte()) * 100),
         };
-        let (payload, len) = packet(draw, number);
+        // Most packets are of the flow's kind, or no flow would be a stream.
+        let kind = if draw.below(64) == 63 { draw.below(6) } else { kind };
+        let (payload, len) = packet(draw, kind, number);
         number += 1;
         flow.push(at_ns, &payload, len);
     }
@@ -53,7 +56,7 @@ pub fn media(data: &[u8]) {
 }
 
 /// A packet of a kind, with a few octets changed, and how long it says it is.
-fn packet(draw: &mut Draw<'_>, number: u64) -> (Vec<u8>, usize) {
+fn packet(draw: &mut Draw<'_>, kind: usize, number: u64) -> (Vec<u8>, usize) {
     let sequence = number.wrapping_add(u64::from(draw.byte() & 1)) as u16;
     let rtp = |kind: u8, timestamp: u64, payload: &[u8]| {
         let mut bytes = vec![0x80, kind];
@@ -65,7 +68,7 @@ fn packet(draw: &mut Draw<'_>, number: u64) -> (Vec<u8>, usize) {
     };
     let end = if number % 10 == 9 { 0x80 } else { 0 };
     let field = if number / 10 % 2 == 1 { 0x80 } else { 0 };
-    let (mut bytes, len) = match draw.below(6) {
+    let (mut bytes, len) = match kind {
         0 => (rtp(98 | end, number, &[8, 0, 0, 0, 2, 1, 0x71, 0]), 1_396),
         1 => (rtp(96 | end, number / 10 * 1_501, &[0, 0, 4, 0xB0, field, 1, 0, 0]), 1_220),
         2 => (rtp(97, number * 48, &[]), 204),
@@ -82,7 +85,7 @@ fn packet(draw: &mut Draw<'_>, number: u64) -> (Vec<u8>, usize) {
             (bytes.clone(), bytes.len())
         }
     };
-    for _ in 0..draw.below(8).saturating_sub(4) {
+    for _ in 0..draw.below(64).saturating_sub(61) {
         let (at, value) = (draw.below(64), draw.byte());
         if let Some(octet) = bytes.get_mut(at) {
             *octet = value;

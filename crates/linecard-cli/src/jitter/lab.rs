@@ -259,10 +259,6 @@ fn dummy_record(base: &Conditions, stop: &AtomicBool) -> Result<Record, Failure>
 }
 
 impl ShownArguments {
-    pub(crate) fn is_json(&self) -> bool {
-        self.json
-    }
-
     /// One result, in all forms that are wished.
     pub(crate) fn show(
         &self,

@@ -91,7 +91,7 @@ fn two_captures_are_joined_packet_by_packet() {
     let folder = Folder::new();
     // The first capture starts later, beyond a turn of the 16 bits.
     let wire = (70_000..90_000).map(|n| (at_the_wire(n), sdi(n)));
-    let added = |n: u64| if n % 1_000 == 0 { 52_000 } else { 2_000 };
+    let added = |n: u64| if n.is_multiple_of(1_000) { 52_000 } else { 2_000 };
     let host = (1_000..89_000).filter(|n| *n != 80_005);
     let host = host.map(|n| (at_the_wire(n) + added(n), sdi(n)));
     folder.write("wire.pcap", &pcap(wire));

@@ -10,6 +10,9 @@ use alloc::vec::Vec;
 /// Interrupts and softirqs inside each other, at most; deeper ones are counted with the one they are in.
 const MAX_DEPTH: usize = 8;
 
+/// The interrupt that timers' functions run in.
+const LOCAL_TIMER: Occupant = Occupant::Vector(Vector::LocalTimer);
+
 /// Who has a core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Occupant {
@@ -179,7 +182,26 @@ impl Stack {
     fn leave(&mut self, event: &Event, is_it: impl Fn(&Occupant) -> bool) {
         if let Some(at) = self.above.iter().rposition(is_it) {
             self.close(event.at_ns);
+            if self.above[at] == LOCAL_TIMER {
+                self.name_timer();
+            }
             self.above.truncate(at);
+        }
+    }
+
+    /// The core's timer interrupts for the sake of functions: all of it is the one's that took most.
+    fn name_timer(&mut self) {
+        let inside = |span: &&Span| matches!(span.occupant, LOCAL_TIMER | Occupant::Timer(_));
+        let first = self.spans.len() - self.spans.iter().rev().take_while(inside).count();
+        let mut functions: BTreeMap<Occupant, u64> = BTreeMap::new();
+        for span in self.spans[first..].iter().filter(|span| span.occupant != LOCAL_TIMER) {
+            *functions.entry(span.occupant).or_default() += span.to_ns - span.from_ns;
+        }
+        let Some((function, _)) = functions.into_iter().max_by_key(|(_, ns)| *ns) else { return };
+        for span in &mut self.spans[first..] {
+            if span.occupant == LOCAL_TIMER {
+                span.occupant = function;
+            }
         }
     }
 

@@ -78,7 +78,7 @@ impl Analysis {
         Self {
             sender: Series::of(measured.schedule, &sent),
             sink: Series::of(measured.schedule, &measured.arrivals),
-            transit: summary(transit_ns(measured)),
+            transit: summary(&transit_ns(measured)),
             traced,
             gates: Gates(gates),
         }
@@ -117,7 +117,7 @@ impl Series {
         let (first, last) = (arrivals.first()?, arrivals.last()?);
         let seconds = last.at_ns.saturating_sub(first.at_ns) as f64 / 1e9;
         Some(Self {
-            gaps: summary(gaps),
+            gaps: summary(&gaps),
             lateness: lateness.summary(&QUANTILES, CONFIDENCE),
             spikes: Rate::of(spikes, seconds, CONFIDENCE)?,
         })
@@ -126,9 +126,9 @@ impl Series {
 
 impl Traced {
     fn of(trace: &Trace, joined: &Joined, timeline: &Timeline, ledger: Ledger) -> Self {
-        let stages = Stage::ALL
-            .into_iter()
-            .filter_map(|stage| Some((stage, summary(joined.durations_ns(stage).collect())?)));
+        let stages = Stage::ALL.into_iter().filter_map(|stage| {
+            Some((stage, summary(&joined.durations_ns(stage).collect::<Vec<_>>())?))
+        });
         Self {
             counts: joined.counts,
             breaks: timeline.breaks(),
@@ -152,7 +152,8 @@ fn points(joined: &Joined) -> Vec<(&'static str, Summary)> {
     let whole: Vec<_> = joined.passages.iter().filter(|passage| passage.is_whole()).collect();
     let gaps = |at: &dyn Fn(usize) -> u64| {
         let pairs = 1..whole.len();
-        summary(pairs.map(|index| at(index).saturating_sub(at(index - 1))).collect())
+        let gaps = pairs.map(|index| at(index).saturating_sub(at(index - 1)));
+        summary(&gaps.collect::<Vec<_>>())
     };
     let mut found = Vec::new();
     for (name, stage) in POINTS {
@@ -174,6 +175,6 @@ fn transit_ns(measured: &Measured) -> Vec<u64> {
     measured.arrivals.iter().filter_map(of).collect()
 }
 
-fn summary(samples: Vec<u64>) -> Option<Summary> {
-    Sorted::of_unsigned(&samples).summary(&QUANTILES, CONFIDENCE)
+fn summary(samples: &[u64]) -> Option<Summary> {
+    Sorted::of_unsigned(samples).summary(&QUANTILES, CONFIDENCE)
 }

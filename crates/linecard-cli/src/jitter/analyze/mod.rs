@@ -24,8 +24,7 @@ pub(crate) struct AnalyzeArguments {
     input: PathBuf,
     /// A second capture of the same stream, from nearer to the application.
     second: Option<PathBuf>,
-    /// Take this flow: its number in the list of flows, or where it goes to, as 239.0.1.2:50000 or
-    /// [`ff05::1`]:5004.
+    /// Take this flow: its number in the list of flows, or where it goes to, as 239.0.1.2:50000.
     #[arg(long, value_name = "N|ADDR:PORT")]
     flow: Option<String>,
     /// The SDI format of an ST 2022-6 stream, as 1080i59.94; auto reads it off the payload header, or else

@@ -38,8 +38,8 @@ pub(super) fn apply(plan: Plan, arguments: &AuditArguments, store: &Store) -> Re
     }
     let until = arguments
         .seconds
-        .map_or("Ctrl-C".to_owned(), |time| format!("{} s are over", time.as_secs_f64()));
-    say(&format!("{changed} settings are changed and held; they are put back when {until}"));
+        .map_or("at Ctrl-C".to_owned(), |time| format!("after {} s", time.as_secs_f64()));
+    say(&format!("{changed} settings are changed and held; they are put back {until}"));
     stop::wait(&asked, arguments.seconds);
     let restorations =
         journal.roll_back().map_err(|error| Failure::NotRestored(error.to_string()))?;

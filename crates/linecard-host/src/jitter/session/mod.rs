@@ -335,7 +335,7 @@ fn placement(core: u16, fifo: Option<u8>) -> Placement {
     Placement { core: Some(core.into()), fifo, ..Placement::default() }
 }
 
-/// Keeps all cores from sleeping for as long as the file is open (`Documentation/power/pm_qos_interface`).
+/// Keeps all cores from sleeping for as long as the file is open (`PM_QOS_CPU_DMA_LATENCY`).
 fn hold_awake() -> Option<File> {
     let mut file = OpenOptions::new().write(true).open("/dev/cpu_dma_latency").ok()?;
     file.write_all(&0_i32.to_ne_bytes()).ok()?;

@@ -123,7 +123,7 @@ pub enum SinkError {
     BusyPollTime(u32),
     /// The kernel does not poll devices for sockets.
     #[error(
-        "busy-poll is refused ({0}): it takes a kernel with CONFIG_NET_RX_BUSY_POLL, and before Linux 6 \
+        "busy-poll is refused ({0}): it takes a kernel with CONFIG_NET_RX_BUSY_POLL, and for older ones \
          root or CAP_NET_ADMIN; take another mode"
     )]
     BusyPoll(io::Error),

@@ -198,7 +198,7 @@ fn packet(program: &mut Program, watch: &Watch, offsets: &Offsets, link: i32) {
     program.load(Size::Word, R1, at(payload + probe::MAGIC_AT as i16));
     program.only_if(R1, u32::from_ne_bytes(probe::MAGIC.to_be_bytes()));
     program.load(Size::Double, SECOND, at(payload + probe::SEQUENCE_AT as i16));
-    program.swap_big_endian(SECOND);
+    program.big_endian(SECOND);
 }
 
 /// Goes on only with the stream's socket, argument `n`.

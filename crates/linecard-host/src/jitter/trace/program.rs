@@ -118,7 +118,7 @@ impl Program {
     }
 
     /// Reverses a big-endian number of 64 bits on a little-endian machine.
-    pub(super) fn swap_big_endian(&mut self, register: u8) {
+    pub(super) fn big_endian(&mut self, register: u8) {
         self.push(0xDC, register, 0, 0, 64);
     }
 
