@@ -11,6 +11,7 @@ use linecard_host::jitter::dummy::{DummyConfig, Pace};
 use linecard_host::jitter::experiment::{Experiment, Reality, Setup};
 use linecard_host::jitter::placement::Placement;
 use linecard_host::jitter::session::{Conditions, Place, Seats, SessionError, measure};
+use linecard_host::jitter::trace::Means;
 use linecard_report::Target;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -54,9 +55,34 @@ pub(crate) struct StreamArguments {
     /// Over the loopback interface, which needs no rights, and has no interrupts to speak of.
     #[arg(long)]
     loopback: bool,
-    /// Do not trace the kernel: figures without causes.
-    #[arg(long)]
-    no_trace: bool,
+    /// By what means the kernel is traced.
+    #[arg(long, value_enum, value_name = "MEANS", default_value_t)]
+    trace: TraceMeans,
+}
+
+/// Means of tracing.
+#[derive(Debug, Clone, Copy, Default, clap::ValueEnum)]
+enum TraceMeans {
+    /// BPF, and tracefs where that is refused.
+    #[default]
+    Auto,
+    /// BPF at tracepoints: packets carry their numbers.
+    Bpf,
+    /// The kernel's own ring buffers: packets are numbered in their order.
+    Tracefs,
+    /// Not at all: figures without causes.
+    Off,
+}
+
+impl TraceMeans {
+    fn means(self) -> Option<Means> {
+        match self {
+            Self::Auto => Some(Means::Auto),
+            Self::Bpf => Some(Means::Bpf),
+            Self::Tracefs => Some(Means::Tracefs),
+            Self::Off => None,
+        }
+    }
 }
 
 /// How results are shown and kept.
@@ -87,7 +113,7 @@ impl StreamArguments {
                 generator: self.sender_core.unwrap_or(seats.generator),
                 sink: self.sink_core.unwrap_or(seats.sink),
             },
-            traced: !self.no_trace,
+            traced: self.trace.means(),
             ..Conditions::default()
         };
         base.period_ps = self.period.unwrap_or(base.period_ps);
@@ -237,7 +263,7 @@ pub(crate) fn stream_record(
         error => Err(error),
     });
     let outcome = outcome.map_err(|error| Failure::Attach(error.to_string()))?;
-    Ok(record::of_outcome(place, &outcome, None))
+    Ok(record::of_outcome(place, &outcome))
 }
 
 fn dummy_record(base: &Conditions, stop: &AtomicBool) -> Result<Record, Failure> {
@@ -264,6 +290,20 @@ fn dummy_record(base: &Conditions, stop: &AtomicBool) -> Result<Record, Failure>
 }
 
 impl ShownArguments {
+    /// One result, in all forms that are wished.
+    pub(crate) fn show(
+        &self,
+        title: &str,
+        record: Record,
+        target: Option<Target>,
+    ) -> Result<(), Failure> {
+        self.keep(&record)?;
+        if !self.json {
+            account::print(&record::report(&record), false, None)?;
+        }
+        self.finish(title, &[record], target)
+    }
+
     /// Looked at before anything is measured.
     pub(crate) fn target(&self) -> Result<Option<Target>, Failure> {
         if let Some(folder) = &self.output {

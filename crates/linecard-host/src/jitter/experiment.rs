@@ -127,7 +127,7 @@ impl Experiment {
         let other = seats.third();
         let stream = match self {
             Self::E1 => return Setup::Dummy,
-            Self::E0 => Conditions { traced: false, ..base.clone() },
+            Self::E0 => Conditions { traced: None, ..base.clone() },
             Self::E2 | Self::E3 => base.clone(),
             Self::E4 => Conditions { mode: SinkMode::Block, is_awake: false, ..base.clone() },
             Self::E5 => Conditions { receive: Receive::Sink, ..base.clone() },

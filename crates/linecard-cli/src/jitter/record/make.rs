@@ -15,7 +15,7 @@ use linecard_jitter::verdict::{Analysis, Gate, Series, Traced, remedy};
 use linecard_report::kept;
 
 /// The record of a stream.
-pub(crate) fn of_outcome(place: &Place, outcome: &Outcome, cost_ns: Option<f64>) -> Record {
+pub(crate) fn of_outcome(place: &Place, outcome: &Outcome) -> Record {
     let measured = &outcome.measured;
     let trace = outcome.trace.as_ref();
     let mut analysis = Analysis::of(measured, trace.ok());
@@ -51,7 +51,9 @@ pub(crate) fn of_outcome(place: &Place, outcome: &Outcome, cost_ns: Option<f64>)
             let absent = outcome.absent.iter().map(|name| (*name).to_owned()).collect();
             TracedRecord {
                 absent,
-                cost_ns_per_event: cost_ns,
+                cost_ns_per_event: outcome.cost_ns,
+                means: outcome.means.unwrap_or_default().to_owned(),
+                counted: outcome.counted,
                 ..traced_record(traced, trace, core)
             }
         }),
@@ -162,6 +164,8 @@ fn traced_record(traced: &Traced, trace: &Trace, core: u16) -> TracedRecord {
         breaks: traced.breaks,
         joined: traced.counts.joined,
         cost_ns_per_event: None,
+        means: String::new(),
+        counted: None,
         absent: Vec::new(),
         stages: traced
             .stages

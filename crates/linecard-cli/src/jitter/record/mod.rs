@@ -95,6 +95,12 @@ pub(crate) struct TracedRecord {
     pub(crate) breaks: u64,
     pub(crate) joined: u64,
     pub(crate) cost_ns_per_event: Option<f64>,
+    /// "bpf" or "tracefs".
+    #[serde(default)]
+    pub(crate) means: String,
+    /// Packets of the whole host that the kernel's own counters saw come up.
+    #[serde(default)]
+    pub(crate) counted: Option<u64>,
     pub(crate) absent: Vec<String>,
     pub(crate) stages: Vec<(String, SummaryRecord)>,
     pub(crate) points: Vec<(String, SummaryRecord)>,

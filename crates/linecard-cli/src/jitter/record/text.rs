@@ -137,11 +137,17 @@ fn spread(summary: &SummaryRecord) -> String {
 fn trace_section(record: &Record) -> Section {
     let mut section = Section::new("trace", "Trace");
     let Some(traced) = &record.traced else { return section };
+    section.add("means", "by", Value::Text(traced.means.clone()));
     section.add("events", "events", Value::Count(traced.events));
     section.add("lost", "lost", Value::Count(traced.lost));
     section.add("joined", "packets followed", Value::Count(traced.joined));
     if let Some(batch) = traced.mean_batch {
         section.add("mean_batch", "packets of a poll", Value::Number(batch));
+    }
+    if let Some(counted) = traced.counted {
+        let text = format!("{counted}, those of all streams of this host");
+        let label = "netif_receive_skb by the kernel's own counter";
+        section.add("counted", label, Value::Text(text));
     }
     if let Some(cost) = traced.cost_ns_per_event {
         section.add("cost_ns", "cost of an event", Value::Ns(cost));
