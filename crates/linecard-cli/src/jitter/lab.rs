@@ -138,7 +138,8 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
         record.remarks.extend(why.clone());
         arguments.shown.keep(&record)?;
         if !arguments.shown.json {
-            account::print(&record::report(&record), false, None)?;
+            let between = if records.is_empty() { "" } else { "\n" };
+            account::print_text(&format!("{between}{}", record::screen(&record)))?;
         }
         records.push(record);
     }
@@ -159,7 +160,7 @@ pub(crate) fn first_look() -> Result<(), Failure> {
     record.remarks.extend(why);
     drop(place);
     let mut text = record::headline(std::slice::from_ref(&record)) + "\n\n";
-    text += &record::report(&record).to_string();
+    text += &record::screen(&record);
     text += "\nlinecard jitter run --all --report FILE shows each source by itself; linecard jitter audit \
              says what this host is set to.\n";
     account::print_text(&text)?;
@@ -286,10 +287,9 @@ fn verdict(records: &[Record]) -> Result<(), Failure> {
     if failed.is_empty() {
         return Ok(());
     }
-    let reasons =
-        failed.iter().map(|record| format!("{} {}", record.id, record.reasons().join("; ")));
+    let reasons = failed.iter().map(|record| format!("{} {}", record.id, record.failed_gates()));
     let reasons: Vec<String> = reasons.map(|reason| reason.trim().to_owned()).collect();
-    Err(Failure::Withheld(format!("no verdict: {}", reasons.join(" | "))))
+    Err(Failure::Withheld(format!("no verdict, for what was found at: {}", reasons.join("; "))))
 }
 
 #[derive(Debug, Args)]
