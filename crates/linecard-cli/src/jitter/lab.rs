@@ -165,7 +165,8 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
         record.remarks.extend(why.clone());
         arguments.shown.keep(&record)?;
         if !arguments.shown.json {
-            account::print(&record::report(&record), false, None)?;
+            let between = if records.is_empty() { "" } else { "\n" };
+            account::print_text(&format!("{between}{}", record::screen(&record)))?;
         }
         records.push(record);
     }
@@ -186,7 +187,7 @@ pub(crate) fn first_look() -> Result<(), Failure> {
     record.remarks.extend(why);
     drop(place);
     let mut text = record::headline(std::slice::from_ref(&record)) + "\n\n";
-    text += &record::report(&record).to_string();
+    text += &record::screen(&record);
     text += "\nlinecard jitter run --all --report FILE shows each source by itself; linecard jitter audit \
              says what this host is set to.\n";
     account::print_text(&text)?;
@@ -299,7 +300,7 @@ impl ShownArguments {
     ) -> Result<(), Failure> {
         self.keep(&record)?;
         if !self.json {
-            account::print(&record::report(&record), false, None)?;
+            account::print_text(&record::screen(&record))?;
         }
         self.finish(title, &[record], target)
     }
@@ -357,10 +358,9 @@ fn verdict(records: &[Record]) -> Result<(), Failure> {
     if failed.is_empty() {
         return Ok(());
     }
-    let reasons =
-        failed.iter().map(|record| format!("{} {}", record.id, record.reasons().join("; ")));
+    let reasons = failed.iter().map(|record| format!("{} {}", record.id, record.failed_gates()));
     let reasons: Vec<String> = reasons.map(|reason| reason.trim().to_owned()).collect();
-    Err(Failure::Withheld(format!("no verdict: {}", reasons.join(" | "))))
+    Err(Failure::Withheld(format!("no verdict, for what was found at: {}", reasons.join("; "))))
 }
 
 #[derive(Debug, Args)]

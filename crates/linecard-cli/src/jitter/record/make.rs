@@ -1,8 +1,8 @@
 //! Records of what was measured.
 
 use super::{
-    CauseRecord, GateRecord, POINTS, QuantileRecord, Record, SeriesRecord, SpikeRecord,
-    SummaryRecord, TracedRecord, VERSION, WORST,
+    Buckets, CauseRecord, GateRecord, LAPS, POINTS, QuantileRecord, Record, SeriesRecord,
+    SpikeRecord, SummaryRecord, TracedRecord, VERSION, WORST,
 };
 use linecard::stats::Histogram;
 use linecard_host::jitter::session::{Conditions, Outcome, Place, Receive};
@@ -87,7 +87,7 @@ pub(crate) fn of_dummy(
         sink: sink.as_ref().map(series),
         gaps: kept(&gaps(schedule, &arrivals), POINTS),
         lateness: kept(&lateness(schedule, &arrivals), POINTS),
-        histograms: vec![("iterations".to_owned(), histogram(&arrivals))],
+        histograms: vec![(LAPS.to_owned(), histogram(&arrivals))],
         ..Record::default()
     }
 }
@@ -234,7 +234,7 @@ fn lateness(schedule: Schedule, arrivals: &[Arrival]) -> Vec<(f64, f64)> {
     arrivals.iter().map(point).collect()
 }
 
-fn histogram(arrivals: &[Arrival]) -> Vec<(f64, f64, u64)> {
+fn histogram(arrivals: &[Arrival]) -> Buckets {
     let mut counted = Histogram::default();
     for pair in arrivals.windows(2) {
         counted.record(pair[1].at_ns.saturating_sub(pair[0].at_ns));
