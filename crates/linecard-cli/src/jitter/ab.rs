@@ -7,7 +7,7 @@ use crate::account;
 use crate::failure::{EXIT_CODES, Failure};
 use clap::Args;
 use linecard::report::Report;
-use linecard_host::jitter::ab::{self, Design, Observation, Outcome, Run};
+use linecard_host::jitter::ab::{self, AbError, Design, Observation, Outcome, Run};
 use linecard_host::jitter::journal::Store;
 use linecard_host::jitter::session::{Conditions, Place, Receive, SessionError, measure_as_it_is};
 use linecard_host::jitter::setting::Namespace;
@@ -68,11 +68,17 @@ enum RunError {
 
 /// Runs the command.
 pub(crate) fn command(arguments: &AbArguments, store: &Store) -> Result<(), Failure> {
+    if arguments.shown.is_kept() {
+        let what = "--output keeps experiments only: with ab, take --report FILE, or --json";
+        return Err(Failure::Usage(what.to_owned()));
+    }
     let report_to = arguments.shown.target()?;
     let mut base = arguments.stream.base(RUN)?;
     // The host as found: nobody is preferred but the sender, whose lateness is not the question.
     (base.sink_fifo, base.is_awake, base.is_polled) = (None, false, true);
     base.receive = Receive::Sender;
+    // Before there is a cable: one that is stopped removes it.
+    let stop = signals()?;
     let (place, why) = arguments.stream.place();
     let failed = |error: SessionError| Failure::Attach(error.to_string());
     place.prepare(&base).map_err(failed)?;
@@ -85,12 +91,11 @@ pub(crate) fn command(arguments: &AbArguments, store: &Store) -> Result<(), Fail
     let mut design = Design::of(FIGURES.map(str::to_owned).into());
     design.blocks = arguments.blocks.unwrap_or(design.blocks);
     design.seed = arguments.seed.unwrap_or(design.seed);
-    let stop = signals()?;
     let measure = |run: &Run<'_>| observe(&place, &base, run, &stop);
     let finished = ab::measure((&arguments.toggles, &target), &design, store, measure);
     let finished = finished.map_err(|error| Failure::Attach(error.to_string()))?;
     recovery::end(&finished.restorations)?;
-    let outcomes = finished.outcomes.map_err(|error| Failure::Attach(error.to_string()))?;
+    let outcomes = finished.outcomes.map_err(failure)?;
     drop(place);
     let mut report = ab::report(&outcomes, &design);
     if let Some(why) = why {
@@ -100,11 +105,30 @@ pub(crate) fn command(arguments: &AbArguments, store: &Store) -> Result<(), Fail
     if let Some(target) = report_to {
         target.write(&page(&report, &outcomes, &design))?;
     }
-    match outcomes.iter().all(|outcome| outcome.manipulation.holds) {
-        true => Ok(()),
-        false => Err(Failure::Withheld(
-            "no verdict: a toggle took no effect, or was disturbed".to_owned(),
-        )),
+    withheld(&outcomes)
+}
+
+/// Toggles whose first figure decides nothing: which, the report says why.
+fn withheld(outcomes: &[Outcome]) -> Result<(), Failure> {
+    let is_measured = |outcome: &&Outcome| {
+        outcome.manipulation.holds && outcome.effects.first().is_some_and(Result::is_ok)
+    };
+    let none = outcomes.iter().filter(|outcome| !is_measured(outcome));
+    let none: Vec<&str> = none.map(|outcome| outcome.toggle.name).collect();
+    if none.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::Withheld(format!("no verdict on {}", none.join(", "))))
+}
+
+/// Who is to blame.
+fn failure(error: AbError<RunError>) -> Failure {
+    match error {
+        AbError::Run(RunError::Stopped) => Failure::Withheld(
+            "no verdict: stopped before all runs were made; settings are as before".to_owned(),
+        ),
+        AbError::Design(what) => Failure::Usage(what),
+        error => Failure::Attach(error.to_string()),
     }
 }
 
@@ -127,6 +151,10 @@ fn observe(
         }
     }
     let outcome = measure_as_it_is(place, &conditions, stop)?;
+    if stop.load(Ordering::Relaxed) {
+        // It is a shorter run than the others.
+        return Err(RunError::Stopped);
+    }
     let analysis = Analysis::of(&outcome.measured, outcome.trace.as_ref().ok());
     let transit = analysis.transit.as_ref();
     let at = |q: f64| {
