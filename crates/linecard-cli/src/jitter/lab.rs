@@ -43,7 +43,7 @@ pub(crate) struct StreamArguments {
     /// Period of the stream [default: 7.419761us, ST 2022-6 of 1080i59.94].
     #[arg(long, value_name = "TIME", value_parser = units::period_ps)]
     period: Option<u64>,
-    /// Packets, 2 to 10M [default: 1M].
+    /// Packets, 2 to 10M [default: 1M; 40k in each run of `ab`].
     #[arg(long, value_name = "N", value_parser = units::many)]
     count: Option<u64>,
     /// Core of the sender [default: the first].
@@ -94,7 +94,7 @@ pub(crate) struct ShownArguments {
     /// Write a page of all results, which opens offline, and all figures as JSON beside it.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// Keep each result in this folder, for `linecard jitter report`.
+    /// Keep each result in this folder, for `linecard jitter report`; not with `ab`.
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
 }
@@ -154,15 +154,19 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     };
     let target = arguments.shown.target()?;
     let base = arguments.stream.base(Conditions::default().count)?;
-    let (place, why) = arguments.stream.place();
+    // Before there is a cable: one that is stopped removes it.
     let stop = signals()?;
+    let (place, why) = arguments.stream.place();
     let mut records = Vec::new();
-    for one in chosen {
+    for (index, one) in chosen.iter().enumerate() {
         if stop.load(Ordering::Relaxed) {
             break;
         }
-        let mut record = conduct(one, &base, &place, &stop)?;
+        let mut record = conduct(*one, &base, &place, &stop)?;
         record.remarks.extend(why.clone());
+        if stop.load(Ordering::Relaxed) {
+            record.remarks.push(cut_short(&record, base.count, &chosen[index + 1..]));
+        }
         arguments.shown.keep(&record)?;
         if !arguments.shown.json {
             let between = if records.is_empty() { "" } else { "\n" };
@@ -178,18 +182,23 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
 pub(crate) fn first_look() -> Result<(), Failure> {
     let stream = StreamArguments::default();
     let base = stream.base(FIRST_LOOK)?;
+    let stop = signals()?;
     let (place, why) = stream.place();
     // As the host is: nobody is preferred but the sender, who has to be on time.
     let conditions = Conditions { sink_fifo: None, is_awake: false, ..base };
-    let stop = signals()?;
     let mut record = stream_record(&place, &conditions, &stop)?;
     "this host as it is".clone_into(&mut record.title);
     record.remarks.extend(why);
+    if stop.load(Ordering::Relaxed) {
+        record.remarks.push(cut_short(&record, FIRST_LOOK, &[]));
+    }
     drop(place);
-    let mut text = record::headline(std::slice::from_ref(&record)) + "\n\n";
-    text += &record::screen(&record);
-    text += "\nlinecard jitter run --all --report FILE shows each source by itself; linecard jitter audit \
-             says what this host is set to.\n";
+    let headline = record::folded(&record::headline(std::slice::from_ref(&record)));
+    let next = record::folded(
+        "linecard jitter run --all --report FILE shows each source by itself; linecard jitter audit \
+         says what this host is set to.",
+    );
+    let text = format!("{headline}\n{}\n{next}", record::screen(&record));
     account::print_text(&text)?;
     verdict(std::slice::from_ref(&record))
 }
@@ -227,6 +236,17 @@ pub(crate) fn reproduce(report: &mut Report) -> Result<(), Failure> {
     Ok(())
 }
 
+/// What a signal has kept from being measured.
+fn cut_short(record: &Record, count: u64, rest: &[Experiment]) -> String {
+    let text = format!("Stopped early: {} of {count} packets were sent.", record.sent);
+    let rest: Vec<&str> = rest.iter().map(|one| one.id()).collect();
+    match rest.as_slice() {
+        [] => text,
+        [one] => format!("{text} {one} was not run."),
+        several => format!("{text} {} were not run.", several.join(", ")),
+    }
+}
+
 /// One experiment.
 fn conduct(
     one: Experiment,
@@ -234,14 +254,16 @@ fn conduct(
     place: &Place,
     stop: &AtomicBool,
 ) -> Result<Record, Failure> {
-    let mut record = match one.setup(base) {
-        Setup::Dummy => dummy_record(base, stop)?,
-        Setup::Stream(conditions) => stream_record(place, &conditions, stop)?,
+    let reality = one.reality(place.interface().is_some());
+    let mut record = match (reality, one.setup(base)) {
+        (Reality::NotHere(_), _) => Record { version: record::VERSION, ..Record::default() },
+        (_, Setup::Dummy) => dummy_record(base, stop)?,
+        (_, Setup::Stream(conditions)) => stream_record(place, &conditions, stop)?,
     };
     one.id().clone_into(&mut record.id);
     one.title().clone_into(&mut record.title);
     record.published = Some(one.published().to_owned());
-    record.reality = Some(match one.reality() {
+    record.reality = Some(match reality {
         Reality::Real => "real".to_owned(),
         Reality::Emulated(how) => format!("emulated: {how}"),
         Reality::NotHere(why) => format!("not testable here: {why}"),
@@ -276,6 +298,10 @@ fn dummy_record(base: &Conditions, stop: &AtomicBool) -> Result<Record, Failure>
         placement,
         ..DummyConfig::default()
     };
+    // The paper's loop is a little faster than its stream.
+    if base.period_ps != Conditions::default().period_ps {
+        config.period_ps = base.period_ps;
+    }
     let laps = config.run(stop).or_else(|_| {
         config.placement.fifo = None;
         config.run(stop)
@@ -353,6 +379,10 @@ fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
 
 /// Whether figures carry one.
 fn verdict(records: &[Record]) -> Result<(), Failure> {
+    if records.is_empty() {
+        let what = "no verdict: stopped before anything was measured".to_owned();
+        return Err(Failure::Withheld(what));
+    }
     let failed: Vec<&Record> =
         records.iter().filter(|record| !record.carries_a_verdict()).collect();
     if failed.is_empty() {

@@ -12,14 +12,10 @@ const COLUMNS: [f64; 4] = [0.5, 0.99, 0.999, 0.9999];
 
 /// One screen: at most 50 lines of 100 columns. All quantiles are in JSON and on the page.
 pub(crate) fn screen(record: &Record) -> String {
-    let mut text = String::new();
-    for section in report(record).sections() {
-        text += &format!("{section}\n");
-    }
-    for note in notes(record) {
-        text += &folded(&note, WIDTH);
-    }
-    text
+    let sections = report(record).sections().iter().map(ToString::to_string).collect::<Vec<_>>();
+    let notes: String = notes(record).iter().map(|note| folded(note)).collect();
+    let between = if notes.is_empty() { "" } else { "\n" };
+    sections.join("\n") + between + &notes
 }
 
 /// What the screen and the page begin with.
@@ -62,6 +58,9 @@ pub(crate) fn report(record: &Record) -> Report {
 /// The paper's figure and this one, in a line.
 pub(crate) fn beside_the_paper(record: &Record) -> String {
     let gaps = record.sink.as_ref().and_then(|sink| sink.gaps.as_ref());
+    if let (None, Some(reality)) = (gaps, &record.reality) {
+        return reality.clone();
+    }
     let ours = gaps.map_or("nothing came".to_owned(), |gaps| {
         let p999 = gaps.quantiles.iter().find(|quantile| quantile.q == 0.999);
         let [deviation, p999, most] = [
@@ -116,9 +115,11 @@ fn series_section(mut section: Section, series: &SeriesRecord) -> Section {
     for (name, summary) in &both {
         section.add(*name, *name, Value::Text(columns(summary)));
     }
-    let sure = both.iter().filter_map(|(name, summary)| Some((name, summary.at(0.999)?)));
-    let sure = sure.map(|(name, quantile)| format!("{name} {}", with_interval(quantile)));
-    section.add("p999", "99.9 %", Value::Text(sure.collect::<Vec<_>>().join("; ")));
+    for (name, summary) in &both {
+        let Some(quantile) = summary.at(0.999) else { continue };
+        let text = Value::Text(with_interval(quantile));
+        section.add(format!("{name}_p999"), format!("{name}, 99.9 %"), text);
+    }
     let deviations =
         both.iter().map(|(name, one)| format!("{name} {}", Value::Ns(one.deviation_ns)));
     section.add("deviation", "deviation", Value::Text(deviations.collect::<Vec<_>>().join("; ")));
@@ -175,13 +176,13 @@ fn trace_section(record: &Record) -> Section {
     section
 }
 
-/// Broken at spaces into lines of so many columns.
-fn folded(text: &str, width: usize) -> String {
+/// Broken at spaces into lines that fit the screen.
+pub(crate) fn folded(text: &str) -> String {
     let (mut folded, mut column) = (String::with_capacity(text.len() + 1), 0);
     for word in text.split_whitespace() {
         let length = word.chars().count();
         if column > 0 {
-            let fits = column + 1 + length <= width;
+            let fits = column + 1 + length <= WIDTH;
             folded.push(if fits { ' ' } else { '\n' });
             column = if fits { column + 1 } else { 0 };
         }
@@ -299,8 +300,10 @@ mod tests {
 
     #[test]
     fn long_notes_are_folded() {
-        assert_eq!(folded("one two three", 7), "one two\nthree\n");
-        assert_eq!(folded("longer than that", 3), "longer\nthan\nthat\n");
-        assert_eq!(folded("", 3), "\n");
+        let [long, short] = ["l".repeat(WIDTH - 2), "s".repeat(2)];
+        assert_eq!(folded(&format!("{long} a {short}")), format!("{long} a\n{short}\n"));
+        assert_eq!(folded(&format!("{long} {short} a")), format!("{long}\n{short} a\n"));
+        assert_eq!(folded(&format!("a {long}{short}b")), format!("a\n{long}{short}b\n"));
+        assert_eq!(folded(""), "\n");
     }
 }
