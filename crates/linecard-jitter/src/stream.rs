@@ -30,7 +30,7 @@ impl Schedule {
     /// The period, rounded to nanoseconds.
     #[must_use]
     pub fn period_ns(&self) -> u64 {
-        (self.period_ps + 500) / 1_000
+        self.period_ps.saturating_add(500) / 1_000
     }
 }
 

@@ -51,7 +51,7 @@ impl Spike {
     pub fn cause(&self) -> Cause {
         let mut sums: BTreeMap<Cause, u64> = BTreeMap::new();
         for charge in &self.charges {
-            *sums.entry(charge.cause).or_default() += charge.ns;
+            add(sums.entry(charge.cause).or_default(), charge.ns);
         }
         sums.into_iter().max_by_key(|(_, ns)| *ns).map_or(Cause::Untraced, |(cause, _)| cause)
     }
@@ -59,7 +59,7 @@ impl Spike {
     /// When it should have come.
     #[must_use]
     pub fn expected_ns(&self) -> u64 {
-        self.arrived_ns - self.excess_ns
+        self.arrived_ns.saturating_sub(self.excess_ns)
     }
 }
 
@@ -136,11 +136,11 @@ impl Ledger {
     }
 
     fn add(&mut self, spike: Spike) {
-        self.excess_ns += spike.excess_ns;
+        add(&mut self.excess_ns, spike.excess_ns);
         self.causes.entry(spike.cause()).or_default().spikes += 1;
         for charge in &spike.charges {
-            self.causes.entry(charge.cause).or_default().ns += charge.ns;
-            self.stages.entry(charge.stage).or_default().ns += charge.ns;
+            add(&mut self.causes.entry(charge.cause).or_default().ns, charge.ns);
+            add(&mut self.stages.entry(charge.stage).or_default().ns, charge.ns);
         }
         if let Some(charge) = spike.charges.first() {
             self.stages.entry(charge.stage).or_default().spikes += 1;
@@ -318,6 +318,11 @@ fn unless_own(thread: u32, own: Option<Seat>) -> Cause {
     } else {
         Cause::Thread(thread)
     }
+}
+
+/// Sums of several spikes saturate: times of a broken clock are as large as they like.
+fn add(sum: &mut u64, ns: u64) {
+    *sum = sum.saturating_add(ns);
 }
 
 fn median(mut values: Vec<u64>) -> u64 {

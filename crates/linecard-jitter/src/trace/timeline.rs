@@ -63,9 +63,16 @@ struct Stack {
     throttled: Option<u32>,
     /// Switches that do not follow from the one before.
     breaks: u64,
-    above: Vec<Occupant>,
+    above: Vec<Level>,
     since_ns: u64,
     spans: Vec<Span>,
+}
+
+/// What interrupts, and the first span that lies in it.
+#[derive(Debug, Clone, Copy)]
+struct Level {
+    occupant: Occupant,
+    first: usize,
 }
 
 impl Timeline {
@@ -105,7 +112,9 @@ impl Timeline {
 
     /// The spans of a core within these times, cut to them; where nothing is known, [`Occupant::Unknown`].
     /// Together they are as long as from `from_ns` to `to_ns`.
+    /// That is nothing where `to_ns` is not later.
     pub fn within(&self, core: u16, from_ns: u64, to_ns: u64) -> impl Iterator<Item = Span> + '_ {
+        let to_ns = to_ns.max(from_ns);
         let spans = self.spans(core);
         let known = (spans.first().map(|span| span.from_ns), spans.last().map(|span| span.to_ns));
         let (known_from, known_to) = match known {
@@ -174,27 +183,28 @@ impl Stack {
     fn enter(&mut self, event: &Event, occupant: Occupant) {
         if self.above.len() < MAX_DEPTH {
             self.close(event.at_ns);
-            self.above.push(occupant);
+            self.above.push(Level { occupant, first: self.spans.len() });
         }
     }
 
     /// Leaves the innermost one of this kind, and with it what is still open inside.
     fn leave(&mut self, event: &Event, is_it: impl Fn(&Occupant) -> bool) {
-        if let Some(at) = self.above.iter().rposition(is_it) {
+        if let Some(at) = self.above.iter().rposition(|level| is_it(&level.occupant)) {
             self.close(event.at_ns);
-            if self.above[at] == LOCAL_TIMER {
-                self.name_timer();
+            let Level { occupant, first } = self.above[at];
+            if occupant == LOCAL_TIMER {
+                self.name_timer(first);
             }
             self.above.truncate(at);
         }
     }
 
     /// The core's timer interrupts for the sake of functions: all of it is the one's that took most.
-    fn name_timer(&mut self) {
-        let inside = |span: &&Span| matches!(span.occupant, LOCAL_TIMER | Occupant::Timer(_));
-        let first = self.spans.len() - self.spans.iter().rev().take_while(inside).count();
+    /// `first` is the span that it began with.
+    fn name_timer(&mut self, first: usize) {
         let mut functions: BTreeMap<Occupant, u64> = BTreeMap::new();
-        for span in self.spans[first..].iter().filter(|span| span.occupant != LOCAL_TIMER) {
+        let is_timer = |span: &&Span| matches!(span.occupant, Occupant::Timer(_));
+        for span in self.spans[first..].iter().filter(is_timer) {
             *functions.entry(span.occupant).or_default() += span.to_ns - span.from_ns;
         }
         let Some((function, _)) = functions.into_iter().max_by_key(|(_, ns)| *ns) else { return };
@@ -207,7 +217,7 @@ impl Stack {
 
     fn occupant(&self) -> Occupant {
         match (self.above.last(), self.thread, self.sleep) {
-            (Some(top), ..) => *top,
+            (Some(top), ..) => top.occupant,
             (None, Some(0), _) if let Some(thread) = self.throttled => Occupant::Throttled(thread),
             (None, Some(0), state) => Occupant::Idle(state.unwrap_or(u32::MAX)),
             (None, Some(thread), _) => Occupant::Thread(thread),
@@ -223,5 +233,36 @@ impl Stack {
             self.spans.push(Span { from_ns: self.since_ns, to_ns: at_ns, occupant, thread });
             self.since_ns = at_ns;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    /// A timer of the softirq that was at it before takes no time of the core's timer.
+    #[test]
+    fn a_timer_that_is_interrupted_does_not_name_the_interrupt() {
+        let timer = |function| What::TimerEntry { function };
+        let whats = [
+            (10, What::SoftirqEntry { number: 1 }),
+            (20, timer(7)),
+            (900, What::VectorEntry { vector: Vector::LocalTimer }),
+            (910, timer(8)),
+            (930, What::TimerExit),
+            (950, What::VectorExit),
+            (960, What::TimerExit),
+            (970, What::SoftirqExit),
+        ];
+        let event = |(at_ns, what)| Event { at_ns, core: 0, what };
+        let events = whats.into_iter().map(event).collect();
+        let timeline = Timeline::of(&Trace { events, cores: vec![0], ..Trace::default() });
+        let found: Vec<_> =
+            timeline.spans(0).iter().map(|span| (span.from_ns, span.occupant)).collect();
+        let (softirq, own, other) = (Occupant::Softirq(1), Occupant::Timer(7), Occupant::Timer(8));
+        let spans =
+            [(10, softirq), (20, own), (900, other), (910, other), (930, other), (950, own)];
+        assert_eq!(found, [&spans[..], &[(960, softirq)]].concat());
     }
 }

@@ -111,7 +111,8 @@ impl Series {
         }
         let lateness = arrivals.iter().map(|arrival| {
             let due_ns = schedule.due_ns(arrival.sequence);
-            i64::try_from(arrival.at_ns).unwrap_or(i64::MAX) - i64::try_from(due_ns).unwrap_or(0)
+            i64::try_from(arrival.at_ns).unwrap_or(i64::MAX)
+                - i64::try_from(due_ns).unwrap_or(i64::MAX)
         });
         let lateness = Sorted::new(lateness.collect());
         let (first, last) = (arrivals.first()?, arrivals.last()?);

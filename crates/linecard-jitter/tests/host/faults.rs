@@ -2,7 +2,7 @@
 
 use crate::made_up::{Host, Wish};
 use linecard::rng::Rng;
-use linecard_jitter::trace::What;
+use linecard_jitter::trace::{Event, NET_RX, What};
 use linecard_jitter::verdict::Analysis;
 
 const SEEDS: u64 = 100;
@@ -10,13 +10,21 @@ const SEEDS: u64 = 100;
 type Fault = fn(&mut Host, &mut Rng);
 
 /// What can go wrong, and which gates may say so.
-const FAULTS: [(&str, &[&str], Fault); 8] = [
+const FAULTS: [(&str, &[&str], Fault); 10] = [
     ("the tracer says that it lost records", &["records"], |host, rng| {
         host.trace.lost = 1 + rng.below(1_000);
     }),
     ("records are lost and nobody says so", &["counts", "joined"], |host, rng| {
         let wanted = rng.below(host.ways.len() as u64);
         host.trace.events.retain(|event| event.what != What::Receive { sequence: wanted });
+    }),
+    ("a packet came up and into no socket", &["counts"], |host, _| {
+        // One that was received after the stream hides that its place in the counts is another's.
+        let event = |what| Event { at_ns: 5_000, core: 1, what };
+        let stray = [What::SoftirqEntry { number: NET_RX }, What::Receive { sequence: u64::MAX }];
+        let stray = stray.into_iter().chain([What::SoftirqExit]).map(event);
+        host.trace.events.splice(0..0, stray);
+        host.trace.events.retain(|event| event.what != What::Receive { sequence: 7 });
     }),
     ("packets are missing from the start of the trace", &["joined", "counts"], |host, rng| {
         let lost = 1 + rng.below(10);
@@ -44,6 +52,10 @@ const FAULTS: [(&str, &[&str], Fault); 8] = [
     ("packets never came", &["complete"], |host, rng| {
         let lost = rng.below(host.measured.arrivals.len() as u64);
         host.measured.arrivals.remove(lost as usize);
+    }),
+    ("a packet came that the kernel refused to send", &["known"], |host, rng| {
+        let refused = rng.below(host.measured.sent_ns.len() as u64);
+        host.measured.sent_ns[refused as usize] = 0;
     }),
     ("packets came that nobody sent", &["known"], |host, rng| {
         let last = host.measured.arrivals.len() - 1;

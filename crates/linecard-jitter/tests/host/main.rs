@@ -3,4 +3,5 @@
 
 mod charges;
 mod faults;
+mod hostile;
 mod made_up;
