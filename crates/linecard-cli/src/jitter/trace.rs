@@ -33,7 +33,7 @@ pub(crate) struct TraceArguments {
     /// Put polls off until a timer of this period.
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     defer: Option<Duration>,
-    /// Priority of sender and sink in the class SCHED_FIFO, 1 to 99, or none [default: 50].
+    /// Priority of sender and sink in the real-time class FIFO, 1 to 99, or none [default: 50].
     #[arg(long, value_name = "N", value_parser = fifo)]
     fifo: Option<Fifo>,
     /// Whether all cores are kept awake: yes or no [default: yes].
@@ -87,7 +87,7 @@ pub(crate) fn command(arguments: &TraceArguments) -> Result<(), Failure> {
         return account::print(&report(&costs), arguments.shown.is_json(), None);
     }
     let target = arguments.shown.target()?;
-    let conditions = arguments.conditions(base);
+    let conditions = arguments.conditions(&base);
     let (place, why) = arguments.stream.place();
     let stop = signals()?;
     let mut record = stream_record(&place, &conditions, &stop)?;
@@ -98,7 +98,7 @@ pub(crate) fn command(arguments: &TraceArguments) -> Result<(), Failure> {
 }
 
 impl TraceArguments {
-    fn conditions(&self, base: Conditions) -> Conditions {
+    fn conditions(&self, base: &Conditions) -> Conditions {
         let fifo = |base: Option<u8>| self.fifo.map_or(base, |Fifo(fifo)| fifo);
         Conditions {
             mode: self.mode.unwrap_or(base.mode),
@@ -108,7 +108,7 @@ impl TraceArguments {
             sink_fifo: fifo(base.sink_fifo),
             is_awake: self.awake.unwrap_or(base.is_awake),
             is_counted: true,
-            ..base
+            ..base.clone()
         }
     }
 }
