@@ -162,11 +162,10 @@ fn trace_section(record: &Record) -> Section {
     let means = &traced.means;
     section.add("events", "events", Value::Text(format!("{events} by {means}, {lost} lost")));
     let batch = traced.mean_batch.map_or(String::new(), |batch| format!(", {batch:.2} to a poll"));
-    section.add("joined", "packets followed", Value::Text(format!("{joined}{batch}")));
-    if let Some(counted) = traced.counted {
-        let text = format!("{}, of all streams of this host", Value::Count(counted));
-        section.add("counted", "the kernel's own count", Value::Text(text));
-    }
+    let counted = traced.counted.map(Value::Count);
+    let counted =
+        counted.map_or(String::new(), |n| format!("; the kernel counts {n} of all streams"));
+    section.add("joined", "packets followed", Value::Text(format!("{joined}{batch}{counted}")));
     if let Some(cost) = traced.cost_ns_per_event {
         let per_packet = traced.events as f64 / record.arrived.max(1) as f64 * cost;
         let [cost, per_packet] = [cost, per_packet].map(Value::Ns);
@@ -270,6 +269,8 @@ mod tests {
             stage_ledger: Vec::new(),
             worst: Vec::new(),
             mean_batch: Some(1.0),
+            means: "tracefs".into(),
+            counted: Some(1_000_000),
         };
         Record {
             id: "E2".into(),
