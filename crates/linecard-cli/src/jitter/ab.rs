@@ -73,6 +73,8 @@ pub(crate) fn command(arguments: &AbArguments, store: &Store) -> Result<(), Fail
     // The host as found: nobody is preferred but the sender, whose lateness is not the question.
     (base.sink_fifo, base.is_awake, base.is_polled) = (None, false, true);
     base.receive = Receive::Sender;
+    // Before there are namespaces, which have to be removed after Ctrl-C too.
+    let stop = signals()?;
     let (place, why) = arguments.stream.place();
     let failed = |error: SessionError| Failure::Attach(error.to_string());
     place.prepare(&base).map_err(failed)?;
@@ -85,7 +87,6 @@ pub(crate) fn command(arguments: &AbArguments, store: &Store) -> Result<(), Fail
     let mut design = Design::of(FIGURES.map(str::to_owned).into());
     design.blocks = arguments.blocks.unwrap_or(design.blocks);
     design.seed = arguments.seed.unwrap_or(design.seed);
-    let stop = signals()?;
     let measure = |run: &Run<'_>| observe(&place, &base, run, &stop);
     let finished = ab::measure((&arguments.toggles, &target), &design, store, measure);
     let finished = finished.map_err(|error| Failure::Attach(error.to_string()))?;

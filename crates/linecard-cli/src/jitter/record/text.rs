@@ -94,7 +94,8 @@ fn series_section(mut section: Section, series: &SeriesRecord) -> Section {
         let deviation = Value::Ns(summary.deviation_ns);
         section.add(format!("{key}_deviation_ns"), format!("{label}, deviation"), deviation);
         for quantile in &summary.quantiles {
-            let percent = quantile.q * 100.0;
+            // 0.99999 times 100 is 99.99900000000001.
+            let percent = (quantile.q * 1e7).round() / 1e5;
             let value = Value::Ns(quantile.value_ns as f64);
             let text = match (quantile.interval_ns, quantile.needed) {
                 (Some((lower, upper)), _) => {
