@@ -1,20 +1,22 @@
 //! `linecard jitter ab`: what a change does to packets, with how sure that is.
 
-use super::lab::{ShownArguments, StreamArguments};
+use super::lab::StreamArguments;
 use super::recovery;
 use super::stop::signals;
 use crate::account;
 use crate::failure::{EXIT_CODES, Failure};
 use clap::Args;
 use linecard::report::Report;
-use linecard_host::jitter::ab::{self, Design, Observation, Outcome, Run};
+use linecard_host::jitter::ab::{self, AbError, Design, Observation, Outcome, Run};
 use linecard_host::jitter::journal::Store;
+use linecard_host::jitter::placement::Placement;
 use linecard_host::jitter::session::{Conditions, Place, Receive, SessionError, measure_as_it_is};
 use linecard_host::jitter::setting::Namespace;
 use linecard_host::jitter::sink::SinkMode;
 use linecard_host::jitter::toggle::{self, SinkChange, Target, Toggle};
 use linecard_jitter::verdict::Analysis;
-use linecard_report::{Axis, Effects, Page, Unit};
+use linecard_report::{Axis, Effects, Page, Target as ReportTarget, Unit};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Packets of one run: three tenths of a second.
@@ -41,8 +43,12 @@ pub(crate) struct AbArguments {
     seed: Option<u64>,
     #[command(flatten)]
     stream: StreamArguments,
-    #[command(flatten)]
-    shown: ShownArguments,
+    /// Print JSON, which `linecard jitter audit --effects` reads.
+    #[arg(long)]
+    json: bool,
+    /// Write a page of the effects, which opens offline, and all figures as JSON beside it.
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
 }
 
 fn named(name: &str) -> Result<&'static Toggle, String> {
@@ -68,13 +74,16 @@ enum RunError {
 
 /// Runs the command.
 pub(crate) fn command(arguments: &AbArguments, store: &Store) -> Result<(), Failure> {
-    let report_to = arguments.shown.target()?;
+    let report_to = arguments.report.as_deref().map(ReportTarget::new).transpose()?;
     let mut base = arguments.stream.base(RUN)?;
     // The host as found: nobody is preferred but the sender, whose lateness is not the question.
     (base.sink_fifo, base.is_awake, base.is_polled) = (None, false, true);
     base.receive = Receive::Sender;
-    // Before there are namespaces, which have to be removed after Ctrl-C too.
+    // Before there is a cable: one that is stopped removes it.
     let stop = signals()?;
+    if base.sender_fifo.is_some_and(|priority| !may_take_precedence(priority)) {
+        base.sender_fifo = None;
+    }
     let (place, why) = arguments.stream.place();
     let failed = |error: SessionError| Failure::Attach(error.to_string());
     place.prepare(&base).map_err(failed)?;
@@ -91,22 +100,47 @@ pub(crate) fn command(arguments: &AbArguments, store: &Store) -> Result<(), Fail
     let finished = ab::measure((&arguments.toggles, &target), &design, store, measure);
     let finished = finished.map_err(|error| Failure::Attach(error.to_string()))?;
     recovery::end(&finished.restorations)?;
-    let outcomes = finished.outcomes.map_err(|error| Failure::Attach(error.to_string()))?;
+    let outcomes = finished.outcomes.map_err(failure)?;
     drop(place);
     let mut report = ab::report(&outcomes, &design);
     if let Some(why) = why {
         report.note(why);
     }
-    account::print(&report, arguments.shown.is_json(), None)?;
+    account::print(&report, arguments.json, None)?;
     if let Some(target) = report_to {
         target.write(&page(&report, &outcomes, &design))?;
     }
-    match outcomes.iter().all(|outcome| outcome.manipulation.holds) {
-        true => Ok(()),
-        false => Err(Failure::Withheld(
-            "no verdict: a toggle took no effect, or was disturbed".to_owned(),
-        )),
+    withheld(&outcomes)
+}
+
+/// Toggles whose first figure decides nothing: which, the report says why.
+fn withheld(outcomes: &[Outcome]) -> Result<(), Failure> {
+    let is_measured = |outcome: &&Outcome| {
+        outcome.manipulation.holds && outcome.effects.first().is_some_and(Result::is_ok)
+    };
+    let none = outcomes.iter().filter(|outcome| !is_measured(outcome));
+    let none: Vec<&str> = none.map(|outcome| outcome.toggle.name).collect();
+    if none.is_empty() {
+        return Ok(());
     }
+    Err(Failure::Withheld(format!("no verdict on {}", none.join(", "))))
+}
+
+/// Who is to blame.
+fn failure(error: AbError<RunError>) -> Failure {
+    match error {
+        AbError::Run(RunError::Stopped) => Failure::Withheld(
+            "no verdict: stopped before all runs were made; settings are as before".to_owned(),
+        ),
+        AbError::Design(what) => Failure::Usage(what),
+        error => Failure::Attach(error.to_string()),
+    }
+}
+
+/// Whether threads of this process may run in the real-time class.
+fn may_take_precedence(priority: u8) -> bool {
+    let placement = Placement { fifo: Some(priority), ..Placement::default() };
+    placement.enter(false).is_ok()
 }
 
 /// One run of one arm.
@@ -128,6 +162,10 @@ fn observe(
         }
     }
     let outcome = measure_as_it_is(place, &conditions, stop)?;
+    if stop.load(Ordering::Relaxed) {
+        // It is a shorter run than the others.
+        return Err(RunError::Stopped);
+    }
     let analysis = Analysis::of(&outcome.measured, outcome.trace.as_ref().ok());
     let transit = analysis.transit.as_ref();
     let at = |q: f64| {

@@ -11,6 +11,7 @@ use linecard_host::jitter::dummy::{DummyConfig, Pace};
 use linecard_host::jitter::experiment::{Experiment, Reality, Setup};
 use linecard_host::jitter::placement::Placement;
 use linecard_host::jitter::session::{Conditions, Place, Seats, SessionError, measure};
+use linecard_host::jitter::trace::Means;
 use linecard_report::Target;
 use std::fs;
 use std::io::Read;
@@ -45,7 +46,7 @@ pub(crate) struct StreamArguments {
     /// Period of the stream [default: 7.419761us, ST 2022-6 of 1080i59.94].
     #[arg(long, value_name = "TIME", value_parser = units::period_ps)]
     period: Option<u64>,
-    /// Packets, 2 to 10M [default: 1M].
+    /// Packets, 2 to 10M [default: 1M; 40k in each run of `ab`].
     #[arg(long, value_name = "N", value_parser = units::many)]
     count: Option<u64>,
     /// Core of the sender [default: the first].
@@ -57,9 +58,34 @@ pub(crate) struct StreamArguments {
     /// Over the loopback interface, which needs no rights, and has no interrupts to speak of.
     #[arg(long)]
     loopback: bool,
-    /// Do not trace the kernel: figures without causes.
-    #[arg(long)]
-    no_trace: bool,
+    /// By what means the kernel is traced.
+    #[arg(long, value_enum, value_name = "MEANS", default_value_t)]
+    trace: TraceMeans,
+}
+
+/// Means of tracing.
+#[derive(Debug, Clone, Copy, Default, clap::ValueEnum)]
+enum TraceMeans {
+    /// BPF, and tracefs where that is refused.
+    #[default]
+    Auto,
+    /// BPF at tracepoints: packets carry their numbers.
+    Bpf,
+    /// The kernel's own ring buffers: packets are numbered in their order.
+    Tracefs,
+    /// Not at all: figures without causes.
+    Off,
+}
+
+impl TraceMeans {
+    fn means(self) -> Option<Means> {
+        match self {
+            Self::Auto => Some(Means::Auto),
+            Self::Bpf => Some(Means::Bpf),
+            Self::Tracefs => Some(Means::Tracefs),
+            Self::Off => None,
+        }
+    }
 }
 
 /// How results are shown and kept.
@@ -71,7 +97,7 @@ pub(crate) struct ShownArguments {
     /// Write a page of all results, which opens offline, and all figures as JSON beside it.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// Keep each result in this folder, for `linecard jitter report`.
+    /// Keep each result in this folder, for `linecard jitter report`; not with `ab`.
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
 }
@@ -90,7 +116,7 @@ impl StreamArguments {
                 generator: self.sender_core.unwrap_or(seats.generator),
                 sink: self.sink_core.unwrap_or(seats.sink),
             },
-            traced: !self.no_trace,
+            traced: self.trace.means(),
             ..Conditions::default()
         };
         base.period_ps = self.period.unwrap_or(base.period_ps);
@@ -131,19 +157,23 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     };
     let target = arguments.shown.target()?;
     let base = arguments.stream.base(Conditions::default().count)?;
-    // Before there are namespaces, which have to be removed after Ctrl-C too.
+    // Before there is a cable: one that is stopped removes it.
     let stop = signals()?;
     let (place, why) = arguments.stream.place();
     let mut records = Vec::new();
-    for one in chosen {
+    for (index, one) in chosen.iter().enumerate() {
         if stop.load(Ordering::Relaxed) {
             break;
         }
-        let mut record = conduct(one, &base, &place, &stop)?;
+        let mut record = conduct(*one, &base, &place, &stop)?;
         record.remarks.extend(why.clone());
+        if stop.load(Ordering::Relaxed) {
+            record.remarks.push(cut_short(&record, base.count, &chosen[index + 1..]));
+        }
         arguments.shown.keep(&record)?;
         if !arguments.shown.json {
-            account::print(&record::report(&record), false, None)?;
+            let between = if records.is_empty() { "" } else { "\n" };
+            account::print_text(&format!("{between}{}", record::screen(&record)))?;
         }
         records.push(record);
     }
@@ -162,11 +192,16 @@ pub(crate) fn first_look() -> Result<(), Failure> {
     let mut record = stream_record(&place, &conditions, &stop)?;
     "this host as it is".clone_into(&mut record.title);
     record.remarks.extend(why);
+    if stop.load(Ordering::Relaxed) {
+        record.remarks.push(cut_short(&record, FIRST_LOOK, &[]));
+    }
     drop(place);
-    let mut text = record::headline(std::slice::from_ref(&record)) + "\n\n";
-    text += &record::report(&record).to_string();
-    text += "\nlinecard jitter run --all --report FILE shows each source by itself; linecard jitter audit \
-             says what this host is set to.\n";
+    let headline = record::folded(&record::headline(std::slice::from_ref(&record)));
+    let next = record::folded(
+        "linecard jitter run --all --report FILE shows each source by itself; linecard jitter audit \
+         says what this host is set to.",
+    );
+    let text = format!("{headline}\n{}\n{next}", record::screen(&record));
     account::print_text(&text)?;
     verdict(std::slice::from_ref(&record))
 }
@@ -204,6 +239,17 @@ pub(crate) fn reproduce(report: &mut Report) -> Result<(), Failure> {
     Ok(())
 }
 
+/// What a signal has kept from being measured.
+fn cut_short(record: &Record, count: u64, rest: &[Experiment]) -> String {
+    let text = format!("Stopped early: {} of {count} packets were sent.", record.sent);
+    let rest: Vec<&str> = rest.iter().map(|one| one.id()).collect();
+    match rest.as_slice() {
+        [] => text,
+        [one] => format!("{text} {one} was not run."),
+        several => format!("{text} {} were not run.", several.join(", ")),
+    }
+}
+
 /// One experiment.
 fn conduct(
     one: Experiment,
@@ -211,14 +257,16 @@ fn conduct(
     place: &Place,
     stop: &AtomicBool,
 ) -> Result<Record, Failure> {
-    let mut record = match one.setup(base) {
-        Setup::Dummy => dummy_record(base, stop)?,
-        Setup::Stream(conditions) => stream_record(place, &conditions, stop)?,
+    let reality = one.reality(place.interface().is_some());
+    let mut record = match (reality, one.setup(base)) {
+        (Reality::NotHere(_), _) => Record { version: record::VERSION, ..Record::default() },
+        (_, Setup::Dummy) => dummy_record(base, stop)?,
+        (_, Setup::Stream(conditions)) => stream_record(place, &conditions, stop)?,
     };
     one.id().clone_into(&mut record.id);
     one.title().clone_into(&mut record.title);
     record.published = Some(one.published().to_owned());
-    record.reality = Some(match one.reality() {
+    record.reality = Some(match reality {
         Reality::Real => "real".to_owned(),
         Reality::Emulated(how) => format!("emulated: {how}"),
         Reality::NotHere(why) => format!("not testable here: {why}"),
@@ -241,7 +289,7 @@ pub(crate) fn stream_record(
         error => Err(error),
     });
     let outcome = outcome.map_err(|error| Failure::Attach(error.to_string()))?;
-    Ok(record::of_outcome(place, &outcome, None))
+    Ok(record::of_outcome(place, &outcome))
 }
 
 fn dummy_record(base: &Conditions, stop: &AtomicBool) -> Result<Record, Failure> {
@@ -253,6 +301,10 @@ fn dummy_record(base: &Conditions, stop: &AtomicBool) -> Result<Record, Failure>
         placement,
         ..DummyConfig::default()
     };
+    // The paper's loop is a little faster than its stream.
+    if base.period_ps != Conditions::default().period_ps {
+        config.period_ps = base.period_ps;
+    }
     let laps = config.run(stop).or_else(|_| {
         config.placement.fifo = None;
         config.run(stop)
@@ -268,6 +320,20 @@ fn dummy_record(base: &Conditions, stop: &AtomicBool) -> Result<Record, Failure>
 }
 
 impl ShownArguments {
+    /// One result, in all forms that are wished.
+    pub(crate) fn show(
+        &self,
+        title: &str,
+        record: Record,
+        target: Option<Target>,
+    ) -> Result<(), Failure> {
+        self.keep(&record)?;
+        if !self.json {
+            account::print_text(&record::screen(&record))?;
+        }
+        self.finish(title, &[record], target)
+    }
+
     /// Looked at before anything is measured.
     pub(crate) fn target(&self) -> Result<Option<Target>, Failure> {
         if let Some(folder) = &self.output {
@@ -316,15 +382,18 @@ fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
 
 /// Whether figures carry one.
 fn verdict(records: &[Record]) -> Result<(), Failure> {
+    if records.is_empty() {
+        let what = "no verdict: stopped before anything was measured".to_owned();
+        return Err(Failure::Withheld(what));
+    }
     let failed: Vec<&Record> =
         records.iter().filter(|record| !record.carries_a_verdict()).collect();
     if failed.is_empty() {
         return Ok(());
     }
-    let reasons =
-        failed.iter().map(|record| format!("{} {}", record.id, record.reasons().join("; ")));
+    let reasons = failed.iter().map(|record| format!("{} {}", record.id, record.failed_gates()));
     let reasons: Vec<String> = reasons.map(|reason| reason.trim().to_owned()).collect();
-    Err(Failure::Withheld(format!("no verdict: {}", reasons.join(" | "))))
+    Err(Failure::Withheld(format!("no verdict, for what was found at: {}", reasons.join("; "))))
 }
 
 #[derive(Debug, Args)]

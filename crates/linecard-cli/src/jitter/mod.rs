@@ -25,6 +25,8 @@ mod send;
 mod sink;
 #[cfg(target_os = "linux")]
 mod stop;
+#[cfg(target_os = "linux")]
+mod trace;
 
 use crate::failure::{EXIT_CODES, Failure};
 use clap::{Args, Subcommand};
@@ -75,6 +77,13 @@ enum JitterCommand {
     /// Ends when all came that are expected, when nothing comes any more, or with Ctrl-C.
     #[cfg(target_os = "linux")]
     Sink(sink::SinkArguments),
+    /// Follow each packet of one stream through the kernel, under given conditions; or, with --cost, say
+    /// what that costs.
+    ///
+    /// Traced by BPF, or by tracefs where BPF is refused. Beside the trace the kernel's own counters count
+    /// packets as a second witness.
+    #[cfg(target_os = "linux")]
+    Trace(trace::TraceArguments),
     /// Say of a stream in a capture how evenly it comes, and what it asks of buffers.
     ///
     /// Takes RTP (ST 2022-6, ST 2110-20, -30, -31, -40), streams of `linecard jitter send`, and other UDP.
@@ -116,6 +125,8 @@ pub(crate) fn command(arguments: &JitterArguments) -> Result<(), Failure> {
         JitterCommand::Send(arguments) => send::command(arguments),
         #[cfg(target_os = "linux")]
         JitterCommand::Sink(arguments) => sink::command(arguments),
+        #[cfg(target_os = "linux")]
+        JitterCommand::Trace(arguments) => trace::command(arguments),
     }
 }
 

@@ -48,7 +48,7 @@ pub(crate) struct SinkArguments {
 }
 
 /// A mode by its name.
-fn mode(name: &str) -> Result<SinkMode, String> {
+pub(super) fn mode(name: &str) -> Result<SinkMode, String> {
     let wanted = name.replace('_', "-");
     SinkMode::ALL.into_iter().find(|mode| mode.name() == wanted).ok_or_else(|| {
         let names = SinkMode::ALL.map(SinkMode::name).join(", ");

@@ -19,6 +19,8 @@ mod files;
 mod folder;
 mod jitter_audit;
 #[cfg(target_os = "linux")]
+mod jitter_lab;
+#[cfg(target_os = "linux")]
 mod jitter_live;
 mod lso;
 mod model;

@@ -99,10 +99,14 @@ impl Experiment {
         }
     }
 
-    /// How true it is here.
+    /// How true it is here: over a cable, or over the loopback interface, whose packets come up where
+    /// they are sent and at once.
     #[must_use]
-    pub fn reality(self) -> Reality {
+    pub fn reality(self, has_cable: bool) -> Reality {
         match self {
+            Self::E5 | Self::E6 | Self::E8 if !has_cable => {
+                Reality::NotHere("it takes a cable between namespaces, and for that root")
+            }
             Self::E0 | Self::E1 | Self::E7 | Self::E8 => Reality::Real,
             Self::E2 | Self::E3 => Reality::Emulated(
                 "packets come up on the sender's core, in its own call; boot flags are as they are",
@@ -127,7 +131,7 @@ impl Experiment {
         let other = seats.third();
         let stream = match self {
             Self::E1 => return Setup::Dummy,
-            Self::E0 => Conditions { traced: false, ..base.clone() },
+            Self::E0 => Conditions { traced: None, ..base.clone() },
             Self::E2 | Self::E3 => base.clone(),
             Self::E4 => Conditions { mode: SinkMode::Block, is_awake: false, ..base.clone() },
             Self::E5 => Conditions { receive: Receive::Sink, ..base.clone() },

@@ -6,6 +6,7 @@
 pub(crate) mod bpf;
 pub(crate) mod device;
 pub(crate) mod ethtool;
+pub(crate) mod perf;
 pub(crate) mod receive;
 pub(crate) mod rights;
 pub(crate) mod ring;

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const BPF_RAW_TRACEPOINT_OPEN: libc::c_int = 17;
 const BPF_OBJ_GET_INFO_BY_FD: libc::c_int = 15;
 const BPF_MAP_TYPE_ARRAY: u32 = 2;
+const BPF_MAP_TYPE_RINGBUF: u32 = 27;
 const BPF_F_MMAPABLE: u32 = 1 << 10;
 const BPF_PROG_TYPE_RAW_TRACEPOINT: u32 = 17;
 /// Bytes of what the verifier says that are kept.
@@ -98,6 +99,13 @@ impl Drop for Shared {
         // SAFETY: the mapping made by `new`, which nobody borrows any more.
         unsafe { libc::munmap(self.base.as_ptr().cast(), len) };
     }
+}
+
+/// A ring buffer of the kernel's own for BPF programs, of so many bytes: a power of two, whole pages.
+pub(crate) fn ring(bytes: u32) -> io::Result<OwnedFd> {
+    let (kind, max_entries) = (BPF_MAP_TYPE_RINGBUF, bytes);
+    let create = MapCreate { kind, key_len: 0, value_len: 0, max_entries, flags: 0 };
+    bpf_fd(BPF_MAP_CREATE, &create)
 }
 
 /// Loads a program for raw tracepoints. When the verifier refuses, the error has its last words.

@@ -1,8 +1,8 @@
 //! Records of what was measured.
 
 use super::{
-    CauseRecord, GateRecord, POINTS, QuantileRecord, Record, SeriesRecord, SpikeRecord,
-    SummaryRecord, TracedRecord, VERSION, WORST,
+    Buckets, CauseRecord, GateRecord, LAPS, POINTS, QuantileRecord, Record, SeriesRecord,
+    SpikeRecord, SummaryRecord, TracedRecord, VERSION, WORST,
 };
 use linecard::stats::Histogram;
 use linecard_host::jitter::session::{Conditions, Outcome, Place, Receive};
@@ -15,7 +15,7 @@ use linecard_jitter::verdict::{Analysis, Gate, Series, Traced, remedy};
 use linecard_report::kept;
 
 /// The record of a stream.
-pub(crate) fn of_outcome(place: &Place, outcome: &Outcome, cost_ns: Option<f64>) -> Record {
+pub(crate) fn of_outcome(place: &Place, outcome: &Outcome) -> Record {
     let measured = &outcome.measured;
     let trace = outcome.trace.as_ref();
     let mut analysis = Analysis::of(measured, trace.ok());
@@ -51,7 +51,9 @@ pub(crate) fn of_outcome(place: &Place, outcome: &Outcome, cost_ns: Option<f64>)
             let absent = outcome.absent.iter().map(|name| (*name).to_owned()).collect();
             TracedRecord {
                 absent,
-                cost_ns_per_event: cost_ns,
+                cost_ns_per_event: outcome.cost_ns,
+                means: outcome.means.unwrap_or_default().to_owned(),
+                counted: outcome.counted,
                 ..traced_record(traced, trace, core)
             }
         }),
@@ -85,7 +87,7 @@ pub(crate) fn of_dummy(
         sink: sink.as_ref().map(series),
         gaps: kept(&gaps(schedule, &arrivals), POINTS),
         lateness: kept(&lateness(schedule, &arrivals), POINTS),
-        histograms: vec![("iterations".to_owned(), histogram(&arrivals))],
+        histograms: vec![(LAPS.to_owned(), histogram(&arrivals))],
         ..Record::default()
     }
 }
@@ -162,6 +164,8 @@ fn traced_record(traced: &Traced, trace: &Trace, core: u16) -> TracedRecord {
         breaks: traced.breaks,
         joined: traced.counts.joined,
         cost_ns_per_event: None,
+        means: String::new(),
+        counted: None,
         absent: Vec::new(),
         stages: traced
             .stages
@@ -230,7 +234,7 @@ fn lateness(schedule: Schedule, arrivals: &[Arrival]) -> Vec<(f64, f64)> {
     arrivals.iter().map(point).collect()
 }
 
-fn histogram(arrivals: &[Arrival]) -> Vec<(f64, f64, u64)> {
+fn histogram(arrivals: &[Arrival]) -> Buckets {
     let mut counted = Histogram::default();
     for pair in arrivals.windows(2) {
         counted.record(pair[1].at_ns.saturating_sub(pair[0].at_ns));

@@ -6,7 +6,7 @@ mod text;
 
 pub(crate) use make::{of_dummy, of_outcome};
 pub(crate) use page::{headline, page};
-pub(crate) use text::{beside_the_paper, report};
+pub(crate) use text::{beside_the_paper, folded, screen};
 
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +16,11 @@ pub(crate) const VERSION: u32 = 1;
 pub(crate) const WORST: usize = 100;
 /// Points of a time series that are kept: of each part its least and its most.
 pub(crate) const POINTS: usize = 20_000;
+
+/// Whose gaps they are, where there is no stream.
+const LAPS: &str = "laps";
+/// Of a histogram: from, to, count.
+pub(crate) type Buckets = Vec<(f64, f64, u64)>;
 
 /// One experiment.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -48,8 +53,8 @@ pub(crate) struct Record {
     pub(crate) gaps: Vec<(f64, f64)>,
     /// Time in seconds, lateness in nanoseconds.
     pub(crate) lateness: Vec<(f64, f64)>,
-    /// Gaps at the sender and in the application: from, to, count.
-    pub(crate) histograms: Vec<(String, Vec<(f64, f64, u64)>)>,
+    /// Gaps at the sender and in the application.
+    pub(crate) histograms: Vec<(String, Buckets)>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -95,6 +100,12 @@ pub(crate) struct TracedRecord {
     pub(crate) breaks: u64,
     pub(crate) joined: u64,
     pub(crate) cost_ns_per_event: Option<f64>,
+    /// "bpf" or "tracefs".
+    #[serde(default)]
+    pub(crate) means: String,
+    /// Packets of the whole host that the kernel's own counters saw come up.
+    #[serde(default)]
+    pub(crate) counted: Option<u64>,
     pub(crate) absent: Vec<String>,
     pub(crate) stages: Vec<(String, SummaryRecord)>,
     pub(crate) points: Vec<(String, SummaryRecord)>,
@@ -141,9 +152,27 @@ impl Record {
         failed.map(|gate| format!("{}: {}", gate.name, gate.found)).collect()
     }
 
+    /// Whether it is of a busy loop, not of a stream.
+    pub(crate) fn is_busy_loop(&self) -> bool {
+        self.histograms.iter().any(|(name, _)| name == LAPS)
+    }
+
+    /// The gates that do not hold, by name.
+    pub(crate) fn failed_gates(&self) -> String {
+        let failed = self.gates.iter().filter(|gate| !gate.passes);
+        failed.map(|gate| gate.name.as_str()).collect::<Vec<_>>().join(", ")
+    }
+
     /// The causes with the most time, without the packet's own way.
     pub(crate) fn main_causes(&self) -> impl Iterator<Item = &CauseRecord> {
         let causes = self.traced.iter().flat_map(|traced| &traced.causes);
         causes.filter(|cause| cause.kind != "path" && cause.ns > 0)
+    }
+}
+
+impl SummaryRecord {
+    /// One of its quantiles.
+    pub(crate) fn at(&self, q: f64) -> Option<&QuantileRecord> {
+        self.quantiles.iter().find(|quantile| quantile.q == q)
     }
 }

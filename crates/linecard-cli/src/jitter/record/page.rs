@@ -1,6 +1,6 @@
 //! Records as one page.
 
-use super::{Record, SummaryRecord, text};
+use super::{QuantileRecord, Record, SummaryRecord, text};
 use linecard::report::Value;
 use linecard_report::{
     Axis, Histograms, Ledger, Outcome, Page, Spread, Table, TimeSeries, Unit, Verdict, Verdicts,
@@ -34,10 +34,7 @@ pub(crate) fn headline(records: &[Record]) -> String {
     };
     let late = record.sink.as_ref().and_then(|sink| sink.lateness.as_ref());
     let late = late.map_or(String::new(), |late| {
-        let at = |q: f64| {
-            let found = late.quantiles.iter().find(|quantile| quantile.q == q);
-            Value::Ns(found.map_or(0, |quantile| quantile.value_ns) as f64)
-        };
+        let at = |q: f64| Value::Ns(late.at(q).map_or(0, |quantile| quantile.value_ns) as f64);
         let most = Value::Ns(late.max_ns as f64);
         format!(
             "Half the packets are at most {} late, 99.9 % {}, the latest {most}. ",
@@ -54,7 +51,7 @@ pub(crate) fn headline(records: &[Record]) -> String {
     let sure = if record.carries_a_verdict() {
         "All gates hold.".to_owned()
     } else {
-        format!("No verdict: {}.", record.reasons().join("; "))
+        format!("No verdict, for what was found at: {}.", record.failed_gates())
     };
     format!("{late}{why}{sure}")
 }
@@ -92,7 +89,7 @@ fn overview(records: &[Record]) -> Table {
     for record in records {
         let gaps = record.sink.as_ref().and_then(|sink| sink.gaps.as_ref());
         let at = |value: Option<f64>| value.map_or(Value::Text("–".to_owned()), Value::Ns);
-        let p999 = gaps.and_then(|gaps| gaps.quantiles.iter().find(|quantile| quantile.q == 0.999));
+        let p999 = gaps.and_then(|gaps| gaps.at(0.999));
         table.row(vec![
             Value::Text(record.id.clone()),
             Value::Text(record.title.clone()),
@@ -116,6 +113,7 @@ fn one(page: &mut Page, record: &Record) {
         conditions.row(vec![Value::Text(what.clone()), Value::Text(value.clone())]);
     }
     page.table(conditions);
+    page.table(all_quantiles(record));
     let time = || Axis::new("time", Unit::Seconds);
     if !record.gaps.is_empty() {
         let mut chart = TimeSeries::new("gaps", "Time from packet to packet in the application");
@@ -135,6 +133,49 @@ fn one(page: &mut Page, record: &Record) {
     }
     page.chart(chart);
     traced(page, record);
+}
+
+/// Each quantile of gaps and lateness at both ends, with where it lies.
+fn all_quantiles(record: &Record) -> Table {
+    let mut table = Table::new("quantiles", "Quantiles, with where they lie (95 %)");
+    table.columns([
+        ("of", "of"),
+        ("share", "share"),
+        ("value_ns", "value"),
+        ("lower_ns", "from"),
+        ("upper_ns", "to"),
+        ("needed", "samples needed"),
+    ]);
+    for (end, series) in [("sender", &record.sender), ("application", &record.sink)] {
+        let Some(series) = series else { continue };
+        for (name, summary) in [("gap", &series.gaps), ("lateness", &series.lateness)] {
+            for quantile in summary.iter().flat_map(|summary| &summary.quantiles) {
+                table.row(quantile_row(format!("{end}, {name}"), quantile));
+            }
+        }
+    }
+    table
+}
+
+fn quantile_row(of: String, quantile: &QuantileRecord) -> Vec<Value> {
+    let none = || Value::Text("–".to_owned());
+    let ns = |ns: i64| Value::Ns(ns as f64);
+    let [lower, upper] =
+        quantile.interval_ns.map_or([none(), none()], |(lower, upper)| [ns(lower), ns(upper)]);
+    vec![
+        Value::Text(of),
+        Value::Text(percent(quantile.q)),
+        ns(quantile.value_ns),
+        lower,
+        upper,
+        quantile.needed.map_or_else(none, Value::Count),
+    ]
+}
+
+/// A share without what binary fractions add: 99.999 %, not 99.99900000000001 %.
+fn percent(share: f64) -> String {
+    let text = format!("{:.4}", share * 100.0);
+    format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
 fn traced(page: &mut Page, record: &Record) {
@@ -188,7 +229,7 @@ fn traced(page: &mut Page, record: &Record) {
 /// 1 %, 50 %, 99 %, 99.99 % and the most, as the chart has them.
 fn quantiles(summary: &SummaryRecord) -> [Option<f64>; 5] {
     let at = |q: f64| {
-        let found = summary.quantiles.iter().find(|quantile| quantile.q == q)?;
+        let found = summary.at(q)?;
         found.interval_ns.map(|_| above_zero(found.value_ns))
     };
     [at(0.01), at(0.5), at(0.99), at(0.9999), Some(above_zero(summary.max_ns))]
@@ -197,4 +238,16 @@ fn quantiles(summary: &SummaryRecord) -> [Option<f64>; 5] {
 /// Logarithmic axes begin above zero.
 fn above_zero(ns: i64) -> f64 {
     ns.max(1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn shares_read_well() {
+        for (share, text) in
+            [(0.01, "1 %"), (0.5, "50 %"), (0.999, "99.9 %"), (0.99999, "99.999 %"), (1.0, "100 %")]
+        {
+            assert_eq!(super::percent(share), text);
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::{Design, Manipulation, Outcome};
 use linecard::report::{Report, Section, Value};
-use linecard_jitter::stats::effect::{Effect, smallest_p};
+use linecard_jitter::stats::effect::{Effect, EffectError, smallest_p};
 
 /// The level at which an effect is one.
 const LEVEL: f64 = 0.05;
@@ -35,6 +35,10 @@ pub fn verdict(outcome: &Outcome) -> String {
             "no verdict: so few blocks cannot show an effect".to_owned()
         }
         (Some(Ok(_)), Some(_)) => "no effect that could be told from chance".to_owned(),
+        (Some(Err(EffectError::NotFinite { block })), _) => format!(
+            "no verdict: a run of block {} received nothing: take more packets, or a quieter host",
+            block + 1
+        ),
         (Some(Err(error)), _) => format!("no verdict: {error}"),
         _ => "no verdict: nothing was measured".to_owned(),
     }
@@ -62,13 +66,16 @@ pub fn report(outcomes: &[Outcome], design: &Design) -> Report {
         verdicts.add(outcome.toggle.name, outcome.toggle.name, Value::Text(verdict(outcome)));
     }
     report.push(verdicts);
-    let blocks = design.blocks;
+    let correction = match outcomes.len() {
+        ..=1 => String::new(),
+        several => format!(", after Holm's correction over {several} toggles"),
+    };
     report.note(format!(
-        "{blocks} blocks of four runs for each toggle, in random order (seed {}); intervals of {:.0} %; \
-         p-values by sign flips, after Holm's correction over {} toggles.",
+        "{} blocks of four runs for each toggle, in random order (seed {}); intervals of {:.0} %; \
+         p-values by sign flips{correction}.",
+        design.blocks,
         design.seed,
         design.confidence * 100.0,
-        outcomes.len()
     ));
     report
 }

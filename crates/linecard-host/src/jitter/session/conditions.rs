@@ -1,6 +1,7 @@
 //! Under what conditions a stream is received: what an experiment changes, one at a time.
 
 use crate::jitter::sink::SinkMode;
+use crate::jitter::trace::Means;
 use linecard_jitter::trace::Seat;
 use std::time::Duration;
 
@@ -48,8 +49,11 @@ pub struct Conditions {
     pub sink_fifo: Option<u8>,
     /// Whether the sender sleeps between packets, or reads the clock. Default: it reads the clock.
     pub sleeping_sender: bool,
-    /// Whether the kernel is traced. Default: yes.
-    pub traced: bool,
+    /// By what means the kernel is traced; none: it is not. Default: by BPF, or by tracefs.
+    pub traced: Option<Means>,
+    /// Whether the kernel's own counters count packets beside a trace, which takes time for each packet.
+    /// Default: no.
+    pub is_counted: bool,
     /// The cores of sender and sink. Default: the first and the last of those this process may use.
     pub seats: Seats,
 }
@@ -106,7 +110,8 @@ impl Default for Conditions {
             sender_fifo: Some(50),
             sink_fifo: Some(50),
             sleeping_sender: false,
-            traced: true,
+            traced: Some(Means::Auto),
+            is_counted: false,
             seats: Seats::of_this_host(),
         }
     }

@@ -14,10 +14,11 @@ use crate::jitter::clock::Wait;
 use crate::jitter::generator::{Departures, Generator, GeneratorConfig, GeneratorError};
 use crate::jitter::placement::Placement;
 use crate::jitter::sink::{Received, Sink, SinkConfig, SinkError};
-use crate::jitter::trace::{TraceError, Tracer, Watch};
+use crate::jitter::trace::cost::quick;
+use crate::jitter::trace::{Means, PacketCounters, TraceError, Tracer, Watch};
 use crate::lab::LabError;
 use linecard_jitter::stream::Measured;
-use linecard_jitter::trace::Trace;
+use linecard_jitter::trace::{Event, Trace, What};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -79,6 +80,13 @@ pub struct Outcome {
     pub trace: Result<Trace, NotTraced>,
     /// Tracepoints that this kernel lacks.
     pub absent: Vec<&'static str>,
+    /// By what it was traced: "bpf" or "tracefs".
+    pub means: Option<&'static str>,
+    /// What it cost to record one event, in nanoseconds, measured just after.
+    pub cost_ns: Option<f64>,
+    /// Where it was asked for: how often the traced cores passed `netif_receive_skb` meanwhile, by the kernel's own counters:
+    /// packets of all streams of this host, so never less than those of the trace.
+    pub counted: Option<u64>,
 }
 
 /// Why there is no trace.
@@ -139,16 +147,18 @@ pub fn measure_as_it_is(
         let spinner = conditions.spinner.map(|core| scope.spawn(move || spin(core, over)));
         let receiving = scope.spawn(|| stage.receive(sink, conditions));
         stage.wait_for(&stage.sink, &receiving)?;
-        let tracer = tracer(&stage, conditions, target.port());
         let sending = scope.spawn(|| stage.send(generator, stop));
+        stage.wait_for(&stage.generator, &sending)?;
+        let mut tracing = Tracing::start(&stage, conditions, target.port());
         stage.go.store(true, Ordering::Release);
         let departures = sending.join().map_err(|_| SessionError::Thread)??;
         thread::sleep(GRACE);
         stage.over.store(true, Ordering::Release);
         let received = receiving.join().map_err(|_| SessionError::Thread)??;
+        tracing.count();
         drop(ended);
         drop(spinner.map(ScopedJoinHandle::join));
-        Ok(stage.outcome(conditions, departures, received, tracer))
+        Ok(stage.outcome(conditions, departures, received, tracing))
     })
 }
 
@@ -217,15 +227,20 @@ impl Stage {
         conditions: &Conditions,
         departures: Departures,
         mut received: Received,
-        tracer: Result<Tracer, NotTraced>,
+        tracing: Tracing,
     ) -> Outcome {
+        let Tracing { tracer, counted, .. } = tracing;
         let absent = tracer.as_ref().map(|tracer| tracer.absent().to_vec()).unwrap_or_default();
+        let means = tracer.as_ref().ok().map(Tracer::kind);
         let seats = conditions.seats;
-        let trace = tracer.map(|tracer| Trace {
+        let mut trace = tracer.map(|tracer| Trace {
             sink: Conditions::seat(seats.sink, self.sink.load(Ordering::Acquire)),
             generator: Conditions::seat(seats.generator, self.generator.load(Ordering::Acquire)),
             ..tracer.stop()
         });
+        if let (Some("tracefs"), Ok(trace)) = (means, &mut trace) {
+            mistrust(trace, &departures);
+        }
         let measured = Measured {
             schedule: departures.schedule,
             sent_ns: departures.sent_ns.clone(),
@@ -233,21 +248,72 @@ impl Stage {
             overflowed: received.overflowed,
         };
         let conditions = conditions.clone();
-        Outcome { conditions, measured, departures, received, trace, absent }
+        let cost_ns = means.and_then(|means| cost(means, &conditions));
+        Outcome {
+            conditions,
+            measured,
+            departures,
+            received,
+            trace,
+            absent,
+            means,
+            cost_ns,
+            counted,
+        }
+    }
+}
+
+/// A trace under way, and a second witness.
+struct Tracing {
+    tracer: Result<Tracer, NotTraced>,
+    counters: Option<PacketCounters>,
+    counted: Option<u64>,
+}
+
+impl Tracing {
+    /// The counters begin before the trace; at the end no packet of the stream comes any more.
+    fn start(stage: &Stage, conditions: &Conditions, port: u16) -> Self {
+        let is_counted = conditions.is_counted && conditions.traced.is_some();
+        let counters = is_counted.then(|| PacketCounters::start(&conditions.cores()).ok());
+        let tracer = tracer(stage, conditions, port);
+        Self { tracer, counters: counters.flatten(), counted: None }
+    }
+
+    fn count(&mut self) {
+        self.counted = self.counters.take().and_then(|mut counters| counters.count().ok());
     }
 }
 
 fn tracer(stage: &Stage, conditions: &Conditions, port: u16) -> Result<Tracer, NotTraced> {
-    if !conditions.traced {
-        return Err(NotTraced::NotWanted);
-    }
-    let threads = vec![stage.sink.load(Ordering::Acquire)];
-    let watch = Watch { port, is_ipv6: false, threads };
+    let means = conditions.traced.ok_or(NotTraced::NotWanted)?;
+    let watch = Watch {
+        port,
+        is_ipv6: false,
+        payload_len: conditions.payload_len,
+        sender: Some(stage.generator.load(Ordering::Acquire)),
+        threads: vec![stage.sink.load(Ordering::Acquire)],
+    };
     let packets = usize::try_from(conditions.count).unwrap_or(usize::MAX);
     let seconds = conditions.duration().as_secs() as usize + 1;
     let events = packets.saturating_mul(EVENTS_PER_PACKET);
     let events = events.saturating_add(seconds.saturating_mul(EVENTS_PER_SECOND));
-    Ok(Tracer::start(&watch, &conditions.cores(), events)?)
+    Ok(Tracer::start(means, &watch, &conditions.cores(), events)?)
+}
+
+/// Numbers that follow from the order of packets hold only if each that was sent was seen, and none
+/// else.
+fn mistrust(trace: &mut Trace, departures: &Departures) {
+    let is_transmit = |event: &&Event| matches!(event.what, What::Transmit { .. });
+    let seen = trace.events.iter().filter(is_transmit).count();
+    let sent = departures.sent_ns.iter().filter(|at_ns| **at_ns > 0).count();
+    let is_refused = sent < departures.sent_ns.len();
+    trace.lost += seen.abs_diff(sent) as u64 + u64::from(is_refused);
+}
+
+/// What an event costs by these means, on the sink's core.
+fn cost(means: &str, conditions: &Conditions) -> Option<f64> {
+    let means = if means == "tracefs" { Means::Tracefs } else { Means::Bpf };
+    quick(means, conditions.seats.sink).ok()
 }
 
 fn sink_config(place: &Place, conditions: &Conditions) -> SinkConfig {

@@ -1,29 +1,33 @@
 //! Traces of what the kernel does with a stream, and of what else its cores do meanwhile.
 //!
-//! BPF programs at raw tracepoints write records of 32 bytes into a log of each core ([`program`]),
-//! which is read when all is over: nobody is woken, nothing is copied, no lock is taken while packets
-//! are on their way. What did not fit is counted, and what the kernel did not let a program see as well:
-//! a trace with losses says so, and no verdict is built on it.
+//! BPF programs at raw tracepoints write records of 32 bytes into a log of each core, which is read when
+//! all is over: nobody is woken, nothing is copied, no lock is taken while packets are on their way. Where
+//! BPF is not to be had, the kernel's own ring buffers record the same events (tracefs): longer ones, for
+//! about twice the time, without the packets' numbers, which follow from their order. What did not fit is
+//! counted, and what the kernel did not let a program see as well: a trace with losses says so, and no
+//! verdict is built on it. [`cost`] measures what either costs.
 //!
 //! Times are `CLOCK_MONOTONIC`, as the ends of the stream have it.
 //!
 //! Not supported: packets whose payload does not lie behind their header in one piece (header split),
 //! VLAN tags, IPv4 options; they are not seen, and the counts differ.
 
+mod bpf;
 mod btf;
+pub mod cost;
+mod counters;
 mod names;
 mod probes;
 mod program;
+mod tracefs;
 
+pub use bpf::BpfError;
 pub use btf::BtfError;
+pub use counters::{CounterError, PacketCounters};
 pub use probes::Watch;
+pub use tracefs::TracefsError;
 
-use crate::sys::tracing::{self, Shared};
 use linecard_jitter::trace::Trace;
-use probes::{Offsets, PROBES};
-use program::{COUNTER_WORDS, Log, MAX_BYTES, RECORD_WORDS};
-use std::io;
-use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 /// Cores that can be traced at once.
@@ -32,6 +36,18 @@ pub const MAX_CORES: usize = 16;
 pub const MAX_THREADS: usize = 8;
 /// After the programs are gone, those that were running need this long at most.
 const SETTLE: Duration = Duration::from_millis(20);
+
+/// By what means the kernel is traced.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Means {
+    /// BPF, and tracefs where that is refused.
+    #[default]
+    Auto,
+    /// BPF: packets carry their numbers, and an event costs less.
+    Bpf,
+    /// The kernel's own ring buffers.
+    Tracefs,
+}
 
 /// Why nothing can be traced.
 #[derive(Debug, thiserror::Error)]
@@ -46,58 +62,44 @@ pub enum TraceError {
         /// At most.
         limit: usize,
     },
-    /// The kernel's types are not known.
+    /// Not by BPF.
     #[error(transparent)]
-    Btf(#[from] BtfError),
-    /// No memory for the log.
-    #[error("no log of {megabytes} MB for the trace ({source}): {}", advice(source))]
-    Log {
-        /// How long it was to be.
-        megabytes: usize,
-        /// What the system says.
-        source: io::Error,
+    Bpf(#[from] BpfError),
+    /// Not by tracefs.
+    #[error(transparent)]
+    Tracefs(#[from] TracefsError),
+    /// By neither.
+    #[error("neither by BPF ({bpf}) nor by tracefs ({tracefs})")]
+    Neither {
+        /// Why not by BPF.
+        bpf: BpfError,
+        /// Why not by tracefs.
+        tracefs: TracefsError,
     },
-    /// A program is refused.
-    #[error("no program at the tracepoint {name} ({source}): {}", advice(source))]
-    Program {
-        /// The tracepoint.
-        name: String,
-        /// What the system says.
-        source: io::Error,
-    },
-}
-
-fn advice(error: &io::Error) -> &'static str {
-    match error.kind() {
-        io::ErrorKind::PermissionDenied => "tracing by BPF needs root, or CAP_BPF and CAP_PERFMON",
-        io::ErrorKind::OutOfMemory => "trace fewer packets",
-        _ => "tracepoints of Linux 6.3 or later are needed",
-    }
 }
 
 /// A trace under way; dropped, it is over.
 ///
 /// ```no_run
-/// use linecard_host::jitter::trace::{Tracer, Watch};
-/// let watch = Watch { port: 20_000, is_ipv6: false, threads: vec![] };
-/// let tracer = Tracer::start(&watch, &[0, 1], 1_000_000)?;
+/// use linecard_host::jitter::trace::{Means, Tracer, Watch};
+/// let watch = Watch { port: 20_000, payload_len: 1_396, ..Watch::default() };
+/// let tracer = Tracer::start(Means::Auto, &watch, &[0, 1], 1_000_000)?;
+/// println!("traced by {}", tracer.kind());
 /// // … packets come …
 /// let trace = tracer.stop();
 /// assert_eq!(trace.lost, 0);
 /// # Ok::<(), linecard_host::jitter::trace::TraceError>(())
 /// ```
-pub struct Tracer {
-    log: Shared,
-    cores: Vec<u16>,
-    capacity: usize,
-    programs: Vec<OwnedFd>,
-    links: Vec<OwnedFd>,
-    absent: Vec<&'static str>,
+pub struct Tracer(Inner);
+
+enum Inner {
+    Bpf(bpf::Recorder),
+    Tracefs(tracefs::Recorder),
 }
 
 impl std::fmt::Debug for Tracer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Tracer").field("cores", &self.cores).finish_non_exhaustive()
+        f.debug_struct("Tracer").field("kind", &self.kind()).finish_non_exhaustive()
     }
 }
 
@@ -107,80 +109,54 @@ impl Tracer {
     /// # Errors
     ///
     /// See [`TraceError`]; nothing stays behind.
-    pub fn start(watch: &Watch, cores: &[u16], events: usize) -> Result<Self, TraceError> {
+    pub fn start(
+        means: Means,
+        watch: &Watch,
+        cores: &[u16],
+        events: usize,
+    ) -> Result<Self, TraceError> {
         within("threads to watch", watch.threads.len(), MAX_THREADS)?;
         within("cores", cores.len(), MAX_CORES)?;
-        let offsets = Offsets::read()?;
-        let counters = cores.len() * COUNTER_WORDS;
-        let most = (MAX_BYTES / 8 - counters) / RECORD_WORDS / cores.len().max(1);
-        let capacity = events.clamp(1, most);
-        let words = counters + cores.len() * capacity * RECORD_WORDS;
-        let megabytes = words * 8 / 1_000_000;
-        let log = Shared::new(words).map_err(|source| TraceError::Log { megabytes, source })?;
-        let cores = cores.to_vec();
-        let (programs, links, absent) = (Vec::new(), Vec::new(), Vec::new());
-        let mut tracer = Self { log, cores, capacity, programs, links, absent };
-        tracer.attach(watch, &offsets)?;
-        Ok(tracer)
+        let by_bpf = || bpf::Recorder::start(watch, cores, events).map(Inner::Bpf);
+        let by_tracefs = || tracefs::Recorder::start(watch, cores, events).map(Inner::Tracefs);
+        Ok(Self(match means {
+            Means::Bpf => by_bpf()?,
+            Means::Tracefs => by_tracefs()?,
+            Means::Auto => match by_bpf() {
+                Ok(recorder) => recorder,
+                Err(bpf) => by_tracefs().map_err(|tracefs| TraceError::Neither { bpf, tracefs })?,
+            },
+        }))
     }
 
-    fn attach(&mut self, watch: &Watch, offsets: &Offsets) -> Result<(), TraceError> {
-        for probe in PROBES {
-            let log = Log { map: self.log.fd(), cores: &self.cores, capacity: self.capacity };
-            let instructions = probe.program(watch, offsets, log);
-            let attached = tracing::load(&instructions)
-                .and_then(|program| Ok((tracing::attach(probe.name, program.as_fd())?, program)));
-            let name = probe.name.to_str().unwrap_or_default();
-            match attached {
-                Ok((link, program)) => {
-                    self.links.push(link);
-                    self.programs.push(program);
-                }
-                Err(source) if probe.is_needed => {
-                    return Err(TraceError::Program { name: name.to_owned(), source });
-                }
-                Err(_) => self.absent.push(name),
-            }
+    /// By what: "bpf" or "tracefs".
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self.0 {
+            Inner::Bpf(_) => "bpf",
+            Inner::Tracefs(_) => "tracefs",
         }
-        Ok(())
     }
 
     /// Tracepoints that this kernel does not have: what they would name is not named.
     #[must_use]
     pub fn absent(&self) -> &[&'static str] {
-        &self.absent
+        match &self.0 {
+            Inner::Bpf(recorder) => recorder.absent(),
+            Inner::Tracefs(recorder) => recorder.absent(),
+        }
     }
 
     /// Ends, and gives what was recorded.
     #[must_use]
-    pub fn stop(mut self) -> Trace {
-        self.links.clear();
-        std::thread::sleep(SETTLE);
-        let misses = self.programs.iter().map(|program| tracing::misses(program.as_fd()));
-        let misses: u64 = misses.map(Result::unwrap_or_default).sum();
-        let mut trace = Trace { lost: misses, cores: self.cores.clone(), ..Trace::default() };
-        for slot in 0..self.cores.len() {
-            self.read_core(slot, &mut trace);
-        }
+    pub fn stop(self) -> Trace {
+        let mut trace = match self.0 {
+            Inner::Bpf(recorder) => recorder.stop(),
+            Inner::Tracefs(recorder) => recorder.stop(),
+        };
         trace.sort();
         names::collect(&mut trace);
         trace
-    }
-
-    fn read_core(&self, slot: usize, trace: &mut Trace) {
-        let count = self.log.word(slot * COUNTER_WORDS) as usize;
-        let recorded = count.min(self.capacity);
-        trace.lost += (count - recorded) as u64;
-        let first = self.cores.len() * COUNTER_WORDS + slot * self.capacity * RECORD_WORDS;
-        trace.events.reserve(recorded);
-        for index in 0..recorded {
-            let at = first + index * RECORD_WORDS;
-            let record = [0, 1, 2, 3].map(|word| self.log.word(at + word));
-            match probes::event(self.cores[slot], record) {
-                Some(event) => trace.events.push(event),
-                None => trace.lost += 1,
-            }
-        }
     }
 }
 

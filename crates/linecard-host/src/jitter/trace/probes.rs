@@ -16,12 +16,17 @@ const WORD_AT: i16 = 8;
 const AWAKE: u32 = u32::MAX;
 
 /// What is traced.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Watch {
     /// The UDP port that the stream is sent to.
     pub port: u16,
     /// Whether it is IPv6.
     pub is_ipv6: bool,
+    /// Bytes of a packet's UDP payload: how tracefs knows the stream's packets.
+    pub payload_len: usize,
+    /// The thread that sends, where it is on this host: other packets of that length are not the
+    /// stream's. BPF looks into packets, and needs neither.
+    pub sender: Option<u32>,
     /// The threads whose waking is of interest: at most eight.
     pub threads: Vec<u32>,
 }
@@ -80,51 +85,58 @@ impl Offsets {
 /// out, and said, where a kernel or an architecture does not have them.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Probe {
+    /// Where tracefs has it.
+    pub(super) group: &'static str,
     pub(super) name: &'static CStr,
     pub(super) kind: Kind,
     pub(super) is_needed: bool,
 }
 
-const fn needed(name: &'static CStr, kind: Kind) -> Probe {
-    Probe { name, kind, is_needed: true }
+const fn needed(group: &'static str, name: &'static CStr, kind: Kind) -> Probe {
+    Probe { group, name, kind, is_needed: true }
 }
 
-const fn useful(name: &'static CStr, kind: Kind) -> Probe {
-    Probe { name, kind, is_needed: false }
+const fn useful(group: &'static str, name: &'static CStr, kind: Kind) -> Probe {
+    Probe { group, name, kind, is_needed: false }
 }
 
 /// All.
 pub(super) const PROBES: &[Probe] = &[
-    needed(c"net_dev_start_xmit", Kind::Transmit),
-    needed(c"netif_receive_skb", Kind::Receive),
-    needed(c"sk_data_ready", Kind::Ready),
-    useful(c"udp_fail_queue_rcv_skb", Kind::Refused),
-    needed(c"softirq_raise", Kind::Raise),
-    needed(c"napi_poll", Kind::Poll),
-    needed(c"irq_handler_entry", Kind::InterruptEntry),
-    needed(c"irq_handler_exit", Kind::InterruptExit),
-    needed(c"softirq_entry", Kind::SoftirqEntry),
-    needed(c"softirq_exit", Kind::SoftirqExit),
-    useful(c"hrtimer_expire_entry", Kind::TimerEntry),
-    useful(c"hrtimer_expire_exit", Kind::TimerExit),
-    useful(c"timer_expire_entry", Kind::TimerEntry),
-    useful(c"timer_expire_exit", Kind::TimerExit),
-    needed(c"sched_switch", Kind::Switch),
-    needed(c"sched_wakeup", Kind::Wakeup),
-    useful(c"cpu_idle", Kind::Idle),
-    useful(c"local_timer_entry", Kind::LocalTimer),
-    useful(c"local_timer_exit", Kind::VectorExit),
-    useful(c"reschedule_entry", Kind::Reschedule),
-    useful(c"reschedule_exit", Kind::VectorExit),
-    useful(c"call_function_entry", Kind::CallFunction),
-    useful(c"call_function_exit", Kind::VectorExit),
-    useful(c"call_function_single_entry", Kind::CallFunction),
-    useful(c"call_function_single_exit", Kind::VectorExit),
-    useful(c"irq_work_entry", Kind::IrqWork),
-    useful(c"irq_work_exit", Kind::VectorExit),
+    needed("net", c"net_dev_start_xmit", Kind::Transmit),
+    needed("net", c"netif_receive_skb", Kind::Receive),
+    needed("sock", c"sk_data_ready", Kind::Ready),
+    useful("udp", c"udp_fail_queue_rcv_skb", Kind::Refused),
+    needed("irq", c"softirq_raise", Kind::Raise),
+    needed("napi", c"napi_poll", Kind::Poll),
+    needed("irq", c"irq_handler_entry", Kind::InterruptEntry),
+    needed("irq", c"irq_handler_exit", Kind::InterruptExit),
+    needed("irq", c"softirq_entry", Kind::SoftirqEntry),
+    needed("irq", c"softirq_exit", Kind::SoftirqExit),
+    useful("timer", c"hrtimer_expire_entry", Kind::TimerEntry),
+    useful("timer", c"hrtimer_expire_exit", Kind::TimerExit),
+    useful("timer", c"timer_expire_entry", Kind::TimerEntry),
+    useful("timer", c"timer_expire_exit", Kind::TimerExit),
+    needed("sched", c"sched_switch", Kind::Switch),
+    needed("sched", c"sched_wakeup", Kind::Wakeup),
+    useful("power", c"cpu_idle", Kind::Idle),
+    useful("irq_vectors", c"local_timer_entry", Kind::LocalTimer),
+    useful("irq_vectors", c"local_timer_exit", Kind::VectorExit),
+    useful("irq_vectors", c"reschedule_entry", Kind::Reschedule),
+    useful("irq_vectors", c"reschedule_exit", Kind::VectorExit),
+    useful("irq_vectors", c"call_function_entry", Kind::CallFunction),
+    useful("irq_vectors", c"call_function_exit", Kind::VectorExit),
+    useful("irq_vectors", c"call_function_single_entry", Kind::CallFunction),
+    useful("irq_vectors", c"call_function_single_exit", Kind::VectorExit),
+    useful("irq_vectors", c"irq_work_entry", Kind::IrqWork),
+    useful("irq_vectors", c"irq_work_exit", Kind::VectorExit),
 ];
 
 impl Probe {
+    /// The tracepoint's name.
+    pub(super) fn name(&self) -> &'static str {
+        self.name.to_str().unwrap_or_default()
+    }
+
     /// The instructions at this tracepoint.
     pub(super) fn program(&self, watch: &Watch, offsets: &Offsets, log: Log<'_>) -> Vec<[u8; 8]> {
         let mut program = Program::new();

@@ -34,6 +34,9 @@ const STACK: u8 = 10;
 const KTIME_GET_NS: i32 = 5;
 const GET_SMP_PROCESSOR_ID: i32 = 8;
 const PROBE_READ_KERNEL: i32 = 113;
+const RINGBUF_OUTPUT: i32 = 130;
+/// For the last: nobody is woken.
+const NO_WAKEUP: i32 = 1;
 
 /// Sizes of loads.
 #[derive(Debug, Clone, Copy)]
@@ -181,6 +184,31 @@ impl Program {
         for (index, register) in [CONTEXT, FIRST, SECOND, THIRD].into_iter().enumerate() {
             self.push(0x7B, R2, register, 8 * index as i16, 0);
         }
+        self.end()
+    }
+
+    /// Writes the same record into the kernel's own ring buffer, for comparison.
+    pub(super) fn output(mut self, kind: u8, ring: BorrowedFd<'_>) -> Vec<[u8; 8]> {
+        self.call(KTIME_GET_NS);
+        self.shift_left(FIRST, 32);
+        self.push(0x47, FIRST, 0, 0, i32::from(kind));
+        let len = (RECORD_WORDS * 8) as i16;
+        for (at, register) in (0..len).step_by(8).zip([R0, FIRST, SECOND, THIRD]) {
+            self.push(0x7B, STACK, register, at - len, 0);
+        }
+        // BPF_PSEUDO_MAP_FD.
+        self.push(0x18, R1, 1, 0, ring.as_raw_fd());
+        self.push(0, 0, 0, 0, 0);
+        self.copy(R2, STACK);
+        self.add(R2, -i32::from(len));
+        self.set(R3, len.into());
+        self.set(R4, NO_WAKEUP);
+        self.call(RINGBUF_OUTPUT);
+        self.end()
+    }
+
+    /// Where those go that leave early.
+    fn end(mut self) -> Vec<[u8; 8]> {
         let end = self.code.len();
         for at in std::mem::take(&mut self.exits) {
             self.code[at] = instruction(0x05, 0, 0, (end - at - 1) as i16, 0);
