@@ -50,7 +50,7 @@ impl Places {
         let mut steps = Vec::with_capacity(places.len());
         for (index, place) in places.iter().enumerate() {
             let exact = ((place - from) / step).round() as u64;
-            let next = exact.max(at + u64::from(index > 0));
+            let next = exact.max(u64::saturating_add(at, u64::from(index > 0)));
             steps.push(next - at);
             at = next;
         }
@@ -62,6 +62,14 @@ impl Places {
 mod tests {
     use super::*;
     use linecard::rng::Rng;
+
+    /// A kept result may have been changed by anybody.
+    #[test]
+    fn places_out_of_order_and_without_bounds_do_no_harm() {
+        for places in [[1e308, -1e308, 0.0], [-1e308, 1e308, 1e308], [0.0, 1e300, 1.0]] {
+            assert_eq!(Places::of(&places).steps.len(), places.len());
+        }
+    }
 
     #[test]
     fn places_stay_where_they_are_and_apart() {

@@ -14,6 +14,7 @@ use linecard_host::jitter::session::{Conditions, Place, Seats, SessionError, mea
 use linecard_host::jitter::trace::Means;
 use linecard_report::Target;
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -21,6 +22,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const FIRST_LOOK: u64 = 200_000;
 /// The longest stream.
 const MAX_COUNT: u64 = 10_000_000;
+/// Bytes of a kept result: over thirty times the longest.
+const MAX_RESULT: u64 = 32 << 20;
 
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
@@ -210,8 +213,8 @@ const BESIDE_THE_PAPER: u64 = 270_000;
 pub(crate) fn reproduce(report: &mut Report) -> Result<(), Failure> {
     let stream = StreamArguments::default();
     let base = stream.base(BESIDE_THE_PAPER)?;
-    let (place, why) = stream.place();
     let stop = signals()?;
+    let (place, why) = stream.place();
     let mut section = Section::list("live", "This host, live");
     for one in Experiment::ALL {
         if stop.load(Ordering::Relaxed) {
@@ -410,6 +413,8 @@ pub(crate) fn report(arguments: &ReportArguments) -> Result<(), Failure> {
         fs::read_dir(folder).map_err(|source| Failure::Open { path: folder.clone(), source })?;
     let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
+    // A pipe would be waited for.
+    paths.retain(|path| path.is_file());
     paths.retain(|path| path.file_stem().is_none_or(|stem| stem != "report"));
     paths.sort();
     let records = paths.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
@@ -428,9 +433,14 @@ pub(crate) fn report(arguments: &ReportArguments) -> Result<(), Failure> {
 }
 
 fn read(path: &Path) -> Result<Record, Failure> {
-    let text =
-        fs::read(path).map_err(|source| Failure::Open { path: path.to_path_buf(), source })?;
+    let file = fs::File::open(path).map(|file| file.take(MAX_RESULT + 1));
+    let mut text = Vec::new();
+    let read = file.and_then(|mut file| file.read_to_end(&mut text));
+    read.map_err(|source| Failure::Open { path: path.to_path_buf(), source })?;
     let refused = |why: String| Failure::Usage(format!("{}: {why}", path.display()));
+    if text.len() as u64 > MAX_RESULT {
+        return Err(refused(format!("it is longer than {MAX_RESULT} bytes, which no result is")));
+    }
     let record: Record = serde_json::from_slice(&text)
         .map_err(|error| refused(format!("it is no result of an experiment ({error})")))?;
     if record.version != record::VERSION {

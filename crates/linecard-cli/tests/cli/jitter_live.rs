@@ -41,6 +41,39 @@ fn end(child: Child) -> (Option<i32>, String, String) {
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
+/// Results that somebody has changed, and what is none: a message or a page, and no waiting.
+#[test]
+fn a_page_of_strange_results_is_a_page_or_a_message() {
+    let folder = Folder::new();
+    fs::create_dir(folder.path("results")).unwrap();
+    folder.refuses(2, &["jitter", "report", "results"], &["no results"]);
+    fs::create_dir(folder.path("results/folder.json")).unwrap();
+    let made = Command::new("mkfifo").arg(folder.path("results/pipe.json")).status();
+    assert!(made.unwrap().success());
+    folder.refuses(2, &["jitter", "report", "results"], &["no results"]);
+    let causes: Vec<String> = (0..20)
+        .map(|n| {
+            format!(r#"{{"kind":"thread","name":"</script>{n}","spikes":1,"ns":{}}}"#, u64::MAX)
+        })
+        .collect();
+    let traced = format!(
+        r#"{{"events":0,"lost":0,"breaks":0,"joined":0,"absent":[],"stages":[],"points":[],
+        "excess_ns":0,"spikes":0,"named_share":1e308,"causes":[{}],"stage_ledger":[],"worst":[]}}"#,
+        causes.join(",")
+    );
+    let result = format!(
+        r#"{{"version":1,"id":"<script>alert(1)</script>","title":"t","place":"p","conditions":[],
+        "period_ns":0,"sent":0,"arrived":0,"gates":[],"traced":{traced},
+        "gaps":[[0,-1],[1e308,1e308],[-1e308,0]],"lateness":[],
+        "histograms":[["h",[[0,0,1],[-5,1e308,{max}],[1e308,1e308,{max}]]]]}}"#,
+        max = u64::MAX
+    );
+    folder.write("results/a.json", result.as_bytes());
+    folder.succeeds(&["jitter", "report", "results"]);
+    let page = String::from_utf8(folder.read("results/report.html")).unwrap();
+    assert!(!page.contains("<script>alert") && !page.contains("</script>1"));
+}
+
 #[test]
 fn a_stream_is_received_in_every_mode() {
     for mode in ["poll", "block", "busy-poll", "epoll", "recvmmsg", "io-uring", "io_uring"] {

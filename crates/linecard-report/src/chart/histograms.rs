@@ -163,7 +163,7 @@ fn joined(buckets: &[(f64, f64, u64)]) -> Vec<(f64, f64, u64)> {
     let run = buckets.len().div_ceil(MOST_BUCKETS).max(1);
     let join = |run: &[(f64, f64, u64)]| {
         let to = run.iter().map(|bucket| bucket.1).fold(f64::NEG_INFINITY, f64::max);
-        (run[0].0, to, run.iter().map(|bucket| bucket.2).sum())
+        (run[0].0, to, run.iter().map(|bucket| bucket.2).fold(0, u64::saturating_add))
     };
     buckets.chunks(run).map(join).collect()
 }

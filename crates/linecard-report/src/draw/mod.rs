@@ -74,7 +74,7 @@ fn thinning(chart: &TimeSeries) -> Vec<String> {
 
 fn totals(all: &[Distribution]) -> String {
     let total = |one: &Distribution| {
-        let sum = one.buckets.iter().map(|bucket| bucket.2).sum();
+        let sum = one.buckets.iter().map(|bucket| bucket.2).fold(0, u64::saturating_add);
         format!("{} {}", one.name, Value::Count(sum))
     };
     format!("In all: {}.", all.iter().map(total).collect::<Vec<_>>().join(", "))

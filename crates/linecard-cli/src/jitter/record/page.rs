@@ -195,7 +195,9 @@ fn traced(page: &mut Page, record: &Record) {
     for cause in traced.causes.iter().take(BARS) {
         chart.cause(cause.name.clone(), cause.ns as f64, cause.spikes);
     }
-    let rest: u64 = traced.causes.iter().skip(BARS).map(|cause| cause.ns).sum();
+    // A kept result may have been changed by anybody.
+    let rest = traced.causes.iter().skip(BARS).map(|cause| cause.ns);
+    let rest = rest.fold(0, u64::saturating_add);
     if rest > 0 {
         chart.rest("all others", rest as f64);
     }

@@ -185,7 +185,12 @@ impl Stage {
     fn receive(&self, sink: Sink, conditions: &Conditions) -> Result<Received, SinkError> {
         self.sink.store(this_thread(), Ordering::Release);
         self.wait_to_go();
-        sink.run(&self.over, Some(conditions.count))
+        let received = sink.run(&self.over, Some(conditions.count));
+        if received.is_err() {
+            // Nobody receives: there is nothing to send.
+            self.over.store(true, Ordering::Release);
+        }
+        received
     }
 
     fn send(&self, generator: Generator, stop: &AtomicBool) -> Result<Departures, GeneratorError> {
@@ -193,7 +198,7 @@ impl Stage {
         self.wait_to_go();
         // The sink gets on its core meanwhile.
         thread::sleep(GRACE);
-        generator.run(stop)
+        generator.run(if self.over.load(Ordering::Acquire) { &self.over } else { stop })
     }
 
     fn wait_to_go(&self) {

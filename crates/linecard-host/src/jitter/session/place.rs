@@ -148,6 +148,9 @@ fn mask(core: u16) -> String {
 /// Pins the kernel's thread that polls the cable's end.
 fn pin_poller(core: u16) -> Result<(), SessionError> {
     let failed = |source| SessionError::Pin { interface: CABLE.to_owned(), source };
+    if usize::from(core) >= CpuSet::MAX_CPU {
+        return Err(failed(io::ErrorKind::InvalidInput.into()));
+    }
     let name = format!("napi/{CABLE}-");
     let mut newest = None;
     for entry in fs::read_dir("/proc").map_err(failed)?.filter_map(Result::ok) {
@@ -170,6 +173,12 @@ fn pin_poller(core: u16) -> Result<(), SessionError> {
 
 #[cfg(test)]
 mod tests {
+    /// Before any thread is looked for.
+    #[test]
+    fn a_core_beyond_all_is_refused() {
+        assert!(super::pin_poller(u16::MAX).is_err());
+    }
+
     #[test]
     fn masks_are_in_groups() {
         assert_eq!(super::mask(0), "1");
