@@ -194,19 +194,31 @@ fn conduct(
     place: &Place,
     stop: &AtomicBool,
 ) -> Result<Record, Failure> {
-    let mut record = match one.setup(base) {
+    let setup = one.setup(base);
+    let mut record = match &setup {
         Setup::Dummy => dummy_record(base, stop)?,
-        Setup::Stream(conditions) => stream_record(place, &conditions, stop)?,
+        Setup::Stream(conditions) if needs_cable(place, conditions) => {
+            record::not_measured(place, "it needs a cable between namespaces, and for that root")
+        }
+        Setup::Stream(conditions) => stream_record(place, conditions, stop)?,
     };
     one.id().clone_into(&mut record.id);
     one.title().clone_into(&mut record.title);
     record.published = Some(one.published().to_owned());
+    let is_loopback = matches!((place, setup), (Place::Loopback, Setup::Stream(_)));
     record.reality = Some(match one.reality(base.seats) {
+        _ if is_loopback => "emulated: packets come up on the sender's core".to_owned(),
         Reality::Real => "real".to_owned(),
         Reality::Emulated(how) => format!("emulated: {how}"),
         Reality::NotHere(why) => format!("not testable here: {why}"),
     });
     Ok(record)
+}
+
+/// Whether the loopback interface cannot be as the conditions have it.
+fn needs_cable(place: &Place, conditions: &Conditions) -> bool {
+    let is_polled = matches!(conditions.receive, Receive::Thread { .. });
+    matches!(place, Place::Loopback) && (is_polled || conditions.deferral.is_some())
 }
 
 pub(crate) fn stream_record(
