@@ -13,11 +13,12 @@ use linecard_host::jitter::placement::Placement;
 use linecard_host::jitter::session::{Conditions, Place, Receive, SessionError, measure_as_it_is};
 use linecard_host::jitter::setting::Namespace;
 use linecard_host::jitter::sink::SinkMode;
-use linecard_host::jitter::toggle::{self, SinkChange, Target, Toggle};
+use linecard_host::jitter::toggle::{self, SinkChange, Target, Toggle, ToggleError};
 use linecard_jitter::verdict::Analysis;
 use linecard_report::{Axis, Effects, Page, Target as ReportTarget, Unit};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 /// Packets of one run: three tenths of a second.
 const RUN: u64 = 40_000;
@@ -81,10 +82,11 @@ pub(crate) fn command(arguments: &AbArguments, store: &Store) -> Result<(), Fail
     base.receive = Receive::Sender;
     // Before there is a cable: one that is stopped removes it.
     let stop = signals()?;
-    if base.sender_fifo.is_some_and(|priority| !may_take_precedence(priority)) {
+    let (place, why) = arguments.stream.place();
+    let is_preferred = may_take_precedence(base.sender_fifo);
+    if !is_preferred {
         base.sender_fifo = None;
     }
-    let (place, why) = arguments.stream.place();
     let failed = |error: SessionError| Failure::Attach(error.to_string());
     place.prepare(&base).map_err(failed)?;
     let mut target = Target::new(base.seats.sink.into());
@@ -100,11 +102,16 @@ pub(crate) fn command(arguments: &AbArguments, store: &Store) -> Result<(), Fail
     let finished = ab::measure((&arguments.toggles, &target), &design, store, measure);
     let finished = finished.map_err(|error| Failure::Attach(error.to_string()))?;
     recovery::end(&finished.restorations)?;
-    let outcomes = finished.outcomes.map_err(failure)?;
+    let outcomes = finished.outcomes.map_err(|error| failure(error, why.as_deref()))?;
     drop(place);
     let mut report = ab::report(&outcomes, &design);
     if let Some(why) = why {
         report.note(why);
+    }
+    if !is_preferred {
+        report.note(
+            "The sender has no precedence (SCHED_FIFO), which needs root: it is late more often.",
+        );
     }
     account::print(&report, arguments.json, None)?;
     if let Some(target) = report_to {
@@ -126,21 +133,25 @@ fn withheld(outcomes: &[Outcome]) -> Result<(), Failure> {
     Err(Failure::Withheld(format!("no verdict on {}", none.join(", "))))
 }
 
-/// Who is to blame.
-fn failure(error: AbError<RunError>) -> Failure {
+/// Whether a thread of this process may run in that class.
+fn may_take_precedence(fifo: Option<u8>) -> bool {
+    let placement = Placement { fifo, ..Placement::default() };
+    thread::spawn(move || placement.enter(true).is_ok()).join().unwrap_or(false)
+}
+
+/// Who is to blame, and why there is no cable, if that is why.
+fn failure(error: AbError<RunError>, why: Option<&str>) -> Failure {
     match error {
+        AbError::Toggle { toggle, source: ToggleError::Interface } => Failure::Attach(format!(
+            "{toggle}: it acts on the cable's interface. {}",
+            why.unwrap_or("Leave --loopback out.")
+        )),
         AbError::Run(RunError::Stopped) => Failure::Withheld(
             "no verdict: stopped before all runs were made; settings are as before".to_owned(),
         ),
         AbError::Design(what) => Failure::Usage(what),
         error => Failure::Attach(error.to_string()),
     }
-}
-
-/// Whether threads of this process may run in the real-time class.
-fn may_take_precedence(priority: u8) -> bool {
-    let placement = Placement { fifo: Some(priority), ..Placement::default() };
-    placement.enter(false).is_ok()
 }
 
 /// One run of one arm.

@@ -259,7 +259,7 @@ fn conduct(
 ) -> Result<Record, Failure> {
     let reality = one.reality(place.interface().is_some());
     let mut record = match (reality, one.setup(base)) {
-        (Reality::NotHere(_), _) => Record { version: record::VERSION, ..Record::default() },
+        (Reality::NotHere(why), _) => record::not_measured(place, why),
         (_, Setup::Dummy) => dummy_record(base, stop)?,
         (_, Setup::Stream(conditions)) => stream_record(place, &conditions, stop)?,
     };

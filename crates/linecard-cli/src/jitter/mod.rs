@@ -47,7 +47,7 @@ enum JitterCommand {
     /// E0 quality of the stream, E1 busy loop, E2 baseline, E3 from interrupt to application, E4 cores may
     /// sleep, E5 interrupts between cores, E6 interrupts on a busy core, E7 the receiver blocks, E8
     /// interrupts throttled. Runs in two network namespaces that it makes and removes, with root, or over
-    /// the loopback interface; nothing else of the host is changed.
+    /// the loopback interface; nothing else of the host is changed. Ctrl-C ends it with what there is.
     #[cfg(target_os = "linux")]
     Run(lab::RunArguments),
     /// Say what a change does to packets, and how sure that is: randomised runs with and without it.

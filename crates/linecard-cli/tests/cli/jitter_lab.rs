@@ -256,11 +256,20 @@ fn nobody_measures_over_loopback_and_is_told_what_is_missing() {
     assert!(words.iter().all(|word| flat.contains(word)), "{}", text.stdout);
     is_screen(&text.stdout);
     let all = nobody(&["run", "--all", "--count", "300", "--period", "100us", "--json"]).unwrap();
-    if all.code == Some(6) {
-        one_line(&all.stderr, &["root"]);
-    } else {
-        names_what_failed(json(&all.stdout).as_array().unwrap(), &all);
-    }
+    let records = json(&all.stdout);
+    names_what_failed(records.as_array().unwrap(), &all);
+    assert_eq!(records.as_array().unwrap().len(), 9);
+    let throttled = &records[8];
+    assert_eq!((&throttled["id"], &throttled["sink"]), (&"E8".into(), &Json::Null));
+    assert!(throttled["gates"][0]["found"].as_str().unwrap().contains("root"), "{throttled}");
+    let few = ["--blocks", "5", "--count", "500", "--period", "50us"];
+    let same = nobody(&[&["ab", "aa"], &few[..]].concat()).unwrap();
+    is_done(&same);
+    let flat = same.stdout.replace('\n', " ");
+    assert!(flat.contains("no precedence") && flat.contains("No cable"), "{}", same.stdout);
+    let none = nobody(&["ab", "napi-defer"]).unwrap();
+    assert_eq!((none.code, none.stdout.as_str()), (Some(6), ""));
+    one_line(&none.stderr, &["napi-defer", "No cable", "needs root"]);
     is_done(&nobody(&[]).unwrap());
 }
 

@@ -68,6 +68,17 @@ pub(crate) fn of_outcome(place: &Place, outcome: &Outcome) -> Record {
     }
 }
 
+/// The record of what cannot be measured there.
+pub(crate) fn not_measured(place: &Place, why: &str) -> Record {
+    let gate = GateRecord { name: "testable".to_owned(), passes: false, found: why.to_owned() };
+    Record {
+        version: VERSION,
+        place: place.name().to_owned(),
+        gates: vec![gate],
+        ..Record::default()
+    }
+}
+
 /// The record of a busy loop: when it looked at the clock, and when it should have.
 pub(crate) fn of_dummy(
     schedule: Schedule,

@@ -4,7 +4,7 @@ mod make;
 mod page;
 mod text;
 
-pub(crate) use make::{of_dummy, of_outcome};
+pub(crate) use make::{not_measured, of_dummy, of_outcome};
 pub(crate) use page::{headline, page};
 pub(crate) use text::{beside_the_paper, folded, screen};
 

@@ -107,6 +107,9 @@ fn overview(records: &[Record]) -> Table {
 fn one(page: &mut Page, record: &Record) {
     page.heading(format!("{} {}", record.id, record.title).trim().to_owned());
     page.summary(&text::report(record));
+    if record.period_ns == 0 {
+        return;
+    }
     let mut conditions = Table::new("conditions", "Conditions");
     conditions.columns([("what", "what"), ("value", "value")]);
     for (what, value) in &record.conditions {

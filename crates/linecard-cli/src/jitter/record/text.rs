@@ -98,7 +98,9 @@ fn head(record: &Record) -> Section {
     } else {
         format!("{sent} packets, one each {period}; {arrived} arrived")
     };
-    section.add("stream", "stream", Value::Text(stream));
+    if record.period_ns > 0 {
+        section.add("stream", "stream", Value::Text(stream));
+    }
     if let Some(published) = &record.published {
         section.add("published", "the paper", Value::Text(published.clone()));
     }
