@@ -38,7 +38,7 @@ fn advice(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::PermissionDenied => "tracing by BPF needs root, or CAP_BPF and CAP_PERFMON",
         io::ErrorKind::OutOfMemory => "trace fewer packets",
-        _ => "BPF raw tracepoints of Linux 5.12 or later are needed",
+        _ => "tracepoints of Linux 6.3 or later (`sk_data_ready`) are needed",
     }
 }
 
