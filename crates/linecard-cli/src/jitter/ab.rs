@@ -17,7 +17,7 @@ use linecard_host::jitter::toggle::{self, SinkChange, Target, Toggle, ToggleErro
 use linecard_jitter::verdict::Analysis;
 use linecard_report::{Axis, Effects, Page, Target as ReportTarget, Unit};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 /// Packets of one run: three tenths of a second.
@@ -98,7 +98,8 @@ pub(crate) fn command(arguments: &AbArguments, store: &Store) -> Result<(), Fail
     let mut design = Design::of(FIGURES.map(str::to_owned).into());
     design.blocks = arguments.blocks.unwrap_or(design.blocks);
     design.seed = arguments.seed.unwrap_or(design.seed);
-    let measure = |run: &Run<'_>| observe(&place, &base, run, &stop);
+    let disturbed = AtomicUsize::new(0);
+    let measure = |run: &Run<'_>| observe((&place, &base), run, &disturbed, &stop);
     let finished = ab::measure((&arguments.toggles, &target), &design, store, measure);
     let finished = finished.map_err(|error| Failure::Attach(error.to_string()))?;
     recovery::end(&finished.restorations)?;
@@ -107,6 +108,14 @@ pub(crate) fn command(arguments: &AbArguments, store: &Store) -> Result<(), Fail
     let mut report = ab::report(&outcomes, &design);
     if let Some(why) = why {
         report.note(why);
+    }
+    let disturbed = disturbed.into_inner();
+    if disturbed > 0 {
+        report.note(format!(
+            "In {disturbed} of {} runs a gate did not hold (packets missing, a trace with losses): chance \
+             has more of a say then.",
+            design.runs(outcomes.len())
+        ));
     }
     if !is_preferred {
         report.note(
@@ -156,9 +165,9 @@ fn failure(error: AbError<RunError>, why: Option<&str>) -> Failure {
 
 /// One run of one arm.
 fn observe(
-    place: &Place,
-    base: &Conditions,
+    (place, base): (&Place, &Conditions),
     run: &Run<'_>,
+    disturbed: &AtomicUsize,
     stop: &AtomicBool,
 ) -> Result<Observation, RunError> {
     if stop.load(Ordering::Relaxed) {
@@ -178,6 +187,7 @@ fn observe(
         return Err(RunError::Stopped);
     }
     let analysis = Analysis::of(&outcome.measured, outcome.trace.as_ref().ok());
+    disturbed.fetch_add(usize::from(!analysis.gates.pass()), Ordering::Relaxed);
     let transit = analysis.transit.as_ref();
     let at = |q: f64| {
         let found = transit.and_then(|transit| transit.quantiles.iter().find(|one| one.q == q));

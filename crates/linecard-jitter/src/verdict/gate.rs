@@ -6,7 +6,7 @@
 
 use crate::ledger::Ledger;
 use crate::stream::Measured;
-use crate::trace::{Joined, Trace};
+use crate::trace::{Event, Joined, Seat, Trace, What};
 use alloc::borrow::Cow;
 use alloc::collections::BTreeSet;
 use alloc::format;
@@ -130,5 +130,29 @@ pub fn of_trace(trace: &Trace, joined: &Joined, ledger: &Ledger) -> Vec<Gate> {
         share >= NAMED,
         format!("{:.1} % of {} spikes have a cause", share * 100.0, ledger.spikes.len()),
     );
-    [records, counted, join, order, named].into()
+    [records, counted, join, order, named, seated(trace)].into()
+}
+
+/// Whether both ends were seen on their cores: threads may have other numbers for the kernel than for
+/// themselves, as in a container, and their own time would then be a stranger's.
+fn seated(trace: &Trace) -> Gate {
+    let is_seen = |seat: &Seat| {
+        let takes = |event: &Event| match event.what {
+            What::Switch { from, to, .. } => event.core == seat.core && [from, to].contains(&seat.thread),
+            _ => false,
+        };
+        trace.events.iter().any(takes)
+    };
+    let ends = [("sink", &trace.sink), ("sender", &trace.generator)];
+    let unseen = ends.iter().filter(|(_, seat)| seat.as_ref().is_some_and(|seat| !is_seen(seat)));
+    let unseen: Vec<&str> = unseen.map(|(name, _)| *name).collect();
+    let found = match unseen.as_slice() {
+        [] => Cow::Borrowed("both ends were seen on their cores"),
+        some => format!(
+            "never seen on its core: the {}; in a container threads have other numbers for the kernel",
+            some.join(", the ")
+        )
+        .into(),
+    };
+    Gate::new("seats", unseen.is_empty(), found)
 }

@@ -5,7 +5,7 @@ use crate::trace::Vector;
 use alloc::format;
 use alloc::string::{String, ToString};
 
-/// What to change so that this cause does not come back, on the sink's core; nothing where there is
+/// What to change so that this cause does not come back, on the core where it was found; nothing where there is
 /// nothing to change. Commands are for a shell with rights; `linecard jitter audit` knows more.
 #[must_use]
 pub fn remedy(cause: Cause, core: u16) -> Option<String> {
@@ -33,7 +33,7 @@ pub fn remedy(cause: Cause, core: u16) -> Option<String> {
             format!("move other traffic's interrupts and RPS off core {core}: /proc/irq, rps_cpus")
         }
         Cause::Thread(_) => format!(
-            "give the receiver its core: isolcpus={core}, or run it under SCHED_FIFO (chrt -f 50)"
+            "keep others off core {core}: isolcpus={core}, or run what belongs there under SCHED_FIFO (chrt -f 50)"
         ),
         Cause::Throttled(_) => {
             "lift the limit: kernel.sched_rt_runtime_us=-1, the deadline fair server of Linux 6.12 \

@@ -10,7 +10,7 @@ const SEEDS: u64 = 100;
 type Fault = fn(&mut Host, &mut Rng);
 
 /// What can go wrong, and which gates may say so.
-const FAULTS: [(&str, &[&str], Fault); 10] = [
+const FAULTS: [(&str, &[&str], Fault); 11] = [
     ("the tracer says that it lost records", &["records"], |host, rng| {
         host.trace.lost = 1 + rng.below(1_000);
     }),
@@ -56,6 +56,9 @@ const FAULTS: [(&str, &[&str], Fault); 10] = [
     ("a packet came that the kernel refused to send", &["known"], |host, rng| {
         let refused = rng.below(host.measured.sent_ns.len() as u64);
         host.measured.sent_ns[refused as usize] = 0;
+    }),
+    ("threads have other numbers for the kernel", &["seats"], |host, rng| {
+        host.trace.sink = host.trace.sink.map(|seat| Seat { thread: 9_000 + rng.below(99) as u32, ..seat });
     }),
     ("packets came that nobody sent", &["known"], |host, rng| {
         let last = host.measured.arrivals.len() - 1;

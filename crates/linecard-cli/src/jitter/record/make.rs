@@ -5,12 +5,12 @@ use super::{
     SpikeRecord, SummaryRecord, TracedRecord, VERSION, WORST,
 };
 use linecard::stats::Histogram;
-use linecard_host::jitter::session::{Conditions, Outcome, Place, Receive};
-use linecard_jitter::ledger::{Ledger, Spike};
+use linecard_host::jitter::session::{Conditions, Outcome, Place, Receive, Seats};
+use linecard_jitter::ledger::{Cause, Entry, Ledger, Spike};
 use linecard_jitter::stats::quantile::Bounds;
 use linecard_jitter::stats::summary::Summary;
 use linecard_jitter::stream::{Arrival, Schedule};
-use linecard_jitter::trace::{Names, Trace};
+use linecard_jitter::trace::{Names, Stage, Trace};
 use linecard_jitter::verdict::{Analysis, Gate, Series, Traced, remedy};
 use linecard_report::kept;
 
@@ -47,14 +47,14 @@ pub(crate) fn of_outcome(place: &Place, outcome: &Outcome) -> Record {
         sink: analysis.sink.as_ref().map(series),
         transit: analysis.transit.as_ref().map(summary),
         traced: traced.map(|(traced, trace)| {
-            let core = outcome.conditions.seats.sink;
+            let seats = outcome.conditions.seats;
             let absent = outcome.absent.iter().map(|name| (*name).to_owned()).collect();
             TracedRecord {
                 absent,
                 cost_ns_per_event: outcome.cost_ns,
                 means: outcome.means.unwrap_or_default().to_owned(),
                 counted: outcome.counted,
-                ..traced_record(traced, trace, core)
+                ..traced_record(traced, trace, seats)
             }
         }),
         untraced: trace.err().map(ToString::to_string),
@@ -166,7 +166,7 @@ fn summary(summary: &Summary) -> SummaryRecord {
     }
 }
 
-fn traced_record(traced: &Traced, trace: &Trace, core: u16) -> TracedRecord {
+fn traced_record(traced: &Traced, trace: &Trace, seats: Seats) -> TracedRecord {
     let ledger = &traced.ledger;
     let stage_ledger = ledger.stages.iter();
     TracedRecord {
@@ -187,7 +187,7 @@ fn traced_record(traced: &Traced, trace: &Trace, core: u16) -> TracedRecord {
         excess_ns: ledger.excess_ns,
         spikes: ledger.spikes.len() as u64,
         named_share: ledger.named_share(),
-        causes: causes(ledger, &trace.names, core),
+        causes: causes(ledger, &trace.names, seats),
         stage_ledger: stage_ledger
             .map(|(stage, entry)| (stage.name().to_owned(), entry.spikes, entry.ns))
             .collect(),
@@ -196,18 +196,27 @@ fn traced_record(traced: &Traced, trace: &Trace, core: u16) -> TracedRecord {
     }
 }
 
-fn causes(ledger: &Ledger, names: &Names, core: u16) -> Vec<CauseRecord> {
-    let record =
-        |(cause, entry): (linecard_jitter::ledger::Cause, linecard_jitter::ledger::Entry)| {
-            CauseRecord {
-                kind: cause.kind().to_owned(),
-                name: cause.describe(names),
-                spikes: entry.spikes,
-                ns: entry.ns,
-                remedy: remedy(cause, core),
-            }
-        };
+fn causes(ledger: &Ledger, names: &Names, seats: Seats) -> Vec<CauseRecord> {
+    let record = |(cause, entry): (Cause, Entry)| CauseRecord {
+        kind: cause.kind().to_owned(),
+        name: cause.describe(names),
+        spikes: entry.spikes,
+        ns: entry.ns,
+        remedy: remedy(cause, core_of(cause, ledger, seats)),
+    };
     ledger.by_time().into_iter().map(record).collect()
+}
+
+/// The core on which a cause took most time: the sink's, but for what kept the sender.
+fn core_of(cause: Cause, ledger: &Ledger, seats: Seats) -> u16 {
+    let charges = ledger.spikes.iter().flat_map(|spike| &spike.charges);
+    let (mut sender_ns, mut other_ns) = (0_u64, 0_u64);
+    for charge in charges.filter(|charge| charge.cause == cause) {
+        let is_sender = matches!(charge.stage, Stage::Generator | Stage::Send);
+        let sum = if is_sender { &mut sender_ns } else { &mut other_ns };
+        *sum = sum.saturating_add(charge.ns);
+    }
+    if sender_ns > other_ns { seats.generator } else { seats.sink }
 }
 
 fn worst(ledger: &Ledger, trace: &Trace) -> Vec<SpikeRecord> {
