@@ -35,19 +35,14 @@ fn alone() -> MutexGuard<'static, ()> {
 }
 
 fn is_root() -> bool {
-    let is_root = rights("id").arg("-u").output().is_ok_and(|output| output.stdout == b"0\n");
-    let has_ip = rights("ip").args(["netns", "list"]).status().is_ok_and(|status| status.success());
-    let can = is_root && has_ip;
+    let user = Command::new("id").arg("-u").output();
+    let ip = Command::new("ip").args(["netns", "list"]).output();
+    let can =
+        user.is_ok_and(|user| user.stdout == b"0\n") && ip.is_ok_and(|ip| ip.status.success());
     if !can {
         say("SKIPPED: the lab's cable and settings: run as root with iproute2");
     }
     can
-}
-
-fn rights(program: &str) -> Command {
-    let mut command = Command::new(program);
-    command.stdout(Stdio::null()).stderr(Stdio::null());
-    command
 }
 
 /// The command in this folder, with journals of its own.
