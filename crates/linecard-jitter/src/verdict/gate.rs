@@ -138,7 +138,9 @@ pub fn of_trace(trace: &Trace, joined: &Joined, ledger: &Ledger) -> Vec<Gate> {
 fn seated(trace: &Trace) -> Gate {
     let is_seen = |seat: &Seat| {
         let takes = |event: &Event| match event.what {
-            What::Switch { from, to, .. } => event.core == seat.core && [from, to].contains(&seat.thread),
+            What::Switch { from, to, .. } => {
+                event.core == seat.core && [from, to].contains(&seat.thread)
+            }
             _ => false,
         };
         trace.events.iter().any(takes)

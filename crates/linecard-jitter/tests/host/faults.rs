@@ -2,7 +2,7 @@
 
 use crate::made_up::{Host, Wish};
 use linecard::rng::Rng;
-use linecard_jitter::trace::{Event, NET_RX, What};
+use linecard_jitter::trace::{Event, NET_RX, Seat, What};
 use linecard_jitter::verdict::Analysis;
 
 const SEEDS: u64 = 100;
@@ -58,7 +58,8 @@ const FAULTS: [(&str, &[&str], Fault); 11] = [
         host.measured.sent_ns[refused as usize] = 0;
     }),
     ("threads have other numbers for the kernel", &["seats"], |host, rng| {
-        host.trace.sink = host.trace.sink.map(|seat| Seat { thread: 9_000 + rng.below(99) as u32, ..seat });
+        host.trace.sink =
+            host.trace.sink.map(|seat| Seat { thread: 9_000 + rng.below(99) as u32, ..seat });
     }),
     ("packets came that nobody sent", &["known"], |host, rng| {
         let last = host.measured.arrivals.len() - 1;

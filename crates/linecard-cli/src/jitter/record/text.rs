@@ -122,13 +122,13 @@ fn series_section(mut section: Section, series: &SeriesRecord) -> Section {
         let text = Value::Text(with_interval(quantile));
         section.add(format!("{name}_p999"), format!("{name}, 99.9 %"), text);
     }
-    let deviations =
-        both.iter().map(|(name, one)| format!("{name} {}", Value::Ns(one.deviation_ns)));
-    section.add("deviation", "deviation", Value::Text(deviations.collect::<Vec<_>>().join("; ")));
     let (lower, upper) = series.spikes_per_second_95;
+    let deviation = series.gaps.as_ref().map_or(0.0, |gaps| gaps.deviation_ns);
     let rate = format!(
-        "{}, {:.2}/s (95 %: {lower:.2} to {upper:.2})",
-        series.spikes, series.spikes_per_second
+        "{}, {:.2}/s (95 %: {lower:.2} to {upper:.2}); deviation {}",
+        series.spikes,
+        series.spikes_per_second,
+        Value::Ns(deviation)
     );
     section.add("spikes", "gaps beyond two periods", Value::Text(rate));
     section
