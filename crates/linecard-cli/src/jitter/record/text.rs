@@ -4,7 +4,7 @@ use super::{QuantileRecord, Record, SeriesRecord, SummaryRecord};
 use linecard::report::{Report, Section, Value};
 
 /// Causes that are listed.
-const LISTED: usize = 5;
+const LISTED: usize = 4;
 /// Columns of a screen.
 const WIDTH: usize = 100;
 /// What is shown of a summary on one line, with the most.
@@ -129,15 +129,13 @@ fn trace_section(record: &Record) -> Section {
     let mut section = Section::new("trace", "Trace");
     let Some(traced) = &record.traced else { return section };
     let [events, lost, joined] = [traced.events, traced.lost, traced.joined].map(Value::Count);
-    section.add("events", "events", Value::Text(format!("{events}, {lost} lost")));
+    let cost = traced.cost_ns_per_event.map_or(String::new(), |cost| {
+        let per_packet = traced.events as f64 / record.arrived.max(1) as f64 * cost;
+        format!(", {} each, {} a packet", Value::Ns(cost), Value::Ns(per_packet))
+    });
+    section.add("events", "events", Value::Text(format!("{events}, {lost} lost{cost}")));
     let batch = traced.mean_batch.map_or(String::new(), |batch| format!(", {batch:.2} to a poll"));
     section.add("joined", "packets followed", Value::Text(format!("{joined}{batch}")));
-    if let Some(cost) = traced.cost_ns_per_event {
-        let per_packet = traced.events as f64 / record.arrived.max(1) as f64 * cost;
-        let [cost, per_packet] = [cost, per_packet].map(Value::Ns);
-        let text = format!("{cost} an event, {per_packet} a packet");
-        section.add("cost", "its cost", Value::Text(text));
-    }
     section
 }
 
