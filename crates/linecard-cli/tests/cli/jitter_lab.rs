@@ -21,7 +21,7 @@ const SHORT: [&str; 4] = ["--count", "3000", "--period", "100us"];
 /// A stream that lasts until it is stopped.
 const LONG: [&str; 4] = ["--count", "20000", "--period", "1ms"];
 /// Without a trace, which takes longer to begin and to end than a short run.
-const UNTRACED: &[&str] = &["--no-trace"];
+const UNTRACED: &[&str] = &["--trace", "off"];
 /// Where kernels keep instances of traces.
 const INSTANCES: [&str; 2] =
     ["/sys/kernel/tracing/instances", "/sys/kernel/debug/tracing/instances"];
