@@ -18,7 +18,7 @@ use crate::jitter::trace::cost::quick;
 use crate::jitter::trace::{Means, PacketCounters, TraceError, Tracer, Watch};
 use crate::lab::LabError;
 use linecard_jitter::stream::Measured;
-use linecard_jitter::trace::{Event, Trace, What};
+use linecard_jitter::trace::{Event, Joined, Trace, What};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -29,6 +29,10 @@ use std::time::Duration;
 const EVENTS_PER_PACKET: usize = 12;
 /// And room for what else happens in a second.
 const EVENTS_PER_SECOND: usize = 100_000;
+/// Packets of a trial, trials at most, and how near a cycle has to come, as a share.
+const TRIAL: u64 = 20_000;
+const MAX_TRIALS: usize = 6;
+const CLOSE: f64 = 0.015;
 /// Until a thread stands where it should.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// What is late may still come.
@@ -121,7 +125,44 @@ pub fn measure(
     stop: &AtomicBool,
 ) -> Result<Outcome, SessionError> {
     place.prepare(conditions)?;
+    if let Some(cycle) = conditions.deferral {
+        tune(place, conditions, cycle, stop)?;
+    }
     measure_as_it_is(place, conditions, stop)
+}
+
+/// Has polls begin one `cycle` after the other. The kernel's timer starts at the end of a poll, whose
+/// length depends on host and packets; so short streams are measured, and the timeout made shorter by
+/// what the cycle is too long.
+fn tune(
+    place: &Place,
+    conditions: &Conditions,
+    cycle: Duration,
+    stop: &AtomicBool,
+) -> Result<(), SessionError> {
+    let wanted_ns = cycle.as_nanos() as f64;
+    let mut timeout_ns = cycle.saturating_sub(place::POLL).as_nanos() as f64;
+    let short = Conditions { count: conditions.count.min(TRIAL), ..conditions.clone() };
+    for _ in 0..MAX_TRIALS {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        let Some(found_ns) = cycle_ns(&measure_as_it_is(place, &short, stop)?) else { break };
+        if (found_ns / wanted_ns - 1.0).abs() <= CLOSE {
+            break;
+        }
+        timeout_ns -= found_ns - wanted_ns;
+        let timeout = Duration::from_nanos(timeout_ns.clamp(0.0, wanted_ns) as u64);
+        place.put_off(timeout.max(place::SHORTEST))?;
+    }
+    Ok(())
+}
+
+/// From poll to poll, in the mean, by the packets that they brought; nothing without a trace.
+fn cycle_ns(outcome: &Outcome) -> Option<f64> {
+    let trace = outcome.trace.as_ref().ok()?;
+    let batch = Joined::of(trace, &outcome.measured).counts.mean_batch()?;
+    Some(batch * outcome.conditions.period_ps as f64 / 1e3)
 }
 
 /// The same over a cable as it is: [`Place::prepare`] has been called before, and others may have changed

@@ -12,9 +12,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// The shortest deferral: what a poll takes is taken off the wished period.
-const SHORTEST: Duration = Duration::from_micros(10);
-/// What the kernel takes for one poll of a batch, by its own timer's start at the end of the poll.
-const POLL: Duration = Duration::from_micros(4);
+pub(super) const SHORTEST: Duration = Duration::from_micros(10);
+/// A first guess at how long a poll takes: the kernel starts its timer at the end of it.
+pub(super) const POLL: Duration = Duration::from_micros(4);
 /// After the first packet both ends know each other's hardware addresses.
 const INTRODUCTION: Duration = Duration::from_millis(20);
 
@@ -95,9 +95,10 @@ impl Place {
         lab.features(Host::Own, CABLE, &["gro", "on"])?;
         let setting = |name: &str| format!("/sys/class/net/{CABLE}/{name}");
         lab.set(Host::Own, &setting("threaded"), if is_threaded { "1" } else { "0" })?;
-        let timeout = conditions.deferral.map(|period| period.saturating_sub(POLL).max(SHORTEST));
-        let timeout_ns = timeout.map_or(0, |timeout| timeout.as_nanos());
-        lab.set(Host::Own, &setting("gro_flush_timeout"), &timeout_ns.to_string())?;
+        let timeout = conditions
+            .deferral
+            .map_or(Duration::ZERO, |period| period.saturating_sub(POLL).max(SHORTEST));
+        self.put_off(timeout)?;
         let defer = u32::from(conditions.deferral.is_some());
         lab.set(Host::Own, &setting("napi_defer_hard_irqs"), &defer.to_string())?;
         if let Receive::Thread { core } = conditions.receive {
@@ -107,6 +108,13 @@ impl Place {
             lab.features(Host::Own, CABLE, &["gro", "off"])?;
         }
         Ok(())
+    }
+
+    /// Sets how long after a poll the next one begins at the earliest (`gro_flush_timeout`).
+    pub(super) fn put_off(&self, timeout: Duration) -> Result<(), SessionError> {
+        let Self::Cable(lab) = self else { return Ok(()) };
+        let path = format!("/sys/class/net/{CABLE}/gro_flush_timeout");
+        Ok(lab.set(Host::Own, &path, &timeout.as_nanos().to_string())?)
     }
 
     pub(super) fn sink(
