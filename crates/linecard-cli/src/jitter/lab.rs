@@ -1,6 +1,6 @@
 //! Experiments on this host: where they run, what they take, how they are shown.
 
-use super::record::{self, Record};
+use super::record::{self, CauseRecord, GateRecord, Record};
 use super::stop::signals;
 use crate::account;
 use crate::failure::{EXIT_CODES, Failure};
@@ -8,7 +8,7 @@ use crate::units;
 use clap::Args;
 use linecard::report::{Report, Section, Value};
 use linecard_host::jitter::dummy::{DummyConfig, Pace};
-use linecard_host::jitter::experiment::{Experiment, Reality, Setup};
+use linecard_host::jitter::experiment::{Experiment, Reality, Setup, THROTTLE};
 use linecard_host::jitter::placement::Placement;
 use linecard_host::jitter::session::{Conditions, Place, Seats, SessionError, measure};
 use linecard_host::jitter::trace::Means;
@@ -206,6 +206,8 @@ pub(crate) fn first_look() -> Result<(), Failure> {
     verdict(std::slice::from_ref(&record))
 }
 
+/// How near the batch of E8 has to come to theory, as a share.
+const BATCH_WITHIN: f64 = 0.05;
 /// Packets of each experiment beside the paper: two seconds.
 const BESIDE_THE_PAPER: u64 = 270_000;
 
@@ -265,6 +267,7 @@ fn conduct(
     };
     one.id().clone_into(&mut record.id);
     one.title().clone_into(&mut record.title);
+    record.gates.extend(took_effect(one, &record));
     record.published = Some(one.published().to_owned());
     record.reality = Some(match reality {
         Reality::Real => "real".to_owned(),
@@ -272,6 +275,29 @@ fn conduct(
         Reality::NotHere(why) => format!("not testable here: {why}"),
     });
     Ok(record)
+}
+
+/// Whether the trace shows what the experiment is about; nothing where it shows that in any case, or
+/// there is none.
+fn took_effect(one: Experiment, record: &Record) -> Option<GateRecord> {
+    let traced = record.traced.as_ref()?;
+    let (passes, found) = match one {
+        Experiment::E4 => {
+            let is_sleep = |cause: &&CauseRecord| cause.name.starts_with("waking from");
+            let spikes = traced.causes.iter().filter(is_sleep).map(|cause| cause.spikes).sum::<u64>();
+            let found = format!("{spikes} spikes are mainly the waking of a core that slept");
+            (traced.causes.iter().any(|cause| is_sleep(&cause)), found)
+        }
+        Experiment::E8 => {
+            let theory = THROTTLE.as_nanos() as f64 / record.period_ns.max(1) as f64;
+            let batch = traced.mean_batch.unwrap_or(0.0);
+            let found = format!("{batch:.2} packets of a poll, and theory has {theory:.2}");
+            // Packets that are further apart come one by one.
+            (theory < 2.0 || (batch / theory - 1.0).abs() <= BATCH_WITHIN, found)
+        }
+        _ => return None,
+    };
+    Some(GateRecord { name: "effect".to_owned(), passes, found })
 }
 
 pub(crate) fn stream_record(
