@@ -284,7 +284,8 @@ fn took_effect(one: Experiment, record: &Record) -> Option<GateRecord> {
     let (passes, found) = match one {
         Experiment::E4 => {
             let is_sleep = |cause: &&CauseRecord| cause.name.starts_with("waking from");
-            let spikes = traced.causes.iter().filter(is_sleep).map(|cause| cause.spikes).sum::<u64>();
+            let spikes =
+                traced.causes.iter().filter(is_sleep).map(|cause| cause.spikes).sum::<u64>();
             let found = format!("{spikes} spikes are mainly the waking of a core that slept");
             (traced.causes.iter().any(|cause| is_sleep(&cause)), found)
         }

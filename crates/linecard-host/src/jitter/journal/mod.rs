@@ -274,9 +274,14 @@ impl Journal {
         if self.records == MAX_RECORDS {
             return Err(JournalError::Full);
         }
-        self.records += 1;
+        let before = self.file.metadata().map_err(about("read", &self.path))?.len();
         let written =
             self.file.write_all(record.line().as_bytes()).and_then(|()| self.file.sync_all());
+        if written.is_err() {
+            // Half a line would spoil the next one. Where that fails too, the journal says it is damaged.
+            let _cut = self.file.set_len(before);
+        }
+        self.records += 1;
         written.map_err(about("write", &self.path))
     }
 }

@@ -1,6 +1,6 @@
 //! Putting settings back: at the end of a journal, and after the death of its process.
 
-use super::folder::{self, Found, Locked};
+use super::folder::{self, Found};
 use super::record::{self, Entry, Records};
 use super::{JournalError, Store, process};
 use crate::jitter::setting::{Detached, SettingError};
@@ -71,6 +71,12 @@ impl Restoration {
     }
 }
 
+impl Restoration {
+    fn is_conflict(&self) -> bool {
+        matches!(self.fate, Fate::Conflict { .. })
+    }
+}
+
 impl fmt::Display for Restoration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { what, was, fate } = self;
@@ -127,18 +133,28 @@ impl Store {
     ) -> Result<Vec<Restoration>, JournalError> {
         let Some(locked) = self.lock(false)? else { return Ok(Vec::new()) };
         let mut restorations = Vec::new();
-        for found in locked.journals()? {
+        let journals = locked.journals()?;
+        let is_held = journals.iter().any(|found| !found.is_kept && found.owner.is_alive());
+        for found in journals {
             let records = record::read(&folder::bytes(&found.path, record::MAX_BYTES)?);
             if is_wanted(&found, &records) {
-                restorations.extend(undo(&locked, &found.path, &records)?);
+                let undone = undo(&found.path, &records);
+                // What another process holds reads otherwise until it ends: the value before is still
+                // wanted then.
+                let is_over =
+                    undone.iter().all(|one| one.is_final() && (!is_held || !one.is_conflict()));
+                if is_over {
+                    locked.remove(&found.path)?;
+                }
+                restorations.extend(undone);
             }
         }
         Ok(restorations)
     }
 }
 
-/// Undoes one journal, and removes it unless something could still be put back later.
-fn undo(locked: &Locked, path: &Path, records: &Records) -> Result<Vec<Restoration>, JournalError> {
+/// Undoes one journal.
+fn undo(path: &Path, records: &Records) -> Vec<Restoration> {
     let about_itself = |fate| Restoration {
         what: format!("journal {}", path.display()),
         was: String::new(),
@@ -152,10 +168,7 @@ fn undo(locked: &Locked, path: &Path, records: &Records) -> Result<Vec<Restorati
         let damage = records.damaged.map(|line| about_itself(Fate::Damaged { line }));
         restorations.extend(damage);
     }
-    if restorations.iter().all(Restoration::is_final) {
-        locked.remove(path)?;
-    }
-    Ok(restorations)
+    restorations
 }
 
 /// Undoes all of these, the last one first.

@@ -156,6 +156,23 @@ fn what_is_kept_stays_until_it_is_undone() {
     assert!(place.store().undo_kept().unwrap().is_empty());
 }
 
+/// An undoing while another process holds the setting comes too early, and loses nothing.
+#[test]
+fn what_is_kept_can_be_undone_after_another_has_ended() {
+    let place = Place::with(1);
+    let mut journal = Journal::begin(&place.store()).unwrap();
+    journal.change(&place.setting(0), "1").unwrap();
+    journal.keep().unwrap();
+    let mut other = Journal::begin(&place.store()).unwrap();
+    other.change(&place.setting(0), "2").unwrap();
+    let early = place.store().undo_kept().unwrap();
+    assert!(matches!(early[0].fate, Fate::Conflict { .. }), "{early:?}");
+    drop(other);
+    assert_eq!(place.read(0), "1\n");
+    assert!(matches!(place.store().undo_kept().unwrap()[0].fate, Fate::Restored));
+    assert_eq!(place.read(0), "00\n");
+}
+
 #[test]
 fn nothing_is_taken_from_an_earlier_boot() {
     let place = Place::with(1);
