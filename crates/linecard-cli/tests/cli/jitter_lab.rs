@@ -301,7 +301,7 @@ fn what_cannot_be_is_refused_in_one_line() {
         &["jitter", "ab", "aa", "--loopback", "--blocks", "4"],
         &["4 blocks", "5 to"],
     );
-    folder.refuses(2, &["jitter", "ab", "aa", "--output", "kept"], &["--output", "--report"]);
+    folder.refuses(2, &["jitter", "ab", "aa", "--output", "kept"], &["--output"]);
     folder.refuses(2, &["jitter", "ab"], &["TOGGLE"]);
     folder.write("E2.json", b"{}");
     folder.refuses(2, &["jitter", "report", "."], &["E2.json", "no result"]);

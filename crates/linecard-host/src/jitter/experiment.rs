@@ -109,15 +109,12 @@ impl Experiment {
             }
             Self::E0 | Self::E1 | Self::E7 | Self::E8 => Reality::Real,
             Self::E2 | Self::E3 => Reality::Emulated(
-                "packets come up on the sender's core, in its own call; boot flags are as they are",
+                "packets come up on the sender's core; boot flags are as they are",
             ),
-            Self::E4 => Reality::Emulated(
-                "the receiver blocks, so that its core may sleep; one that polls never lets it",
-            ),
-            Self::E5 => Reality::Emulated(
-                "the sender's core interrupts the sink's for each packet (RPS), as an interface does whose \
-                 interrupts are elsewhere",
-            ),
+            Self::E4 => Reality::Emulated("the receiver blocks, so that its core may sleep"),
+            Self::E5 => {
+                Reality::Emulated("the sender's core interrupts the sink's for each packet (RPS)")
+            }
             Self::E6 => {
                 Reality::Emulated("threaded NAPI, on a core with a thread that never waits")
             }
