@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard};
 static ONE: Mutex<()> = Mutex::new(());
 
 /// Tries of a test: other programs have the cores, too.
-pub(crate) const TRIES: usize = 4;
+pub(crate) const TRIES: usize = 6;
 
 /// Alone with a cable; or nothing, with the reason on stderr.
 pub(crate) fn cable(test: &str) -> Option<(MutexGuard<'static, ()>, Place)> {
