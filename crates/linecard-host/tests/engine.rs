@@ -387,7 +387,7 @@ fn stops_when_asked_to_and_lets_go_what_is_held() {
 #[test]
 fn a_slow_reader_gets_all_of_it() {
     let config = Config { ring_capacity: 64, on_full: OnFull::Wait, ..Config::default() };
-    let pace = Duration::from_millis(20);
+    let pace = Duration::from_millis(12);
     let joined = Joined { pace, ..Joined::new(Source::new(0..FLOWS, usize::MAX)) };
     let record = Arc::clone(&joined.record);
     let engine = dedicated(&config, &Arc::new(joined)).expect("threads start");
