@@ -14,13 +14,13 @@ use crate::jitter::clock::Wait;
 use crate::jitter::generator::{Departures, Generator, GeneratorConfig, GeneratorError};
 use crate::jitter::placement::Placement;
 use crate::jitter::sink::{Received, Sink, SinkConfig, SinkError};
+use crate::jitter::toggle::NoSleep;
 use crate::jitter::trace::cost::quick;
 use crate::jitter::trace::{Means, PacketCounters, TraceError, Tracer, Watch};
 use crate::lab::LabError;
 use linecard_jitter::stream::Measured;
 use linecard_jitter::trace::{Event, Joined, Trace, What};
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
@@ -176,7 +176,8 @@ pub fn measure_as_it_is(
     conditions: &Conditions,
     stop: &AtomicBool,
 ) -> Result<Outcome, SessionError> {
-    let _awake = if conditions.is_awake { hold_awake() } else { None };
+    // Who may not hold cores awake measures with sleep in it.
+    let _awake = conditions.is_awake.then(NoSleep::hold).and_then(Result::ok);
     let sink = place.sink(conditions, sink_config(place, conditions))?;
     let target = sink.address()?;
     let generator = place.generator(generator_config(conditions, target))?;
@@ -379,13 +380,6 @@ fn generator_config(conditions: &Conditions, target: std::net::SocketAddr) -> Ge
 
 fn placement(core: u16, fifo: Option<u8>) -> Placement {
     Placement { core: Some(core.into()), fifo, ..Placement::default() }
-}
-
-/// Keeps all cores from sleeping for as long as the file is open (`PM_QOS_CPU_DMA_LATENCY`).
-fn hold_awake() -> Option<File> {
-    let mut file = OpenOptions::new().write(true).open("/dev/cpu_dma_latency").ok()?;
-    file.write_all(&0_i32.to_ne_bytes()).ok()?;
-    Some(file)
 }
 
 /// A thread that never waits.

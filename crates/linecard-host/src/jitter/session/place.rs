@@ -2,10 +2,11 @@
 
 use super::{Conditions, Receive, SessionError};
 use crate::jitter::generator::{Generator, GeneratorConfig};
+use crate::jitter::setting::mask;
 use crate::jitter::sink::{Sink, SinkConfig};
+use crate::jitter::toggle::napi_threads;
 use crate::lab::{CABLE, Cable, Host, Lab};
 use rustix::thread::{CpuSet, sched_setaffinity};
-use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
@@ -84,7 +85,7 @@ impl Place {
         };
         let queue = format!("/sys/class/net/{CABLE}/queues/rx-0/rps_cpus");
         let mask = match conditions.receive {
-            Receive::Sink => mask(conditions.seats.sink),
+            Receive::Sink => mask(&[conditions.seats.sink.into()]),
             _ => "0".to_owned(),
         };
         lab.set(Host::Own, &queue, &mask)?;
@@ -147,35 +148,18 @@ impl Place {
     }
 }
 
-/// A core as `rps_cpus` wants it: groups of 32 bits, the highest first.
-fn mask(core: u16) -> String {
-    let group = 1_u32 << (core % 32);
-    format!("{group:x}{}", ",00000000".repeat(usize::from(core / 32)))
-}
-
 /// Pins the kernel's thread that polls the cable's end.
 fn pin_poller(core: u16) -> Result<(), SessionError> {
     let failed = |source| SessionError::Pin { interface: CABLE.to_owned(), source };
     if usize::from(core) >= CpuSet::MAX_CPU {
         return Err(failed(io::ErrorKind::InvalidInput.into()));
     }
-    let name = format!("napi/{CABLE}-");
-    let mut newest = None;
-    for entry in fs::read_dir("/proc").map_err(failed)?.filter_map(Result::ok) {
-        let Some(process) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok())
-        else {
-            continue;
-        };
-        let comm = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
-        // There may be others of labs beside this one; ours was made last.
-        if comm.starts_with(&name) {
-            newest = newest.max(Some(process));
-        }
-    }
+    // There may be others of labs beside this one; ours was made last.
+    let newest = napi_threads(CABLE).into_iter().max();
     let process = newest.ok_or_else(|| failed(io::ErrorKind::NotFound.into()))?;
     let mut set = CpuSet::new();
     set.set(core.into());
-    sched_setaffinity(rustix::process::Pid::from_raw(process), &set)
+    sched_setaffinity(rustix::process::Pid::from_raw(process.cast_signed()), &set)
         .map_err(|error| failed(error.into()))
 }
 
@@ -189,8 +173,8 @@ mod tests {
 
     #[test]
     fn masks_are_in_groups() {
-        assert_eq!(super::mask(0), "1");
-        assert_eq!(super::mask(31), "80000000");
-        assert_eq!(super::mask(33), "2,00000000");
+        assert_eq!(super::mask(&[0]), "1");
+        assert_eq!(super::mask(&[31]), "80000000");
+        assert_eq!(super::mask(&[33]), "2,00000000");
     }
 }
