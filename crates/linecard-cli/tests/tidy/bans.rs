@@ -35,7 +35,8 @@ const EVERYWHERE: [(&str, &str); 5] = [
 ];
 
 /// No clock, no chance, no I/O.
-pub(crate) const PURE_CRATES: [&str; 3] = ["linecard", "linecard-model", "linecard-jitter"];
+pub(crate) const PURE_CRATES: [&str; 4] =
+    ["linecard", "linecard-model", "linecard-jitter", "linecard-transfer"];
 
 /// Uses of banned names.
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {

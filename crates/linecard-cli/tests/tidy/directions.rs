@@ -1,7 +1,7 @@
 //! Inside the pure crates modules know only those to their left:
-//! `time, rng, stats <- packet <- offload <- stage, stages, port <- pipeline <- plan, transfer <-
-//! report`; in the model `clock, events, hash <- dma, cell, rv32 <- transmit <- receive, solve`, and each
-//! other model by itself; in the jitter lab `stream, stats <- media, trace <- ledger <- verdict`. Test code may look anywhere.
+//! `time, rng, stats <- packet <- offload <- stage, stages, port <- pipeline <- plan <- report`; in the model `clock, events, hash <- dma, cell, rv32 <- transmit <- receive, solve`, and each
+//! other model by itself; in the jitter lab `stream, stats <- media, trace <- ledger <- verdict`; in
+//! bulk transfer `wire, fec <- lane <- send, receive <- sim`. Test code may look anywhere.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ struct Rules {
     strangers: u8,
 }
 
-const CRATES: [Rules; 3] = [
+const CRATES: [Rules; 4] = [
     Rules {
         name: "linecard",
         folder: "crates/linecard/src/",
@@ -33,7 +33,6 @@ const CRATES: [Rules; 3] = [
             ("port", 3),
             ("pipeline", 4),
             ("plan", 5),
-            ("transfer", 6),
         ],
         strangers: 6,
     },
@@ -71,6 +70,19 @@ const CRATES: [Rules; 3] = [
             ("verdict", 3),
         ],
         strangers: 1,
+    },
+    Rules {
+        name: "linecard-transfer",
+        folder: "crates/linecard-transfer/src/",
+        ranks: &[
+            ("wire", 0),
+            ("fec", 0),
+            ("lane", 1),
+            ("send", 2),
+            ("receive", 2),
+            ("sim", 3),
+        ],
+        strangers: 2,
     },
 ];
 

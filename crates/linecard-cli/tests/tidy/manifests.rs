@@ -8,20 +8,29 @@ use std::path::Path;
 use crate::Finding;
 
 /// Every crate and the crates of this workspace that it may depend on, also for its tests.
-const MAY_USE: [(&str, &[&str]); 8] = [
+const MAY_USE: [(&str, &[&str]); 10] = [
     ("linecard", &[]),
     ("linecard-c", &["linecard"]),
     ("linecard-model", &["linecard"]),
     ("linecard-jitter", &["linecard"]),
+    ("linecard-transfer", &["linecard"]),
     ("linecard-report", &["linecard"]),
     ("linecard-host", &["linecard", "linecard-model", "linecard-jitter"]),
+    ("linecard-lanes", &["linecard", "linecard-transfer", "linecard-host"]),
     ("linecard-cli", &FRONT),
     ("linecard-py", &FRONT),
 ];
 
 /// What the fronts use: all that is not a front.
-const FRONT: [&str; 5] =
-    ["linecard", "linecard-model", "linecard-jitter", "linecard-report", "linecard-host"];
+const FRONT: [&str; 7] = [
+    "linecard",
+    "linecard-model",
+    "linecard-jitter",
+    "linecard-transfer",
+    "linecard-report",
+    "linecard-host",
+    "linecard-lanes",
+];
 
 /// Folder name and text of every `crates/*/Cargo.toml`.
 pub(crate) fn read(root: &Path) -> Vec<(String, String)> {
