@@ -8,3 +8,5 @@
 #![warn(clippy::std_instead_of_core, clippy::std_instead_of_alloc)]
 
 extern crate alloc;
+
+pub mod wire;
