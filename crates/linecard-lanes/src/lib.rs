@@ -1,2 +1,8 @@
 //! Bulk transfer over many lanes on real networks: sockets, keys, files and threads around
 //! `linecard_transfer`, which decides.
+
+pub mod control;
+pub mod file;
+pub mod keys;
+pub mod lane;
+pub mod seal;

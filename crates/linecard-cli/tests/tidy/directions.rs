@@ -77,6 +77,7 @@ const CRATES: [Rules; 4] = [
         ranks: &[
             ("wire", 0),
             ("fec", 0),
+            ("control", 0),
             ("lane", 1),
             ("send", 2),
             ("receive", 2),

@@ -16,7 +16,7 @@ const MAY_USE: [(&str, &[&str]); 10] = [
     ("linecard-transfer", &["linecard"]),
     ("linecard-report", &["linecard"]),
     ("linecard-host", &["linecard", "linecard-model", "linecard-jitter"]),
-    ("linecard-lanes", &["linecard", "linecard-transfer", "linecard-host"]),
+    ("linecard-lanes", &["linecard", "linecard-transfer"]),
     ("linecard-cli", &FRONT),
     ("linecard-py", &FRONT),
 ];

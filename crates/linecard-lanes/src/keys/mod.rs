@@ -1,0 +1,1 @@
+//! Who one is, and whom one knows.

@@ -1,0 +1,1 @@
+//! Lanes: UDP, TCP and memory, and faults to try them with.

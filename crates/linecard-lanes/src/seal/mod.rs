@@ -1,0 +1,1 @@
+//! Packets sealed and opened: AEAD, key phases, replay window.
