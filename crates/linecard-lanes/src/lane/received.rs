@@ -65,6 +65,11 @@ impl Received {
         &mut self.area
     }
 
+    /// The area to be filled further, without forgetting what was added.
+    pub(super) fn begun_area(&mut self) -> &mut [u8] {
+        &mut self.area
+    }
+
     /// The area, with what was put there so far.
     pub(super) fn area(&self) -> &[u8] {
         &self.area
