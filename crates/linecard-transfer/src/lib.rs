@@ -9,4 +9,5 @@
 
 extern crate alloc;
 
+pub mod lane;
 pub mod wire;
