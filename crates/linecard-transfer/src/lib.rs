@@ -10,4 +10,6 @@
 extern crate alloc;
 
 pub mod lane;
+pub mod layout;
+pub mod send;
 pub mod wire;

@@ -120,10 +120,22 @@ impl Flight {
         self.sent.iter().flatten().map(|sent| sent.at).next()
     }
 
-    /// When the newest packet in flight was sent.
+    /// The oldest packet in flight of `chunk`, from number `from` on, and when it was sent.
     #[must_use]
-    pub fn newest(&self) -> Option<Instant> {
-        self.sent.iter().rev().flatten().map(|sent| sent.at).next()
+    pub fn oldest_of(&self, chunk: u32, from: u64) -> Option<(Instant, Piece)> {
+        let skip = usize::try_from(from.saturating_sub(self.base)).ok()?;
+        let mut packets = self.sent.range(skip.min(self.sent.len())..).flatten();
+        packets.find_map(|sent| {
+            sent.piece.filter(|piece| piece.chunk == chunk).map(|piece| (sent.at, piece))
+        })
+    }
+
+    /// The number of the oldest packet in flight that carries `piece`.
+    #[must_use]
+    pub fn number_of(&self, piece: Piece) -> Option<u64> {
+        let place =
+            self.sent.iter().position(|sent| sent.is_some_and(|sent| sent.piece == Some(piece)))?;
+        Some(self.base + place as u64)
     }
 
     /// Takes an acknowledgment. False for one of numbers that were never sent: a broken or hostile

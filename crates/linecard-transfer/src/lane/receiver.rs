@@ -2,6 +2,7 @@
 
 use super::ranges::Ranges;
 use crate::wire::{Probe, Range};
+use alloc::vec::Vec;
 use linecard::rng::Rng;
 use linecard::time::Instant;
 
@@ -100,7 +101,7 @@ impl LaneReceiver {
     }
 
     /// An acknowledgment is sent: its ranges, and its delay in µs.
-    pub fn acknowledge(&mut self, now: Instant) -> (alloc::vec::Vec<Range>, u32) {
+    pub fn acknowledge(&mut self, now: Instant) -> (Vec<Range>, u32) {
         self.unacknowledged = 0;
         self.since = None;
         self.at_once = false;

@@ -10,6 +10,8 @@ use linecard::time::Instant;
 const PROBE_INTERVAL_NS: u64 = 200_000_000;
 /// Doublings of the time between probes.
 const MAX_BACKOFF: u32 = 6;
+/// Probes without an answer after which a lane that had nothing in flight is not believed to work.
+const MAX_UNANSWERED: u32 = 3;
 
 /// What a lane is to the sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,6 +114,8 @@ pub struct LaneSender {
     progress: Instant,
     loss_timer: Option<Instant>,
     limited: bool,
+    /// Packets before this number have been looked at as stragglers.
+    skipped: u64,
     /// What has been counted.
     pub counters: LaneCounters,
 }
@@ -136,6 +140,7 @@ impl LaneSender {
             progress: Instant::ZERO,
             loss_timer: None,
             limited: false,
+            skipped: 0,
             counters: LaneCounters::default(),
         }
     }
@@ -311,7 +316,10 @@ impl LaneSender {
             self.loss_timer = self.flight.detect(&self.rtt, now, outcome);
             self.account(outcome, now);
         }
-        let silent = self.silence_ends().is_some_and(|at| at <= now);
+        let silent = self.silence_ends().is_some_and(|at| at <= now)
+            || self.state == LaneState::Alive
+                && self.tries >= MAX_UNANSWERED
+                && self.probe_due().is_some_and(|due| due <= now);
         if silent {
             self.fail(now, outcome);
         }
@@ -357,6 +365,32 @@ impl LaneSender {
 
     fn timeout_ns(&self) -> u64 {
         self.rtt.probe_timeout_ns(self.settings.ack_delay_ns).max(self.settings.least_timeout_ns)
+    }
+
+    /// When a lane with nothing in flight should be asked for a sign of life.
+    #[must_use]
+    pub fn quiet_until(&self) -> Instant {
+        let since = self.asked.map_or(self.progress, |(_, at)| at.max(self.progress));
+        since.plus_ns(self.timeout_ns() << self.tries.min(MAX_BACKOFF))
+    }
+
+    /// The oldest piece of `chunk` in flight, if it is late enough that a lane on which a round trip takes
+    /// `elsewhere_ns` could deliver it sooner.
+    #[must_use]
+    pub fn late_piece(&self, chunk: u32, elsewhere_ns: u64, now: Instant) -> Option<Piece> {
+        let (at, piece) = self.flight.oldest_of(chunk, self.skipped)?;
+        let age_ns = now.ns_since(at);
+        let expected_ns = self.rtt.smoothed_ns() + self.settings.ack_delay_ns;
+        let overdue = age_ns > expected_ns + expected_ns / 2;
+        let slow =
+            expected_ns.saturating_sub(age_ns) > 2 * elsewhere_ns + self.settings.ack_delay_ns;
+        (overdue || slow).then_some(piece)
+    }
+
+    /// `piece` has been dealt with: the next one is asked for.
+    pub fn skip_late(&mut self, piece: Piece) {
+        self.skipped =
+            self.skipped.max(self.flight.number_of(piece).map_or(0, |number| number + 1));
     }
 
     /// The time between a loss of all that is in flight and that this is noticed, in ns.
