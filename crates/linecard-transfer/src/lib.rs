@@ -11,5 +11,6 @@ extern crate alloc;
 
 pub mod lane;
 pub mod layout;
+pub mod receive;
 pub mod send;
 pub mod wire;

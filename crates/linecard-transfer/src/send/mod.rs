@@ -281,10 +281,11 @@ impl Sender {
             first = false;
         }
         // What is said last should be answered: nothing else will make the other end speak.
-        if at.is_some() && !self.has_work(lane) {
-            if let Some(last) = out.last_mut() {
-                last.header.ack_now = true;
-            }
+        if at.is_some()
+            && !self.has_work(lane)
+            && let Some(last) = out.last_mut()
+        {
+            last.header.ack_now = true;
         }
     }
 

@@ -1,0 +1,166 @@
+//! A chunk that is coming in: what of it is there.
+
+use super::Refusal;
+use crate::layout::{Layout, Place};
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// A chunk that is coming in.
+#[derive(Debug)]
+pub(super) struct Incoming {
+    /// As announced, or as if it were a full one.
+    layout: Layout,
+    announced: bool,
+    /// One bit for each data packet.
+    have: Vec<u64>,
+    missing: u32,
+    groups: Vec<Group>,
+    /// A data packet that was shorter than the others, and its length: it must be the last.
+    short: Option<(u32, u32)>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Group {
+    data: u16,
+    repair: u16,
+    /// Rows that have come: codes of more than 64 rows keep the first 64.
+    rows: u64,
+    repaired: bool,
+}
+
+/// What a packet of a chunk led to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Nothing more than that it is there.
+    Taken,
+    /// This group can be repaired now.
+    Repairable(u32),
+}
+
+impl Incoming {
+    pub(super) fn new(layout: Layout, announced: bool) -> Self {
+        Self {
+            announced,
+            have: vec![0; (layout.packets() as usize).div_ceil(64)],
+            missing: layout.packets(),
+            groups: vec![Group::default(); layout.groups() as usize],
+            short: None,
+            layout,
+        }
+    }
+
+    pub(super) const fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// All data is there.
+    pub(super) const fn is_whole(&self) -> bool {
+        self.announced && self.missing == 0
+    }
+
+    pub(super) fn has(&self, index: u32) -> bool {
+        self.have.get(index as usize / 64).is_some_and(|word| word >> (index % 64) & 1 == 1)
+    }
+
+    /// Its length is known now. Groups that can be repaired by that are listed.
+    pub(super) fn announce(&mut self, layout: Layout) -> Result<Vec<u32>, Refusal> {
+        if self.announced {
+            return if self.layout == layout { Ok(Vec::new()) } else { Err(Refusal::Length) };
+        }
+        let last = layout.packets() - 1;
+        let beyond = (layout.packets()..self.layout.packets()).any(|index| self.has(index));
+        let rows = &self.groups[layout.groups() as usize..];
+        let short = self.short.is_some_and(|short| short != (last, layout.data_bytes(last)));
+        let full = self.layout.data_bytes(0);
+        let long = self.short.is_none() && self.has(last) && layout.data_bytes(last) != full;
+        if beyond || rows.iter().any(|group| group.repair > 0) || short || long {
+            return Err(Refusal::Length);
+        }
+        self.missing -= self.layout.packets() - layout.packets();
+        self.have.truncate((layout.packets() as usize).div_ceil(64));
+        self.groups.truncate(layout.groups() as usize);
+        self.layout = layout;
+        self.announced = true;
+        let all = 0..layout.groups();
+        Ok(all.filter(|&group| self.is_repairable(group)).collect())
+    }
+
+    /// Whether `place` fits and is new; its length is checked as far as it is known.
+    pub(super) fn check(&self, place: Place, bytes: u32) -> Result<(), Refusal> {
+        if !self.layout.contains(place) {
+            return Err(Refusal::Place);
+        }
+        let full = self.layout.place_bytes(place);
+        let may_be_short = !self.announced
+            && self.short.is_none()
+            && matches!(place, Place::Data { .. })
+            && (1..full).contains(&bytes);
+        if bytes != full && !may_be_short {
+            return Err(Refusal::Length);
+        }
+        let repeated = match place {
+            Place::Data { index } => self.has(index),
+            Place::Repair { group, row } => {
+                let group = self.groups[group as usize];
+                group.repaired || row >= 64 || group.rows >> row & 1 == 1
+            }
+        };
+        if repeated { Err(Refusal::Repeated) } else { Ok(()) }
+    }
+
+    /// Takes what was checked.
+    pub(super) fn take(&mut self, place: Place, bytes: u32) -> Step {
+        let number = match place {
+            Place::Data { index } => {
+                self.set(index);
+                if !self.announced && bytes < self.layout.data_bytes(0) {
+                    self.short = Some((index, bytes));
+                }
+                let number = self.layout.group_of_index(index);
+                self.groups[number as usize].data += 1;
+                number
+            }
+            Place::Repair { group, row } => {
+                let state = &mut self.groups[group as usize];
+                state.rows |= 1 << row;
+                state.repair += 1;
+                group
+            }
+        };
+        if self.is_repairable(number) { Step::Repairable(number) } else { Step::Taken }
+    }
+
+    fn set(&mut self, index: u32) {
+        self.have[index as usize / 64] |= 1 << (index % 64);
+        self.missing -= 1;
+    }
+
+    /// Something is missing, and what is there makes up for it.
+    fn is_repairable(&self, number: u32) -> bool {
+        let group = self.groups[number as usize];
+        let needed = self.layout.group_data(number);
+        let data = u32::from(group.data);
+        // How long a group is that may be the last is not known before the chunk is.
+        let known = self.announced || self.layout.repair() == 0;
+        known && !group.repaired && data < needed && data + u32::from(group.repair) >= needed
+    }
+
+    /// A group was repaired.
+    pub(super) fn repaired(&mut self, number: u32) {
+        let Some(group) = self.groups.get_mut(number as usize) else { return };
+        group.repaired = true;
+        let first = self.layout.first_index(number);
+        let end = first + self.layout.group_data(number);
+        for index in first..end {
+            if !self.has(index) {
+                self.set(index);
+                self.groups[number as usize].data += 1;
+            }
+        }
+    }
+
+    /// The rows of repair of a group that are there, as bits.
+    pub(super) fn rows(&self, number: u32) -> u64 {
+        self.groups.get(number as usize).map_or(0, |group| group.rows)
+    }
+}
