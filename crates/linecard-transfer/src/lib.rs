@@ -9,4 +9,5 @@
 
 extern crate alloc;
 
+pub mod fec;
 pub mod wire;
