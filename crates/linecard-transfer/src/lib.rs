@@ -10,4 +10,7 @@
 extern crate alloc;
 
 pub mod fec;
+pub mod lane;
+pub mod layout;
+pub mod send;
 pub mod wire;

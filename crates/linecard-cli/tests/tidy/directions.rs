@@ -78,6 +78,7 @@ const CRATES: [Rules; 4] = [
             ("wire", 0),
             ("fec", 0),
             ("control", 0),
+            ("layout", 0),
             ("lane", 1),
             ("send", 2),
             ("receive", 2),
