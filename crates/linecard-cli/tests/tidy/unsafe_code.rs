@@ -29,10 +29,7 @@ const ALLOWED: [(&str, &str); 26] = [
     ),
     ("crates/linecard-host/src/sys/uring.rs", "buffers that the kernel fills while nobody waits"),
     ("crates/linecard-transfer/src/fec/kernel/neon.rs", "vector loads and stores"),
-    (
-        "crates/linecard-transfer/src/fec/kernel/x86.rs",
-        "vector instructions found at run time",
-    ),
+    ("crates/linecard-transfer/src/fec/kernel/x86.rs", "vector instructions found at run time"),
     ("crates/linecard-cli/tests/attach/sys.rs", "namespaces, filters and floods for attachments"),
     ("crates/linecard-host/tests/jitter/sys.rs", "an option of sockets, to make a load"),
     ("crates/linecard-host/tests/ports/sys.rs", "namespaces and lost rights for live ports"),

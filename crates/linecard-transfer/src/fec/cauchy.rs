@@ -111,7 +111,9 @@ mod tests {
             let weights = Weights::new(&Losses { lost: &lost, repair: &points }, data_count);
             for hole in &lost {
                 let mut byte = 0;
-                for (index, value) in (0..).zip(&data).filter(|(index, _)| !lost.contains(index)) {
+                for (index, value) in
+                    (0..=u8::MAX).zip(&data).filter(|(index, _)| !lost.contains(index))
+                {
                     byte ^= multiply(weights.factor(index, *hole), *value);
                 }
                 for (row, point) in used.iter().zip(&points) {

@@ -259,7 +259,7 @@ impl Code {
     fn fill(&self, data: &mut [Piece<'_>], repair: &[RepairPacket<'_>]) {
         let mut known = Known::default();
         let (mut lost, mut points) = (Points::default(), Points::default());
-        for (index, piece) in (0..).zip(data.iter()) {
+        for (index, piece) in (0..=u8::MAX).zip(data.iter()) {
             match piece {
                 Piece::Present(bytes) => known.push(index, bytes),
                 Piece::Missing(_) => lost.push(index),

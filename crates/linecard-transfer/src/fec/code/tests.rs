@@ -80,7 +80,7 @@ fn scheme(text: &str) -> Scheme {
 /// Repair packets by their definition, one byte after the other.
 fn by_definition(group: &Group, rows: usize) -> Vec<Vec<u8>> {
     let byte = |row: usize, at: usize| {
-        let terms = (0_u8..).zip(&group.data).map(|(j, bytes)| {
+        let terms = (0..=u8::MAX).zip(&group.data).map(|(j, bytes)| {
             let factor = divide(!j, !j ^ row as u8);
             multiply(bytes.get(at).copied().unwrap_or(0), factor)
         });
@@ -122,8 +122,15 @@ fn any_losses_up_to_the_repair_packets_are_repaired_and_more_are_refused() {
     let kernels: Vec<Kernel> = Kernel::available().collect();
     for round in 0..600 {
         let most = if round % 10 == 0 { 255 } else { 40 };
-        let k = 1 + rng.below(most) as usize;
-        let m = 1 + rng.below((256 - k).min(most as usize) as u64) as usize;
+        let (k, m) = match round {
+            0..10 => (255, 1),
+            10..20 => (1, 255),
+            20..30 => (128, 128),
+            _ => {
+                let k = 1 + rng.below(most) as usize;
+                (k, 1 + rng.below((256 - k).min(most as usize) as u64) as usize)
+            }
+        };
         let code =
             Code::with_kernel(Scheme::reed_solomon(k, m).unwrap(), kernels[round % kernels.len()]);
         let count = if rng.chance(0.5) { k } else { 1 + rng.below(k as u64) as usize };
