@@ -9,6 +9,7 @@
 
 extern crate alloc;
 
+pub mod fec;
 pub mod lane;
 pub mod layout;
 pub mod receive;
