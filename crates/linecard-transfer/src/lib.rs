@@ -14,4 +14,6 @@ pub mod lane;
 pub mod layout;
 pub mod receive;
 pub mod send;
+pub mod sim;
+pub mod store;
 pub mod wire;

@@ -23,7 +23,7 @@ pub(super) struct Incoming {
 struct Group {
     data: u16,
     repair: u16,
-    /// Rows that have come: codes of more than 64 rows keep the first 64.
+    /// Rows that have come.
     rows: u64,
     repaired: bool,
 }
@@ -102,7 +102,7 @@ impl Incoming {
             Place::Data { index } => self.has(index),
             Place::Repair { group, row } => {
                 let group = self.groups[group as usize];
-                group.repaired || row >= 64 || group.rows >> row & 1 == 1
+                group.repaired || group.rows >> row & 1 == 1
             }
         };
         if repeated { Err(Refusal::Repeated) } else { Ok(()) }
@@ -145,22 +145,19 @@ impl Incoming {
         known && !group.repaired && data < needed && data + u32::from(group.repair) >= needed
     }
 
-    /// A group was repaired.
-    pub(super) fn repaired(&mut self, number: u32) {
-        let Some(group) = self.groups.get_mut(number as usize) else { return };
+    /// A group is to be repaired: its missing packets, as bits, count as there from now on.
+    pub(super) fn repair(&mut self, number: u32) -> [u64; 4] {
+        let mut missing = [0; 4];
+        let Some(group) = self.groups.get_mut(number as usize) else { return missing };
         group.repaired = true;
         let first = self.layout.first_index(number);
-        let end = first + self.layout.group_data(number);
-        for index in first..end {
-            if !self.has(index) {
-                self.set(index);
+        for within in 0..self.layout.group_data(number) {
+            if !self.has(first + within) {
+                self.set(first + within);
                 self.groups[number as usize].data += 1;
+                missing[within as usize / 64] |= 1 << (within % 64);
             }
         }
-    }
-
-    /// The rows of repair of a group that are there, as bits.
-    pub(super) fn rows(&self, number: u32) -> u64 {
-        self.groups.get(number as usize).map_or(0, |group| group.rows)
+        missing
     }
 }

@@ -7,6 +7,7 @@
 
 mod chunk;
 
+use crate::fec::Scheme;
 use crate::lane::{AckSettings, LaneReceiver};
 use crate::layout::{Layout, LayoutError, Place};
 use crate::wire::{Ack, DONE_BITS, Header, Kind, MAX_LANES, Probe};
@@ -31,8 +32,8 @@ pub struct ReceiveSettings {
     pub payload_bytes: u32,
     /// Bytes of a full chunk.
     pub chunk_bytes: u32,
-    /// Data and repair packets of a group; (_, 0) for no repair.
-    pub group: (u32, u32),
+    /// What repairs lost packets.
+    pub fec: Scheme,
     /// Chunks that may be under way or not yet taken by the caller: what bounds memory. 1 to
     /// [`MAX_WINDOW`].
     pub window: u32,
@@ -115,14 +116,16 @@ pub struct ReceiveCounters {
 /// What the caller has to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReceiveEvent {
-    /// Repair a group, then say so ([`Receiver::repaired`]).
+    /// Repair a group, before anything else is put into its chunk.
     Repair {
         /// The chunk.
         chunk: u32,
         /// The group.
         group: u32,
-        /// The rows of repair that are there, as bits.
-        rows: u64,
+        /// Bytes of the chunk.
+        bytes: u32,
+        /// The data packets of the group that are missing, as bits.
+        missing: [u64; 4],
     },
     /// A chunk is whole: take its bytes, then say so ([`Receiver::taken`]).
     Whole {
@@ -203,7 +206,7 @@ impl Receiver {
         had: &[Range<u32>],
         seed: u64,
     ) -> Result<Self, LayoutError> {
-        let full = Layout::new(settings.chunk_bytes, settings.payload_bytes, settings.group)?;
+        let full = Layout::new(settings.chunk_bytes, settings.payload_bytes, settings.fec)?;
         let lanes = settings.lanes.min(MAX_LANES);
         let mut receiver = Self {
             full,
@@ -264,7 +267,7 @@ impl Receiver {
         if bytes > most {
             return Err(AnnounceError::TooLong { chunk, bytes, most });
         }
-        let layout = Layout::new(bytes, self.settings.payload_bytes, self.settings.group)?;
+        let layout = Layout::new(bytes, self.settings.payload_bytes, self.settings.fec)?;
         if self.is_had(chunk) || chunk < self.base {
             return Ok(());
         }
@@ -367,11 +370,11 @@ impl Receiver {
     fn step(&mut self, chunk: u32, step: Step) {
         let Spot::Coming(incoming) = self.place(chunk) else { return };
         if let Step::Repairable(group) = step {
-            let rows = incoming.rows(group);
-            incoming.repaired(group);
-            let whole = incoming.is_whole().then(|| incoming.layout().bytes());
+            let bytes = incoming.layout().bytes();
+            let missing = incoming.repair(group);
+            let whole = incoming.is_whole().then_some(bytes);
             self.counters.repaired += 1;
-            self.events.push_back(ReceiveEvent::Repair { chunk, group, rows });
+            self.events.push_back(ReceiveEvent::Repair { chunk, group, bytes, missing });
             return self.end(chunk, whole);
         }
         let whole = incoming.is_whole().then(|| incoming.layout().bytes());

@@ -6,6 +6,7 @@
 mod assign;
 mod chunk;
 
+use crate::fec::Scheme;
 use crate::lane::{LaneCounters, LaneSender, LaneSettings, LaneState, Outcome, Piece};
 use crate::layout::{Layout, LayoutError, Place};
 use crate::wire::{Ack, Header, Kind, MAX_LANES, OVERHEAD_BYTES, Probe};
@@ -36,8 +37,8 @@ pub struct SendSettings {
     pub connection: u32,
     /// Data bytes of a packet.
     pub payload_bytes: u32,
-    /// Data and repair packets of a group; (_, 0) for no repair.
-    pub group: (u32, u32),
+    /// What repairs lost packets.
+    pub fec: Scheme,
     /// How chunks are spread.
     pub mode: Mode,
     /// Chunks under way on each lane when stable: two hide the time between chunks.
@@ -55,7 +56,7 @@ impl Default for SendSettings {
         Self {
             connection: 0,
             payload_bytes: 1_408,
-            group: (1, 0),
+            fec: Scheme::NONE,
             mode: Mode::Auto,
             chunks_per_lane: 2,
             chunks_ahead: 1,
@@ -211,7 +212,7 @@ impl Sender {
     ///
     /// A chunk that cannot be cut into packets.
     pub fn offer(&mut self, chunk: u32, bytes: u32) -> Result<(), LayoutError> {
-        let layout = Layout::new(bytes, self.settings.payload_bytes, self.settings.group)?;
+        let layout = Layout::new(bytes, self.settings.payload_bytes, self.settings.fec)?;
         self.offered.push_back((chunk, layout));
         Ok(())
     }
