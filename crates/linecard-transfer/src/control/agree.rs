@@ -117,7 +117,12 @@ impl Welcome {
     }
 }
 
-fn none_in_common<T: Display>(code: RefuseCode, what: &str, sender: &[T], receiver: &[T]) -> Refuse {
+fn none_in_common<T: Display>(
+    code: RefuseCode,
+    what: &str,
+    sender: &[T],
+    receiver: &[T],
+) -> Refuse {
     let text = format!(
         "no {what} in common: the sender has {}; the receiver has {}",
         listed(sender),

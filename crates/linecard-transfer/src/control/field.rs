@@ -11,16 +11,14 @@ const HEAD_BYTES: usize = 6;
 
 /// A whole number as it stands in a field.
 pub(super) trait Number: Copy {
-    const BYTES: usize;
     fn append(self, out: &mut Vec<u8>);
-    /// From exactly `BYTES` bytes; none for any other number of them.
+    /// From exactly as many bytes as it has; none for any other number of them.
     fn of(bytes: &[u8]) -> Option<Self>;
 }
 
 macro_rules! numbers {
     ($($number:ty),*) => {$(
         impl Number for $number {
-            const BYTES: usize = size_of::<Self>();
             fn append(self, out: &mut Vec<u8>) {
                 out.extend(self.to_be_bytes());
             }
@@ -45,7 +43,8 @@ impl<'a> Fields<'a> {
     pub(super) fn parse(kind: u16, mut body: &'a [u8]) -> Result<Self, MessageError> {
         let mut fields = Self { kind, list: [(0, &[]); MAX_FIELDS], count: 0 };
         while !body.is_empty() {
-            let (head, rest) = body.split_at_checked(HEAD_BYTES).ok_or(MessageError::Ragged(kind))?;
+            let (head, rest) =
+                body.split_at_checked(HEAD_BYTES).ok_or(MessageError::Ragged(kind))?;
             let tag = u16::from_be_bytes([head[0], head[1]]);
             let bytes = u32::from_be_bytes([head[2], head[3], head[4], head[5]]) as usize;
             let (value, rest) = rest.split_at_checked(bytes).ok_or(MessageError::Ragged(kind))?;
@@ -59,8 +58,10 @@ impl<'a> Fields<'a> {
 
     /// The value of a field, if it is there.
     pub(super) fn maybe(&self, (tag, field): Tag) -> Result<Option<&'a [u8]>, MessageError> {
-        let mut values =
-            self.list[..self.count].iter().filter(|(other, _)| *other == tag).map(|(_, value)| *value);
+        let mut values = self.list[..self.count]
+            .iter()
+            .filter(|(other, _)| *other == tag)
+            .map(|(_, value)| *value);
         let value = values.next();
         match values.next() {
             None => Ok(value),

@@ -151,7 +151,10 @@ impl Hello {
         }
         let payload_bytes: u32 = fields.number(PAYLOAD_BYTES)?;
         if !(MIN_PAYLOAD_BYTES..=MAX_BODY_BYTES as u32).contains(&payload_bytes) {
-            return Err(MessageError::Value { field: PAYLOAD_BYTES.1, value: payload_bytes.into() });
+            return Err(MessageError::Value {
+                field: PAYLOAD_BYTES.1,
+                value: payload_bytes.into(),
+            });
         }
         let mode = match fields.number::<u8>(MODE)? {
             0 => Mode::Stable,

@@ -120,7 +120,7 @@ impl Span {
     }
 
     pub(super) fn read(fields: &Fields<'_>) -> Result<Self, MessageError> {
-        let bytes = fields.number(CHUNK_BYTES)?;
+        let bytes: u32 = fields.number(CHUNK_BYTES)?;
         if bytes > MAX_CHUNK_BYTES {
             return Err(MessageError::Value { field: CHUNK_BYTES.1, value: bytes.into() });
         }

@@ -330,7 +330,7 @@ fn missing_twice_and_trailing_are_refused() {
     let twice = [(1, &[0; 4][..]), (1, &[0; 4])];
     assert_eq!(stored(&twice), Err(MessageError::Duplicate { message, field }));
     assert_eq!(stored(&[(1, &[0; 3])]), Err(MessageError::Length { field, bytes: 3 }));
-    assert_eq!(stored(&[(9, &[]); MAX_FIELDS + 1]), Err(MessageError::Fields));
+    assert_eq!(stored(&[(9, &[][..]); MAX_FIELDS + 1]), Err(MessageError::Fields));
 
     let mut trailing = framed(kind::STORED, &[(1, &[0; 4])]);
     trailing.push(0);

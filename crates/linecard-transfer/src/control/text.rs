@@ -33,7 +33,8 @@ impl Text {
 
 /// Control characters, and those that turn the direction of what is shown.
 fn unprintable(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{200E}'..='\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
+    c.is_control()
+        || matches!(c, '\u{200E}'..='\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
 }
 
 impl From<&str> for Text {
