@@ -9,6 +9,7 @@
 
 extern crate alloc;
 
+<<<<<<< HEAD
 pub mod fec;
 pub mod lane;
 pub mod layout;
@@ -16,4 +17,7 @@ pub mod receive;
 pub mod send;
 pub mod sim;
 pub mod store;
+=======
+pub mod control;
+>>>>>>> wip-sec
 pub mod wire;
