@@ -9,7 +9,7 @@
 
 extern crate alloc;
 
-<<<<<<< HEAD
+pub mod control;
 pub mod fec;
 pub mod lane;
 pub mod layout;
@@ -17,7 +17,4 @@ pub mod receive;
 pub mod send;
 pub mod sim;
 pub mod store;
-=======
-pub mod control;
->>>>>>> wip-sec
 pub mod wire;

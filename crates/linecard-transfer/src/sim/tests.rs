@@ -135,3 +135,26 @@ fn every_byte_arrives_whatever_goes_wrong() {
 fn option_env_seeds() -> u64 {
     std::env::var("LINECARD_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(2_000)
 }
+
+#[test]
+fn debug_one() {
+    let Some(seed) = std::env::var("LINECARD_SEED").ok().and_then(|seed| seed.parse().ok()) else { return };
+    let settings = chaos(seed);
+    std::eprintln!("{settings:#?}");
+    let mut run = Run::new(&settings).unwrap();
+    run.offer().unwrap();
+    for lane in 0..run.there.len() {
+        run.push(Instant::ZERO, Event::WakeSender(lane));
+    }
+    let mut n = 0;
+    while let Some(Reverse(entry)) = run.heap.pop() {
+        n += 1;
+        if entry.at > Instant::from_ns(20_000_000_000) || n > 3_000_000 {
+            break;
+        }
+        run.handle(entry.event, entry.at).unwrap();
+        run.outcome.end = entry.at;
+    }
+    std::eprintln!("events {n} end {:?} heap {}", run.outcome.end, run.heap.len());
+    std::eprintln!("{:#?}\n{:#?}", run.sender, run.receiver.counters());
+}
