@@ -72,7 +72,8 @@ impl Source {
 
     /// A group's repair packets, made when the first of them leaves.
     fn repair_of(&mut self, chunk: u32, group: u32) -> Option<&[u8]> {
-        let known = self.encoded.iter().rposition(|(of, number, _)| (*of, *number) == (chunk, group));
+        let known =
+            self.encoded.iter().rposition(|(of, number, _)| (*of, *number) == (chunk, group));
         let at = match known {
             Some(at) => at,
             None => {

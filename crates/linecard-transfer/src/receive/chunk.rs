@@ -17,6 +17,8 @@ pub(super) struct Incoming {
     groups: Vec<Group>,
     /// A data packet that was shorter than the others, and its length: it must be the last.
     short: Option<(u32, u32)>,
+    /// A group whose repair is shorter than that of others, and its length: it must be the last.
+    short_group: Option<(u32, u32)>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -45,6 +47,7 @@ impl Incoming {
             missing: layout.packets(),
             groups: vec![Group::default(); layout.groups() as usize],
             short: None,
+            short_group: None,
             layout,
         }
     }
@@ -67,13 +70,7 @@ impl Incoming {
         if self.announced {
             return if self.layout == layout { Ok(Vec::new()) } else { Err(Refusal::Length) };
         }
-        let last = layout.packets() - 1;
-        let beyond = (layout.packets()..self.layout.packets()).any(|index| self.has(index));
-        let rows = &self.groups[layout.groups() as usize..];
-        let short = self.short.is_some_and(|short| short != (last, layout.data_bytes(last)));
-        let full = self.layout.data_bytes(0);
-        let long = self.short.is_none() && self.has(last) && layout.data_bytes(last) != full;
-        if beyond || rows.iter().any(|group| group.repair > 0) || short || long {
+        if self.contradicts(&layout) {
             return Err(Refusal::Length);
         }
         self.missing -= self.layout.packets() - layout.packets();
@@ -85,6 +82,23 @@ impl Incoming {
         Ok(all.filter(|&group| self.is_repairable(group)).collect())
     }
 
+    /// Whether what has come cannot be of a chunk that is cut like `layout`.
+    fn contradicts(&self, layout: &Layout) -> bool {
+        let full = self.layout.data_bytes(0);
+        let (last, last_group) = (layout.packets() - 1, layout.groups() - 1);
+        let beyond = (layout.packets()..self.layout.packets()).any(|index| self.has(index))
+            || self.groups[layout.groups() as usize..].iter().any(|group| group.repair > 0);
+        // Each end is as short as it is announced: what was short was the end, and the end was short.
+        let differs = |short: Option<(u32, u32)>, end: (u32, u32), came: bool| match short {
+            Some(short) => short != end,
+            None => came && end.1 != full,
+        };
+        let repair = (last_group, layout.repair_bytes(last_group));
+        beyond
+            || differs(self.short, (last, layout.data_bytes(last)), self.has(last))
+            || differs(self.short_group, repair, self.groups[last_group as usize].repair > 0)
+    }
+
     /// Whether `place` fits and is new; its length is checked as far as it is known.
     pub(super) fn check(&self, place: Place, bytes: u32) -> Result<(), Refusal> {
         if !self.layout.contains(place) {
@@ -92,9 +106,13 @@ impl Incoming {
         }
         let full = self.layout.place_bytes(place);
         let may_be_short = !self.announced
-            && self.short.is_none()
-            && matches!(place, Place::Data { .. })
-            && (1..full).contains(&bytes);
+            && (1..full).contains(&bytes)
+            && match place {
+                Place::Data { .. } => self.short.is_none(),
+                Place::Repair { group, .. } => {
+                    self.short_group.is_none_or(|short| short == (group, bytes))
+                }
+            };
         if bytes != full && !may_be_short {
             return Err(Refusal::Length);
         }
@@ -121,6 +139,9 @@ impl Incoming {
                 number
             }
             Place::Repair { group, row } => {
+                if !self.announced && bytes < self.layout.data_bytes(0) {
+                    self.short_group = Some((group, bytes));
+                }
                 let state = &mut self.groups[group as usize];
                 state.rows |= 1 << row;
                 state.repair += 1;

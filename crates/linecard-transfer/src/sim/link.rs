@@ -136,7 +136,8 @@ impl Link {
             self.counters.lost += 1;
             return Fate::default();
         }
-        let mut arrival = || end.plus_ns(self.settings.delay_ns + rng.below(self.settings.jitter_ns + 1));
+        let mut arrival =
+            || end.plus_ns(self.settings.delay_ns + rng.below(self.settings.jitter_ns + 1));
         let first = arrival();
         let second = arrival();
         let mut fate = Fate { arrivals: [Some(first), None], corrupt: false };

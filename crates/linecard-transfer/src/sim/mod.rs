@@ -17,9 +17,9 @@ use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::ops::Range;
-use link::Link;
 use linecard::rng::Rng;
 use linecard::time::Instant;
+use link::Link;
 
 /// Packets that a lane is asked for at once.
 const BATCH: usize = 16;
@@ -490,7 +490,9 @@ impl Run {
 
     fn unskewed(&self, at: Instant) -> Instant {
         let ns = i128::from(at.as_ns()) - 1_234_567;
-        Instant::from_ns((ns * 1_000_000 / i128::from(1_000_000 + self.settings.skew_ppm)).max(0) as u64)
+        Instant::from_ns(
+            (ns * 1_000_000 / i128::from(1_000_000 + self.settings.skew_ppm)).max(0) as u64
+        )
     }
 
     fn take_whole(&mut self, now: Instant) -> Result<(), RunError> {

@@ -47,7 +47,12 @@ fn trouble(rng: &mut Rng) -> Faults {
         let often = rng.below(1_000) as f64 / 1_000.0;
         if rng.chance(0.4) { 0.0 } else { often * most }
     };
-    Faults { loss: chance(0.1), duplicate: chance(0.1), reorder: chance(0.2), corrupt: chance(0.05) }
+    Faults {
+        loss: chance(0.1),
+        duplicate: chance(0.1),
+        reorder: chance(0.2),
+        corrupt: chance(0.05),
+    }
 }
 
 fn random_link(rng: &mut Rng, forever: bool) -> LinkSettings {
@@ -87,7 +92,9 @@ fn chaos(seed: u64) -> Settings {
     let schemes = ["none", "none", "xor:5", "rs:4,2", "rs:28,4", "duplicate"];
     let modes = [Mode::Stable, Mode::LowLatency, Mode::Auto];
     let chunk_bytes = 4_096 << rng.below(5);
-    let switch = rng.chance(0.3).then(|| (Instant::from_ns(rng.below(50_000_000)), modes[rng.below(3) as usize]));
+    let switch = rng
+        .chance(0.3)
+        .then(|| (Instant::from_ns(rng.below(50_000_000)), modes[rng.below(3) as usize]));
     let had = if rng.chance(0.3) { alloc::vec![1..2 + rng.below(3) as u32] } else { Vec::new() };
     Settings {
         lanes: links,
@@ -117,7 +124,9 @@ fn chaos(seed: u64) -> Settings {
 }
 
 /// Seeds that once found a fault: what it was stands beside them.
-const FOUND: [u64; 0] = [];
+const FOUND: [u64; 1] = [
+    1_055, // Repair shorter than that of other groups came before the length was announced.
+];
 
 #[test]
 fn every_byte_arrives_whatever_goes_wrong() {
@@ -138,7 +147,9 @@ fn option_env_seeds() -> u64 {
 
 #[test]
 fn debug_one() {
-    let Some(seed) = std::env::var("LINECARD_SEED").ok().and_then(|seed| seed.parse().ok()) else { return };
+    let Some(seed) = std::env::var("LINECARD_SEED").ok().and_then(|seed| seed.parse().ok()) else {
+        return;
+    };
     let settings = chaos(seed);
     std::eprintln!("{settings:#?}");
     let mut run = Run::new(&settings).unwrap();
