@@ -242,3 +242,29 @@ fn wait_until(end: Instant, stream: &TcpStream, flags: PollFlags) -> io::Result<
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keys::SharedKey;
+
+    #[test]
+    fn without_keys_only_this_machine_is_near() {
+        let near = |text: &str| {
+            let address: IpAddr = text.parse().unwrap();
+            assert!(only_within_this_machine(&with_key(), address).is_ok());
+            only_within_this_machine(&Access::Open, address).is_ok()
+        };
+        for address in ["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"] {
+            assert!(near(address), "{address}");
+        }
+        for address in ["192.168.1.1", "0.0.0.0", "::", "::ffff:10.0.0.1", "fe80::1", "2001:db8::1"]
+        {
+            assert!(!near(address), "{address}");
+        }
+    }
+
+    fn with_key() -> Access {
+        Access::Shared(SharedKey::new(&[0; 32]))
+    }
+}
