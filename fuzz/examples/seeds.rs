@@ -10,8 +10,14 @@ use std::path::Path;
 type Outcome = Result<(), Box<dyn Error>>;
 
 /// Targets that draw traffic, and bytes of limits before it.
-const DRAWN: [(&str, usize); 5] =
-    [("coalesce", 3), ("resequence", 2), ("ack_filter", 1), ("reassemble", 3), ("media", 3)];
+const DRAWN: [(&str, usize); 6] = [
+    ("coalesce", 3),
+    ("resequence", 2),
+    ("ack_filter", 1),
+    ("reassemble", 3),
+    ("media", 3),
+    ("fec", 20),
+];
 /// Bytes of each drawn seed, and of a capture at most.
 const DRAWN_LEN: usize = 160;
 const CAPTURE_LEN: usize = 1_200;

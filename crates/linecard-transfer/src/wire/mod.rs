@@ -184,11 +184,10 @@ impl Kind {
         })
     }
 
-    /// Whether the receiver acknowledges it. Acknowledgments are not acknowledged, and a lane that
-    /// is closed has nobody to tell.
+    /// Whether the receiver owes an acknowledgment for it. A probe is answered by a probe.
     #[must_use]
-    pub const fn is_acknowledged(self) -> bool {
-        matches!(self, Self::Data | Self::Repair | Self::Probe)
+    pub const fn elicits_ack(self) -> bool {
+        matches!(self, Self::Data | Self::Repair)
     }
 }
 

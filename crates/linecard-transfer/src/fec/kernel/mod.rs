@@ -1,0 +1,360 @@
+//! Sums of products of packets: all arithmetic that touches payload.
+//!
+//! Both making repair packets and undoing losses are one operation: several rows, each the sum of
+//! the same packets times factors of its own. Columns of a few cache lines are computed at a time, for
+//! four rows, whose sums stay in registers while every packet's bytes are read once. What bounds it
+//! is multiplying: `k · m` products for each byte of a row.
+
+#[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+mod neon;
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
+use super::field::HALVES;
+#[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+use neon::Neon;
+#[cfg(target_arch = "x86_64")]
+use x86::{Avx2, Gfni256, Gfni512};
+
+/// Rows whose sums are in registers together.
+pub(super) const ROWS_AT_ONCE: usize = 4;
+
+/// Code for one set of vector instructions that this CPU has.
+///
+/// [`Code`](super::Code) uses the best; all give the same bytes. This is for tests, benchmarks and
+/// reports.
+///
+/// ```
+/// use linecard_transfer::fec::{Code, Kernel, Scheme};
+/// let scheme = Scheme::reed_solomon(2, 1)?;
+/// for kernel in Kernel::available() {
+///     let mut repair = [0; 3];
+///     Code::with_kernel(scheme, kernel).encode(&[&[1, 2, 3], &[7]], &mut [&mut repair])?;
+///     assert_eq!(repair, [6, 2, 3], "{}", kernel.name());
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Kernel(Instructions);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Instructions {
+    Plain,
+    #[cfg(target_arch = "x86_64")]
+    Avx2(Avx2),
+    #[cfg(target_arch = "x86_64")]
+    Gfni256(Gfni256),
+    #[cfg(target_arch = "x86_64")]
+    Gfni512(Gfni512),
+    #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+    Neon(Neon),
+}
+
+impl Kernel {
+    /// The fastest on this CPU. Without the feature `std` it is what the compiler may assume.
+    #[must_use]
+    pub fn best() -> Self {
+        Self::available().last().unwrap_or(Self(Instructions::Plain))
+    }
+
+    /// All that this CPU can run, from the slowest, the plain one, to the fastest.
+    pub fn available() -> impl Iterator<Item = Self> {
+        let all = [
+            Some(Instructions::Plain),
+            #[cfg(target_arch = "x86_64")]
+            Avx2::found().map(Instructions::Avx2),
+            #[cfg(target_arch = "x86_64")]
+            Gfni256::found().map(Instructions::Gfni256),
+            #[cfg(target_arch = "x86_64")]
+            Gfni512::found().map(Instructions::Gfni512),
+            #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+            Some(Instructions::Neon(Neon::found())),
+        ];
+        all.into_iter().flatten().map(Self)
+    }
+
+    /// What it is called: `plain`, `AVX2`, `GFNI-256`, `GFNI-512` or `NEON`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self.0 {
+            Instructions::Plain => "plain",
+            #[cfg(target_arch = "x86_64")]
+            Instructions::Avx2(_) => "AVX2",
+            #[cfg(target_arch = "x86_64")]
+            Instructions::Gfni256(_) => "GFNI-256",
+            #[cfg(target_arch = "x86_64")]
+            Instructions::Gfni512(_) => "GFNI-512",
+            #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+            Instructions::Neon(_) => "NEON",
+        }
+    }
+
+    /// Computes the rows of `product`.
+    pub(super) fn compute(self, product: &Product<'_>, rows: &mut [&mut [u8]]) {
+        debug_assert!(rows.len() <= product.stride || product.sources.is_empty());
+        match self.0 {
+            Instructions::Plain => plain(product, rows),
+            #[cfg(target_arch = "x86_64")]
+            Instructions::Avx2(found) => found.compute(product, rows),
+            #[cfg(target_arch = "x86_64")]
+            Instructions::Gfni256(found) => found.compute(product, rows),
+            #[cfg(target_arch = "x86_64")]
+            Instructions::Gfni512(found) => found.compute(product, rows),
+            #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+            Instructions::Neon(found) => found.compute(product, rows),
+        }
+    }
+}
+
+/// What is to be computed: row `r` is the sum over `s` of `sources[s]` times
+/// `factors[s · stride + r]`. A source shorter than a row counts as followed by zeros, of a longer
+/// one only as many bytes count.
+#[derive(Debug)]
+pub(super) struct Product<'a> {
+    pub(super) sources: &'a [&'a [u8]],
+    pub(super) factors: &'a [u8],
+    /// Factors of each source, at least as many as there are rows.
+    pub(super) stride: usize,
+    /// Whether to add to what the rows hold.
+    pub(super) adds: bool,
+}
+
+impl Product<'_> {
+    /// Each source with its factors.
+    #[inline(always)]
+    fn terms(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.sources.iter().copied().zip(self.factors.chunks(self.stride.max(1)))
+    }
+}
+
+/// The slow twin: one byte after the other.
+fn plain(product: &Product<'_>, rows: &mut [&mut [u8]]) {
+    for (index, row) in rows.iter_mut().enumerate() {
+        if !product.adds {
+            row.fill(0);
+        }
+        for (source, factors) in product.terms() {
+            match factors[index] {
+                1 => row.iter_mut().zip(source).for_each(|(sum, byte)| *sum ^= byte),
+                factor => add_multiple(row, source, factor),
+            }
+        }
+    }
+}
+
+fn add_multiple(row: &mut [u8], source: &[u8], factor: u8) {
+    let halves = &HALVES[usize::from(factor)];
+    for (sum, byte) in row.iter_mut().zip(source) {
+        *sum ^= halves.low[usize::from(byte & 15)] ^ halves.high[usize::from(byte >> 4)];
+    }
+}
+
+/// Instructions on vectors of `LEN` bytes. A value is evidence that the CPU has them.
+///
+/// Methods are inlined into a function that is compiled for the instructions; elsewhere each would
+/// be a call.
+trait Vectors<const LEN: usize>: Copy {
+    type Vector: Copy;
+    /// A factor, ready to multiply by.
+    type Factor: Copy;
+
+    fn zero(self) -> Self::Vector;
+    fn load(self, bytes: &[u8; LEN]) -> Self::Vector;
+    fn store(self, vector: Self::Vector, bytes: &mut [u8; LEN]);
+    fn add(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
+    fn factor(self, factor: u8) -> Self::Factor;
+    fn multiply(self, vector: Self::Vector, factor: Self::Factor) -> Self::Vector;
+}
+
+/// All rows, `COUNT` vectors wide at a time, then what is left by single ones.
+#[inline(always)]
+fn by_vectors<V: Vectors<LEN>, const LEN: usize, const COUNT: usize>(
+    vectors: V,
+    product: &Product<'_>,
+    rows: &mut [&mut [u8]],
+) {
+    let len = rows.iter().map(|row| row.len()).max().unwrap_or(0);
+    let wide = len - len % (LEN * COUNT);
+    for at in (0..wide).step_by(LEN * COUNT) {
+        columns::<V, LEN, COUNT>(vectors, product, rows, at);
+    }
+    for at in (wide..len).step_by(LEN) {
+        columns::<V, LEN, 1>(vectors, product, rows, at);
+    }
+}
+
+/// `COUNT` vectors of every row. The sources' parts stay in the first-level cache from the first
+/// four rows to the last.
+#[inline(always)]
+fn columns<V: Vectors<LEN>, const LEN: usize, const COUNT: usize>(
+    vectors: V,
+    product: &Product<'_>,
+    rows: &mut [&mut [u8]],
+    at: usize,
+) {
+    for (four, rows) in rows.chunks_mut(ROWS_AT_ONCE).enumerate() {
+        let place = Place { row: four * ROWS_AT_ONCE, at };
+        match rows.len() {
+            1 => block::<V, LEN, COUNT, 1>(vectors, product, rows, place),
+            2 => block::<V, LEN, COUNT, 2>(vectors, product, rows, place),
+            3 => block::<V, LEN, COUNT, 3>(vectors, product, rows, place),
+            _ => block::<V, LEN, COUNT, ROWS_AT_ONCE>(vectors, product, rows, place),
+        }
+    }
+}
+
+/// Where a block begins.
+#[derive(Clone, Copy)]
+struct Place {
+    row: usize,
+    at: usize,
+}
+
+/// `COUNT` vectors of `ROWS` rows. Loops, not iterators: these are unrolled before it is decided
+/// what is kept in registers.
+#[inline(always)]
+fn block<V: Vectors<LEN>, const LEN: usize, const COUNT: usize, const ROWS: usize>(
+    vectors: V,
+    product: &Product<'_>,
+    rows: &mut [&mut [u8]],
+    place: Place,
+) {
+    let mut sums = [[vectors.zero(); COUNT]; ROWS];
+    if product.adds {
+        for row in 0..ROWS {
+            sums[row] = load(vectors, rows[row], place.at);
+        }
+    }
+    for (source, factors) in product.terms() {
+        let bytes = load::<V, LEN, COUNT>(vectors, source, place.at);
+        let factors = &factors[place.row..][..ROWS];
+        for row in 0..ROWS {
+            let factor = vectors.factor(factors[row]);
+            for i in 0..COUNT {
+                let multiple = vectors.multiply(bytes[i], factor);
+                sums[row][i] = vectors.add(sums[row][i], multiple);
+            }
+        }
+    }
+    for row in 0..ROWS {
+        store(vectors, sums[row], rows[row], place.at);
+    }
+}
+
+#[inline(always)]
+fn load<V: Vectors<LEN>, const LEN: usize, const COUNT: usize>(
+    vectors: V,
+    bytes: &[u8],
+    at: usize,
+) -> [V::Vector; COUNT] {
+    let rest = bytes.get(at..).unwrap_or_default();
+    let mut loaded = [vectors.zero(); COUNT];
+    if let Some(whole) = rest.as_chunks().0.first_chunk::<COUNT>() {
+        for i in 0..COUNT {
+            loaded[i] = vectors.load(&whole[i]);
+        }
+    } else {
+        for (i, part) in rest.chunks(LEN).take(COUNT).enumerate() {
+            let mut padded = [0; LEN];
+            padded[..part.len()].copy_from_slice(part);
+            loaded[i] = vectors.load(&padded);
+        }
+    }
+    loaded
+}
+
+#[inline(always)]
+fn store<V: Vectors<LEN>, const LEN: usize, const COUNT: usize>(
+    vectors: V,
+    sums: [V::Vector; COUNT],
+    bytes: &mut [u8],
+    at: usize,
+) {
+    let rest = bytes.get_mut(at..).unwrap_or_default();
+    if let Some(whole) = rest.as_chunks_mut().0.first_chunk_mut::<COUNT>() {
+        for i in 0..COUNT {
+            vectors.store(sums[i], &mut whole[i]);
+        }
+    } else {
+        for (i, part) in rest.chunks_mut(LEN).take(COUNT).enumerate() {
+            let mut padded = [0; LEN];
+            vectors.store(sums[i], &mut padded);
+            part.copy_from_slice(&padded[..part.len()]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fec::field::multiply_by_bits;
+    use alloc::vec;
+    use alloc::vec::Vec;
+    use linecard::rng::Rng;
+
+    fn random(rng: &mut Rng, len: usize) -> Vec<u8> {
+        let mut bytes = vec![0; len];
+        rng.fill(&mut bytes);
+        bytes
+    }
+
+    #[test]
+    fn every_kernel_multiplies_by_every_factor_at_every_length_and_alignment() {
+        let source = random(&mut Rng::new(1), 256);
+        for kernel in Kernel::available() {
+            for factor in 0..=255 {
+                for len in 0..=200 {
+                    let (from, to) = (len % 7, (len + usize::from(factor)) % 5);
+                    let mut row = vec![0xA5; to + len + 3];
+                    let product = Product {
+                        sources: &[&source[from..from + len]],
+                        factors: &[factor],
+                        stride: 1,
+                        adds: false,
+                    };
+                    kernel.compute(&product, &mut [&mut row[to..to + len]]);
+                    for (byte, from) in row[to..to + len].iter().zip(&source[from..]) {
+                        assert_eq!(*byte, multiply_by_bits(*from, factor), "{}", kernel.name());
+                    }
+                    assert!(row[..to].iter().chain(&row[to + len..]).all(|byte| *byte == 0xA5));
+                }
+            }
+        }
+    }
+
+    /// Several rows and sources of all lengths, whole blocks and ends, new sums and added ones.
+    #[test]
+    fn every_kernel_computes_what_the_plain_one_does() {
+        let mut rng = Rng::new(2);
+        for _ in 0..1_500 {
+            let (rows, stride) = (1 + rng.below(9) as usize, 9 + rng.below(3) as usize);
+            let sources = rng.below(6) as usize;
+            let sources: Vec<Vec<u8>> = (0..sources)
+                .map(|_| {
+                    let len = rng.below(700) as usize;
+                    random(&mut rng, len)
+                })
+                .collect();
+            let factors = random(&mut rng, stride * sources.len());
+            let held: Vec<Vec<u8>> = (0..rows)
+                .map(|_| {
+                    let len = rng.below(700) as usize;
+                    random(&mut rng, len)
+                })
+                .collect();
+            let sources: Vec<&[u8]> = sources.iter().map(Vec::as_slice).collect();
+            let product =
+                Product { sources: &sources, factors: &factors, stride, adds: rng.chance(0.5) };
+            let run = |kernel: Kernel| {
+                let mut held = held.clone();
+                let mut rows: Vec<&mut [u8]> = held.iter_mut().map(Vec::as_mut_slice).collect();
+                kernel.compute(&product, &mut rows);
+                held
+            };
+            let expected = run(Kernel(Instructions::Plain));
+            for kernel in Kernel::available() {
+                assert!(run(kernel) == expected, "{} differs", kernel.name());
+            }
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! How much may be in flight on a lane, and how fast it may go.
+
+use super::{Cubic, LaneSettings, Outcome, Rtt};
+use linecard::time::Instant;
+
+/// A lane of fixed rate that loses more than one packet in this many is not the caller's alone.
+const BREAKER_LOSS: u64 = 10;
+/// Intervals in a row that must be so.
+const BREAKER_INTERVALS: u32 = 3;
+/// The shortest interval, in ns.
+const BREAKER_INTERVAL_NS: u64 = 300_000_000;
+/// Packets without which an interval says nothing.
+const BREAKER_PACKETS: u64 = 50;
+
+/// What limits a lane.
+#[derive(Debug)]
+pub enum Control {
+    /// Nothing: a stream that limits itself.
+    Stream,
+    /// The rate that the caller owns, with a circuit breaker (RFC 8084).
+    Fixed(Breaker),
+    /// What the path shows that it carries.
+    Cubic(Cubic),
+}
+
+/// Watches whether a lane of fixed rate loses what it is given.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Breaker {
+    since: Instant,
+    arrived: u64,
+    lost: u64,
+    bad: u32,
+}
+
+impl Control {
+    /// What `settings` ask for.
+    #[must_use]
+    pub fn new(settings: &LaneSettings) -> Self {
+        if settings.stream {
+            Self::Stream
+        } else if settings.rate_bps > 0 {
+            Self::Fixed(Breaker::default())
+        } else {
+            Self::Cubic(Cubic::new(settings.datagram_bytes))
+        }
+    }
+
+    /// Bytes that may be in flight.
+    #[must_use]
+    pub fn window(&self, settings: &LaneSettings, rtt: &Rtt) -> u64 {
+        match self {
+            Self::Stream => settings.stream_window,
+            Self::Fixed(_) => {
+                let ns = rtt.least_ns() + rtt.least_ns() / 4 + settings.slack_ns;
+                let bytes = u128::from(settings.rate_bps) * u128::from(ns) / 8_000_000_000;
+                let least = 4 * u64::from(settings.datagram_bytes);
+                u64::try_from(bytes).unwrap_or(u64::MAX).max(least)
+            }
+            Self::Cubic(cubic) => cubic.window(),
+        }
+    }
+
+    /// The rate at which to pace, in bit/s; 0 for none.
+    #[must_use]
+    pub fn rate_bps(&self, settings: &LaneSettings, rtt: &Rtt) -> u64 {
+        match self {
+            Self::Stream => settings.rate_bps,
+            Self::Fixed(_) => settings.rate_bps,
+            Self::Cubic(cubic) => {
+                // 5/4 of the window in a round-trip time (RFC 9002, 7.7), twice while it doubles.
+                let quarters = if cubic.in_slow_start() { 8 } else { 5 };
+                let bits = u128::from(cubic.window()) * 2 * quarters;
+                let rate = bits * 1_000_000_000 / u128::from(rtt.smoothed_ns().max(1));
+                u64::try_from(rate).unwrap_or(u64::MAX)
+            }
+        }
+    }
+
+    /// Takes what was acknowledged or lost. True if the circuit breaker has just opened: the lane goes
+    /// on under congestion control.
+    pub fn update(&mut self, settings: &LaneSettings, seen: &Seen<'_>, now: Instant) -> bool {
+        match self {
+            Self::Stream => {}
+            Self::Cubic(cubic) => {
+                cubic.update(seen.outcome, seen.rtt.smoothed_ns(), seen.limited, now)
+            }
+            Self::Fixed(breaker) => {
+                if breaker.opens(seen, now) {
+                    *self = Self::Cubic(Cubic::new(settings.datagram_bytes));
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    /// This many lanes share a bottleneck.
+    pub fn set_share(&mut self, lanes: usize) {
+        if let Self::Cubic(cubic) = self {
+            cubic.set_share(lanes);
+        }
+    }
+}
+
+/// What a lane has seen.
+#[derive(Debug, Clone, Copy)]
+pub struct Seen<'a> {
+    /// Packets arrived and lost.
+    pub outcome: &'a Outcome,
+    /// The lane's round-trip time.
+    pub rtt: &'a Rtt,
+    /// The window held the sender back.
+    pub limited: bool,
+}
+
+impl Breaker {
+    fn opens(&mut self, seen: &Seen<'_>, now: Instant) -> bool {
+        self.arrived += seen.outcome.arrived.len() as u64;
+        self.lost += seen.outcome.lost.len() as u64;
+        let interval_ns = BREAKER_INTERVAL_NS.max(5 * seen.rtt.smoothed_ns());
+        let enough = self.arrived + self.lost >= BREAKER_PACKETS;
+        if now.ns_since(self.since) < interval_ns || !enough {
+            return false;
+        }
+        let bad = self.lost * BREAKER_LOSS > self.arrived + self.lost;
+        let in_a_row = if bad { self.bad + 1 } else { 0 };
+        *self = Self { since: now, bad: in_a_row, ..Self::default() };
+        in_a_row >= BREAKER_INTERVALS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Piece;
+    use super::*;
+    use alloc::vec;
+
+    fn feed(control: &mut Control, settings: &LaneSettings, lost: usize, second: u64) -> bool {
+        let piece = Piece { chunk: 0, slot: 0 };
+        let outcome = Outcome {
+            arrived: vec![piece; 100 - lost],
+            lost: vec![piece; lost],
+            ..Outcome::default()
+        };
+        let seen = Seen { outcome: &outcome, rtt: &Rtt::default(), limited: true };
+        control.update(settings, &seen, Instant::from_ns(second * 1_000_000_000))
+    }
+
+    #[test]
+    fn a_fixed_rate_that_is_lost_for_long_is_given_up() {
+        let settings = LaneSettings { rate_bps: 1_000_000_000, ..LaneSettings::default() };
+        let mut control = Control::new(&settings);
+        let opened: alloc::vec::Vec<bool> = [5, 60, 60, 5, 60, 60, 60]
+            .into_iter()
+            .zip(1..)
+            .map(|(lost, second)| feed(&mut control, &settings, lost, second))
+            .collect();
+        assert_eq!(opened, [false, false, false, false, false, false, true]);
+        assert!(matches!(control, Control::Cubic(_)));
+    }
+
+    #[test]
+    fn a_fixed_rate_has_five_quarters_of_what_is_under_way() {
+        let settings =
+            LaneSettings { rate_bps: 8_000_000_000, slack_ns: 0, ..LaneSettings::default() };
+        let control = Control::new(&settings);
+        assert_eq!(control.window(&settings, &Rtt::guess(1_000_000)), 1_250_000);
+    }
+}

@@ -1,0 +1,316 @@
+//! What has been sent on a lane and not been answered for, by packet number, and what of it is lost.
+//!
+//! Loss is judged by the lane's own order only (RFC 9002, section 6.1): a packet is lost when one that
+//! was sent three later, or 9/8 of a round-trip time later, has arrived. Other lanes say nothing.
+
+use super::Rtt;
+use crate::wire::{Ack, Range};
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+use linecard::time::Instant;
+
+/// Packets by which another may be overtaken before it counts as lost (kPacketThreshold).
+pub const PACKET_THRESHOLD: u64 = 3;
+/// Most packets in flight on a lane: 100 Gbit/s of 1,408 bytes over 14 ms.
+pub const MAX_FLIGHT: usize = 1 << 17;
+/// Lost packets remembered, in case they arrive after all.
+const MAX_REMEMBERED: usize = 4_096;
+
+/// What a packet carried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Piece {
+    /// The chunk.
+    pub chunk: u32,
+    /// Place in the order in which the chunk's packets are first sent, repair included.
+    pub slot: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Sent {
+    at: Instant,
+    bytes: u32,
+    piece: Option<Piece>,
+}
+
+/// What an acknowledgment or a timer changed.
+#[derive(Debug, Clone, Default)]
+pub struct Outcome {
+    /// Pieces that have arrived, for the first time by this packet.
+    pub arrived: Vec<Piece>,
+    /// Pieces of packets that count as lost.
+    pub lost: Vec<Piece>,
+    /// Pieces that had been counted as lost, and arrived.
+    pub late: Vec<Piece>,
+    /// Bytes that have arrived.
+    pub arrived_bytes: u64,
+    /// When the newest of the lost packets was sent: what was sent before belongs to the same loss.
+    pub lost_sent: Option<Instant>,
+    /// Round-trip time of the newest packet, if this told of it first, in ns.
+    pub sample_ns: Option<u64>,
+}
+
+impl Outcome {
+    /// Empties it, to be used again.
+    pub fn clear(&mut self) {
+        self.arrived.clear();
+        self.lost.clear();
+        self.late.clear();
+        self.arrived_bytes = 0;
+        self.lost_sent = None;
+        self.sample_ns = None;
+    }
+}
+
+/// The packets in flight on a lane.
+#[derive(Debug, Default)]
+pub struct Flight {
+    /// Number of the first entry of `sent`.
+    base: u64,
+    /// In order of their numbers; what has been answered for, or needs no answer, is `None`.
+    sent: VecDeque<Option<Sent>>,
+    bytes: u64,
+    packets: usize,
+    largest: Option<u64>,
+    remembered: BTreeMap<u64, Piece>,
+}
+
+impl Flight {
+    /// The number that the next packet gets.
+    #[must_use]
+    pub fn next_number(&self) -> u64 {
+        self.base + self.sent.len() as u64
+    }
+
+    /// Bytes in flight.
+    #[must_use]
+    pub const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Packets in flight.
+    #[must_use]
+    pub const fn packets(&self) -> usize {
+        self.packets
+    }
+
+    /// Whether one more may be sent.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.sent.len() < MAX_FLIGHT
+    }
+
+    /// A packet of `bytes` went at `now`; those without a piece are not waited for. Returns its number.
+    pub fn send(&mut self, piece: Option<Piece>, bytes: u32, now: Instant) -> u64 {
+        let number = self.next_number();
+        if piece.is_some() {
+            self.bytes += u64::from(bytes);
+            self.packets += 1;
+            self.sent.push_back(Some(Sent { at: now, bytes, piece }));
+        } else if self.sent.is_empty() {
+            self.base += 1;
+        } else {
+            self.sent.push_back(None);
+        }
+        number
+    }
+
+    /// When the oldest packet in flight was sent.
+    #[must_use]
+    pub fn oldest(&self) -> Option<Instant> {
+        self.sent.iter().flatten().map(|sent| sent.at).next()
+    }
+
+    /// The oldest packet in flight of `chunk`, from number `from` on, and when it was sent.
+    #[must_use]
+    pub fn oldest_of(&self, chunk: u32, from: u64) -> Option<(Instant, Piece)> {
+        let skip = usize::try_from(from.saturating_sub(self.base)).ok()?;
+        let mut packets = self.sent.range(skip.min(self.sent.len())..).flatten();
+        packets.find_map(|sent| {
+            sent.piece.filter(|piece| piece.chunk == chunk).map(|piece| (sent.at, piece))
+        })
+    }
+
+    /// The number of the oldest packet in flight that carries `piece`.
+    #[must_use]
+    pub fn number_of(&self, piece: Piece) -> Option<u64> {
+        let place =
+            self.sent.iter().position(|sent| sent.is_some_and(|sent| sent.piece == Some(piece)))?;
+        Some(self.base + place as u64)
+    }
+
+    /// Takes an acknowledgment. False for one of numbers that were never sent: a broken or hostile
+    /// other end.
+    pub fn acknowledge(&mut self, ack: &Ack, now: Instant, outcome: &mut Outcome) -> bool {
+        let Some(newest) = ack.ranges.first() else { return true };
+        if newest.last >= self.next_number() {
+            return false;
+        }
+        let news = self.largest.is_none_or(|largest| newest.last > largest);
+        if news {
+            self.largest = Some(newest.last);
+            let sent = self.entry(newest.last).and_then(|entry| *entry);
+            outcome.sample_ns = sent.map(|sent| now.ns_since(sent.at));
+        }
+        for range in &ack.ranges {
+            self.take(*range, outcome);
+        }
+        self.advance();
+        true
+    }
+
+    fn take(&mut self, range: Range, outcome: &mut Outcome) {
+        for number in range.first.max(self.base)..=range.last {
+            let taken = self.entry(number).and_then(Option::take);
+            let Some(sent) = taken else { continue };
+            self.bytes -= u64::from(sent.bytes);
+            self.packets -= 1;
+            outcome.arrived_bytes += u64::from(sent.bytes);
+            outcome.arrived.extend(sent.piece);
+        }
+        while let Some((&number, &piece)) = self.remembered.range(range.first..=range.last).next() {
+            self.remembered.remove(&number);
+            outcome.late.push(piece);
+        }
+    }
+
+    /// Declares lost what the lane's order or `rtt` says is lost. Returns when to look again.
+    pub fn detect(&mut self, rtt: &Rtt, now: Instant, outcome: &mut Outcome) -> Option<Instant> {
+        let largest = self.largest?;
+        let delay = rtt.loss_delay_ns();
+        let mut number = self.base;
+        while number <= largest {
+            let overtaken = largest - number >= PACKET_THRESHOLD;
+            let entry = self.entry(number).and_then(|entry| *entry);
+            if let Some(sent) = entry {
+                let deadline = sent.at.plus_ns(delay);
+                if !overtaken && deadline > now {
+                    self.advance();
+                    return Some(deadline);
+                }
+                self.lose(number, outcome);
+            }
+            number += 1;
+        }
+        self.advance();
+        None
+    }
+
+    /// Declares all of it lost: the lane is not believed to carry anything.
+    pub fn abandon(&mut self, outcome: &mut Outcome) {
+        for number in self.base..self.next_number() {
+            self.lose(number, outcome);
+        }
+        self.advance();
+    }
+
+    fn lose(&mut self, number: u64, outcome: &mut Outcome) {
+        let Some(sent) = self.entry(number).and_then(Option::take) else { return };
+        self.bytes -= u64::from(sent.bytes);
+        self.packets -= 1;
+        outcome.lost_sent = outcome.lost_sent.max(Some(sent.at));
+        let Some(piece) = sent.piece else { return };
+        outcome.lost.push(piece);
+        self.remembered.insert(number, piece);
+        if self.remembered.len() > MAX_REMEMBERED {
+            self.remembered.pop_first();
+        }
+    }
+
+    fn entry(&mut self, number: u64) -> Option<&mut Option<Sent>> {
+        let place = number.checked_sub(self.base)?;
+        self.sent.get_mut(usize::try_from(place).ok()?)
+    }
+
+    fn advance(&mut self) {
+        while let Some(None) = self.sent.front() {
+            self.sent.pop_front();
+            self.base += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+    use linecard::rng::Rng;
+
+    const fn piece(slot: u32) -> Piece {
+        Piece { chunk: 0, slot }
+    }
+
+    fn ack(ranges: Vec<Range>) -> Ack {
+        Ack { lane: 0, window_end: 0, done_below: 0, done: 0, delay_us: 0, ranges }
+    }
+
+    fn slots(pieces: &[Piece]) -> Vec<u32> {
+        pieces.iter().map(|piece| piece.slot).collect()
+    }
+
+    #[test]
+    fn three_later_packets_are_a_loss_and_two_are_not() {
+        let (mut flight, mut outcome) = (Flight::default(), Outcome::default());
+        for slot in 0..6 {
+            flight.send(Some(piece(slot)), 100, Instant::from_ns(u64::from(slot)));
+        }
+        let now = Instant::from_ns(100);
+        assert!(flight.acknowledge(&ack(vec![Range { first: 4, last: 4 }]), now, &mut outcome));
+        let next = flight.detect(&Rtt::guess(50_000_000), now, &mut outcome);
+        assert_eq!(slots(&outcome.lost), [0, 1]);
+        assert_eq!(next, Some(Instant::from_ns(2 + 56_250_000)));
+        assert_eq!((flight.packets(), flight.bytes()), (3, 300));
+        outcome.clear();
+        let _next =
+            flight.detect(&Rtt::guess(50_000_000), Instant::from_ns(60_000_000), &mut outcome);
+        assert_eq!(slots(&outcome.lost), [2, 3]);
+        outcome.clear();
+        assert!(flight.acknowledge(&ack(vec![Range { first: 0, last: 5 }]), now, &mut outcome));
+        assert_eq!((slots(&outcome.arrived), slots(&outcome.late)), (vec![5], vec![0, 1, 2, 3]));
+        assert_eq!((flight.packets(), flight.bytes()), (0, 0));
+    }
+
+    #[test]
+    fn what_was_never_sent_cannot_be_acknowledged() {
+        let (mut flight, mut outcome) = (Flight::default(), Outcome::default());
+        flight.send(Some(piece(0)), 100, Instant::ZERO);
+        let forged = ack(vec![Range { first: 0, last: 1 }]);
+        assert!(!flight.acknowledge(&forged, Instant::ZERO, &mut outcome));
+        assert_eq!(flight.packets(), 1);
+    }
+
+    /// Each piece ends in exactly one way, and the sums come out, whatever arrives.
+    #[test]
+    fn every_packet_has_one_fate() {
+        for seed in 0..200 {
+            let mut rng = Rng::new(seed);
+            let (mut flight, mut outcome) = (Flight::default(), Outcome::default());
+            let mut got = super::super::ranges::Ranges::default();
+            let mut now = Instant::ZERO;
+            let (mut sent, mut fates) = (0_u32, Vec::new());
+            for _ in 0..300 {
+                now = now.plus_ns(rng.below(2_000_000));
+                if rng.chance(0.7) {
+                    let number = flight.send(rng.chance(0.9).then_some(piece(sent)), 10, now);
+                    sent += 1;
+                    if rng.chance(0.8) {
+                        got.insert(number);
+                    }
+                }
+                outcome.clear();
+                let newest: Vec<Range> = got.newest().collect();
+                assert!(flight.acknowledge(&ack(newest), now, &mut outcome));
+                flight.detect(&Rtt::guess(2_000_000), now, &mut outcome);
+                fates.extend(slots(&outcome.arrived));
+                fates.extend(slots(&outcome.lost));
+            }
+            outcome.clear();
+            flight.abandon(&mut outcome);
+            fates.extend(slots(&outcome.lost));
+            let all = fates.len();
+            fates.sort_unstable();
+            fates.dedup();
+            assert_eq!(fates.len(), all, "seed {seed}");
+            assert_eq!((flight.packets(), flight.bytes()), (0, 0), "seed {seed}");
+        }
+    }
+}

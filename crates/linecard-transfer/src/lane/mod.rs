@@ -1,0 +1,21 @@
+//! One lane at either end: packet numbers, round-trip times, loss, pacing, congestion, life and death.
+//!
+//! Each lane is judged by itself. A path that is slow or dead says nothing about another.
+
+mod control;
+mod cubic;
+mod flight;
+mod pacer;
+mod ranges;
+mod receiver;
+mod rtt;
+mod sender;
+
+pub use control::{Breaker, Control, Seen};
+pub use cubic::Cubic;
+pub use flight::{Flight, MAX_FLIGHT, Outcome, PACKET_THRESHOLD, Piece};
+pub use pacer::Pacer;
+pub use ranges::Ranges;
+pub use receiver::{AckSettings, LaneReceiver};
+pub use rtt::{GRANULARITY_NS, INITIAL_NS, Rtt};
+pub use sender::{LaneCounters, LaneSender, LaneSettings, LaneState};

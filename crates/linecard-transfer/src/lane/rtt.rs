@@ -1,0 +1,127 @@
+//! Round-trip times (RFC 9002, section 5).
+
+/// What is assumed before the first sample, in ns. The handshake of the control channel gives a better
+/// figure where there is one ([`Rtt::guess`]).
+pub const INITIAL_NS: u64 = 100_000_000;
+/// Timers are no finer than this, in ns (kGranularity, RFC 9002, section 6.1.2).
+pub const GRANULARITY_NS: u64 = 1_000_000;
+
+/// The smoothed round-trip time of a lane.
+///
+/// ```
+/// use linecard_transfer::lane::Rtt;
+/// let mut rtt = Rtt::default();
+/// rtt.sample(10_000_000, 0);
+/// rtt.sample(18_000_000, 0);
+/// assert_eq!((rtt.smoothed_ns(), rtt.least_ns()), (11_000_000, 10_000_000));
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct Rtt {
+    latest_ns: u64,
+    smoothed_ns: u64,
+    variation_ns: u64,
+    least_ns: u64,
+    samples: u64,
+}
+
+impl Default for Rtt {
+    fn default() -> Self {
+        Self::guess(INITIAL_NS)
+    }
+}
+
+impl Rtt {
+    /// Assumes `rtt_ns` until there is a sample.
+    #[must_use]
+    pub const fn guess(rtt_ns: u64) -> Self {
+        Self {
+            latest_ns: rtt_ns,
+            smoothed_ns: rtt_ns,
+            variation_ns: rtt_ns / 2,
+            least_ns: rtt_ns,
+            samples: 0,
+        }
+    }
+
+    /// Takes a measured time from sending to acknowledgment, of which the other end says that it
+    /// waited for `ack_delay_ns`.
+    pub fn sample(&mut self, latest_ns: u64, ack_delay_ns: u64) {
+        self.latest_ns = latest_ns;
+        self.samples += 1;
+        if self.samples == 1 {
+            *self = Self { samples: 1, ..Self::guess(latest_ns) };
+            return;
+        }
+        self.least_ns = self.least_ns.min(latest_ns);
+        // Section 5.3: the delay is taken off only where the least time allows for it.
+        let adjusted = match latest_ns.checked_sub(ack_delay_ns) {
+            Some(less) if less >= self.least_ns => less,
+            _ => latest_ns,
+        };
+        let difference = self.smoothed_ns.abs_diff(adjusted);
+        self.variation_ns = (3 * self.variation_ns + difference) / 4;
+        self.smoothed_ns = (7 * self.smoothed_ns + adjusted) / 8;
+    }
+
+    /// The smoothed time, in ns.
+    #[must_use]
+    pub const fn smoothed_ns(&self) -> u64 {
+        self.smoothed_ns
+    }
+
+    /// The least time, in ns.
+    #[must_use]
+    pub const fn least_ns(&self) -> u64 {
+        self.least_ns
+    }
+
+    /// Samples taken.
+    #[must_use]
+    pub const fn samples(&self) -> u64 {
+        self.samples
+    }
+
+    /// A packet is lost when one sent this much later has been acknowledged: 9/8 of the round-trip
+    /// time (section 6.1.2).
+    #[must_use]
+    pub fn loss_delay_ns(&self) -> u64 {
+        let longest = self.latest_ns.max(self.smoothed_ns);
+        (longest + longest / 8).max(GRANULARITY_NS)
+    }
+
+    /// The probe timeout: without an acknowledgment for so long, something is wrong (section 6.2.1).
+    #[must_use]
+    pub fn probe_timeout_ns(&self, max_ack_delay_ns: u64) -> u64 {
+        self.smoothed_ns + (4 * self.variation_ns).max(GRANULARITY_NS) + max_ack_delay_ns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The equations of section 5.3, in floating point.
+    #[test]
+    fn it_follows_the_equations() {
+        let mut rng = linecard::rng::Rng::new(4);
+        let mut rtt = Rtt::default();
+        let (mut smoothed, mut variation, mut least) = (0.0, 0.0, f64::MAX);
+        for round in 0..1_000 {
+            let latest = 1_000_000 + rng.below(3_000_000);
+            let delay = rng.below(500_000);
+            rtt.sample(latest, delay);
+            let latest = latest as f64;
+            least = latest.min(least);
+            if round == 0 {
+                (smoothed, variation) = (latest, latest / 2.0);
+            } else {
+                let delay = delay as f64;
+                let adjusted = if latest >= least + delay { latest - delay } else { latest };
+                variation = 0.75 * variation + 0.25 * f64::abs(smoothed - adjusted);
+                smoothed = 0.875 * smoothed + 0.125 * adjusted;
+            }
+            assert!((rtt.smoothed_ns() as f64 - smoothed).abs() < 20.0);
+            assert!((rtt.variation_ns as f64 - variation).abs() < 40.0);
+        }
+    }
+}

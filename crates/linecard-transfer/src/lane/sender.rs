@@ -1,0 +1,427 @@
+//! The sending end of a lane: whether it lives, when it may send, and what has become of what it sent.
+
+use super::control::Seen;
+use super::{Control, Flight, Outcome, Pacer, Piece, Rtt};
+use crate::wire::{Ack, Probe};
+use linecard::rng::Rng;
+use linecard::time::Instant;
+
+/// A lane that does not answer is probed at least this often, in ns: so it is back within a second.
+const PROBE_INTERVAL_NS: u64 = 200_000_000;
+/// Doublings of the time between probes.
+const MAX_BACKOFF: u32 = 6;
+/// Probes without an answer after which a lane that had nothing in flight is not believed to work.
+const MAX_UNANSWERED: u32 = 3;
+
+/// What a lane is to the sender.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LaneSettings {
+    /// Rate that the caller owns, in bit/s with all framing; 0 if nobody knows: then CUBIC finds out.
+    pub rate_bps: u64,
+    /// Bytes that a datagram takes on the line besides itself: 42 for IPv4, UDP and Ethernet.
+    pub framing_bytes: u32,
+    /// Bytes of a full datagram.
+    pub datagram_bytes: u32,
+    /// The lane is a stream (TCP), which has its own congestion control and loses nothing.
+    pub stream: bool,
+    /// Bytes in flight on a stream.
+    pub stream_window: u64,
+    /// How far ahead of the schedule one call may send, in ns: what makes batches.
+    pub quantum_ns: u64,
+    /// Lost time that is caught up, in ns.
+    pub catch_up_ns: u64,
+    /// Allowed in flight beyond 1.25 round-trip times, in ns of the rate: for acknowledgments that come
+    /// late because a host did something else.
+    pub slack_ns: u64,
+    /// The least probe timeout, in ns.
+    pub least_timeout_ns: u64,
+    /// The longest that the other end waits before it acknowledges, in ns.
+    pub ack_delay_ns: u64,
+    /// Lanes of one number other than 0 share a bottleneck.
+    pub shared: u32,
+}
+
+impl Default for LaneSettings {
+    fn default() -> Self {
+        Self {
+            rate_bps: 0,
+            framing_bytes: 42,
+            datagram_bytes: 1_448,
+            stream: false,
+            stream_window: 4 << 20,
+            quantum_ns: 250_000,
+            catch_up_ns: 5_000_000,
+            slack_ns: 10_000_000,
+            least_timeout_ns: 15_000_000,
+            ack_delay_ns: 2_000_000,
+            shared: 0,
+        }
+    }
+}
+
+/// Whether a lane may be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LaneState {
+    /// Nobody has answered on it yet.
+    Validating,
+    /// It carries data.
+    Alive,
+    /// It has stopped answering: what it had goes over other lanes, and it is probed.
+    Suspect,
+    /// It is gone for good.
+    Closed,
+}
+
+/// Counters of a sending lane.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LaneCounters {
+    /// Packets with data or repair.
+    pub packets: u64,
+    /// Their bytes on the line, framing included.
+    pub line_bytes: u64,
+    /// Packets that were declared lost.
+    pub lost: u64,
+    /// Of them, those that arrived after all.
+    pub late: u64,
+    /// Probes sent.
+    pub probes: u64,
+    /// Acknowledgments taken.
+    pub acks: u64,
+    /// Acknowledgments of packets that were never sent, and answers to nothing that was asked.
+    pub forged: u64,
+    /// Times it stopped answering.
+    pub deaths: u64,
+    /// Times it came back.
+    pub rejoins: u64,
+    /// Times the circuit breaker opened.
+    pub breaks: u64,
+}
+
+/// The sending end of a lane.
+#[derive(Debug)]
+pub struct LaneSender {
+    settings: LaneSettings,
+    state: LaneState,
+    rtt: Rtt,
+    flight: Flight,
+    pacer: Pacer,
+    control: Control,
+    /// The challenge that is out, when it was sent, and how many were sent without an answer.
+    asked: Option<(u64, Instant)>,
+    tries: u32,
+    /// A challenge of the other end that is to be answered.
+    answer: Option<u64>,
+    progress: Instant,
+    loss_timer: Option<Instant>,
+    limited: bool,
+    /// Packets before this number have been looked at as stragglers.
+    skipped: u64,
+    /// What has been counted.
+    pub counters: LaneCounters,
+}
+
+impl LaneSender {
+    /// A lane that nobody has answered on yet.
+    #[must_use]
+    pub fn new(settings: LaneSettings) -> Self {
+        let control = Control::new(&settings);
+        let rtt = Rtt::default();
+        let pacer = Pacer::new(control.rate_bps(&settings, &rtt), settings.catch_up_ns);
+        Self {
+            settings,
+            state: LaneState::Validating,
+            rtt,
+            flight: Flight::default(),
+            pacer,
+            control,
+            asked: None,
+            tries: 0,
+            answer: None,
+            progress: Instant::ZERO,
+            loss_timer: None,
+            limited: false,
+            skipped: 0,
+            counters: LaneCounters::default(),
+        }
+    }
+
+    /// Whether it may be used.
+    #[must_use]
+    pub const fn state(&self) -> LaneState {
+        self.state
+    }
+
+    /// Its round-trip time.
+    #[must_use]
+    pub const fn rtt(&self) -> &Rtt {
+        &self.rtt
+    }
+
+    /// What it was given.
+    #[must_use]
+    pub const fn settings(&self) -> &LaneSettings {
+        &self.settings
+    }
+
+    /// Bytes in flight.
+    #[must_use]
+    pub const fn in_flight(&self) -> u64 {
+        self.flight.bytes()
+    }
+
+    /// The rate at which it is paced, in bit/s; 0 for none.
+    #[must_use]
+    pub fn rate_bps(&self) -> u64 {
+        self.control.rate_bps(&self.settings, &self.rtt)
+    }
+
+    /// Whether it is limited by congestion control, and not by a rate that the caller owns.
+    #[must_use]
+    pub const fn is_cubic(&self) -> bool {
+        matches!(self.control, Control::Cubic(_))
+    }
+
+    /// This many lanes share its bottleneck.
+    pub fn set_share(&mut self, lanes: usize) {
+        self.control.set_share(lanes);
+    }
+
+    /// Whether a packet of `bytes` may go, `first` if it is the first of a call.
+    pub fn may_send(&mut self, bytes: u32, first: bool, now: Instant) -> bool {
+        let ahead = if first { 0 } else { self.settings.quantum_ns };
+        if self.state != LaneState::Alive || self.pacer.due() > now.plus_ns(ahead) {
+            return false;
+        }
+        let window = self.control.window(&self.settings, &self.rtt);
+        let fits = self.flight.bytes() + u64::from(bytes) <= window && self.flight.has_room();
+        self.limited |= !fits || self.flight.bytes() * 2 > window;
+        fits
+    }
+
+    /// A packet of `bytes` goes. Returns its number.
+    pub fn send(&mut self, piece: Piece, bytes: u32, now: Instant) -> u64 {
+        let on_line = u64::from(bytes + self.settings.framing_bytes);
+        self.counters.packets += 1;
+        self.counters.line_bytes += on_line;
+        self.pacer.sent(on_line, now);
+        if self.flight.packets() == 0 {
+            self.progress = now;
+        }
+        self.flight.send(Some(piece), bytes, now)
+    }
+
+    /// A probe that should go now, with its number.
+    pub fn probe(&mut self, now: Instant, rng: &mut Rng) -> Option<(u64, Probe)> {
+        let due = self.probe_due().is_some_and(|due| due <= now);
+        if !due && self.answer.is_none() || self.state == LaneState::Closed {
+            return None;
+        }
+        let mut probe = Probe { challenge: None, response: self.answer.take() };
+        if due {
+            // The same challenge again: an answer to any of them proves the same.
+            let challenge = self.asked.map_or_else(|| rng.next_u64(), |(challenge, _)| challenge);
+            self.asked = Some((challenge, now));
+            self.tries += 1;
+            probe.challenge = Some(challenge);
+        }
+        self.counters.probes += 1;
+        let on_line = u64::from(self.settings.framing_bytes + self.settings.datagram_bytes);
+        self.pacer.sent(on_line, now);
+        Some((self.flight.send(None, 0, now), probe))
+    }
+
+    /// When to probe next, if the lane is not alive or an answer is wanted.
+    fn probe_due(&self) -> Option<Instant> {
+        match (self.state, self.asked) {
+            (LaneState::Closed, _) | (LaneState::Alive, None) => None,
+            (_, None) => Some(Instant::ZERO),
+            (_, Some((_, at))) => {
+                let backoff = self.tries.saturating_sub(1).min(MAX_BACKOFF);
+                let wait = (self.timeout_ns() << backoff).min(PROBE_INTERVAL_NS);
+                Some(at.plus_ns(wait))
+            }
+        }
+    }
+
+    /// Asks for a sign of life, though the lane is believed to be alive.
+    pub fn ask(&mut self, now: Instant, rng: &mut Rng) -> Option<(u64, Probe)> {
+        if self.asked.is_none() {
+            self.asked = Some((rng.next_u64(), Instant::ZERO));
+            self.tries = 0;
+        }
+        self.probe(now, rng)
+    }
+
+    /// A probe came. True if the lane was not alive and now is.
+    pub fn probed(&mut self, probe: Probe, now: Instant) -> bool {
+        if probe.challenge.is_some() {
+            self.answer = probe.challenge;
+        }
+        let Some(response) = probe.response else { return false };
+        match self.asked {
+            Some((challenge, at)) if challenge == response => {
+                if self.tries == 1 && at > Instant::ZERO {
+                    self.rtt.sample(now.ns_since(at), 0);
+                }
+                self.asked = None;
+                self.tries = 0;
+                self.revive(now)
+            }
+            Some(_) => {
+                self.counters.forged += 1;
+                false
+            }
+            // Answers to earlier copies of the same challenge come again.
+            None => false,
+        }
+    }
+
+    fn revive(&mut self, now: Instant) -> bool {
+        let dead = matches!(self.state, LaneState::Validating | LaneState::Suspect);
+        if dead {
+            self.counters.rejoins += u64::from(self.state == LaneState::Suspect);
+            self.state = LaneState::Alive;
+            self.asked = None;
+            self.tries = 0;
+            self.progress = now;
+            self.repace();
+        }
+        dead
+    }
+
+    /// An acknowledgment of this lane's packets came; what it says is added to `outcome`. True if the
+    /// lane was not alive and now is.
+    pub fn acknowledged(&mut self, ack: &Ack, now: Instant, outcome: &mut Outcome) -> bool {
+        if !self.flight.acknowledge(ack, now, outcome) {
+            self.counters.forged += 1;
+            return false;
+        }
+        self.counters.acks += 1;
+        if let Some(sample_ns) = outcome.sample_ns {
+            self.rtt.sample(sample_ns, u64::from(ack.delay_us) * 1_000);
+        }
+        if !outcome.arrived.is_empty() {
+            self.progress = now;
+        }
+        let alive = !(outcome.arrived.is_empty() && outcome.late.is_empty());
+        self.loss_timer = self.flight.detect(&self.rtt, now, outcome);
+        self.account(outcome, now);
+        alive && self.revive(now)
+    }
+
+    /// Looks at the timers. True if the lane has just stopped answering: all that it had is in
+    /// `outcome.lost`.
+    pub fn tick(&mut self, now: Instant, outcome: &mut Outcome) -> bool {
+        if self.loss_timer.is_some_and(|at| at <= now) {
+            self.loss_timer = self.flight.detect(&self.rtt, now, outcome);
+            self.account(outcome, now);
+        }
+        let silent = self.silence_ends().is_some_and(|at| at <= now)
+            || self.state == LaneState::Alive
+                && self.tries >= MAX_UNANSWERED
+                && self.probe_due().is_some_and(|due| due <= now);
+        if silent {
+            self.fail(now, outcome);
+        }
+        silent
+    }
+
+    /// The lane does not work: what it had is in `outcome.lost`, and it is probed.
+    pub fn fail(&mut self, now: Instant, outcome: &mut Outcome) {
+        if self.state != LaneState::Alive {
+            return;
+        }
+        let before = outcome.lost.len();
+        self.flight.abandon(outcome);
+        self.counters.lost += (outcome.lost.len() - before) as u64;
+        self.counters.deaths += 1;
+        self.state = LaneState::Suspect;
+        self.asked = None;
+        self.tries = 0;
+        self.loss_timer = None;
+        self.progress = now;
+    }
+
+    /// The lane will not be used any more.
+    pub fn close(&mut self, now: Instant, outcome: &mut Outcome) {
+        self.fail(now, outcome);
+        self.state = LaneState::Closed;
+    }
+
+    fn account(&mut self, outcome: &Outcome, now: Instant) {
+        self.counters.lost += outcome.lost.len() as u64;
+        self.counters.late += outcome.late.len() as u64;
+        let seen = Seen { outcome, rtt: &self.rtt, limited: self.limited };
+        if self.control.update(&self.settings, &seen, now) {
+            self.counters.breaks += 1;
+        }
+        self.limited = false;
+        self.repace();
+    }
+
+    fn repace(&mut self) {
+        self.pacer.set_rate(self.rate_bps());
+    }
+
+    fn timeout_ns(&self) -> u64 {
+        self.rtt.probe_timeout_ns(self.settings.ack_delay_ns).max(self.settings.least_timeout_ns)
+    }
+
+    /// When a lane with nothing in flight should be asked for a sign of life.
+    #[must_use]
+    pub fn quiet_until(&self) -> Instant {
+        let since = self.asked.map_or(self.progress, |(_, at)| at.max(self.progress));
+        since.plus_ns(self.timeout_ns() << self.tries.min(MAX_BACKOFF))
+    }
+
+    /// The oldest piece of `chunk` in flight, if it is late enough that a lane on which a round trip takes
+    /// `elsewhere_ns` could deliver it sooner.
+    #[must_use]
+    pub fn late_piece(&self, chunk: u32, elsewhere_ns: u64, now: Instant) -> Option<Piece> {
+        let (at, piece) = self.flight.oldest_of(chunk, self.skipped)?;
+        let age_ns = now.ns_since(at);
+        let expected_ns = self.rtt.smoothed_ns() + self.settings.ack_delay_ns;
+        let overdue = age_ns > expected_ns + expected_ns / 2;
+        let slow =
+            expected_ns.saturating_sub(age_ns) > 2 * elsewhere_ns + self.settings.ack_delay_ns;
+        (overdue || slow).then_some(piece)
+    }
+
+    /// `piece` has been dealt with: the next one is asked for.
+    pub fn skip_late(&mut self, piece: Piece) {
+        self.skipped =
+            self.skipped.max(self.flight.number_of(piece).map_or(0, |number| number + 1));
+    }
+
+    /// The time between a loss of all that is in flight and that this is noticed, in ns.
+    #[must_use]
+    pub fn silence_ns(&self) -> u64 {
+        self.timeout_ns()
+    }
+
+    fn silence_ends(&self) -> Option<Instant> {
+        if self.state != LaneState::Alive {
+            return None;
+        }
+        let oldest = self.flight.oldest()?;
+        Some(oldest.max(self.progress).plus_ns(self.timeout_ns()))
+    }
+
+    /// When something happens by itself: a timer, a probe, or, with `work` to be sent, the time at which
+    /// it may go.
+    #[must_use]
+    pub fn next_wakeup(&self, work: bool) -> Option<Instant> {
+        let window = self.control.window(&self.settings, &self.rtt);
+        let open = self.flight.bytes() + u64::from(self.settings.datagram_bytes) <= window;
+        let sends = self.state == LaneState::Alive && work && open;
+        let answer = self.answer.is_some().then_some(Instant::ZERO);
+        let times = [
+            sends.then(|| self.pacer.due()),
+            answer,
+            self.probe_due(),
+            self.loss_timer,
+            self.silence_ends(),
+        ];
+        times.into_iter().flatten().min()
+    }
+}

@@ -1,0 +1,274 @@
+//! How a chunk is cut into packets and groups: the same at both ends, from four numbers.
+
+use crate::fec::Scheme;
+
+/// Most packets of a chunk: what an index in a repair packet's header leaves for groups of one.
+pub const MAX_PACKETS: u32 = 1 << 20;
+
+/// Most repair packets of a group.
+pub const MAX_REPAIR: u32 = 64;
+
+/// A chunk as packets: `packets` with data, in groups of `data`, each with `repair` packets more.
+///
+/// Packets are numbered by *slots* in the order in which they are first sent: the data of a group, then its
+/// repair, then the next group. Without repair, all of the chunk is one group.
+///
+/// ```
+/// use linecard_transfer::fec::Scheme;
+/// use linecard_transfer::layout::{Layout, Place};
+/// let layout = Layout::new(10_000, 1_000, Scheme::reed_solomon(4, 2).unwrap()).unwrap();
+/// assert_eq!((layout.packets(), layout.groups(), layout.slots()), (10, 3, 16));
+/// assert_eq!(layout.place(6), Place::Data { index: 4 });
+/// assert_eq!(layout.place(15), Place::Repair { group: 2, row: 1 });
+/// assert_eq!(layout.group_data(2), 2);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Layout {
+    bytes: u32,
+    payload: u32,
+    data: u32,
+    repair: u32,
+    packets: u32,
+    groups: u32,
+}
+
+/// What a packet is within its chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// Data packet `index`.
+    Data {
+        /// From 0.
+        index: u32,
+    },
+    /// Row `row` of what repairs `group`.
+    Repair {
+        /// From 0.
+        group: u32,
+        /// From 0.
+        row: u32,
+    },
+}
+
+/// Why a chunk cannot be cut like this.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum LayoutError {
+    /// Nothing to send, or nothing to send it in.
+    #[error("a chunk of {bytes} bytes in packets of {payload} is nothing")]
+    Empty {
+        /// Of the chunk.
+        bytes: u32,
+        /// Of a packet.
+        payload: u32,
+    },
+    /// More packets than can be numbered.
+    #[error("{0} packets of a chunk are more than {MAX_PACKETS}: take smaller chunks")]
+    Packets(u32),
+    /// More repair than is kept account of.
+    #[error("{0} repair packets of a group are more than {MAX_REPAIR}: take smaller groups")]
+    Repair(u32),
+}
+
+impl Layout {
+    /// A chunk of `bytes` in packets of `payload`, in groups as `scheme` has them.
+    ///
+    /// # Errors
+    ///
+    /// Numbers that make no packets, or too many.
+    pub fn new(bytes: u32, payload: u32, scheme: Scheme) -> Result<Self, LayoutError> {
+        if bytes == 0 || payload == 0 {
+            return Err(LayoutError::Empty { bytes, payload });
+        }
+        let packets = bytes.div_ceil(payload);
+        let repair = scheme.repair_packets() as u32;
+        let data = if repair == 0 { packets } else { scheme.data_packets() as u32 };
+        if packets > MAX_PACKETS {
+            return Err(LayoutError::Packets(packets));
+        }
+        if repair > MAX_REPAIR {
+            return Err(LayoutError::Repair(repair));
+        }
+        Ok(Self { bytes, payload, data, repair, packets, groups: packets.div_ceil(data) })
+    }
+
+    /// Bytes of the chunk.
+    #[must_use]
+    pub const fn bytes(&self) -> u32 {
+        self.bytes
+    }
+
+    /// Packets with data.
+    #[must_use]
+    pub const fn packets(&self) -> u32 {
+        self.packets
+    }
+
+    /// Groups.
+    #[must_use]
+    pub const fn groups(&self) -> u32 {
+        self.groups
+    }
+
+    /// Repair packets of a group.
+    #[must_use]
+    pub const fn repair(&self) -> u32 {
+        self.repair
+    }
+
+    /// Packets in all.
+    #[must_use]
+    pub const fn slots(&self) -> u32 {
+        self.packets + self.groups * self.repair
+    }
+
+    /// The group of a slot.
+    #[must_use]
+    pub const fn group(&self, slot: u32) -> u32 {
+        slot / (self.data + self.repair)
+    }
+
+    /// The first slot of a group.
+    #[must_use]
+    pub const fn first_slot(&self, group: u32) -> u32 {
+        group * (self.data + self.repair)
+    }
+
+    /// Data packets of a group: fewer in the last.
+    #[must_use]
+    pub fn group_data(&self, group: u32) -> u32 {
+        self.packets.saturating_sub(group * self.data).min(self.data)
+    }
+
+    /// Index of the first data packet of a group.
+    #[must_use]
+    pub const fn first_index(&self, group: u32) -> u32 {
+        group * self.data
+    }
+
+    /// The group of a data packet.
+    #[must_use]
+    pub const fn group_of_index(&self, index: u32) -> u32 {
+        index / self.data
+    }
+
+    /// What is sent in a slot.
+    #[must_use]
+    pub fn place(&self, slot: u32) -> Place {
+        let group = self.group(slot);
+        let within = slot - self.first_slot(group);
+        match within.checked_sub(self.group_data(group)) {
+            None => Place::Data { index: self.first_index(group) + within },
+            Some(row) => Place::Repair { group, row },
+        }
+    }
+
+    /// Where the bytes of a data packet begin in the chunk.
+    #[must_use]
+    pub const fn offset(&self, index: u32) -> u32 {
+        index * self.payload
+    }
+
+    /// Bytes of a data packet: fewer in the last.
+    #[must_use]
+    pub fn data_bytes(&self, index: u32) -> u32 {
+        self.bytes.saturating_sub(self.offset(index)).min(self.payload)
+    }
+
+    /// Bytes of a group's repair packets: as of its longest data packet.
+    #[must_use]
+    pub fn repair_bytes(&self, group: u32) -> u32 {
+        self.data_bytes(self.first_index(group))
+    }
+
+    /// Bytes of what is at `place`.
+    #[must_use]
+    pub fn place_bytes(&self, place: Place) -> u32 {
+        match place {
+            Place::Data { index } => self.data_bytes(index),
+            Place::Repair { group, .. } => self.repair_bytes(group),
+        }
+    }
+
+    /// Whether there is such a place in this chunk.
+    #[must_use]
+    pub const fn contains(&self, place: Place) -> bool {
+        match place {
+            Place::Data { index } => index < self.packets,
+            Place::Repair { group, row } => group < self.groups && row < self.repair,
+        }
+    }
+}
+
+impl Place {
+    /// As the index of a packet's header.
+    #[must_use]
+    pub const fn to_index(self) -> u32 {
+        match self {
+            Self::Data { index } => index,
+            Self::Repair { group, row } => group << 8 | row,
+        }
+    }
+
+    /// The place that a data packet's header names.
+    #[must_use]
+    pub const fn of_data(index: u32) -> Self {
+        Self::Data { index }
+    }
+
+    /// The place that a repair packet's header names.
+    #[must_use]
+    pub const fn of_repair(index: u32) -> Self {
+        Self::Repair { group: index >> 8, row: index & 255 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+    use linecard::rng::Rng;
+
+    /// Each byte is in one data packet, each slot is one place, and each place has one slot.
+    #[test]
+    fn slots_and_places_are_the_same() {
+        let mut rng = Rng::new(6);
+        for _ in 0..500 {
+            let (data, repair) = (1 + rng.below(20) as usize, 1 + rng.below(5) as usize);
+            let scheme = Scheme::reed_solomon(data, repair).unwrap();
+            let scheme = if rng.chance(0.2) { Scheme::NONE } else { scheme };
+            let (bytes, payload) = (1 + rng.below(20_000) as u32, 1 + rng.below(999) as u32 * 2);
+            let layout = Layout::new(bytes, payload, scheme).unwrap();
+            let places: Vec<Place> = (0..layout.slots()).map(|slot| layout.place(slot)).collect();
+            let mut offset = 0;
+            for place in &places {
+                assert!(layout.contains(*place));
+                if let Place::Data { index } = *place {
+                    assert_eq!(layout.offset(index), offset);
+                    offset += layout.data_bytes(index);
+                    assert_eq!(Place::of_data(place.to_index()), *place);
+                } else {
+                    assert_eq!(Place::of_repair(place.to_index()), *place);
+                }
+            }
+            assert_eq!(offset, bytes);
+            let mut sorted: Vec<_> = places
+                .iter()
+                .map(|place| (place.to_index(), matches!(place, Place::Data { .. })))
+                .collect();
+            sorted.sort_unstable();
+            sorted.dedup();
+            assert_eq!(sorted.len(), places.len());
+            assert!(!layout.contains(Place::Data { index: layout.packets() }));
+            assert!(!layout.contains(Place::Repair { group: layout.groups(), row: 0 }));
+        }
+    }
+
+    #[test]
+    fn what_is_no_chunk_is_refused() {
+        let none = Scheme::NONE;
+        assert!(matches!(Layout::new(0, 1, none), Err(LayoutError::Empty { .. })));
+        assert!(matches!(Layout::new(1, 0, none), Err(LayoutError::Empty { .. })));
+        assert_eq!(Layout::new(2 << 20, 1, none), Err(LayoutError::Packets(2 << 20)));
+        let much = Scheme::reed_solomon(8, 65).unwrap();
+        assert_eq!(Layout::new(9, 1, much), Err(LayoutError::Repair(65)));
+    }
+}

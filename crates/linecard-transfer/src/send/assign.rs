@@ -1,0 +1,147 @@
+//! Which chunk a lane works on: the two adaptations, switching between them, and what lanes do that have
+//! nothing to do.
+
+use super::chunk::{Chunk, Spread};
+use super::{Mode, SendEvent, Sender};
+use crate::lane::LaneState;
+use linecard::time::Instant;
+
+impl Sender {
+    /// What `lane` should send: position of the chunk, and slot. `at` is where the last one was.
+    pub(super) fn pick(
+        &mut self,
+        lane: usize,
+        at: &mut Option<usize>,
+        now: Instant,
+    ) -> Option<(usize, u32)> {
+        let alive = self.alive();
+        loop {
+            if let Some(chunk) = *at
+                && let Some(slot) = self.chunks[chunk].take(lane, alive)
+            {
+                return Some((chunk, slot));
+            }
+            match self.next_chunk(lane, now) {
+                Some(chunk) => *at = Some(chunk),
+                None => return self.straggler(lane, now),
+            }
+        }
+    }
+
+    /// Lanes that work.
+    fn alive(&self) -> usize {
+        self.lanes.iter().filter(|lane| lane.state() == LaneState::Alive).count()
+    }
+
+    /// The oldest chunk that `lane` may send something of, a new one, or one of another lane.
+    fn next_chunk(&mut self, lane: usize, now: Instant) -> Option<usize> {
+        let own = self.chunks.iter().position(|chunk| chunk.is_for(lane) && chunk.has_work());
+        own.or_else(|| self.start(lane, now)).or_else(|| self.help())
+    }
+
+    /// Whether `lane` has something to send, or would have if a chunk were started.
+    pub(super) fn has_work(&self, lane: usize) -> bool {
+        let own = self.chunks.iter().any(|chunk| chunk.is_for(lane) && chunk.has_work());
+        own || self.may_start(lane).is_some() || self.may_help()
+    }
+
+    /// How the next chunk would be spread if `lane` started it.
+    fn may_start(&self, lane: usize) -> Option<Spread> {
+        let (next, _) = self.offered.front()?;
+        if *next >= self.window_end {
+            return None;
+        }
+        let (spread, under_way, most) = if self.is_stable() {
+            let own = Spread::One(lane);
+            let count = self.chunks.iter().filter(|chunk| chunk.spread == own).count();
+            (own, count, self.settings.chunks_per_lane)
+        } else {
+            let all = self.chunks.iter().filter(|chunk| chunk.spread == Spread::All).count();
+            (Spread::All, all, self.settings.chunks_ahead)
+        };
+        (under_way < most as usize).then_some(spread)
+    }
+
+    /// Whether the next chunk goes whole on one lane.
+    fn is_stable(&self) -> bool {
+        match self.settings.mode {
+            Mode::Stable => true,
+            Mode::LowLatency => false,
+            Mode::Auto => self.offered.len() >= self.alive(),
+        }
+    }
+
+    fn start(&mut self, lane: usize, now: Instant) -> Option<usize> {
+        let spread = self.may_start(lane)?;
+        let (id, layout) = self.offered.pop_front()?;
+        let mut chunk = Chunk::new(id, layout, self.lanes.len(), now);
+        chunk.spread = spread;
+        if self.chunks.is_empty() {
+            self.progress = now;
+        }
+        self.chunks.push(chunk);
+        Some(self.chunks.len() - 1)
+    }
+
+    /// Lanes without a chunk of their own help with others' when no more are offered.
+    fn may_help(&self) -> bool {
+        self.offered.is_empty() && self.chunks.iter().any(Chunk::has_work)
+    }
+
+    fn help(&mut self) -> Option<usize> {
+        if !self.may_help() {
+            return None;
+        }
+        let at = self.chunks.iter().position(Chunk::has_work)?;
+        self.chunks[at].spread = Spread::All;
+        Some(at)
+    }
+
+    /// `lane` does not work: its chunks are everybody's.
+    pub(super) fn went_down(&mut self, lane: usize) {
+        self.events.push_back(SendEvent::Down(lane));
+        for chunk in &mut self.chunks {
+            if chunk.spread == Spread::One(lane) {
+                chunk.spread = Spread::All;
+            }
+        }
+    }
+
+    /// A packet that is under way on another lane and would be there sooner on this one, which has nothing
+    /// else to do.
+    fn straggler(&mut self, lane: usize, now: Instant) -> Option<(usize, u32)> {
+        let here_ns = self.lanes[lane].rtt().smoothed_ns();
+        let permille = self.settings.duplicates_permille;
+        for at in 0..self.chunks.len() {
+            let chunk = &self.chunks[at];
+            let allowed = u64::from(chunk.layout.slots()) * u64::from(permille) / 1_000;
+            if chunk.spread != Spread::All || u64::from(chunk.duplicates) >= allowed {
+                continue;
+            }
+            let id = chunk.id;
+            for other in (0..self.lanes.len()).filter(|&other| other != lane) {
+                let Some(piece) = self.lanes[other].late_piece(id, here_ns, now) else { continue };
+                if self.chunks[at].duplicate(piece.slot, lane) {
+                    self.lanes[other].skip_late(piece);
+                    return Some((at, piece.slot));
+                }
+                self.lanes[other].skip_late(piece);
+            }
+        }
+        None
+    }
+
+    /// Whether `lane` is the one to ask whether anybody is there: nothing is in flight, nothing may be
+    /// sent, and something is waited for, a window or the news that a chunk is whole.
+    pub(super) fn quiet_lane(&self, lane: usize, now: Instant) -> bool {
+        self.quiet_due(lane).is_some_and(|due| due <= now)
+    }
+
+    pub(super) fn quiet_due(&self, lane: usize) -> Option<Instant> {
+        let waits = !self.chunks.is_empty() || !self.offered.is_empty();
+        let sender = &self.lanes[lane];
+        let idle = sender.state() == LaneState::Alive && sender.in_flight() == 0;
+        let due = (waits && idle && !self.has_work(lane)).then(|| sender.quiet_until())?;
+        Some(due)
+    }
+}

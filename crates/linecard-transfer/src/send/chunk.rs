@@ -1,0 +1,304 @@
+//! A chunk on its way: what of it has been sent, has arrived, is lost, and what to send next.
+
+use crate::layout::Layout;
+use alloc::collections::VecDeque;
+use alloc::vec;
+use alloc::vec::Vec;
+use linecard::time::Instant;
+
+/// Groups among which a lane looks for one of which it has not carried too much.
+const LOOKAHEAD: usize = 64;
+/// Copies in flight that are counted.
+const MAX_COPIES: u8 = 15;
+
+/// Which lanes carry a chunk: the two adaptations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Spread {
+    /// One lane carries all of it: stable throughput.
+    One(usize),
+    /// All lanes carry it, each as much as it can: low latency.
+    All,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Slot {
+    arrived: bool,
+    sent: bool,
+    duplicated: bool,
+    copies: u8,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Group {
+    /// Next slot, counted from the group's first, and how many there are.
+    next: u32,
+    slots: u32,
+    /// Packets that repair all others.
+    needed: u32,
+    arrived: u32,
+    /// Sent, not arrived, and nothing of it in flight.
+    lost: u32,
+}
+
+/// A chunk on its way.
+#[derive(Debug)]
+pub(super) struct Chunk {
+    pub(super) id: u32,
+    pub(super) layout: Layout,
+    pub(super) spread: Spread,
+    pub(super) started: Instant,
+    slots: Vec<Slot>,
+    groups: Vec<Group>,
+    /// First group with something that was never sent.
+    open: usize,
+    unsent: u32,
+    resend: VecDeque<u32>,
+    /// How much of each group each lane has carried; empty where that does not matter.
+    carried: Vec<u8>,
+    lanes: usize,
+    pub(super) duplicates: u32,
+    pub(super) resent: u32,
+    /// Packets sent although their lane carried more of the group than repair can replace.
+    pub(super) exposed: u32,
+}
+
+impl Chunk {
+    pub(super) fn new(id: u32, layout: Layout, lanes: usize, now: Instant) -> Self {
+        let group = |number: u32| Group {
+            next: 0,
+            slots: layout.group_data(number) + layout.repair(),
+            needed: layout.group_data(number),
+            arrived: 0,
+            lost: 0,
+        };
+        let tracked = if layout.repair() > 0 { layout.groups() as usize * lanes } else { 0 };
+        Self {
+            id,
+            layout,
+            spread: Spread::All,
+            started: now,
+            slots: vec![Slot::default(); layout.slots() as usize],
+            groups: (0..layout.groups()).map(group).collect(),
+            open: 0,
+            unsent: layout.slots(),
+            resend: VecDeque::new(),
+            carried: vec![0; tracked],
+            lanes,
+            duplicates: 0,
+            resent: 0,
+            exposed: 0,
+        }
+    }
+
+    /// Whether `lane` may carry it.
+    pub(super) fn is_for(&self, lane: usize) -> bool {
+        self.spread == Spread::All || self.spread == Spread::One(lane)
+    }
+
+    /// Whether there may be something to send.
+    pub(super) fn has_work(&self) -> bool {
+        self.unsent > 0 || !self.resend.is_empty()
+    }
+
+    /// The slot that `lane` should send now: lost ones first. `alive` is the number of lanes that work.
+    pub(super) fn take(&mut self, lane: usize, alive: usize) -> Option<u32> {
+        while let Some(slot) = self.resend.pop_front() {
+            let state = self.slots[slot as usize];
+            let group = &mut self.groups[self.layout.group(slot) as usize];
+            if state.arrived || state.copies > 0 || group.arrived >= group.needed {
+                continue;
+            }
+            group.lost -= 1;
+            self.resent += 1;
+            self.launch(slot, lane);
+            return Some(slot);
+        }
+        self.take_unsent(lane, alive)
+    }
+
+    fn take_unsent(&mut self, lane: usize, alive: usize) -> Option<u32> {
+        self.skip_finished();
+        let first = self.open;
+        if first >= self.groups.len() {
+            return None;
+        }
+        let chosen = self.group_for(lane, alive).unwrap_or_else(|| {
+            self.exposed += 1;
+            first
+        });
+        let group = &mut self.groups[chosen];
+        let slot = self.layout.first_slot(chosen as u32) + group.next;
+        group.next += 1;
+        self.unsent -= 1;
+        self.launch(slot, lane);
+        Some(slot)
+    }
+
+    /// Moves on to the first group that has something to send and still needs it.
+    fn skip_finished(&mut self) {
+        while let Some(group) = self.groups.get_mut(self.open) {
+            if group.next < group.slots && group.arrived < group.needed {
+                return;
+            }
+            self.unsent -= group.slots - group.next;
+            group.next = group.slots;
+            self.open += 1;
+        }
+    }
+
+    /// A group of which the lane has carried no more than repair can replace. Where fewer lanes work than
+    /// that takes, each carries its part.
+    fn group_for(&self, lane: usize, alive: usize) -> Option<usize> {
+        if self.carried.is_empty() || self.spread != Spread::All || alive < 2 {
+            return Some(self.open);
+        }
+        let end = self.groups.len().min(self.open + LOOKAHEAD);
+        (self.open..end).find(|&number| {
+            let group = &self.groups[number];
+            let most = self.layout.repair().max(group.slots.div_ceil(alive as u32));
+            let carried = u32::from(self.carried[number * self.lanes + lane]);
+            group.next < group.slots && group.arrived < group.needed && carried < most
+        })
+    }
+
+    fn launch(&mut self, slot: u32, lane: usize) {
+        let state = &mut self.slots[slot as usize];
+        state.sent = true;
+        state.copies = (state.copies + 1).min(MAX_COPIES);
+        let at = self.layout.group(slot) as usize * self.lanes + lane;
+        if let Some(carried) = self.carried.get_mut(at) {
+            *carried = carried.saturating_add(1);
+        }
+    }
+
+    /// Sends `slot` once more although it may be under way. False if that is pointless.
+    pub(super) fn duplicate(&mut self, slot: u32, lane: usize) -> bool {
+        let state = self.slots[slot as usize];
+        let group = self.groups[self.layout.group(slot) as usize];
+        let pointless = state.arrived || state.duplicated || group.arrived >= group.needed;
+        if pointless || state.copies == 0 {
+            return false;
+        }
+        self.slots[slot as usize].duplicated = true;
+        self.duplicates += 1;
+        self.launch(slot, lane);
+        true
+    }
+
+    /// A copy of `slot` arrived; `late` if it had been declared lost.
+    pub(super) fn arrived(&mut self, slot: u32, late: bool) {
+        let Some(state) = self.slots.get_mut(slot as usize) else { return };
+        if !late {
+            state.copies = state.copies.saturating_sub(1);
+        }
+        if state.arrived {
+            return;
+        }
+        state.arrived = true;
+        let group = &mut self.groups[self.layout.group(slot) as usize];
+        group.arrived += 1;
+        if late && state.copies == 0 {
+            group.lost -= 1;
+        }
+    }
+
+    /// A copy of `slot` is lost: it is sent again if the group cannot do without it.
+    pub(super) fn lost(&mut self, slot: u32) {
+        let Some(state) = self.slots.get_mut(slot as usize) else { return };
+        state.copies = state.copies.saturating_sub(1);
+        if state.arrived || state.copies > 0 {
+            return;
+        }
+        let group = &mut self.groups[self.layout.group(slot) as usize];
+        group.lost += 1;
+        if group.slots - group.lost < group.needed && group.arrived < group.needed {
+            self.resend.push_back(slot);
+        }
+    }
+
+    /// Everything is sent, and enough of it has arrived: the other end has it all, or soon knows.
+    #[cfg(test)]
+    pub(super) fn is_recovered(&self) -> bool {
+        self.groups.iter().all(|group| group.arrived >= group.needed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linecard::rng::Rng;
+
+    fn chunk(packets: u32, scheme: &str, lanes: usize) -> Chunk {
+        let scheme = scheme.parse().unwrap();
+        Chunk::new(0, Layout::new(packets * 10, 10, scheme).unwrap(), lanes, Instant::ZERO)
+    }
+
+    /// Sends, loses, delays and repeats at random: in the end enough of each group has arrived, and no
+    /// more was sent again than could not be repaired.
+    #[test]
+    fn it_ends_whatever_happens() {
+        for seed in 0..400 {
+            let mut rng = Rng::new(seed);
+            let group = ["none", "rs:4,2", "duplicate", "rs:10,3"][rng.below(4) as usize];
+            let mut chunk = chunk(1 + rng.below(60) as u32, group, 3);
+            let (mut flying, mut gone) = (Vec::new(), Vec::new());
+            for _ in 0..100_000 {
+                if chunk.is_recovered() {
+                    break;
+                }
+                match rng.below(8) {
+                    0..4 => flying.extend(chunk.take(rng.below(3) as usize, 3)),
+                    4 if !flying.is_empty() => {
+                        let slot = flying[rng.below(flying.len() as u64) as usize];
+                        flying.extend(chunk.duplicate(slot, 0).then_some(slot));
+                    }
+                    5 if !gone.is_empty() => {
+                        chunk
+                            .arrived(gone.swap_remove(rng.below(gone.len() as u64) as usize), true);
+                    }
+                    _ if !flying.is_empty() => {
+                        let slot = flying.swap_remove(rng.below(flying.len() as u64) as usize);
+                        if rng.chance(0.3) {
+                            chunk.lost(slot);
+                            gone.push(slot);
+                        } else {
+                            chunk.arrived(slot, false);
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            assert!(chunk.is_recovered(), "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn each_lane_carries_what_repair_can_replace() {
+        let mut chunk = chunk(28 * 40, "rs:28,4", 8);
+        let mut by_lane = vec![[0_u32; 8]; 40];
+        for turn in 0..40 * 32 {
+            // Lanes in turn, but the second a little ahead of the others.
+            let lane = if turn % 50 == 0 { 1 } else { turn % 8 };
+            let slot = chunk.take(lane, 8).unwrap();
+            by_lane[(slot / 32) as usize][lane] += 1;
+        }
+        assert_eq!(chunk.take(0, 8), None);
+        // What the second took beyond its share was somebody's place in a group: not more than that.
+        assert!(chunk.exposed <= 40 * 32 / 50 + 1, "{}", chunk.exposed);
+        assert!(by_lane[..20].iter().flatten().all(|&carried| carried <= 4));
+    }
+
+    #[test]
+    fn lost_packets_that_repair_replaces_are_not_sent_again() {
+        let mut chunk = chunk(4, "rs:4,2", 1);
+        let slots: Vec<u32> = core::iter::from_fn(|| chunk.take(0, 1)).collect();
+        assert_eq!(slots, [0, 1, 2, 3, 4, 5]);
+        chunk.lost(1);
+        chunk.lost(4);
+        assert_eq!(chunk.take(0, 1), None);
+        chunk.lost(2);
+        assert_eq!(chunk.take(0, 1), Some(2));
+        [0, 3, 5, 2].into_iter().for_each(|slot| chunk.arrived(slot, false));
+        assert!(chunk.is_recovered());
+    }
+}

@@ -1,0 +1,479 @@
+//! The sending end: which chunk goes where, and what of it goes when.
+//!
+//! The caller has the bytes. It offers chunks, asks each lane what should leave on it ([`Sender::poll`]),
+//! gives back what arrives ([`Sender::receive`]), and calls again when [`Sender::next_wakeup`] says.
+
+mod assign;
+mod chunk;
+
+use crate::fec::Scheme;
+use crate::lane::{LaneCounters, LaneSender, LaneSettings, LaneState, Outcome, Piece};
+use crate::layout::{Layout, LayoutError, Place};
+use crate::wire::{Ack, Header, Kind, MAX_LANES, OVERHEAD_BYTES, Probe};
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use chunk::Chunk;
+use linecard::rng::Rng;
+use linecard::time::Instant;
+
+/// Chunks that may be offered beyond those under way, for each lane.
+const OFFERED_PER_LANE: usize = 2;
+
+/// How chunks are spread over lanes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// Each chunk whole on one lane, two under way on each: the most throughput.
+    Stable,
+    /// Each chunk over all lanes, by their rates: the least latency.
+    LowLatency,
+    /// Stable while there are chunks for all lanes, low latency when not: at the end, and for slow sources.
+    Auto,
+}
+
+/// What both ends have agreed on, and how this one behaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SendSettings {
+    /// The connection's number.
+    pub connection: u32,
+    /// Data bytes of a packet.
+    pub payload_bytes: u32,
+    /// What repairs lost packets.
+    pub fec: Scheme,
+    /// How chunks are spread.
+    pub mode: Mode,
+    /// Chunks under way on each lane when stable: two hide the time between chunks.
+    pub chunks_per_lane: u32,
+    /// Chunks under way when latency counts: one, or more to hide the time between them.
+    pub chunks_ahead: u32,
+    /// Packets of a chunk, in thousandths, that may be sent again on lanes with nothing else to do.
+    pub duplicates_permille: u32,
+    /// Chunks below this may be sent at first.
+    pub window_end: u32,
+}
+
+impl Default for SendSettings {
+    fn default() -> Self {
+        Self {
+            connection: 0,
+            payload_bytes: 1_408,
+            fec: Scheme::NONE,
+            mode: Mode::Auto,
+            chunks_per_lane: 2,
+            chunks_ahead: 1,
+            duplicates_permille: 10,
+            window_end: 4,
+        }
+    }
+}
+
+/// A packet that should leave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Departure {
+    /// Its header.
+    pub header: Header,
+    /// What it carries.
+    pub body: Body,
+}
+
+/// What a packet carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Body {
+    /// Bytes of the chunk that the header names.
+    Data {
+        /// Where they begin.
+        offset: u32,
+        /// How many.
+        bytes: u32,
+    },
+    /// What repairs a group of the chunk that the header names.
+    Repair {
+        /// The group.
+        group: u32,
+        /// The row of the code.
+        row: u32,
+        /// How many bytes.
+        bytes: u32,
+    },
+    /// A probe, padded to this many bytes.
+    Probe {
+        /// What it asks and answers.
+        probe: Probe,
+        /// Bytes with padding.
+        bytes: u32,
+    },
+}
+
+/// What has happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SendEvent {
+    /// The other end has all of a chunk: its bytes may go.
+    Done {
+        /// The chunk.
+        chunk: u32,
+        /// From its first packet to the news, in ns.
+        latency_ns: u64,
+    },
+    /// A lane works, or does so again.
+    Up(usize),
+    /// A lane does not answer; what it had goes over others.
+    Down(usize),
+}
+
+/// What the sender has counted over all lanes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SendCounters {
+    /// Chunks done.
+    pub chunks: u64,
+    /// Packets sent again because one was lost.
+    pub resent: u64,
+    /// Packets sent a second time to be there sooner.
+    pub duplicates: u64,
+    /// Packets sent by a lane beyond what repair could replace if it died.
+    pub exposed: u64,
+    /// Packets that could not be what they said.
+    pub refused: u64,
+}
+
+/// The sending end of a transfer.
+///
+/// ```
+/// use linecard::time::Instant;
+/// use linecard_transfer::lane::LaneSettings;
+/// use linecard_transfer::send::{Body, SendSettings, Sender};
+/// use linecard_transfer::wire::{Header, Kind, Probe};
+///
+/// let mut sender = Sender::new(SendSettings::default(), &[LaneSettings::default()], 7);
+/// sender.offer(0, 1_000).unwrap();
+/// let mut out = Vec::new();
+/// // A lane is used only after its other end has answered.
+/// sender.poll(0, Instant::ZERO, 8, &mut out);
+/// let Body::Probe { probe, .. } = out[0].body else { panic!() };
+/// let answer = Probe { challenge: None, response: probe.challenge };
+/// let mut body = Vec::new();
+/// answer.write(&mut body, 0);
+/// let header = Header { kind: Kind::Probe, ..out[0].header };
+/// sender.receive(&header, &body, Instant::from_ns(100_000));
+/// out.clear();
+/// sender.poll(0, Instant::from_ns(100_000), 8, &mut out);
+/// assert_eq!(out[0].body, Body::Data { offset: 0, bytes: 1_000 });
+/// ```
+#[derive(Debug)]
+pub struct Sender {
+    settings: SendSettings,
+    lanes: Vec<LaneSender>,
+    /// In order of their numbers.
+    chunks: Vec<Chunk>,
+    offered: VecDeque<(u32, Layout)>,
+    finished: bool,
+    window_end: u32,
+    events: VecDeque<SendEvent>,
+    counters: SendCounters,
+    outcome: Outcome,
+    progress: Instant,
+    rng: Rng,
+}
+
+impl Sender {
+    /// A sender over `lanes`, of which at most [`MAX_LANES`] are used. `seed` makes the challenges: on a
+    /// real network it must not be guessed.
+    #[must_use]
+    pub fn new(settings: SendSettings, lanes: &[LaneSettings], seed: u64) -> Self {
+        let mut made: Vec<LaneSender> =
+            lanes.iter().take(MAX_LANES).map(|lane| LaneSender::new(*lane)).collect();
+        for lane in made.iter_mut().filter(|lane| lane.settings().shared != 0) {
+            let shared = lane.settings().shared;
+            lane.set_share(lanes.iter().filter(|other| other.shared == shared).count());
+        }
+        Self {
+            window_end: settings.window_end,
+            settings,
+            lanes: made,
+            chunks: Vec::new(),
+            offered: VecDeque::new(),
+            finished: false,
+            events: VecDeque::new(),
+            counters: SendCounters::default(),
+            outcome: Outcome::default(),
+            progress: Instant::ZERO,
+            rng: Rng::new(seed),
+        }
+    }
+
+    /// How many chunks may be offered now.
+    #[must_use]
+    pub fn room(&self) -> usize {
+        (self.lanes.len() * OFFERED_PER_LANE).saturating_sub(self.offered.len())
+    }
+
+    /// Offers a chunk of `bytes`, which stays with the caller until it is [`SendEvent::Done`]. Numbers
+    /// rise; they need not follow each other.
+    ///
+    /// # Errors
+    ///
+    /// A chunk that cannot be cut into packets.
+    pub fn offer(&mut self, chunk: u32, bytes: u32) -> Result<(), LayoutError> {
+        let layout = Layout::new(bytes, self.settings.payload_bytes, self.settings.fec)?;
+        self.offered.push_back((chunk, layout));
+        Ok(())
+    }
+
+    /// No more chunks will be offered.
+    pub fn finish(&mut self) {
+        self.finished = true;
+    }
+
+    /// Whether all that was offered has arrived, and no more will come.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.finished && self.offered.is_empty() && self.chunks.is_empty()
+    }
+
+    /// From now on, chunks are spread in another way. Those under way go on as they are.
+    pub fn set_mode(&mut self, mode: Mode) {
+        self.settings.mode = mode;
+    }
+
+    /// What has been counted.
+    #[must_use]
+    pub fn counters(&self) -> SendCounters {
+        let mut sum = self.counters;
+        for chunk in &self.chunks {
+            sum.add(chunk);
+        }
+        sum
+    }
+
+    /// A lane's state and counters.
+    #[must_use]
+    pub fn lane(&self, lane: usize) -> Option<&LaneSender> {
+        self.lanes.get(lane)
+    }
+
+    /// The counters of all lanes.
+    pub fn lane_counters(&self) -> impl Iterator<Item = LaneCounters> + '_ {
+        self.lanes.iter().map(|lane| lane.counters)
+    }
+
+    /// What has happened since the last call, one after the other.
+    pub fn next_event(&mut self) -> Option<SendEvent> {
+        self.events.pop_front()
+    }
+
+    /// Since when nothing has arrived at the other end: with chunks under way, the caller decides when
+    /// that is too long.
+    #[must_use]
+    pub const fn last_progress(&self) -> Instant {
+        self.progress
+    }
+
+    /// Puts into `out` what should leave on `lane` now, at most `most` packets. Each is to be sent as it
+    /// is listed here: its number is taken.
+    pub fn poll(&mut self, lane: usize, now: Instant, most: usize, out: &mut Vec<Departure>) {
+        if self.lanes.get(lane).is_none() {
+            return;
+        }
+        self.poll_probe(lane, now, out);
+        let full = self.settings.payload_bytes + OVERHEAD_BYTES as u32;
+        let mut at = None;
+        let mut first = true;
+        while out.len() < most && self.lanes[lane].may_send(full, first, now) {
+            let Some((chunk, slot)) = self.pick(lane, &mut at, now) else { break };
+            out.push(self.depart(lane, chunk, slot, now));
+            first = false;
+        }
+        // What is said last should be answered: nothing else will make the other end speak.
+        if at.is_some()
+            && !self.has_work(lane)
+            && let Some(last) = out.last_mut()
+        {
+            last.header.ack_now = true;
+        }
+    }
+
+    fn poll_probe(&mut self, lane: usize, now: Instant, out: &mut Vec<Departure>) {
+        let quiet = self.quiet_lane(lane, now);
+        let sender = &mut self.lanes[lane];
+        let probe =
+            if quiet { sender.ask(now, &mut self.rng) } else { sender.probe(now, &mut self.rng) };
+        let Some((packet_number, probe)) = probe else { return };
+        // A challenge is as long as what shall follow it; an answer alone is short.
+        let bytes = if probe.challenge.is_some() { self.settings.payload_bytes } else { 0 };
+        let bytes = bytes.max(Probe::BYTES as u32);
+        let header = self.header(Kind::Probe, lane, packet_number);
+        out.push(Departure { header, body: Body::Probe { probe, bytes } });
+    }
+
+    fn header(&self, kind: Kind, lane: usize, packet_number: u64) -> Header {
+        Header {
+            kind,
+            key_phase: false,
+            ack_now: false,
+            lane: lane as u16,
+            connection: self.settings.connection,
+            packet_number,
+            chunk: 0,
+            index: 0,
+        }
+    }
+
+    fn depart(&mut self, lane: usize, chunk: usize, slot: u32, now: Instant) -> Departure {
+        let (id, layout) = (self.chunks[chunk].id, self.chunks[chunk].layout);
+        let place = layout.place(slot);
+        let bytes = layout.place_bytes(place);
+        let on_wire = bytes + OVERHEAD_BYTES as u32;
+        let number = self.lanes[lane].send(Piece { chunk: id, slot }, on_wire, now);
+        let (kind, body) = match place {
+            Place::Data { index } => {
+                (Kind::Data, Body::Data { offset: layout.offset(index), bytes })
+            }
+            Place::Repair { group, row } => (Kind::Repair, Body::Repair { group, row, bytes }),
+        };
+        let header = self.header(kind, lane, number);
+        Departure { header: Header { chunk: id, index: place.to_index(), ..header }, body }
+    }
+
+    /// Takes a packet that came, opened: it is from the other end. Packets that make no sense are
+    /// counted.
+    pub fn receive(&mut self, header: &Header, body: &[u8], now: Instant) {
+        let lane = usize::from(header.lane);
+        if lane >= self.lanes.len() {
+            self.counters.refused += 1;
+            return;
+        }
+        match header.kind {
+            Kind::Ack => match Ack::parse(body) {
+                Ok(ack) => self.acknowledged(&ack, now),
+                Err(_) => self.counters.refused += 1,
+            },
+            Kind::Probe => match Probe::parse(body) {
+                Some(probe) => {
+                    if self.lanes[lane].probed(probe, now) {
+                        self.events.push_back(SendEvent::Up(lane));
+                    }
+                }
+                None => self.counters.refused += 1,
+            },
+            Kind::Close => self.close(lane, now),
+            Kind::Data | Kind::Repair => self.counters.refused += 1,
+        }
+    }
+
+    fn acknowledged(&mut self, ack: &Ack, now: Instant) {
+        let lane = usize::from(ack.lane);
+        let Some(sender) = self.lanes.get_mut(lane) else {
+            self.counters.refused += 1;
+            return;
+        };
+        let mut outcome = core::mem::take(&mut self.outcome);
+        let up = sender.acknowledged(ack, now, &mut outcome);
+        if up {
+            self.events.push_back(SendEvent::Up(lane));
+        }
+        self.window_end = self.window_end.max(ack.window_end);
+        self.settle(&mut outcome, now);
+        self.outcome = outcome;
+        self.complete(ack, now);
+    }
+
+    /// Carries what lanes have found out into the chunks.
+    fn settle(&mut self, outcome: &mut Outcome, now: Instant) {
+        if !outcome.arrived.is_empty() {
+            self.progress = now;
+        }
+        let mut at = 0;
+        for piece in &outcome.arrived {
+            if let Some(chunk) = find(&mut self.chunks, &mut at, piece.chunk) {
+                chunk.arrived(piece.slot, false);
+            }
+        }
+        for piece in &outcome.late {
+            if let Some(chunk) = find(&mut self.chunks, &mut at, piece.chunk) {
+                chunk.arrived(piece.slot, true);
+            }
+        }
+        for piece in &outcome.lost {
+            if let Some(chunk) = find(&mut self.chunks, &mut at, piece.chunk) {
+                chunk.lost(piece.slot);
+            }
+        }
+        outcome.clear();
+    }
+
+    fn complete(&mut self, ack: &Ack, now: Instant) {
+        let (events, counters, progress) =
+            (&mut self.events, &mut self.counters, &mut self.progress);
+        self.chunks.retain(|chunk| {
+            let done = ack.is_done(chunk.id);
+            if done {
+                let latency_ns = now.ns_since(chunk.started);
+                events.push_back(SendEvent::Done { chunk: chunk.id, latency_ns });
+                counters.add(chunk);
+                counters.chunks += 1;
+                *progress = now;
+            }
+            !done
+        });
+    }
+
+    /// Looks at the timers of all lanes.
+    pub fn tick(&mut self, now: Instant) {
+        let mut outcome = core::mem::take(&mut self.outcome);
+        for lane in 0..self.lanes.len() {
+            if self.lanes[lane].tick(now, &mut outcome) {
+                self.went_down(lane);
+            }
+            self.settle(&mut outcome, now);
+        }
+        self.outcome = outcome;
+    }
+
+    /// The caller has found that `lane` does not work: its socket said so.
+    pub fn fail(&mut self, lane: usize, now: Instant) {
+        self.end(lane, now, LaneSender::fail);
+    }
+
+    /// A lane will not be used any more.
+    pub fn close(&mut self, lane: usize, now: Instant) {
+        self.end(lane, now, LaneSender::close);
+    }
+
+    fn end(&mut self, lane: usize, now: Instant, how: fn(&mut LaneSender, Instant, &mut Outcome)) {
+        let Some(sender) = self.lanes.get_mut(lane) else { return };
+        let was_alive = sender.state() == LaneState::Alive;
+        let mut outcome = core::mem::take(&mut self.outcome);
+        how(sender, now, &mut outcome);
+        if was_alive {
+            self.went_down(lane);
+        }
+        self.settle(&mut outcome, now);
+        self.outcome = outcome;
+    }
+
+    /// When to call [`Sender::tick`] and [`Sender::poll`] for `lane` again.
+    #[must_use]
+    pub fn next_wakeup(&self, lane: usize) -> Option<Instant> {
+        let sender = self.lanes.get(lane)?;
+        let quiet = self.quiet_due(lane);
+        let timer = sender.next_wakeup(self.has_work(lane));
+        [timer, quiet].into_iter().flatten().min()
+    }
+}
+
+impl SendCounters {
+    fn add(&mut self, chunk: &Chunk) {
+        self.resent += u64::from(chunk.resent);
+        self.duplicates += u64::from(chunk.duplicates);
+        self.exposed += u64::from(chunk.exposed);
+    }
+}
+
+/// The chunk of a number, looked for at `at` first: pieces come in runs.
+fn find<'a>(chunks: &'a mut [Chunk], at: &mut usize, id: u32) -> Option<&'a mut Chunk> {
+    if chunks.get(*at).is_none_or(|chunk| chunk.id != id) {
+        *at = chunks.iter().position(|chunk| chunk.id == id)?;
+    }
+    chunks.get_mut(*at)
+}
+
+#[cfg(test)]
+mod tests;
