@@ -84,8 +84,7 @@ impl KnownPeers {
     /// One write at the end, so that lines of two processes do not mix.
     fn append(&self, name: &str, fingerprint: Fingerprint) -> io::Result<()> {
         private::make_parent(&self.path)?;
-        let mut file =
-            OpenOptions::new().append(true).create(true).mode(0o600).open(&self.path)?;
+        let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(&self.path)?;
         // An editor may have left the last line open.
         file.write_all(format!("\n{name} {fingerprint}\n").as_bytes())?;
         file.sync_all()

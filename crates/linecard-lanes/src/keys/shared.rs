@@ -41,7 +41,8 @@ impl SharedKey {
         } else {
             code::decode(text, code::BASE64)
         };
-        let what = "no shared key: 32 random bytes as 64 hexadecimal digits, or in base64, are needed";
+        let what =
+            "no shared key: 32 random bytes as 64 hexadecimal digits, or in base64, are needed";
         let bytes: Option<[u8; KEY_BYTES]> = bytes.and_then(|bytes| bytes.try_into().ok());
         bytes.map(|bytes| Self::new(&bytes)).ok_or_else(|| KeyError::content(path, what))
     }

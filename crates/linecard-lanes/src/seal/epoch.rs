@@ -44,7 +44,8 @@ impl Epoch {
         match self {
             Self::Plain => parts(datagram).is_some_and(|(_, _, tag)| *tag == [0; TAG_BYTES]),
             Self::Aead(key, iv) => {
-                let Some((header, sealed)) = datagram.split_first_chunk_mut::<HEADER_BYTES>() else {
+                let Some((header, sealed)) = datagram.split_first_chunk_mut::<HEADER_BYTES>()
+                else {
                     return false;
                 };
                 let nonce = nonce(iv, packet_number);

@@ -2,10 +2,10 @@
 
 use super::counters::{Counters, Refusal};
 use super::epoch::Epoch;
-use super::secret::LaneSecret;
-use super::sealing::SealError;
-use super::window::{Place, Window};
 use super::epoch_of;
+use super::sealing::SealError;
+use super::secret::LaneSecret;
+use super::window::{Place, Window};
 use core::fmt;
 use core::ops::Range;
 use linecard_transfer::control::Suite;

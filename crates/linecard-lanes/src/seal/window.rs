@@ -92,7 +92,10 @@ mod tests {
             for _ in 0..4_000 {
                 let number = match rng.below(20) {
                     0 => highest + rng.below(3 * BITS),
-                    1 => highest.saturating_sub(WINDOW).saturating_add(rng.below(5)).saturating_sub(2),
+                    1 => highest
+                        .saturating_sub(WINDOW)
+                        .saturating_add(rng.below(5))
+                        .saturating_sub(2),
                     2 => highest.saturating_sub(rng.below(2 * BITS)),
                     _ => (highest + 4).saturating_sub(rng.below(8)),
                 };

@@ -289,7 +289,17 @@ impl Receiver {
         Ok(())
     }
 
-    /// Takes a packet that came, opened, with a body of `bytes`; `probe` is the body where it is short.
+    /// These chunks are here already, and will not come. Ranges are told of in order, each before any
+    /// chunk behind it comes.
+    pub fn skip(&mut self, chunks: Range<u32>) {
+        if !chunks.is_empty() && chunks.end > self.base {
+            self.had.push_back(chunks);
+            self.advance();
+            self.lanes.iter_mut().for_each(LaneReceiver::owe_at_once);
+        }
+    }
+
+    /// Takes a packet that came, opened.
     pub fn receive(&mut self, header: &Header, body: &[u8], now: Instant) -> Arrival {
         let arrival = self.look_at(header, body, now);
         match arrival {

@@ -16,8 +16,8 @@ use chunk::Chunk;
 use linecard::rng::Rng;
 use linecard::time::Instant;
 
-/// Chunks that may be offered beyond those under way, for each lane.
-const OFFERED_PER_LANE: usize = 2;
+/// Chunks that may be offered beyond those under way, besides one for each lane.
+const OFFERED_MORE: usize = 1;
 
 /// How chunks are spread over lanes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -202,7 +202,7 @@ impl Sender {
     /// How many chunks may be offered now.
     #[must_use]
     pub fn room(&self) -> usize {
-        (self.lanes.len() * OFFERED_PER_LANE).saturating_sub(self.offered.len())
+        (self.lanes.len() + OFFERED_MORE).saturating_sub(self.offered.len())
     }
 
     /// Offers a chunk of `bytes`, which stays with the caller until it is [`SendEvent::Done`]. Numbers
