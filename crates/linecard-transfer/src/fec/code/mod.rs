@@ -4,6 +4,7 @@ use super::cauchy::{Losses, Weights, factor, repair_point};
 use super::kernel::{Kernel, Product, ROWS_AT_ONCE};
 use super::{MAX_GROUP, Scheme};
 use alloc::vec::Vec;
+use linecard::packet::{Cache, prefetch};
 
 /// Encoder and decoder of one scheme, its factors prepared. Neither allocates per group.
 ///
@@ -161,6 +162,9 @@ impl Code {
         repair: &mut [&mut [u8]],
     ) -> Result<(), CodeError> {
         let count = self.packets_of(data.len(), size)?;
+        // Columns of many packets are no stream that the hardware fetches ahead: from memory it is
+        // up to twice as fast to ask for all at once, and what lies in a cache is hardly slower.
+        prefetch(data, Cache::L2);
         let mut packets: [&[u8]; MAX_GROUP] = [&[]; MAX_GROUP];
         for (packet, bytes) in packets.iter_mut().zip(data.chunks(size)) {
             *packet = bytes;
