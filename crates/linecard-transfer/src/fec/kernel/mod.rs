@@ -1,9 +1,9 @@
 //! Sums of products of packets: all arithmetic that touches payload.
 //!
 //! Both making repair packets and undoing losses are one operation: several rows, each the sum of
-//! the same packets times factors of its own. Columns of a few cache lines are computed at a time, for
-//! four rows, whose sums stay in registers while every packet's bytes are read once. What bounds it
-//! is multiplying: `k · m` products for each byte of a row.
+//! the same packets times factors of its own. Columns of a few cache lines are computed at a time,
+//! for four rows, whose sums stay in registers while every packet's bytes are read once. What
+//! bounds it is multiplying: `k · m` products for each byte of a row.
 
 #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
 mod neon;
