@@ -1,7 +1,12 @@
 //! How a chunk is cut into packets and groups: the same at both ends, from four numbers.
 
+use crate::fec::Scheme;
+
 /// Most packets of a chunk: what an index in a repair packet's header leaves for groups of one.
 pub const MAX_PACKETS: u32 = 1 << 20;
+
+/// Most repair packets of a group.
+pub const MAX_REPAIR: u32 = 64;
 
 /// A chunk as packets: `packets` with data, in groups of `data`, each with `repair` packets more.
 ///
@@ -9,8 +14,9 @@ pub const MAX_PACKETS: u32 = 1 << 20;
 /// repair, then the next group. Without repair, all of the chunk is one group.
 ///
 /// ```
+/// use linecard_transfer::fec::Scheme;
 /// use linecard_transfer::layout::{Layout, Place};
-/// let layout = Layout::new(10_000, 1_000, (4, 2)).unwrap();
+/// let layout = Layout::new(10_000, 1_000, Scheme::reed_solomon(4, 2).unwrap()).unwrap();
 /// assert_eq!((layout.packets(), layout.groups(), layout.slots()), (10, 3, 16));
 /// assert_eq!(layout.place(6), Place::Data { index: 4 });
 /// assert_eq!(layout.place(15), Place::Repair { group: 2, row: 1 });
@@ -57,29 +63,29 @@ pub enum LayoutError {
     /// More packets than can be numbered.
     #[error("{0} packets of a chunk are more than {MAX_PACKETS}: take smaller chunks")]
     Packets(u32),
-    /// A group that is none.
-    #[error("a group of {0} data and {1} repair packets is not 1 to 255 and 256 in all")]
-    Group(u32, u32),
+    /// More repair than is kept account of.
+    #[error("{0} repair packets of a group are more than {MAX_REPAIR}: take smaller groups")]
+    Repair(u32),
 }
 
 impl Layout {
-    /// A chunk of `bytes` in packets of `payload`, in groups of (data, repair) packets; (_, 0) without
-    /// repair.
+    /// A chunk of `bytes` in packets of `payload`, in groups as `scheme` has them.
     ///
     /// # Errors
     ///
-    /// Numbers that make no packets, too many, or no group.
-    pub fn new(bytes: u32, payload: u32, group: (u32, u32)) -> Result<Self, LayoutError> {
+    /// Numbers that make no packets, or too many.
+    pub fn new(bytes: u32, payload: u32, scheme: Scheme) -> Result<Self, LayoutError> {
         if bytes == 0 || payload == 0 {
             return Err(LayoutError::Empty { bytes, payload });
         }
         let packets = bytes.div_ceil(payload);
-        let (data, repair) = if group.1 == 0 { (packets, 0) } else { group };
+        let repair = scheme.repair_packets() as u32;
+        let data = if repair == 0 { packets } else { scheme.data_packets() as u32 };
         if packets > MAX_PACKETS {
             return Err(LayoutError::Packets(packets));
         }
-        if repair > 0 && (data == 0 || data + repair > 256) {
-            return Err(LayoutError::Group(data, repair));
+        if repair > MAX_REPAIR {
+            return Err(LayoutError::Repair(repair));
         }
         Ok(Self { bytes, payload, data, repair, packets, groups: packets.div_ceil(data) })
     }
@@ -226,10 +232,11 @@ mod tests {
     fn slots_and_places_are_the_same() {
         let mut rng = Rng::new(6);
         for _ in 0..500 {
-            let repair = rng.below(5) as u32;
-            let group = (1 + rng.below(20) as u32, repair);
+            let (data, repair) = (1 + rng.below(20) as usize, 1 + rng.below(5) as usize);
+            let scheme = Scheme::reed_solomon(data, repair).unwrap();
+            let scheme = if rng.chance(0.2) { Scheme::NONE } else { scheme };
             let (bytes, payload) = (1 + rng.below(20_000) as u32, 1 + rng.below(999) as u32 * 2);
-            let layout = Layout::new(bytes, payload, group).unwrap();
+            let layout = Layout::new(bytes, payload, scheme).unwrap();
             let places: Vec<Place> = (0..layout.slots()).map(|slot| layout.place(slot)).collect();
             let mut offset = 0;
             for place in &places {
@@ -257,10 +264,11 @@ mod tests {
 
     #[test]
     fn what_is_no_chunk_is_refused() {
-        assert!(matches!(Layout::new(0, 1, (1, 0)), Err(LayoutError::Empty { .. })));
-        assert!(matches!(Layout::new(1, 0, (1, 0)), Err(LayoutError::Empty { .. })));
-        assert_eq!(Layout::new(2 << 20, 1, (1, 0)), Err(LayoutError::Packets(2 << 20)));
-        assert_eq!(Layout::new(9, 1, (250, 7)), Err(LayoutError::Group(250, 7)));
-        assert_eq!(Layout::new(9, 1, (0, 1)), Err(LayoutError::Group(0, 1)));
+        let none = Scheme::NONE;
+        assert!(matches!(Layout::new(0, 1, none), Err(LayoutError::Empty { .. })));
+        assert!(matches!(Layout::new(1, 0, none), Err(LayoutError::Empty { .. })));
+        assert_eq!(Layout::new(2 << 20, 1, none), Err(LayoutError::Packets(2 << 20)));
+        let much = Scheme::reed_solomon(8, 65).unwrap();
+        assert_eq!(Layout::new(9, 1, much), Err(LayoutError::Repair(65)));
     }
 }

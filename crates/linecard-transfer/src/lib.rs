@@ -9,8 +9,12 @@
 
 extern crate alloc;
 
+pub mod control;
 pub mod fec;
 pub mod lane;
 pub mod layout;
+pub mod receive;
 pub mod send;
+pub mod sim;
+pub mod store;
 pub mod wire;

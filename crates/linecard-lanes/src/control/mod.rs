@@ -1,1 +1,227 @@
 //! The control channel: TCP with TLS 1.3, keys pinned or shared.
+//!
+//! Both ends are authenticated before the first message: each shows a key that the other knows
+//! ([`Access::Keys`]), or proves that it has a secret that both have ([`Access::Shared`]). The keys of
+//! lanes are exported from this handshake, so nobody takes part in a lane who did not take part in it.
+//!
+//! ```text
+//! client  TCP → TLS 1.3, ALPN says which access →
+//!         ← both: "LINECARD" and 32 bytes, the proof of the shared key or zeros →
+//!         messages of linecard_transfer::control, both ways
+//! ```
+//!
+//! The opening of 40 bytes also tells the client that it is accepted, as in TLS 1.3 a client has
+//! finished before the server has looked at its key. Within one machine, [`Access::Open`] leaves TLS
+//! out; everything else stays.
+
+mod access;
+mod error;
+mod handshake;
+mod tls;
+mod transport;
+
+pub use access::{Access, Policy, Trust};
+pub use error::ControlError;
+
+use crate::keys::Fingerprint;
+use crate::seal::{Direction, LaneSecret, Opener, Sealer};
+use linecard_transfer::control::{Message, Reader, Suite};
+use linecard_transfer::wire::MAX_LANES;
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Instant;
+use transport::{Received, Transport};
+
+/// Bytes that wait to be sent, at most: some of the longest messages.
+pub const MAX_WAITING_BYTES: usize = 4 << 20;
+/// Bytes that are read at once: a record of TLS.
+const READ_BYTES: usize = 16 << 10;
+
+/// A control channel whose other end is who it should be. Never blocks once it is there.
+///
+/// Wait until [`AsFd::as_fd`] is readable, or writable while [`Control::wants_write`], and then call
+/// [`Control::receive`] until it gives none, and [`Control::flush`].
+#[derive(Debug)]
+pub struct Control {
+    stream: TcpStream,
+    transport: Transport,
+    reader: Reader,
+    /// Written messages that the transport has not taken.
+    waiting: Vec<u8>,
+    peer: Option<Fingerprint>,
+    direction: Direction,
+    /// Bit i: the keys of lane i have been given out.
+    given: u64,
+}
+
+// A bit for each lane.
+const _: () = assert!(MAX_LANES <= 64);
+
+impl Control {
+    /// Connects to `address` and makes sure who is there, all before `deadline`. `name` is what the
+    /// user calls the other end: under it its key is known, and errors speak of it.
+    ///
+    /// # Errors
+    ///
+    /// Nobody there, or not who it should be. Every error says who is to blame and what to do.
+    pub fn connect(
+        address: SocketAddr,
+        name: &str,
+        access: &Access,
+        deadline: Instant,
+    ) -> Result<Self, ControlError> {
+        handshake::connect(address, name, access, deadline)
+    }
+
+    /// Makes sure who has connected, before `deadline`. Blocks until then at most: an end that
+    /// expects others meanwhile accepts on a thread of its own.
+    ///
+    /// # Errors
+    ///
+    /// As [`Control::connect`].
+    pub fn accept(
+        stream: TcpStream,
+        access: &Access,
+        deadline: Instant,
+    ) -> Result<Self, ControlError> {
+        handshake::accept(stream, access, deadline)
+    }
+
+    /// The key of the other end, if ends are known by keys.
+    #[must_use]
+    pub const fn peer(&self) -> Option<Fingerprint> {
+        self.peer
+    }
+
+    /// Addresses of this end and of the other.
+    ///
+    /// # Errors
+    ///
+    /// The connection is gone.
+    pub fn addresses(&self) -> Result<(SocketAddr, SocketAddr), ControlError> {
+        Ok((self.stream.local_addr()?, self.stream.peer_addr()?))
+    }
+
+    /// The suites that may be agreed on over this channel, best first: with keys, none without
+    /// authentication; without keys, no other.
+    #[must_use]
+    pub const fn suites(&self) -> &'static [Suite] {
+        match self.transport {
+            Transport::Tls(_) => &[Suite::Aes128Gcm, Suite::ChaCha20Poly1305],
+            Transport::Plain(_) => &[Suite::None],
+        }
+    }
+
+    /// Queues a message. Call [`Control::flush`] to send it.
+    ///
+    /// # Errors
+    ///
+    /// [`ControlError::Full`]: the other end does not read, or not yet; the message is not queued.
+    /// [`ControlError::Message`]: a message beyond its limits.
+    pub fn send(&mut self, message: &Message) -> Result<(), ControlError> {
+        let before = self.waiting.len();
+        message.write(&mut self.waiting)?;
+        if self.waiting.len() > MAX_WAITING_BYTES {
+            self.waiting.truncate(before);
+            return Err(ControlError::Full);
+        }
+        Ok(())
+    }
+
+    /// Sends what the socket takes; whether that is everything.
+    ///
+    /// # Errors
+    ///
+    /// The connection is gone.
+    pub fn flush(&mut self) -> Result<bool, ControlError> {
+        loop {
+            let taken = self.transport.queue(&self.waiting)?;
+            self.waiting.drain(..taken);
+            if !self.transport.flush(&mut self.stream)? {
+                return Ok(false);
+            }
+            if self.waiting.is_empty() {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Whether something waits until the socket can be written.
+    #[must_use]
+    pub fn wants_write(&self) -> bool {
+        !self.waiting.is_empty() || self.transport.wants_write()
+    }
+
+    /// The next message, or none until more comes.
+    ///
+    /// # Errors
+    ///
+    /// [`ControlError::Closed`]: the other end has closed behind its last message;
+    /// [`ControlError::ClosedEarly`]: it, or somebody in between, has cut the connection. Anything
+    /// that is no message is for good.
+    pub fn receive(&mut self) -> Result<Option<Message>, ControlError> {
+        let mut bytes = [0; READ_BYTES];
+        loop {
+            if let Some(message) = self.reader.read()? {
+                return Ok(Some(message));
+            }
+            match self.transport.read(&mut self.stream, &mut bytes)? {
+                Received::Bytes(count) => {
+                    let taken = self.reader.push(&bytes[..count]);
+                    debug_assert_eq!(taken, count, "there is room when there is no message");
+                }
+                Received::Nothing => return Ok(None),
+                Received::Closed if self.reader.is_amid() => return Err(ControlError::ClosedEarly),
+                Received::Closed => return Err(ControlError::Closed),
+            }
+        }
+    }
+
+    /// Sealer and opener of this end for a lane, for as long as the connection lasts.
+    ///
+    /// # Errors
+    ///
+    /// A suite that is not one of [`Control::suites`]; a lane that cannot be, or whose keys have been
+    /// given out: two sealers would use the same numbers.
+    pub fn lane(
+        &mut self,
+        suite: Suite,
+        connection: u32,
+        lane: u16,
+    ) -> Result<(Sealer, Opener), ControlError> {
+        if !self.suites().contains(&suite) {
+            return Err(ControlError::Suite(suite));
+        }
+        if usize::from(lane) >= MAX_LANES || self.given >> lane & 1 == 1 {
+            return Err(ControlError::Lane(lane));
+        }
+        let own = self.lane_secret(lane, self.direction)?;
+        let other = self.lane_secret(lane, self.direction.reverse())?;
+        let refused = |_| ControlError::Suite(suite);
+        let sealer = Sealer::new(suite, own).map_err(refused)?;
+        let opener = Opener::new(suite, &other, lane, connection).map_err(refused)?;
+        self.given |= 1 << lane;
+        Ok((sealer, opener))
+    }
+
+    /// Says that nothing more will be sent, as far as that can be said without waiting: flush before.
+    pub fn close(mut self) {
+        self.transport.close();
+        // Whether it arrives or not, the connection ends.
+        let _sent = self.transport.flush(&mut self.stream);
+    }
+
+    fn lane_secret(&self, lane: u16, direction: Direction) -> Result<LaneSecret, ControlError> {
+        let [high, low] = lane.to_be_bytes();
+        // The epoch: later ones follow from the first.
+        let context = [high, low, direction.code(), 0, 0, 0, 0];
+        let secret = self.transport.export(b"EXPORTER-linecard-lane", &context)?;
+        Ok(LaneSecret::new(secret))
+    }
+}
+
+impl AsFd for Control {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}

@@ -1,1 +1,34 @@
 //! What is sent is read from files, and what is received appears when it is whole.
+//!
+//! [`Source`] lists objects and reads their chunks; [`Folder`] and [`Sink`] write them, and [`Ordered`]
+//! gives them to a pipe. An object is cut into chunks of 2^n bytes ([`ChunkBytes`]), the last one shorter.
+//! Each chunk's hash is a node of the object's BLAKE3 tree (section 2.1 of the paper), so chunks are
+//! hashed in any order, on any core, and the object's hash is what everybody computes of the file.
+//!
+//! Bounds: [`MAX_OBJECTS`] of a source, [`MAX_CHUNKS`] of an object, [`MAX_NAME_BYTES`] of a name. A
+//! sink keeps 32 bytes for each chunk, and one record of 76 bytes in its journal.
+
+mod chunk;
+mod digest;
+mod error;
+mod folder;
+mod have;
+mod journal;
+mod name;
+mod ordered;
+mod reader;
+mod sink;
+mod source;
+mod stamp;
+
+pub use chunk::{ChunkBytes, MAX_CHUNKS};
+pub use digest::{ChunkHash, Tree};
+pub use error::FileError;
+pub use folder::Folder;
+pub use have::Have;
+pub use name::{MAX_NAME_BYTES, Name};
+pub use ordered::Ordered;
+pub use reader::{Piece, Reader};
+pub use sink::Sink;
+pub use source::{Kind, MAX_OBJECTS, Object, Skipped, Source};
+pub use stamp::Stamp;

@@ -1,1 +1,96 @@
 //! Who one is, and whom one knows.
+//!
+//! Each end has an [`Identity`], an Ed25519 key in a file of its own, and is known to others by its
+//! [`Fingerprint`]. As with SSH there are no certificates: the sender has [`KnownPeers`], what each
+//! address answered with before, and the receiver a list of who may send ([`Authorized`]). Or both
+//! have a file with the same secret, a [`SharedKey`].
+//!
+//! Files with secrets are made with mode 0600 and refused when others could read them.
+
+mod authorized;
+mod code;
+mod fingerprint;
+mod identity;
+mod known;
+mod private;
+mod shared;
+
+pub use authorized::Authorized;
+pub use fingerprint::{Fingerprint, FingerprintError};
+pub use identity::Identity;
+pub use known::{KnownPeers, Standing};
+pub use shared::SharedKey;
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Most bytes of a file with keys or fingerprints.
+pub const MAX_FILE_BYTES: u64 = 1 << 20;
+
+/// Why a key or a list of them cannot be used. Each says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyError {
+    /// The file cannot be read or written.
+    #[error("{}: {cause}", .path.display())]
+    File {
+        /// Of the file.
+        path: PathBuf,
+        /// What the system says.
+        cause: io::Error,
+    },
+    /// Others than its owner may read or write a secret.
+    #[error("{}: others can read or change this secret (mode {mode:03o}): chmod 600 it, and make a new one if somebody may have read it", .path.display())]
+    Exposed {
+        /// Of the file.
+        path: PathBuf,
+        /// Its permissions.
+        mode: u32,
+    },
+    /// Somebody else's file.
+    #[error("{}: this secret belongs to user {owner}, not to {user} who runs this", .path.display())]
+    Owner {
+        /// Of the file.
+        path: PathBuf,
+        /// User number of its owner.
+        owner: u32,
+        /// User number of the process.
+        user: u32,
+    },
+    /// Beyond [`MAX_FILE_BYTES`], or no plain file.
+    #[error("{}: no plain file of at most {MAX_FILE_BYTES} bytes", .path.display())]
+    NotAFile {
+        /// Of the file.
+        path: PathBuf,
+    },
+    /// Not what the file should hold.
+    #[error("{}: {what}", .path.display())]
+    Content {
+        /// Of the file.
+        path: PathBuf,
+        /// What is wrong, and how it should be.
+        what: &'static str,
+    },
+    /// A line of a list is not as it should be.
+    #[error("{}, line {line}: {what}", .path.display())]
+    Line {
+        /// Of the file.
+        path: PathBuf,
+        /// Counted from 1.
+        line: usize,
+        /// What is wrong, and how it should be.
+        what: &'static str,
+    },
+    /// The system gives no random bytes, or a key is refused.
+    #[error("the cryptographic library refused to make or use a key")]
+    Library,
+}
+
+impl KeyError {
+    fn file(path: &Path, cause: io::Error) -> Self {
+        Self::File { path: path.to_owned(), cause }
+    }
+
+    fn content(path: &Path, what: &'static str) -> Self {
+        Self::Content { path: path.to_owned(), what }
+    }
+}

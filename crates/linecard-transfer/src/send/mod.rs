@@ -6,6 +6,7 @@
 mod assign;
 mod chunk;
 
+use crate::fec::Scheme;
 use crate::lane::{LaneCounters, LaneSender, LaneSettings, LaneState, Outcome, Piece};
 use crate::layout::{Layout, LayoutError, Place};
 use crate::wire::{Ack, Header, Kind, MAX_LANES, OVERHEAD_BYTES, Probe};
@@ -15,8 +16,8 @@ use chunk::Chunk;
 use linecard::rng::Rng;
 use linecard::time::Instant;
 
-/// Chunks that may be offered beyond those under way, for each lane.
-const OFFERED_PER_LANE: usize = 2;
+/// Chunks that may be offered beyond those under way, besides one for each lane.
+const OFFERED_MORE: usize = 1;
 
 /// How chunks are spread over lanes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -36,8 +37,8 @@ pub struct SendSettings {
     pub connection: u32,
     /// Data bytes of a packet.
     pub payload_bytes: u32,
-    /// Data and repair packets of a group; (_, 0) for no repair.
-    pub group: (u32, u32),
+    /// What repairs lost packets.
+    pub fec: Scheme,
     /// How chunks are spread.
     pub mode: Mode,
     /// Chunks under way on each lane when stable: two hide the time between chunks.
@@ -55,7 +56,7 @@ impl Default for SendSettings {
         Self {
             connection: 0,
             payload_bytes: 1_408,
-            group: (1, 0),
+            fec: Scheme::NONE,
             mode: Mode::Auto,
             chunks_per_lane: 2,
             chunks_ahead: 1,
@@ -201,7 +202,7 @@ impl Sender {
     /// How many chunks may be offered now.
     #[must_use]
     pub fn room(&self) -> usize {
-        (self.lanes.len() * OFFERED_PER_LANE).saturating_sub(self.offered.len())
+        (self.lanes.len() + OFFERED_MORE).saturating_sub(self.offered.len())
     }
 
     /// Offers a chunk of `bytes`, which stays with the caller until it is [`SendEvent::Done`]. Numbers
@@ -211,7 +212,7 @@ impl Sender {
     ///
     /// A chunk that cannot be cut into packets.
     pub fn offer(&mut self, chunk: u32, bytes: u32) -> Result<(), LayoutError> {
-        let layout = Layout::new(bytes, self.settings.payload_bytes, self.settings.group)?;
+        let layout = Layout::new(bytes, self.settings.payload_bytes, self.settings.fec)?;
         self.offered.push_back((chunk, layout));
         Ok(())
     }
@@ -281,10 +282,11 @@ impl Sender {
             first = false;
         }
         // What is said last should be answered: nothing else will make the other end speak.
-        if at.is_some() && !self.has_work(lane) {
-            if let Some(last) = out.last_mut() {
-                last.header.ack_now = true;
-            }
+        if at.is_some()
+            && !self.has_work(lane)
+            && let Some(last) = out.last_mut()
+        {
+            last.header.ack_now = true;
         }
     }
 

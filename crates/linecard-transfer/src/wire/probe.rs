@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-/// The body of a packet of kind `Probe` (as PATH_CHALLENGE and PATH_RESPONSE, RFC 9000, section 8.2).
+/// The body of a packet of kind `Probe` (path validation, RFC 9000, section 8.2).
 ///
 /// What follows the two numbers is padding: a challenge is as long as a full packet, so that a path that
 /// is answered on carries full packets, and an answer is never longer than what it answers.

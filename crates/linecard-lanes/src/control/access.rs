@@ -1,0 +1,94 @@
+//! How ends know each other.
+
+use super::error::ControlError;
+use crate::keys::{Authorized, Fingerprint, Identity, KeyError, KnownPeers, SharedKey, Standing};
+use std::path::PathBuf;
+
+/// How this end shows who it is, and finds out who the other is. Both ends need the same kind.
+#[derive(Debug, Clone)]
+pub enum Access {
+    /// Each has a key.
+    Keys {
+        /// This end's.
+        identity: Identity,
+        /// Which of the other end are right.
+        trust: Trust,
+    },
+    /// Both have the same secret.
+    Shared(SharedKey),
+    /// Nobody shows anything and nothing is encrypted; refused beyond this machine.
+    Open,
+}
+
+/// Which keys of the other end are right.
+#[derive(Debug, Clone)]
+pub enum Trust {
+    /// Those on a list: for the end that accepts, or for a fingerprint that was told.
+    Authorized(Authorized),
+    /// The one that the other end had before: for the end that connects.
+    Known(KnownPeers, Policy),
+}
+
+/// What to do with the key of a name of which nothing is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Policy {
+    /// Refuse it.
+    Strict,
+    /// Believe it this once, and write it down. A key that has changed is refused all the same.
+    AcceptNew,
+}
+
+/// What a key of the other end is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Right,
+    /// To be written down once it has proved itself.
+    RightAndNew,
+    Unknown,
+    Changed {
+        known: Fingerprint,
+        file: PathBuf,
+    },
+}
+
+impl Trust {
+    pub(super) fn verdict(&self, name: &str, found: Fingerprint) -> Verdict {
+        match self {
+            Self::Authorized(list) if list.allows(found) => Verdict::Right,
+            Self::Authorized(_) => Verdict::Unknown,
+            Self::Known(peers, policy) => of_standing(peers, peers.standing(name, found), *policy),
+        }
+    }
+
+    /// Writes down a new key; what it is after that, as somebody else may have been first.
+    pub(super) fn remember(&self, name: &str, found: Fingerprint) -> Result<Verdict, KeyError> {
+        let Self::Known(peers, policy) = self else { return Ok(Verdict::Right) };
+        let standing = peers.clone().remember(name, found)?;
+        Ok(of_standing(peers, standing, *policy))
+    }
+}
+
+impl Verdict {
+    /// Why a key is not right, if it is not.
+    pub(super) fn objection(self, name: &str, found: Fingerprint) -> Option<ControlError> {
+        let name = name.to_owned();
+        match self {
+            Self::Right | Self::RightAndNew => None,
+            Self::Unknown => Some(ControlError::UnknownPeer { name, found }),
+            Self::Changed { known, file } => {
+                Some(ControlError::KeyChanged { name, known, found, file })
+            }
+        }
+    }
+}
+
+fn of_standing(peers: &KnownPeers, standing: Standing, policy: Policy) -> Verdict {
+    match (standing, policy) {
+        (Standing::Known, _) => Verdict::Right,
+        (Standing::New, Policy::AcceptNew) => Verdict::RightAndNew,
+        (Standing::New, Policy::Strict) => Verdict::Unknown,
+        (Standing::Changed { known }, _) => {
+            Verdict::Changed { known, file: peers.path().to_owned() }
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Why there is no control channel, or none any more.
+
+use crate::keys::{Fingerprint, KeyError};
+use linecard_transfer::control::{MessageError, Suite};
+use std::io;
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+/// Who is to blame, and what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum ControlError {
+    /// Nobody listens there.
+    #[error("cannot connect to {name}: {cause}")]
+    Connect {
+        /// As the user says.
+        name: String,
+        /// What the system says.
+        cause: io::Error,
+    },
+    /// The deadline has passed.
+    #[error("{name} did not complete the handshake in time: is it a linecard receiver?")]
+    TimedOut {
+        /// As the user says, or its address.
+        name: String,
+    },
+    /// Another key than ever before.
+    #[error(
+        "THE KEY OF {name} HAS CHANGED: it was {known} and is now {found}. \
+         Somebody may be in between, or the other end was set up anew: ask who runs it. \
+         Only if the new fingerprint is theirs, remove the old line from {}", .file.display()
+    )]
+    KeyChanged {
+        /// As the user says.
+        name: String,
+        /// The key that it had.
+        known: Fingerprint,
+        /// The key that it shows.
+        found: Fingerprint,
+        /// The file of known peers.
+        file: PathBuf,
+    },
+    /// A key that nobody has said is right.
+    #[error(
+        "the key of {name} is not known: {found}. \
+         If this is the fingerprint that the other end prints, list it or accept it once"
+    )]
+    UnknownPeer {
+        /// As the user says, or its address.
+        name: String,
+        /// The key that it shows.
+        found: Fingerprint,
+    },
+    /// The other end does not know this end's key.
+    #[error("the other end does not accept this end's key; it has to authorize {own}")]
+    NotAccepted {
+        /// The key that this end has shown.
+        own: Fingerprint,
+    },
+    /// The proofs do not go with the key here.
+    #[error("the other end has another shared key: both need the same file")]
+    WrongSharedKey,
+    /// Keys here and a shared key there, or the other way round.
+    #[error(
+        "the other end expects another way to authenticate: \
+         give a shared key to both ends, or to neither"
+    )]
+    OtherAccess,
+    /// TLS here and none there, or the other way round, or something else altogether.
+    #[error("the other end does not speak {expected}: --insecure-none is for both ends or none")]
+    OtherProtocol {
+        /// What this end speaks.
+        expected: &'static str,
+    },
+    /// Without keys, an address beyond this machine.
+    #[error("--insecure-none is for connections within one machine, and {0} is beyond")]
+    Insecure(IpAddr),
+    /// A suite that must not be used over this channel.
+    #[error("suite {0} must not be used over this control channel")]
+    Suite(Suite),
+    /// A lane that cannot be, or whose keys have been given out.
+    #[error("lane {0} has its keys already, or is not below 64")]
+    Lane(u16),
+    /// The other end has closed, as it should.
+    #[error("the other end has closed the connection")]
+    Closed,
+    /// The connection ended where it should not.
+    #[error("the connection to the other end was cut")]
+    ClosedEarly,
+    /// The other end does not read what is sent.
+    #[error("the other end does not read: more than 4 MiB of messages wait")]
+    Full,
+    /// What came or was to be sent is no message.
+    #[error("control message: {0}")]
+    Message(#[from] MessageError),
+    /// A file of keys.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// The system.
+    #[error("control connection: {0}")]
+    Io(#[from] io::Error),
+    /// Anything else that TLS finds.
+    #[error("control connection: {0}")]
+    Tls(rustls::Error),
+}

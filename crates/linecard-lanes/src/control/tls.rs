@@ -1,0 +1,225 @@
+//! TLS 1.3 with raw public keys (RFC 7250) in place of certificates.
+
+use super::access::{Access, Trust, Verdict};
+use super::error::ControlError;
+use crate::keys::{Fingerprint, Identity};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{AlwaysResolvesClientRawPublicKeys, Resumption};
+use rustls::crypto::{CryptoProvider, ring, verify_tls13_signature_with_raw_key};
+use rustls::pki_types::{CertificateDer, ServerName, SubjectPublicKeyInfoDer, UnixTime};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::server::{AlwaysResolvesServerRawPublicKeys, NoServerSessionStorage};
+use rustls::version::TLS13;
+use rustls::{
+    CertificateError, ClientConfig, ClientConnection, Connection, DigitallySignedStruct,
+    DistinguishedName, Error, ServerConfig, ServerConnection, SignatureScheme,
+};
+use std::net::IpAddr;
+use std::sync::{Arc, OnceLock};
+
+/// Which kind of access, as a protocol of ALPN (RFC 7301): who expects another is told so.
+const ALPN_KEYS: &[u8] = b"linecard/1 keys";
+const ALPN_SHARED: &[u8] = b"linecard/1 shared";
+
+/// The connecting end of a handshake.
+pub(super) fn client(
+    access: &Access,
+    address: IpAddr,
+    verifier: Arc<Verifier>,
+) -> Result<Connection, Error> {
+    let config = ClientConfig::builder_with_provider(Arc::clone(&verifier.provider))
+        .with_protocol_versions(&[&TLS13])?
+        .dangerous()
+        .with_custom_certificate_verifier(verifier);
+    let mut config = match access {
+        Access::Keys { identity, .. } => config.with_client_cert_resolver(Arc::new(
+            AlwaysResolvesClientRawPublicKeys::new(identity.certified()),
+        )),
+        Access::Shared(_) | Access::Open => config.with_no_client_auth(),
+    };
+    config.resumption = Resumption::disabled();
+    config.enable_sni = false;
+    config.alpn_protocols = vec![alpn(access).to_vec()];
+    // No name is shown or checked: the key is.
+    let server = ServerName::IpAddress(address.into());
+    ClientConnection::new(Arc::new(config), server).map(Connection::Client)
+}
+
+/// The accepting end.
+pub(super) fn server(access: &Access, verifier: Arc<Verifier>) -> Result<Connection, ControlError> {
+    let config = ServerConfig::builder_with_provider(Arc::clone(&verifier.provider))
+        .with_protocol_versions(&[&TLS13])
+        .map_err(ControlError::Tls)?;
+    let (config, key) = match access {
+        Access::Keys { identity, .. } => {
+            (config.with_client_cert_verifier(verifier), identity.certified())
+        }
+        // Some key is needed for a handshake; what counts is the proof that follows.
+        Access::Shared(_) | Access::Open => {
+            (config.with_no_client_auth(), Identity::generate()?.certified())
+        }
+    };
+    let key = AlwaysResolvesServerRawPublicKeys::new(key);
+    let mut config = config.with_cert_resolver(Arc::new(key));
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.send_tls13_tickets = 0;
+    config.alpn_protocols = vec![alpn(access).to_vec()];
+    let connection = ServerConnection::new(Arc::new(config)).map_err(ControlError::Tls)?;
+    Ok(Connection::Server(connection))
+}
+
+/// The key that the other end has shown in a handshake that is complete, so that it has it.
+pub(super) fn peer(connection: &Connection) -> Option<Fingerprint> {
+    let shown = connection.peer_certificates()?.first()?;
+    Some(Fingerprint::of(shown))
+}
+
+fn alpn(access: &Access) -> &'static [u8] {
+    match access {
+        Access::Keys { .. } => ALPN_KEYS,
+        Access::Shared(_) | Access::Open => ALPN_SHARED,
+    }
+}
+
+/// Looks at the key of the other end. Whether that end has the key, rustls finds by its signature.
+#[derive(Debug)]
+pub(super) struct Verifier {
+    provider: Arc<CryptoProvider>,
+    /// None: any key will do, as something else follows that proves more.
+    trust: Option<Trust>,
+    /// What the other end is called.
+    name: String,
+    /// The key that it has shown.
+    shown: OnceLock<Fingerprint>,
+}
+
+impl Verifier {
+    pub(super) fn new(access: &Access, name: &str) -> Self {
+        let trust = match access {
+            Access::Keys { trust, .. } => Some(trust.clone()),
+            Access::Shared(_) | Access::Open => None,
+        };
+        let provider = Arc::new(ring::default_provider());
+        Self { provider, trust, name: name.to_owned(), shown: OnceLock::new() }
+    }
+
+    /// Why the key that was shown is not right; none if it is, or none was.
+    pub(super) fn objection(&self) -> Option<ControlError> {
+        let found = *self.shown.get()?;
+        let verdict = self.trust.as_ref()?.verdict(&self.name, found);
+        verdict.objection(&self.name, found)
+    }
+
+    /// Writes down a key that is new, now that its owner has proved to have it.
+    pub(super) fn remember(&self) -> Result<(), ControlError> {
+        let (Some(trust), Some(found)) = (&self.trust, self.shown.get()) else { return Ok(()) };
+        if trust.verdict(&self.name, *found) != Verdict::RightAndNew {
+            return Ok(());
+        }
+        let verdict = trust.remember(&self.name, *found)?;
+        verdict.objection(&self.name, *found).map_or(Ok(()), Err)
+    }
+
+    /// For a key that is not right the handshake ends with the alert `access_denied`, which tells
+    /// the other end why.
+    fn look_at(&self, key: &CertificateDer<'_>) -> Result<(), Error> {
+        let _first = self.shown.set(Fingerprint::of(key));
+        match self.objection() {
+            None => Ok(()),
+            Some(_) => {
+                Err(Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure))
+            }
+        }
+    }
+
+    fn check_signature(
+        &self,
+        message: &[u8],
+        key: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let key = SubjectPublicKeyInfoDer::from(key.as_ref());
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature_with_raw_key(message, &key, signature, algorithms)
+    }
+}
+
+impl ServerCertVerifier for Verifier {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        self.look_at(end_entity).map(|()| ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _cert: &CertificateDer<'_>,
+        _dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Err(Error::General("TLS 1.2 is not spoken here".to_owned()))
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.check_signature(message, cert, dss)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        vec![SignatureScheme::ED25519]
+    }
+
+    fn requires_raw_public_keys(&self) -> bool {
+        true
+    }
+}
+
+impl ClientCertVerifier for Verifier {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        self.look_at(end_entity).map(|()| ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _cert: &CertificateDer<'_>,
+        _dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Err(Error::General("TLS 1.2 is not spoken here".to_owned()))
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.check_signature(message, cert, dss)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        vec![SignatureScheme::ED25519]
+    }
+
+    fn requires_raw_public_keys(&self) -> bool {
+        true
+    }
+}

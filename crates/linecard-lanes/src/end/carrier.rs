@@ -1,0 +1,180 @@
+//! A lane with its keys: packets are sealed into one area, many by one call, and opened where they lie.
+
+use crate::lane::{Datagrams, Lane, Received, Trouble};
+use crate::seal::{Counters, Opener, SealError, Sealer};
+use linecard::time::Instant;
+use linecard_transfer::wire::{HEADER_BYTES, Header, TAG_BYTES};
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+/// Calls to a lane for what has come, one after the other: others want their turn.
+const MAX_ROUNDS: usize = 4;
+
+/// Packets of one length that wait to be sent.
+#[derive(Debug, Clone, Copy)]
+struct Run {
+    start: usize,
+    end: usize,
+    stride: usize,
+}
+
+/// What a carrier has counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CarrierCounters {
+    /// Datagrams sent.
+    pub sent: u64,
+    /// Their bytes.
+    pub sent_bytes: u64,
+    /// Datagrams that came.
+    pub received: u64,
+    /// Those that were refused, by kind.
+    pub sealed: Counters,
+    /// Those that found no room in this host.
+    pub dropped: u64,
+}
+
+/// A lane with its keys.
+#[derive(Debug)]
+pub struct Carrier {
+    lane: Box<dyn Lane>,
+    sealer: Sealer,
+    opener: Opener,
+    area: Vec<u8>,
+    runs: VecDeque<Run>,
+    counters: CarrierCounters,
+}
+
+impl Carrier {
+    /// `lane` under these keys.
+    #[must_use]
+    pub fn new(lane: Box<dyn Lane>, (sealer, opener): (Sealer, Opener)) -> Self {
+        Self {
+            lane,
+            sealer,
+            opener,
+            area: Vec::new(),
+            runs: VecDeque::new(),
+            counters: CarrierCounters::default(),
+        }
+    }
+
+    /// The lane.
+    #[must_use]
+    pub fn lane(&self) -> &dyn Lane {
+        &*self.lane
+    }
+
+    /// Replaces the lane: a connection that was made again. What waited is gone.
+    pub fn replace(&mut self, lane: Box<dyn Lane>) {
+        self.lane = lane;
+        self.area.clear();
+        self.runs.clear();
+    }
+
+    /// Where it sends to from now on.
+    pub fn answer_to(&mut self, peer: SocketAddr) {
+        self.lane.answer_to(peer);
+    }
+
+    /// Whether all that was pushed has been taken by the lane.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.runs.is_empty() && self.lane.is_flushed()
+    }
+
+    /// What has been counted.
+    #[must_use]
+    pub fn counters(&self) -> CarrierCounters {
+        CarrierCounters {
+            sealed: self.opener.counters(),
+            dropped: self.lane.dropped(),
+            ..self.counters
+        }
+    }
+
+    /// Seals a packet whose body `fill` appends, to be sent by [`Carrier::flush`].
+    ///
+    /// # Errors
+    ///
+    /// A packet number that must not be used: a fault of the caller.
+    pub fn push(
+        &mut self,
+        header: &Header,
+        fill: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<(), SealError> {
+        let start = self.area.len();
+        self.area.extend_from_slice(&[0; HEADER_BYTES]);
+        fill(&mut self.area);
+        self.area.extend_from_slice(&[0; TAG_BYTES]);
+        self.sealer.seal(header, &mut self.area[start..])?;
+        let end = self.area.len();
+        let bytes = end - start;
+        match self.runs.back_mut() {
+            // A shorter packet ends a run: behind it the stride is none any more.
+            Some(run) if bytes <= run.stride && (run.end - run.start) % run.stride == 0 => {
+                run.end = end;
+            }
+            _ => self.runs.push_back(Run { start, end, stride: bytes }),
+        }
+        Ok(())
+    }
+
+    /// Hands over what waits, as far as the lane takes it. Returns when to do so again, if at a time.
+    ///
+    /// # Errors
+    ///
+    /// [`Trouble`]: what waited is gone.
+    pub fn flush(&mut self, now: Instant) -> Result<Option<Instant>, Trouble> {
+        let result = self.hand_over(now);
+        if result.is_err() || self.runs.is_empty() {
+            self.area.clear();
+            self.runs.clear();
+        }
+        result
+    }
+
+    fn hand_over(&mut self, now: Instant) -> Result<Option<Instant>, Trouble> {
+        let again = self.lane.flush(now)?;
+        while let Some(run) = self.runs.front_mut() {
+            let bytes = &self.area[run.start..run.end];
+            let taken = self.lane.send(&Datagrams { bytes, stride: run.stride })?;
+            if taken == 0 {
+                return Ok(again);
+            }
+            let end = run.end.min(run.start + taken * run.stride);
+            self.counters.sent += taken as u64;
+            self.counters.sent_bytes += (end - run.start) as u64;
+            run.start = end;
+            if run.start == run.end {
+                self.runs.pop_front();
+            }
+        }
+        self.lane.flush(now)
+    }
+
+    /// Opens what has come and gives each packet to `take`: its header, its body, and whom the network
+    /// says it is from. Others are counted. True if there is more.
+    ///
+    /// # Errors
+    ///
+    /// [`Trouble`].
+    pub fn receive(
+        &mut self,
+        received: &mut Received,
+        mut take: impl FnMut(&Header, &[u8], Option<SocketAddr>),
+    ) -> Result<bool, Trouble> {
+        for _ in 0..MAX_ROUNDS {
+            let count = self.lane.receive(received)?;
+            if count == 0 {
+                return Ok(false);
+            }
+            self.counters.received += count as u64;
+            for datagram in received.datagrams() {
+                if let Ok((header, body)) = self.opener.open(datagram.bytes) {
+                    take(&header, &datagram.bytes[body], datagram.source);
+                }
+            }
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,7 @@
+//! What both ends of a transfer have: lanes with their keys, a clock, and one place to wait.
+
+mod carrier;
+mod wait;
+
+pub use carrier::{Carrier, CarrierCounters};
+pub use wait::{Clock, Waiter, Waker};

@@ -1,0 +1,153 @@
+//! What goes wrong with files, each in one line that says what to do.
+
+use super::chunk::MAX_CHUNKS;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why a file is not read or written. What was received so far stays and can be gone on with, except
+/// where said otherwise.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    /// No room on the disk, or no quota.
+    #[error(
+        "no room for {bytes} bytes in {path:?}; make room and run again: it goes on from there"
+    )]
+    DiskFull {
+        /// The file.
+        path: PathBuf,
+        /// What did not fit.
+        bytes: u64,
+    },
+    /// The user may not do that.
+    #[error("cannot {doing} {path:?}: {source}; change its rights, or run as who may")]
+    Denied {
+        /// What was tried.
+        doing: &'static str,
+        /// With what.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// What the system says, and is none of the others.
+    #[error("cannot {doing} {path:?}: {source}")]
+    System {
+        /// What was tried.
+        doing: &'static str,
+        /// With what.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A source that is not what it was when it was listed.
+    #[error("{path:?} has changed while it was read ({what}); send it again when it rests")]
+    Changed {
+        /// The file.
+        path: PathBuf,
+        /// Its length, its time, the file itself.
+        what: String,
+    },
+    /// A name that no peer of ours sends.
+    #[error("the name {name:?} is refused: {why}")]
+    Name {
+        /// As it came, at most its first 80 characters.
+        name: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// Something is there already.
+    #[error("{path:?} exists; move it away, or allow overwriting")]
+    Exists {
+        /// What is there.
+        path: PathBuf,
+    },
+    /// Another receiver writes it.
+    #[error("{path:?} is being received by another process; wait for it, or end it")]
+    Locked {
+        /// The partial file.
+        path: PathBuf,
+    },
+    /// What arrived is not what was sent. It is kept apart and not gone on with.
+    #[error(
+        "{path:?} does not have the hash of what was sent; it is kept as {kept:?}: send it again"
+    )]
+    Damaged {
+        /// What it would have been.
+        path: PathBuf,
+        /// Where it is.
+        kept: PathBuf,
+    },
+    /// Chunks are missing.
+    #[error("{path:?} is not whole: {missing} chunks are missing; run again to go on")]
+    NotWhole {
+        /// What it would be.
+        path: PathBuf,
+        /// How many; 0 where the end is not known yet.
+        missing: u32,
+    },
+    /// A chunk that is none of this object, or of another length.
+    #[error("chunk {chunk} of {bytes} bytes is none of {path:?}: peers do not agree on its length")]
+    Chunk {
+        /// The file.
+        path: PathBuf,
+        /// Its number.
+        chunk: u32,
+        /// Its length.
+        bytes: usize,
+    },
+    /// A chunk that does not fit where it is to be read to or held.
+    #[error("chunk {chunk} has {bytes} bytes and there is room for {room}")]
+    Room {
+        /// Its number.
+        chunk: u32,
+        /// Its length.
+        bytes: u64,
+        /// What there is.
+        room: usize,
+    },
+    /// A length of chunks that is not allowed.
+    #[error("chunks of {0} bytes: write a power of two from 1024 to 1073741824, as 16777216")]
+    ChunkBytes(u64),
+    /// An object with too many chunks.
+    #[error("{size} bytes are more than {MAX_CHUNKS} chunks of {chunk_bytes}; take larger chunks")]
+    TooManyChunks {
+        /// Its length.
+        size: u64,
+        /// That of a chunk.
+        chunk_bytes: u64,
+    },
+    /// A source with too much in it.
+    #[error("{path:?} has more than {limit} {what}; send its parts one by one")]
+    TooMuch {
+        /// The folder.
+        path: PathBuf,
+        /// The bound.
+        limit: usize,
+        /// Of what.
+        what: &'static str,
+    },
+}
+
+impl FileError {
+    /// The error of an operation on `path`; `bytes` is what was to be written, if anything.
+    pub(super) fn of(
+        source: impl Into<io::Error>,
+        doing: &'static str,
+        path: &Path,
+        bytes: u64,
+    ) -> Self {
+        let (source, path) = (source.into(), path.to_path_buf());
+        match source.raw_os_error() {
+            Some(libc::ENOSPC | libc::EDQUOT) => Self::DiskFull { path, bytes },
+            Some(libc::EACCES | libc::EPERM | libc::EROFS) => Self::Denied { doing, path, source },
+            _ => Self::System { doing, path, source },
+        }
+    }
+
+    /// For errors of operations that write nothing.
+    pub(super) fn at<E: Into<io::Error>>(
+        doing: &'static str,
+        path: &Path,
+    ) -> impl FnOnce(E) -> Self {
+        move |source| Self::of(source, doing, path, 0)
+    }
+}

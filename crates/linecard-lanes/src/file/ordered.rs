@@ -1,0 +1,154 @@
+//! Chunks to a pipe: in order, with few held.
+
+use super::{ChunkBytes, ChunkHash, FileError, Tree};
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Writes chunks in order to what cannot be written otherwise. What is ahead of its turn is held, up to
+/// a window; what has been written cannot be taken back when the hash turns out to be wrong.
+#[derive(Debug)]
+pub struct Ordered<W> {
+    out: W,
+    path: PathBuf,
+    chunk_bytes: ChunkBytes,
+    window: u32,
+    next: u32,
+    held: BTreeMap<u32, Vec<u8>>,
+    tree: Tree,
+    written: u64,
+}
+
+impl<W: Write> Ordered<W> {
+    /// `out`, called `path` in messages, with at most `window` chunks held, at least 1.
+    pub fn new(out: W, path: &Path, chunk_bytes: ChunkBytes, window: u32) -> Self {
+        let (held, tree) = (BTreeMap::new(), Tree::new(chunk_bytes));
+        let (path, window) = (path.into(), window.max(1));
+        Self { out, path, chunk_bytes, window, next: 0, held, tree, written: 0 }
+    }
+
+    /// Chunks from this on are not taken yet.
+    #[must_use]
+    pub const fn window_end(&self) -> u32 {
+        self.next.saturating_add(self.window)
+    }
+
+    /// Whether it was given this chunk.
+    #[must_use]
+    pub fn has(&self, chunk: u32) -> bool {
+        chunk < self.next || self.held.contains_key(&chunk)
+    }
+
+    /// Takes a chunk, and writes it and what follows it if it is its turn. One that it has is ignored.
+    ///
+    /// # Errors
+    ///
+    /// [`FileError::Room`] beyond the window, [`FileError::Chunk`] if it is longer than chunks are or
+    /// follows a shorter one, and what the system says; a closed pipe is `io::ErrorKind::BrokenPipe`.
+    pub fn write(&mut self, chunk: u32, bytes: Vec<u8>) -> Result<(), FileError> {
+        let len = bytes.len();
+        if chunk >= self.window_end() {
+            let room = self.window as usize;
+            return Err(FileError::Room { chunk, bytes: len as u64, room });
+        }
+        if len as u64 > self.chunk_bytes.bytes() {
+            return Err(self.strange(chunk, len));
+        }
+        if !self.has(chunk) {
+            self.held.insert(chunk, bytes);
+        }
+        while let Some(bytes) = self.held.remove(&self.next) {
+            // Only the last chunk is shorter.
+            if self.written != self.chunk_bytes.start(self.next) {
+                return Err(self.strange(self.next, bytes.len()));
+            }
+            self.tree.set(self.next, &ChunkHash::of(self.next, self.chunk_bytes, &bytes));
+            let written = self.out.write_all(&bytes);
+            written.map_err(|error| FileError::of(error, "write", &self.path, len as u64))?;
+            self.written += bytes.len() as u64;
+            self.next += 1;
+        }
+        Ok(())
+    }
+
+    /// Flushes the output and compares the hash of what was written.
+    ///
+    /// # Errors
+    ///
+    /// [`FileError::NotWhole`], [`FileError::Damaged`] (it has been written all the same), and what the
+    /// system says.
+    pub fn finish(mut self, size: u64, expected: &blake3::Hash) -> Result<W, FileError> {
+        let count = self.chunk_bytes.count(size)?;
+        if self.written != size || self.next != count {
+            let missing = count.saturating_sub(self.next);
+            return Err(FileError::NotWhole { path: self.path, missing });
+        }
+        let flushed = self.out.flush();
+        flushed.map_err(|error| FileError::of(error, "write", &self.path, 0))?;
+        if self.tree.root(size)? == Some(*expected) {
+            return Ok(self.out);
+        }
+        Err(FileError::Damaged { kept: self.path.clone(), path: self.path })
+    }
+
+    fn strange(&self, chunk: u32, bytes: usize) -> FileError {
+        FileError::Chunk { path: self.path.clone(), chunk, bytes }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io;
+
+    fn chunks() -> ChunkBytes {
+        ChunkBytes::new(1_024).unwrap()
+    }
+
+    fn ordered(window: u32) -> Ordered<Vec<u8>> {
+        Ordered::new(Vec::new(), Path::new("-"), chunks(), window)
+    }
+
+    #[test]
+    fn chunks_come_out_in_order_and_no_more_than_the_window_is_held() {
+        let bytes: Vec<u8> = (0..4_500_u32).map(|at| (at * 7) as u8).collect();
+        let part = |chunk: u32| {
+            let range = chunks().range(chunk, 4_500);
+            bytes[range.start as usize..range.end as usize].to_vec()
+        };
+        let mut out = ordered(3);
+        assert!(matches!(out.write(3, part(3)), Err(FileError::Room { chunk: 3, .. })));
+        for chunk in [2, 1, 2, 0, 4, 3, 1] {
+            out.write(chunk, part(chunk)).unwrap();
+        }
+        assert_eq!(out.window_end(), 8);
+        assert_eq!(out.finish(4_500, &blake3::hash(&bytes)).unwrap(), bytes);
+    }
+
+    #[test]
+    fn what_is_not_whole_not_right_or_not_taken_is_said() {
+        let whole = blake3::hash(&[1; 1_024]);
+        let mut out = ordered(2);
+        out.write(1, vec![1]).unwrap();
+        assert!(matches!(out.finish(1_025, &whole), Err(FileError::NotWhole { missing: 2, .. })));
+        let mut out = ordered(2);
+        out.write(0, vec![2; 1_024]).unwrap();
+        assert!(matches!(out.finish(1_024, &whole), Err(FileError::Damaged { .. })));
+        let mut out = ordered(2);
+        out.write(0, vec![2; 1_000]).unwrap();
+        assert!(matches!(out.write(1, vec![2]), Err(FileError::Chunk { chunk: 1, .. })));
+        assert!(matches!(ordered(1).write(0, vec![0; 1_025]), Err(FileError::Chunk { .. })));
+        struct Closed;
+        impl Write for Closed {
+            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+                Err(io::ErrorKind::BrokenPipe.into())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let refused = Ordered::new(Closed, Path::new("-"), chunks(), 1).write(0, vec![1]);
+        assert!(matches!(refused, Err(FileError::System { source, .. })
+            if source.kind() == io::ErrorKind::BrokenPipe));
+    }
+}

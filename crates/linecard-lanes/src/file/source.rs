@@ -1,0 +1,178 @@
+//! What is to be sent: a file, a folder with all in it, or a pipe.
+
+use super::name::{MAX_DEPTH, is_ours};
+use super::{FileError, Name, Reader, Stamp};
+use std::fs::{self, DirEntry, Metadata};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Most objects of a source.
+pub const MAX_OBJECTS: usize = 1 << 20;
+
+/// What an object is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A regular file.
+    File,
+    /// A folder, before what is in it.
+    Folder,
+    /// A pipe or a device, which is read once, in order, until it ends.
+    Stream,
+}
+
+/// One of what is sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Object {
+    /// Relative; of a folder that is sent, its own name comes first.
+    pub name: Name,
+    /// What it is.
+    pub kind: Kind,
+    /// In bytes; 0 for folders, unknown for streams.
+    pub size: Option<u64>,
+    /// Permission bits.
+    pub mode: u32,
+    /// When it was last written.
+    pub modified: Stamp,
+}
+
+/// What is there and not sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Skipped {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Why.
+    pub why: &'static str,
+}
+
+/// Everything to be sent, in the order of names.
+#[derive(Debug)]
+pub struct Source {
+    /// What names are relative to.
+    base: PathBuf,
+    objects: Vec<Object>,
+    skipped: Vec<Skipped>,
+}
+
+impl Source {
+    /// Lists what `path` is: a file or pipe, a folder and all below it, or the standard input for `-`.
+    /// A link is followed if the user names it, and skipped below that.
+    ///
+    /// # Errors
+    ///
+    /// [`FileError`]: what is not there or not to be read, and more than [`MAX_OBJECTS`].
+    pub fn open(path: &Path) -> Result<Self, FileError> {
+        if path == Path::new("-") {
+            let name = Name::new(b"stdin")?;
+            let kind = Kind::Stream;
+            let object = Object { name, kind, size: None, mode: 0o600, modified: Stamp::default() };
+            return Ok(Self { base: path.into(), objects: vec![object], skipped: Vec::new() });
+        }
+        let metadata = fs::metadata(path).map_err(FileError::at("read", path))?;
+        // What is called `.` or `..` has a name elsewhere.
+        let full = match path.file_name() {
+            Some(_) => path.to_path_buf(),
+            None => fs::canonicalize(path).map_err(FileError::at("read", path))?,
+        };
+        let mut base = full.clone();
+        base.pop();
+        let name = full.file_name().map(OsStrExt::as_bytes).unwrap_or(b"root");
+        let mut source = Self { base, objects: Vec::new(), skipped: Vec::new() };
+        let object = Object::of(Name::new(name)?, &metadata);
+        let is_folder = object.kind == Kind::Folder;
+        source.objects.push(object);
+        if is_folder {
+            source.walk(&full, name, 1)?;
+        }
+        Ok(source)
+    }
+
+    /// What is to be sent, folders before what is in them.
+    #[must_use]
+    pub fn objects(&self) -> &[Object] {
+        &self.objects
+    }
+
+    /// What is not: links, devices, sockets, names that no receiver takes.
+    #[must_use]
+    pub fn skipped(&self) -> &[Skipped] {
+        &self.skipped
+    }
+
+    /// Opens one of [`Source::objects`] for reading.
+    ///
+    /// # Errors
+    ///
+    /// [`FileError`]: it is not there any more, not to be read, or not what was listed.
+    pub fn reader(&self, object: &Object) -> Result<Reader, FileError> {
+        let path = if self.base == Path::new("-") {
+            self.base.clone()
+        } else {
+            self.base.join(object.name.as_path())
+        };
+        Reader::open(path, object)
+    }
+
+    /// Adds what is in `folder`. As deep as names may be.
+    fn walk(&mut self, folder: &Path, prefix: &[u8], depth: usize) -> Result<(), FileError> {
+        let unreadable = FileError::at("list", folder);
+        let entries: Result<Vec<DirEntry>, _> = match fs::read_dir(folder) {
+            Ok(entries) => entries.take(MAX_OBJECTS + 1).collect(),
+            Err(error) => return Err(unreadable(error)),
+        };
+        let mut entries = entries.map_err(unreadable)?;
+        entries.sort_by_key(DirEntry::file_name);
+        for entry in entries {
+            let name = [prefix, b"/", entry.file_name().as_bytes()].concat();
+            self.add(&entry.path(), &name, depth)?;
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, path: &Path, name: &[u8], depth: usize) -> Result<(), FileError> {
+        let metadata = fs::symlink_metadata(path).map_err(FileError::at("read", path))?;
+        let kind = metadata.file_type();
+        let last = path.file_name().map(OsStrExt::as_bytes).unwrap_or_default();
+        let why = match Name::new(name) {
+            _ if kind.is_symlink() => "a symbolic link",
+            _ if !kind.is_file() && !kind.is_dir() => "neither a file nor a folder",
+            _ if is_ours(last) => "a partial file of a receiver",
+            Err(_) => "its name is too long, or too deep",
+            Ok(name) => return self.take(path, Object::of(name, &metadata), depth),
+        };
+        self.bounded(path)?;
+        self.skipped.push(Skipped { path: path.into(), why });
+        Ok(())
+    }
+
+    fn take(&mut self, path: &Path, object: Object, depth: usize) -> Result<(), FileError> {
+        self.bounded(path)?;
+        let name = (object.kind == Kind::Folder).then(|| object.name.as_bytes().to_vec());
+        self.objects.push(object);
+        match name {
+            Some(name) if depth < MAX_DEPTH => self.walk(path, &name, depth + 1),
+            _ => Ok(()),
+        }
+    }
+
+    fn bounded(&self, path: &Path) -> Result<(), FileError> {
+        if self.objects.len() + self.skipped.len() < MAX_OBJECTS {
+            return Ok(());
+        }
+        let path = path.parent().unwrap_or(path).into();
+        Err(FileError::TooMuch { path, limit: MAX_OBJECTS, what: "files and folders" })
+    }
+}
+
+impl Object {
+    fn of(name: Name, metadata: &Metadata) -> Self {
+        let (kind, size) = match metadata.file_type() {
+            kind if kind.is_file() => (Kind::File, Some(metadata.len())),
+            kind if kind.is_dir() => (Kind::Folder, Some(0)),
+            _ => (Kind::Stream, None),
+        };
+        // Neither set-user-ID nor sticky bits travel.
+        let mode = metadata.mode() & 0o777;
+        Self { name, kind, size, mode, modified: Stamp::of(metadata) }
+    }
+}

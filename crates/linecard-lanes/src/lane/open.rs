@@ -1,0 +1,186 @@
+//! Opening lanes: by address or by interface.
+
+use super::spec::{Family, Place, Spec};
+use super::{Lane, Tcp, Trouble, Udp};
+use socket2::{Domain, Protocol, Socket, Type};
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd};
+
+/// Connections that may wait to be accepted.
+const BACKLOG: i32 = 64;
+
+/// This host's end of a lane, with its port: 0 for any free one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct At {
+    /// Address or interface.
+    pub place: Place,
+    /// The port.
+    pub port: u16,
+}
+
+/// Why a lane does not open.
+#[derive(Debug, thiserror::Error)]
+#[error("lane at {at}: {why}")]
+pub struct OpenError {
+    at: At,
+    why: String,
+    #[source]
+    source: io::Error,
+}
+
+/// The receiving end of a lane before its peer has shown itself.
+#[derive(Debug)]
+pub enum Listener {
+    /// Already a lane: it receives from everybody, and answers whom it is told to.
+    Udp(Udp),
+    /// Connections come in, each a lane.
+    Tcp(Socket),
+}
+
+impl Spec {
+    /// This host's end.
+    #[must_use]
+    pub fn at(&self) -> At {
+        At { place: self.place.clone(), port: self.port.unwrap_or(0) }
+    }
+
+    /// Opens the sending end. TCP connects without waiting: until it has, there is no room.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError`]: an interface or address that this host does not have, a port in use, no route.
+    pub fn connect(&self, peer: SocketAddr) -> Result<Box<dyn Lane>, OpenError> {
+        Ok(match self.family {
+            Family::Udp => Box::new(Udp::connect(&self.at(), peer)?),
+            Family::Tcp => Box::new(Tcp::connect(&self.at(), peer)?),
+        })
+    }
+
+    /// Opens the receiving end.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError`], as above.
+    pub fn listen(&self) -> Result<Listener, OpenError> {
+        let at = self.at();
+        if self.family == Family::Udp {
+            return Udp::bind(&at).map(Listener::Udp);
+        }
+        let socket = at.socket(Type::STREAM, None)?;
+        socket.listen(BACKLOG).map_err(|source| at.failed(source))?;
+        Ok(Listener::Tcp(socket))
+    }
+}
+
+impl Listener {
+    /// The address at which it receives.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        match self {
+            Self::Udp(lane) => lane.local_addr(),
+            Self::Tcp(socket) => {
+                let address = socket.local_addr()?.as_socket();
+                address.ok_or_else(|| io::Error::other("a socket without an address"))
+            }
+        }
+    }
+
+    /// A connection that has come, if there is one; never on UDP.
+    ///
+    /// # Errors
+    ///
+    /// [`Trouble`]; a connection that was given up before it was accepted is none.
+    pub fn accept(&self) -> Result<Option<Tcp>, Trouble> {
+        let Self::Tcp(socket) = self else { return Ok(None) };
+        match socket.accept() {
+            Ok((connection, _)) => Tcp::of(connection).map(Some).map_err(Trouble::System),
+            Err(error) => match Trouble::of(error) {
+                None | Some(Trouble::Dead(_)) => Ok(None),
+                Some(trouble) => Err(trouble),
+            },
+        }
+    }
+
+    /// Readable when something has come.
+    #[must_use]
+    pub fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Udp(lane) => Lane::as_fd(lane),
+            Self::Tcp(socket) => socket.as_fd(),
+        }
+    }
+}
+
+impl At {
+    /// A socket there that does not wait; for `peer`'s family, if there is one already.
+    pub(super) fn socket(&self, kind: Type, peer: Option<SocketAddr>) -> Result<Socket, OpenError> {
+        let made = match (&self.place, peer) {
+            (Place::Address(ip), _) => self.bound(kind, *ip),
+            (Place::Interface(_), Some(peer)) => self.bound(kind, any(peer.is_ipv6())),
+            // Both families, where the host has both.
+            (Place::Interface(_), None) => {
+                self.bound(kind, any(true)).or_else(|_| self.bound(kind, any(false)))
+            }
+        };
+        made.map_err(|source| self.failed(source))
+    }
+
+    /// What the user is told.
+    pub(super) fn failed(&self, source: io::Error) -> OpenError {
+        let why = match (source.raw_os_error(), &self.place) {
+            (Some(libc::ENODEV), Place::Interface(name)) => {
+                format!("there is no interface `{name}`; `ip link` lists them")
+            }
+            (Some(libc::EADDRNOTAVAIL), _) => {
+                "this host has no such address; `ip address` lists them".into()
+            }
+            (Some(libc::EADDRINUSE), _) => format!("port {} is in use; take another", self.port),
+            (Some(libc::EPERM | libc::EACCES), Place::Interface(_)) => {
+                "the kernel refuses to bind to the interface; give its address instead".into()
+            }
+            (Some(libc::ENETUNREACH | libc::EHOSTUNREACH), _) => {
+                "there is no route from here to the peer".into()
+            }
+            (Some(libc::EAFNOSUPPORT | libc::EINVAL), Place::Address(_)) => {
+                format!("own address and peer's are not of one family ({source})")
+            }
+            _ => source.to_string(),
+        };
+        OpenError { at: self.clone(), why, source }
+    }
+
+    fn bound(&self, kind: Type, ip: IpAddr) -> io::Result<Socket> {
+        let protocol = if kind == Type::DGRAM { Protocol::UDP } else { Protocol::TCP };
+        let domain = if ip.is_ipv6() { Domain::IPV6 } else { Domain::IPV4 };
+        let socket = Socket::new(domain, kind, Some(protocol))?;
+        socket.set_nonblocking(true)?;
+        if kind == Type::STREAM {
+            // A listener must open again while connections of its last life linger.
+            socket.set_reuse_address(true)?;
+        }
+        if ip.is_ipv6() {
+            socket.set_only_v6(!ip.is_unspecified())?;
+        }
+        if let Place::Interface(name) = &self.place {
+            socket.bind_device(Some(name.as_bytes()))?;
+        }
+        socket.bind(&SocketAddr::new(ip, self.port).into())?;
+        Ok(socket)
+    }
+}
+
+impl fmt::Display for At {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.place)?;
+        if self.port == 0 { Ok(()) } else { write!(f, ":{}", self.port) }
+    }
+}
+
+fn any(is_ipv6: bool) -> IpAddr {
+    if is_ipv6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() }
+}

@@ -1,0 +1,265 @@
+//! The first messages of both ends: what the sender can do, what the receiver has chosen.
+
+use super::field::{Fields, Frame, Tag};
+use super::{
+    MAX_CHUNK_BYTES, MAX_FEC_KINDS, MAX_SUITES, MAX_VERSIONS, MAX_WINDOW_CHUNKS, MIN_CHUNK_BYTES,
+    MIN_PAYLOAD_BYTES, MessageError,
+};
+use crate::wire::{MAX_BODY_BYTES, MAX_LANES};
+use alloc::vec::Vec;
+use core::fmt;
+use core::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+/// How packets on lanes are sealed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Suite {
+    /// AES with 128 bits in Galois/Counter Mode.
+    Aes128Gcm,
+    /// `ChaCha20` with Poly1305 (RFC 8439).
+    ChaCha20Poly1305,
+    /// Not at all: only within one machine.
+    None,
+    /// One that this version does not know; never chosen.
+    Other(u16),
+}
+
+impl Suite {
+    /// Its number in messages.
+    #[must_use]
+    pub const fn code(self) -> u16 {
+        match self {
+            Self::None => 0,
+            Self::Aes128Gcm => 1,
+            Self::ChaCha20Poly1305 => 2,
+            Self::Other(code) => code,
+        }
+    }
+
+    /// The suite with this number.
+    #[must_use]
+    pub const fn of(code: u16) -> Self {
+        match code {
+            0 => Self::None,
+            1 => Self::Aes128Gcm,
+            2 => Self::ChaCha20Poly1305,
+            other => Self::Other(other),
+        }
+    }
+}
+
+impl fmt::Display for Suite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => f.write_str("none"),
+            Self::Aes128Gcm => f.write_str("aes-128-gcm"),
+            Self::ChaCha20Poly1305 => f.write_str("chacha20-poly1305"),
+            Self::Other(code) => write!(f, "unknown ({code})"),
+        }
+    }
+}
+
+/// A scheme of forward error correction: groups of `k` data packets with `m` that repair them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FecScheme {
+    /// 0 none, 1 XOR, 2 Reed–Solomon, 3 duplicate; others are for later versions.
+    pub kind: u8,
+    /// Data packets of a group; 0 without a scheme.
+    pub k: u8,
+    /// Repair packets of a group; `k + m` is at most 256.
+    pub m: u8,
+}
+
+/// What carries a lane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LaneKind {
+    /// Datagrams.
+    Udp,
+    /// A connection.
+    Tcp,
+}
+
+/// A lane that the sender wants to have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LaneOffer {
+    /// What carries it.
+    pub kind: LaneKind,
+    /// The rate at which the sender will send on it, bit/s; 0 if it finds out as it goes.
+    pub rate_bps: u64,
+}
+
+/// What chunks are to lanes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Each chunk whole on one lane: the most throughput.
+    Stable,
+    /// Each chunk over all lanes: the least latency.
+    LowLatency,
+    /// One or the other, as the sender finds fit.
+    Auto,
+}
+
+/// What the sender can and wants to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hello {
+    /// Versions of the messages that it knows, 1 to [`MAX_VERSIONS`].
+    pub versions: Vec<u16>,
+    /// Suites that it accepts, 1 to [`MAX_SUITES`].
+    pub suites: Vec<Suite>,
+    /// Kinds of forward error correction that it knows (see [`FecScheme::kind`]).
+    pub fec_kinds: Vec<u8>,
+    /// The scheme that it will use.
+    pub fec: FecScheme,
+    /// Bytes of a chunk: a power of two, [`MIN_CHUNK_BYTES`] to [`MAX_CHUNK_BYTES`].
+    pub chunk_bytes: u32,
+    /// Bytes of a packet's body, [`MIN_PAYLOAD_BYTES`] to [`MAX_BODY_BYTES`].
+    pub payload_bytes: u32,
+    /// The lanes, 1 to [`MAX_LANES`].
+    pub lanes: Vec<LaneOffer>,
+    /// What chunks are to lanes.
+    pub mode: Mode,
+}
+
+const VERSIONS: Tag = (1, "versions");
+const SUITES: Tag = (2, "suites");
+const FEC_KINDS: Tag = (3, "kinds of error correction");
+const FEC: Tag = (4, "error correction");
+const CHUNK_BYTES: Tag = (5, "chunk size");
+const PAYLOAD_BYTES: Tag = (6, "payload size");
+const LANES: Tag = (7, "lanes");
+const MODE: Tag = (8, "mode");
+
+impl Hello {
+    pub(super) fn write(&self, frame: &mut Frame<'_>) {
+        frame.list(VERSIONS.0, &self.versions, |version, out| out.extend(version.to_be_bytes()));
+        frame.list(SUITES.0, &self.suites, |suite, out| out.extend(suite.code().to_be_bytes()));
+        frame.bytes(FEC_KINDS.0, &self.fec_kinds);
+        frame.bytes(FEC.0, &[self.fec.kind, self.fec.k, self.fec.m]);
+        frame.number(CHUNK_BYTES.0, self.chunk_bytes);
+        frame.number(PAYLOAD_BYTES.0, self.payload_bytes);
+        frame.list(LANES.0, &self.lanes, |lane, out| {
+            out.push(lane.kind as u8);
+            out.extend(lane.rate_bps.to_be_bytes());
+        });
+        frame.number(MODE.0, self.mode as u8);
+    }
+
+    pub(super) fn read(fields: &Fields<'_>) -> Result<Self, MessageError> {
+        let chunk_bytes: u32 = fields.number(CHUNK_BYTES)?;
+        let sound = (MIN_CHUNK_BYTES..=MAX_CHUNK_BYTES).contains(&chunk_bytes);
+        if !sound || !chunk_bytes.is_power_of_two() {
+            return Err(MessageError::Value { field: CHUNK_BYTES.1, value: chunk_bytes.into() });
+        }
+        let payload_bytes: u32 = fields.number(PAYLOAD_BYTES)?;
+        if !(MIN_PAYLOAD_BYTES..=MAX_BODY_BYTES as u32).contains(&payload_bytes) {
+            return Err(MessageError::Value {
+                field: PAYLOAD_BYTES.1,
+                value: payload_bytes.into(),
+            });
+        }
+        let mode = match fields.number::<u8>(MODE)? {
+            0 => Mode::Stable,
+            1 => Mode::LowLatency,
+            2 => Mode::Auto,
+            other => return Err(MessageError::Value { field: MODE.1, value: other.into() }),
+        };
+        let lanes = fields.list(LANES, (1, MAX_LANES))?;
+        let versions = fields.list(VERSIONS, (1, MAX_VERSIONS))?;
+        let suites = fields.list(SUITES, (1, MAX_SUITES))?;
+        Ok(Self {
+            fec: FecScheme::read(fields.array(FEC)?)?,
+            fec_kinds: fields.bytes(FEC_KINDS, MAX_FEC_KINDS)?.to_vec(),
+            versions: versions.iter().map(|version| u16::from_be_bytes(*version)).collect(),
+            suites: suites.iter().map(|suite| Suite::of(u16::from_be_bytes(*suite))).collect(),
+            lanes: lanes.iter().map(LaneOffer::read).collect::<Result<_, _>>()?,
+            chunk_bytes,
+            payload_bytes,
+            mode,
+        })
+    }
+}
+
+impl FecScheme {
+    /// No error correction.
+    pub const NONE: Self = Self { kind: 0, k: 0, m: 0 };
+
+    /// Values of kinds that are not known here are anybody's; sizes have to fit an index.
+    fn read([kind, k, m]: [u8; 3]) -> Result<Self, MessageError> {
+        let none_has_none = kind != 0 || (k == 0 && m == 0);
+        let some_has_some = kind == 0 || k > 0;
+        if none_has_none && some_has_some && u16::from(k) + u16::from(m) <= 256 {
+            Ok(Self { kind, k, m })
+        } else {
+            let value = u64::from(u32::from_be_bytes([0, kind, k, m]));
+            Err(MessageError::Value { field: FEC.1, value })
+        }
+    }
+}
+
+impl LaneOffer {
+    fn read(&[kind, ref rate @ ..]: &[u8; 9]) -> Result<Self, MessageError> {
+        let kind = match kind {
+            0 => LaneKind::Udp,
+            1 => LaneKind::Tcp,
+            other => return Err(MessageError::Value { field: LANES.1, value: other.into() }),
+        };
+        Ok(Self { kind, rate_bps: u64::from_be_bytes(*rate) })
+    }
+}
+
+/// What the receiver has chosen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Welcome {
+    /// The version of all further messages and packets.
+    pub version: u16,
+    /// How packets are sealed.
+    pub suite: Suite,
+    /// Stands in every packet's header.
+    pub connection: u32,
+    /// Chunks that may be under way, 1 to [`MAX_WINDOW_CHUNKS`].
+    pub window_chunks: u32,
+    /// Where to send to on each lane of the [`Hello`], in its order.
+    pub lanes: Vec<SocketAddr>,
+}
+
+const VERSION: Tag = (1, "version");
+const SUITE: Tag = (2, "suite");
+const CONNECTION: Tag = (3, "connection");
+const WINDOW: Tag = (4, "window");
+const ADDRESSES: Tag = (5, "addresses");
+
+impl Welcome {
+    pub(super) fn write(&self, frame: &mut Frame<'_>) {
+        frame.number(VERSION.0, self.version);
+        frame.number(SUITE.0, self.suite.code());
+        frame.number(CONNECTION.0, self.connection);
+        frame.number(WINDOW.0, self.window_chunks);
+        frame.list(ADDRESSES.0, &self.lanes, |address, out| {
+            let ip = match address.ip() {
+                IpAddr::V4(v4) => v4.to_ipv6_mapped(),
+                IpAddr::V6(v6) => v6,
+            };
+            out.extend(ip.octets());
+            out.extend(address.port().to_be_bytes());
+        });
+    }
+
+    pub(super) fn read(fields: &Fields<'_>) -> Result<Self, MessageError> {
+        let window_chunks = fields.number(WINDOW)?;
+        if !(1..=MAX_WINDOW_CHUNKS).contains(&window_chunks) {
+            return Err(MessageError::Value { field: WINDOW.1, value: window_chunks.into() });
+        }
+        let lanes = fields.list::<18>(ADDRESSES, (1, MAX_LANES))?;
+        Ok(Self {
+            version: fields.number(VERSION)?,
+            suite: Suite::of(fields.number(SUITE)?),
+            connection: fields.number(CONNECTION)?,
+            window_chunks,
+            lanes: lanes.iter().map(address).collect(),
+        })
+    }
+}
+
+/// 16 bytes of address, IPv4 as RFC 4291, section 2.5.5.2, has it, and the port.
+fn address(&[ref ip @ .., high, low]: &[u8; 18]) -> SocketAddr {
+    SocketAddr::new(Ipv6Addr::from(*ip).to_canonical(), u16::from_be_bytes([high, low]))
+}

@@ -1,0 +1,191 @@
+//! Messages about what is sent.
+
+use super::field::{Fields, Frame, Tag};
+use super::text::Text;
+use super::{MAX_CHUNK_BYTES, MAX_HAVE_RANGES, MAX_NAME_BYTES, MessageError, OBJECT_FIELD};
+use alloc::vec::Vec;
+
+/// Something that is going to be sent: a file, or a stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Object {
+    /// Its number, counted by the sender.
+    pub id: u32,
+    /// Relative path, with `/` between its parts; empty for a stream that has none. At most
+    /// [`MAX_NAME_BYTES`]. It is the word of the other end: the receiver decides where it leads.
+    pub name: Vec<u8>,
+    /// Bytes, if that is known; a stream ends where its [`End`] says.
+    pub size: Option<u64>,
+    /// Permissions, as `st_mode` has them.
+    pub mode: u32,
+    /// When it was last changed, ns since 1970.
+    pub modified_ns: i64,
+    /// Number of its first chunk in the connection.
+    pub first_chunk: u32,
+}
+
+const NAME: Tag = (2, "name");
+const SIZE: Tag = (3, "size");
+const MODE: Tag = (4, "mode");
+const MODIFIED: Tag = (5, "modification time");
+const FIRST_CHUNK: Tag = (6, "first chunk");
+
+impl Object {
+    pub(super) fn write(&self, frame: &mut Frame<'_>) {
+        frame.number(OBJECT_FIELD.0, self.id);
+        frame.bytes(NAME.0, &self.name);
+        if let Some(size) = self.size {
+            frame.number(SIZE.0, size);
+        }
+        frame.number(MODE.0, self.mode);
+        frame.number(MODIFIED.0, self.modified_ns);
+        frame.number(FIRST_CHUNK.0, self.first_chunk);
+    }
+
+    pub(super) fn read(fields: &Fields<'_>) -> Result<Self, MessageError> {
+        Ok(Self {
+            id: fields.number(OBJECT_FIELD)?,
+            size: fields.maybe_number(SIZE)?,
+            mode: fields.number(MODE)?,
+            modified_ns: fields.number(MODIFIED)?,
+            first_chunk: fields.number(FIRST_CHUNK)?,
+            name: fields.bytes(NAME, MAX_NAME_BYTES)?.to_vec(),
+        })
+    }
+}
+
+/// Chunks in a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChunkRange {
+    /// Number of the first, counted in the connection.
+    pub first: u32,
+    /// How many, at least one.
+    pub count: u32,
+}
+
+/// Which chunks of an object the receiver has already, and will not need again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Have {
+    /// Number of the object.
+    pub object: u32,
+    /// In ascending order, without overlap, at most [`MAX_HAVE_RANGES`].
+    pub ranges: Vec<ChunkRange>,
+}
+
+const RANGES: Tag = (2, "ranges");
+
+impl Have {
+    pub(super) fn write(&self, frame: &mut Frame<'_>) {
+        frame.number(OBJECT_FIELD.0, self.object);
+        frame.list(RANGES.0, &self.ranges, |range, out| {
+            out.extend(range.first.to_be_bytes());
+            out.extend(range.count.to_be_bytes());
+        });
+    }
+
+    pub(super) fn read(fields: &Fields<'_>) -> Result<Self, MessageError> {
+        let object = fields.number(OBJECT_FIELD)?;
+        let list = fields.list::<8>(RANGES, (0, MAX_HAVE_RANGES))?;
+        let mut ranges = Vec::with_capacity(list.len());
+        let mut free = 0_u64;
+        for range in list {
+            let both = u64::from_be_bytes(*range);
+            let (first, count) = ((both >> 32) as u32, both as u32);
+            let end = u64::from(first) + u64::from(count);
+            if u64::from(first) < free || count == 0 || end > 1 << 32 {
+                return Err(MessageError::Value { field: RANGES.1, value: both });
+            }
+            free = end;
+            ranges.push(ChunkRange { first, count });
+        }
+        Ok(Self { object, ranges })
+    }
+}
+
+/// How long a chunk is that is not full: of a stream, whose end nobody knew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    /// Number of the chunk in the connection.
+    pub chunk: u32,
+    /// Its bytes, at most [`MAX_CHUNK_BYTES`].
+    pub bytes: u32,
+}
+
+const CHUNK: Tag = (1, "chunk");
+const CHUNK_BYTES: Tag = (2, "bytes");
+
+impl Span {
+    pub(super) fn write(&self, frame: &mut Frame<'_>) {
+        frame.number(CHUNK.0, self.chunk);
+        frame.number(CHUNK_BYTES.0, self.bytes);
+    }
+
+    pub(super) fn read(fields: &Fields<'_>) -> Result<Self, MessageError> {
+        let bytes: u32 = fields.number(CHUNK_BYTES)?;
+        if bytes > MAX_CHUNK_BYTES {
+            return Err(MessageError::Value { field: CHUNK_BYTES.1, value: bytes.into() });
+        }
+        Ok(Self { chunk: fields.number(CHUNK)?, bytes })
+    }
+}
+
+/// An object has been sent whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct End {
+    /// Number of the object.
+    pub object: u32,
+    /// Its bytes.
+    pub size: u64,
+    /// BLAKE3 of them.
+    pub root: [u8; 32],
+}
+
+const END_SIZE: Tag = (2, "size");
+const ROOT: Tag = (3, "root");
+
+impl End {
+    pub(super) fn write(&self, frame: &mut Frame<'_>) {
+        frame.number(OBJECT_FIELD.0, self.object);
+        frame.number(END_SIZE.0, self.size);
+        frame.bytes(ROOT.0, &self.root);
+    }
+
+    pub(super) fn read(fields: &Fields<'_>) -> Result<Self, MessageError> {
+        Ok(Self {
+            object: fields.number(OBJECT_FIELD)?,
+            size: fields.number(END_SIZE)?,
+            root: fields.array(ROOT)?,
+        })
+    }
+}
+
+/// Something did not work out at the end that says so.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failed {
+    /// Number of the object; none when all of the transfer has failed.
+    pub object: Option<u32>,
+    /// What kind of failure; the values are the engine's.
+    pub code: u16,
+    /// For the user.
+    pub text: Text,
+}
+
+const CODE: Tag = (2, "code");
+const TEXT: Tag = (3, "text");
+
+impl Failed {
+    pub(super) fn write(&self, frame: &mut Frame<'_>) {
+        if let Some(object) = self.object {
+            frame.number(OBJECT_FIELD.0, object);
+        }
+        frame.number(CODE.0, self.code);
+        frame.bytes(TEXT.0, self.text.as_str().as_bytes());
+    }
+
+    pub(super) fn read(fields: &Fields<'_>) -> Result<Self, MessageError> {
+        Ok(Self {
+            object: fields.maybe_number(OBJECT_FIELD)?,
+            code: fields.number(CODE)?,
+            text: fields.text(TEXT)?,
+        })
+    }
+}

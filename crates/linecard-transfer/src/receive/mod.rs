@@ -1,0 +1,524 @@
+//! The receiving end: where what arrives belongs, what is whole, what to acknowledge, and how far the
+//! sender may go.
+//!
+//! The caller opens packets and keeps the bytes. It asks where they belong ([`Receiver::receive`]), copies
+//! them there, repairs groups and writes chunks as [`Receiver::next_event`] says, and sends what
+//! [`Receiver::poll`] gives.
+
+mod chunk;
+
+use crate::fec::Scheme;
+use crate::lane::{AckSettings, LaneReceiver};
+use crate::layout::{Layout, LayoutError, Place};
+use crate::wire::{Ack, DONE_BITS, Header, Kind, MAX_LANES, Probe};
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use chunk::{Incoming, Step};
+use core::ops::Range;
+use linecard::rng::Rng;
+use linecard::time::Instant;
+
+/// Most chunks under way: as many as an acknowledgment can tell of.
+pub const MAX_WINDOW: u32 = DONE_BITS;
+
+/// What both ends have agreed on, and how this one behaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReceiveSettings {
+    /// The connection's number.
+    pub connection: u32,
+    /// Lanes.
+    pub lanes: usize,
+    /// Data bytes of a packet.
+    pub payload_bytes: u32,
+    /// Bytes of a full chunk.
+    pub chunk_bytes: u32,
+    /// What repairs lost packets.
+    pub fec: Scheme,
+    /// Chunks that may be under way or not yet taken by the caller: what bounds memory. 1 to
+    /// [`MAX_WINDOW`].
+    pub window: u32,
+    /// When arrivals are acknowledged.
+    pub ack: AckSettings,
+}
+
+/// Where a packet's bytes belong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arrival {
+    /// Into the chunk.
+    Data {
+        /// The chunk.
+        chunk: u32,
+        /// Where in it.
+        offset: u32,
+    },
+    /// To what repairs a group of the chunk.
+    Repair {
+        /// The chunk.
+        chunk: u32,
+        /// The group.
+        group: u32,
+        /// The row.
+        row: u32,
+    },
+    /// Nowhere: it was about the lane. `validated` when by it the sender's address is known.
+    Probe {
+        /// The address it came from is the sender's.
+        validated: bool,
+    },
+    /// The lane will not be used any more.
+    Close,
+    /// Nowhere.
+    Refused(Refusal),
+}
+
+/// Why a packet is not taken. Each kind is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Refusal {
+    /// Its number had come before.
+    Replayed,
+    /// What it carries had come before, or is not needed any more.
+    Repeated,
+    /// Its chunk is beyond the window.
+    Window,
+    /// There is no such place in its chunk.
+    Place,
+    /// It is longer or shorter than what belongs there.
+    Length,
+    /// It is of a lane, connection or kind that cannot be.
+    Stranger,
+}
+
+/// How often each kind of [`Refusal`] came about.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ReceiveCounters {
+    /// Packets taken.
+    pub taken: u64,
+    /// Groups repaired.
+    pub repaired: u64,
+    /// Chunks whole.
+    pub chunks: u64,
+    /// Numbers that came twice.
+    pub replayed: u64,
+    /// Data that came twice.
+    pub repeated: u64,
+    /// Beyond the window.
+    pub window: u64,
+    /// No such place.
+    pub place: u64,
+    /// Wrong lengths.
+    pub length: u64,
+    /// Wrong lanes, connections or kinds.
+    pub stranger: u64,
+    /// Acknowledgments sent.
+    pub acks: u64,
+}
+
+/// What the caller has to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReceiveEvent {
+    /// Repair a group, before anything else is put into its chunk.
+    Repair {
+        /// The chunk.
+        chunk: u32,
+        /// The group.
+        group: u32,
+        /// Bytes of the chunk.
+        bytes: u32,
+        /// The data packets of the group that are missing, as bits.
+        missing: [u64; 4],
+    },
+    /// A chunk is whole: take its bytes, then say so ([`Receiver::taken`]).
+    Whole {
+        /// The chunk.
+        chunk: u32,
+        /// Its length.
+        bytes: u32,
+    },
+}
+
+/// What should be sent on a lane.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reply {
+    /// An acknowledgment.
+    Ack(Ack),
+    /// An answer to a probe.
+    Probe(Probe),
+}
+
+/// Why an announcement is wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum AnnounceError {
+    /// It cannot be cut.
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
+    /// It contradicts what has arrived, or an earlier announcement.
+    #[error("chunk {0} is announced with a length that it does not have")]
+    Contradiction(u32),
+    /// It is longer than chunks are.
+    #[error("chunk {chunk} is announced with {bytes} bytes: agreed are {most}")]
+    TooLong {
+        /// The chunk.
+        chunk: u32,
+        /// As announced.
+        bytes: u32,
+        /// As agreed.
+        most: u32,
+    },
+    /// It is not to come yet.
+    #[error("chunk {0} is announced beyond the window")]
+    Window(u32),
+}
+
+/// A chunk's place in the window.
+#[derive(Debug)]
+enum Spot {
+    Empty,
+    Coming(Incoming),
+    Whole,
+    Taken,
+}
+
+/// The receiving end of a transfer.
+#[derive(Debug)]
+pub struct Receiver {
+    settings: ReceiveSettings,
+    full: Layout,
+    lanes: Vec<LaneReceiver>,
+    /// From chunk `base` on.
+    window: VecDeque<Spot>,
+    base: u32,
+    /// Chunks that were there before, in order: they do not come.
+    had: VecDeque<Range<u32>>,
+    events: VecDeque<ReceiveEvent>,
+    counters: ReceiveCounters,
+    rng: Rng,
+}
+
+impl Receiver {
+    /// A receiver; `had` are chunks that it has already, in order. `seed` makes the challenges: on a real
+    /// network it must not be guessed.
+    ///
+    /// # Errors
+    ///
+    /// Chunks that cannot be cut into such packets.
+    pub fn new(
+        settings: ReceiveSettings,
+        had: &[Range<u32>],
+        seed: u64,
+    ) -> Result<Self, LayoutError> {
+        let full = Layout::new(settings.chunk_bytes, settings.payload_bytes, settings.fec)?;
+        let lanes = settings.lanes.min(MAX_LANES);
+        let mut receiver = Self {
+            full,
+            lanes: (0..lanes).map(|_| LaneReceiver::new(settings.ack)).collect(),
+            window: VecDeque::new(),
+            base: 0,
+            had: had.iter().filter(|range| !range.is_empty()).cloned().collect(),
+            events: VecDeque::new(),
+            counters: ReceiveCounters::default(),
+            rng: Rng::new(seed),
+            settings: ReceiveSettings { window: settings.window.clamp(1, MAX_WINDOW), ..settings },
+        };
+        receiver.advance();
+        Ok(receiver)
+    }
+
+    /// What has been counted.
+    #[must_use]
+    pub const fn counters(&self) -> ReceiveCounters {
+        self.counters
+    }
+
+    /// Chunks from this on must not come yet.
+    #[must_use]
+    pub fn window_end(&self) -> u32 {
+        self.base.saturating_add(self.settings.window)
+    }
+
+    /// All chunks below are whole, and taken.
+    #[must_use]
+    pub const fn taken_below(&self) -> u32 {
+        self.base
+    }
+
+    /// How a chunk that has not been taken is cut.
+    #[must_use]
+    pub fn layout(&self, chunk: u32) -> Option<&Layout> {
+        match self.window.get(chunk.checked_sub(self.base)? as usize)? {
+            Spot::Coming(incoming) => Some(incoming.layout()),
+            _ => None,
+        }
+    }
+
+    /// Whether data packet `index` of `chunk` is there.
+    #[must_use]
+    pub fn has(&self, chunk: u32, index: u32) -> bool {
+        let place = chunk.checked_sub(self.base).and_then(|place| self.window.get(place as usize));
+        matches!(place, Some(Spot::Coming(incoming)) if incoming.has(index))
+    }
+
+    /// `chunk` has `bytes`. It is whole only after that; data may come before.
+    ///
+    /// # Errors
+    ///
+    /// A length that cannot be. The transfer cannot go on: the other end is broken.
+    pub fn announce(&mut self, chunk: u32, bytes: u32) -> Result<(), AnnounceError> {
+        let most = self.settings.chunk_bytes;
+        if bytes > most {
+            return Err(AnnounceError::TooLong { chunk, bytes, most });
+        }
+        let layout = Layout::new(bytes, self.settings.payload_bytes, self.settings.fec)?;
+        if self.is_had(chunk) || chunk < self.base {
+            return Ok(());
+        }
+        if chunk >= self.window_end() {
+            return Err(AnnounceError::Window(chunk));
+        }
+        match self.place(chunk) {
+            place @ Spot::Empty => *place = Spot::Coming(Incoming::new(layout, true)),
+            Spot::Coming(incoming) => {
+                let repairable =
+                    incoming.announce(layout).map_err(|_| AnnounceError::Contradiction(chunk))?;
+                for group in repairable {
+                    self.step(chunk, Step::Repairable(group));
+                }
+                self.step(chunk, Step::Taken);
+            }
+            Spot::Whole | Spot::Taken => {}
+        }
+        Ok(())
+    }
+
+    /// These chunks are here already, and will not come. Ranges are told of in order, each before any
+    /// chunk behind it comes.
+    pub fn skip(&mut self, chunks: Range<u32>) {
+        if !chunks.is_empty() && chunks.end > self.base {
+            self.had.push_back(chunks);
+            self.advance();
+            self.lanes.iter_mut().for_each(LaneReceiver::owe_at_once);
+        }
+    }
+
+    /// Takes a packet that came, opened.
+    pub fn receive(&mut self, header: &Header, body: &[u8], now: Instant) -> Arrival {
+        let arrival = self.look_at(header, body, now);
+        match arrival {
+            Arrival::Data { .. } | Arrival::Repair { .. } => self.counters.taken += 1,
+            Arrival::Refused(refusal) => *self.counters.of(refusal) += 1,
+            Arrival::Probe { .. } | Arrival::Close => {}
+        }
+        arrival
+    }
+
+    fn look_at(&mut self, header: &Header, body: &[u8], now: Instant) -> Arrival {
+        let lane = usize::from(header.lane);
+        if lane >= self.lanes.len() || header.connection != self.settings.connection {
+            return Arrival::Refused(Refusal::Stranger);
+        }
+        let place = match header.kind {
+            Kind::Data => Place::of_data(header.index),
+            Kind::Repair => Place::of_repair(header.index),
+            Kind::Probe => return self.probed(header, body, now),
+            Kind::Close => return Arrival::Close,
+            Kind::Ack => return Arrival::Refused(Refusal::Stranger),
+        };
+        let sender = &mut self.lanes[lane];
+        if !sender.arrived(header.packet_number, now) {
+            return Arrival::Refused(Refusal::Replayed);
+        }
+        sender.owe(now);
+        if header.ack_now {
+            sender.owe_at_once();
+        }
+        let arrival = self.take(header.chunk, place, body.len() as u32);
+        // What was under way twice must not be waited for.
+        if arrival == Arrival::Refused(Refusal::Repeated) && self.is_whole(header.chunk) {
+            self.lanes[lane].owe_at_once();
+        }
+        arrival
+    }
+
+    fn probed(&mut self, header: &Header, body: &[u8], now: Instant) -> Arrival {
+        let Some(probe) = Probe::parse(body) else { return Arrival::Refused(Refusal::Length) };
+        let lane = &mut self.lanes[usize::from(header.lane)];
+        if !lane.arrived(header.packet_number, now) {
+            return Arrival::Refused(Refusal::Replayed);
+        }
+        Arrival::Probe { validated: lane.probed(probe, now) }
+    }
+
+    fn take(&mut self, chunk: u32, place: Place, bytes: u32) -> Arrival {
+        if chunk >= self.window_end() {
+            return Arrival::Refused(Refusal::Window);
+        }
+        if chunk < self.base || self.is_had(chunk) {
+            return Arrival::Refused(Refusal::Repeated);
+        }
+        let full = self.full;
+        let slot = self.place(chunk);
+        if matches!(slot, Spot::Empty) {
+            *slot = Spot::Coming(Incoming::new(full, false));
+        }
+        let Spot::Coming(incoming) = slot else {
+            return Arrival::Refused(Refusal::Repeated);
+        };
+        if let Err(refusal) = incoming.check(place, bytes) {
+            return Arrival::Refused(refusal);
+        }
+        let step = incoming.take(place, bytes);
+        let arrival = match place {
+            Place::Data { index } => {
+                Arrival::Data { chunk, offset: incoming.layout().offset(index) }
+            }
+            Place::Repair { group, row } => Arrival::Repair { chunk, group, row },
+        };
+        self.step(chunk, step);
+        arrival
+    }
+
+    /// Tells the caller what can be done now.
+    fn step(&mut self, chunk: u32, step: Step) {
+        let Spot::Coming(incoming) = self.place(chunk) else { return };
+        if let Step::Repairable(group) = step {
+            let bytes = incoming.layout().bytes();
+            let missing = incoming.repair(group);
+            let whole = incoming.is_whole().then_some(bytes);
+            self.counters.repaired += 1;
+            self.events.push_back(ReceiveEvent::Repair { chunk, group, bytes, missing });
+            return self.end(chunk, whole);
+        }
+        let whole = incoming.is_whole().then(|| incoming.layout().bytes());
+        self.end(chunk, whole);
+    }
+
+    fn end(&mut self, chunk: u32, whole: Option<u32>) {
+        let Some(bytes) = whole else { return };
+        *self.place(chunk) = Spot::Whole;
+        self.counters.chunks += 1;
+        self.events.push_back(ReceiveEvent::Whole { chunk, bytes });
+        // The sender waits for that news.
+        self.lanes.iter_mut().for_each(LaneReceiver::owe_at_once);
+    }
+
+    /// What the caller has to do, one after the other.
+    pub fn next_event(&mut self) -> Option<ReceiveEvent> {
+        self.events.pop_front()
+    }
+
+    /// The caller has the bytes of a whole chunk where they belong: the window moves on.
+    pub fn taken(&mut self, chunk: u32) {
+        if chunk < self.base || chunk >= self.window_end() {
+            return;
+        }
+        let place = self.place(chunk);
+        if matches!(place, Spot::Whole) {
+            *place = Spot::Taken;
+            let before = self.base;
+            self.advance();
+            if self.base != before {
+                self.lanes.iter_mut().for_each(LaneReceiver::owe_at_once);
+            }
+        }
+    }
+
+    fn advance(&mut self) {
+        loop {
+            if let Some(Spot::Taken) = self.window.front() {
+                self.window.pop_front();
+                self.base += 1;
+                continue;
+            }
+            let had = self.had.front().filter(|had| had.start <= self.base);
+            let Some(end) = had.map(|had| had.end) else { return };
+            self.had.pop_front();
+            while self.base < end {
+                self.window.pop_front();
+                self.base += 1;
+            }
+        }
+    }
+
+    fn is_had(&self, chunk: u32) -> bool {
+        let at = self.had.partition_point(|had| had.end <= chunk);
+        self.had.get(at).is_some_and(|had| had.contains(&chunk))
+    }
+
+    fn is_whole(&self, chunk: u32) -> bool {
+        let Some(place) = chunk.checked_sub(self.base) else { return true };
+        let place = self.window.get(place as usize);
+        matches!(place, Some(Spot::Whole | Spot::Taken)) || self.is_had(chunk)
+    }
+
+    /// The place of a chunk that is within the window.
+    fn place(&mut self, chunk: u32) -> &mut Spot {
+        let place = (chunk - self.base) as usize;
+        while self.window.len() <= place {
+            self.window.push_back(Spot::Empty);
+        }
+        &mut self.window[place]
+    }
+
+    /// What should be sent on `lane` now; `moved` when its packets come from another address than the
+    /// one that was validated. To be called until it gives nothing.
+    pub fn poll(&mut self, lane: usize, moved: bool, now: Instant) -> Option<Reply> {
+        let receiver = self.lanes.get_mut(lane)?;
+        if let Some(probe) = receiver.answer(moved, now, &mut self.rng) {
+            return Some(Reply::Probe(probe));
+        }
+        receiver.ack_due().filter(|due| *due <= now)?;
+        let (ranges, delay_us) = receiver.acknowledge(now);
+        self.counters.acks += 1;
+        let (done_below, done) = self.done();
+        let window_end = self.window_end();
+        Some(Reply::Ack(Ack { lane: lane as u16, window_end, done_below, done, delay_us, ranges }))
+    }
+
+    /// When to call [`Receiver::poll`] for `lane`, if nothing arrives before.
+    #[must_use]
+    pub fn next_wakeup(&self, lane: usize) -> Option<Instant> {
+        let lane = self.lanes.get(lane)?;
+        if lane.has_answer() { Some(Instant::ZERO) } else { lane.ack_due() }
+    }
+
+    /// A lane's state.
+    #[must_use]
+    pub fn lane(&self, lane: usize) -> Option<&LaneReceiver> {
+        self.lanes.get(lane)
+    }
+
+    /// Below which all chunks are whole, and which above are.
+    fn done(&self) -> (u32, u64) {
+        let mut below = self.base;
+        while self.is_done_at(below) {
+            below += 1;
+        }
+        let mut bits = 0;
+        for bit in 0..DONE_BITS {
+            let chunk = below.saturating_add(1 + bit);
+            if chunk < self.window_end() && self.is_done_at(chunk) {
+                bits |= 1 << bit;
+            }
+        }
+        (below, bits)
+    }
+
+    fn is_done_at(&self, chunk: u32) -> bool {
+        chunk < self.base.saturating_add(self.window.len() as u32) && self.is_whole(chunk)
+    }
+}
+
+impl ReceiveCounters {
+    fn of(&mut self, refusal: Refusal) -> &mut u64 {
+        match refusal {
+            Refusal::Replayed => &mut self.replayed,
+            Refusal::Repeated => &mut self.repeated,
+            Refusal::Window => &mut self.window,
+            Refusal::Place => &mut self.place,
+            Refusal::Length => &mut self.length,
+            Refusal::Stranger => &mut self.stranger,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,200 @@
+//! A lane in virtual time: a link with a rate, a delay, a queue, and whatever may go wrong.
+
+use core::ops::Range;
+use linecard::rng::Rng;
+use linecard::time::Instant;
+
+/// A link, the same in both directions.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LinkSettings {
+    /// In bit/s.
+    pub rate_bps: u64,
+    /// Bytes on the line besides a datagram.
+    pub framing_bytes: u32,
+    /// From the end of sending to arrival, in ns.
+    pub delay_ns: u64,
+    /// Up to this much more, at random, in ns: it reorders.
+    pub jitter_ns: u64,
+    /// Bytes that wait before packets are dropped; none if the link tells the sender when it has room, as
+    /// a network adapter does.
+    pub queue_bytes: Option<u64>,
+    /// What goes wrong.
+    pub faults: Faults,
+    /// When it carries nothing.
+    pub dead: Range<Instant>,
+}
+
+/// Probabilities from 0 to 1, for each datagram.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Faults {
+    /// It is gone.
+    pub loss: f64,
+    /// It comes twice.
+    pub duplicate: f64,
+    /// It comes later than those behind it.
+    pub reorder: f64,
+    /// A bit of it changes: the seal breaks, and it is refused.
+    pub corrupt: f64,
+}
+
+impl Default for LinkSettings {
+    fn default() -> Self {
+        Self {
+            rate_bps: 10_000_000_000,
+            framing_bytes: 38,
+            delay_ns: 5_000,
+            jitter_ns: 0,
+            queue_bytes: None,
+            faults: Faults::default(),
+            dead: Instant::NEVER..Instant::NEVER,
+        }
+    }
+}
+
+/// What the link does to a datagram.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Fate {
+    /// When it arrives, for each copy.
+    pub(super) arrivals: [Option<Instant>; 2],
+    pub(super) corrupt: bool,
+}
+
+/// What happened on a link.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LinkCounters {
+    /// Datagrams given to it.
+    pub given: u64,
+    /// Lost by chance.
+    pub lost: u64,
+    /// Dropped because the queue was full.
+    pub dropped: u64,
+    /// Lost because it was dead.
+    pub dead: u64,
+    /// That came twice.
+    pub duplicated: u64,
+    /// That came later than those behind them.
+    pub reordered: u64,
+    /// Changed on their way.
+    pub corrupted: u64,
+}
+
+/// One direction of a link.
+#[derive(Debug)]
+pub(super) struct Link {
+    settings: LinkSettings,
+    free: Instant,
+    pub(super) counters: LinkCounters,
+}
+
+/// How much later a reordered datagram comes, at most, in ns.
+const REORDER_NS: u64 = 200_000;
+
+impl Link {
+    pub(super) fn new(settings: LinkSettings) -> Self {
+        Self { settings, free: Instant::ZERO, counters: LinkCounters::default() }
+    }
+
+    /// When it takes another datagram without making it wait for more than one.
+    pub(super) fn ready(&self, bytes: u32) -> Instant {
+        if self.settings.queue_bytes.is_some() {
+            return Instant::ZERO;
+        }
+        Instant::from_ns(self.free.as_ns().saturating_sub(self.time_ns(bytes)))
+    }
+
+    /// It is kept busy by its host for `ns`.
+    pub(super) fn hold(&mut self, ns: u64, now: Instant) {
+        self.free = self.free.max(now).plus_ns(ns);
+    }
+
+    fn time_ns(&self, bytes: u32) -> u64 {
+        let bits = u64::from(bytes + self.settings.framing_bytes) * 8;
+        (u128::from(bits) * 1_000_000_000 / u128::from(self.settings.rate_bps.max(1))) as u64
+    }
+
+    /// Sends a datagram.
+    pub(super) fn send(&mut self, bytes: u32, now: Instant, rng: &mut Rng) -> Fate {
+        self.counters.given += 1;
+        let waiting_ns = u128::from(self.free.ns_since(now));
+        let waiting = waiting_ns * u128::from(self.settings.rate_bps) / 8_000_000_000;
+        if self.settings.queue_bytes.is_some_and(|most| waiting > u128::from(most)) {
+            self.counters.dropped += 1;
+            return Fate::default();
+        }
+        let end = self.free.max(now).plus_ns(self.time_ns(bytes));
+        self.free = end;
+        if self.settings.dead.contains(&end) {
+            self.counters.dead += 1;
+            return Fate::default();
+        }
+        self.fate(end, rng)
+    }
+
+    fn fate(&mut self, end: Instant, rng: &mut Rng) -> Fate {
+        let faults = self.settings.faults;
+        if rng.chance(faults.loss) {
+            self.counters.lost += 1;
+            return Fate::default();
+        }
+        let mut arrival =
+            || end.plus_ns(self.settings.delay_ns + rng.below(self.settings.jitter_ns + 1));
+        let first = arrival();
+        let second = arrival();
+        let mut fate = Fate { arrivals: [Some(first), None], corrupt: false };
+        if rng.chance(faults.reorder) {
+            self.counters.reordered += 1;
+            fate.arrivals[0] = Some(first.plus_ns(rng.below(REORDER_NS)));
+        }
+        if rng.chance(faults.duplicate) {
+            self.counters.duplicated += 1;
+            fate.arrivals[1] = Some(second);
+        }
+        if rng.chance(faults.corrupt) {
+            self.counters.corrupted += 1;
+            fate.corrupt = true;
+        }
+        fate
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_has_its_rate_its_delay_and_its_queue() {
+        let settings = LinkSettings {
+            rate_bps: 8_000_000_000,
+            framing_bytes: 0,
+            delay_ns: 10,
+            queue_bytes: Some(2_500),
+            ..LinkSettings::default()
+        };
+        let mut link = Link::new(settings);
+        let mut rng = Rng::new(0);
+        let mut send = |link: &mut Link, ns| {
+            link.send(1_000, Instant::from_ns(ns), &mut rng).arrivals[0].map(Instant::as_ns)
+        };
+        assert_eq!(send(&mut link, 0), Some(1_010));
+        assert_eq!(send(&mut link, 0), Some(2_010));
+        assert_eq!(send(&mut link, 0), Some(3_010));
+        assert_eq!(send(&mut link, 0), None);
+        assert_eq!(send(&mut link, 3_000), Some(4_010));
+        assert_eq!(link.counters.dropped, 1);
+    }
+
+    #[test]
+    fn faults_come_as_often_as_they_should() {
+        let faults = Faults { loss: 0.1, duplicate: 0.2, reorder: 0.3, corrupt: 0.4 };
+        let mut link = Link::new(LinkSettings { faults, ..LinkSettings::default() });
+        let mut rng = Rng::new(9);
+        for _ in 0..10_000 {
+            link.send(100, Instant::ZERO, &mut rng);
+        }
+        let counters = link.counters;
+        assert!((900..1_100).contains(&counters.lost));
+        assert!((1_650..1_950).contains(&counters.duplicated));
+        assert!((2_500..2_900).contains(&counters.reordered));
+        assert!((3_400..3_800).contains(&counters.corrupted));
+    }
+}

@@ -1,0 +1,195 @@
+//! The bytes of chunks at either end: what packets are filled from, and what they are put into.
+//!
+//! [`crate::send`] and [`crate::receive`] decide and have no bytes; these have bytes and decide nothing.
+
+use crate::fec::{Code, RepairPacket, Scheme};
+use crate::receive::Arrival;
+use crate::send::{Body, Departure};
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// Groups whose repair is kept: lanes work on this many at once.
+const KEPT_GROUPS: usize = 80;
+/// Buffers of chunks kept for the next.
+const KEPT_BUFFERS: usize = 8;
+
+/// The bytes that are being sent.
+#[derive(Debug)]
+pub struct Source {
+    payload: usize,
+    code: Code,
+    chunks: BTreeMap<u32, Vec<u8>>,
+    /// Chunk, group and its repair packets, one behind the other; the newest last.
+    encoded: VecDeque<(u32, u32, Vec<u8>)>,
+}
+
+impl Source {
+    /// Of packets of `payload_bytes`, with `scheme`.
+    #[must_use]
+    pub fn new(payload_bytes: u32, scheme: Scheme) -> Self {
+        Self {
+            payload: payload_bytes as usize,
+            code: Code::new(scheme),
+            chunks: BTreeMap::new(),
+            encoded: VecDeque::new(),
+        }
+    }
+
+    /// Keeps the bytes of a chunk that is offered.
+    pub fn put(&mut self, chunk: u32, bytes: Vec<u8>) {
+        self.chunks.insert(chunk, bytes);
+    }
+
+    /// Gives back the bytes of a chunk that is done.
+    pub fn remove(&mut self, chunk: u32) -> Option<Vec<u8>> {
+        self.encoded.retain(|(of, _, _)| *of != chunk);
+        self.chunks.remove(&chunk)
+    }
+
+    /// Appends what `departure` carries to `out`. False if the chunk is not here.
+    pub fn fill(&mut self, departure: &Departure, out: &mut Vec<u8>) -> bool {
+        let chunk = departure.header.chunk;
+        match departure.body {
+            Body::Data { offset, bytes } => {
+                let from = offset as usize;
+                let data = self.chunks.get(&chunk);
+                let Some(data) = data.and_then(|data| data.get(from..from + bytes as usize)) else {
+                    return false;
+                };
+                out.extend_from_slice(data);
+            }
+            Body::Repair { group, row, bytes } => {
+                let Some(rows) = self.repair_of(chunk, group) else { return false };
+                let (row, bytes) = (row as usize, bytes as usize);
+                let Some(row) = rows.get(row * bytes..(row + 1) * bytes) else { return false };
+                out.extend_from_slice(row);
+            }
+            Body::Probe { probe, bytes } => probe.write(out, bytes as usize),
+        }
+        true
+    }
+
+    /// A group's repair packets, made when the first of them leaves.
+    fn repair_of(&mut self, chunk: u32, group: u32) -> Option<&[u8]> {
+        let known =
+            self.encoded.iter().rposition(|(of, number, _)| (*of, *number) == (chunk, group));
+        let at = match known {
+            Some(at) => at,
+            None => {
+                let rows = self.encode(chunk, group)?;
+                if self.encoded.len() >= KEPT_GROUPS {
+                    self.encoded.pop_front();
+                }
+                self.encoded.push_back((chunk, group, rows));
+                self.encoded.len() - 1
+            }
+        };
+        self.encoded.get(at).map(|(_, _, rows)| rows.as_slice())
+    }
+
+    fn encode(&self, chunk: u32, group: u32) -> Option<Vec<u8>> {
+        let scheme = self.code.scheme();
+        let data = self.chunks.get(&chunk)?;
+        let stride = scheme.data_packets() * self.payload;
+        let first = group as usize * stride;
+        let data = data.get(first..data.len().min(first + stride))?;
+        let length = data.len().min(self.payload);
+        let mut rows = vec![0; scheme.repair_packets() * length];
+        let mut slices: Vec<&mut [u8]> = rows.chunks_exact_mut(length.max(1)).collect();
+        self.code.encode_run(data, self.payload, &mut slices).ok()?;
+        Some(rows)
+    }
+}
+
+/// A chunk that is coming in.
+#[derive(Debug)]
+struct Buffer {
+    bytes: Vec<u8>,
+    /// Group, row, bytes.
+    repair: Vec<(u32, u32, Vec<u8>)>,
+}
+
+/// The bytes that have come in.
+#[derive(Debug)]
+pub struct Store {
+    payload: usize,
+    chunk_bytes: usize,
+    code: Code,
+    chunks: BTreeMap<u32, Buffer>,
+    free: Vec<Vec<u8>>,
+}
+
+impl Store {
+    /// Of chunks of at most `chunk_bytes`, in packets of `payload_bytes`, with `scheme`. What is under
+    /// way is bounded by the receiver's window.
+    #[must_use]
+    pub fn new(chunk_bytes: u32, payload_bytes: u32, scheme: Scheme) -> Self {
+        Self {
+            payload: payload_bytes as usize,
+            chunk_bytes: chunk_bytes as usize,
+            code: Code::new(scheme),
+            chunks: BTreeMap::new(),
+            free: Vec::new(),
+        }
+    }
+
+    /// Puts `bytes` where they belong.
+    pub fn put(&mut self, arrival: Arrival, bytes: &[u8]) {
+        match arrival {
+            Arrival::Data { chunk, offset } => {
+                let from = offset as usize;
+                let buffer = self.buffer(chunk);
+                if let Some(place) = buffer.bytes.get_mut(from..from + bytes.len()) {
+                    place.copy_from_slice(bytes);
+                }
+            }
+            Arrival::Repair { chunk, group, row } => {
+                self.buffer(chunk).repair.push((group, row, bytes.to_vec()));
+            }
+            Arrival::Probe { .. } | Arrival::Close | Arrival::Refused(_) => {}
+        }
+    }
+
+    fn buffer(&mut self, chunk: u32) -> &mut Buffer {
+        let (free, length) = (&mut self.free, self.chunk_bytes);
+        self.chunks.entry(chunk).or_insert_with(|| {
+            // What a buffer holds of an earlier chunk is overwritten before the chunk is whole.
+            let bytes = free.pop().unwrap_or_else(|| vec![0; length]);
+            Buffer { bytes, repair: Vec::new() }
+        })
+    }
+
+    /// Repairs the packets `missing` (as bits) of a group of a chunk that has `bytes` in all. False if that
+    /// cannot be: the other end has sent other repair than it should.
+    #[must_use]
+    pub fn repair(&mut self, chunk: u32, group: u32, bytes: u32, missing: &[u64; 4]) -> bool {
+        let Some(buffer) = self.chunks.get_mut(&chunk) else { return false };
+        let stride = self.code.scheme().data_packets() * self.payload;
+        let first = group as usize * stride;
+        let end = (bytes as usize).min(first + stride);
+        let Some(data) = buffer.bytes.get_mut(first..end) else { return false };
+        let rows: Vec<RepairPacket<'_>> = buffer
+            .repair
+            .iter()
+            .filter(|(of, _, _)| *of == group)
+            .map(|(_, row, bytes)| RepairPacket { row: *row as usize, bytes })
+            .collect();
+        let is_missing = |index: usize| missing[index / 64] >> (index % 64) & 1 == 1;
+        let repaired = self.code.repair_run(data, self.payload, is_missing, &rows).is_ok();
+        buffer.repair.retain(|(of, _, _)| *of != group);
+        repaired
+    }
+
+    /// Takes a whole chunk out: its buffer, of which the first bytes are the chunk.
+    pub fn take(&mut self, chunk: u32) -> Option<Vec<u8>> {
+        self.chunks.remove(&chunk).map(|buffer| buffer.bytes)
+    }
+
+    /// Gives back a buffer that was taken out, for the next chunk.
+    pub fn give_back(&mut self, buffer: Vec<u8>) {
+        if buffer.len() == self.chunk_bytes && self.free.len() < KEPT_BUFFERS {
+            self.free.push(buffer);
+        }
+    }
+}
