@@ -4,6 +4,7 @@
 mod access;
 mod channel;
 mod lanes;
+mod named;
 mod relay;
 
 use linecard_lanes::control::{Access, Control, ControlError, Policy, Trust};
