@@ -134,7 +134,7 @@ pub(super) fn dress(made: &OwnedFd, object: &Object) -> rustix::io::Result<()> {
 fn times(modified: Stamp) -> Timestamps {
     let ns = i64::from(modified.ns.min(999_999_999));
     Timestamps {
-        last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT.into() },
+        last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
         last_modification: Timespec { tv_sec: modified.secs, tv_nsec: ns },
     }
 }

@@ -76,7 +76,7 @@ impl Source {
         };
         let mut base = full.clone();
         base.pop();
-        let name = full.file_name().map(OsStrExt::as_bytes).unwrap_or(b"root");
+        let name = full.file_name().map(OsStrExt::as_bytes).unwrap_or_default();
         let mut source = Self { base, objects: Vec::new(), skipped: Vec::new() };
         let object = Object::of(Name::new(name)?, &metadata);
         let is_folder = object.kind == Kind::Folder;

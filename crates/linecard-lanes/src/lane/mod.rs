@@ -102,7 +102,8 @@ pub trait Lane: Debug + Send {
     /// The longest datagram in bytes, as far as this host knows.
     fn max_datagram(&self) -> usize;
 
-    /// Datagrams that came and found no room in this host, since it was opened.
+    /// What came and found no room in this host, since it was opened: datagrams, and merged ones as
+    /// one.
     fn dropped(&self) -> u64 {
         0
     }

@@ -90,7 +90,8 @@ impl Listener {
         }
     }
 
-    /// A connection that has come, if there is one; never on UDP.
+    /// A connection that has come, if there is one; never on UDP. Whoever reaches the port may
+    /// connect: how many are kept, and how long without a packet that opens, is the caller's.
     ///
     /// # Errors
     ///

@@ -5,7 +5,8 @@ use std::io;
 /// Why a lane does not carry what it was given. None of them ends a transfer that has another lane.
 #[derive(Debug, thiserror::Error)]
 pub enum Trouble {
-    /// Nobody is at the other end, or the way there is gone. It may come back: probe it.
+    /// Nobody is at the other end, or the way there is gone. It may come back: probe it; a stream has
+    /// to be opened anew.
     #[error("the lane is down: {0}")]
     Dead(#[source] io::Error),
     /// The peer has closed its end of a stream.
@@ -13,8 +14,8 @@ pub enum Trouble {
     Closed,
     /// Longer than the interface carries in one packet; nothing was sent.
     #[error(
-        "a datagram of {bytes} bytes does not fit: the MTU here leaves {limit}; use smaller packets \
-         or a larger MTU"
+        "a datagram of {bytes} bytes does not fit: the lane carries {limit}; use smaller packets, or \
+         a larger MTU"
     )]
     TooLong {
         /// Bytes of the datagram.

@@ -1,4 +1,5 @@
 //! Files that are read, and files that appear when they are whole.
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 mod names;
 mod resume;

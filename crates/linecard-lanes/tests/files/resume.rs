@@ -111,7 +111,7 @@ fn receiver() {
     let bytes = random(COUNT as usize * CHUNK);
     let sink = sink(folder.as_ref(), &object("a", bytes.len()));
     let mut missing: Vec<u32> = sink.have().missing(COUNT).flatten().collect();
-    if missing.len() % 2 == 0 {
+    if missing.len().is_multiple_of(2) {
         missing.reverse();
     }
     for chunk in missing {

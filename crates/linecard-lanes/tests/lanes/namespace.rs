@@ -37,6 +37,40 @@ fn ip(arguments: &str) {
     assert!(status.success(), "ip {arguments}");
 }
 
+/// Who may not go beyond the system's limits is told what they are.
+#[test]
+fn a_buffer_that_is_not_granted_is_said_in_one_line() {
+    const TEST: &str = "namespace::a_buffer_that_is_not_granted_is_said_in_one_line";
+    if std::env::var_os(INSIDE).is_some() {
+        let lane = Udp::bind(&loopback()).unwrap();
+        let note = lane.note().unwrap_or_default();
+        eprintln!("NOTE {note}");
+        let limit = std::fs::read_to_string("/proc/sys/net/core/rmem_max").unwrap();
+        let is_low = limit.trim().parse::<u64>().unwrap() < 8 << 20;
+        assert_eq!(note.contains("net.core.rmem_max"), is_low);
+        assert!(note.lines().count() <= 1);
+        return;
+    }
+    let program = std::env::current_exe().unwrap();
+    let drop = ["--inh-caps=-net_admin", "--bounding-set=-net_admin"];
+    let output = Command::new("setpriv")
+        .args(drop)
+        .arg(program)
+        .args(["--exact", TEST, "--nocapture"])
+        .env(INSIDE, "1")
+        .output();
+    let Ok(output) = output else {
+        eprintln!("SKIPPED: {TEST} needs `setpriv`");
+        return;
+    };
+    let text = String::from_utf8_lossy(&output.stderr);
+    if text.contains("setpriv:") {
+        eprintln!("SKIPPED: {TEST}: {text}");
+        return;
+    }
+    assert!(output.status.success() && text.contains("NOTE"), "with fewer rights: {text}");
+}
+
 #[test]
 fn an_mtu_that_shrinks_is_named_and_large_packets_stay_large() {
     if !elsewhere("namespace::an_mtu_that_shrinks_is_named_and_large_packets_stay_large") {
