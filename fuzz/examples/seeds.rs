@@ -3,8 +3,13 @@
 //! for targets that build their own traffic, from fixed numbers.
 
 use linecard_host::capture::{Reader, Record};
+use linecard_transfer::control::{
+    ChunkRange, End, Failed, FecScheme, Have, Hello, LaneKind, LaneOffer, Message, Mode, Object,
+    Span, Suite, Welcome,
+};
 use std::error::Error;
 use std::fs;
+use std::net::SocketAddr;
 use std::path::Path;
 
 type Outcome = Result<(), Box<dyn Error>>;
@@ -30,6 +35,8 @@ fn main() -> Outcome {
             write(&seeds, target, &format!("traffic-{number}"), &drawn(limits, number))?;
         }
     }
+    write(&seeds, "control", "start", &[&[7], &said(&start())[..]].concat())?;
+    write(&seeds, "control", "objects", &[&[255], &said(&objects())[..]].concat())?;
     let mut names: Vec<_> = fs::read_dir(root.join("../testdata/captures"))?
         .map(|entry| entry.map(|entry| entry.path()))
         .collect::<Result<_, _>>()?;
@@ -39,6 +46,53 @@ fn main() -> Outcome {
         from_capture(&seeds, &name, &fs::read(&path)?)?;
     }
     Ok(())
+}
+
+/// Messages of the control channel, one behind the other.
+fn said(messages: &[Message]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for message in messages {
+        message.write(&mut bytes).expect("within its limits");
+    }
+    bytes
+}
+
+fn start() -> [Message; 3] {
+    let hello = Hello {
+        versions: vec![1],
+        suites: vec![Suite::Aes128Gcm, Suite::ChaCha20Poly1305],
+        fec_kinds: vec![0, 1, 2],
+        fec: FecScheme { kind: 2, k: 28, m: 4 },
+        chunk_bytes: 16 << 20,
+        payload_bytes: 1_408,
+        lanes: vec![LaneOffer { kind: LaneKind::Udp, rate_bps: 200_000_000 }; 2],
+        mode: Mode::Auto,
+    };
+    let address = SocketAddr::from(([192, 0, 2, 1], 4_100));
+    let welcome = Welcome {
+        version: 1,
+        suite: Suite::Aes128Gcm,
+        connection: 7,
+        window_chunks: 16,
+        lanes: vec![address; 2],
+    };
+    let refuse = hello.agree(&[2], &[], &[]).expect_err("another version");
+    [Message::Hello(hello), Message::Welcome(welcome), Message::Refuse(refuse)]
+}
+
+fn objects() -> [Message; 7] {
+    let name = b"folder/file".to_vec();
+    let object = Object { id: 1, name, size: Some(5), mode: 0o644, modified_ns: 1, first_chunk: 0 };
+    let ranges = vec![ChunkRange { first: 0, count: 2 }, ChunkRange { first: 5, count: 1 }];
+    [
+        Message::Object(object),
+        Message::Have(Have { object: 1, ranges }),
+        Message::Span(Span { chunk: 3, bytes: 100 }),
+        Message::End(End { object: 1, size: 5, root: [9; 32] }),
+        Message::Stored { object: 1 },
+        Message::Failed(Failed { object: None, code: 2, text: "disk full".into() }),
+        Message::Finish,
+    ]
 }
 
 /// The first packets of a capture, as a capture and one by one.

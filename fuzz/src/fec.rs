@@ -1,5 +1,5 @@
-//! Any group with any losses: all kernels make the same repair packets, what can be repaired is, and
-//! what cannot is refused with nothing written.
+//! Any group with any losses: all kernels make the same repair packets, what can be repaired is,
+//! and what cannot is refused with nothing written.
 
 use crate::draw::Draw;
 use linecard_transfer::fec::{Code, CodeError, Kernel, Piece, RepairPacket, Scheme};

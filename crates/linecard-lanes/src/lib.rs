@@ -2,7 +2,10 @@
 //! `linecard_transfer`, which decides.
 
 pub mod control;
+pub mod end;
 pub mod file;
 pub mod keys;
 pub mod lane;
+pub mod receive;
 pub mod seal;
+pub mod send;

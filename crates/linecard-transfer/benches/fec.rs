@@ -40,18 +40,31 @@ struct Ours {
     code: Code,
     kernel: Kernel,
     size: usize,
+    /// Packets added at once, instead of whole groups.
+    by: Option<usize>,
 }
 
 impl Codec for Ours {
     fn name(&self) -> String {
-        format!("linecard, {}", self.kernel.name())
+        let by = self.by.map_or(String::new(), |packets| format!(", added by {packets}"));
+        format!("linecard, {}{by}", self.kernel.name())
     }
 
     fn encode(&mut self, data: &[u8], repair: &mut [Vec<u8>]) {
         let mut rows: [&mut [u8]; 16] = Default::default();
         let count = repair.len();
         rows.iter_mut().zip(repair).for_each(|(row, bytes)| *row = bytes);
-        self.code.encode_run(data, self.size, &mut rows[..count]).expect("a whole group");
+        let rows = &mut rows[..count];
+        let Some(by) = self.by else {
+            return self.code.encode_run(data, self.size, rows).expect("a whole group");
+        };
+        rows.iter_mut().for_each(|row| row.fill(0));
+        for (step, some) in data.chunks(by * self.size).enumerate() {
+            let mut packets = [&[][..]; 4];
+            packets.iter_mut().zip(some.chunks(self.size)).for_each(|(packet, at)| *packet = at);
+            let packets = &packets[..some.len() / self.size];
+            self.code.add(step * by, packets, rows).expect("a part of a group");
+        }
     }
 
     fn repair(&mut self, data: &mut [u8], lost: &[usize], repair: &[Vec<u8>]) {
@@ -131,12 +144,13 @@ impl Codec for Simd {
 
 fn codecs(scheme: Scheme, size: usize) -> Vec<Box<dyn Codec>> {
     let (k, m) = (scheme.data_packets(), scheme.repair_packets());
-    let mut all: Vec<Box<dyn Codec>> = Kernel::available()
-        .map(|kernel| {
-            let code = Code::with_kernel(scheme, kernel);
-            Box::new(Ours { code, kernel, size }) as Box<dyn Codec>
-        })
-        .collect();
+    let ours = |kernel, by| {
+        let code = Code::with_kernel(scheme, kernel);
+        Box::new(Ours { code, kernel, size, by }) as Box<dyn Codec>
+    };
+    let mut all: Vec<Box<dyn Codec>> =
+        Kernel::available().map(|kernel| ours(kernel, None)).collect();
+    all.extend([Some(1), Some(4)].map(|by| ours(Kernel::best(), by)));
     let code = galois_8::ReedSolomon::new(k, m).expect("they allow it, too");
     all.push(Box::new(Erasure { code, size }));
     let encoder = ReedSolomonEncoder::new(k, m, size).expect("they allow it, too");

@@ -102,12 +102,13 @@ impl Control {
         Ok((self.stream.local_addr()?, self.stream.peer_addr()?))
     }
 
-    /// The suites that may be agreed on over this channel, best first: with keys, none without
-    /// authentication; without keys, no other.
+    /// The suites that may be agreed on over this channel, the one that is fastest here first. Over
+    /// TLS there is none without authentication; without TLS there is no other.
     #[must_use]
-    pub const fn suites(&self) -> &'static [Suite] {
+    pub fn suites(&self) -> &'static [Suite] {
         match self.transport {
-            Transport::Tls(_) => &[Suite::Aes128Gcm, Suite::ChaCha20Poly1305],
+            Transport::Tls(_) if aes_is_fast() => &[Suite::Aes128Gcm, Suite::ChaCha20Poly1305],
+            Transport::Tls(_) => &[Suite::ChaCha20Poly1305, Suite::Aes128Gcm],
             Transport::Plain(_) => &[Suite::None],
         }
     }
@@ -224,4 +225,17 @@ impl AsFd for Control {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.stream.as_fd()
     }
+}
+
+/// Whether this processor has instructions for AES-GCM, without which `ChaCha20` is faster.
+fn aes_is_fast() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    let fast = std::arch::is_x86_feature_detected!("aes")
+        && std::arch::is_x86_feature_detected!("pclmulqdq");
+    #[cfg(target_arch = "aarch64")]
+    let fast = std::arch::is_aarch64_feature_detected!("aes")
+        && std::arch::is_aarch64_feature_detected!("pmull");
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    let fast = false;
+    fast
 }

@@ -1,5 +1,6 @@
 //! What both ends of a transfer have: lanes with their keys, a clock, and one place to wait.
 
+pub(crate) mod agree;
 mod carrier;
 mod wait;
 

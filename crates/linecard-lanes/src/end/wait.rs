@@ -84,10 +84,8 @@ impl Waiter {
         fds.push(PollFd::from_borrowed_fd(self.waker.0.as_fd(), PollFlags::IN));
         fds.extend(readable.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)));
         fds.extend(writable.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::OUT)));
-        let timeout = Timespec {
-            tv_sec: (ns / 1_000_000_000) as i64,
-            tv_nsec: (ns % 1_000_000_000) as i64,
-        };
+        let timeout =
+            Timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as i64 };
         match poll(&mut fds, Some(&timeout)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),

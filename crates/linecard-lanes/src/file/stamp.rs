@@ -13,6 +13,20 @@ pub struct Stamp {
 }
 
 impl Stamp {
+    /// In ns since 1970, as messages have it; the nearest that they can say.
+    #[must_use]
+    pub fn to_ns(self) -> i64 {
+        self.secs.saturating_mul(1_000_000_000).saturating_add(self.ns.into())
+    }
+
+    /// The same, from ns since 1970.
+    #[must_use]
+    pub fn of_ns(ns: i64) -> Self {
+        let (secs, ns) = (ns.div_euclid(1_000_000_000), ns.rem_euclid(1_000_000_000));
+        // Below 10^9 by the remainder.
+        Self { secs, ns: ns as u32 }
+    }
+
     /// That of a file.
     pub(super) fn of(metadata: &Metadata) -> Self {
         Self { secs: metadata.mtime(), ns: u32::try_from(metadata.mtime_nsec()).unwrap_or(0) }

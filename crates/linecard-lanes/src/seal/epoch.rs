@@ -6,52 +6,42 @@ use linecard_transfer::wire::{HEADER_BYTES, TAG_BYTES};
 use ring::aead::{Aad, LessSafeKey, Nonce};
 
 /// Seals and opens the packets of an epoch.
-pub(super) enum Epoch {
-    /// Key, and what the packet number is added to for the nonce.
-    Aead(LessSafeKey, [u8; IV_BYTES]),
-    /// Nothing is sealed; the tag is zeros.
-    Plain,
-}
+///
+/// Key, and what the packet number is added to for the nonce. Where nothing is sealed there is
+/// neither, and the tag is zeros.
+pub(super) struct Epoch(Option<(LessSafeKey, [u8; IV_BYTES])>);
 
 impl Epoch {
     /// Of this secret; none for a suite that is not known.
     pub(super) fn of(secret: &LaneSecret, suite: Suite) -> Option<Self> {
         match suite {
-            Suite::None => Some(Self::Plain),
-            _ => secret.keys(suite).map(|(key, iv)| Self::Aead(key, iv)),
+            Suite::None => Some(Self(None)),
+            _ => secret.keys(suite).map(|keys| Self(Some(keys))),
         }
     }
 
     /// Encrypts between header and tag, and writes the tag. False if there is no room for both.
     pub(super) fn seal(&self, packet_number: u64, datagram: &mut [u8]) -> bool {
         let Some((header, body, tag)) = parts(datagram) else { return false };
-        match self {
-            Self::Plain => tag.fill(0),
-            Self::Aead(key, iv) => {
-                let nonce = nonce(iv, packet_number);
-                let aad = Aad::from(&*header);
-                let Ok(made) = key.seal_in_place_separate_tag(nonce, aad, body) else {
-                    return false;
-                };
-                tag.copy_from_slice(made.as_ref());
-            }
-        }
-        true
+        let Some((key, iv)) = &self.0 else {
+            tag.fill(0);
+            return true;
+        };
+        let nonce = nonce(iv, packet_number);
+        let made = key.seal_in_place_separate_tag(nonce, Aad::from(&*header), body);
+        made.map(|made| tag.copy_from_slice(made.as_ref())).is_ok()
     }
 
     /// Decrypts between header and tag. False if it was not sealed by this key, or has changed.
     pub(super) fn open(&self, packet_number: u64, datagram: &mut [u8]) -> bool {
-        match self {
-            Self::Plain => parts(datagram).is_some_and(|(_, _, tag)| *tag == [0; TAG_BYTES]),
-            Self::Aead(key, iv) => {
-                let Some((header, sealed)) = datagram.split_first_chunk_mut::<HEADER_BYTES>()
-                else {
-                    return false;
-                };
-                let nonce = nonce(iv, packet_number);
-                key.open_in_place(nonce, Aad::from(&*header), sealed).is_ok()
-            }
-        }
+        let Some((key, iv)) = &self.0 else {
+            return parts(datagram).is_some_and(|(_, _, tag)| *tag == [0; TAG_BYTES]);
+        };
+        let Some((header, sealed)) = datagram.split_first_chunk_mut::<HEADER_BYTES>() else {
+            return false;
+        };
+        let nonce = nonce(iv, packet_number);
+        key.open_in_place(nonce, Aad::from(&*header), sealed).is_ok()
     }
 }
 

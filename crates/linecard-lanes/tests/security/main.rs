@@ -1,8 +1,10 @@
 //! What protects a transfer, tried from outside: each test is named in `docs/transfer-security.md`.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test stops at the first surprise")]
 
 mod access;
 mod channel;
 mod lanes;
+mod named;
 mod relay;
 
 use linecard_lanes::control::{Access, Control, ControlError, Policy, Trust};

@@ -12,9 +12,9 @@
 //! ```
 //!
 //! where `v` is 1 for repair packets. Then lost packet `i` is the sum of the packets `p` that are
-//! there, data and `R`, times `w(p) / (w(i) · (p + i))`. (From the inverse of a Cauchy matrix: D. E.
-//! Knuth, *The Art of Computer Programming*, volume 1, section 1.2.3, exercise 41; its product with
-//! the rest of the matrix is of the same form, as Lagrange's interpolation shows.)
+//! there, data and `R`, times `w(p) / (w(i) · (p + i))`. (From the inverse of a Cauchy matrix: D.
+//! E. Knuth, *The Art of Computer Programming*, volume 1, section 1.2.3, exercise 41; its product
+//! with the rest of the matrix is of the same form, as Lagrange's interpolation shows.)
 
 use super::MAX_GROUP;
 use super::field::{LOGARITHMS, ORDER, POWERS, divide};
@@ -67,8 +67,8 @@ impl Weights {
 }
 
 impl Losses<'_> {
-    /// The logarithm of `w(point)`, given that of `v(point)`. The logarithm of 0 counts as 0, so that
-    /// the point itself needs no exception.
+    /// The logarithm of `w(point)`, given that of `v(point)`. The logarithm of 0 counts as 0, so
+    /// that the point itself needs no exception.
     #[inline]
     fn weight(&self, point: u8, scale: u8) -> u8 {
         let distance = |other: &u8| usize::from(LOGARITHMS[usize::from(point ^ other)]);

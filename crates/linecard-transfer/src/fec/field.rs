@@ -21,8 +21,8 @@ pub(super) static POWERS: [u8; 3 * ORDER] = {
     powers
 };
 
-/// Logarithms to the base 2. That of 0 does not exist; it is 0 here, so that in a sum of logarithms,
-/// which is a product, a factor of 0 is one that is left out.
+/// Logarithms to the base 2. That of 0 does not exist; it is 0 here, so that in a sum of
+/// logarithms, which is a product, a factor of 0 is one that is left out.
 pub(super) static LOGARITHMS: [u8; 256] = {
     let mut logarithms = [0; 256];
     let mut i = 0;
@@ -76,8 +76,8 @@ pub(super) static HALVES: [Halves; 256] = {
     all
 };
 
-/// For every factor the matrix of bits that multiplies by it, as GFNI has it: byte `7 - i` holds the
-/// bits of a multiplicand whose sum is bit `i` of the product. Any polynomial will do.
+/// For every factor the matrix of bits that multiplies by it, as GFNI has it: byte `7 - i` holds
+/// the bits of a multiplicand whose sum is bit `i` of the product. Any polynomial will do.
 #[cfg(target_arch = "x86_64")]
 pub(super) static MATRICES: [u64; 256] = {
     let mut all = [0; 256];

@@ -2,23 +2,24 @@
 //!
 //! Data packets are sent as they are (the code is systematic), and after each group of `k` of them
 //! `m` repair packets, each as long as the group's longest. From any `k` packets of a group all its
-//! data follows; with fewer, nothing is made up. A short last group has fewer data packets and as many
-//! repair packets: those that it lacks count as zeros, as do the bytes that a shorter packet lacks.
+//! data follows; with fewer, nothing is made up. A short last group has fewer data packets and as
+//! many repair packets: those that it lacks count as zeros, as do the bytes that a shorter packet
+//! lacks.
 //!
 //! All schemes are one code, a Cauchy Reed–Solomon code over GF(2⁸) with `x⁸ + x⁴ + x³ + x² + 1`
-//! whose columns are scaled so that the first repair packet is the plain sum. With `⊕` for the sum, byte by
-//! byte, and `!` for the complement of a byte,
+//! whose columns are scaled so that the first repair packet is the plain sum. With `⊕` for the sum,
+//! byte by byte, and `!` for the complement of a byte,
 //!
 //! ```text
 //! repair[r] = ⊕ over j of  data[j] · !j / (!j ⊕ r)         j < k, r < m, k + m ≤ 256
 //! ```
 //!
-//! This is what leaves; who computes the same can be a peer. Factors depend neither on `k` nor on `m`. XOR is
-//! the code with one repair packet, a duplicate that of one data packet.
+//! This is what goes over the wire, and never changes. A factor depends neither on `k` nor on `m`.
+//! XOR is the code with one repair packet, a duplicate that of one data packet: their factors are
+//! 1.
 //!
-//! Source: J. Blömer and others, "An XOR-Based Erasure-Resilient Coding Scheme", ICSI TR-95-048, 1995
-//! (Cauchy matrices); SMPTE ST 2022-7 for the duplicate. Duplicates and XOR need no arithmetic in the
-//! field, and get by without by their factor 1.
+//! Source: J. Blömer and others, "An XOR-Based Erasure-Resilient Coding Scheme", ICSI TR-95-048,
+//! 1995 (Cauchy matrices); SMPTE ST 2022-7 for the duplicate.
 
 mod cauchy;
 mod code;

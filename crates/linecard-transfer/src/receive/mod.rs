@@ -229,6 +229,12 @@ impl Receiver {
         self.counters
     }
 
+    /// The connection's number.
+    #[must_use]
+    pub const fn connection(&self) -> u32 {
+        self.settings.connection
+    }
+
     /// Chunks from this on must not come yet.
     #[must_use]
     pub fn window_end(&self) -> u32 {

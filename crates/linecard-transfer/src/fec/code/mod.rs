@@ -4,6 +4,7 @@ use super::cauchy::{Losses, Weights, factor, repair_point};
 use super::kernel::{Kernel, Product, ROWS_AT_ONCE};
 use super::{MAX_GROUP, Scheme};
 use alloc::vec::Vec;
+use linecard::packet::{Cache, prefetch};
 
 /// Encoder and decoder of one scheme, its factors prepared. Neither allocates per group.
 ///
@@ -148,8 +149,8 @@ impl Code {
         self.add_all(0, data, repair, false)
     }
 
-    /// [`Code::encode`] of data that lies in one piece: packets of `size` bytes (at least 1), the last may be
-    /// shorter.
+    /// [`Code::encode`] of data that lies in one piece: packets of `size` bytes (at least 1), the
+    /// last may be shorter.
     ///
     /// # Errors
     ///
@@ -161,6 +162,9 @@ impl Code {
         repair: &mut [&mut [u8]],
     ) -> Result<(), CodeError> {
         let count = self.packets_of(data.len(), size)?;
+        // Columns of many packets are no stream that the hardware fetches ahead: from memory it is
+        // up to twice as fast to ask for all at once, and what lies in a cache is hardly slower.
+        prefetch(data, Cache::L2);
         let mut packets: [&[u8]; MAX_GROUP] = [&[]; MAX_GROUP];
         for (packet, bytes) in packets.iter_mut().zip(data.chunks(size)) {
             *packet = bytes;
@@ -169,8 +173,9 @@ impl Code {
     }
 
     /// Adds the packets from `index` on to repair packets that were zeros when the group began: for
-    /// senders that see their packets one by one. Each call reads and writes all of `repair`, so that
-    /// four packets at once take a third of the time of four calls.
+    /// senders that see their packets one by one. Each call reads and writes all of `repair`: by
+    /// single packets a group takes three to four times as long as by [`Code::encode`], by four
+    /// less than twice.
     ///
     /// # Errors
     ///
@@ -234,8 +239,8 @@ impl Code {
         Ok(missing)
     }
 
-    /// [`Code::repair`] of data that lies in one piece: packets of `size` bytes (at least 1), the last may be
-    /// shorter, of which those are missing whose index `is_missing` says so of.
+    /// [`Code::repair`] of data that lies in one piece: packets of `size` bytes (at least 1), the
+    /// last may be shorter, of which those are missing whose index `is_missing` says so of.
     ///
     /// # Errors
     ///

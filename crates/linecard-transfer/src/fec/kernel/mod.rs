@@ -1,9 +1,9 @@
 //! Sums of products of packets: all arithmetic that touches payload.
 //!
 //! Both making repair packets and undoing losses are one operation: several rows, each the sum of
-//! the same packets times factors of its own. Columns of a few cache lines are computed at a time, for
-//! four rows, whose sums stay in registers while every packet's bytes are read once. What bounds it
-//! is multiplying: `k · m` products for each byte of a row.
+//! the same packets times factors of its own. Columns of a few cache lines are computed at a time,
+//! for four rows, whose sums stay in registers while every packet's bytes are read once. What
+//! bounds it is multiplying: `k · m` products for each byte of a row.
 
 #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
 mod neon;
@@ -166,7 +166,7 @@ trait Vectors<const LEN: usize>: Copy {
     fn multiply(self, vector: Self::Vector, factor: Self::Factor) -> Self::Vector;
 }
 
-/// All rows, `COUNT` vectors wide at a time, then what is left by single ones.
+/// All rows, `COUNT` vectors wide at a time, then two and one.
 #[inline(always)]
 fn by_vectors<V: Vectors<LEN>, const LEN: usize, const COUNT: usize>(
     vectors: V,
@@ -174,11 +174,15 @@ fn by_vectors<V: Vectors<LEN>, const LEN: usize, const COUNT: usize>(
     rows: &mut [&mut [u8]],
 ) {
     let len = rows.iter().map(|row| row.len()).max().unwrap_or(0);
-    let wide = len - len % (LEN * COUNT);
-    for at in (0..wide).step_by(LEN * COUNT) {
+    let two_from = len - len % (LEN * COUNT);
+    let one_from = len - len % (LEN * 2);
+    for at in (0..two_from).step_by(LEN * COUNT) {
         columns::<V, LEN, COUNT>(vectors, product, rows, at);
     }
-    for at in (wide..len).step_by(LEN) {
+    for at in (two_from..one_from).step_by(LEN * 2) {
+        columns::<V, LEN, 2>(vectors, product, rows, at);
+    }
+    for at in (one_from..len).step_by(LEN) {
         columns::<V, LEN, 1>(vectors, product, rows, at);
     }
 }
@@ -248,17 +252,17 @@ fn load<V: Vectors<LEN>, const LEN: usize, const COUNT: usize>(
     at: usize,
 ) -> [V::Vector; COUNT] {
     let rest = bytes.get(at..).unwrap_or_default();
+    let padded;
+    let whole = match rest.as_chunks().0.first_chunk::<COUNT>() {
+        Some(whole) => whole,
+        None => {
+            padded = pad(rest);
+            &padded
+        }
+    };
     let mut loaded = [vectors.zero(); COUNT];
-    if let Some(whole) = rest.as_chunks().0.first_chunk::<COUNT>() {
-        for i in 0..COUNT {
-            loaded[i] = vectors.load(&whole[i]);
-        }
-    } else {
-        for (i, part) in rest.chunks(LEN).take(COUNT).enumerate() {
-            let mut padded = [0; LEN];
-            padded[..part.len()].copy_from_slice(part);
-            loaded[i] = vectors.load(&padded);
-        }
+    for i in 0..COUNT {
+        loaded[i] = vectors.load(&whole[i]);
     }
     loaded
 }
@@ -275,13 +279,29 @@ fn store<V: Vectors<LEN>, const LEN: usize, const COUNT: usize>(
         for i in 0..COUNT {
             vectors.store(sums[i], &mut whole[i]);
         }
-    } else {
-        for (i, part) in rest.chunks_mut(LEN).take(COUNT).enumerate() {
-            let mut padded = [0; LEN];
-            vectors.store(sums[i], &mut padded);
-            part.copy_from_slice(&padded[..part.len()]);
-        }
+        return;
     }
+    let mut padded = [[0; LEN]; COUNT];
+    for i in 0..COUNT {
+        vectors.store(sums[i], &mut padded[i]);
+    }
+    cut(&padded, rest);
+}
+
+/// The end of a source, which is shorter than the vectors, with zeros behind it.
+#[cold]
+#[inline(never)]
+fn pad<const LEN: usize, const COUNT: usize>(rest: &[u8]) -> [[u8; LEN]; COUNT] {
+    let mut padded = [[0; LEN]; COUNT];
+    padded.as_flattened_mut()[..rest.len()].copy_from_slice(rest);
+    padded
+}
+
+/// The end of a row, which is shorter than the vectors.
+#[cold]
+#[inline(never)]
+fn cut<const LEN: usize, const COUNT: usize>(padded: &[[u8; LEN]; COUNT], rest: &mut [u8]) {
+    rest.copy_from_slice(&padded.as_flattened()[..rest.len()]);
 }
 
 #[cfg(test)]

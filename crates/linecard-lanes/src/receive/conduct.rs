@@ -1,0 +1,384 @@
+//! The thread that receives: it asks the protocol where things belong, and puts them there.
+
+use super::objects::Objects;
+use super::open::Opened;
+use super::writing::{Job, Written};
+use super::{Got, ReceiveError, ReceiveOptions, ReceiveProgress};
+use crate::control::ControlError;
+use crate::end::{Clock, Waiter, Waker};
+use crate::lane::Received;
+use linecard::time::Instant;
+use linecard_transfer::control::{Failed, Message, Text};
+use linecard_transfer::receive::{Arrival, ReceiveEvent, Reply};
+use linecard_transfer::wire::{Header, Kind, Probe};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, Sender};
+use std::time::Duration;
+
+/// How often others are told how far it is, in ns.
+const WATCH_NS: u64 = 100_000_000;
+/// What [`Failed`] says of objects that cannot be stored.
+const CANNOT_STORE: u16 = 1;
+/// How long the last words may take, in ns.
+const GOODBYE_NS: u64 = 2_000_000_000;
+
+pub(super) struct Conductor<'a> {
+    options: &'a ReceiveOptions,
+    opened: &'a mut Opened,
+    objects: Objects,
+    jobs: Sender<Job>,
+    results: Receiver<Written>,
+    numbers: Vec<u64>,
+    announced_below: u32,
+    heard_finish: bool,
+    said_finish: bool,
+    first: Option<Instant>,
+    last: Instant,
+    progress: ReceiveProgress,
+    received: Received,
+}
+
+impl<'a> Conductor<'a> {
+    pub(super) fn new(
+        options: &'a ReceiveOptions,
+        opened: &'a mut Opened,
+        (jobs, results): (Sender<Job>, Receiver<Written>),
+    ) -> Result<Self, ReceiveError> {
+        Ok(Self {
+            options,
+            objects: Objects::new(options, opened.chunk_bytes, opened.window)?,
+            jobs,
+            results,
+            numbers: vec![0; opened.lanes.all.len()],
+            announced_below: 0,
+            heard_finish: false,
+            said_finish: false,
+            first: None,
+            last: Instant::ZERO,
+            progress: ReceiveProgress::default(),
+            received: Received::new(),
+            opened,
+        })
+    }
+
+    pub(super) fn run(
+        mut self,
+        waker: Waker,
+        clock: Clock,
+        watch: &mut dyn FnMut(&ReceiveProgress),
+    ) -> Result<Got, ReceiveError> {
+        let start = clock.now();
+        self.last = start;
+        let outcome = self.turn_until_over(waker, clock, watch);
+        if let Err(error) = &outcome {
+            self.apologise(error, clock);
+        }
+        outcome?;
+        let now = clock.now();
+        self.show(start, now, watch);
+        Ok(Got {
+            sender: self.opened.control.peer(),
+            from: self.opened.from,
+            objects: self.objects.stored,
+            bytes: self.objects.stored_bytes,
+            had_bytes: self.objects.had_bytes,
+            elapsed: now.since(self.first.unwrap_or(start)),
+            counters: self.opened.receiver.counters(),
+            lanes: self.progress.lanes,
+        })
+    }
+
+    fn turn_until_over(
+        &mut self,
+        waker: Waker,
+        clock: Clock,
+        watch: &mut dyn FnMut(&ReceiveProgress),
+    ) -> Result<(), ReceiveError> {
+        let waiter = Waiter::new(waker);
+        let start = clock.now();
+        let mut watched = start;
+        while !(self.said_finish && !self.opened.control.wants_write()) {
+            let now = clock.now();
+            if self.options.stop.load(Ordering::Relaxed) {
+                return Err(ReceiveError::Stopped);
+            }
+            self.listen(now)?;
+            self.take_written()?;
+            self.announce_lengths()?;
+            let more = self.take_packets(now)?;
+            self.put_away()?;
+            let again = self.reply(now)?;
+            self.finish()?;
+            self.opened.control.flush()?;
+            if now.since(self.last) > self.options.patience {
+                return Err(ReceiveError::Silent(self.options.patience));
+            }
+            if now.ns_since(watched) >= WATCH_NS {
+                watched = now;
+                self.show(start, now, watch);
+            }
+            if !more {
+                self.wait(&waiter, again, now)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What the sender says.
+    fn listen(&mut self, now: Instant) -> Result<(), ReceiveError> {
+        loop {
+            let message = match self.opened.control.receive() {
+                Ok(Some(message)) => message,
+                Ok(None) => return Ok(()),
+                Err(ControlError::Closed) if self.said_finish => return Ok(()),
+                Err(error) => return Err(error.into()),
+            };
+            self.last = now;
+            match message {
+                Message::Object(object) => {
+                    let announced = self.objects.announce(&object)?;
+                    for range in announced.skip {
+                        self.opened.receiver.skip(range);
+                    }
+                    for job in announced.jobs {
+                        let _gone = self.jobs.send(job);
+                    }
+                    self.opened.control.send(&Message::Have(announced.have))?;
+                }
+                Message::Span(span) => self.objects.span(span.chunk, span.bytes)?,
+                Message::End(end) => {
+                    let job = self.objects.end(&end)?;
+                    self.order(job)?;
+                }
+                Message::Finish => self.heard_finish = true,
+                Message::Failed(failed) => {
+                    let _text = failed;
+                    return Err(ReceiveError::Unexpected("that it failed"));
+                }
+                _ => return Err(ReceiveError::Unexpected("what only a receiver says")),
+            }
+        }
+    }
+
+    fn order(&mut self, job: Option<Job>) -> Result<(), ReceiveError> {
+        match job {
+            Some(Job::Finish { object, .. }) if self.objects.is_folder(object) => {
+                self.stored(object)
+            }
+            Some(job) => {
+                let _gone = self.jobs.send(job);
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn stored(&mut self, object: u32) -> Result<(), ReceiveError> {
+        self.objects.close(object);
+        self.opened.control.send(&Message::Stored { object })?;
+        Ok(())
+    }
+
+    /// What the other thread has done.
+    fn take_written(&mut self) -> Result<(), ReceiveError> {
+        while let Ok(written) = self.results.try_recv() {
+            match written {
+                Written::Chunk { chunk, buffer } => {
+                    self.opened.receiver.taken(chunk);
+                    self.opened.store.give_back(buffer);
+                    let job = self.objects.written(chunk);
+                    self.order(job)?;
+                }
+                Written::Object { object } => self.stored(object)?,
+                Written::Failed { error, .. } => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells the protocol how long chunks are, as far as it may know.
+    fn announce_lengths(&mut self) -> Result<(), ReceiveError> {
+        let receiver = &mut self.opened.receiver;
+        self.announced_below = self.announced_below.max(receiver.taken_below());
+        while self.announced_below < receiver.window_end()
+            && let Some(bytes) = self.objects.length(self.announced_below)
+        {
+            receiver.announce(self.announced_below, bytes)?;
+            self.announced_below += 1;
+        }
+        Ok(())
+    }
+
+    /// What has come on the lanes. True if there is more.
+    fn take_packets(&mut self, now: Instant) -> Result<bool, ReceiveError> {
+        let mut more = false;
+        let Opened { lanes, receiver, store, .. } = &mut *self.opened;
+        lanes.accept();
+        for lane in &mut lanes.all {
+            let mut probed = None;
+            let mut validated = false;
+            let mut taken = false;
+            let came = lane.carrier.receive(&mut self.received, |header, body, from| {
+                if header.kind == Kind::Probe {
+                    probed = from;
+                }
+                let arrival = receiver.receive(header, body, now);
+                validated |= arrival == Arrival::Probe { validated: true };
+                taken |= matches!(arrival, Arrival::Data { .. } | Arrival::Repair { .. });
+                store.put(arrival, body);
+            });
+            lane.from = probed.or(lane.from);
+            if validated {
+                lane.validate();
+            }
+            if taken {
+                self.last = now;
+                self.first.get_or_insert(now);
+            }
+            match came {
+                Ok(rest) => more |= rest,
+                Err(_) => lane.is_down = lane.carrier.lane().is_stream(),
+            }
+        }
+        Ok(more)
+    }
+
+    /// Repairs and hands on what is whole.
+    fn put_away(&mut self) -> Result<(), ReceiveError> {
+        while let Some(event) = self.opened.receiver.next_event() {
+            match event {
+                ReceiveEvent::Repair { chunk, group, bytes, missing } => {
+                    if !self.opened.store.repair(chunk, group, bytes, &missing) {
+                        return Err(ReceiveError::Repair(chunk));
+                    }
+                }
+                ReceiveEvent::Whole { chunk, bytes } => {
+                    let place = self.objects.place(chunk);
+                    let (Some(buffer), Some((object, of_object))) =
+                        (self.opened.store.take(chunk), place)
+                    else {
+                        continue;
+                    };
+                    let job = Job::Write { object, chunk, of_object, buffer, bytes };
+                    let _gone = self.jobs.send(job);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Acknowledgments and answers. Returns when to come back for what lanes hold back.
+    fn reply(&mut self, now: Instant) -> Result<Option<Instant>, ReceiveError> {
+        let mut again = None;
+        let Opened { lanes, receiver, .. } = &mut *self.opened;
+        for lane in &mut lanes.all {
+            let number = lane.number();
+            while let Some(reply) = receiver.poll(number, lane.has_moved(), now) {
+                let is_stream = lane.carrier.lane().is_stream();
+                let (kind, to) = match &reply {
+                    Reply::Probe(_) => (Kind::Probe, lane.from),
+                    Reply::Ack(_) => (Kind::Ack, lane.validated),
+                };
+                if to.is_none() && !is_stream {
+                    continue;
+                }
+                let header = header(kind, number, self.numbers[number], receiver.connection());
+                self.numbers[number] += 1;
+                to.into_iter().for_each(|to| lane.carrier.answer_to(to));
+                lane.carrier.push(&header, |out| match &reply {
+                    Reply::Probe(probe) => probe.write(out, Probe::BYTES),
+                    Reply::Ack(ack) => ack.write(out),
+                })?;
+                // The next may go elsewhere.
+                let _later = lane.carrier.flush(now);
+            }
+            match lane.carrier.flush(now) {
+                Ok(at) => again = [again, at].into_iter().flatten().min(),
+                Err(_) => lane.is_down = lane.carrier.lane().is_stream(),
+            }
+        }
+        Ok(again)
+    }
+
+    /// Everything has come, and is where it belongs.
+    fn finish(&mut self) -> Result<(), ReceiveError> {
+        if self.heard_finish && !self.said_finish && self.objects.is_empty() {
+            self.objects.finish()?;
+            self.opened.control.send(&Message::Finish)?;
+            self.said_finish = true;
+        }
+        Ok(())
+    }
+
+    /// Tells the sender why it ends, as far as that can be done.
+    fn apologise(&mut self, error: &ReceiveError, clock: Clock) {
+        if matches!(error, ReceiveError::Control(_)) {
+            return;
+        }
+        let text = Text::of(error.to_string().as_bytes());
+        let failed = Failed { object: None, code: CANNOT_STORE, text };
+        let control = &mut self.opened.control;
+        if control.send(&Message::Failed(failed)).is_err() {
+            return;
+        }
+        let deadline = clock.now().plus_ns(GOODBYE_NS);
+        while let Ok(false) = control.flush()
+            && clock.now() < deadline
+        {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn show(&mut self, start: Instant, now: Instant, watch: &mut dyn FnMut(&ReceiveProgress)) {
+        self.progress.total_bytes = self.objects.total_bytes;
+        self.progress.done_bytes = self.objects.done_bytes + self.objects.had_bytes;
+        self.progress.elapsed = now.since(start);
+        let lanes = self.opened.lanes.all.iter();
+        self.progress.lanes =
+            lanes.map(|lane| (lane.carrier.lane().describe(), lane.carrier.counters())).collect();
+        watch(&self.progress);
+    }
+
+    fn wait(
+        &self,
+        waiter: &Waiter,
+        again: Option<Instant>,
+        now: Instant,
+    ) -> Result<(), ReceiveError> {
+        let Opened { control, lanes, receiver, .. } = &*self.opened;
+        let mut until = again.unwrap_or(Instant::NEVER);
+        let mut readable: Vec<BorrowedFd<'_>> = vec![control.as_fd()];
+        let mut writable = Vec::new();
+        if control.wants_write() {
+            writable.push(control.as_fd());
+        }
+        for lane in &lanes.all {
+            readable.extend(lane.readable());
+            if lane.is_down {
+                continue;
+            }
+            until = until.min(receiver.next_wakeup(lane.number()).unwrap_or(Instant::NEVER));
+            if !lane.carrier.is_idle() {
+                writable.push(lane.carrier.lane().as_fd());
+            }
+        }
+        if until > now {
+            waiter.wait((&readable, &writable), until, now)?;
+        }
+        Ok(())
+    }
+}
+
+fn header(kind: Kind, lane: usize, packet_number: u64, connection: u32) -> Header {
+    Header {
+        kind,
+        key_phase: false,
+        ack_now: false,
+        lane: lane as u16,
+        connection,
+        packet_number,
+        chunk: 0,
+        index: 0,
+    }
+}

@@ -1,0 +1,68 @@
+//! Why a transfer ended early, on the receiving side.
+
+use crate::control::ControlError;
+use crate::file::FileError;
+use crate::lane::OpenError;
+use crate::seal::SealError;
+use linecard_transfer::control::Refuse;
+use linecard_transfer::fec::SchemeError;
+use linecard_transfer::layout::LayoutError;
+use linecard_transfer::receive::AnnounceError;
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// Why nothing, or not everything, was received.
+#[derive(Debug, thiserror::Error)]
+pub enum ReceiveError {
+    /// The address to listen at.
+    #[error("cannot listen at {at}: {cause}")]
+    Listen {
+        /// As the user said.
+        at: SocketAddr,
+        /// What the system says.
+        cause: io::Error,
+    },
+    /// Nobody came in time.
+    #[error("no sender came within {0:?}")]
+    Nobody(Duration),
+    /// What came cannot be put away.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The sender is not who it should be, or gone.
+    #[error(transparent)]
+    Control(#[from] ControlError),
+    /// Nothing in common with the sender.
+    #[error("refused the sender: {0}")]
+    Refused(#[from] Refuse),
+    /// The sender says something else than it should.
+    #[error("the sender is broken: it says {0} when it should not")]
+    Unexpected(&'static str),
+    /// The sender asks for repair that there is not.
+    #[error("the sender is broken: {0}")]
+    Scheme(#[from] SchemeError),
+    /// A lane does not open.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The sender's chunks cannot be.
+    #[error("the sender is broken: {0}")]
+    Layout(#[from] LayoutError),
+    /// The sender's chunks cannot be.
+    #[error("the sender is broken: {0}")]
+    Announce(#[from] AnnounceError),
+    /// Repair that does not repair.
+    #[error("the sender is broken: what repairs chunk {0} does not belong to it")]
+    Repair(u32),
+    /// Nothing came any more.
+    #[error("nothing has come for {0:?}; what has arrived is kept, the sender can go on with it")]
+    Silent(Duration),
+    /// The user ended it.
+    #[error("stopped; what has arrived is kept, the sender can go on with it")]
+    Stopped,
+    /// A fault in here.
+    #[error("a fault of linecard: {0}")]
+    Seal(#[from] SealError),
+    /// What the system says.
+    #[error("waiting for sockets: {0}")]
+    Wait(#[from] io::Error),
+}

@@ -1,0 +1,160 @@
+//! Everything that happens before the first packet: the sender comes, both agree, lanes are opened.
+
+use super::lanes::Lanes;
+use super::{ReceiveError, ReceiveOptions};
+use crate::control::Control;
+use crate::end::agree::{FEC_KINDS, scheme_of_message};
+use crate::end::{Clock, Waiter, Waker};
+use crate::lane::{Family, Place, Spec};
+use linecard_transfer::control::{
+    Agreed, Hello, LaneKind, Message, Refuse, RefuseCode, Text, VERSION, Welcome,
+};
+use linecard_transfer::lane::AckSettings;
+use linecard_transfer::receive::{MAX_WINDOW, ReceiveSettings, Receiver};
+use linecard_transfer::store::Store;
+use ring::rand::{SecureRandom, SystemRandom};
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+/// What is needed to receive.
+pub(super) struct Opened {
+    pub(super) control: Control,
+    pub(super) from: SocketAddr,
+    pub(super) lanes: Lanes,
+    pub(super) receiver: Receiver,
+    pub(super) store: Store,
+    pub(super) chunk_bytes: u32,
+    pub(super) window: u32,
+}
+
+pub(super) fn open(
+    options: &ReceiveOptions,
+    listener: &TcpListener,
+) -> Result<Opened, ReceiveError> {
+    let mut control = accept(options, listener)?;
+    let (local, from) = control.addresses()?;
+    let hello = hello(&mut control, options)?;
+    let agreed = match agree(&control, &hello, options) {
+        Ok(agreed) => agreed,
+        Err(refuse) => {
+            control.send(&Message::Refuse(refuse.clone()))?;
+            control.flush()?;
+            control.close();
+            return Err(refuse.into());
+        }
+    };
+    let window = window(options, hello.chunk_bytes);
+    let fec = scheme_of_message(hello.fec)?;
+    let connection = random()? as u32;
+    let settings = ReceiveSettings {
+        connection,
+        lanes: hello.lanes.len(),
+        payload_bytes: hello.payload_bytes,
+        chunk_bytes: hello.chunk_bytes,
+        fec,
+        window,
+        ack: AckSettings::default(),
+    };
+    let receiver = Receiver::new(settings, &[], random()?)?;
+    let specs = specs(options, &hello, local.ip());
+    let lanes = Lanes::open(&specs, &mut control, agreed.suite, connection)?;
+    let welcome = Welcome {
+        version: agreed.version,
+        suite: agreed.suite,
+        connection,
+        window_chunks: window,
+        lanes: lanes.addresses()?,
+    };
+    control.send(&Message::Welcome(welcome))?;
+    control.flush()?;
+    let store = Store::new(hello.chunk_bytes, hello.payload_bytes, fec);
+    Ok(Opened { control, from, lanes, receiver, store, chunk_bytes: hello.chunk_bytes, window })
+}
+
+/// The first that shows who it is, and is right. Others are turned away and said.
+fn accept(options: &ReceiveOptions, listener: &TcpListener) -> Result<Control, ReceiveError> {
+    listener.set_nonblocking(true)?;
+    let (clock, waiter) = (Clock::start(), Waiter::new(Waker::new()?));
+    loop {
+        if options.stop.load(Ordering::Relaxed) {
+            return Err(ReceiveError::Stopped);
+        }
+        match listener.accept() {
+            Ok((stream, _)) => {
+                stream.set_nonblocking(false)?;
+                let deadline = Instant::now() + options.patience;
+                return Ok(Control::accept(stream, &options.access, deadline)?);
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error.into()),
+        }
+        let now = clock.now();
+        waiter.wait((&[listener.as_fd()], &[]), now.plus_ns(100_000_000), now)?;
+    }
+}
+
+fn hello(control: &mut Control, options: &ReceiveOptions) -> Result<Hello, ReceiveError> {
+    let (clock, waiter) = (Clock::start(), Waiter::new(Waker::new()?));
+    let deadline = clock.now().plus(options.patience);
+    loop {
+        match control.receive()? {
+            Some(Message::Hello(hello)) => return Ok(hello),
+            Some(_) => return Err(ReceiveError::Unexpected("something before hello")),
+            None => {}
+        }
+        let now = clock.now();
+        if now >= deadline {
+            return Err(ReceiveError::Silent(options.patience));
+        }
+        waiter.wait((&[control.as_fd()], &[]), deadline, now)?;
+    }
+}
+
+/// What both can do, and what this end has room for.
+fn agree(control: &Control, hello: &Hello, options: &ReceiveOptions) -> Result<Agreed, Refuse> {
+    let agreed = hello.agree(&[VERSION], control.suites(), &FEC_KINDS)?;
+    if u64::from(hello.chunk_bytes) > options.memory_bytes {
+        let text = format!(
+            "chunks of {} bytes do not fit into {} bytes of memory: send smaller chunks",
+            hello.chunk_bytes, options.memory_bytes
+        );
+        let text = Text::of(text.as_bytes());
+        return Err(Refuse { code: RefuseCode::Resources, text });
+    }
+    Ok(agreed)
+}
+
+fn window(options: &ReceiveOptions, chunk_bytes: u32) -> u32 {
+    let fits = options.memory_bytes / u64::from(chunk_bytes.max(1));
+    u32::try_from(fits).unwrap_or(u32::MAX).clamp(1, MAX_WINDOW)
+}
+
+/// One lane for each of the sender's, of its kind.
+fn specs(options: &ReceiveOptions, hello: &Hello, local: IpAddr) -> Vec<Spec> {
+    let given = options.lanes.iter().cloned().map(Some).chain(std::iter::repeat(None));
+    let families = hello.lanes.iter().map(|lane| match lane.kind {
+        LaneKind::Udp => Family::Udp,
+        LaneKind::Tcp => Family::Tcp,
+    });
+    let own = |family| Spec {
+        family,
+        place: Place::Address(local),
+        port: None,
+        rate_bps: None,
+        shared: None,
+    };
+    families
+        .zip(given)
+        .map(|(family, spec)| spec.map_or_else(|| own(family), |spec| Spec { family, ..spec }))
+        .collect()
+}
+
+/// A number that nobody guesses.
+fn random() -> Result<u64, ReceiveError> {
+    let mut bytes = [0; 8];
+    let filled = SystemRandom::new().fill(&mut bytes);
+    filled.map_err(|_| std::io::Error::other("the system gives no random numbers"))?;
+    Ok(u64::from_le_bytes(bytes))
+}

@@ -1,0 +1,404 @@
+//! The thread that sends: it asks the protocol what to do, and does it.
+
+use super::open::Opened;
+use super::reading::{Desk, Order, Read};
+use super::{LaneView, SendError, SendOptions, SendProgress, Sent};
+use crate::control::ControlError;
+use crate::end::{Clock, Waiter, Waker};
+use crate::file::{Have, Kind, Object};
+use crate::lane::{Lane, Received, Trouble};
+use linecard::time::Instant;
+use linecard_transfer::control::{self, End, Message, Span};
+use linecard_transfer::lane::LaneState;
+use linecard_transfer::send::{Departure, SendEvent};
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::TryRecvError;
+use std::time::Duration;
+
+/// Objects that are announced and not stored yet.
+const MAX_AHEAD: usize = 64;
+/// Packets that a lane is asked for at once.
+const BATCH: usize = 64;
+/// How often others are told how far it is, in ns.
+const WATCH_NS: u64 = 100_000_000;
+/// How long a lane whose connection broke waits before the next try, in ns.
+const RECONNECT_NS: u64 = 250_000_000;
+
+pub(super) struct Conductor<'a> {
+    options: &'a SendOptions,
+    opened: &'a mut Opened,
+    objects: Vec<Object>,
+    desk: Desk,
+    announced: usize,
+    first_chunks: Vec<u32>,
+    next_chunk: u32,
+    read: usize,
+    stored: usize,
+    /// Bytes of the chunks under way.
+    under_way: BTreeMap<u32, u32>,
+    /// A result for which there was no room.
+    next_read: Option<Read>,
+    reconnect: Vec<Option<Instant>>,
+    said_finish: bool,
+    heard_finish: bool,
+    started: Option<Instant>,
+    sent: Sent,
+    progress: SendProgress,
+    received: Received,
+    departures: Vec<Departure>,
+}
+
+impl<'a> Conductor<'a> {
+    pub(super) fn new(
+        options: &'a SendOptions,
+        opened: &'a mut Opened,
+        objects: Vec<Object>,
+        desk: Desk,
+    ) -> Self {
+        let total = objects.iter().map(|object| object.size).sum::<Option<u64>>();
+        Self {
+            options,
+            objects,
+            desk,
+            announced: 0,
+            first_chunks: Vec::new(),
+            next_chunk: 0,
+            read: 0,
+            stored: 0,
+            under_way: BTreeMap::new(),
+            next_read: None,
+            reconnect: vec![None; opened.carriers.len()],
+            said_finish: false,
+            heard_finish: false,
+            started: None,
+            sent: Sent {
+                objects: 0,
+                bytes: 0,
+                had_bytes: 0,
+                elapsed: Duration::ZERO,
+                latencies_ns: Vec::new(),
+                counters: opened.sender.counters(),
+                lanes: Vec::new(),
+                payload_bytes: opened.payload_bytes,
+                skipped: Vec::new(),
+            },
+            progress: SendProgress { total_bytes: total, ..SendProgress::default() },
+            received: Received::new(),
+            departures: Vec::with_capacity(BATCH),
+            opened,
+        }
+    }
+
+    pub(super) fn run(
+        mut self,
+        waker: Waker,
+        clock: Clock,
+        watch: &mut dyn FnMut(&SendProgress),
+    ) -> Result<Sent, SendError> {
+        let waiter = Waiter::new(waker);
+        let start = clock.now();
+        let mut watched = start;
+        while !self.is_over() {
+            let now = clock.now();
+            if self.options.stop.load(Ordering::Relaxed) {
+                return Err(SendError::Stopped);
+            }
+            self.listen()?;
+            self.announce()?;
+            self.take_read(now)?;
+            let more = self.take_packets(now);
+            self.opened.sender.tick(now);
+            let again = self.send_packets(now)?;
+            self.take_events();
+            self.check_patience(start, now)?;
+            self.opened.control.flush()?;
+            if now.ns_since(watched) >= WATCH_NS {
+                watched = now;
+                self.show(start, now, watch);
+            }
+            if !more {
+                self.wait(&waiter, again, now)?;
+            }
+        }
+        let now = clock.now();
+        self.show(start, now, watch);
+        self.sent.elapsed = now.since(self.started.unwrap_or(start));
+        self.sent.counters = self.opened.sender.counters();
+        self.sent.lanes = std::mem::take(&mut self.progress.lanes);
+        Ok(self.sent)
+    }
+
+    fn is_over(&self) -> bool {
+        self.heard_finish && self.said_finish && !self.opened.control.wants_write()
+    }
+
+    /// What the receiver says.
+    fn listen(&mut self) -> Result<(), SendError> {
+        loop {
+            let message = match self.opened.control.receive() {
+                Ok(Some(message)) => message,
+                Ok(None) => return Ok(()),
+                // Behind the last word nobody needs the connection any more.
+                Err(ControlError::Closed | ControlError::ClosedEarly) if self.heard_finish => {
+                    return Ok(());
+                }
+                Err(error) => return Err(error.into()),
+            };
+            match message {
+                Message::Have(have) => self.order(&have)?,
+                Message::Stored { object } => self.stored(object)?,
+                Message::Failed(failed) => return Err(SendError::Store(failed.text.to_string())),
+                Message::Finish => self.heard_finish = true,
+                Message::Refuse(refuse) => return Err(refuse.into()),
+                _ => return Err(SendError::Unexpected("what only a sender says")),
+            }
+        }
+    }
+
+    /// The next objects, as far as the receiver keeps up.
+    fn announce(&mut self) -> Result<(), SendError> {
+        while self.announced < self.objects.len() && self.announced - self.stored < MAX_AHEAD {
+            let object = &self.objects[self.announced];
+            let chunks = self.options.chunk_bytes.count(object.size.unwrap_or(0))?;
+            let message = Message::Object(control::Object {
+                id: self.announced as u32,
+                name: object.name.as_bytes().to_vec(),
+                size: if object.kind == Kind::Stream { None } else { object.size },
+                mode: object.mode | folder_bit(object.kind),
+                modified_ns: object.modified.to_ns(),
+                first_chunk: self.next_chunk,
+            });
+            self.opened.control.send(&message)?;
+            self.first_chunks.push(self.next_chunk);
+            self.next_chunk = self.next_chunk.saturating_add(chunks);
+            self.announced += 1;
+        }
+        if self.stored == self.objects.len() && !self.said_finish {
+            self.opened.control.send(&Message::Finish)?;
+            self.said_finish = true;
+        }
+        Ok(())
+    }
+
+    /// The receiver has said what it needs of an object.
+    fn order(&mut self, told: &control::Have) -> Result<(), SendError> {
+        let object = told.object as usize;
+        let Some(&first_chunk) = self.first_chunks.get(object) else {
+            return Err(SendError::Unexpected("that it has an object that it was not told of"));
+        };
+        let mut have = Have::default();
+        let size = self.objects[object].size.unwrap_or(0);
+        let count = self.options.chunk_bytes.count(size)?;
+        for range in &told.ranges {
+            let first = range.first.checked_sub(first_chunk).filter(|first| *first < count);
+            let Some(first) = first.filter(|first| range.count <= count - first) else {
+                return Err(SendError::Unexpected("that it has chunks that there are not"));
+            };
+            for chunk in first..first + range.count {
+                let bytes = self.options.chunk_bytes.range(chunk, size);
+                self.sent.had_bytes += bytes.end - bytes.start;
+                have.insert(chunk);
+            }
+        }
+        let _gone = self.desk.orders.send(Order { object, first_chunk, have });
+        Ok(())
+    }
+
+    fn stored(&mut self, object: u32) -> Result<(), SendError> {
+        let Some(stored) = self.objects.get(object as usize) else {
+            return Err(SendError::Unexpected("that it stored what it was not told of"));
+        };
+        self.stored += 1;
+        self.sent.objects += 1;
+        self.sent.bytes += stored.size.unwrap_or(0);
+        Ok(())
+    }
+
+    /// What has been read since.
+    fn take_read(&mut self, now: Instant) -> Result<(), SendError> {
+        loop {
+            let read = match self.next_read.take() {
+                Some(read) => read,
+                None => match self.desk.results.try_recv() {
+                    Ok(read) => read,
+                    Err(TryRecvError::Empty | TryRecvError::Disconnected) => return Ok(()),
+                },
+            };
+            match read {
+                Read::Chunk { .. } if self.opened.sender.room() == 0 => {
+                    self.next_read = Some(read);
+                    return Ok(());
+                }
+                Read::Chunk { chunk, mut buffer, bytes, of_stream } => {
+                    if of_stream {
+                        self.opened.control.send(&Message::Span(Span { chunk, bytes }))?;
+                        self.next_chunk = chunk + 1;
+                    }
+                    buffer.truncate(bytes as usize);
+                    self.started.get_or_insert(now);
+                    self.under_way.insert(chunk, bytes);
+                    self.opened.source.put(chunk, buffer);
+                    self.opened.sender.offer(chunk, bytes)?;
+                }
+                Read::End { object, size, root, .. } => {
+                    if self.objects[object].size.is_none() {
+                        self.objects[object].size = Some(size);
+                    }
+                    let end = End { object: object as u32, size, root };
+                    self.opened.control.send(&Message::End(end))?;
+                    self.read += 1;
+                    if self.read == self.objects.len() {
+                        self.opened.sender.finish();
+                    }
+                }
+                Read::Failed(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// What has come on the lanes. True if there is more.
+    fn take_packets(&mut self, now: Instant) -> bool {
+        let mut more = false;
+        let Opened { carriers, sender, .. } = &mut *self.opened;
+        for (lane, carrier) in carriers.iter_mut().enumerate() {
+            let came = carrier.receive(&mut self.received, |header, body, _from| {
+                sender.receive(header, body, now);
+            });
+            match came {
+                Ok(rest) => more |= rest,
+                Err(trouble) => {
+                    sender.fail(lane, now);
+                    self.reconnect[lane] = broken(carrier.lane(), &trouble, now);
+                }
+            }
+        }
+        more
+    }
+
+    /// What should leave. Returns when to come back for what lanes hold back.
+    fn send_packets(&mut self, now: Instant) -> Result<Option<Instant>, SendError> {
+        let mut again = None;
+        self.reconnect_lanes(now);
+        let Opened { carriers, sender, source, .. } = &mut *self.opened;
+        for (lane, carrier) in carriers.iter_mut().enumerate() {
+            if carrier.is_idle() {
+                sender.poll(lane, now, BATCH, &mut self.departures);
+                for departure in self.departures.drain(..) {
+                    carrier.push(&departure.header, |out| {
+                        let _filled = source.fill(&departure, out);
+                    })?;
+                }
+            }
+            match carrier.flush(now) {
+                Ok(at) => again = [again, at].into_iter().flatten().min(),
+                Err(trouble @ Trouble::TooLong { .. }) => {
+                    return Err(std::io::Error::other(trouble).into());
+                }
+                Err(trouble) => {
+                    sender.fail(lane, now);
+                    self.reconnect[lane] = broken(carrier.lane(), &trouble, now);
+                }
+            }
+        }
+        Ok(again)
+    }
+
+    /// Connections that broke are made again.
+    fn reconnect_lanes(&mut self, now: Instant) {
+        for lane in 0..self.reconnect.len() {
+            if self.reconnect[lane].is_none_or(|at| at > now) {
+                continue;
+            }
+            self.reconnect[lane] = None;
+            match self.opened.specs[lane].connect(self.opened.peers[lane]) {
+                Ok(connected) => self.opened.carriers[lane].replace(connected),
+                Err(_) => self.reconnect[lane] = Some(now.plus_ns(RECONNECT_NS)),
+            }
+        }
+    }
+
+    fn take_events(&mut self) {
+        while let Some(event) = self.opened.sender.next_event() {
+            if let SendEvent::Done { chunk, latency_ns } = event {
+                self.sent.latencies_ns.push(latency_ns);
+                let bytes = self.under_way.remove(&chunk).unwrap_or(0);
+                self.progress.done_bytes += u64::from(bytes);
+                if let Some(buffer) = self.opened.source.remove(chunk) {
+                    let _gone = self.desk.buffers.send(buffer);
+                }
+            }
+        }
+    }
+
+    fn check_patience(&self, start: Instant, now: Instant) -> Result<(), SendError> {
+        if self.under_way.is_empty() {
+            return Ok(());
+        }
+        let since = self.opened.sender.last_progress().max(self.started.unwrap_or(start));
+        if now.since(since) > self.options.patience {
+            return Err(SendError::Silent(self.options.patience));
+        }
+        Ok(())
+    }
+
+    fn show(&mut self, start: Instant, now: Instant, watch: &mut dyn FnMut(&SendProgress)) {
+        let Opened { carriers, sender, .. } = &*self.opened;
+        let lanes = carriers.iter().enumerate().filter_map(|(lane, carrier)| {
+            let sending = sender.lane(lane)?;
+            Some(LaneView {
+                name: carrier.lane().describe(),
+                state: sending.state(),
+                rtt_ns: sending.rtt().smoothed_ns(),
+                counters: sending.counters,
+                carrier: carrier.counters(),
+            })
+        });
+        self.progress.lanes = lanes.collect();
+        self.progress.elapsed = now.since(start);
+        let mut shown = self.progress.clone();
+        shown.done_bytes += self.sent.had_bytes;
+        watch(&shown);
+    }
+
+    fn wait(&self, waiter: &Waiter, again: Option<Instant>, now: Instant) -> Result<(), SendError> {
+        let Opened { control, carriers, sender, .. } = &*self.opened;
+        let mut until = again.unwrap_or(Instant::NEVER);
+        let mut readable: Vec<BorrowedFd<'_>> = vec![control.as_fd()];
+        let mut writable = Vec::new();
+        if control.wants_write() {
+            writable.push(control.as_fd());
+        }
+        for (lane, carrier) in carriers.iter().enumerate() {
+            if sender.lane(lane).is_some_and(|lane| lane.state() == LaneState::Closed) {
+                continue;
+            }
+            if let Some(at) = self.reconnect[lane] {
+                until = until.min(at);
+                continue;
+            }
+            readable.push(carrier.lane().as_fd());
+            if carrier.is_idle() {
+                until = until.min(sender.next_wakeup(lane).unwrap_or(Instant::NEVER));
+            } else {
+                writable.push(carrier.lane().as_fd());
+            }
+        }
+        if until > now {
+            waiter.wait((&readable, &writable), until, now)?;
+        }
+        Ok(())
+    }
+}
+
+/// When to make a connection again that broke; a socket for datagrams stays as it is.
+fn broken(lane: &dyn Lane, trouble: &Trouble, now: Instant) -> Option<Instant> {
+    let broken = lane.is_stream() && !matches!(trouble, Trouble::TooLong { .. });
+    broken.then(|| now.plus_ns(RECONNECT_NS))
+}
+
+/// Folders are told apart as `st_mode` does.
+const fn folder_bit(kind: Kind) -> u32 {
+    if matches!(kind, Kind::Folder) { libc::S_IFDIR } else { 0 }
+}

@@ -1,0 +1,57 @@
+//! Why a transfer ended early, on the sending side.
+
+use crate::control::ControlError;
+use crate::file::FileError;
+use crate::lane::OpenError;
+use crate::seal::SealError;
+use linecard_transfer::control::{Refuse, WelcomeError};
+use linecard_transfer::layout::LayoutError;
+use std::io;
+use std::time::Duration;
+
+/// Why nothing, or not everything, was sent.
+#[derive(Debug, thiserror::Error)]
+pub enum SendError {
+    /// What is to be sent cannot be read, or has changed.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The receiver is not there, not who it should be, or gone.
+    #[error(transparent)]
+    Control(#[from] ControlError),
+    /// The receiver will not take it.
+    #[error("the receiver refuses: {0}")]
+    Refused(#[from] Refuse),
+    /// The receiver answers what was not asked.
+    #[error("the receiver is broken: {0}")]
+    Welcome(#[from] WelcomeError),
+    /// The receiver says something else than it should.
+    #[error("the receiver is broken: it says {0} when it should not")]
+    Unexpected(&'static str),
+    /// A lane does not open.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// Chunks that cannot be cut into packets.
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
+    /// More lanes than there may be.
+    #[error("{0} lanes are more than {most}", most = linecard_transfer::wire::MAX_LANES)]
+    Lanes(usize),
+    /// The receiver could not store an object.
+    #[error("the receiver could not store it: {0}")]
+    Store(String),
+    /// No lane carries anything.
+    #[error(
+        "nothing has arrived for {0:?}: no lane answers; check addresses, ports and firewalls \
+         of the lanes, then send again: what has arrived is kept"
+    )]
+    Silent(Duration),
+    /// The user ended it.
+    #[error("stopped; send again to go on: what has arrived is kept")]
+    Stopped,
+    /// A fault in here.
+    #[error("a fault of linecard: {0}")]
+    Seal(#[from] SealError),
+    /// What the system says.
+    #[error("waiting for sockets: {0}")]
+    Wait(#[from] io::Error),
+}

@@ -1,0 +1,137 @@
+//! The sending end on a real network.
+
+mod conduct;
+mod error;
+mod open;
+mod reading;
+
+pub use error::SendError;
+
+use crate::control::Access;
+use crate::end::{CarrierCounters, Clock, Waker};
+use crate::file::{ChunkBytes, Skipped, Source};
+use crate::lane::Spec;
+use linecard_transfer::fec::Scheme;
+use linecard_transfer::lane::{LaneCounters, LaneState};
+use linecard_transfer::send::{Mode, SendCounters};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+/// What to send, to whom, and how.
+#[derive(Debug)]
+pub struct SendOptions {
+    /// A file, a folder, or `-` for the standard input.
+    pub path: PathBuf,
+    /// Where the receiver listens.
+    pub peer: SocketAddr,
+    /// What the user calls it: under that name its key is known.
+    pub name: String,
+    /// How both ends know each other.
+    pub access: Access,
+    /// Lanes; one over the way to `peer` if there are none.
+    pub lanes: Vec<Spec>,
+    /// The rate of lanes that say none, in bit/s.
+    pub rate_bps: Option<u64>,
+    /// How chunks are spread over lanes.
+    pub mode: Mode,
+    /// What repairs lost packets.
+    pub fec: Scheme,
+    /// Bytes of a chunk.
+    pub chunk_bytes: ChunkBytes,
+    /// Data bytes of a packet; as many as all lanes carry if not said.
+    pub payload_bytes: Option<u32>,
+    /// How long to wait for the receiver, and for progress.
+    pub patience: Duration,
+    /// Ends the transfer early.
+    pub stop: Arc<AtomicBool>,
+}
+
+/// How far it is.
+#[derive(Debug, Clone, Default)]
+pub struct SendProgress {
+    /// Bytes of all objects, if that is known.
+    pub total_bytes: Option<u64>,
+    /// Bytes of chunks that are whole at the other end, those that were there before included.
+    pub done_bytes: u64,
+    /// Of each lane.
+    pub lanes: Vec<LaneView>,
+    /// Since the first message.
+    pub elapsed: Duration,
+}
+
+/// A lane as others see it.
+#[derive(Debug, Clone)]
+pub struct LaneView {
+    /// Kind, own end and peer.
+    pub name: String,
+    /// Whether it works.
+    pub state: LaneState,
+    /// Its round-trip time, in ns.
+    pub rtt_ns: u64,
+    /// What the protocol has counted.
+    pub counters: LaneCounters,
+    /// What the socket has.
+    pub carrier: CarrierCounters,
+}
+
+/// What was sent.
+#[derive(Debug, Clone)]
+pub struct Sent {
+    /// Objects stored by the receiver.
+    pub objects: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Bytes that the receiver had before.
+    pub had_bytes: u64,
+    /// From the first data to the last confirmation.
+    pub elapsed: Duration,
+    /// Of each chunk, from its first packet to the news that it is whole, in ns.
+    pub latencies_ns: Vec<u64>,
+    /// What the protocol has counted.
+    pub counters: SendCounters,
+    /// Of each lane.
+    pub lanes: Vec<LaneView>,
+    /// Data bytes of a packet.
+    pub payload_bytes: u32,
+    /// What was there and not sent.
+    pub skipped: Vec<Skipped>,
+}
+
+/// Sends; calls `watch` some times a second.
+///
+/// # Errors
+///
+/// [`SendError`]: what the receiver has whole stays there, and another try goes on with it.
+pub fn send(
+    options: &SendOptions,
+    watch: &mut dyn FnMut(&SendProgress),
+) -> Result<Sent, SendError> {
+    let source = Source::open(&options.path)?;
+    let skipped = source.skipped().to_vec();
+    let mut opened = open::open(options)?;
+    let (orders, ordered) = mpsc::channel();
+    let (buffers, freed) = mpsc::channel();
+    let (out, results) = mpsc::sync_channel(reading::MAX_READ);
+    let waker = Waker::new()?;
+    let objects = source.objects().to_vec();
+    let work = reading::Work {
+        source,
+        chunk_bytes: options.chunk_bytes,
+        orders: ordered,
+        buffers: freed,
+        out,
+        waker: waker.clone(),
+    };
+    let desk = reading::Desk { orders, buffers, results };
+    std::thread::scope(|scope| {
+        scope.spawn(move || work.run());
+        let conductor = conduct::Conductor::new(options, &mut opened, objects, desk);
+        let clock = Clock::start();
+        let mut sent = conductor.run(waker, clock, watch)?;
+        sent.skipped = skipped;
+        Ok(sent)
+    })
+}

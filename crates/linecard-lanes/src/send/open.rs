@@ -1,0 +1,171 @@
+//! Everything that happens before the first packet: control channel, agreement, lanes.
+
+use super::{SendError, SendOptions};
+use crate::control::{Control, ControlError};
+use crate::end::agree::{FEC_KINDS, mode_to_message, scheme_to_message};
+use crate::end::{Carrier, Clock, Waiter, Waker};
+use crate::lane::{Family, Place, Spec};
+use linecard_transfer::control::{Hello, LaneKind, LaneOffer, Message, VERSION, Welcome};
+use linecard_transfer::lane::LaneSettings;
+use linecard_transfer::send::{SendSettings, Sender};
+use linecard_transfer::store::Source;
+use linecard_transfer::wire::{MAX_LANES, OVERHEAD_BYTES};
+use ring::rand::{SecureRandom, SystemRandom};
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+/// Payloads that are tried, largest first: jumbo frames, pages, and what every path carries.
+const PAYLOADS: [usize; 3] = [8_896, 4_096, 1_408];
+/// Headers around a datagram on Ethernet: UDP, IPv4 or IPv6, and the frame's own.
+const FRAMING_V4: u32 = 8 + 20 + 14;
+const FRAMING_V6: u32 = 8 + 40 + 14;
+
+/// What is needed to send.
+#[derive(Debug)]
+pub(super) struct Opened {
+    pub(super) control: Control,
+    pub(super) carriers: Vec<Carrier>,
+    pub(super) specs: Vec<Spec>,
+    pub(super) peers: Vec<SocketAddr>,
+    pub(super) sender: Sender,
+    pub(super) source: Source,
+    pub(super) payload_bytes: u32,
+}
+
+pub(super) fn open(options: &SendOptions) -> Result<Opened, SendError> {
+    let deadline = Instant::now() + options.patience;
+    let mut control = Control::connect(options.peer, &options.name, &options.access, deadline)?;
+    let (local, peer) = control.addresses()?;
+    let specs = specs(options, local.ip());
+    if specs.len() > MAX_LANES {
+        return Err(SendError::Lanes(specs.len()));
+    }
+    let payload_bytes = match options.payload_bytes {
+        Some(bytes) => bytes,
+        None => payload(&specs, peer)?,
+    };
+    let hello = Hello {
+        versions: vec![VERSION],
+        suites: control.suites().to_vec(),
+        fec_kinds: FEC_KINDS.to_vec(),
+        fec: scheme_to_message(options.fec),
+        chunk_bytes: u32::try_from(options.chunk_bytes.bytes()).unwrap_or(u32::MAX),
+        payload_bytes,
+        lanes: specs.iter().map(offer).collect(),
+        mode: mode_to_message(options.mode),
+    };
+    control.send(&Message::Hello(hello.clone()))?;
+    let welcome = welcome(&mut control, options.patience)?;
+    welcome.check(&hello)?;
+    let peers: Vec<SocketAddr> =
+        welcome.lanes.iter().map(|&address| reachable(address, peer.ip())).collect();
+    let mut carriers = Vec::with_capacity(specs.len());
+    for (number, (spec, &to)) in specs.iter().zip(&peers).enumerate() {
+        let keys = control.lane(welcome.suite, welcome.connection, number as u16)?;
+        carriers.push(Carrier::new(spec.connect(to)?, keys));
+    }
+    let settings = SendSettings {
+        connection: welcome.connection,
+        payload_bytes,
+        fec: options.fec,
+        mode: options.mode,
+        window_end: welcome.window_chunks,
+        ..SendSettings::default()
+    };
+    let lanes = lane_settings(&specs, payload_bytes);
+    let sender = Sender::new(settings, &lanes, random()?);
+    let source = Source::new(payload_bytes, options.fec);
+    Ok(Opened { control, carriers, specs, peers, sender, source, payload_bytes })
+}
+
+/// The lanes that the user wants, with the rate that holds where none is said.
+fn specs(options: &SendOptions, local: IpAddr) -> Vec<Spec> {
+    let mut specs = options.lanes.clone();
+    if specs.is_empty() {
+        specs.push(Spec {
+            family: Family::Udp,
+            place: Place::Address(local),
+            port: None,
+            rate_bps: None,
+            shared: None,
+        });
+    }
+    for spec in &mut specs {
+        spec.rate_bps = spec.rate_bps.or(options.rate_bps);
+    }
+    specs
+}
+
+fn offer(spec: &Spec) -> LaneOffer {
+    let kind = match spec.family {
+        Family::Udp => LaneKind::Udp,
+        Family::Tcp => LaneKind::Tcp,
+    };
+    LaneOffer { kind, rate_bps: spec.rate_bps.unwrap_or(0) }
+}
+
+/// The largest payload that all lanes carry, as far as this host knows.
+fn payload(specs: &[Spec], peer: SocketAddr) -> Result<u32, SendError> {
+    let mut longest = usize::MAX;
+    for spec in specs.iter().filter(|spec| spec.family == Family::Udp) {
+        // To an address of the other family nothing can be asked: what every path carries will do.
+        let known = spec.connect(peer).map(|lane| lane.max_datagram());
+        longest = longest.min(known.unwrap_or(PAYLOADS[2] + OVERHEAD_BYTES));
+    }
+    let fitting = PAYLOADS.into_iter().find(|payload| payload + OVERHEAD_BYTES <= longest);
+    Ok(fitting.unwrap_or(longest.saturating_sub(OVERHEAD_BYTES)) as u32)
+}
+
+fn welcome(control: &mut Control, patience: Duration) -> Result<Welcome, SendError> {
+    let (clock, waiter) = (Clock::start(), Waiter::new(Waker::new()?));
+    let deadline = clock.now().plus(patience);
+    loop {
+        control.flush()?;
+        match control.receive()? {
+            Some(Message::Welcome(welcome)) => return Ok(welcome),
+            Some(Message::Refuse(refuse)) => return Err(refuse.into()),
+            Some(_) => return Err(SendError::Unexpected("something else than welcome")),
+            None => {}
+        }
+        let now = clock.now();
+        if now >= deadline {
+            return Err(ControlError::TimedOut { name: "the receiver".into() }.into());
+        }
+        let fd = control.as_fd();
+        let writable = if control.wants_write() { &[fd][..] } else { &[] };
+        waiter.wait((&[fd], writable), deadline, now)?;
+    }
+}
+
+/// The receiver may not say where it is, only at which port.
+fn reachable(address: SocketAddr, peer: IpAddr) -> SocketAddr {
+    if address.ip().is_unspecified() { SocketAddr::new(peer, address.port()) } else { address }
+}
+
+fn lane_settings(specs: &[Spec], payload_bytes: u32) -> Vec<LaneSettings> {
+    let groups: Vec<&String> = specs.iter().filter_map(|spec| spec.shared.as_ref()).collect();
+    let number = |group: &String| groups.iter().position(|other| *other == group);
+    specs
+        .iter()
+        .map(|spec| {
+            let v6 = matches!(spec.place, Place::Address(IpAddr::V6(_)));
+            LaneSettings {
+                rate_bps: spec.rate_bps.unwrap_or(0),
+                framing_bytes: if v6 { FRAMING_V6 } else { FRAMING_V4 },
+                datagram_bytes: payload_bytes + OVERHEAD_BYTES as u32,
+                stream: spec.family == Family::Tcp,
+                shared: spec.shared.as_ref().and_then(number).map_or(0, |at| at as u32 + 1),
+                ..LaneSettings::default()
+            }
+        })
+        .collect()
+}
+
+/// A number that nobody guesses.
+pub(crate) fn random() -> Result<u64, SendError> {
+    let mut bytes = [0; 8];
+    let filled = SystemRandom::new().fill(&mut bytes);
+    filled.map_err(|_| std::io::Error::other("the system gives no random numbers"))?;
+    Ok(u64::from_le_bytes(bytes))
+}

@@ -1,0 +1,4 @@
+//! Both ends on one machine, over real sockets.
+
+mod ends;
+mod loopback;
