@@ -2,7 +2,7 @@
 //! with everything on: seals, hashes, files. Beside it, the rate.
 //!
 //! Files are in memory where `/dev/shm` is. `cargo bench -p linecard-lanes --bench transfer [-- --rounds N]`;
-//! without `--bench` it runs once, small.
+//! with `--smoke` it runs once, small.
 #![expect(clippy::print_stdout, reason = "the figures are the output")]
 
 use linecard::rng::Rng;
@@ -41,7 +41,9 @@ const fn case(name: &'static str, kind: &'static str, lanes: usize, payload: u32
 
 fn main() -> Outcome<()> {
     let arguments: Vec<String> = std::env::args().collect();
-    let is_bench = arguments.iter().any(|argument| argument == "--bench");
+    let has = |wanted: &str| arguments.iter().any(|argument| argument == wanted);
+    // Cargo adds --bench.
+    let is_bench = has("--bench") && !has("--smoke");
     let rounds = arguments.iter().position(|argument| argument == "--rounds");
     let rounds = rounds.and_then(|at| arguments.get(at + 1)?.parse().ok()).unwrap_or(3);
     let (rounds, bytes) = if is_bench { (rounds, BYTES) } else { (1, SMALL_BYTES) };

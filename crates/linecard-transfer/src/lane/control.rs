@@ -82,7 +82,7 @@ impl Control {
         match self {
             Self::Stream => {}
             Self::Cubic(cubic) => {
-                cubic.update(seen.outcome, seen.rtt.smoothed_ns(), seen.limited, now)
+                cubic.update(seen.outcome, seen.rtt.smoothed_ns(), seen.limited, now);
             }
             Self::Fixed(breaker) => {
                 if breaker.opens(seen, now) {
