@@ -5,7 +5,7 @@ use super::open::Opened;
 use super::writing::{Job, Written};
 use super::{Got, ReceiveError, ReceiveOptions, ReceiveProgress};
 use crate::control::ControlError;
-use crate::end::{Clock, Waiter, Waker};
+use crate::end::{Clock, Waiter, Waker, say_goodbye};
 use crate::lane::Received;
 use linecard::time::Instant;
 use linecard_transfer::control::{Failed, Message, Text};
@@ -14,14 +14,11 @@ use linecard_transfer::wire::{Header, Kind, Probe};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender};
-use std::time::Duration;
 
 /// How often others are told how far it is, in ns.
 const WATCH_NS: u64 = 100_000_000;
 /// What [`Failed`] says of objects that cannot be stored.
 const CANNOT_STORE: u16 = 1;
-/// How long the last words may take, in ns.
-const GOODBYE_NS: u64 = 2_000_000_000;
 
 pub(super) struct Conductor<'a> {
     options: &'a ReceiveOptions,
@@ -98,7 +95,7 @@ impl<'a> Conductor<'a> {
         let waiter = Waiter::new(waker);
         let start = clock.now();
         let mut watched = start;
-        while !(self.said_finish && !self.opened.control.wants_write()) {
+        while !self.said_finish || self.opened.control.wants_write() {
             let now = clock.now();
             if self.options.stop.load(Ordering::Relaxed) {
                 return Err(ReceiveError::Stopped);
@@ -153,8 +150,7 @@ impl<'a> Conductor<'a> {
                 }
                 Message::Finish => self.heard_finish = true,
                 Message::Failed(failed) => {
-                    let _text = failed;
-                    return Err(ReceiveError::Unexpected("that it failed"));
+                    return Err(ReceiveError::Sender(failed.text.to_string()));
                 }
                 _ => return Err(ReceiveError::Unexpected("what only a receiver says")),
             }
@@ -191,7 +187,7 @@ impl<'a> Conductor<'a> {
                     self.order(job)?;
                 }
                 Written::Object { object } => self.stored(object)?,
-                Written::Failed { error, .. } => return Err(error.into()),
+                Written::Failed(error) => return Err(error.into()),
             }
         }
         Ok(())
@@ -313,21 +309,12 @@ impl<'a> Conductor<'a> {
 
     /// Tells the sender why it ends, as far as that can be done.
     fn apologise(&mut self, error: &ReceiveError, clock: Clock) {
-        if matches!(error, ReceiveError::Control(_)) {
+        if matches!(error, ReceiveError::Control(_) | ReceiveError::Sender(_)) {
             return;
         }
         let text = Text::of(error.to_string().as_bytes());
         let failed = Failed { object: None, code: CANNOT_STORE, text };
-        let control = &mut self.opened.control;
-        if control.send(&Message::Failed(failed)).is_err() {
-            return;
-        }
-        let deadline = clock.now().plus_ns(GOODBYE_NS);
-        while let Ok(false) = control.flush()
-            && clock.now() < deadline
-        {
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        say_goodbye(&mut self.opened.control, &Message::Failed(failed), clock);
     }
 
     fn show(&mut self, start: Instant, now: Instant, watch: &mut dyn FnMut(&ReceiveProgress)) {

@@ -38,6 +38,9 @@ pub enum ReceiveError {
     /// The sender says something else than it should.
     #[error("the sender is broken: it says {0} when it should not")]
     Unexpected(&'static str),
+    /// The sender cannot go on.
+    #[error("the sender could not go on: {0}")]
+    Sender(String),
     /// The sender asks for repair that there is not.
     #[error("the sender is broken: {0}")]
     Scheme(#[from] SchemeError),

@@ -4,11 +4,11 @@ use super::open::Opened;
 use super::reading::{Desk, Order, Read};
 use super::{LaneView, SendError, SendOptions, SendProgress, Sent};
 use crate::control::ControlError;
-use crate::end::{Clock, Waiter, Waker};
+use crate::end::{Clock, Waiter, Waker, say_goodbye};
 use crate::file::{Have, Kind, Object};
 use crate::lane::{Lane, Received, Trouble};
 use linecard::time::Instant;
-use linecard_transfer::control::{self, End, Message, Span};
+use linecard_transfer::control::{self, End, Failed, Message, Span, Text};
 use linecard_transfer::lane::LaneState;
 use linecard_transfer::send::{Departure, SendEvent};
 use std::collections::BTreeMap;
@@ -23,6 +23,8 @@ const MAX_AHEAD: usize = 64;
 const BATCH: usize = 64;
 /// How often others are told how far it is, in ns.
 const WATCH_NS: u64 = 100_000_000;
+/// What [`Failed`] says when nothing more will be sent.
+const CANNOT_GO_ON: u16 = 2;
 /// How long a lane whose connection broke waits before the next try, in ns.
 const RECONNECT_NS: u64 = 250_000_000;
 
@@ -97,6 +99,26 @@ impl<'a> Conductor<'a> {
         clock: Clock,
         watch: &mut dyn FnMut(&SendProgress),
     ) -> Result<Sent, SendError> {
+        let start = clock.now();
+        let outcome = self.turn_until_over(waker, clock, watch);
+        if let Err(error) = &outcome {
+            self.apologise(error, clock);
+        }
+        outcome?;
+        let now = clock.now();
+        self.show(start, now, watch);
+        self.sent.elapsed = now.since(self.started.unwrap_or(start));
+        self.sent.counters = self.opened.sender.counters();
+        self.sent.lanes = std::mem::take(&mut self.progress.lanes);
+        Ok(self.sent)
+    }
+
+    fn turn_until_over(
+        &mut self,
+        waker: Waker,
+        clock: Clock,
+        watch: &mut dyn FnMut(&SendProgress),
+    ) -> Result<(), SendError> {
         let waiter = Waiter::new(waker);
         let start = clock.now();
         let mut watched = start;
@@ -122,12 +144,17 @@ impl<'a> Conductor<'a> {
                 self.wait(&waiter, again, now)?;
             }
         }
-        let now = clock.now();
-        self.show(start, now, watch);
-        self.sent.elapsed = now.since(self.started.unwrap_or(start));
-        self.sent.counters = self.opened.sender.counters();
-        self.sent.lanes = std::mem::take(&mut self.progress.lanes);
-        Ok(self.sent)
+        Ok(())
+    }
+
+    /// Tells the receiver why it ends, as far as that can be done.
+    fn apologise(&mut self, error: &SendError, clock: Clock) {
+        if matches!(error, SendError::Control(_) | SendError::Store(_)) {
+            return;
+        }
+        let text = Text::of(error.to_string().as_bytes());
+        let failed = Failed { object: None, code: CANNOT_GO_ON, text };
+        say_goodbye(&mut self.opened.control, &Message::Failed(failed), clock);
     }
 
     fn is_over(&self) -> bool {

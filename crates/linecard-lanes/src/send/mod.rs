@@ -126,12 +126,10 @@ pub fn send(
         waker: waker.clone(),
     };
     let desk = reading::Desk { orders, buffers, results };
-    std::thread::scope(|scope| {
-        scope.spawn(move || work.run());
-        let conductor = conduct::Conductor::new(options, &mut opened, objects, desk);
-        let clock = Clock::start();
-        let mut sent = conductor.run(waker, clock, watch)?;
-        sent.skipped = skipped;
-        Ok(sent)
-    })
+    // Not joined: who reads from a pipe may wait for ever, and is to be left alone then.
+    std::thread::Builder::new().name("read".into()).spawn(move || work.run())?;
+    let conductor = conduct::Conductor::new(options, &mut opened, objects, desk);
+    let mut sent = conductor.run(waker, Clock::start(), watch)?;
+    sent.skipped = skipped;
+    Ok(sent)
 }

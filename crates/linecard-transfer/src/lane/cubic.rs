@@ -154,7 +154,7 @@ mod tests {
         assert_eq!(cubic.window(), 112_000);
     }
 
-    /// Section 4.2: the window is back at W_max after K = cbrt(W_max (1 - beta) / C) seconds.
+    /// Section 4.2: the window is back at `W_max` after K = `cbrt(W_max` (1 - beta) / C) seconds.
     #[test]
     fn it_is_back_after_k() {
         let (mut cubic, mut now) = (Cubic::new(1_000), Instant::ZERO);
