@@ -27,6 +27,8 @@ extern crate alloc;
 pub mod offload;
 pub mod packet;
 pub mod pipeline;
+pub mod plan;
+pub mod plan;
 pub mod port;
 pub mod report;
 pub mod rng;
