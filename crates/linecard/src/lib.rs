@@ -28,7 +28,6 @@ pub mod offload;
 pub mod packet;
 pub mod pipeline;
 pub mod plan;
-pub mod plan;
 pub mod port;
 pub mod report;
 pub mod rng;

@@ -176,12 +176,16 @@ impl Design<'_> {
         self.parts.flows.iter().filter(|f| core_of[f.flow.from] != core_of[f.flow.to])
     }
 
-    /// What firings of a stage cost its core more, for what comes from other cores.
+    /// What a firing of a stage costs more, for what goes to other cores and comes from there.
     fn extra_ns(&self, stage: usize, part: usize) -> f64 {
+        let [giving, taking] = self.question.machine.crossing_ns;
         let edges = self.question.graph.edges();
-        let comes = |flow: &&PartFlow| flow.flow.to == part && edges[flow.edge].to == stage;
-        let tokens: f64 = self.crossings().filter(comes).map(|flow| flow.rate).sum();
-        tokens * self.question.machine.crossing_ns / self.rate(stage)
+        let each_second = self.crossings().map(|PartFlow { edge, rate, flow, .. }| {
+            let gives = flow.from == part && edges[*edge].from == stage;
+            let takes = flow.to == part && edges[*edge].to == stage;
+            rate * (giving * f64::from(u8::from(gives)) + taking * f64::from(u8::from(takes)))
+        });
+        each_second.sum::<f64>() / self.rate(stage)
     }
 
     /// Firings of one replica per second.

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 /// Bins of a distribution.
-const BINS: usize = 1_024;
+const BINS: usize = 512;
 
 /// A distribution of times in bins of equal width, from 0 on. What is longer than all bins is in none,
 /// and counts as longer than anything.

@@ -193,13 +193,13 @@ fn in_cycle(names: &[String], edges: &[Edge]) -> String {
         let mut reached = alloc::vec![false; names.len()];
         // As many rounds as there are stages reach whatever can be reached.
         for _ in 0..names.len() {
-            for edge in edges.iter().filter(|edge| edge.from == stage || reached[edge.from]) {
-                reached[edge.to] = true;
+            for edge in edges {
+                reached[edge.to] |= edge.from == stage || reached[edge.from];
             }
         }
         reached[stage]
     };
-    let stage = (0..names.len()).filter(|&stage| names.get(stage).is_some()).find(|s| returns(s));
+    let stage = (0..names.len()).find(returns);
     stage.map(|stage| names[stage].clone()).unwrap_or_default()
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Parts are placed in turn, the heaviest first, on each core that has something and on one that has
 //! nothing (cores are equal, so another empty one gives nothing new), and given up as soon as the best
-//! mapping so far cannot be beaten. What comes from another core costs the taking core more. With more
+//! mapping so far cannot be beaten. What goes to another core costs both cores more. With more
 //! parts than the search has steps for, the start — each part on the least used core, then moves and
 //! exchanges that help — stays the answer.
 
@@ -39,8 +39,8 @@ pub struct Flow {
     pub from: usize,
     /// The part that takes.
     pub to: usize,
-    /// Share of a core that the taking part needs more if they are on different cores.
-    pub crossing: f64,
+    /// Share of a core that the giving and the taking part need more if they are on different cores.
+    pub crossing: [f64; 2],
 }
 
 /// How good a mapping is.
@@ -75,7 +75,8 @@ impl Problem {
         }
         let crosses = |flow: &&Flow| core_of[flow.from] != core_of[flow.to];
         for flow in self.flows.iter().filter(crosses) {
-            used[core_of[flow.to]] += flow.crossing;
+            used[core_of[flow.from]] += flow.crossing[0];
+            used[core_of[flow.to]] += flow.crossing[1];
         }
         Score {
             most_used: used.iter().copied().fold(0.0, f64::max),
@@ -232,7 +233,8 @@ impl<'p> Search<'p> {
                 continue;
             };
             if from != to {
-                self.used[to] += flow.crossing;
+                self.used[from] += flow.crossing[0];
+                self.used[to] += flow.crossing[1];
                 self.crossings += 1;
             }
         }
@@ -295,7 +297,7 @@ mod tests {
         let mut flows = Vec::new();
         for to in 1..parts {
             let from = if rng.chance(0.7) { to - 1 } else { rng.below(to as u64) as usize };
-            flows.push(Flow { from, to, crossing: crossing * unit(rng) });
+            flows.push(Flow { from, to, crossing: [crossing * unit(rng), crossing * unit(rng)] });
         }
         let prefer = if rng.chance(0.3) { Prefer::FewCores } else { Prefer::Balance };
         Problem { loads, flows, cores, prefer, most_used: 0.5 + unit(rng) }
@@ -309,7 +311,8 @@ mod tests {
             let (parts, cores) = if round < 10 { (8, 8) } else { (parts, cores) };
             let problem = random(&mut rng, parts, cores);
             let (best, found) = (exhaustive(&problem), problem.solve());
-            assert_eq!(found.score, problem.score(&found.core_of));
+            let told = problem.compare(found.score, problem.score(&found.core_of));
+            assert_eq!(told, Ordering::Equal, "{found:?}");
             let order = problem.compare(found.score, best.score);
             assert_eq!(order, Ordering::Equal, "{problem:?}\n{found:?}\n{best:?}");
         }
@@ -335,7 +338,7 @@ mod tests {
     fn few_cores_are_used_where_they_are_enough() {
         let problem = Problem {
             loads: alloc::vec![0.2, 0.2, 0.2],
-            flows: alloc::vec![Flow { from: 0, to: 1, crossing: 0.0 }],
+            flows: alloc::vec![Flow { from: 0, to: 1, crossing: [0.0; 2] }],
             cores: 3,
             prefer: Prefer::FewCores,
             most_used: 0.8,

@@ -165,7 +165,7 @@ impl Parts {
         let is_parallel = gives == takes;
         let (pairs, givers) = if is_parallel { (gives, 1) } else { (gives * takes, gives) };
         let rate = tokens / f64::from(pairs);
-        let crossing = rate * question.machine.crossing_ns / 1e9;
+        let crossing = question.machine.crossing_ns.map(|ns| rate * ns / 1e9);
         for giver in 0..gives as usize {
             for taker in 0..takes as usize {
                 if is_parallel && giver != taker {

@@ -1,5 +1,7 @@
 //! Exact fractions, for balance equations.
 
+use alloc::vec::Vec;
+
 /// A positive fraction in lowest terms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ratio {
@@ -25,12 +27,12 @@ impl Ratio {
 }
 
 /// Least integers in these proportions, none when they do not fit.
-pub(super) fn integers(ratios: &[Ratio]) -> Option<alloc::vec::Vec<u64>> {
+pub(super) fn integers(ratios: &[Ratio]) -> Option<Vec<u64>> {
     let multiple = ratios.iter().try_fold(1_u64, |multiple, ratio| {
         let common = gcd(multiple.into(), ratio.denominator.into()) as u64;
         multiple.checked_mul(ratio.denominator / common)
     })?;
-    let whole: Option<alloc::vec::Vec<u64>> = ratios
+    let whole: Option<Vec<u64>> = ratios
         .iter()
         .map(|ratio| ratio.numerator.checked_mul(multiple / ratio.denominator))
         .collect();

@@ -125,10 +125,23 @@ pub fn round_robin(loads: &[Load<'_>], other_ns: f64) -> Result<Cycle, Late> {
     if let Some(stage) = late {
         return Err(Late::Deadline { stage, cycle_ns: bound_ns });
     }
-    let cycle = distribution(loads, &batches, other_ns);
-    let limits = loads.iter().zip(&batches).map(|(load, batch)| load.limit_ns(*batch));
-    let misses = limits.map(|limit| cycle.tail(limit - other_ns)).collect();
+    let misses = misses(loads, &batches, other_ns);
     Ok(Cycle { batches, mean_ns, bound_ns, misses })
+}
+
+/// Share of cycles that are too long for each stage.
+fn misses(loads: &[Load<'_>], batches: &[u32], other_ns: f64) -> Vec<f64> {
+    if !is_uneven(loads) {
+        // All cycles are equal, and this one keeps up.
+        return alloc::vec![0.0; loads.len()];
+    }
+    let cycle = distribution(loads, batches, other_ns);
+    let limits = loads.iter().zip(batches).map(|(load, batch)| load.limit_ns(*batch));
+    limits.map(|limit| cycle.tail(limit - other_ns)).collect()
+}
+
+fn is_uneven(loads: &[Load<'_>]) -> bool {
+    loads.iter().any(|load| load.cost.spread.points().len() > 1)
 }
 
 /// Whether a cycle with these batches is in time for all stages: the definition, without a search.
@@ -179,7 +192,7 @@ fn mean_ns(loads: &[Load<'_>], batches: &[u32], other_ns: f64) -> f64 {
 /// the mean: else more would come in the long run than is done.
 fn bound_ns(loads: &[Load<'_>], batches: &[u32], other_ns: f64) -> f64 {
     let mean = mean_ns(loads, batches, other_ns);
-    if loads.iter().all(|load| load.cost.spread.points().len() == 1) {
+    if !is_uneven(loads) {
         return mean;
     }
     let miss = loads.iter().map(|load| load.miss).fold(0.5, f64::min);

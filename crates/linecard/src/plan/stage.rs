@@ -119,8 +119,9 @@ pub struct Machine {
     pub most_used: f64,
     /// What a cycle costs besides its stages, nanoseconds: the clock is read, for example.
     pub cycle_ns: f64,
-    /// What a token costs the taking stage's core when it comes from another core, nanoseconds.
-    pub crossing_ns: f64,
+    /// What a token costs the giving and the taking stage more when it goes to another core,
+    /// nanoseconds.
+    pub crossing_ns: [f64; 2],
     /// What is best among mappings that fit.
     pub prefer: Prefer,
 }
@@ -129,7 +130,13 @@ impl Machine {
     /// So many equal cores, used for up to 80 %; nothing besides stages costs time.
     #[must_use]
     pub fn new(cores: usize) -> Self {
-        Self { cores, most_used: 0.8, cycle_ns: 0.0, crossing_ns: 0.0, prefer: Prefer::Balance }
+        Self {
+            cores,
+            most_used: 0.8,
+            cycle_ns: 0.0,
+            crossing_ns: [0.0; 2],
+            prefer: Prefer::Balance,
+        }
     }
 }
 
@@ -213,7 +220,7 @@ impl Machine {
         if !(self.most_used > 0.0 && self.most_used <= 1.0) {
             return wrong("the share of a core is above 0, at most 1", self.most_used);
         }
-        let costs = [self.cycle_ns, self.crossing_ns];
+        let costs = [self.cycle_ns, self.crossing_ns[0], self.crossing_ns[1]];
         let negative = costs.into_iter().find(|ns| !ns.is_finite() || *ns < 0.0);
         negative.map_or(Ok(()), |ns| wrong("a cycle's and a crossing's cost is 0 ns or more", ns))
     }
