@@ -376,9 +376,9 @@ mod tests {
     }
 
     fn random(rng: &mut Rng) -> Question {
-        let mut asked = question(1e8 + rng.below(60) as f64 * 1e9, 1 + rng.below(6) as usize);
+        let mut asked = question(1e8 + rng.below(20) as f64 * 1e9, 1 + rng.below(6) as usize);
         for stage in &mut asked.stages {
-            let (a, e) = (rng.below(3_000) as f64, 1.0 + rng.below(500) as f64);
+            let (a, e) = (rng.below(1_500) as f64, 1.0 + rng.below(250) as f64);
             stage.cost = Cost::new(a, e).expect("a cost");
             if rng.chance(0.5) {
                 let points = [(0.8, 0.5), (1.1, 0.45), (3.0, 0.05)];
