@@ -71,8 +71,10 @@ impl Identity {
 
 /// The first value of a key of /proc/cpuinfo.
 fn field(text: &str, key: &str) -> Option<String> {
-    let (_, value) =
-        text.lines().filter_map(|line| line.split_once(':')).find(|(name, _)| name.trim() == key)?;
+    let (_, value) = text
+        .lines()
+        .filter_map(|line| line.split_once(':'))
+        .find(|(name, _)| name.trim() == key)?;
     Some(value.trim().to_owned())
 }
 

@@ -67,17 +67,27 @@ pub struct Measured {
     pub cost: Cost,
     /// The largest difference of a batch's median to the fit, as a share of it.
     pub residual: f64,
-    /// Batch and median of the mean time of a call, nanoseconds.
-    pub points: Vec<(u32, f64)>,
+    /// Firings in a call, and the median of its mean time in nanoseconds, for each batch.
+    pub points: Vec<(f64, f64)>,
 }
 
 /// A bench under measurement.
 struct Record<'b> {
     entry: Entry<'b>,
-    /// Batch, mean time of a call, whether nothing disturbed it.
-    visits: Vec<(u32, f64, bool)>,
+    visits: Vec<Visit>,
     /// Times of calls as shares of their visit's mean.
     ratios: Vec<f64>,
+}
+
+/// Calls in a row.
+struct Visit {
+    batch: u32,
+    /// Firings in a call, in the mean: what comes in groups comes less often than asked for.
+    firings: f64,
+    /// Time of a call, in the mean.
+    ns: f64,
+    /// Whether the thread ran all the time.
+    is_quiet: bool,
 }
 
 /// Several benches, visited in turn.
@@ -135,11 +145,9 @@ impl Record<'_> {
             }
         }
         let is_quiet = Pauses::so_far() == pauses;
-        let sum: f64 = times.iter().sum();
-        // A call of a stage may do a firing less than asked for: what counts is the time of a firing.
-        let mean = sum / firings.max(1) as f64 * f64::from(batch);
-        self.visits.push((batch, mean, is_quiet));
-        let each = sum / times.len() as f64;
+        let each = times.iter().sum::<f64>() / times.len() as f64;
+        let firings = firings as f64 / times.len() as f64;
+        self.visits.push(Visit { batch, firings, ns: each, is_quiet });
         if is_quiet && each > 0.0 && self.ratios.len() < MOST_KEPT {
             let step = times.len().div_ceil(KEPT);
             self.ratios.extend(times.iter().step_by(step).map(|ns| ns / each));
@@ -149,14 +157,15 @@ impl Record<'_> {
     fn result(&self) -> Result<Measured, CostError> {
         let mut points = Vec::new();
         for &batch in &self.entry.batches {
-            let of = |quiet: bool| {
-                let visits = self.visits.iter().filter(|visit| visit.0 == batch);
-                let means = visits.filter(|visit| visit.2 || !quiet).map(|visit| visit.1);
-                median(means.collect())
-            };
-            let median = of(true).or_else(|| of(false)).ok_or(CostError::NoSample)?;
+            let visits = || self.visits.iter().filter(|visit| visit.batch == batch);
+            let is_calm = visits().any(|visit| visit.is_quiet);
+            let counted: Vec<&Visit> =
+                visits().filter(|visit| visit.is_quiet || !is_calm).collect();
+            let ns = median(counted.iter().map(|visit| visit.ns).collect());
+            let firings = median(counted.iter().map(|visit| visit.firings).collect());
+            let (Some(ns), Some(firings)) = (ns, firings) else { return Err(CostError::NoSample) };
             // Less than the clock can tell is still something.
-            points.push((batch, median.max(0.1)));
+            points.push((firings, ns.max(0.1)));
         }
         let found = fit(&points)?;
         let spread = Spread::of(&self.ratios).unwrap_or_default();

@@ -11,9 +11,15 @@ pub mod deployed;
 mod identity;
 mod measure;
 pub mod offload;
+mod predict;
+mod survey;
 
 pub use identity::Identity;
+pub use predict::predict;
+pub use survey::{Survey, SurveyError};
+
 pub use measure::{Bench, Call, Effort, Entry, Measured, Series, measure, median};
+use predict::halves;
 
 use linecard::plan::{Cost, Token};
 use serde::{Deserialize, Serialize};

@@ -171,7 +171,7 @@ pub struct Fit {
     pub residual: f64,
 }
 
-/// Fits `a + b·e` to `(batch, mean time of a call in ns)`: least squares of relative differences, so that
+/// Fits `a + b·e` to `(firings in a call, mean time of it in ns)`: least squares of relative differences, so that
 /// small batches count as much as large ones; neither part below 0. Equal batches are taken by their
 /// median first, so that a single disturbed measurement says nothing.
 ///
@@ -181,11 +181,11 @@ pub struct Fit {
 ///
 /// ```
 /// use linecard::plan::fit;
-/// let fit = fit(&[(1, 120.0), (8, 260.0), (64, 1_380.0), (64, 1_380.0), (64, 90_000.0)])?;
+/// let fit = fit(&[(1.0, 120.0), (8.0, 260.0), (64.0, 1_380.0), (64.0, 1_380.0), (64.0, 9e4)])?;
 /// assert!((fit.cost.fixed_ns - 100.0).abs() < 1e-6 && fit.residual < 1e-6);
 /// # Ok::<(), linecard::plan::CostError>(())
 /// ```
-pub fn fit(measured: &[(u32, f64)]) -> Result<Fit, CostError> {
+pub fn fit(measured: &[(f64, f64)]) -> Result<Fit, CostError> {
     let points = medians(measured);
     if points.is_empty() {
         return Err(CostError::NoSample);
@@ -220,11 +220,11 @@ pub fn fit(measured: &[(u32, f64)]) -> Result<Fit, CostError> {
 }
 
 /// One point for each batch.
-fn medians(measured: &[(u32, f64)]) -> Vec<(f64, f64)> {
+fn medians(measured: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let mut sorted = measured.to_vec();
-    sorted.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
+    sorted.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
     let groups = sorted.chunk_by(|a, b| a.0 == b.0);
-    groups.map(|group| (group[0].0.into(), group[group.len() / 2].1)).collect()
+    groups.map(|group| group[group.len() / 2]).collect()
 }
 
 #[cfg(test)]
@@ -238,11 +238,11 @@ mod tests {
         for _ in 0..200 {
             let (a, e) = (20.0 + rng.below(500) as f64, 1.0 + rng.below(200) as f64);
             let mut measured = Vec::new();
-            for batch in [1_u32, 4, 16, 64] {
+            for batch in [1.0, 4.0, 16.0, 64.0] {
                 for _ in 0..9 {
                     // Within 2 %, but one in nine has met an interrupt.
                     let noise = 0.98 + rng.below(41) as f64 / 1000.0;
-                    measured.push((batch, (a + f64::from(batch) * e) * noise));
+                    measured.push((batch, (a + batch * e) * noise));
                 }
                 measured.push((batch, 1e6));
             }
@@ -257,14 +257,14 @@ mod tests {
 
     #[test]
     fn a_cost_is_never_negative() {
-        let falling = fit(&[(1, 100.0), (64, 90.0)]).expect("measured");
+        let falling = fit(&[(1.0, 100.0), (64.0, 90.0)]).expect("measured");
         assert_eq!((falling.cost.each_ns, falling.cost.fixed_ns > 90.0), (0.0, true));
-        let steep = fit(&[(1, 1.0), (64, 9_000.0)]).expect("measured");
+        let steep = fit(&[(1.0, 1.0), (64.0, 9_000.0)]).expect("measured");
         assert_eq!((steep.cost.fixed_ns, steep.cost.each_ns > 0.0), (0.0, true));
-        let single = fit(&[(8, 80.0)]).expect("measured");
+        let single = fit(&[(8.0, 80.0)]).expect("measured");
         assert!(single.cost.fixed_ns == 0.0 && (single.cost.each_ns - 10.0).abs() < 1e-9);
         assert_eq!(fit(&[]), Err(CostError::NoSample));
-        assert_eq!(fit(&[(1, f64::NAN)]), Err(CostError::Value));
+        assert_eq!(fit(&[(1.0, f64::NAN)]), Err(CostError::Value));
         assert_eq!(Cost::new(0.0, 0.0), Err(CostError::Value));
         assert_eq!(Cost::new(-1.0, 2.0), Err(CostError::Value));
         let modelled = Cost::of_cycles(40.0, 20.0, 1e9).expect("a cost");
