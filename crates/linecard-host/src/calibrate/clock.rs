@@ -1,7 +1,11 @@
-//! The clock as an instrument: what reading it costs, and whether the thread ran all the time.
+//! The clock as an instrument: what reading it costs, and whether the thread ran all the time; and how it
+//! comes to.
 
+use crate::jitter::placement::{Placed, Placement};
 use std::time::Instant;
 
+/// FIFO priority of who measures. Those whom it starts are lower: else it could not start the second.
+const PRIORITY: u8 = 2;
 /// Readings in a row for one estimate.
 const READINGS: usize = 1_001;
 
@@ -27,5 +31,30 @@ impl Pauses {
         let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
         let line = status.lines().find_map(|l| l.strip_prefix("nonvoluntary_ctxt_switches:"));
         Self(line.and_then(|count| count.trim().parse().ok()))
+    }
+}
+
+/// Has the calling thread, and those that it starts, run before all others, until this is dropped; pins
+/// it to a core, if one is given. Says why not where the system does not allow it: then other programs
+/// disturb what is measured.
+///
+/// # Errors
+///
+/// The reason, as a sentence.
+pub fn first(core: Option<usize>) -> Result<Placed, String> {
+    let fifo = Some(PRIORITY);
+    Placement { core, fifo, ..Placement::default() }.enter(true).map_err(|error| error.to_string())
+}
+
+/// Has the calling thread run after who started it, if that runs before all others; threads inherit that.
+pub(super) fn lower() {
+    let fifo = Some(PRIORITY - 1);
+    // Who may not have a priority has none to lower. The thread keeps it until it ends.
+    let is_fifo = std::fs::read_to_string("/proc/thread-self/sched").is_ok_and(|text| {
+        let policy = text.lines().find(|line| line.starts_with("policy"));
+        policy.is_some_and(|line| line.trim_end().ends_with('1'))
+    });
+    if is_fifo {
+        std::mem::forget(Placement { fifo, ..Placement::default() }.enter(true));
     }
 }

@@ -3,7 +3,7 @@
 //! Each thread counts the packets that have passed and takes note of them every few milliseconds. What
 //! counts is the median of the times in which no thread was put aside for another program's.
 
-use super::clock::Pauses;
+use super::clock::{Pauses, lower};
 use super::measure::median;
 use super::offload::{self, Discard, Replay, Wire};
 use crate::engine::{Body, Engine, Failure, Idle, Thread};
@@ -11,7 +11,6 @@ use linecard::packet::{Batch, PoolBuffer};
 use linecard::pipeline::{Pipeline, Turn};
 use linecard::port::{Application, Port, PortState};
 use linecard::time::Instant;
-use std::thread;
 use std::time::Duration;
 
 /// How long packets are counted in one piece.
@@ -93,10 +92,10 @@ pub fn run(deployment: &Deployment) -> Result<Seen, Failure> {
             .iter()
             .try_for_each(|core| spawn_replica(&mut engine, deployment, *core)),
     };
-    if result.is_ok() {
-        thread::sleep(deployment.time + Duration::from_nanos(WARM_UP_NS));
+    if result.is_err() {
+        engine.stop();
     }
-    engine.stop();
+    // Threads end by themselves: who waits may not get a core before.
     let threads: Result<Vec<Notes>, Failure> = engine.join().into_iter().collect();
     result?;
     Ok(seen(&threads?))
@@ -133,14 +132,18 @@ struct Watched<P, F> {
     full: Option<(Instant, u64)>,
     /// What a full turn moves at least.
     most: usize,
+    /// When it stops; none when that has been said.
+    until: Option<Instant>,
     notes: Notes,
 }
 
 impl<P: Body, F: Fn(&P) -> u64> Watched<P, F> {
     /// Packets pass a part in two moves: into it and out of it.
-    fn new(body: P, batch: u32, count: F) -> Self {
-        let most = 2 * batch as usize;
-        Self { body, count, begun: None, full: None, most, notes: Notes::default() }
+    fn new(body: P, deployment: &Deployment, count: F) -> Self {
+        let most = 2 * deployment.batch as usize;
+        let until = Some(Instant::from_ns(WARM_UP_NS).plus(deployment.time));
+        lower();
+        Self { body, count, begun: None, full: None, most, until, notes: Notes::default() }
     }
 
     /// The turn that has just ended, if it was a full one. What was put aside in it is none.
@@ -179,6 +182,10 @@ impl<P: Body, F: Fn(&P) -> u64> Watched<P, F> {
 
 impl<P: Body, F: Fn(&P) -> u64> Body for Watched<P, F> {
     fn run_once(&mut self, now: Instant) -> Turn {
+        if self.until.is_some_and(|until| now >= until) {
+            self.until = None;
+            self.body.stop();
+        }
         self.add_full(now);
         let before = (self.count)(&self.body);
         let looked_at = self.note(now);
@@ -305,7 +312,7 @@ fn spawn_replica(
                 let replay = source(Replay::new(packet), each.offered);
                 let pipeline = Pipeline::new(replay, offload::coalesce(), Discard);
                 let pipeline = pipeline.with_batch(batch as usize);
-                Some(Watched::new(pipeline, batch, |p: &Pipeline<_, _, _, _>| {
+                Some(Watched::new(pipeline, &each, |p: &Pipeline<_, _, _, _>| {
                     p.stage.offload_counters().packets_in
                 }))
             },
@@ -315,7 +322,7 @@ fn spawn_replica(
             thread("segment", core, true),
             move || {
                 let pipeline = sending(&each, Discard);
-                Some(Watched::new(pipeline, batch, |p: &Pipeline<_, _, _, _>| {
+                Some(Watched::new(pipeline, &each, |p: &Pipeline<_, _, _, _>| {
                     p.stage.offload_counters().segments()
                 }))
             },
@@ -347,7 +354,7 @@ fn spawn_whole(
         let second = Pipeline::new(receiver, offload::coalesce(), offload::verify(packet))
             .with_batch(batch as usize);
         let pair = Pair { first, second, first_ended: false };
-        Some(Watched::new(pair, batch, |pair: &Pair<_, Pipeline<_, _, _, _>>| {
+        Some(Watched::new(pair, &deployment, |pair: &Pair<_, Pipeline<_, _, _, _>>| {
             pair.second.stage.offload_counters().packets_in
         }))
     };
@@ -369,7 +376,7 @@ fn spawn_halves(
     let Deployment { packet, batch, .. } = deployment;
     let (wire, receiver) = Wire::new(packet);
     let first = move || {
-        Some(Watched::new(sending(&deployment, wire), batch, |p: &Sending<Wire>| {
+        Some(Watched::new(sending(&deployment, wire), &deployment, |p: &Sending<Wire>| {
             p.stage.offload_counters().segments()
         }))
     };
@@ -378,7 +385,7 @@ fn spawn_halves(
     let second = move || {
         let pipeline = Pipeline::new(receiver, offload::coalesce(), offload::verify(packet));
         let pipeline = pipeline.with_batch(batch as usize);
-        Some(Watched::new(pipeline, batch, |p: &Pipeline<_, _, _, _>| {
+        Some(Watched::new(pipeline, &deployment, |p: &Pipeline<_, _, _, _>| {
             p.stage.offload_counters().packets_in
         }))
     };

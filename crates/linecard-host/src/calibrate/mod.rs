@@ -14,6 +14,7 @@ pub mod offload;
 mod predict;
 mod survey;
 
+pub use clock::first;
 pub use identity::Identity;
 pub use predict::predict;
 pub use survey::{Survey, SurveyError};
