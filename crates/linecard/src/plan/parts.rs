@@ -50,13 +50,15 @@ impl Question {
 
     /// The longest batch that makes sense for a stage of which a replica fires so often: what is beyond
     /// would come after its deadline.
-    pub(super) fn longest_batch(&self, stage: usize, rate: f64) -> f64 {
+    #[must_use]
+    pub fn longest_batch(&self, stage: usize, rate: f64) -> f64 {
         let StageSpec { batch: [least, most], deadline_ns, .. } = self.stages[stage];
         (rate * deadline_ns / 1e9).clamp(least.into(), most.into())
     }
 
     /// `U = λ·C(b)/b` of a replica, with the longest batch.
-    pub(super) fn used(&self, stage: usize, replicas: u32) -> f64 {
+    #[must_use]
+    pub fn used(&self, stage: usize, replicas: u32) -> f64 {
         let rate = self.rate(stage) / f64::from(replicas);
         let batch = self.longest_batch(stage, rate);
         rate * self.stages[stage].cost.at(batch) / (batch * 1e9)
