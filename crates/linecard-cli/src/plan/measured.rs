@@ -8,7 +8,7 @@ use linecard::plan::{Plan, Question, StageSpec};
 use linecard::report::{Report, Section, Value};
 use linecard_host::calibrate::deployed::{Deployment, Seen, Stages, run};
 use linecard_host::calibrate::offload::{PACKETS, group, payload};
-use linecard_host::calibrate::{Calibration, Identity, Survey, median, predict};
+use linecard_host::calibrate::{Calibration, Identity, Survey, halves_seen, median, predict};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -159,7 +159,58 @@ fn disturbed(report: &mut Report, alone: Result<(), String>) {
 /// A deployment of the table, and what was seen of it.
 struct Row {
     deployment: Deployment,
-    rates: Vec<f64>,
+    /// Of each run, and the time of a packet in both halves just before it, where it has halves: what
+    /// another core costs changes from second to second where a hypervisor moves cores.
+    runs: Vec<(f64, Option<[f64; 2]>)>,
+}
+
+/// What a row comes to: medians over its runs.
+#[derive(Debug, Clone, Copy)]
+struct Outcome {
+    /// Packets per second.
+    predicted: f64,
+    measured: f64,
+    /// Of runs to what was predicted for each.
+    difference: f64,
+    /// From the least to the greatest, as a share.
+    spread: f64,
+}
+
+impl Row {
+    fn run(&mut self) -> Result<Result<(), String>, Failure> {
+        let Deployment { stages, packet, cores, used_cores, .. } = self.deployment;
+        sleep(PAUSE);
+        let mut halves = None;
+        if stages == Stages::Both && used_cores == 2 {
+            let look = || halves_seen(cores, packet, TIME).map_err(thread);
+            (halves, _) = undisturbed(None, look)?;
+        }
+        let (rate, alone) = once(&self.deployment)?;
+        self.runs.push((rate, halves));
+        Ok(alone)
+    }
+
+    fn outcome(&self, calibration: &Calibration) -> Outcome {
+        let predicted = |halves: Option<[f64; 2]>| {
+            let packet = self.deployment.packet;
+            let now = halves.map(|halves| calibration.clone().with_halves(packet, halves));
+            predict(now.as_ref().unwrap_or(calibration), &self.deployment).unwrap_or(f64::NAN)
+        };
+        let all: Vec<(f64, f64)> =
+            self.runs.iter().map(|(rate, halves)| (*rate, predicted(*halves))).collect();
+        let middle = |value: fn(&(f64, f64)) -> f64| {
+            median(all.iter().map(value).collect()).unwrap_or(f64::NAN)
+        };
+        let measured = middle(|run| run.0);
+        let rates = || all.iter().map(|run| run.0);
+        let (low, high) = (rates().fold(f64::INFINITY, f64::min), rates().fold(0.0, f64::max));
+        Outcome {
+            predicted: middle(|run| run.1),
+            measured,
+            difference: middle(|run| run.0 / run.1) - 1.0,
+            spread: (high - low) / measured,
+        }
+    }
 }
 
 /// The table of all deployments: `--verify`.
@@ -173,10 +224,7 @@ pub(super) fn verify(rounds: u64) -> Result<Report, Failure> {
         progress.at(round);
         let ((), _) = undisturbed(Some(0), || survey.round(VISIT).map_err(thread))?;
         for row in &mut rows {
-            sleep(PAUSE);
-            let (rate, alone) = once(&row.deployment)?;
-            row.rates.push(rate);
-            all = alone;
+            all = row.run()?;
         }
     }
     let calibration = survey.calibration();
@@ -185,7 +233,7 @@ pub(super) fn verify(rounds: u64) -> Result<Report, Failure> {
     report.push(table(&calibration, &rows));
     report.push(offers(&calibration, &rows, &mut progress, rounds)?);
     progress.done();
-    let near = rows.iter().filter(|row| difference(&calibration, row).abs() <= NEAR).count();
+    let near = rows.iter().filter(|row| row.outcome(&calibration).difference.abs() <= NEAR).count();
     report.note(format!(
         "{near} of {} configurations are within {:.0} % of what was predicted; {rounds} rounds of \
          calibration and measurement in turn, medians.",
@@ -212,24 +260,12 @@ fn deployments(most_cores: usize) -> Vec<Row> {
                         offered: None,
                         time: TIME,
                     };
-                    rows.push(Row { deployment, rates: Vec::new() });
+                    rows.push(Row { deployment, runs: Vec::new() });
                 }
             }
         }
     }
     rows
-}
-
-fn measured(row: &Row) -> f64 {
-    median(row.rates.clone()).unwrap_or(0.0)
-}
-
-fn predicted(calibration: &Calibration, row: &Row) -> f64 {
-    predict(calibration, &row.deployment).unwrap_or(f64::NAN)
-}
-
-fn difference(calibration: &Calibration, row: &Row) -> f64 {
-    measured(row) / predicted(calibration, row) - 1.0
 }
 
 fn label(deployment: &Deployment) -> String {
@@ -248,22 +284,19 @@ fn table(calibration: &Calibration, rows: &[Row]) -> Section {
     let mut section = Section::list("configurations", title);
     for row in rows {
         let bits = 8.0 * payload(row.deployment.packet) as f64;
-        let (predicted, measured) = (predicted(calibration, row) * bits, measured(row) * bits);
-        let off = difference(calibration, row);
-        let low = row.rates.iter().copied().fold(f64::INFINITY, f64::min) * bits;
-        let high = row.rates.iter().copied().fold(0.0, f64::max) * bits;
-        let spread = (high - low) / measured;
+        let Outcome { predicted, measured, difference, spread } = row.outcome(calibration);
+        let (predicted, measured) = (predicted * bits, measured * bits);
         let text = format!(
             "{:>11}  {:>11}  {:>+6.1} %  ± {:.0} %",
             Value::BitRate(predicted).to_string(),
             Value::BitRate(measured).to_string(),
-            off * 100.0,
+            difference * 100.0,
             spread * 50.0
         );
         let fields = vec![
             ("predicted", Value::BitRate(predicted)),
             ("measured", Value::BitRate(measured)),
-            ("difference", Value::Share(off)),
+            ("difference", Value::Share(difference)),
             ("spread", Value::Share(spread)),
         ];
         section.add("", label(&row.deployment), Value::Fields(text, fields));
@@ -283,7 +316,7 @@ fn offers(
     for (step, share) in OFFERED.into_iter().enumerate() {
         progress.at(rounds + step as u64);
         for row in rows.iter().filter(|row| row.deployment.batch == 8) {
-            let offered = share * predicted(calibration, row);
+            let offered = share * row.outcome(calibration).predicted;
             let deployment = Deployment { offered: Some(offered), ..row.deployment };
             let (rate, _) = seen(&deployment)?;
             let done = rate / offered;

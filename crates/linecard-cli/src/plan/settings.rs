@@ -203,7 +203,9 @@ impl Reader<'_> {
             // At the last stage that the message names.
             let text = error.to_string();
             let is_named = |stage: &&Spanned<scenario::Stage>| {
-                text.split_whitespace().any(|word| word == stage.get_ref().name.get_ref())
+                let mut words =
+                    text.split_whitespace().map(|word| word.trim_end_matches([':', ',']));
+                words.any(|word| word == stage.get_ref().name.get_ref())
             };
             let named = scenario.stages.iter().rev().find(is_named);
             self.source.refuse(named.map_or(0..0, |stage| stage.get_ref().name.span()), &text)

@@ -17,7 +17,7 @@ mod survey;
 pub use clock::first;
 pub use identity::Identity;
 pub use predict::predict;
-pub use survey::{Survey, SurveyError};
+pub use survey::{Survey, SurveyError, halves_seen};
 
 pub use measure::{Bench, Call, Effort, Entry, Measured, Series, measure, median};
 use predict::halves;

@@ -55,18 +55,7 @@ impl Survey {
         self.turns_ns.push(turn_ns());
         let Some(cores) = self.cores else { return Ok(()) };
         for (size, packet) in PACKETS.iter().enumerate() {
-            let seen = deployed::run(&Deployment {
-                stages: Stages::Both,
-                packet: *packet,
-                batch: CROSSING_BATCH,
-                cores,
-                used_cores: 2,
-                offered: None,
-                time: 6 * visit,
-            })?;
-            if let [sending, receiving] = seen.busy_ns[..] {
-                self.halves[size].push([sending, receiving]);
-            }
+            self.halves[size].extend(halves_seen(cores, *packet, 6 * visit)?);
         }
         Ok(())
     }
@@ -83,27 +72,54 @@ impl Survey {
         let mut calibration =
             Calibration { version: VERSION, identity, stages, cycle_ns, crossings: Vec::new() };
         for (size, packet) in PACKETS.iter().enumerate() {
-            let crossing = self.crossing(&calibration, *packet, &self.halves[size]);
-            calibration.crossings.extend(crossing);
+            let seen = |half: usize| {
+                let full = self.halves[size].iter().map(|halves| halves[half]);
+                median(full.collect())
+            };
+            if let (Some(giving), Some(taking)) = (seen(0), seen(1)) {
+                calibration = calibration.with_halves(*packet, [giving, taking]);
+            }
         }
         Ok(calibration)
     }
+}
 
-    /// What both halves take more than their stages do on one core.
-    fn crossing(
-        &self,
-        calibration: &Calibration,
-        packet: u32,
-        halves: &[[f64; 2]],
-    ) -> Option<Crossing> {
-        let [giving, taking] = expected(calibration, packet, CROSSING_BATCH)?;
-        let seen = |half: usize| {
-            let full = halves.iter().map(|halves| halves[half]).filter(|ns| *ns > 0.0);
-            median(full.collect())
-        };
-        let more = |seen: f64, alone: f64| (seen - alone).max(0.0);
-        let (giving_ns, taking_ns) = (more(seen(0)?, giving), more(seen(1)?, taking));
-        Some(Crossing { packet, giving_ns, taking_ns })
+/// Time of a packet in the sending and in the receiving half of the whole, on two cores, in turns that
+/// are full; nothing where no turn was.
+///
+/// # Errors
+///
+/// When a thread cannot be started or pinned.
+pub fn halves_seen(
+    cores: [usize; 2],
+    packet: u32,
+    time: Duration,
+) -> Result<Option<[f64; 2]>, Failure> {
+    let seen = deployed::run(&Deployment {
+        stages: Stages::Both,
+        packet,
+        batch: CROSSING_BATCH,
+        cores,
+        used_cores: 2,
+        offered: None,
+        time,
+    })?;
+    Ok(match seen.busy_ns[..] {
+        [sending, receiving] if sending > 0.0 && receiving > 0.0 => Some([sending, receiving]),
+        _ => None,
+    })
+}
+
+impl Calibration {
+    /// The same with what another core costs packets of this size, as it follows from the times that both
+    /// halves of the whole took: what is more than their stages take on one core.
+    #[must_use]
+    pub fn with_halves(mut self, packet: u32, seen: [f64; 2]) -> Self {
+        let Some(alone) = expected(&self, packet, CROSSING_BATCH) else { return self };
+        let [giving_ns, taking_ns] = [0, 1].map(|half| (seen[half] - alone[half]).max(0.0));
+        self.crossings.retain(|crossing| crossing.packet != packet);
+        self.crossings.push(Crossing { packet, giving_ns, taking_ns });
+        self
     }
 }
 
