@@ -2,10 +2,14 @@
 
 #[cfg(target_os = "linux")]
 use crate::attach::AttachArguments;
+#[cfg(target_os = "linux")]
+use crate::calibrate::CalibrateArguments;
 use crate::failure::EXIT_CODES;
 use crate::jitter::JitterArguments;
 use crate::model::ModelArguments;
 use crate::page::PageArguments;
+#[cfg(target_os = "linux")]
+use crate::plan::PlanArguments;
 use crate::reproduce::ReproduceArguments;
 use crate::units;
 use clap::builder::{PathBufValueParser, TypedValueParser};
@@ -46,6 +50,15 @@ pub(crate) enum Command {
     /// Find which cause makes each late packet of a stream, from the wire to the application, and what
     /// to change.
     Jitter(JitterArguments),
+    /// Measure what the stages of the offloads cost on this machine, for plans.
+    ///
+    /// Takes some seconds, in which other programs may not get the core, where that is allowed.
+    #[cfg(target_os = "linux")]
+    Calibrate(CalibrateArguments),
+    /// Say whether stages fit on cores at a rate: replicas, batches, mapping, rings, and what to expect; or
+    /// why not, and what would help.
+    #[cfg(target_os = "linux")]
+    Plan(PlanArguments),
     /// Print published figures and ours side by side.
     Reproduce(ReproduceArguments),
     /// Merge the packets of a capture as a receiver with LRO would.

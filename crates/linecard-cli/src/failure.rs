@@ -24,7 +24,8 @@ Exit codes:
   9  model: the firmware did what no core can do, loops, or refuses a message
   10  reproduce: a figure differs, and it is not known why
   11  jitter: no verdict: what was measured is not good enough for one, and the text says why
-  12  jitter: a setting could not be put back as it was";
+  12  jitter: a setting could not be put back as it was
+  13  plan: nothing fits; the text says why and what would help";
 
 /// One line for the user: what, which value, what to do.
 #[derive(Debug, Error)]
@@ -95,6 +96,9 @@ pub(crate) enum Failure {
     /// The host is not as it was.
     #[error("{0}")]
     NotRestored(String),
+    /// No plan fits.
+    #[error("{0}")]
+    Infeasible(String),
 }
 
 impl Failure {
@@ -132,6 +136,7 @@ impl Failure {
             Self::Unexplained(_) => 10,
             Self::Withheld(_) => 11,
             Self::NotRestored(_) => 12,
+            Self::Infeasible(_) => 13,
         })
     }
 
