@@ -11,6 +11,8 @@ use crate::page::PageArguments;
 #[cfg(target_os = "linux")]
 use crate::plan::PlanArguments;
 use crate::reproduce::ReproduceArguments;
+#[cfg(target_os = "linux")]
+use crate::transfer::{KeysArguments, RecvArguments, SendArguments};
 use crate::units;
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -75,6 +77,21 @@ pub(crate) enum Command {
     /// lacking is reported, and is no failure.
     #[cfg(target_os = "linux")]
     Ports(PortsArguments),
+    /// Send a file, a folder or a pipe to `linecard recv`, over one lane or many at once.
+    ///
+    /// Everything is encrypted; each end knows the other by its key (`linecard keys`) or by a file that
+    /// both have (--psk). What has arrived stays when a transfer ends early, and the same command goes on
+    /// from there.
+    #[cfg(target_os = "linux")]
+    Send(SendArguments),
+    /// Wait for `linecard send` and put what comes into a folder, or to stdout.
+    ///
+    /// A file appears under its name when all of it is there and its hash is that of what was sent.
+    #[cfg(target_os = "linux")]
+    Recv(RecvArguments),
+    /// Show the key that this host is known by, make a shared one, or allow somebody to send.
+    #[cfg(target_os = "linux")]
+    Keys(KeysArguments),
 }
 
 #[derive(Debug, Args)]

@@ -21,6 +21,8 @@ mod reproduce;
 mod run;
 mod scenario;
 mod segment;
+#[cfg(target_os = "linux")]
+mod transfer;
 mod units;
 mod usage;
 
@@ -49,6 +51,12 @@ fn main() -> ExitCode {
         Command::Plan(arguments) => plan::command(&arguments),
         #[cfg(target_os = "linux")]
         Command::Ports(arguments) => ports::command(&arguments),
+        #[cfg(target_os = "linux")]
+        Command::Send(arguments) => transfer::send(&arguments),
+        #[cfg(target_os = "linux")]
+        Command::Recv(arguments) => transfer::recv(&arguments),
+        #[cfg(target_os = "linux")]
+        Command::Keys(arguments) => transfer::keys(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

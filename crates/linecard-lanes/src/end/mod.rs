@@ -6,5 +6,5 @@ mod goodbye;
 mod wait;
 
 pub use carrier::{Carrier, CarrierCounters};
-pub(crate) use goodbye::say_goodbye;
+pub(crate) use goodbye::give_up;
 pub use wait::{Clock, Waiter, Waker};

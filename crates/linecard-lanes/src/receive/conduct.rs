@@ -5,10 +5,10 @@ use super::open::Opened;
 use super::writing::{Job, Written};
 use super::{Got, ReceiveError, ReceiveOptions, ReceiveProgress};
 use crate::control::ControlError;
-use crate::end::{Clock, Waiter, Waker, say_goodbye};
+use crate::end::{Clock, Waiter, Waker, give_up};
 use crate::lane::Received;
 use linecard::time::Instant;
-use linecard_transfer::control::{Failed, Message, Text};
+use linecard_transfer::control::Message;
 use linecard_transfer::receive::{Arrival, ReceiveEvent, Reply};
 use linecard_transfer::wire::{Header, Kind, Probe};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -17,8 +17,6 @@ use std::sync::mpsc::{Receiver, Sender};
 
 /// How often others are told how far it is, in ns.
 const WATCH_NS: u64 = 100_000_000;
-/// What [`Failed`] says of objects that cannot be stored.
-const CANNOT_STORE: u16 = 1;
 
 pub(super) struct Conductor<'a> {
     options: &'a ReceiveOptions,
@@ -68,12 +66,12 @@ impl<'a> Conductor<'a> {
         let start = clock.now();
         self.last = start;
         let outcome = self.turn_until_over(waker, clock, watch);
-        if let Err(error) = &outcome {
-            self.apologise(error, clock);
-        }
-        outcome?;
         let now = clock.now();
         self.show(start, now, watch);
+        if let Err(error) = &outcome {
+            self.explain(error, clock);
+        }
+        outcome?;
         Ok(Got {
             sender: self.opened.control.peer(),
             from: self.opened.from,
@@ -95,7 +93,7 @@ impl<'a> Conductor<'a> {
         let waiter = Waiter::new(waker);
         let start = clock.now();
         let mut watched = start;
-        while !self.said_finish || self.opened.control.wants_write() {
+        while !(self.said_finish && !self.opened.control.wants_write()) {
             let now = clock.now();
             if self.options.stop.load(Ordering::Relaxed) {
                 return Err(ReceiveError::Stopped);
@@ -108,6 +106,10 @@ impl<'a> Conductor<'a> {
             let again = self.reply(now)?;
             self.finish()?;
             self.opened.control.flush()?;
+            if self.opened.store.is_empty() {
+                // The sender may have to read, or to wait itself, before it sends again.
+                self.last = now;
+            }
             if now.since(self.last) > self.options.patience {
                 return Err(ReceiveError::Silent(self.options.patience));
             }
@@ -150,7 +152,7 @@ impl<'a> Conductor<'a> {
                 }
                 Message::Finish => self.heard_finish = true,
                 Message::Failed(failed) => {
-                    return Err(ReceiveError::Sender(failed.text.to_string()));
+                    return Err(ReceiveError::Ended(failed.text.to_string()));
                 }
                 _ => return Err(ReceiveError::Unexpected("what only a receiver says")),
             }
@@ -187,7 +189,7 @@ impl<'a> Conductor<'a> {
                     self.order(job)?;
                 }
                 Written::Object { object } => self.stored(object)?,
-                Written::Failed(error) => return Err(error.into()),
+                Written::Failed { error, .. } => return Err(error.into()),
             }
         }
         Ok(())
@@ -307,14 +309,11 @@ impl<'a> Conductor<'a> {
         Ok(())
     }
 
-    /// Tells the sender why it ends, as far as that can be done.
-    fn apologise(&mut self, error: &ReceiveError, clock: Clock) {
-        if matches!(error, ReceiveError::Control(_) | ReceiveError::Sender(_)) {
-            return;
+    /// Tells the sender why it ends, unless it is the sender who has ended it.
+    fn explain(&mut self, error: &ReceiveError, clock: Clock) {
+        if !matches!(error, ReceiveError::Control(_) | ReceiveError::Ended(_)) {
+            give_up(&mut self.opened.control, error, clock);
         }
-        let text = Text::of(error.to_string().as_bytes());
-        let failed = Failed { object: None, code: CANNOT_STORE, text };
-        say_goodbye(&mut self.opened.control, &Message::Failed(failed), clock);
     }
 
     fn show(&mut self, start: Instant, now: Instant, watch: &mut dyn FnMut(&ReceiveProgress)) {

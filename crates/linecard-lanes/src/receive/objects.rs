@@ -90,6 +90,9 @@ impl Objects {
             return Err(ReceiveError::Unexpected("more objects at a time than there may be"));
         }
         let object = object_of(told)?;
+        if self.folder.is_none() && (told.id > 0 || object.kind == Kind::Folder) {
+            return Err(ReceiveError::OneOnly);
+        }
         let count = self.chunk_bytes.count(told.size.unwrap_or(0))?;
         let next = self.next_chunk.checked_add(count);
         self.next_chunk = next.ok_or(ReceiveError::Unexpected("too many chunks"))?;

@@ -13,10 +13,14 @@ use linecard_transfer::lane::AckSettings;
 use linecard_transfer::receive::{MAX_WINDOW, ReceiveSettings, Receiver};
 use linecard_transfer::store::Store;
 use ring::rand::{SecureRandom, SystemRandom};
+use std::fmt::Display;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// How long somebody may take to show who it is, while others wait.
+const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// What is needed to receive.
 pub(super) struct Opened {
@@ -38,11 +42,9 @@ pub(super) fn open(
     let hello = hello(&mut control, options)?;
     let agreed = match agree(&control, &hello, options) {
         Ok(agreed) => agreed,
-        Err(refuse) => {
-            control.send(&Message::Refuse(refuse.clone()))?;
-            control.flush()?;
-            control.close();
-            return Err(refuse.into());
+        Err(why) => {
+            refuse(control, why.code, &why)?;
+            return Err(why.into());
         }
     };
     let window = window(options, hello.chunk_bytes);
@@ -59,7 +61,13 @@ pub(super) fn open(
     };
     let receiver = Receiver::new(settings, &[], random()?)?;
     let specs = specs(options, &hello, local.ip());
-    let lanes = Lanes::open(&specs, &mut control, agreed.suite, connection)?;
+    let lanes = match Lanes::open(&specs, &mut control, agreed.suite, connection) {
+        Ok(lanes) => lanes,
+        Err(error) => {
+            refuse(control, RefuseCode::Resources, &error)?;
+            return Err(error);
+        }
+    };
     let welcome = Welcome {
         version: agreed.version,
         suite: agreed.suite,
@@ -73,7 +81,7 @@ pub(super) fn open(
     Ok(Opened { control, from, lanes, receiver, store, chunk_bytes: hello.chunk_bytes, window })
 }
 
-/// The first that shows who it is, and is right. Others are turned away and said.
+/// The next that comes, if it shows who it is and is right.
 fn accept(options: &ReceiveOptions, listener: &TcpListener) -> Result<Control, ReceiveError> {
     listener.set_nonblocking(true)?;
     let (clock, waiter) = (Clock::start(), Waiter::new(Waker::new()?));
@@ -82,10 +90,11 @@ fn accept(options: &ReceiveOptions, listener: &TcpListener) -> Result<Control, R
             return Err(ReceiveError::Stopped);
         }
         match listener.accept() {
-            Ok((stream, _)) => {
+            Ok((stream, from)) => {
                 stream.set_nonblocking(false)?;
-                let deadline = Instant::now() + options.patience;
-                return Ok(Control::accept(stream, &options.access, deadline)?);
+                let deadline = Instant::now() + options.patience.min(HANDSHAKE);
+                let accepted = Control::accept(stream, &options.access, deadline);
+                return accepted.map_err(|why| ReceiveError::TurnedAway { from, why });
             }
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
             Err(error) => return Err(error.into()),
@@ -110,6 +119,15 @@ fn hello(control: &mut Control, options: &ReceiveOptions) -> Result<Hello, Recei
         }
         waiter.wait((&[control.as_fd()], &[]), deadline, now)?;
     }
+}
+
+/// Tells the sender that there will be no transfer.
+fn refuse(mut control: Control, code: RefuseCode, why: &dyn Display) -> Result<(), ReceiveError> {
+    let text = Text::of(why.to_string().as_bytes());
+    control.send(&Message::Refuse(Refuse { code, text }))?;
+    control.flush()?;
+    control.close();
+    Ok(())
 }
 
 /// What both can do, and what this end has room for.

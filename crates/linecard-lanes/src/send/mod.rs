@@ -100,7 +100,7 @@ pub struct Sent {
     pub skipped: Vec<Skipped>,
 }
 
-/// Sends; calls `watch` some times a second.
+/// Sends; calls `watch` some times a second, and once more at the end, whatever it is.
 ///
 /// # Errors
 ///
@@ -126,8 +126,8 @@ pub fn send(
         waker: waker.clone(),
     };
     let desk = reading::Desk { orders, buffers, results };
-    // Not joined: who reads from a pipe may wait for ever, and is to be left alone then.
-    std::thread::Builder::new().name("read".into()).spawn(move || work.run())?;
+    // Not waited for: it may be reading a pipe in which nothing comes any more.
+    std::thread::spawn(move || work.run());
     let conductor = conduct::Conductor::new(options, &mut opened, objects, desk);
     let mut sent = conductor.run(waker, Clock::start(), watch)?;
     sent.skipped = skipped;
