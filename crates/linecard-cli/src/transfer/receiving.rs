@@ -144,7 +144,9 @@ impl RecvArguments {
                 self.announce_senders()
             }
             Access::Shared(_) => {
-                say(&format!("receiving into {into}, listening at {at}: who has the shared key may send"));
+                say(&format!(
+                    "receiving into {into}, listening at {at}: who has the shared key may send"
+                ));
                 Ok(())
             }
             Access::Open => {

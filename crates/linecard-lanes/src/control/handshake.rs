@@ -227,7 +227,8 @@ impl Handshake<'_> {
 
 /// A host that is gone without a word is found out, however long nobody has anything to say.
 fn keep_alive(stream: &TcpStream) -> io::Result<()> {
-    let asking = TcpKeepalive::new().with_time(ASK).with_interval(ASK_AGAIN).with_retries(ASK_TIMES);
+    let asking =
+        TcpKeepalive::new().with_time(ASK).with_interval(ASK_AGAIN).with_retries(ASK_TIMES);
     let socket = SockRef::from(stream);
     socket.set_tcp_keepalive(&asking)?;
     socket.set_tcp_user_timeout(Some(ASK + ASK_AGAIN * ASK_TIMES))

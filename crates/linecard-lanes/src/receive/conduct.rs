@@ -212,21 +212,25 @@ impl<'a> Conductor<'a> {
     fn take_packets(&mut self, now: Instant) -> Result<bool, ReceiveError> {
         let mut more = false;
         let Opened { lanes, receiver, store, .. } = &mut *self.opened;
-        lanes.accept();
+        lanes.accept(now);
         for lane in &mut lanes.all {
             let mut probed = None;
             let mut validated = false;
-            let mut taken = false;
+            let (mut taken, mut heard) = (false, false);
             let came = lane.carrier.receive(&mut self.received, |header, body, from| {
                 if header.kind == Kind::Probe {
                     probed = from;
                 }
+                heard = true;
                 let arrival = receiver.receive(header, body, now);
                 validated |= arrival == Arrival::Probe { validated: true };
                 taken |= matches!(arrival, Arrival::Data { .. } | Arrival::Repair { .. });
                 store.put(arrival, body);
             });
             lane.from = probed.or(lane.from);
+            if heard {
+                lane.heard = now;
+            }
             if validated {
                 lane.validate();
             }

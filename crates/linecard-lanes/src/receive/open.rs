@@ -47,7 +47,7 @@ pub(super) fn open(
             return Err(why.into());
         }
     };
-    let window = window(options, hello.chunk_bytes);
+    let window = window(options, &hello);
     let fec = scheme_of_message(hello.fec)?;
     let connection = random()? as u32;
     let settings = ReceiveSettings {
@@ -61,7 +61,7 @@ pub(super) fn open(
     };
     let receiver = Receiver::new(settings, &[], random()?)?;
     let specs = specs(options, &hello, local.ip());
-    let lanes = match Lanes::open(&specs, &mut control, agreed.suite, connection) {
+    let lanes = match Lanes::open(&specs, &mut control, (agreed.suite, connection)) {
         Ok(lanes) => lanes,
         Err(error) => {
             refuse(control, RefuseCode::Resources, &error)?;
@@ -133,10 +133,12 @@ fn refuse(mut control: Control, code: RefuseCode, why: &dyn Display) -> Result<(
 /// What both can do, and what this end has room for.
 fn agree(control: &Control, hello: &Hello, options: &ReceiveOptions) -> Result<Agreed, Refuse> {
     let agreed = hello.agree(&[VERSION], control.suites(), &FEC_KINDS)?;
-    if u64::from(hello.chunk_bytes) > options.memory_bytes {
+    let chunk_bytes = chunk_memory(hello);
+    if chunk_bytes > options.memory_bytes {
         let text = format!(
-            "chunks of {} bytes do not fit into {} bytes of memory: send smaller chunks",
-            hello.chunk_bytes, options.memory_bytes
+            "chunks of {chunk_bytes} bytes with their repair do not fit into {} bytes of memory: send \
+             smaller chunks, or less repair",
+            options.memory_bytes
         );
         let text = Text::of(text.as_bytes());
         return Err(Refuse { code: RefuseCode::Resources, text });
@@ -144,8 +146,14 @@ fn agree(control: &Control, hello: &Hello, options: &ReceiveOptions) -> Result<A
     Ok(agreed)
 }
 
-fn window(options: &ReceiveOptions, chunk_bytes: u32) -> u32 {
-    let fits = options.memory_bytes / u64::from(chunk_bytes.max(1));
+/// What a chunk takes while it comes, with all that may repair it.
+fn chunk_memory(hello: &Hello) -> u64 {
+    let (chunk, repair) = (u64::from(hello.chunk_bytes), u64::from(hello.fec.m));
+    chunk + (chunk * repair).div_ceil(u64::from(hello.fec.k.max(1)))
+}
+
+fn window(options: &ReceiveOptions, hello: &Hello) -> u32 {
+    let fits = options.memory_bytes / chunk_memory(hello).max(1);
     u32::try_from(fits).unwrap_or(u32::MAX).clamp(1, MAX_WINDOW)
 }
 

@@ -67,7 +67,8 @@ fn stopped_before_anybody_came() {
 #[test]
 fn nobody_there_and_nobody_any_more() {
     let ends = Ends::with_file(4 << 20);
-    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let gone =
+        std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     ends.folder.refuses(
         14,
         &["send", "from.bin", &gone, "--psk", "psk"],
@@ -153,9 +154,8 @@ fn permission_denied() {
     fs::set_permissions(ends.folder.path("."), fs::Permissions::from_mode(0o755)).unwrap();
     fs::set_permissions(&to, fs::Permissions::from_mode(0o555)).unwrap();
     let mut command = ends.command("receiver", &[]);
-    let is_root = fs::metadata("/proc/self").is_ok_and(|about| {
-        std::os::unix::fs::MetadataExt::uid(&about) == 0
-    });
+    let is_root = fs::metadata("/proc/self")
+        .is_ok_and(|about| std::os::unix::fs::MetadataExt::uid(&about) == 0);
     if is_root {
         // A copy that nobody may run, as where it was built only root may look.
         let copy = ends.folder.path("linecard");
