@@ -19,7 +19,8 @@ const QUICK: (u64, Duration) = (3, Duration::from_millis(1));
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct CalibrateArguments {
-    /// File to write [default: linecard/calibration.json in $XDG_STATE_HOME or ~/.local/state].
+    /// File to write [default: linecard/calibration.json in `$XDG_STATE_HOME` or
+    /// `~/.local/state`].
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
     /// Core to measure on.

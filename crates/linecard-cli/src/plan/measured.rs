@@ -178,26 +178,35 @@ struct Outcome {
 
 impl Row {
     fn run(&mut self) -> Result<Result<(), String>, Failure> {
-        let Deployment { stages, packet, cores, used_cores, .. } = self.deployment;
-        sleep(PAUSE);
-        let mut halves = None;
-        if stages == Stages::Both && used_cores == 2 {
-            let look = || halves_seen(cores, packet, TIME).map_err(thread);
-            (halves, _) = undisturbed(None, look)?;
-        }
+        let halves = self.halves_now()?;
         let (rate, alone) = once(&self.deployment)?;
         self.runs.push((rate, halves));
         Ok(alone)
     }
 
+    /// Time of a packet in both halves, where it has halves.
+    fn halves_now(&self) -> Result<Option<[f64; 2]>, Failure> {
+        let Deployment { stages, packet, cores, used_cores, .. } = self.deployment;
+        sleep(PAUSE);
+        if stages != Stages::Both || used_cores != 2 {
+            return Ok(None);
+        }
+        let look = || halves_seen(cores, packet, TIME).map_err(thread);
+        undisturbed(None, look).map(|(halves, _)| halves)
+    }
+
+    /// Packets per second.
+    fn predicted(&self, calibration: &Calibration, halves: Option<[f64; 2]>) -> f64 {
+        let packet = self.deployment.packet;
+        let now = halves.map(|halves| calibration.clone().with_halves(packet, halves));
+        predict(now.as_ref().unwrap_or(calibration), &self.deployment).unwrap_or(f64::NAN)
+    }
+
     fn outcome(&self, calibration: &Calibration) -> Outcome {
-        let predicted = |halves: Option<[f64; 2]>| {
-            let packet = self.deployment.packet;
-            let now = halves.map(|halves| calibration.clone().with_halves(packet, halves));
-            predict(now.as_ref().unwrap_or(calibration), &self.deployment).unwrap_or(f64::NAN)
+        let run = |(rate, halves): &(f64, Option<[f64; 2]>)| {
+            (*rate, self.predicted(calibration, *halves))
         };
-        let all: Vec<(f64, f64)> =
-            self.runs.iter().map(|(rate, halves)| (*rate, predicted(*halves))).collect();
+        let all: Vec<(f64, f64)> = self.runs.iter().map(run).collect();
         let middle = |value: fn(&(f64, f64)) -> f64| {
             median(all.iter().map(value).collect()).unwrap_or(f64::NAN)
         };
@@ -316,7 +325,7 @@ fn offers(
     for (step, share) in OFFERED.into_iter().enumerate() {
         progress.at(rounds + step as u64);
         for row in rows.iter().filter(|row| row.deployment.batch == 8) {
-            let offered = share * row.outcome(calibration).predicted;
+            let offered = share * row.predicted(calibration, row.halves_now()?);
             let deployment = Deployment { offered: Some(offered), ..row.deployment };
             let (rate, _) = seen(&deployment)?;
             let done = rate / offered;

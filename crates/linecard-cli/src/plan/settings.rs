@@ -322,13 +322,11 @@ fn rate(raw: &toml::Value) -> Result<f64, String> {
     positive(number * factor).map_err(|_| wrong())
 }
 
-#[expect(clippy::ptr_arg, reason = "all conversions have one shape")]
 fn kind(name: &String) -> Result<Token, String> {
     let wrong = || format!("\"{name}\" is no token: choose \"packet\", \"group\" or \"chunk\"");
     token(name).ok_or_else(wrong)
 }
 
-#[expect(clippy::ptr_arg, reason = "all conversions have one shape")]
 fn state(name: &String) -> Result<State, String> {
     match name.as_str() {
         "none" => Ok(State::None),
@@ -341,7 +339,6 @@ fn state(name: &String) -> Result<State, String> {
     }
 }
 
-#[expect(clippy::ptr_arg, reason = "all conversions have one shape")]
 fn prefer(name: &String) -> Result<Prefer, String> {
     match name.as_str() {
         "balance" => Ok(Prefer::Balance),
