@@ -94,19 +94,21 @@ fn of_file(error: FileError) -> Failure {
 fn of_control(error: ControlError, peer: &str) -> Failure {
     let text = error.to_string();
     match error {
-        ControlError::Connect { cause, .. } if cause.kind() == ErrorKind::TimedOut => Failure::Away(
-            format!("{peer} does not answer; check its address and the firewalls on the way"),
-        ),
-        ControlError::Connect { .. } => Failure::Away(format!(
-            "{text}; is `linecard recv` running there, at this port?"
-        )),
+        ControlError::Connect { cause, .. } if cause.kind() == ErrorKind::TimedOut => {
+            Failure::Away(format!(
+                "{peer} does not answer; check its address and the firewalls on the way"
+            ))
+        }
+        ControlError::Connect { .. } => {
+            Failure::Away(format!("{text}; is `linecard recv` running there, at this port?"))
+        }
         ControlError::TimedOut { .. } => Failure::Away(text),
         ControlError::Closed | ControlError::ClosedEarly | ControlError::Io(_) => {
             Failure::Away(format!("{text}; {SEND_AGAIN}"))
         }
-        ControlError::UnknownPeer { found, .. } => Failure::Stranger(format!(
-            "the key of {peer} is not known: {found}"
-        )),
+        ControlError::UnknownPeer { found, .. } => {
+            Failure::Stranger(format!("the key of {peer} is not known: {found}"))
+        }
         ControlError::NotAccepted { own } => Failure::Stranger(format!(
             "{peer} does not accept this end's key; run there: linecard keys authorize {own}"
         )),

@@ -96,7 +96,10 @@ fn authorize(path: &Path, fingerprint: Fingerprint, note: &str) -> Result<String
     let line = format!("{fingerprint} {note}");
     append(path, line.trim_end())
         .map_err(|error| Failure::Storage(format!("{}: {error}", path.display())))?;
-    Ok(format!("{fingerprint} may send to this host now; remove its line from {} to end that\n", path.display()))
+    Ok(format!(
+        "{fingerprint} may send to this host now; remove its line from {} to end that\n",
+        path.display()
+    ))
 }
 
 /// One write at the end, so that lines of two processes do not mix.

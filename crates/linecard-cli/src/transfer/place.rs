@@ -34,7 +34,9 @@ impl FromStr for Peer {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || {
-            format!("\"{text}\" is no host: write host, host:{DEFAULT_PORT}, 192.0.2.1 or [2001:db8::1]:{DEFAULT_PORT}")
+            format!(
+                "\"{text}\" is no host: write host, host:{DEFAULT_PORT}, 192.0.2.1 or [2001:db8::1]:{DEFAULT_PORT}"
+            )
         };
         if let Ok(address) = text.parse::<SocketAddr>() {
             return Ok(Self { host: address.ip().to_string(), port: address.port() });

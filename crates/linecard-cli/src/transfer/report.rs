@@ -94,7 +94,8 @@ fn transfer(error: Option<&str>, bytes: u64, had_bytes: u64, elapsed: Duration) 
 }
 
 fn latency(latencies_ns: &[u64]) -> Section {
-    let mut section = Section::new("chunk_latency", "From a chunk's first packet until it is whole");
+    let mut section =
+        Section::new("chunk_latency", "From a chunk's first packet until it is whole");
     let mut sorted = latencies_ns.to_vec();
     sorted.sort_unstable();
     let Some(&max) = sorted.last() else { return section };
@@ -134,7 +135,12 @@ fn sending_lanes(lanes: &[LaneView]) -> Section {
         let state = state(lane.state);
         let (packets, lost) = (lane.counters.packets, lane.counters.lost);
         let rtt = Value::Ns(lane.rtt_ns as f64);
-        let words = format!("{state}, {} packets, {lost} lost, RTT {rtt}", Value::Count(packets));
+        let late = match lane.counters.late {
+            0 => String::new(),
+            late => format!(" ({late} only late)"),
+        };
+        let packets_words = Value::Count(packets);
+        let words = format!("{state}, {packets_words} packets, {lost} lost{late}, RTT {rtt}");
         let fields = vec![
             ("state", Value::Text(state.into())),
             ("packets", Value::Count(packets)),
@@ -154,8 +160,7 @@ fn receiving_lanes(lanes: &[(String, CarrierCounters)]) -> Section {
     for (name, counters) in lanes {
         let (received, dropped) = (counters.received, counters.dropped);
         let words = format!("{} packets, {dropped} dropped by this host", Value::Count(received));
-        let fields =
-            vec![("packets", Value::Count(received)), ("dropped", Value::Count(dropped))];
+        let fields = vec![("packets", Value::Count(received)), ("dropped", Value::Count(dropped))];
         section.add("lane", name.clone(), Value::Fields(words, fields));
     }
     section

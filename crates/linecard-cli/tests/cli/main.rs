@@ -36,7 +36,7 @@ mod run;
 mod scenario;
 mod solve;
 mod stopped;
-#[cfg(target_os = "linux")]
-mod transfer;
 #[path = "../support/mod.rs"]
 mod support;
+#[cfg(target_os = "linux")]
+mod transfer;

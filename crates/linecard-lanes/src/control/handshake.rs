@@ -227,7 +227,8 @@ impl Handshake<'_> {
 
 /// A host that is gone without a word is found out, however long nobody has anything to say.
 fn keep_alive(stream: &TcpStream) -> io::Result<()> {
-    let asking = TcpKeepalive::new().with_time(ASK).with_interval(ASK_AGAIN).with_retries(ASK_TIMES);
+    let asking =
+        TcpKeepalive::new().with_time(ASK).with_interval(ASK_AGAIN).with_retries(ASK_TIMES);
     let socket = SockRef::from(stream);
     socket.set_tcp_keepalive(&asking)?;
     socket.set_tcp_user_timeout(Some(ASK + ASK_AGAIN * ASK_TIMES))
@@ -277,6 +278,16 @@ mod tests {
         {
             assert!(!near(address), "{address}");
         }
+    }
+
+    #[test]
+    fn a_host_that_is_gone_is_found_out() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        keep_alive(&stream).unwrap();
+        let socket = SockRef::from(&stream);
+        assert!(socket.keepalive().unwrap());
+        assert_eq!(socket.tcp_user_timeout().unwrap(), Some(Duration::from_secs(30)));
     }
 
     fn with_key() -> Access {

@@ -100,9 +100,8 @@ impl Control {
     /// The connection is gone.
     pub fn addresses(&self) -> Result<(SocketAddr, SocketAddr), ControlError> {
         // A socket for both families calls addresses of IPv4 by names that no other socket takes.
-        let plain = |address: SocketAddr| {
-            SocketAddr::new(address.ip().to_canonical(), address.port())
-        };
+        let plain =
+            |address: SocketAddr| SocketAddr::new(address.ip().to_canonical(), address.port());
         Ok((plain(self.stream.local_addr()?), plain(self.stream.peer_addr()?)))
     }
 

@@ -36,7 +36,7 @@ fn keys_from_the_first_time_to_a_changed_one() {
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
     let key = receiver.said.split("key of this end is ").nth(1).unwrap();
-    let key = key.lines().next().unwrap();
+    let key = &key.lines().next().unwrap().to_owned();
     for more in [&[][..], &["--strict"]] {
         let (code, stderr) = send(&receiver.address, more);
         assert_eq!(code, Some(15), "{stderr}");
@@ -49,7 +49,8 @@ fn keys_from_the_first_time_to_a_changed_one() {
     let shown = ends.command("sender", &["keys"]).output().unwrap();
     assert!(String::from_utf8_lossy(&shown.stdout).contains(own));
     for says in ["may send to this host now", "already"] {
-        let done = ends.command("receiver", &["keys", "authorize", own, "a test"]).output().unwrap();
+        let done =
+            ends.command("receiver", &["keys", "authorize", own, "a test"]).output().unwrap();
         assert!(String::from_utf8_lossy(&done.stdout).contains(says), "{done:?}");
     }
     let (code, stderr) = send(&receiver.address, &["--accept-new"]);
