@@ -2,13 +2,19 @@
 
 #[cfg(target_os = "linux")]
 use crate::attach::AttachArguments;
+#[cfg(target_os = "linux")]
+use crate::calibrate::CalibrateArguments;
 use crate::failure::EXIT_CODES;
 use crate::jitter::JitterArguments;
 use crate::model::ModelArguments;
 use crate::page::PageArguments;
+#[cfg(target_os = "linux")]
+use crate::plan::PlanArguments;
 use crate::reproduce::ReproduceArguments;
 #[cfg(target_os = "linux")]
 use crate::transfer::{KeysArguments, RecvArguments, SendArguments};
+use crate::run::lanes::LanesValue;
+use crate::run::sim::SimArguments;
 use crate::units;
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -28,7 +34,8 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Run the main job: large sends, segmented, over lanes, merged, every byte verified.
     ///
-    /// Needs no rights and no interface: lanes are in memory. Values given here take precedence
+    /// Needs no rights and no interface: lanes are in memory, or with `--lanes sim` in virtual time. Values
+    /// given here take precedence
     /// over those of the scenario, which can also choose the IP version, corruption, hold budget and
     /// checksum policy; scenarios/run.toml shows every key.
     Run(RunArguments),
@@ -48,6 +55,15 @@ pub(crate) enum Command {
     /// Find which cause makes each late packet of a stream, from the wire to the application, and what
     /// to change.
     Jitter(JitterArguments),
+    /// Measure what the stages of the offloads cost on this machine, for plans.
+    ///
+    /// Takes some seconds, in which other programs may not get the core, where that is allowed.
+    #[cfg(target_os = "linux")]
+    Calibrate(CalibrateArguments),
+    /// Say whether stages fit on cores at a rate: replicas, batches, mapping, rings, and what to expect; or
+    /// why not, and what would help.
+    #[cfg(target_os = "linux")]
+    Plan(PlanArguments),
     /// Print published figures and ours side by side.
     Reproduce(ReproduceArguments),
     /// Merge the packets of a capture as a receiver with LRO would.
@@ -89,9 +105,11 @@ pub(crate) struct RunArguments {
     /// Flows that send, 1 to 1000000 [default: 16].
     #[arg(long, value_name = "N", value_parser = units::count)]
     pub(crate) flows: Option<u64>,
-    /// Parallel lanes that flows are spread over, 1 to 64 [default: 1].
-    #[arg(long, value_name = "N", value_parser = units::count)]
-    pub(crate) lanes: Option<u64>,
+    /// Parallel lanes that flows are spread over, 1 to 64 [default: 1]. With the word `sim`, lanes are
+    /// links in virtual time, over which chunks are transferred: `--lanes sim --lanes 4` or
+    /// `--lanes sim:4` [default: 8].
+    #[arg(long, value_name = "N|sim[:N]", value_parser = LanesValue::parse)]
+    pub(crate) lanes: Vec<LanesValue>,
     /// Largest IP packet on a lane, 576 (IPv6: 1280) to 65535 bytes [default: 1500].
     #[arg(long, value_name = "BYTES", value_parser = units::bytes)]
     pub(crate) mtu: Option<usize>,
@@ -127,6 +145,8 @@ pub(crate) struct RunArguments {
     /// Print the account as JSON.
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) sim: SimArguments,
 }
 
 #[derive(Debug, Args)]

@@ -4,12 +4,16 @@ mod account;
 mod args;
 #[cfg(target_os = "linux")]
 mod attach;
+#[cfg(target_os = "linux")]
+mod calibrate;
 mod coalesce;
 mod explain;
 mod failure;
 mod jitter;
 mod model;
 mod page;
+#[cfg(target_os = "linux")]
+mod plan;
 #[cfg(target_os = "linux")]
 mod ports;
 mod progress;
@@ -41,6 +45,10 @@ fn main() -> ExitCode {
         Command::Model(arguments) => model::command(&arguments),
         Command::Segment(arguments) => segment::command(&arguments),
         Command::Reproduce(arguments) => reproduce::command(&arguments),
+        #[cfg(target_os = "linux")]
+        Command::Calibrate(arguments) => calibrate::command(&arguments),
+        #[cfg(target_os = "linux")]
+        Command::Plan(arguments) => plan::command(&arguments),
         #[cfg(target_os = "linux")]
         Command::Ports(arguments) => ports::command(&arguments),
         #[cfg(target_os = "linux")]

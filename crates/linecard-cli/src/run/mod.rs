@@ -1,7 +1,9 @@
 //! `linecard run`.
 
+pub(crate) mod lanes;
 mod scenario;
 mod settings;
+pub(crate) mod sim;
 
 use crate::account;
 use crate::args::RunArguments;
@@ -14,7 +16,12 @@ use std::time::Duration;
 
 /// Runs the command.
 pub(crate) fn command(arguments: &RunArguments) -> Result<(), Failure> {
-    let spec = settings::spec(arguments)?;
+    let lanes = lanes::Lanes::of(&arguments.lanes)?;
+    if lanes.are_simulated {
+        return sim::command(arguments, lanes.count);
+    }
+    arguments.sim.refuse()?;
+    let spec = settings::spec(arguments, lanes.count)?;
     let scenario: Vec<_> = arguments.scenario.iter().map(AsRef::as_ref).collect();
     let page = arguments.page.check(&scenario)?;
     let outcome = run(&spec);

@@ -16,21 +16,22 @@ use toml::Spanned;
 /// A value, and how to refuse it where it was written.
 type Check<T> = fn(&T) -> Result<(), String>;
 
-/// The run that arguments and scenario ask for.
-pub(crate) fn spec(arguments: &RunArguments) -> Result<RunSpec, Failure> {
+/// The run over lanes in memory that arguments and scenario ask for; `lane_option` is what the command
+/// line says of their number.
+pub(crate) fn spec(arguments: &RunArguments, lane_option: Option<u64>) -> Result<RunSpec, Failure> {
     let (scenario, source) = match &arguments.scenario {
         Some(path) => Source::read::<Scenario>(path)?,
         None => (Scenario::default(), Source::default()),
     };
     let Scenario { load, lanes, coalesce, run } = scenario;
     // Where the scenario has them, unless the command line takes precedence.
-    let lanes_at = place(arguments.lanes.is_some(), lanes.count.as_ref());
+    let lanes_at = place(lane_option.is_some(), lanes.count.as_ref());
     let corrupt_at = place(false, lanes.corrupt.as_ref());
     let mtu_at = place(arguments.mtu.is_some(), load.mtu.as_ref());
     let from = Origin { source: &source };
     let spec = RunSpec {
         flows: from.pick("--flows", arguments.flows, load.flows, 16, number, flows)? as usize,
-        lanes: from.pick("--lanes", arguments.lanes, lanes.count, 1, number, lane_count)? as usize,
+        lanes: from.pick("--lanes", lane_option, lanes.count, 1, number, lane_count)? as usize,
         mtu: from.pick("--mtu", arguments.mtu, load.mtu, 1500, size, mtu)?,
         send_len: from.pick("--size", arguments.size, load.size, 65_536, size, send_len)?,
         family: from.pick("family", None, load.family, Family::V4, family, any)?,
@@ -172,7 +173,7 @@ fn any<T>(_: &T) -> Result<(), String> {
     Ok(())
 }
 
-fn within<T: PartialOrd + std::fmt::Display>(value: &T, [low, high]: [T; 2]) -> Result<(), String> {
+pub(super) fn within<T: PartialOrd + std::fmt::Display>(value: &T, [low, high]: [T; 2]) -> Result<(), String> {
     if (&low..=&high).contains(&value) {
         Ok(())
     } else {
@@ -184,7 +185,7 @@ fn flows(value: &u64) -> Result<(), String> {
     within(value, [1, 1_000_000])
 }
 
-fn lane_count(value: &u64) -> Result<(), String> {
+pub(super) fn lane_count(value: &u64) -> Result<(), String> {
     within(value, [1, 64])
 }
 

@@ -29,6 +29,8 @@ mod modelled;
 mod page;
 mod pipes;
 #[cfg(target_os = "linux")]
+mod plan;
+#[cfg(target_os = "linux")]
 mod ports;
 #[cfg(target_os = "linux")]
 mod reproduce;

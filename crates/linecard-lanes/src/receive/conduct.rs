@@ -189,7 +189,7 @@ impl<'a> Conductor<'a> {
                     self.order(job)?;
                 }
                 Written::Object { object } => self.stored(object)?,
-                Written::Failed { error, .. } => return Err(error.into()),
+                Written::Failed(error) => return Err(error.into()),
             }
         }
         Ok(())

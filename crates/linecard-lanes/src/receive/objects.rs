@@ -121,7 +121,7 @@ impl Objects {
             .map(|range| ChunkRange { first: first + range.start, count: range.end - range.start });
         let skip = have.ranges().map(|range| first + range.start..first + range.end).collect();
         let have = control::Have { object: told.id, ranges: ranges.collect() };
-        let job = target.map(|target| Job::Open { object: told.id, target });
+        let job = target.map(|target| Job::Open { object: told.id, target: Box::new(target) });
         Ok(Announced { have, skip, jobs: job.into_iter().collect() })
     }
 
@@ -181,7 +181,7 @@ impl Objects {
         if open.size.is_some_and(|size| size != end.size) || open.end.is_some() {
             return Err(ReceiveError::Unexpected("another end of an object than it announced"));
         }
-        open.end = Some(end.clone());
+        open.end = Some(*end);
         Ok(self.complete(end.object))
     }
 

@@ -1,0 +1,80 @@
+//! `--lanes`: how many, and of which kind.
+
+use crate::failure::Failure;
+use crate::units;
+
+/// What one `--lanes` says: `8`, `sim` or `sim:8`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LanesValue {
+    is_simulated: bool,
+    count: Option<u64>,
+}
+
+/// What all of them say.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Lanes {
+    /// In virtual time, not in memory.
+    pub(super) are_simulated: bool,
+    /// How many, if that is said.
+    pub(super) count: Option<u64>,
+}
+
+impl LanesValue {
+    /// Reads one value.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        match text.split_once(':') {
+            None if text == "sim" => Ok(Self { is_simulated: true, count: None }),
+            Some(("sim", count)) => {
+                Ok(Self { is_simulated: true, count: Some(units::count(count)?) })
+            }
+            _ => match units::count(text) {
+                Ok(count) => Ok(Self { is_simulated: false, count: Some(count) }),
+                Err(what) => Err(format!("{what}, sim or sim:16")),
+            },
+        }
+    }
+}
+
+impl Lanes {
+    /// Puts them together: the kind and the number may be said apart, each once.
+    pub(super) fn of(values: &[LanesValue]) -> Result<Self, Failure> {
+        let kinds = values.iter().filter(|value| value.is_simulated).count();
+        let counts: Vec<u64> = values.iter().filter_map(|value| value.count).collect();
+        if kinds > 1 || counts.len() > 1 {
+            let what = "--lanes: given more than once: give one number, and sim where it is meant";
+            return Err(Failure::Usage(what.to_owned()));
+        }
+        Ok(Self { are_simulated: kinds == 1, count: counts.first().copied() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lanes(texts: &[&str]) -> Result<(bool, Option<u64>), String> {
+        let values: Result<Vec<_>, _> = texts.iter().map(|text| LanesValue::parse(text)).collect();
+        let lanes = Lanes::of(&values?).map_err(|failure| failure.to_string())?;
+        Ok((lanes.are_simulated, lanes.count))
+    }
+
+    #[test]
+    fn kind_and_number_may_be_said_apart_or_together() {
+        assert_eq!(lanes(&[]), Ok((false, None)));
+        assert_eq!(lanes(&["4"]), Ok((false, Some(4))));
+        assert_eq!(lanes(&["sim"]), Ok((true, None)));
+        for said in [&["sim:8"][..], &["sim", "8"], &["8", "sim"]] {
+            assert_eq!(lanes(said), Ok((true, Some(8))), "{said:?}");
+        }
+    }
+
+    #[test]
+    fn twice_is_once_too_often() {
+        for said in [&["4", "8"][..], &["sim", "sim"], &["sim:4", "8"]] {
+            assert!(lanes(said).unwrap_err().contains("more than once"), "{said:?}");
+        }
+        for wrong in ["", "udp", "sim:", "sim:x", "-1"] {
+            assert!(lanes(&[wrong]).unwrap_err().contains("is no whole number"), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! A transfer in virtual time over equal lanes: what there is to decide, and what can be known of it
+//! before it runs.
+
+use linecard_transfer::fec::Scheme;
+use linecard_transfer::lane::LaneSettings;
+use linecard_transfer::layout::{Layout, LayoutError};
+use linecard_transfer::receive::MAX_WINDOW;
+use linecard_transfer::send::{Mode, SendSettings};
+use linecard_transfer::sim::{Faults, LinkSettings, Settings};
+use linecard_transfer::wire::OVERHEAD_BYTES;
+
+/// Allowed in flight beyond 1.25 round-trip times, in ns of the rate: hosts in virtual time are never
+/// late, acknowledgments wait for 32 packets at most.
+const SLACK_NS: u64 = 2_000_000;
+
+/// Chunks at the receiver where lanes are few.
+const LEAST_WINDOW: u32 = 32;
+
+/// A transfer over equal lanes. Without further values: the published experiment with all of its
+/// lanes, in stable mode (papers/end2end100.txt); what the paper leaves open is told in
+/// docs/end2end100.md.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Spec {
+    /// 1 to 64.
+    pub(crate) lanes: u64,
+    /// Of each, in bit/s, framing included.
+    pub(crate) rate_bps: u64,
+    /// How chunks are spread.
+    pub(crate) mode: Mode,
+    /// What repairs lost packets.
+    pub(crate) fec: Scheme,
+    /// Chunks to send.
+    pub(crate) chunks: u64,
+    /// Of each.
+    pub(crate) chunk_bytes: u32,
+    /// Data of a packet.
+    pub(crate) payload_bytes: u32,
+    /// On the line, beside data, header and seal.
+    pub(crate) framing_bytes: u32,
+    /// Of a lane, one way.
+    pub(crate) delay_ns: u64,
+    /// What it costs the sender's host to begin a chunk on a lane.
+    pub(crate) begin_ns: u64,
+    /// What goes wrong on each lane.
+    pub(crate) faults: Faults,
+    /// Of everything that is random.
+    pub(crate) seed: u64,
+}
+
+impl Default for Spec {
+    fn default() -> Self {
+        Self {
+            lanes: 8,
+            rate_bps: 10_000_000_000,
+            mode: Mode::Stable,
+            fec: Scheme::NONE,
+            chunks: 32,
+            chunk_bytes: 16 << 20,
+            payload_bytes: 4_096,
+            framing_bytes: 38,
+            delay_ns: 5_000,
+            begin_ns: 26_000,
+            faults: Faults::default(),
+            seed: 1,
+        }
+    }
+}
+
+impl Spec {
+    /// The same for the simulation.
+    pub(crate) fn settings(&self) -> Settings {
+        let lane = LaneSettings {
+            rate_bps: self.rate_bps,
+            framing_bytes: self.framing_bytes,
+            datagram_bytes: self.payload_bytes + OVERHEAD_BYTES as u32,
+            quantum_ns: 0,
+            slack_ns: SLACK_NS,
+            ..LaneSettings::default()
+        };
+        let link = LinkSettings {
+            rate_bps: self.rate_bps,
+            framing_bytes: self.framing_bytes,
+            delay_ns: self.delay_ns,
+            faults: self.faults,
+            ..LinkSettings::default()
+        };
+        let send = SendSettings {
+            payload_bytes: self.payload_bytes,
+            mode: self.mode,
+            fec: self.fec,
+            ..SendSettings::default()
+        };
+        Settings {
+            lanes: vec![(lane, link); self.lanes as usize],
+            window: (self.lanes as u32 * send.chunks_per_lane).clamp(LEAST_WINDOW, MAX_WINDOW),
+            send,
+            chunks: self.chunks as u32,
+            chunk_bytes: self.chunk_bytes,
+            last_bytes: self.chunk_bytes,
+            begin_ns: self.begin_ns,
+            seed: self.seed,
+            ..Settings::default()
+        }
+    }
+
+    /// What all lanes carry together, framing included, in bit/s.
+    pub(crate) fn line_bps(&self) -> f64 {
+        self.lanes as f64 * self.rate_bps as f64
+    }
+
+    /// The framing bound: what is left for data if packets leave without a gap, in bit/s.
+    ///
+    /// # Errors
+    ///
+    /// Chunks that cannot be cut.
+    pub(crate) fn framing_bound_bps(&self) -> Result<f64, LayoutError> {
+        self.bound_bps(Scheme::NONE)
+    }
+
+    /// The same when repair is sent too.
+    ///
+    /// # Errors
+    ///
+    /// Chunks that cannot be cut.
+    pub(crate) fn repair_bound_bps(&self) -> Result<f64, LayoutError> {
+        self.bound_bps(self.fec)
+    }
+
+    fn bound_bps(&self, fec: Scheme) -> Result<f64, LayoutError> {
+        let layout = Layout::new(self.chunk_bytes, self.payload_bytes, fec)?;
+        let repair: u64 = (0..layout.groups())
+            .map(|group| u64::from(layout.repair() * layout.repair_bytes(group)))
+            .sum();
+        let data = u64::from(self.chunk_bytes);
+        let beside = OVERHEAD_BYTES as u64 + u64::from(self.framing_bytes);
+        let line = data + repair + u64::from(layout.slots()) * beside;
+        Ok(self.line_bps() * data as f64 / line as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_are_what_framing_and_repair_leave() {
+        let bound = Spec::default().framing_bound_bps().expect("a layout");
+        assert!((bound - 80e9 * 4_096.0 / 4_174.0).abs() < 1.0, "{bound}");
+        // 103 groups of at most 40: 4199 packets for 4096.
+        let fec = Scheme::xor(40).expect("a scheme");
+        let repaired = Spec { fec, ..Spec::default() }.repair_bound_bps().expect("a layout");
+        assert!((repaired / bound - 4_096.0 / 4_199.0).abs() < 1e-9, "{repaired}");
+    }
+}
