@@ -21,8 +21,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Memory for chunks: less than one of the usual ones is no use.
-const MEMORY_BYTES: std::ops::RangeInclusive<usize> = (1 << 10)..=(1 << 40);
+/// Memory for chunks: at least for the shortest.
+const MEMORY_BYTES: std::ops::RangeInclusive<usize> = (64 << 10)..=(1 << 40);
 
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
@@ -50,7 +50,7 @@ pub(crate) struct RecvArguments {
     /// Replace files that are there. Without it they are kept, and the transfer ends.
     #[arg(long)]
     overwrite: bool,
-    /// Memory for chunks that are under way, 1K to 1T.
+    /// Memory for chunks that are under way, 64K to 1T.
     #[arg(long, value_name = "BYTES", default_value = "512M", value_parser = memory)]
     memory: usize,
     /// Receive from one sender after the other, until Ctrl-C.
@@ -254,6 +254,6 @@ fn memory(text: &str) -> Result<usize, String> {
     let bytes = units::bytes(text)?;
     match MEMORY_BYTES.contains(&bytes) {
         true => Ok(bytes),
-        false => Err(format!("{bytes} is out of range: choose 1K to 1T")),
+        false => Err(format!("{bytes} is out of range: choose 64K to 1T")),
     }
 }

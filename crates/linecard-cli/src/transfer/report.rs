@@ -135,7 +135,12 @@ fn sending_lanes(lanes: &[LaneView]) -> Section {
         let state = state(lane.state);
         let (packets, lost) = (lane.counters.packets, lane.counters.lost);
         let rtt = Value::Ns(lane.rtt_ns as f64);
-        let words = format!("{state}, {} packets, {lost} lost, RTT {rtt}", Value::Count(packets));
+        let late = match lane.counters.late {
+            0 => String::new(),
+            late => format!(" ({late} only late)"),
+        };
+        let packets_words = Value::Count(packets);
+        let words = format!("{state}, {packets_words} packets, {lost} lost{late}, RTT {rtt}");
         let fields = vec![
             ("state", Value::Text(state.into())),
             ("packets", Value::Count(packets)),

@@ -53,10 +53,10 @@ pub(crate) struct SendArguments {
     /// Rate of each lane that says none, in bit/s, as 200M [default: as much as gets through].
     #[arg(long, value_name = "RATE", value_parser = values::rate)]
     pub(super) rate: Option<u64>,
-    /// Data bytes of a packet, 64 to 65467 [default: the most of 8896, 4096 and 1408 that fits].
+    /// Data bytes of a packet, 512 to 65467 [default: the most of 8896, 4096 and 1408 that fits].
     #[arg(long, value_name = "BYTES", value_parser = values::payload)]
     payload: Option<u32>,
-    /// Length of a chunk, a power of two from 1K to 1G: what is sent again at most, for each lane, after
+    /// Length of a chunk, a power of two from 64K to 64M: what is sent again at most, for each lane, after
     /// an interruption.
     #[arg(long, value_name = "BYTES", default_value = "16M", value_parser = values::chunk)]
     chunk: ChunkBytes,

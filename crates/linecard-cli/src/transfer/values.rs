@@ -3,15 +3,20 @@
 use crate::units;
 use clap::ValueEnum;
 use linecard_lanes::file::ChunkBytes;
+use linecard_transfer::control::{MAX_CHUNK_BYTES, MIN_CHUNK_BYTES, MIN_PAYLOAD_BYTES};
 use linecard_transfer::send;
+use linecard_transfer::wire::MAX_BODY_BYTES;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 /// Slower and faster than any lane: as what `--lane` takes.
-const RATE_BPS: std::ops::RangeInclusive<f64> = 1e3..=1e13;
-/// Data bytes of a packet: more than its header, and what fits into a datagram with it.
-const PAYLOAD_BYTES: std::ops::RangeInclusive<usize> = 64..=65_467;
+const RATE_BPS: RangeInclusive<f64> = 1e3..=1e13;
+/// Data bytes of a packet: as both ends agree on.
+const PAYLOAD_BYTES: RangeInclusive<usize> = MIN_PAYLOAD_BYTES as usize..=MAX_BODY_BYTES;
+/// Those of a chunk.
+const CHUNK_BYTES: RangeInclusive<u64> = MIN_CHUNK_BYTES as u64..=MAX_CHUNK_BYTES as u64;
 /// A day: longer, and nobody waits for it any more.
-const PATIENCE: std::ops::RangeInclusive<f64> = 0.1..=86_400.0;
+const PATIENCE: RangeInclusive<f64> = 0.1..=86_400.0;
 
 /// What `--mode` takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -53,8 +58,11 @@ pub(super) fn rate(text: &str) -> Result<u64, String> {
 
 /// The length of chunks: `16M`.
 pub(super) fn chunk(text: &str) -> Result<ChunkBytes, String> {
-    let wrong = |_| format!("\"{text}\" is no length of chunks: choose a power of two, 1K to 1G");
-    ChunkBytes::new(units::bytes(text)? as u64).map_err(wrong)
+    let bytes = units::bytes(text)? as u64;
+    let chunk = ChunkBytes::new(bytes).ok().filter(|_| CHUNK_BYTES.contains(&bytes));
+    chunk.ok_or_else(|| {
+        format!("\"{text}\" is no length of chunks: choose a power of two, 64K to 64M")
+    })
 }
 
 /// Data bytes of a packet.
@@ -95,8 +103,8 @@ mod tests {
     #[test]
     fn what_is_out_of_range() {
         assert!(chunk("16M").is_ok_and(|chunk| chunk.bytes() == 16 << 20));
-        assert!(chunk("3M").is_err() && chunk("512").is_err() && chunk("2G").is_err());
-        assert!(payload("1408") == Ok(1_408) && payload("63").is_err() && payload("64K").is_err());
+        assert!(chunk("3M").is_err() && chunk("32K").is_err() && chunk("128M").is_err());
+        assert!(payload("1408") == Ok(1_408) && payload("511").is_err() && payload("64K").is_err());
         assert!(patience("0.5").is_ok() && patience("0").is_err() && patience("NaN").is_err());
     }
 }

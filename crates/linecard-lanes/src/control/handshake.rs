@@ -280,6 +280,16 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_host_that_is_gone_is_found_out() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        keep_alive(&stream).unwrap();
+        let socket = SockRef::from(&stream);
+        assert!(socket.keepalive().unwrap());
+        assert_eq!(socket.tcp_user_timeout().unwrap(), Some(Duration::from_secs(30)));
+    }
+
     fn with_key() -> Access {
         Access::Shared(SharedKey::new(&[0; 32]))
     }

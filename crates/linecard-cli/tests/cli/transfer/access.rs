@@ -36,7 +36,7 @@ fn keys_from_the_first_time_to_a_changed_one() {
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
     let key = receiver.said.split("key of this end is ").nth(1).unwrap();
-    let key = key.lines().next().unwrap();
+    let key = &key.lines().next().unwrap().to_owned();
     for more in [&[][..], &["--strict"]] {
         let (code, stderr) = send(&receiver.address, more);
         assert_eq!(code, Some(15), "{stderr}");
