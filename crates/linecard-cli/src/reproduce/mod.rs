@@ -1,6 +1,7 @@
 //! `linecard reproduce`: published figures beside ours.
 
 mod comparison;
+mod end2end100;
 mod gigabit;
 mod linux_jitter;
 #[cfg(target_os = "linux")]
@@ -72,6 +73,10 @@ pub(crate) enum Reproduction {
     /// An adapter whose device fetches payload from host memory, beside one that stores and forwards
     /// it, modelled.
     ZeroCopy,
+    /// Bulk transfer over one to eight lanes of 10 GbE: throughput, overhead and latency of a chunk in
+    /// both modes, without FEC and with it. The transfer is the real one, the lanes are in virtual time;
+    /// some seconds.
+    End2end100,
 }
 
 /// What a reproduction came to.
@@ -98,6 +103,7 @@ const TABLE: &[(Reproduction, Reproduce)] = &[
     (Reproduction::GigabitOverhead, gigabit::overhead),
     (Reproduction::GigabitBus, gigabit::bus),
     (Reproduction::ZeroCopy, zero_copy::reproduce),
+    (Reproduction::End2end100, end2end100::modelled),
 ];
 
 /// Runs the command.

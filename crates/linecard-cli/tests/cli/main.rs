@@ -14,6 +14,7 @@ mod attached;
 mod captures;
 mod damage;
 mod disk;
+mod end2end100;
 mod entries;
 mod files;
 mod folder;
