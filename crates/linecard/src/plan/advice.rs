@@ -92,7 +92,7 @@ pub struct Infeasible {
 ///         StageSpec::new("send", Cost::new(500.0, 100.0)?),
 ///     ],
 ///     demand: Demand {
-///         goodput_bps: 20e9, payload: 1_408.0, payload_stage: 0, fec: None, loss: 0.0, lanes: 1,
+///         goodput_bps: 25e9, payload: 1_408.0, payload_stage: 0, fec: None, loss: 0.0, lanes: 1,
 ///         chunks: 1,
 ///     },
 ///     machine: Machine::new(2),
