@@ -11,10 +11,10 @@ use crate::page::PageArguments;
 #[cfg(target_os = "linux")]
 use crate::plan::PlanArguments;
 use crate::reproduce::ReproduceArguments;
-#[cfg(target_os = "linux")]
-use crate::transfer::{KeysArguments, RecvArguments, SendArguments};
 use crate::run::lanes::LanesValue;
 use crate::run::sim::SimArguments;
+#[cfg(target_os = "linux")]
+use crate::transfer::{KeysArguments, RecvArguments, SendArguments};
 use crate::units;
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};

@@ -173,7 +173,10 @@ fn any<T>(_: &T) -> Result<(), String> {
     Ok(())
 }
 
-pub(super) fn within<T: PartialOrd + std::fmt::Display>(value: &T, [low, high]: [T; 2]) -> Result<(), String> {
+pub(super) fn within<T: PartialOrd + std::fmt::Display>(
+    value: &T,
+    [low, high]: [T; 2],
+) -> Result<(), String> {
     if (&low..=&high).contains(&value) {
         Ok(())
     } else {
