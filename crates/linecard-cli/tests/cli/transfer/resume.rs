@@ -94,5 +94,6 @@ fn killed_at_any_moment() {
     assert_eq!((sent.code, got.code), (Some(0), Some(0)), "{sent:?} {got:?}");
     ends.assert_equal();
     let had = account(&sent)["transfer"]["had_bytes"].as_u64().unwrap_or(0);
-    assert!(had + 3 * CHUNK_BYTES >= before.saturating_sub(3) * CHUNK_BYTES, "{had} {before}");
+    // Equal but for the last chunk, which may be shorter.
+    assert!(had <= before * CHUNK_BYTES && had + CHUNK_BYTES >= before * CHUNK_BYTES, "{had}");
 }
