@@ -21,6 +21,7 @@ mod reassemble;
 mod resequence;
 mod segment;
 mod traffic;
+mod transfer;
 mod virtio;
 
 pub use ack_filter::ack_filter;
@@ -35,4 +36,5 @@ pub use parse::parse;
 pub use reassemble::reassemble;
 pub use resequence::resequence;
 pub use segment::segment;
+pub use transfer::transfer;
 pub use virtio::virtio;

@@ -2,13 +2,19 @@
 
 #[cfg(target_os = "linux")]
 use crate::attach::AttachArguments;
+#[cfg(target_os = "linux")]
+use crate::calibrate::CalibrateArguments;
 use crate::failure::EXIT_CODES;
 use crate::jitter::JitterArguments;
 use crate::model::ModelArguments;
 use crate::page::PageArguments;
+#[cfg(target_os = "linux")]
+use crate::plan::PlanArguments;
 use crate::reproduce::ReproduceArguments;
 use crate::run::lanes::LanesValue;
 use crate::run::sim::SimArguments;
+#[cfg(target_os = "linux")]
+use crate::transfer::{KeysArguments, RecvArguments, SendArguments};
 use crate::units;
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -49,6 +55,15 @@ pub(crate) enum Command {
     /// Find which cause makes each late packet of a stream, from the wire to the application, and what
     /// to change.
     Jitter(JitterArguments),
+    /// Measure what the stages of the offloads cost on this machine, for plans.
+    ///
+    /// Takes some seconds, in which other programs may not get the core, where that is allowed.
+    #[cfg(target_os = "linux")]
+    Calibrate(CalibrateArguments),
+    /// Say whether stages fit on cores at a rate: replicas, batches, mapping, rings, and what to expect; or
+    /// why not, and what would help.
+    #[cfg(target_os = "linux")]
+    Plan(PlanArguments),
     /// Print published figures and ours side by side.
     Reproduce(ReproduceArguments),
     /// Merge the packets of a capture as a receiver with LRO would.
@@ -65,6 +80,21 @@ pub(crate) enum Command {
     /// lacking is reported, and is no failure.
     #[cfg(target_os = "linux")]
     Ports(PortsArguments),
+    /// Send a file, a folder or a pipe to `linecard recv`, over one lane or many at once.
+    ///
+    /// Everything is encrypted; each end knows the other by its key (`linecard keys`) or by a file that
+    /// both have (--psk). What has arrived stays when a transfer ends early, and the same command goes on
+    /// from there.
+    #[cfg(target_os = "linux")]
+    Send(SendArguments),
+    /// Wait for `linecard send` and put what comes into a folder, or to stdout.
+    ///
+    /// A file appears under its name when all of it is there and its hash is that of what was sent.
+    #[cfg(target_os = "linux")]
+    Recv(RecvArguments),
+    /// Show the key that this host is known by, make a shared one, or allow somebody to send.
+    #[cfg(target_os = "linux")]
+    Keys(KeysArguments),
 }
 
 #[derive(Debug, Args)]

@@ -24,7 +24,14 @@ Exit codes:
   9  model: the firmware did what no core can do, loops, or refuses a message
   10  reproduce: a figure differs, and it is not known why
   11  jitter: no verdict: what was measured is not good enough for one, and the text says why
-  12  jitter: a setting could not be put back as it was";
+  12  jitter: a setting could not be put back as it was
+  13  plan: nothing fits; the text says why and what would help
+  14  send, recv: the other end is not there, does not answer any more, or was cut off
+  15  send, recv: the other end is not who it should be, or does not accept this one
+  16  send, recv: the other end has refused or ended it, and the text says why
+  130  send, recv: stopped by Ctrl-C or SIGTERM before the end
+
+After 1, 14, 16 and 130, send and recv go on from there: what has arrived is kept";
 
 /// One line for the user: what, which value, what to do.
 #[derive(Debug, Error)]
@@ -95,6 +102,24 @@ pub(crate) enum Failure {
     /// The host is not as it was.
     #[error("{0}")]
     NotRestored(String),
+    /// No plan fits.
+    #[error("{0}")]
+    Infeasible(String),
+    /// What is sent cannot be read, or what is received not be stored.
+    #[error("{0}")]
+    Storage(String),
+    /// The other end of a transfer is not there, or not any more.
+    #[error("{0}")]
+    Away(String),
+    /// The other end of a transfer is not who it should be, or takes this one for such.
+    #[error("{0}")]
+    Stranger(String),
+    /// The other end of a transfer does not want to, or cannot.
+    #[error("{0}")]
+    Declined(String),
+    /// The user has ended it before its time.
+    #[error("{0}")]
+    Stopped(String),
 }
 
 impl Failure {
@@ -121,7 +146,8 @@ impl Failure {
             | Self::Capture { .. }
             | Self::Output { .. }
             | Self::Report(_)
-            | Self::Page(_) => 1,
+            | Self::Page(_)
+            | Self::Storage(_) => 1,
             Self::UnknownLink(_) => 3,
             Self::Damaged { .. } => 4,
             Self::Wrong(_) => 5,
@@ -132,6 +158,11 @@ impl Failure {
             Self::Unexplained(_) => 10,
             Self::Withheld(_) => 11,
             Self::NotRestored(_) => 12,
+            Self::Infeasible(_) => 13,
+            Self::Away(_) => 14,
+            Self::Stranger(_) => 15,
+            Self::Declined(_) => 16,
+            Self::Stopped(_) => 130,
         })
     }
 

@@ -4,6 +4,8 @@ mod account;
 mod args;
 #[cfg(target_os = "linux")]
 mod attach;
+#[cfg(target_os = "linux")]
+mod calibrate;
 mod coalesce;
 mod explain;
 mod failure;
@@ -11,12 +13,16 @@ mod jitter;
 mod model;
 mod page;
 #[cfg(target_os = "linux")]
+mod plan;
+#[cfg(target_os = "linux")]
 mod ports;
 mod progress;
 mod reproduce;
 mod run;
 mod scenario;
 mod segment;
+#[cfg(target_os = "linux")]
+mod transfer;
 mod units;
 mod usage;
 
@@ -40,7 +46,17 @@ fn main() -> ExitCode {
         Command::Segment(arguments) => segment::command(&arguments),
         Command::Reproduce(arguments) => reproduce::command(&arguments),
         #[cfg(target_os = "linux")]
+        Command::Calibrate(arguments) => calibrate::command(&arguments),
+        #[cfg(target_os = "linux")]
+        Command::Plan(arguments) => plan::command(&arguments),
+        #[cfg(target_os = "linux")]
         Command::Ports(arguments) => ports::command(&arguments),
+        #[cfg(target_os = "linux")]
+        Command::Send(arguments) => transfer::send(&arguments),
+        #[cfg(target_os = "linux")]
+        Command::Recv(arguments) => transfer::recv(&arguments),
+        #[cfg(target_os = "linux")]
+        Command::Keys(arguments) => transfer::keys(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -36,6 +36,14 @@ impl Progress {
         Self { bar: shown.then(|| bar(points, style)), next: 0, step: 1 }
     }
 
+    /// A bar for so many rounds of a measurement, of a second or so each; nothing when nobody would see
+    /// it.
+    pub(crate) fn for_rounds(rounds: u64) -> Self {
+        let shown = std::io::stderr().is_terminal();
+        let style = "{bar:40} round {human_pos} of {human_len}, {eta} left";
+        Self { bar: shown.then(|| bar(rounds, style)), next: 0, step: 1 }
+    }
+
     /// Reading has come to `offset`.
     pub(crate) fn at(&mut self, offset: u64) {
         if offset >= self.next {

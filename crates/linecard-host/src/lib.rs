@@ -1,6 +1,6 @@
 //! Everything of Linecard that touches the operating system.
 //!
-//! [`capture`] reads and writes pcap and pcapng as streams; [`convert`] runs the two offloads over
+//! [`calibrate`] measures what stages cost here; [`capture`] reads and writes pcap and pcapng as streams; [`convert`] runs the two offloads over
 //! captures; [`run`](mod@run) is the main job, in memory; [`engine`] runs pipelines on many cores;
 //! [`port`] has the live interfaces of Linux, [`attach`](mod@attach) joins two of them, and [`rights`] gives up what
 //! opening them took; a [`lab`] is two hosts on this machine, for experiments; [`firmware`] reads
@@ -9,6 +9,8 @@
 
 #[cfg(target_os = "linux")]
 pub mod attach;
+#[cfg(target_os = "linux")]
+pub mod calibrate;
 pub mod capture;
 pub mod convert;
 #[cfg(target_os = "linux")]

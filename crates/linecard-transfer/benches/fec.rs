@@ -5,7 +5,8 @@
 //!     cargo bench -p linecard-transfer --bench fec -- --only rs:32,4 --rounds 40
 //!     cargo bench -p linecard-transfer --bench fec -- --smoke        # tiny; prints a hash
 //!
-//! All take turns in each round, so that a disturbance meets each. Least and median of the rounds.
+//! All take turns in each round, so that a disturbance meets each. Figures are the *quiet estimate*,
+//! the sum of each lap's least over the rounds, and beside it the median round.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 use core::hint::black_box;
@@ -19,8 +20,9 @@ const SCHEMES: [&str; 5] = ["rs:10,2", "rs:32,4", "rs:28,4", "xor:16", "rs:48,16
 const SIZES: [usize; 3] = [1408, 4096, 8896];
 /// Data that lies in no cache, read in order as a chunk is.
 const FAR: usize = 96 << 20;
-/// Bytes handled between two looks at the clock, at least.
-const LAP: usize = 4 << 20;
+/// Bytes handled between two looks at the clock, about: less than the time that a program has a core
+/// at a stretch.
+const LAP: usize = 1 << 20;
 
 #[expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 fn clock() -> std::time::Instant {
@@ -178,22 +180,27 @@ impl Groups {
         Self { data, group, repair: vec![vec![0; size]; m], lost }
     }
 
-    fn laps(&self) -> usize {
-        (LAP / self.data.len()).max(1)
+    /// Nanoseconds of each lap of encoding.
+    fn encode(&mut self, codec: &mut dyn Codec) -> Vec<f64> {
+        let repair = &mut self.repair;
+        laps(&mut self.data, self.group, |data| {
+            codec.encode(data, repair);
+            black_box(&mut *repair);
+        })
     }
 
-    fn encode(&mut self, codec: &mut dyn Codec) {
-        for data in self.data.chunks_exact(self.group) {
-            codec.encode(data, &mut self.repair);
-        }
-        black_box(&mut self.repair);
-    }
-
-    fn repair(&mut self, codec: &mut dyn Codec) {
-        for data in self.data.chunks_exact_mut(self.group) {
+    /// Nanoseconds of each lap of repairing.
+    fn mend(&mut self, codec: &mut dyn Codec) -> Vec<f64> {
+        laps(&mut self.data, self.group, |data| {
             codec.repair(data, &self.lost, &self.repair);
-        }
-        black_box(&mut self.data);
+            black_box(data);
+        })
+    }
+
+    /// Groups handled in all laps.
+    fn handled(&self) -> f64 {
+        let groups = self.data.len() / self.group;
+        if groups > 1 { groups as f64 } else { (LAP / self.group).max(1) as f64 }
     }
 
     /// Whether what is lost comes back.
@@ -208,19 +215,43 @@ impl Groups {
     }
 }
 
-/// Nanoseconds of the rounds for one group: the least and the median.
+/// Works on one group again and again, after a first time into the cache, or on many in order, and
+/// gives the nanoseconds of each lap.
+fn laps(data: &mut [u8], group: usize, mut work: impl FnMut(&mut [u8])) -> Vec<f64> {
+    let at_once = (LAP / group).max(1);
+    if data.len() == group {
+        work(data);
+        let begun = clock();
+        (0..at_once).for_each(|_| work(data));
+        return vec![begun.elapsed().as_nanos() as f64];
+    }
+    let lap = |data: &mut [u8]| {
+        let begun = clock();
+        data.chunks_exact_mut(group).for_each(&mut work);
+        begun.elapsed().as_nanos() as f64
+    };
+    data.chunks_mut(at_once * group).map(lap).collect()
+}
+
+/// Nanoseconds of the same laps in several rounds.
 #[derive(Clone, Default)]
-struct Times(Vec<f64>);
+struct Times {
+    best: Vec<f64>,
+    rounds: Vec<f64>,
+}
 
 impl Times {
-    fn least(&self) -> f64 {
-        self.0.iter().copied().fold(f64::MAX, f64::min)
+    fn record(&mut self, laps: &[f64]) {
+        self.best.resize(laps.len(), f64::MAX);
+        self.best.iter_mut().zip(laps).for_each(|(best, ns)| *best = best.min(*ns));
+        self.rounds.push(laps.iter().sum());
     }
 
-    fn median(&self) -> f64 {
-        let mut all = self.0.clone();
-        all.sort_unstable_by(f64::total_cmp);
-        all[all.len() / 2]
+    /// Quiet estimate and median of the rounds, for one group of `groups`.
+    fn of_one(&self, groups: f64) -> (f64, f64) {
+        let mut rounds = self.rounds.clone();
+        rounds.sort_unstable_by(f64::total_cmp);
+        (self.best.iter().sum::<f64>() / groups, rounds[rounds.len() / 2] / groups)
     }
 }
 
@@ -232,19 +263,6 @@ struct Row {
     repair: Times,
 }
 
-fn time(groups: &mut Groups, mut work: impl FnMut(&mut Groups)) -> f64 {
-    let laps = groups.laps();
-    if laps > 1 {
-        work(groups);
-    }
-    let begun = clock();
-    for _ in 0..laps {
-        work(groups);
-    }
-    let ns = begun.elapsed().as_nanos() as f64;
-    ns / (laps * (groups.data.len() / groups.group)) as f64
-}
-
 fn table(scheme: Scheme, size: usize, rounds: usize) {
     let mut codecs = codecs(scheme, size);
     let (mut near, mut far) = (Groups::new(scheme, size, 1), Groups::new(scheme, size, FAR));
@@ -252,25 +270,24 @@ fn table(scheme: Scheme, size: usize, rounds: usize) {
     for _ in 0..rounds {
         for (codec, row) in codecs.iter_mut().zip(&mut rows) {
             near.check(codec.as_mut());
-            row.near.0.push(time(&mut near, |groups| groups.encode(codec.as_mut())));
-            row.repair.0.push(time(&mut near, |groups| groups.repair(codec.as_mut())));
-            row.far.0.push(time(&mut far, |groups| groups.encode(codec.as_mut())));
+            row.near.record(&near.encode(codec.as_mut()));
+            row.repair.record(&near.mend(codec.as_mut()));
+            row.far.record(&far.encode(codec.as_mut()));
         }
     }
     let bytes = near.group as f64;
-    println!("\n{scheme}, packets of {size} bytes, {} lost: least (median)", near.lost.len());
-    println!(
-        "{:<30}{:>20}{:>20}{:>20}",
-        "", "encode hot, GB/s", "from memory, GB/s", "repair hot, µs"
-    );
+    println!("\n{scheme}, packets of {size} bytes, {} lost: quiet (median)", near.lost.len());
+    let heads = ["encode hot, GB/s", "from memory, GB/s", "repair hot, µs"];
+    println!("{:<30}{}", "", heads.map(|head| format!("{head:>20}")).concat());
     for (codec, row) in codecs.iter().zip(&rows) {
-        let rate = |times: &Times| {
-            format!("{:8.1} ({:6.1})", bytes / times.least(), bytes / times.median())
+        let rate = |times: &Times, groups: f64| {
+            let (quiet, median) = times.of_one(groups);
+            format!("{:8.1} ({:6.1})", bytes / quiet, bytes / median)
         };
-        let (near, far) = (rate(&row.near), rate(&row.far));
-        let (least, median) = (row.repair.least() / 1e3, row.repair.median() / 1e3);
-        let repair = format!("{least:8.2} ({median:6.2})");
-        println!("{:<30}{near:>20}{far:>20}{repair:>20}", codec.name());
+        let (hot, cold) = (rate(&row.near, near.handled()), rate(&row.far, far.handled()));
+        let (quiet, median) = row.repair.of_one(near.handled());
+        let repair = format!("{:8.2} ({:6.2})", quiet / 1e3, median / 1e3);
+        println!("{:<30}{hot:>20}{cold:>20}{repair:>20}", codec.name());
     }
 }
 

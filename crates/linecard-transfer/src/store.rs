@@ -181,6 +181,12 @@ impl Store {
         repaired
     }
 
+    /// Whether no chunk is under way.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.chunks.is_empty()
+    }
+
     /// Takes a whole chunk out: its buffer, of which the first bytes are the chunk.
     pub fn take(&mut self, chunk: u32) -> Option<Vec<u8>> {
         self.chunks.remove(&chunk).map(|buffer| buffer.bytes)

@@ -27,6 +27,7 @@ extern crate alloc;
 pub mod offload;
 pub mod packet;
 pub mod pipeline;
+pub mod plan;
 pub mod port;
 pub mod report;
 pub mod rng;

@@ -80,6 +80,12 @@ impl<B, S: Port<B>, T: Stage<B>, K: Port<B>> Pipeline<B, S, T, K> {
         Self { input: Batch::bounded(limit), ..self }
     }
 
+    /// Gives the sink at most `limit` packets at a time, 1 to [`BATCH`](crate::packet::BATCH).
+    #[must_use]
+    pub fn with_output(self, limit: usize) -> Self {
+        Self { output: Batch::bounded(limit), ..self }
+    }
+
     /// One turn: the only loop body, whoever calls it. The sink comes first, so that there is
     /// room when the stage runs, and so is there for the source.
     pub fn run_once<M: Meter>(&mut self, now: Instant, meter: &mut M) -> Turn {

@@ -30,6 +30,8 @@ mod modelled;
 mod page;
 mod pipes;
 #[cfg(target_os = "linux")]
+mod plan;
+#[cfg(target_os = "linux")]
 mod ports;
 #[cfg(target_os = "linux")]
 mod reproduce;
@@ -39,3 +41,5 @@ mod solve;
 mod stopped;
 #[path = "../support/mod.rs"]
 mod support;
+#[cfg(target_os = "linux")]
+mod transfer;

@@ -273,9 +273,9 @@ mod tests {
 
     #[test]
     fn strangers_and_report_stay_apart() {
-        assert_eq!(findings("transfer/mod.rs", "use crate::plan::X;"), [""; 0]);
+        assert_eq!(findings("plan/mod.rs", "use crate::pipeline::X;"), [""; 0]);
         assert!(findings("plan/mod.rs", "use crate::report::X;")[0].contains("nobody imports"));
-        assert_eq!(findings("report.rs", "use crate::{plan, transfer};"), [""; 0]);
+        assert_eq!(findings("report.rs", "use crate::{plan, pipeline};"), [""; 0]);
         let of_model = |path: &str, text: &str| {
             let lib = ("crates/linecard-model/src/lib.rs", "pub use clock::Ps;");
             let path = format!("crates/linecard-model/src/{path}");

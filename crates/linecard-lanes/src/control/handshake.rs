@@ -9,6 +9,7 @@ use crate::seal::Direction;
 use linecard_transfer::control::Reader;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustls::AlertDescription;
+use socket2::{SockRef, TcpKeepalive};
 use std::io::{self, ErrorKind, Read};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -19,6 +20,11 @@ const MAGIC: [u8; 8] = *b"LINECARD";
 const OPENING_BYTES: usize = 40;
 /// How long an end that refuses waits for the other to read why.
 const LINGER: Duration = Duration::from_millis(500);
+/// After how long without a word the kernel asks whether the other host is there, how often, and how
+/// many times.
+const ASK: Duration = Duration::from_secs(15);
+const ASK_AGAIN: Duration = Duration::from_secs(5);
+const ASK_TIMES: u32 = 3;
 /// What it reads meanwhile, at most.
 const LINGER_BYTES: usize = 1 << 20;
 
@@ -73,6 +79,7 @@ impl Handshake<'_> {
         self.stream.set_nonblocking(true)?;
         // Messages are few and somebody waits for each.
         self.stream.set_nodelay(true)?;
+        keep_alive(&self.stream)?;
         let verifier = Arc::new(Verifier::new(self.access, self.name));
         let mut transport = self.transport(&verifier)?;
         if let Err(error) = self.complete(&mut transport) {
@@ -218,6 +225,15 @@ impl Handshake<'_> {
     }
 }
 
+/// A host that is gone without a word is found out, however long nobody has anything to say.
+fn keep_alive(stream: &TcpStream) -> io::Result<()> {
+    let asking =
+        TcpKeepalive::new().with_time(ASK).with_interval(ASK_AGAIN).with_retries(ASK_TIMES);
+    let socket = SockRef::from(stream);
+    socket.set_tcp_keepalive(&asking)?;
+    socket.set_tcp_user_timeout(Some(ASK + ASK_AGAIN * ASK_TIMES))
+}
+
 /// What is proved: this handshake, and which end one is.
 fn statement(transport: &Transport, direction: Direction) -> Result<[u8; 33], ControlError> {
     let mut statement = [0; 33];
@@ -262,6 +278,16 @@ mod tests {
         {
             assert!(!near(address), "{address}");
         }
+    }
+
+    #[test]
+    fn a_host_that_is_gone_is_found_out() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        keep_alive(&stream).unwrap();
+        let socket = SockRef::from(&stream);
+        assert!(socket.keepalive().unwrap());
+        assert_eq!(socket.tcp_user_timeout().unwrap(), Some(Duration::from_secs(30)));
     }
 
     fn with_key() -> Access {

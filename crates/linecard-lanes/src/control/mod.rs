@@ -99,7 +99,10 @@ impl Control {
     ///
     /// The connection is gone.
     pub fn addresses(&self) -> Result<(SocketAddr, SocketAddr), ControlError> {
-        Ok((self.stream.local_addr()?, self.stream.peer_addr()?))
+        // A socket for both families calls addresses of IPv4 by names that no other socket takes.
+        let plain =
+            |address: SocketAddr| SocketAddr::new(address.ip().to_canonical(), address.port());
+        Ok((plain(self.stream.local_addr()?), plain(self.stream.peer_addr()?)))
     }
 
     /// The suites that may be agreed on over this channel, the one that is fastest here first. Over

@@ -179,7 +179,8 @@ fn cut_or(error: io::Error) -> ControlError {
         ErrorKind::UnexpectedEof
         | ErrorKind::ConnectionReset
         | ErrorKind::ConnectionAborted
-        | ErrorKind::BrokenPipe => ControlError::ClosedEarly,
+        | ErrorKind::BrokenPipe
+        | ErrorKind::TimedOut => ControlError::ClosedEarly,
         _ => ControlError::Io(error),
     }
 }

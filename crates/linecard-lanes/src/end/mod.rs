@@ -2,7 +2,9 @@
 
 pub(crate) mod agree;
 mod carrier;
+mod goodbye;
 mod wait;
 
 pub use carrier::{Carrier, CarrierCounters};
+pub(crate) use goodbye::give_up;
 pub use wait::{Clock, Waiter, Waker};

@@ -314,6 +314,14 @@ impl Sink {
     }
 }
 
+impl Drop for Sink {
+    /// A program that is being started holds copies of all descriptors for a moment: closing this one
+    /// would leave the file locked.
+    fn drop(&mut self) {
+        let _unlocked = rustix::fs::flock(&self.file, FlockOperation::Unlock);
+    }
+}
+
 impl Journal {
     fn append(&mut self, chunk: u32, hash: &ChunkHash) -> io::Result<()> {
         self.file.write_all_at(&self.header.record(chunk, hash), self.end)?;

@@ -2,7 +2,7 @@
 
 use super::{Fingerprint, KeyError, private};
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A list of fingerprints, or everybody.
 ///
@@ -12,6 +12,9 @@ use std::path::Path;
 pub enum Authorized {
     /// Only these.
     Only(Vec<Fingerprint>),
+    /// Those that this file names whenever somebody comes; nobody while there is no such file, or one
+    /// that is not as it should be.
+    Listed(PathBuf),
     /// Everybody who shows any key: for a network that one trusts.
     Anybody,
 }
@@ -40,6 +43,7 @@ impl Authorized {
     pub fn allows(&self, fingerprint: Fingerprint) -> bool {
         match self {
             Self::Only(list) => list.contains(&fingerprint),
+            Self::Listed(path) => Self::load(path).is_ok_and(|list| list.allows(fingerprint)),
             Self::Anybody => true,
         }
     }
@@ -49,6 +53,18 @@ impl Authorized {
 mod tests {
     use super::*;
     use std::fs;
+
+    #[test]
+    fn a_list_may_grow_while_others_come() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("authorized");
+        let (list, a) = (Authorized::Listed(path.clone()), Fingerprint::of(b"a"));
+        assert!(!list.allows(a), "nobody is on a list that is not there");
+        fs::write(&path, a.to_string()).unwrap();
+        assert!(list.allows(a));
+        fs::write(&path, format!("{a}\nnobody\n")).unwrap();
+        assert!(!list.allows(a), "a list that is not as it should be allows nobody");
+    }
 
     #[test]
     fn only_who_is_listed_is_allowed() {

@@ -90,6 +90,20 @@ impl Listener {
         }
     }
 
+    /// The address to tell a peer who is at `peer`: if this end is an interface, one of its own of the
+    /// same family.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub fn address_for(&self, place: &Place, peer: IpAddr) -> io::Result<SocketAddr> {
+        let bound = self.local_addr()?;
+        let Place::Interface(name) = place else { return Ok(bound) };
+        let same = |address: &IpAddr| address.is_ipv4() == peer.is_ipv4();
+        let own = super::sys::addresses(name).into_iter().find(same);
+        Ok(own.map_or(bound, |own| SocketAddr::new(own, bound.port())))
+    }
+
     /// A connection that has come, if there is one; never on UDP. Whoever reaches the port may
     /// connect: how many are kept, and how long without a packet that opens, is the caller's.
     ///

@@ -1,6 +1,8 @@
-//! What the kernel counts for a socket.
-#![expect(unsafe_code, reason = "SO_MEMINFO has no safe form in any crate in use")]
+//! What the kernel counts for a socket, and which addresses an interface has.
+#![expect(unsafe_code, reason = "SO_MEMINFO and getifaddrs have no safe form in any crate in use")]
 
+use std::ffi::CStr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// Numbers of `SO_MEMINFO` (`SK_MEMINFO_VARS` in `linux/sock_diag.h`).
@@ -24,4 +26,59 @@ pub(super) fn drops(socket: BorrowedFd<'_>) -> Option<u32> {
         )
     };
     (done == 0 && bytes as usize > DROPS * size_of::<u32>()).then(|| numbers[DROPS])
+}
+
+/// The addresses of an interface, those of one link only left out; none if there is no such interface.
+pub(super) fn addresses(interface: &str) -> Vec<IpAddr> {
+    let mut first = std::ptr::null_mut();
+    // SAFETY: on success the kernel's list is stored in `first`, to be given back below.
+    if unsafe { libc::getifaddrs(&raw mut first) } != 0 {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    let mut next = first;
+    while !next.is_null() {
+        // SAFETY: `next` is an entry of that list, which nobody changes, and its name ends with a zero.
+        let (entry, name) = unsafe { (&*next, CStr::from_ptr((*next).ifa_name)) };
+        if name.to_bytes() == interface.as_bytes() {
+            found.extend(address(entry.ifa_addr));
+        }
+        next = entry.ifa_next;
+    }
+    // SAFETY: it came from `getifaddrs`, and no reference into it is left.
+    unsafe { libc::freeifaddrs(first) };
+    found
+}
+
+fn address(socket: *const libc::sockaddr) -> Option<IpAddr> {
+    if socket.is_null() {
+        return None;
+    }
+    // SAFETY: an address that is there begins with its family, and one of these families has its struct.
+    let address = unsafe {
+        match i32::from((*socket).sa_family) {
+            libc::AF_INET => {
+                let v4 = (*socket.cast::<libc::sockaddr_in>()).sin_addr.s_addr;
+                IpAddr::V4(Ipv4Addr::from(u32::from_be(v4)))
+            }
+            libc::AF_INET6 => {
+                IpAddr::V6(Ipv6Addr::from((*socket.cast::<libc::sockaddr_in6>()).sin6_addr.s6_addr))
+            }
+            _ => return None,
+        }
+    };
+    // An address of one link only says nothing without the other end's interface.
+    let of_link = matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local());
+    (!of_link).then_some(address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_has_its_address_and_nobody_has_those_of_nothing() {
+        assert!(addresses("lo").contains(&IpAddr::V4(Ipv4Addr::LOCALHOST)));
+        assert!(addresses("no-such-thing").is_empty());
+    }
 }

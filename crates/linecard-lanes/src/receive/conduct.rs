@@ -5,23 +5,18 @@ use super::open::Opened;
 use super::writing::{Job, Written};
 use super::{Got, ReceiveError, ReceiveOptions, ReceiveProgress};
 use crate::control::ControlError;
-use crate::end::{Clock, Waiter, Waker};
+use crate::end::{Clock, Waiter, Waker, give_up};
 use crate::lane::Received;
 use linecard::time::Instant;
-use linecard_transfer::control::{Failed, Message, Text};
+use linecard_transfer::control::Message;
 use linecard_transfer::receive::{Arrival, ReceiveEvent, Reply};
 use linecard_transfer::wire::{Header, Kind, Probe};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender};
-use std::time::Duration;
 
 /// How often others are told how far it is, in ns.
 const WATCH_NS: u64 = 100_000_000;
-/// What [`Failed`] says of objects that cannot be stored.
-const CANNOT_STORE: u16 = 1;
-/// How long the last words may take, in ns.
-const GOODBYE_NS: u64 = 2_000_000_000;
 
 pub(super) struct Conductor<'a> {
     options: &'a ReceiveOptions,
@@ -71,12 +66,12 @@ impl<'a> Conductor<'a> {
         let start = clock.now();
         self.last = start;
         let outcome = self.turn_until_over(waker, clock, watch);
-        if let Err(error) = &outcome {
-            self.apologise(error, clock);
-        }
-        outcome?;
         let now = clock.now();
         self.show(start, now, watch);
+        if let Err(error) = &outcome {
+            self.explain(error, clock);
+        }
+        outcome?;
         Ok(Got {
             sender: self.opened.control.peer(),
             from: self.opened.from,
@@ -111,6 +106,10 @@ impl<'a> Conductor<'a> {
             let again = self.reply(now)?;
             self.finish()?;
             self.opened.control.flush()?;
+            if self.opened.store.is_empty() {
+                // The sender may have to read, or to wait itself, before it sends again.
+                self.last = now;
+            }
             if now.since(self.last) > self.options.patience {
                 return Err(ReceiveError::Silent(self.options.patience));
             }
@@ -153,8 +152,7 @@ impl<'a> Conductor<'a> {
                 }
                 Message::Finish => self.heard_finish = true,
                 Message::Failed(failed) => {
-                    let _text = failed;
-                    return Err(ReceiveError::Unexpected("that it failed"));
+                    return Err(ReceiveError::Ended(failed.text.to_string()));
                 }
                 _ => return Err(ReceiveError::Unexpected("what only a receiver says")),
             }
@@ -191,7 +189,7 @@ impl<'a> Conductor<'a> {
                     self.order(job)?;
                 }
                 Written::Object { object } => self.stored(object)?,
-                Written::Failed { error, .. } => return Err(error.into()),
+                Written::Failed(error) => return Err(error.into()),
             }
         }
         Ok(())
@@ -214,21 +212,25 @@ impl<'a> Conductor<'a> {
     fn take_packets(&mut self, now: Instant) -> Result<bool, ReceiveError> {
         let mut more = false;
         let Opened { lanes, receiver, store, .. } = &mut *self.opened;
-        lanes.accept();
+        lanes.accept(now);
         for lane in &mut lanes.all {
             let mut probed = None;
             let mut validated = false;
-            let mut taken = false;
+            let (mut taken, mut heard) = (false, false);
             let came = lane.carrier.receive(&mut self.received, |header, body, from| {
                 if header.kind == Kind::Probe {
                     probed = from;
                 }
+                heard = true;
                 let arrival = receiver.receive(header, body, now);
                 validated |= arrival == Arrival::Probe { validated: true };
                 taken |= matches!(arrival, Arrival::Data { .. } | Arrival::Repair { .. });
                 store.put(arrival, body);
             });
             lane.from = probed.or(lane.from);
+            if heard {
+                lane.heard = now;
+            }
             if validated {
                 lane.validate();
             }
@@ -311,22 +313,10 @@ impl<'a> Conductor<'a> {
         Ok(())
     }
 
-    /// Tells the sender why it ends, as far as that can be done.
-    fn apologise(&mut self, error: &ReceiveError, clock: Clock) {
-        if matches!(error, ReceiveError::Control(_)) {
-            return;
-        }
-        let text = Text::of(error.to_string().as_bytes());
-        let failed = Failed { object: None, code: CANNOT_STORE, text };
-        let control = &mut self.opened.control;
-        if control.send(&Message::Failed(failed)).is_err() {
-            return;
-        }
-        let deadline = clock.now().plus_ns(GOODBYE_NS);
-        while let Ok(false) = control.flush()
-            && clock.now() < deadline
-        {
-            std::thread::sleep(Duration::from_millis(5));
+    /// Tells the sender why it ends, unless it is the sender who has ended it.
+    fn explain(&mut self, error: &ReceiveError, clock: Clock) {
+        if !matches!(error, ReceiveError::Control(_) | ReceiveError::Ended(_)) {
+            give_up(&mut self.opened.control, error, clock);
         }
     }
 

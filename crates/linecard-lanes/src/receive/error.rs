@@ -23,9 +23,15 @@ pub enum ReceiveError {
         /// What the system says.
         cause: io::Error,
     },
-    /// Nobody came in time.
-    #[error("no sender came within {0:?}")]
-    Nobody(Duration),
+    /// Somebody came who is not who it should be, or speaks something else. Nothing has begun: the next
+    /// may come.
+    #[error("turned away {from}: {why}")]
+    TurnedAway {
+        /// Its address.
+        from: SocketAddr,
+        /// What was wrong.
+        why: ControlError,
+    },
     /// What came cannot be put away.
     #[error(transparent)]
     File(#[from] FileError),
@@ -38,6 +44,12 @@ pub enum ReceiveError {
     /// The sender says something else than it should.
     #[error("the sender is broken: it says {0} when it should not")]
     Unexpected(&'static str),
+    /// A folder for the standard output.
+    #[error(
+        "one file or pipe goes to the standard output, and a folder was sent: receive it into a \
+         folder, or send `tar c FOLDER`"
+    )]
+    OneOnly,
     /// The sender asks for repair that there is not.
     #[error("the sender is broken: {0}")]
     Scheme(#[from] SchemeError),
@@ -53,6 +65,9 @@ pub enum ReceiveError {
     /// Repair that does not repair.
     #[error("the sender is broken: what repairs chunk {0} does not belong to it")]
     Repair(u32),
+    /// The sender has ended it, and said why.
+    #[error("the sender has ended it: {0}")]
+    Ended(String),
     /// Nothing came any more.
     #[error("nothing has come for {0:?}; what has arrived is kept, the sender can go on with it")]
     Silent(Duration),

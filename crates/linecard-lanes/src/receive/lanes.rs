@@ -9,6 +9,9 @@ use linecard_transfer::control::Suite;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 
+/// A connection on which nothing came for so long may be replaced, in ns.
+const QUIET_NS: u64 = 1_000_000_000;
+
 /// One lane: its carrier, and for TCP what accepts connections.
 #[derive(Debug)]
 pub(super) struct Incoming {
@@ -20,6 +23,8 @@ pub(super) struct Incoming {
     pub(super) from: Option<SocketAddr>,
     /// There is no connection.
     pub(super) is_down: bool,
+    /// When a packet of the sender's last came.
+    pub(super) heard: Instant,
     number: u16,
 }
 
@@ -34,15 +39,15 @@ impl Lanes {
     pub(super) fn open(
         specs: &[Spec],
         control: &mut Control,
-        suite: Suite,
-        connection: u32,
+        (suite, connection): (Suite, u32),
     ) -> Result<Self, ReceiveError> {
+        let (_, peer) = control.addresses()?;
         let mut lanes = Self { all: Vec::new(), addresses: Vec::new() };
         for (number, spec) in specs.iter().enumerate() {
             let number = number as u16;
             let keys = control.lane(suite, connection, number)?;
             let listener = spec.listen()?;
-            lanes.addresses.push(listener.local_addr()?);
+            lanes.addresses.push(listener.address_for(&spec.place, peer.ip())?);
             let (lane, listener): (Box<dyn Lane>, _) = match listener {
                 Listener::Udp(lane) => (Box::new(lane), None),
                 tcp @ Listener::Tcp(_) => (Box::new(NotYet), Some(tcp)),
@@ -51,6 +56,7 @@ impl Lanes {
                 carrier: Carrier::new(lane, keys),
                 is_down: listener.is_some(),
                 listener,
+                heard: Instant::ZERO,
                 validated: None,
                 from: None,
                 number,
@@ -63,13 +69,16 @@ impl Lanes {
         Ok(self.addresses.clone())
     }
 
-    /// Takes connections that have come: the newest of a lane is it.
-    pub(super) fn accept(&mut self) {
+    /// Takes connections that have come: the newest of a lane is it, but not in place of one on which the
+    /// sender has just been heard. So nobody who only connects can take a lane away.
+    pub(super) fn accept(&mut self, now: Instant) {
         for lane in &mut self.all {
             let Some(listener) = &lane.listener else { continue };
             while let Ok(Some(connection)) = listener.accept() {
-                lane.carrier.replace(Box::new(connection));
-                lane.is_down = false;
+                if lane.is_down || now.ns_since(lane.heard) > QUIET_NS {
+                    lane.carrier.replace(Box::new(connection));
+                    lane.is_down = false;
+                }
             }
         }
     }

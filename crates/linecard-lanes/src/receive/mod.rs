@@ -73,11 +73,13 @@ pub struct Got {
     pub lanes: Vec<(String, CarrierCounters)>,
 }
 
-/// Waits for a sender at `listener` and receives all that it sends; calls `watch` some times a second.
+/// Waits for a sender at `listener` and receives all that it sends; calls `watch` some times a second,
+/// and once more at the end, whatever it is.
 ///
 /// # Errors
 ///
-/// [`ReceiveError`]: what is whole stays, and the sender can go on with it.
+/// [`ReceiveError`]: what is whole stays, and the sender can go on with it. After
+/// [`ReceiveError::TurnedAway`] call it again: whoever reaches the port must not end it.
 pub fn receive(
     options: &ReceiveOptions,
     listener: &TcpListener,

@@ -90,6 +90,9 @@ impl Objects {
             return Err(ReceiveError::Unexpected("more objects at a time than there may be"));
         }
         let object = object_of(told)?;
+        if self.folder.is_none() && (told.id > 0 || object.kind == Kind::Folder) {
+            return Err(ReceiveError::OneOnly);
+        }
         let count = self.chunk_bytes.count(told.size.unwrap_or(0))?;
         let next = self.next_chunk.checked_add(count);
         self.next_chunk = next.ok_or(ReceiveError::Unexpected("too many chunks"))?;
@@ -118,7 +121,7 @@ impl Objects {
             .map(|range| ChunkRange { first: first + range.start, count: range.end - range.start });
         let skip = have.ranges().map(|range| first + range.start..first + range.end).collect();
         let have = control::Have { object: told.id, ranges: ranges.collect() };
-        let job = target.map(|target| Job::Open { object: told.id, target });
+        let job = target.map(|target| Job::Open { object: told.id, target: Box::new(target) });
         Ok(Announced { have, skip, jobs: job.into_iter().collect() })
     }
 
@@ -178,7 +181,7 @@ impl Objects {
         if open.size.is_some_and(|size| size != end.size) || open.end.is_some() {
             return Err(ReceiveError::Unexpected("another end of an object than it announced"));
         }
-        open.end = Some(end.clone());
+        open.end = Some(*end);
         Ok(self.complete(end.object))
     }
 

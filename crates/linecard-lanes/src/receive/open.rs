@@ -13,10 +13,14 @@ use linecard_transfer::lane::AckSettings;
 use linecard_transfer::receive::{MAX_WINDOW, ReceiveSettings, Receiver};
 use linecard_transfer::store::Store;
 use ring::rand::{SecureRandom, SystemRandom};
+use std::fmt::Display;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// How long somebody may take to show who it is, while others wait.
+const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// What is needed to receive.
 pub(super) struct Opened {
@@ -38,14 +42,12 @@ pub(super) fn open(
     let hello = hello(&mut control, options)?;
     let agreed = match agree(&control, &hello, options) {
         Ok(agreed) => agreed,
-        Err(refuse) => {
-            control.send(&Message::Refuse(refuse.clone()))?;
-            control.flush()?;
-            control.close();
-            return Err(refuse.into());
+        Err(why) => {
+            refuse(control, why.code, &why)?;
+            return Err(why.into());
         }
     };
-    let window = window(options, hello.chunk_bytes);
+    let window = window(options, &hello);
     let fec = scheme_of_message(hello.fec)?;
     let connection = random()? as u32;
     let settings = ReceiveSettings {
@@ -59,7 +61,13 @@ pub(super) fn open(
     };
     let receiver = Receiver::new(settings, &[], random()?)?;
     let specs = specs(options, &hello, local.ip());
-    let lanes = Lanes::open(&specs, &mut control, agreed.suite, connection)?;
+    let lanes = match Lanes::open(&specs, &mut control, (agreed.suite, connection)) {
+        Ok(lanes) => lanes,
+        Err(error) => {
+            refuse(control, RefuseCode::Resources, &error)?;
+            return Err(error);
+        }
+    };
     let welcome = Welcome {
         version: agreed.version,
         suite: agreed.suite,
@@ -73,7 +81,7 @@ pub(super) fn open(
     Ok(Opened { control, from, lanes, receiver, store, chunk_bytes: hello.chunk_bytes, window })
 }
 
-/// The first that shows who it is, and is right. Others are turned away and said.
+/// The next that comes, if it shows who it is and is right.
 fn accept(options: &ReceiveOptions, listener: &TcpListener) -> Result<Control, ReceiveError> {
     listener.set_nonblocking(true)?;
     let (clock, waiter) = (Clock::start(), Waiter::new(Waker::new()?));
@@ -82,10 +90,11 @@ fn accept(options: &ReceiveOptions, listener: &TcpListener) -> Result<Control, R
             return Err(ReceiveError::Stopped);
         }
         match listener.accept() {
-            Ok((stream, _)) => {
+            Ok((stream, from)) => {
                 stream.set_nonblocking(false)?;
-                let deadline = Instant::now() + options.patience;
-                return Ok(Control::accept(stream, &options.access, deadline)?);
+                let deadline = Instant::now() + options.patience.min(HANDSHAKE);
+                let accepted = Control::accept(stream, &options.access, deadline);
+                return accepted.map_err(|why| ReceiveError::TurnedAway { from, why });
             }
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
             Err(error) => return Err(error.into()),
@@ -112,13 +121,24 @@ fn hello(control: &mut Control, options: &ReceiveOptions) -> Result<Hello, Recei
     }
 }
 
+/// Tells the sender that there will be no transfer.
+fn refuse(mut control: Control, code: RefuseCode, why: &dyn Display) -> Result<(), ReceiveError> {
+    let text = Text::of(why.to_string().as_bytes());
+    control.send(&Message::Refuse(Refuse { code, text }))?;
+    control.flush()?;
+    control.close();
+    Ok(())
+}
+
 /// What both can do, and what this end has room for.
 fn agree(control: &Control, hello: &Hello, options: &ReceiveOptions) -> Result<Agreed, Refuse> {
     let agreed = hello.agree(&[VERSION], control.suites(), &FEC_KINDS)?;
-    if u64::from(hello.chunk_bytes) > options.memory_bytes {
+    let chunk_bytes = chunk_memory(hello);
+    if chunk_bytes > options.memory_bytes {
         let text = format!(
-            "chunks of {} bytes do not fit into {} bytes of memory: send smaller chunks",
-            hello.chunk_bytes, options.memory_bytes
+            "chunks of {chunk_bytes} bytes with their repair do not fit into {} bytes of memory: send \
+             smaller chunks, or less repair",
+            options.memory_bytes
         );
         let text = Text::of(text.as_bytes());
         return Err(Refuse { code: RefuseCode::Resources, text });
@@ -126,8 +146,14 @@ fn agree(control: &Control, hello: &Hello, options: &ReceiveOptions) -> Result<A
     Ok(agreed)
 }
 
-fn window(options: &ReceiveOptions, chunk_bytes: u32) -> u32 {
-    let fits = options.memory_bytes / u64::from(chunk_bytes.max(1));
+/// What a chunk takes while it comes, with all that may repair it.
+fn chunk_memory(hello: &Hello) -> u64 {
+    let (chunk, repair) = (u64::from(hello.chunk_bytes), u64::from(hello.fec.m));
+    chunk + (chunk * repair).div_ceil(u64::from(hello.fec.k.max(1)))
+}
+
+fn window(options: &ReceiveOptions, hello: &Hello) -> u32 {
+    let fits = options.memory_bytes / chunk_memory(hello).max(1);
     u32::try_from(fits).unwrap_or(u32::MAX).clamp(1, MAX_WINDOW)
 }
 

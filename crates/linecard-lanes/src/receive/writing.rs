@@ -16,7 +16,7 @@ pub(super) enum Target {
 /// What the thread is asked for. The receiver's window bounds how much waits.
 pub(super) enum Job {
     /// A new object.
-    Open { object: u32, target: Target },
+    Open { object: u32, target: Box<Target> },
     /// A chunk is whole.
     Write { object: u32, chunk: u32, of_object: u32, buffer: Vec<u8>, bytes: u32 },
     /// All chunks of an object have been given: it is that, if its hash is right.
@@ -30,7 +30,7 @@ pub(super) enum Written {
     /// An object is in its place.
     Object { object: u32 },
     /// It cannot go on.
-    Failed { object: u32, error: FileError },
+    Failed(FileError),
 }
 
 pub(super) struct Work {
@@ -47,19 +47,19 @@ impl Work {
         while let Ok(job) = self.jobs.recv() {
             let written = match job {
                 Job::Open { object, target } => {
-                    targets.push((object, target));
+                    targets.push((object, *target));
                     continue;
                 }
                 Job::Write { object, chunk, of_object, mut buffer, bytes } => {
                     match write(&mut targets, (object, of_object), &mut buffer, bytes) {
                         Ok(()) => Written::Chunk { chunk, buffer },
-                        Err(error) => Written::Failed { object, error },
+                        Err(error) => Written::Failed(error),
                     }
                 }
                 Job::Finish { object, size, root } => {
                     match finish(&mut targets, object, size, &root.into()) {
                         Ok(()) => Written::Object { object },
-                        Err(error) => Written::Failed { object, error },
+                        Err(error) => Written::Failed(error),
                     }
                 }
             };

@@ -4,7 +4,7 @@ use super::open::Opened;
 use super::reading::{Desk, Order, Read};
 use super::{LaneView, SendError, SendOptions, SendProgress, Sent};
 use crate::control::ControlError;
-use crate::end::{Clock, Waiter, Waker};
+use crate::end::{Clock, Waiter, Waker, give_up};
 use crate::file::{Have, Kind, Object};
 use crate::lane::{Lane, Received, Trouble};
 use linecard::time::Instant;
@@ -44,6 +44,8 @@ pub(super) struct Conductor<'a> {
     said_finish: bool,
     heard_finish: bool,
     started: Option<Instant>,
+    /// When a lane was last known to carry something, or had nothing to carry.
+    answered: Instant,
     sent: Sent,
     progress: SendProgress,
     received: Received,
@@ -73,6 +75,7 @@ impl<'a> Conductor<'a> {
             said_finish: false,
             heard_finish: false,
             started: None,
+            answered: Instant::ZERO,
             sent: Sent {
                 objects: 0,
                 bytes: 0,
@@ -97,6 +100,27 @@ impl<'a> Conductor<'a> {
         clock: Clock,
         watch: &mut dyn FnMut(&SendProgress),
     ) -> Result<Sent, SendError> {
+        let start = clock.now();
+        self.answered = start;
+        let outcome = self.turn_until_over(waker, clock, watch);
+        let now = clock.now();
+        self.show(start, now, watch);
+        if let Err(error) = &outcome {
+            self.explain(error, clock);
+        }
+        outcome?;
+        self.sent.elapsed = now.since(self.started.unwrap_or(start));
+        self.sent.counters = self.opened.sender.counters();
+        self.sent.lanes = std::mem::take(&mut self.progress.lanes);
+        Ok(self.sent)
+    }
+
+    fn turn_until_over(
+        &mut self,
+        waker: Waker,
+        clock: Clock,
+        watch: &mut dyn FnMut(&SendProgress),
+    ) -> Result<(), SendError> {
         let waiter = Waiter::new(waker);
         let start = clock.now();
         let mut watched = start;
@@ -112,7 +136,7 @@ impl<'a> Conductor<'a> {
             self.opened.sender.tick(now);
             let again = self.send_packets(now)?;
             self.take_events();
-            self.check_patience(start, now)?;
+            self.check_patience(now)?;
             self.opened.control.flush()?;
             if now.ns_since(watched) >= WATCH_NS {
                 watched = now;
@@ -122,12 +146,15 @@ impl<'a> Conductor<'a> {
                 self.wait(&waiter, again, now)?;
             }
         }
-        let now = clock.now();
-        self.show(start, now, watch);
-        self.sent.elapsed = now.since(self.started.unwrap_or(start));
-        self.sent.counters = self.opened.sender.counters();
-        self.sent.lanes = std::mem::take(&mut self.progress.lanes);
-        Ok(self.sent)
+        Ok(())
+    }
+
+    /// Tells the receiver why it ends, unless it is the receiver who has ended it.
+    fn explain(&mut self, error: &SendError, clock: Clock) {
+        let of_receiver = matches!(error, SendError::Control(_) | SendError::Ended(_));
+        if !of_receiver {
+            give_up(&mut self.opened.control, error, clock);
+        }
     }
 
     fn is_over(&self) -> bool {
@@ -149,7 +176,7 @@ impl<'a> Conductor<'a> {
             match message {
                 Message::Have(have) => self.order(&have)?,
                 Message::Stored { object } => self.stored(object)?,
-                Message::Failed(failed) => return Err(SendError::Store(failed.text.to_string())),
+                Message::Failed(failed) => return Err(SendError::Ended(failed.text.to_string())),
                 Message::Finish => self.heard_finish = true,
                 Message::Refuse(refuse) => return Err(refuse.into()),
                 _ => return Err(SendError::Unexpected("what only a sender says")),
@@ -332,12 +359,14 @@ impl<'a> Conductor<'a> {
         }
     }
 
-    fn check_patience(&self, start: Instant, now: Instant) -> Result<(), SendError> {
-        if self.under_way.is_empty() {
-            return Ok(());
+    /// A receiver that waits for a slow pipe answers, and may take its time.
+    fn check_patience(&mut self, now: Instant) -> Result<(), SendError> {
+        let Opened { carriers, sender, .. } = &*self.opened;
+        let mut lanes = (0..carriers.len()).filter_map(|lane| sender.lane(lane));
+        if self.under_way.is_empty() || lanes.any(|lane| lane.state() == LaneState::Alive) {
+            self.answered = now;
         }
-        let since = self.opened.sender.last_progress().max(self.started.unwrap_or(start));
-        if now.since(since) > self.options.patience {
+        if now.since(self.answered) > self.options.patience {
             return Err(SendError::Silent(self.options.patience));
         }
         Ok(())

@@ -36,9 +36,9 @@ pub enum SendError {
     /// More lanes than there may be.
     #[error("{0} lanes are more than {most}", most = linecard_transfer::wire::MAX_LANES)]
     Lanes(usize),
-    /// The receiver could not store an object.
-    #[error("the receiver could not store it: {0}")]
-    Store(String),
+    /// The receiver has ended it, and said why.
+    #[error("the receiver has ended it: {0}")]
+    Ended(String),
     /// No lane carries anything.
     #[error(
         "nothing has arrived for {0:?}: no lane answers; check addresses, ports and firewalls \

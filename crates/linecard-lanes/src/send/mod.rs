@@ -100,7 +100,7 @@ pub struct Sent {
     pub skipped: Vec<Skipped>,
 }
 
-/// Sends; calls `watch` some times a second.
+/// Sends; calls `watch` some times a second, and once more at the end, whatever it is.
 ///
 /// # Errors
 ///
@@ -126,12 +126,10 @@ pub fn send(
         waker: waker.clone(),
     };
     let desk = reading::Desk { orders, buffers, results };
-    std::thread::scope(|scope| {
-        scope.spawn(move || work.run());
-        let conductor = conduct::Conductor::new(options, &mut opened, objects, desk);
-        let clock = Clock::start();
-        let mut sent = conductor.run(waker, clock, watch)?;
-        sent.skipped = skipped;
-        Ok(sent)
-    })
+    // Not waited for: it may be reading a pipe in which nothing comes any more.
+    std::thread::spawn(move || work.run());
+    let conductor = conduct::Conductor::new(options, &mut opened, objects, desk);
+    let mut sent = conductor.run(waker, Clock::start(), watch)?;
+    sent.skipped = skipped;
+    Ok(sent)
 }

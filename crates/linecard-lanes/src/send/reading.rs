@@ -29,7 +29,7 @@ pub(super) enum Read {
         of_stream: bool,
     },
     /// An object has been read.
-    End { object: usize, size: u64, chunks: u32, root: [u8; 32] },
+    End { object: usize, size: u64, root: [u8; 32] },
     /// It cannot go on.
     Failed(FileError),
 }
@@ -76,30 +76,29 @@ impl Work {
     fn read(&self, order: &Order) -> Result<bool, FileError> {
         let object = &self.source.objects()[order.object];
         let mut tree = Tree::new(self.chunk_bytes);
-        let (mut size, mut chunks) = (0, 0);
+        let mut size = 0;
         if object.kind != Kind::Folder {
             let reader = self.source.reader(object)?;
-            let Some(count) = self.read_chunks(order, object, &reader, &mut tree)? else {
+            if !self.read_chunks(order, object, &reader, &mut tree)? {
                 return Ok(false);
-            };
-            chunks = count;
+            }
             reader.finish()?;
             size = reader.size();
         }
         let root = tree.root(size)?.map_or([0; 32], |root| *root.as_bytes());
-        Ok(self.give(Read::End { object: order.object, size, chunks, root }))
+        Ok(self.give(Read::End { object: order.object, size, root }))
     }
 
-    /// How many there were; none if nobody takes them any more.
+    /// False if nobody takes them any more.
     fn read_chunks(
         &self,
         order: &Order,
         object: &Object,
         reader: &Reader,
         tree: &mut Tree,
-    ) -> Result<Option<u32>, FileError> {
+    ) -> Result<bool, FileError> {
         if object.size == Some(0) {
-            return Ok(Some(0));
+            return Ok(true);
         }
         for chunk in 0.. {
             let length = usize::try_from(self.chunk_bytes.bytes()).unwrap_or(usize::MAX);
@@ -107,7 +106,7 @@ impl Work {
             buffer.resize(length, 0);
             let piece = reader.read(chunk, self.chunk_bytes, &mut buffer)?;
             if piece.bytes == 0 {
-                return Ok(Some(chunk));
+                return Ok(true);
             }
             tree.set(chunk, &ChunkHash::of(chunk, self.chunk_bytes, &buffer[..piece.bytes]));
             let read = Read::Chunk {
@@ -117,12 +116,12 @@ impl Work {
                 of_stream: object.kind == Kind::Stream,
             };
             if !order.have.contains(chunk) && !self.give(read) {
-                return Ok(None);
+                return Ok(false);
             }
             if piece.is_last {
-                return Ok(Some(chunk + 1));
+                return Ok(true);
             }
         }
-        Ok(None)
+        Ok(true)
     }
 }

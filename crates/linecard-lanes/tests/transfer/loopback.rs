@@ -28,7 +28,9 @@ fn there_and_back(bytes: usize, change: impl FnOnce(&mut SendOptions)) {
     let (sent, got) = ends::run(&send, &receive, &listener);
     let (sent, got) = (sent.expect("sent"), got.expect("received"));
     assert_eq!((sent.bytes, got.bytes), (bytes as u64, bytes as u64));
-    assert!(fs::read(&from).expect("it is there") == fs::read(to.join("from.bin")).expect("it came"));
+    assert!(
+        fs::read(&from).expect("it is there") == fs::read(to.join("from.bin")).expect("it came")
+    );
     let left = fs::read_dir(&to).expect("a folder").count();
     assert_eq!(left, 1, "nothing else is left");
 }

@@ -82,7 +82,7 @@ impl Control {
         match self {
             Self::Stream => {}
             Self::Cubic(cubic) => {
-                cubic.update(seen.outcome, seen.rtt.smoothed_ns(), seen.limited, now)
+                cubic.update(seen.outcome, seen.rtt.smoothed_ns(), seen.limited, now);
             }
             Self::Fixed(breaker) => {
                 if breaker.opens(seen, now) {
@@ -134,6 +134,7 @@ mod tests {
     use super::super::Piece;
     use super::*;
     use alloc::vec;
+    use alloc::vec::Vec;
 
     fn feed(control: &mut Control, settings: &LaneSettings, lost: usize, second: u64) -> bool {
         let piece = Piece { chunk: 0, slot: 0 };
@@ -150,7 +151,7 @@ mod tests {
     fn a_fixed_rate_that_is_lost_for_long_is_given_up() {
         let settings = LaneSettings { rate_bps: 1_000_000_000, ..LaneSettings::default() };
         let mut control = Control::new(&settings);
-        let opened: alloc::vec::Vec<bool> = [5, 60, 60, 5, 60, 60, 60]
+        let opened: Vec<bool> = [5, 60, 60, 5, 60, 60, 60]
             .into_iter()
             .zip(1..)
             .map(|(lost, second)| feed(&mut control, &settings, lost, second))

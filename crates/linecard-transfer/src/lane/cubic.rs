@@ -14,8 +14,9 @@ const LEAST_SEGMENTS: f64 = 2.0;
 
 /// A congestion window.
 ///
-/// `share` is how many lanes are declared to share a bottleneck: each then grows by its square less, so
-/// that together they take what one connection would (as in RFC 6356, whose goals these are).
+/// `share` is how many lanes are declared to share a bottleneck (RFC 6356 has the goals). With C, a window
+/// is as C^(1/4) for the same losses (RFC 9438, section 5.1), and as the square root of alpha where it is
+/// Reno's: with C / n^4 and alpha / n^2 for each, n lanes together take what one connection would.
 #[derive(Debug, Clone)]
 pub struct Cubic {
     /// Bytes of a segment.
@@ -100,20 +101,21 @@ impl Cubic {
             self.window = (self.window + segments / self.share).min(self.threshold);
             return;
         }
+        let square = self.share * self.share;
+        let c = C / (square * square);
         let epoch = *self.epoch.get_or_insert_with(|| {
             self.reno = self.window;
             let distance = (self.before_loss - self.window).max(0.0);
-            Epoch { start: now, k: libm::cbrt(distance / C) }
+            Epoch { start: now, k: libm::cbrt(distance / c) }
         });
         let t = (now.ns_since(epoch.start) + rtt_ns) as f64 / 1e9;
         let peak = self.before_loss.max(self.window.min(self.reno));
         let offset = t - epoch.k;
-        let target = (C * offset * offset * offset + peak).clamp(self.window, self.window * 1.5);
+        let target = (c * offset * offset * offset + peak).clamp(self.window, self.window * 1.5);
         let alpha = 3.0 * (1.0 - BETA) / (1.0 + BETA);
-        self.reno += alpha * segments / self.window;
+        self.reno += alpha / square * segments / self.window;
         let grown = self.window + (target - self.window) / self.window * segments;
-        let next = grown.max(self.reno);
-        self.window += (next - self.window) / (self.share * self.share);
+        self.window = grown.max(self.reno);
     }
 }
 
@@ -152,7 +154,7 @@ mod tests {
         assert_eq!(cubic.window(), 112_000);
     }
 
-    /// Section 4.2: the window is back at W_max after K = cbrt(W_max (1 - beta) / C) seconds.
+    /// Section 4.2: the window is back at `W_max` after K = `cbrt(W_max` (1 - beta) / C) seconds.
     #[test]
     fn it_is_back_after_k() {
         let (mut cubic, mut now) = (Cubic::new(1_000), Instant::ZERO);

@@ -1,1 +1,212 @@
+use super::*;
+use crate::wire::OVERHEAD_BYTES;
+use alloc::vec;
 
+fn settings(window: u32, fec: Scheme) -> ReceiveSettings {
+    ReceiveSettings {
+        connection: 9,
+        lanes: 2,
+        payload_bytes: 1_000,
+        chunk_bytes: 4_096,
+        fec,
+        window,
+        ack: AckSettings::default(),
+    }
+}
+
+fn receiver(window: u32, fec: &str) -> Receiver {
+    Receiver::new(settings(window, fec.parse().unwrap()), &[], 1).unwrap()
+}
+
+fn data(packet_number: u64, chunk: u32, index: u32) -> Header {
+    Header {
+        kind: Kind::Data,
+        key_phase: false,
+        ack_now: false,
+        lane: 0,
+        connection: 9,
+        packet_number,
+        chunk,
+        index,
+    }
+}
+
+const FULL: [u8; 1_000] = [0; 1_000];
+const LAST: [u8; 96] = [0; 96];
+
+fn put(receiver: &mut Receiver, header: &Header, body: &[u8]) -> Arrival {
+    receiver.receive(header, body, Instant::from_ns(1_000))
+}
+
+/// Sends a whole chunk of 4,096 bytes; packet numbers from `number` on.
+fn whole(receiver: &mut Receiver, chunk: u32, number: u64) {
+    for index in 0..5 {
+        let body = if index == 4 { &LAST[..] } else { &FULL[..] };
+        let arrival = put(receiver, &data(number + u64::from(index), chunk, index), body);
+        assert_eq!(arrival, Arrival::Data { chunk, offset: index * 1_000 });
+    }
+}
+
+fn ack(receiver: &mut Receiver) -> Option<Ack> {
+    match receiver.poll(0, false, Instant::from_ns(10_000_000)) {
+        Some(Reply::Ack(ack)) => Some(ack),
+        _ => None,
+    }
+}
+
+/// What a hostile or broken sender may try: all of it is counted, and nothing is kept for it.
+#[test]
+fn what_cannot_be_is_refused_and_counted() {
+    let mut receiver = receiver(2, "rs:4,2");
+    receiver.announce(0, 4_096).unwrap();
+    let repair = |number, index| Header { kind: Kind::Repair, ..data(number, 0, index) };
+    let tries = [
+        (Header { lane: 2, ..data(0, 0, 0) }, &FULL[..], Refusal::Stranger),
+        (Header { connection: 8, ..data(0, 0, 0) }, &FULL, Refusal::Stranger),
+        (Header { kind: Kind::Ack, ..data(0, 0, 0) }, &FULL, Refusal::Stranger),
+        (data(1, 2, 0), &FULL, Refusal::Window),
+        (data(2, u32::MAX, 0), &FULL, Refusal::Window),
+        (data(3, 0, 5), &FULL, Refusal::Place),
+        (data(4, 0, u32::MAX), &FULL, Refusal::Place),
+        (repair(5, 2 << 8), &FULL, Refusal::Place),
+        (repair(6, 2), &FULL, Refusal::Place),
+        (data(7, 0, 0), &LAST, Refusal::Length),
+        (data(8, 0, 4), &FULL, Refusal::Length),
+        (repair(9, 0), &LAST, Refusal::Length),
+        (data(10, 0, 0), &[], Refusal::Length),
+        (data(10, 0, 0), &FULL, Refusal::Replayed),
+    ];
+    for (header, body, why) in tries {
+        assert_eq!(put(&mut receiver, &header, body), Arrival::Refused(why), "{header:?}");
+    }
+    let counters = receiver.counters();
+    let counted = [counters.stranger, counters.window, counters.place, counters.length];
+    assert_eq!((counted, counters.replayed, counters.taken), ([3, 2, 4, 4], 1, 0));
+    assert_eq!(receiver.window.len(), 1, "what was refused has no place");
+    assert_eq!(put(&mut receiver, &data(11, 0, 0), &FULL), Arrival::Data { chunk: 0, offset: 0 });
+    let again = put(&mut receiver, &data(12, 0, 0), &FULL);
+    assert_eq!(again, Arrival::Refused(Refusal::Repeated));
+}
+
+#[test]
+fn lengths_that_contradict_what_came_end_the_transfer() {
+    let contradiction = Err(AnnounceError::Contradiction(0));
+    let mut one = receiver(2, "none");
+    put(&mut one, &data(0, 0, 3), &FULL);
+    assert_eq!(one.announce(0, 2_000), contradiction);
+    let mut two = receiver(2, "none");
+    put(&mut two, &data(0, 0, 1), &LAST);
+    assert_eq!(two.announce(0, 1_097), contradiction);
+    let mut three = receiver(2, "none");
+    put(&mut three, &data(0, 0, 0), &FULL);
+    assert_eq!(three.announce(0, 999), contradiction);
+    let mut four = receiver(2, "none");
+    four.announce(0, 999).unwrap();
+    assert_eq!(four.announce(0, 998), contradiction);
+    assert_eq!(four.announce(0, 999), Ok(()));
+    let too_long = AnnounceError::TooLong { chunk: 1, bytes: 4_097, most: 4_096 };
+    assert_eq!(four.announce(1, 4_097), Err(too_long));
+    assert_eq!(four.announce(2, 1), Err(AnnounceError::Window(2)));
+    assert!(matches!(four.announce(1, 0), Err(AnnounceError::Layout(_))));
+}
+
+#[test]
+fn a_chunk_is_whole_when_its_length_is_known_whichever_comes_first() {
+    let mut receiver = receiver(4, "none");
+    whole(&mut receiver, 1, 0);
+    assert_eq!(receiver.next_event(), None);
+    receiver.announce(1, 4_096).unwrap();
+    assert_eq!(receiver.next_event(), Some(ReceiveEvent::Whole { chunk: 1, bytes: 4_096 }));
+    receiver.announce(0, 4_096).unwrap();
+    whole(&mut receiver, 0, 5);
+    assert_eq!(receiver.next_event(), Some(ReceiveEvent::Whole { chunk: 0, bytes: 4_096 }));
+}
+
+#[test]
+fn the_window_moves_when_chunks_are_taken() {
+    let mut receiver = receiver(2, "none");
+    for chunk in [1, 0] {
+        receiver.announce(chunk, 4_096).unwrap();
+        whole(&mut receiver, chunk, u64::from(1 - chunk) * 5);
+    }
+    let told = ack(&mut receiver).unwrap();
+    assert_eq!((told.window_end, told.done_below), (2, 2));
+    assert_eq!(put(&mut receiver, &data(10, 2, 0), &FULL), Arrival::Refused(Refusal::Window));
+    receiver.taken(1);
+    assert_eq!(receiver.window_end(), 2);
+    receiver.taken(0);
+    assert_eq!(receiver.window_end(), 4);
+    // The sender waits for that: it is told at once.
+    assert_eq!(ack(&mut receiver).map(|ack| ack.window_end), Some(4));
+    assert_eq!(put(&mut receiver, &data(11, 2, 0), &FULL), Arrival::Data { chunk: 2, offset: 0 });
+}
+
+#[test]
+fn chunks_that_are_there_do_not_come() {
+    let mut receiver = receiver(2, "none");
+    receiver.skip(0..3);
+    assert_eq!((receiver.taken_below(), receiver.window_end()), (3, 5));
+    receiver.skip(4..6);
+    assert_eq!(put(&mut receiver, &data(0, 4, 0), &FULL), Arrival::Refused(Refusal::Repeated));
+    receiver.announce(3, 4_096).unwrap();
+    whole(&mut receiver, 3, 1);
+    receiver.taken(3);
+    assert_eq!(receiver.taken_below(), 6);
+}
+
+#[test]
+fn a_group_is_repaired_once_and_says_what_was_missing() {
+    let mut receiver = receiver(2, "rs:4,2");
+    receiver.announce(0, 4_096).unwrap();
+    for (number, index) in [(0, 0), (1, 2)] {
+        put(&mut receiver, &data(number, 0, index), &FULL);
+    }
+    for row in 0..2 {
+        let header = Header { kind: Kind::Repair, ..data(2 + u64::from(row), 0, row) };
+        let arrival = put(&mut receiver, &header, &FULL);
+        assert_eq!(arrival, Arrival::Repair { chunk: 0, group: 0, row });
+    }
+    let missing = [0b1010, 0, 0, 0];
+    let repair = ReceiveEvent::Repair { chunk: 0, group: 0, bytes: 4_096, missing };
+    assert_eq!(receiver.next_event(), Some(repair));
+    let late = put(&mut receiver, &data(4, 0, 1), &FULL);
+    assert_eq!(late, Arrival::Refused(Refusal::Repeated));
+    put(&mut receiver, &data(5, 0, 4), &LAST);
+    assert_eq!(receiver.next_event(), Some(ReceiveEvent::Whole { chunk: 0, bytes: 4_096 }));
+    assert_eq!(receiver.counters().repaired, 1);
+}
+
+/// Whatever comes, there is no panic, and what is counted is what came.
+#[test]
+fn random_packets_are_survived() {
+    for seed in 0..200 {
+        let mut rng = Rng::new(seed);
+        let scheme = ["none", "rs:4,2", "xor:3", "duplicate"][rng.below(4) as usize];
+        let mut receiver = receiver(1 + rng.below(5) as u32, scheme);
+        let bodies = vec![0; 1_500 + OVERHEAD_BYTES];
+        for packet in 0..500 {
+            let kinds = [Kind::Data, Kind::Data, Kind::Repair, Kind::Probe, Kind::Ack, Kind::Close];
+            let header = Header {
+                kind: kinds[rng.below(6) as usize],
+                lane: rng.below(3) as u16,
+                ack_now: rng.chance(0.1),
+                ..data(rng.below(packet + 1), rng.below(12) as u32, rng.below(600) as u32)
+            };
+            let lengths = [1_000, 96, rng.below(1_500) as usize];
+            let body = &bodies[..lengths[rng.below(3) as usize]];
+            receiver.receive(&header, body, Instant::from_ns(packet * 1_000));
+            if rng.chance(0.05) {
+                let _refused = receiver.announce(rng.below(12) as u32, rng.below(5_000) as u32);
+            }
+            if rng.chance(0.1) {
+                receiver.taken(rng.below(12) as u32);
+            }
+            while receiver
+                .poll(rng.below(2) as usize, false, Instant::from_ns(packet * 1_000))
+                .is_some()
+            {}
+            while receiver.next_event().is_some() {}
+            assert!(receiver.window.len() <= 5);
+        }
+    }
+}

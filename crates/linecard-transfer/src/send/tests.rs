@@ -1,1 +1,185 @@
+use super::*;
+use crate::wire::Range;
+use alloc::vec;
 
+const MS: u64 = 1_000_000;
+
+fn at(ms: u64) -> Instant {
+    Instant::from_ns(1_000 * MS + ms * MS)
+}
+
+fn lanes(count: usize) -> Vec<LaneSettings> {
+    let lane =
+        LaneSettings { rate_bps: 100_000_000, datagram_bytes: 1_040, ..LaneSettings::default() };
+    vec![lane; count]
+}
+
+/// A sender whose lanes have all been answered on.
+fn sender(count: usize, settings: SendSettings) -> Sender {
+    let settings = SendSettings { payload_bytes: 1_000, window_end: 100, ..settings };
+    let mut sender = Sender::new(settings, &lanes(count), 3);
+    for lane in 0..count {
+        answer(&mut sender, lane, at(0));
+    }
+    sender
+}
+
+fn poll(sender: &mut Sender, lane: usize, now: Instant) -> Vec<Departure> {
+    let mut out = Vec::new();
+    sender.poll(lane, now, 1_000, &mut out);
+    out
+}
+
+/// Answers the probe that `lane` sends.
+fn answer(sender: &mut Sender, lane: usize, now: Instant) {
+    let out = poll(sender, lane, now);
+    let Some(Body::Probe { probe, .. }) = out.first().map(|departure| departure.body) else {
+        panic!("lane {lane} does not probe");
+    };
+    give_probe(sender, lane, probe.challenge, now.plus_ns(MS));
+}
+
+fn give_probe(sender: &mut Sender, lane: usize, response: Option<u64>, now: Instant) {
+    let mut body = Vec::new();
+    Probe { challenge: None, response }.write(&mut body, 0);
+    let header = sender.header(Kind::Probe, lane, 0);
+    sender.receive(&header, &body, now);
+}
+
+fn give_ack(sender: &mut Sender, lane: u16, ranges: Vec<Range>, done_below: u32, now: Instant) {
+    let ack = Ack { lane, window_end: 100, done_below, done: 0, delay_us: 0, ranges };
+    let mut body = Vec::new();
+    ack.write(&mut body);
+    let header = sender.header(Kind::Ack, usize::from(lane), 0);
+    sender.receive(&header, &body, now);
+}
+
+fn data(out: &[Departure]) -> Vec<(u32, u32)> {
+    let data = out.iter().filter(|departure| departure.header.kind == Kind::Data);
+    data.map(|departure| (departure.header.chunk, departure.header.index)).collect()
+}
+
+/// All that `lane` sends until it has to wait for acknowledgments.
+fn drain(sender: &mut Sender, lane: usize, from: Instant) -> Vec<Departure> {
+    let mut all = Vec::new();
+    for step in 0..200 {
+        all.extend(poll(sender, lane, from.plus_ns(step * MS / 10)));
+    }
+    all
+}
+
+#[test]
+fn no_lane_is_used_before_it_has_answered_and_nobody_can_guess_the_answer() {
+    let mut sender = Sender::new(SendSettings::default(), &lanes(1), 3);
+    sender.offer(0, 10_000).unwrap();
+    let out = poll(&mut sender, 0, at(0));
+    assert_eq!((out.len(), out[0].header.kind), (1, Kind::Probe));
+    for guess in [None, Some(0), Some(u64::MAX)] {
+        give_probe(&mut sender, 0, guess, at(1));
+    }
+    assert!(data(&poll(&mut sender, 0, at(2))).is_empty());
+    assert_eq!(sender.lane(0).map(|lane| lane.counters.forged), Some(2));
+}
+
+#[test]
+fn stable_gives_each_lane_chunks_of_its_own_and_low_latency_shares_them() {
+    let mut stable = sender(2, SendSettings { mode: Mode::Stable, ..SendSettings::default() });
+    let mut low = sender(2, SendSettings { mode: Mode::LowLatency, ..SendSettings::default() });
+    for chunk in 0..6 {
+        stable.offer(chunk, 5_000).unwrap();
+        low.offer(chunk, 5_000).unwrap();
+    }
+    let chunks = |sender: &mut Sender, lane| {
+        let mut chunks: Vec<u32> =
+            data(&drain(sender, lane, at(2))).into_iter().map(|(chunk, _)| chunk).collect();
+        chunks.dedup();
+        chunks
+    };
+    assert_eq!((chunks(&mut stable, 0), chunks(&mut stable, 1)), (vec![0, 1], vec![2, 3]));
+    assert_eq!((chunks(&mut low, 0), chunks(&mut low, 1)), (vec![0], vec![]));
+    give_ack(&mut low, 0, vec![Range { first: 0, last: 5 }], 1, at(30));
+    assert_eq!(chunks(&mut low, 1), [1]);
+}
+
+#[test]
+fn a_window_that_is_closed_is_asked_about() {
+    let settings = SendSettings { payload_bytes: 1_000, window_end: 0, ..SendSettings::default() };
+    let mut sender = Sender::new(settings, &lanes(1), 3);
+    sender.offer(0, 5_000).unwrap();
+    answer(&mut sender, 0, at(0));
+    assert!(poll(&mut sender, 0, at(2)).is_empty());
+    let due = sender.next_wakeup(0).unwrap();
+    assert!(due > at(2) && due < at(1_000));
+    let out = poll(&mut sender, 0, due);
+    assert_eq!(
+        out.iter().map(|departure| departure.header.kind).collect::<Vec<_>>(),
+        [Kind::Probe]
+    );
+    give_ack(&mut sender, 0, vec![Range { first: 0, last: 0 }], 0, due);
+    assert_eq!(data(&drain(&mut sender, 0, due)).len(), 5);
+}
+
+#[test]
+fn what_a_silent_lane_had_goes_over_another() {
+    let settings =
+        SendSettings { mode: Mode::Stable, chunks_per_lane: 1, ..SendSettings::default() };
+    let mut sender = sender(2, settings);
+    sender.offer(0, 8_000).unwrap();
+    sender.offer(1, 8_000).unwrap();
+    sender.finish();
+    assert_eq!(data(&drain(&mut sender, 0, at(2))).len(), 8);
+    assert_eq!(data(&drain(&mut sender, 1, at(2))).len(), 8);
+    give_ack(&mut sender, 1, vec![Range { first: 0, last: 8 }], 0, at(25));
+    sender.tick(at(60));
+    let events: Vec<SendEvent> = core::iter::from_fn(|| sender.next_event()).collect();
+    assert!(events.contains(&SendEvent::Down(0)), "{events:?}");
+    let moved = data(&drain(&mut sender, 1, at(60)));
+    assert_eq!(moved, (0..8).map(|index| (0, index)).collect::<Vec<_>>());
+    // It was not dead, only late: it is used again, and what had come is not sent a third time.
+    give_ack(&mut sender, 0, vec![Range { first: 0, last: 8 }], 0, at(62));
+    assert_eq!(sender.lane(0).map(LaneSender::state), Some(LaneState::Alive));
+    give_ack(&mut sender, 1, vec![Range { first: 0, last: 16 }], 2, at(80));
+    assert!(sender.is_done());
+}
+
+#[test]
+fn forged_acknowledgments_change_nothing() {
+    let mut sender = sender(1, SendSettings::default());
+    sender.offer(0, 3_000).unwrap();
+    assert_eq!(data(&drain(&mut sender, 0, at(2))).len(), 3);
+    give_ack(&mut sender, 0, vec![Range { first: 0, last: 1 << 40 }], 0, at(3));
+    give_ack(&mut sender, 9, vec![Range { first: 0, last: 1 }], 0, at(3));
+    let header = sender.header(Kind::Ack, 0, 0);
+    sender.receive(&header, &[1; 7], at(3));
+    sender.receive(&Header { kind: Kind::Data, ..header }, &[], at(3));
+    sender.receive(&Header { lane: 7, ..header }, &[], at(3));
+    assert_eq!(sender.lane(0).map(LaneSender::in_flight), Some(3 * 1_040));
+    assert_eq!(sender.counters().refused, 4);
+    assert_eq!(sender.lane(0).map(|lane| lane.counters.forged), Some(1));
+}
+
+#[test]
+fn modes_switch_without_losing_a_chunk() {
+    let mut sender = sender(2, SendSettings { mode: Mode::Stable, ..SendSettings::default() });
+    for chunk in 0..3 {
+        sender.offer(chunk, 4_000).unwrap();
+    }
+    let mut all = data(&poll(&mut sender, 0, at(2)));
+    sender.set_mode(Mode::LowLatency);
+    sender.finish();
+    for step in 0..400 {
+        let now = at(2).plus_ns(step * MS / 10);
+        for lane in [1, 0] {
+            all.extend(data(&poll(&mut sender, lane, now)));
+        }
+        if step == 200 {
+            give_ack(&mut sender, 0, vec![Range { first: 0, last: 0 }], 1, now);
+        }
+    }
+    all.sort_unstable();
+    all.dedup();
+    let mut should: Vec<(u32, u32)> =
+        (0..3).flat_map(|chunk| (0..4).map(move |index| (chunk, index))).collect();
+    should.sort_unstable();
+    assert_eq!(all[..8], should[..8]);
+}

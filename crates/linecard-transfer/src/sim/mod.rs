@@ -594,4 +594,6 @@ fn made_up(seed: u64, chunk: u32, bytes: u32) -> Vec<u8> {
 }
 
 #[cfg(test)]
+mod scenarios;
+#[cfg(test)]
 mod tests;

@@ -23,19 +23,16 @@ fn published(lanes: usize, mode: Mode, fec: Scheme) -> Settings {
     }
 }
 
+/// 78.3 ± 0.1 and 76.7 to 77.1 of 80 Gbit/s; 1.742 to 1.748 ms (papers/end2end100.txt).
 #[test]
-fn published_figures() {
-    for mode in [Mode::Stable, Mode::LowLatency] {
-        for lanes in [1, 2, 4, 8] {
-            let out = run(&published(lanes, mode, Scheme::NONE)).unwrap();
-            std::println!(
-                "{mode:?} {lanes} {:.3} Gbit/s {:.3} ms {:?}",
-                out.goodput_bps() / 1e9,
-                out.median_latency_ns() as f64 / 1e6,
-                out.send
-            );
-        }
-    }
+fn the_published_figures() {
+    let stable = run(&published(8, Mode::Stable, Scheme::NONE)).unwrap();
+    let low = run(&published(8, Mode::LowLatency, Scheme::NONE)).unwrap();
+    let (stable, latency) = (stable.goodput_bps() / 1e9, low.median_latency_ns());
+    assert!((78.2..78.4).contains(&stable), "{stable}");
+    assert!((1_742_000..1_748_000).contains(&latency), "{latency}");
+    let low = low.goodput_bps() / 1e9;
+    assert!((76.7..77.1).contains(&low), "{low}");
 }
 
 fn pick<T: Copy>(rng: &mut Rng, from: &[T]) -> T {
@@ -128,44 +125,78 @@ const FOUND: [u64; 1] = [
     1_055, // Repair shorter than that of other groups came before the length was announced.
 ];
 
+/// What happened over all seeds: a suite in which nothing goes wrong shows nothing.
+#[derive(Debug, Default)]
+struct Seen {
+    failed: Vec<u64>,
+    lost: u64,
+    broken: u64,
+    reordered: u64,
+    duplicated: u64,
+    deaths: u64,
+    rejoins: u64,
+    repaired: u64,
+    resent: u64,
+    full: u64,
+}
+
+impl Seen {
+    fn add(&mut self, seed: u64) {
+        let outcome = match run(&chaos(seed)) {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                std::eprintln!("seed {seed}: {error}");
+                self.failed.push(seed);
+                return;
+            }
+        };
+        self.broken += outcome.broken;
+        self.repaired += outcome.receive.repaired;
+        self.resent += outcome.send.resent;
+        for link in outcome.links {
+            self.lost += link.lost;
+            self.reordered += link.reordered;
+            self.duplicated += link.duplicated;
+            self.full += link.dropped;
+        }
+        for lane in outcome.lanes {
+            self.deaths += lane.deaths;
+            self.rejoins += lane.rejoins;
+        }
+    }
+}
+
+/// `LINECARD_SEEDS=FROM..END` runs others than the first 10,000.
+fn seeds() -> Range<u64> {
+    let wanted = std::env::var("LINECARD_SEEDS").ok();
+    let range = wanted.as_deref().and_then(|range| range.split_once(".."));
+    let range = range.and_then(|(from, end)| Some(from.parse().ok()?..end.parse().ok()?));
+    range.unwrap_or(0..10_000)
+}
+
 #[test]
 fn every_byte_arrives_whatever_goes_wrong() {
-    let seeds: u64 = option_env_seeds();
-    let mut failed = Vec::new();
-    for seed in FOUND.into_iter().chain(0..seeds) {
-        if let Err(error) = run(&chaos(seed)) {
-            std::eprintln!("seed {seed}: {error}");
-            failed.push(seed);
-        }
+    let mut found = Seen::default();
+    FOUND.into_iter().for_each(|seed| found.add(seed));
+    let all = seeds();
+    let halves: Vec<Seen> = std::thread::scope(|scope| {
+        let half = |of: u64| {
+            let all = all.clone();
+            move || {
+                let mut seen = Seen::default();
+                all.filter(|seed| seed % 2 == of).for_each(|seed| seen.add(seed));
+                seen
+            }
+        };
+        let halves = [scope.spawn(half(0)), scope.spawn(half(1))];
+        halves.into_iter().map(|half| half.join().expect("a half")).collect()
+    });
+    for seen in halves.iter().chain([&found]) {
+        assert!(seen.failed.is_empty(), "seeds of {all:?}: {:?}", seen.failed);
     }
-    assert!(failed.is_empty(), "{} of {seeds} seeds: {failed:?}", failed.len());
-}
-
-fn option_env_seeds() -> u64 {
-    std::env::var("LINECARD_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(2_000)
-}
-
-#[test]
-fn debug_one() {
-    let Some(seed) = std::env::var("LINECARD_SEED").ok().and_then(|seed| seed.parse().ok()) else {
-        return;
-    };
-    let settings = chaos(seed);
-    std::eprintln!("{settings:#?}");
-    let mut run = Run::new(&settings).unwrap();
-    run.offer().unwrap();
-    for lane in 0..run.there.len() {
-        run.push(Instant::ZERO, Event::WakeSender(lane));
+    for seen in halves.iter().filter(|_| all.end - all.start >= 1_000) {
+        let happened = [seen.lost, seen.broken, seen.reordered, seen.duplicated, seen.full];
+        let done = [seen.deaths, seen.rejoins, seen.repaired, seen.resent];
+        assert!(happened.into_iter().chain(done).all(|count| count > 100), "{seen:?}");
     }
-    let mut n = 0;
-    while let Some(Reverse(entry)) = run.heap.pop() {
-        n += 1;
-        if entry.at > Instant::from_ns(20_000_000_000) || n > 3_000_000 {
-            break;
-        }
-        run.handle(entry.event, entry.at).unwrap();
-        run.outcome.end = entry.at;
-    }
-    std::eprintln!("events {n} end {:?} heap {}", run.outcome.end, run.heap.len());
-    std::eprintln!("{:#?}\n{:#?}", run.sender, run.receiver.counters());
 }

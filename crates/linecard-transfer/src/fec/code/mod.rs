@@ -163,7 +163,7 @@ impl Code {
     ) -> Result<(), CodeError> {
         let count = self.packets_of(data.len(), size)?;
         // Columns of many packets are no stream that the hardware fetches ahead: from memory it is
-        // up to twice as fast to ask for all at once, and what lies in a cache is hardly slower.
+        // a third to a half faster to ask for all at once; what lies in a cache takes a tenth more.
         prefetch(data, Cache::L2);
         let mut packets: [&[u8]; MAX_GROUP] = [&[]; MAX_GROUP];
         for (packet, bytes) in packets.iter_mut().zip(data.chunks(size)) {

@@ -1,0 +1,69 @@
+//! `linecard plan`: from what is asked to what runs where.
+
+mod measured;
+mod report;
+mod scenario;
+mod settings;
+
+use crate::account;
+use crate::failure::{EXIT_CODES, Failure};
+use crate::page::PageArguments;
+use clap::Args;
+use linecard::plan;
+use std::path::PathBuf;
+
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct PlanArguments {
+    /// Scenario file (TOML): what is asked, the machine, the stages; see scenarios/plan-*.toml.
+    #[arg(required_unless_present = "verify")]
+    scenario: Option<PathBuf>,
+    /// Costs measured by `linecard calibrate`, for stages that have none in the scenario
+    /// [default: where that command keeps them].
+    #[arg(long, value_name = "FILE")]
+    calibration: Option<PathBuf>,
+    /// Run the stages on the engine too, on as many cores as planned, and put what they do beside what
+    /// was predicted. Stages of the offloads only.
+    #[arg(long)]
+    measure: bool,
+    /// Calibrate, and measure many configurations of the offloads, in turn: predicted and measured rates
+    /// in a table. Takes a minute, in which other programs get less of the cores.
+    #[arg(long, conflicts_with_all = ["scenario", "calibration", "measure", "report"])]
+    verify: bool,
+    /// Rounds of `--verify`, 1 to 100.
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 5,
+        requires = "verify",
+        value_parser = clap::value_parser!(u64).range(1..=100)
+    )]
+    rounds: u64,
+    #[command(flatten)]
+    page: PageArguments,
+    /// Print the plan as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub(crate) fn command(arguments: &PlanArguments) -> Result<(), Failure> {
+    let Some(path) = &arguments.scenario else {
+        return account::print(&measured::verify(arguments.rounds)?, arguments.json, None);
+    };
+    let page = arguments.page.check(&[path])?;
+    let asked = settings::read(path, arguments.calibration.as_deref())?;
+    let question = &asked.question;
+    let answer = plan::plan(question).map_err(|error| asked.refuse(&error))?;
+    let mut text = report::asked(&asked);
+    match &answer {
+        Ok(plan) => report::add_plan(&mut text, question, plan),
+        Err(why) => report::add_infeasible(&mut text, question, why),
+    }
+    if arguments.measure {
+        measured::add(&mut text, &asked, answer.as_ref().ok())?;
+    }
+    account::print(&text, arguments.json, None)?;
+    let ending = answer.map(drop).map_err(|why| Failure::Infeasible(why.text));
+    page.write(|| report::page(&text, question), ending)
+}

@@ -1,0 +1,97 @@
+//! How far a transfer is, on a terminal only.
+
+use indicatif::{ProgressBar, ProgressStyle};
+use linecard_lanes::end::CarrierCounters;
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+/// Over which time rates of lanes are taken.
+const SPAN: Duration = Duration::from_millis(500);
+/// Lanes whose rates fit into a line.
+const MAX_SHOWN: usize = 16;
+
+/// A bar with the rate of each lane; nothing when nobody would see it.
+#[derive(Debug)]
+pub(super) struct Bar {
+    bar: Option<ProgressBar>,
+    /// Bytes of each lane, and when that was.
+    before: (Instant, Vec<u64>),
+}
+
+impl Bar {
+    pub(super) fn new() -> Self {
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let bar = ProgressBar::no_length();
+            bar.set_style(style("{bytes}, {bytes_per_sec}{wide_msg}"));
+            bar
+        });
+        Self { bar, before: (Instant::now(), Vec::new()) }
+    }
+
+    /// So much is done, of so much if that is known; `lanes` have carried so many bytes.
+    pub(super) fn show(
+        &mut self,
+        done: u64,
+        total: Option<u64>,
+        lanes: impl Iterator<Item = CarrierCounters>,
+    ) {
+        let Some(bar) = &self.bar else { return };
+        if bar.length() != total {
+            if let Some(total) = total {
+                bar.set_length(total);
+            }
+            bar.set_style(style(
+                "{bar:30} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left{wide_msg}",
+            ));
+            // What was there before has not been sent now.
+            bar.set_position(done);
+            bar.reset_eta();
+        }
+        bar.set_position(done);
+        let (at, before) = &self.before;
+        let elapsed = at.elapsed();
+        if before.is_empty() || elapsed >= SPAN {
+            let bytes: Vec<u64> = lanes.map(|lane| lane.sent_bytes).collect();
+            bar.set_message(rates(before, &bytes, elapsed));
+            self.before = (Instant::now(), bytes);
+        }
+    }
+
+    /// Removes the bar.
+    pub(super) fn done(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+/// What each lane carries, in Mbit/s.
+fn rates(before: &[u64], now: &[u64], elapsed: Duration) -> String {
+    if before.len() != now.len() || now.is_empty() {
+        return String::new();
+    }
+    let rate = |(before, now): (&u64, &u64)| {
+        let bits = now.saturating_sub(*before) as f64 * 8.0;
+        format!("{:.0}", bits / elapsed.as_secs_f64().max(1e-3) / 1e6)
+    };
+    let shown: Vec<String> = before.iter().zip(now).take(MAX_SHOWN).map(rate).collect();
+    let more = if now.len() > MAX_SHOWN { " …" } else { "" };
+    format!("; lanes: {}{more} Mbit/s", shown.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_of_lanes() {
+        let second = Duration::from_secs(1);
+        assert_eq!(rates(&[], &[1], second), "");
+        assert_eq!(rates(&[0, 1_000_000], &[1_000_000, 1_000_000], second), "; lanes: 8 0 Mbit/s");
+        assert!(rates(&[0; 64], &[0; 64], second).ends_with("0 … Mbit/s"));
+    }
+}

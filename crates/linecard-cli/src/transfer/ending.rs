@@ -1,0 +1,131 @@
+//! How a transfer ended, as the user is told: who is to blame, and what to do.
+
+use crate::failure::Failure;
+use linecard_lanes::control::ControlError;
+use linecard_lanes::file::FileError;
+use linecard_lanes::receive::ReceiveError;
+use linecard_lanes::send::SendError;
+use std::io::ErrorKind;
+use std::path::Path;
+
+/// What to do at either end.
+const SEND_AGAIN: &str = "what has arrived is kept: run the same commands again to go on";
+
+/// Of a sender. `peer` is what the user calls the other end.
+pub(super) fn of_send(error: SendError, peer: &str) -> Failure {
+    match error {
+        SendError::File(error) => of_file(error),
+        SendError::Control(error) => of_control(error, peer),
+        SendError::Open(error) => Failure::Attach(error.to_string()),
+        SendError::Layout(_) | SendError::Lanes(_) => Failure::Usage(error.to_string()),
+        SendError::Silent(_) => Failure::Away(error.to_string()),
+        SendError::Stopped => Failure::Stopped(format!("stopped; {SEND_AGAIN}")),
+        SendError::Wait(_) => Failure::Attach(error.to_string()),
+        SendError::Seal(_) => Failure::Thread(error.to_string()),
+        SendError::Refused(_)
+        | SendError::Welcome(_)
+        | SendError::Unexpected(_)
+        | SendError::Ended(_) => Failure::Declined(error.to_string()),
+    }
+}
+
+/// Of a receiver.
+pub(super) fn of_receive(error: ReceiveError) -> Failure {
+    match error {
+        ReceiveError::File(error) => of_file(error),
+        ReceiveError::Control(error) => of_control(error, "the sender"),
+        ReceiveError::TurnedAway { from, why } => {
+            Failure::Stranger(format!("turned away {from}: {}", of_visitor(why)))
+        }
+        ReceiveError::Open(_) | ReceiveError::Listen { .. } | ReceiveError::Wait(_) => {
+            Failure::Attach(error.to_string())
+        }
+        ReceiveError::Silent(_) => Failure::Away(error.to_string()),
+        ReceiveError::Stopped => Failure::Stopped(format!("stopped; {SEND_AGAIN}")),
+        ReceiveError::Seal(_) => Failure::Thread(error.to_string()),
+        ReceiveError::OneOnly => Failure::Usage(error.to_string()),
+        ReceiveError::Refused(_)
+        | ReceiveError::Unexpected(_)
+        | ReceiveError::Scheme(_)
+        | ReceiveError::Ended(_)
+        | ReceiveError::Layout(_)
+        | ReceiveError::Announce(_)
+        | ReceiveError::Repair(_) => Failure::Declined(error.to_string()),
+    }
+}
+
+/// Why somebody was turned away who had come to send.
+fn of_visitor(error: ControlError) -> String {
+    match error {
+        ControlError::UnknownPeer { found, .. } => format!("nobody has allowed its key {found}"),
+        ControlError::NotAccepted { own } => format!(
+            "it does not know the key of this end: if it should, it has to send with --accept-new \
+             once, and its user to see that the key is {own}"
+        ),
+        ControlError::Closed | ControlError::ClosedEarly => {
+            "it has closed the connection before it was known".into()
+        }
+        error => of_control(error, "it").to_string(),
+    }
+}
+
+/// Of files at this end.
+fn of_file(error: FileError) -> Failure {
+    match error {
+        FileError::Damaged { path, kept } if path == kept => Failure::Wrong(format!(
+            "what went to {} does not have the hash of what was sent: do not use it, send it again",
+            path.display()
+        )),
+        FileError::Damaged { .. } => Failure::Wrong(error.to_string()),
+        FileError::Exists { path } => Failure::Storage(format!(
+            "{} exists; move it away, or let recv replace it by --overwrite",
+            path.display()
+        )),
+        FileError::System { path, source, .. }
+            if source.kind() == ErrorKind::BrokenPipe && path == Path::new("standard output") =>
+        {
+            Failure::Report(source)
+        }
+        error => Failure::Storage(error.to_string()),
+    }
+}
+
+/// Of the connection between both.
+fn of_control(error: ControlError, peer: &str) -> Failure {
+    let text = error.to_string();
+    match error {
+        ControlError::Connect { cause, .. } if cause.kind() == ErrorKind::TimedOut => {
+            Failure::Away(format!(
+                "{peer} does not answer; check its address and the firewalls on the way"
+            ))
+        }
+        ControlError::Connect { .. } => {
+            Failure::Away(format!("{text}; is `linecard recv` running there, at this port?"))
+        }
+        ControlError::TimedOut { .. } => Failure::Away(text),
+        ControlError::Closed | ControlError::ClosedEarly | ControlError::Io(_) => {
+            Failure::Away(format!("{text}; {SEND_AGAIN}"))
+        }
+        ControlError::UnknownPeer { found, .. } => {
+            Failure::Stranger(format!("the key of {peer} is not known: {found}"))
+        }
+        ControlError::NotAccepted { own } => Failure::Stranger(format!(
+            "{peer} does not accept this end's key; run there: linecard keys authorize {own}"
+        )),
+        ControlError::OtherAccess => Failure::Stranger(
+            "the other end authenticates in another way: give --psk to both ends, or to neither"
+                .into(),
+        ),
+        ControlError::WrongSharedKey => Failure::Stranger(
+            "the other end has another shared key: both need a copy of the same file for --psk"
+                .into(),
+        ),
+        ControlError::KeyChanged { .. }
+        | ControlError::OtherProtocol { .. }
+        | ControlError::Tls(_) => Failure::Stranger(text),
+        ControlError::Insecure(_) => Failure::Usage(text),
+        ControlError::Key(_) => Failure::Storage(text),
+        ControlError::Suite(_) | ControlError::Lane(_) => Failure::Thread(text),
+        ControlError::Full | ControlError::Message(_) => Failure::Declined(text),
+    }
+}

@@ -1,0 +1,192 @@
+//! What a transfer has done.
+
+use super::sending::SendArguments;
+use linecard::report::{Report, Section, Value};
+use linecard_lanes::end::CarrierCounters;
+use linecard_lanes::receive::{Got, ReceiveProgress};
+use linecard_lanes::send::{LaneView, SendProgress, Sent};
+use linecard_transfer::lane::LaneState;
+use linecard_transfer::wire::OVERHEAD_BYTES;
+use std::time::Duration;
+
+/// UDP, IPv4 and Ethernet around a datagram, and what IPv6 has more.
+const FRAMING_BYTES: f64 = 8.0 + 20.0 + 14.0;
+const IPV6_MORE_BYTES: f64 = 20.0;
+
+/// All was sent.
+pub(super) fn of_sent(sent: &Sent, arguments: &SendArguments, is_ipv6: bool) -> Report {
+    let mut report = Report::new("send");
+    let moved = sent.bytes.saturating_sub(sent.had_bytes);
+    let mut section = transfer(None, sent.bytes, sent.had_bytes, sent.elapsed);
+    section.add("objects", "files and folders", Value::Count(sent.objects));
+    section.add("payload_bytes", "data of a packet", Value::Bytes(sent.payload_bytes.into()));
+    section.add("resent", "packets sent again", Value::Count(sent.counters.resent));
+    section.add("duplicates", "sent twice to be sooner", Value::Count(sent.counters.duplicates));
+    report.push(section);
+    report.push(latency(&sent.latencies_ns));
+    if let Some(bound_bps) = framing_bound(sent, arguments, is_ipv6) {
+        let goodput_bps = bits_per_second(moved, sent.elapsed);
+        let mut section = Section::new("bound", "Against what these lanes could carry");
+        section.add("framing_bound_bps", "after framing and repair", Value::BitRate(bound_bps));
+        let overhead = 1.0 - goodput_bps / bound_bps;
+        section.add("management_overhead", "management overhead", Value::Share(overhead));
+        report.push(section);
+    }
+    report.push(sending_lanes(&sent.lanes));
+    if !sent.skipped.is_empty() {
+        let mut section = Section::list("skipped", "Not sent");
+        for skipped in &sent.skipped {
+            let path = skipped.path.display().to_string();
+            section.add("skipped", path, Value::Text(skipped.why.into()));
+        }
+        report.push(section);
+    }
+    report
+}
+
+/// It ended early: what was done until then, for `--json`.
+pub(super) fn of_part_sent(progress: &SendProgress, error: &str) -> Report {
+    let mut report = Report::new("send");
+    report.push(transfer(Some(error), progress.done_bytes, 0, progress.elapsed));
+    report.push(sending_lanes(&progress.lanes));
+    report
+}
+
+/// All was received.
+pub(super) fn of_got(got: &Got) -> Report {
+    let mut report = Report::new("recv");
+    let mut section = transfer(None, got.bytes, got.had_bytes, got.elapsed);
+    section.add("objects", "files and folders", Value::Count(got.objects));
+    section.add("from", "from", Value::Text(got.from.to_string()));
+    if let Some(sender) = got.sender {
+        section.add("sender", "whose key is", Value::Text(sender.to_string()));
+    }
+    section.add("packets", "packets taken", Value::Count(got.counters.taken));
+    section.add("repaired", "groups repaired", Value::Count(got.counters.repaired));
+    section.add("repeated", "packets that came twice", Value::Count(got.counters.repeated));
+    report.push(section);
+    report.push(receiving_lanes(&got.lanes));
+    report
+}
+
+/// It ended early: what was done until then, for `--json`.
+pub(super) fn of_part_got(progress: &ReceiveProgress, error: &str) -> Report {
+    let mut report = Report::new("recv");
+    report.push(transfer(Some(error), progress.done_bytes, 0, progress.elapsed));
+    report.push(receiving_lanes(&progress.lanes));
+    report
+}
+
+fn transfer(error: Option<&str>, bytes: u64, had_bytes: u64, elapsed: Duration) -> Section {
+    let mut section = Section::new("transfer", "Transfer");
+    section.add("complete", "complete", Value::Flag(error.is_none()));
+    if let Some(error) = error {
+        section.add("error", "because", Value::Text(error.into()));
+    }
+    section.add("bytes", "bytes", Value::Bytes(bytes));
+    if had_bytes > 0 {
+        section.add("had_bytes", "of which were there before", Value::Bytes(had_bytes));
+    }
+    let moved = bytes.saturating_sub(had_bytes);
+    section.add("seconds", "in", Value::Seconds(elapsed.as_secs_f64()));
+    section.add("goodput_bps", "goodput", Value::BitRate(bits_per_second(moved, elapsed)));
+    section
+}
+
+fn latency(latencies_ns: &[u64]) -> Section {
+    let mut section =
+        Section::new("chunk_latency", "From a chunk's first packet until it is whole");
+    let mut sorted = latencies_ns.to_vec();
+    sorted.sort_unstable();
+    let Some(&max) = sorted.last() else { return section };
+    // The least value that no more than this share is above.
+    let quantile = |share: f64| {
+        let rank = (share * sorted.len() as f64).ceil() as usize;
+        sorted[rank.clamp(1, sorted.len()) - 1] as f64
+    };
+    section.add("chunks", "chunks", Value::Count(sorted.len() as u64));
+    section.add("p50_ns", "median", Value::Ns(quantile(0.5)));
+    section.add("p99_ns", "99th percentile", Value::Ns(quantile(0.99)));
+    section.add("max_ns", "longest", Value::Ns(max as f64));
+    section
+}
+
+/// Bits of data a second that the lanes carry at most, if all their rates are known.
+fn framing_bound(sent: &Sent, arguments: &SendArguments, is_ipv6: bool) -> Option<f64> {
+    let rates: Option<Vec<u64>> = match arguments.lanes.as_slice() {
+        [] => Some(vec![arguments.rate?]),
+        lanes => lanes.iter().map(|lane| lane.rate_bps.or(arguments.rate)).collect(),
+    };
+    let rate_bps: u64 = rates?.iter().sum();
+    let payload = f64::from(sent.payload_bytes);
+    let framing = FRAMING_BYTES + if is_ipv6 { IPV6_MORE_BYTES } else { 0.0 };
+    let share = payload / (payload + OVERHEAD_BYTES as f64 + framing);
+    Some(rate_bps as f64 * share / (1.0 + arguments.fec.overhead()))
+}
+
+fn bits_per_second(bytes: u64, elapsed: Duration) -> f64 {
+    let seconds = elapsed.as_secs_f64();
+    if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 }
+}
+
+fn sending_lanes(lanes: &[LaneView]) -> Section {
+    let mut section = Section::list("lanes", "Lanes");
+    for lane in lanes {
+        let state = state(lane.state);
+        let (packets, lost) = (lane.counters.packets, lane.counters.lost);
+        let rtt = Value::Ns(lane.rtt_ns as f64);
+        let late = match lane.counters.late {
+            0 => String::new(),
+            late => format!(" ({late} only late)"),
+        };
+        let packets_words = Value::Count(packets);
+        let words = format!("{state}, {packets_words} packets, {lost} lost{late}, RTT {rtt}");
+        let fields = vec![
+            ("state", Value::Text(state.into())),
+            ("packets", Value::Count(packets)),
+            ("line_bytes", Value::Bytes(lane.counters.line_bytes)),
+            ("lost", Value::Count(lost)),
+            ("late", Value::Count(lane.counters.late)),
+            ("rtt_ns", rtt),
+            ("deaths", Value::Count(lane.counters.deaths)),
+        ];
+        section.add("lane", lane.name.clone(), Value::Fields(words, fields));
+    }
+    section
+}
+
+fn receiving_lanes(lanes: &[(String, CarrierCounters)]) -> Section {
+    let mut section = Section::list("lanes", "Lanes");
+    for (name, counters) in lanes {
+        let (received, dropped) = (counters.received, counters.dropped);
+        let words = format!("{} packets, {dropped} dropped by this host", Value::Count(received));
+        let fields = vec![("packets", Value::Count(received)), ("dropped", Value::Count(dropped))];
+        section.add("lane", name.clone(), Value::Fields(words, fields));
+    }
+    section
+}
+
+const fn state(state: LaneState) -> &'static str {
+    match state {
+        LaneState::Validating => "not reached",
+        LaneState::Alive => "alive",
+        LaneState::Suspect => "silent",
+        LaneState::Closed => "closed",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_values_that_were_measured() {
+        let json = |values: &[u64]| serde_json::to_value(latency(values)).unwrap();
+        let all: Vec<u64> = (1..=100).rev().collect();
+        let section = json(&all);
+        assert_eq!((&section["p50_ns"], &section["p99_ns"]), (&50.0.into(), &99.0.into()));
+        assert_eq!(section["max_ns"], 100.0);
+        assert_eq!(json(&[7])["p50_ns"], 7.0);
+        assert_eq!(latency(&[]).rows().len(), 0);
+    }
+}

@@ -1,0 +1,115 @@
+//! Who the other end is, and what is said when it is not.
+
+use super::ends::{Ends, says, signal};
+use crate::folder::Folder;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+
+#[test]
+fn another_shared_key() {
+    let ends = Ends::with_file(1_000);
+    let made = ends.command("sender", &["keys", "psk", "other"]).output().unwrap();
+    assert!(made.status.success());
+    assert_eq!(fs::metadata(ends.folder.path("other")).unwrap().mode() & 0o777, 0o600);
+    let receiver = ends.receiver(&[]);
+    let all = ["send", "from.bin", &receiver.address, "--psk", "other"];
+    let refused = ends.command("sender", &all).output().unwrap();
+    assert_eq!(refused.status.code(), Some(15));
+    says(&String::from_utf8_lossy(&refused.stderr), &["another shared key", "--psk"]);
+    // The receiver waits for the right one.
+    let sent = ends.send("from.bin", &receiver, &[]);
+    let got = receiver.end();
+    assert_eq!((sent.code, got.code), (Some(0), Some(0)), "{got:?}");
+    assert!(got.stderr.contains("turned away 127.0.0.1:"), "{}", got.stderr);
+    ends.assert_equal();
+}
+
+/// As two users meet for the first time, and the receiver's key changes later.
+#[test]
+fn keys_from_the_first_time_to_a_changed_one() {
+    let ends = Ends::with_file(1_000);
+    let receiver = ends.listen(&["to"]);
+    assert!(receiver.said.contains("nobody may send yet"), "{}", receiver.said);
+    let send = |address: &str, more: &[&str]| {
+        let all = [&["send", "from.bin", address], more].concat();
+        let output = ends.command("sender", &all).output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let key = receiver.said.split("key of this end is ").nth(1).unwrap();
+    let key = &key.lines().next().unwrap().to_owned();
+    for more in [&[][..], &["--strict"]] {
+        let (code, stderr) = send(&receiver.address, more);
+        assert_eq!(code, Some(15), "{stderr}");
+        says(&stderr, &["is not known", key, "--accept-new"]);
+    }
+    let (code, stderr) = send(&receiver.address, &["--accept-new"]);
+    assert_eq!(code, Some(15), "{stderr}");
+    says(&stderr, &["does not accept", "linecard keys authorize lc1"]);
+    let own = stderr.split("authorize ").nth(1).unwrap().trim();
+    let shown = ends.command("sender", &["keys"]).output().unwrap();
+    assert!(String::from_utf8_lossy(&shown.stdout).contains(own));
+    for says in ["may send to this host now", "already"] {
+        let done =
+            ends.command("receiver", &["keys", "authorize", own, "a test"]).output().unwrap();
+        assert!(String::from_utf8_lossy(&done.stdout).contains(says), "{done:?}");
+    }
+    let (code, stderr) = send(&receiver.address, &["--accept-new"]);
+    assert_eq!((code, stderr.as_str()), (Some(0), ""));
+    let address = receiver.address.clone();
+    let got = receiver.end();
+    assert_eq!(got.code, Some(0), "{got:?}");
+    assert!(got.stderr.contains(&format!("linecard keys authorize {own}")), "{}", got.stderr);
+    ends.assert_equal();
+
+    fs::remove_file(ends.folder.path("receiver/linecard/identity")).unwrap();
+    let again = ["recv", "to", "--overwrite", "--listen", &address];
+    let receiver = super::ends::Receiver::start(ends.command("receiver", &again));
+    let (code, stderr) = send(&receiver.address, &["--accept-new"]);
+    assert_eq!(code, Some(15), "{stderr}");
+    says(&stderr, &["HAS CHANGED", key, "known_peers"]);
+    signal("TERM", receiver.id());
+    assert_eq!(receiver.end().code, Some(130));
+}
+
+#[test]
+fn without_keys_within_this_machine_only() {
+    let ends = Ends::with_file(1_000);
+    let receiver = ends.listen(&["to", "--insecure-none"]);
+    assert!(receiver.said.contains("WITHOUT KEYS"), "{}", receiver.said);
+    let all = ["send", "from.bin", &receiver.address, "--insecure-none"];
+    let sent = ends.command("sender", &all).output().unwrap();
+    assert_eq!((sent.status.code(), receiver.end().code), (Some(0), Some(0)));
+    ends.assert_equal();
+    let folder = Folder::new();
+    let here = "127.0.0.1";
+    folder.refuses(
+        2,
+        &["send", "-", "192.0.2.1", "--insecure-none"],
+        &["within one machine", "192.0.2.1"],
+    );
+    folder.refuses(
+        2,
+        &["recv", "-", "--insecure-none", "--listen", "0.0.0.0"],
+        &["only this machine may connect", here],
+    );
+}
+
+#[test]
+fn keys_in_words_and_json() {
+    let ends = Ends::new();
+    let run = |arguments: &[&str]| {
+        let output = ends.command("host", arguments).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let json: serde_json::Value = serde_json::from_str(&run(&["keys", "--json"])).unwrap();
+    let own = json["own"]["fingerprint"].as_str().unwrap();
+    assert!(run(&["keys"]).contains(own));
+    assert_eq!(json["others"]["authorized_count"], 0);
+    run(&["keys", "authorize", own]);
+    let json: serde_json::Value = serde_json::from_str(&run(&["keys", "--json"])).unwrap();
+    assert_eq!(json["others"]["authorized_count"], 1);
+    let again = ends.command("host", &["keys", "psk", "psk"]).output().unwrap();
+    assert_eq!(again.status.code(), Some(1));
+    says(&String::from_utf8_lossy(&again.stderr), &["psk", "exists"]);
+}

@@ -1,0 +1,224 @@
+//! Both ends, in a folder of their own.
+
+use crate::folder::{Folder, Outcome};
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Bytes of a record of the journal, and more than its beginning.
+const RECORD_BYTES: u64 = 76;
+const JOURNAL: &str = "to/.from.bin.linecard-journal";
+
+/// Two hosts: files of the sender, files of the receiver, settings of each.
+pub(super) struct Ends {
+    pub(super) folder: Folder,
+}
+
+/// A receiver that listens.
+pub(super) struct Receiver {
+    child: Child,
+    pub(super) address: String,
+    /// What it said until it listened.
+    pub(super) said: String,
+    rest: Option<BufReader<ChildStderr>>,
+}
+
+impl Ends {
+    /// With a key that both have, as `psk`.
+    pub(super) fn new() -> Self {
+        let folder = Folder::new();
+        folder.write("psk", format!("{}\n", "5a".repeat(32)).as_bytes());
+        let only_owner = fs::Permissions::from_mode(0o600);
+        fs::set_permissions(folder.path("psk"), only_owner).unwrap();
+        Self { folder }
+    }
+
+    /// With a file of so many bytes to be sent, `from.bin`.
+    pub(super) fn with_file(bytes: usize) -> Self {
+        let ends = Self::new();
+        ends.folder.write("from.bin", &noise(bytes));
+        ends
+    }
+
+    /// A command as the user of `host` would run it.
+    pub(super) fn command(&self, host: &str, arguments: &[&str]) -> Command {
+        let mut command = self.folder.command(arguments);
+        command.env("XDG_CONFIG_HOME", self.folder.path(host));
+        command
+    }
+
+    /// A receiver with these arguments at a free port.
+    pub(super) fn listen(&self, arguments: &[&str]) -> Receiver {
+        let all = [&["recv", "--listen", "127.0.0.1:0"], arguments].concat();
+        Receiver::start(self.command("receiver", &all))
+    }
+
+    /// A receiver into `to` with the shared key.
+    pub(super) fn receiver(&self, more: &[&str]) -> Receiver {
+        self.listen(&[&["to", "--psk", "psk"], more].concat())
+    }
+
+    /// The sender's command with the shared key.
+    pub(super) fn sender(&self, what: &str, to: &Receiver, more: &[&str]) -> Command {
+        let all = [&["send", what, &to.address, "--psk", "psk"], more].concat();
+        self.command("sender", &all)
+    }
+
+    /// Sends with the shared key.
+    pub(super) fn send(&self, what: &str, to: &Receiver, more: &[&str]) -> Outcome {
+        self.sender(what, to, more).output().unwrap().into()
+    }
+
+    /// Both, one after the other, as they end.
+    pub(super) fn both(&self, what: &str, send: &[&str], recv: &[&str]) -> (Outcome, Outcome) {
+        let receiver = self.receiver(recv);
+        let sent = self.send(what, &receiver, send);
+        (sent, receiver.end())
+    }
+
+    /// Whole chunks that the receiver has written down.
+    pub(super) fn records(&self) -> u64 {
+        fs::metadata(self.folder.path(JOURNAL)).map_or(0, |about| about.len() / RECORD_BYTES)
+    }
+
+    /// Waits until some chunks are there, and more are to come.
+    pub(super) fn wait_for_records(&self, count: u64) {
+        let begun = Instant::now();
+        while self.records() < count {
+            assert!(begun.elapsed() < PATIENCE, "nothing came: {:?}", self.folder.names());
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// What came is what was sent, and nothing else is there.
+    pub(super) fn assert_equal(&self) {
+        let (from, to) = (self.folder.read("from.bin"), self.folder.read("to/from.bin"));
+        assert!(from == to, "{} bytes are not those {}", to.len(), from.len());
+        let names = self.folder.names();
+        let left: Vec<_> = names.iter().filter(|name| name.contains("linecard-")).collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
+}
+
+impl Receiver {
+    pub(super) fn start(mut command: Command) -> Self {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut rest = BufReader::new(child.stderr.take().unwrap());
+        let mut said = String::new();
+        while !said.contains(" may send") {
+            let read = rest.read_line(&mut said).unwrap();
+            assert!(read > 0, "it ended: {said}");
+        }
+        let at = said.split("listening at ").nth(1).unwrap();
+        let end = at.find([':', '\n', ' ']).map(|colon| &at[colon + 1..]).unwrap();
+        let port: String = end.chars().take_while(char::is_ascii_digit).collect();
+        Self { child, address: format!("127.0.0.1:{port}"), said, rest: Some(rest) }
+    }
+
+    pub(super) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it says as long as it is there, in the background.
+    fn listen(&mut self) -> JoinHandle<String> {
+        let mut rest = self.rest.take().unwrap();
+        std::thread::spawn(move || {
+            let mut text = String::new();
+            rest.read_to_string(&mut text).unwrap();
+            text
+        })
+    }
+
+    /// Its standard output, to be read meanwhile.
+    pub(super) fn stdout(&mut self) -> std::process::ChildStdout {
+        self.child.stdout.take().unwrap()
+    }
+
+    /// Waits for its end.
+    pub(super) fn end(mut self) -> Outcome {
+        let stderr = self.listen();
+        let mut stdout = Vec::new();
+        if let Some(mut out) = self.child.stdout.take() {
+            out.read_to_end(&mut stdout).unwrap();
+        }
+        let status = ended(&mut self.child);
+        let stdout = String::from_utf8_lossy(&stdout).into_owned();
+        Outcome { code: status, stdout, stderr: stderr.join().unwrap() }
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        let _ended = self.child.kill();
+        let _status = self.child.wait();
+    }
+}
+
+/// A sender in the background.
+pub(super) struct Sender(Option<Child>);
+
+impl Sender {
+    pub(super) fn start(mut command: Command) -> Self {
+        Self(Some(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()))
+    }
+
+    pub(super) fn id(&self) -> u32 {
+        self.0.as_ref().unwrap().id()
+    }
+
+    pub(super) fn end(mut self) -> Outcome {
+        ended(self.0.as_mut().unwrap());
+        self.0.take().unwrap().wait_with_output().unwrap().into()
+    }
+}
+
+impl Drop for Sender {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            let _ended = child.kill();
+            let _status = child.wait();
+        }
+    }
+}
+
+/// Waits for the end of a process, but not for ever.
+fn ended(child: &mut Child) -> Option<i32> {
+    let begun = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status.code();
+        }
+        if begun.elapsed() > PATIENCE {
+            let _ended = child.kill();
+            panic!("it does not end");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Sends a signal.
+pub(super) fn signal(name: &str, process: u32) {
+    let kill = format!("kill -{name} {process}");
+    assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
+}
+
+/// Bytes without a pattern.
+pub(super) fn noise(bytes: usize) -> Vec<u8> {
+    let mut content = vec![0; bytes];
+    linecard::rng::Rng::new(bytes as u64).fill(&mut content);
+    content
+}
+
+/// The last line, which says what is wrong, has all of `parts`.
+pub(super) fn says(stderr: &str, parts: &[&str]) {
+    let line = stderr.lines().last().unwrap_or("");
+    assert!(line.starts_with("linecard: "), "{stderr}");
+    for part in parts {
+        assert!(line.contains(part), "no \"{part}\" in: {stderr}");
+    }
+}

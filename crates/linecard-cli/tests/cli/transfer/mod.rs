@@ -1,0 +1,7 @@
+//! Transfers as users run them: both ends on loopback.
+
+mod access;
+mod ends;
+mod faults;
+mod resume;
+mod whole;

@@ -1,0 +1,90 @@
+//! Whatever kills either end, and whenever: the next try goes on, and sends little again.
+
+use super::ends::{Ends, Receiver, Sender, signal};
+use crate::folder::Outcome;
+use linecard::rng::Rng;
+use serde_json::Value;
+use std::fs;
+use std::time::Duration;
+
+const CHUNK_BYTES: u64 = 256 << 10;
+const LANES: u64 = 2;
+const FILE_BYTES: usize = 6 << 20;
+/// Probes and acknowledgments are not told from data where they are counted by the socket.
+const SLACK_BYTES: u64 = 64 << 10;
+const HEADERS_BYTES: u64 = 42 + 40;
+const PAYLOAD_BYTES: u64 = 1_408;
+
+/// Rounds; many if asked for.
+fn rounds() -> u64 {
+    if std::env::var_os("LINECARD_LONG").is_some() { 50 } else { 4 }
+}
+
+fn start(ends: &Ends) -> (Receiver, Sender) {
+    let receiver = ends.receiver(&["--json"]);
+    let lanes = ["--lane", "127.0.0.1"].repeat(LANES as usize);
+    let more = ["--chunk", "256K", "--payload", "1408", "--rate", "100M", "--mode", "stable"];
+    let more = [&more[..], &lanes, &["--json"]].concat();
+    let sender = Sender::start(ends.sender("from.bin", &receiver, &more));
+    (receiver, sender)
+}
+
+fn account(outcome: &Outcome) -> Value {
+    serde_json::from_str(&outcome.stdout).unwrap_or_else(|_| panic!("{outcome:?}"))
+}
+
+/// Data that left, or came, as the end says that was left.
+fn moved_bytes(account: &Value) -> u64 {
+    let lanes = account["lanes"].as_array().unwrap().iter();
+    lanes
+        .map(|lane| {
+            let of = |key: &str| lane["value"][key].as_u64();
+            let packets = of("packets").unwrap();
+            of("line_bytes").map_or(packets * PAYLOAD_BYTES, |line| line - packets * HEADERS_BYTES)
+        })
+        .sum()
+}
+
+/// Kills one end at a random moment. Returns how much it has moved, by the account of the other.
+fn killed(ends: &Ends, rng: &mut Rng) -> Option<u64> {
+    let (receiver, sender) = start(ends);
+    let is_receiver = rng.below(2) == 0;
+    std::thread::sleep(Duration::from_millis(30 + rng.below(250)));
+    signal("KILL", if is_receiver { receiver.id() } else { sender.id() });
+    let (sent, got) = (sender.end(), receiver.end());
+    let left = if is_receiver { sent } else { got };
+    // It may have been over by then.
+    if left.code == Some(0) {
+        return None;
+    }
+    assert_eq!(left.code, Some(14), "{left:?}");
+    let account = account(&left);
+    // Killed before anything had begun: the other end has nothing to say of lanes.
+    Some(if account["lanes"].is_null() { 0 } else { moved_bytes(&account) })
+}
+
+#[test]
+fn killed_at_any_moment() {
+    let seed = std::env::var("LINECARD_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
+    let mut rng = Rng::new(seed);
+    let ends = Ends::with_file(FILE_BYTES);
+    for round in 0..rounds() {
+        let before = ends.records();
+        let Some(moved) = killed(&ends, &mut rng) else {
+            ends.assert_equal();
+            fs::remove_file(ends.folder.path("to/from.bin")).unwrap();
+            continue;
+        };
+        let whole = ends.records().saturating_sub(before) * CHUNK_BYTES;
+        let again = moved.saturating_sub(whole);
+        let most = LANES * CHUNK_BYTES + SLACK_BYTES;
+        assert!(again <= most, "round {round} of seed {seed}: {again} of {moved} bytes again");
+    }
+    let before = ends.records();
+    let (receiver, sender) = start(&ends);
+    let (sent, got) = (sender.end(), receiver.end());
+    assert_eq!((sent.code, got.code), (Some(0), Some(0)), "{sent:?} {got:?}");
+    ends.assert_equal();
+    let had = account(&sent)["transfer"]["had_bytes"].as_u64().unwrap_or(0);
+    assert!(had + 3 * CHUNK_BYTES >= before.saturating_sub(3) * CHUNK_BYTES, "{had} {before}");
+}

@@ -1,0 +1,141 @@
+//! Transfers that come to their end: files, folders, pipes, and the account of them.
+
+use super::ends::{Ends, noise, says};
+use serde_json::Value;
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::process::Stdio;
+use std::time::Duration;
+
+#[test]
+fn a_file_over_four_lanes_in_each_mode() {
+    for (mode, kind) in [("stable", "udp"), ("low-latency", "udp"), ("auto", "tcp")] {
+        let ends = Ends::with_file((3 << 20) + 7);
+        let lane = format!("{kind}:127.0.0.1");
+        let lanes = ["--lane", &lane].repeat(4);
+        let more = [&["--mode", mode, "--chunk", "256K"], &lanes[..]].concat();
+        let (sent, got) = ends.both("from.bin", &more, &[]);
+        assert_eq!((sent.code, got.code), (Some(0), Some(0)), "{sent:?} {got:?}");
+        assert_eq!((sent.stderr.as_str(), got.stderr.as_str()), ("", ""));
+        assert!(sent.stdout.contains("goodput") && got.stdout.contains("goodput"));
+        ends.assert_equal();
+    }
+}
+
+#[test]
+fn the_account_as_json() {
+    let ends = Ends::with_file(2 << 20);
+    let lanes = ["--lane", "127.0.0.1", "--lane", "127.0.0.1", "--rate", "200M"];
+    let more = [&["--chunk", "256K", "--json", "--payload", "1408"], &lanes[..]].concat();
+    let (sent, got) = ends.both("from.bin", &more, &["--json"]);
+    assert_eq!((sent.code, got.code), (Some(0), Some(0)), "{sent:?} {got:?}");
+    let sent: Value = serde_json::from_str(&sent.stdout).unwrap();
+    let got: Value = serde_json::from_str(&got.stdout).unwrap();
+    for account in [&sent, &got] {
+        assert_eq!(account["transfer"]["complete"], true);
+        assert_eq!(account["transfer"]["bytes"], 2 << 20);
+        assert!(account["transfer"]["goodput_bps"].as_f64().unwrap() > 1e6);
+        assert_eq!(account["lanes"].as_array().unwrap().len(), 2);
+    }
+    let latency = &sent["chunk_latency"];
+    assert_eq!(latency["chunks"], 8);
+    let of = |key: &str| latency[key].as_f64().unwrap();
+    assert!(0.0 < of("p50_ns") && of("p50_ns") <= of("p99_ns") && of("p99_ns") <= of("max_ns"));
+    // 1408 of 1490 bytes on the line, on two lanes.
+    let bound = sent["bound"]["framing_bound_bps"].as_f64().unwrap();
+    assert!((bound / (400e6 * 1_408.0 / 1_490.0) - 1.0).abs() < 1e-9, "{bound}");
+    assert!(sent["bound"]["management_overhead"].as_f64().unwrap() < 1.0);
+    let packets = sent["lanes"][0]["value"]["packets"].as_u64().unwrap();
+    assert!(packets > 0 && sent["lanes"][0]["value"]["state"] == "alive");
+}
+
+#[test]
+fn a_folder() {
+    let ends = Ends::new();
+    let folder = &ends.folder;
+    fs::create_dir_all(folder.path("tree/a/empty")).unwrap();
+    folder.write("tree/a/one", &noise(300_000));
+    folder.write("tree/nothing", b"");
+    folder.write("tree/run", b"#!/bin/sh\n");
+    fs::set_permissions(folder.path("tree/run"), fs::Permissions::from_mode(0o755)).unwrap();
+    symlink("nothing", folder.path("tree/link")).unwrap();
+    let (sent, got) = ends.both("tree", &[], &[]);
+    assert_eq!((sent.code, got.code), (Some(0), Some(0)), "{sent:?} {got:?}");
+    says(&sent.stderr, &["not sent: tree/link is a symbolic link"]);
+    for name in ["a/one", "nothing", "run"] {
+        let of = |root: &str| folder.path(&format!("{root}/{name}"));
+        assert!(fs::read(of("tree")).unwrap() == fs::read(of("to/tree")).unwrap(), "{name}");
+        let about = |root| fs::metadata(of(root)).map(|data| (data.mode(), data.mtime())).unwrap();
+        assert_eq!(about("tree"), about("to/tree"), "{name}");
+    }
+    assert!(folder.path("to/tree/a/empty").is_dir() && !folder.path("to/tree/link").exists());
+}
+
+#[test]
+fn pipes_at_both_ends() {
+    let ends = Ends::new();
+    let bytes = noise((2 << 20) + 99);
+    let mut receiver = ends.listen(&["-", "--psk", "psk", "--json"]);
+    let mut out = receiver.stdout();
+    let mut sender = ends.sender("-", &receiver, &["--chunk", "256K"]);
+    let mut sender = sender.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let mut stdin = sender.stdin.take().unwrap();
+    let given = bytes.clone();
+    let writing = std::thread::spawn(move || stdin.write_all(&given));
+    let mut came = Vec::new();
+    out.read_to_end(&mut came).unwrap();
+    writing.join().unwrap().unwrap();
+    assert_eq!(sender.wait().unwrap().code(), Some(0));
+    assert!(came == bytes);
+    let got = receiver.end();
+    assert_eq!(got.code, Some(0));
+    let account: Value = serde_json::from_str(&got.stderr).unwrap();
+    assert_eq!(account["transfer"]["bytes"], bytes.len());
+}
+
+/// Neither a source nor a reader that rests for longer than the patience with silence ends anything.
+#[test]
+fn slow_pipes() {
+    let ends = Ends::new();
+    let bytes = noise(3 << 20);
+    let mut receiver = ends.listen(&["-", "--psk", "psk", "--patience", "0.5", "--memory", "128K"]);
+    let mut out = receiver.stdout();
+    let mut sender = ends.sender("-", &receiver, &["--chunk", "64K", "--patience", "0.5"]);
+    let mut sender = sender.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let mut stdin = sender.stdin.take().unwrap();
+    let given = bytes.clone();
+    let writing = std::thread::spawn(move || {
+        stdin.write_all(&given[..1_000])?;
+        std::thread::sleep(Duration::from_millis(1_500));
+        stdin.write_all(&given[1_000..])
+    });
+    let mut came = vec![0; 200_000];
+    out.read_exact(&mut came).unwrap();
+    std::thread::sleep(Duration::from_millis(1_500));
+    out.read_to_end(&mut came).unwrap();
+    writing.join().unwrap().unwrap();
+    assert_eq!(sender.wait().unwrap().code(), Some(0));
+    assert!(came == bytes);
+    assert_eq!(receiver.end().code, Some(0));
+}
+
+#[test]
+fn one_sender_after_the_other() {
+    let ends = Ends::with_file(100_000);
+    ends.folder.write("more.bin", &noise(200_000));
+    let receiver = ends.receiver(&["--keep", "--json"]);
+    for name in ["from.bin", "more.bin", "from.bin"] {
+        let sent = ends.send(name, &receiver, &[]);
+        let is_again = ends.folder.path("to/more.bin").exists() && name == "from.bin";
+        assert_eq!(sent.code, Some(if is_again { 16 } else { 0 }), "{sent:?}");
+    }
+    super::ends::signal("INT", receiver.id());
+    let got = receiver.end();
+    assert_eq!(got.code, Some(0), "{got:?}");
+    let accounts = serde_json::Deserializer::from_str(&got.stdout).into_iter::<Value>();
+    let complete: Vec<bool> =
+        accounts.map(|account| account.unwrap()["transfer"]["complete"] == true).collect();
+    assert_eq!(complete, [true, true, false]);
+    says(&got.stderr, &["to/from.bin exists", "--overwrite"]);
+}

@@ -1,0 +1,140 @@
+//! All that is known of this machine: every stage, what a cycle costs, and what another core costs.
+
+use super::deployed::{self, Deployment, Stages};
+use super::identity::Identity;
+use super::measure::{Series, median};
+use super::offload::{self, BATCHES, PACKETS};
+use super::{Calibration, Crossing, StageCost, VERSION};
+use crate::engine::Failure;
+use linecard::plan::{CostError, saturation};
+use std::time::{Duration, Instant};
+use thiserror::Error;
+
+/// Batch at which crossings are measured.
+const CROSSING_BATCH: u32 = 32;
+/// Turns timed at once.
+const TURNS: u32 = 1_000;
+
+/// Why there is no calibration.
+#[derive(Debug, Error)]
+pub enum SurveyError {
+    /// Nothing was measured.
+    #[error("the stages could not be measured: {0}")]
+    Cost(#[from] CostError),
+    /// A thread failed.
+    #[error(transparent)]
+    Thread(#[from] Failure),
+}
+
+/// A survey under way. Rounds may alternate with other work; medians over them are what counts.
+#[derive(Debug)]
+pub struct Survey {
+    series: Series<'static>,
+    cores: Option<[usize; 2]>,
+    /// For each size: time of a packet in both halves, of each round.
+    halves: Vec<Vec<[f64; 2]>>,
+    turns_ns: Vec<f64>,
+}
+
+impl Survey {
+    /// Of the offloads' stages; and of two cores, if there are as many.
+    #[must_use]
+    pub fn new(cores: Option<[usize; 2]>) -> Self {
+        let entries = PACKETS.iter().flat_map(|packet| offload::entries(*packet, &BATCHES));
+        let series = Series::new(entries.collect());
+        Self { series, cores, halves: vec![Vec::new(); PACKETS.len()], turns_ns: Vec::new() }
+    }
+
+    /// One visit to all, on the calling thread, which is best pinned; other cores work a little too.
+    ///
+    /// # Errors
+    ///
+    /// When a thread cannot be started or pinned.
+    pub fn round(&mut self, visit: Duration) -> Result<(), Failure> {
+        self.series.round(visit);
+        self.turns_ns.push(turn_ns());
+        let Some(cores) = self.cores else { return Ok(()) };
+        for (size, packet) in PACKETS.iter().enumerate() {
+            self.halves[size].extend(halves_seen(cores, *packet, 6 * visit)?);
+        }
+        Ok(())
+    }
+
+    /// What was found so far.
+    ///
+    /// # Errors
+    ///
+    /// Before the first round.
+    pub fn calibration(&self) -> Result<Calibration, CostError> {
+        let stages = self.series.results()?.into_iter().map(StageCost::from).collect();
+        let cycle_ns = median(self.turns_ns.clone()).ok_or(CostError::NoSample)?;
+        let identity = Identity::of_this_host();
+        let mut calibration =
+            Calibration { version: VERSION, identity, stages, cycle_ns, crossings: Vec::new() };
+        for (size, packet) in PACKETS.iter().enumerate() {
+            let seen = |half: usize| {
+                let full = self.halves[size].iter().map(|halves| halves[half]);
+                median(full.collect())
+            };
+            if let (Some(giving), Some(taking)) = (seen(0), seen(1)) {
+                calibration = calibration.with_halves(*packet, [giving, taking]);
+            }
+        }
+        Ok(calibration)
+    }
+}
+
+/// Time of a packet in the sending and in the receiving half of the whole, on two cores, in turns that
+/// are full; nothing where no turn was.
+///
+/// # Errors
+///
+/// When a thread cannot be started or pinned.
+pub fn halves_seen(
+    cores: [usize; 2],
+    packet: u32,
+    time: Duration,
+) -> Result<Option<[f64; 2]>, Failure> {
+    let seen = deployed::run(&Deployment {
+        stages: Stages::Both,
+        packet,
+        batch: CROSSING_BATCH,
+        cores,
+        used_cores: 2,
+        offered: None,
+        time,
+    })?;
+    Ok(match seen.busy_ns[..] {
+        [sending, receiving] if sending > 0.0 && receiving > 0.0 => Some([sending, receiving]),
+        _ => None,
+    })
+}
+
+impl Calibration {
+    /// The same with what another core costs packets of this size, as it follows from the times that both
+    /// halves of the whole took: what is more than their stages take on one core.
+    #[must_use]
+    pub fn with_halves(mut self, packet: u32, seen: [f64; 2]) -> Self {
+        let Some(alone) = expected(&self, packet, CROSSING_BATCH) else { return self };
+        let [giving_ns, taking_ns] = [0, 1].map(|half| (seen[half] - alone[half]).max(0.0));
+        self.crossings.retain(|crossing| crossing.packet != packet);
+        self.crossings.push(Crossing { packet, giving_ns, taking_ns });
+        self
+    }
+}
+
+/// Time of a packet in both halves, if crossing were for nothing.
+fn expected(calibration: &Calibration, packet: u32, batch: u32) -> Option<[f64; 2]> {
+    let halves = super::halves(calibration, packet, batch, [0.0; 2])?;
+    let time = |loads: &[_]| saturation(loads, calibration.cycle_ns).map(|rate| 1e9 / rate);
+    Some([time(&halves[0])?, time(&halves[1])?])
+}
+
+/// What a turn of the engine's loop costs without a body: it reads the clock.
+fn turn_ns() -> f64 {
+    let (epoch, begun) = (Instant::now(), Instant::now());
+    for _ in 0..TURNS {
+        std::hint::black_box(epoch.elapsed());
+    }
+    begun.elapsed().as_nanos() as f64 / f64::from(TURNS)
+}

@@ -1,0 +1,134 @@
+//! Whole transfers over loopback, from file to file: Gbit per second of processor time, both ends together,
+//! with everything on: seals, hashes, files. Beside it, the rate.
+//!
+//! Files are in memory where `/dev/shm` is. `cargo bench -p linecard-lanes --bench transfer [-- --rounds N]`;
+//! with `--smoke` it runs once, small.
+#![expect(clippy::print_stdout, reason = "the figures are the output")]
+
+use linecard::rng::Rng;
+use linecard_lanes::control::Access;
+use linecard_lanes::file::ChunkBytes;
+use linecard_lanes::keys::SharedKey;
+use linecard_lanes::receive::{ReceiveOptions, receive};
+use linecard_lanes::send::{SendOptions, send};
+use linecard_transfer::send::Mode;
+use rustix::time::{ClockId, clock_gettime};
+use std::error::Error;
+use std::fs;
+use std::net::TcpListener;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+/// Bytes of a transfer.
+const BYTES: usize = 1 << 30;
+const SMALL_BYTES: usize = 8 << 20;
+
+struct Case {
+    name: &'static str,
+    lanes: usize,
+    kind: &'static str,
+    payload: u32,
+    fec: &'static str,
+}
+
+const fn case(name: &'static str, kind: &'static str, lanes: usize, payload: u32) -> Case {
+    Case { name, lanes, kind, payload, fec: "none" }
+}
+
+fn main() -> Outcome<()> {
+    let arguments: Vec<String> = std::env::args().collect();
+    let has = |wanted: &str| arguments.iter().any(|argument| argument == wanted);
+    // Cargo adds --bench.
+    let is_bench = has("--bench") && !has("--smoke");
+    let rounds = arguments.iter().position(|argument| argument == "--rounds");
+    let rounds = rounds.and_then(|at| arguments.get(at + 1)?.parse().ok()).unwrap_or(3);
+    let (rounds, bytes) = if is_bench { (rounds, BYTES) } else { (1, SMALL_BYTES) };
+    let memory = Path::new("/dev/shm");
+    let folder = if memory.is_dir() { tempfile::tempdir_in(memory)? } else { tempfile::tempdir()? };
+    let from = folder.path().join("from");
+    let mut content = vec![0; bytes];
+    Rng::new(1).fill(&mut content);
+    fs::write(&from, &content)?;
+    let cases = [
+        case("udp, 8896 bytes", "udp", 1, 8_896),
+        case("udp, 4096 bytes", "udp", 1, 4_096),
+        case("udp, 1408 bytes", "udp", 1, 1_408),
+        case("udp, 4 lanes, 8896 bytes", "udp", 4, 8_896),
+        case("tcp, 8896 bytes", "tcp", 1, 8_896),
+        Case { fec: "rs:28,4", ..case("udp, 8896 bytes, rs:28,4", "udp", 1, 8_896) },
+    ];
+    let mut figures = vec![(Vec::new(), Vec::new()); cases.len()];
+    for round in 0..rounds {
+        for (case, (cpu, rate)) in cases.iter().zip(&mut figures) {
+            let to = folder.path().join(format!("to{round}"));
+            let (per_cpu, per_second) = transfer(case, &from, &to)?;
+            fs::remove_dir_all(&to)?;
+            cpu.push(per_cpu);
+            rate.push(per_second);
+        }
+    }
+    println!("whole transfers over loopback, median of {rounds} rounds in turns");
+    println!("Gbit per processor second   Gbit/s");
+    for (case, (cpu, rate)) in cases.iter().zip(figures) {
+        println!("{:27.2}   {:6.2}   {}", median(cpu), median(rate), case.name);
+    }
+    Ok(())
+}
+
+fn transfer(case: &Case, from: &Path, to: &Path) -> Outcome<(f64, f64)> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let access = Access::Shared(SharedKey::new(&[7; 32]));
+    let lane = format!("{}:127.0.0.1", case.kind).parse()?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let options = SendOptions {
+        path: from.into(),
+        peer: listener.local_addr()?,
+        name: "bench".into(),
+        access: access.clone(),
+        lanes: vec![lane; case.lanes],
+        rate_bps: None,
+        mode: Mode::Stable,
+        fec: case.fec.parse()?,
+        chunk_bytes: ChunkBytes::new(1 << 22)?,
+        payload_bytes: Some(case.payload),
+        patience: Duration::from_secs(20),
+        stop: Arc::clone(&stop),
+    };
+    let receiving = ReceiveOptions {
+        folder: Some(to.into()),
+        overwrite: false,
+        access,
+        lanes: Vec::new(),
+        memory_bytes: 128 << 20,
+        patience: Duration::from_secs(20),
+        stop,
+    };
+    let (start, cpu) = (Instant::now(), processor_s());
+    let sent = std::thread::scope(|scope| {
+        let other = scope.spawn(|| receive(&receiving, &listener, &mut |_| {}));
+        let sent = send(&options, &mut |_| {});
+        let _got = other.join();
+        sent
+    })?;
+    let (seconds, cpu) = (start.elapsed().as_secs_f64(), processor_s() - cpu);
+    let gbit = sent.bytes as f64 * 8e-9;
+    if std::env::var_os("LINECARD_BENCH_VERBOSE").is_some() {
+        println!("{sent:#?}");
+    }
+    Ok((gbit / cpu, gbit / seconds))
+}
+
+/// Seconds that this process has had.
+fn processor_s() -> f64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+fn median(mut figures: Vec<f64>) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    figures.get(figures.len() / 2).copied().unwrap_or(0.0)
+}

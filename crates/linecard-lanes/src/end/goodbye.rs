@@ -1,0 +1,40 @@
+//! The last word of an end that cannot go on.
+
+use super::Clock;
+use crate::control::Control;
+use linecard_transfer::control::{Failed, Message, Text};
+use std::fmt::Display;
+use std::time::Duration;
+
+/// What [`Failed`] says when all of a transfer ends.
+const ENDED: u16 = 1;
+/// How long the last words may take, and how long the other end to have heard them, in ns.
+const GOODBYE_NS: u64 = 2_000_000_000;
+const HEARD_NS: u64 = 500_000_000;
+/// How often is looked.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// Tells the other end why this one ends, as far as that can be done.
+pub(crate) fn give_up(control: &mut Control, why: &dyn Display, clock: Clock) {
+    let text = Text::of(why.to_string().as_bytes());
+    let failed = Failed { object: None, code: ENDED, text };
+    if control.send(&Message::Failed(failed)).is_err() {
+        return;
+    }
+    let deadline = clock.now().plus_ns(GOODBYE_NS);
+    while let Ok(false) = control.flush()
+        && clock.now() < deadline
+    {
+        std::thread::sleep(LOOK);
+    }
+    // Who closes while something has come and was not read resets the connection, and with it what was
+    // said last.
+    let deadline = clock.now().plus_ns(HEARD_NS);
+    while clock.now() < deadline {
+        match control.receive() {
+            Err(_) | Ok(Some(Message::Failed(_))) => return,
+            Ok(Some(_)) => {}
+            Ok(None) => std::thread::sleep(LOOK),
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! A plan that fits, or the first reason why there is none.
+
+use super::advice::Reason;
+use super::curve::{Arrival, Service};
+use super::graph::Edge;
+use super::mapping::Mapping;
+use super::parts::{Cluster, MAX_PARTS, PartFlow, Parts, Question, clusters};
+use super::saturation::saturation;
+use super::schedule::{Cycle, Load, round_robin};
+use alloc::vec::Vec;
+
+/// What is planned for a stage.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StagePlan {
+    /// `λ`: firings per second that are asked of it.
+    pub rate: f64,
+    /// `h`: firings per second that a core can do, with the longest batches.
+    pub capacity: f64,
+    /// `U = λ/h`.
+    pub used: f64,
+    /// Replicas.
+    pub replicas: u32,
+    /// Firings in a call: the smallest batch that keeps up, of any replica.
+    pub batch: u32,
+    /// The core of each replica.
+    pub cores: Vec<usize>,
+}
+
+/// What is planned for a core.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CorePlan {
+    /// Stages by number, in the order of their calls.
+    pub stages: Vec<usize>,
+    /// Share of the core that they need with the longest batches.
+    pub used: f64,
+    /// What the core does again and again.
+    pub cycle: Cycle,
+    /// Payload packets per second that it carries at most.
+    pub most_packets: f64,
+}
+
+/// A ring between two cores.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RingPlan {
+    /// The edge of the graph, by number.
+    pub edge: usize,
+    /// Who gives.
+    pub from_core: usize,
+    /// Who takes.
+    pub to_core: usize,
+    /// Slots: a power of two, enough for whatever the curves allow.
+    pub slots: u64,
+    /// How long a token waits in it at most, nanoseconds.
+    pub delay_ns: f64,
+}
+
+/// What runs where, and what is to be expected of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// Each stage, by number.
+    pub stages: Vec<StagePlan>,
+    /// Cores that have something, by number.
+    pub cores: Vec<CorePlan>,
+    /// Rings between them.
+    pub rings: Vec<RingPlan>,
+    /// `ΣU`: cores that would be enough if work could be divided at will, rounded up.
+    pub least_cores: u64,
+    /// Share of the most used core.
+    pub most_used: f64,
+    /// Goodput that this mapping carries at most, bits per second.
+    pub most_goodput_bps: f64,
+    /// Time from the first stage to the last at most, but for a share `miss` of cycles, nanoseconds.
+    pub latency_ns: f64,
+    /// Predicted share of cycles that are too long, of the worst stage.
+    pub miss: f64,
+}
+
+/// Plans, without advice.
+pub(super) fn design(question: &Question) -> Result<Plan, Reason> {
+    let mut clusters = clusters(question);
+    let all: f64 = (0..question.stages.len()).map(|stage| question.used(stage, 1)).sum();
+    let cores = question.machine.cores;
+    for cluster in &mut clusters {
+        let (needed, allowed) = (cluster.needed(question), cluster.most_replicas(question));
+        if needed > allowed {
+            let used = cluster.used(question, 1);
+            return Err(Reason::Replicas { stages: cluster.stages.clone(), used, needed, allowed });
+        }
+        if needed as usize > cores {
+            return Err(Reason::Cores { used: all, cores });
+        }
+        cluster.replicas = needed;
+    }
+    let (parts, mapping) = place(question, &mut clusters, all)?;
+    Design { question, clusters: &clusters, parts: &parts, mapping: &mapping }.plan(all)
+}
+
+/// Places the fewest parts that fit. Where parts are too coarse, the heaviest gets one replica more.
+fn place(
+    question: &Question,
+    clusters: &mut [Cluster],
+    all: f64,
+) -> Result<(Parts, Mapping), Reason> {
+    let (cores, most_used) = (question.machine.cores, question.machine.most_used);
+    // Each round adds a replica, and there are at most so many.
+    for _ in 0..MAX_PARTS {
+        if clusters.iter().map(|cluster| cluster.replicas as usize).sum::<usize>() > MAX_PARTS {
+            break;
+        }
+        let parts = Parts::new(question, clusters);
+        let mapping = parts.problem(&question.machine).solve();
+        if mapping.score.most_used <= most_used + 1e-9 {
+            return Ok((parts, mapping));
+        }
+        let may_grow = |cluster: &&mut Cluster| {
+            cluster.replicas < cluster.most_replicas(question).min(cores as u32)
+        };
+        let heaviest = clusters
+            .iter_mut()
+            .filter(may_grow)
+            .max_by(|a, b| a.used(question, a.replicas).total_cmp(&b.used(question, b.replicas)));
+        let Some(heaviest) = heaviest.filter(|_| all <= cores as f64 * most_used) else { break };
+        heaviest.replicas += 1;
+    }
+    Err(Reason::Cores { used: all, cores })
+}
+
+/// A mapping that fits by its means.
+struct Design<'q> {
+    question: &'q Question,
+    clusters: &'q [Cluster],
+    parts: &'q Parts,
+    mapping: &'q Mapping,
+}
+
+impl Design<'_> {
+    fn plan(&self, all: f64) -> Result<Plan, Reason> {
+        let cores: Result<Vec<CorePlan>, Reason> =
+            (0..self.mapping.score.cores).map(|core| self.core(core)).collect();
+        let cores = cores?;
+        let stages: Vec<StagePlan> =
+            (0..self.question.stages.len()).map(|stage| self.stage(stage, &cores)).collect();
+        let rings: Result<Vec<RingPlan>, Reason> =
+            self.crossings().map(|flow| self.ring(flow, &stages, &cores)).collect();
+        let rings = rings?;
+        let packets = cores.iter().map(|core| core.most_packets).fold(f64::INFINITY, f64::min);
+        let misses = cores.iter().flat_map(|core| core.cycle.misses.iter().copied());
+        Ok(Plan {
+            latency_ns: self.latency_ns(&stages, &cores, &rings),
+            least_cores: super::ceil(all).max(1),
+            most_used: self.mapping.score.most_used,
+            most_goodput_bps: packets * 8.0 * self.question.demand.payload,
+            miss: misses.fold(0.0, f64::max),
+            stages,
+            cores,
+            rings,
+        })
+    }
+
+    /// Stages on a core, in the order of tokens, with the part that each is of.
+    fn stages_on(&self, core: usize) -> Vec<(usize, usize)> {
+        let here = |part: &usize| self.mapping.core_of[*part] == core;
+        let parts: Vec<usize> = (0..self.mapping.core_of.len()).filter(here).collect();
+        let mut stages = Vec::new();
+        for &stage in self.question.graph.order() {
+            let has = |part: &&usize| {
+                self.clusters[self.parts.cluster_of[**part]].stages.contains(&stage)
+            };
+            stages.extend(parts.iter().filter(has).map(|&part| (stage, part)));
+        }
+        stages
+    }
+
+    fn crossings(&self) -> impl Iterator<Item = &PartFlow> {
+        let core_of = &self.mapping.core_of;
+        self.parts.flows.iter().filter(|f| core_of[f.flow.from] != core_of[f.flow.to])
+    }
+
+    /// What a firing of a stage costs more, for what goes to other cores and comes from there.
+    fn extra_ns(&self, stage: usize, part: usize) -> f64 {
+        let [giving, taking] = self.question.machine.crossing_ns;
+        let edges = self.question.graph.edges();
+        let each_second = self.crossings().map(|PartFlow { edge, rate, flow, .. }| {
+            let gives = flow.from == part && edges[*edge].from == stage;
+            let takes = flow.to == part && edges[*edge].to == stage;
+            rate * (giving * f64::from(u8::from(gives)) + taking * f64::from(u8::from(takes)))
+        });
+        each_second.sum::<f64>() / self.rate(stage)
+    }
+
+    /// Firings of one replica per second.
+    fn rate(&self, stage: usize) -> f64 {
+        self.question.rate(stage) / f64::from(self.replicas(stage))
+    }
+
+    fn replicas(&self, stage: usize) -> u32 {
+        let cluster = self.clusters.iter().find(|cluster| cluster.stages.contains(&stage));
+        cluster.map_or(1, |cluster| cluster.replicas)
+    }
+
+    fn core(&self, core: usize) -> Result<CorePlan, Reason> {
+        let stages = self.stages_on(core);
+        let question = self.question;
+        let load = |&(stage, part): &(usize, usize)| {
+            let spec = &question.stages[stage];
+            Load {
+                cost: &spec.cost,
+                extra_ns: self.extra_ns(stage, part),
+                rate: self.rate(stage),
+                deadline_ns: spec.deadline_ns,
+                miss: spec.miss,
+                batch: spec.batch,
+            }
+        };
+        let loads: Vec<Load<'_>> = stages.iter().map(load).collect();
+        let other_ns = question.machine.cycle_ns;
+        let late = |late| Reason::Late { stages: stages.iter().map(|(s, _)| *s).collect(), late };
+        let cycle = round_robin(&loads, other_ns).map_err(late)?;
+        let used = stages.iter().zip(&loads).map(|(&(stage, _), load)| {
+            let extra = load.rate * load.extra_ns / 1e9;
+            question.used(stage, self.replicas(stage)) + extra
+        });
+        let packets = question.demand.packets_per_second();
+        let most: Vec<_> = loads
+            .iter()
+            .map(|load| (load.cost, load.rate / packets, load.batch[1], load.extra_ns))
+            .collect();
+        Ok(CorePlan {
+            used: used.sum(),
+            cycle,
+            most_packets: saturation(&most, other_ns).unwrap_or(f64::INFINITY),
+            stages: stages.iter().map(|(stage, _)| *stage).collect(),
+        })
+    }
+
+    fn stage(&self, stage: usize, cores: &[CorePlan]) -> StagePlan {
+        let replicas = self.replicas(stage);
+        let rate = self.question.rate(stage);
+        let longest = self.question.longest_batch(stage, rate / f64::from(replicas));
+        let capacity = self.question.stages[stage].cost.capacity(longest);
+        let mut plan = StagePlan {
+            rate,
+            capacity,
+            used: rate / capacity,
+            replicas,
+            batch: 0,
+            cores: Vec::new(),
+        };
+        for (number, core) in cores.iter().enumerate() {
+            let calls = core.stages.iter().zip(&core.cycle.batches);
+            for (_, &batch) in calls.filter(|(other, _)| **other == stage) {
+                plan.cores.push(number);
+                plan.batch = plan.batch.max(batch);
+            }
+        }
+        plan
+    }
+
+    /// Who gives is done with a call at once; who takes comes round once in a cycle.
+    fn ring(
+        &self,
+        part: &PartFlow,
+        stages: &[StagePlan],
+        cores: &[CorePlan],
+    ) -> Result<RingPlan, Reason> {
+        let Edge { from, gives, to, takes, .. } = self.question.graph.edges()[part.edge];
+        let core_of = &self.mapping.core_of;
+        let (from_core, to_core) = (core_of[part.flow.from], core_of[part.flow.to]);
+        let cycle_ns = cores[to_core].cycle.bound_ns;
+        let tokens = f64::from(stages[to].batch) * f64::from(takes.rate);
+        let service = Service {
+            rate: (tokens * 1e9 / cycle_ns / f64::from(part.givers)).max(part.rate),
+            latency_ns: cycle_ns,
+        };
+        let burst = f64::from(stages[from].batch) * f64::from(gives.rate);
+        let arrival = Arrival { burst, rate: part.rate };
+        let (Some(slots), Some(delay_ns)) = (arrival.ring(service), arrival.delay_ns(service))
+        else {
+            return Err(Reason::Ring { from, to });
+        };
+        Ok(RingPlan { edge: part.edge, from_core, to_core, slots, delay_ns })
+    }
+
+    /// Along the longest way: what comes waits for the next cycle and is done in it; on its way it passes
+    /// stages of a core in one cycle, and waits in each ring.
+    fn latency_ns(&self, stages: &[StagePlan], cores: &[CorePlan], rings: &[RingPlan]) -> f64 {
+        let longest = |stage: usize| {
+            let bounds = stages[stage].cores.iter().map(|core| cores[*core].cycle.bound_ns);
+            bounds.fold(0.0, f64::max)
+        };
+        let mut until = alloc::vec![0.0_f64; stages.len()];
+        for &stage in self.question.graph.order() {
+            let edges = self.question.graph.edges().iter().enumerate();
+            let mut begins: Option<f64> = None;
+            for (number, edge) in edges.filter(|(_, edge)| edge.to == stage) {
+                let waits = rings.iter().filter(|ring| ring.edge == number);
+                let wait = waits.map(|ring| ring.delay_ns).reduce(f64::max);
+                let comes = until[edge.from] + wait.map_or(0.0, |wait| wait + longest(stage));
+                begins = Some(begins.map_or(comes, |begins| begins.max(comes)));
+            }
+            until[stage] = begins.unwrap_or(2.0 * longest(stage));
+        }
+        until.into_iter().fold(0.0, f64::max)
+    }
+}

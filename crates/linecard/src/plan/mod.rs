@@ -1,0 +1,59 @@
+//! From what is asked to what runs where: requirements, capacities, mapping, queues, predictions.
+//!
+//! A protocol is a [`Graph`] of stages on whose edges tokens flow at fixed rates. What is asked
+//! ([`Demand`]) says how often each stage has to fire; what its calls [`Cost`] says how often a core can
+//! fire it. [`plan`] decides replicas, cores, batches and rings, and predicts throughput, latency and how
+//! often a cycle is too long; or it says why nothing fits and what would help ([`Infeasible`]).
+//!
+//! Its parts can be used by themselves: [`fit`] for measured costs, [`round_robin`] for one core,
+//! [`Distribution`] for sums of times, [`Arrival`] and [`Service`] for queues, [`Problem`] for mappings.
+//!
+//! Bounds: [`MAX_STAGES`], [`MAX_EDGES`], [`MAX_CORES`], [`MAX_PARTS`], [`MAX_BATCH`], [`MAX_RING`].
+//! Formulae and a worked example: docs/plan.md. Source: papers/end2end100.txt (design, analysis,
+//! adaptation, mapping of protocol stages on many cores).
+
+mod advice;
+mod cost;
+mod curve;
+mod design;
+mod distribution;
+mod graph;
+mod mapping;
+mod parts;
+mod ratio;
+mod saturation;
+mod schedule;
+mod stage;
+
+pub use advice::{Help, Infeasible, Reason, plan};
+pub use cost::{Cost, CostError, Fit, MAX_POINTS, Spread, fit};
+pub use curve::{Arrival, MAX_RING, Service};
+pub use design::{CorePlan, Plan, RingPlan, StagePlan};
+pub use distribution::Distribution;
+pub use graph::{Edge, Graph, GraphError, MAX_EDGES, MAX_STAGES, Port, Token};
+pub use mapping::{Flow, Mapping, Problem, Score};
+pub use parts::{MAX_PARTS, Question};
+pub use saturation::saturation;
+pub use schedule::{Cycle, Late, Load, keeps_up, round_robin};
+pub use stage::{Demand, MAX_BATCH, MAX_CORES, Machine, PlanError, Prefer, StageSpec, State};
+
+/// The least whole number that is not below `x`, but for what rounding has added to it; `x` is not
+/// negative.
+fn ceil(x: f64) -> u64 {
+    let exact = x * (1.0 - 1e-9);
+    let whole = exact as u64;
+    whole.saturating_add(u64::from((whole as f64) < exact))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_numbers_stay_as_they_are() {
+        for (x, whole) in [(0.0, 0), (0.2, 1), (1.0, 1), (8.000_000_001, 8), (8.1, 9)] {
+            assert_eq!(ceil(x), whole, "{x}");
+        }
+        assert_eq!((ceil(f64::INFINITY), ceil(f64::NAN)), (u64::MAX, 0));
+    }
+}

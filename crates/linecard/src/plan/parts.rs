@@ -1,0 +1,192 @@
+//! From a question to the parts that are placed: how often each stage fires, how many replicas it needs,
+//! and what flows between them.
+
+use super::graph::Graph;
+use super::mapping::{Flow, Problem};
+use super::stage::{Demand, Machine, PlanError, StageSpec};
+use alloc::vec::Vec;
+
+/// Parts, replicas counted, that are placed at most.
+pub const MAX_PARTS: usize = 128;
+
+/// What is to be planned.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Question {
+    /// How stages are joined.
+    pub graph: Graph,
+    /// The stages, by their numbers in the graph.
+    pub stages: Vec<StageSpec>,
+    /// What is asked of them.
+    pub demand: Demand,
+    /// What they run on.
+    pub machine: Machine,
+}
+
+impl Question {
+    pub(super) fn check(&self) -> Result<(), PlanError> {
+        let (specs, stages) = (self.stages.len(), self.graph.names().len());
+        if specs != stages {
+            return Err(PlanError::Stages { specs, stages });
+        }
+        self.stages.iter().try_for_each(|stage| stage.check(stages))?;
+        self.demand.check(stages)?;
+        self.machine.check()
+    }
+
+    /// Firings of a stage for each packet of payload: `q` relative to that of the payload's stage, more
+    /// where everything on the wire counts.
+    #[must_use]
+    pub fn firings(&self, stage: usize) -> f64 {
+        let q = self.graph.repetitions();
+        let each = q[stage] as f64 / q[self.demand.payload_stage] as f64;
+        if self.stages[stage].on_wire { each * self.demand.on_wire() } else { each }
+    }
+
+    /// `λ`: firings of a stage per second.
+    #[must_use]
+    pub fn rate(&self, stage: usize) -> f64 {
+        self.firings(stage) * self.demand.packets_per_second()
+    }
+
+    /// The longest batch that makes sense for a stage of which a replica fires so often: what is beyond
+    /// would come after its deadline.
+    #[must_use]
+    pub fn longest_batch(&self, stage: usize, rate: f64) -> f64 {
+        let StageSpec { batch: [least, most], deadline_ns, .. } = self.stages[stage];
+        (rate * deadline_ns / 1e9).clamp(least.into(), most.into())
+    }
+
+    /// `U = λ·C(b)/b` of a replica, with the longest batch.
+    #[must_use]
+    pub fn used(&self, stage: usize, replicas: u32) -> f64 {
+        let rate = self.rate(stage) / f64::from(replicas);
+        let batch = self.longest_batch(stage, rate);
+        rate * self.stages[stage].cost.at(batch) / (batch * 1e9)
+    }
+}
+
+/// Stages that share cores, as one part with replicas.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Cluster {
+    /// In the order in which tokens pass.
+    pub(super) stages: Vec<usize>,
+    pub(super) replicas: u32,
+}
+
+impl Cluster {
+    /// Share of a core that a replica needs.
+    pub(super) fn used(&self, question: &Question, replicas: u32) -> f64 {
+        self.stages.iter().map(|&stage| question.used(stage, replicas)).sum()
+    }
+
+    /// Replicas that the states of its stages allow.
+    pub(super) fn most_replicas(&self, question: &Question) -> u32 {
+        let allowed = |&stage: &usize| question.demand.most_replicas(question.stages[stage].state);
+        self.stages.iter().map(allowed).min().unwrap_or(1)
+    }
+
+    /// The fewest replicas of which each fits on a core.
+    pub(super) fn needed(&self, question: &Question) -> u32 {
+        let ratio = self.used(question, 1) / question.machine.most_used;
+        // What does not fit 32 bits is more than any state or machine allows.
+        u32::try_from(super::ceil(ratio)).unwrap_or(u32::MAX).max(1)
+    }
+}
+
+/// The stages, those together that have to be beside each other; one replica of each.
+pub(super) fn clusters(question: &Question) -> Vec<Cluster> {
+    let mut of: Vec<usize> = (0..question.stages.len()).collect();
+    for (stage, spec) in question.stages.iter().enumerate() {
+        for &other in &spec.beside {
+            let (from, to) = (of[stage].max(of[other]), of[stage].min(of[other]));
+            of.iter_mut().filter(|cluster| **cluster == from).for_each(|cluster| *cluster = to);
+        }
+    }
+    let mut clusters: Vec<(usize, Cluster)> = Vec::new();
+    for &stage in question.graph.order() {
+        match clusters.iter_mut().find(|(number, _)| *number == of[stage]) {
+            Some((_, cluster)) => cluster.stages.push(stage),
+            None => {
+                let cluster = Cluster { stages: alloc::vec![stage], replicas: 1 };
+                clusters.push((of[stage], cluster));
+            }
+        }
+    }
+    clusters.into_iter().map(|(_, cluster)| cluster).collect()
+}
+
+/// A flow between replicas, and the edge that it is a part of.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct PartFlow {
+    pub(super) edge: usize,
+    /// Tokens per second.
+    pub(super) rate: f64,
+    /// Replicas that give to the taking one.
+    pub(super) givers: u32,
+    pub(super) flow: Flow,
+}
+
+/// What is placed: replica `r` of cluster `c` is part `first[c] + r`.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Parts {
+    pub(super) first: Vec<usize>,
+    /// Cluster of each part.
+    pub(super) cluster_of: Vec<usize>,
+    pub(super) flows: Vec<PartFlow>,
+    pub(super) loads: Vec<f64>,
+}
+
+impl Parts {
+    pub(super) fn new(question: &Question, clusters: &[Cluster]) -> Self {
+        let (mut first, mut cluster_of, mut loads) = (Vec::new(), Vec::new(), Vec::new());
+        for (number, cluster) in clusters.iter().enumerate() {
+            first.push(loads.len());
+            let used = cluster.used(question, cluster.replicas);
+            for _ in 0..cluster.replicas {
+                cluster_of.push(number);
+                loads.push(used);
+            }
+        }
+        let mut parts = Self { first, cluster_of, flows: Vec::new(), loads };
+        for edge in 0..question.graph.edges().len() {
+            parts.add_flows(question, clusters, edge);
+        }
+        parts
+    }
+
+    /// Replicas of equal number are joined one to one, as lanes are; others each to each.
+    fn add_flows(&mut self, question: &Question, clusters: &[Cluster], number: usize) {
+        let edge = question.graph.edges()[number];
+        let cluster = |stage: usize| clusters.iter().position(|c| c.stages.contains(&stage));
+        let (Some(from), Some(to)) = (cluster(edge.from), cluster(edge.to)) else { return };
+        if from == to {
+            return;
+        }
+        let (gives, takes) = (clusters[from].replicas, clusters[to].replicas);
+        let tokens = question.rate(edge.to) * f64::from(edge.takes.rate);
+        let is_parallel = gives == takes;
+        let (pairs, givers) = if is_parallel { (gives, 1) } else { (gives * takes, gives) };
+        let rate = tokens / f64::from(pairs);
+        let crossing = question.machine.crossing_ns.map(|ns| rate * ns / 1e9);
+        for giver in 0..gives as usize {
+            for taker in 0..takes as usize {
+                if is_parallel && giver != taker {
+                    continue;
+                }
+                let flow =
+                    Flow { from: self.first[from] + giver, to: self.first[to] + taker, crossing };
+                self.flows.push(PartFlow { edge: number, rate, givers, flow });
+            }
+        }
+    }
+
+    pub(super) fn problem(&self, machine: &Machine) -> Problem {
+        Problem {
+            loads: self.loads.clone(),
+            flows: self.flows.iter().map(|flow| flow.flow).collect(),
+            cores: machine.cores,
+            prefer: machine.prefer,
+            most_used: machine.most_used,
+        }
+    }
+}

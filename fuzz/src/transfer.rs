@@ -1,0 +1,116 @@
+//! A transfer whose other end has the right keys and says anything: nothing panics, bounds hold, and no
+//! chunk is done or whole that cannot be.
+
+use linecard::time::Instant;
+use linecard_transfer::fec::Scheme;
+use linecard_transfer::lane::{AckSettings, LaneSettings};
+use linecard_transfer::receive::{Arrival, ReceiveEvent, ReceiveSettings, Receiver};
+use linecard_transfer::send::{SendEvent, SendSettings, Sender};
+use linecard_transfer::wire::Header;
+
+const LANES: usize = 3;
+const WINDOW: u32 = 4;
+const PAYLOAD: u32 = 100;
+const CHUNK: u32 = 1_000;
+
+/// Input: a choice of schemes, then packets: time passed in 10 µs, a length, a header of 24 bytes, a body.
+pub fn transfer(data: &[u8]) {
+    let Some((&choice, rest)) = data.split_first() else { return };
+    let schemes = ["none", "xor:3", "rs:4,2", "duplicate"];
+    let fec: Scheme = schemes[usize::from(choice & 3)].parse().expect("a scheme");
+    to_receiver(rest, fec);
+    to_sender(rest, fec);
+}
+
+/// Header, body and time of each packet that parses.
+fn packets(mut data: &[u8]) -> impl Iterator<Item = (Header, &[u8], Instant)> {
+    let mut now = 0;
+    std::iter::from_fn(move || {
+        loop {
+            let [passed, length, rest @ ..] = data else { return None };
+            now += u64::from(*passed) * 10_000;
+            let end = rest.len().min(24 + usize::from(*length));
+            let (packet, after) = rest.split_at(end);
+            data = after;
+            if let Ok(header) = Header::parse(packet) {
+                return Some((header, &packet[24..], Instant::from_ns(now)));
+            }
+        }
+    })
+}
+
+fn to_receiver(data: &[u8], fec: Scheme) {
+    let settings = ReceiveSettings {
+        connection: 0,
+        lanes: LANES,
+        payload_bytes: PAYLOAD,
+        chunk_bytes: CHUNK,
+        fec,
+        window: WINDOW,
+        ack: AckSettings::default(),
+    };
+    let mut receiver = Receiver::new(settings, &[], 1).expect("such chunks can be cut");
+    for (header, body, now) in packets(data) {
+        if header.index & 7 == 7 {
+            let _wrong = receiver.announce(header.chunk, header.index >> 3);
+        }
+        match receiver.receive(&header, body, now) {
+            Arrival::Data { chunk, offset } => {
+                assert!(chunk < receiver.window_end() && offset + body.len() as u32 <= CHUNK);
+            }
+            Arrival::Repair { chunk, .. } => {
+                assert!(chunk < receiver.window_end() && body.len() <= PAYLOAD as usize);
+            }
+            _ => {}
+        }
+        while let Some(event) = receiver.next_event() {
+            match event {
+                ReceiveEvent::Whole { chunk, bytes } => {
+                    assert!(bytes > 0 && bytes <= CHUNK);
+                    receiver.taken(chunk);
+                }
+                ReceiveEvent::Repair { missing, .. } => assert!(missing != [0; 4]),
+            }
+        }
+        for lane in 0..LANES {
+            for reply in 0.. {
+                assert!(reply < 4, "a lane has an answer and an acknowledgment at a time");
+                if receiver.poll(lane, header.key_phase, now).is_none() {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+fn to_sender(data: &[u8], fec: Scheme) {
+    let lanes = [
+        LaneSettings { rate_bps: 100_000_000, ..LaneSettings::default() },
+        LaneSettings::default(),
+        LaneSettings { stream: true, ..LaneSettings::default() },
+    ];
+    let settings =
+        SendSettings { payload_bytes: PAYLOAD, fec, window_end: 2, ..SendSettings::default() };
+    let mut sender = Sender::new(settings, &lanes, 1);
+    let mut offered = 0;
+    let mut out = Vec::new();
+    for (header, body, now) in packets(data) {
+        while sender.room() > 0 && offered < 12 {
+            sender.offer(offered, CHUNK - offered).expect("such chunks can be cut");
+            offered += 1;
+        }
+        sender.receive(&header, body, now);
+        sender.tick(now);
+        for lane in 0..LANES {
+            out.clear();
+            sender.poll(lane, now, 16, &mut out);
+            assert!(out.iter().all(|departure| usize::from(departure.header.lane) == lane));
+            let _when = sender.next_wakeup(lane);
+        }
+        while let Some(event) = sender.next_event() {
+            if let SendEvent::Done { chunk, .. } = event {
+                assert!(chunk < offered);
+            }
+        }
+    }
+}
