@@ -18,7 +18,7 @@ pub(super) struct AccessArguments {
     #[arg(long, value_name = "FILE", conflicts_with = "insecure_none")]
     pub(super) identity: Option<PathBuf>,
     /// No keys and no encryption, for measurements within one machine: whoever runs programs there can
-    /// read and change what is sent. Refused for other addresses than 127.0.0.1 and ::1.
+    /// read and change what is sent. Refused for other addresses than 127.0.0.1 and `::1`.
     #[arg(long)]
     pub(super) insecure_none: bool,
 }

@@ -35,7 +35,7 @@ pub(super) fn of_receive(error: ReceiveError) -> Failure {
         ReceiveError::File(error) => of_file(error),
         ReceiveError::Control(error) => of_control(error, "the sender"),
         ReceiveError::TurnedAway { from, why } => {
-            Failure::Stranger(format!("turned away {from}: {}", of_visitor(why)))
+            Failure::Stranger(format!("turned away {from}: {}", of_visitor(*why)))
         }
         ReceiveError::Open(_) | ReceiveError::Listen { .. } | ReceiveError::Wait(_) => {
             Failure::Attach(error.to_string())

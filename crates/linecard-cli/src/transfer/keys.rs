@@ -48,7 +48,7 @@ pub(crate) fn command(arguments: &KeysArguments) -> Result<(), Failure> {
     match &arguments.command {
         None => show(arguments),
         Some(Command::Psk { file }) => {
-            SharedKey::create(file).map_err(of_file)?;
+            SharedKey::create(file).map_err(|error| of_file(&error))?;
             account::print_text(&format!(
                 "{}: a new shared key. Copy it to the other end by a safe way, and give --psk to both.\n",
                 file.display()
@@ -113,6 +113,6 @@ fn append(path: &Path, line: &str) -> io::Result<()> {
     file.sync_all()
 }
 
-fn of_file(error: KeyError) -> Failure {
+fn of_file(error: &KeyError) -> Failure {
     Failure::Storage(error.to_string())
 }

@@ -199,9 +199,10 @@ impl RecvArguments {
 
     fn turned_away(&self, error: ReceiveError) -> String {
         let unknown = match &error {
-            ReceiveError::TurnedAway { why: ControlError::UnknownPeer { found, .. }, .. } => {
-                Some(found.to_string())
-            }
+            ReceiveError::TurnedAway { why, .. } => match &**why {
+                ControlError::UnknownPeer { found, .. } => Some(found.to_string()),
+                _ => None,
+            },
             _ => None,
         };
         let text = ending::of_receive(error).to_string();

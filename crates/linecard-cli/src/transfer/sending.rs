@@ -62,7 +62,7 @@ pub(crate) struct SendArguments {
     chunk: ChunkBytes,
     #[command(flatten)]
     access: AccessArguments,
-    /// Keys that receivers had before [default: ~/.config/linecard/known_peers].
+    /// Keys that receivers had before [default: `~/.config/linecard/known_peers`].
     #[arg(long, value_name = "FILE", conflicts_with_all = ["psk", "insecure_none"])]
     known_peers: Option<PathBuf>,
     /// Believe a receiver whose key is not known yet, and remember it. One that has changed is refused
@@ -87,7 +87,7 @@ pub(crate) fn command(arguments: &SendArguments) -> Result<(), Failure> {
     let mut access = arguments.access(arguments.policy())?;
     let mut shown = Shown::new(Arc::clone(&stop));
     let mut outcome = arguments.try_all(&addresses, &access, &stop, &mut shown);
-    if let Err((error, _)) = &outcome
+    if let Err(error) = &outcome
         && let Some(found) = arguments.asks_about(error)
     {
         arguments.remember(found)?;
@@ -101,7 +101,7 @@ pub(crate) fn command(arguments: &SendArguments) -> Result<(), Failure> {
             let report = report::of_sent(&sent, arguments, address.is_ipv6());
             account::print(&report, arguments.json, None)
         }
-        Err((error, _)) => {
+        Err(error) => {
             let failure = arguments.explain(error);
             if arguments.json {
                 let report = report::of_part_sent(&shown.progress, &failure.to_string());
@@ -112,7 +112,8 @@ pub(crate) fn command(arguments: &SendArguments) -> Result<(), Failure> {
     }
 }
 
-type Outcome = Result<(Sent, SocketAddr), (SendError, SocketAddr)>;
+/// What was sent, and to which of the receiver's addresses.
+type Outcome = Result<(Sent, SocketAddr), SendError>;
 
 impl SendArguments {
     /// Tries the addresses of the receiver until somebody listens at one.
@@ -130,7 +131,7 @@ impl SendArguments {
             match send(&options, &mut |progress| shown.show(progress)) {
                 Ok(sent) => return Ok((sent, address)),
                 Err(SendError::Control(ControlError::Connect { .. })) if left.peek().is_some() => {}
-                Err(error) => return Err((error, address)),
+                Err(error) => return Err(error),
             }
         }
     }

@@ -93,7 +93,7 @@ impl<'a> Conductor<'a> {
         let waiter = Waiter::new(waker);
         let start = clock.now();
         let mut watched = start;
-        while !(self.said_finish && !self.opened.control.wants_write()) {
+        while !self.said_finish || self.opened.control.wants_write() {
             let now = clock.now();
             if self.options.stop.load(Ordering::Relaxed) {
                 return Err(ReceiveError::Stopped);

@@ -30,7 +30,7 @@ pub enum ReceiveError {
         /// Its address.
         from: SocketAddr,
         /// What was wrong.
-        why: ControlError,
+        why: Box<ControlError>,
     },
     /// What came cannot be put away.
     #[error(transparent)]

@@ -94,7 +94,8 @@ fn accept(options: &ReceiveOptions, listener: &TcpListener) -> Result<Control, R
                 stream.set_nonblocking(false)?;
                 let deadline = Instant::now() + options.patience.min(HANDSHAKE);
                 let accepted = Control::accept(stream, &options.access, deadline);
-                return accepted.map_err(|why| ReceiveError::TurnedAway { from, why });
+                return accepted
+                    .map_err(|why| ReceiveError::TurnedAway { from, why: Box::new(why) });
             }
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
             Err(error) => return Err(error.into()),

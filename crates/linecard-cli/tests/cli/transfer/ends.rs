@@ -9,7 +9,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Bytes of a record of the journal, and more than its beginning.
+/// Bytes of the journal before its records, and of a record.
+const HEADER_BYTES: u64 = 92;
 const RECORD_BYTES: u64 = 76;
 const JOURNAL: &str = "to/.from.bin.linecard-journal";
 
@@ -82,7 +83,8 @@ impl Ends {
 
     /// Whole chunks that the receiver has written down.
     pub(super) fn records(&self) -> u64 {
-        fs::metadata(self.folder.path(JOURNAL)).map_or(0, |about| about.len() / RECORD_BYTES)
+        fs::metadata(self.folder.path(JOURNAL))
+            .map_or(0, |about| about.len().saturating_sub(HEADER_BYTES) / RECORD_BYTES)
     }
 
     /// Waits until some chunks are there, and more are to come.

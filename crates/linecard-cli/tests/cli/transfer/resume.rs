@@ -63,6 +63,13 @@ fn killed(ends: &Ends, rng: &mut Rng) -> Option<u64> {
     Some(if account["lanes"].is_null() { 0 } else { moved_bytes(&account) })
 }
 
+/// What has its name is whole, whoever was killed just then. Only the journal may not be gone yet.
+fn begin_anew(ends: &Ends) {
+    let (from, to) = (ends.folder.read("from.bin"), ends.folder.read("to/from.bin"));
+    assert!(from == to, "{} bytes are not those {}", to.len(), from.len());
+    fs::remove_dir_all(ends.folder.path("to")).unwrap();
+}
+
 #[test]
 fn killed_at_any_moment() {
     let seed = std::env::var("LINECARD_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
@@ -70,11 +77,12 @@ fn killed_at_any_moment() {
     let ends = Ends::with_file(FILE_BYTES);
     for round in 0..rounds() {
         let before = ends.records();
-        let Some(moved) = killed(&ends, &mut rng) else {
-            ends.assert_equal();
-            fs::remove_file(ends.folder.path("to/from.bin")).unwrap();
+        let moved = killed(&ends, &mut rng);
+        if ends.folder.path("to/from.bin").exists() {
+            begin_anew(&ends);
             continue;
-        };
+        }
+        let moved = moved.expect("both ends said that it was over");
         let whole = ends.records().saturating_sub(before) * CHUNK_BYTES;
         let again = moved.saturating_sub(whole);
         let most = LANES * CHUNK_BYTES + SLACK_BYTES;
@@ -86,5 +94,6 @@ fn killed_at_any_moment() {
     assert_eq!((sent.code, got.code), (Some(0), Some(0)), "{sent:?} {got:?}");
     ends.assert_equal();
     let had = account(&sent)["transfer"]["had_bytes"].as_u64().unwrap_or(0);
-    assert!(had + 3 * CHUNK_BYTES >= before.saturating_sub(3) * CHUNK_BYTES, "{had} {before}");
+    // Equal but for the last chunk, which may be shorter.
+    assert!(had <= before * CHUNK_BYTES && had + CHUNK_BYTES >= before * CHUNK_BYTES, "{had}");
 }
