@@ -73,7 +73,7 @@ pub(crate) enum Reproduction {
     /// An adapter whose device fetches payload from host memory, beside one that stores and forwards
     /// it, modelled.
     ZeroCopy,
-    /// Bulk transfer over one to eight lanes of 10 GbE: throughput, overhead and latency of a chunk in
+    /// Bulk transfer over one to eight lanes of 10-Gbit/s Ethernet: throughput, overhead and latency of a chunk in
     /// both modes, without FEC and with it. The transfer is the real one, the lanes are in virtual time;
     /// some seconds.
     End2end100,

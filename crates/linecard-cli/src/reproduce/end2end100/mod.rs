@@ -1,4 +1,4 @@
-//! papers/end2end100.txt: 16 MiB chunks over one to eight lanes of 10 GbE, in virtual time.
+//! papers/end2end100.txt: 16 MiB chunks over one to eight lanes of 10-Gbit/s Ethernet, in virtual time.
 //!
 //! The transfer is the real one; lanes are made up ([`linecard_transfer::sim`]).
 

@@ -16,7 +16,7 @@ use std::time::Duration;
 const MAX_PACKETS: u64 = 10_000_000;
 
 /// The options of lanes in virtual time; without further ones they are those of a published
-/// experiment, 8 lanes of 10 GbE (see `linecard reproduce end2end100`).
+/// experiment, 8 lanes of 10-Gbit/s Ethernet (see `linecard reproduce end2end100`).
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Transfer over lanes in virtual time (--lanes sim)")]
 pub(crate) struct SimArguments {
