@@ -52,6 +52,13 @@ impl Host {
         }
     }
 
+    /// Its address on a lane, see [`Lab::lay_lanes`].
+    #[must_use]
+    pub fn lane_address(self, lane: u8) -> Ipv4Addr {
+        let [a, b, _, host] = self.address().octets();
+        Ipv4Addr::new(a, b, 10_u8.saturating_add(lane), host)
+    }
+
     fn namespace(self) -> String {
         let part = match self {
             Self::Peer => "peer",
@@ -154,6 +161,47 @@ impl Lab {
             self.ip(Host::Peer, &["link", "set", CABLE, "gso_max_segs", "1"])?;
         }
         self.give_address(Host::Peer, CABLE)
+    }
+
+    /// Lays lanes beside the cable: lane `n` of `rates_bps` is the interface `lane<n>` on both hosts, with
+    /// their addresses on it ([`Host::lane_address`]), and sends at its rate by a token bucket of 16 KB.
+    ///
+    /// # Errors
+    ///
+    /// See [`LabError`]; needs `tc`, too.
+    pub fn lay_lanes(&self, rates_bps: &[u64]) -> Result<(), LabError> {
+        let (peer, own) = (Host::Peer.namespace(), Host::Own.namespace());
+        self.give_address(Host::Own, CABLE)?;
+        for (lane, rate_bps) in (0..=u8::MAX).zip(rates_bps) {
+            let name = lane_name(lane);
+            let ends = ["type", "veth", "peer", "name", &name, "netns", &own];
+            ip(&[&["link", "add", &name, "netns", &peer][..], &ends].concat())?;
+            for host in [Host::Peer, Host::Own] {
+                let address = format!("{}/24", host.lane_address(lane));
+                self.ip(host, &["address", "add", &address, "dev", &name])?;
+                self.ip(host, &["link", "set", &name, "up"])?;
+                self.shape_lane(host, &name, *rate_bps)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn shape_lane(&self, host: Host, name: &str, rate_bps: u64) -> Result<(), LabError> {
+        let rate = format!("{rate_bps}bit");
+        let bucket = ["tbf", "rate", &rate, "burst", "16k", "limit", "200k"];
+        let mut tc = self.command(host, "tc");
+        let tc = tc.args(["qdisc", "add", "dev", name, "root"]).args(bucket);
+        run(tc, "tc", "iproute2")
+    }
+
+    /// Cuts a lane, or joins it again.
+    ///
+    /// # Errors
+    ///
+    /// No such lane.
+    pub fn join_lane(&self, lane: u8, joined: bool) -> Result<(), LabError> {
+        let state = if joined { "up" } else { "down" };
+        self.ip(Host::Peer, &["link", "set", &lane_name(lane), state])
     }
 
     /// Gives an interface the host's address.
@@ -277,6 +325,10 @@ impl Drop for Lab {
             let _removed = ip(&["netns", "del", &host.namespace()]);
         }
     }
+}
+
+fn lane_name(lane: u8) -> String {
+    format!("lane{lane}")
 }
 
 /// Removes the namespaces of processes that are no more.

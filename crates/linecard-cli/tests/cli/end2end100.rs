@@ -22,7 +22,7 @@ fn number(json: &Json, section: &str, key: &str) -> f64 {
 
 #[test]
 fn the_reproduction_is_the_same_everywhere() {
-    let text = Folder::new().succeeds(&["reproduce", "end2end100"]);
+    let text = Folder::new().succeeds(&["reproduce", "end2end100", "--modelled"]);
     for (line, (ours, golden)) in text.lines().zip(GOLDEN.lines()).enumerate() {
         assert_eq!(ours, golden, "line {} of tests/cli/end2end100.txt", line + 1);
     }
@@ -32,8 +32,13 @@ fn the_reproduction_is_the_same_everywhere() {
 #[test]
 fn every_difference_has_its_reason() {
     let folder = Folder::new();
-    let found: Json =
-        serde_json::from_str(&folder.succeeds(&["reproduce", "end2end100", "--json"])).unwrap();
+    let found: Json = serde_json::from_str(&folder.succeeds(&[
+        "reproduce",
+        "end2end100",
+        "--modelled",
+        "--json",
+    ]))
+    .unwrap();
     assert_eq!(found["verdicts"]["unexplained"], 0, "{found:#}");
     let rate = |key: &str, lanes: usize| {
         let value = &found[key][lanes - 1]["value"];
@@ -66,7 +71,7 @@ fn another_experiment_is_not_the_papers() {
     let with = |from: &str, to: &str| {
         assert!(scenario.contains(from), "no {from}");
         folder.write("own.toml", scenario.replace(from, to).as_bytes());
-        ["reproduce", "end2end100", "--scenario", "own.toml"]
+        ["reproduce", "end2end100", "--modelled", "--scenario", "own.toml"]
     };
     let outcome = folder.run(&with("begin = \"26us\"", "begin = \"500us\""));
     assert_eq!(outcome.code, Some(10), "{outcome:?}");

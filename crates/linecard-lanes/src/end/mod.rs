@@ -7,4 +7,4 @@ mod wait;
 
 pub use carrier::{Carrier, CarrierCounters};
 pub(crate) use goodbye::give_up;
-pub use wait::{Clock, Waiter, Waker};
+pub use wait::{Clock, Interest, Ready, Waiter, Waker};

@@ -60,6 +60,32 @@ pub struct Waiter {
     waker: Waker,
 }
 
+/// A descriptor that is waited for: until it can be read, and, if wanted, written.
+#[derive(Debug, Clone, Copy)]
+pub struct Interest<'a> {
+    /// The descriptor.
+    pub fd: BorrowedFd<'a>,
+    /// Wait until it can be written, too.
+    pub write: bool,
+    /// What it is to the caller, below 128; several may be the same.
+    pub token: usize,
+}
+
+/// Which tokens had something, an error included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ready(u128);
+
+impl Ready {
+    /// Nobody has looked: all may have something.
+    pub const ALL: Self = Self(u128::MAX);
+
+    /// Whether what is called `token` may have something.
+    #[must_use]
+    pub const fn has(self, token: usize) -> bool {
+        token >= 128 || self.0 >> token & 1 == 1
+    }
+}
+
 impl Waiter {
     /// Waits for `waker`, too.
     #[must_use]
@@ -67,33 +93,36 @@ impl Waiter {
         Self { waker }
     }
 
-    /// Waits until one of `readable` can be read, one of `writable` written, somebody wakes us, or it is
-    /// `until`.
+    /// Waits until one of `interests` can be read or written, somebody wakes us, or it is `until`.
     ///
     /// # Errors
     ///
     /// What the system says; never that it was interrupted.
     pub fn wait(
         &self,
-        (readable, writable): (&[BorrowedFd<'_>], &[BorrowedFd<'_>]),
+        interests: &[Interest<'_>],
         until: Instant,
         now: Instant,
-    ) -> io::Result<()> {
+    ) -> io::Result<Ready> {
         let ns = until.ns_since(now).min(LONGEST_NS);
-        let mut fds = Vec::with_capacity(1 + readable.len() + writable.len());
+        let mut fds = Vec::with_capacity(1 + interests.len());
         fds.push(PollFd::from_borrowed_fd(self.waker.0.as_fd(), PollFlags::IN));
-        fds.extend(readable.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)));
-        fds.extend(writable.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::OUT)));
+        fds.extend(interests.iter().map(|interest| {
+            let write = if interest.write { PollFlags::OUT } else { PollFlags::empty() };
+            PollFd::from_borrowed_fd(interest.fd, PollFlags::IN | write)
+        }));
         let timeout =
             Timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as i64 };
         match poll(&mut fds, Some(&timeout)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Ok(_) => {}
+            Err(rustix::io::Errno::INTR) => return Ok(Ready::ALL),
             Err(error) => return Err(error.into()),
         }
         if fds[0].revents().contains(PollFlags::IN) {
             self.waker.drain();
         }
-        Ok(())
+        let found = fds[1..].iter().zip(interests).filter(|(fd, _)| !fd.revents().is_empty());
+        Ok(Ready(found.fold(0, |ready, (_, interest)| ready | 1 << interest.token.min(127))))
     }
 }
 
@@ -107,15 +136,29 @@ mod tests {
         let waker = Waker::new()?;
         let waiter = Waiter::new(waker.clone());
         let now = clock.now();
-        waiter.wait((&[], &[]), now.plus_ns(5_000_000), now)?;
+        waiter.wait(&[], now.plus_ns(5_000_000), now)?;
         assert!(clock.now().ns_since(now) >= 5_000_000);
         waker.wake();
         let now = clock.now();
-        waiter.wait((&[], &[]), Instant::NEVER, now)?;
+        waiter.wait(&[], Instant::NEVER, now)?;
         let woken = clock.now();
         // Once woken, it sleeps again: for a tenth of a second at most.
-        waiter.wait((&[], &[]), Instant::NEVER, woken)?;
+        waiter.wait(&[], Instant::NEVER, woken)?;
         assert!(clock.now().ns_since(woken) > woken.ns_since(now));
+        Ok(())
+    }
+
+    #[test]
+    fn it_says_who_has_something() -> io::Result<()> {
+        let (near, far) = std::os::unix::net::UnixStream::pair()?;
+        let waiter = Waiter::new(Waker::new()?);
+        let interest = |write| [Interest { fd: near.as_fd(), write, token: 3 }];
+        let now = Clock::start().now();
+        assert!(!waiter.wait(&interest(false), now, now)?.has(3));
+        assert!(waiter.wait(&interest(true), now, now)?.has(3));
+        rustix::io::write(&far, b"x")?;
+        let ready = waiter.wait(&interest(false), now, now)?;
+        assert!(ready.has(3) && !ready.has(2));
         Ok(())
     }
 }

@@ -5,18 +5,21 @@ use super::open::Opened;
 use super::writing::{Job, Written};
 use super::{Got, ReceiveError, ReceiveOptions, ReceiveProgress};
 use crate::control::ControlError;
-use crate::end::{Clock, Waiter, Waker, give_up};
+use crate::end::{Clock, Interest, Ready, Waiter, Waker, give_up};
 use crate::lane::Received;
 use linecard::time::Instant;
 use linecard_transfer::control::Message;
 use linecard_transfer::receive::{Arrival, ReceiveEvent, Reply};
-use linecard_transfer::wire::{Header, Kind, Probe};
-use std::os::fd::{AsFd, BorrowedFd};
+use linecard_transfer::wire::{Header, Kind, MAX_LANES, Probe};
+use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender};
 
 /// How often others are told how far it is, in ns.
 const WATCH_NS: u64 = 100_000_000;
+
+/// What the control channel is called where is waited; lanes are called by their numbers.
+const CONTROL: usize = MAX_LANES;
 
 pub(super) struct Conductor<'a> {
     options: &'a ReceiveOptions,
@@ -32,6 +35,7 @@ pub(super) struct Conductor<'a> {
     last: Instant,
     progress: ReceiveProgress,
     received: Received,
+    ready: Ready,
 }
 
 impl<'a> Conductor<'a> {
@@ -53,6 +57,7 @@ impl<'a> Conductor<'a> {
             last: Instant::ZERO,
             progress: ReceiveProgress::default(),
             received: Received::new(),
+            ready: Ready::ALL,
             opened,
         })
     }
@@ -98,7 +103,9 @@ impl<'a> Conductor<'a> {
             if self.options.stop.load(Ordering::Relaxed) {
                 return Err(ReceiveError::Stopped);
             }
-            self.listen(now)?;
+            if self.ready.has(CONTROL) {
+                self.listen(now)?;
+            }
             self.take_written()?;
             self.announce_lengths()?;
             let more = self.take_packets(now)?;
@@ -117,7 +124,9 @@ impl<'a> Conductor<'a> {
                 watched = now;
                 self.show(start, now, watch);
             }
-            if !more {
+            if more {
+                self.ready = Ready::ALL;
+            } else {
                 self.wait(&waiter, again, now)?;
             }
         }
@@ -213,7 +222,8 @@ impl<'a> Conductor<'a> {
         let mut more = false;
         let Opened { lanes, receiver, store, .. } = &mut *self.opened;
         lanes.accept(now);
-        for lane in &mut lanes.all {
+        let ready = self.ready;
+        for lane in lanes.all.iter_mut().filter(|lane| ready.has(lane.number())) {
             let mut probed = None;
             let mut validated = false;
             let (mut taken, mut heard) = (false, false);
@@ -331,31 +341,24 @@ impl<'a> Conductor<'a> {
     }
 
     fn wait(
-        &self,
+        &mut self,
         waiter: &Waiter,
         again: Option<Instant>,
         now: Instant,
     ) -> Result<(), ReceiveError> {
         let Opened { control, lanes, receiver, .. } = &*self.opened;
         let mut until = again.unwrap_or(Instant::NEVER);
-        let mut readable: Vec<BorrowedFd<'_>> = vec![control.as_fd()];
-        let mut writable = Vec::new();
-        if control.wants_write() {
-            writable.push(control.as_fd());
-        }
+        let mut interests =
+            vec![Interest { fd: control.as_fd(), write: control.wants_write(), token: CONTROL }];
         for lane in &lanes.all {
-            readable.extend(lane.readable());
-            if lane.is_down {
-                continue;
-            }
-            until = until.min(receiver.next_wakeup(lane.number()).unwrap_or(Instant::NEVER));
-            if !lane.carrier.is_idle() {
-                writable.push(lane.carrier.lane().as_fd());
+            let write = !lane.is_down && !lane.carrier.is_idle();
+            let token = lane.number();
+            interests.extend(lane.readable().map(|fd| Interest { fd, write, token }));
+            if !lane.is_down {
+                until = until.min(receiver.next_wakeup(token).unwrap_or(Instant::NEVER));
             }
         }
-        if until > now {
-            waiter.wait((&readable, &writable), until, now)?;
-        }
+        self.ready = if until > now { waiter.wait(&interests, until, now)? } else { Ready::ALL };
         Ok(())
     }
 }

@@ -4,7 +4,7 @@ use super::lanes::Lanes;
 use super::{ReceiveError, ReceiveOptions};
 use crate::control::Control;
 use crate::end::agree::{FEC_KINDS, scheme_of_message};
-use crate::end::{Clock, Waiter, Waker};
+use crate::end::{Clock, Interest, Waiter, Waker};
 use crate::lane::{Family, Place, Spec};
 use linecard_transfer::control::{
     Agreed, Hello, LaneKind, Message, Refuse, RefuseCode, Text, VERSION, Welcome,
@@ -101,7 +101,8 @@ fn accept(options: &ReceiveOptions, listener: &TcpListener) -> Result<Control, R
             Err(error) => return Err(error.into()),
         }
         let now = clock.now();
-        waiter.wait((&[listener.as_fd()], &[]), now.plus_ns(100_000_000), now)?;
+        let interest = Interest { fd: listener.as_fd(), write: false, token: 0 };
+        waiter.wait(&[interest], now.plus_ns(100_000_000), now)?;
     }
 }
 
@@ -118,7 +119,8 @@ fn hello(control: &mut Control, options: &ReceiveOptions) -> Result<Hello, Recei
         if now >= deadline {
             return Err(ReceiveError::Silent(options.patience));
         }
-        waiter.wait((&[control.as_fd()], &[]), deadline, now)?;
+        let interest = Interest { fd: control.as_fd(), write: false, token: 0 };
+        waiter.wait(&[interest], deadline, now)?;
     }
 }
 

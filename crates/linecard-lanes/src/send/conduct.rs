@@ -4,15 +4,16 @@ use super::open::Opened;
 use super::reading::{Desk, Order, Read};
 use super::{LaneView, SendError, SendOptions, SendProgress, Sent};
 use crate::control::ControlError;
-use crate::end::{Clock, Waiter, Waker, give_up};
+use crate::end::{Clock, Interest, Ready, Waiter, Waker, give_up};
 use crate::file::{Have, Kind, Object};
 use crate::lane::{Lane, Received, Trouble};
 use linecard::time::Instant;
 use linecard_transfer::control::{self, End, Message, Span};
 use linecard_transfer::lane::LaneState;
 use linecard_transfer::send::{Departure, SendEvent};
+use linecard_transfer::wire::MAX_LANES;
 use std::collections::BTreeMap;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::TryRecvError;
 use std::time::Duration;
@@ -23,6 +24,10 @@ const MAX_AHEAD: usize = 64;
 const BATCH: usize = 64;
 /// How often others are told how far it is, in ns.
 const WATCH_NS: u64 = 100_000_000;
+/// When anything is done by itself, in ns: at multiples of this.
+const GRID_NS: u64 = 250_000;
+/// What the control channel is called where is waited; lanes are called by their numbers.
+const CONTROL: usize = MAX_LANES;
 /// How long a lane whose connection broke waits before the next try, in ns.
 const RECONNECT_NS: u64 = 250_000_000;
 
@@ -49,6 +54,7 @@ pub(super) struct Conductor<'a> {
     sent: Sent,
     progress: SendProgress,
     received: Received,
+    ready: Ready,
     departures: Vec<Departure>,
 }
 
@@ -89,6 +95,7 @@ impl<'a> Conductor<'a> {
             },
             progress: SendProgress { total_bytes: total, ..SendProgress::default() },
             received: Received::new(),
+            ready: Ready::ALL,
             departures: Vec::with_capacity(BATCH),
             opened,
         }
@@ -129,7 +136,9 @@ impl<'a> Conductor<'a> {
             if self.options.stop.load(Ordering::Relaxed) {
                 return Err(SendError::Stopped);
             }
-            self.listen()?;
+            if self.ready.has(CONTROL) {
+                self.listen()?;
+            }
             self.announce()?;
             self.take_read(now)?;
             let more = self.take_packets(now);
@@ -142,7 +151,9 @@ impl<'a> Conductor<'a> {
                 watched = now;
                 self.show(start, now, watch);
             }
-            if !more {
+            if more {
+                self.ready = Ready::ALL;
+            } else {
                 self.wait(&waiter, again, now)?;
             }
         }
@@ -289,7 +300,9 @@ impl<'a> Conductor<'a> {
     fn take_packets(&mut self, now: Instant) -> bool {
         let mut more = false;
         let Opened { carriers, sender, .. } = &mut *self.opened;
-        for (lane, carrier) in carriers.iter_mut().enumerate() {
+        let ready = self.ready;
+        for (lane, carrier) in carriers.iter_mut().enumerate().filter(|(lane, _)| ready.has(*lane))
+        {
             let came = carrier.receive(&mut self.received, |header, body, _from| {
                 sender.receive(header, body, now);
             });
@@ -391,14 +404,16 @@ impl<'a> Conductor<'a> {
         watch(&shown);
     }
 
-    fn wait(&self, waiter: &Waiter, again: Option<Instant>, now: Instant) -> Result<(), SendError> {
+    fn wait(
+        &mut self,
+        waiter: &Waiter,
+        again: Option<Instant>,
+        now: Instant,
+    ) -> Result<(), SendError> {
         let Opened { control, carriers, sender, .. } = &*self.opened;
         let mut until = again.unwrap_or(Instant::NEVER);
-        let mut readable: Vec<BorrowedFd<'_>> = vec![control.as_fd()];
-        let mut writable = Vec::new();
-        if control.wants_write() {
-            writable.push(control.as_fd());
-        }
+        let mut interests =
+            vec![Interest { fd: control.as_fd(), write: control.wants_write(), token: CONTROL }];
         for (lane, carrier) in carriers.iter().enumerate() {
             if sender.lane(lane).is_some_and(|lane| lane.state() == LaneState::Closed) {
                 continue;
@@ -407,16 +422,15 @@ impl<'a> Conductor<'a> {
                 until = until.min(at);
                 continue;
             }
-            readable.push(carrier.lane().as_fd());
-            if carrier.is_idle() {
+            let (fd, write) = (carrier.lane().as_fd(), !carrier.is_idle());
+            interests.push(Interest { fd, write, token: lane });
+            if !write {
                 until = until.min(sender.next_wakeup(lane).unwrap_or(Instant::NEVER));
-            } else {
-                writable.push(carrier.lane().as_fd());
             }
         }
-        if until > now {
-            waiter.wait((&readable, &writable), until, now)?;
-        }
+        // Lanes that are due at about the same time are served together.
+        let until = Instant::from_ns(until.as_ns().div_ceil(GRID_NS).saturating_mul(GRID_NS));
+        self.ready = if until > now { waiter.wait(&interests, until, now)? } else { Ready::ALL };
         Ok(())
     }
 }

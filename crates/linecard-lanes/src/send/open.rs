@@ -3,7 +3,7 @@
 use super::{SendError, SendOptions};
 use crate::control::{Control, ControlError};
 use crate::end::agree::{FEC_KINDS, mode_to_message, scheme_to_message};
-use crate::end::{Carrier, Clock, Waiter, Waker};
+use crate::end::{Carrier, Clock, Interest, Waiter, Waker};
 use crate::lane::{Family, Place, Spec};
 use linecard_transfer::control::{Hello, LaneKind, LaneOffer, Message, VERSION, Welcome};
 use linecard_transfer::lane::LaneSettings;
@@ -17,6 +17,9 @@ use std::time::{Duration, Instant};
 
 /// Payloads that are tried, largest first: jumbo frames, pages, and what every path carries.
 const PAYLOADS: [usize; 3] = [8_896, 4_096, 1_408];
+/// How far ahead of its schedule a lane sends, in ns: fewer and larger calls, and at 200 Mbit/s no more than
+/// 12 KB at once.
+const QUANTUM_NS: u64 = 500_000;
 /// Headers around a datagram on Ethernet: UDP, IPv4 or IPv6, and the frame's own.
 const FRAMING_V4: u32 = 8 + 20 + 14;
 const FRAMING_V6: u32 = 8 + 40 + 14;
@@ -132,9 +135,8 @@ fn welcome(control: &mut Control, patience: Duration) -> Result<Welcome, SendErr
         if now >= deadline {
             return Err(ControlError::TimedOut { name: "the receiver".into() }.into());
         }
-        let fd = control.as_fd();
-        let writable = if control.wants_write() { &[fd][..] } else { &[] };
-        waiter.wait((&[fd], writable), deadline, now)?;
+        let (fd, write) = (control.as_fd(), control.wants_write());
+        waiter.wait(&[Interest { fd, write, token: 0 }], deadline, now)?;
     }
 }
 
@@ -155,6 +157,7 @@ fn lane_settings(specs: &[Spec], payload_bytes: u32) -> Vec<LaneSettings> {
                 framing_bytes: if v6 { FRAMING_V6 } else { FRAMING_V4 },
                 datagram_bytes: payload_bytes + OVERHEAD_BYTES as u32,
                 stream: spec.family == Family::Tcp,
+                quantum_ns: QUANTUM_NS,
                 shared: spec.shared.as_ref().and_then(number).map_or(0, |at| at as u32 + 1),
                 ..LaneSettings::default()
             }

@@ -49,6 +49,11 @@ impl Pacer {
         Instant::from_ns(self.due_ns)
     }
 
+    /// Forgets what went before: nothing has to be waited for from `now` on.
+    pub fn restart(&mut self, now: Instant) {
+        self.due_ns = self.due_ns.min(now.as_ns());
+    }
+
     /// A packet that takes `bytes` on the line went at `now`.
     pub fn sent(&mut self, bytes: u64, now: Instant) {
         if self.per_byte == 0 {
@@ -98,6 +103,15 @@ mod tests {
             went += 1;
         }
         assert_eq!(went, 6);
+    }
+
+    #[test]
+    fn a_restart_waits_for_nothing() {
+        let mut pacer = Pacer::new(1_000, 0);
+        pacer.sent(1_000, Instant::ZERO);
+        assert!(pacer.due() > Instant::from_ns(5));
+        pacer.restart(Instant::from_ns(5));
+        assert_eq!(pacer.due(), Instant::from_ns(5));
     }
 
     #[test]

@@ -285,6 +285,8 @@ impl LaneSender {
             self.tries = 0;
             self.progress = now;
             self.repace();
+            // Probes went at a rate that was guessed, or long ago.
+            self.pacer.restart(now);
         }
         dead
     }

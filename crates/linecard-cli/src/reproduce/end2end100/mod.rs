@@ -2,6 +2,8 @@
 //!
 //! The transfer is the real one; lanes are made up ([`linecard_transfer::sim`]).
 
+#[cfg(target_os = "linux")]
+mod live;
 mod measured;
 mod published;
 mod scenario;
@@ -14,6 +16,14 @@ use linecard::report::Report;
 use measured::Measured;
 use scenario::Scenario;
 use std::path::Path;
+
+/// Virtual time, and real lanes where they can be had. Real lanes have no figures that must be met.
+#[cfg(target_os = "linux")]
+pub(super) fn modelled_and_live(path: Option<&Path>) -> Result<Reproduced, Failure> {
+    let mut reproduced = modelled(path)?;
+    live::add(&mut reproduced.report)?;
+    Ok(reproduced)
+}
 
 /// Runs the scenario, paper and ours side by side.
 pub(super) fn modelled(path: Option<&Path>) -> Result<Reproduced, Failure> {
