@@ -1,6 +1,6 @@
 //! A lane with its keys: packets are sealed into one area, many by one call, and opened where they lie.
 
-use crate::lane::{Datagrams, Lane, Received, Trouble};
+use crate::lane::{Datagrams, Lane, MAX_DATAGRAM_BYTES, Received, Trouble};
 use crate::seal::{Counters, Opener, SealError, Sealer};
 use linecard::time::Instant;
 use linecard_transfer::wire::{HEADER_BYTES, Header, TAG_BYTES};
@@ -41,6 +41,8 @@ pub struct Carrier {
     opener: Opener,
     area: Vec<u8>,
     runs: VecDeque<Run>,
+    /// Bytes that are handed over by one call, at most.
+    burst_bytes: usize,
     counters: CarrierCounters,
 }
 
@@ -52,10 +54,17 @@ impl Carrier {
             lane,
             sealer,
             opener,
+            burst_bytes: MAX_DATAGRAM_BYTES,
             area: Vec::new(),
             runs: VecDeque::new(),
             counters: CarrierCounters::default(),
         }
+    }
+
+    /// Hands over no more than `bytes` by one call, but at least a datagram. What is behind may shape by
+    /// tokens, and cuts a large packet that is longer than its bucket into small ones.
+    pub const fn limit_bursts(&mut self, bytes: usize) {
+        self.burst_bytes = bytes;
     }
 
     /// The lane.
@@ -137,7 +146,8 @@ impl Carrier {
         let again = self.lane.flush(now)?;
         while let Some(run) = self.runs.front_mut() {
             let bytes = &self.area[run.start..run.end];
-            let taken = self.lane.send(&Datagrams { bytes, stride: run.stride })?;
+            let all = Datagrams { bytes, stride: run.stride };
+            let taken = self.lane.send(&all.first((self.burst_bytes / run.stride).max(1)))?;
             if taken == 0 {
                 return Ok(again);
             }

@@ -4,7 +4,7 @@ use super::{SendError, SendOptions};
 use crate::control::{Control, ControlError};
 use crate::end::agree::{FEC_KINDS, mode_to_message, scheme_to_message};
 use crate::end::{Carrier, Clock, Interest, Waiter, Waker};
-use crate::lane::{Family, Place, Spec};
+use crate::lane::{Family, MAX_DATAGRAM_BYTES, Place, Spec};
 use linecard_transfer::control::{Hello, LaneKind, LaneOffer, Message, VERSION, Welcome};
 use linecard_transfer::lane::LaneSettings;
 use linecard_transfer::send::{SendSettings, Sender};
@@ -66,7 +66,9 @@ pub(super) fn open(options: &SendOptions) -> Result<Opened, SendError> {
     let mut carriers = Vec::with_capacity(specs.len());
     for (number, (spec, &to)) in specs.iter().zip(&peers).enumerate() {
         let keys = control.lane(welcome.suite, welcome.connection, number as u16)?;
-        carriers.push(Carrier::new(spec.connect(to)?, keys));
+        let mut carrier = Carrier::new(spec.connect(to)?, keys);
+        carrier.limit_bursts(burst_bytes(spec.rate_bps));
+        carriers.push(carrier);
     }
     let settings = SendSettings {
         connection: welcome.connection,
@@ -138,6 +140,13 @@ fn welcome(control: &mut Control, patience: Duration) -> Result<Welcome, SendErr
         let (fd, write) = (control.as_fd(), control.wants_write());
         waiter.wait(&[Interest { fd, write, token: 0 }], deadline, now)?;
     }
+}
+
+/// Bytes of one call: what the lane carries in [`QUANTUM_NS`], if its rate is known.
+fn burst_bytes(rate_bps: Option<u64>) -> usize {
+    let bytes = |rate_bps: u64| u128::from(rate_bps) * u128::from(QUANTUM_NS) / 8_000_000_000;
+    let known = rate_bps.map(|rate_bps| usize::try_from(bytes(rate_bps)).unwrap_or(usize::MAX));
+    known.unwrap_or(MAX_DATAGRAM_BYTES).min(MAX_DATAGRAM_BYTES)
 }
 
 /// The receiver may not say where it is, only at which port.
