@@ -3,8 +3,10 @@
 pub(crate) mod agree;
 mod carrier;
 mod goodbye;
+mod random;
 mod wait;
 
 pub use carrier::{Carrier, CarrierCounters};
 pub(crate) use goodbye::give_up;
+pub(crate) use random::random;
 pub use wait::{Clock, Interest, Ready, Waiter, Waker};

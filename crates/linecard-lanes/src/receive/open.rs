@@ -4,7 +4,7 @@ use super::lanes::Lanes;
 use super::{ReceiveError, ReceiveOptions};
 use crate::control::Control;
 use crate::end::agree::{FEC_KINDS, scheme_of_message};
-use crate::end::{Clock, Interest, Waiter, Waker};
+use crate::end::{Clock, Interest, Waiter, Waker, random};
 use crate::lane::{Family, Place, Spec};
 use linecard_transfer::control::{
     Agreed, Hello, LaneKind, Message, Refuse, RefuseCode, Text, VERSION, Welcome,
@@ -12,7 +12,6 @@ use linecard_transfer::control::{
 use linecard_transfer::lane::AckSettings;
 use linecard_transfer::receive::{MAX_WINDOW, ReceiveSettings, Receiver};
 use linecard_transfer::store::Store;
-use ring::rand::{SecureRandom, SystemRandom};
 use std::fmt::Display;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::AsFd;
@@ -178,12 +177,4 @@ fn specs(options: &ReceiveOptions, hello: &Hello, local: IpAddr) -> Vec<Spec> {
         .zip(given)
         .map(|(family, spec)| spec.map_or_else(|| own(family), |spec| Spec { family, ..spec }))
         .collect()
-}
-
-/// A number that nobody guesses.
-fn random() -> Result<u64, ReceiveError> {
-    let mut bytes = [0; 8];
-    let filled = SystemRandom::new().fill(&mut bytes);
-    filled.map_err(|_| std::io::Error::other("the system gives no random numbers"))?;
-    Ok(u64::from_le_bytes(bytes))
 }

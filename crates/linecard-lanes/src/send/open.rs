@@ -3,14 +3,13 @@
 use super::{SendError, SendOptions};
 use crate::control::{Control, ControlError};
 use crate::end::agree::{FEC_KINDS, mode_to_message, scheme_to_message};
-use crate::end::{Carrier, Clock, Interest, Waiter, Waker};
+use crate::end::{Carrier, Clock, Interest, Waiter, Waker, random};
 use crate::lane::{Family, MAX_DATAGRAM_BYTES, Place, Spec};
 use linecard_transfer::control::{Hello, LaneKind, LaneOffer, Message, VERSION, Welcome};
 use linecard_transfer::lane::LaneSettings;
 use linecard_transfer::send::{SendSettings, Sender};
 use linecard_transfer::store::Source;
 use linecard_transfer::wire::{MAX_LANES, OVERHEAD_BYTES};
-use ring::rand::{SecureRandom, SystemRandom};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -172,12 +171,4 @@ fn lane_settings(specs: &[Spec], payload_bytes: u32) -> Vec<LaneSettings> {
             }
         })
         .collect()
-}
-
-/// A number that nobody guesses.
-pub(crate) fn random() -> Result<u64, SendError> {
-    let mut bytes = [0; 8];
-    let filled = SystemRandom::new().fill(&mut bytes);
-    filled.map_err(|_| std::io::Error::other("the system gives no random numbers"))?;
-    Ok(u64::from_le_bytes(bytes))
 }

@@ -64,8 +64,7 @@ impl Control {
     #[must_use]
     pub fn rate_bps(&self, settings: &LaneSettings, rtt: &Rtt) -> u64 {
         match self {
-            Self::Stream => settings.rate_bps,
-            Self::Fixed(_) => settings.rate_bps,
+            Self::Stream | Self::Fixed(_) => settings.rate_bps,
             Self::Cubic(cubic) => {
                 // 5/4 of the window in a round-trip time (RFC 9002, 7.7), twice while it doubles.
                 let quarters = if cubic.in_slow_start() { 8 } else { 5 };

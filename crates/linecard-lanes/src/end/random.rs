@@ -1,0 +1,12 @@
+//! Numbers that nobody guesses.
+
+use ring::rand::{SecureRandom, SystemRandom};
+use std::io;
+
+/// A number that nobody guesses.
+pub(crate) fn random() -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    let filled = SystemRandom::new().fill(&mut bytes);
+    filled.map_err(|_| io::Error::other("the system gives no random numbers"))?;
+    Ok(u64::from_le_bytes(bytes))
+}
