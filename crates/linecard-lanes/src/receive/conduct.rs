@@ -98,7 +98,7 @@ impl<'a> Conductor<'a> {
         let waiter = Waiter::new(waker);
         let start = clock.now();
         let mut watched = start;
-        while !self.said_finish || self.opened.control.wants_write() {
+        while !self.is_over() {
             let now = clock.now();
             if self.options.stop.load(Ordering::Relaxed) {
                 return Err(ReceiveError::Stopped);
@@ -126,11 +126,15 @@ impl<'a> Conductor<'a> {
             }
             if more {
                 self.ready = Ready::ALL;
-            } else {
+            } else if !self.is_over() {
                 self.wait(&waiter, again, now)?;
             }
         }
         Ok(())
+    }
+
+    fn is_over(&self) -> bool {
+        self.said_finish && !self.opened.control.wants_write()
     }
 
     /// What the sender says.

@@ -6,7 +6,7 @@ use super::{LaneView, SendError, SendOptions, SendProgress, Sent};
 use crate::control::ControlError;
 use crate::end::{Clock, Interest, Ready, Waiter, Waker, give_up};
 use crate::file::{Have, Kind, Object};
-use crate::lane::{Lane, Received, Trouble};
+use crate::lane::{Lane, MAX_DATAGRAM_BYTES, Received, Trouble};
 use linecard::time::Instant;
 use linecard_transfer::control::{self, End, Message, Span};
 use linecard_transfer::lane::LaneState;
@@ -153,7 +153,7 @@ impl<'a> Conductor<'a> {
             }
             if more {
                 self.ready = Ready::ALL;
-            } else {
+            } else if !self.is_over() {
                 self.wait(&waiter, again, now)?;
             }
         }
@@ -204,7 +204,7 @@ impl<'a> Conductor<'a> {
                 id: self.announced as u32,
                 name: object.name.as_bytes().to_vec(),
                 size: if object.kind == Kind::Stream { None } else { object.size },
-                mode: object.mode | folder_bit(object.kind),
+                mode: object.mode | type_bits(object.kind),
                 modified_ns: object.modified.to_ns(),
                 first_chunk: self.next_chunk,
             });
@@ -323,15 +323,20 @@ impl<'a> Conductor<'a> {
         self.reconnect_lanes(now);
         let Opened { carriers, sender, source, .. } = &mut *self.opened;
         for (lane, carrier) in carriers.iter_mut().enumerate() {
+            let mut flushed = Ok(None);
             if carrier.is_idle() {
                 sender.poll(lane, now, BATCH, &mut self.departures);
                 for departure in self.departures.drain(..) {
                     carrier.push(&departure.header, |out| {
                         let _filled = source.fill(&departure, out);
                     })?;
+                    // What is sealed leaves while the cache still has it.
+                    if carrier.waiting_bytes() + departure.on_wire() > MAX_DATAGRAM_BYTES {
+                        flushed = flushed.and(carrier.flush(now));
+                    }
                 }
             }
-            match carrier.flush(now) {
+            match flushed.and(carrier.flush(now)) {
                 Ok(at) => again = [again, at].into_iter().flatten().min(),
                 Err(trouble @ Trouble::TooLong { .. }) => {
                     return Err(std::io::Error::other(trouble).into());
@@ -441,7 +446,11 @@ fn broken(lane: &dyn Lane, trouble: &Trouble, now: Instant) -> Option<Instant> {
     broken.then(|| now.plus_ns(RECONNECT_NS))
 }
 
-/// Folders are told apart as `st_mode` does.
-const fn folder_bit(kind: Kind) -> u32 {
-    if matches!(kind, Kind::Folder) { libc::S_IFDIR } else { 0 }
+/// Folders and what is a device rather than a file are told apart as `st_mode` does.
+const fn type_bits(kind: Kind) -> u32 {
+    match kind {
+        Kind::Folder => libc::S_IFDIR,
+        Kind::Test => libc::S_IFCHR,
+        Kind::File | Kind::Stream => 0,
+    }
 }
