@@ -1,5 +1,6 @@
-//! Whole transfers over loopback, from file to file: Gbit per second of processor time, both ends together,
-//! with everything on: seals, hashes, files. Beside it, the rate.
+//! Whole transfers over loopback: Gbit per second of processor time, both ends together, with all seals.
+//! Beside it, the rate. From memory to nowhere, as a test of a way has it, and from file to file with
+//! hashes.
 //!
 //! Files are in memory where `/dev/shm` is. `cargo bench -p linecard-lanes --bench transfer [-- --rounds N]`;
 //! with `--smoke` it runs once, small.
@@ -7,12 +8,12 @@
 
 use linecard::rng::Rng;
 use linecard_lanes::control::Access;
-use linecard_lanes::file::ChunkBytes;
+use linecard_lanes::end::processor_time;
+use linecard_lanes::file::{ChunkBytes, Input};
 use linecard_lanes::keys::SharedKey;
 use linecard_lanes::receive::{ReceiveOptions, receive};
 use linecard_lanes::send::{SendOptions, send};
 use linecard_transfer::send::Mode;
-use rustix::time::{ClockId, clock_gettime};
 use std::error::Error;
 use std::fs;
 use std::net::TcpListener;
@@ -33,10 +34,11 @@ struct Case {
     kind: &'static str,
     payload: u32,
     fec: &'static str,
+    from_file: bool,
 }
 
 const fn case(name: &'static str, kind: &'static str, lanes: usize, payload: u32) -> Case {
-    Case { name, lanes, kind, payload, fec: "none" }
+    Case { name, lanes, kind, payload, fec: "none", from_file: false }
 }
 
 fn main() -> Outcome<()> {
@@ -49,10 +51,11 @@ fn main() -> Outcome<()> {
     let (rounds, bytes) = if is_bench { (rounds, BYTES) } else { (1, SMALL_BYTES) };
     let memory = Path::new("/dev/shm");
     let folder = if memory.is_dir() { tempfile::tempdir_in(memory)? } else { tempfile::tempdir()? };
-    let from = folder.path().join("from");
+    let file = folder.path().join("from");
     let mut content = vec![0; bytes];
     Rng::new(1).fill(&mut content);
-    fs::write(&from, &content)?;
+    fs::write(&file, &content)?;
+    let filed = |name, kind, payload| Case { from_file: true, ..case(name, kind, 1, payload) };
     let cases = [
         case("udp, 8896 bytes", "udp", 1, 8_896),
         case("udp, 4096 bytes", "udp", 1, 4_096),
@@ -60,12 +63,19 @@ fn main() -> Outcome<()> {
         case("udp, 4 lanes, 8896 bytes", "udp", 4, 8_896),
         case("tcp, 8896 bytes", "tcp", 1, 8_896),
         Case { fec: "rs:28,4", ..case("udp, 8896 bytes, rs:28,4", "udp", 1, 8_896) },
+        filed("udp, 8896 bytes, from file to file", "udp", 8_896),
+        filed("udp, 1408 bytes, from file to file", "udp", 1_408),
+        filed("tcp, 8896 bytes, from file to file", "tcp", 8_896),
     ];
     let mut figures = vec![(Vec::new(), Vec::new()); cases.len()];
     for round in 0..rounds {
         for (case, (cpu, rate)) in cases.iter().zip(&mut figures) {
             let to = folder.path().join(format!("to{round}"));
-            let (per_cpu, per_second) = transfer(case, &from, &to)?;
+            let input = match case.from_file {
+                true => Input::Path(file.clone()),
+                false => Input::Test(bytes as u64),
+            };
+            let (per_cpu, per_second) = transfer(case, input, &to)?;
             fs::remove_dir_all(&to)?;
             cpu.push(per_cpu);
             rate.push(per_second);
@@ -79,13 +89,13 @@ fn main() -> Outcome<()> {
     Ok(())
 }
 
-fn transfer(case: &Case, from: &Path, to: &Path) -> Outcome<(f64, f64)> {
+fn transfer(case: &Case, input: Input, to: &Path) -> Outcome<(f64, f64)> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let access = Access::Shared(SharedKey::new(&[7; 32]));
     let lane = format!("{}:127.0.0.1", case.kind).parse()?;
     let stop = Arc::new(AtomicBool::new(false));
     let options = SendOptions {
-        path: from.into(),
+        input,
         peer: listener.local_addr()?,
         name: "bench".into(),
         access: access.clone(),
@@ -107,25 +117,19 @@ fn transfer(case: &Case, from: &Path, to: &Path) -> Outcome<(f64, f64)> {
         patience: Duration::from_secs(20),
         stop,
     };
-    let (start, cpu) = (Instant::now(), processor_s());
+    let (start, cpu) = (Instant::now(), processor_time());
     let sent = std::thread::scope(|scope| {
         let other = scope.spawn(|| receive(&receiving, &listener, &mut |_| {}));
         let sent = send(&options, &mut |_| {});
         let _got = other.join();
         sent
     })?;
-    let (seconds, cpu) = (start.elapsed().as_secs_f64(), processor_s() - cpu);
+    let (seconds, cpu) = (start.elapsed().as_secs_f64(), (processor_time() - cpu).as_secs_f64());
     let gbit = sent.bytes as f64 * 8e-9;
     if std::env::var_os("LINECARD_BENCH_VERBOSE").is_some() {
         println!("{sent:#?}");
     }
     Ok((gbit / cpu, gbit / seconds))
-}
-
-/// Seconds that this process has had.
-fn processor_s() -> f64 {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
 fn median(mut figures: Vec<f64>) -> f64 {

@@ -12,14 +12,14 @@ use crate::failure::{EXIT_CODES, Failure};
 use crate::say;
 use clap::Args;
 use linecard_lanes::control::{Access, ControlError, Policy, Trust};
-use linecard_lanes::file::ChunkBytes;
+use linecard_lanes::file::{ChunkBytes, Input};
 use linecard_lanes::keys::{Fingerprint, KnownPeers};
 use linecard_lanes::lane::Spec;
 use linecard_lanes::send::{SendError, SendOptions, SendProgress, Sent, send};
 use linecard_transfer::fec::Scheme;
 use std::io::{BufRead, IsTerminal, Write};
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -32,8 +32,10 @@ const MAX_SAID: usize = 10;
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct SendArguments {
-    /// A file, a folder with all in it, or - for stdin.
-    path: PathBuf,
+    /// A file, a folder with all in it, - for stdin, or test:SIZE, as test:2G: so many bytes from memory,
+    /// which the receiver drops.
+    #[arg(value_name = "PATH", value_parser = values::input)]
+    input: Input,
     /// Where `linecard recv` runs: a name or an address, with :PORT if it is not 4780.
     #[arg(value_name = "PEER")]
     peer: Peer,
@@ -138,7 +140,7 @@ impl SendArguments {
 
     fn options(&self, peer: SocketAddr, access: Access, stop: Arc<AtomicBool>) -> SendOptions {
         SendOptions {
-            path: self.path.clone(),
+            input: self.input.clone(),
             peer,
             name: self.peer.to_string(),
             access,
@@ -176,7 +178,7 @@ impl SendArguments {
             return None;
         };
         let (stdin, mut stderr) = (std::io::stdin(), std::io::stderr());
-        let is_data = self.path == Path::new("-");
+        let is_data = self.input == Input::Path("-".into());
         if self.strict || is_data || !stdin.is_terminal() || !stderr.is_terminal() {
             return None;
         }

@@ -2,7 +2,7 @@
 
 use crate::units;
 use clap::ValueEnum;
-use linecard_lanes::file::ChunkBytes;
+use linecard_lanes::file::{ChunkBytes, Input};
 use linecard_transfer::control::{MAX_CHUNK_BYTES, MIN_CHUNK_BYTES, MIN_PAYLOAD_BYTES};
 use linecard_transfer::send;
 use linecard_transfer::wire::MAX_BODY_BYTES;
@@ -53,6 +53,15 @@ pub(super) fn rate(text: &str) -> Result<u64, String> {
         Some(value) if RATE_BPS.contains(&value) => Ok(value.round() as u64),
         Some(_) => Err(format!("\"{text}\" is out of range: choose 1k to 10000G bit/s")),
         None => Err(format!("\"{text}\" is no rate: write bit/s, for example 200M or 1.5G")),
+    }
+}
+
+/// What to send.
+pub(super) fn input(text: &str) -> Result<Input, String> {
+    match text.strip_prefix("test:") {
+        Some(size) => units::bytes(size).map(|bytes| Input::Test(bytes as u64)),
+        None if text.is_empty() => Err("no file has an empty name".into()),
+        None => Ok(Input::Path(text.into())),
     }
 }
 

@@ -91,6 +91,12 @@ impl Carrier {
         self.runs.is_empty() && self.lane.is_flushed()
     }
 
+    /// Bytes that were pushed and not taken.
+    #[must_use]
+    pub fn waiting_bytes(&self) -> usize {
+        self.area.len() - self.runs.front().map_or(self.area.len(), |run| run.start)
+    }
+
     /// What has been counted.
     #[must_use]
     pub fn counters(&self) -> CarrierCounters {

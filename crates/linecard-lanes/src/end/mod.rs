@@ -3,10 +3,12 @@
 pub(crate) mod agree;
 mod carrier;
 mod goodbye;
+mod processor;
 mod random;
 mod wait;
 
 pub use carrier::{Carrier, CarrierCounters};
 pub(crate) use goodbye::give_up;
+pub use processor::processor_time;
 pub(crate) use random::random;
 pub use wait::{Clock, Interest, Ready, Waiter, Waker};

@@ -30,5 +30,5 @@ pub use name::{MAX_NAME_BYTES, Name};
 pub use ordered::Ordered;
 pub use reader::{Piece, Reader};
 pub use sink::Sink;
-pub use source::{Kind, MAX_OBJECTS, Object, Skipped, Source};
+pub use source::{Input, Kind, MAX_OBJECTS, Object, Skipped, Source};
 pub use stamp::Stamp;

@@ -19,6 +19,17 @@ pub enum Kind {
     Folder,
     /// A pipe or a device, which is read once, in order, until it ends.
     Stream,
+    /// Zeros from memory, which the receiver drops: to see what the way between them carries.
+    Test,
+}
+
+/// What the user wants to be sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Input {
+    /// A file, a folder, or `-` for the standard input.
+    Path(PathBuf),
+    /// So many bytes of [`Kind::Test`].
+    Test(u64),
 }
 
 /// One of what is sent.
@@ -55,6 +66,25 @@ pub struct Source {
 }
 
 impl Source {
+    /// What `input` says.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Source::open`].
+    pub fn of(input: &Input) -> Result<Self, FileError> {
+        match input {
+            Input::Path(path) => Self::open(path),
+            Input::Test(size) => Self::alone("test", Kind::Test, Some(*size)),
+        }
+    }
+
+    /// A single object that has no place.
+    fn alone(name: &str, kind: Kind, size: Option<u64>) -> Result<Self, FileError> {
+        let name = Name::new(name.as_bytes())?;
+        let object = Object { name, kind, size, mode: 0o600, modified: Stamp::default() };
+        Ok(Self { base: "-".into(), objects: vec![object], skipped: Vec::new() })
+    }
+
     /// Lists what `path` is: a file or pipe, a folder and all below it, or the standard input for `-`.
     /// A link is followed if the user names it, and skipped below that.
     ///
@@ -63,10 +93,7 @@ impl Source {
     /// [`FileError`]: what is not there or not to be read, and more than [`MAX_OBJECTS`].
     pub fn open(path: &Path) -> Result<Self, FileError> {
         if path == Path::new("-") {
-            let name = Name::new(b"stdin")?;
-            let kind = Kind::Stream;
-            let object = Object { name, kind, size: None, mode: 0o600, modified: Stamp::default() };
-            return Ok(Self { base: path.into(), objects: vec![object], skipped: Vec::new() });
+            return Self::alone("stdin", Kind::Stream, None);
         }
         let metadata = fs::metadata(path).map_err(FileError::at("read", path))?;
         // What is called `.` or `..` has a name elsewhere.

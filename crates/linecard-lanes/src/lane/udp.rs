@@ -19,6 +19,10 @@ use std::os::fd::{AsFd, BorrowedFd};
 const RECEIVE_BUFFER_BYTES: usize = 8 << 20;
 /// What may wait in this host for its interface; more would only wait longer.
 const SEND_BUFFER_BYTES: usize = 1 << 20;
+/// What one call takes should still be in the cache when the last of it is opened.
+const CACHED_BYTES: usize = 256 << 10;
+/// Merged packets that a call takes, however long they are.
+const LEAST_SLOTS: usize = 4;
 /// IPv4 and UDP headers.
 const HEADERS_V4: usize = 20 + 8;
 /// IPv6 and UDP headers.
@@ -34,6 +38,8 @@ pub struct Udp {
     max_datagram: usize,
     note: Option<String>,
     calls: u64,
+    /// Merged packets that the next call takes at most.
+    slots: usize,
 }
 
 impl Udp {
@@ -81,7 +87,7 @@ impl Udp {
             name = format!("{name} to {peer}");
         }
         let max_datagram = fitting(&socket, peer);
-        Ok(Self { socket, state, peer, name, max_datagram, note, calls: 0 })
+        Ok(Self { socket, state, peer, name, max_datagram, note, calls: 0, slots: SLOTS })
     }
 
     /// Sends all of `part` by one call.
@@ -148,10 +154,13 @@ impl Lane for Udp {
         let mut buffers: [IoSliceMut<'_>; SLOTS] =
             std::array::from_fn(|_| IoSliceMut::new(slots.next().unwrap_or_default()));
         let mut meta = [RecvMeta::default(); SLOTS];
-        let came = match self.state.recv((&self.socket).into(), &mut buffers, &mut meta) {
+        let buffers = &mut buffers[..self.slots];
+        let came = match self.state.recv((&self.socket).into(), buffers, &mut meta) {
             Ok(came) => came,
             Err(error) => return or_none(error),
         };
+        let bytes: usize = meta.iter().take(came).map(|meta| meta.len).sum();
+        self.slots = (CACHED_BYTES * came / bytes.max(1)).clamp(LEAST_SLOTS, SLOTS);
         let runs = meta.iter().enumerate().take(came);
         Ok(runs
             .map(|(slot, meta)| {

@@ -127,6 +127,9 @@ impl Objects {
 
     /// Where it goes, and what of it is there; none for folders.
     fn target(&mut self, object: &Object) -> Result<(Option<Target>, Have), FileError> {
+        if object.kind == Kind::Test {
+            return Ok((Some(Target::Nowhere), Have::default()));
+        }
         let Some(folder) = &mut self.folder else {
             let out: Box<dyn Write + Send> = Box::new(std::io::stdout());
             let path = Path::new("standard output");
@@ -227,6 +230,7 @@ impl Objects {
 fn object_of(told: &control::Object) -> Result<Object, FileError> {
     let kind = match (told.mode & libc::S_IFMT, told.size) {
         (libc::S_IFDIR, _) => Kind::Folder,
+        (libc::S_IFCHR, Some(_)) => Kind::Test,
         (_, None) => Kind::Stream,
         _ => Kind::File,
     };

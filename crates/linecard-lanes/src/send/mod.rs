@@ -9,13 +9,12 @@ pub use error::SendError;
 
 use crate::control::Access;
 use crate::end::{CarrierCounters, Clock, Waker};
-use crate::file::{ChunkBytes, Skipped, Source};
+use crate::file::{ChunkBytes, Input, Skipped, Source};
 use crate::lane::Spec;
 use linecard_transfer::fec::Scheme;
 use linecard_transfer::lane::{LaneCounters, LaneState};
 use linecard_transfer::send::{Mode, SendCounters};
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -23,8 +22,8 @@ use std::time::Duration;
 /// What to send, to whom, and how.
 #[derive(Debug)]
 pub struct SendOptions {
-    /// A file, a folder, or `-` for the standard input.
-    pub path: PathBuf,
+    /// What.
+    pub input: Input,
     /// Where the receiver listens.
     pub peer: SocketAddr,
     /// What the user calls it: under that name its key is known.
@@ -109,7 +108,7 @@ pub fn send(
     options: &SendOptions,
     watch: &mut dyn FnMut(&SendProgress),
 ) -> Result<Sent, SendError> {
-    let source = Source::open(&options.path)?;
+    let source = Source::of(&options.input)?;
     let skipped = source.skipped().to_vec();
     let mut opened = open::open(options)?;
     let (orders, ordered) = mpsc::channel();

@@ -77,16 +77,50 @@ impl Work {
         let object = &self.source.objects()[order.object];
         let mut tree = Tree::new(self.chunk_bytes);
         let mut size = 0;
-        if object.kind != Kind::Folder {
-            let reader = self.source.reader(object)?;
-            if !self.read_chunks(order, object, &reader, &mut tree)? {
-                return Ok(false);
+        match object.kind {
+            Kind::Folder => {}
+            Kind::Test => {
+                size = object.size.unwrap_or(0);
+                if !self.make_chunks(order, size)? {
+                    return Ok(false);
+                }
             }
-            reader.finish()?;
-            size = reader.size();
+            Kind::File | Kind::Stream => {
+                let reader = self.source.reader(object)?;
+                if !self.read_chunks(order, object, &reader, &mut tree)? {
+                    return Ok(false);
+                }
+                reader.finish()?;
+                size = reader.size();
+            }
         }
         let root = tree.root(size)?.map_or([0; 32], |root| *root.as_bytes());
         Ok(self.give(Read::End { object: order.object, size, root }))
+    }
+
+    /// Chunks that nobody reads or hashes. False if nobody takes them any more.
+    fn make_chunks(&self, order: &Order, size: u64) -> Result<bool, FileError> {
+        for chunk in 0..self.chunk_bytes.count(size)? {
+            let range = self.chunk_bytes.range(chunk, size);
+            let read = Read::Chunk {
+                chunk: order.first_chunk + chunk,
+                buffer: self.buffer(),
+                bytes: (range.end - range.start) as u32,
+                of_stream: false,
+            };
+            if !self.give(read) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// One that is not needed any more, or a new one.
+    fn buffer(&self) -> Vec<u8> {
+        let length = usize::try_from(self.chunk_bytes.bytes()).unwrap_or(usize::MAX);
+        let mut buffer = self.buffers.try_recv().unwrap_or_default();
+        buffer.resize(length, 0);
+        buffer
     }
 
     /// False if nobody takes them any more.
@@ -101,9 +135,7 @@ impl Work {
             return Ok(true);
         }
         for chunk in 0.. {
-            let length = usize::try_from(self.chunk_bytes.bytes()).unwrap_or(usize::MAX);
-            let mut buffer = self.buffers.try_recv().unwrap_or_default();
-            buffer.resize(length, 0);
+            let mut buffer = self.buffer();
             let piece = reader.read(chunk, self.chunk_bytes, &mut buffer)?;
             if piece.bytes == 0 {
                 return Ok(true);

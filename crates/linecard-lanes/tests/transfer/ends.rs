@@ -1,7 +1,7 @@
 //! Both ends, ready to run.
 
 use linecard_lanes::control::Access;
-use linecard_lanes::file::ChunkBytes;
+use linecard_lanes::file::{ChunkBytes, Input};
 use linecard_lanes::keys::SharedKey;
 use linecard_lanes::receive::{Got, ReceiveError, ReceiveOptions, receive};
 use linecard_lanes::send::{SendError, SendOptions, Sent, send};
@@ -18,7 +18,7 @@ pub(crate) fn options(from: &Path, to: &Path) -> (SendOptions, ReceiveOptions, T
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
     let access = Access::Shared(SharedKey::new(&[7; 32]));
     let send = SendOptions {
-        path: from.into(),
+        input: Input::Path(from.into()),
         peer: listener.local_addr().expect("it listens"),
         name: "test".into(),
         access: access.clone(),

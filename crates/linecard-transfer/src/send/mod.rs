@@ -103,6 +103,16 @@ pub enum Body {
     },
 }
 
+impl Departure {
+    /// Bytes of its datagram.
+    #[must_use]
+    pub const fn on_wire(&self) -> usize {
+        let (Body::Data { bytes, .. } | Body::Repair { bytes, .. } | Body::Probe { bytes, .. }) =
+            self.body;
+        bytes as usize + OVERHEAD_BYTES
+    }
+}
+
 /// What has happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SendEvent {

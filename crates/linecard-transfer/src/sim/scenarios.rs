@@ -92,7 +92,7 @@ fn without_repair_a_death_stops_nothing_for_longer_than_it_takes_to_notice() {
         let out = run(&with_a_death("none", from_ms, 1 << 40)).unwrap();
         let (rtt_ns, timeout_ns) = (2_000_000, 17_000_000);
         assert!(out.longest_stall_ns < 2 * (rtt_ns + timeout_ns), "{}", out.longest_stall_ns);
-        assert!(out.send.resent > 0);
+        assert!(out.send.resent + out.send.duplicates > 0);
     }
 }
 

@@ -23,6 +23,10 @@ const CHUNK: u64 = 16 << 20;
 /// Data of a packet, and its bytes on a lane: header, tag, UDP, IPv4 and Ethernet.
 const PAYLOAD: f64 = 1_408.0;
 const ON_LANE: f64 = PAYLOAD + 40.0 + 42.0;
+/// What TCP with time stamps leaves of Ethernet frames of 1,514 bytes.
+const TCP_SHARE: f64 = 1_448.0 / 1_514.0;
+/// Chunks of a stable transfer.
+const STABLE_CHUNKS: u64 = 64;
 
 /// Adds what real lanes give, if this process may make them.
 pub(super) fn add(report: &mut Report) -> Result<(), Failure> {
@@ -41,7 +45,7 @@ pub(super) fn add(report: &mut Report) -> Result<(), Failure> {
     report.push(death("live_death", "A lane cut in mid-chunk, no repair", "none")?);
     report.note(
         "Real lanes: veth pairs between two network namespaces of this machine, each shaped to its rate \
-         by a token bucket of 16 KB, with keys, hashes and files. They share this machine's cores \
+         by a token bucket of 16 KB. Data are encrypted and come from memory, without files and hashes. They share this machine's cores \
          with everything else on it.",
     );
     Ok(())
@@ -68,12 +72,19 @@ fn ideal_ns(rates_bps: &[u64]) -> f64 {
 }
 
 fn stable(rates_bps: &[u64]) -> Result<Section, Failure> {
-    let moved = transfer::run(&lab(rates_bps)?, &order(rates_bps, Mode::Stable, 32))?;
+    let lab = lab(rates_bps)?;
+    let moved = transfer::run(&lab, &order(rates_bps, Mode::Stable, STABLE_CHUNKS))?;
+    let part = (STABLE_CHUNKS * CHUNK) as usize / rates_bps.len();
+    let split_ns = split::run(&lab, rates_bps.len(), part, 1)?;
     let mut section = Section::new("live_stable", "Real lanes: stable, 8 of 200 Mbit/s");
     section.add("goodput_bps", "goodput", Value::BitRate(moved.goodput_bps()));
     let share = moved.goodput_bps() / bound_bps(rates_bps);
     section.add("of_bound", "of what framing leaves", Value::Share(share));
     section.add("resent", "packets sent again", Value::Count(moved.sent.counters.resent));
+    let split_bps = (STABLE_CHUNKS * CHUNK * 8) as f64 * 1e9 / split_ns as f64;
+    section.add("split_bps", "goodput of as many TCP connections", Value::BitRate(split_bps));
+    let share = split_bps / (bound_bps(rates_bps) / (PAYLOAD / ON_LANE) * TCP_SHARE);
+    section.add("split_of_bound", "of what its framing leaves", Value::Share(share));
     Ok(section)
 }
 
@@ -84,7 +95,7 @@ fn low_latency(
 ) -> Result<Section, Failure> {
     let lab = lab(rates_bps)?;
     let moved = transfer::run(&lab, &order(rates_bps, Mode::LowLatency, 16))?;
-    let split = split::run(&lab, rates_bps.len(), 8)?;
+    let split = split::run(&lab, rates_bps.len(), CHUNK as usize / rates_bps.len(), 8)?;
     let mut section = Section::new(key, format!("Real lanes: {title}"));
     let ideal_ns = ideal_ns(rates_bps);
     add_latency(&mut section, &moved, ideal_ns);

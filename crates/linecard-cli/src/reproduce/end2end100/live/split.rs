@@ -9,9 +9,9 @@ use std::time::Instant;
 /// The port of each connection's receiver.
 const PORT: u16 = 4_790;
 
-/// Sends `chunks`, one after the other; the median time of one until all its parts are confirmed, in ns.
-pub(super) fn run(lab: &Lab, lanes: usize, chunks: usize) -> Result<u64, Failure> {
-    let part = super::CHUNK as usize / lanes;
+/// Sends `chunks` of `part` bytes on each of `lanes`, one after the other; the median time of one until
+/// all its parts are confirmed, in ns.
+pub(super) fn run(lab: &Lab, lanes: usize, part: usize, chunks: usize) -> Result<u64, Failure> {
     let numbers = || (0..=u8::MAX).take(lanes);
     let listeners = lab.enter(Host::Peer, || {
         let bind = |lane| TcpListener::bind((Host::Peer.lane_address(lane), PORT));

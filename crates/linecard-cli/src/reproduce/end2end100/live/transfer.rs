@@ -3,16 +3,14 @@
 use crate::failure::Failure;
 use linecard_host::lab::{Host, Lab};
 use linecard_lanes::control::Access;
-use linecard_lanes::file::ChunkBytes;
+use linecard_lanes::file::{ChunkBytes, Input};
 use linecard_lanes::keys::SharedKey;
 use linecard_lanes::receive::{ReceiveOptions, receive};
 use linecard_lanes::send::{SendOptions, SendProgress, Sent, send};
 use linecard_transfer::lane::LaneState;
 use linecard_transfer::send::Mode;
 use std::fmt::Display;
-use std::fs::File;
 use std::net::{SocketAddr, TcpListener};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -66,15 +64,11 @@ impl Moved {
 
 /// Moves what is ordered from the lab's own host to its peer.
 pub(super) fn run(lab: &Lab, order: &Order<'_>) -> Result<Moved, Failure> {
-    let folder = Folder::new()?;
-    let (from, to) = (folder.0.join("from"), folder.0.join("to"));
-    let size = order.chunks * super::CHUNK;
-    File::create(&from).and_then(|file| file.set_len(size)).map_err(failed)?;
     let listener = lab.enter(Host::Peer, || TcpListener::bind((Host::Peer.address(), PORT)));
     let listener = listener.map_err(failed)?.map_err(failed)?;
     let access = Access::Shared(SharedKey::new(&[7; 32]));
-    let receiving = receive_options(&to, access.clone(), order.rates_bps.len())?;
-    let sending = send_options(&from, access, order)?;
+    let receiving = receive_options(access.clone(), order.rates_bps.len())?;
+    let sending = send_options(access, order)?;
     std::thread::scope(|scope| {
         let receiver =
             scope.spawn(|| lab.enter(Host::Peer, || receive(&receiving, &listener, &mut |_| {})));
@@ -119,13 +113,13 @@ impl<'a> Watch<'a> {
     }
 }
 
-fn send_options(from: &Path, access: Access, order: &Order<'_>) -> Result<SendOptions, Failure> {
+fn send_options(access: Access, order: &Order<'_>) -> Result<SendOptions, Failure> {
     let lanes = (0..=u8::MAX).zip(order.rates_bps).map(|(lane, rate)| {
         let address = Host::Own.lane_address(lane);
         format!("udp:{address},rate={rate}").parse().map_err(failed)
     });
     Ok(SendOptions {
-        path: from.into(),
+        input: Input::Test(order.chunks * super::CHUNK),
         peer: SocketAddr::new(Host::Peer.address().into(), PORT),
         name: "the lab's peer".into(),
         access,
@@ -140,12 +134,12 @@ fn send_options(from: &Path, access: Access, order: &Order<'_>) -> Result<SendOp
     })
 }
 
-fn receive_options(to: &Path, access: Access, lanes: usize) -> Result<ReceiveOptions, Failure> {
+fn receive_options(access: Access, lanes: usize) -> Result<ReceiveOptions, Failure> {
     let lanes = (0..=u8::MAX)
         .take(lanes)
         .map(|lane| format!("udp:{}", Host::Peer.lane_address(lane)).parse().map_err(failed));
     Ok(ReceiveOptions {
-        folder: Some(to.into()),
+        folder: None,
         overwrite: false,
         access,
         lanes: lanes.collect::<Result<_, _>>()?,
@@ -153,25 +147,6 @@ fn receive_options(to: &Path, access: Access, lanes: usize) -> Result<ReceiveOpt
         patience: PATIENCE,
         stop: Arc::new(AtomicBool::new(false)),
     })
-}
-
-/// A folder in memory where there is one, gone in the end.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Result<Self, Failure> {
-        let memory = Path::new("/dev/shm");
-        let base = if memory.is_dir() { memory.into() } else { std::env::temp_dir() };
-        let path = base.join(format!("linecard-live-{}", std::process::id()));
-        std::fs::create_dir_all(&path).map_err(failed)?;
-        Ok(Self(path))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _removed = std::fs::remove_dir_all(&self.0);
-    }
 }
 
 fn failed(error: impl Display) -> Failure {
