@@ -291,12 +291,13 @@ impl LaneSender {
         dead
     }
 
-    /// An acknowledgment of this lane's packets came; what it says is added to `outcome`. True if the
-    /// lane was not alive and now is.
-    pub fn acknowledged(&mut self, ack: &Ack, now: Instant, outcome: &mut Outcome) -> bool {
+    /// An acknowledgment of this lane's packets came; what it says is added to `outcome`. It does not
+    /// bring back a lane that was given up: what arrived may have left before the lane broke. A probe
+    /// asks, and takes no longer than a round trip.
+    pub fn acknowledged(&mut self, ack: &Ack, now: Instant, outcome: &mut Outcome) {
         if !self.flight.acknowledge(ack, now, outcome) {
             self.counters.forged += 1;
-            return false;
+            return;
         }
         self.counters.acks += 1;
         if let Some(sample_ns) = outcome.sample_ns {
@@ -305,10 +306,8 @@ impl LaneSender {
         if !outcome.arrived.is_empty() {
             self.progress = now;
         }
-        let alive = !(outcome.arrived.is_empty() && outcome.late.is_empty());
         self.loss_timer = self.flight.detect(&self.rtt, now, outcome);
         self.account(outcome, now);
-        alive && self.revive(now)
     }
 
     /// Looks at the timers. True if the lane has just stopped answering: all that it had is in

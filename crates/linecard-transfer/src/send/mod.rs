@@ -375,10 +375,7 @@ impl Sender {
             return;
         };
         let mut outcome = core::mem::take(&mut self.outcome);
-        let up = sender.acknowledged(ack, now, &mut outcome);
-        if up {
-            self.events.push_back(SendEvent::Up(lane));
-        }
+        sender.acknowledged(ack, now, &mut outcome);
         self.window_end = self.window_end.max(ack.window_end);
         self.settle(&mut outcome, now);
         self.outcome = outcome;

@@ -126,9 +126,14 @@ fn death(key: &'static str, title: &'static str, fec: &'static str) -> Result<Se
     let mut section = Section::new(key, format!("Real lanes: {title}"));
     let median = quiet.quantile_ns(50);
     section.add("quiet_ns", "chunk without that, p50", Value::Ns(median as f64));
-    section.add("most_ns", "chunk, most", Value::Ns(moved.quantile_ns(100) as f64));
-    let slower = moved.quantile_ns(100) as f64 / median as f64;
-    section.add("slower", "most, of that p50", Value::Number(slower));
+    section.add("cut_ns", "the chunk in which it was cut", Value::Ns(moved.cut_ns() as f64));
+    let slower = moved.cut_ns() as f64 / median as f64;
+    section.add("slower", "of that p50", Value::Number(slower));
+    section.add(
+        "most_ns",
+        "chunk over the other seven, most",
+        Value::Ns(moved.quantile_ns(100) as f64),
+    );
     section.add("resent", "packets sent again", Value::Count(moved.sent.counters.resent));
     let lane = moved.sent.lanes.get(2).map(|lane| lane.counters).unwrap_or_default();
     section.add("deaths", "times the lane was given up", Value::Count(lane.deaths));

@@ -46,11 +46,18 @@ pub(super) struct Moved {
     pub(super) sent: Sent,
     /// From joining the lane again until it was alive, in ns.
     pub(super) back_ns: u64,
+    /// Chunks that were whole when the lane was cut.
+    pub(super) before_cut: usize,
 }
 
 impl Moved {
     pub(super) fn goodput_bps(&self) -> f64 {
         self.sent.bytes as f64 * 8.0 / self.sent.elapsed.as_secs_f64()
+    }
+
+    /// The latency of the chunk in which the lane was cut, in ns.
+    pub(super) fn cut_ns(&self) -> u64 {
+        self.sent.latencies_ns.get(self.before_cut).copied().unwrap_or(0)
     }
 
     /// So many per cent of the chunks took no longer, in ns.
@@ -78,7 +85,7 @@ pub(super) fn run(lab: &Lab, order: &Order<'_>) -> Result<Moved, Failure> {
         let got = receiver.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         let sent = sent?;
         got.map_err(failed)?.map_err(failed)?;
-        Ok(Moved { sent, back_ns: watch.back_ns })
+        Ok(Moved { sent, back_ns: watch.back_ns, before_cut: watch.before_cut })
     })
 }
 
@@ -89,11 +96,12 @@ struct Watch<'a> {
     cut: bool,
     joined: Option<Instant>,
     back_ns: u64,
+    before_cut: usize,
 }
 
 impl<'a> Watch<'a> {
     const fn new(lab: &'a Lab, event: Option<Event>) -> Self {
-        Self { lab, event, cut: false, joined: None, back_ns: 0 }
+        Self { lab, event, cut: false, joined: None, back_ns: 0, before_cut: 0 }
     }
 
     fn look(&mut self, progress: &SendProgress) {
@@ -101,6 +109,7 @@ impl<'a> Watch<'a> {
         let ms = progress.elapsed.as_millis() as u64;
         if !self.cut && ms >= event.after_ms {
             self.cut = self.lab.join_lane(event.lane, false).is_ok();
+            self.before_cut = (progress.done_bytes / super::CHUNK) as usize;
         } else if self.cut && self.joined.is_none() && ms >= event.after_ms + event.for_ms {
             let _joined = self.lab.join_lane(event.lane, true);
             self.joined = Some(Instant::now());
