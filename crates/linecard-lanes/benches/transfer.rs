@@ -8,7 +8,7 @@
 
 use linecard::rng::Rng;
 use linecard_lanes::control::Access;
-use linecard_lanes::end::processor_time;
+use linecard_lanes::end::{Cores, processor_time};
 use linecard_lanes::file::{ChunkBytes, Input};
 use linecard_lanes::keys::SharedKey;
 use linecard_lanes::receive::{ReceiveOptions, receive};
@@ -105,6 +105,7 @@ fn transfer(case: &Case, input: Input, to: &Path) -> Outcome<(f64, f64)> {
         fec: case.fec.parse()?,
         chunk_bytes: ChunkBytes::new(1 << 22)?,
         payload_bytes: Some(case.payload),
+        cores: Cores::default(),
         patience: Duration::from_secs(20),
         stop: Arc::clone(&stop),
     };
@@ -114,6 +115,7 @@ fn transfer(case: &Case, input: Input, to: &Path) -> Outcome<(f64, f64)> {
         access,
         lanes: Vec::new(),
         memory_bytes: 128 << 20,
+        cores: Cores::default(),
         patience: Duration::from_secs(20),
         stop,
     };

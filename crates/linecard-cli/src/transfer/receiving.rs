@@ -11,6 +11,7 @@ use crate::units;
 use clap::Args;
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use linecard_lanes::control::{Access, ControlError, Trust};
+use linecard_lanes::end::Cores;
 use linecard_lanes::file::Folder;
 use linecard_lanes::keys::Authorized;
 use linecard_lanes::lane::Spec;
@@ -56,6 +57,10 @@ pub(crate) struct RecvArguments {
     /// Receive from one sender after the other, until Ctrl-C.
     #[arg(long)]
     keep: bool,
+    /// Cores for this end's two threads, as 2,3: for lanes and encryption, and for files and hashes; or for
+    /// the first alone [default: wherever there is room].
+    #[arg(long, value_name = "CORE[,CORE]")]
+    cores: Option<Cores>,
     /// How long to wait for a sender that has begun and goes silent, 0.1 to 86400.
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = values::patience)]
     patience: Duration,
@@ -192,6 +197,7 @@ impl RecvArguments {
             access,
             lanes: self.lanes.clone(),
             memory_bytes: self.memory as u64,
+            cores: self.cores.unwrap_or_default(),
             patience: self.patience,
             stop,
         }

@@ -12,6 +12,7 @@ use crate::failure::{EXIT_CODES, Failure};
 use crate::say;
 use clap::Args;
 use linecard_lanes::control::{Access, ControlError, Policy, Trust};
+use linecard_lanes::end::Cores;
 use linecard_lanes::file::{ChunkBytes, Input};
 use linecard_lanes::keys::{Fingerprint, KnownPeers};
 use linecard_lanes::lane::Spec;
@@ -74,6 +75,10 @@ pub(crate) struct SendArguments {
     /// Refuse a key that is not known, without asking. Without a terminal it is so anyway.
     #[arg(long, conflicts_with_all = ["accept_new", "psk", "insecure_none"])]
     strict: bool,
+    /// Cores for this end's two threads, as 2,3: for lanes and encryption, and for files and hashes; or for
+    /// the first alone [default: wherever there is room].
+    #[arg(long, value_name = "CORE[,CORE]")]
+    cores: Option<Cores>,
     /// How long to wait for the receiver to answer, 0.1 to 86400.
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = values::patience)]
     patience: Duration,
@@ -150,6 +155,7 @@ impl SendArguments {
             fec: self.fec,
             chunk_bytes: self.chunk,
             payload_bytes: self.payload,
+            cores: self.cores.unwrap_or_default(),
             patience: self.patience,
             stop,
         }

@@ -2,12 +2,15 @@
 
 pub(crate) mod agree;
 mod carrier;
+mod cores;
 mod goodbye;
 mod processor;
 mod random;
 mod wait;
 
 pub use carrier::{Carrier, CarrierCounters};
+pub use cores::Cores;
+pub(crate) use cores::Pinned;
 pub(crate) use goodbye::give_up;
 pub use processor::processor_time;
 pub(crate) use random::random;

@@ -14,10 +14,13 @@ use linecard_transfer::wire::{Header, Kind, MAX_LANES, Probe};
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender};
+use std::time::Duration;
 
 /// How often others are told how far it is, in ns.
 const WATCH_NS: u64 = 100_000_000;
-
+/// When packets have come, more are on their way: they are waited for together, as an interrupt that is
+/// moderated does. On 8 lanes of 200 Mbit/s that is a quarter of this end's processor time.
+const MODERATION: Duration = Duration::from_micros(100);
 /// What the control channel is called where is waited; lanes are called by their numbers.
 const CONTROL: usize = MAX_LANES;
 
@@ -33,6 +36,8 @@ pub(super) struct Conductor<'a> {
     said_finish: bool,
     first: Option<Instant>,
     last: Instant,
+    /// Data came in this turn.
+    came: bool,
     progress: ReceiveProgress,
     received: Received,
     ready: Ready,
@@ -55,6 +60,7 @@ impl<'a> Conductor<'a> {
             said_finish: false,
             first: None,
             last: Instant::ZERO,
+            came: false,
             progress: ReceiveProgress::default(),
             received: Received::new(),
             ready: Ready::ALL,
@@ -127,6 +133,9 @@ impl<'a> Conductor<'a> {
             if more {
                 self.ready = Ready::ALL;
             } else if !self.is_over() {
+                if self.came {
+                    std::thread::sleep(MODERATION);
+                }
                 self.wait(&waiter, again, now)?;
             }
         }
@@ -226,6 +235,7 @@ impl<'a> Conductor<'a> {
         let mut more = false;
         let Opened { lanes, receiver, store, .. } = &mut *self.opened;
         lanes.accept(now);
+        self.came = false;
         let ready = self.ready;
         for lane in lanes.all.iter_mut().filter(|lane| ready.has(lane.number())) {
             let mut probed = None;
@@ -249,6 +259,7 @@ impl<'a> Conductor<'a> {
                 lane.validate();
             }
             if taken {
+                self.came = true;
                 self.last = now;
                 self.first.get_or_insert(now);
             }

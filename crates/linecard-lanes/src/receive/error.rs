@@ -78,6 +78,6 @@ pub enum ReceiveError {
     #[error("a fault of linecard: {0}")]
     Seal(#[from] SealError),
     /// What the system says.
-    #[error("waiting for sockets: {0}")]
+    #[error("this host: {0}")]
     Wait(#[from] io::Error),
 }

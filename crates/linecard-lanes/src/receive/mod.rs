@@ -10,7 +10,7 @@ mod writing;
 pub use error::ReceiveError;
 
 use crate::control::Access;
-use crate::end::{CarrierCounters, Clock, Waker};
+use crate::end::{CarrierCounters, Clock, Cores, Pinned, Waker};
 use crate::keys::Fingerprint;
 use crate::lane::Spec;
 use linecard_transfer::receive::ReceiveCounters;
@@ -33,6 +33,8 @@ pub struct ReceiveOptions {
     pub lanes: Vec<Spec>,
     /// Memory for chunks that are under way, in bytes.
     pub memory_bytes: u64,
+    /// Where its threads run.
+    pub cores: Cores,
     /// How long to wait for the sender to speak, and for progress.
     pub patience: Duration,
     /// Ends the transfer early.
@@ -91,7 +93,10 @@ pub fn receive(
     let waker = Waker::new()?;
     let work = writing::Work { jobs: given, out, waker: waker.clone() };
     std::thread::scope(|scope| {
+        let writing = Pinned::to(options.cores.files)?;
         scope.spawn(move || work.run());
+        drop(writing);
+        let _pinned = Pinned::to(options.cores.lanes)?;
         let conductor = conduct::Conductor::new(options, &mut opened, (jobs, results))?;
         conductor.run(waker, Clock::start(), watch)
     })

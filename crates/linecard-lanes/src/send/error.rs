@@ -52,6 +52,6 @@ pub enum SendError {
     #[error("a fault of linecard: {0}")]
     Seal(#[from] SealError),
     /// What the system says.
-    #[error("waiting for sockets: {0}")]
+    #[error("this host: {0}")]
     Wait(#[from] io::Error),
 }

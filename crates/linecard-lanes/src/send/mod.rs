@@ -8,7 +8,7 @@ mod reading;
 pub use error::SendError;
 
 use crate::control::Access;
-use crate::end::{CarrierCounters, Clock, Waker};
+use crate::end::{CarrierCounters, Clock, Cores, Pinned, Waker};
 use crate::file::{ChunkBytes, Input, Skipped, Source};
 use crate::lane::Spec;
 use linecard_transfer::fec::Scheme;
@@ -42,6 +42,8 @@ pub struct SendOptions {
     pub chunk_bytes: ChunkBytes,
     /// Data bytes of a packet; as many as all lanes carry if not said.
     pub payload_bytes: Option<u32>,
+    /// Where its threads run.
+    pub cores: Cores,
     /// How long to wait for the receiver, and for progress.
     pub patience: Duration,
     /// Ends the transfer early.
@@ -125,8 +127,11 @@ pub fn send(
         waker: waker.clone(),
     };
     let desk = reading::Desk { orders, buffers, results };
+    let reading = Pinned::to(options.cores.files)?;
     // Not waited for: it may be reading a pipe in which nothing comes any more.
     std::thread::spawn(move || work.run());
+    drop(reading);
+    let _pinned = Pinned::to(options.cores.lanes)?;
     let conductor = conduct::Conductor::new(options, &mut opened, objects, desk);
     let mut sent = conductor.run(waker, Clock::start(), watch)?;
     sent.skipped = skipped;

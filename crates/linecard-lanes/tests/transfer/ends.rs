@@ -1,6 +1,7 @@
 //! Both ends, ready to run.
 
 use linecard_lanes::control::Access;
+use linecard_lanes::end::Cores;
 use linecard_lanes::file::{ChunkBytes, Input};
 use linecard_lanes::keys::SharedKey;
 use linecard_lanes::receive::{Got, ReceiveError, ReceiveOptions, receive};
@@ -28,6 +29,7 @@ pub(crate) fn options(from: &Path, to: &Path) -> (SendOptions, ReceiveOptions, T
         fec: Scheme::NONE,
         chunk_bytes: ChunkBytes::new(1 << 20).expect("a power of two"),
         payload_bytes: None,
+        cores: Cores::default(),
         patience: Duration::from_secs(20),
         stop: Arc::new(AtomicBool::new(false)),
     };
@@ -37,6 +39,7 @@ pub(crate) fn options(from: &Path, to: &Path) -> (SendOptions, ReceiveOptions, T
         access,
         lanes: Vec::new(),
         memory_bytes: 64 << 20,
+        cores: Cores::default(),
         patience: Duration::from_secs(20),
         stop: Arc::new(AtomicBool::new(false)),
     };

@@ -3,6 +3,7 @@
 use crate::failure::Failure;
 use linecard_host::lab::{Host, Lab};
 use linecard_lanes::control::Access;
+use linecard_lanes::end::Cores;
 use linecard_lanes::file::{ChunkBytes, Input};
 use linecard_lanes::keys::SharedKey;
 use linecard_lanes::receive::{ReceiveOptions, receive};
@@ -138,6 +139,7 @@ fn send_options(access: Access, order: &Order<'_>) -> Result<SendOptions, Failur
         fec: order.fec.parse().map_err(failed)?,
         chunk_bytes: ChunkBytes::new(super::CHUNK).map_err(failed)?,
         payload_bytes: Some(super::PAYLOAD as u32),
+        cores: Cores::default(),
         patience: PATIENCE,
         stop: Arc::new(AtomicBool::new(false)),
     })
@@ -153,6 +155,7 @@ fn receive_options(access: Access, lanes: usize) -> Result<ReceiveOptions, Failu
         access,
         lanes: lanes.collect::<Result<_, _>>()?,
         memory_bytes: MEMORY,
+        cores: Cores::default(),
         patience: PATIENCE,
         stop: Arc::new(AtomicBool::new(false)),
     })
