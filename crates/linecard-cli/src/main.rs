@@ -1,75 +1,7 @@
-//! The `linecard` command: arguments, files and texts around the library.
+//! The `linecard` command, as a program.
 
-mod account;
-mod args;
-#[cfg(target_os = "linux")]
-mod attach;
-#[cfg(target_os = "linux")]
-mod calibrate;
-mod coalesce;
-mod explain;
-mod failure;
-mod jitter;
-mod model;
-mod page;
-#[cfg(target_os = "linux")]
-mod plan;
-#[cfg(target_os = "linux")]
-mod ports;
-mod progress;
-mod reproduce;
-mod run;
-mod scenario;
-mod segment;
-#[cfg(target_os = "linux")]
-mod transfer;
-mod units;
-mod usage;
-
-use args::{Arguments, Command};
-use clap::Parser;
-use std::io::Write;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let arguments = match Arguments::try_parse() {
-        Ok(arguments) => arguments,
-        Err(error) => return usage::refuse(&error),
-    };
-    let result = match arguments.command {
-        Command::Run(arguments) => run::command(&arguments),
-        Command::Coalesce(arguments) => coalesce::command(&arguments),
-        #[cfg(target_os = "linux")]
-        Command::Attach(arguments) => attach::command(&arguments),
-        Command::Jitter(arguments) => jitter::command(&arguments),
-        Command::Model(arguments) => model::command(&arguments),
-        Command::Segment(arguments) => segment::command(&arguments),
-        Command::Reproduce(arguments) => reproduce::command(&arguments),
-        #[cfg(target_os = "linux")]
-        Command::Calibrate(arguments) => calibrate::command(&arguments),
-        #[cfg(target_os = "linux")]
-        Command::Plan(arguments) => plan::command(&arguments),
-        #[cfg(target_os = "linux")]
-        Command::Ports(arguments) => ports::command(&arguments),
-        #[cfg(target_os = "linux")]
-        Command::Send(arguments) => transfer::send(&arguments),
-        #[cfg(target_os = "linux")]
-        Command::Recv(arguments) => transfer::recv(&arguments),
-        #[cfg(target_os = "linux")]
-        Command::Keys(arguments) => transfer::keys(&arguments),
-    };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            if !failure.is_broken_pipe() {
-                say(&failure.to_string());
-            }
-            failure.exit_code()
-        }
-    }
-}
-
-/// One line on stderr; when nobody can read it, the exit code has to do.
-fn say(line: &str) {
-    let _ = writeln!(std::io::stderr(), "linecard: {line}");
+    linecard_cli::main()
 }

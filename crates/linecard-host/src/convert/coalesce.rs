@@ -46,12 +46,24 @@ pub struct CoalesceAccount {
 ///
 /// When `input` is no capture, reading or writing fails, or the output format cannot hold it.
 pub fn coalesce<R: Read, W: Write>(
-    input: R,
-    output: W,
+    mut input: R,
+    mut output: W,
     format: Format,
     config: Config,
     observer: &mut dyn Observer,
 ) -> Result<(W, CoalesceAccount), CaptureError> {
+    let account = convert(&mut input, &mut output, format, config, observer)?;
+    Ok((output, account))
+}
+
+/// Not generic: compiled once and here, with what is hot in it, and not by each caller's crate.
+fn convert(
+    input: &mut dyn Read,
+    output: &mut dyn Write,
+    format: Format,
+    config: Config,
+    observer: &mut dyn Observer,
+) -> Result<CoalesceAccount, CaptureError> {
     let mut input = Input::new(input)?;
     let writer = Writer::new(output, format, input.reader.source().sizes_will_change())?;
     let mut job = Job {
@@ -69,13 +81,14 @@ pub fn coalesce<R: Read, W: Write>(
     account.damage = input.damage;
     account.counters = job.coalescer.counters().clone();
     account.lost = job.writer.lost();
-    Ok((job.writer.finish()?, account))
+    job.writer.finish()?;
+    Ok(account)
 }
 
-struct Job<W> {
+struct Job<'o> {
     coalescer: Coalescer<Numbered>,
     order: Order,
-    writer: Writer<W>,
+    writer: Writer<&'o mut dyn Write>,
     format: Format,
     /// The capture's clock, which does not go back.
     now: Instant,
@@ -85,10 +98,10 @@ struct Job<W> {
     account: CoalesceAccount,
 }
 
-impl<W: Write> Job<W> {
-    fn run<R: Read>(
+impl Job<'_> {
+    fn run(
         &mut self,
-        input: &mut Input<R>,
+        input: &mut Input<&mut dyn Read>,
         observer: &mut dyn Observer,
     ) -> Result<(), CaptureError> {
         loop {

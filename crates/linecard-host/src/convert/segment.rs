@@ -66,12 +66,24 @@ pub struct SegmentAccount {
 ///
 /// When `input` is no capture, reading or writing fails, or the output format cannot hold it.
 pub fn segment<R: Read, W: Write>(
-    input: R,
-    output: W,
+    mut input: R,
+    mut output: W,
     format: Format,
     cut: Cut,
     observer: &mut dyn Observer,
 ) -> Result<(W, SegmentAccount), CaptureError> {
+    let account = convert(&mut input, &mut output, format, cut, observer)?;
+    Ok((output, account))
+}
+
+/// Not generic: compiled once and here, with what is hot in it, and not by each caller's crate.
+fn convert(
+    input: &mut dyn Read,
+    output: &mut dyn Write,
+    format: Format,
+    cut: Cut,
+    observer: &mut dyn Observer,
+) -> Result<SegmentAccount, CaptureError> {
     let mut input = Input::new(input)?;
     // Taken apart as merged, packets only become shorter, and the file what it was before.
     let source = match cut {
@@ -102,8 +114,8 @@ pub fn segment<R: Read, W: Write>(
     job.finish()
 }
 
-struct Job<W> {
-    writer: Writer<W>,
+struct Job<'o> {
+    writer: Writer<&'o mut dyn Write>,
     pending: Pending,
     cut: Cut,
     /// Number that the next entry had before packets were merged.
@@ -111,7 +123,7 @@ struct Job<W> {
     account: SegmentAccount,
 }
 
-impl<W: Write> Job<W> {
+impl Job<'_> {
     fn block(&mut self, record: &Record) -> Result<(), CaptureError> {
         self.account.blocks += 1;
         if record.shape() == Shape::Section {
@@ -234,10 +246,11 @@ impl<W: Write> Job<W> {
         Ok(())
     }
 
-    fn finish(mut self) -> Result<(W, SegmentAccount), CaptureError> {
+    fn finish(mut self) -> Result<SegmentAccount, CaptureError> {
         self.write_pending(u64::MAX)?;
         self.account.lost = self.writer.lost();
-        Ok((self.writer.finish()?, self.account))
+        self.writer.finish()?;
+        Ok(self.account)
     }
 }
 

@@ -196,12 +196,20 @@ impl Receive {
     /// # Errors
     /// When the firmware goes wrong.
     pub fn run(
-        mut self,
+        self,
         packets: impl IntoIterator<Item = Arrival>,
         mut sink: impl FnMut(&Received),
     ) -> Result<Outcome, ReceiveError> {
-        let mut packets = packets.into_iter();
-        let mut line = Line::new(&self.design, &mut packets);
+        self.receive(&mut packets.into_iter(), &mut sink)
+    }
+
+    /// Not generic: compiled once and here, with what is hot in it, and not by each caller's crate.
+    fn receive(
+        mut self,
+        packets: &mut dyn Iterator<Item = Arrival>,
+        sink: &mut dyn FnMut(&Received),
+    ) -> Result<Outcome, ReceiveError> {
+        let mut line = Line::new(&self.design, packets);
         let (mut before, mut since) = ((0, 0, 0), 0);
         loop {
             let patience = self.design.patience_cycles;

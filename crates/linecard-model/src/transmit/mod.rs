@@ -241,7 +241,16 @@ impl Transmit {
         messages: impl IntoIterator<Item = Message>,
         mut sink: impl FnMut(&Sent),
     ) -> Result<Outcome, TransmitError> {
-        let (mut messages, mut has_more) = (messages.into_iter(), true);
+        self.send(&mut messages.into_iter(), &mut sink)
+    }
+
+    /// Not generic: compiled once and here, with what is hot in it, and not by each caller's crate.
+    fn send(
+        &mut self,
+        messages: &mut dyn Iterator<Item = Message>,
+        sink: &mut dyn FnMut(&Sent),
+    ) -> Result<Outcome, TransmitError> {
+        let mut has_more = true;
         while let Some(number) = self.next_core(has_more)? {
             match self.cores[number].1.wish {
                 Wish::Message(_) => match messages.next() {
