@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Bulk data over loopback: `linecard send --test` beside quinn, in turns, and what each takes of the
+# Bulk data over loopback: `linecard send test:SIZE` beside quinn, in turns, and what each takes of the
 # processor: peers/quic.sh [SIZE [ROUNDS]], by default 2G and 3. Needs jq.
 #
 # A line for each run, then the median Gbit per CPU second (both ends, user and system) of each kind.
@@ -33,11 +33,11 @@ ours() {
     local name=$1 receiver
     shift
     "$linecard" keys psk "$found/key" >"$found/said" 2>&1 || [[ -f $found/key ]]
-    taskset -c "${cores#*,}" "$linecard" recv "$found/in" --listen "127.0.0.1:$port" \
+    "$linecard" recv "$found/in" --listen "127.0.0.1:$port" --cores "${cores#*,},${cores#*,}" \
         --psk "$found/key" --json >"$found/got.json" 2>"$found/got.log" &
     receiver=$!
     sleep 0.5
-    taskset -c "${cores%,*}" "$linecard" send --test "$size" "127.0.0.1:$port" \
+    "$linecard" send --cores "${cores%,*},${cores%,*}" "test:$size" "127.0.0.1:$port" \
         --psk "$found/key" --json "$@" >"$found/sent.json" 2>"$found/sent.log" || {
         kill "$receiver" 2>/dev/null || true
         wait "$receiver" || true
@@ -54,16 +54,11 @@ ours() {
         sed "s/^/$name: Gbit per CPU s, Gbit\/s, CPU s: /"
 }
 
-has_test=yes
-"$linecard" send --help | grep -q -- '--test' || has_test=
-[[ $has_test ]] || echo "linecard send has no --test here: quinn alone" >&2
 for ((round = 0; round < rounds; round++)); do
     quinn quinn-default
     quinn quinn-8948 --mtu 8948
-    if [[ $has_test ]]; then
-        ours linecard-1408 --payload 1408
-        ours linecard-8896 --payload 8896
-    fi
+    ours linecard-1408 --payload 1408
+    ours linecard-8896 --payload 8896
 done
 for name in "$found"/{quinn,linecard}-*; do
     [[ -f $name ]] || continue
