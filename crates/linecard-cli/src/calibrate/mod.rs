@@ -1,9 +1,11 @@
 //! `linecard calibrate`: what stages cost on this machine, kept in a file.
 
+pub(crate) mod lines;
+
 use crate::account;
 use crate::failure::{EXIT_CODES, Failure};
 use crate::progress::Progress;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use linecard::report::{Report, Section, Value};
 use linecard_host::calibrate::{Calibration, Identity, Survey, SurveyError, VERSION, first};
 use std::env;
@@ -15,6 +17,15 @@ use std::time::Duration;
 /// Rounds and time of a visit; and the same in a hurry.
 const FULL: (u64, Duration) = (9, Duration::from_millis(4));
 const QUICK: (u64, Duration) = (3, Duration::from_millis(1));
+
+/// Stages of what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Only {
+    /// Of large sends and receives.
+    Offload,
+    /// Of transfers over lanes.
+    Transfer,
+}
 
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
