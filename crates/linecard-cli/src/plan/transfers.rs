@@ -1,20 +1,21 @@
 //! Plans held against transfers: real files over loopback, predicted and measured side by side.
 
 use super::lanes::{BATCH, Transfer};
-use crate::calibrate::lines::{CHUNK_BYTES, PAYLOADS, memory, name, visit};
+use crate::calibrate::lines::{CHUNK_BYTES, CODES, PAYLOADS, Round, memory, name};
 use crate::calibrate::undisturbed;
 use crate::failure::Failure;
 use crate::progress::Progress;
-use linecard::plan::{Cost, plan};
+use linecard::plan::{Question, plan};
 use linecard::report::{Report, Section, Value};
 use linecard::rng::Rng;
-use linecard_host::calibrate::{Identity, Measured, Series, median, pin};
+use linecard_host::calibrate::{Identity, Measured, Series, first, median, pin};
 use linecard_lanes::control::Access;
 use linecard_lanes::file::ChunkBytes;
 use linecard_lanes::keys::SharedKey;
 use linecard_lanes::lane::{Family, Place, Spec};
-use linecard_lanes::receive::{ReceiveOptions, receive};
+use linecard_lanes::receive::{ReceiveOptions, ReceiveProgress, receive};
 use linecard_lanes::send::{SendOptions, Sent, send};
+use linecard_lanes::stages::Stage;
 use linecard_transfer::fec::Scheme;
 use linecard_transfer::send::Mode;
 use linecard_transfer::wire::OVERHEAD_BYTES;
@@ -23,18 +24,19 @@ use std::fs;
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
 
 /// Bytes of the file that is sent.
 const FILE_BYTES: u64 = 512 << 20;
-/// What a receiver may keep of it in memory: eight chunks.
-const MEMORY_BYTES: u64 = 8 * CHUNK_BYTES as u64;
-/// How long stages are measured before each kind of packet.
-const VISIT: Duration = Duration::from_millis(300);
-/// Shares of the predicted rate at which lanes are paced: what should fit, and what should not.
+/// What a receiver may keep of it in memory: sixteen chunks.
+const MEMORY_BYTES: u64 = 16 * CHUNK_BYTES as u64;
+/// How long stages are measured before and after each transfer.
+const VISIT: Duration = Duration::from_millis(100);
+/// Share of the predicted rate at which lanes are paced, which should fit; and more than all that can be,
+/// which should not.
 const OFFERED: [f64; 2] = [0.8, 1.3];
 /// What is within this share of what was predicted is as predicted.
 const NEAR: f64 = 0.10;
@@ -44,18 +46,26 @@ const KEPT: f64 = 0.97;
 const WARM: f64 = 0.08;
 /// Headers of UDP, IPv4 and Ethernet, which lanes count.
 const FRAMING: u32 = 42;
-/// Codes of the table.
-const CODES: [&str; 3] = ["none", "xor:10", "rs:28,4"];
+/// Of the time of the cores in use, what other programs may have in a run that counts.
+const OTHERS: f64 = 0.05;
 
 /// A transfer of the table, and what was seen of it.
 struct Row {
     transfer: Transfer,
-    /// Predicted and measured in each round, bit/s.
-    runs: Vec<[f64; 2]>,
-    /// The same of the less that should fit: offered and done.
-    kept: Vec<[f64; 2]>,
-    /// Packets sent again, of all in the last run.
+    /// At each of [`OFFERED`].
+    runs: [Vec<Run>; 2],
+}
+
+/// What was seen of a transfer, rates in bit/s.
+#[derive(Debug, Clone, Copy, Default)]
+struct Run {
+    predicted: f64,
+    offered: f64,
+    measured: f64,
+    /// Packets sent again, of all.
     resent: f64,
+    /// What other programs, and a hypervisor, had of the time of the cores in use.
+    others: f64,
 }
 
 /// The table of all transfers: `--verify transfer`.
@@ -65,13 +75,12 @@ pub(super) fn verify(rounds: u64, only: Option<u32>) -> Result<Report, Failure> 
     rows.retain(|row| only.is_none_or(|payload| payload == row.transfer.payload));
     let file = Original::new()?;
     let mut progress = Progress::for_rounds(rounds);
-    let mut alone = Ok(());
+    let alone = first(None).map(drop);
     for round in 0..rounds {
         progress.at(round);
         for kind in rows.chunk_by_mut(|a, b| a.is_like(b)) {
-            let stages;
-            (stages, alone) = calibrate(&kind[0].transfer)?;
-            kind.iter_mut().try_for_each(|row| row.run(&file, &stages))?;
+            let mut lines = Lines::new(&kind[0].transfer)?;
+            kind.iter_mut().try_for_each(|row| row.run(&file, &mut lines))?;
         }
     }
     progress.done();
@@ -99,7 +108,7 @@ fn transfers(most_cores: usize) -> Result<Vec<Row>, Failure> {
             for lanes in [1, 4] {
                 for cores in 1..=most_cores {
                     let transfer = Transfer { payload, fec, lanes, cores };
-                    rows.push(Row { transfer, runs: vec![], kept: vec![], resent: 0.0 });
+                    rows.push(Row { transfer, runs: [vec![], vec![]] });
                 }
             }
         }
@@ -107,12 +116,53 @@ fn transfers(most_cores: usize) -> Result<Vec<Row>, Failure> {
     Ok(rows)
 }
 
-/// What stages of such packets cost just now.
-fn calibrate(transfer: &Transfer) -> Result<(Vec<Measured>, Result<(), String>), Failure> {
+/// Lines that are measured: one on each core, at the same time where a transfer uses both. Two busy cores
+/// share caches, memory, and where a hypervisor has it so, the parts of one physical core.
+struct Lines {
+    own: Round,
+    orders: mpsc::Sender<()>,
+    found: mpsc::Receiver<Result<Vec<Measured>, Failure>>,
+}
+
+impl Lines {
+    /// Ends its thread when it is dropped.
+    fn new(transfer: &Transfer) -> Result<Self, Failure> {
+        let Transfer { payload, fec, .. } = *transfer;
+        let (orders, ordered) = mpsc::channel();
+        let (out, found) = mpsc::channel();
+        thread::spawn(move || {
+            let mut line = pin(1).map_err(failed).and_then(|()| Round::new(payload, fec));
+            while let Ok(()) = ordered.recv() {
+                let look = line.as_mut().map_err(|error| failed(&*error));
+                let _gone = out.send(look.and_then(|line| look_at(line, 1)));
+            }
+        });
+        Ok(Self { own: Round::new(payload, fec)?, orders, found })
+    }
+
+    /// What stages cost just now.
+    fn now(&mut self, cores: usize) -> Result<Vec<Measured>, Failure> {
+        if cores == 1 {
+            return look_at(&mut self.own, 0);
+        }
+        let _gone = self.orders.send(());
+        let near = look_at(&mut self.own, 0);
+        let far = self.found.recv().map_err(failed)??;
+        let of = |end: bool| move |found: &Measured| is_near(&found.name) == end;
+        Ok(near?.into_iter().filter(of(true)).chain(far.into_iter().filter(of(false))).collect())
+    }
+}
+
+fn look_at(line: &mut Round, core: usize) -> Result<Vec<Measured>, Failure> {
     let mut series = Series::new(Vec::new());
-    let kind = (transfer.payload, transfer.fec);
-    let ((), alone) = undisturbed(Some(0), || visit(&mut series, kind, BATCH, VISIT))?;
-    Ok((series.results().map_err(failed)?, alone))
+    let ((), _alone) = undisturbed(Some(core), || line.visit(&mut series, BATCH, VISIT))?;
+    series.results().map_err(failed)
+}
+
+/// Whether a stage of this name is the sending end's.
+fn is_near(name: &str) -> bool {
+    let base = name.split(['/', '@']).next().unwrap_or(name);
+    Stage::ALL.into_iter().any(|stage| stage.name() == base && stage.is_near())
 }
 
 impl Row {
@@ -122,56 +172,55 @@ impl Row {
         kind(self) == kind(other)
     }
 
-    fn run(&mut self, file: &Original, stages: &[Measured]) -> Result<(), Failure> {
-        let Transfer { payload, fec, .. } = self.transfer;
-        let cost = |stage| {
-            let wanted = format!("{}@{payload}", name(stage, fec));
-            stages.iter().find(|found| found.name == wanted).map(|found| found.cost.clone())
-        };
-        let predicted = self.most(cost)?;
-        for share in OFFERED {
-            let offered = share * predicted;
-            let is_feasible = self.is_feasible(offered, cost)?;
-            if is_feasible != (share < 1.0) {
-                let what = format!("the plan says that {share} of what it predicts at most fits");
-                return Err(Failure::Wrong(format!("{what}: {is_feasible}")));
+    /// What is predicted just before and just after each transfer, and what it does: asked for more than
+    /// should fit, and for less.
+    fn run(&mut self, file: &Original, lines: &mut Lines) -> Result<(), Failure> {
+        let mut stages = lines.now(self.transfer.cores)?;
+        for (share, seen) in OFFERED.into_iter().zip([0, 1]) {
+            let before = self.most(&stages)?;
+            let offered = share * before;
+            if self.is_feasible(offered, &stages)? != (share < 1.0) {
+                let what = format!("the plan does not know whether {share} of the most fits");
+                return Err(Failure::Wrong(what));
             }
-            let (rate, sent) = file.send(&self.transfer, offered)?;
-            if share < 1.0 {
-                self.kept.push([offered, rate]);
-            } else {
-                self.runs.push([predicted, rate]);
-                let packets: u64 = sent.lanes.iter().map(|lane| lane.counters.packets).sum();
-                self.resent = sent.counters.resent as f64 / packets.max(1) as f64;
-            }
+            let run = file.send(&self.transfer, offered)?;
+            stages = lines.now(self.transfer.cores)?;
+            let predicted = f64::midpoint(before, self.most(&stages)?);
+            self.runs[seen].push(Run { predicted, offered, ..run });
         }
         Ok(())
     }
 
     /// Goodput at most as the plan has it, bit/s.
-    fn most(&self, cost: impl Fn(linecard_lanes::stages::Stage) -> Option<Cost>) -> Result<f64, Failure> {
-        let question = self.transfer.question(1e6, cost).ok_or_else(not_measured)?;
-        let plan = plan(&question).map_err(failed)?;
+    fn most(&self, stages: &[Measured]) -> Result<f64, Failure> {
+        let plan = plan(&self.question(1e6, stages)?).map_err(failed)?;
         plan.map(|plan| plan.most_goodput_bps).map_err(|why| failed(why.text))
     }
 
-    fn is_feasible(
-        &self,
-        goodput_bps: f64,
-        cost: impl Fn(linecard_lanes::stages::Stage) -> Option<Cost>,
-    ) -> Result<bool, Failure> {
-        let question = self.transfer.question(goodput_bps, cost).ok_or_else(not_measured)?;
-        Ok(plan(&question).map_err(failed)?.is_ok())
+    fn is_feasible(&self, goodput_bps: f64, stages: &[Measured]) -> Result<bool, Failure> {
+        Ok(plan(&self.question(goodput_bps, stages)?).map_err(failed)?.is_ok())
     }
 
-    /// Median over rounds.
-    fn middle(&self, value: impl Fn(&[f64; 2]) -> f64) -> f64 {
-        median(self.runs.iter().map(value).collect()).unwrap_or(f64::NAN)
+    fn question(&self, goodput_bps: f64, stages: &[Measured]) -> Result<Question, Failure> {
+        let Transfer { payload, fec, .. } = self.transfer;
+        let cost = |stage| {
+            let wanted = format!("{}@{payload}", name(stage, fec));
+            stages.iter().find(|found| found.name == wanted).map(|found| found.cost.clone())
+        };
+        let question = self.transfer.question(goodput_bps, cost);
+        question.ok_or_else(|| failed("a stage of the transfer was not measured"))
     }
 
-    /// Of measured to predicted rates, each of its own round.
+    /// Median over the runs at one of [`OFFERED`] in which other programs had little, or over all.
+    fn middle(&self, at: usize, value: impl Fn(&Run) -> f64) -> f64 {
+        let quiet = self.runs[at].iter().filter(|run| run.others <= OTHERS).map(&value).collect();
+        let all = || median(self.runs[at].iter().map(&value).collect());
+        median(quiet).or_else(all).unwrap_or(f64::NAN)
+    }
+
+    /// Of measured to predicted rates, each of its own run.
     fn difference(&self) -> f64 {
-        self.middle(|[predicted, measured]| measured / predicted) - 1.0
+        self.middle(1, |run| run.measured / run.predicted) - 1.0
     }
 
     fn label(&self) -> String {
@@ -179,10 +228,6 @@ impl Row {
         let s = |count| if count == 1 { "" } else { "s" };
         format!("{payload} bytes, {fec}, {lanes} lane{}, {cores} core{}", s(lanes), s(cores))
     }
-}
-
-fn not_measured() -> Failure {
-    failed("a stage of the transfer was not measured")
 }
 
 fn failed(why: impl Display) -> Failure {
@@ -218,13 +263,56 @@ impl Original {
         self.folder.join("file")
     }
 
-    /// Sends it, paced at this goodput. Bits per second that the receiver has written in the midst of it,
-    /// and what the sender says.
-    fn send(&self, transfer: &Transfer, goodput_bps: f64) -> Result<(f64, Sent), Failure> {
+    /// Sends it, paced at this goodput.
+    fn send(&self, transfer: &Transfer, goodput_bps: f64) -> Result<Run, Failure> {
         let into = self.folder.join("into");
+        let before = Time::so_far(transfer.cores);
         let result = over_loopback(transfer, goodput_bps, (&self.path(), &into));
+        let others = before.others_since(transfer.cores);
         let _gone = fs::remove_dir_all(&into);
-        result
+        let (measured, sent) = result?;
+        let packets: u64 = sent.lanes.iter().map(|lane| lane.counters.packets).sum();
+        let resent = sent.counters.resent as f64 / packets.max(1) as f64;
+        Ok(Run { measured, resent, others, ..Run::default() })
+    }
+}
+
+/// Time of cores, in ticks of the clock.
+#[derive(Debug, Clone, Copy)]
+struct Time {
+    /// In which the first cores did anything, for whomever.
+    busy: u64,
+    /// And all.
+    all: u64,
+    /// What this process had, on any core.
+    own: u64,
+}
+
+impl Time {
+    fn so_far(cores: usize) -> Self {
+        let text = fs::read_to_string("/proc/stat").unwrap_or_default();
+        let (mut busy, mut all) = (0, 0);
+        for line in text.lines().skip(1).take(cores) {
+            // user nice system idle iowait irq softirq steal (proc_stat(5)).
+            let ticks = line.split_whitespace().skip(1).take(8);
+            for (at, ticks) in ticks.enumerate() {
+                let ticks: u64 = ticks.parse().unwrap_or(0);
+                all += ticks;
+                busy += if matches!(at, 3 | 4) { 0 } else { ticks };
+            }
+        }
+        let text = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+        // Behind the name, which may have anything: utime and stime are the 12th and 13th (proc_pid_stat(5)).
+        let behind = text.rsplit_once(')').map_or("", |(_, behind)| behind);
+        let own = behind.split_whitespace().skip(11).take(2).filter_map(|t| t.parse::<u64>().ok());
+        Self { busy, all, own: own.sum() }
+    }
+
+    /// The share of these cores' time since then that others had.
+    fn others_since(self, cores: usize) -> f64 {
+        let now = Self::so_far(cores);
+        let others = (now.busy - self.busy).saturating_sub(now.own - self.own);
+        others as f64 / (now.all - self.all).max(1) as f64
     }
 }
 
@@ -261,38 +349,37 @@ fn over_loopback(
         patience,
         stop,
     };
-    let cores = [0, transfer.cores - 1];
     let mut seen: Vec<(Duration, u64)> = Vec::new();
+    let watch = &mut |now: &ReceiveProgress| seen.push((now.elapsed, now.done_bytes));
+    let far = || {
+        pin(transfer.cores - 1).map_err(failed)?;
+        receive(&receiving, &listener, watch).map_err(failed)
+    };
+    let near = || {
+        pin(0).map_err(failed)?;
+        send(&sending, &mut |_| {}).map_err(failed)
+    };
     let (sent, got) = thread::scope(|scope| {
         // Threads that these start inherit their cores.
-        let far = scope.spawn(|| {
-            pin(cores[1]).map_err(failed)?;
-            let mut watch = |now: &linecard_lanes::receive::ReceiveProgress| {
-                seen.push((now.elapsed, now.done_bytes));
-            };
-            receive(&receiving, &listener, &mut watch).map_err(failed)
-        });
-        let near = scope.spawn(|| {
-            pin(cores[0]).map_err(failed)?;
-            send(&sending, &mut |_| {}).map_err(failed)
-        });
+        let (far, near) = (scope.spawn(far), scope.spawn(near));
         (near.join(), far.join())
     });
     let ended = |_| failed("a thread of the transfer has panicked");
     got.map_err(ended)??;
-    Ok((steady(&seen).ok_or_else(|| failed("the transfer was over at once"))?, sent.map_err(ended)??))
+    let rate = steady(&seen).ok_or_else(|| failed("the transfer was over at once"))?;
+    Ok((rate, sent.map_err(ended)??))
 }
 
 /// A lane's share of the rate, with all that is on the line.
 fn lane(transfer: &Transfer, goodput_bps: f64) -> Spec {
     let Transfer { payload, fec, lanes, .. } = *transfer;
     let on_line = f64::from(payload + OVERHEAD_BYTES as u32 + FRAMING) / f64::from(payload);
-    let rate = goodput_bps * on_line * (1.0 + fec.overhead()) / lanes as f64;
+    let more = on_line * (1.0 + fec.overhead()) / lanes as f64;
     Spec {
         family: Family::Udp,
         place: Place::Address(IpAddr::V4(Ipv4Addr::LOCALHOST)),
         port: None,
-        rate_bps: Some(rate as u64),
+        rate_bps: Some((goodput_bps * more) as u64),
         shared: None,
     }
 }
@@ -312,19 +399,21 @@ fn table(rows: &[Row]) -> Section {
     let title = "Goodput at most: predicted, measured, difference; packets sent again";
     let mut section = Section::list("transfers", title);
     for row in rows {
-        let [predicted, measured] = [0, 1].map(|at| row.middle(|run| run[at]));
+        let (predicted, measured) =
+            (row.middle(1, |run| run.predicted), row.middle(1, |run| run.measured));
+        let resent = row.middle(1, |run| run.resent);
         let text = format!(
             "{:>11}  {:>11}  {:>+6.1} %  {:>4.1} %",
             Value::BitRate(predicted).to_string(),
             Value::BitRate(measured).to_string(),
             row.difference() * 100.0,
-            row.resent * 100.0
+            resent * 100.0
         );
         let fields = vec![
             ("predicted", Value::BitRate(predicted)),
             ("measured", Value::BitRate(measured)),
             ("difference", Value::Share(row.difference())),
-            ("resent", Value::Share(row.resent)),
+            ("resent", Value::Share(resent)),
         ];
         section.add("", row.label(), Value::Fields(text, fields));
     }
@@ -335,14 +424,9 @@ fn table(rows: &[Row]) -> Section {
 fn offers(rows: &[Row]) -> Section {
     let title = "Lanes paced below and above what was predicted: share offered, share of it done";
     let mut section = Section::list("offered", title);
-    for share in OFFERED {
+    for (at, share) in OFFERED.into_iter().enumerate() {
         for row in rows {
-            let done = if share < 1.0 {
-                median(row.kept.iter().map(|[offered, done]| done / offered).collect())
-            } else {
-                Some(row.middle(|[predicted, measured]| measured / (share * predicted)))
-            };
-            let done = done.unwrap_or(f64::NAN);
+            let done = row.middle(at, |run| run.measured / run.offered);
             let misses = done < KEPT;
             let word = if misses { "misses" } else { "keeps up" };
             let text = format!("{:>4.0} %  {:>5.1} %  {word}", share * 100.0, done * 100.0);

@@ -21,8 +21,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Chunks of the file that is sent again and again: more than caches hold.
-const FILE_CHUNKS: u32 = 16;
+/// Chunks of the file that is sent again and again: several times what caches hold, as a page that is
+/// written was made long before.
+const FILE_CHUNKS: u32 = 48;
 /// The protocol's time goes on by so much with each call, in ns: a pause between calls is no silence.
 const STEP_NS: u64 = 20_000;
 /// Rounds in a row without anything to do before what is under way is hurried on.
@@ -255,6 +256,11 @@ impl Line {
         }?;
         self.done += u64::from(done);
         Ok(done)
+    }
+
+    /// Packets in a call of the sending end from now on, 1 to 64.
+    pub const fn set_batch(&mut self, batch: usize) {
+        self.near.batch = batch;
     }
 
     /// Chunks written so far.

@@ -37,7 +37,7 @@ pub(super) struct Near {
     /// Groups among them whose repair is to be made.
     groups: usize,
     room: Vec<u8>,
-    batch: usize,
+    pub(super) batch: usize,
     /// Datagrams that wait to be handed over, and those that were.
     sealed: u32,
     sent: u64,
