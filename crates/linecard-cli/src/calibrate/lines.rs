@@ -39,7 +39,8 @@ pub(crate) fn name(stage: Stage, fec: Scheme) -> String {
 
 /// All kinds of packets, with the first of the codes.
 pub(crate) fn kinds(codes: usize) -> Result<Vec<(u32, Scheme)>, Failure> {
-    let all = PAYLOADS.iter().flat_map(|payload| CODES[..codes].iter().map(|code| (*payload, code)));
+    let all =
+        PAYLOADS.iter().flat_map(|payload| CODES[..codes].iter().map(|code| (*payload, code)));
     let parsed = all.map(|(payload, code)| code.parse().map(|fec| (payload, fec)));
     let wrong = |error: SchemeError| Failure::Thread(error.to_string());
     parsed.collect::<Result<_, _>>().map_err(wrong)

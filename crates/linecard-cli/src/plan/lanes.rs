@@ -1,9 +1,7 @@
 //! The graph of a transfer as it is deployed: which stages, at which rates, and on which cores they may be.
 
 use crate::calibrate::lines::{CHUNK_BYTES, unit};
-use linecard::plan::{
-    Cost, Demand, Edge, Graph, Machine, Port, Question, StageSpec, State, Token,
-};
+use linecard::plan::{Cost, Demand, Edge, Graph, Machine, Port, Question, StageSpec, State, Token};
 use linecard_lanes::stages::Stage;
 use linecard_transfer::fec::Scheme;
 

@@ -2,13 +2,12 @@
 
 use super::lanes::{BATCH, Transfer};
 use crate::calibrate::lines::{CHUNK_BYTES, CODES, PAYLOADS, Round, memory, name};
-use crate::calibrate::undisturbed;
 use crate::failure::Failure;
 use crate::progress::Progress;
 use linecard::plan::{Question, plan};
 use linecard::report::{Report, Section, Value};
 use linecard::rng::Rng;
-use linecard_host::calibrate::{Identity, Measured, Series, first, median, pin};
+use linecard_host::calibrate::{Identity, Measured, Series, median, pin};
 use linecard_lanes::control::Access;
 use linecard_lanes::file::ChunkBytes;
 use linecard_lanes::keys::SharedKey;
@@ -24,8 +23,8 @@ use std::fs;
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, mpsc};
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -75,7 +74,6 @@ pub(super) fn verify(rounds: u64, only: Option<u32>) -> Result<Report, Failure> 
     rows.retain(|row| only.is_none_or(|payload| payload == row.transfer.payload));
     let file = Original::new()?;
     let mut progress = Progress::for_rounds(rounds);
-    let alone = first(None).map(drop);
     for round in 0..rounds {
         progress.at(round);
         for kind in rows.chunk_by_mut(|a, b| a.is_like(b)) {
@@ -94,8 +92,13 @@ pub(super) fn verify(rounds: u64, only: Option<u32>) -> Result<Report, Failure> 
         rows.len(),
         NEAR * 100.0
     ));
-    if let Err(why) = alone {
-        report.note(format!("Other programs may have disturbed this: {why}"));
+    let disturbed = |row: &&Row| row.runs[1].iter().all(|run| run.others > OTHERS);
+    let disturbed = rows.iter().filter(disturbed).count();
+    if disturbed > 0 {
+        report.note(format!(
+            "Other programs had more than {:.0} % of the cores in every run of {disturbed} of them.",
+            OTHERS * 100.0
+        ));
     }
     Ok(report)
 }
@@ -116,7 +119,8 @@ fn transfers(most_cores: usize) -> Result<Vec<Row>, Failure> {
     Ok(rows)
 }
 
-/// Lines that are measured: one on each core, at the same time where a transfer uses both. Two busy cores
+/// Lines that are measured, with the priority that transfers have, so that other programs take as much from
+/// both: one on each core, at the same time where a transfer uses both. Two busy cores
 /// share caches, memory, and where a hypervisor has it so, the parts of one physical core.
 struct Lines {
     own: Round,
@@ -155,7 +159,8 @@ impl Lines {
 
 fn look_at(line: &mut Round, core: usize) -> Result<Vec<Measured>, Failure> {
     let mut series = Series::new(Vec::new());
-    let ((), _alone) = undisturbed(Some(core), || line.visit(&mut series, BATCH, VISIT))?;
+    pin(core).map_err(failed)?;
+    line.visit(&mut series, BATCH, VISIT)?;
     series.results().map_err(failed)
 }
 
@@ -221,6 +226,13 @@ impl Row {
     /// Of measured to predicted rates, each of its own run.
     fn difference(&self) -> f64 {
         self.middle(1, |run| run.measured / run.predicted) - 1.0
+    }
+
+    /// Of what was measured, from the least to the greatest, as a share.
+    fn spread(&self) -> f64 {
+        let rates = || self.runs[1].iter().map(|run| run.measured);
+        let (low, high) = (rates().fold(f64::INFINITY, f64::min), rates().fold(0.0, f64::max));
+        (high - low) / self.middle(1, |run| run.measured)
     }
 
     fn label(&self) -> String {
@@ -396,24 +408,29 @@ fn steady(seen: &[(Duration, u64)]) -> Option<f64> {
 }
 
 fn table(rows: &[Row]) -> Section {
-    let title = "Goodput at most: predicted, measured, difference; packets sent again";
+    let title = "Goodput at most: predicted, measured, difference, spread of the runs; packets sent again; \
+                 what other programs had of the cores";
     let mut section = Section::list("transfers", title);
     for row in rows {
         let (predicted, measured) =
             (row.middle(1, |run| run.predicted), row.middle(1, |run| run.measured));
-        let resent = row.middle(1, |run| run.resent);
+        let (resent, others) = (row.middle(1, |run| run.resent), row.middle(1, |run| run.others));
         let text = format!(
-            "{:>11}  {:>11}  {:>+6.1} %  {:>4.1} %",
+            "{:>11}  {:>11}  {:>+6.1} %  ± {:.0} %  {:>4.1} %  {:>4.1} %",
             Value::BitRate(predicted).to_string(),
             Value::BitRate(measured).to_string(),
             row.difference() * 100.0,
-            resent * 100.0
+            row.spread() * 50.0,
+            resent * 100.0,
+            others * 100.0
         );
         let fields = vec![
             ("predicted", Value::BitRate(predicted)),
             ("measured", Value::BitRate(measured)),
             ("difference", Value::Share(row.difference())),
+            ("spread", Value::Share(row.spread())),
             ("resent", Value::Share(resent)),
+            ("others", Value::Share(others)),
         ];
         section.add("", row.label(), Value::Fields(text, fields));
     }

@@ -180,8 +180,7 @@ impl Line {
         let (near, far) = Near::new(&place.0, &settings)?;
         // Zero is for ever ago to those who ask.
         let now = Instant::from_ns(1_000_000_000);
-        let mut line =
-            Self { near, far, settings, now, at: 0, done: 0, idle: 0, _place: place };
+        let mut line = Self { near, far, settings, now, at: 0, done: 0, idle: 0, _place: place };
         line.begin()?;
         Ok(line)
     }

@@ -47,10 +47,7 @@ pub(super) struct Near {
 
 impl Near {
     /// Both ends, joined.
-    pub(super) fn new(
-        folder: &Path,
-        settings: &LineSettings,
-    ) -> Result<(Self, Far), LineError> {
+    pub(super) fn new(folder: &Path, settings: &LineSettings) -> Result<(Self, Far), LineError> {
         let LineSettings { payload_bytes, fec, chunk_bytes, batch, .. } = *settings;
         let from = folder.join("from");
         write_random(&from, chunk_bytes)?;
