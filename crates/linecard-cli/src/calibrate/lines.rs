@@ -70,7 +70,8 @@ impl Circle for Round {
     }
 
     fn next(&mut self) -> Option<usize> {
-        let next = self.line.next().map_err(|error| self.error = Some(error)).ok().flatten()?;
+        let next =
+            self.line.next_stage().map_err(|error| self.error = Some(error)).ok().flatten()?;
         Stage::ALL.into_iter().position(|stage| stage == next)
     }
 

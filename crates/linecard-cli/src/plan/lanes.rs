@@ -40,7 +40,7 @@ impl Transfer {
     ) -> Option<Question> {
         let stages = self.stages();
         let specs: Option<Vec<StageSpec>> =
-            stages.iter().map(|stage| self.spec(*stage, &stages, cost(*stage)?)).collect();
+            stages.iter().map(|stage| self.spec(*stage, &stages, &cost(*stage)?)).collect();
         let repair = self.fec != Scheme::NONE;
         let (k, m) = (self.fec.data_packets(), self.fec.repair_packets());
         let demand = Demand {
@@ -59,7 +59,7 @@ impl Transfer {
 
     /// A cycle is as long as a chunk takes: those of packets make many calls of [`BATCH`] in it, so that
     /// each firing has its share of a call.
-    fn spec(&self, stage: Stage, stages: &[Stage], cost: Cost) -> Option<StageSpec> {
+    fn spec(&self, stage: Stage, stages: &[Stage], cost: &Cost) -> Option<StageSpec> {
         let unit = unit(stage);
         let batch = f64::from(if unit == Token::Packet { BATCH } else { 1 });
         let each = Cost::new(0.0, cost.at(batch) / batch).ok()?;

@@ -129,7 +129,7 @@ impl Far {
             let arrival = self.receiver.receive(header, body, now);
             self.store.put(arrival, body);
             if header.kind == Kind::Probe {
-                from.into_iter().for_each(|from| self.carrier.answer_to(*from));
+                from.iter().for_each(|from| self.carrier.answer_to(*from));
             }
             self.placed += u64::from(matches!(arrival, Arrival::Data { .. }));
         }

@@ -188,7 +188,7 @@ impl Line {
     /// Goes round until both ends know each other and data has come.
     fn begin(&mut self) -> Result<(), LineError> {
         for _ in 0..MOST_TO_BEGIN {
-            if let Some(stage) = self.next()? {
+            if let Some(stage) = self.next_stage()? {
                 self.call(stage)?;
             }
             if self.far.placed > 0 {
@@ -204,7 +204,7 @@ impl Line {
     /// # Errors
     ///
     /// [`LineError`].
-    pub fn next(&mut self) -> Result<Option<Stage>, LineError> {
+    pub fn next_stage(&mut self) -> Result<Option<Stage>, LineError> {
         for _ in 0..MOST_IDLE {
             while let Some(&stage) = Stage::ALL.get(self.at) {
                 self.at += 1;
@@ -266,5 +266,48 @@ impl Line {
     #[must_use]
     pub const fn chunks(&self) -> u64 {
         self.far.chunks
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Firings of each stage while some chunks pass, the last file having been compared with its hash.
+    fn firings(fec: &str) -> [u64; Stage::ALL.len()] {
+        let settings = LineSettings {
+            payload_bytes: 1_408,
+            fec: fec.parse().unwrap(),
+            chunk_bytes: ChunkBytes::new(1 << 16).unwrap(),
+            batch: 8,
+            depth: 20,
+        };
+        let mut line = Line::new(&std::env::temp_dir(), settings).unwrap();
+        let mut firings = [0; Stage::ALL.len()];
+        while line.chunks() < u64::from(FILE_CHUNKS) + 4 {
+            let stage = line.next_stage().unwrap().expect("there is always something to do");
+            let at = Stage::ALL.iter().position(|other| *other == stage).unwrap();
+            firings[at] += u64::from(line.call(stage).unwrap());
+        }
+        firings
+    }
+
+    #[test]
+    fn every_stage_has_its_part_of_what_passes() {
+        let all = firings("rs:28,4");
+        assert!(all.iter().all(|firings| *firings > 0), "{all:?}");
+        // 47 packets of data in two groups, and 8 of repair, in each chunk; some are under way at the end.
+        let [read, .., write, _, _] = all;
+        assert!((52..=60).contains(&read) && write >= 51, "{all:?}");
+        let sealed = all[3];
+        assert!((51 * 55..=61 * 55).contains(&sealed), "{all:?}");
+        assert!(all[6] <= sealed && all[7] == all[6], "{all:?}");
+    }
+
+    #[test]
+    fn without_a_code_nothing_is_encoded() {
+        let all = firings("none");
+        assert_eq!(all[2], 0);
+        assert!(all.iter().filter(|firings| **firings == 0).count() == 1, "{all:?}");
     }
 }
