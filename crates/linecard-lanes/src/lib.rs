@@ -9,3 +9,4 @@ pub mod lane;
 pub mod receive;
 pub mod seal;
 pub mod send;
+pub mod stages;

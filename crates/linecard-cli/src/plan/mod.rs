@@ -1,11 +1,15 @@
 //! `linecard plan`: from what is asked to what runs where.
 
+mod lanes;
 mod measured;
 mod report;
 mod scenario;
 mod settings;
+mod transfers;
 
 use crate::account;
+use crate::calibrate::Only;
+use crate::calibrate::lines::PAYLOADS;
 use crate::failure::{EXIT_CODES, Failure};
 use crate::page::PageArguments;
 use clap::Args;
@@ -26,10 +30,17 @@ pub(crate) struct PlanArguments {
     /// was predicted. Stages of the offloads only.
     #[arg(long)]
     measure: bool,
-    /// Calibrate, and measure many configurations of the offloads, in turn: predicted and measured rates
-    /// in a table. Takes a minute, in which other programs get less of the cores.
-    #[arg(long, conflicts_with_all = ["scenario", "calibration", "measure", "report"])]
-    verify: bool,
+    /// Calibrate, and measure many configurations in turn, of the offloads or of transfers over loopback:
+    /// predicted and measured rates in a table. Takes minutes, in which other programs get less of the
+    /// cores.
+    #[arg(
+        long,
+        value_name = "WHAT",
+        num_args = 0..=1,
+        default_missing_value = "offload",
+        conflicts_with_all = ["scenario", "calibration", "measure", "report"]
+    )]
+    verify: Option<Only>,
     /// Rounds of `--verify`, 1 to 100.
     #[arg(
         long,
@@ -39,6 +50,9 @@ pub(crate) struct PlanArguments {
         value_parser = clap::value_parser!(u64).range(1..=100)
     )]
     rounds: u64,
+    /// Packets of `--verify transfer`: data bytes of one kind only [default: all kinds].
+    #[arg(long, value_name = "BYTES", requires = "verify", value_parser = payload)]
+    payload: Option<u32>,
     #[command(flatten)]
     page: PageArguments,
     /// Print the plan as JSON.
@@ -46,10 +60,20 @@ pub(crate) struct PlanArguments {
     json: bool,
 }
 
+/// A payload that stages are measured for.
+fn payload(text: &str) -> Result<u32, String> {
+    let known = PAYLOADS.into_iter().find(|payload| payload.to_string() == text);
+    known.ok_or_else(|| "choose 1408, 4096 or 8896".to_owned())
+}
+
 /// Runs the command.
 pub(crate) fn command(arguments: &PlanArguments) -> Result<(), Failure> {
     let Some(path) = &arguments.scenario else {
-        return account::print(&measured::verify(arguments.rounds)?, arguments.json, None);
+        let report = match arguments.verify {
+            Some(Only::Transfer) => transfers::verify(arguments.rounds, arguments.payload)?,
+            _ => measured::verify(arguments.rounds)?,
+        };
+        return account::print(&report, arguments.json, None);
     };
     let page = arguments.page.check(&[path])?;
     let asked = settings::read(path, arguments.calibration.as_deref())?;

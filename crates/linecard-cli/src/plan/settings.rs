@@ -167,7 +167,7 @@ impl Reader<'_> {
         cost.ok_or_else(|| {
             let what = format!(
                 "the calibration has neither {name}@{packet} nor {name}: give fixed and each, or \
-                 another packet size in [demand]"
+                 another packet size in [demand], or calibrate again if it is older than the stage"
             );
             self.source.refuse(at, &what)
         })

@@ -131,7 +131,15 @@ fn costs_are_measured_kept_and_used_and_another_machines_are_refused() {
     let offload = root().join("scenarios/plan-offload.toml");
     let plan = ["plan", offload.to_str().unwrap(), "--calibration", "c.json"];
     folder.refuses(2, &plan, &["c.json", "linecard calibrate"]);
-    let json = folder.succeeds(&["calibrate", "--quick", "--file", "c.json", "--json"]);
+    let json = folder.succeeds(&[
+        "calibrate",
+        "--quick",
+        "--only",
+        "offload",
+        "--file",
+        "c.json",
+        "--json",
+    ]);
     let json: Json = serde_json::from_str(&json).unwrap();
     for stage in ["segment@1500", "coalesce@576", "checksum@9000", "parse@1500", "verify@1500"] {
         assert!(number(&json, &["stages", stage, "each_ns"]) >= 0.0);
@@ -164,7 +172,7 @@ fn costs_are_measured_kept_and_used_and_another_machines_are_refused() {
 fn without_a_file_costs_are_kept_with_the_users_state() {
     let folder = Folder::new();
     let state = folder.path("state");
-    let mut command = folder.command(&["calibrate", "--quick"]);
+    let mut command = folder.command(&["calibrate", "--quick", "--only", "offload"]);
     let output = command.env("XDG_STATE_HOME", &state).output().unwrap();
     assert!(output.status.success(), "{output:?}");
     assert!(state.join("linecard/calibration.json").is_file());
@@ -175,7 +183,7 @@ fn without_a_file_costs_are_kept_with_the_users_state() {
 #[test]
 fn a_plan_is_measured_on_the_engine() {
     let folder = Folder::new();
-    folder.succeeds(&["calibrate", "--quick", "--file", "c.json"]);
+    folder.succeeds(&["calibrate", "--quick", "--only", "offload", "--file", "c.json"]);
     let offload = std::fs::read_to_string(root().join("scenarios/plan-offload.toml")).unwrap();
     folder.write("s.toml", offload.replace("8G", "200M").as_bytes());
     let plan = ["plan", "s.toml", "--calibration", "c.json", "--measure", "--json"];
@@ -192,4 +200,32 @@ fn a_plan_is_measured_on_the_engine() {
     // Stages that the engine does not have are not measured.
     folder.write("small.toml", SMALL.as_bytes());
     folder.refuses(2, &["plan", "small.toml", "--measure"], &["--measure", "segment"]);
+}
+
+/// Stages of transfers are measured beside those of offloads, and a scenario that needs them says so.
+#[test]
+fn a_transfer_is_planned_with_what_its_stages_cost() {
+    let folder = Folder::new();
+    let lanes = root().join("scenarios/plan-lanes.toml");
+    let plan = |more: &[&str]| {
+        let mut all = vec!["plan", lanes.to_str().unwrap(), "--calibration", "c.json"];
+        all.extend(more);
+        folder.run(&all)
+    };
+    folder.succeeds(&["calibrate", "--quick", "--only", "offload", "--file", "c.json"]);
+    let outcome = plan(&[]);
+    assert_eq!(outcome.code, Some(2), "{outcome:?}");
+    one_line(&outcome.stderr, &["read@8896", "calibrate again"]);
+    let text = folder.succeeds(&["calibrate", "--quick", "--only", "transfer", "--file", "c.json"]);
+    // What was there stays.
+    for name in ["segment@1500", "read@1408", "seal@8896", "ack-rx@4096"] {
+        assert!(text.contains(name), "no {name} in {text}");
+    }
+    let outcome = plan(&["--json"]);
+    assert!(matches!(outcome.code, Some(0 | 13)), "{outcome:?}");
+    let json: Json = serde_json::from_str(&outcome.stdout).unwrap();
+    let rate = |stage| number(&json, &["stages", stage, "rate"]);
+    assert!((rate("seal") / rate("read") / 472.0 - 1.0).abs() < 1e-6, "{json}");
+    assert!((rate("write") / rate("read") - 1.0).abs() < 1e-6, "{json}");
+    folder.refuses(2, &["plan", "--verify", "transfer", "--payload", "1500"], &["choose 1408"]);
 }

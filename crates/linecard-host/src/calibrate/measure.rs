@@ -71,9 +71,24 @@ pub struct Measured {
     pub points: Vec<(f64, f64)>,
 }
 
-/// A bench under measurement.
+/// Stages on one thread that go round, each with what those before have left.
+pub trait Circle {
+    /// Names and units, by number.
+    fn stages(&self) -> Vec<(String, Token)>;
+
+    /// Untimed: the next stage that has something to do.
+    fn next(&mut self) -> Option<usize>;
+
+    /// Calls that stage; how many firings it made.
+    fn call(&mut self, stage: usize) -> u32;
+}
+
+/// A bench under measurement, or a stage of a [`Circle`], which is no bench by itself.
 struct Record<'b> {
-    entry: Entry<'b>,
+    name: String,
+    unit: Token,
+    batches: Vec<u32>,
+    bench: Option<Box<dyn Bench + 'b>>,
     visits: Vec<Visit>,
     /// Times of calls as shares of their visit's mean.
     ratios: Vec<f64>,
@@ -100,7 +115,10 @@ impl<'b> Series<'b> {
     /// Of these benches.
     #[must_use]
     pub fn new(entries: Vec<Entry<'b>>) -> Self {
-        let record = |entry| Record { entry, visits: Vec::new(), ratios: Vec::new() };
+        let record = |entry| {
+            let Entry { name, unit, batches, bench } = entry;
+            Record { batches, ..Record::new(name, unit, Some(bench)) }
+        };
         Self { records: entries.into_iter().map(record).collect() }
     }
 
@@ -108,10 +126,44 @@ impl<'b> Series<'b> {
     pub fn round(&mut self, visit: Duration) {
         let clock = clock_ns();
         for record in &mut self.records {
-            for batch in record.entry.batches.clone() {
+            for batch in record.batches.clone() {
                 record.visit(batch, visit, clock);
             }
         }
+    }
+
+    /// One visit to all stages of a circle, which has been set to this batch: it goes round for `visit`,
+    /// and each call is timed. So stages find data where they find them in a run.
+    pub fn go_round(&mut self, circle: &mut dyn Circle, batch: u32, visit: Duration) {
+        let clock = clock_ns();
+        let stages = circle.stages();
+        let mut calls: Vec<Calls> = stages.iter().map(|_| Calls::default()).collect();
+        let (begun, pauses) = (Instant::now(), Pauses::so_far());
+        while begun.elapsed() < visit {
+            let Some(stage) = circle.next() else { break };
+            let before = Instant::now();
+            let done = circle.call(stage);
+            let ns = before.elapsed().as_nanos() as f64;
+            if done > 0 {
+                calls[stage].firings += u64::from(done);
+                calls[stage].times.push((ns - clock).max(0.0));
+            }
+        }
+        let is_quiet = Pauses::so_far() == pauses;
+        for ((name, unit), calls) in stages.into_iter().zip(calls) {
+            if !calls.times.is_empty() {
+                self.record(name, unit).note(batch, &calls, is_quiet);
+            }
+        }
+    }
+
+    fn record(&mut self, name: String, unit: Token) -> &mut Record<'b> {
+        let known = self.records.iter().position(|record| record.name == name);
+        let at = known.unwrap_or(self.records.len());
+        if known.is_none() {
+            self.records.push(Record::new(name, unit, None));
+        }
+        &mut self.records[at]
     }
 
     /// What was found so far.
@@ -124,29 +176,47 @@ impl<'b> Series<'b> {
     }
 }
 
-impl Record<'_> {
+/// What calls of a visit took.
+#[derive(Default)]
+struct Calls {
+    firings: u64,
+    times: Vec<f64>,
+}
+
+impl<'b> Record<'b> {
+    fn new(name: String, unit: Token, bench: Option<Box<dyn Bench + 'b>>) -> Self {
+        Self { name, unit, batches: Vec::new(), bench, visits: Vec::new(), ratios: Vec::new() }
+    }
+
     fn visit(&mut self, batch: u32, time: Duration, clock: f64) {
-        let bench = &mut self.entry.bench;
+        let Some(bench) = &mut self.bench else { return };
         // Once for the caches and the branch predictor.
         for _ in 0..3 {
             bench.prepare(batch);
             bench.work(batch);
         }
         let (begun, pauses) = (Instant::now(), Pauses::so_far());
-        let (mut times, mut firings) = (Vec::new(), 0_u64);
-        while begun.elapsed() < time || times.len() < 8 {
+        let mut calls = Calls::default();
+        while begun.elapsed() < time || calls.times.len() < 8 {
             bench.prepare(batch);
             let before = Instant::now();
             let done = bench.work(batch);
             let ns = before.elapsed().as_nanos() as f64;
             if done > 0 {
-                firings += u64::from(done);
-                times.push((ns - clock).max(0.0));
+                calls.firings += u64::from(done);
+                calls.times.push((ns - clock).max(0.0));
             }
         }
         let is_quiet = Pauses::so_far() == pauses;
+        self.note(batch, &calls, is_quiet);
+    }
+
+    fn note(&mut self, batch: u32, Calls { firings, times }: &Calls, is_quiet: bool) {
+        if !self.batches.contains(&batch) {
+            self.batches.push(batch);
+        }
         let each = times.iter().sum::<f64>() / times.len() as f64;
-        let firings = firings as f64 / times.len() as f64;
+        let firings = *firings as f64 / times.len() as f64;
         self.visits.push(Visit { batch, firings, ns: each, is_quiet });
         if is_quiet && each > 0.0 && self.ratios.len() < MOST_KEPT {
             let step = times.len().div_ceil(KEPT);
@@ -156,7 +226,7 @@ impl Record<'_> {
 
     fn result(&self) -> Result<Measured, CostError> {
         let mut points = Vec::new();
-        for &batch in &self.entry.batches {
+        for &batch in &self.batches {
             let visits = || self.visits.iter().filter(|visit| visit.batch == batch);
             let is_calm = visits().any(|visit| visit.is_quiet);
             let counted: Vec<&Visit> =
@@ -169,10 +239,9 @@ impl Record<'_> {
         }
         let found = fit(&points)?;
         let spread = Spread::of(&self.ratios).unwrap_or_default();
-        let Entry { name, unit, .. } = &self.entry;
         Ok(Measured {
-            name: name.clone(),
-            unit: *unit,
+            name: self.name.clone(),
+            unit: self.unit,
             cost: found.cost.with_spread(spread),
             residual: found.residual,
             points,
@@ -225,6 +294,6 @@ impl std::fmt::Debug for Entry<'_> {
 
 impl std::fmt::Debug for Series<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_list().entries(self.records.iter().map(|record| &record.entry)).finish()
+        f.debug_list().entries(self.records.iter().map(|record| &record.name)).finish()
     }
 }

@@ -19,7 +19,7 @@ pub use identity::Identity;
 pub use predict::predict;
 pub use survey::{Survey, SurveyError, halves_seen};
 
-pub use measure::{Bench, Call, Effort, Entry, Measured, Series, measure, median};
+pub use measure::{Bench, Call, Circle, Effort, Entry, Measured, Series, measure, median};
 use predict::halves;
 
 use linecard::plan::{Cost, Token};

@@ -68,9 +68,7 @@ impl Survey {
     pub fn calibration(&self) -> Result<Calibration, CostError> {
         let stages = self.series.results()?.into_iter().map(StageCost::from).collect();
         let cycle_ns = median(self.turns_ns.clone()).ok_or(CostError::NoSample)?;
-        let identity = Identity::of_this_host();
-        let mut calibration =
-            Calibration { version: VERSION, identity, stages, cycle_ns, crossings: Vec::new() };
+        let mut calibration = Calibration { stages, cycle_ns, ..Calibration::bare() };
         for (size, packet) in PACKETS.iter().enumerate() {
             let seen = |half: usize| {
                 let full = self.halves[size].iter().map(|halves| halves[half]);
@@ -111,6 +109,18 @@ pub fn halves_seen(
 }
 
 impl Calibration {
+    /// Of this machine, without any stage.
+    #[must_use]
+    pub fn bare() -> Self {
+        Self {
+            version: VERSION,
+            identity: Identity::of_this_host(),
+            stages: Vec::new(),
+            cycle_ns: turn_ns(),
+            crossings: Vec::new(),
+        }
+    }
+
     /// The same with what another core costs packets of this size, as it follows from the times that both
     /// halves of the whole took: what is more than their stages take on one core.
     #[must_use]

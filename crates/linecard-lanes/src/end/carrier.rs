@@ -180,17 +180,35 @@ impl Carrier {
         mut take: impl FnMut(&Header, &[u8], Option<SocketAddr>),
     ) -> Result<bool, Trouble> {
         for _ in 0..MAX_ROUNDS {
-            let count = self.lane.receive(received)?;
-            if count == 0 {
+            if self.take(received)? == 0 {
                 return Ok(false);
             }
-            self.counters.received += count as u64;
-            for datagram in received.datagrams() {
-                if let Ok((header, body)) = self.opener.open(datagram.bytes) {
-                    take(&header, &datagram.bytes[body], datagram.source);
-                }
-            }
+            self.open(received, &mut take);
         }
         Ok(true)
+    }
+
+    /// Takes what has come by one call to the lane, as it is; how many datagrams.
+    ///
+    /// # Errors
+    ///
+    /// [`Trouble`].
+    pub fn take(&mut self, received: &mut Received) -> Result<usize, Trouble> {
+        let count = self.lane.receive(received)?;
+        self.counters.received += count as u64;
+        Ok(count)
+    }
+
+    /// Opens what was taken, as [`Carrier::receive`] does.
+    pub fn open(
+        &mut self,
+        received: &mut Received,
+        mut take: impl FnMut(&Header, &[u8], Option<SocketAddr>),
+    ) {
+        for datagram in received.datagrams() {
+            if let Ok((header, body)) = self.opener.open(datagram.bytes) {
+                take(&header, &datagram.bytes[body], datagram.source);
+            }
+        }
     }
 }

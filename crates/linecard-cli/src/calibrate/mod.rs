@@ -1,11 +1,15 @@
 //! `linecard calibrate`: what stages cost on this machine, kept in a file.
 
+pub(crate) mod lines;
+
 use crate::account;
 use crate::failure::{EXIT_CODES, Failure};
 use crate::progress::Progress;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use linecard::report::{Report, Section, Value};
-use linecard_host::calibrate::{Calibration, Identity, Survey, SurveyError, VERSION, first};
+use linecard_host::calibrate::{
+    Calibration, Identity, Series, StageCost, Survey, SurveyError, VERSION, first,
+};
 use std::env;
 use std::fs;
 use std::io::{self, Write};
@@ -15,6 +19,15 @@ use std::time::Duration;
 /// Rounds and time of a visit; and the same in a hurry.
 const FULL: (u64, Duration) = (9, Duration::from_millis(4));
 const QUICK: (u64, Duration) = (3, Duration::from_millis(1));
+
+/// Stages of what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Only {
+    /// Of large sends and receives.
+    Offload,
+    /// Of transfers over lanes.
+    Transfer,
+}
 
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
@@ -29,7 +42,10 @@ pub(crate) struct CalibrateArguments {
     /// A second core, for what it costs to hand packets over [default: the one after or before].
     #[arg(long, value_name = "N")]
     other_core: Option<usize>,
-    /// Measure for less than a second instead of some seconds.
+    /// Measure stages of offloads, or of transfers, and keep what the file has of the others.
+    #[arg(long, value_name = "WHAT")]
+    only: Option<Only>,
+    /// Measure for a second or two instead of some more, and no repair codes.
     #[arg(long)]
     quick: bool,
     /// Print the costs as JSON.
@@ -41,6 +57,33 @@ pub(crate) struct CalibrateArguments {
 pub(crate) fn command(arguments: &CalibrateArguments) -> Result<(), Failure> {
     let path = arguments.file.clone().map_or_else(default_file, Ok)?;
     let cores = cores(arguments.core, arguments.other_core)?;
+    let known = arguments.only.and_then(|_| load(&path).ok()).map(|(calibration, _)| calibration);
+    let mut calibration = known.unwrap_or_else(Calibration::bare);
+    let mut alone = Ok(());
+    if arguments.only != Some(Only::Transfer) {
+        let found;
+        (found, alone) = offload(arguments, cores)?;
+        calibration = Calibration { stages: joined(&calibration, found.stages), ..found };
+    }
+    if arguments.only != Some(Only::Offload) {
+        let found;
+        (found, alone) = transfer(arguments)?;
+        calibration.stages = joined(&calibration, found);
+    }
+    save(&path, &calibration)?;
+    let mut report = report(&calibration);
+    if let Err(why) = alone {
+        report.note(format!("Other programs may have disturbed this: {why}"));
+    }
+    report.note(format!("Kept in {}.", path.display()));
+    account::print(&report, arguments.json, None)
+}
+
+/// Stages of the offloads, and what a cycle and another core cost.
+fn offload(
+    arguments: &CalibrateArguments,
+    cores: Option<[usize; 2]>,
+) -> Result<(Calibration, Result<(), String>), Failure> {
     let (rounds, visit) = if arguments.quick { QUICK } else { FULL };
     let mut survey = Survey::new(cores);
     let mut progress = Progress::for_rounds(rounds);
@@ -52,13 +95,41 @@ pub(crate) fn command(arguments: &CalibrateArguments) -> Result<(), Failure> {
     }
     progress.done();
     let calibration = survey.calibration().map_err(|error| thread(SurveyError::from(error)))?;
-    save(&path, &calibration)?;
-    let mut report = report(&calibration);
-    if let Err(why) = alone {
-        report.note(format!("Other programs may have disturbed this: {why}"));
+    Ok((calibration, alone))
+}
+
+/// Stages of transfers, one kind of packets after the other, as each needs some memory.
+fn transfer(
+    arguments: &CalibrateArguments,
+) -> Result<(Vec<StageCost>, Result<(), String>), Failure> {
+    let (rounds, visit) = if arguments.quick { QUICK } else { FULL };
+    let kinds: Vec<_> = lines::kinds(if arguments.quick { 1 } else { lines::CODES.len() })?;
+    let mut series = Series::new(Vec::new());
+    let mut progress = Progress::for_rounds(kinds.len() as u64);
+    let mut alone = Ok(());
+    for (done, &(payload, fec)) in kinds.iter().enumerate() {
+        progress.at(done as u64);
+        let mut line = lines::Round::new(payload, fec)?;
+        for _ in 0..rounds {
+            let mut measure = || {
+                let mut batches = lines::BATCHES.into_iter();
+                // A chunk takes some milliseconds.
+                batches.try_for_each(|batch| line.visit(&mut series, batch, 5 * visit))
+            };
+            ((), alone) = undisturbed(Some(arguments.core), &mut measure)?;
+        }
     }
-    report.note(format!("Kept in {}.", path.display()));
-    account::print(&report, arguments.json, None)
+    progress.done();
+    let found = series.results().map_err(|error| thread(SurveyError::from(error)))?;
+    Ok((found.into_iter().map(StageCost::from).filter(lines::is_kept).collect(), alone))
+}
+
+/// What is known with what was found, which counts where both have it.
+fn joined(known: &Calibration, found: Vec<StageCost>) -> Vec<StageCost> {
+    let is_new = |stage: &&StageCost| !found.iter().any(|other| other.name == stage.name);
+    let mut all: Vec<StageCost> = known.stages.iter().filter(is_new).cloned().collect();
+    all.extend(found);
+    all
 }
 
 /// The cores to measure on, if there are two.

@@ -1,0 +1,211 @@
+//! The receiving end, step by step: as `receive::conduct` and `receive::writing` do it.
+
+use super::{FILE_CHUNKS, LineError, LineSettings, Stage};
+use crate::end::Carrier;
+use crate::file::{ChunkBytes, Folder, Name, Object, Sink};
+use crate::lane::Received;
+use linecard::time::Instant;
+use linecard_transfer::lane::AckSettings;
+use linecard_transfer::receive::{Arrival, ReceiveEvent, ReceiveSettings, Receiver, Reply};
+use linecard_transfer::store::Store;
+use linecard_transfer::wire::{HEADER_BYTES, Header, Kind, Probe, TAG_BYTES};
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+pub(super) struct Far {
+    carrier: Carrier,
+    received: Received,
+    /// Taken from the socket, and not opened.
+    taken: usize,
+    /// Of what was opened.
+    headers: Vec<(Header, Option<SocketAddr>)>,
+    receiver: Receiver,
+    announced: u32,
+    store: Store,
+    whole: VecDeque<(u32, u32, Vec<u8>)>,
+    folder: Folder,
+    object: Object,
+    root: blake3::Hash,
+    chunk_bytes: ChunkBytes,
+    sink: Option<Sink>,
+    written: u32,
+    /// Chunks written, of all files.
+    pub(super) chunks: u64,
+    /// Acknowledgments and answers sent.
+    pub(super) number: u64,
+    came: u64,
+    /// Packets placed, and those of them that no acknowledgment has told of.
+    pub(super) placed: u64,
+    unacknowledged: u32,
+}
+
+impl Far {
+    pub(super) fn new(
+        carrier: Carrier,
+        (folder, object, root): (Folder, Object, blake3::Hash),
+        settings: &LineSettings,
+        (connection, window): (u32, u32),
+    ) -> Result<Self, LineError> {
+        let LineSettings { payload_bytes, fec, chunk_bytes, .. } = *settings;
+        let bytes = chunk_bytes.bytes() as u32;
+        let receiving = ReceiveSettings {
+            connection,
+            lanes: 1,
+            payload_bytes,
+            chunk_bytes: bytes,
+            fec,
+            window,
+            ack: AckSettings::default(),
+        };
+        Ok(Self {
+            carrier,
+            received: Received::new(),
+            taken: 0,
+            headers: Vec::new(),
+            receiver: Receiver::new(receiving, &[], 2)?,
+            announced: 0,
+            store: Store::new(bytes, payload_bytes, fec),
+            whole: VecDeque::new(),
+            folder,
+            object: Object { name: Name::new(b"to")?, ..object },
+            root,
+            chunk_bytes,
+            sink: None,
+            written: 0,
+            chunks: 0,
+            number: 0,
+            came: 0,
+            placed: 0,
+            unacknowledged: 0,
+        })
+    }
+
+    /// Datagrams taken.
+    pub(super) const fn came(&self) -> u64 {
+        self.came
+    }
+
+    pub(super) fn is_ready(&self, stage: Stage, now: Instant) -> bool {
+        match stage {
+            Stage::Rx => self.taken == 0 && self.headers.is_empty(),
+            Stage::Open => self.taken > 0,
+            Stage::Place => !self.headers.is_empty(),
+            Stage::Write => !self.whole.is_empty() && self.sink.is_some(),
+            _ => self.receiver.next_wakeup(0).is_some_and(|at| at <= now),
+        }
+    }
+
+    pub(super) fn call(&mut self, stage: Stage, now: Instant) -> Result<u32, LineError> {
+        match stage {
+            Stage::Rx => {
+                self.taken = self.carrier.take(&mut self.received)?;
+                self.came += self.taken as u64;
+                Ok(self.taken as u32)
+            }
+            Stage::Open => Ok(self.open()),
+            Stage::Place => self.place(now),
+            Stage::Write => self.write(),
+            _ => self.reply(now),
+        }
+    }
+
+    fn open(&mut self) -> u32 {
+        let headers = &mut self.headers;
+        self.carrier.open(&mut self.received, |header, _, from| headers.push((*header, from)));
+        std::mem::take(&mut self.taken) as u32
+    }
+
+    fn place(&mut self, now: Instant) -> Result<u32, LineError> {
+        let window_end = self.receiver.window_end();
+        while self.announced < window_end {
+            let announced = self.receiver.announce(self.announced, self.chunk_bytes.bytes() as u32);
+            announced.map_err(|_| LineError::Stuck)?;
+            self.announced += 1;
+        }
+        let count = self.headers.len() as u32;
+        for (datagram, (header, from)) in self.received.datagrams().zip(&self.headers) {
+            let body = HEADER_BYTES..datagram.bytes.len() - TAG_BYTES;
+            let body = &datagram.bytes[body];
+            let arrival = self.receiver.receive(header, body, now);
+            self.store.put(arrival, body);
+            if header.kind == Kind::Probe {
+                from.iter().for_each(|from| self.carrier.answer_to(*from));
+            }
+            self.placed += u64::from(matches!(arrival, Arrival::Data { .. }));
+        }
+        self.headers.clear();
+        self.unacknowledged += count;
+        while let Some(event) = self.receiver.next_event() {
+            match event {
+                ReceiveEvent::Whole { chunk, bytes } => {
+                    let buffer = self.store.take(chunk).ok_or(LineError::Stuck)?;
+                    self.whole.push_back((chunk, bytes, buffer));
+                }
+                ReceiveEvent::Repair { chunk, group, bytes, missing } => {
+                    let _repaired = self.store.repair(chunk, group, bytes, &missing);
+                }
+            }
+        }
+        Ok(count)
+    }
+
+    fn write(&mut self) -> Result<u32, LineError> {
+        // A file that is whole takes no more before it is put away.
+        let Some(sink) = self.sink.as_ref().filter(|_| self.written < FILE_CHUNKS) else {
+            return Ok(0);
+        };
+        let Some((chunk, bytes, buffer)) = self.whole.pop_front() else { return Ok(0) };
+        sink.write(chunk % FILE_CHUNKS, &buffer[..bytes as usize])?;
+        self.receiver.taken(chunk);
+        self.store.give_back(buffer);
+        self.written += 1;
+        self.chunks += 1;
+        Ok(1)
+    }
+
+    /// A file that is whole gets its name, and a new one is begun: no part of any stage.
+    pub(super) fn turn_over(&mut self) -> Result<(), LineError> {
+        if self.written == FILE_CHUNKS {
+            self.written = 0;
+            if let Some(sink) = self.sink.take() {
+                sink.finish(&self.root)?;
+            }
+        }
+        if self.sink.is_none() {
+            self.sink = Some(self.folder.sink(&self.object, self.chunk_bytes, true)?);
+        }
+        Ok(())
+    }
+
+    fn reply(&mut self, now: Instant) -> Result<u32, LineError> {
+        while let Some(reply) = self.receiver.poll(0, false, now) {
+            let kind = match &reply {
+                Reply::Probe(_) => Kind::Probe,
+                Reply::Ack(_) => Kind::Ack,
+            };
+            let header = Header {
+                kind,
+                key_phase: false,
+                ack_now: false,
+                lane: 0,
+                connection: self.receiver.connection(),
+                packet_number: self.number,
+                chunk: 0,
+                index: 0,
+            };
+            self.number += 1;
+            self.carrier.push(&header, |out| match &reply {
+                Reply::Probe(probe) => probe.write(out, Probe::BYTES),
+                Reply::Ack(ack) => ack.write(out),
+            })?;
+            self.carrier.flush(now)?;
+        }
+        Ok(std::mem::take(&mut self.unacknowledged))
+    }
+}
+
+impl std::fmt::Debug for Far {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Far").field("placed", &self.placed).finish_non_exhaustive()
+    }
+}
