@@ -1,5 +1,5 @@
 //! Bulk data over loopback by quinn, and what that takes of the processor: `peers/quic.sh` sets it beside
-//! `linecard send --test`.
+//! `linecard send test:SIZE`.
 //!
 //! Two threads, each with an executor and a core of its own, one connection. The sender gives quinn the
 //! same bytes again and again without copying them; the receiver counts what comes, in order, and drops

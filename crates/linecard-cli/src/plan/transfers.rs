@@ -9,7 +9,8 @@ use linecard::report::{Report, Section, Value};
 use linecard::rng::Rng;
 use linecard_host::calibrate::{Identity, Measured, Series, median, pin};
 use linecard_lanes::control::Access;
-use linecard_lanes::file::ChunkBytes;
+use linecard_lanes::end::Cores;
+use linecard_lanes::file::{ChunkBytes, Input};
 use linecard_lanes::keys::SharedKey;
 use linecard_lanes::lane::{Family, Place, Spec};
 use linecard_lanes::receive::{ReceiveOptions, ReceiveProgress, receive};
@@ -213,7 +214,11 @@ impl Row {
             stages.iter().find(|found| found.name == wanted).map(|found| found.cost.clone())
         };
         let question = self.transfer.question(goodput_bps, cost);
-        question.ok_or_else(|| failed("a stage of the transfer was not measured"))
+        question.ok_or_else(|| {
+            let missing = self.transfer.stages().into_iter().filter(|stage| cost(*stage).is_none());
+            let missing: Vec<_> = missing.map(Stage::name).collect();
+            failed(format!("{}: not measured: {}", self.label(), missing.join(", ")))
+        })
     }
 
     /// Median over the runs at one of [`OFFERED`] in which other programs had little, or over all.
@@ -339,7 +344,7 @@ fn over_loopback(
     let stop = Arc::new(AtomicBool::new(false));
     let patience = Duration::from_secs(20);
     let sending = SendOptions {
-        path: from.into(),
+        input: Input::Path(from.into()),
         peer,
         name: "loopback".into(),
         access: access.clone(),
@@ -349,6 +354,7 @@ fn over_loopback(
         fec: transfer.fec,
         chunk_bytes: ChunkBytes::new(CHUNK_BYTES.into()).map_err(failed)?,
         payload_bytes: Some(transfer.payload),
+        cores: Cores::default(),
         patience,
         stop: Arc::clone(&stop),
     };
@@ -358,6 +364,7 @@ fn over_loopback(
         access,
         lanes: Vec::new(),
         memory_bytes: MEMORY_BYTES,
+        cores: Cores::default(),
         patience,
         stop,
     };

@@ -2,6 +2,7 @@
 //! and `linecard run --lanes sim`.
 
 use crate::folder::Folder;
+use crate::support::say;
 use serde_json::Value as Json;
 use std::time::{Duration, Instant};
 
@@ -199,4 +200,28 @@ fn a_transfer_that_stalls_is_given_up() {
     let outcome = Folder::new().run(&arguments);
     assert_eq!(outcome.code, Some(5), "{outcome:?}");
     assert!(outcome.stderr.contains("0 of 1 chunks are whole (seed 1)"), "{outcome:?}");
+}
+
+/// Real lanes, where this process may make them. What they do depends on the machine's other work, so
+/// that this only sees that they work; docs/end2end100.md has the figures.
+#[test]
+fn real_lanes_carry_what_they_can_and_survive_a_cut() {
+    let json = Folder::new().succeeds(&["reproduce", "end2end100", "--json"]);
+    let found: Json = serde_json::from_str(&json).unwrap();
+    if found.get("live_stable").is_none() {
+        say("SKIPPED: real lanes: they need root, iproute2 and ethtool");
+        return;
+    }
+    let share = number(&found, "live_stable", "of_bound");
+    assert!((0.4..=1.001).contains(&share), "{found:#}");
+    for key in ["live_equal", "live_unequal"] {
+        let over = number(&found, key, "over_ideal");
+        assert!((0.99..2.0).contains(&over), "{found:#}");
+    }
+    for key in ["live_death_repaired", "live_death"] {
+        assert!(number(&found, key, "deaths") >= 1.0, "{found:#}");
+        assert!(number(&found, key, "rejoins") >= 1.0, "{found:#}");
+        let back = number(&found, key, "back_ns");
+        assert!(back > 0.0 && back < 1e9, "{found:#}");
+    }
 }
