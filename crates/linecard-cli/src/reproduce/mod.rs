@@ -3,6 +3,8 @@
 mod comparison;
 mod end2end100;
 mod gigabit;
+#[cfg(target_os = "linux")]
+mod iperf3;
 mod linux_jitter;
 #[cfg(target_os = "linux")]
 mod lro_npu;

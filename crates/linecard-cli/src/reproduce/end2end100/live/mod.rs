@@ -6,10 +6,11 @@
 mod split;
 mod transfer;
 
+use super::super::iperf3::{self, Test};
 use crate::failure::Failure;
 use crate::say;
 use linecard::report::{Report, Section, Value};
-use linecard_host::lab::{Cable, Lab};
+use linecard_host::lab::{Cable, Host, Lab};
 use linecard_transfer::send::Mode;
 use transfer::{Event, Moved, Order};
 
@@ -25,6 +26,8 @@ const PAYLOAD: f64 = 1_408.0;
 const ON_LANE: f64 = PAYLOAD + 40.0 + 42.0;
 /// What TCP with time stamps leaves of Ethernet frames of 1,514 bytes.
 const TCP_SHARE: f64 = 1_448.0 / 1_514.0;
+/// How long `iperf3` sends.
+const IPERF3_SECONDS: u64 = 4;
 /// Chunks of a stable transfer.
 const STABLE_CHUNKS: u64 = 64;
 
@@ -83,9 +86,34 @@ fn stable(rates_bps: &[u64]) -> Result<Section, Failure> {
     section.add("resent", "packets sent again", Value::Count(moved.sent.counters.resent));
     let split_bps = (STABLE_CHUNKS * CHUNK * 8) as f64 * 1e9 / split_ns as f64;
     section.add("split_bps", "goodput of as many TCP connections", Value::BitRate(split_bps));
-    let share = split_bps / (bound_bps(rates_bps) / (PAYLOAD / ON_LANE) * TCP_SHARE);
+    let bound_of_tcp = rates_bps.iter().sum::<u64>() as f64 * TCP_SHARE;
+    let share = split_bps / bound_of_tcp;
     section.add("split_of_bound", "of what its framing leaves", Value::Share(share));
+    if iperf3::missing().is_none() {
+        let iperf_bps = by_iperf3(&lab, rates_bps.len())?;
+        section.add(
+            "iperf3_bps",
+            "received by iperf3, one for each lane",
+            Value::BitRate(iperf_bps),
+        );
+        let share = iperf_bps / bound_of_tcp;
+        section.add("iperf3_of_bound", "of what its framing leaves", Value::Share(share));
+    }
     Ok(section)
+}
+
+/// What `iperf3` carries over all lanes at once, in bit/s.
+fn by_iperf3(lab: &Lab, lanes: usize) -> Result<f64, Failure> {
+    let begin = |lane| {
+        Test::begin(
+            lab,
+            (Host::Own, Host::Peer),
+            Host::Peer.lane_address(lane),
+            (1, IPERF3_SECONDS),
+        )
+    };
+    let tests: Vec<Test> = (0..=u8::MAX).take(lanes).map(begin).collect::<Result<_, _>>()?;
+    tests.into_iter().map(Test::finish).sum()
 }
 
 fn low_latency(
