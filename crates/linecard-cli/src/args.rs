@@ -55,7 +55,7 @@ pub(crate) enum Command {
     /// Find which cause makes each late packet of a stream, from the wire to the application, and what
     /// to change.
     Jitter(JitterArguments),
-    /// Measure what the stages of the offloads cost on this machine, for plans.
+    /// Measure what the stages of the offloads and of transfers cost on this machine, for plans.
     ///
     /// Takes some seconds, in which other programs may not get the core, where that is allowed.
     #[cfg(target_os = "linux")]

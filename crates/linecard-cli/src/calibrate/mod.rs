@@ -57,21 +57,32 @@ pub(crate) struct CalibrateArguments {
 pub(crate) fn command(arguments: &CalibrateArguments) -> Result<(), Failure> {
     let path = arguments.file.clone().map_or_else(default_file, Ok)?;
     let cores = cores(arguments.core, arguments.other_core)?;
-    let known = arguments.only.and_then(|_| load(&path).ok()).map(|(calibration, _)| calibration);
+    let keeps = arguments.only.is_some() && path.exists();
+    let known = if keeps { Some(load(&path)?.0) } else { None };
     let mut calibration = known.unwrap_or_else(Calibration::bare);
-    let mut alone = Ok(());
+    let (mut alone, mut missing) = (Ok(()), None);
     if arguments.only != Some(Only::Transfer) {
         let found;
         (found, alone) = offload(arguments, cores)?;
         calibration = Calibration { stages: joined(&calibration, found.stages), ..found };
     }
     if arguments.only != Some(Only::Offload) {
-        let found;
-        (found, alone) = transfer(arguments)?;
-        calibration.stages = joined(&calibration, found);
+        // What was found so far stays, whatever comes of this.
+        save(&path, &calibration)?;
+        match transfer(arguments) {
+            Ok((found, undisturbed)) => {
+                alone = alone.and(undisturbed);
+                calibration.stages = joined(&calibration, found);
+            }
+            Err(failure) if arguments.only.is_none() => missing = Some(failure.to_string()),
+            Err(failure) => return Err(failure),
+        }
     }
     save(&path, &calibration)?;
     let mut report = report(&calibration);
+    if let Some(why) = missing {
+        report.note(format!("Stages of transfers were not measured: {why}"));
+    }
     if let Err(why) = alone {
         report.note(format!("Other programs may have disturbed this: {why}"));
     }

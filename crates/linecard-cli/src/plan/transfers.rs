@@ -1,7 +1,7 @@
 //! Plans held against transfers: real files over loopback, predicted and measured side by side.
 
 use super::lanes::{BATCH, Transfer};
-use crate::calibrate::lines::{CHUNK_BYTES, CODES, PAYLOADS, Round, memory, name};
+use crate::calibrate::lines::{CHUNK_BYTES, CODES, PAYLOADS, Round, name};
 use crate::failure::Failure;
 use crate::progress::Progress;
 use linecard::plan::{Question, plan};
@@ -9,13 +9,13 @@ use linecard::report::{Report, Section, Value};
 use linecard::rng::Rng;
 use linecard_host::calibrate::{Identity, Measured, Series, median, pin};
 use linecard_lanes::control::Access;
-use linecard_lanes::end::Cores;
+use linecard_lanes::end::{Cores, processor_time};
 use linecard_lanes::file::{ChunkBytes, Input};
 use linecard_lanes::keys::SharedKey;
 use linecard_lanes::lane::{Family, Place, Spec};
 use linecard_lanes::receive::{ReceiveOptions, ReceiveProgress, receive};
 use linecard_lanes::send::{SendOptions, Sent, send};
-use linecard_lanes::stages::Stage;
+use linecard_lanes::stages::{Place as Folder, Stage};
 use linecard_transfer::fec::Scheme;
 use linecard_transfer::send::Mode;
 use linecard_transfer::wire::OVERHEAD_BYTES;
@@ -24,7 +24,7 @@ use std::fs;
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
@@ -125,24 +125,34 @@ fn transfers(most_cores: usize) -> Result<Vec<Row>, Failure> {
 /// share caches, memory, and where a hypervisor has it so, the parts of one physical core.
 struct Lines {
     own: Round,
-    orders: mpsc::Sender<()>,
+    /// None when it ends.
+    orders: Option<mpsc::Sender<()>>,
     found: mpsc::Receiver<Result<Vec<Measured>, Failure>>,
+    other: Option<thread::JoinHandle<()>>,
+}
+
+impl Drop for Lines {
+    /// The other thread has a file to remove.
+    fn drop(&mut self) {
+        self.orders = None;
+        self.other.take().map(thread::JoinHandle::join);
+    }
 }
 
 impl Lines {
-    /// Ends its thread when it is dropped.
     fn new(transfer: &Transfer) -> Result<Self, Failure> {
         let Transfer { payload, fec, .. } = *transfer;
         let (orders, ordered) = mpsc::channel();
         let (out, found) = mpsc::channel();
-        thread::spawn(move || {
+        let other = thread::spawn(move || {
             let mut line = pin(1).map_err(failed).and_then(|()| Round::new(payload, fec));
             while let Ok(()) = ordered.recv() {
                 let look = line.as_mut().map_err(|error| failed(&*error));
                 let _gone = out.send(look.and_then(|line| look_at(line, 1)));
             }
         });
-        Ok(Self { own: Round::new(payload, fec)?, orders, found })
+        let (orders, other) = (Some(orders), Some(other));
+        Ok(Self { own: Round::new(payload, fec)?, orders, found, other })
     }
 
     /// What stages cost just now.
@@ -150,7 +160,7 @@ impl Lines {
         if cores == 1 {
             return look_at(&mut self.own, 0);
         }
-        let _gone = self.orders.send(());
+        let _gone = self.orders.as_ref().map(|orders| orders.send(()));
         let near = look_at(&mut self.own, 0);
         let far = self.found.recv().map_err(failed)??;
         let of = |end: bool| move |found: &Measured| is_near(&found.name) == end;
@@ -253,20 +263,12 @@ fn failed(why: impl Display) -> Failure {
 
 /// A file in memory, which is sent to a folder beside it.
 struct Original {
-    folder: PathBuf,
-}
-
-impl Drop for Original {
-    fn drop(&mut self) {
-        let _gone = fs::remove_dir_all(&self.folder);
-    }
+    folder: Folder,
 }
 
 impl Original {
     fn new() -> Result<Self, Failure> {
-        let folder = memory().join(format!(".linecard-verify-{}", std::process::id()));
-        fs::create_dir_all(&folder).map_err(failed)?;
-        let original = Self { folder };
+        let original = Self { folder: Folder::with_room(3 * FILE_BYTES).map_err(failed)? };
         let mut file = fs::File::create(original.path()).map_err(failed)?;
         let (mut rng, mut bytes) = (Rng::new(1), vec![0; CHUNK_BYTES as usize]);
         for _ in 0..FILE_BYTES / bytes.len() as u64 {
@@ -277,12 +279,12 @@ impl Original {
     }
 
     fn path(&self) -> PathBuf {
-        self.folder.join("file")
+        self.folder.path().join("file")
     }
 
     /// Sends it, paced at this goodput.
     fn send(&self, transfer: &Transfer, goodput_bps: f64) -> Result<Run, Failure> {
-        let into = self.folder.join("into");
+        let into = self.folder.path().join("into");
         let before = Time::so_far(transfer.cores);
         let result = over_loopback(transfer, goodput_bps, (&self.path(), &into));
         let others = before.others_since(transfer.cores);
@@ -294,42 +296,41 @@ impl Original {
     }
 }
 
-/// Time of cores, in ticks of the clock.
+/// Ticks of the clock in a second, as Linux shows times of cores.
+const TICKS: f64 = 100.0;
+
+/// Time of cores, in seconds.
 #[derive(Debug, Clone, Copy)]
 struct Time {
     /// In which the first cores did anything, for whomever.
-    busy: u64,
+    busy: f64,
     /// And all.
-    all: u64,
+    all: f64,
     /// What this process had, on any core.
-    own: u64,
+    own: f64,
 }
 
 impl Time {
     fn so_far(cores: usize) -> Self {
         let text = fs::read_to_string("/proc/stat").unwrap_or_default();
-        let (mut busy, mut all) = (0, 0);
+        let (mut busy, mut all) = (0.0, 0.0);
         for line in text.lines().skip(1).take(cores) {
             // user nice system idle iowait irq softirq steal (proc_stat(5)).
             let ticks = line.split_whitespace().skip(1).take(8);
             for (at, ticks) in ticks.enumerate() {
-                let ticks: u64 = ticks.parse().unwrap_or(0);
-                all += ticks;
-                busy += if matches!(at, 3 | 4) { 0 } else { ticks };
+                let seconds = ticks.parse::<f64>().unwrap_or(0.0) / TICKS;
+                all += seconds;
+                busy += if matches!(at, 3 | 4) { 0.0 } else { seconds };
             }
         }
-        let text = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-        // Behind the name, which may have anything: utime and stime are the 12th and 13th (proc_pid_stat(5)).
-        let behind = text.rsplit_once(')').map_or("", |(_, behind)| behind);
-        let own = behind.split_whitespace().skip(11).take(2).filter_map(|t| t.parse::<u64>().ok());
-        Self { busy, all, own: own.sum() }
+        Self { busy, all, own: processor_time().as_secs_f64() }
     }
 
     /// The share of these cores' time since then that others had.
     fn others_since(self, cores: usize) -> f64 {
         let now = Self::so_far(cores);
-        let others = (now.busy - self.busy).saturating_sub(now.own - self.own);
-        others as f64 / (now.all - self.all).max(1) as f64
+        let others = (now.busy - self.busy) - (now.own - self.own);
+        (others / (now.all - self.all).max(1.0 / TICKS)).clamp(0.0, 1.0)
     }
 }
 
@@ -342,6 +343,7 @@ fn over_loopback(
     let peer = listener.local_addr().map_err(failed)?;
     let access = Access::Shared(SharedKey::new(&[7; 32]));
     let stop = Arc::new(AtomicBool::new(false));
+    let on = |core| Cores { lanes: Some(core), files: Some(core) };
     let patience = Duration::from_secs(20);
     let sending = SendOptions {
         input: Input::Path(from.into()),
@@ -354,7 +356,7 @@ fn over_loopback(
         fec: transfer.fec,
         chunk_bytes: ChunkBytes::new(CHUNK_BYTES.into()).map_err(failed)?,
         payload_bytes: Some(transfer.payload),
-        cores: Cores::default(),
+        cores: on(0),
         patience,
         stop: Arc::clone(&stop),
     };
@@ -364,29 +366,28 @@ fn over_loopback(
         access,
         lanes: Vec::new(),
         memory_bytes: MEMORY_BYTES,
-        cores: Cores::default(),
+        cores: on(transfer.cores - 1),
         patience,
         stop,
     };
     let mut seen: Vec<(Duration, u64)> = Vec::new();
     let watch = &mut |now: &ReceiveProgress| seen.push((now.elapsed, now.done_bytes));
-    let far = || {
-        pin(transfer.cores - 1).map_err(failed)?;
-        receive(&receiving, &listener, watch).map_err(failed)
-    };
+    let far = || receive(&receiving, &listener, watch).map_err(failed);
     let near = || {
-        pin(0).map_err(failed)?;
-        send(&sending, &mut |_| {}).map_err(failed)
+        let sent = send(&sending, &mut |_| {}).map_err(failed);
+        // Nobody comes to the receiver any more, if nobody has.
+        sending.stop.store(sent.is_err(), Ordering::Relaxed);
+        sent
     };
     let (sent, got) = thread::scope(|scope| {
-        // Threads that these start inherit their cores.
         let (far, near) = (scope.spawn(far), scope.spawn(near));
         (near.join(), far.join())
     });
     let ended = |_| failed("a thread of the transfer has panicked");
+    let sent = sent.map_err(ended)??;
     got.map_err(ended)??;
     let rate = steady(&seen).ok_or_else(|| failed("the transfer was over at once"))?;
-    Ok((rate, sent.map_err(ended)??))
+    Ok((rate, sent))
 }
 
 /// A lane's share of the rate, with all that is on the line.

@@ -2,7 +2,7 @@
 
 use super::sending::SendArguments;
 use linecard::report::{Report, Section, Value};
-use linecard_lanes::end::{CarrierCounters, processor_time};
+use linecard_lanes::end::CarrierCounters;
 use linecard_lanes::receive::{Got, ReceiveProgress};
 use linecard_lanes::send::{LaneView, SendProgress, Sent};
 use linecard_transfer::lane::LaneState;
@@ -20,7 +20,7 @@ pub(super) fn of_sent(sent: &Sent, arguments: &SendArguments, is_ipv6: bool) -> 
     let mut section = transfer(None, sent.bytes, sent.had_bytes, sent.elapsed);
     section.add("objects", "files and folders", Value::Count(sent.objects));
     section.add("payload_bytes", "data of a packet", Value::Bytes(sent.payload_bytes.into()));
-    section.add("cpu_ns", "processor time of this end", Value::Ns(processor_ns()));
+    section.add("cpu_ns", "processor time of this end", nanoseconds(sent.processor));
     section.add("resent", "packets sent again", Value::Count(sent.counters.resent));
     section.add("duplicates", "sent twice to be sooner", Value::Count(sent.counters.duplicates));
     report.push(section);
@@ -62,7 +62,7 @@ pub(super) fn of_got(got: &Got) -> Report {
     if let Some(sender) = got.sender {
         section.add("sender", "whose key is", Value::Text(sender.to_string()));
     }
-    section.add("cpu_ns", "processor time of this end", Value::Ns(processor_ns()));
+    section.add("cpu_ns", "processor time of this end", nanoseconds(got.processor));
     section.add("packets", "packets taken", Value::Count(got.counters.taken));
     section.add("repaired", "groups repaired", Value::Count(got.counters.repaired));
     section.add("repeated", "packets that came twice", Value::Count(got.counters.repeated));
@@ -95,8 +95,8 @@ fn transfer(error: Option<&str>, bytes: u64, had_bytes: u64, elapsed: Duration) 
     section
 }
 
-fn processor_ns() -> f64 {
-    processor_time().as_nanos() as f64
+fn nanoseconds(time: Duration) -> Value {
+    Value::Ns(time.as_nanos() as f64)
 }
 
 fn latency(latencies_ns: &[u64]) -> Section {

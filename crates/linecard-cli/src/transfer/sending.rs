@@ -11,6 +11,7 @@ use crate::attach::signals;
 use crate::failure::{EXIT_CODES, Failure};
 use crate::say;
 use clap::Args;
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use linecard_lanes::control::{Access, ControlError, Policy, Trust};
 use linecard_lanes::end::Cores;
 use linecard_lanes::file::{ChunkBytes, Input};
@@ -34,8 +35,8 @@ const MAX_SAID: usize = 10;
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct SendArguments {
     /// A file, a folder with all in it, - for stdin, or test:SIZE, as test:2G: so many bytes from memory,
-    /// which the receiver drops.
-    #[arg(value_name = "PATH", value_parser = values::input)]
+    /// which the receiver drops (a file of such a name is ./test:2G).
+    #[arg(value_name = "PATH", value_parser = OsStringValueParser::new().try_map(values::input))]
     input: Input,
     /// Where `linecard recv` runs: a name or an address, with :PORT if it is not 4780.
     #[arg(value_name = "PEER")]

@@ -6,6 +6,7 @@ use linecard_lanes::file::{ChunkBytes, Input};
 use linecard_transfer::control::{MAX_CHUNK_BYTES, MIN_CHUNK_BYTES, MIN_PAYLOAD_BYTES};
 use linecard_transfer::send;
 use linecard_transfer::wire::MAX_BODY_BYTES;
+use std::ffi::OsString;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -56,9 +57,9 @@ pub(super) fn rate(text: &str) -> Result<u64, String> {
     }
 }
 
-/// What to send.
-pub(super) fn input(text: &str) -> Result<Input, String> {
-    match text.strip_prefix("test:") {
+/// What to send. A file's name may be any bytes.
+pub(super) fn input(text: OsString) -> Result<Input, String> {
+    match text.to_str().and_then(|text| text.strip_prefix("test:")) {
         Some(size) => units::bytes(size).map(|bytes| Input::Test(bytes as u64)),
         None if text.is_empty() => Err("no file has an empty name".into()),
         None => Ok(Input::Path(text.into())),
@@ -99,6 +100,7 @@ pub(super) fn patience(text: &str) -> Result<Duration, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::ffi::OsStringExt;
 
     #[test]
     fn rates() {
@@ -107,6 +109,15 @@ mod tests {
         for wrong in ["", "M", "fast", "1e9", "-1", "0", "999", "20000G", "NaN"] {
             assert!(rate(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn inputs() {
+        assert_eq!(input("test:2G".into()), Ok(Input::Test(2 << 30)));
+        assert_eq!(input("./test:2G".into()), Ok(Input::Path("./test:2G".into())));
+        let odd = OsString::from_vec(vec![b'a', 0xff]);
+        assert_eq!(input(odd.clone()), Ok(Input::Path(odd.into())));
+        assert!(input("test:".into()).is_err() && input("".into()).is_err());
     }
 
     #[test]

@@ -90,6 +90,7 @@ impl<'a> Conductor<'a> {
             bytes: self.objects.stored_bytes,
             had_bytes: self.objects.had_bytes,
             elapsed: now.since(self.first.unwrap_or(start)),
+            processor: Duration::ZERO,
             counters: self.opened.receiver.counters(),
             lanes: self.progress.lanes,
         })
@@ -136,7 +137,7 @@ impl<'a> Conductor<'a> {
                 if self.came {
                     std::thread::sleep(MODERATION);
                 }
-                self.wait(&waiter, again, now)?;
+                self.wait(&waiter, again, clock.now())?;
             }
         }
         Ok(())

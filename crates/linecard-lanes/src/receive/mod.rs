@@ -10,7 +10,7 @@ mod writing;
 pub use error::ReceiveError;
 
 use crate::control::Access;
-use crate::end::{CarrierCounters, Clock, Cores, Pinned, Waker};
+use crate::end::{CarrierCounters, Clock, Cores, Pinned, Waker, processor_time};
 use crate::keys::Fingerprint;
 use crate::lane::Spec;
 use linecard_transfer::receive::ReceiveCounters;
@@ -69,6 +69,8 @@ pub struct Got {
     pub had_bytes: u64,
     /// From the first packet to the last object.
     pub elapsed: Duration,
+    /// Processor time of this process meanwhile, from when the sender had come.
+    pub processor: Duration,
     /// What the protocol has counted.
     pub counters: ReceiveCounters,
     /// Of each lane: its name, and what its socket has counted.
@@ -87,7 +89,10 @@ pub fn receive(
     listener: &TcpListener,
     watch: &mut dyn FnMut(&ReceiveProgress),
 ) -> Result<Got, ReceiveError> {
+    // What cannot be had is said before anybody comes.
+    drop((Pinned::to(options.cores.files)?, Pinned::to(options.cores.lanes)?));
     let mut opened = open::open(options, listener)?;
+    let began = processor_time();
     let (jobs, given) = mpsc::channel();
     let (out, results) = mpsc::channel();
     let waker = Waker::new()?;
@@ -98,6 +103,8 @@ pub fn receive(
         drop(writing);
         let _pinned = Pinned::to(options.cores.lanes)?;
         let conductor = conduct::Conductor::new(options, &mut opened, (jobs, results))?;
-        conductor.run(waker, Clock::start(), watch)
+        let mut got = conductor.run(waker, Clock::start(), watch)?;
+        got.processor = processor_time().saturating_sub(began);
+        Ok(got)
     })
 }

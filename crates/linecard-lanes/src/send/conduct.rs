@@ -87,6 +87,7 @@ impl<'a> Conductor<'a> {
                 bytes: 0,
                 had_bytes: 0,
                 elapsed: Duration::ZERO,
+                processor: Duration::ZERO,
                 latencies_ns: Vec::new(),
                 counters: opened.sender.counters(),
                 lanes: Vec::new(),
@@ -323,7 +324,7 @@ impl<'a> Conductor<'a> {
         self.reconnect_lanes(now);
         let Opened { carriers, sender, source, .. } = &mut *self.opened;
         for (lane, carrier) in carriers.iter_mut().enumerate() {
-            let mut flushed = Ok(None);
+            let (mut flushed, mut is_taken) = (Ok(None), true);
             if carrier.is_idle() {
                 sender.poll(lane, now, BATCH, &mut self.departures);
                 for departure in self.departures.drain(..) {
@@ -331,8 +332,10 @@ impl<'a> Conductor<'a> {
                         let _filled = source.fill(&departure, out);
                     })?;
                     // What is sealed leaves while the cache still has it.
-                    if carrier.waiting_bytes() + departure.on_wire() > MAX_DATAGRAM_BYTES {
+                    let waiting = carrier.waiting_bytes();
+                    if is_taken && waiting + departure.on_wire() > MAX_DATAGRAM_BYTES {
                         flushed = flushed.and(carrier.flush(now));
+                        is_taken = carrier.waiting_bytes() < waiting;
                     }
                 }
             }

@@ -8,7 +8,7 @@ mod reading;
 pub use error::SendError;
 
 use crate::control::Access;
-use crate::end::{CarrierCounters, Clock, Cores, Pinned, Waker};
+use crate::end::{CarrierCounters, Clock, Cores, Pinned, Waker, processor_time};
 use crate::file::{ChunkBytes, Input, Skipped, Source};
 use crate::lane::Spec;
 use linecard_transfer::fec::Scheme;
@@ -89,6 +89,8 @@ pub struct Sent {
     pub had_bytes: u64,
     /// From the first data to the last confirmation.
     pub elapsed: Duration,
+    /// Processor time of this process meanwhile, from before it connected.
+    pub processor: Duration,
     /// Of each chunk, from its first packet to the news that it is whole, in ns.
     pub latencies_ns: Vec<u64>,
     /// What the protocol has counted.
@@ -110,6 +112,9 @@ pub fn send(
     options: &SendOptions,
     watch: &mut dyn FnMut(&SendProgress),
 ) -> Result<Sent, SendError> {
+    let began = processor_time();
+    // What cannot be had is said before anybody is asked.
+    drop((Pinned::to(options.cores.files)?, Pinned::to(options.cores.lanes)?));
     let source = Source::of(&options.input)?;
     let skipped = source.skipped().to_vec();
     let mut opened = open::open(options)?;
@@ -135,5 +140,6 @@ pub fn send(
     let conductor = conduct::Conductor::new(options, &mut opened, objects, desk);
     let mut sent = conductor.run(waker, Clock::start(), watch)?;
     sent.skipped = skipped;
+    sent.processor = processor_time().saturating_sub(began);
     Ok(sent)
 }

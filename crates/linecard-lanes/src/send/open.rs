@@ -19,6 +19,8 @@ const PAYLOADS: [usize; 3] = [8_896, 4_096, 1_408];
 /// How far ahead of its schedule a lane sends, in ns: fewer and larger calls, and at 200 Mbit/s no more than
 /// 12 KB at once.
 const QUANTUM_NS: u64 = 500_000;
+/// Lost time that a lane of known rate catches up, in ns: what may be in flight bounds what is sent at once.
+const CATCH_UP_NS: u64 = 20_000_000;
 /// Headers around a datagram on Ethernet: UDP, IPv4 or IPv6, and the frame's own.
 const FRAMING_V4: u32 = 8 + 20 + 14;
 const FRAMING_V6: u32 = 8 + 40 + 14;
@@ -154,6 +156,7 @@ fn reachable(address: SocketAddr, peer: IpAddr) -> SocketAddr {
 }
 
 fn lane_settings(specs: &[Spec], payload_bytes: u32) -> Vec<LaneSettings> {
+    let own = LaneSettings::default();
     let groups: Vec<&String> = specs.iter().filter_map(|spec| spec.shared.as_ref()).collect();
     let number = |group: &String| groups.iter().position(|other| *other == group);
     specs
@@ -166,8 +169,9 @@ fn lane_settings(specs: &[Spec], payload_bytes: u32) -> Vec<LaneSettings> {
                 datagram_bytes: payload_bytes + OVERHEAD_BYTES as u32,
                 stream: spec.family == Family::Tcp,
                 quantum_ns: QUANTUM_NS,
+                catch_up_ns: spec.rate_bps.map_or(own.catch_up_ns, |_| CATCH_UP_NS),
                 shared: spec.shared.as_ref().and_then(number).map_or(0, |at| at as u32 + 1),
-                ..LaneSettings::default()
+                ..own
             }
         })
         .collect()

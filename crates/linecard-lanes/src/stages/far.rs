@@ -1,4 +1,5 @@
-//! The receiving end, step by step: as `receive::conduct` and `receive::writing` do it.
+//! The receiving end, step by step: as `receive::conduct` and `receive::writing` do it, one call to the lane
+//! at a time.
 
 use super::{FILE_CHUNKS, LineError, LineSettings, Stage};
 use crate::end::Carrier;
@@ -102,17 +103,22 @@ impl Far {
                 self.came += self.taken as u64;
                 Ok(self.taken as u32)
             }
-            Stage::Open => Ok(self.open()),
+            Stage::Open => self.open(),
             Stage::Place => self.place(now),
             Stage::Write => self.write(),
             _ => self.reply(now),
         }
     }
 
-    fn open(&mut self) -> u32 {
+    fn open(&mut self) -> Result<u32, LineError> {
         let headers = &mut self.headers;
         self.carrier.open(&mut self.received, |header, _, from| headers.push((*header, from)));
-        std::mem::take(&mut self.taken) as u32
+        let taken = std::mem::take(&mut self.taken);
+        // Each has its header, or the next stage would take one for another.
+        if self.headers.len() != taken {
+            return Err(LineError::Stuck);
+        }
+        Ok(taken as u32)
     }
 
     fn place(&mut self, now: Instant) -> Result<u32, LineError> {

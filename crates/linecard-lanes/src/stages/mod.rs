@@ -7,6 +7,9 @@
 
 mod far;
 mod near;
+mod place;
+
+pub use place::Place;
 
 use crate::file::{ChunkBytes, FileError};
 use crate::lane::{OpenError, Trouble};
@@ -16,10 +19,7 @@ use linecard::time::Instant;
 use linecard_transfer::fec::Scheme;
 use linecard_transfer::layout::LayoutError;
 use near::Near;
-use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Chunks of the file that is sent again and again: several times what caches hold, as a page that is
 /// written was made long before.
@@ -135,7 +135,9 @@ pub enum LineError {
     Seal(#[from] SealError),
     #[error(transparent)]
     Layout(#[from] LayoutError),
-    #[error("the line stands still")]
+    #[error("{0}: stages of transfers cannot be measured so")]
+    Buffers(String),
+    #[error("somebody else sends to the line, or it stands still")]
     Stuck,
 }
 
@@ -155,29 +157,16 @@ pub struct Line {
     _place: Place,
 }
 
-/// A folder of our own, removed in the end.
-#[derive(Debug)]
-struct Place(PathBuf);
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _gone = fs::remove_dir_all(&self.0);
-    }
-}
-
 impl Line {
-    /// A line whose file is in `folder`, best in memory.
+    /// A line, whose files are in memory where that has room.
     ///
     /// # Errors
     ///
-    /// [`LineError`]: no lane over loopback, no room in `folder`, chunks that cannot be cut so.
-    pub fn new(folder: &Path, settings: LineSettings) -> Result<Self, LineError> {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let place = folder.join(format!(".linecard-stages-{}-{number}", std::process::id()));
-        fs::create_dir_all(&place)?;
-        let place = Place(place);
-        let (near, far) = Near::new(&place.0, &settings)?;
+    /// [`LineError`]: no lane over loopback, no room, chunks that cannot be cut so.
+    pub fn new(settings: LineSettings) -> Result<Self, LineError> {
+        // The file, and what is received of it, twice: one is put in the place of another.
+        let place = Place::with_room(3 * u64::from(FILE_CHUNKS) * settings.chunk_bytes.bytes())?;
+        let (near, far) = Near::new(place.path(), &settings)?;
         // Zero is for ever ago to those who ask.
         let now = Instant::from_ns(1_000_000_000);
         let mut line = Self { near, far, settings, now, at: 0, done: 0, idle: 0, _place: place };
@@ -282,7 +271,7 @@ mod tests {
             batch: 8,
             depth: 20,
         };
-        let mut line = Line::new(&std::env::temp_dir(), settings).unwrap();
+        let mut line = Line::new(settings).unwrap();
         let mut firings = [0; Stage::ALL.len()];
         while line.chunks() < u64::from(FILE_CHUNKS) + 4 {
             let stage = line.next_stage().unwrap().expect("there is always something to do");

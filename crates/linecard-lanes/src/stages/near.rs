@@ -1,4 +1,5 @@
-//! The sending end, step by step: as `send::conduct` and `send::reading` do it.
+//! The sending end, step by step: as `send::conduct` and `send::reading` do it, but for one thing: all of a
+//! call is sealed before any of it is handed over, which they do by 64 KiB.
 
 use super::far::Far;
 use super::{FILE_CHUNKS, LineError, LineSettings, Stage};
@@ -54,8 +55,14 @@ impl Near {
         let files = Files::open(&from)?;
         let object = files.objects()[0].clone();
         let reader = files.reader(&object)?;
+        // It is open: whatever ends this process, nothing of it stays.
+        fs::remove_file(&from)?;
         let at = || At { place: Where::Address(IpAddr::V4(Ipv4Addr::LOCALHOST)), port: 0 };
         let far_lane = Udp::bind(&at())?;
+        // What waits there has to fit, or it is lost.
+        if let Some(note) = far_lane.note() {
+            return Err(LineError::Buffers(note.into()));
+        }
         let near_lane = Udp::connect(&at(), far_lane.local_addr()?)?;
         let sending = SendSettings {
             connection: CONNECTION,

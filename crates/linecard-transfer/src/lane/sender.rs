@@ -50,7 +50,7 @@ impl Default for LaneSettings {
             stream: false,
             stream_window: 4 << 20,
             quantum_ns: 250_000,
-            catch_up_ns: 20_000_000,
+            catch_up_ns: 5_000_000,
             slack_ns: 4_000_000,
             least_timeout_ns: 15_000_000,
             ack_delay_ns: 2_000_000,

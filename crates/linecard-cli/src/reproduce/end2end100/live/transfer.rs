@@ -13,7 +13,7 @@ use linecard_transfer::send::Mode;
 use std::fmt::Display;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Where the receiver listens.
@@ -82,7 +82,9 @@ pub(super) fn run(lab: &Lab, order: &Order<'_>) -> Result<Moved, Failure> {
             scope.spawn(|| lab.enter(Host::Peer, || receive(&receiving, &listener, &mut |_| {})));
         let mut watch = Watch::new(lab, order.event);
         let sent = lab.enter(Host::Own, || send(&sending, &mut |progress| watch.look(progress)));
-        let sent = sent.map_err(failed)?.map_err(failed);
+        let sent = sent.map_err(failed).and_then(|sent| sent.map_err(failed));
+        // Nobody comes to the receiver any more, if nobody has.
+        receiving.stop.store(sent.is_err(), Ordering::Relaxed);
         let got = receiver.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         let sent = sent?;
         got.map_err(failed)?.map_err(failed)?;

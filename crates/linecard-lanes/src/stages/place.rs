@@ -1,0 +1,84 @@
+//! Where files of a measurement are: best in memory.
+
+use rustix::fs::statvfs;
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// What folders are called, before the number of their process.
+const PREFIX: &str = ".linecard-stages-";
+
+/// A folder of our own, which nobody else may read, removed in the end.
+#[derive(Debug)]
+pub struct Place(TempDir);
+
+impl Place {
+    /// A new one: in memory where that has room for `bytes`, else among temporary files. What processes
+    /// left there that were killed is removed.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub fn with_room(bytes: u64) -> io::Result<Self> {
+        let memory = Path::new("/dev/shm");
+        let base = if room(memory) >= bytes { memory.into() } else { std::env::temp_dir() };
+        sweep(&base);
+        let prefix = format!("{PREFIX}{}-", std::process::id());
+        let own = Permissions::from_mode(0o700);
+        let made = tempfile::Builder::new().prefix(&prefix).permissions(own).tempdir_in(base);
+        made.map(Self)
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+/// Free bytes below `folder`; none if there is no such folder.
+fn room(folder: &Path) -> u64 {
+    statvfs(folder).map_or(0, |found| found.f_bavail.saturating_mul(found.f_frsize))
+}
+
+/// Removes folders of this user whose processes are gone. What cannot be removed stays.
+fn sweep(base: &Path) {
+    let own = rustix::process::geteuid().as_raw();
+    let entries = fs::read_dir(base).into_iter().flatten().flatten();
+    for entry in entries {
+        let name = entry.file_name();
+        let number = name.to_str().and_then(|name| name.strip_prefix(PREFIX));
+        let number = number.and_then(|rest| rest.split('-').next()?.parse::<u32>().ok());
+        let is_own = entry.metadata().is_ok_and(|found| found.is_dir() && found.uid() == own);
+        let is_gone = |number| !PathBuf::from(format!("/proc/{number}")).exists();
+        if is_own && number.is_some_and(is_gone) {
+            let _removed = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_goes_and_what_the_dead_left_goes_too() -> io::Result<()> {
+        let base = tempfile::tempdir()?;
+        // No process has a number beyond 2^22 (proc_sys_kernel(5)).
+        let left = base.path().join(format!("{PREFIX}4194999-x"));
+        let other = base.path().join("something");
+        fs::create_dir(&left)?;
+        fs::write(left.join("from"), b"x")?;
+        fs::create_dir(&other)?;
+        sweep(base.path());
+        assert!(!left.exists() && other.exists());
+        let place = Place::with_room(1)?;
+        let path = place.path().to_path_buf();
+        assert_eq!(fs::metadata(&path)?.mode() & 0o777, 0o700);
+        drop(place);
+        assert!(!path.exists());
+        Ok(())
+    }
+}
