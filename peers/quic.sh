@@ -12,7 +12,9 @@ cores=${CORES:-0,1}
 target=${CARGO_TARGET_DIR:-$here/target}
 port=${PORT:-4789}
 found=$(mktemp -d)
-trap 'rm -rf "$found"' EXIT
+receiver=
+# Whatever ends this, nobody listens on.
+trap '[[ -z $receiver ]] || kill "$receiver" 2>/dev/null || true; rm -rf "$found"' EXIT
 
 cargo build --quiet --release --locked --manifest-path "$here/Cargo.toml" --bin quic
 cargo build --quiet --release --locked --manifest-path "$here/../Cargo.toml" --package linecard-cli \
@@ -30,7 +32,7 @@ quinn() {
 
 # The same from both accounts, whose processor time is `cpu_ns`.
 ours() {
-    local name=$1 receiver
+    local name=$1
     shift
     "$linecard" keys psk "$found/key" >"$found/said" 2>&1 || [[ -f $found/key ]]
     "$linecard" recv "$found/in" --listen "127.0.0.1:$port" --cores "${cores#*,},${cores#*,}" \
@@ -45,6 +47,7 @@ ours() {
         return 1
     }
     wait "$receiver"
+    receiver=
     jq -rs --arg bytes "$(numfmt --from=iec "$size")" '
         ([.. | objects | .cpu_ns? // empty] | add / 1e9) as $cpu
         | ([.[0] | .. | objects | .seconds? // empty] | first) as $seconds
