@@ -1,5 +1,6 @@
 //! Plans held against the engine: the same stages on real cores, predicted and measured side by side.
 
+use super::report::{KEPT, NEAR, offer};
 use super::settings::Asked;
 use crate::calibrate::{self, thread, undisturbed};
 use crate::failure::Failure;
@@ -24,10 +25,6 @@ const BATCHES: [u32; 3] = [1, 8, 64];
 const VISIT: Duration = Duration::from_millis(4);
 /// Shares of the predicted rate at which packets are offered: what should fit, and what should not.
 const OFFERED: [f64; 2] = [0.7, 1.3];
-/// What is within this share of what was predicted is as predicted.
-const NEAR: f64 = 0.10;
-/// Less than this of what is offered is a miss.
-const KEPT: f64 = 0.97;
 
 /// What the engine has, by the names of its stages.
 const KNOWN: [(Stages, &[&str]); 3] = [
@@ -328,16 +325,7 @@ fn offers(
             let offered = share * row.predicted(calibration, row.halves_now()?);
             let deployment = Deployment { offered: Some(offered), ..row.deployment };
             let (rate, _) = seen(&deployment)?;
-            let done = rate / offered;
-            let misses = done < KEPT;
-            let word = if misses { "misses" } else { "keeps up" };
-            let text = format!("{:>4.0} %  {:>5.1} %  {word}", share * 100.0, done * 100.0);
-            let fields = vec![
-                ("offered", Value::Share(share)),
-                ("done", Value::Share(done)),
-                ("misses", Value::Flag(misses)),
-            ];
-            section.add("", label(&deployment), Value::Fields(text, fields));
+            section.add("", label(&deployment), offer(share, rate / offered));
         }
     }
     Ok(section)

@@ -5,6 +5,11 @@ use linecard::plan::{Infeasible, Plan, Question};
 use linecard::report::{Report, Section, Value};
 use linecard_report::{Axis, Ledger, Page, Unit};
 
+/// What is within this share of what was predicted is as predicted.
+pub(super) const NEAR: f64 = 0.10;
+/// Less than this of what is offered is a miss.
+pub(super) const KEPT: f64 = 0.97;
+
 /// What is asked, whatever comes of it.
 pub(super) fn asked(asked: &Asked) -> Report {
     let mut report = Report::new("plan");
@@ -159,4 +164,17 @@ fn short(x: f64) -> String {
         x if x >= 1e3 => format!("{:.2} k", x / 1e3),
         x => format!("{x:.2} "),
     }
+}
+
+/// What of an offered rate was done, both as shares.
+pub(super) fn offer(share: f64, done: f64) -> Value {
+    let misses = done < KEPT;
+    let word = if misses { "misses" } else { "keeps up" };
+    let text = format!("{:>4.0} %  {:>5.1} %  {word}", share * 100.0, done * 100.0);
+    let fields = vec![
+        ("offered", Value::Share(share)),
+        ("done", Value::Share(done)),
+        ("misses", Value::Flag(misses)),
+    ];
+    Value::Fields(text, fields)
 }

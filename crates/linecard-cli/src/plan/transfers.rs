@@ -1,6 +1,7 @@
 //! Plans held against transfers: real files over loopback, predicted and measured side by side.
 
 use super::lanes::{BATCH, Transfer};
+use super::report::{NEAR, offer};
 use crate::calibrate::lines::{CHUNK_BYTES, CODES, PAYLOADS, Round, name};
 use crate::failure::Failure;
 use crate::progress::Progress;
@@ -38,10 +39,6 @@ const VISIT: Duration = Duration::from_millis(100);
 /// Share of the predicted rate at which lanes are paced, which should fit; and more than all that can be,
 /// which should not.
 const OFFERED: [f64; 2] = [0.8, 1.3];
-/// What is within this share of what was predicted is as predicted.
-const NEAR: f64 = 0.10;
-/// Less than this of what is offered is a miss.
-const KEPT: f64 = 0.97;
 /// Share of the file before which nothing counts.
 const WARM: f64 = 0.08;
 /// Headers of UDP, IPv4 and Ethernet, which lanes count.
@@ -452,15 +449,7 @@ fn offers(rows: &[Row]) -> Section {
     for (at, share) in OFFERED.into_iter().enumerate() {
         for row in rows {
             let done = row.middle(at, |run| run.measured / run.offered);
-            let misses = done < KEPT;
-            let word = if misses { "misses" } else { "keeps up" };
-            let text = format!("{:>4.0} %  {:>5.1} %  {word}", share * 100.0, done * 100.0);
-            let fields = vec![
-                ("offered", Value::Share(share)),
-                ("done", Value::Share(done)),
-                ("misses", Value::Flag(misses)),
-            ];
-            section.add("", row.label(), Value::Fields(text, fields));
+            section.add("", row.label(), offer(share, done));
         }
     }
     section

@@ -118,6 +118,6 @@ impl Drop for Running {
 
 /// What fails in a lab fails for want of rights or programs.
 #[expect(clippy::needless_pass_by_value, reason = "as `map_err` gives it")]
-fn failed(error: impl ToString) -> Failure {
+pub(super) fn failed(error: impl ToString) -> Failure {
     Failure::Attach(error.to_string())
 }

@@ -4,14 +4,11 @@ use super::super::iperf3::{self, Test};
 use super::scenario::Scenario;
 use crate::failure::Failure;
 use linecard_host::attach::{Account, Attached, PortKind, PortSpec, Prepared, Settings};
+use linecard_host::calibrate;
 use linecard_host::lab::{CABLE, Cable, DEVICE, Host, Lab, LabError};
 use std::fs;
 
-/// What fails in a lab fails for want of rights or programs.
-#[expect(clippy::needless_pass_by_value, reason = "as `map_err` gives it")]
-pub(super) fn failed(error: impl ToString) -> Failure {
-    Failure::Attach(error.to_string())
-}
+pub(super) use super::super::iperf3::failed;
 
 /// Why this host cannot have a lab, if it cannot: rights or a program are missing.
 pub(super) fn missing() -> Option<String> {
@@ -88,7 +85,6 @@ impl Session {
 }
 
 /// The middle one of some values; 0 of none.
-pub(super) fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(0.0)
+pub(super) fn median(values: Vec<f64>) -> f64 {
+    calibrate::median(values).unwrap_or(0.0)
 }
