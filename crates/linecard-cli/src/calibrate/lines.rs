@@ -104,6 +104,11 @@ impl Round {
         round.ended().map(|()| round)
     }
 
+    /// Memory is there for what will be written: [`Line::warm`].
+    pub(crate) fn warm(&self) -> Result<(), Failure> {
+        self.line.warm().map_err(|error| failed(&error.into()))
+    }
+
     /// One visit to all stages, in calls of up to `batch` packets.
     pub(crate) fn visit(
         &mut self,

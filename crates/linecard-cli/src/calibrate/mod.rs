@@ -123,6 +123,7 @@ fn transfer(
         let mut line = lines::Round::new(payload, fec)?;
         for _ in 0..rounds {
             let mut measure = || {
+                line.warm()?;
                 let mut batches = lines::BATCHES.into_iter();
                 // A chunk takes some milliseconds.
                 batches.try_for_each(|batch| line.visit(&mut series, batch, 5 * visit))

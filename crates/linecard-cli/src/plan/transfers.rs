@@ -168,6 +168,7 @@ impl Lines {
 fn look_at(line: &mut Round, core: usize) -> Result<Vec<Measured>, Failure> {
     let mut series = Series::new(Vec::new());
     pin(core).map_err(failed)?;
+    line.warm()?;
     line.visit(&mut series, BATCH, VISIT)?;
     series.results().map_err(failed)
 }
@@ -281,6 +282,8 @@ impl Original {
 
     /// Sends it, paced at this goodput.
     fn send(&self, transfer: &Transfer, goodput_bps: f64) -> Result<Run, Failure> {
+        pin(transfer.cores - 1).map_err(failed)?;
+        self.folder.warm(FILE_BYTES + MEMORY_BYTES).map_err(failed)?;
         let into = self.folder.path().join("into");
         let before = Time::so_far(transfer.cores);
         let result = over_loopback(transfer, goodput_bps, (&self.path(), &into));

@@ -154,7 +154,7 @@ pub struct Line {
     /// Rounds without any.
     idle: u32,
     /// Last: removed when nothing is open there any more.
-    _place: Place,
+    place: Place,
 }
 
 impl Line {
@@ -169,7 +169,7 @@ impl Line {
         let (near, far) = Near::new(place.path(), &settings)?;
         // Zero is for ever ago to those who ask.
         let now = Instant::from_ns(1_000_000_000);
-        let mut line = Self { near, far, settings, now, at: 0, done: 0, idle: 0, _place: place };
+        let mut line = Self { near, far, settings, now, at: 0, done: 0, idle: 0, place };
         line.begin()?;
         Ok(line)
     }
@@ -249,6 +249,16 @@ impl Line {
     /// Packets in a call of the sending end from now on, 1 to 64.
     pub const fn set_batch(&mut self, batch: usize) {
         self.near.batch = batch;
+    }
+
+    /// Has memory for a file that is received ready: [`Place::warm`]. Before stages are timed on another core,
+    /// or after a while.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub fn warm(&self) -> io::Result<()> {
+        self.place.warm(u64::from(FILE_CHUNKS) * self.settings.chunk_bytes.bytes())
     }
 
     /// Chunks written so far.
