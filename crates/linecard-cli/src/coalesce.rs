@@ -4,8 +4,10 @@ use crate::account;
 use crate::args::{Checksum, CoalesceArguments};
 use crate::explain::Explanation;
 use crate::failure::Failure;
+use crate::found::Found;
 use crate::page;
 use crate::progress::Progress;
+use crate::stop::stoppable;
 use linecard::offload::coalesce::{ChecksumPolicy, Config, Counters, Exit, Refusal, Verdict};
 use linecard::packet::Packet;
 use linecard::report::{Report, Section, Value};
@@ -21,10 +23,16 @@ const MAX_HOLD: Duration = Duration::from_secs(10);
 
 /// Runs the command.
 pub(crate) fn command(arguments: &CoalesceArguments) -> Result<(), Failure> {
+    let (input, output) = (&arguments.input, &arguments.output);
+    let page = arguments.page.check(&[input, output])?;
+    find(arguments)?.show(arguments.json, Some(output), &page)
+}
+
+/// Merges, and says what became of the packets.
+pub(crate) fn find(arguments: &CoalesceArguments) -> Result<Found, Failure> {
     let config = config(arguments)?;
     let explanation = arguments.explain_flow.as_deref().map(Explanation::of_flow).transpose()?;
     let (input, output) = (&arguments.input, &arguments.output);
-    let page = arguments.page.check(&[input, output])?;
     let reader = open(input)?;
     let capture = |source| Failure::of_capture(input, source);
     let writer = create(input, output)?;
@@ -37,14 +45,10 @@ pub(crate) fn command(arguments: &CoalesceArguments) -> Result<(), Failure> {
 
     let mut report = report(&account);
     let missing = watch.explanation.and_then(|explanation| explanation.report(&mut report));
-    account::print(&report, arguments.json, Some(output))?;
-    let counters = account.counters.clone();
-    let as_page = || {
-        let mut page = page::of(format!("Packets of {} merged", input.display()), &report);
-        page::merging(&mut page, "", &counters);
-        page
-    };
-    page.write(as_page, finish(input, account, missing))
+    let mut found = Found::new(format!("Packets of {} merged", input.display()), report);
+    page::merging(&mut found.page, "", &account.counters);
+    found.ending = finish(input, account, missing);
+    Ok(found)
 }
 
 /// Opens the input; `-` is stdin.
@@ -57,7 +61,7 @@ pub(crate) fn open(path: &Path) -> Result<Box<dyn Read>, Failure> {
     if file.metadata().is_ok_and(|data| data.is_dir()) {
         return Err(open(std::io::ErrorKind::IsADirectory.into()));
     }
-    Ok(Box::new(file))
+    Ok(stoppable(Box::new(file)))
 }
 
 /// Opens the output, which must not be the input.

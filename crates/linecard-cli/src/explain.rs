@@ -2,12 +2,11 @@
 
 use crate::failure::Failure;
 use linecard::offload::coalesce::{Exit, Flush, Verdict};
-use linecard::packet::header::{self, Ipv4, Ipv6, Udp};
-use linecard::packet::{LayerKind, Packet};
+use linecard::packet::{FiveTuple, Packet};
 use linecard::report::{Report, Section, Value};
 use linecard_host::convert::Numbered;
 use std::collections::HashMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 /// Flows counted to name the largest ones when the one asked for is not there.
 const MAX_FLOWS: usize = 65_536;
@@ -157,19 +156,5 @@ fn let_go(packet: &Packet<Numbered>, reason: Flush) -> String {
 }
 
 fn ends_of(packet: &Packet<Numbered>) -> Option<Ends> {
-    let (network, transport) = (packet.layout().network()?, packet.layout().transport()?);
-    let bytes = packet.bytes();
-    // TCP and UDP both begin with their ports.
-    let ports = header::at::<Udp>(bytes, transport.offset.into());
-    let (source, destination): (IpAddr, IpAddr) = match network.kind {
-        LayerKind::Ipv4 => {
-            let ip = header::at::<Ipv4>(bytes, network.offset.into());
-            (ip.source.into(), ip.destination.into())
-        }
-        _ => {
-            let ip = header::at::<Ipv6>(bytes, network.offset.into());
-            (ip.source.into(), ip.destination.into())
-        }
-    };
-    Some(((source, ports.source.get()).into(), (destination, ports.destination.get()).into()))
+    FiveTuple::of(packet.layout(), packet.bytes()).map(FiveTuple::ends)
 }

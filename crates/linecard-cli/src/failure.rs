@@ -138,7 +138,12 @@ impl Failure {
 
     /// The documented exit code.
     pub(crate) fn exit_code(&self) -> ExitCode {
-        ExitCode::from(match self {
+        ExitCode::from(self.code())
+    }
+
+    /// The same as a number.
+    pub(crate) fn code(&self) -> u8 {
+        match self {
             Self::Usage(_) | Self::Page(ReportError::Name { .. }) => 2,
             _ if self.is_broken_pipe() => 0,
             Self::Capture { source, .. } if source.is_damage() => 4,
@@ -163,7 +168,7 @@ impl Failure {
             Self::Stranger(_) => 15,
             Self::Declined(_) => 16,
             Self::Stopped(_) => 130,
-        })
+        }
     }
 
     /// The reader of our output has seen enough: no error.

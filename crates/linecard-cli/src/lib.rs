@@ -10,7 +10,9 @@ mod calibrate;
 mod coalesce;
 mod explain;
 mod failure;
+mod found;
 mod jitter;
+pub mod jobs;
 mod model;
 mod page;
 #[cfg(target_os = "linux")]
@@ -22,6 +24,7 @@ mod reproduce;
 mod run;
 mod scenario;
 mod segment;
+mod stop;
 #[cfg(target_os = "linux")]
 mod transfer;
 mod units;

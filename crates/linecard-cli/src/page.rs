@@ -35,7 +35,7 @@ impl PageArguments {
 }
 
 /// Where the page is written, if one is asked for.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[must_use]
 pub(crate) struct PageFile(Option<Target>);
 

@@ -4,6 +4,8 @@ use crate::account;
 use crate::args::SegmentArguments;
 use crate::coalesce::{create, ending, format_of, open};
 use crate::failure::Failure;
+use crate::found::Found;
+use crate::page::PageFile;
 use crate::progress::Progress;
 use linecard::report::{Report, Section, Value};
 use linecard_host::convert::{self, Cut, Observer, SegmentAccount};
@@ -15,6 +17,11 @@ const MAX: usize = 65_535;
 
 /// Runs the command.
 pub(crate) fn command(arguments: &SegmentArguments) -> Result<(), Failure> {
+    find(arguments)?.show(arguments.json, Some(&arguments.output), &PageFile::default())
+}
+
+/// Cuts, and says what became of the packets.
+pub(crate) fn find(arguments: &SegmentArguments) -> Result<Found, Failure> {
     let cut = cut(arguments)?;
     let (input, output) = (&arguments.input, &arguments.output);
     let reader = open(input)?;
@@ -25,8 +32,9 @@ pub(crate) fn command(arguments: &SegmentArguments) -> Result<(), Failure> {
         convert::segment(reader, writer, format_of(output), cut, &mut watch).map_err(capture)?;
     writer.commit().map_err(capture)?;
     watch.0.done();
-    account::print(&report(&account), arguments.json, Some(output))?;
-    ending(input, account.damage, &account.unknown, account.packets_in)
+    let mut found = Found::new(format!("Packets of {} cut", input.display()), report(&account));
+    found.ending = ending(input, account.damage, &account.unknown, account.packets_in);
+    Ok(found)
 }
 
 fn cut(arguments: &SegmentArguments) -> Result<Cut, Failure> {

@@ -17,7 +17,7 @@ pub(crate) fn refuse(error: &clap::Error) -> ExitCode {
 }
 
 /// What is wrong and clap's tips; not the usage, which `--help` has.
-fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     let mut line = String::new();
     let wanted = |text: &&str| !text.starts_with("Usage:") && !text.starts_with("For more");
     for part in text.lines().map(str::trim).filter(|part| !part.is_empty()).take_while(wanted) {

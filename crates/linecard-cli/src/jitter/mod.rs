@@ -2,7 +2,7 @@
 
 #[cfg(target_os = "linux")]
 mod ab;
-mod analyze;
+pub(crate) mod analyze;
 #[cfg(target_os = "linux")]
 mod audit;
 #[cfg(target_os = "linux")]
@@ -37,11 +37,11 @@ pub(crate) struct JitterArguments {
     /// Without one: measure this host for a second and a half, over a virtual cable between two
     /// namespaces, and say how late packets are, how sure that is, why, and what to change.
     #[command(subcommand)]
-    command: Option<JitterCommand>,
+    pub(crate) command: Option<JitterCommand>,
 }
 
 #[derive(Debug, Subcommand)]
-enum JitterCommand {
+pub(crate) enum JitterCommand {
     /// Run the paper's experiments: all sources of jitter removed, then given back one by one.
     ///
     /// E0 quality of the stream, E1 busy loop, E2 baseline, E3 from interrupt to application, E4 cores may

@@ -3,8 +3,9 @@
 use super::scenario::Scenario;
 use super::settings::{Protocol, Settings};
 use super::{ScenarioArguments, firmware};
-use crate::account;
 use crate::failure::{EXIT_CODES, Failure};
+use crate::found::Found;
+use crate::page::PageFile;
 use clap::Args;
 use linecard::report::{Report, Section, Value};
 use linecard_model::rv32::Image;
@@ -32,6 +33,11 @@ pub(crate) struct LadderArguments {
 
 /// Runs the command.
 pub(crate) fn command(arguments: &LadderArguments) -> Result<(), Failure> {
+    find(arguments)?.show(arguments.json, None, &PageFile::default())
+}
+
+/// Climbs.
+pub(crate) fn find(arguments: &LadderArguments) -> Result<Found, Failure> {
     let scenario = Scenario::read(&arguments.from.scenario, &arguments.from.sets)?;
     let image = firmware::load(&scenario)?.image().clone();
     let design = scenario.design(0)?;
@@ -60,7 +66,7 @@ pub(crate) fn command(arguments: &LadderArguments) -> Result<(), Failure> {
          computed for each resource made a quarter faster; the one that gives most is the limit, and the \
          next line has it a quarter faster.",
     );
-    account::print(&report, arguments.json, None)
+    Ok(Found::new("What limits, and what limits next", report))
 }
 
 /// The scenario's load, as a mix.

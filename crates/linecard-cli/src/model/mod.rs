@@ -7,13 +7,13 @@ pub(crate) mod firmware;
 mod key;
 mod keys;
 mod kinds;
-mod ladder;
+pub(crate) mod ladder;
 pub(crate) mod parallel;
-mod run;
+pub(crate) mod run;
 pub(crate) mod scenario;
 pub(crate) mod settings;
-mod solve;
-mod sweep;
+pub(crate) mod solve;
+pub(crate) mod sweep;
 mod trace;
 mod values;
 
@@ -25,11 +25,11 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 pub(crate) struct ModelArguments {
     #[command(subcommand)]
-    command: ModelCommand,
+    pub(crate) command: ModelCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum ModelCommand {
+pub(crate) enum ModelCommand {
     /// Run a scenario once: cycles of each class of packets, rates, and what limits them.
     ///
     /// Real firmware moves real bytes; every packet that leaves is compared with what `linecard

@@ -6,9 +6,9 @@ use super::key::Kind;
 use super::scenario::{File, Scenario};
 use super::settings::Settings;
 use super::{ScenarioArguments, annotate, firmware, kinds};
-use crate::account;
 use crate::failure::{EXIT_CODES, Failure};
-use crate::page::{self, PageArguments};
+use crate::found::Found;
+use crate::page::PageArguments;
 use crate::units;
 use clap::Args;
 use linecard::report::{Report, Section, Value};
@@ -47,6 +47,20 @@ pub(crate) struct RunArguments {
 
 /// Runs the command.
 pub(crate) fn command(arguments: &RunArguments) -> Result<(), Failure> {
+    let output = arguments.output();
+    let others = [Some(arguments.scenario.scenario.as_path()), output.as_deref()];
+    let page = arguments.page.check(&others.into_iter().flatten().collect::<Vec<_>>())?;
+    find(arguments)?.show(arguments.json, output.as_deref(), &page)
+}
+
+impl RunArguments {
+    fn output(&self) -> Option<PathBuf> {
+        self.capture.as_deref().map(|path| units::output(path.into()))
+    }
+}
+
+/// Runs a scenario of any kind.
+pub(crate) fn find(arguments: &RunArguments) -> Result<Found, Failure> {
     let phases = arguments.phases.unwrap_or(PHASES);
     if !(1..=MAX_PHASES).contains(&phases) {
         return Err(Failure::Usage(format!("--phases {phases}: choose 1 to {MAX_PHASES}")));
@@ -57,22 +71,21 @@ pub(crate) fn command(arguments: &RunArguments) -> Result<(), Failure> {
         return other_kind(file, arguments);
     }
     let scenario = file.scenario(sets)?;
-    let output = arguments.capture.as_deref().map(|path| units::output(path.into()));
-    let others = [Some(arguments.scenario.scenario.as_path()), output.as_deref()];
-    let page = arguments.page.check(&others.into_iter().flatten().collect::<Vec<_>>())?;
-    let runs = all_phases(&scenario, phases, output.as_deref())?;
-    let Some(first) = runs.first() else { return Ok(()) };
+    let runs = all_phases(&scenario, phases, arguments.output().as_deref())?;
     let mut report = report(&scenario.settings, &runs);
     if arguments.annotate {
         report.push(annotate::section(&scenario)?);
     }
-    account::print(&report, arguments.json, output.as_deref())?;
-    page.write(|| as_page(&report, first), ending(first))
+    let mut found = Found::new("A network interface in virtual time", report);
+    if let Some(first) = runs.first() {
+        charts(&mut found.page, first);
+        found.ending = ending(first);
+    }
+    Ok(found)
 }
 
-/// The report, and where the cores' cycles go.
-fn as_page(report: &Report, figures: &Figures) -> Page {
-    let mut page = page::of("A network interface in virtual time", report);
+/// Where the cores' cycles go.
+fn charts(page: &mut Page, figures: &Figures) {
     let ns = figures.seconds() * 1e9;
     let [busy, stalled, bubbles] = figures.core_shares();
     let mut time =
@@ -90,11 +103,10 @@ fn as_page(report: &Report, figures: &Figures) -> Page {
         cycles.cause("waited", class.idle.mean(), None);
         page.chart(cycles);
     }
-    page
 }
 
 /// A scenario of any other kind, which has none of the options for firmware that sends.
-fn other_kind(file: File, arguments: &RunArguments) -> Result<(), Failure> {
+fn other_kind(file: File, arguments: &RunArguments) -> Result<Found, Failure> {
     for (option, is_given) in [
         ("--phases", arguments.phases.is_some()),
         ("--capture", arguments.capture.is_some()),
@@ -105,12 +117,11 @@ fn other_kind(file: File, arguments: &RunArguments) -> Result<(), Failure> {
             return Err(file.refuse_kind(&what));
         }
     }
-    let page = arguments.page.check(&[&arguments.scenario.scenario])?;
     let kind = file.kind().to_owned();
     let ran = kinds::run(file, &arguments.scenario.sets)?;
-    account::print(&ran.report, arguments.json, None)?;
-    let ending = ran.wrong.map_or(Ok(()), |what| Err(Failure::Wrong(what)));
-    page.write(|| page::of(format!("A model in virtual time: {kind}"), &ran.report), ending)
+    let mut found = Found::new(format!("A model in virtual time: {kind}"), ran.report);
+    found.ending = ran.wrong.map_or(Ok(()), |what| Err(Failure::Wrong(what)));
+    Ok(found)
 }
 
 /// A run for each phase; packets of the first go to the capture.

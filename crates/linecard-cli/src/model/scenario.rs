@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 
 /// A scenario file of any kind, not yet looked at but for its kind.
-#[derive(Debug)]
-pub(super) struct File {
+#[derive(Debug, Clone)]
+pub(crate) struct File {
     path: PathBuf,
     source: Source,
     entry: Entry,
@@ -39,6 +39,12 @@ pub(crate) struct Scenario<S = Settings> {
 impl File {
     pub(super) fn read(path: &Path) -> Result<Self, Failure> {
         let (entry, source) = Source::read(path)?;
+        Self::new(path, entry, source)
+    }
+
+    /// A text as that of the file at `path`, which need not be there.
+    pub(crate) fn of_text(path: &Path, text: &str) -> Result<Self, Failure> {
+        let (entry, source) = Source::built_in(&path.display().to_string(), text)?;
         Self::new(path, entry, source)
     }
 
@@ -105,8 +111,7 @@ impl Scenario {
 
     /// A scenario that comes with the command, by its name in the project.
     pub(crate) fn built_in(name: &str, text: &str) -> Result<Self, Failure> {
-        let (entry, source) = Source::built_in(name, text)?;
-        File::new(Path::new(name), entry, source)?.scenario(&[])
+        File::of_text(Path::new(name), text)?.scenario(&[])
     }
 
     /// What is built, at the scenario's own phase or one that is moved from there.
@@ -204,7 +209,7 @@ fn key_of(error: DesignError) -> &'static str {
 }
 
 /// A place in a scenario: a value as its text, or names in a section.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum Entry {
     Value(String),
     Table(BTreeMap<Spanned<String>, Spanned<Self>>),

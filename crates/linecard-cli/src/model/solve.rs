@@ -3,9 +3,9 @@
 use super::scenario::Scenario;
 use super::settings::Settings;
 use super::{firmware, ladder, values};
-use crate::account;
 use crate::failure::{EXIT_CODES, Failure};
-use crate::page::{self, PageArguments};
+use crate::found::Found;
+use crate::page::PageArguments;
 use clap::{Args, ValueEnum};
 use linecard::report::{Report, Section, Value};
 use linecard_model::pcie::{Generation, Nic, fewest_lanes};
@@ -143,6 +143,11 @@ struct Solving {
 /// Runs the command.
 pub(crate) fn command(arguments: &SolveArguments) -> Result<(), Failure> {
     let page = arguments.page.check(&[])?;
+    find(arguments)?.show(arguments.json, None, &page)
+}
+
+/// Looks for what is not given.
+pub(crate) fn find(arguments: &SolveArguments) -> Result<Found, Failure> {
     let solving = solving(arguments)?;
     let mut report = Report::new("model solve");
     report.push(solving.demand());
@@ -155,8 +160,7 @@ pub(crate) fn command(arguments: &SolveArguments) -> Result<(), Failure> {
     answers.into_iter().for_each(|section| report.push(section));
     report.push(solving.host_link());
     solving.contradictions(&mut report);
-    account::print(&report, arguments.json, None)?;
-    page.write(|| page::of("The smallest interface that carries a line", &report), Ok(()))
+    Ok(Found::new("The smallest interface that carries a line", report))
 }
 
 fn solving(arguments: &SolveArguments) -> Result<Solving, Failure> {

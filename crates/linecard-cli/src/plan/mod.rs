@@ -11,17 +11,18 @@ use crate::account;
 use crate::calibrate::Only;
 use crate::calibrate::lines::PAYLOADS;
 use crate::failure::{EXIT_CODES, Failure};
+use crate::found::Found;
 use crate::page::PageArguments;
 use clap::Args;
 use linecard::plan;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct PlanArguments {
     /// Scenario file (TOML): what is asked, the machine, the stages; see scenarios/plan-*.toml.
     #[arg(required_unless_present = "verify")]
-    scenario: Option<PathBuf>,
+    pub(crate) scenario: Option<PathBuf>,
     /// Costs measured by `linecard calibrate`, for stages that have none in the scenario
     /// [default: where that command keeps them].
     #[arg(long, value_name = "FILE")]
@@ -76,6 +77,11 @@ pub(crate) fn command(arguments: &PlanArguments) -> Result<(), Failure> {
         return account::print(&report, arguments.json, None);
     };
     let page = arguments.page.check(&[path])?;
+    find(arguments, path)?.show(arguments.json, None, &page)
+}
+
+/// Plans what a scenario asks for.
+pub(crate) fn find(arguments: &PlanArguments, path: &Path) -> Result<Found, Failure> {
     let asked = settings::read(path, arguments.calibration.as_deref())?;
     let question = &asked.question;
     let answer = plan::plan(question).map_err(|error| asked.refuse(&error))?;
@@ -87,7 +93,7 @@ pub(crate) fn command(arguments: &PlanArguments) -> Result<(), Failure> {
     if arguments.measure {
         measured::add(&mut text, &asked, answer.as_ref().ok())?;
     }
-    account::print(&text, arguments.json, None)?;
+    let page = report::page(&text, question);
     let ending = answer.map(drop).map_err(|why| Failure::Infeasible(why.text));
-    page.write(|| report::page(&text, question), ending)
+    Ok(Found { report: text, page, ending })
 }

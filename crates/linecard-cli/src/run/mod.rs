@@ -8,6 +8,7 @@ pub(crate) mod sim;
 use crate::account;
 use crate::args::RunArguments;
 use crate::failure::Failure;
+use crate::found::Found;
 use crate::page;
 use linecard::report::{Report, Section, Value};
 use linecard_host::run::{RunOutcome, RunSpec, Times, run};
@@ -16,18 +17,25 @@ use std::time::Duration;
 
 /// Runs the command.
 pub(crate) fn command(arguments: &RunArguments) -> Result<(), Failure> {
+    let scenario: Vec<_> = arguments.scenario.iter().map(AsRef::as_ref).collect();
+    let page = arguments.page.check(&scenario)?;
+    find(arguments)?.show(arguments.json, None, &page)
+}
+
+/// Does it, in memory or in virtual time, and says where the time went.
+pub(crate) fn find(arguments: &RunArguments) -> Result<Found, Failure> {
     let lanes = lanes::Lanes::of(&arguments.lanes)?;
     if lanes.are_simulated {
-        return sim::command(arguments, lanes.count);
+        return sim::find(arguments, lanes.count);
     }
     arguments.sim.refuse()?;
     let spec = settings::spec(arguments, lanes.count)?;
-    let scenario: Vec<_> = arguments.scenario.iter().map(AsRef::as_ref).collect();
-    let page = arguments.page.check(&scenario)?;
     let outcome = run(&spec);
-    let report = report(&spec, &outcome);
-    account::print(&report, arguments.json, None)?;
-    page.write(|| as_page(&report, &outcome), ending(&spec, &outcome))
+    let title = "Large sends, segmented, over lanes, merged, verified";
+    let mut found = Found::new(title, report(&spec, &outcome));
+    charts(&mut found.page, &outcome);
+    found.ending = ending(&spec, &outcome);
+    Ok(found)
 }
 
 /// Success only if every byte is where it belongs.
@@ -49,16 +57,14 @@ fn ending(spec: &RunSpec, outcome: &RunOutcome) -> Result<(), Failure> {
     )))
 }
 
-fn as_page(report: &Report, outcome: &RunOutcome) -> Page {
-    let mut page = page::of("Large sends, segmented, over lanes, merged, verified", report);
+fn charts(page: &mut Page, outcome: &RunOutcome) {
     let axis = Axis::new("time of a packet on the lanes", Unit::Ns);
     let mut stages = Ledger::new("ns_per_packet", "Where the time of a packet goes", axis);
     for (_, label, ns) in stage_times(outcome) {
         stages.cause(label, ns, None);
     }
     page.chart(stages);
-    page::merging(&mut page, "", &outcome.coalesce);
-    page
+    page::merging(page, "", &outcome.coalesce);
 }
 
 fn report(spec: &RunSpec, outcome: &RunOutcome) -> Report {

@@ -1,5 +1,5 @@
 //! Crates know only those to their left: `linecard <- {linecard-model, linecard-jitter} <-
-//! linecard-host <- {linecard-cli, linecard-py}`, `linecard <- linecard-report`, which only the last two
+//! linecard-host <- linecard-cli <- linecard-py`, `linecard <- linecard-report`, which only the last two
 //! use, and `linecard <- linecard-c`; and each takes its lints from the workspace.
 
 use std::fs;
@@ -17,12 +17,12 @@ const MAY_USE: [(&str, &[&str]); 10] = [
     ("linecard-report", &["linecard"]),
     ("linecard-host", &["linecard", "linecard-model", "linecard-jitter"]),
     ("linecard-lanes", &["linecard", "linecard-transfer"]),
-    ("linecard-cli", &FRONT),
-    ("linecard-py", &FRONT),
+    ("linecard-cli", &ENGINES),
+    ("linecard-py", &["linecard", "linecard-report", "linecard-host", "linecard-cli"]),
 ];
 
-/// What the fronts use: all that is not a front.
-const FRONT: [&str; 7] = [
+/// What the command uses: all that is no face.
+const ENGINES: [&str; 7] = [
     "linecard",
     "linecard-model",
     "linecard-jitter",
@@ -131,7 +131,8 @@ mod tests {
             count("linecard", "[target.'cfg(unix)'.dependencies]\nlinecard-host = \"1\""),
             1
         );
-        assert_eq!(count("linecard-py", "[dependencies]\nlinecard-cli = \"1\""), 1);
+        assert_eq!(count("linecard-py", "[dependencies]\nlinecard-cli = \"1\""), 0);
+        assert_eq!(count("linecard-cli", "[dependencies]\nlinecard-py = \"1\""), 1);
         assert_eq!(count("linecard", "[dependencies]\nserde = \"1\""), 0);
     }
 

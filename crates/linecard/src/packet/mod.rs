@@ -5,6 +5,7 @@
 
 mod batch;
 pub mod checksum;
+mod five_tuple;
 mod flow;
 pub mod header;
 mod layout;
@@ -18,6 +19,7 @@ mod rss;
 mod shape;
 
 pub use batch::{BATCH, Batch};
+pub use five_tuple::FiveTuple;
 pub use flow::FlowHasher;
 pub(crate) use flow::same_ends;
 pub use layout::{

@@ -1,6 +1,6 @@
 //! Two captures of one stream: what each packet was delayed between them.
 
-use super::read::{Captured, Found};
+use super::read::{Candidate, Captured};
 use super::text::quantiles;
 use crate::failure::Failure;
 use linecard::report::{Report, Section, Value};
@@ -15,13 +15,13 @@ type Name = (u32, u64);
 
 /// The same stream in the second capture: of the same source, or to the same place.
 pub(super) fn counterpart<'a>(
-    chosen: &Found,
+    chosen: &Candidate,
     second: &'a Captured,
     path: &Path,
-) -> Result<&'a Found, Failure> {
-    let alike = |found: &&Found| found.kind == chosen.kind;
+) -> Result<&'a Candidate, Failure> {
+    let alike = |found: &&Candidate| found.kind == chosen.kind;
     let same_source =
-        |found: &&Found| chosen.flow.rtp().is_some() && found.flow.rtp() == chosen.flow.rtp();
+        |found: &&Candidate| chosen.flow.rtp().is_some() && found.flow.rtp() == chosen.flow.rtp();
     let of_kind = || second.flows.iter().filter(alike);
     let same_ends = of_kind().find(|found| found.ends == chosen.ends);
     let same_place = || of_kind().find(|found| found.ends.1 == chosen.ends.1);
@@ -39,8 +39,8 @@ pub(super) fn counterpart<'a>(
 /// Both side by side, and the delay between them.
 pub(super) fn sections(
     report: &mut Report,
-    (first, ours): (&Found, &Figures),
-    (second, theirs): (&Found, &Figures),
+    (first, ours): (&Candidate, &Figures),
+    (second, theirs): (&Candidate, &Figures),
     path: &Path,
 ) -> Result<(), Failure> {
     report.push(side_by_side(ours, theirs));
@@ -79,7 +79,7 @@ pub(super) fn sections(
 }
 
 /// Each packet's time by its name; of duplicates the first.
-fn named(found: &Found) -> HashMap<Name, u64> {
+fn named(found: &Candidate) -> HashMap<Name, u64> {
     let is_rtp = found.flow.rtp().is_some();
     let name = |packet: &Packet| {
         let number = packet.number as u64;

@@ -4,15 +4,16 @@ mod compare;
 mod read;
 mod text;
 
-use crate::account;
 use crate::failure::Failure;
+use crate::found::Found;
+use crate::page::PageFile;
 use clap::{Args, ValueEnum};
 use linecard::report::Report;
 use linecard_jitter::media::figures::Figures;
 use linecard_jitter::media::flow::Kind;
 use linecard_jitter::media::st2022_6::Format;
 use linecard_jitter::media::st2110::Sender;
-use read::{Captured, Found};
+use read::{Candidate, Captured};
 use std::path::{Path, PathBuf};
 
 /// Flows shown in the list.
@@ -60,6 +61,11 @@ impl AnalyzeArguments {
 
 /// Runs the command.
 pub(crate) fn command(arguments: &AnalyzeArguments) -> Result<(), Failure> {
+    find(arguments)?.show(arguments.json, None, &PageFile::default())
+}
+
+/// Looks for a stream, and says how evenly it comes.
+pub(crate) fn find(arguments: &AnalyzeArguments) -> Result<Found, Failure> {
     let format = match arguments.format.as_str() {
         "auto" => None,
         name => Some(
@@ -84,11 +90,11 @@ pub(crate) fn command(arguments: &AnalyzeArguments) -> Result<(), Failure> {
         damage = damage.or(second.damage);
     }
     text::notes(&mut report, &figures, first.is_full);
-    account::print(&report, arguments.json, None)?;
-    match damage {
-        None => Ok(()),
-        Some((input, damage)) => Err(Failure::Damaged { input, damage }),
+    let mut found = Found::new(format!("A stream in {}", arguments.input.display()), report);
+    if let Some((input, damage)) = damage {
+        found.ending = Err(Failure::Damaged { input, damage });
     }
+    Ok(found)
 }
 
 /// The flow asked for, or the one with the most packets, streams first.
@@ -96,12 +102,12 @@ fn choose<'a>(
     capture: &'a Captured,
     wanted: Option<&str>,
     input: &Path,
-) -> Result<&'a Found, Failure> {
+) -> Result<&'a Candidate, Failure> {
     let Some(wanted) = wanted else {
         return capture.flows.first().ok_or_else(|| capture.nothing_found(input));
     };
     let by_number = wanted.parse::<usize>().ok().and_then(|n| capture.flows.get(n.checked_sub(1)?));
-    let is_it = |found: &&Found| found.ends.1.to_string() == wanted;
+    let is_it = |found: &&Candidate| found.ends.1.to_string() == wanted;
     by_number.or_else(|| capture.flows.iter().find(is_it)).ok_or_else(|| {
         let known: Vec<String> =
             capture.flows.iter().take(5).map(|found| found.ends.1.to_string()).collect();
@@ -114,7 +120,7 @@ fn choose<'a>(
     })
 }
 
-fn figures(found: &Found, format: Option<Format>, input: &Path) -> Result<Figures, Failure> {
+fn figures(found: &Candidate, format: Option<Format>, input: &Path) -> Result<Figures, Failure> {
     let figures = Figures::of(&found.flow, format);
     let none = || {
         let (from, to) = found.ends;
@@ -129,7 +135,7 @@ fn figures(found: &Found, format: Option<Format>, input: &Path) -> Result<Figure
     if is_stream { Ok(figures) } else { Err(not_a_stream(found, input)) }
 }
 
-fn not_a_stream(found: &Found, input: &Path) -> Failure {
+fn not_a_stream(found: &Candidate, input: &Path) -> Failure {
     let (from, to) = found.ends;
     Failure::Withheld(format!(
         "{}: no RTP stream, and the largest UDP flow, {from} to {to} with {} packets, has no constant \

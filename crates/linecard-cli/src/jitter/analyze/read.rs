@@ -3,12 +3,12 @@
 use crate::coalesce;
 use crate::failure::Failure;
 use crate::progress::Progress;
-use linecard::packet::header::{self, Ipv4, Ipv6, Udp};
-use linecard::packet::{Form, LayerKind, Layout, LinkType};
+use linecard::packet::header::protocol;
+use linecard::packet::{FiveTuple, Form, Layout, LinkType};
 use linecard_host::capture::{CaptureError, Reader, Record};
 use linecard_jitter::media::flow::{Flow, Kind};
 use std::collections::HashMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::Path;
 
 /// Flows kept: packets of further ones are counted only.
@@ -22,7 +22,7 @@ pub(super) type Ends = (SocketAddr, SocketAddr);
 
 /// A flow.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct Candidate {
     pub(super) ends: Ends,
     pub(super) flow: Flow,
     pub(super) kind: Kind,
@@ -32,7 +32,7 @@ pub(super) struct Found {
 #[derive(Debug, Default)]
 pub(super) struct Captured {
     /// Streams first, each with the most packets first.
-    pub(super) flows: Vec<Found>,
+    pub(super) flows: Vec<Candidate>,
     /// What was read before the input turned out to be damaged.
     pub(super) damage: Option<(String, CaptureError)>,
     /// There are more packets than are kept.
@@ -120,9 +120,9 @@ impl Captured {
     }
 
     fn sort(&mut self, flows: HashMap<Ends, Flow>) {
-        let found = |(ends, flow): (Ends, Flow)| Found { ends, kind: flow.kind(), flow };
+        let found = |(ends, flow): (Ends, Flow)| Candidate { ends, kind: flow.kind(), flow };
         self.flows = flows.into_iter().map(found).collect();
-        let order = |found: &Found| {
+        let order = |found: &Candidate| {
             (found.kind == Kind::Udp, std::cmp::Reverse(found.flow.len()), found.ends)
         };
         self.flows.sort_by_key(order);
@@ -131,23 +131,8 @@ impl Captured {
 
 /// The ends of a UDP datagram.
 fn ends_of(layout: &Layout, bytes: &[u8]) -> Option<Ends> {
-    if !matches!(layout.form(), Form::Datagram | Form::Padded) {
-        return None;
-    }
-    let (network, transport) = (layout.network()?, layout.transport()?);
-    if transport.kind != LayerKind::Udp || layout.header_len() > bytes.len() {
-        return None;
-    }
-    let ports = header::at::<Udp>(bytes, transport.at());
-    let (source, destination): (IpAddr, IpAddr) = match network.kind {
-        LayerKind::Ipv4 => {
-            let ip = header::at::<Ipv4>(bytes, network.at());
-            (ip.source.into(), ip.destination.into())
-        }
-        _ => {
-            let ip = header::at::<Ipv6>(bytes, network.at());
-            (ip.source.into(), ip.destination.into())
-        }
-    };
-    Some(((source, ports.source.get()).into(), (destination, ports.destination.get()).into()))
+    let is_whole = matches!(layout.form(), Form::Datagram | Form::Padded);
+    let flow = FiveTuple::of(layout, bytes).filter(|_| is_whole)?;
+    let is_there = layout.header_len() <= bytes.len();
+    (flow.protocol == protocol::UDP && is_there).then(|| flow.ends())
 }

@@ -1,6 +1,6 @@
 //! The figures of a flow as a report.
 
-use super::read::Found;
+use super::read::Candidate;
 use linecard::report::{Report, Section, Value};
 use linecard_jitter::media::cbr::Histogram;
 use linecard_jitter::media::figures::{Audio, Figures, Vrx};
@@ -23,7 +23,7 @@ const QUANTILES: [(f64, &str, &str); 4] = [
 const STEPS: usize = 100;
 
 /// The list of flows.
-pub(super) fn flows(flows: &[Found], most: usize) -> Section {
+pub(super) fn flows(flows: &[Candidate], most: usize) -> Section {
     let mut section = Section::list("flows", "Flows (choose with --flow)");
     for (index, found) in flows.iter().take(most).enumerate() {
         let (from, to) = found.ends;
@@ -38,7 +38,12 @@ pub(super) fn flows(flows: &[Found], most: usize) -> Section {
 }
 
 /// All of one flow.
-pub(super) fn sections(report: &mut Report, found: &Found, figures: &Figures, senders: &[Sender]) {
+pub(super) fn sections(
+    report: &mut Report,
+    found: &Candidate,
+    figures: &Figures,
+    senders: &[Sender],
+) {
     report.push(stream(found, figures));
     report.push(timing(figures));
     report.push(quantiles("gaps", "From packet to packet", &figures.gaps));
@@ -54,7 +59,7 @@ pub(super) fn sections(report: &mut Report, found: &Found, figures: &Figures, se
     }
 }
 
-fn stream(found: &Found, figures: &Figures) -> Section {
+fn stream(found: &Candidate, figures: &Figures) -> Section {
     let mut section = Section::new("stream", "Stream");
     let ((from, to), order) = (found.ends, figures.order);
     section.add("flow", "flow", Value::Text(format!("{from} to {to}")));

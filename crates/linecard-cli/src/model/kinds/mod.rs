@@ -10,6 +10,7 @@ mod path;
 mod pci;
 mod pcie;
 mod receive;
+mod transfer;
 
 pub(crate) use adapter::load as adapter_load;
 
@@ -38,16 +39,20 @@ pub(super) struct Ran {
     pub(super) wrong: Option<String>,
 }
 
+/// Takes a file, values as KEY=VALUE, and names of keys.
+type Check = fn(File, &[String], &[String]) -> Result<(), Failure>;
+
 /// A kind, with its settings' type gone.
 struct Entry {
     name: &'static str,
     run: fn(File, &[String]) -> Result<Ran, Failure>,
+    check: Check,
     help: fn() -> String,
 }
 
 /// All kinds, the sending side first, which is run by itself.
 pub(super) const NAMES: [&str; 1 + MODELS.len()] = names_of();
-const MODELS: [Entry; 7] = [
+const MODELS: [Entry; 8] = [
     entry::<receive::Settings>(),
     entry::<npu::Settings>(),
     entry::<pci::Settings>(),
@@ -55,6 +60,7 @@ const MODELS: [Entry; 7] = [
     entry::<adapter::Settings>(),
     entry::<path::Settings>(),
     entry::<lanes::Settings>(),
+    entry::<transfer::Settings>(),
 ];
 
 const fn names_of() -> [&'static str; 1 + MODELS.len()] {
@@ -68,7 +74,12 @@ const fn names_of() -> [&'static str; 1 + MODELS.len()] {
 }
 
 const fn entry<S: Model>() -> Entry {
-    Entry { name: S::NAME, run: |file, sets| S::run(&file.scenario(sets)?), help: key::help::<S> }
+    Entry {
+        name: S::NAME,
+        run: |file, sets| S::run(&file.scenario(sets)?),
+        check: check_kind::<S>,
+        help: key::help::<S>,
+    }
 }
 
 /// All kinds, for errors.
@@ -82,6 +93,19 @@ pub(super) fn run(file: File, sets: &[String]) -> Result<Ran, Failure> {
         Some(model) => (model.run)(file, sets),
         None => Err(file.refuse_kind(&format!("no such model: choose {}", names()))),
     }
+}
+
+/// Refuses wrong values of a scenario of any kind, and keys that it does not have.
+pub(super) fn check(file: &File, sets: &[String], keys: &[String]) -> Result<(), Failure> {
+    match MODELS.iter().find(|model| model.name == file.kind()) {
+        Some(model) => (model.check)(file.clone(), sets, keys),
+        None => check_kind::<Settings>(file.clone(), sets, keys),
+    }
+}
+
+fn check_kind<S: Kind>(file: File, sets: &[String], keys: &[String]) -> Result<(), Failure> {
+    file.scenario::<S>(sets)?;
+    keys.iter().try_for_each(|name| key::find::<S>(name).map(drop)).map_err(Failure::Usage)
 }
 
 /// Keys of all kinds, for `--help`.

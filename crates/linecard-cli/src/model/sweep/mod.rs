@@ -3,12 +3,13 @@
 mod axis;
 #[cfg(feature = "parquet")]
 mod parquet;
+mod point;
+pub(crate) mod points;
 mod predicted;
 mod rows;
 
-use super::figures::simulate;
 use super::scenario::Scenario;
-use super::{ScenarioArguments, firmware, keys, parallel};
+use super::{ScenarioArguments, keys, parallel};
 use crate::failure::{EXIT_CODES, Failure};
 use crate::progress::Progress;
 use crate::say;
@@ -16,9 +17,8 @@ use crate::units;
 use axis::{Axis, Grid};
 use clap::Args;
 use linecard_host::capture::{CaptureError, OutputFile};
-use linecard_host::firmware::Firmware;
+use point::{Found, Runner};
 use rows::{Csv, Json, Rows};
-use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -79,10 +79,7 @@ pub(crate) fn command(arguments: &SweepArguments) -> Result<(), Failure> {
 struct Sweep<'s> {
     scenario: &'s Scenario,
     grid: &'s Grid,
-    /// Computed, not run.
-    predict: bool,
-    /// All firmware that points name.
-    firmware: BTreeMap<String, Firmware>,
+    runner: Runner,
 }
 
 /// How points came out.
@@ -99,9 +96,7 @@ impl<'s> Sweep<'s> {
         if names.is_empty() {
             names = vec![scenario.settings.firmware.clone()];
         }
-        let load = |name: String| Ok((name.clone(), firmware::named(scenario, &name)?));
-        let firmware = names.into_iter().map(load).collect::<Result<_, Failure>>()?;
-        Ok(Self { scenario, grid, predict, firmware })
+        Ok(Self { scenario, grid, runner: Runner::new(scenario, names, predict)? })
     }
 
     /// Runs all points, chunk by chunk, and writes their rows.
@@ -115,7 +110,7 @@ impl<'s> Sweep<'s> {
         let write = |source| of(CaptureError::Write { source });
         let file = OutputFile::create(output, &[self.scenario.path()]).map_err(of)?;
         let mut rows = self.rows(arguments, file).map_err(write)?;
-        let columns = if self.predict { predicted::names().len() } else { rows::found().len() };
+        let columns = self.runner.names().len();
         let points = self.grid.points();
         let mut progress = Progress::for_points(points);
         let mut account = Account::default();
@@ -135,8 +130,7 @@ impl<'s> Sweep<'s> {
 
     /// How rows are written.
     fn rows(&self, arguments: &SweepArguments, file: OutputFile) -> io::Result<Box<dyn Rows>> {
-        let found = if self.predict { predicted::names() } else { rows::found() };
-        let names = rows::names(&self.grid.names(), &found);
+        let names = rows::names(&self.grid.names(), &self.runner.names());
         #[cfg(feature = "parquet")]
         if arguments.parquet {
             let is_text = |name: &&str| {
@@ -155,22 +149,8 @@ impl<'s> Sweep<'s> {
     /// A point: what it came to, or why it could not be run.
     fn run(&self, point: u64) -> Result<Found, String> {
         let settings = self.grid.settings(point, &self.scenario.settings)?;
-        let design = settings.design(0).map_err(|error| error.to_string())?;
-        let firmware = self.firmware.get(&settings.firmware).ok_or("no such firmware")?;
-        if self.predict {
-            let values = predicted::values(&settings, design, firmware.image())?;
-            return Ok(Found { values, is_right: true });
-        }
-        let figures = simulate(&settings, &design, firmware.image(), |_| ());
-        let figures = figures.map_err(|error| error.to_string())?;
-        Ok(Found { values: rows::values(&figures), is_right: figures.is_right() })
+        self.runner.run(&settings)
     }
-}
-
-/// What a point came to.
-struct Found {
-    values: Vec<serde_json::Value>,
-    is_right: bool,
 }
 
 impl Account {

@@ -1,7 +1,7 @@
 //! Rows of a sweep: the values of a point, what it came to, and why it could not be run.
 
 use super::super::figures::Figures;
-use super::Found;
+use super::point::Found;
 use linecard::offload::segment::Class;
 use linecard_host::capture::OutputFile;
 use serde_json::{Value, json};

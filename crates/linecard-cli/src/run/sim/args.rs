@@ -1,19 +1,16 @@
 //! What `--lanes sim` takes, and what it does not.
 
-use super::spec::Spec;
+use super::spec::{MAX_PACKETS, Spec};
+use super::uncut;
 use crate::args::RunArguments;
 use crate::failure::Failure;
 use crate::run::settings::{lane_count, within};
 use crate::units;
 use clap::{Args, ValueEnum};
 use linecard_transfer::fec::Scheme;
-use linecard_transfer::layout::Layout;
 use linecard_transfer::send::Mode;
 use linecard_transfer::sim::Faults;
 use std::time::Duration;
-
-/// Packets of a run, repair included: some ten seconds.
-const MAX_PACKETS: u64 = 10_000_000;
 
 /// The options of lanes in virtual time; without further ones they are those of a published
 /// experiment, 8 lanes of 10-Gbit/s Ethernet (see `linecard reproduce end2end100`).
@@ -131,9 +128,7 @@ fn none_of(options: &[(&str, bool)], what: &str) -> Result<(), Failure> {
 }
 
 fn packets_are_few(spec: &Spec) -> Result<(), Failure> {
-    let layout = Layout::new(spec.chunk_bytes, spec.payload_bytes, spec.fec);
-    let layout = layout.map_err(|error| Failure::Usage(error.to_string()))?;
-    let packets = spec.chunks * u64::from(layout.slots());
+    let packets = spec.packets().map_err(uncut)?;
     if packets <= MAX_PACKETS {
         return Ok(());
     }

@@ -7,14 +7,13 @@ mod args;
 mod spec;
 
 pub(crate) use args::SimArguments;
-pub(crate) use spec::Spec;
+pub(crate) use spec::{MAX_PACKETS, Spec};
 
-use crate::account;
 use crate::args::RunArguments;
 use crate::failure::Failure;
-use crate::page;
+use crate::found::Found;
 use linecard::report::{Report, Section, Value};
-use linecard_report::{Axis, Histograms, Page, Unit};
+use linecard_report::{Axis, Histograms, Unit};
 use linecard_transfer::fec::Scheme;
 use linecard_transfer::layout::LayoutError;
 use linecard_transfer::send::Mode;
@@ -23,14 +22,22 @@ use linecard_transfer::sim::{self, Outcome};
 /// Buckets of the latencies' chart.
 const BUCKETS: usize = 100;
 
-/// Runs the command.
-pub(super) fn command(arguments: &RunArguments, lanes: Option<u64>) -> Result<(), Failure> {
-    let spec = args::spec(arguments, lanes)?;
-    let page = arguments.page.check(&[])?;
-    let outcome = run(&spec)?;
-    let report = report(&spec, &outcome).map_err(uncut)?;
-    account::print(&report, arguments.json, None)?;
-    page.write(|| as_page(&report, &outcome), Ok(()))
+/// Transfers, and says how long that took.
+pub(crate) fn find(arguments: &RunArguments, lanes: Option<u64>) -> Result<Found, Failure> {
+    found("run", &args::spec(arguments, lanes)?)
+}
+
+/// The same for what is to be transferred, as the report of `job`.
+pub(crate) fn found(job: &'static str, spec: &Spec) -> Result<Found, Failure> {
+    let outcome = run(spec)?;
+    let report = report(job, spec, &outcome).map_err(uncut)?;
+    let mut found = Found::new("A transfer over many lanes, in virtual time", report);
+    let latencies: Vec<f64> = outcome.latencies_ns.iter().map(|&ns| ns as f64).collect();
+    let mut chart = Histograms::new("latency_ns", "How long chunks took", "chunks");
+    chart.x(Axis::new("from the first packet to the news", Unit::Ns));
+    chart.values("chunks", &latencies, BUCKETS);
+    found.page.chart(chart);
+    Ok(found)
 }
 
 /// Runs a transfer to its end.
@@ -55,18 +62,8 @@ pub(crate) fn uncut(error: LayoutError) -> Failure {
     Failure::Usage(error.to_string())
 }
 
-fn as_page(report: &Report, outcome: &Outcome) -> Page {
-    let mut page = page::of("A transfer over many lanes, in virtual time", report);
-    let latencies: Vec<f64> = outcome.latencies_ns.iter().map(|&ns| ns as f64).collect();
-    let mut chart = Histograms::new("latency_ns", "How long chunks took", "chunks");
-    chart.x(Axis::new("from the first packet to the news", Unit::Ns));
-    chart.values("chunks", &latencies, BUCKETS);
-    page.chart(chart);
-    page
-}
-
-fn report(spec: &Spec, outcome: &Outcome) -> Result<Report, LayoutError> {
-    let mut report = Report::new("run");
+fn report(job: &'static str, spec: &Spec, outcome: &Outcome) -> Result<Report, LayoutError> {
+    let mut report = Report::new(job);
     report.push(summary(spec, outcome)?);
     report.push(latency(outcome));
     report.push(packets(outcome));

@@ -13,6 +13,9 @@ use linecard_transfer::wire::OVERHEAD_BYTES;
 /// late, acknowledgments wait for 32 packets at most.
 const SLACK_NS: u64 = 2_000_000;
 
+/// Packets of a run, repair included: some ten seconds.
+pub(crate) const MAX_PACKETS: u64 = 10_000_000;
+
 /// Chunks at the receiver where lanes are few.
 const LEAST_WINDOW: u32 = 32;
 
@@ -67,6 +70,16 @@ impl Default for Spec {
 }
 
 impl Spec {
+    /// Packets of a run without loss, repair included.
+    ///
+    /// # Errors
+    ///
+    /// Chunks that cannot be cut.
+    pub(crate) fn packets(&self) -> Result<u64, LayoutError> {
+        let layout = Layout::new(self.chunk_bytes, self.payload_bytes, self.fec)?;
+        Ok(self.chunks * u64::from(layout.slots()))
+    }
+
     /// The same for the simulation.
     pub(crate) fn settings(&self) -> Settings {
         let lane = LaneSettings {

@@ -1,0 +1,198 @@
+//! What the command does, for other faces of it than the command line: arguments, or a scenario's text, go
+//! in; reports come out. Nothing is printed.
+
+use crate::args::{Arguments, Command};
+use crate::failure::Failure;
+use crate::found::Found;
+use crate::jitter::{JitterArguments, JitterCommand, analyze};
+use crate::model::scenario::File;
+use crate::model::sweep::points;
+use crate::model::{ModelArguments, ModelCommand, ladder, run, solve};
+use crate::{coalesce, segment, stop, usage};
+use clap::Parser;
+use linecard::report::Report;
+use linecard_report::Page;
+use std::ffi::OsString;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+pub use points::Row;
+
+/// Why a job did not come to its end, or not to a good one.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
+pub struct Refused {
+    /// One line: what, which value, what to do.
+    pub text: String,
+    /// The exit code that the command has for it: `linecard --help` lists them.
+    pub code: u8,
+}
+
+impl From<Failure> for Refused {
+    fn from(failure: Failure) -> Self {
+        Self { text: failure.to_string(), code: failure.code() }
+    }
+}
+
+/// What a job has found.
+#[derive(Debug)]
+pub struct Done {
+    /// All figures.
+    pub report: Report,
+    /// The same for a browser.
+    pub page: Page,
+    /// Set where the job failed at the end, with what it had found until then.
+    pub refused: Option<Refused>,
+}
+
+impl From<Found> for Done {
+    fn from(found: Found) -> Self {
+        let Found { report, page, ending } = found;
+        Self { report, page, refused: ending.err().map(Refused::from) }
+    }
+}
+
+/// Runs a job: the arguments of a command behind its name, as `["model", "solve", "--rate", "100G"]`. Of
+/// coalesce, segment, run, plan, model run, solve and ladder, and jitter analyze. Those that read a capture
+/// end soon after `stop` is set, without any output.
+///
+/// # Errors
+///
+/// What the command refuses, with its exit code.
+pub fn job(
+    arguments: impl IntoIterator<Item = OsString>,
+    stop: Arc<AtomicBool>,
+) -> Result<Done, Refused> {
+    let arguments = std::iter::once(OsString::from("linecard")).chain(arguments);
+    let arguments = Arguments::try_parse_from(arguments).map_err(|error| {
+        let text = usage::one_line(&error.render().to_string());
+        Refused { text, code: 2 }
+    })?;
+    stop::until(stop, || find(&arguments.command).map(Done::from))
+}
+
+fn find(command: &Command) -> Result<Found, Refused> {
+    Ok(match command {
+        Command::Coalesce(arguments) => coalesce::find(arguments)?,
+        Command::Segment(arguments) => segment::find(arguments)?,
+        Command::Run(arguments) => crate::run::find(arguments)?,
+        Command::Model(ModelArguments { command }) => match command {
+            ModelCommand::Run(arguments) => run::find(arguments)?,
+            ModelCommand::Solve(arguments) => solve::find(arguments)?,
+            ModelCommand::Ladder(arguments) => ladder::find(arguments)?,
+            ModelCommand::Trace(_) | ModelCommand::Sweep(_) => return Err(no_report()),
+        },
+        Command::Jitter(JitterArguments { command: Some(JitterCommand::Analyze(arguments)) }) => {
+            analyze::find(arguments)?
+        }
+        #[cfg(target_os = "linux")]
+        Command::Plan(arguments) => match &arguments.scenario {
+            Some(path) => crate::plan::find(arguments, path)?,
+            None => return Err(no_report()),
+        },
+        _ => return Err(no_report()),
+    })
+}
+
+fn no_report() -> Refused {
+    let text = "this command is for the command line only".to_owned();
+    Refused { text, code: 2 }
+}
+
+/// A model's scenario, and the keys of it that points have values for.
+#[derive(Debug)]
+pub struct Points(points::Points);
+
+impl Points {
+    /// Takes the text of a scenario file, which would be at `path`: errors name it, and paths in it are seen
+    /// from its folder. `sets` are values as `KEY=VALUE` that count for all points; `keys` are what points
+    /// differ in. `predict` computes points of "transmit" in place of running them.
+    ///
+    /// # Errors
+    ///
+    /// What `linecard model run` refuses.
+    pub fn new(
+        path: &Path,
+        text: &str,
+        sets: Vec<String>,
+        keys: Vec<String>,
+        predict: bool,
+    ) -> Result<Self, Refused> {
+        let file = File::of_text(path, text)?;
+        Ok(Self(points::Points::new(file, sets, keys, predict)?))
+    }
+
+    /// What points came to, in their order, on so many threads; or why one could not be run. A point has a
+    /// value for each key.
+    ///
+    /// # Errors
+    ///
+    /// Points with too many values or too few; firmware that is not there.
+    pub fn run(
+        &self,
+        points: &[Vec<String>],
+        threads: usize,
+    ) -> Result<Vec<Result<Row, String>>, Refused> {
+        Ok(self.0.run(points, threads)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run_job(line: &str) -> Result<Done, Refused> {
+        job(line.split(' ').map(OsString::from), Arc::default())
+    }
+
+    #[test]
+    fn a_job_is_what_the_command_does() {
+        let done = run_job("model solve --rate 100G --mtu 1500").expect("an answer");
+        assert!(done.refused.is_none() && done.report.to_string().contains("smallest"));
+        let refused = run_job("model solve --rate 100").expect_err("too little");
+        assert!(refused.code == 2 && refused.text.contains("100"), "{refused:?}");
+        let refused = run_job("ports").expect_err("no report");
+        assert_eq!(refused.text, "this command is for the command line only");
+    }
+
+    #[test]
+    fn points_are_in_their_order_whatever_runs_them() {
+        let text = "model = \"transmit\"\n[load]\nmessages = 4\n";
+        let keys = vec!["core.mhz".to_owned()];
+        let points = Points::new(Path::new("x.toml"), text, vec![], keys, false).expect("points");
+        let all: Vec<Vec<String>> = (100..120).map(|mhz| vec![mhz.to_string()]).collect();
+        let once = points.run(&all, 1).expect("rows");
+        assert_eq!(once, points.run(&all, 2).expect("rows"));
+        let parts: Vec<_> =
+            all.chunks(7).flat_map(|part| points.run(part, 2).expect("rows")).collect();
+        assert_eq!(once, parts);
+        let rate = |row: &Result<Row, String>| {
+            let row = row.as_ref().expect("a row");
+            row.iter().find(|(name, _)| name == "packets_per_second").and_then(|(_, v)| v.as_f64())
+        };
+        assert!(rate(&once[0]) < rate(&once[19]), "{:?}", once[0]);
+    }
+
+    #[test]
+    fn every_kind_of_model_has_points() {
+        let text = "model = \"transfer\"\n[chunk]\ncount = 4\nbytes = \"64K\"\n";
+        let keys = vec!["lanes.count".to_owned(), "lanes.loss".to_owned()];
+        let points = Points::new(Path::new("x.toml"), text, vec![], keys, false).expect("points");
+        let point = |lanes: &str, loss: &str| vec![lanes.to_owned(), loss.to_owned()];
+        let rows = points.run(&[point("1", "0"), point("2", "2"), point("2", "0.1")], 1);
+        let rows = rows.expect("rows");
+        assert!(
+            rows[0].as_ref().is_ok_and(|row| row.iter().any(|(name, _)| name == "summary.bytes"))
+        );
+        assert!(rows[1].as_ref().is_err_and(|why| why.contains("lanes.loss")), "{:?}", rows[1]);
+        assert!(rows[2].is_ok());
+        let refuse = |keys: &[&str], predict| {
+            let keys = keys.iter().map(|key| (*key).to_owned()).collect();
+            Points::new(Path::new("x.toml"), text, vec![], keys, predict).expect_err("refused").text
+        };
+        assert!(refuse(&["lanes.colour"], false).contains("known are"));
+        assert!(refuse(&["lanes.count", "lanes.count"], false).contains("twice"));
+        assert!(refuse(&["lanes.count"], true).contains("computed"));
+    }
+}

@@ -1,0 +1,154 @@
+//! Many packets of a capture as arrays, and the flows that they are of.
+
+use linecard::packet::FiveTuple;
+use linecard::packet::header::protocol;
+use numpy::{IntoPyArray, PyArray1};
+use pyo3::prelude::*;
+use std::collections::HashMap;
+
+/// Flows that are told apart in a capture: 200 MB of them. Packets of further ones have no number.
+const MAX_FLOWS: usize = 1 << 20;
+/// The number of packets that show no ports, or for whose flow there is no room.
+const NONE: i32 = -1;
+
+/// Who sends to whom: TCP or UDP with both ends.
+#[pyclass(module = "linecard", frozen, eq, ord, hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Flow(pub(crate) FiveTuple);
+
+#[pymethods]
+impl Flow {
+    /// Address of who sends.
+    #[getter]
+    fn source(&self) -> String {
+        self.0.source.ip().to_string()
+    }
+
+    /// Its port.
+    #[getter]
+    fn source_port(&self) -> u16 {
+        self.0.source.port()
+    }
+
+    /// Address of whom it is sent to.
+    #[getter]
+    fn destination(&self) -> String {
+        self.0.destination.ip().to_string()
+    }
+
+    /// Its port.
+    #[getter]
+    fn destination_port(&self) -> u16 {
+        self.0.destination.port()
+    }
+
+    /// ``"tcp"`` or ``"udp"``.
+    #[getter]
+    fn protocol(&self) -> &'static str {
+        if self.0.protocol == protocol::TCP { "tcp" } else { "udp" }
+    }
+
+    fn __str__(&self) -> String {
+        self.0.to_string()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<linecard.Flow {}>", self.0)
+    }
+}
+
+/// Flows by number, in the order of their first packets.
+#[derive(Debug, Default)]
+pub(crate) struct Flows {
+    numbers: HashMap<FiveTuple, i32>,
+    list: Vec<FiveTuple>,
+    last: Option<(FiveTuple, i32)>,
+}
+
+impl Flows {
+    /// The number of a packet's flow.
+    pub(crate) fn number(&mut self, flow: Option<FiveTuple>) -> i32 {
+        let Some(flow) = flow else { return NONE };
+        if let Some((last, number)) = self.last
+            && last == flow
+        {
+            return number;
+        }
+        let number = match self.numbers.get(&flow) {
+            Some(number) => *number,
+            None if self.list.len() == MAX_FLOWS => return NONE,
+            None => {
+                let number = self.list.len() as i32;
+                self.list.push(flow);
+                self.numbers.insert(flow, number);
+                number
+            }
+        };
+        self.last = Some((flow, number));
+        number
+    }
+
+    pub(crate) fn list(&self) -> Vec<Flow> {
+        self.list.iter().copied().map(Flow).collect()
+    }
+}
+
+/// Columns that grow while a capture is read.
+#[derive(Debug, Default)]
+pub(crate) struct Columns {
+    pub(crate) time_ns: Vec<u64>,
+    pub(crate) wire_length: Vec<u32>,
+    pub(crate) captured_length: Vec<u32>,
+    pub(crate) interface: Vec<u32>,
+    pub(crate) flow: Vec<i32>,
+}
+
+/// Packets of a capture as arrays of equal length, one for each column; nothing is copied for them.
+#[pyclass(module = "linecard", frozen)]
+pub struct Packets {
+    /// Nanoseconds since 1970 (``uint64``), 0 where the capture has no time.
+    #[pyo3(get)]
+    time_ns: Py<PyArray1<u64>>,
+    /// Bytes of the frame on the wire (``uint32``).
+    #[pyo3(get)]
+    wire_length: Py<PyArray1<u32>>,
+    /// Bytes of it in the capture (``uint32``).
+    #[pyo3(get)]
+    captured_length: Py<PyArray1<u32>>,
+    /// Number of the interface in its section (``uint32``).
+    #[pyo3(get)]
+    interface: Py<PyArray1<u32>>,
+    /// Number of the flow in ``flows`` (``int32``); -1 for packets that show no ports.
+    #[pyo3(get)]
+    flow: Py<PyArray1<i32>>,
+    /// All flows so far, in the order of their first packets.
+    #[pyo3(get)]
+    flows: Py<PyAny>,
+    length: usize,
+}
+
+impl Packets {
+    pub(crate) fn new(py: Python<'_>, columns: Columns, flows: Vec<Flow>) -> PyResult<Self> {
+        let length = columns.time_ns.len();
+        Ok(Self {
+            time_ns: columns.time_ns.into_pyarray(py).unbind(),
+            wire_length: columns.wire_length.into_pyarray(py).unbind(),
+            captured_length: columns.captured_length.into_pyarray(py).unbind(),
+            interface: columns.interface.into_pyarray(py).unbind(),
+            flow: columns.flow.into_pyarray(py).unbind(),
+            flows: flows.into_pyobject(py)?.into_any().unbind(),
+            length,
+        })
+    }
+}
+
+#[pymethods]
+impl Packets {
+    fn __len__(&self) -> usize {
+        self.length
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<linecard.Packets: {} packets>", self.length)
+    }
+}

@@ -1,0 +1,87 @@
+"""Linecard: a line card in software, from Python.
+
+Captures (:class:`Capture`), the two offloads on bytes (:class:`Coalescer`, :func:`segment`) and on captures
+(:func:`coalesce_capture`), network interfaces in virtual time (:func:`model`, :func:`solve`), plans
+(:func:`plan`), bulk transfer over many lanes in virtual time (:func:`transfer`), jitter of streams
+(:func:`analyze`); sweeps of scenarios (:func:`sweep`) and studies of many captures (:func:`study`), on one machine or
+a cluster.
+
+Everything runs in the same core as the command ``linecard``. Long calls let other threads run and end at Ctrl-C.
+What is refused is a :class:`LinecardError` that says what the command says.
+
+>>> import linecard
+>>> answer = linecard.solve("400G", mtu=1500)
+>>> answer.job
+'model solve'
+"""
+
+from ._linecard import (
+    Capture,
+    Coalescer,
+    Flow,
+    Merged,
+    Packet,
+    Packets,
+    Report,
+    __version__,
+    fragment,
+    segment,
+)
+from .errors import (
+    CaptureError,
+    ClusterError,
+    FirmwareError,
+    InfeasibleError,
+    LinecardError,
+    UsageError,
+    WithheldError,
+    WrongError,
+)
+from .jobs import (
+    analyze,
+    coalesce_capture,
+    ladder,
+    model,
+    plan,
+    run,
+    segment_capture,
+    solve,
+    transfer,
+)
+from .study import Study, study
+from .sweep import sweep
+from .table import Table
+
+__all__ = [
+    "Capture",
+    "CaptureError",
+    "ClusterError",
+    "Coalescer",
+    "FirmwareError",
+    "Flow",
+    "InfeasibleError",
+    "LinecardError",
+    "Merged",
+    "Packet",
+    "Packets",
+    "Report",
+    "Study",
+    "Table",
+    "UsageError",
+    "WithheldError",
+    "WrongError",
+    "__version__",
+    "analyze",
+    "coalesce_capture",
+    "fragment",
+    "ladder",
+    "model",
+    "plan",
+    "run",
+    "segment",
+    "segment_capture",
+    "solve",
+    "study",
+    "sweep",
+    "transfer",
+]

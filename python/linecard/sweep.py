@@ -1,0 +1,197 @@
+"""A scenario over a grid of values, on this machine or on a cluster."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from . import progress as bars
+from . import tasks
+from ._linecard import Points
+from .errors import UsageError
+from .jobs import File, Values, text_of
+from .progress import Progress
+from .table import Table
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+__all__ = ["sweep"]
+
+_MOST_POINTS = 10_000_000
+"""Beyond, rows are no longer read by anybody."""
+_MOST_IN_CHUNK = 512
+_CHUNKS_PER_THREAD = 8
+"""Enough that all are busy until the end, few enough that their cost does not count."""
+
+
+@dataclass(frozen=True)
+class _Scenario:
+    """All that a worker needs: the file need not be where it is."""
+
+    path: str
+    text: str
+    sets: tuple[str, ...]
+    keys: tuple[str, ...]
+    predict: bool
+
+
+@dataclass(frozen=True)
+class _Chunk:
+    scenario: _Scenario
+    points: list[list[str]]
+
+
+@functools.lru_cache(maxsize=8)
+def _points(scenario: _Scenario) -> Points:
+    """The scenario, read once in each process."""
+    sets, keys = list(scenario.sets), list(scenario.keys)
+    return Points(scenario.path, scenario.text, sets, keys, scenario.predict)
+
+
+def _run(chunk: _Chunk) -> list[dict[str, object] | str]:
+    return _points(chunk.scenario).run(chunk.points, 1)
+
+
+def sweep(
+    scenario: File,
+    vary: Mapping[str, Iterable[object]],
+    *,
+    set: Values | None = None,
+    predict: bool = False,
+    client: Client | None = None,
+    threads: int | None = None,
+    chunk: int | None = None,
+    retries: int = 3,
+    progress: Progress = None,
+) -> Table:
+    """Runs a model's scenario with all combinations of values; the last key changes fastest.
+
+    ``scenario`` is a file of any kind that :func:`linecard.model` takes (``model = "…"``), or its text. ``vary``
+    has values for keys of it, as ``{"core.mhz": range(100, 501, 10), "load.mtu": [512, 1500]}``; ``set`` has values
+    that count for all. ``predict`` computes scenarios of ``"transmit"`` in closed form in place of running them.
+
+    Runs on ``threads`` threads of this machine (default: its cores), or on the cluster of ``client``, a
+    ``dask.distributed.Client`` whose workers have this package; tasks of lost workers are run again elsewhere.
+    Points go there in chunks of ``chunk``. The table is the same bit for bit, whoever has run it: the varied
+    keys, what each point came to, and ``error`` for points that could not be run (else None). What is random
+    comes from the scenario's seed, which can be varied like all else.
+
+    Raises :class:`UsageError` for unknown keys and values that no point can have; :class:`ClusterError` when the
+    cluster goes away.
+    """
+    threads = tasks.check(client, threads, retries)
+    axes = _axes(vary)
+    count = _count(axes)
+    known = _scenario(scenario, set, tuple(axes), predict)
+    # What is wrong with the scenario is told here, and not by a worker.
+    _points(known)
+    workers = threads if client is None else max(1, sum(client.nthreads().values()))
+    size = _chunk(chunk, count, workers)
+    chunks = _Chunks(known, axes, count, size)
+    show, seen = bars.shown(progress, "points"), 0
+
+    def done(number: int) -> None:
+        nonlocal seen
+        seen += len(chunks.range(number))
+        show(seen, count)
+
+    results = tasks.run(_run, chunks, client=client, threads=threads, retries=retries, done=done)
+    return _table(axes, chunks, [row for result in results for row in result])
+
+
+def _axes(vary: Mapping[str, Iterable[object]]) -> dict[str, list[object]]:
+    if not isinstance(vary, Mapping):
+        raise TypeError(f"vary: {vary!r} ({type(vary).__name__}): give keys with their values, as {{'core.mhz': [400, 500]}}")
+    axes = {}
+    for key, values in vary.items():
+        if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+            raise UsageError(f"vary: {key}: {values!r}: give a list of values, or a range", 2)
+        axes[key] = [value.item() if hasattr(value, "item") else value for value in values]
+        if not axes[key]:
+            raise UsageError(f"vary: {key}: there are no values", 2)
+    if not axes:
+        raise UsageError("vary: there are no keys: run it by linecard.model", 2)
+    return axes
+
+
+def _count(axes: Mapping[str, Sequence[object]]) -> int:
+    count = 1
+    for values in axes.values():
+        count *= len(values)
+    if count > _MOST_POINTS:
+        raise UsageError(f"vary: {count} points: choose up to {_MOST_POINTS}", 2)
+    return count
+
+
+def _chunk(chunk: int | None, count: int, workers: int) -> int:
+    if chunk is None:
+        return max(1, min(_MOST_IN_CHUNK, -(-count // (workers * _CHUNKS_PER_THREAD))))
+    if chunk < 1:
+        raise UsageError(f"chunk={chunk}: choose 1 or more", 2)
+    return chunk
+
+
+def _scenario(scenario: File, sets: Values | None, keys: tuple[str, ...], predict: bool) -> _Scenario:
+    if isinstance(scenario, str) and "\n" in scenario:
+        path, text = Path("scenario"), scenario
+    else:
+        path = Path(os.fspath(scenario)).absolute()
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            raise UsageError(f"{path}: this is no UTF-8 text: a scenario is TOML ({error.reason})", 2) from error
+    all_sets = tuple(f"{key}={text_of(value)}" for key, value in (sets or {}).items())
+    return _Scenario(str(path), text, all_sets, keys, predict)
+
+
+class _Chunks(Sequence[_Chunk]):
+    """Runs of points, made when they are asked for."""
+
+    def __init__(
+        self, scenario: _Scenario, axes: Mapping[str, Sequence[object]], count: int, size: int
+    ) -> None:
+        self.scenario, self.count, self.size = scenario, count, size
+        self.texts = [[text_of(value) for value in values] for values in axes.values()]
+
+    def __len__(self) -> int:
+        return -(-self.count // self.size)
+
+    def range(self, number: int) -> range:
+        """The numbers of a chunk's points."""
+        return range(number * self.size, min(self.count, (number + 1) * self.size))
+
+    def point(self, number: int) -> list[int]:
+        """Which value of each key a point has."""
+        at = []
+        for values in reversed(self.texts):
+            at.append(number % len(values))
+            number //= len(values)
+        return at[::-1]
+
+    def __getitem__(self, number: int) -> _Chunk:  # type: ignore[override]
+        if not 0 <= number < len(self):
+            raise IndexError(number)
+        points = [
+            [values[at] for values, at in zip(self.texts, self.point(point), strict=True)]
+            for point in self.range(number)
+        ]
+        return _Chunk(self.scenario, points)
+
+
+def _table(
+    axes: Mapping[str, Sequence[object]], chunks: _Chunks, results: Sequence[dict[str, object] | str]
+) -> Table:
+    points = [chunks.point(number) for number in range(chunks.count)]
+    columns: dict[str, list[object]] = {
+        key: [values[point[at]] for point in points] for at, (key, values) in enumerate(axes.items())
+    }
+    names = dict.fromkeys(name for row in results if isinstance(row, dict) for name in row)
+    for name in names:
+        columns[name] = [row.get(name) if isinstance(row, dict) else None for row in results]
+    columns["error"] = [row if isinstance(row, str) else None for row in results]
+    return Table(columns)

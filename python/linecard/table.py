@@ -1,0 +1,150 @@
+"""Results as columns."""
+
+from __future__ import annotations
+
+import hashlib
+import html
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import os
+
+    import pandas as pd
+
+__all__ = ["Table"]
+
+_SHOWN = 10
+"""Rows that notebooks show of each end."""
+
+
+def column(values: Sequence[object]) -> NDArray[Any]:
+    """The array for values: whole numbers, numbers (None is NaN), truth values, or anything else as objects."""
+    kinds = {type(value) for value in values}
+    if kinds == {bool}:
+        return np.array(values, dtype=np.bool_)
+    if kinds == {int}:
+        fits = all(-(1 << 63) <= value < 1 << 63 for value in values if isinstance(value, int))
+        return np.array(values, dtype=np.int64 if fits else np.uint64)
+    if kinds and kinds <= {int, float, type(None)} and kinds != {type(None)}:
+        return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array
+
+
+class Table(Mapping[str, NDArray[Any]]):
+    """Columns of equal length by name, as NumPy arrays.
+
+    >>> table = Table({"lanes": [1, 2], "loss": [0.0, None]})
+    >>> table["lanes"].dtype, len(table), table.rows
+    (dtype('int64'), 2, 2)
+    """
+
+    def __init__(self, columns: Mapping[str, Sequence[object] | NDArray[Any]]) -> None:
+        self._columns = {
+            name: values if isinstance(values, np.ndarray) else column(values)
+            for name, values in columns.items()
+        }
+        lengths = {len(values) for values in self._columns.values()}
+        if len(lengths) > 1:
+            raise ValueError(f"columns of different lengths: {sorted(lengths)}")
+        self.rows = lengths.pop() if lengths else 0
+        """Rows."""
+
+    @classmethod
+    def of_rows(cls, rows: Sequence[Mapping[str, object]]) -> Table:
+        """From rows, of which each may lack values; columns are in the order in which they first occur."""
+        names = dict.fromkeys(name for row in rows for name in row)
+        return cls({name: [row.get(name) for row in rows] for name in names})
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        try:
+            return self._columns[name]
+        except KeyError:
+            raise KeyError(f"{name}: no such column; there are {', '.join(self._columns)}") from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    def row(self, number: int) -> dict[str, object]:
+        """A row by its number, from 0."""
+        return {name: values[number] for name, values in self._columns.items()}
+
+    def where(self, rows: NDArray[np.bool_]) -> Table:
+        """The rows for which ``rows`` is true."""
+        return Table({name: values[rows] for name, values in self._columns.items()})
+
+    def sort(self, by: str, *, descending: bool = False) -> Table:
+        """The rows by the values of a column; equal ones stay in their order."""
+        order = np.argsort(self[by], kind="stable")
+        order = order[::-1] if descending else order
+        return Table({name: values[order] for name, values in self._columns.items()})
+
+    def digest(self) -> str:
+        """A hash of all names, types and values, bit for bit (SHA-256)."""
+        digest = hashlib.sha256()
+        for name, values in self._columns.items():
+            digest.update(f"{name}:{values.dtype}:{len(values)};".encode())
+            if values.dtype == object:
+                digest.update(repr(values.tolist()).encode())
+            else:
+                digest.update(np.ascontiguousarray(values).tobytes())
+        return digest.hexdigest()
+
+    def to_pandas(self) -> pd.DataFrame:
+        """As a pandas data frame."""
+        import pandas as pd
+
+        return pd.DataFrame(dict(self._columns))
+
+    def to_parquet(self, path: str | os.PathLike[str]) -> None:
+        """Writes a Parquet file, which appears when it is complete. Needs ``pip install linecard[parquet]``."""
+        import os
+
+        try:
+            import pyarrow as pa
+            import pyarrow.parquet as pq
+        except ImportError as error:
+            raise ImportError("Parquet needs pyarrow: pip install 'linecard[parquet]'") from error
+        arrays = {
+            name: pa.array(_texts(values) if values.dtype == object else values)
+            for name, values in self._columns.items()
+        }
+        new = f"{os.fspath(path)}.new"
+        try:
+            pq.write_table(pa.table(arrays), new)
+            os.replace(new, path)
+        finally:
+            if os.path.exists(new):
+                os.remove(new)
+
+    def __repr__(self) -> str:
+        return f"<linecard.Table: {self.rows} rows of {', '.join(self._columns)}>"
+
+    def _repr_html_(self) -> str:
+        shown = list(range(min(self.rows, 2 * _SHOWN)))
+        if self.rows > 2 * _SHOWN:
+            shown = [*range(_SHOWN), *range(self.rows - _SHOWN, self.rows)]
+        head = "".join(f"<th>{html.escape(name)}</th>" for name in self._columns)
+        lines = []
+        for number in shown:
+            if number == self.rows - _SHOWN and self.rows > 2 * _SHOWN:
+                lines.append(f"<tr><td colspan='{len(self)}'>…</td></tr>")
+            cells = (html.escape(_cell(values[number])) for values in self._columns.values())
+            lines.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
+        return f"<table><thead><tr>{head}</tr></thead>{''.join(lines)}</table><p>{self.rows} rows</p>"
+
+
+def _texts(values: NDArray[Any]) -> list[str | None]:
+    return [value if value is None else str(value) for value in values]
+
+
+def _cell(value: object) -> str:
+    return f"{value:.6g}" if isinstance(value, (float, np.floating)) else str(value)

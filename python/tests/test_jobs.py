@@ -1,0 +1,158 @@
+"""Jobs: what the command says, as values and exceptions."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import linecard
+
+from .conftest import SCENARIOS, TESTDATA
+
+
+def test_a_report_is_a_dictionary_a_text_and_a_page(tmp_path: Path) -> None:
+    report = linecard.solve("100G", mtu=1500)
+    assert report.job == "model solve"
+    assert report["demand"]["rate"] == 100e9
+    assert report.to_dict() == json.loads(report.to_json())
+    assert "What has to be carried" in str(report)
+    assert report.to_html().startswith("<!DOCTYPE html>")
+    assert report._repr_html_().startswith("<iframe srcdoc=")
+    report.save(tmp_path / "page.html")
+    assert (tmp_path / "page.html").read_text() == report.to_html()
+    with pytest.raises(linecard.UsageError, match="page.txt"):
+        report.save(tmp_path / "page.txt")
+    with pytest.raises(KeyError):
+        report["nothing"]
+
+
+@pytest.mark.parametrize("path", sorted(SCENARIOS.glob("model-*.toml")), ids=lambda path: path.stem)
+def test_every_model_runs(path: Path) -> None:
+    assert linecard.model(path).job == "model"
+
+
+def test_values_are_set() -> None:
+    path = SCENARIOS / "model-lso.toml"
+    slow, fast = (linecard.model(path, set={"core.mhz": mhz}, phases=1) for mhz in (100, 200.0))
+    assert slow["rates"]["packets_per_second"] < fast["rates"]["packets_per_second"]
+    with pytest.raises(linecard.UsageError, match="core.mhz=-5"):
+        linecard.model(path, set={"core.mhz": -5})
+    with pytest.raises(TypeError, match="is no value of a scenario"):
+        linecard.model(path, set={"core.mhz": object()})
+
+
+def test_ladders_climb() -> None:
+    assert len(linecard.ladder(SCENARIOS / "model-lso.toml", steps=3)["steps"]) <= 3
+
+
+def test_transfers_are_the_same_for_the_same_seed() -> None:
+    small = {"lanes": 2, "chunks": 4, "chunk": "64K", "loss": 0.01}
+    first = linecard.transfer(**small, seed=3)  # type: ignore[arg-type]
+    assert first.to_dict() == linecard.transfer(**small, seed=3).to_dict()  # type: ignore[arg-type]
+    assert first.to_dict() != linecard.transfer(**small, seed=4).to_dict()  # type: ignore[arg-type]
+    with pytest.raises(linecard.UsageError, match="--loss"):
+        linecard.transfer(loss=2)
+
+
+def test_a_plan_that_does_not_fit_says_why() -> None:
+    scenario = SCENARIOS / "plan-transfer.toml"
+    assert linecard.plan(scenario).job == "plan"
+
+
+def test_an_infeasible_plan_raises_with_its_report(tmp_path: Path) -> None:
+    text = (SCENARIOS / "plan-transfer.toml").read_text()
+    path = tmp_path / "plan.toml"
+    lines = [
+        'goodput = "100000G"' if line.startswith("goodput") else line for line in text.splitlines()
+    ]
+    path.write_text("\n".join(lines))
+    with pytest.raises(linecard.InfeasibleError) as error:
+        linecard.plan(path)
+    assert error.value.code == 13 and error.value.report is not None
+    assert error.value.report.job == "plan"
+
+
+def test_captures_are_merged_and_cut(tmp_path: Path) -> None:
+    source, merged, back = TESTDATA / "captures" / "tcp4-bulk.pcap", tmp_path / "m.pcapng", tmp_path / "b.pcap"
+    report = linecard.coalesce_capture(source, merged, hold="100us")
+    assert report["merging"]["packets_out"] < report["merging"]["packets_in"]
+    linecard.segment_capture(merged, back)
+    packets = [(packet.time_ns, packet.data) for packet in linecard.Capture(source)]
+    assert [(packet.time_ns, packet.data) for packet in linecard.Capture(back)] == packets
+    with pytest.raises(linecard.UsageError, match="--hold"):
+        linecard.coalesce_capture(source, merged, hold="11s")
+    with pytest.raises(linecard.LinecardError, match="cannot open .*none.pcap"):
+        linecard.coalesce_capture(tmp_path / "none.pcap", merged)
+
+
+def test_a_name_that_looks_like_an_option_is_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("-x.pcap").write_bytes((TESTDATA / "captures" / "udp4.pcap").read_bytes())
+    assert linecard.coalesce_capture("-x.pcap", "out.pcapng").job == "coalesce"
+
+
+def test_no_stream_is_no_verdict() -> None:
+    with pytest.raises(linecard.WithheldError, match="no UDP flow"):
+        linecard.analyze(TESTDATA / "captures" / "tcp4-bulk.pcap")
+
+
+def test_exceptions_travel() -> None:
+    error = linecard.UsageError("mtu 3: choose 68 to 65535", 2)
+    copy = pickle.loads(pickle.dumps(error))
+    assert (type(copy), str(copy), copy.code) == (linecard.UsageError, str(error), 2)
+
+
+LONG = """
+import linecard, sys
+print("begun", flush=True)
+linecard.coalesce_capture(sys.argv[1], sys.argv[2])
+"""
+
+
+def test_ctrl_c_ends_a_long_call_and_leaves_nothing(tmp_path: Path) -> None:
+    """The capture is a pipe to which nobody writes any more: the job waits for ever, and can be ended."""
+    import os
+
+    pipe, out = tmp_path / "pipe", tmp_path / "out.pcapng"
+    os.mkfifo(pipe)
+    child = subprocess.Popen(
+        [sys.executable, "-c", LONG, str(pipe), str(out)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    with pipe.open("wb") as writer:
+        assert child.stdout is not None and child.stdout.readline() == "begun\n"
+        writer.write((TESTDATA / "captures" / "udp4.pcap").read_bytes()[:5000])
+        writer.flush()
+        time.sleep(0.3)
+        begun = time.monotonic()
+        child.send_signal(signal.SIGINT)
+        _, errors = child.communicate(timeout=10)
+    assert "KeyboardInterrupt" in errors and time.monotonic() - begun < 5
+    assert not out.exists()
+
+
+def test_other_threads_run_meanwhile() -> None:
+    import threading
+
+    laps, stop = 0, threading.Event()
+
+    def count() -> None:
+        nonlocal laps
+        while not stop.is_set():
+            laps += 1
+            time.sleep(0.001)
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    begun = time.monotonic()
+    linecard.run(seconds=0.3)
+    took = time.monotonic() - begun
+    stop.set()
+    thread.join()
+    assert laps > took / 0.001 / 20

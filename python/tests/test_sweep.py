@@ -1,0 +1,171 @@
+"""Sweeps on this machine."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import linecard
+
+from .conftest import SCENARIOS
+
+
+def test_a_sweep_is_the_runs_one_by_one() -> None:
+    path = SCENARIOS / "model-lso.toml"
+    table = linecard.sweep(path, {"load.mtu": [576, 1500], "core.mhz": range(100, 301, 100)})
+    assert table.rows == 6
+    assert table["load.mtu"].tolist() == [576, 576, 576, 1500, 1500, 1500]
+    assert table["core.mhz"].tolist() == [100, 200, 300] * 2
+    assert table["error"].tolist() == [None] * 6
+    for number in range(table.rows):
+        row = table.row(number)
+        values = {name: row[name] for name in ("load.mtu", "core.mhz")}
+        rates = linecard.model(path, set=values, phases=1)["rates"]
+        assert row["cycles_per_packet"] == rates["cycles_per_packet"]
+        assert row["wire_bits_per_second"] == rates["wire_bits_per_second"]
+
+
+def test_a_sweep_is_what_the_command_sweeps(transmit: str, tmp_path: Path) -> None:
+    """The command is built by the other tests; without it there is nothing to compare with."""
+    command = Path(__file__).resolve().parents[2] / "target" / "debug" / "linecard"
+    if not command.exists():
+        pytest.skip("target/debug/linecard is not there: run cargo build")
+    (tmp_path / "s.toml").write_text(transmit)
+    axes = ["--vary", "core.mhz=100..200:25", "--vary", "bus.bits=32,64"]
+    done = subprocess.run(
+        [command, "model", "sweep", *axes, tmp_path / "s.toml"], capture_output=True, text=True, check=True
+    )
+    header, *lines = done.stdout.splitlines()
+    table = linecard.sweep(tmp_path / "s.toml", {"core.mhz": range(100, 201, 25), "bus.bits": [32, 64]})
+    assert header.split(",") == list(table)
+    for number, line in enumerate(lines):
+        for name, text in zip(table, line.split(","), strict=True):
+            value = table[name][number]
+            told = "" if value is None else text if isinstance(value, str) else None
+            assert text == told or float(text) == value, name
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 1000])
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_a_table_is_the_same_whoever_runs_it(transmit: str, chunk: int, threads: int) -> None:
+    vary = {"core.mhz": range(100, 120), "bus.policy": ["hold", "interleave"]}
+    once = linecard.sweep(transmit, vary, threads=1)
+    again = linecard.sweep(transmit, vary, threads=threads, chunk=chunk)
+    assert once.digest() == again.digest()
+
+
+def test_points_that_cannot_be_are_rows_with_an_error(transmit: str) -> None:
+    table = linecard.sweep(transmit, {"core.mhz": [100, "fast", -1, 200]})
+    assert [error is None for error in table["error"]] == [True, False, False, True]
+    assert 'core.mhz=fast: "fast" is no clock' in table["error"][1]
+    assert np.isnan(table["cycles_per_packet"][1]) and table["packets_right"][0] > 0
+    good = table.where(table["error"] == None)  # noqa: E711 - each value is compared
+    assert good.rows == 2
+
+
+@pytest.mark.parametrize("kind", ["transfer", "lanes", "pci", "receive"])
+def test_models_of_every_kind_are_swept(kind: str) -> None:
+    path = SCENARIOS / f"model-{kind}.toml"
+    vary: dict[str, dict[str, list[object]]] = {
+        "transfer": {"chunk.count": [2, 4], "chunk.bytes": ["64K"]},
+        "lanes": {"lanes.count": [1, 8]},
+        "pci": {"load.clients": [1, 2]},
+        "receive": {"core.mhz": [200, 400]},
+    }
+    try:
+        table = linecard.sweep(path, vary[kind])
+    except linecard.UsageError as error:
+        pytest.fail(str(error))
+    assert table.rows == 2 and table["error"].tolist() == [None, None], table["error"]
+    assert len(table) > 4
+
+
+def test_prediction_is_another_table(transmit: str) -> None:
+    table = linecard.sweep(transmit, {"core.mhz": [100, 200]}, predict=True)
+    assert table["error"].tolist() == [None, None] and "hash" not in table
+    with pytest.raises(linecard.UsageError, match="computed"):
+        linecard.sweep(SCENARIOS / "model-lanes.toml", {"lanes.count": [1]}, predict=True)
+
+
+def test_values_of_numpy_are_values(transmit: str) -> None:
+    a = linecard.sweep(transmit, {"core.mhz": np.arange(100.0, 103.0)})
+    b = linecard.sweep(transmit, {"core.mhz": [100.0, 101.0, 102.0]})
+    assert a.digest() == b.digest()
+
+
+@pytest.mark.parametrize(
+    ("vary", "error", "text"),
+    [
+        ({}, ValueError, "there are no keys"),
+        ({"core.mhz": []}, ValueError, "core.mhz: there are no values"),
+        ({"core.mhz": "100"}, ValueError, "core.mhz: '100': give a list"),
+        ({"core.mhz": 100}, ValueError, "core.mhz: 100: give a list"),
+        ({"core.ghz": [1]}, ValueError, "unknown key `core.ghz`: known are core"),
+        ([("core.mhz", [1])], TypeError, "give keys with their values"),
+        ({"core.mhz": range(10**4), "dma.mhz": range(10**4)}, ValueError, "100000000 points: choose up to"),
+        ({"core.mhz": [object()]}, TypeError, "is no value of a scenario"),
+    ],
+)
+def test_wrong_grids_are_named(transmit: str, vary: object, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        linecard.sweep(transmit, vary)  # type: ignore[arg-type]
+
+
+def test_wrong_scenarios_are_named(tmp_path: Path, transmit: str) -> None:
+    with pytest.raises(FileNotFoundError):
+        linecard.sweep(tmp_path / "none.toml", {"core.mhz": [1]})
+    (tmp_path / "s.toml").write_text('model = "transmit"\n[core]\nmhz = "x"\n')
+    with pytest.raises(linecard.UsageError, match='s.toml:3: `mhz = "x"`'):
+        linecard.sweep(tmp_path / "s.toml", {"dma.mhz": [1]})
+    (tmp_path / "s.toml").write_bytes(b'model = "\xff"\n')
+    with pytest.raises(linecard.UsageError, match="no UTF-8"):
+        linecard.sweep(tmp_path / "s.toml", {"dma.mhz": [1]})
+    for options, text in [({"threads": 0}, "threads=0"), ({"chunk": 0}, "chunk=0"), ({"retries": -1}, "retries=-1")]:
+        with pytest.raises(linecard.UsageError, match=text):
+            linecard.sweep(transmit, {"core.mhz": [1]}, **options)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="is no dask.distributed.Client"):
+        linecard.sweep(transmit, {"core.mhz": [1]}, client=7)  # type: ignore[arg-type]
+
+
+def test_progress_is_told(transmit: str) -> None:
+    seen: list[tuple[int, int]] = []
+    linecard.sweep(transmit, {"core.mhz": range(100, 110)}, chunk=4, progress=lambda done, of: seen.append((done, of)))
+    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
+    assert seen[-1] == (10, 10) and len(seen) == 3
+
+
+def test_what_progress_raises_ends_it(transmit: str) -> None:
+    def stop(done: int, of: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        linecard.sweep(transmit, {"core.mhz": range(100, 200)}, chunk=1, progress=stop)
+
+
+def test_tables_are_written(transmit: str, tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    table = linecard.sweep(transmit, {"core.mhz": [100, "fast", 200]})
+    table.to_parquet(tmp_path / "t.parquet")
+    back = parquet.read_table(tmp_path / "t.parquet")
+    assert back.column_names == list(table) and back.num_rows == 3
+    frame = pytest.importorskip("pandas") and table.to_pandas()
+    assert list(frame.columns) == list(table) and len(frame) == 3
+    assert "<table>" in table._repr_html_() and "3 rows" in table._repr_html_()
+    with pytest.raises(FileNotFoundError):
+        table.to_parquet(tmp_path / "no" / "t.parquet")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["t.parquet"]
+
+
+def test_the_module_runs_without_extras(transmit: str) -> None:
+    """Neither pandas nor a cluster is imported before it is asked for."""
+    code = (
+        "import sys, linecard\n"
+        f"linecard.sweep({transmit!r}, {{'core.mhz': [100, 101]}})\n"
+        "print(sorted(name for name in ('pandas', 'distributed', 'pyarrow') if name in sys.modules))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
