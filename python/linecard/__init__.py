@@ -10,7 +10,7 @@ Everything runs in the same core as the command ``linecard``. Long calls let oth
 What is refused is a :class:`LinecardError` that says what the command says.
 
 >>> import linecard
->>> answer = linecard.solve("400G", mtu=1500)
+>>> answer = linecard.solve("400G", mtu=1500, bus=256)
 >>> answer.job
 'model solve'
 """

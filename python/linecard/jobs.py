@@ -118,9 +118,7 @@ def model(scenario: File, *, set: Values | None = None, phases: int | None = Non
     return job(["model", "run", *sets_of(set), *options_of(phases=phases), path_of(scenario)])
 
 
-def ladder(
-    scenario: File, *, set: Values | None = None, steps: int = 8, rate: Amount | None = None
-) -> Report:
+def ladder(scenario: File, *, set: Values | None = None, steps: int = 8, rate: Amount | None = None) -> Report:
     """What limits a scenario of ``"transmit"``, and what limits next (``linecard model ladder``)."""
     return job(["model", "ladder", *sets_of(set), *options_of(steps=steps, rate=rate), path_of(scenario)])
 
@@ -227,8 +225,6 @@ def coalesce_capture(
     return job(["coalesce", *options, path_of(source), path_of(target)])
 
 
-def segment_capture(
-    source: File, target: File, *, mss: int | None = None, mtu: int | None = None
-) -> Report:
+def segment_capture(source: File, target: File, *, mss: int | None = None, mtu: int | None = None) -> Report:
     """Cuts the large packets of a capture, or gives back what was merged (``linecard segment``)."""
     return job(["segment", *options_of(mss=mss, mtu=mtu), path_of(source), path_of(target)])

@@ -137,7 +137,7 @@ def _flows(path: str) -> _Found:
             packets += len(part)
             wire += int(part.wire_length.sum(dtype=np.uint64))
             _add(sums, part.flow, part.flows, part.wire_length, part.time_ns)
-    flows = {
+    flows: dict[_FlowKey, _FlowRow] = {
         (flow.protocol, flow.source, flow.source_port, flow.destination, flow.destination_port): _row(values)
         for flow, values in sums.items()
     }

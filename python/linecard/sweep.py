@@ -90,7 +90,7 @@ def sweep(
     known = _scenario(scenario, set, tuple(axes), predict)
     # What is wrong with the scenario is told here, and not by a worker.
     _points(known)
-    workers = threads if client is None else max(1, sum(client.nthreads().values()))
+    workers = threads if client is None else max(1, tasks.threads_of(client))
     size = _chunk(chunk, count, workers)
     chunks = _Chunks(known, axes, count, size)
     show, seen = bars.shown(progress, "points"), 0
@@ -106,7 +106,9 @@ def sweep(
 
 def _axes(vary: Mapping[str, Iterable[object]]) -> dict[str, list[object]]:
     if not isinstance(vary, Mapping):
-        raise TypeError(f"vary: {vary!r} ({type(vary).__name__}): give keys with their values, as {{'core.mhz': [400, 500]}}")
+        raise TypeError(
+            f"vary: {vary!r} ({type(vary).__name__}): give keys with their values, as {{'core.mhz': [400, 500]}}"
+        )
     axes = {}
     for key, values in vary.items():
         if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
@@ -152,18 +154,16 @@ def _scenario(scenario: File, sets: Values | None, keys: tuple[str, ...], predic
 class _Chunks(Sequence[_Chunk]):
     """Runs of points, made when they are asked for."""
 
-    def __init__(
-        self, scenario: _Scenario, axes: Mapping[str, Sequence[object]], count: int, size: int
-    ) -> None:
-        self.scenario, self.count, self.size = scenario, count, size
+    def __init__(self, scenario: _Scenario, axes: Mapping[str, Sequence[object]], count: int, size: int) -> None:
+        self.scenario, self.points, self.size = scenario, count, size
         self.texts = [[text_of(value) for value in values] for values in axes.values()]
 
     def __len__(self) -> int:
-        return -(-self.count // self.size)
+        return -(-self.points // self.size)
 
     def range(self, number: int) -> range:
         """The numbers of a chunk's points."""
-        return range(number * self.size, min(self.count, (number + 1) * self.size))
+        return range(number * self.size, min(self.points, (number + 1) * self.size))
 
     def point(self, number: int) -> list[int]:
         """Which value of each key a point has."""
@@ -183,10 +183,8 @@ class _Chunks(Sequence[_Chunk]):
         return _Chunk(self.scenario, points)
 
 
-def _table(
-    axes: Mapping[str, Sequence[object]], chunks: _Chunks, results: Sequence[dict[str, object] | str]
-) -> Table:
-    points = [chunks.point(number) for number in range(chunks.count)]
+def _table(axes: Mapping[str, Sequence[object]], chunks: _Chunks, results: Sequence[dict[str, object] | str]) -> Table:
+    points = [chunks.point(number) for number in range(chunks.points)]
     columns: dict[str, list[object]] = {
         key: [values[point[at]] for point in points] for at, (key, values) in enumerate(axes.items())
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import html
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -46,8 +47,7 @@ class Table(Mapping[str, NDArray[Any]]):
 
     def __init__(self, columns: Mapping[str, Sequence[object] | NDArray[Any]]) -> None:
         self._columns = {
-            name: values if isinstance(values, np.ndarray) else column(values)
-            for name, values in columns.items()
+            name: values if isinstance(values, np.ndarray) else column(values) for name, values in columns.items()
         }
         lengths = {len(values) for values in self._columns.values()}
         if len(lengths) > 1:
@@ -73,9 +73,12 @@ class Table(Mapping[str, NDArray[Any]]):
     def __len__(self) -> int:
         return len(self._columns)
 
-    def row(self, number: int) -> dict[str, object]:
-        """A row by its number, from 0."""
-        return {name: values[number] for name, values in self._columns.items()}
+    def row(self, number: int) -> dict[str, Any]:
+        """A row by its number, from 0, as Python's own values."""
+        return {
+            name: values[number] if values.dtype == object else values[number].item()
+            for name, values in self._columns.items()
+        }
 
     def where(self, rows: NDArray[np.bool_]) -> Table:
         """The rows for which ``rows`` is true."""
@@ -106,8 +109,6 @@ class Table(Mapping[str, NDArray[Any]]):
 
     def to_parquet(self, path: str | os.PathLike[str]) -> None:
         """Writes a Parquet file, which appears when it is complete. Needs ``pip install linecard[parquet]``."""
-        import os
-
         try:
             import pyarrow as pa
             import pyarrow.parquet as pq
@@ -117,13 +118,13 @@ class Table(Mapping[str, NDArray[Any]]):
             name: pa.array(_texts(values) if values.dtype == object else values)
             for name, values in self._columns.items()
         }
-        new = f"{os.fspath(path)}.new"
+        target = Path(path)
+        new = target.with_name(target.name + ".new")
         try:
             pq.write_table(pa.table(arrays), new)
-            os.replace(new, path)
+            new.replace(target)
         finally:
-            if os.path.exists(new):
-                os.remove(new)
+            new.unlink(missing_ok=True)
 
     def __repr__(self) -> str:
         return f"<linecard.Table: {self.rows} rows of {', '.join(self._columns)}>"

@@ -80,7 +80,7 @@ class _Local(Generic[Task, Result]):
 
 
 class _Cluster(_Local[Task, Result]):
-    def run(self, client: Client, retries: int) -> list[Result]:  # type: ignore[override]
+    def run(self, client: Any, retries: int) -> list[Result]:  # type: ignore[override]
         address = _address(client)
         results: dict[int, Result] = {}
         numbers: dict[Any, int] = {}
@@ -91,22 +91,23 @@ class _Cluster(_Local[Task, Result]):
                 self.done(number)
         except _gone() as error:
             done, of = len(results), len(self.tasks)
-            text = f"the cluster at {address} has gone away: {done} of {of} tasks were done; {error or type(error).__name__}"
+            why = str(error) or type(error).__name__
+            text = f"the cluster at {address} has gone away: {done} of {of} tasks were done; {why}"
             raise ClusterError(text) from error
         finally:
             if numbers and client.status == "running":
                 client.cancel(list(numbers))
         return _in_order(results)
 
-    def _futures(self, client: Client, retries: int, numbers: dict[Any, int]) -> Iterator[Any]:
+    def _futures(self, client: Any, retries: int, numbers: dict[Any, int]) -> Iterator[Any]:
         """Futures as they are done, not too many at once."""
-        from distributed import as_completed
+        import distributed
 
         left = deque(enumerate(self.tasks))
-        threads = sum(client.nthreads().values())
+        threads = threads_of(client)
         if threads == 0:
             raise ClusterError(f"the cluster at {_address(client)} has no workers: start some")
-        waiting = as_completed()
+        waiting: Any = distributed.as_completed()  # type: ignore[no-untyped-call]
 
         def submit() -> None:
             if left:
@@ -128,12 +129,17 @@ def _gone() -> tuple[type[BaseException], ...]:
     from concurrent.futures import CancelledError as Cancelled
 
     from distributed import CancelledError
-    from distributed.comm import CommClosedError
+    from distributed.comm.core import CommClosedError
 
     return (Cancelled, CancelledError, CommClosedError, TimeoutError, ConnectionError)
 
 
-def _address(client: Client) -> str:
+def threads_of(client: Any) -> int:
+    """Threads of all workers of a cluster."""
+    return int(sum(client.nthreads().values()))
+
+
+def _address(client: object) -> str:
     scheduler = getattr(client, "scheduler", None)
     return str(getattr(scheduler, "address", "?"))
 

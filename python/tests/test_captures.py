@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 import linecard
-
-from .conftest import TESTDATA
+from support import TESTDATA
 
 CAPTURES = sorted((TESTDATA / "captures").iterdir())
 

@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 import linecard
-
-from .conftest import TESTDATA
+from support import TESTDATA
 
 distributed = pytest.importorskip("distributed", reason="pip install 'linecard[cluster]' to test clusters")
 
@@ -75,8 +74,8 @@ def test_the_cluster_gives_the_same_table_and_study(cluster: Cluster, transmit: 
     assert seen[-1] == there.rows == 400
     captures = sorted((TESTDATA / "captures").iterdir())
     for what in ("flows", "merging"):
-        study = linecard.study(captures, what, client=cluster.client)  # type: ignore[arg-type]
-        assert study.total.digest() == linecard.study(captures, what).total.digest()  # type: ignore[arg-type]
+        study = linecard.study(captures, what, client=cluster.client)
+        assert study.total.digest() == linecard.study(captures, what).total.digest()
 
 
 def test_errors_come_from_workers_as_they_are(cluster: Cluster, transmit: str, tmp_path: Path) -> None:
@@ -110,7 +109,10 @@ def test_a_cluster_that_goes_away_is_an_error(cluster: Cluster, transmit: str) -
             process.kill()
 
     begun = time.monotonic()
-    with pytest.raises(linecard.ClusterError, match="the cluster at tcp://127.0.0.1:.* has gone away: .* of .* tasks were done"):
+    with pytest.raises(
+        linecard.ClusterError,
+        match="the cluster at tcp://127.0.0.1:.* has gone away: .* of .* tasks were done",
+    ):
         linecard.sweep(transmit, {"core.mhz": range(100, 1100)}, client=cluster.client, chunk=1, progress=kill)
     assert time.monotonic() - begun < 90
 

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 import linecard
-
-from .conftest import SCENARIOS, TESTDATA
+from support import SCENARIOS, TESTDATA
 
 
 def test_a_report_is_a_dictionary_a_text_and_a_page(tmp_path: Path) -> None:
@@ -69,9 +68,7 @@ def test_a_plan_that_does_not_fit_says_why() -> None:
 def test_an_infeasible_plan_raises_with_its_report(tmp_path: Path) -> None:
     text = (SCENARIOS / "plan-transfer.toml").read_text()
     path = tmp_path / "plan.toml"
-    lines = [
-        'goodput = "100000G"' if line.startswith("goodput") else line for line in text.splitlines()
-    ]
+    lines = ['goodput = "100000G"' if line.startswith("goodput") else line for line in text.splitlines()]
     path.write_text("\n".join(lines))
     with pytest.raises(linecard.InfeasibleError) as error:
         linecard.plan(path)
@@ -80,7 +77,11 @@ def test_an_infeasible_plan_raises_with_its_report(tmp_path: Path) -> None:
 
 
 def test_captures_are_merged_and_cut(tmp_path: Path) -> None:
-    source, merged, back = TESTDATA / "captures" / "tcp4-bulk.pcap", tmp_path / "m.pcapng", tmp_path / "b.pcap"
+    source, merged, back = (
+        TESTDATA / "captures" / "tcp4-bulk.pcap",
+        tmp_path / "m.pcapng",
+        tmp_path / "b.pcap",
+    )
     report = linecard.coalesce_capture(source, merged, hold="100us")
     assert report["merging"]["packets_out"] < report["merging"]["packets_in"]
     linecard.segment_capture(merged, back)
@@ -123,7 +124,10 @@ def test_ctrl_c_ends_a_long_call_and_leaves_nothing(tmp_path: Path) -> None:
     pipe, out = tmp_path / "pipe", tmp_path / "out.pcapng"
     os.mkfifo(pipe)
     child = subprocess.Popen(
-        [sys.executable, "-c", LONG, str(pipe), str(out)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", LONG, str(pipe), str(out)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     with pipe.open("wb") as writer:
         assert child.stdout is not None and child.stdout.readline() == "begun\n"

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import linecard
-
-from .conftest import TESTDATA, datagram
+from support import TESTDATA, datagram
 
 
 def merged(frames: list[bytes]) -> list[linecard.Merged]:
@@ -33,7 +32,10 @@ def test_every_capture_comes_back_byte_for_byte() -> None:
         for packet in linecard.Capture(path):
             came.setdefault(packet.interface, []).append(packet.data)
             left += coalescer.push(
-                packet.data, packet.time_ns, link=links[packet.link_type], lane=packet.interface  # type: ignore[arg-type]
+                packet.data,
+                packet.time_ns,
+                link=links[packet.link_type],  # type: ignore[arg-type]
+                lane=packet.interface,
             )
         left += coalescer.flush()
         for lane, frames in came.items():
@@ -82,7 +84,7 @@ def test_wrong_bytes_are_named(frames: list[bytes]) -> None:
     with pytest.raises(BufferError, match="data: this buffer has gaps"):
         coalescer.push(gaps, 0)
     with pytest.raises(BufferError, match="gaps"):
-        linecard.segment(np.zeros((8, 8), dtype=np.uint8)[:, 1], 4)  # type: ignore[arg-type]
+        linecard.segment(np.zeros((8, 8), dtype=np.uint8)[:, 1], 4)
     for wrong in ("text", 7, None, np.zeros(9, dtype=np.uint32)):
         with pytest.raises(TypeError, match=r"data: .* has no bytes: give bytes"):
             coalescer.push(wrong, 0)  # type: ignore[arg-type]

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 import linecard
-
-from .conftest import TESTDATA
+from support import TESTDATA
 
 CAPTURES = sorted((TESTDATA / "captures").iterdir())
 
@@ -67,7 +66,7 @@ def test_a_bad_capture_fails_by_itself(tmp_path: Path) -> None:
     cut.write_bytes((TESTDATA / "captures" / "udp4.pcap").read_bytes()[:-1])
     files = [CAPTURES[0], bad, tmp_path / "none.pcap", cut]
     for what in ("flows", "merging"):
-        study = linecard.study(files, what)  # type: ignore[arg-type]
+        study = linecard.study(files, what)
         assert study.failed == [str(file) for file in files[1:]], what
         assert study.total.rows > 0
         assert "none.pcap" in str(study.captures["error"][2])

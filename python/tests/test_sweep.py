@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 import linecard
-
-from .conftest import SCENARIOS
+from support import SCENARIOS
 
 
 def test_a_sweep_is_the_runs_one_by_one() -> None:
@@ -124,7 +123,11 @@ def test_wrong_scenarios_are_named(tmp_path: Path, transmit: str) -> None:
     (tmp_path / "s.toml").write_bytes(b'model = "\xff"\n')
     with pytest.raises(linecard.UsageError, match="no UTF-8"):
         linecard.sweep(tmp_path / "s.toml", {"dma.mhz": [1]})
-    for options, text in [({"threads": 0}, "threads=0"), ({"chunk": 0}, "chunk=0"), ({"retries": -1}, "retries=-1")]:
+    for options, text in [
+        ({"threads": 0}, "threads=0"),
+        ({"chunk": 0}, "chunk=0"),
+        ({"retries": -1}, "retries=-1"),
+    ]:
         with pytest.raises(linecard.UsageError, match=text):
             linecard.sweep(transmit, {"core.mhz": [1]}, **options)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="is no dask.distributed.Client"):

@@ -1,0 +1,60 @@
+# %% [markdown]
+# # Why do my flows not merge?
+#
+# A receiver with LRO merges consecutive packets of a flow into large ones. How well that works is a matter of the
+# traffic: here, what merging would do to captures, and for each packet that did not merge, why.
+
+# %%
+import sys
+import tempfile
+from pathlib import Path
+
+import linecard
+
+# Captures of your own, or those of the project.
+captures = [Path(name) for name in sys.argv[1:]]
+if not captures:
+    captures = sorted((Path(__file__).resolve().parents[2] / "testdata" / "captures").glob("tcp4-*.pcap"))
+
+# %% [markdown]
+# All captures at once: how many packets came and left, and why. The captures in which least is merged stand first.
+
+# %%
+study = linecard.study(captures, "merging")
+total = study.total.row(0)
+print(f"{total['packets_in']} packets become {total['packets_out']}")
+each = study.captures
+for number in (each["packets_out"] / each["packets_in"]).argsort()[::-1]:
+    row = each.row(number)
+    print(f"{Path(str(row['file'])).name:28} {row['packets_in']:4} packets become {row['packets_out']:4}")
+
+# %% [markdown]
+# What held merging up: the reasons that occurred, most frequent first. What each means stands in the report of a
+# capture below.
+
+# %%
+reasons = {name: count for name, count in total.items() if "." in name and count}
+for name, count in sorted(reasons.items(), key=lambda item: -int(str(item[1]))):
+    print(f"{count:6}  {name}")
+
+# %% [markdown]
+# One capture in full, with what each reason means.
+
+# %%
+worst = captures[int((each["packets_out"] / each["packets_in"]).argmax())]
+with tempfile.TemporaryDirectory() as folder:
+    report = linecard.coalesce_capture(worst, Path(folder) / "merged.pcapng")
+report
+
+# %% [markdown]
+# One of its flows, packet by packet.
+
+# %%
+with linecard.Capture(worst) as capture:
+    flow = max((packet for packet in capture if packet.flow), key=lambda packet: packet.wire_length).flow
+assert flow is not None
+name = f"{flow.source}:{flow.source_port}-{flow.destination}:{flow.destination_port}"
+with tempfile.TemporaryDirectory() as folder:
+    report = linecard.coalesce_capture(worst, Path(folder) / "merged.pcapng", explain_flow=name)
+for line in report["flow"][:12]:
+    print(line["label"], line["value"])
