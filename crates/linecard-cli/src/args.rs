@@ -4,8 +4,10 @@
 use crate::attach::AttachArguments;
 #[cfg(target_os = "linux")]
 use crate::calibrate::CalibrateArguments;
+use crate::completions::CompletionsArguments;
 use crate::failure::EXIT_CODES;
 use crate::jitter::JitterArguments;
+use crate::man::ManArguments;
 use crate::model::ModelArguments;
 use crate::page::PageArguments;
 #[cfg(target_os = "linux")]
@@ -95,6 +97,14 @@ pub(crate) enum Command {
     /// Show the key that this host is known by, make a shared one, or allow somebody to send.
     #[cfg(target_os = "linux")]
     Keys(KeysArguments),
+    /// Print what a shell needs to complete this command, its options and their values.
+    ///
+    /// For bash, where its package for completions is installed: `linecard completions bash
+    /// >~/.local/share/bash-completion/completions/linecard`. docs/packaging.md has the other shells.
+    Completions(CompletionsArguments),
+    /// Write a manual page for this command and each of its own into a folder, for packages.
+    #[command(hide = true)]
+    Man(ManArguments),
 }
 
 #[derive(Debug, Args)]

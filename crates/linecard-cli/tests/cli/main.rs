@@ -27,6 +27,7 @@ mod lso;
 mod model;
 mod model_kinds;
 mod modelled;
+mod packaged;
 mod page;
 mod pipes;
 #[cfg(target_os = "linux")]
