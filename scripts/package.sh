@@ -44,7 +44,7 @@ if [ ! -f "$out/THIRD-PARTY.md" ]; then
 elif cargo deb --version >/dev/null 2>&1; then
     # What it takes is listed in crates/linecard-cli/Cargo.toml. It warns that it will not build what lies in
     # target/package: that is there already.
-    cargo deb --package linecard-cli --no-build --locked --output "$out/"
+    cargo deb --package linecard-cli --no-build --strip --locked --output "$out/"
 else
     missing+=("the .deb: cargo install cargo-deb --locked")
 fi

@@ -46,8 +46,8 @@ pub(crate) enum Command {
     ///
     /// NEAR stands for the wire, FAR for the host: a new TAP device gets the MTU and the MAC address of
     /// the near interface and takes its place. Runs until Ctrl-C, then lets go what it holds. Needs
-    /// root to open the ports (or the capabilities `net_admin`, `net_raw` and, for AF_XDP, `bpf`), and
-    /// gives up all rights before the first packet.
+    /// root to open the ports (or the capabilities `net_admin` for TUN and TAP devices, and `net_raw` and `bpf`
+    /// too for interfaces), and gives up all rights before the first packet.
     #[cfg(target_os = "linux")]
     Attach(AttachArguments),
     /// Try a network interface in virtual time, before anyone builds it: cores with real firmware,
