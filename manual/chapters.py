@@ -47,7 +47,7 @@ def on_page_markdown(markdown, page, config, files):
             return link[0]
         there = (here.parent / path).resolve()
         if there in pages:
-            to = os.path.relpath(pages[there], os.path.dirname(page.file.src_uri) or ".")
+            to = os.path.relpath(pages[there], Path(page.file.src_uri).parent)
         elif there.exists() and ROOT in there.parents:
             kind = "tree" if there.is_dir() else "blob"
             to = f"{config.repo_url.rstrip('/')}/{kind}/main/{quote(there.relative_to(ROOT).as_posix())}"

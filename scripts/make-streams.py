@@ -39,7 +39,7 @@ def host_ns(number: int) -> int:
 
 
 def write(name: str, late_ns) -> None:
-    with open(Path(__file__).parent.parent / "testdata/streams" / name, "wb") as file:
+    with (Path(__file__).parent.parent / "testdata/streams" / name).open("wb") as file:
         file.write(HEAD)
         for number in range(PACKETS):
             bytes_ = packet(number)

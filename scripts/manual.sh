@@ -22,4 +22,5 @@ if ! cmp --silent manual/requirements.txt "$made"; then
     }
     cp manual/requirements.txt "$made"
 fi
-"$venv/bin/mkdocs" build --strict --quiet && echo "manual: target/manual/index.html"
+# Not --quiet: then there are no warnings, and nothing to be strict about.
+"$venv/bin/mkdocs" build --strict && echo "manual: target/manual/index.html"
