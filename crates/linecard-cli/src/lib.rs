@@ -22,6 +22,8 @@ mod plan;
 #[cfg(target_os = "linux")]
 mod ports;
 mod progress;
+#[cfg(all(test, target_os = "linux"))]
+mod reference;
 mod reproduce;
 mod run;
 mod scenario;

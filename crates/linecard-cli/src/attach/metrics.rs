@@ -205,9 +205,10 @@ fn histogram(
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::super::rates::tests::{merged, port};
     use super::*;
+    use linecard_host::port::Drops;
 
     /// What an account is written as.
     #[derive(Debug)]
@@ -227,15 +228,27 @@ mod tests {
         text
     }
 
-    #[test]
-    fn every_value_has_its_name_unit_and_labels() {
-        let text = text_of(Account {
+    /// Why ports lose packets: names and meanings.
+    pub(crate) fn reasons_of_drops() -> Vec<(&'static str, &'static str)> {
+        rates::reasons(&Drops::default()).map(|(name, what, _)| (name, what)).to_vec()
+    }
+
+    /// Every metric, of an attachment with one worker behind a ring.
+    pub(crate) fn sample() -> String {
+        let mut account = Account {
             near: vec![port(1_000, 10, 3)],
             far: vec![port(10, 100, 0)],
             inward: vec![merged(1_000, 10, 7_000, 2)],
             outward: vec![Merged::default()],
             ..Account::default()
-        });
+        };
+        account.spread.dropped = vec![0];
+        text_of(account)
+    }
+
+    #[test]
+    fn every_value_has_its_name_unit_and_labels() {
+        let text = sample();
         for line in [
             "linecard_received_packets_total{port=\"near\",worker=\"0\"} 1000",
             "# UNIT linecard_received_bytes bytes",

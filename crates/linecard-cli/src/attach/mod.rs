@@ -13,6 +13,8 @@ mod settings;
 mod view;
 
 pub(crate) use args::AttachArguments;
+#[cfg(test)]
+pub(crate) use metrics::tests as tested_metrics;
 
 use crate::account;
 use crate::failure::Failure;

@@ -44,16 +44,29 @@ pub(super) fn unknown<S: Kind>(name: &str) -> String {
     format!("unknown key `{name}`: known are {}", names.join(", "))
 }
 
-/// All keys of a kind, for `--help`.
-pub(super) fn help<S: Kind>() -> String {
-    let mut text = format!("model = \"{}\"\n", S::NAME);
-    for key in S::KEYS {
-        let mut left = key.name;
+/// What a kind says of its keys.
+pub(crate) struct Told {
+    /// As the file says `model = "…"`.
+    pub(crate) kind: &'static str,
+    /// Name of each key, and what it means, with its range and its default.
+    pub(crate) keys: Vec<(&'static str, &'static str)>,
+}
+
+/// All keys of a kind.
+pub(super) fn told<S: Kind>() -> Told {
+    Told { kind: S::NAME, keys: S::KEYS.iter().map(|key| (key.name, key.what)).collect() }
+}
+
+/// The same for `--help`.
+pub(super) fn help(told: &Told) -> String {
+    let mut text = format!("model = \"{}\"\n", told.kind);
+    for &(name, what) in &told.keys {
+        let mut left = name;
         if left.len() > NAME_WIDTH {
             let _ = writeln!(text, "  {left}");
             left = "";
         }
-        for line in lines(key.what) {
+        for line in lines(what) {
             // Writing to a text cannot fail.
             let _ = writeln!(text, "  {left:NAME_WIDTH$} {line}");
             left = "";

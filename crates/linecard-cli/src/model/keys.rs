@@ -158,7 +158,7 @@ const KEYS: [Key<Settings>; 20] = [
 
 /// All keys of the sending side, for `--help`.
 pub(crate) fn help() -> String {
-    format!("{HELP}{}{}", key::help::<Settings>(), crate::failure::EXIT_CODES)
+    format!("{HELP}{}{}", key::help(&key::told::<Settings>()), crate::failure::EXIT_CODES)
 }
 
 /// What stands before keys in `--help`.

@@ -20,6 +20,8 @@ mod values;
 use crate::failure::Failure;
 use clap::{Args, Subcommand};
 pub(crate) use kinds::adapter_load;
+#[cfg(all(test, target_os = "linux"))]
+pub(crate) use kinds::told;
 use std::path::PathBuf;
 
 #[derive(Debug, Args)]

@@ -13,6 +13,7 @@ use crate::page;
 use linecard::report::{Report, Section, Value};
 use linecard_host::run::{RunOutcome, RunSpec, Times, run};
 use linecard_report::{Axis, Ledger, Page, Unit};
+pub(crate) use settings::spec;
 use std::time::Duration;
 
 /// Runs the command.
@@ -29,7 +30,7 @@ pub(crate) fn find(arguments: &RunArguments) -> Result<Found, Failure> {
         return sim::find(arguments, lanes.count);
     }
     arguments.sim.refuse()?;
-    let spec = settings::spec(arguments, lanes.count)?;
+    let spec = spec(arguments, lanes.count)?;
     let outcome = run(&spec);
     let title = "Large sends, segmented, over lanes, merged, verified";
     let mut found = Found::new(title, report(&spec, &outcome));

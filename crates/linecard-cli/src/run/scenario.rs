@@ -1,4 +1,6 @@
 //! Scenario files: raw values as TOML has them, each with its place in the file.
+//!
+//! What is said of each is what the manual's reference says: its range, and its default in brackets.
 
 use serde::Deserialize;
 use toml::Spanned;
@@ -21,9 +23,13 @@ pub(crate) struct Scenario {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Load {
+    /// Senders that take turns, 1 to 1000000 [16]
     pub(crate) flows: Option<Spanned<i64>>,
+    /// Bytes of one send of an application, 1 to "16M" ["64K"]
     pub(crate) size: Option<Spanned<toml::Value>>,
+    /// Largest IP packet on a lane, 576 (IPv6: 1280) to 65535 bytes [1500]
     pub(crate) mtu: Option<Spanned<toml::Value>>,
+    /// "ipv4" or "ipv6" ["ipv4"]
     pub(crate) family: Option<Spanned<String>>,
 }
 
@@ -31,9 +37,13 @@ pub(crate) struct Load {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Lanes {
+    /// Parallel lanes that flows are spread over, 1 to 64, at most as many as flows [1]
     pub(crate) count: Option<Spanned<i64>>,
+    /// Share of packets that lanes lose, 0 to 1 or "0%" to "100%" [0]
     pub(crate) loss: Option<Spanned<toml::Value>>,
+    /// Share of packets that one to three others overtake, 0 to 1 [0]
     pub(crate) reorder: Option<Spanned<toml::Value>>,
+    /// Share of packets in which a bit flips, 0 to 1; needs checksum = "verify" [0]
     pub(crate) corrupt: Option<Spanned<toml::Value>>,
 }
 
@@ -41,7 +51,9 @@ pub(crate) struct Lanes {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Coalesce {
+    /// Longest time that a packet is held, "1ns" to "1s" ["1ms"]
     pub(crate) hold: Option<Spanned<String>>,
+    /// "verify" computes every checksum, "trust" reads no payload ["verify"]
     pub(crate) checksum: Option<Spanned<String>>,
 }
 
@@ -49,6 +61,8 @@ pub(crate) struct Coalesce {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Run {
+    /// How long applications send, 0.01 to 3600 [2.0]
     pub(crate) seconds: Option<Spanned<f64>>,
+    /// Decides the data and the faults, from 0 [1]
     pub(crate) seed: Option<Spanned<i64>>,
 }

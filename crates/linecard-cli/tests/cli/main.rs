@@ -24,6 +24,8 @@ mod jitter_lab;
 #[cfg(target_os = "linux")]
 mod jitter_live;
 mod lso;
+#[cfg(target_os = "linux")]
+mod manual;
 mod model;
 mod model_kinds;
 mod modelled;

@@ -14,7 +14,7 @@ mod transfer;
 
 pub(crate) use adapter::load as adapter_load;
 
-use super::key::{self, Kind};
+use super::key::{self, Kind, Told};
 use super::scenario::{File, Scenario};
 use super::settings::Settings;
 use super::values::{mhz, rate, within};
@@ -47,7 +47,7 @@ struct Entry {
     name: &'static str,
     run: fn(File, &[String]) -> Result<Ran, Failure>,
     check: Check,
-    help: fn() -> String,
+    told: fn() -> Told,
 }
 
 /// All kinds, the sending side first, which is run by itself.
@@ -78,7 +78,7 @@ const fn entry<S: Model>() -> Entry {
         name: S::NAME,
         run: |file, sets| S::run(&file.scenario(sets)?),
         check: check_kind::<S>,
-        help: key::help::<S>,
+        told: key::told::<S>,
     }
 }
 
@@ -110,8 +110,14 @@ fn check_kind<S: Kind>(file: File, sets: &[String], keys: &[String]) -> Result<(
 
 /// Keys of all kinds, for `--help`.
 pub(super) fn help() -> String {
-    let others: String = MODELS.iter().map(|model| (model.help)()).collect();
-    format!("{}\n{}{others}{EXIT_CODES}", super::keys::HELP, key::help::<Settings>())
+    let kinds: String = told().iter().map(key::help).collect();
+    format!("{}\n{kinds}{EXIT_CODES}", super::keys::HELP)
+}
+
+/// What all kinds say of their keys, the sending side first.
+pub(crate) fn told() -> Vec<Told> {
+    let others = MODELS.iter().map(|model| (model.told)());
+    std::iter::once(key::told::<Settings>()).chain(others).collect()
 }
 
 /// A key whose value is a whole number in a range, told with both.

@@ -1,0 +1,45 @@
+//! Metrics of `linecard attach --metrics`, read off what a scraper gets.
+
+use super::{code, compare, table};
+use crate::attach::tested_metrics::{reasons_of_drops, sample};
+
+#[test]
+fn metrics_are_those_that_a_scraper_gets() {
+    let sample = sample();
+    let mut rows = Vec::new();
+    for line in sample.lines().filter_map(|line| line.strip_prefix("# HELP ")) {
+        let (name, what) = line.split_once(' ').expect("name and help");
+        let kind = described(&sample, "TYPE", name).expect("each has a type");
+        // As samples are called.
+        let shown = if kind == "counter" { format!("{name}_total") } else { name.to_owned() };
+        let what = what.trim_end_matches('.').to_owned();
+        rows.push(vec![code(&shown), kind.to_owned(), labels(&sample, name), what]);
+    }
+    assert!(rows.len() > 15, "{sample}");
+    let mut text = "What `linecard attach … --metrics ADDRESS:PORT` answers, as OpenMetrics text. \
+                    [Two ports joined](../../docs/attach.md#metrics) has who may ask and how. `port` is `near` or \
+                    `far`, `way` is `inward` (to the far port) or `outward`. Histograms have `_bucket`, `_sum` and \
+                    `_count`; times are in seconds.\n\n"
+        .to_owned();
+    text += &table(&["metric", "type", "labels", "meaning"], rows);
+    text += "[Reasons](reasons.md) has those of `linecard_flushed_total` and \
+             `linecard_refused_packets_total`. Those of `linecard_dropped_packets_total`:\n\n";
+    let rows = reasons_of_drops().into_iter().map(|(name, what)| vec![code(name), what.to_owned()]);
+    text += &table(&["reason", "meaning"], rows);
+    compare("metrics.md", "Metrics", &text);
+}
+
+/// What the sample says of a metric.
+fn described<'a>(sample: &'a str, what: &str, name: &str) -> Option<&'a str> {
+    sample.lines().find_map(|line| line.strip_prefix(&format!("# {what} {name} ")))
+}
+
+/// Names of the labels of its values.
+fn labels(sample: &str, name: &str) -> String {
+    let mut values = sample.lines().filter(|line| line.starts_with(name));
+    let first = values.find_map(|line| line.split_once('{')?.1.split_once('}'));
+    let (labels, _) = first.expect("each metric has a value with labels");
+    let names = labels.split(',').filter_map(|label| label.split_once('='));
+    let names = names.map(|(label, _)| label).filter(|label| *label != "le");
+    names.map(code).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,86 @@
+//! Keys of scenarios.
+
+use super::fields::{Section, sections};
+use super::{code, compare, default_of, root, table};
+use crate::args::{Arguments, Command};
+use crate::model::told;
+use clap::Parser;
+use std::fmt::Write as _;
+
+const RUN: &str = include_str!("../run/scenario.rs");
+const PLAN: &str = include_str!("../plan/scenario.rs");
+const HEAD: [&str; 3] = ["key", "meaning and range", "default"];
+
+#[test]
+fn scenarios_have_the_keys_of_the_code() {
+    let mut text = "Scenarios are TOML. A key that is not known, or a value out of range, is refused in one line \
+                    with the file, the line and what would do. Keys of models are written as sections, \
+                    `core.mhz` as `mhz` in `[core]`; `--set core.mhz=300` and `--vary core.mhz=100..500:10` take \
+                    them as they are here. Scenarios of `linecard reproduce` are in `scenarios/`, with all \
+                    of their keys.\n\n"
+        .to_owned();
+    let mut write = |title: &str, intro: &str, sections: &[Section]| {
+        // Writing to a text cannot fail.
+        let _ = write!(text, "## {title}\n\n{intro}\n\n");
+        for section in sections {
+            let rows = section
+                .keys
+                .iter()
+                .map(|key| vec![code(&key.name), key.what.clone(), shown(&key.default)]);
+            let _ = write!(text, "`{}`\n\n{}", section.name, table(&HEAD, rows));
+        }
+    };
+    write("linecard run", "`scenarios/run.toml` has all of them.", &sections(RUN));
+    let intro = "Costs that are not given come from `linecard calibrate`. [Plans](../../docs/plan.md) has \
+                 the terms; `scenarios/plan-offload.toml`, `plan-transfer.toml` and `plan-lanes.toml` are \
+                 examples.";
+    write("linecard plan", intro, &sections(PLAN));
+    text += "## linecard model\n\n`model = \"…\"` says which. [The hardware model](../../docs/model.md) has what \
+             each is.\n\n";
+    for kind in told() {
+        let rows = kind.keys.iter().map(|(name, what)| {
+            let (what, default) = default_of(what);
+            vec![code(name), what.to_owned(), shown(&default)]
+        });
+        let _ = write!(text, "### model = \"{}\"\n\n{}", kind.kind, table(&HEAD, rows));
+        let example = if kind.kind == "transmit" { "lso" } else { kind.kind };
+        let path = format!("scenarios/model-{example}.toml");
+        assert!(root().join(&path).is_file(), "{path} shows this kind");
+        let _ = write!(text, "Example: `{path}`.\n\n");
+    }
+    compare("scenarios.md", "Scenario files", &text);
+}
+
+/// A default: a value, words or none.
+fn shown(default: &str) -> String {
+    let is_value = !default.contains(' ') || default.starts_with(['"', '[']);
+    match default {
+        "" => "–".to_owned(),
+        _ if is_value => code(default),
+        _ => default.to_owned(),
+    }
+}
+
+/// What `linecard run` makes of a scenario.
+fn spec(scenario: &str) -> String {
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let path = folder.path().join("run.toml");
+    std::fs::write(&path, scenario).expect("it can be written");
+    let words = ["linecard".as_ref(), "run".as_ref(), path.as_os_str()];
+    let Command::Run(arguments) = Arguments::parse_from(words).command else {
+        unreachable!("it is what was asked for")
+    };
+    format!("{:?}", crate::run::spec(&arguments, None).expect(scenario))
+}
+
+#[test]
+fn every_default_of_a_run_that_is_told_is_the_default() {
+    let found = sections(RUN);
+    assert_eq!(found.iter().map(|section| section.keys.len()).sum::<usize>(), 12);
+    for section in found {
+        for key in section.keys {
+            let text = format!("{}\n{} = {}\n", section.name, key.name, key.default);
+            assert_eq!(spec(&text), spec(""), "{text}");
+        }
+    }
+}
