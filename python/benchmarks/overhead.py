@@ -59,7 +59,17 @@ def sweeps(command: str, points: int, rounds: int, folder: Path) -> None:
     vary = [f"--vary={key}={values.start}..{values.stop - 1}:1" for key, values in grid.items()]
 
     def by_command(threads: int) -> Callable[[], object]:
-        words = [command, "model", "sweep", *vary, f"--threads={threads}", "--csv", "-o", str(folder / "t.csv"), str(path)]
+        words = [
+            command,
+            "model",
+            "sweep",
+            *vary,
+            f"--threads={threads}",
+            "--csv",
+            "-o",
+            str(folder / "t.csv"),
+            str(path),
+        ]
         return lambda: subprocess.run(words, check=True)
 
     tables: list[linecard.Table] = []

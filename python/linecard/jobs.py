@@ -56,7 +56,7 @@ def options_of(**values: object) -> list[str]:
         option = "--" + name.replace("_", "-")
         if value is True:
             options.append(option)
-        elif value is not None and value is not False:
+        elif value is not None:
             options.append(f"{option}={text_of(value)}")
     return options
 

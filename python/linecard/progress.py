@@ -25,7 +25,7 @@ def shown(progress: Progress, what: str) -> Callable[[int, int], object]:
         return lambda _done, _all: None
     begun = time.monotonic()
     last = begun if progress is None else begun - _INTERVAL
-    seen = False
+    seen = progress is True
 
     def line(done: int, of: int) -> None:
         nonlocal last, seen

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
 from . import progress as bars
 from . import tasks
-from ._linecard import Capture, Flow, merging
+from ._linecard import Capture, Flow, Stop, merging
 from .errors import LinecardError, UsageError
 from .jobs import File, analyze, path_of
 from .progress import Progress
@@ -27,6 +27,9 @@ What: TypeAlias = Literal["flows", "merging", "media"]
 
 _CHUNK = 1 << 20
 """Packets in memory at once, of each capture that is being read: 24 MB."""
+
+_FULL = -2
+"""The number of packets of flows for which there is no room."""
 
 _FlowKey: TypeAlias = tuple[str, str, int, str, int]
 _FlowRow: TypeAlias = tuple[int, int, int, int]
@@ -96,6 +99,13 @@ def study(
     if isinstance(files, (str, bytes, os.PathLike)):
         raise TypeError(f"files: {files!r} is one file: give a list of them")
     all_tasks = [_Task(path_of(file), what, hold_ns, verify) for file in files]
+    if client is not None:
+        # Workers have folders of their own.
+        all_tasks = [replace(task, path=os.path.abspath(task.path)) for task in all_tasks]  # noqa: PTH100 - a text
+    if what != "merging" and (hold_ns is not None or not verify):
+        raise UsageError(f'hold_ns and verify are for "merging": leave them out for {what!r}', 2)
+    if hold_ns is not None:
+        tasks.whole(hold_ns, "hold_ns", 1, 10_000_000_000)
     if not all_tasks:
         raise UsageError("files: there are none", 2)
     show, count = bars.shown(progress, "captures"), Counter[str]()
@@ -109,24 +119,26 @@ def study(
     return Study(_total(what, captures, found), captures)
 
 
-def _read(task: _Task) -> _Found:
+def _read(task: _Task, stop: Stop | None = None, /) -> _Found:
     """One capture, on whichever machine this is."""
     try:
         if task.what == "flows":
-            return _flows(task.path)
+            return _flows(task.path, stop)
         if task.what == "merging":
-            return _merging(task)
+            return _merging(task, stop)
         return _Found({**_flat(analyze(task.path).to_dict()), "error": None}, {})
     except (LinecardError, OSError) as error:
-        return _Found({"error": str(error)}, {})
+        report = getattr(error, "report", None)
+        row = {} if report is None else _flat(report.to_dict())
+        return _Found({**row, "error": str(error)}, {})
 
 
-def _flows(path: str) -> _Found:
+def _flows(path: str, stop: Stop | None) -> _Found:
     sums: dict[Flow, list[int]] = {}
-    packets = wire = 0
+    packets = wire = full = 0
     error = None
     with Capture(path) as capture:
-        while True:
+        while stop is None or not stop.is_set():
             try:
                 part = capture.read(_CHUNK)
             except LinecardError as damage:
@@ -136,7 +148,10 @@ def _flows(path: str) -> _Found:
                 break
             packets += len(part)
             wire += int(part.wire_length.sum(dtype=np.uint64))
+            full += int((part.flow == _FULL).sum())
             _add(sums, part.flow, part.flows, part.wire_length, part.time_ns)
+    if full:
+        error = f"{path}: more than {len(sums)} flows: {full} packets of further ones are in no flow"
     flows: dict[_FlowKey, _FlowRow] = {
         (flow.protocol, flow.source, flow.source_port, flow.destination, flow.destination_port): _row(values)
         for flow, values in sums.items()
@@ -177,8 +192,8 @@ def _sum(a: Iterable[int], b: Iterable[int]) -> list[int]:
     return [packets + more_packets, wire + more_wire, min(first, other_first), max(last, other_last)]
 
 
-def _merging(task: _Task) -> _Found:
-    counters = merging(task.path, hold_ns=task.hold_ns, verify=task.verify)
+def _merging(task: _Task, stop: Stop | None) -> _Found:
+    counters = merging(task.path, hold_ns=task.hold_ns, verify=task.verify, stop=stop)
     return _Found({**_flat(counters), "error": counters["damage"]}, {})
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from . import progress as bars
 from . import tasks
-from ._linecard import Points
+from ._linecard import Points, Stop
 from .errors import UsageError
 from .jobs import File, Values, text_of
 from .progress import Progress
@@ -53,8 +54,8 @@ def _points(scenario: _Scenario) -> Points:
     return Points(scenario.path, scenario.text, sets, keys, scenario.predict)
 
 
-def _run(chunk: _Chunk) -> list[dict[str, object] | str]:
-    return _points(chunk.scenario).run(chunk.points, 1)
+def _run(chunk: _Chunk, stop: Stop | None = None, /) -> list[dict[str, object] | str]:
+    return _points(chunk.scenario).run(chunk.points, 1, stop)
 
 
 def sweep(
@@ -113,7 +114,9 @@ def _axes(vary: Mapping[str, Iterable[object]]) -> dict[str, list[object]]:
     for key, values in vary.items():
         if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
             raise UsageError(f"vary: {key}: {values!r}: give a list of values, or a range", 2)
-        axes[key] = [value.item() if hasattr(value, "item") else value for value in values]
+        if isinstance(values, (Set, Mapping)):
+            raise UsageError(f"vary: {key}: {values!r} has no order: give a list of values", 2)
+        axes[key] = [_value(key, value) for value in islice(values, _MOST_POINTS + 1)]
         if not axes[key]:
             raise UsageError(f"vary: {key}: there are no values", 2)
     if not axes:
@@ -121,21 +124,28 @@ def _axes(vary: Mapping[str, Iterable[object]]) -> dict[str, list[object]]:
     return axes
 
 
+def _value(key: str, value: object) -> object:
+    """A value as Python's own, which scenarios can have."""
+    try:
+        text_of(value)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"vary: {key}: {error}") from error
+    return value.item() if hasattr(value, "item") else value
+
+
 def _count(axes: Mapping[str, Sequence[object]]) -> int:
     count = 1
     for values in axes.values():
         count *= len(values)
     if count > _MOST_POINTS:
-        raise UsageError(f"vary: {count} points: choose up to {_MOST_POINTS}", 2)
+        raise UsageError(f"vary: {count} points or more: choose up to {_MOST_POINTS}", 2)
     return count
 
 
 def _chunk(chunk: int | None, count: int, workers: int) -> int:
     if chunk is None:
         return max(1, min(_MOST_IN_CHUNK, -(-count // (workers * _CHUNKS_PER_THREAD))))
-    if chunk < 1:
-        raise UsageError(f"chunk={chunk}: choose 1 or more", 2)
-    return chunk
+    return tasks.whole(chunk, "chunk", 1, _MOST_POINTS)
 
 
 def _scenario(scenario: File, sets: Values | None, keys: tuple[str, ...], predict: bool) -> _Scenario:
@@ -147,6 +157,8 @@ def _scenario(scenario: File, sets: Values | None, keys: tuple[str, ...], predic
             text = path.read_text(encoding="utf-8")
         except UnicodeDecodeError as error:
             raise UsageError(f"{path}: this is no UTF-8 text: a scenario is TOML ({error.reason})", 2) from error
+    if sets is not None and not isinstance(sets, Mapping):
+        raise TypeError(f"set: {sets!r} ({type(sets).__name__}): give keys with their values")
     all_sets = tuple(f"{key}={text_of(value)}" for key, value in (sets or {}).items())
     return _Scenario(str(path), text, all_sets, keys, predict)
 

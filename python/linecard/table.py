@@ -28,17 +28,25 @@ def column(values: Sequence[object]) -> NDArray[Any]:
     if kinds == {bool}:
         return np.array(values, dtype=np.bool_)
     if kinds == {int}:
-        fits = all(-(1 << 63) <= value < 1 << 63 for value in values if isinstance(value, int))
-        return np.array(values, dtype=np.int64 if fits else np.uint64)
+        low, high = min(values), max(values)  # type: ignore[type-var]
+        for kind in (np.int64, np.uint64):
+            if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max:  # type: ignore[operator]
+                return np.array(values, dtype=kind)
+        return _objects(values)
     if kinds and kinds <= {int, float, type(None)} and kinds != {type(None)}:
         return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+    return _objects(values)
+
+
+def _objects(values: Sequence[object]) -> NDArray[Any]:
     array = np.empty(len(values), dtype=object)
-    array[:] = values
+    for at, value in enumerate(values):
+        array[at] = value
     return array
 
 
 class Table(Mapping[str, NDArray[Any]]):
-    """Columns of equal length by name, as NumPy arrays.
+    """Columns of equal length by name, as NumPy arrays. Whole numbers with gaps are floats with NaN.
 
     >>> table = Table({"lanes": [1, 2], "loss": [0.0, None]})
     >>> table["lanes"].dtype, len(table), table.rows
@@ -86,9 +94,21 @@ class Table(Mapping[str, NDArray[Any]]):
 
     def sort(self, by: str, *, descending: bool = False) -> Table:
         """The rows by the values of a column; equal ones stay in their order."""
-        order = np.argsort(self[by], kind="stable")
-        order = order[::-1] if descending else order
+        values = self[by]
+        if values.dtype == object:
+            keys = [(value is None, str(value)) for value in values]
+            order = np.array(sorted(range(self.rows), key=keys.__getitem__, reverse=descending), dtype=np.intp)
+        elif descending:
+            order = (self.rows - 1 - np.argsort(values[::-1], kind="stable"))[::-1]
+        else:
+            order = np.argsort(values, kind="stable")
         return Table({name: values[order] for name, values in self._columns.items()})
+
+    def __eq__(self, other: object) -> bool:
+        """Whether all names, types and values are the same, bit for bit."""
+        return self.digest() == other.digest() if isinstance(other, Table) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
 
     def digest(self) -> str:
         """A hash of all names, types and values, bit for bit (SHA-256)."""
@@ -115,7 +135,7 @@ class Table(Mapping[str, NDArray[Any]]):
         except ImportError as error:
             raise ImportError("Parquet needs pyarrow: pip install 'linecard[parquet]'") from error
         arrays = {
-            name: pa.array(_texts(values) if values.dtype == object else values)
+            name: pa.array(_texts(values), pa.string()) if values.dtype == object else pa.array(values)
             for name, values in self._columns.items()
         }
         target = Path(path)

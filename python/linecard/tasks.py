@@ -2,24 +2,42 @@
 
 from __future__ import annotations
 
+import operator
 import os
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from ._linecard import Stop, __version__
 from .errors import ClusterError, UsageError
 
 if TYPE_CHECKING:
     from distributed import Client
 
-__all__ = ["cores", "run"]
+__all__ = ["check", "cores", "run", "threads_of", "whole"]
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
+Given = TypeVar("Given", contravariant=True)
+Found = TypeVar("Found", covariant=True)
 
 _AHEAD = 4
 """Tasks for each worker's thread that a cluster has at once: so much is lost when it goes away."""
+_LOOK = 2.0
+"""Seconds between looks at a cluster that finishes nothing."""
+_LONELY = 60.0
+"""Seconds after which a cluster without workers is given up: they may be started again meanwhile."""
+_VERSION = "__import__('importlib.metadata').metadata.version('linecard')"
+"""What workers are asked: it can be sent to those that have no such package."""
+
+
+class Work(Protocol[Given, Found]):
+    """What is done for each task: ends early when it is told to stop. Can be sent to a worker."""
+
+    def __call__(self, task: Given, stop: Stop | None = None, /) -> Found: ...
 
 
 def cores() -> int:
@@ -27,8 +45,63 @@ def cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
+def whole(value: object, name: str, low: int, high: int) -> int:
+    """A whole number in a range, or an exception that names it."""
+    try:
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise TypeError(f"{name}: {value!r} ({type(value).__name__}) is no whole number") from None
+    if isinstance(value, bool) or not low <= number <= high:
+        raise UsageError(f"{name}={value}: choose {low} to {high}", 2)
+    return number
+
+
+def check(client: object, threads: object, retries: object) -> int:
+    """Refuses what cannot be; how many threads there are to be here."""
+    whole(retries, "retries", 0, 100)
+    if client is None:
+        return cores() if threads is None else whole(threads, "threads", 1, 256)
+    _check_client(client)
+    if threads is not None:
+        raise UsageError(f"threads={threads}: the cluster's workers have their own; leave it out", 2)
+    return 1
+
+
+def _check_client(client: object) -> None:
+    kind = type(client).__name__
+    if not all(hasattr(client, name) for name in ("nthreads", "submit", "scheduler_info")):
+        raise TypeError(f"client: {client!r} ({kind}) is no dask.distributed.Client")
+    known: Any = client
+    if getattr(known, "asynchronous", False):
+        raise UsageError("client: this one is asynchronous: make it with asynchronous=False", 2)
+    address = _address(known)
+    if known.status != "running":
+        raise ClusterError(f"the cluster at {address} is not there: the client is {known.status}")
+    with _gone(address, lambda: "nothing was done"):
+        if threads_of(known) == 0:
+            raise ClusterError(f"the cluster at {address} has no workers: start some")
+        try:
+            versions = known.run(eval, _VERSION)
+        except ImportError as error:
+            text = f"a worker of the cluster at {address} has no package linecard: pip install it there ({error})"
+            raise ClusterError(text) from error
+    for worker, version in versions.items():
+        if version != __version__:
+            text = f"worker {worker} has linecard {version}, and this is {__version__}: install the same on all"
+            raise ClusterError(text)
+
+
+def threads_of(client: Any) -> int:
+    """Threads of all workers of a cluster."""
+    return int(sum(client.nthreads().values()))
+
+
+def _address(client: Any) -> str:
+    return str(getattr(getattr(client, "scheduler", None), "address", "?"))
+
+
 def run(
-    work: Callable[[Task], Result],
+    work: Work[Task, Result],
     tasks: Sequence[Task],
     *,
     client: Client | None,
@@ -39,124 +112,84 @@ def run(
     """``work`` of each task; ``done`` is called with the numbers of tasks as they are done.
 
     Here on so many threads, for which ``work`` should release the interpreter's lock; on a cluster as many as it
-    has. The first exception ends it, and what has not begun is not begun.
+    has. The first exception ends it: what has begun here is told to stop, what has not is not begun.
     """
-    if client is None:
-        return _Local(work, tasks, done).run(threads)
-    return _Cluster(work, tasks, done).run(client, retries)
+    results: dict[int, Result] = {}
+    of = _here(work, tasks, threads) if client is None else _there(work, tasks, client, retries)
+    for number, result in of:
+        results[number] = result
+        done(number)
+    return [results[number] for number in range(len(tasks))]
 
 
-class _Local(Generic[Task, Result]):
-    def __init__(
-        self,
-        work: Callable[[Task], Result],
-        tasks: Sequence[Task],
-        done: Callable[[int], object],
-    ) -> None:
-        self.work, self.tasks, self.done = work, tasks, done
-
-    def run(self, threads: int) -> list[Result]:
-        results: dict[int, Result] = {}
-        if threads == 1 or len(self.tasks) == 1:
-            for number, task in enumerate(self.tasks):
-                results[number] = self.work(task)
-                self.done(number)
-            return _in_order(results)
-        pool = ThreadPoolExecutor(threads, thread_name_prefix="linecard")
-        numbers: dict[Future[Result], int] = {}
-        left = deque(enumerate(self.tasks))
-        try:
-            while left or numbers:
-                while left and len(numbers) < 2 * threads:
-                    number, task = left.popleft()
-                    numbers[pool.submit(self.work, task)] = number
-                for future in wait(numbers, return_when=FIRST_COMPLETED).done:
-                    number = numbers.pop(future)
-                    results[number] = future.result()
-                    self.done(number)
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
-        return _in_order(results)
-
-
-class _Cluster(_Local[Task, Result]):
-    def run(self, client: Any, retries: int) -> list[Result]:  # type: ignore[override]
-        address = _address(client)
-        results: dict[int, Result] = {}
-        numbers: dict[Any, int] = {}
-        try:
-            for future in self._futures(client, retries, numbers):
-                number = numbers.pop(future)
-                results[number] = future.result()
-                self.done(number)
-        except _gone() as error:
-            done, of = len(results), len(self.tasks)
-            why = str(error) or type(error).__name__
-            text = f"the cluster at {address} has gone away: {done} of {of} tasks were done; {why}"
-            raise ClusterError(text) from error
-        finally:
-            if numbers and client.status == "running":
-                client.cancel(list(numbers))
-        return _in_order(results)
-
-    def _futures(self, client: Any, retries: int, numbers: dict[Any, int]) -> Iterator[Any]:
-        """Futures as they are done, not too many at once."""
-        import distributed
-
-        left = deque(enumerate(self.tasks))
-        threads = threads_of(client)
-        if threads == 0:
-            raise ClusterError(f"the cluster at {_address(client)} has no workers: start some")
-        waiting: Any = distributed.as_completed()  # type: ignore[no-untyped-call]
-
-        def submit() -> None:
-            if left:
+def _here(work: Work[Task, Result], tasks: Sequence[Task], threads: int) -> Iterator[tuple[int, Result]]:
+    """Results as they come."""
+    if threads == 1 or len(tasks) == 1:
+        # The caller's own thread sees signals.
+        yield from ((number, work(task)) for number, task in enumerate(tasks))
+        return
+    stop, pool = Stop(), ThreadPoolExecutor(threads, thread_name_prefix="linecard")
+    numbers: dict[Future[Result], int] = {}
+    left = deque(enumerate(tasks))
+    try:
+        while left or numbers:
+            while left and len(numbers) < 2 * threads:
                 number, task = left.popleft()
-                # Equal tasks are run anew: a result is as good as what has run it.
-                future = client.submit(self.work, task, pure=False, retries=retries)
-                numbers[future] = number
-                waiting.add(future)
-
-        for _ in range(_AHEAD * threads):
-            submit()
-        for future in waiting:
-            yield future
-            submit()
+                numbers[pool.submit(work, task, stop)] = number
+            for future in wait(numbers, return_when=FIRST_COMPLETED).done:
+                yield numbers.pop(future), future.result()
+    finally:
+        stop.set()
+        pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _gone() -> tuple[type[BaseException], ...]:
-    """What a cluster that goes away raises."""
+def _there(work: Work[Task, Result], tasks: Sequence[Task], client: Any, retries: int) -> Iterator[tuple[int, Result]]:
+    """The same on a cluster. It may lose workers, and get others."""
+    import distributed
+
+    numbers: dict[Any, int] = {}
+    left = deque(enumerate(tasks))
+    count, lonely = 0, time.monotonic()
+    address = _address(client)
+
+    def so_far() -> str:
+        return f"{count} of {len(tasks)} tasks were done"
+
+    try:
+        while left or numbers:
+            with _gone(address, so_far):
+                threads = threads_of(client)
+                lonely = time.monotonic() if threads else lonely
+                if time.monotonic() - lonely > _LONELY:
+                    text = f"the cluster at {address} has had no workers for {_LONELY:.0f} s: {so_far()}"
+                    raise ClusterError(text)
+                while left and len(numbers) < _AHEAD * max(threads, 1):
+                    number, task = left.popleft()
+                    # Equal tasks are run anew: a result is as good as what has run it.
+                    numbers[client.submit(work, task, pure=False, retries=retries)] = number
+                try:
+                    ready = distributed.wait(list(numbers), timeout=_LOOK, return_when="FIRST_COMPLETED").done  # type: ignore[no-untyped-call]
+                except (TimeoutError, distributed.TimeoutError):
+                    ready = ()
+                found = [(numbers.pop(future), future.result()) for future in ready]
+            for number, result in found:
+                count += 1
+                yield number, result
+    finally:
+        if numbers and client.status == "running":
+            client.cancel(list(numbers))
+
+
+@contextmanager
+def _gone(address: str, so_far: Callable[[], str]) -> Iterator[None]:
+    """What a cluster that goes away raises, as an error that says so."""
     from concurrent.futures import CancelledError as Cancelled
 
-    from distributed import CancelledError
+    from distributed import CancelledError, KilledWorker
     from distributed.comm.core import CommClosedError
 
-    return (Cancelled, CancelledError, CommClosedError, TimeoutError, ConnectionError)
-
-
-def threads_of(client: Any) -> int:
-    """Threads of all workers of a cluster."""
-    return int(sum(client.nthreads().values()))
-
-
-def _address(client: object) -> str:
-    scheduler = getattr(client, "scheduler", None)
-    return str(getattr(scheduler, "address", "?"))
-
-
-def _in_order(results: dict[int, Result]) -> list[Result]:
-    return [results[number] for number in range(len(results))]
-
-
-def check(client: object, threads: int | None, retries: int) -> int:
-    """Refuses what cannot be; how many threads there are to be here."""
-    if client is not None and not hasattr(client, "submit"):
-        kind = type(client).__name__
-        raise TypeError(f"client: {client!r} ({kind}) is no dask.distributed.Client")
-    if client is not None and threads is not None:
-        raise UsageError(f"threads={threads}: the cluster's workers have their own; leave it out", 2)
-    if threads is not None and not 1 <= threads <= 256:
-        raise UsageError(f"threads={threads}: choose 1 to 256", 2)
-    if not 0 <= retries <= 100:
-        raise UsageError(f"retries={retries}: choose 0 to 100", 2)
-    return cores() if threads is None else threads
+    try:
+        yield
+    except (Cancelled, CancelledError, CommClosedError, KilledWorker, ConnectionError, TimeoutError) as error:
+        why = str(error) or type(error).__name__
+        raise ClusterError(f"the cluster at {address} has gone away: {so_far()}; {why}") from error

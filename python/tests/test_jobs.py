@@ -60,7 +60,7 @@ def test_transfers_are_the_same_for_the_same_seed() -> None:
         linecard.transfer(loss=2)
 
 
-def test_a_plan_that_does_not_fit_says_why() -> None:
+def test_a_plan_that_fits_is_a_report() -> None:
     scenario = SCENARIOS / "plan-transfer.toml"
     assert linecard.plan(scenario).job == "plan"
 

@@ -99,8 +99,8 @@ pub(crate) enum Command {
     Keys(KeysArguments),
     /// Print what a shell needs to complete this command, its options and their values.
     ///
-    /// For bash, where its package for completions is installed: `linecard completions bash
-    /// >~/.local/share/bash-completion/completions/linecard`. docs/packaging.md has the other shells.
+    /// For bash it goes to `~/.local/share/bash-completion/completions/linecard`, where the package
+    /// `bash-completion` is installed. docs/packaging.md has the other shells.
     Completions(CompletionsArguments),
     /// Write a manual page for this command and each of its own into a folder, for packages.
     #[command(hide = true)]

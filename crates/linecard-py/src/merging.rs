@@ -39,7 +39,7 @@ pub fn merging<'py>(
     path: PathBuf,
     hold_ns: Option<&Bound<'py, PyAny>>,
     verify: bool,
-    stop: Option<Stop>,
+    stop: Option<&Bound<'py, Stop>>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let mut config = Config::default();
     if let Some(value) = hold_ns {
@@ -49,7 +49,7 @@ pub fn merging<'py>(
         config.checksum = ChecksumPolicy::Trust;
     }
     let input = path.clone();
-    let merged = detached(py, stop.as_ref(), move |stop| {
+    let merged = detached(py, stop.map(Bound::get), move |stop| {
         let input = Stoppable { file: File::open(input)?, stop: Arc::clone(stop) };
         Ok(coalesce(input, io::sink(), Format::PcapNg, config, &mut NoObserver))
     })?;

@@ -39,13 +39,14 @@ impl Points {
         py: Python<'py>,
         points: Vec<Vec<String>>,
         threads: usize,
-        stop: Option<Stop>,
+        stop: Option<&Bound<'py, Stop>>,
     ) -> PyResult<Vec<Bound<'py, PyAny>>> {
         if !(1..=256).contains(&threads) {
             return Err(raise(py, &format!("threads {threads}: choose 1 to 256"), 2));
         }
         let ours = Arc::clone(&self.points);
-        let rows = detached(py, stop.as_ref(), move |stop| ours.run(&points, threads, stop))?;
+        let rows =
+            detached(py, stop.map(Bound::get), move |stop| ours.run(&points, threads, stop))?;
         let rows = rows.map_err(|why| refused(py, &why))?;
         rows.iter().map(|row| as_python(py, row)).collect()
     }

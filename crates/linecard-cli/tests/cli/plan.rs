@@ -153,8 +153,7 @@ fn costs_are_measured_kept_and_used_and_another_machines_are_refused() {
     assert!(matches!(outcome.code, Some(0 | 13)), "{outcome:?}");
     assert!(outcome.stdout.contains("coalesce"), "{outcome:?}");
     // A size that was not measured.
-    let other =
-        std::fs::read_to_string(&offload).unwrap().replace("packet = 1500", "packet = 1400");
+    let other = fs::read_to_string(&offload).unwrap().replace("packet = 1500", "packet = 1400");
     folder.write("other.toml", other.as_bytes());
     let other = ["plan", "other.toml", "--calibration", "c.json"];
     folder.refuses(2, &other, &["other.toml:", "neither application@1400 nor application"]);
@@ -188,7 +187,7 @@ fn without_a_file_costs_are_kept_with_the_users_state() {
 fn a_plan_is_measured_on_the_engine() {
     let folder = Folder::new();
     folder.succeeds(&["calibrate", "--quick", "--only", "offload", "--file", "c.json"]);
-    let offload = std::fs::read_to_string(root().join("scenarios/plan-offload.toml")).unwrap();
+    let offload = fs::read_to_string(root().join("scenarios/plan-offload.toml")).unwrap();
     folder.write("s.toml", offload.replace("8G", "200M").as_bytes());
     let plan = ["plan", "s.toml", "--calibration", "c.json", "--measure", "--json"];
     let json: Json = serde_json::from_str(&folder.succeeds(&plan)).unwrap();

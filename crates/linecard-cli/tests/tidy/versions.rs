@@ -24,9 +24,8 @@ pub(crate) struct Texts {
 }
 
 pub(crate) fn read(root: &Path) -> Texts {
-    let text = |name: &str| {
-        fs::read_to_string(root.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
-    };
+    let text =
+        |name: &str| fs::read_to_string(root.join(name)).expect("what says a version is readable");
     Texts {
         workspace: text("Cargo.toml"),
         crates: crate::manifests::read(root),
