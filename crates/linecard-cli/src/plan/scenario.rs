@@ -72,9 +72,9 @@ pub(super) struct Stage {
     pub(super) fixed: Option<Spanned<String>>,
     /// Time of each firing ["0ns"]
     pub(super) each: Option<Spanned<String>>,
-    /// The same in cycles, with clock_mhz [0]
+    /// The same in cycles, with `clock_mhz` [0]
     pub(super) fixed_cycles: Option<Spanned<f64>>,
-    /// The same in cycles, with clock_mhz [0]
+    /// The same in cycles, with `clock_mhz` [0]
     pub(super) each_cycles: Option<Spanned<f64>>,
     /// How calls spread: pairs of their time to the mean, and how often that is so [always the
     /// mean]
