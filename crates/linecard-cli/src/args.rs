@@ -4,8 +4,10 @@
 use crate::attach::AttachArguments;
 #[cfg(target_os = "linux")]
 use crate::calibrate::CalibrateArguments;
+use crate::completions::CompletionsArguments;
 use crate::failure::EXIT_CODES;
 use crate::jitter::JitterArguments;
+use crate::man::ManArguments;
 use crate::model::ModelArguments;
 use crate::page::PageArguments;
 #[cfg(target_os = "linux")]
@@ -44,8 +46,8 @@ pub(crate) enum Command {
     ///
     /// NEAR stands for the wire, FAR for the host: a new TAP device gets the MTU and the MAC address of
     /// the near interface and takes its place. Runs until Ctrl-C, then lets go what it holds. Needs
-    /// root to open the ports (or the capabilities `net_admin`, `net_raw` and, for AF_XDP, `bpf`), and
-    /// gives up all rights before the first packet.
+    /// root to open the ports (or the capabilities `net_admin` for TUN and TAP devices, and `net_raw` and `bpf`
+    /// too for interfaces), and gives up all rights before the first packet.
     #[cfg(target_os = "linux")]
     Attach(AttachArguments),
     /// Try a network interface in virtual time, before anyone builds it: cores with real firmware,
@@ -95,6 +97,14 @@ pub(crate) enum Command {
     /// Show the key that this host is known by, make a shared one, or allow somebody to send.
     #[cfg(target_os = "linux")]
     Keys(KeysArguments),
+    /// Print what a shell needs to complete this command, its options and their values.
+    ///
+    /// For bash, where its package for completions is installed: `linecard completions bash
+    /// >~/.local/share/bash-completion/completions/linecard`. docs/packaging.md has the other shells.
+    Completions(CompletionsArguments),
+    /// Write a manual page for this command and each of its own into a folder, for packages.
+    #[command(hide = true)]
+    Man(ManArguments),
 }
 
 #[derive(Debug, Args)]

@@ -124,7 +124,7 @@ impl Points {
     }
 
     /// What points came to, in their order, on so many threads; or why one could not be run. A point has a
-    /// value for each key.
+    /// value for each key. Points that have not begun when `stop` is set are not run.
     ///
     /// # Errors
     ///
@@ -133,8 +133,9 @@ impl Points {
         &self,
         points: &[Vec<String>],
         threads: usize,
+        stop: &AtomicBool,
     ) -> Result<Vec<Result<Row, String>>, Refused> {
-        Ok(self.0.run(points, threads)?)
+        Ok(self.0.run(points, threads, stop)?)
     }
 }
 
@@ -162,11 +163,14 @@ mod tests {
         let keys = vec!["core.mhz".to_owned()];
         let points = Points::new(Path::new("x.toml"), text, vec![], keys, false).expect("points");
         let all: Vec<Vec<String>> = (100..120).map(|mhz| vec![mhz.to_string()]).collect();
-        let once = points.run(&all, 1).expect("rows");
-        assert_eq!(once, points.run(&all, 2).expect("rows"));
+        let go = AtomicBool::new(false);
+        let once = points.run(&all, 1, &go).expect("rows");
+        assert_eq!(once, points.run(&all, 2, &go).expect("rows"));
         let parts: Vec<_> =
-            all.chunks(7).flat_map(|part| points.run(part, 2).expect("rows")).collect();
+            all.chunks(7).flat_map(|part| points.run(part, 2, &go).expect("rows")).collect();
         assert_eq!(once, parts);
+        let stopped = points.run(&all, 2, &AtomicBool::new(true)).expect("rows");
+        assert!(stopped.iter().all(|row| row.as_ref().is_err_and(|why| why == "stopped")));
         let rate = |row: &Result<Row, String>| {
             let row = row.as_ref().expect("a row");
             row.iter().find(|(name, _)| name == "packets_per_second").and_then(|(_, v)| v.as_f64())
@@ -180,7 +184,8 @@ mod tests {
         let keys = vec!["lanes.count".to_owned(), "lanes.loss".to_owned()];
         let points = Points::new(Path::new("x.toml"), text, vec![], keys, false).expect("points");
         let point = |lanes: &str, loss: &str| vec![lanes.to_owned(), loss.to_owned()];
-        let rows = points.run(&[point("1", "0"), point("2", "2"), point("2", "0.1")], 1);
+        let go = AtomicBool::new(false);
+        let rows = points.run(&[point("1", "0"), point("2", "2"), point("2", "0.1")], 1, &go);
         let rows = rows.expect("rows");
         assert!(
             rows[0].as_ref().is_ok_and(|row| row.iter().any(|(name, _)| name == "summary.bytes"))

@@ -8,11 +8,13 @@ mod attach;
 #[cfg(target_os = "linux")]
 mod calibrate;
 mod coalesce;
+mod completions;
 mod explain;
 mod failure;
 mod found;
 mod jitter;
 pub mod jobs;
+mod man;
 mod model;
 mod page;
 #[cfg(target_os = "linux")]
@@ -65,6 +67,8 @@ pub fn main() -> ExitCode {
         Command::Recv(arguments) => transfer::recv(&arguments),
         #[cfg(target_os = "linux")]
         Command::Keys(arguments) => transfer::keys(&arguments),
+        Command::Completions(arguments) => completions::command(&arguments),
+        Command::Man(arguments) => man::command(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -10,9 +10,10 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Packets between looks for a signal.
 const LOOK: u64 = 4_096;
@@ -54,13 +55,14 @@ struct Reading {
 
 /// Reads a capture, pcap or pcapng, from its beginning to its end.
 ///
-/// Iterating gives a :class:`Packet` each time; :meth:`read` gives many as arrays. Memory does not grow with the
-/// file. Damage in the file raises :class:`CaptureError` behind the last whole packet.
+/// Iterating gives a :class:`Packet` each time; :meth:`read` gives many as arrays. Of the file only flows stay in
+/// memory, at most 1,048,576. Damage in the file raises :class:`CaptureError` behind the last whole packet.
 #[pyclass(module = "linecard", frozen)]
 pub struct Capture {
     path: PathBuf,
-    /// None when it is closed. A thread has it while it reads.
-    reading: std::sync::Arc<Mutex<Option<Reading>>>,
+    /// Given back when it is closed, or when the thread that has it sees that.
+    reading: Arc<Mutex<Option<Reading>>>,
+    closed: AtomicBool,
 }
 
 #[pymethods]
@@ -68,14 +70,13 @@ impl Capture {
     /// Opens a file.
     #[new]
     fn new(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
-        let file = File::open(&path).map_err(|error| of_open(&path, error))?;
-        let is_folder = file.metadata().is_ok_and(|data| data.is_dir());
-        if is_folder {
-            return Err(of_open(&path, std::io::Error::from_raw_os_error(IS_A_FOLDER)));
-        }
-        let reader = Reader::new(file).map_err(|error| of_capture(py, &path, &error))?;
+        let file = path.clone();
+        let opened = detached(py, None, move |_| open(&file))?;
+        let reader = opened.map_err(|error| of_open(&path, error))?;
+        let reader = reader.map_err(|error| of_capture(py, &path, &error))?;
         let reading = Reading { reader, record: Record::default(), flows: Flows::default() };
-        Ok(Self { path, reading: Mutex::new(Some(reading)).into() })
+        let reading = Mutex::new(Some(reading)).into();
+        Ok(Self { path, reading, closed: AtomicBool::new(false) })
     }
 
     /// The file.
@@ -86,34 +87,37 @@ impl Capture {
 
     /// Whether it is closed.
     #[getter]
-    fn closed(&self, py: Python<'_>) -> PyResult<bool> {
-        self.with(py, |reading| reading.is_none())
+    fn closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed)
     }
 
-    /// Gives the file back. What was read stays.
-    fn close(&self, py: Python<'_>) -> PyResult<()> {
-        self.with(py, |reading| *reading = None)
+    /// Gives the file back, at once or when the thread that reads it is done. What was read stays.
+    fn close(&self) {
+        self.closed.store(true, Ordering::Relaxed);
+        if let Ok(mut reading) = self.reading.try_lock() {
+            *reading = None;
+        }
     }
 
     /// The next packets, at most ``count`` of them, or all that there are: arrays, empty at the end.
     #[pyo3(signature = (count=None))]
     fn read(&self, py: Python<'_>, count: Option<&Bound<'_, PyAny>>) -> PyResult<Packets> {
         let count = count.map_or(Ok(MOST), |count| whole(count, "count", 0..=MOST))?;
-        let shared = std::sync::Arc::clone(&self.reading);
-        let path = self.path.clone();
-        let read = detached(py, move |stop| {
+        let (shared, path) = (Arc::clone(&self.reading), self.path.clone());
+        self.check()?;
+        let read = detached(py, None, move |stop| {
             let mut reading = lock(&shared);
             let reading = reading.as_mut().ok_or(Stop::Closed)?;
             let mut columns = Columns::default();
             let damage = reading.read(count, &mut columns, stop).err();
-            Ok((columns, reading.flows.list(), damage))
+            Ok((columns, reading.flows.known(), damage))
         })?;
-        let (columns, flows, damage) = read.map_err(|why: Stop| why.raise(py, &path))?;
+        let (columns, known, damage) = read.map_err(|why: Stop| why.raise(py, &path))?;
         // What was read before the damage comes first; the next call raises it again.
         match damage {
             Some(why) if columns.time_ns.is_empty() => Err(why.raise(py, &path)),
             Some(why @ (Stop::Stopped | Stop::Closed)) => Err(why.raise(py, &path)),
-            _ => Packets::new(py, columns, flows),
+            _ => Ok(Packets::new(py, columns, known)),
         }
     }
 
@@ -122,23 +126,23 @@ impl Capture {
     }
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<Packet>> {
-        let found = self.with_reading(py, |reading| {
-            Ok(match reading.next()? {
-                None => None,
-                Some(link_type) => {
-                    let record = &reading.record;
-                    Some(Packet {
-                        time_ns: record.timestamp_ns(),
-                        data: PyBytes::new(py, record.data()).unbind(),
-                        wire_length: record.original_len(),
-                        interface: record.interface(),
-                        link_type,
-                        flow: flow_of(record, link_type).map(Flow),
-                    })
-                }
-            })
-        })?;
-        found.map_err(|error| of_capture(py, &self.path, &error))
+        self.check()?;
+        // The lock is waited for, and the file read, while other threads run.
+        let next = py.detach(|| {
+            let mut reading = lock(&self.reading);
+            let reading = reading.as_mut().ok_or(Stop::Closed)?;
+            let link = reading.next().map_err(Stop::Capture)?;
+            Ok(link.map(|link| (link, reading.record.clone())))
+        });
+        let next = next.map_err(|why: Stop| why.raise(py, &self.path))?;
+        Ok(next.map(|(link_type, record)| Packet {
+            time_ns: record.timestamp_ns(),
+            data: PyBytes::new(py, record.data()).unbind(),
+            wire_length: record.original_len(),
+            interface: record.interface(),
+            link_type,
+            flow: flow_of(&record, link_type).map(Flow),
+        }))
     }
 
     fn __enter__(this: Py<Self>) -> Py<Self> {
@@ -147,12 +151,11 @@ impl Capture {
 
     fn __exit__(
         &self,
-        py: Python<'_>,
         _kind: &Bound<'_, PyAny>,
         _value: &Bound<'_, PyAny>,
         _trace: &Bound<'_, PyAny>,
-    ) -> PyResult<()> {
-        self.close(py)
+    ) {
+        self.close();
     }
 
     fn __repr__(&self) -> String {
@@ -163,24 +166,31 @@ impl Capture {
 /// `EISDIR`.
 const IS_A_FOLDER: i32 = 21;
 
-impl Capture {
-    fn with<R>(&self, py: Python<'_>, work: impl FnOnce(&mut Option<Reading>) -> R) -> PyResult<R> {
-        match self.reading.try_lock() {
-            Ok(mut reading) => Ok(work(&mut reading)),
-            Err(std::sync::TryLockError::Poisoned(poisoned)) => {
-                Ok(work(&mut poisoned.into_inner()))
-            }
-            Err(std::sync::TryLockError::WouldBlock) => {
-                let what = "another thread is reading this capture: open it once for each";
-                Err(usage(py, &format!("{}: {what}", self.path.display())))
-            }
-        }
+/// Opens a capture that is no folder.
+fn open(path: &Path) -> io::Result<Result<Reader<File>, CaptureError>> {
+    let file = File::open(path)?;
+    if file.metadata()?.is_dir() {
+        return Err(io::Error::from_raw_os_error(IS_A_FOLDER));
     }
+    Ok(Reader::new(file))
+}
 
-    fn with_reading<R>(&self, py: Python<'_>, work: impl FnOnce(&mut Reading) -> R) -> PyResult<R> {
-        self.with(py, |reading| reading.as_mut().map(work))?
-            .ok_or_else(|| Stop::Closed.raise(py, &self.path))
+impl Capture {
+    /// Refuses to go on when it is closed.
+    fn check(&self) -> PyResult<()> {
+        if self.closed.load(Ordering::Relaxed) {
+            // The thread that read when it was closed has given it back by now, or will.
+            if let Ok(mut reading) = self.reading.try_lock() {
+                *reading = None;
+            }
+            return Err(closed(&self.path));
+        }
+        Ok(())
     }
+}
+
+fn closed(path: &Path) -> PyErr {
+    PyValueError::new_err(format!("{}: this capture is closed", path.display()))
 }
 
 /// Why reading ended before its time.
@@ -194,17 +204,15 @@ enum Stop {
 impl Stop {
     fn raise(&self, py: Python<'_>, path: &Path) -> PyErr {
         match self {
-            Self::Closed => {
-                PyValueError::new_err(format!("{}: this capture is closed", path.display()))
-            }
+            Self::Closed => closed(path),
             Self::Stopped => usage(py, "stopped"),
             Self::Capture(error) => of_capture(py, path, error),
         }
     }
 }
 
-fn lock(shared: &Mutex<Option<Reading>>) -> std::sync::MutexGuard<'_, Option<Reading>> {
-    shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+fn lock(shared: &Mutex<Option<Reading>>) -> MutexGuard<'_, Option<Reading>> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Reading {

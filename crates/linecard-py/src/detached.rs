@@ -3,21 +3,47 @@
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 /// How long a signal waits at most.
 const LOOK: Duration = Duration::from_millis(50);
+/// How long work that was told to stop is waited for: what waits for input may never see it.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Tells calls on other threads to stop: signals come to the first one only.
+#[pyclass(module = "linecard", frozen)]
+#[derive(Debug, Default, Clone)]
+pub struct Stop(Arc<AtomicBool>);
+
+#[pymethods]
+impl Stop {
+    #[new]
+    fn new() -> Self {
+        Self::default()
+    }
+
+    /// From now on calls end as soon as they see it.
+    fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it is set.
+    fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
 
 /// Runs `work` on a thread of its own, and looks for signals until it is done. When one raises an exception,
 /// `work` is told to stop by its argument, and what it would still have found is dropped.
 pub(crate) fn detached<R: Send + 'static>(
     py: Python<'_>,
+    stop: Option<&Stop>,
     work: impl FnOnce(&Arc<AtomicBool>) -> R + Send + 'static,
 ) -> PyResult<R> {
-    let stop = Arc::new(AtomicBool::new(false));
+    let stop = stop.cloned().unwrap_or_default().0;
     let (done, result) = channel();
     // Only this thread takes it; the lock is for the compiler.
     let result = Mutex::new(result);
@@ -28,10 +54,7 @@ pub(crate) fn detached<R: Send + 'static>(
     });
     spawned?;
     loop {
-        match py.detach(|| {
-            let result = result.lock().unwrap_or_else(PoisonError::into_inner);
-            result.recv_timeout(LOOK)
-        }) {
+        match wait(py, &result, LOOK) {
             Ok(found) => return Ok(found),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => {
@@ -41,7 +64,17 @@ pub(crate) fn detached<R: Send + 'static>(
         }
         if let Err(signal) = py.check_signals() {
             stop.store(true, Ordering::Relaxed);
+            // What it has of files is closed then.
+            let _dropped = wait(py, &result, PATIENCE);
             return Err(signal);
         }
     }
+}
+
+fn wait<R: Send>(
+    py: Python<'_>,
+    result: &Mutex<Receiver<R>>,
+    time: Duration,
+) -> Result<R, RecvTimeoutError> {
+    py.detach(|| result.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(time))
 }

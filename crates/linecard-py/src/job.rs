@@ -21,7 +21,7 @@ pub struct Report {
 /// What it refuses is an exception; a job that fails at its end raises with the report as ``report``.
 #[pyfunction]
 pub fn job(py: Python<'_>, arguments: Vec<OsString>) -> PyResult<Report> {
-    let done = detached(py, move |stop| jobs::job(arguments, Arc::clone(stop)))?;
+    let done = detached(py, None, move |stop| jobs::job(arguments, Arc::clone(stop)))?;
     let done = done.map_err(|why| refused(py, &why))?;
     let Some(why) = done.refused.clone() else { return Ok(Report { done }) };
     let exception = refused(py, &why);

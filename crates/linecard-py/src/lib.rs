@@ -21,6 +21,8 @@ mod _linecard {
     #[pymodule_export]
     use crate::capture::{Capture, Packet};
     #[pymodule_export]
+    use crate::detached::Stop;
+    #[pymodule_export]
     use crate::job::{Report, job};
     #[pymodule_export]
     use crate::merging::merging;

@@ -1,6 +1,6 @@
 //! What merging does to a capture, without writing it anywhere.
 
-use crate::detached::detached;
+use crate::detached::{Stop, detached};
 use crate::failure::{of_capture, of_open, usage};
 use crate::offload::counted;
 use crate::values::whole;
@@ -33,12 +33,13 @@ impl Read for Stoppable {
 
 /// Merges the packets of a capture as a receiver with LRO would, and counts; for :func:`linecard.study`.
 #[pyfunction]
-#[pyo3(signature = (path, *, hold_ns=None, verify=true))]
+#[pyo3(signature = (path, *, hold_ns=None, verify=true, stop=None))]
 pub fn merging<'py>(
     py: Python<'py>,
     path: PathBuf,
     hold_ns: Option<&Bound<'py, PyAny>>,
     verify: bool,
+    stop: Option<Stop>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let mut config = Config::default();
     if let Some(value) = hold_ns {
@@ -47,11 +48,12 @@ pub fn merging<'py>(
     if !verify {
         config.checksum = ChecksumPolicy::Trust;
     }
-    let file = File::open(&path).map_err(|error| of_open(&path, error))?;
-    let merged = detached(py, move |stop| {
-        let input = Stoppable { file, stop: Arc::clone(stop) };
-        coalesce(input, io::sink(), Format::PcapNg, config, &mut NoObserver)
+    let input = path.clone();
+    let merged = detached(py, stop.as_ref(), move |stop| {
+        let input = Stoppable { file: File::open(input)?, stop: Arc::clone(stop) };
+        Ok(coalesce(input, io::sink(), Format::PcapNg, config, &mut NoObserver))
     })?;
+    let merged = merged.map_err(|error| of_open(&path, error))?;
     let (_, account) = merged.map_err(|error| of_capture(py, &path, &error))?;
     if let Some(damage) = &account.damage
         && account.counters.packets_in == 0

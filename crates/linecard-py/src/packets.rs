@@ -5,11 +5,14 @@ use linecard::packet::header::protocol;
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
 
 /// Flows that are told apart in a capture: 200 MB of them. Packets of further ones have no number.
 const MAX_FLOWS: usize = 1 << 20;
-/// The number of packets that show no ports, or for whose flow there is no room.
+/// The number of packets that show no ports.
 const NONE: i32 = -1;
+/// The number of packets of further flows.
+const FULL: i32 = -2;
 
 /// Who sends to whom: TCP or UDP with both ends.
 #[pyclass(module = "linecard", frozen, eq, ord, hash)]
@@ -61,7 +64,7 @@ impl Flow {
 #[derive(Debug, Default)]
 pub(crate) struct Flows {
     numbers: HashMap<FiveTuple, i32>,
-    list: Vec<FiveTuple>,
+    list: Arc<RwLock<Vec<FiveTuple>>>,
     last: Option<(FiveTuple, i32)>,
 }
 
@@ -76,10 +79,10 @@ impl Flows {
         }
         let number = match self.numbers.get(&flow) {
             Some(number) => *number,
-            None if self.list.len() == MAX_FLOWS => return NONE,
+            None if self.numbers.len() == MAX_FLOWS => return FULL,
             None => {
-                let number = self.list.len() as i32;
-                self.list.push(flow);
+                let number = self.numbers.len() as i32;
+                self.list.write().unwrap_or_else(PoisonError::into_inner).push(flow);
                 self.numbers.insert(flow, number);
                 number
             }
@@ -88,9 +91,17 @@ impl Flows {
         number
     }
 
-    pub(crate) fn list(&self) -> Vec<Flow> {
-        self.list.iter().copied().map(Flow).collect()
+    /// Those there are now.
+    pub(crate) fn known(&self) -> Known {
+        Known { list: Arc::clone(&self.list), count: self.numbers.len() }
     }
+}
+
+/// The first flows of a capture; further ones are added behind them.
+#[derive(Debug)]
+pub(crate) struct Known {
+    list: Arc<RwLock<Vec<FiveTuple>>>,
+    count: usize,
 }
 
 /// Columns that grow while a capture is read.
@@ -118,32 +129,38 @@ pub struct Packets {
     /// Number of the interface in its section (``uint32``).
     #[pyo3(get)]
     interface: Py<PyArray1<u32>>,
-    /// Number of the flow in ``flows`` (``int32``); -1 for packets that show no ports.
+    /// Number of the flow in ``flows`` (``int32``); -1 for packets that show no ports, -2 for those of further
+    /// flows when there are 1,048,576 already.
     #[pyo3(get)]
     flow: Py<PyArray1<i32>>,
-    /// All flows so far, in the order of their first packets.
-    #[pyo3(get)]
-    flows: Py<PyAny>,
+    known: Known,
     length: usize,
 }
 
 impl Packets {
-    pub(crate) fn new(py: Python<'_>, columns: Columns, flows: Vec<Flow>) -> PyResult<Self> {
+    pub(crate) fn new(py: Python<'_>, columns: Columns, known: Known) -> Self {
         let length = columns.time_ns.len();
-        Ok(Self {
+        Self {
             time_ns: columns.time_ns.into_pyarray(py).unbind(),
             wire_length: columns.wire_length.into_pyarray(py).unbind(),
             captured_length: columns.captured_length.into_pyarray(py).unbind(),
             interface: columns.interface.into_pyarray(py).unbind(),
             flow: columns.flow.into_pyarray(py).unbind(),
-            flows: flows.into_pyobject(py)?.into_any().unbind(),
+            known,
             length,
-        })
+        }
     }
 }
 
 #[pymethods]
 impl Packets {
+    /// All flows so far, in the order of their first packets: a new list each time.
+    #[getter]
+    fn flows(&self) -> Vec<Flow> {
+        let all = self.known.list.read().unwrap_or_else(PoisonError::into_inner);
+        all[..self.known.count].iter().copied().map(Flow).collect()
+    }
+
     fn __len__(&self) -> usize {
         self.length
     }

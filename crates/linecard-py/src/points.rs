@@ -1,6 +1,6 @@
 //! Points of a sweep.
 
-use crate::detached::detached;
+use crate::detached::{Stop, detached};
 use crate::failure::{raise, refused};
 use linecard_cli::jobs;
 use pyo3::prelude::*;
@@ -33,17 +33,19 @@ impl Points {
     }
 
     /// What each point came to: a dictionary, or why it could not be run.
+    #[pyo3(signature = (points, threads, stop=None))]
     fn run<'py>(
         &self,
         py: Python<'py>,
         points: Vec<Vec<String>>,
         threads: usize,
+        stop: Option<Stop>,
     ) -> PyResult<Vec<Bound<'py, PyAny>>> {
         if !(1..=256).contains(&threads) {
             return Err(raise(py, &format!("threads {threads}: choose 1 to 256"), 2));
         }
         let ours = Arc::clone(&self.points);
-        let rows = detached(py, move |_| ours.run(&points, threads))?;
+        let rows = detached(py, stop.as_ref(), move |stop| ours.run(&points, threads, stop))?;
         let rows = rows.map_err(|why| refused(py, &why))?;
         rows.iter().map(|row| as_python(py, row)).collect()
     }

@@ -169,14 +169,11 @@ pub(crate) fn undisturbed<T>(
         Ok(placed) => (Some(placed), Ok(())),
         Err(why) => (None, Err(why)),
     };
-    let pinned = match (core, &placed) {
-        (Some(core), None) => {
-            linecard_host::calibrate::pin(core).map_err(|error| no_core(core, &error))
-        }
-        _ => Ok(()),
+    let result = match (core, &placed) {
+        (Some(core), None) => linecard_host::calibrate::on_core(core, work)
+            .map_err(|error| no_core(core, &error))??,
+        _ => work()?,
     };
-    pinned?;
-    let result = work()?;
     drop(placed);
     Ok((result, alone))
 }

@@ -29,6 +29,7 @@ mod manual;
 mod model;
 mod model_kinds;
 mod modelled;
+mod packaged;
 mod page;
 mod pipes;
 #[cfg(target_os = "linux")]

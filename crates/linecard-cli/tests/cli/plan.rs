@@ -1,8 +1,12 @@
 //! `linecard plan` and `linecard calibrate`: answers, refusals, files.
 
-use crate::around::root;
-use crate::folder::{Folder, one_line};
+use crate::around::{is_there, root};
+use crate::folder::{Folder, Outcome, one_line};
+use crate::support::{linecard, say};
 use serde_json::Value as Json;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
 
 /// Two stages on a modelled core.
 const SMALL: &str = "[demand]\ngoodput = \"10G\"\npayload = 1000\n\
@@ -228,4 +232,26 @@ fn a_transfer_is_planned_with_what_its_stages_cost() {
     assert!((rate("seal") / rate("read") / 472.0 - 1.0).abs() < 1e-6, "{json}");
     assert!((rate("write") / rate("read") - 1.0).abs() < 1e-6, "{json}");
     folder.refuses(2, &["plan", "--verify", "transfer", "--payload", "1500"], &["choose 1408"]);
+}
+
+/// Who may not have a core alone measures pinned to it, which must not be taken for the machine.
+#[test]
+fn a_calibration_without_rights_knows_all_cores() {
+    if !is_there("setpriv", "a calibration without rights") {
+        return;
+    }
+    // Where this was built, nobody may be unable to look.
+    let folder = Folder::new();
+    fs::set_permissions(folder.path("."), fs::Permissions::from_mode(0o777)).unwrap();
+    fs::copy(linecard().get_program(), folder.path("linecard")).unwrap();
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "./linecard"]);
+    command.args(["calibrate", "--quick", "--only", "offload", "--file", "c.json"]);
+    let outcome: Outcome = command.current_dir(folder.path(".")).output().unwrap().into();
+    if outcome.code != Some(0) {
+        return say(&format!("SKIPPED: a calibration without rights: {}", outcome.stderr));
+    }
+    let found: Json = serde_json::from_slice(&folder.read("c.json")).unwrap();
+    let cores = std::thread::available_parallelism().unwrap().get();
+    assert_eq!(found["identity"]["cores"], cores, "{found}");
 }

@@ -12,6 +12,7 @@ mod ratchet;
 mod sizes;
 mod source;
 mod unsafe_code;
+mod versions;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -84,6 +85,11 @@ fn unsafe_code_is_explained_and_in_named_files() {
 #[test]
 fn crates_depend_one_way_and_share_the_lints() {
     expect_none(&manifests::check(&manifests::read(&root())));
+}
+
+#[test]
+fn versions_are_in_step() {
+    expect_none(&versions::check(&versions::read(&root())));
 }
 
 #[test]

@@ -98,7 +98,7 @@ fn dependencies(text: &str) -> Vec<(usize, String)> {
 }
 
 /// Line, section and text of every `key = value` row.
-fn keys(text: &str) -> impl Iterator<Item = (usize, String, String)> + '_ {
+pub(crate) fn keys(text: &str) -> impl Iterator<Item = (usize, String, String)> + '_ {
     let mut section = String::new();
     text.lines().enumerate().filter_map(move |(index, row)| {
         let row = row.trim();

@@ -113,3 +113,16 @@ pub fn pin(core: usize) -> io::Result<()> {
     cores.set(core);
     rustix::thread::sched_setaffinity(None, &cores).map_err(io::Error::from)
 }
+
+/// Does something on a core, and lets the calling thread go back to where it could be before.
+///
+/// # Errors
+///
+/// When there is no such core, or it may not be used, or not left.
+pub fn on_core<T>(core: usize, work: impl FnOnce() -> T) -> io::Result<T> {
+    let before = rustix::thread::sched_getaffinity(None)?;
+    pin(core)?;
+    let result = work();
+    rustix::thread::sched_setaffinity(None, &before)?;
+    Ok(result)
+}

@@ -9,6 +9,7 @@ use super::point::Runner;
 use crate::failure::Failure;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Names and values of what a point came to, in order.
 pub type Row = Vec<(String, Value)>;
@@ -42,18 +43,21 @@ impl Points {
     }
 
     /// What points came to on so many threads, or why each could not be run; each point has a value for
-    /// every key.
+    /// every key. Those that have not begun when `stop` is set are not run.
     pub(crate) fn run(
         &self,
         points: &[Vec<String>],
         threads: usize,
+        stop: &AtomicBool,
     ) -> Result<Vec<Result<Row, String>>, Failure> {
         if let Some(point) = points.iter().find(|point| point.len() != self.keys.len()) {
             let (there, keys) = (point.len(), self.keys.len());
             return Err(Failure::Usage(format!("a point has {there} values for {keys} keys")));
         }
         if self.file.kind() != Settings::NAME {
-            return Ok(parallel::map(points, threads, |point| self.other(point)));
+            return Ok(parallel::map(points, threads, |point| {
+                go_on(stop).and_then(|()| self.other(point))
+            }));
         }
         let scenario: Scenario = self.file.clone().scenario(&self.sets)?;
         let firmware = self.keys.iter().position(|key| key == "firmware.image");
@@ -62,7 +66,9 @@ impl Points {
             None => [scenario.settings.firmware.clone()].into(),
         };
         let runner = Runner::new(&scenario, named, self.predict)?;
-        Ok(parallel::map(points, threads, |point| self.transmit(&scenario, &runner, point)))
+        Ok(parallel::map(points, threads, |point| {
+            go_on(stop).and_then(|()| self.transmit(&scenario, &runner, point))
+        }))
     }
 
     fn transmit(
@@ -95,6 +101,11 @@ impl Points {
             None => Ok(row(serde_json::to_value(&ran.report).unwrap_or_default())),
         }
     }
+}
+
+/// Whether points are still to be run.
+fn go_on(stop: &AtomicBool) -> Result<(), String> {
+    if stop.load(Ordering::Relaxed) { Err("stopped".to_owned()) } else { Ok(()) }
 }
 
 /// The values of a report's sections as `section.name`; lists and words for people are left out.
