@@ -141,6 +141,66 @@ def test_ctrl_c_ends_a_long_call_and_leaves_nothing(tmp_path: Path) -> None:
     assert not out.exists()
 
 
+SEVERAL = """
+import linecard, sys
+print("begun", flush=True)
+try:
+    {call}
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+    raise SystemExit(7)
+print("went on", flush=True)
+"""
+
+CALLS = {
+    "array": "with linecard.Capture(sys.argv[1]) as capture: capture.read()",
+    "study, one thread": "linecard.study([sys.argv[1]] * 3, 'flows', threads=1)",
+    "study, two threads": "linecard.study([sys.argv[1]] * 3, 'merging', threads=2)",
+    "sweep, one thread": "linecard.sweep(sys.argv[2], {'run.seed': range(1000)}, threads=1, chunk=500)",
+    "sweep, two threads": "linecard.sweep(sys.argv[2], {'run.seed': range(1000)}, threads=2, chunk=500)",
+}
+
+
+@pytest.fixture(scope="session")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A capture that takes seconds: many copies of one of the project's."""
+    raw = (TESTDATA / "captures" / "tcp4-8flows.pcap").read_bytes()
+    path = tmp_path_factory.mktemp("large") / "large.pcap"
+    with path.open("wb") as file:
+        file.write(raw[:24])
+        for _ in range(5000):
+            file.write(raw[24:])
+    return path
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_ctrl_c_ends_calls_soon(large: Path, call: str) -> None:
+    arguments = [sys.executable, "-c", SEVERAL.format(call=call), str(large), str(SCENARIOS / "model-transfer.toml")]
+    child = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert child.stdout is not None and child.stdout.readline() == "begun\n"
+    time.sleep(0.15)
+    begun = time.monotonic()
+    child.send_signal(signal.SIGINT)
+    out, errors = child.communicate(timeout=30)
+    assert (out, child.returncode) == ("interrupted\n", 7), errors
+    assert time.monotonic() - begun < 5
+
+
+def test_a_pipe_does_not_stop_other_threads(tmp_path: Path) -> None:
+    """Opening waits until somebody writes: meanwhile Python goes on, and Ctrl-C is seen."""
+    import os
+
+    os.mkfifo(tmp_path / "pipe")
+    code = "import linecard, sys\nprint('begun', flush=True)\nlinecard.Capture(sys.argv[1])"
+    arguments = [sys.executable, "-c", code, str(tmp_path / "pipe")]
+    child = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert child.stdout is not None and child.stdout.readline() == "begun\n"
+    time.sleep(0.2)
+    child.send_signal(signal.SIGINT)
+    _, errors = child.communicate(timeout=10)
+    assert "KeyboardInterrupt" in errors
+
+
 def test_other_threads_run_meanwhile() -> None:
     import threading
 

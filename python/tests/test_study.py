@@ -78,6 +78,13 @@ def test_captures_without_a_stream_say_so() -> None:
     assert all("no UDP flow" in error for error in study.captures["error"])
 
 
+def test_options_of_another_question_are_refused() -> None:
+    with pytest.raises(linecard.UsageError, match="hold_ns=-5: choose 1 to"):
+        linecard.study(CAPTURES[:1], "merging", hold_ns=-5)
+    with pytest.raises(linecard.UsageError, match="are for .merging."):
+        linecard.study(CAPTURES[:1], "flows", verify=False)
+
+
 @pytest.mark.parametrize(
     ("files", "what", "error", "text"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 from pathlib import Path
@@ -105,8 +106,12 @@ def test_values_of_numpy_are_values(transmit: str) -> None:
         ({"core.mhz": 100}, ValueError, "core.mhz: 100: give a list"),
         ({"core.ghz": [1]}, ValueError, "unknown key `core.ghz`: known are core"),
         ([("core.mhz", [1])], TypeError, "give keys with their values"),
-        ({"core.mhz": range(10**4), "dma.mhz": range(10**4)}, ValueError, "100000000 points: choose up to"),
-        ({"core.mhz": [object()]}, TypeError, "is no value of a scenario"),
+        ({"core.mhz": range(10**4), "dma.mhz": range(10**4)}, ValueError, "100000000 points or more: choose up to"),
+        ({"core.mhz": [object()]}, TypeError, "vary: core.mhz: .* is no value of a scenario"),
+        ({"core.mhz": [None]}, TypeError, "vary: core.mhz: None"),
+        ({"core.mhz": {100, 200}}, ValueError, "core.mhz: .* has no order"),
+        # Without an end: refused before it fills the memory.
+        ({"core.mhz": itertools.count()}, ValueError, "10000001 points or more"),
     ],
 )
 def test_wrong_grids_are_named(transmit: str, vary: object, error: type[Exception], text: str) -> None:
@@ -132,6 +137,20 @@ def test_wrong_scenarios_are_named(tmp_path: Path, transmit: str) -> None:
             linecard.sweep(transmit, {"core.mhz": [1]}, **options)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="is no dask.distributed.Client"):
         linecard.sweep(transmit, {"core.mhz": [1]}, client=7)  # type: ignore[arg-type]
+
+
+def test_whole_numbers_of_any_size_are_values() -> None:
+    scenario = 'model = "transfer"\n[chunk]\ncount = 2\nbytes = "64K"\n'
+    table = linecard.sweep(scenario, {"run.seed": [1, 2**64 - 1, 2**64, 10**30]})
+    assert table["run.seed"].tolist() == [1, 2**64 - 1, 2**64, 10**30]
+    assert [error is None for error in table["error"]] == [True, True, False, False]
+
+
+def test_tables_are_compared_and_sorted() -> None:
+    table = linecard.Table({"a": [1, 1, 2], "b": ["x", "y", None]})
+    assert table == linecard.Table({"a": [1, 1, 2], "b": ["x", "y", None]}) != linecard.Table({"a": [1, 1, 2]})
+    assert table.sort("a", descending=True)["b"].tolist() == [None, "x", "y"]
+    assert table.sort("b")["b"].tolist() == ["x", "y", None]
 
 
 def test_progress_is_told(transmit: str) -> None:
