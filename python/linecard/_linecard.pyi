@@ -32,6 +32,14 @@ _Link: TypeAlias = Literal["ethernet", "raw", "loopback", "linux-sll", "linux-sl
 
 @final
 class Flow:
+    def __new__(
+        cls,
+        source: str,
+        source_port: int,
+        destination: str,
+        destination_port: int,
+        protocol: Literal["tcp", "udp"],
+    ) -> Flow: ...
     @property
     def source(self) -> str: ...
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import struct
 import threading
 from pathlib import Path
@@ -66,6 +67,17 @@ def test_flows_have_names() -> None:
     assert flow.protocol == "tcp" and flow.source.count(".") == 3 and flow.source_port > 0
     assert str(flow) == f"tcp {flow.source}:{flow.source_port} > {flow.destination}:{flow.destination_port}"
     assert repr(packets) == f"<linecard.Packets: {len(packets)} packets>"
+
+
+def test_flows_travel_and_are_made() -> None:
+    flow = linecard.Flow("fd00::1", 5000, "fd00::2", 53, "udp")
+    assert str(flow) == "udp [fd00::1]:5000 > [fd00::2]:53"
+    copy = pickle.loads(pickle.dumps(flow))
+    assert copy == flow and hash(copy) == hash(flow)
+    with pytest.raises(linecard.UsageError, match='destination "here": this is no IP address'):
+        linecard.Flow("10.0.0.1", 1, "here", 2, "tcp")
+    with pytest.raises(linecard.UsageError, match='protocol "icmp": choose tcp or udp'):
+        linecard.Flow("10.0.0.1", 1, "10.0.0.2", 2, "icmp")  # type: ignore[arg-type]
 
 
 def test_fragments_have_no_flow() -> None:

@@ -25,6 +25,15 @@ class Cluster:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.processes: list[subprocess.Popen[bytes]] = []
+        self.client: Any = None
+        try:
+            self.begin()
+        except BaseException:
+            self.close()
+            raise
+
+    def begin(self) -> None:
+        folder = self.folder
         address = folder / "scheduler.json"
         local = ["--host", "127.0.0.1", "--no-dashboard", "--scheduler-file", str(address)]
         self.scheduler = self.start("scheduler", "--port", "0", *local)
@@ -34,7 +43,7 @@ class Cluster:
             time.sleep(0.05)
         self.file = str(address)
         self.workers = [self.worker(number) for number in range(2)]
-        self.client: Any = distributed.Client(scheduler_file=self.file, timeout=30)
+        self.client = distributed.Client(scheduler_file=self.file, timeout=30)
         self.client.wait_for_workers(2, timeout=60)
 
     def worker(self, number: int) -> subprocess.Popen[bytes]:
@@ -52,7 +61,8 @@ class Cluster:
 
     def close(self) -> None:
         try:
-            self.client.close(timeout=2)
+            if self.client is not None:
+                self.client.close(timeout=2)
         finally:
             for process in self.processes:
                 process.kill()

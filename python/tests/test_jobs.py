@@ -145,7 +145,8 @@ SEVERAL = """
 import linecard, sys
 print("begun", flush=True)
 try:
-    {call}
+    while True:
+        {call}
 except KeyboardInterrupt:
     print("interrupted", flush=True)
     raise SystemExit(7)

@@ -1,10 +1,13 @@
 //! Many packets of a capture as arrays, and the flows that they are of.
 
+use crate::failure::usage;
 use linecard::packet::FiveTuple;
 use linecard::packet::header::protocol;
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
+use pyo3::types::PyType;
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// Flows that are told apart in a capture: 200 MB of them. Packets of further ones have no number.
@@ -21,6 +24,40 @@ pub struct Flow(pub(crate) FiveTuple);
 
 #[pymethods]
 impl Flow {
+    /// ``protocol`` is ``"tcp"`` or ``"udp"``; addresses are texts, as ``"10.0.0.1"`` or ``"fd00::1"``.
+    #[new]
+    fn new(
+        py: Python<'_>,
+        source: &str,
+        source_port: u16,
+        destination: &str,
+        destination_port: u16,
+        protocol: &str,
+    ) -> PyResult<Self> {
+        let address = |name: &str, text: &str| {
+            let wrong = |_| usage(py, &format!("{name} \"{text}\": this is no IP address"));
+            text.parse::<IpAddr>().map_err(wrong)
+        };
+        let protocol = match protocol {
+            "tcp" => protocol::TCP,
+            "udp" => protocol::UDP,
+            other => return Err(usage(py, &format!("protocol \"{other}\": choose tcp or udp"))),
+        };
+        Ok(Self(FiveTuple {
+            source: (address("source", source)?, source_port).into(),
+            destination: (address("destination", destination)?, destination_port).into(),
+            protocol,
+        }))
+    }
+
+    /// Flows go to other processes, as those of a cluster.
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyType>, FlowParts) {
+        let flow = slf.get();
+        let ports = (flow.source_port(), flow.destination_port());
+        let parts = (flow.source(), ports.0, flow.destination(), ports.1, flow.protocol());
+        (slf.get_type(), parts)
+    }
+
     /// Address of who sends.
     #[getter]
     fn source(&self) -> String {
@@ -59,6 +96,9 @@ impl Flow {
         format!("<linecard.Flow {}>", self.0)
     }
 }
+
+/// What a flow is made of.
+type FlowParts = (String, u16, String, u16, &'static str);
 
 /// Flows by number, in the order of their first packets.
 #[derive(Debug, Default)]
