@@ -26,6 +26,10 @@ import linecard
 from linecard.tasks import cores
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "python" / "tests"))
+
+from cluster import Cluster  # noqa: E402 - it is beside the tests, which have no package
+
 SCENARIO = 'model = "transmit"\n[load]\nmessages = 4\n'
 
 
@@ -43,6 +47,20 @@ def say(what: str, times: list[float], per: str = "") -> None:
 def ratio(what: str, ours: list[float], theirs: list[float]) -> None:
     all_of = sorted(a / b for a, b in zip(ours, theirs, strict=True))
     print(f"  {what:44} {statistics.median(all_of):8.3f}    ({all_of[0]:.3f} to {all_of[-1]:.3f})")
+
+
+def in_turns(
+    ways: dict[str, Callable[[], object]], rounds: int, of: str, count: int, unit: str, scale: float
+) -> list[list[float]]:
+    """Times of each way, said with what that is for each of ``count``."""
+    times: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(rounds):
+        for name, work in ways.items():
+            times[name].append(timed(work))
+    print(f"{of}, {rounds} rounds in turns: median (least to most)")
+    for name, all_of in times.items():
+        say(name, all_of, f"  {scale * statistics.median(all_of) / count:6.1f} {unit}")
+    return list(times.values())
 
 
 def axes(points: int) -> dict[str, range]:
@@ -86,17 +104,11 @@ def sweeps(command: str, points: int, rounds: int, folder: Path) -> None:
             f"Python, {several} threads": by_python(threads=several),
             "Python, a cluster of two workers": by_python(client=cluster.client),
         }
-        times: dict[str, list[float]] = {name: [] for name in ways}
-        for _ in range(rounds):
-            for name, work in ways.items():
-                times[name].append(timed(work))
-        print(f"A sweep of {count} points, {rounds} rounds in turns: median (least to most)")
-        for name, all_of in times.items():
-            say(name, all_of, f"  {1e6 * statistics.median(all_of) / count:6.1f} us a point")
-        names = list(ways)
-        ratio("Python / the command, one thread", times[names[1]], times[names[0]])
-        ratio(f"Python / the command, {several} threads", times[names[3]], times[names[2]])
-        ratio(f"cluster / {several} threads of Python", times[names[4]], times[names[3]])
+        of = f"A sweep of {count} points"
+        one, python_one, many, python_many, there = in_turns(ways, rounds, of, count, "us a point", 1e6)
+        ratio("Python / the command, one thread", python_one, one)
+        ratio(f"Python / the command, {several} threads", python_many, many)
+        ratio(f"cluster / {several} threads of Python", there, python_many)
         killed = False
 
         def kill(done: int, of: int) -> None:
@@ -112,36 +124,6 @@ def sweeps(command: str, points: int, rounds: int, folder: Path) -> None:
     assert not digests
     lines = (folder / "t.csv").read_text().splitlines()
     assert len(lines) == count + 1 and lines[0].split(",") == list(tables[0])
-
-
-class Cluster:
-    """A scheduler and two workers of one thread each, processes on loopback."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.file = folder, folder / "scheduler.json"
-
-    def start(self, what: str, *options: str) -> subprocess.Popen[bytes]:
-        local = ["--host", "127.0.0.1", "--no-dashboard", "--scheduler-file", str(self.file)]
-        words = [sys.executable, "-m", f"distributed.cli.dask_{what}", *local, *options]
-        return subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-    def __enter__(self) -> Cluster:
-        from distributed import Client
-
-        self.scheduler = self.start("scheduler", "--port", "0")
-        while not self.file.exists():
-            time.sleep(0.05)
-        alone = ["--no-nanny", "--nthreads", "1", "--local-directory"]
-        self.workers = [self.start("worker", *alone, str(self.folder / f"worker-{at}")) for at in range(2)]
-        self.client: Any = Client(scheduler_file=str(self.file))  # type: ignore[no-untyped-call]
-        self.client.wait_for_workers(2, timeout=60)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.client.close()
-        for process in [*self.workers, self.scheduler]:
-            process.kill()
-            process.wait()
 
 
 def large(path: Path, copies: int) -> int:
@@ -186,15 +168,9 @@ def captures(command: str, copies: int, rounds: int, folder: Path) -> None:
         "Python, study of flows": lambda: linecard.study([path], "flows"),
         "Python, packet by packet": one_by_one,
     }
-    times: dict[str, list[float]] = {name: [] for name in ways}
-    for _ in range(rounds):
-        for name, work in ways.items():
-            times[name].append(timed(work))
-    print(f"A capture of {packets} packets, {gigabytes:.2f} GB, {rounds} rounds in turns: median (least to most)")
-    for name, all_of in times.items():
-        say(name, all_of, f"  {1e9 * statistics.median(all_of) / packets:6.0f} ns a packet")
-    names = list(ways)
-    ratio("Python / the command, coalesce", times[names[1]], times[names[0]])
+    of = f"A capture of {packets} packets, {gigabytes:.2f} GB"
+    command_took, python_took, *_ = in_turns(ways, rounds, of, packets, "ns a packet", 1e9)
+    ratio("Python / the command, coalesce", python_took, command_took)
 
 
 def main() -> None:

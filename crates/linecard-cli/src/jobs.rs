@@ -17,6 +17,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+pub use crate::stop::Stoppable;
 pub use points::Row;
 
 /// Why a job did not come to its end, or not to a good one.

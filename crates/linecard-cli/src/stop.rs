@@ -24,17 +24,26 @@ pub(crate) fn stoppable(input: Box<dyn Read>) -> Box<dyn Read> {
         None => input,
         Some(stop) => {
             STOP.set(Some(Arc::clone(&stop)));
-            Box::new(Stoppable { input, stop })
+            Box::new(Stoppable::new(input, stop))
         }
     }
 }
 
-struct Stoppable {
-    input: Box<dyn Read>,
+/// An input that fails once `stop` is set.
+#[derive(Debug)]
+pub struct Stoppable<R> {
+    input: R,
     stop: Arc<AtomicBool>,
 }
 
-impl Read for Stoppable {
+impl<R: Read> Stoppable<R> {
+    /// `input` until then.
+    pub fn new(input: R, stop: Arc<AtomicBool>) -> Self {
+        Self { input, stop }
+    }
+}
+
+impl<R: Read> Read for Stoppable<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self.stop.load(Ordering::Relaxed) {
             true => Err(io::Error::other("stopped")),

@@ -107,16 +107,16 @@ impl Capture {
         self.check()?;
         let read = detached(py, None, move |stop| {
             let mut reading = lock(&shared);
-            let reading = reading.as_mut().ok_or(Stop::Closed)?;
+            let reading = reading.as_mut().ok_or(Ended::Closed)?;
             let mut columns = Columns::default();
             let damage = reading.read(count, &mut columns, stop).err();
             Ok((columns, reading.flows.known(), damage))
         })?;
-        let (columns, known, damage) = read.map_err(|why: Stop| why.raise(py, &path))?;
+        let (columns, known, damage) = read.map_err(|why: Ended| why.raise(py, &path))?;
         // What was read before the damage comes first; the next call raises it again.
         match damage {
             Some(why) if columns.time_ns.is_empty() => Err(why.raise(py, &path)),
-            Some(why @ (Stop::Stopped | Stop::Closed)) => Err(why.raise(py, &path)),
+            Some(why @ (Ended::Stopped | Ended::Closed)) => Err(why.raise(py, &path)),
             _ => Ok(Packets::new(py, columns, known)),
         }
     }
@@ -130,11 +130,11 @@ impl Capture {
         // The lock is waited for, and the file read, while other threads run.
         let next = py.detach(|| {
             let mut reading = lock(&self.reading);
-            let reading = reading.as_mut().ok_or(Stop::Closed)?;
-            let link = reading.next().map_err(Stop::Capture)?;
+            let reading = reading.as_mut().ok_or(Ended::Closed)?;
+            let link = reading.next().map_err(Ended::Capture)?;
             Ok(link.map(|link| (link, reading.record.clone())))
         });
-        let next = next.map_err(|why: Stop| why.raise(py, &self.path))?;
+        let next = next.map_err(|why: Ended| why.raise(py, &self.path))?;
         Ok(next.map(|(link_type, record)| Packet {
             time_ns: record.timestamp_ns(),
             data: PyBytes::new(py, record.data()).unbind(),
@@ -195,13 +195,13 @@ fn closed(path: &Path) -> PyErr {
 
 /// Why reading ended before its time.
 #[derive(Debug)]
-enum Stop {
+enum Ended {
     Closed,
     Stopped,
     Capture(CaptureError),
 }
 
-impl Stop {
+impl Ended {
     fn raise(&self, py: Python<'_>, path: &Path) -> PyErr {
         match self {
             Self::Closed => closed(path),
@@ -229,12 +229,12 @@ impl Reading {
         }
     }
 
-    fn read(&mut self, count: u64, to: &mut Columns, stop: &AtomicBool) -> Result<(), Stop> {
+    fn read(&mut self, count: u64, to: &mut Columns, stop: &AtomicBool) -> Result<(), Ended> {
         for number in 0..count {
             if number % LOOK == 0 && stop.load(Ordering::Relaxed) {
-                return Err(Stop::Stopped);
+                return Err(Ended::Stopped);
             }
-            let Some(link) = self.next().map_err(Stop::Capture)? else { break };
+            let Some(link) = self.next().map_err(Ended::Capture)? else { break };
             let record = &self.record;
             to.time_ns.push(record.timestamp_ns());
             to.wire_length.push(record.original_len());

@@ -141,18 +141,12 @@ impl Coalescer {
         max_flows: Option<&Bound<'_, PyAny>>,
         verify: bool,
     ) -> PyResult<Self> {
-        let mut config = Config::default();
+        let mut config = config(hold_ns, verify)?;
         if let Some(value) = max_size {
             config.max_bytes = whole(value, "max_size", 576..=Config::MAX_BYTES as u64)? as usize;
         }
-        if let Some(value) = hold_ns {
-            config.hold_budget = Duration::from_nanos(whole(value, "hold_ns", 1..=10_000_000_000)?);
-        }
         if let Some(value) = max_flows {
             config.max_flows = whole(value, "max_flows", 8..=1 << 22)? as usize;
-        }
-        if !verify {
-            config.checksum = ChecksumPolicy::Trust;
         }
         Ok(Self { inner: coalesce::Coalescer::new(config).into() })
     }
@@ -215,6 +209,18 @@ impl Coalescer {
     fn __repr__(&self) -> String {
         format!("<linecard.Coalescer holding {} packets>", self.held())
     }
+}
+
+/// How long packets are held at most, and whether checksums are computed.
+pub(crate) fn config(hold_ns: Option<&Bound<'_, PyAny>>, verify: bool) -> PyResult<Config> {
+    let mut config = Config::default();
+    if let Some(value) = hold_ns {
+        config.hold_budget = Duration::from_nanos(whole(value, "hold_ns", 1..=10_000_000_000)?);
+    }
+    if !verify {
+        config.checksum = ChecksumPolicy::Trust;
+    }
+    Ok(config)
 }
 
 /// Where packets that leave go.

@@ -3,10 +3,11 @@
 use super::super::key::{Key, Kind};
 use super::super::scenario::Scenario;
 use super::super::values::{within, word};
-use super::{Model, Ran, number, put_bytes, put_rate};
+use super::{Model, Ran, number, put_bytes, put_rate, put_time};
 use crate::failure::Failure;
 use crate::run::sim::{self, MAX_PACKETS, Spec};
 use crate::units;
+use linecard_model::Ps;
 use linecard_transfer::fec::SchemeError;
 use linecard_transfer::send::Mode;
 
@@ -97,11 +98,9 @@ fn put_share(text: &str, to: &mut f64) -> Result<(), String> {
 
 /// A time up to `most`, in whole nanoseconds.
 fn put_ns(text: &str, most: &str, to: &mut u64) -> Result<(), String> {
-    let time = units::duration(text)?;
-    if time > units::duration(most)? {
-        return Err(format!("{text} is out of range: choose 0us to {most}"));
-    }
-    *to = time.as_nanos() as u64;
+    let mut time = Ps::ZERO;
+    put_time(text, ("0us", most), &mut time)?;
+    *to = time.as_ns();
     Ok(())
 }
 
