@@ -33,10 +33,15 @@ mod _linecard {
     #[pymodule_export]
     use crate::points::Points;
 
+    use numpy::IntoPyArray;
+
     use super::{Bound, PyModule, PyModuleMethods, PyResult};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        // The first array loads what numpy has for C, which panics if a signal comes meanwhile: now, and not in
+        // the midst of a call.
+        let _loaded = Vec::<u8>::new().into_pyarray(module.py());
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }
