@@ -14,7 +14,7 @@ import linecard
 # %%
 try:
     linecard.solve("400G", mtu=1500)
-except linecard.UsageError as no:
+except linecard.InfeasibleError as no:
     print(no)
 
 # %% [markdown]
@@ -28,7 +28,7 @@ for bits in (128, 256, 512):
         answers[bits] = linecard.solve("400G", mtu=1500, bus=bits)
         clock = answers[bits]["core_clock"]
         print(f"{bits} bits: from {clock['from_mhz']:.0f} MHz on; {clock['limit']} limits")
-    except linecard.UsageError as no:
+    except linecard.InfeasibleError as no:
         print(f"{bits} bits: {no}")
 
 # %% [markdown]

@@ -1,7 +1,7 @@
 """What the compiled module has; its classes and functions say more in their own documentation."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, Literal, SupportsIndex, TypeAlias, final
 
@@ -192,7 +192,12 @@ def fragment(
     link: _Link = "ethernet",
     identification: SupportsIndex | None = None,
 ) -> list[bytes]: ...
-def job(arguments: list[str]) -> Report: ...
+def job(
+    arguments: list[str],
+    *,
+    progress: Callable[[int, int], object] | None = None,
+    stop: Stop | None = None,
+) -> Report: ...
 def merging(
     path: _Path, *, hold_ns: SupportsIndex | None = None, verify: bool = True, stop: Stop | None = None
 ) -> dict[str, Any]: ...

@@ -33,9 +33,9 @@ class LinecardError(Exception):
         self.code = code
         self.report = None
 
-    def __reduce__(self) -> tuple[type[LinecardError], tuple[str, int]]:
+    def __reduce__(self) -> tuple[type[LinecardError], tuple[str, int], dict[str, object]]:
         # Exceptions come from the workers of a cluster.
-        return type(self), (str(self), self.code)
+        return type(self), (str(self), self.code), {"report": self.report}
 
 
 class UsageError(LinecardError, ValueError):

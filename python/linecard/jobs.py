@@ -1,7 +1,7 @@
 """The command's jobs as functions: the same options, the same answers, nothing printed.
 
 Rates and sizes are numbers (bits per second, bytes) or texts with a unit, as ``"100G"`` and ``"64K"``; times are
-texts, as ``"50us"``.
+texts, as ``"50us"``. Ctrl-C ends any of them. Those that may take long have ``progress``: see :data:`Progress`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,10 @@ import os
 from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
+from . import progress as bars
 from ._linecard import Report, job
+from .errors import UsageError
+from .progress import Progress
 
 __all__ = [
     "analyze",
@@ -33,11 +36,11 @@ Values: TypeAlias = Mapping[str, object]
 """Keys of a scenario, as ``core.mhz``, and their values."""
 
 
-def text_of(value: object) -> str:
+def text_of(value: object, name: str) -> str:
     """A value as scenarios and options have it: whole numbers without a point, floats with all digits."""
-    if hasattr(value, "item"):
-        # NumPy's numbers say what they are only so.
-        value = value.item()
+    if hasattr(value, "tolist"):
+        # NumPy's numbers and arrays as Python's.
+        value = value.tolist()
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
@@ -45,8 +48,8 @@ def text_of(value: object) -> str:
     if isinstance(value, (int, str)):
         return str(value)
     if isinstance(value, (list, tuple)):
-        return ",".join(text_of(part) for part in value)
-    raise TypeError(f"{value!r} ({type(value).__name__}) is no value of a scenario: give a number or a text")
+        return ",".join(text_of(part, name) for part in value)
+    raise TypeError(f"{name}: {value!r} ({type(value).__name__}) is no value: give a number or a text")
 
 
 def options_of(**values: object) -> list[str]:
@@ -57,7 +60,7 @@ def options_of(**values: object) -> list[str]:
         if value is True:
             options.append(option)
         elif value is not None:
-            options.append(f"{option}={text_of(value)}")
+            options.append(f"{option}={text_of(value, name)}")
     return options
 
 
@@ -70,8 +73,28 @@ def path_of(path: File) -> str:
 
 
 def sets_of(values: Values | None) -> list[str]:
-    """``--set KEY=VALUE`` for each."""
-    return [f"--set={key}={text_of(value)}" for key, value in (values or {}).items()]
+    """``KEY=VALUE`` for each."""
+    if values is not None and not isinstance(values, Mapping):
+        raise TypeError(f"set: {values!r} ({type(values).__name__}): give keys with their values")
+    return [f"{key_of(key, 'set')}={text_of(value, f'set: {key}')}" for key, value in (values or {}).items()]
+
+
+def key_of(key: object, name: str) -> str:
+    """The name of a key, as ``core.mhz``."""
+    if not isinstance(key, str):
+        raise TypeError(f"{name}: {key!r} ({type(key).__name__}) is no key: give a text, as 'core.mhz'")
+    if "=" in key:
+        raise UsageError(f"{name}: {key!r} is no key: give its value behind a colon, as {{'core.mhz': 400}}", 2)
+    return key
+
+
+def _set(values: Values | None) -> list[str]:
+    return [f"--set={one}" for one in sets_of(values)]
+
+
+def _shown(arguments: list[str], progress: Progress) -> Report:
+    """A job that shows how far it is."""
+    return job(arguments, progress=bars.shown(progress))
 
 
 def solve(
@@ -95,7 +118,7 @@ def solve(
     """The smallest clocks, bus width and number of cores that carry a line rate (``linecard model solve``).
 
     ``rate`` in bits per second; ``core`` and ``dma`` in MHz: what is given is fixed, what is left out is looked
-    for, and confirmed by runs just below and just above.
+    for, and confirmed by runs just below and just above. Raises :class:`InfeasibleError` where no clock is enough.
 
     >>> answer = solve("100G", mtu=1500)
     >>> round(answer["demand"]["packets_per_second"])
@@ -109,18 +132,18 @@ def solve(
     return job(["model", "solve", *options])
 
 
-def model(scenario: File, *, set: Values | None = None, phases: int | None = None) -> Report:
+def model(scenario: File, *, set: Values | None = None, phases: int | None = None, progress: Progress = None) -> Report:
     """Runs a network interface in virtual time (``linecard model run``): real firmware, real bytes.
 
     ``set`` has values that take precedence over the scenario's; ``phases`` of the DMA's clock are tried for
     scenarios of ``"transmit"``.
     """
-    return job(["model", "run", *sets_of(set), *options_of(phases=phases), path_of(scenario)])
+    return _shown(["model", "run", *_set(set), *options_of(phases=phases), path_of(scenario)], progress)
 
 
 def ladder(scenario: File, *, set: Values | None = None, steps: int = 8, rate: Amount | None = None) -> Report:
     """What limits a scenario of ``"transmit"``, and what limits next (``linecard model ladder``)."""
-    return job(["model", "ladder", *sets_of(set), *options_of(steps=steps, rate=rate), path_of(scenario)])
+    return job(["model", "ladder", *_set(set), *options_of(steps=steps, rate=rate), path_of(scenario)])
 
 
 def plan(scenario: File, *, calibration: File | None = None) -> Report:
@@ -149,6 +172,7 @@ def transfer(
     loss: float = 0.0,
     reorder: float = 0.0,
     seed: int = 1,
+    progress: Progress = None,
 ) -> Report:
     """A bulk transfer over many lanes in virtual time (``linecard run --lanes sim``): both ends are the real ones.
 
@@ -163,7 +187,7 @@ def transfer(
         rate=rate, mode=mode, fec=fec, chunks=chunks, chunk=chunk, payload=payload, framing=framing,
         delay=delay, begin=begin, loss=loss, reorder=reorder, seed=seed,
     )  # fmt: skip
-    return job(["run", f"--lanes=sim:{text_of(lanes)}", *options])
+    return _shown(["run", f"--lanes=sim:{text_of(lanes, 'lanes')}", *options], progress)
 
 
 def run(
@@ -177,6 +201,7 @@ def run(
     loss: float | None = None,
     reorder: float | None = None,
     seed: int | None = None,
+    progress: Progress = None,
 ) -> Report:
     """The main job, on one core of this machine: large sends, segmented, over lanes in memory, merged, every byte
     verified (``linecard run``).
@@ -184,7 +209,7 @@ def run(
     options = options_of(
         flows=flows, lanes=lanes, mtu=mtu, size=size, seconds=seconds, loss=loss, reorder=reorder, seed=seed
     )
-    return job(["run", *options, *([] if scenario is None else [path_of(scenario)])])
+    return _shown(["run", *options, *([] if scenario is None else [path_of(scenario)])], progress)
 
 
 def analyze(
@@ -194,6 +219,7 @@ def analyze(
     flow: int | str | None = None,
     format: str = "auto",
     sender: Literal["narrow", "wide"] | None = None,
+    progress: Progress = None,
 ) -> Report:
     """How evenly a stream in a capture comes, and what it asks of buffers (``linecard jitter analyze``).
 
@@ -201,7 +227,7 @@ def analyze(
     stream from nearer to the application. Raises :class:`WithheldError` where no stream is found.
     """
     files = [path_of(file) for file in (capture, second) if file is not None]
-    return job(["jitter", "analyze", *options_of(flow=flow, format=format, sender=sender), *files])
+    return _shown(["jitter", "analyze", *options_of(flow=flow, format=format, sender=sender), *files], progress)
 
 
 def coalesce_capture(
@@ -213,6 +239,7 @@ def coalesce_capture(
     max_size: Amount = 65535,
     max_flows: int = 4096,
     explain_flow: str | None = None,
+    progress: Progress = None,
 ) -> Report:
     """Merges the packets of a capture as a receiver with LRO would (``linecard coalesce``).
 
@@ -222,9 +249,11 @@ def coalesce_capture(
     options = options_of(
         checksum=checksum, hold=hold, max_size=max_size, max_flows=max_flows, explain_flow=explain_flow
     )
-    return job(["coalesce", *options, path_of(source), path_of(target)])
+    return _shown(["coalesce", *options, path_of(source), path_of(target)], progress)
 
 
-def segment_capture(source: File, target: File, *, mss: int | None = None, mtu: int | None = None) -> Report:
+def segment_capture(
+    source: File, target: File, *, mss: int | None = None, mtu: int | None = None, progress: Progress = None
+) -> Report:
     """Cuts the large packets of a capture, or gives back what was merged (``linecard segment``)."""
-    return job(["segment", *options_of(mss=mss, mtu=mtu), path_of(source), path_of(target)])
+    return _shown(["segment", *options_of(mss=mss, mtu=mtu), path_of(source), path_of(target)], progress)

@@ -17,10 +17,12 @@ _PATIENCE = 1.0
 _INTERVAL = 0.2
 
 
-def shown(progress: Progress, what: str) -> Callable[[int, int], object]:
-    """A function to call whenever more is done."""
+def shown(progress: Progress, what: str | None = None) -> Callable[[int, int], object]:
+    """A function to call whenever more is done: of ``what``, or as a percentage."""
     if callable(progress):
         return progress
+    if progress not in (True, False, None):
+        raise TypeError(f"progress: {progress!r} ({type(progress).__name__}): give a function, True or False")
     if progress is False or (progress is None and not sys.stderr.isatty()):
         return lambda _done, _all: None
     begun = time.monotonic()
@@ -30,12 +32,13 @@ def shown(progress: Progress, what: str) -> Callable[[int, int], object]:
     def line(done: int, of: int) -> None:
         nonlocal last, seen
         now = time.monotonic()
+        far = f"{done:,} of {of:,} {what}" if what else f"{done / of:.0%}"
         if done == of:
             if seen:
-                print(f"\r{done:,} of {of:,} {what} in {now - begun:.1f} s", file=sys.stderr)
+                print(f"\r{far} in {now - begun:.1f} s{' ' * 12}", file=sys.stderr)
         elif now - last >= (_INTERVAL if seen or progress else _PATIENCE):
             last, seen = now, True
             left = (now - begun) / max(done, 1) * (of - done)
-            print(f"\r{done:,} of {of:,} {what}, {left:.0f} s left ", end="", file=sys.stderr, flush=True)
+            print(f"\r{far}, {left:.0f} s left ", end="", file=sys.stderr, flush=True)
 
     return line

@@ -12,9 +12,9 @@ import numpy as np
 
 from . import progress as bars
 from . import tasks
-from ._linecard import Capture, Flow, Stop, merging
+from ._linecard import Capture, Flow, Stop, job, merging
 from .errors import LinecardError, UsageError
-from .jobs import File, analyze, path_of
+from .jobs import File, path_of
 from .progress import Progress
 from .table import Table
 
@@ -126,10 +126,11 @@ def _read(task: _Task, stop: Stop | None = None, /) -> _Found:
             return _flows(task.path, stop)
         if task.what == "merging":
             return _merging(task, stop)
-        return _Found({**_flat(analyze(task.path).to_dict()), "error": None}, {})
+        report = job(["jitter", "analyze", task.path], stop=stop)
+        return _Found({**_flat(report.to_dict()), "error": None}, {})
     except (LinecardError, OSError) as error:
-        report = getattr(error, "report", None)
-        row = {} if report is None else _flat(report.to_dict())
+        found = getattr(error, "report", None)
+        row = {} if found is None else _flat(found.to_dict())
         return _Found({**row, "error": str(error)}, {})
 
 

@@ -14,7 +14,7 @@ from . import progress as bars
 from . import tasks
 from ._linecard import Points, Stop
 from .errors import UsageError
-from .jobs import File, Values, text_of
+from .jobs import File, Values, key_of, sets_of, text_of
 from .progress import Progress
 from .table import Table
 
@@ -116,7 +116,7 @@ def _axes(vary: Mapping[str, Iterable[object]]) -> dict[str, list[object]]:
             raise UsageError(f"vary: {key}: {values!r}: give a list of values, or a range", 2)
         if isinstance(values, (Set, Mapping)):
             raise UsageError(f"vary: {key}: {values!r} has no order: give a list of values", 2)
-        axes[key] = [_value(key, value) for value in islice(values, _MOST_POINTS + 1)]
+        axes[key_of(key, "vary")] = [_value(key, value) for value in islice(values, _MOST_POINTS + 1)]
         if not axes[key]:
             raise UsageError(f"vary: {key}: there are no values", 2)
     if not axes:
@@ -126,11 +126,8 @@ def _axes(vary: Mapping[str, Iterable[object]]) -> dict[str, list[object]]:
 
 def _value(key: str, value: object) -> object:
     """A value as Python's own, which scenarios can have."""
-    try:
-        text_of(value)
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"vary: {key}: {error}") from error
-    return value.item() if hasattr(value, "item") else value
+    text_of(value, f"vary: {key}")
+    return value.tolist() if hasattr(value, "tolist") else value
 
 
 def _count(axes: Mapping[str, Sequence[object]]) -> int:
@@ -157,10 +154,7 @@ def _scenario(scenario: File, sets: Values | None, keys: tuple[str, ...], predic
             text = path.read_text(encoding="utf-8")
         except UnicodeDecodeError as error:
             raise UsageError(f"{path}: this is no UTF-8 text: a scenario is TOML ({error.reason})", 2) from error
-    if sets is not None and not isinstance(sets, Mapping):
-        raise TypeError(f"set: {sets!r} ({type(sets).__name__}): give keys with their values")
-    all_sets = tuple(f"{key}={text_of(value)}" for key, value in (sets or {}).items())
-    return _Scenario(str(path), text, all_sets, keys, predict)
+    return _Scenario(str(path), text, tuple(sets_of(sets)), keys, predict)
 
 
 class _Chunks(Sequence[_Chunk]):
@@ -168,7 +162,7 @@ class _Chunks(Sequence[_Chunk]):
 
     def __init__(self, scenario: _Scenario, axes: Mapping[str, Sequence[object]], count: int, size: int) -> None:
         self.scenario, self.points, self.size = scenario, count, size
-        self.texts = [[text_of(value) for value in values] for values in axes.values()]
+        self.texts = [[text_of(value, key) for value in values] for key, values in axes.items()]
 
     def __len__(self) -> int:
         return -(-self.points // self.size)

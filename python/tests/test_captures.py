@@ -80,6 +80,17 @@ def test_flows_travel_and_are_made() -> None:
         linecard.Flow("10.0.0.1", 1, "10.0.0.2", 2, "icmp")  # type: ignore[arg-type]
 
 
+def test_arrays_can_go_to_other_processes() -> None:
+    with linecard.Capture(TESTDATA / "captures" / "tcp4-8flows.pcap") as capture:
+        packets, rest = capture.read(20), capture.read()
+    for part in (packets, rest):
+        copy = pickle.loads(pickle.dumps(part))
+        assert len(copy) == len(part) and copy.flows == part.flows
+        for name in ("time_ns", "wire_length", "captured_length", "interface", "flow"):
+            assert getattr(copy, name).dtype == getattr(part, name).dtype
+            assert (getattr(copy, name) == getattr(part, name)).all()
+
+
 def test_fragments_have_no_flow() -> None:
     packets = linecard.Capture(TESTDATA / "captures" / "udp4-fragments.pcap").read()
     assert (packets.flow == -1).any()

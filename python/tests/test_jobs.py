@@ -32,6 +32,18 @@ def test_a_report_is_a_dictionary_a_text_and_a_page(tmp_path: Path) -> None:
         report["nothing"]
 
 
+def test_reports_go_to_other_processes(tmp_path: Path) -> None:
+    report = linecard.solve("100G", mtu=1500)
+    copy = pickle.loads(pickle.dumps(report))
+    copy = pickle.loads(pickle.dumps(copy))
+    assert (copy.job, copy.notes, repr(copy), str(copy)) == (report.job, report.notes, repr(report), str(report))
+    assert copy.to_dict() == report.to_dict() and copy.to_html() == report.to_html()
+    report.save(tmp_path / "here.html")
+    copy.save(tmp_path / "there.html")
+    for name in ("html", "json"):
+        assert (tmp_path / f"here.{name}").read_bytes() == (tmp_path / f"there.{name}").read_bytes()
+
+
 @pytest.mark.parametrize("path", sorted(SCENARIOS.glob("model-*.toml")), ids=lambda path: path.stem)
 def test_every_model_runs(path: Path) -> None:
     assert linecard.model(path).job == "model"
@@ -43,7 +55,7 @@ def test_values_are_set() -> None:
     assert slow["rates"]["packets_per_second"] < fast["rates"]["packets_per_second"]
     with pytest.raises(linecard.UsageError, match="core.mhz=-5"):
         linecard.model(path, set={"core.mhz": -5})
-    with pytest.raises(TypeError, match="is no value of a scenario"):
+    with pytest.raises(TypeError, match="is no value: give a number or a text"):
         linecard.model(path, set={"core.mhz": object()})
 
 
@@ -74,6 +86,14 @@ def test_an_infeasible_plan_raises_with_its_report(tmp_path: Path) -> None:
         linecard.plan(path)
     assert error.value.code == 13 and error.value.report is not None
     assert error.value.report.job == "plan"
+    copy = pickle.loads(pickle.dumps(error.value))
+    assert (str(copy), str(copy.report)) == (str(error.value), str(error.value.report))
+
+
+def test_no_clock_is_enough() -> None:
+    with pytest.raises(linecard.InfeasibleError, match="no core clock carries this") as error:
+        linecard.solve("400G", mtu=1500, dma=100)
+    assert error.value.code == 13
 
 
 def test_captures_are_merged_and_cut(tmp_path: Path) -> None:
@@ -185,6 +205,56 @@ def test_ctrl_c_ends_calls_soon(large: Path, call: str) -> None:
     out, errors = child.communicate(timeout=30)
     assert (out, child.returncode) == ("interrupted\n", 7), errors
     assert time.monotonic() - begun < 5
+
+
+NOTHING_LEFT = """
+import linecard, pathlib, sys, time
+print("begun", flush=True)
+try:
+    {call}
+except KeyboardInterrupt:
+    for _ in range(100):
+        names = [path.read_text().strip() for path in pathlib.Path("/proc/self/task").glob("*/comm")]
+        if "linecard" not in names:
+            break
+        time.sleep(0.01)
+    print("ended, " + ("linecard runs on" if "linecard" in names else "nothing left"))
+"""
+
+ENDLESS = {
+    "transmit": "linecard.model(sys.argv[1] + '/model-lso.toml', set={'load.messages': 1_000_000})",
+    "receive": "linecard.model(sys.argv[1] + '/model-receive.toml', set={'load.messages': 1_000_000})",
+    "npu": "linecard.model(sys.argv[1] + '/model-npu.toml', set={'run.duration': '3600s'})",
+    "pci": "linecard.model(sys.argv[1] + '/model-pci.toml', set={'run.duration': '100s'})",
+    "transfer": "linecard.transfer(chunks=100_000, chunk='256K')",
+    "run": "linecard.run(seconds=60)",
+}
+
+
+@pytest.mark.parametrize("call", ENDLESS.values(), ids=ENDLESS)
+def test_what_is_interrupted_does_not_run_on(call: str) -> None:
+    arguments = [sys.executable, "-c", NOTHING_LEFT.format(call=call), str(SCENARIOS)]
+    child = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert child.stdout is not None and child.stdout.readline() == "begun\n"
+    time.sleep(0.3)
+    child.send_signal(signal.SIGINT)
+    out, errors = child.communicate(timeout=30)
+    assert out == "ended, nothing left\n", errors
+
+
+def test_progress_of_jobs(large: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    seen: list[tuple[int, int]] = []
+    linecard.coalesce_capture(large, tmp_path / "merged.pcap", progress=lambda *far: seen.append(far))
+    size = large.stat().st_size
+    assert seen[-1] == (size, size) and len(seen) > 1 and seen == sorted(seen)
+    linecard.run(seconds=0.3, progress=True)
+    assert "% in 0." in capsys.readouterr().err.split("\r")[-1]
+    linecard.run(seconds=0.1)
+    assert capsys.readouterr().err == ""
+    with pytest.raises(ZeroDivisionError):
+        linecard.run(seconds=60, progress=lambda _done, _all: 1 / 0)
+    with pytest.raises(TypeError, match="progress: 'often' \\(str\\): give a function, True or False"):
+        linecard.run(seconds=60, progress="often")  # type: ignore[arg-type]
 
 
 def test_a_pipe_does_not_stop_other_threads(tmp_path: Path) -> None:

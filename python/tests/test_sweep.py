@@ -107,8 +107,10 @@ def test_values_of_numpy_are_values(transmit: str) -> None:
         ({"core.ghz": [1]}, ValueError, "unknown key `core.ghz`: known are core"),
         ([("core.mhz", [1])], TypeError, "give keys with their values"),
         ({"core.mhz": range(10**4), "dma.mhz": range(10**4)}, ValueError, "100000000 points or more: choose up to"),
-        ({"core.mhz": [object()]}, TypeError, "vary: core.mhz: .* is no value of a scenario"),
+        ({"core.mhz": [object()]}, TypeError, "vary: core.mhz: .* is no value"),
         ({"core.mhz": [None]}, TypeError, "vary: core.mhz: None"),
+        ({"core.mhz=3": [4]}, ValueError, "vary: 'core.mhz=3' is no key"),
+        ({3: [4]}, TypeError, r"vary: 3 \(int\) is no key"),
         ({"core.mhz": {100, 200}}, ValueError, "core.mhz: .* has no order"),
         # Without an end: refused before it fills the memory.
         ({"core.mhz": itertools.count()}, ValueError, "10000001 points or more"),

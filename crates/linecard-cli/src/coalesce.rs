@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::found::Found;
 use crate::page;
 use crate::progress::Progress;
-use crate::stop::stoppable;
+use crate::watch;
 use linecard::offload::coalesce::{ChecksumPolicy, Config, Counters, Exit, Refusal, Verdict};
 use linecard::packet::Packet;
 use linecard::report::{Report, Section, Value};
@@ -36,15 +36,15 @@ pub(crate) fn find(arguments: &CoalesceArguments) -> Result<Found, Failure> {
     let reader = open(input)?;
     let capture = |source| Failure::of_capture(input, source);
     let writer = create(input, output)?;
-    let mut watch = Watch { progress: Progress::for_input(input), explanation };
+    let mut follow = Follow { progress: Progress::for_input(input), explanation };
     let format = format_of(output);
     let (writer, account) =
-        convert::coalesce(reader, writer, format, config, &mut watch).map_err(capture)?;
+        convert::coalesce(reader, writer, format, config, &mut follow).map_err(capture)?;
     writer.commit().map_err(capture)?;
-    watch.progress.done();
+    follow.progress.done();
 
     let mut report = report(&account);
-    let missing = watch.explanation.and_then(|explanation| explanation.report(&mut report));
+    let missing = follow.explanation.and_then(|explanation| explanation.report(&mut report));
     let mut found = Found::new(format!("Packets of {} merged", input.display()), report);
     page::merging(&mut found.page, "", &account.counters);
     found.ending = finish(input, account, missing);
@@ -61,7 +61,7 @@ pub(crate) fn open(path: &Path) -> Result<Box<dyn Read>, Failure> {
     if file.metadata().is_ok_and(|data| data.is_dir()) {
         return Err(open(std::io::ErrorKind::IsADirectory.into()));
     }
-    Ok(stoppable(Box::new(file)))
+    Ok(watch::input(Box::new(file)))
 }
 
 /// Opens the output, which must not be the input.
@@ -165,12 +165,12 @@ pub(crate) fn ending(
     }
 }
 
-struct Watch {
+struct Follow {
     progress: Progress,
     explanation: Option<Explanation>,
 }
 
-impl Observer for Watch {
+impl Observer for Follow {
     fn progress(&mut self, offset: u64) {
         self.progress.at(offset);
     }

@@ -25,7 +25,7 @@ Exit codes:
   10  reproduce: a figure differs, and it is not known why
   11  jitter: no verdict: what was measured is not good enough for one, and the text says why
   12  jitter: a setting could not be put back as it was
-  13  plan: nothing fits; the text says why and what would help
+  13  plan, model solve: nothing fits; the text says why and what would help
   14  send, recv: the other end is not there, does not answer any more, or was cut off
   15  send, recv: the other end is not who it should be, or does not accept this one
   16  send, recv: the other end has refused or ended it, and the text says why
@@ -102,7 +102,7 @@ pub(crate) enum Failure {
     /// The host is not as it was.
     #[error("{0}")]
     NotRestored(String),
-    /// No plan fits.
+    /// No plan fits, or no clock is enough.
     #[error("{0}")]
     Infeasible(String),
     /// What is sent cannot be read, or what is received not be stored.

@@ -8,16 +8,16 @@ use crate::jitter::{JitterArguments, JitterCommand, analyze};
 use crate::model::scenario::File;
 use crate::model::sweep::points;
 use crate::model::{ModelArguments, ModelCommand, ladder, run, solve};
-use crate::{coalesce, segment, stop, usage};
+use crate::{coalesce, segment, usage, watch};
 use clap::Parser;
 use linecard::report::Report;
+use linecard::watch::Watch;
 use linecard_report::Page;
 use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
-pub use crate::stop::Stoppable;
+pub use crate::watch::Watched;
 pub use points::Row;
 
 /// Why a job did not come to its end, or not to a good one.
@@ -55,22 +55,28 @@ impl From<Found> for Done {
 }
 
 /// Runs a job: the arguments of a command behind its name, as `["model", "solve", "--rate", "100G"]`. Of
-/// coalesce, segment, run, plan, model run, solve and ladder, and jitter analyze. Those that read a capture
-/// end soon after `stop` is set, without any output.
+/// coalesce, segment, run, plan, model run, solve and ladder, and jitter analyze. `watch` sees how far it is,
+/// in bytes of a capture, messages, chunks or virtual time; when it is stopped, the job ends soon, without any
+/// output.
 ///
 /// # Errors
 ///
 /// What the command refuses, with its exit code.
 pub fn job(
     arguments: impl IntoIterator<Item = OsString>,
-    stop: Arc<AtomicBool>,
+    watch: &Arc<Watch>,
 ) -> Result<Done, Refused> {
     let arguments = std::iter::once(OsString::from("linecard")).chain(arguments);
     let arguments = Arguments::try_parse_from(arguments).map_err(|error| {
         let text = usage::one_line(&error.render().to_string());
         Refused { text, code: 2 }
     })?;
-    stop::until(stop, || find(&arguments.command).map(Done::from))
+    watch::during(watch, || {
+        let found = find(&arguments.command)?;
+        // What was ended early has found nothing.
+        watch::go_on()?;
+        Ok(Done::from(found))
+    })
 }
 
 fn find(command: &Command) -> Result<Found, Refused> {
@@ -125,7 +131,7 @@ impl Points {
     }
 
     /// What points came to, in their order, on so many threads; or why one could not be run. A point has a
-    /// value for each key. Points that have not begun when `stop` is set are not run.
+    /// value for each key. When `watch` is stopped, those that run come to their end early, others are not run.
     ///
     /// # Errors
     ///
@@ -134,9 +140,9 @@ impl Points {
         &self,
         points: &[Vec<String>],
         threads: usize,
-        stop: &AtomicBool,
+        watch: &Arc<Watch>,
     ) -> Result<Vec<Result<Row, String>>, Refused> {
-        Ok(self.0.run(points, threads, stop)?)
+        Ok(self.0.run(points, threads, watch)?)
     }
 }
 
@@ -145,7 +151,7 @@ mod tests {
     use super::*;
 
     fn run_job(line: &str) -> Result<Done, Refused> {
-        job(line.split(' ').map(OsString::from), Arc::default())
+        job(line.split(' ').map(OsString::from), &Arc::default())
     }
 
     #[test]
@@ -164,13 +170,15 @@ mod tests {
         let keys = vec!["core.mhz".to_owned()];
         let points = Points::new(Path::new("x.toml"), text, vec![], keys, false).expect("points");
         let all: Vec<Vec<String>> = (100..120).map(|mhz| vec![mhz.to_string()]).collect();
-        let go = AtomicBool::new(false);
+        let go = Arc::default();
         let once = points.run(&all, 1, &go).expect("rows");
         assert_eq!(once, points.run(&all, 2, &go).expect("rows"));
         let parts: Vec<_> =
             all.chunks(7).flat_map(|part| points.run(part, 2, &go).expect("rows")).collect();
         assert_eq!(once, parts);
-        let stopped = points.run(&all, 2, &AtomicBool::new(true)).expect("rows");
+        let ended = Arc::new(Watch::new());
+        ended.stop();
+        let stopped = points.run(&all, 2, &ended).expect("rows");
         assert!(stopped.iter().all(|row| row.as_ref().is_err_and(|why| why == "stopped")));
         let rate = |row: &Result<Row, String>| {
             let row = row.as_ref().expect("a row");
@@ -185,7 +193,7 @@ mod tests {
         let keys = vec!["lanes.count".to_owned(), "lanes.loss".to_owned()];
         let points = Points::new(Path::new("x.toml"), text, vec![], keys, false).expect("points");
         let point = |lanes: &str, loss: &str| vec![lanes.to_owned(), loss.to_owned()];
-        let go = AtomicBool::new(false);
+        let go = Arc::default();
         let rows = points.run(&[point("1", "0"), point("2", "2"), point("2", "0.1")], 1, &go);
         let rows = rows.expect("rows");
         assert!(

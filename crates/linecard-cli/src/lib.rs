@@ -28,11 +28,11 @@ mod reproduce;
 mod run;
 mod scenario;
 mod segment;
-mod stop;
 #[cfg(target_os = "linux")]
 mod transfer;
 mod units;
 mod usage;
+mod watch;
 
 use args::{Arguments, Command};
 use clap::Parser;

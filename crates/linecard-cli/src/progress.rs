@@ -1,8 +1,11 @@
-//! A progress bar for what takes a while, on a terminal only.
+//! How far what takes a while has come: a bar on a terminal, or the watch of a job.
 
+use crate::watch;
 use indicatif::{ProgressBar, ProgressStyle};
+use linecard::watch::Watch;
 use std::io::IsTerminal;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Below this a capture is done before a bar can be read.
 const LONG: u64 = 64 << 20;
@@ -16,36 +19,44 @@ const MANY: u64 = 2_000;
 #[derive(Debug)]
 pub(crate) struct Progress {
     bar: Option<ProgressBar>,
+    /// Whoever has one shows it in a way of their own.
+    watch: Option<Arc<Watch>>,
     next: u64,
     step: u64,
 }
 
 impl Progress {
-    /// A bar for reading `input`, nothing when it is short or nobody would see it.
+    /// For reading `input`; no bar when it is short or nobody would see it.
     pub(crate) fn for_input(input: &Path) -> Self {
         let len = std::fs::metadata(input).map(|data| data.len()).unwrap_or(0);
-        let shown = len >= LONG && std::io::stderr().is_terminal();
         let style = "{bar:40} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left";
-        Self { bar: shown.then(|| bar(len, style)), next: STEP, step: STEP }
+        Self { next: STEP, step: STEP, ..Self::new(len, LONG, style) }
     }
 
-    /// A bar for so many points of a sweep, nothing when they are few or nobody would see it.
+    /// For so many points of a sweep; no bar when they are few or nobody would see it.
     pub(crate) fn for_points(points: u64) -> Self {
-        let shown = points >= MANY && std::io::stderr().is_terminal();
-        let style = "{bar:40} {human_pos} of {human_len} points, {eta} left";
-        Self { bar: shown.then(|| bar(points, style)), next: 0, step: 1 }
+        Self::new(points, MANY, "{bar:40} {human_pos} of {human_len} points, {eta} left")
     }
 
-    /// A bar for so many rounds of a measurement, of a second or so each; nothing when nobody would see
-    /// it.
+    /// For so many rounds of a measurement, of a second or so each; no bar when nobody would see it.
     pub(crate) fn for_rounds(rounds: u64) -> Self {
-        let shown = std::io::stderr().is_terminal();
-        let style = "{bar:40} round {human_pos} of {human_len}, {eta} left";
-        Self { bar: shown.then(|| bar(rounds, style)), next: 0, step: 1 }
+        Self::new(rounds, 0, "{bar:40} round {human_pos} of {human_len}, {eta} left")
     }
 
-    /// Reading has come to `offset`.
+    fn new(all: u64, long: u64, style: &str) -> Self {
+        let watch = watch::current();
+        if let Some(watch) = &watch {
+            watch.expect(all as usize);
+        }
+        let shown = watch.is_none() && all >= long && std::io::stderr().is_terminal();
+        Self { bar: shown.then(|| bar(all, style)), watch, next: 0, step: 1 }
+    }
+
+    /// It has come to `offset`.
     pub(crate) fn at(&mut self, offset: u64) {
+        if let Some(watch) = &self.watch {
+            watch.reach(offset as usize);
+        }
         if offset >= self.next {
             self.next = offset + self.step;
             if let Some(bar) = &self.bar {

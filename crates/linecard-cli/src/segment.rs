@@ -27,11 +27,11 @@ pub(crate) fn find(arguments: &SegmentArguments) -> Result<Found, Failure> {
     let reader = open(input)?;
     let capture = |source| Failure::of_capture(input, source);
     let writer = create(input, output)?;
-    let mut watch = Watch(Progress::for_input(input));
+    let mut follow = Follow(Progress::for_input(input));
     let (writer, account) =
-        convert::segment(reader, writer, format_of(output), cut, &mut watch).map_err(capture)?;
+        convert::segment(reader, writer, format_of(output), cut, &mut follow).map_err(capture)?;
     writer.commit().map_err(capture)?;
-    watch.0.done();
+    follow.0.done();
     let mut found = Found::new(format!("Packets of {} cut", input.display()), report(&account));
     found.ending = ending(input, account.damage, &account.unknown, account.packets_in);
     Ok(found)
@@ -80,9 +80,9 @@ fn report(account: &SegmentAccount) -> Report {
     report
 }
 
-struct Watch(Progress);
+struct Follow(Progress);
 
-impl Observer for Watch {
+impl Observer for Follow {
     fn progress(&mut self, offset: u64) {
         self.0.at(offset);
     }

@@ -12,6 +12,7 @@ use linecard::port::{
 };
 use linecard::stages::{Coalesce, Segment};
 use linecard::time::Instant;
+use linecard::watch::Watch;
 use std::time::Duration;
 
 /// Packets on the way in a lane: four batches.
@@ -100,11 +101,21 @@ impl RunOutcome {
 /// Runs until the time is over and everything sent has arrived.
 #[must_use]
 pub fn run(spec: &RunSpec) -> RunOutcome {
+    run_watched(spec, &Watch::new())
+}
+
+/// The same under a watch, in nanoseconds: sends no more when it is stopped, and ends when all has
+/// arrived.
+#[must_use]
+pub fn run_watched(spec: &RunSpec, watch: &Watch) -> RunOutcome {
+    watch.expect(spec.duration.as_nanos() as usize);
     let mut ways: Vec<Way> = (0..spec.lanes).map(|lane| Way::new(spec, lane)).collect();
     let mut clock = Stopwatch::start();
     let mut sending = true;
     while ways.iter().any(|way| !way.ended) {
-        if sending && clock.elapsed() >= spec.duration {
+        let elapsed = clock.elapsed();
+        watch.reach(elapsed.as_nanos() as usize);
+        if sending && (elapsed >= spec.duration || watch.is_stopped()) {
             sending = false;
             ways.iter_mut().for_each(Way::stop);
         }

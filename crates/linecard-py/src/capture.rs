@@ -5,6 +5,7 @@ use crate::failure::{of_capture, of_open, usage};
 use crate::packets::{Columns, Flow, Flows, Packets};
 use crate::values::whole;
 use linecard::packet::{FiveTuple, Layout, LinkType};
+use linecard::watch::Watch;
 use linecard_host::capture::{CaptureError, Reader, Record};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -71,7 +72,7 @@ impl Capture {
     #[new]
     fn new(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
         let file = path.clone();
-        let opened = detached(py, None, move |_| open(&file))?;
+        let opened = detached(py, None, None, move |_| open(&file))?;
         let reader = opened.map_err(|error| of_open(&path, error))?;
         let reader = reader.map_err(|error| of_capture(py, &path, &error))?;
         let reading = Reading { reader, record: Record::default(), flows: Flows::default() };
@@ -105,11 +106,11 @@ impl Capture {
         let count = count.map_or(Ok(MOST), |count| whole(count, "count", 0..=MOST))?;
         let (shared, path) = (Arc::clone(&self.reading), self.path.clone());
         self.check()?;
-        let read = detached(py, None, move |stop| {
+        let read = detached(py, None, None, move |watch| {
             let mut reading = lock(&shared);
             let reading = reading.as_mut().ok_or(Ended::Closed)?;
             let mut columns = Columns::default();
-            let damage = reading.read(count, &mut columns, stop).err();
+            let damage = reading.read(count, &mut columns, watch).err();
             Ok((columns, reading.flows.known(), damage))
         })?;
         let (columns, known, damage) = read.map_err(|why: Ended| why.raise(py, &path))?;
@@ -229,9 +230,9 @@ impl Reading {
         }
     }
 
-    fn read(&mut self, count: u64, to: &mut Columns, stop: &AtomicBool) -> Result<(), Ended> {
+    fn read(&mut self, count: u64, to: &mut Columns, watch: &Watch) -> Result<(), Ended> {
         for number in 0..count {
-            if number % LOOK == 0 && stop.load(Ordering::Relaxed) {
+            if number % LOOK == 0 && watch.is_stopped() {
                 return Err(Ended::Stopped);
             }
             let Some(link) = self.next().map_err(Ended::Capture)? else { break };

@@ -1,8 +1,8 @@
-//! Long calls: other threads of Python go on meanwhile, and Ctrl-C ends them.
+//! Long calls: other threads of Python go on meanwhile, see how far they are, and Ctrl-C ends them.
 
+use linecard::watch::Watch;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Tells calls on other threads to stop: signals come to the first one only.
 #[pyclass(module = "linecard", frozen)]
 #[derive(Debug, Default, Clone)]
-pub struct Stop(Arc<AtomicBool>);
+pub struct Stop(Arc<Watch>);
 
 #[pymethods]
 impl Stop {
@@ -27,27 +27,29 @@ impl Stop {
 
     /// From now on calls end as soon as they see it.
     fn set(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.0.stop();
     }
 
     /// Whether it is set.
     fn is_set(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.0.is_stopped()
     }
 }
 
-/// Runs `work` on a thread of its own, and looks for signals until it is done. When one raises an exception,
-/// `work` is told to stop by its argument, and what it would still have found is dropped.
+/// Runs `work` on a thread of its own, and looks for signals until it is done. `progress` is called with what
+/// is done and with all, where `work` says so, and at the end. When a signal or `progress` raises an exception, `work` is told to stop by its
+/// argument, and what it would still have found is dropped.
 pub(crate) fn detached<R: Send + 'static>(
     py: Python<'_>,
     stop: Option<&Stop>,
-    work: impl FnOnce(&Arc<AtomicBool>) -> R + Send + 'static,
+    progress: Option<&Bound<'_, PyAny>>,
+    work: impl FnOnce(&Arc<Watch>) -> R + Send + 'static,
 ) -> PyResult<R> {
-    let stop = stop.cloned().unwrap_or_default().0;
+    let watch = stop.cloned().unwrap_or_default().0;
     let (done, result) = channel();
     // Only this thread takes it; the lock is for the compiler.
     let result = Mutex::new(result);
-    let theirs = Arc::clone(&stop);
+    let theirs = Arc::clone(&watch);
     let spawned = thread::Builder::new().name("linecard".into()).spawn(move || {
         // Nobody waits any more after a signal.
         let _gone = done.send(work(&theirs));
@@ -55,19 +57,31 @@ pub(crate) fn detached<R: Send + 'static>(
     spawned?;
     loop {
         match wait(py, &result, LOOK) {
-            Ok(found) => return Ok(found),
+            Ok(found) => return end(progress, &watch).map(|()| found),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => {
                 let text = "a thread of linecard has panicked, which is a bug: see stderr";
                 return Err(PyRuntimeError::new_err(text));
             }
         }
-        if let Err(signal) = py.check_signals() {
-            stop.store(true, Ordering::Relaxed);
+        let looked = py.check_signals().and_then(|()| match (progress, watch.progress()) {
+            (Some(progress), (done, all)) if done < all => progress.call1((done, all)).map(drop),
+            _ => Ok(()),
+        });
+        if let Err(exception) = looked {
+            watch.stop();
             // What it has of files is closed then.
             let _dropped = wait(py, &result, PATIENCE);
-            return Err(signal);
+            return Err(exception);
         }
+    }
+}
+
+/// The last call of `progress`, if there was anything to see.
+fn end(progress: Option<&Bound<'_, PyAny>>, watch: &Watch) -> PyResult<()> {
+    match (progress, watch.progress()) {
+        (Some(progress), (_, all)) if all > 0 => progress.call1((all, all)).map(drop),
+        _ => Ok(()),
     }
 }
 

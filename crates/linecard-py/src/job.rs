@@ -1,62 +1,128 @@
 //! Jobs of the command, and the reports that they give.
 
-use crate::detached::detached;
-use crate::failure::refused;
+use crate::detached::{Stop, detached};
+use crate::failure::{refused, usage};
 use linecard_cli::jobs::{self, Done};
+use linecard_report::{Page, Target};
 use pyo3::prelude::*;
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 /// What a job has found: sections of named values.
 ///
-/// ``str()`` gives the command's text, ``to_dict()`` and ``[...]`` its JSON; notebooks show it as a page.
+/// ``str()`` gives the command's text, ``to_dict()`` and ``[...]`` its JSON; notebooks show it as a page. Can be
+/// pickled.
 #[pyclass(module = "linecard", frozen)]
 pub struct Report {
-    done: Done,
+    job: String,
+    notes: Vec<String>,
+    sections: Vec<String>,
+    text: String,
+    json: String,
+    page: Shown,
+}
+
+/// A page, or the texts of one that has come from another process.
+enum Shown {
+    Page(Page),
+    Texts { html: String, json: String },
 }
 
 /// Runs a job of the command, as ``["model", "solve", "--rate", "100G"]``.
 ///
-/// What it refuses is an exception; a job that fails at its end raises with the report as ``report``.
+/// What it refuses is an exception; a job that fails at its end raises with the report as ``report``. ``progress``
+/// is called with what is done and with all, in units of the job. ``stop`` ends it from another thread.
 #[pyfunction]
-pub fn job(py: Python<'_>, arguments: Vec<OsString>) -> PyResult<Report> {
-    let done = detached(py, None, move |stop| jobs::job(arguments, Arc::clone(stop)))?;
-    let done = done.map_err(|why| refused(py, &why))?;
-    let Some(why) = done.refused.clone() else { return Ok(Report { done }) };
+#[pyo3(signature = (arguments, *, progress=None, stop=None))]
+pub fn job(
+    py: Python<'_>,
+    arguments: Vec<OsString>,
+    progress: Option<&Bound<'_, PyAny>>,
+    stop: Option<&Bound<'_, Stop>>,
+) -> PyResult<Report> {
+    let work = move |watch: &_| jobs::job(arguments, watch);
+    let done = detached(py, stop.map(Bound::get), progress, work)?;
+    let Done { report, page, refused: why } = done.map_err(|why| refused(py, &why))?;
+    let report = Report {
+        job: report.job().to_owned(),
+        notes: report.notes().to_vec(),
+        sections: report.sections().iter().map(|section| section.key().to_owned()).collect(),
+        text: report.to_string(),
+        // Maps have keys that are text, so it cannot fail.
+        json: serde_json::to_string(&report).unwrap_or_default(),
+        page: Shown::Page(page),
+    };
+    let Some(why) = why else { return Ok(report) };
     let exception = refused(py, &why);
-    exception.value(py).setattr("report", Report { done })?;
+    exception.value(py).setattr("report", report)?;
     Err(exception)
 }
 
+/// What a report is made of: job, notes, sections, text, JSON, and the page's HTML and JSON.
+type Parts = (String, Vec<String>, Vec<String>, String, String, String, String);
+
 #[pymethods]
 impl Report {
+    /// Reports go to other processes.
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Parts)> {
+        let report = slf.get();
+        let parts = (
+            report.job.clone(),
+            report.notes.clone(),
+            report.sections.clone(),
+            report.text.clone(),
+            report.json.clone(),
+            report.to_html(),
+            match &report.page {
+                Shown::Page(page) => page.json(),
+                Shown::Texts { json, .. } => json.clone(),
+            },
+        );
+        Ok((slf.get_type().getattr("_of")?, parts))
+    }
+
+    #[staticmethod]
+    fn _of(
+        job: String,
+        notes: Vec<String>,
+        sections: Vec<String>,
+        text: String,
+        json: String,
+        page_html: String,
+        page_json: String,
+    ) -> Self {
+        let page = Shown::Texts { html: page_html, json: page_json };
+        Self { job, notes, sections, text, json, page }
+    }
+
     /// Name of the job.
     #[getter]
     fn job(&self) -> &str {
-        self.done.report.job()
+        &self.job
     }
 
     /// Sentences for people.
     #[getter]
     fn notes(&self) -> Vec<String> {
-        self.done.report.notes().to_vec()
+        self.notes.clone()
     }
 
     /// All values, under the keys and in the units of the command's ``--json``.
     fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        py.import("json")?.call_method1("loads", (self.to_json(),))
+        py.import("json")?.call_method1("loads", (&self.json,))
     }
 
     /// The same as JSON.
-    fn to_json(&self) -> String {
-        // Maps have keys that are text, so it cannot fail.
-        serde_json::to_string(&self.done.report).unwrap_or_default()
+    fn to_json(&self) -> &str {
+        &self.json
     }
 
     /// A page for a browser, which needs no network.
     fn to_html(&self) -> String {
-        self.done.page.html()
+        match &self.page {
+            Shown::Page(page) => page.html(),
+            Shown::Texts { html, .. } => html.clone(),
+        }
     }
 
     /// The page inside of a notebook's, where neither's styles nor scripts meet the other's.
@@ -67,20 +133,22 @@ impl Report {
 
     /// Writes the page, and its figures as JSON beside it: ``path`` ends in ``.html``.
     fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
-        let written = self.done.page.write(&path);
-        written.map_err(|error| crate::failure::usage(py, &error.to_string()))
+        let written = Target::new(&path).and_then(|target| match &self.page {
+            Shown::Page(page) => target.write(page),
+            Shown::Texts { html, json } => target.write_texts(html, json),
+        });
+        written.map_err(|error| usage(py, &error.to_string()))
     }
 
     fn __getitem__<'py>(&self, py: Python<'py>, key: &str) -> PyResult<Bound<'py, PyAny>> {
         self.to_dict(py)?.get_item(key)
     }
 
-    fn __str__(&self) -> String {
-        self.done.report.to_string()
+    fn __str__(&self) -> &str {
+        &self.text
     }
 
     fn __repr__(&self) -> String {
-        let keys: Vec<&str> = self.done.report.sections().iter().map(|s| s.key()).collect();
-        format!("<linecard.Report {}: {}>", self.done.report.job(), keys.join(", "))
+        format!("<linecard.Report {}: {}>", self.job, self.sections.join(", "))
     }
 }

@@ -100,6 +100,16 @@ impl Flow {
 /// What a flow is made of.
 type FlowParts = (String, u16, String, u16, &'static str);
 
+/// What many packets are made of, in the order of the columns.
+type PacketsParts = (
+    Py<PyArray1<u64>>,
+    Py<PyArray1<u32>>,
+    Py<PyArray1<u32>>,
+    Py<PyArray1<u32>>,
+    Py<PyArray1<i32>>,
+    Vec<Flow>,
+);
+
 /// Flows by number, in the order of their first packets.
 #[derive(Debug, Default)]
 pub(crate) struct Flows {
@@ -199,6 +209,36 @@ impl Packets {
     fn flows(&self) -> Vec<Flow> {
         let all = self.known.list.read().unwrap_or_else(PoisonError::into_inner);
         all[..self.known.count].iter().copied().map(Flow).collect()
+    }
+
+    /// Arrays and flows go to other processes.
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, PacketsParts)> {
+        let (py, all) = (slf.py(), slf.get());
+        let parts = (
+            all.time_ns.clone_ref(py),
+            all.wire_length.clone_ref(py),
+            all.captured_length.clone_ref(py),
+            all.interface.clone_ref(py),
+            all.flow.clone_ref(py),
+            all.flows(),
+        );
+        Ok((slf.get_type().getattr("_of")?, parts))
+    }
+
+    #[staticmethod]
+    fn _of(
+        py: Python<'_>,
+        time_ns: Py<PyArray1<u64>>,
+        wire_length: Py<PyArray1<u32>>,
+        captured_length: Py<PyArray1<u32>>,
+        interface: Py<PyArray1<u32>>,
+        flow: Py<PyArray1<i32>>,
+        flows: Vec<Bound<'_, Flow>>,
+    ) -> Self {
+        let list: Vec<FiveTuple> = flows.iter().map(|flow| flow.get().0).collect();
+        let known = Known { count: list.len(), list: Arc::new(RwLock::new(list)) };
+        let length = time_ns.bind(py).len().unwrap_or(0);
+        Self { time_ns, wire_length, captured_length, interface, flow, known, length }
     }
 
     fn __len__(&self) -> usize {

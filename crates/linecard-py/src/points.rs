@@ -45,8 +45,9 @@ impl Points {
             return Err(raise(py, &format!("threads {threads}: choose 1 to 256"), 2));
         }
         let ours = Arc::clone(&self.points);
-        let rows =
-            detached(py, stop.map(Bound::get), move |stop| ours.run(&points, threads, stop))?;
+        let rows = detached(py, stop.map(Bound::get), None, move |watch| {
+            ours.run(&points, threads, watch)
+        })?;
         let rows = rows.map_err(|why| refused(py, &why))?;
         rows.iter().map(|row| as_python(py, row)).collect()
     }

@@ -1,7 +1,7 @@
 //! Where a page is written.
 
 use crate::page::Page;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use tempfile::{Builder, NamedTempFile};
@@ -93,8 +93,25 @@ impl Target {
     ///
     /// When there is no space any more, or what was found by [`Target::new`] has changed.
     pub fn write(&self, page: &Page) -> Result<(), ReportError> {
-        let json = Partial::new(&self.json)?.filled(|out| Ok(serde_json::to_writer(out, page)?))?;
-        let html = Partial::new(&self.html)?.filled(|out| out.write_all(page.html().as_bytes()))?;
+        self.fill(&page.html(), |out| Ok(serde_json::to_writer(out, page)?))
+    }
+
+    /// Writes what [`Page::html`] and [`Page::json`] gave before, in the same way.
+    ///
+    /// # Errors
+    ///
+    /// As [`Target::write`].
+    pub fn write_texts(&self, html: &str, json: &str) -> Result<(), ReportError> {
+        self.fill(html, |out| out.write_all(json.as_bytes()))
+    }
+
+    fn fill(
+        &self,
+        html: &str,
+        json: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> Result<(), ReportError> {
+        let json = Partial::new(&self.json)?.filled(json)?;
+        let html = Partial::new(&self.html)?.filled(|out| out.write_all(html.as_bytes()))?;
         json.finish()?;
         html.finish()
     }
@@ -150,7 +167,7 @@ impl Partial {
     /// Writes all of it, down to the disk.
     fn filled(
         self,
-        fill: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>,
+        fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
     ) -> Result<Self, ReportError> {
         let mut out = BufWriter::new(self.file.as_file());
         let filled = fill(&mut out).and_then(|()| out.flush());

@@ -35,3 +35,4 @@ pub mod stage;
 pub mod stages;
 pub mod stats;
 pub mod time;
+pub mod watch;

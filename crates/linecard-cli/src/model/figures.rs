@@ -1,6 +1,7 @@
 //! One run of a scenario, and what it came to.
 
 use super::settings::Settings;
+use crate::watch;
 use linecard::offload::segment::Class;
 use linecard_model::Ps;
 use linecard_model::rv32::Image;
@@ -45,7 +46,8 @@ pub(crate) fn simulate(
     sink: impl FnMut(&Sent),
 ) -> Result<Figures, TransmitError> {
     let mut transmit = Transmit::new(design, firmware)?;
-    Figures::of(&mut transmit, design, settings.messages(), sink)
+    let messages = watch::each(settings.messages as usize, settings.messages());
+    Figures::of(&mut transmit, design, messages, sink)
 }
 
 impl Figures {

@@ -6,6 +6,7 @@ use super::{ScenarioArguments, firmware};
 use crate::failure::{EXIT_CODES, Failure};
 use crate::found::Found;
 use crate::page::PageFile;
+use crate::watch;
 use clap::Args;
 use linecard::report::{Report, Section, Value};
 use linecard_model::rv32::Image;
@@ -55,6 +56,7 @@ pub(crate) fn find(arguments: &LadderArguments) -> Result<Found, Failure> {
     let mut report = Report::new("model ladder");
     let mut section = Section::list("steps", "What limits, and what next");
     for (number, step) in ladder.steps.iter().enumerate() {
+        watch::go_on()?;
         let measured = run(&step.design, &image, &question.traffic);
         let measured = measured.map_err(|e| scenario.failure(&e))?;
         let (words, fields) = row(step, measured);

@@ -6,12 +6,13 @@ use super::{firmware, ladder, values};
 use crate::failure::{EXIT_CODES, Failure};
 use crate::found::Found;
 use crate::page::PageArguments;
+use crate::watch;
 use clap::{Args, ValueEnum};
 use linecard::report::{Report, Section, Value};
 use linecard_model::pcie::{Generation, Nic, fewest_lanes};
 use linecard_model::rv32::Image;
 use linecard_model::solve::{
-    Cost, Edge, Firmware, Flow, Measured, Phase, Question, Resource, Traffic, measure,
+    Cost, Edge, Firmware, Flow, Measured, Phase, Question, Resource, SolveError, Traffic, measure,
     measure_steady,
 };
 use linecard_model::transmit::{BusPolicy, Design, HeaderPath, Kind, TransmitError};
@@ -280,6 +281,7 @@ impl Solving {
     }
 
     fn run(&self, design: &Design) -> Result<Measured, Failure> {
+        watch::go_on()?;
         let Question { traffic, .. } = &self.question;
         let measured = match self.steady {
             true => measure_steady(design, &self.image, self.kind).map(|one| Measured {
@@ -296,8 +298,14 @@ impl Solving {
         Design { core: Clock::new(hz, Ps::ZERO).unwrap_or(old.core), ..old.clone() }
     }
 
-    fn refuse(error: impl std::fmt::Display) -> Failure {
-        Failure::Usage(error.to_string())
+    /// Wrong questions, and right ones that nothing answers.
+    fn refuse(error: SolveError) -> Failure {
+        match error {
+            SolveError::Dma { .. } | SolveError::Core { .. } => {
+                Failure::Infeasible(error.to_string())
+            }
+            _ => Failure::Usage(error.to_string()),
+        }
     }
 
     /// The core's clock, confirmed, and what else would do.
@@ -334,7 +342,7 @@ impl Solving {
             if good >= Clock::MAX_HZ {
                 let what = "no core clock up to 100 GHz carries this: raise the DMA's clock, the bus width \
                             or the number of cores";
-                return Err(Failure::Usage(what.to_owned()));
+                return Err(Failure::Infeasible(what.to_owned()));
             }
             good = (2 * good).min(Clock::MAX_HZ);
         }

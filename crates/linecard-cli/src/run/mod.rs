@@ -10,8 +10,9 @@ use crate::args::RunArguments;
 use crate::failure::Failure;
 use crate::found::Found;
 use crate::page;
+use crate::watch;
 use linecard::report::{Report, Section, Value};
-use linecard_host::run::{RunOutcome, RunSpec, Times, run};
+use linecard_host::run::{RunOutcome, RunSpec, Times, run_watched};
 use linecard_report::{Axis, Ledger, Page, Unit};
 pub(crate) use settings::spec;
 use std::time::Duration;
@@ -31,7 +32,7 @@ pub(crate) fn find(arguments: &RunArguments) -> Result<Found, Failure> {
     }
     arguments.sim.refuse()?;
     let spec = spec(arguments, lanes.count)?;
-    let outcome = run(&spec);
+    let outcome = run_watched(&spec, &watch::any());
     let title = "Large sends, segmented, over lanes, merged, verified";
     let mut found = Found::new(title, report(&spec, &outcome));
     charts(&mut found.page, &outcome);

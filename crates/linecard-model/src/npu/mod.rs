@@ -61,12 +61,24 @@ pub use scenario::{
     SHARED_MEMORY, Scenario, ScenarioError, Start,
 };
 
+use linecard::watch::Watch;
+
 /// Runs a scenario.
 ///
 /// # Errors
 ///
 /// What [`Scenario::check`] finds.
 pub fn run(scenario: &Scenario) -> Result<Outcome, ScenarioError> {
+    run_watched(scenario, &Watch::new())
+}
+
+/// The same under a watch, in picoseconds of virtual time: ends with what there is by then when it is
+/// stopped.
+///
+/// # Errors
+///
+/// What [`Scenario::check`] finds.
+pub fn run_watched(scenario: &Scenario, watch: &Watch) -> Result<Outcome, ScenarioError> {
     scenario.check()?;
-    Ok(machine::Machine::new(scenario).run())
+    Ok(machine::Machine::new(scenario).run(watch))
 }

@@ -23,4 +23,4 @@ pub use bus::{Bus, PCI_HZ, Transfer};
 pub use config::{Adapter, Config, ConfigError, Costs, Load, Protocol, Server};
 pub use outcome::{Frames, Outcome};
 pub use overhead::{FRAME_OVERHEAD, WIRE_OVERHEAD, efficiency, file_frames};
-pub use simulation::simulate;
+pub use simulation::{simulate, simulate_watched};

@@ -9,6 +9,7 @@ use crate::{Events, Ps};
 use alloc::collections::VecDeque;
 use alloc::vec;
 use linecard::rng::Rng;
+use linecard::watch::Watch;
 
 /// The link from the switch to the adapter, in bits per second.
 const GIGABIT: u64 = 1_000_000_000;
@@ -54,12 +55,23 @@ enum Event {
 /// # Errors
 /// A value out of its range.
 pub fn simulate(config: &Config) -> Result<Outcome, ConfigError> {
+    simulate_watched(config, &Watch::new())
+}
+
+/// The same under a watch, in picoseconds of virtual time: ends with what there is by then when it is
+/// stopped.
+///
+/// # Errors
+/// A value out of its range.
+pub fn simulate_watched(config: &Config, watch: &Watch) -> Result<Outcome, ConfigError> {
     config.check()?;
     let mut simulation = Simulation::new(config)?;
     simulation.begin();
     let end = config.warm_up + config.duration;
-    while simulation.events.next_time().is_some_and(|time| time <= end) {
+    watch.expect(end.0 as usize);
+    while simulation.events.next_time().is_some_and(|time| time <= end) && !watch.is_stopped() {
         simulation.step();
+        watch.reach(simulation.now.0 as usize);
     }
     Ok(simulation.finish())
 }

@@ -19,6 +19,7 @@ use core::cmp::Reverse;
 use core::ops::Range;
 use linecard::rng::Rng;
 use linecard::time::Instant;
+use linecard::watch::Watch;
 use link::Link;
 
 /// Packets that a lane is asked for at once.
@@ -225,6 +226,16 @@ impl Ord for Entry {
 /// assert!(outcome.goodput_bps() > 17e9);
 /// ```
 pub fn run(settings: &Settings) -> Result<Outcome, RunError> {
+    run_watched(settings, &Watch::new())
+}
+
+/// The same under a watch, in chunks: ends with what there is by then when it is stopped.
+///
+/// # Errors
+///
+/// As [`run`].
+pub fn run_watched(settings: &Settings, watch: &Watch) -> Result<Outcome, RunError> {
+    watch.expect(settings.chunks as usize);
     let mut run = Run::new(settings)?;
     run.offer()?;
     for lane in 0..run.there.len() {
@@ -233,7 +244,7 @@ pub fn run(settings: &Settings) -> Result<Outcome, RunError> {
     if let Some((at, _)) = settings.switch {
         run.push(at, Event::Switch);
     }
-    while !run.sender.is_done() {
+    while !run.sender.is_done() && !watch.is_stopped() {
         let Some(Reverse(entry)) = run.heap.pop() else { return Err(run.stalled()) };
         let since = run.sender.last_progress().max(run.last_taken.unwrap_or(Instant::ZERO));
         if entry.at.ns_since(since) > settings.patience_ns {
@@ -241,6 +252,7 @@ pub fn run(settings: &Settings) -> Result<Outcome, RunError> {
         }
         run.handle(entry.event, entry.at)?;
         run.outcome.end = entry.at;
+        watch.reach(run.outcome.latencies_ns.len());
     }
     Ok(run.finish())
 }

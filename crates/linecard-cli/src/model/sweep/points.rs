@@ -7,9 +7,11 @@ use super::super::settings::Settings;
 use super::super::{keys, parallel};
 use super::point::Runner;
 use crate::failure::Failure;
+use crate::watch;
+use linecard::watch::Watch;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
 
 /// Names and values of what a point came to, in order.
 pub type Row = Vec<(String, Value)>;
@@ -48,7 +50,7 @@ impl Points {
         &self,
         points: &[Vec<String>],
         threads: usize,
-        stop: &AtomicBool,
+        watch: &Arc<Watch>,
     ) -> Result<Vec<Result<Row, String>>, Failure> {
         if let Some(point) = points.iter().find(|point| point.len() != self.keys.len()) {
             let (there, keys) = (point.len(), self.keys.len());
@@ -56,7 +58,7 @@ impl Points {
         }
         if self.file.kind() != Settings::NAME {
             return Ok(parallel::map(points, threads, |point| {
-                go_on(stop).and_then(|()| self.other(point))
+                watched(watch, || self.other(point))
             }));
         }
         let scenario: Scenario = self.file.clone().scenario(&self.sets)?;
@@ -67,7 +69,7 @@ impl Points {
         };
         let runner = Runner::new(&scenario, named, self.predict)?;
         Ok(parallel::map(points, threads, |point| {
-            go_on(stop).and_then(|()| self.transmit(&scenario, &runner, point))
+            watched(watch, || self.transmit(&scenario, &runner, point))
         }))
     }
 
@@ -103,9 +105,15 @@ impl Points {
     }
 }
 
-/// Whether points are still to be run.
-fn go_on(stop: &AtomicBool) -> Result<(), String> {
-    if stop.load(Ordering::Relaxed) { Err("stopped".to_owned()) } else { Ok(()) }
+/// A point under a watch, if it is still to be run; what was ended early has come to nothing.
+fn watched(watch: &Arc<Watch>, point: impl FnOnce() -> Result<Row, String>) -> Result<Row, String> {
+    watch::during(watch, || {
+        let go_on = || watch::go_on().map_err(|failure| failure.to_string());
+        go_on()?;
+        let row = point()?;
+        go_on()?;
+        Ok(row)
+    })
 }
 
 /// The values of a report's sections as `section.name`; lists and words for people are left out.

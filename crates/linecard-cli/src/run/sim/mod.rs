@@ -12,6 +12,7 @@ pub(crate) use spec::{MAX_PACKETS, Spec};
 use crate::args::RunArguments;
 use crate::failure::Failure;
 use crate::found::Found;
+use crate::watch;
 use linecard::report::{Report, Section, Value};
 use linecard_report::{Axis, Histograms, Unit};
 use linecard_transfer::fec::Scheme;
@@ -42,7 +43,7 @@ pub(crate) fn found(job: &'static str, spec: &Spec) -> Result<Found, Failure> {
 
 /// Runs a transfer to its end.
 pub(crate) fn run(spec: &Spec) -> Result<Outcome, Failure> {
-    sim::run(&spec.settings()).map_err(|error| {
+    sim::run_watched(&spec.settings(), &watch::any()).map_err(|error| {
         let seed = spec.seed;
         Failure::Wrong(format!("the transfer did not come to its end: {error} (seed {seed})"))
     })

@@ -7,9 +7,10 @@ pub(super) use keys::Settings;
 use super::super::scenario::Scenario;
 use super::{Account, Model, Ran, limits, ratio};
 use crate::failure::Failure;
+use crate::watch;
 use linecard::report::{Report, Section, Value};
 use linecard_model::Ps;
-use linecard_model::npu::{self, Outcome, ScenarioError, run};
+use linecard_model::npu::{self, Outcome, ScenarioError, run_watched};
 
 /// What a segment has on the link beside its payload: 40 bytes of TCP and IP, 18 of Ethernet, 20 of
 /// preamble and gap.
@@ -19,7 +20,7 @@ impl Model for Settings {
     fn run(scenario: &Scenario<Self>) -> Result<Ran, Failure> {
         let of = &scenario.settings.of;
         let refuse = |error| scenario.refuse(key_of(&error), &error.to_string());
-        let outcome = run(of).map_err(refuse)?;
+        let outcome = run_watched(of, &watch::any()).map_err(refuse)?;
         let before = before(of).map_err(refuse)?;
         Ok(report(of, &outcome, &before))
     }
@@ -30,7 +31,8 @@ fn before(of: &npu::Scenario) -> Result<Option<Outcome>, ScenarioError> {
     if of.warm_up == Ps::ZERO {
         return Ok(None);
     }
-    run(&npu::Scenario { duration: of.warm_up, warm_up: Ps::ZERO, ..of.clone() }).map(Some)
+    let scenario = npu::Scenario { duration: of.warm_up, warm_up: Ps::ZERO, ..of.clone() };
+    run_watched(&scenario, &watch::any()).map(Some)
 }
 
 /// The key whose value an error is about.

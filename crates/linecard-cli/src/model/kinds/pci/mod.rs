@@ -7,8 +7,9 @@ pub(super) use keys::Settings;
 use super::super::scenario::Scenario;
 use super::{Account, Model, Part, Ran, limits, ratio};
 use crate::failure::Failure;
+use crate::watch;
 use linecard::report::{Report, Section, Value};
-use linecard_model::pci::{Config, ConfigError, Outcome, efficiency, simulate};
+use linecard_model::pci::{Config, ConfigError, Outcome, efficiency, simulate_watched};
 
 /// Bits per second behind the switch.
 const GIGABIT: f64 = 1e9;
@@ -19,7 +20,7 @@ impl Model for Settings {
     fn run(scenario: &Scenario<Self>) -> Result<Ran, Failure> {
         let of = &scenario.settings.of;
         let refuse = |error| scenario.refuse(key_of(&error), &error.to_string());
-        let outcome = simulate(of).map_err(refuse)?;
+        let outcome = simulate_watched(of, &watch::any()).map_err(refuse)?;
         Ok(report(of, &outcome))
     }
 }

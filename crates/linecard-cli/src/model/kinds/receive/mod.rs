@@ -9,6 +9,7 @@ use super::super::scenario::Scenario;
 use super::super::settings::clock;
 use super::{Account, Model, Ran, limits, ratio};
 use crate::failure::Failure;
+use crate::watch;
 use linecard::report::{Report, Section, Value};
 use linecard_model::receive::{self, Arrival, Design, Outcome, Receive, ReceiveError};
 use linecard_model::rv32::Image;
@@ -44,7 +45,8 @@ impl Settings {
     fn packets(&self) -> impl Iterator<Item = Arrival> {
         let cut = |message| receive::firmware::packets_of(&message, self.load.mtu);
         // What cannot be cut is refused before.
-        self.load.messages().flat_map(move |message| cut(message).unwrap_or_default())
+        watch::each(self.load.messages as usize, self.load.messages())
+            .flat_map(move |message| cut(message).unwrap_or_default())
     }
 }
 

@@ -1,0 +1,113 @@
+//! The job of this thread as seen by whoever has begun it: how far it is, and whether it is to end.
+
+use crate::failure::Failure;
+use linecard::watch::Watch;
+use std::cell::RefCell;
+use std::io::{self, Read};
+use std::sync::Arc;
+
+thread_local! {
+    /// None on the command line, where a signal ends the process.
+    static WATCH: RefCell<Option<Arc<Watch>>> = const { RefCell::new(None) };
+}
+
+/// Does `job` under a watch, and other jobs of the thread under theirs again.
+pub(crate) fn during<R>(watch: &Arc<Watch>, job: impl FnOnce() -> R) -> R {
+    let before = WATCH.replace(Some(Arc::clone(watch)));
+    let done = job();
+    WATCH.set(before);
+    done
+}
+
+/// That of this thread's job.
+pub(crate) fn current() -> Option<Arc<Watch>> {
+    WATCH.with_borrow(Clone::clone)
+}
+
+/// The same, or one that nobody looks at.
+pub(crate) fn any() -> Arc<Watch> {
+    current().unwrap_or_default()
+}
+
+/// Refuses to go on with what is to end.
+pub(crate) fn go_on() -> Result<(), Failure> {
+    match current().is_some_and(|watch| watch.is_stopped()) {
+        true => Err(Failure::Stopped("stopped".to_owned())),
+        false => Ok(()),
+    }
+}
+
+/// What a run takes one by one, until it is to end.
+pub(crate) fn each<T>(count: usize, items: impl Iterator<Item = T>) -> impl Iterator<Item = T> {
+    let watch = any();
+    watch.expect(count);
+    items.enumerate().map_while(move |(done, item)| {
+        watch.reach(done);
+        (!watch.is_stopped()).then_some(item)
+    })
+}
+
+/// An input that fails when the job of this thread is to end, so that nothing is left half written.
+pub(crate) fn input(input: Box<dyn Read>) -> Box<dyn Read> {
+    match current() {
+        None => input,
+        Some(watch) => Box::new(Watched::new(input, watch)),
+    }
+}
+
+/// An input that fails once its watch is stopped.
+#[derive(Debug)]
+pub struct Watched<R> {
+    input: R,
+    watch: Arc<Watch>,
+}
+
+impl<R: Read> Watched<R> {
+    /// `input` until then.
+    pub fn new(input: R, watch: Arc<Watch>) -> Self {
+        Self { input, watch }
+    }
+}
+
+impl<R: Read> Read for Watched<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self.watch.is_stopped() {
+            true => Err(io::Error::other("stopped")),
+            false => self.input.read(buffer),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_input_fails_once_it_is_to_end() {
+        let watch = Arc::new(Watch::new());
+        during(&watch, || {
+            let mut input = input(Box::new(io::repeat(7)));
+            assert!(input.read(&mut [0; 4]).is_ok_and(|read| read == 4) && go_on().is_ok());
+            watch.stop();
+            assert!(input.read(&mut [0; 4]).is_err() && go_on().is_err());
+        });
+        // Other jobs of the thread are not told.
+        assert_eq!(input(Box::new(io::repeat(7))).read(&mut [0; 4]).ok(), Some(4));
+        assert!(go_on().is_ok());
+    }
+
+    #[test]
+    fn items_end_early_and_are_counted() {
+        let watch = Arc::new(Watch::new());
+        let taken = during(&watch, || {
+            let stop = |item: &u32| {
+                if *item == 3 {
+                    watch.stop();
+                }
+            };
+            each(10, 0..10).inspect(stop).count()
+        });
+        assert_eq!((taken, watch.progress()), (4, (4, 10)));
+        assert_eq!(each(10, 0..10).count(), 10);
+    }
+}
