@@ -15,6 +15,7 @@ mod found;
 mod jitter;
 pub mod jobs;
 mod man;
+mod mode;
 mod model;
 mod page;
 #[cfg(target_os = "linux")]

@@ -73,11 +73,12 @@ pub(super) fn rate(text: &str) -> Result<Option<u64>, String> {
 }
 
 /// One of several words.
-pub(super) fn word<T: Copy>(text: &str, choices: &[(&str, T)]) -> Result<T, String> {
-    if let Some((_, value)) = choices.iter().find(|(name, _)| *name == text) {
+pub(super) fn word<N: AsRef<str>, T: Copy>(text: &str, choices: &[(N, T)]) -> Result<T, String> {
+    if let Some((_, value)) = choices.iter().find(|(name, _)| name.as_ref() == text) {
         return Ok(*value);
     }
-    let names: Vec<String> = choices.iter().map(|(name, _)| format!("\"{name}\"")).collect();
+    let names: Vec<String> =
+        choices.iter().map(|(name, _)| format!("\"{}\"", name.as_ref())).collect();
     Err(format!("\"{text}\" is no choice here: choose {}", names.join(", ")))
 }
 

@@ -5,10 +5,11 @@ use super::bar::Bar;
 use super::ending;
 use super::place::Peer;
 use super::report;
-use super::values::{self, Mode};
+use super::values;
 use crate::account;
 use crate::attach::signals;
 use crate::failure::{EXIT_CODES, Failure};
+use crate::mode::ModeName;
 use crate::say;
 use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser};
@@ -49,7 +50,7 @@ pub(crate) struct SendArguments {
     /// How chunks are spread over lanes: whole (stable), in parts over all (low-latency), or by how much
     /// there is to send (auto).
     #[arg(long, value_name = "MODE", default_value = "auto")]
-    mode: Mode,
+    mode: ModeName,
     /// What repairs lost packets without sending again: none, xor:K (one for K), rs:K,M (M for K), or
     /// duplicate.
     #[arg(long, value_name = "SCHEME", default_value = "none")]

@@ -1,10 +1,8 @@
 //! Values of options of transfers, as users write them.
 
 use crate::units;
-use clap::ValueEnum;
 use linecard_lanes::file::{ChunkBytes, Input};
 use linecard_transfer::control::{MAX_CHUNK_BYTES, MIN_CHUNK_BYTES, MIN_PAYLOAD_BYTES};
-use linecard_transfer::send;
 use linecard_transfer::wire::MAX_BODY_BYTES;
 use std::ffi::OsString;
 use std::ops::RangeInclusive;
@@ -18,27 +16,6 @@ const PAYLOAD_BYTES: RangeInclusive<usize> = MIN_PAYLOAD_BYTES as usize..=MAX_BO
 const CHUNK_BYTES: RangeInclusive<u64> = MIN_CHUNK_BYTES as u64..=MAX_CHUNK_BYTES as u64;
 /// A day: longer, and nobody waits for it any more.
 const PATIENCE: RangeInclusive<f64> = 0.1..=86_400.0;
-
-/// What `--mode` takes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Mode {
-    /// Each chunk on one lane: the most throughput.
-    Stable,
-    /// Each chunk over all lanes: the soonest whole.
-    LowLatency,
-    /// By how much there is to send.
-    Auto,
-}
-
-impl From<Mode> for send::Mode {
-    fn from(mode: Mode) -> Self {
-        match mode {
-            Mode::Stable => Self::Stable,
-            Mode::LowLatency => Self::LowLatency,
-            Mode::Auto => Self::Auto,
-        }
-    }
-}
 
 /// A rate in bit/s: `200M`, `1.5G`; k, M and G count in 1000.
 pub(super) fn rate(text: &str) -> Result<u64, String> {

@@ -5,14 +5,11 @@ use super::super::scenario::Scenario;
 use super::super::values::{within, word};
 use super::{Model, Ran, number, put_bytes, put_rate, put_time};
 use crate::failure::Failure;
+use crate::mode;
 use crate::run::sim::{self, MAX_PACKETS, Spec};
 use crate::units;
 use linecard_model::Ps;
 use linecard_transfer::fec::SchemeError;
-use linecard_transfer::send::Mode;
-
-const MODES: [(&str, Mode); 3] =
-    [("stable", Mode::Stable), ("low-latency", Mode::LowLatency), ("auto", Mode::Auto)];
 
 /// All that there is to decide.
 #[derive(Debug, Clone, Default)]
@@ -76,7 +73,7 @@ impl Kind for Settings {
             name: "transfer.mode",
             what: "each chunk whole on one lane (\"stable\"), over all lanes (\"low-latency\"), or by how \
                    many there are (\"auto\") [stable]",
-            set: |to, text| word(text, &MODES).map(|mode| to.of.mode = mode),
+            set: |to, text| word(text, &mode::names()).map(|mode| to.of.mode = mode),
         },
         Key {
             name: "transfer.fec",

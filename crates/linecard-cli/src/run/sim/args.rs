@@ -4,9 +4,10 @@ use super::spec::{MAX_PACKETS, Spec};
 use super::uncut;
 use crate::args::RunArguments;
 use crate::failure::Failure;
+use crate::mode::ModeName;
 use crate::run::settings::{lane_count, within};
 use crate::units;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use linecard_transfer::fec::Scheme;
 use linecard_transfer::send::Mode;
 use linecard_transfer::sim::Faults;
@@ -45,27 +46,6 @@ pub(crate) struct SimArguments {
     /// What it costs a host to begin a chunk on a lane, up to 1s [default: 26us].
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     begin: Option<Duration>,
-}
-
-/// What `--mode` takes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ModeName {
-    /// Each chunk whole on one lane: the most throughput.
-    Stable,
-    /// Each chunk over all lanes: the least latency.
-    LowLatency,
-    /// Stable while there are chunks for all lanes, low latency when not.
-    Auto,
-}
-
-impl From<ModeName> for Mode {
-    fn from(name: ModeName) -> Self {
-        match name {
-            ModeName::Stable => Self::Stable,
-            ModeName::LowLatency => Self::LowLatency,
-            ModeName::Auto => Self::Auto,
-        }
-    }
 }
 
 impl SimArguments {
