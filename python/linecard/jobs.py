@@ -164,6 +164,7 @@ def transfer(
     mode: Literal["stable", "low-latency", "auto"] = "stable",
     fec: str = "none",
     chunks: int = 32,
+    under_way: int | None = None,
     chunk: Amount = "16M",
     payload: int = 4096,
     framing: int = 38,
@@ -176,15 +177,15 @@ def transfer(
 ) -> Report:
     """A bulk transfer over many lanes in virtual time (``linecard run --lanes sim``): both ends are the real ones.
 
-    ``rate`` in bits per second of each lane; ``fec`` is none, xor:K, rs:K,M or duplicate; ``chunk`` and
-    ``payload`` in bytes. Equal seeds give equal results, bit for bit.
+    ``rate`` in bits per second of each lane; ``fec`` is none, xor:K, rs:K,M or duplicate; ``under_way`` are chunks
+    at once (None: as many as the receiver has room for); ``chunk`` and ``payload`` in bytes. Equal seeds give equal results, bit for bit.
 
     >>> report = transfer(lanes=2, chunks=4, chunk="64K")
     >>> report["summary"]["bytes"]
     262144
     """
     options = options_of(
-        rate=rate, mode=mode, fec=fec, chunks=chunks, chunk=chunk, payload=payload, framing=framing,
+        rate=rate, mode=mode, fec=fec, chunks=chunks, under_way=under_way, chunk=chunk, payload=payload, framing=framing,
         delay=delay, begin=begin, loss=loss, reorder=reorder, seed=seed,
     )  # fmt: skip
     return _shown(["run", f"--lanes=sim:{text_of(lanes, 'lanes')}", *options], progress)

@@ -75,6 +75,14 @@ impl Rtt {
         self.least_ns
     }
 
+    /// What queues on the way add to the least time, in ns; 0 below an eighth of the whole, where it cannot
+    /// be told from acknowledgments that come together.
+    #[must_use]
+    pub const fn queued_ns(&self) -> u64 {
+        let queued_ns = self.smoothed_ns.saturating_sub(self.least_ns);
+        if queued_ns > self.smoothed_ns / 8 { queued_ns } else { 0 }
+    }
+
     /// Samples taken.
     #[must_use]
     pub const fn samples(&self) -> u64 {

@@ -6,6 +6,10 @@ use super::{Mode, SendEvent, Sender};
 use crate::lane::LaneState;
 use linecard::time::Instant;
 
+/// Chunks that each lane may have under way before one has more: two hide the time between chunks, more
+/// hide round trips.
+const OWN: usize = 2;
+
 impl Sender {
     /// What `lane` should send: position of the chunk, and slot. `at` is where the last one was.
     pub(super) fn pick(
@@ -42,24 +46,39 @@ impl Sender {
     /// Whether `lane` has something to send, or would have if a chunk were started.
     pub(super) fn has_work(&self, lane: usize) -> bool {
         let own = self.chunks.iter().any(|chunk| chunk.is_for(lane) && chunk.has_work());
-        own || self.may_start(lane).is_some() || self.may_help()
+        let start = self.may_start(lane).is_some_and(|(_, from)| from == Instant::ZERO);
+        own || start || self.may_help()
     }
 
-    /// How the next chunk would be spread if `lane` started it.
-    fn may_start(&self, lane: usize) -> Option<Spread> {
+    /// How the next chunk would be spread if `lane` started it, and from when on it may. What counts for
+    /// latency does not begin on one lane while others still have the last chunk in their queues: it would
+    /// be under way for as much longer.
+    pub(super) fn may_start(&self, lane: usize) -> Option<(Spread, Instant)> {
         let (next, _) = self.offered.front()?;
-        if *next >= self.window_end {
+        if *next >= self.window_end || self.chunks.len() >= self.settings.under_way as usize {
             return None;
         }
-        let (spread, under_way, most) = if self.is_stable() {
-            let own = Spread::One(lane);
-            let count = self.chunks.iter().filter(|chunk| chunk.spread == own).count();
-            (own, count, self.settings.chunks_per_lane)
-        } else {
-            let all = self.chunks.iter().filter(|chunk| chunk.spread == Spread::All).count();
-            (Spread::All, all, self.settings.chunks_ahead)
-        };
-        (under_way < most as usize).then_some(spread)
+        if self.is_stable() {
+            let free = (self.window_end - next) as usize;
+            let is_fair = self.own_chunks(lane) < OWN || free > self.kept_for_others(lane);
+            return is_fair.then_some((Spread::One(lane), Instant::ZERO));
+        }
+        let waits = self.chunks.iter().any(|chunk| chunk.spread == Spread::All);
+        Some((Spread::All, if waits { self.clear } else { Instant::ZERO }))
+    }
+
+    fn own_chunks(&self, lane: usize) -> usize {
+        self.chunks.iter().filter(|chunk| chunk.spread == Spread::One(lane)).count()
+    }
+
+    /// Chunks of the window that other lanes have not begun yet.
+    fn kept_for_others(&self, lane: usize) -> usize {
+        let others = self
+            .lanes
+            .iter()
+            .enumerate()
+            .filter(|(other, sender)| *other != lane && sender.state() == LaneState::Alive);
+        others.map(|(other, _)| OWN.saturating_sub(self.own_chunks(other))).sum()
     }
 
     /// Whether the next chunk goes whole on one lane.
@@ -72,7 +91,10 @@ impl Sender {
     }
 
     fn start(&mut self, lane: usize, now: Instant) -> Option<usize> {
-        let spread = self.may_start(lane)?;
+        let (spread, from) = self.may_start(lane)?;
+        if from > now {
+            return None;
+        }
         let (id, layout) = self.offered.pop_front()?;
         let mut chunk = Chunk::new(id, layout, self.lanes.len(), now);
         chunk.spread = spread;

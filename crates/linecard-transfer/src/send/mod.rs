@@ -22,9 +22,10 @@ const OFFERED_MORE: usize = 1;
 /// How chunks are spread over lanes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Mode {
-    /// Each chunk whole on one lane, two under way on each: the most throughput.
+    /// Each chunk whole on one lane: the most throughput.
     Stable,
-    /// Each chunk over all lanes, by their rates: the least latency.
+    /// Each chunk over all lanes, by their rates: the least latency. The next begins when the last has left
+    /// the queues of all lanes.
     LowLatency,
     /// Stable while there are chunks for all lanes, low latency when not: at the end, and for slow sources.
     Auto,
@@ -41,10 +42,10 @@ pub struct SendSettings {
     pub fec: Scheme,
     /// How chunks are spread.
     pub mode: Mode,
-    /// Chunks under way on each lane when stable: two hide the time between chunks.
-    pub chunks_per_lane: u32,
-    /// Chunks under way when latency counts: one, or more to hide the time between them.
-    pub chunks_ahead: u32,
+    /// Chunks under way at once, on all lanes together; the receiver's window bounds them, too. A lane begins
+    /// one when it has nothing left to send of others, so that more hide round trips. With 1, each waits for
+    /// the news that the one before is whole.
+    pub under_way: u32,
     /// Packets of a chunk, in thousandths, that may be sent again on lanes with nothing else to do.
     pub duplicates_permille: u32,
     /// Chunks below this may be sent at first.
@@ -58,8 +59,7 @@ impl Default for SendSettings {
             payload_bytes: 1_408,
             fec: Scheme::NONE,
             mode: Mode::Auto,
-            chunks_per_lane: 2,
-            chunks_ahead: 1,
+            under_way: u32::MAX,
             duplicates_permille: 10,
             window_end: 4,
         }
@@ -180,6 +180,8 @@ pub struct Sender {
     counters: SendCounters,
     outcome: Outcome,
     progress: Instant,
+    /// When all that was sent should have left the queues of its lanes.
+    clear: Instant,
     rng: Rng,
 }
 
@@ -205,6 +207,7 @@ impl Sender {
             counters: SendCounters::default(),
             outcome: Outcome::default(),
             progress: Instant::ZERO,
+            clear: Instant::ZERO,
             rng: Rng::new(seed),
         }
     }
@@ -331,7 +334,9 @@ impl Sender {
         let place = layout.place(slot);
         let bytes = layout.place_bytes(place);
         let on_wire = bytes + OVERHEAD_BYTES as u32;
-        let number = self.lanes[lane].send(Piece { chunk: id, slot }, on_wire, now);
+        let sender = &mut self.lanes[lane];
+        let number = sender.send(Piece { chunk: id, slot }, on_wire, now);
+        self.clear = self.clear.max(now.plus_ns(sender.rtt().queued_ns()));
         let (kind, body) = match place {
             Place::Data { index } => {
                 (Kind::Data, Body::Data { offset: layout.offset(index), bytes })
@@ -460,9 +465,10 @@ impl Sender {
     #[must_use]
     pub fn next_wakeup(&self, lane: usize) -> Option<Instant> {
         let sender = self.lanes.get(lane)?;
-        let quiet = self.quiet_due(lane);
-        let timer = sender.next_wakeup(self.has_work(lane));
-        [timer, quiet].into_iter().flatten().min()
+        let (work, quiet) = (self.has_work(lane), self.quiet_due(lane));
+        let later = if work { None } else { self.may_start(lane) };
+        let start = later.and_then(|(_, from)| Some(sender.next_wakeup(true)?.max(from)));
+        [sender.next_wakeup(work), quiet, start].into_iter().flatten().min()
     }
 }
 

@@ -16,7 +16,11 @@ fn lanes(count: usize) -> Vec<LaneSettings> {
 
 /// A sender whose lanes have all been answered on.
 fn sender(count: usize, settings: SendSettings) -> Sender {
-    let settings = SendSettings { payload_bytes: 1_000, window_end: 100, ..settings };
+    windowed(count, SendSettings { window_end: 100, ..settings })
+}
+
+fn windowed(count: usize, settings: SendSettings) -> Sender {
+    let settings = SendSettings { payload_bytes: 1_000, ..settings };
     let mut sender = Sender::new(settings, &lanes(count), 3);
     for lane in 0..count {
         answer(&mut sender, lane, at(0));
@@ -83,8 +87,10 @@ fn no_lane_is_used_before_it_has_answered_and_nobody_can_guess_the_answer() {
 
 #[test]
 fn stable_gives_each_lane_chunks_of_its_own_and_low_latency_shares_them() {
-    let mut stable = sender(2, SendSettings { mode: Mode::Stable, ..SendSettings::default() });
-    let mut low = sender(2, SendSettings { mode: Mode::LowLatency, ..SendSettings::default() });
+    let settings = SendSettings { mode: Mode::Stable, window_end: 4, ..SendSettings::default() };
+    let mut stable = windowed(2, settings);
+    let settings = SendSettings { mode: Mode::LowLatency, under_way: 1, ..settings };
+    let mut low = windowed(2, settings);
     for chunk in 0..6 {
         stable.offer(chunk, 5_000).unwrap();
         low.offer(chunk, 5_000).unwrap();
@@ -121,13 +127,11 @@ fn a_window_that_is_closed_is_asked_about() {
 
 #[test]
 fn what_a_silent_lane_had_goes_over_another() {
-    let settings =
-        SendSettings { mode: Mode::Stable, chunks_per_lane: 1, ..SendSettings::default() };
-    let mut sender = sender(2, settings);
+    let mut sender = sender(2, SendSettings { mode: Mode::Stable, ..SendSettings::default() });
     sender.offer(0, 8_000).unwrap();
+    assert_eq!(data(&drain(&mut sender, 0, at(2))).len(), 8);
     sender.offer(1, 8_000).unwrap();
     sender.finish();
-    assert_eq!(data(&drain(&mut sender, 0, at(2))).len(), 8);
     assert_eq!(data(&drain(&mut sender, 1, at(2))).len(), 8);
     give_ack(&mut sender, 1, vec![Range { first: 0, last: 8 }], 0, at(25));
     sender.tick(at(60));

@@ -62,6 +62,27 @@ fn stable_throughput_is_what_the_lines_carry() {
     assert!((0.98..=1.0).contains(&share), "{share}");
 }
 
+/// Round trips of 40 ms, three times what a chunk takes on a lane, and twenty times what it takes on all.
+#[test]
+fn round_trips_longer_than_chunks_are_hidden() {
+    for mode in [Mode::Stable, Mode::LowLatency, Mode::Auto] {
+        let mut settings = lanes_of(&[1_000_000_000; 8], mode, "none");
+        for (lane, link) in &mut settings.lanes {
+            link.delay_ns = 20_000_000;
+            link.queue_bytes = Some(1_000_000);
+            lane.quantum_ns = 0;
+        }
+        settings.chunks = 400;
+        (settings.chunk_bytes, settings.last_bytes) = (2 << 20, 2 << 20);
+        settings.window = 64;
+        let out = run(&settings).unwrap();
+        // Of the time, two round trips are before and behind the data.
+        let seconds = out.end.as_ns() as f64 / 1e9 - 0.08;
+        let share = out.bytes as f64 * 8.0 / seconds / (8.0 * 1e9 * 1_408.0 / 1_490.0);
+        assert!((0.95..=1.0).contains(&share), "{mode:?}: {share}");
+    }
+}
+
 /// Lane 2 dies in the middle of chunk 5 or so.
 fn with_a_death(fec: &str, from_ms: u64, for_ms: u64) -> Settings {
     let mut settings = lanes_of(&[200_000_000; 8], Mode::LowLatency, fec);

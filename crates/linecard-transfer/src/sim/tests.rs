@@ -12,9 +12,13 @@ fn published(lanes: usize, mode: Mode, fec: Scheme) -> Settings {
         slack_ns: 2_000_000,
         ..LaneSettings::default()
     };
+    // The paper's low latency waits for each chunk to be whole.
+    let under_way = if mode == Mode::LowLatency { 1 } else { u32::MAX };
+    let send =
+        SendSettings { payload_bytes: 4_096, mode, fec, under_way, ..SendSettings::default() };
     Settings {
         lanes: vec![(lane, LinkSettings::default()); lanes],
-        send: SendSettings { payload_bytes: 4_096, mode, fec, ..SendSettings::default() },
+        send,
         chunks: 32,
         chunk_bytes: 16 << 20,
         last_bytes: 16 << 20,
@@ -100,7 +104,7 @@ fn chaos(seed: u64) -> Settings {
             payload_bytes,
             fec: schemes[rng.below(6) as usize].parse().unwrap(),
             mode: modes[rng.below(3) as usize],
-            chunks_ahead: 1 + rng.below(3) as u32,
+            under_way: if rng.chance(0.5) { 1 + rng.below(12) as u32 } else { u32::MAX },
             ..SendSettings::default()
         },
         chunks: 5 + rng.below(12) as u32,

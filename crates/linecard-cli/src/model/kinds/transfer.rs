@@ -58,6 +58,8 @@ impl Kind for Settings {
             set: |to, text| put_share(text, &mut to.of.faults.corrupt),
         },
         number!("chunk.count", of.chunks, 1 to 100000, 32, "chunks to send"),
+        number!("chunk.under_way", of.under_way, 1 to 64, 64,
+            "of them at once, if the receiver has room"),
         Key {
             name: "chunk.bytes",
             what: "bytes of a chunk, 1 to 1G [16M]",

@@ -92,11 +92,11 @@ pub(super) fn fit(points: &[Point]) -> (f64, f64) {
 }
 
 fn with_chunks(spec: Spec, scenario: &Scenario) -> Spec {
-    let chunks = match spec.mode {
-        Mode::Stable => scenario.stable_chunks * spec.lanes,
-        _ => scenario.low_latency_chunks,
-    };
-    Spec { chunks, ..spec }
+    match spec.mode {
+        Mode::Stable => Spec { chunks: scenario.stable_chunks * spec.lanes, ..spec },
+        // The paper's waits for each.
+        _ => Spec { chunks: scenario.low_latency_chunks, under_way: 1, ..spec },
+    }
 }
 
 fn measure(spec: &Spec) -> Result<Point, Failure> {

@@ -9,6 +9,7 @@ use crate::run::settings::{lane_count, within};
 use crate::units;
 use clap::Args;
 use linecard_transfer::fec::Scheme;
+use linecard_transfer::receive::MAX_WINDOW;
 use linecard_transfer::send::Mode;
 use linecard_transfer::sim::Faults;
 use std::time::Duration;
@@ -30,6 +31,10 @@ pub(crate) struct SimArguments {
     /// Chunks to send, 1 to 100000 [default: 32].
     #[arg(long, value_name = "N", value_parser = units::count)]
     chunks: Option<u64>,
+    /// Chunks under way at once, 1 to 64 [default: as many as the receiver has room for]. With 1, each
+    /// waits for the news that the one before is whole, as in the published low-latency mode.
+    #[arg(long, value_name = "N", value_parser = units::count)]
+    under_way: Option<u64>,
     /// Bytes of a chunk, 1 to 1G [default: 16M].
     #[arg(long, value_name = "BYTES", value_parser = units::bytes)]
     chunk: Option<usize>,
@@ -59,6 +64,7 @@ impl SimArguments {
             ("--chunk", self.chunk.is_some()),
             ("--payload", self.payload.is_some()),
             ("--framing", self.framing.is_some()),
+            ("--under-way", self.under_way.is_some()),
             ("--delay", self.delay.is_some()),
             ("--begin", self.begin.is_some()),
         ];
@@ -85,6 +91,9 @@ pub(super) fn spec(arguments: &RunArguments, lanes: Option<u64>) -> Result<Spec,
         mode: given.mode.map_or(or.mode, Mode::from),
         fec: given.fec.unwrap_or(or.fec),
         chunks: check("--chunks", given.chunks, or.chunks, |count| within(count, [1, 100_000]))?,
+        under_way: check("--under-way", given.under_way, or.under_way.into(), |count| {
+            within(count, [1, MAX_WINDOW.into()])
+        })? as u32,
         chunk_bytes: bytes("--chunk", given.chunk, or.chunk_bytes, [1, 1 << 30])?,
         payload_bytes: bytes("--payload", given.payload, or.payload_bytes, [64, 65_000])?,
         framing_bytes: bytes("--framing", given.framing, or.framing_bytes, [0, 1_000])?,

@@ -16,8 +16,8 @@ const SLACK_NS: u64 = 2_000_000;
 /// Packets of a run, repair included: some ten seconds.
 pub(crate) const MAX_PACKETS: u64 = 10_000_000;
 
-/// Chunks at the receiver where lanes are few.
-const LEAST_WINDOW: u32 = 32;
+/// What a receiver has for chunks, as `linecard recv` without `--memory`.
+const MEMORY_BYTES: u32 = 512 << 20;
 
 /// A transfer over equal lanes. Without further values: the published experiment with all of its
 /// lanes, in stable mode (papers/end2end100.txt); what the paper leaves open is told in
@@ -34,6 +34,8 @@ pub(crate) struct Spec {
     pub(crate) fec: Scheme,
     /// Chunks to send.
     pub(crate) chunks: u64,
+    /// Of them at once.
+    pub(crate) under_way: u32,
     /// Of each.
     pub(crate) chunk_bytes: u32,
     /// Data of a packet.
@@ -58,6 +60,7 @@ impl Default for Spec {
             mode: Mode::Stable,
             fec: Scheme::NONE,
             chunks: 32,
+            under_way: MAX_WINDOW,
             chunk_bytes: 16 << 20,
             payload_bytes: 4_096,
             framing_bytes: 38,
@@ -101,11 +104,14 @@ impl Spec {
             payload_bytes: self.payload_bytes,
             mode: self.mode,
             fec: self.fec,
+            under_way: self.under_way,
             ..SendSettings::default()
         };
+        // Two for each lane in any case: with 64 lanes, a receiver has to be given more memory.
+        let window = (MEMORY_BYTES / self.chunk_bytes).max(2 * self.lanes as u32);
         Settings {
             lanes: vec![(lane, link); self.lanes as usize],
-            window: (self.lanes as u32 * send.chunks_per_lane).clamp(LEAST_WINDOW, MAX_WINDOW),
+            window: window.min(MAX_WINDOW),
             send,
             chunks: self.chunks as u32,
             chunk_bytes: self.chunk_bytes,
