@@ -65,11 +65,12 @@ fn the_papers_contradictions_are_printed_where_they_are_met() {
 
 #[test]
 fn questions_without_an_answer_say_why() {
-    let refuses = |arguments: &[&str], parts: &[&str]| {
-        Folder::new().refuses(2, &[&["model", "solve"], arguments].concat(), parts);
+    let ends = |code, arguments: &[&str], parts: &[&str]| {
+        Folder::new().refuses(code, &[&["model", "solve"], arguments].concat(), parts);
     };
-    refuses(&["--rate", "100G", "--cycles-per-word", "2"], &["DMA", "1.423", "below 1"]);
-    refuses(&["--rate", "100G", "--core", "50"], &["50.0 MHz", "raise"]);
+    ends(13, &["--rate", "100G", "--cycles-per-word", "2"], &["DMA", "1.423", "below 1"]);
+    ends(13, &["--rate", "100G", "--core", "50"], &["50.0 MHz", "raise"]);
+    let refuses = |arguments: &[&str], parts: &[&str]| ends(2, arguments, parts);
     refuses(&["--rate", "100G", "--bus", "0"], &["bus_bits is 0", "32 to 1024"]);
     refuses(&["--rate", "100G", "--core", "0"], &["out of range"]);
     refuses(&["--rate", "unlimited"], &["no rate to carry"]);
