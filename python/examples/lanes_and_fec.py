@@ -6,11 +6,23 @@
 # a transfer run in virtual time: equal seeds give equal tables.
 
 # %%
-from pathlib import Path
-
 import linecard
 
-scenario = Path(__file__).resolve().parents[2] / "scenarios" / "model-transfer.toml"
+scenario = """
+model = "transfer"
+
+[lanes]
+count = 8
+rate = "10G"
+delay = "5ms"
+
+[chunk]
+count = 24
+bytes = "4M"
+
+[transfer]
+mode = "low-latency"
+"""
 
 # %% [markdown]
 # Lanes 5 ms away: what is sent again comes 10 ms later.
@@ -19,7 +31,6 @@ scenario = Path(__file__).resolve().parents[2] / "scenarios" / "model-transfer.t
 table = linecard.sweep(
     scenario,
     {"transfer.fec": ["none", "xor:10", "rs:28,4"], "lanes.loss": [0, 0.001, 0.01]},
-    set={"lanes.delay": "5ms", "chunk.bytes": "4M", "chunk.count": 24, "transfer.mode": "low-latency"},
 )
 assert all(error is None for error in table["error"])
 table

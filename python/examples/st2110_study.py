@@ -7,7 +7,6 @@
 # %%
 import random
 import struct
-import sys
 import tempfile
 from pathlib import Path
 
@@ -43,7 +42,7 @@ def made_up(path: Path, jitter_us: float, seconds: float = 2.0) -> None:
 
 
 folder = tempfile.TemporaryDirectory()
-captures = [Path(name) for name in sys.argv[1:]]
+captures: list[Path] = []
 if not captures:
     for hour, jitter_us in enumerate([5, 20, 100, 400, 900]):
         captures.append(Path(folder.name) / f"hour-{hour}.pcap")

@@ -5,16 +5,16 @@
 # traffic: here, what merging would do to captures, and for each packet that did not merge, why.
 
 # %%
-import sys
 import tempfile
 from pathlib import Path
 
 import linecard
 
-# Captures of your own, or those of the project.
-captures = [Path(name) for name in sys.argv[1:]]
+# Captures of your own. Without any, those of the project: this runs anywhere in a clone of it.
+captures: list[Path] = []
 if not captures:
-    captures = sorted((Path(__file__).resolve().parents[2] / "testdata" / "captures").glob("tcp4-*.pcap"))
+    clone = next(folder for folder in [Path.cwd(), *Path.cwd().parents] if (folder / "testdata").is_dir())
+    captures = sorted((clone / "testdata" / "captures").glob("tcp4-*.pcap"))
 
 # %% [markdown]
 # All captures at once: how many packets came and left, and why. The captures in which least is merged stand first.

@@ -1,4 +1,4 @@
-"""The examples run, each in a process and a folder of its own."""
+"""The examples run: as scripts, and as notebooks in a kernel of Jupyter."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jupytext
+import nbclient
 import pytest
 
 from support import ROOT
 
-EXAMPLES = sorted((ROOT / "python" / "examples").glob("*.py"))
+FOLDER = ROOT / "python" / "examples"
+EXAMPLES = sorted(FOLDER.glob("*.py"))
 
 SAYS = {
     "clock_for_400g": "256 bits: from 559 MHz on; DMA limits",
@@ -21,16 +24,28 @@ SAYS = {
 """A line of what each prints."""
 
 
+@pytest.fixture(autouse=True)
+def nothing_is_left() -> object:
+    before = sorted(FOLDER.iterdir())
+    yield
+    assert sorted(FOLDER.iterdir()) == before
+
+
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_an_example_says_what_it_should(path: Path, tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, path], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+def test_an_example_is_a_script(path: Path) -> None:
+    done = subprocess.run([sys.executable, path], cwd=FOLDER, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert SAYS[path.stem] in done.stdout, done.stdout
-    assert list(tmp_path.iterdir()) == [], "examples leave nothing behind"
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_an_example_has_cells(path: Path) -> None:
-    """The percent format, as notebooks take it: each begins with its title."""
-    text = path.read_text()
-    assert text.startswith("# %% [markdown]\n# # ") and text.count("\n# %%\n") >= 3
+def test_an_example_is_a_notebook(path: Path) -> None:
+    """As Jupyter opens it: a title, cells with text, and a page where a cell ends with a report."""
+    notebook = jupytext.read(path)
+    assert notebook.cells[0].source.startswith("# ") and len(notebook.cells) >= 6
+    client = nbclient.NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(FOLDER)}})
+    outputs = [output for cell in client.execute().cells for output in cell.get("outputs", [])]
+    assert SAYS[path.stem] in "".join(output.get("text", "") for output in outputs)
+    assert [output for output in outputs if output.output_type == "error" or output.get("name") == "stderr"] == []
+    pages = [output.data["text/html"] for output in outputs if "text/html" in output.get("data", {})]
+    assert any(page.startswith("<iframe srcdoc=") for page in pages), outputs
