@@ -67,6 +67,7 @@ fn wrong_arguments_are_refused() {
         (&["sweep", "s.toml", "--vary", "core.mhz=1..99999:0.001"], &["larger STEP"]),
         (&["sweep", "s.toml", "--vary", "firmware.image=a,b"], &["firmware.image", "\"best\""]),
         (&["sweep", "s.toml", "--vary", "load.mtu=512", "--threads", "0"], &["--threads 0"]),
+        (&["sweep", "s.toml", "--vary", "load.mtu=512", "-o", "x.parquet"], &["x.parquet", "CSV"]),
     ] {
         folder.refuses(2, &[&["model"], arguments].concat(), parts);
     }

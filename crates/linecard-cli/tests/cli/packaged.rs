@@ -89,7 +89,8 @@ fn completions_know_every_command() {
         ("bash", &["bash", "-n"][..]),
         ("zsh", &["zsh", "-n"]),
         ("fish", &["fish", "--no-execute"]),
-        ("elvish", &["elvish", "-compileonly"]),
+        // It has what they are for only at a terminal: see below.
+        ("elvish", &[]),
         ("powershell", &[]),
     ] {
         let script = folder.succeeds(&["completions", shell]);
@@ -128,6 +129,24 @@ fn bash_completes_commands_and_options() {
         let output = bash.output().unwrap();
         assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), wanted, "{words}: {output:?}");
     }
+}
+
+/// As elvish asks for them, with what it has at a terminal only made up here.
+#[test]
+fn elvish_completes_commands() {
+    if !is_there("elvish", "its completions are not tried") {
+        return;
+    }
+    let folder = Folder::new();
+    let terminal = "var edit: = (ns [&completion:=(ns [&arg-completer=[&]]) \
+                    &complex-candidate~={|text &display=''| put $text }])\n";
+    let ask = "\n$edit:completion:arg-completer[linecard] linecard model '' | each $echo~\n";
+    let script = folder.succeeds(&["completions", "elvish"]);
+    folder.write("script.elv", [terminal, &script, ask].concat().as_bytes());
+    let output =
+        Command::new("elvish").arg("-norc").arg(folder.path("script.elv")).output().unwrap();
+    let offered = String::from_utf8_lossy(&output.stdout);
+    assert!(offered.lines().any(|line| line == "solve"), "{output:?}");
 }
 
 /// Twice the same; complete and with a hash and a licence for each; what only builds is told apart.

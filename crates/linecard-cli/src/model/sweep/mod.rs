@@ -71,8 +71,29 @@ pub(crate) fn command(arguments: &SweepArguments) -> Result<(), Failure> {
     let grid = Grid::new(axes.collect::<Result<_, _>>()?)?;
     let sweep = Sweep::new(&scenario, &grid, arguments.predict)?;
     let output = units::output(arguments.output.clone());
+    arguments.check_ending(&output)?;
     let account = sweep.write(arguments, &output, threads)?;
     account.ending(grid.points())
+}
+
+impl SweepArguments {
+    /// Refuses to write something else under the name of a Parquet file.
+    fn check_ending(&self, output: &Path) -> Result<(), Failure> {
+        #[cfg(feature = "parquet")]
+        let (is_parquet, what) = (self.parquet, "add --parquet");
+        #[cfg(not(feature = "parquet"))]
+        let (is_parquet, what) =
+            (false, "build the command with --features parquet, or call linecard.sweep in Python");
+        if is_parquet || output.extension().is_none_or(|ending| ending != "parquet") {
+            return Ok(());
+        }
+        let text = format!(
+            "--output {}: this would be {}: call it so, or {what}",
+            output.display(),
+            if self.json { "JSON" } else { "CSV" }
+        );
+        Err(Failure::Usage(text))
+    }
 }
 
 /// A sweep that is ready to run.
