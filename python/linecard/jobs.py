@@ -178,15 +178,16 @@ def transfer(
     """A bulk transfer over many lanes in virtual time (``linecard run --lanes sim``): both ends are the real ones.
 
     ``rate`` in bits per second of each lane; ``fec`` is none, xor:K, rs:K,M or duplicate; ``under_way`` are chunks
-    at once (None: as many as the receiver has room for); ``chunk`` and ``payload`` in bytes. Equal seeds give equal results, bit for bit.
+    at once (None: as many as the receiver has room for); ``chunk`` and ``payload`` in bytes. Equal seeds give equal
+    results, bit for bit.
 
     >>> report = transfer(lanes=2, chunks=4, chunk="64K")
     >>> report["summary"]["bytes"]
     262144
     """
     options = options_of(
-        rate=rate, mode=mode, fec=fec, chunks=chunks, under_way=under_way, chunk=chunk, payload=payload, framing=framing,
-        delay=delay, begin=begin, loss=loss, reorder=reorder, seed=seed,
+        rate=rate, mode=mode, fec=fec, chunks=chunks, under_way=under_way, chunk=chunk, payload=payload,
+        framing=framing, delay=delay, begin=begin, loss=loss, reorder=reorder, seed=seed,
     )  # fmt: skip
     return _shown(["run", f"--lanes=sim:{text_of(lanes, 'lanes')}", *options], progress)
 

@@ -214,7 +214,12 @@ try:
     {call}
 except KeyboardInterrupt:
     for _ in range(100):
-        names = [path.read_text().strip() for path in pathlib.Path("/proc/self/task").glob("*/comm")]
+        names = []
+        for path in pathlib.Path("/proc/self/task").glob("*/comm"):
+            try:
+                names.append(path.read_text().strip())
+            except OSError:
+                pass  # It has just ended.
         if "linecard" not in names:
             break
         time.sleep(0.01)
@@ -228,6 +233,7 @@ ENDLESS = {
     "pci": "linecard.model(sys.argv[1] + '/model-pci.toml', set={'run.duration': '100s'})",
     "transfer": "linecard.transfer(chunks=100_000, chunk='256K')",
     "run": "linecard.run(seconds=60)",
+    "lanes": "linecard.model(sys.argv[1] + '/model-lanes.toml', set={'load.chunks': 24_000})",
 }
 
 

@@ -37,12 +37,12 @@ pub(crate) fn go_on() -> Result<(), Failure> {
     }
 }
 
-/// What a run takes one by one, until it is to end.
-pub(crate) fn each<T>(count: usize, items: impl Iterator<Item = T>) -> impl Iterator<Item = T> {
+/// What a run takes one by one, until it is to end. How many there are is told before, by
+/// [`Watch::expect`].
+pub(crate) fn each<T>(items: impl Iterator<Item = T>) -> impl Iterator<Item = T> {
     let watch = any();
-    watch.expect(count);
-    items.enumerate().map_while(move |(done, item)| {
-        watch.reach(done);
+    items.map_while(move |item| {
+        watch.advance(1);
         (!watch.is_stopped()).then_some(item)
     })
 }
@@ -105,9 +105,10 @@ mod tests {
                     watch.stop();
                 }
             };
-            each(10, 0..10).inspect(stop).count()
+            any().expect(10);
+            each(0..10).inspect(stop).count()
         });
-        assert_eq!((taken, watch.progress()), (4, (4, 10)));
-        assert_eq!(each(10, 0..10).count(), 10);
+        assert_eq!((taken, watch.progress()), (4, (5, 10)));
+        assert_eq!(each(0..10).count(), 10);
     }
 }

@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Tells calls on other threads to stop: signals come to the first one only.
 #[pyclass(module = "linecard", frozen)]
 #[derive(Debug, Default, Clone)]
-pub struct Stop(Arc<Watch>);
+pub struct Stop(pub(crate) Arc<Watch>);
 
 #[pymethods]
 impl Stop {
@@ -37,8 +37,8 @@ impl Stop {
 }
 
 /// Runs `work` on a thread of its own, and looks for signals until it is done. `progress` is called with what
-/// is done and with all, where `work` says so, and at the end. When a signal or `progress` raises an exception, `work` is told to stop by its
-/// argument, and what it would still have found is dropped.
+/// is done and with all, where `work` says so. When a signal or `progress` raises an exception, `work` is told
+/// to stop by its argument, and what it would still have found is dropped.
 pub(crate) fn detached<R: Send + 'static>(
     py: Python<'_>,
     stop: Option<&Stop>,
@@ -57,7 +57,7 @@ pub(crate) fn detached<R: Send + 'static>(
     spawned?;
     loop {
         match wait(py, &result, LOOK) {
-            Ok(found) => return end(progress, &watch).map(|()| found),
+            Ok(found) => return Ok(found),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => {
                 let text = "a thread of linecard has panicked, which is a bug: see stderr";
@@ -74,14 +74,6 @@ pub(crate) fn detached<R: Send + 'static>(
             let _dropped = wait(py, &result, PATIENCE);
             return Err(exception);
         }
-    }
-}
-
-/// The last call of `progress`, if there was anything to see.
-fn end(progress: Option<&Bound<'_, PyAny>>, watch: &Watch) -> PyResult<()> {
-    match (progress, watch.progress()) {
-        (Some(progress), (_, all)) if all > 0 => progress.call1((all, all)).map(drop),
-        _ => Ok(()),
     }
 }
 

@@ -40,9 +40,14 @@ pub fn job(
     progress: Option<&Bound<'_, PyAny>>,
     stop: Option<&Bound<'_, Stop>>,
 ) -> PyResult<Report> {
-    let work = move |watch: &_| jobs::job(arguments, watch);
-    let done = detached(py, stop.map(Bound::get), progress, work)?;
+    let stop = stop.map(|stop| stop.get().clone()).unwrap_or_default();
+    let done = detached(py, Some(&stop), progress, move |watch| jobs::job(arguments, watch))?;
     let Done { report, page, refused: why } = done.map_err(|why| refused(py, &why))?;
+    if let (Some(progress), (_, all)) = (progress, stop.0.progress())
+        && all > 0
+    {
+        progress.call1((all, all))?;
+    }
     let report = Report {
         job: report.job().to_owned(),
         notes: report.notes().to_vec(),

@@ -42,8 +42,9 @@ impl Watch {
         self.stopped.load(Ordering::Relaxed)
     }
 
-    /// There is so much to do.
+    /// There is so much to do, and nothing of it is done.
     pub fn expect(&self, all: usize) {
+        self.done.store(0, Ordering::Relaxed);
         self.all.store(all, Ordering::Relaxed);
     }
 
@@ -52,9 +53,62 @@ impl Watch {
         self.done.store(done, Ordering::Relaxed);
     }
 
+    /// So much more is done.
+    pub fn advance(&self, by: usize) {
+        self.done.fetch_add(by, Ordering::Relaxed);
+    }
+
     /// How much is done, and how much there is to do: 0 where that is not known.
     #[must_use]
     pub fn progress(&self) -> (usize, usize) {
         (self.done.load(Ordering::Relaxed), self.all.load(Ordering::Relaxed))
+    }
+}
+
+/// Calls of [`Pulse::goes_on`] between looks at the watch.
+const CALLS: u32 = 256;
+
+/// Looks at a watch now and then, from where events take nanoseconds.
+#[derive(Debug)]
+pub struct Pulse<'w> {
+    watch: &'w Watch,
+    calls: u32,
+}
+
+impl<'w> Pulse<'w> {
+    /// Expects `all` of the watch, in the run's own unit.
+    #[must_use]
+    pub fn new(watch: &'w Watch, all: usize) -> Self {
+        watch.expect(all);
+        Self { watch, calls: 0 }
+    }
+
+    /// To be called for each event: whether the run goes on, of which so much is `done`.
+    pub fn goes_on(&mut self, done: usize) -> bool {
+        self.calls += 1;
+        if self.calls < CALLS {
+            return true;
+        }
+        self.calls = 0;
+        self.watch.reach(done);
+        !self.watch.is_stopped()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pulse_looks_now_and_then() {
+        let watch = Watch::new();
+        watch.reach(7);
+        let mut pulse = Pulse::new(&watch, 1_000);
+        assert_eq!(watch.progress(), (0, 1_000));
+        watch.stop();
+        let went = (1..1_000).take_while(|&done| pulse.goes_on(done)).count();
+        assert_eq!((went, watch.progress().0), (255, 256));
+        watch.advance(2);
+        assert_eq!(watch.progress().0, 258);
     }
 }

@@ -4,6 +4,7 @@ use super::figures::Figures;
 use super::firmware::{self, Sources};
 use super::scenario::Scenario;
 use crate::failure::Failure;
+use crate::watch;
 use linecard::report::{Section, Value};
 use linecard_host::firmware::SourceLine;
 use linecard_model::rv32::Counts;
@@ -17,7 +18,7 @@ pub(super) fn section(scenario: &Scenario) -> Result<Section, Failure> {
     let design = scenario.design(0)?;
     let mut transmit = Transmit::new(&design, firmware.image()).map_err(failure)?;
     transmit.start_profile();
-    let messages = scenario.settings.messages();
+    let messages = watch::each(scenario.settings.messages());
     Figures::of(&mut transmit, &design, messages, |_| ()).map_err(failure)?;
     let mut lines: BTreeMap<Option<SourceLine<'_>>, Counts> = BTreeMap::new();
     for profile in transmit.profiles() {

@@ -46,7 +46,7 @@ pub(crate) fn simulate(
     sink: impl FnMut(&Sent),
 ) -> Result<Figures, TransmitError> {
     let mut transmit = Transmit::new(design, firmware)?;
-    let messages = watch::each(settings.messages as usize, settings.messages());
+    let messages = watch::each(settings.messages());
     Figures::of(&mut transmit, design, messages, sink)
 }
 

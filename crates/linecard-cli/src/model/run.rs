@@ -10,6 +10,7 @@ use crate::failure::{EXIT_CODES, Failure};
 use crate::found::Found;
 use crate::page::PageArguments;
 use crate::units;
+use crate::watch;
 use clap::Args;
 use linecard::report::{Report, Section, Value};
 use linecard_model::transmit::{BusPolicy, Sent};
@@ -136,12 +137,15 @@ fn all_phases(
         simulate(&scenario.settings, &design, firmware.image(), sink)
             .map_err(|error| scenario.failure(&error))
     };
+    watch::any().expect(scenario.settings.messages.saturating_mul(phases) as usize);
     let mut capture = output.map(|path| CaptureWriter::create(scenario, path)).transpose()?;
     let mut runs = vec![run(0, &mut |sent| {
         if let Some(capture) = &mut capture {
             capture.take(sent);
         }
     })?];
+    // Half a capture is none.
+    watch::go_on()?;
     if let Some(capture) = capture {
         capture.finish(scenario)?;
     }

@@ -61,8 +61,8 @@ pub(crate) struct SendArguments {
     /// Data bytes of a packet, 512 to 65467 [default: the most of 8896, 4096 and 1408 that fits].
     #[arg(long, value_name = "BYTES", value_parser = values::payload)]
     payload: Option<u32>,
-    /// Length of a chunk, a power of two from 64K to 64M: what is sent again at most, for each lane, after
-    /// an interruption.
+    /// Length of a chunk, a power of two from 64K to 64M: after an interruption those that were under way
+    /// are sent again.
     #[arg(long, value_name = "BYTES", default_value = "16M", value_parser = values::chunk)]
     chunk: ChunkBytes,
     #[command(flatten)]

@@ -14,6 +14,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
+/// What this end keeps of chunks that are under way, if two for each lane are less: 100 ms of 80 Gbit/s.
+const MEMORY_BYTES: u64 = 1 << 30;
 /// Payloads that are tried, largest first: jumbo frames, pages, and what every path carries.
 const PAYLOADS: [usize; 3] = [8_896, 4_096, 1_408];
 /// How far ahead of its schedule a lane sends, in ns: fewer and larger calls, and at 200 Mbit/s no more than
@@ -77,12 +79,19 @@ pub(super) fn open(options: &SendOptions) -> Result<Opened, SendError> {
         fec: options.fec,
         mode: options.mode,
         window_end: welcome.window_chunks,
+        under_way: under_way(options.chunk_bytes.bytes(), specs.len()),
         ..SendSettings::default()
     };
     let lanes = lane_settings(&specs, payload_bytes);
     let sender = Sender::new(settings, &lanes, random()?);
     let source = Source::new(payload_bytes, options.fec);
     Ok(Opened { control, carriers, specs, peers, sender, source, payload_bytes })
+}
+
+/// Chunks whose bytes this end keeps until they are whole at the other, which may have room for more.
+fn under_way(chunk_bytes: u64, lanes: usize) -> u32 {
+    let fit = MEMORY_BYTES / chunk_bytes.max(1);
+    u32::try_from(fit.max(2 * lanes as u64)).unwrap_or(u32::MAX)
 }
 
 /// The lanes that the user wants, with the rate that holds where none is said.

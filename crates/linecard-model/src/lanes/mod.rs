@@ -10,6 +10,7 @@
 use crate::Ps;
 use alloc::vec;
 use alloc::vec::Vec;
+use linecard::watch::{Pulse, Watch};
 
 /// How chunks go over lanes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,6 +111,18 @@ pub struct ConfigError {
 /// # Errors
 /// A value out of its range.
 pub fn simulate(config: &Config, chunks: u64) -> Result<Outcome, ConfigError> {
+    simulate_watched(config, chunks, &Watch::new())
+}
+
+/// The same under a watch, in bytes: ends with what there is by then when it is stopped.
+///
+/// # Errors
+/// A value out of its range.
+pub fn simulate_watched(
+    config: &Config,
+    chunks: u64,
+    watch: &Watch,
+) -> Result<Outcome, ConfigError> {
     for (name, value, high) in [
         ("lanes", config.lanes as u64, 64),
         ("lane_bps", config.lane_bps, 1_000_000_000_000),
@@ -121,8 +134,9 @@ pub fn simulate(config: &Config, chunks: u64) -> Result<Outcome, ConfigError> {
             return Err(ConfigError { name, value, low: 1, high });
         }
     }
-    let mut lanes =
-        Lanes { config, lanes: vec![Lane::default(); config.lanes], fec_free: Ps::ZERO };
+    let lanes = vec![Lane::default(); config.lanes];
+    let pulse = Pulse::new(watch, chunks.saturating_mul(config.chunk_bytes) as usize);
+    let mut lanes = Lanes { config, lanes, fec_free: Ps::ZERO, watch, pulse };
     Ok(match config.spreading {
         Spreading::ChunkPerLane => lanes.each(chunks),
         Spreading::ChunkOverAll => lanes.together(chunks),
@@ -142,13 +156,15 @@ struct Lanes<'c> {
     config: &'c Config,
     lanes: Vec<Lane>,
     fec_free: Ps,
+    watch: &'c Watch,
+    pulse: Pulse<'c>,
 }
 
 impl Lanes<'_> {
     /// Each lane has chunks of its own; the lane that is free first sends next.
     fn each(&mut self, chunks: u64) -> Outcome {
         let (mut begun, mut outcome, mut latency) = (0, Outcome::default(), 0);
-        loop {
+        while self.pulse.goes_on(outcome.bytes as usize) {
             let next = (0..self.lanes.len())
                 .filter(|&lane| self.lanes[lane].left > 0 || begun < chunks)
                 .min_by_key(|&lane| self.lanes[lane].wire_free);
@@ -176,6 +192,9 @@ impl Lanes<'_> {
         let count = self.lanes.len() as u64;
         let (mut now, mut outcome) = (Ps::ZERO, Outcome::default());
         for _ in 0..chunks {
+            if self.watch.is_stopped() {
+                break;
+            }
             let begins = now + Ps(self.config.per_chunk.0 / count);
             for (index, lane) in self.lanes.iter_mut().enumerate() {
                 let share = self.config.chunk_bytes / count;
@@ -186,6 +205,7 @@ impl Lanes<'_> {
             while let Some(lane) = (0..self.lanes.len())
                 .filter(|&lane| self.lanes[lane].left > 0)
                 .min_by_key(|&lane| self.lanes[lane].wire_free)
+                && self.pulse.goes_on(outcome.bytes as usize)
             {
                 outcome.bytes += self.packet(lane);
             }

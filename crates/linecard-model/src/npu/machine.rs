@@ -13,7 +13,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use linecard::packet::{LinkType, Meta, Packet, Toeplitz};
 use linecard::rng::Rng;
-use linecard::watch::Watch;
+use linecard::watch::{Pulse, Watch};
 
 /// Ports of clients: those that Linux gives (32,768 to 60,999).
 const PORTS: core::ops::Range<u16> = 32_768..61_000;
@@ -210,13 +210,12 @@ impl<'s> Machine<'s> {
 
     /// Runs until the time is over, nothing is left to happen, or it is told to end.
     pub(super) fn run(mut self, watch: &Watch) -> Outcome {
-        watch.expect(self.scenario.duration.0 as usize);
+        let mut pulse = Pulse::new(watch, self.scenario.duration.0 as usize);
         // Every event is planned for a later time or follows from one that is, so that time goes on.
         while let Some((at, event)) = self.events.next() {
-            if at > self.scenario.duration || watch.is_stopped() {
+            if at > self.scenario.duration || !pulse.goes_on(at.0 as usize) {
                 break;
             }
-            watch.reach(at.0 as usize);
             self.now = at;
             self.handle(event);
         }

@@ -9,7 +9,7 @@ use crate::{Events, Ps};
 use alloc::collections::VecDeque;
 use alloc::vec;
 use linecard::rng::Rng;
-use linecard::watch::Watch;
+use linecard::watch::{Pulse, Watch};
 
 /// The link from the switch to the adapter, in bits per second.
 const GIGABIT: u64 = 1_000_000_000;
@@ -68,10 +68,11 @@ pub fn simulate_watched(config: &Config, watch: &Watch) -> Result<Outcome, Confi
     let mut simulation = Simulation::new(config)?;
     simulation.begin();
     let end = config.warm_up + config.duration;
-    watch.expect(end.0 as usize);
-    while simulation.events.next_time().is_some_and(|time| time <= end) && !watch.is_stopped() {
+    let mut pulse = Pulse::new(watch, end.0 as usize);
+    while simulation.events.next_time().is_some_and(|time| time <= end)
+        && pulse.goes_on(simulation.now.0 as usize)
+    {
         simulation.step();
-        watch.reach(simulation.now.0 as usize);
     }
     Ok(simulation.finish())
 }

@@ -22,7 +22,12 @@ pub struct Rtt {
     variation_ns: u64,
     least_ns: u64,
     samples: u64,
+    /// The least of the samples that are counted now, and of those before.
+    recent_ns: [u64; 2],
 }
+
+/// Samples after which the least of them is no longer that of now: a way may have become longer.
+const RECENT: u64 = 512;
 
 impl Default for Rtt {
     fn default() -> Self {
@@ -40,6 +45,7 @@ impl Rtt {
             variation_ns: rtt_ns / 2,
             least_ns: rtt_ns,
             samples: 0,
+            recent_ns: [rtt_ns; 2],
         }
     }
 
@@ -53,6 +59,10 @@ impl Rtt {
             return;
         }
         self.least_ns = self.least_ns.min(latest_ns);
+        if self.samples.is_multiple_of(RECENT) {
+            self.recent_ns = [u64::MAX, self.recent_ns[0]];
+        }
+        self.recent_ns[0] = self.recent_ns[0].min(latest_ns);
         // Section 5.3: the delay is taken off only where the least time allows for it.
         let adjusted = match latest_ns.checked_sub(ack_delay_ns) {
             Some(less) if less >= self.least_ns => less,
@@ -75,11 +85,22 @@ impl Rtt {
         self.least_ns
     }
 
-    /// What queues on the way add to the least time, in ns; 0 below an eighth of the whole, where it cannot
-    /// be told from acknowledgments that come together.
+    /// What queues on the way add to the least of the last 512 to 1,024 samples, in ns; 0 below an eighth of
+    /// the whole, where it cannot be told from acknowledgments that come together.
+    ///
+    /// ```
+    /// let mut rtt = linecard_transfer::lane::Rtt::default();
+    /// rtt.sample(1_000_000, 0);
+    /// (0..100).for_each(|_| rtt.sample(5_000_000, 0));
+    /// assert!(rtt.queued_ns() > 3_900_000);
+    /// // It does not become shorter again: this is the way, and no queue.
+    /// (0..1_024).for_each(|_| rtt.sample(5_000_000, 0));
+    /// assert_eq!(rtt.queued_ns(), 0);
+    /// ```
     #[must_use]
-    pub const fn queued_ns(&self) -> u64 {
-        let queued_ns = self.smoothed_ns.saturating_sub(self.least_ns);
+    pub fn queued_ns(&self) -> u64 {
+        let least_ns = self.recent_ns[0].min(self.recent_ns[1]);
+        let queued_ns = self.smoothed_ns.saturating_sub(least_ns);
         if queued_ns > self.smoothed_ns / 8 { queued_ns } else { 0 }
     }
 

@@ -413,7 +413,8 @@ impl LaneSender {
     #[must_use]
     pub fn next_wakeup(&self, work: bool) -> Option<Instant> {
         let window = self.control.window(&self.settings, &self.rtt);
-        let open = self.flight.bytes() + u64::from(self.settings.datagram_bytes) <= window;
+        let open = self.flight.bytes() + u64::from(self.settings.datagram_bytes) <= window
+            && self.flight.has_room();
         let sends = self.state == LaneState::Alive && work && open;
         let answer = self.answer.is_some().then_some(Instant::ZERO);
         let times = [

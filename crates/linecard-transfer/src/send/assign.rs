@@ -43,11 +43,14 @@ impl Sender {
         own.or_else(|| self.start(lane, now)).or_else(|| self.help())
     }
 
-    /// Whether `lane` has something to send, or would have if a chunk were started.
+    /// Whether `lane` has something to send of chunks that are under way.
     pub(super) fn has_work(&self, lane: usize) -> bool {
-        let own = self.chunks.iter().any(|chunk| chunk.is_for(lane) && chunk.has_work());
-        let start = self.may_start(lane).is_some_and(|(_, from)| from == Instant::ZERO);
-        own || start || self.may_help()
+        self.chunks.iter().any(|chunk| chunk.is_for(lane) && chunk.has_work()) || self.may_help()
+    }
+
+    /// Whether it may begin another.
+    pub(super) fn starts(&self, lane: usize, now: Instant) -> bool {
+        self.may_start(lane).is_some_and(|(_, from)| from <= now)
     }
 
     /// How the next chunk would be spread if `lane` started it, and from when on it may. What counts for
@@ -59,7 +62,8 @@ impl Sender {
             return None;
         }
         if self.is_stable() {
-            let free = (self.window_end - next) as usize;
+            let more = self.settings.under_way as usize - self.chunks.len();
+            let free = more.min((self.window_end - next) as usize);
             let is_fair = self.own_chunks(lane) < OWN || free > self.kept_for_others(lane);
             return is_fair.then_some((Spread::One(lane), Instant::ZERO));
         }
@@ -129,26 +133,25 @@ impl Sender {
         }
     }
 
-    /// A packet that is under way on another lane and would be there sooner on this one, which has nothing
-    /// else to do.
+    /// A packet of the oldest chunk that is under way on another lane and would be there sooner on this one,
+    /// which has nothing else to do.
     fn straggler(&mut self, lane: usize, now: Instant) -> Option<(usize, u32)> {
         let here_ns = self.lanes[lane].rtt().smoothed_ns();
         let permille = self.settings.duplicates_permille;
-        for at in 0..self.chunks.len() {
-            let chunk = &self.chunks[at];
-            let allowed = u64::from(chunk.layout.slots()) * u64::from(permille) / 1_000;
-            if chunk.spread != Spread::All || u64::from(chunk.duplicates) >= allowed {
-                continue;
-            }
-            let id = chunk.id;
-            for other in (0..self.lanes.len()).filter(|&other| other != lane) {
-                let Some(piece) = self.lanes[other].late_piece(id, here_ns, now) else { continue };
-                if self.chunks[at].duplicate(piece.slot, lane) {
-                    self.lanes[other].skip_late(piece);
-                    return Some((at, piece.slot));
-                }
+        let at = self.chunks.iter().position(|chunk| chunk.spread == Spread::All)?;
+        let chunk = &self.chunks[at];
+        let allowed = u64::from(chunk.layout.slots()) * u64::from(permille) / 1_000;
+        if u64::from(chunk.duplicates) >= allowed {
+            return None;
+        }
+        let id = chunk.id;
+        for other in (0..self.lanes.len()).filter(|&other| other != lane) {
+            let Some(piece) = self.lanes[other].late_piece(id, here_ns, now) else { continue };
+            if self.chunks[at].duplicate(piece.slot, lane) {
                 self.lanes[other].skip_late(piece);
+                return Some((at, piece.slot));
             }
+            self.lanes[other].skip_late(piece);
         }
         None
     }
@@ -163,7 +166,7 @@ impl Sender {
         let waits = !self.chunks.is_empty() || !self.offered.is_empty();
         let sender = &self.lanes[lane];
         let idle = sender.state() == LaneState::Alive && sender.in_flight() == 0;
-        let due = (waits && idle && !self.has_work(lane)).then(|| sender.quiet_until())?;
-        Some(due)
+        let is_quiet = waits && idle && !self.has_work(lane) && self.may_start(lane).is_none();
+        is_quiet.then(|| sender.quiet_until())
     }
 }

@@ -297,6 +297,7 @@ impl Sender {
         // What is said last should be answered: nothing else will make the other end speak.
         if at.is_some()
             && !self.has_work(lane)
+            && !self.starts(lane, now)
             && let Some(last) = out.last_mut()
         {
             last.header.ack_now = true;

@@ -107,6 +107,40 @@ fn stable_gives_each_lane_chunks_of_its_own_and_low_latency_shares_them() {
     assert_eq!(chunks(&mut low, 1), [1]);
 }
 
+/// Until what was sent should have left the lane's queue; then the lane is woken for it.
+#[test]
+fn low_latency_waits_for_queues() {
+    let settings = SendSettings { mode: Mode::LowLatency, ..SendSettings::default() };
+    let mut sender = sender(1, settings);
+    sender.offer(0, 1_000).unwrap();
+    assert_eq!(data(&poll(&mut sender, 0, at(2))), [(0, 0)]);
+    give_ack(&mut sender, 0, vec![Range { first: 0, last: 1 }], 1, at(42));
+    let queued_ns = sender.lane(0).unwrap().rtt().queued_ns();
+    assert!(queued_ns > MS, "{queued_ns}");
+    sender.offer(1, 1_000).unwrap();
+    sender.offer(2, 1_000).unwrap();
+    assert_eq!(data(&poll(&mut sender, 0, at(50))), [(1, 0)]);
+    let clear = at(50).plus_ns(queued_ns);
+    assert_eq!(sender.next_wakeup(0), Some(clear));
+    assert!(poll(&mut sender, 0, at(50).plus_ns(queued_ns - 1)).is_empty());
+    assert_eq!(data(&poll(&mut sender, 0, clear)), [(2, 0)]);
+}
+
+/// Two for each lane, then more for whoever has room.
+#[test]
+fn a_lane_leaves_two_chunks_to_others() {
+    let settings = SendSettings { mode: Mode::Stable, under_way: 5, ..SendSettings::default() };
+    let mut sender = sender(2, settings);
+    for chunk in 0..6 {
+        sender.offer(chunk, 1_000).unwrap();
+    }
+    let chunks = |sender: &mut Sender, lane| -> Vec<u32> {
+        data(&drain(sender, lane, at(2))).into_iter().map(|(chunk, _)| chunk).collect()
+    };
+    assert_eq!(chunks(&mut sender, 0), [0, 1, 2]);
+    assert_eq!(chunks(&mut sender, 1), [3, 4]);
+}
+
 #[test]
 fn a_window_that_is_closed_is_asked_about() {
     let settings = SendSettings { payload_bytes: 1_000, window_end: 0, ..SendSettings::default() };

@@ -19,7 +19,7 @@ use core::cmp::Reverse;
 use core::ops::Range;
 use linecard::rng::Rng;
 use linecard::time::Instant;
-use linecard::watch::Watch;
+use linecard::watch::{Pulse, Watch};
 use link::Link;
 
 /// Packets that a lane is asked for at once.
@@ -235,7 +235,7 @@ pub fn run(settings: &Settings) -> Result<Outcome, RunError> {
 ///
 /// As [`run`].
 pub fn run_watched(settings: &Settings, watch: &Watch) -> Result<Outcome, RunError> {
-    watch.expect(settings.chunks as usize);
+    let mut pulse = Pulse::new(watch, settings.chunks as usize);
     let mut run = Run::new(settings)?;
     run.offer()?;
     for lane in 0..run.there.len() {
@@ -244,7 +244,7 @@ pub fn run_watched(settings: &Settings, watch: &Watch) -> Result<Outcome, RunErr
     if let Some((at, _)) = settings.switch {
         run.push(at, Event::Switch);
     }
-    while !run.sender.is_done() && !watch.is_stopped() {
+    while !run.sender.is_done() && pulse.goes_on(run.outcome.latencies_ns.len()) {
         let Some(Reverse(entry)) = run.heap.pop() else { return Err(run.stalled()) };
         let since = run.sender.last_progress().max(run.last_taken.unwrap_or(Instant::ZERO));
         if entry.at.ns_since(since) > settings.patience_ns {
@@ -252,7 +252,6 @@ pub fn run_watched(settings: &Settings, watch: &Watch) -> Result<Outcome, RunErr
         }
         run.handle(entry.event, entry.at)?;
         run.outcome.end = entry.at;
-        watch.reach(run.outcome.latencies_ns.len());
     }
     Ok(run.finish())
 }

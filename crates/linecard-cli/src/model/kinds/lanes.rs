@@ -5,8 +5,9 @@ use super::super::scenario::Scenario;
 use super::super::values::{rate, word};
 use super::{Account, Model, Part, Ran, limits, number, put_bytes, put_rate, ratio, time};
 use crate::failure::Failure;
+use crate::watch;
 use linecard::report::{Report, Section, Value};
-use linecard_model::lanes::{Config, ConfigError, Outcome, Spreading, simulate};
+use linecard_model::lanes::{Config, ConfigError, Outcome, Spreading, simulate_watched};
 
 const SPREADINGS: [(&str, Spreading); 2] =
     [("chunk-per-lane", Spreading::ChunkPerLane), ("chunk-over-all", Spreading::ChunkOverAll)];
@@ -81,7 +82,7 @@ impl Model for Settings {
             return Err(scenario.refuse("load.chunks", &what));
         }
         let refuse = |error| scenario.refuse(key_of(&error), &error.to_string());
-        let outcome = simulate(of, *chunks).map_err(refuse)?;
+        let outcome = simulate_watched(of, *chunks, &watch::any()).map_err(refuse)?;
         Ok(report(&scenario.settings, &outcome))
     }
 }

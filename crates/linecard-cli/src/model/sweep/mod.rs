@@ -84,7 +84,9 @@ impl SweepArguments {
         #[cfg(not(feature = "parquet"))]
         let (is_parquet, what) =
             (false, "build the command with --features parquet, or call linecard.sweep in Python");
-        if is_parquet || output.extension().is_none_or(|ending| ending != "parquet") {
+        if is_parquet
+            || output.extension().is_none_or(|ending| !ending.eq_ignore_ascii_case("parquet"))
+        {
             return Ok(());
         }
         let text = format!(

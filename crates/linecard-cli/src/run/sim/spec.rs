@@ -17,7 +17,7 @@ const SLACK_NS: u64 = 2_000_000;
 pub(crate) const MAX_PACKETS: u64 = 10_000_000;
 
 /// What a receiver has for chunks, as `linecard recv` without `--memory`.
-const MEMORY_BYTES: u32 = 512 << 20;
+const MEMORY_BYTES: u64 = 512 << 20;
 
 /// A transfer over equal lanes. Without further values: the published experiment with all of its
 /// lanes, in stable mode (papers/end2end100.txt); what the paper leaves open is told in
@@ -107,8 +107,11 @@ impl Spec {
             under_way: self.under_way,
             ..SendSettings::default()
         };
+        let (chunk, fec) = (u64::from(self.chunk_bytes), self.fec);
+        let [data, repair] = [fec.data_packets(), fec.repair_packets()].map(|count| count as u64);
+        let memory = chunk + (chunk * repair).div_ceil(data.max(1));
         // Two for each lane in any case: with 64 lanes, a receiver has to be given more memory.
-        let window = (MEMORY_BYTES / self.chunk_bytes).max(2 * self.lanes as u32);
+        let window = (MEMORY_BYTES / memory).max(2 * self.lanes) as u32;
         Settings {
             lanes: vec![(lane, link); self.lanes as usize],
             window: window.min(MAX_WINDOW),

@@ -45,8 +45,7 @@ impl Settings {
     fn packets(&self) -> impl Iterator<Item = Arrival> {
         let cut = |message| receive::firmware::packets_of(&message, self.load.mtu);
         // What cannot be cut is refused before.
-        watch::each(self.load.messages as usize, self.load.messages())
-            .flat_map(move |message| cut(message).unwrap_or_default())
+        watch::each(self.load.messages()).flat_map(move |message| cut(message).unwrap_or_default())
     }
 }
 
@@ -63,6 +62,7 @@ impl Model for Settings {
         let image = image(scenario)?;
         let failure = |error| failure(scenario, &error);
         let receive = Receive::new(&design, &image).map_err(failure)?;
+        watch::any().expect(settings.load.messages as usize);
         let outcome = receive.run(settings.packets(), |_| ()).map_err(failure)?;
         Ok(report(settings, &design, &outcome))
     }
