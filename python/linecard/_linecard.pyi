@@ -171,7 +171,9 @@ class Report:
 @final
 class Points:
     def __new__(cls, path: _Path, text: str, sets: list[str], keys: list[str], predict: bool) -> Points: ...
-    def run(self, points: list[list[str]], threads: int, stop: Stop | None = None) -> list[dict[str, object] | str]: ...
+    def run(
+        self, points: list[list[str]], threads: int, stop: Stop | None = None
+    ) -> tuple[dict[str, list[object]], list[str | None]]: ...
 
 @final
 class Stop:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from . import progress as bars
 from . import tasks
@@ -54,7 +54,11 @@ def _points(scenario: _Scenario) -> Points:
     return Points(scenario.path, scenario.text, sets, keys, scenario.predict)
 
 
-def _run(chunk: _Chunk, stop: Stop | None = None, /) -> list[dict[str, object] | str]:
+_Found: TypeAlias = tuple[dict[str, list[object]], list[str | None]]
+"""Of a chunk: values by name, and why a point could not be run."""
+
+
+def _run(chunk: _Chunk, stop: Stop | None = None, /) -> _Found:
     return _points(chunk.scenario).run(chunk.points, 1, stop)
 
 
@@ -102,7 +106,7 @@ def sweep(
         show(seen, count)
 
     results = tasks.run(_run, chunks, client=client, threads=threads, retries=retries, done=done)
-    return _table(axes, chunks, [row for result in results for row in result])
+    return _table(axes, chunks, results)
 
 
 def _axes(vary: Mapping[str, Iterable[object]]) -> dict[str, list[object]]:
@@ -189,13 +193,16 @@ class _Chunks(Sequence[_Chunk]):
         return _Chunk(self.scenario, points)
 
 
-def _table(axes: Mapping[str, Sequence[object]], chunks: _Chunks, results: Sequence[dict[str, object] | str]) -> Table:
-    points = [chunks.point(number) for number in range(chunks.points)]
-    columns: dict[str, list[object]] = {
-        key: [values[point[at]] for point in points] for at, (key, values) in enumerate(axes.items())
-    }
-    names = dict.fromkeys(name for row in results if isinstance(row, dict) for name in row)
-    for name in names:
-        columns[name] = [row.get(name) if isinstance(row, dict) else None for row in results]
-    columns["error"] = [row if isinstance(row, str) else None for row in results]
+def _table(axes: Mapping[str, Sequence[object]], chunks: _Chunks, results: Sequence[_Found]) -> Table:
+    columns: dict[str, list[object]] = {}
+    stays = chunks.points
+    for key, values in axes.items():
+        stays //= len(values)
+        once = [value for value in values for _ in range(stays)]
+        columns[key] = once * (chunks.points // len(once))
+    for name in dict.fromkeys(name for found, _ in results for name in found):
+        columns[name] = []
+        for found, errors in results:
+            columns[name] += found.get(name) or [None] * len(errors)
+    columns["error"] = [error for _, errors in results for error in errors]
     return Table(columns)

@@ -24,7 +24,7 @@ _SHOWN = 10
 
 def column(values: Sequence[object]) -> NDArray[Any]:
     """The array for values: whole numbers, numbers (None is NaN), truth values, or anything else as objects."""
-    kinds = {type(value) for value in values}
+    kinds = set(map(type, values))
     if kinds == {bool}:
         return np.array(values, dtype=np.bool_)
     if kinds == {int}:

@@ -37,12 +37,15 @@ pub(crate) fn go_on() -> Result<(), Failure> {
     }
 }
 
-/// What a run takes one by one, until it is to end. How many there are is told before, by
-/// [`Watch::expect`].
+/// What a run takes one by one, until it is to end. They are counted if [`Watch::expect`] has said before how
+/// many there are: threads of a sweep share a watch, and should not wait for each other to count.
 pub(crate) fn each<T>(items: impl Iterator<Item = T>) -> impl Iterator<Item = T> {
     let watch = any();
+    let is_counted = watch.progress().1 > 0;
     items.map_while(move |item| {
-        watch.advance(1);
+        if is_counted {
+            watch.advance(1);
+        }
         (!watch.is_stopped()).then_some(item)
     })
 }

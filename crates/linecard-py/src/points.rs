@@ -32,7 +32,8 @@ impl Points {
         Ok(Self { points })
     }
 
-    /// What each point came to: a dictionary, or why it could not be run.
+    /// What points came to, by name, None where a point has no such value; and of each point why it could not
+    /// be run, or None. Names are in the order in which they first occur.
     #[pyo3(signature = (points, threads, stop=None))]
     fn run<'py>(
         &self,
@@ -40,30 +41,46 @@ impl Points {
         points: Vec<Vec<String>>,
         threads: usize,
         stop: Option<&Bound<'py, Stop>>,
-    ) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    ) -> PyResult<(Bound<'py, PyDict>, Vec<Option<String>>)> {
         if !(1..=256).contains(&threads) {
             return Err(raise(py, &format!("threads {threads}: choose 1 to 256"), 2));
         }
         let ours = Arc::clone(&self.points);
-        let rows = detached(py, stop.map(Bound::get), None, move |watch| {
-            ours.run(&points, threads, watch)
-        })?;
+        let work = move |watch: &_| ours.run(&points, threads, watch);
+        let rows = detached(py, stop.map(Bound::get), None, work)?;
         let rows = rows.map_err(|why| refused(py, &why))?;
-        rows.iter().map(|row| as_python(py, row)).collect()
+        let columns = PyDict::new(py);
+        for (name, values) in columns_of(&rows) {
+            let values = values.into_iter().map(|value| value.map(|value| value_of(py, value)));
+            let values: Vec<_> = values.map(Option::transpose).collect::<PyResult<_>>()?;
+            columns.set_item(name, values)?;
+        }
+        Ok((columns, rows.into_iter().map(Result::err).collect()))
     }
 }
 
-fn as_python<'py>(py: Python<'py>, row: &Result<jobs::Row, String>) -> PyResult<Bound<'py, PyAny>> {
-    match row {
-        Err(why) => Ok(PyString::new(py, why).into_any()),
-        Ok(row) => {
-            let values = PyDict::new(py);
-            for (name, value) in row {
-                values.set_item(name, value_of(py, value)?)?;
-            }
-            Ok(values.into_any())
+/// Values by name, one for each row.
+type Columns<'r> = Vec<(&'r str, Vec<Option<&'r Value>>)>;
+
+fn columns_of(rows: &[Result<jobs::Row, String>]) -> Columns<'_> {
+    let mut columns = Columns::new();
+    for (number, row) in rows.iter().enumerate() {
+        for (position, (name, value)) in row.iter().flatten().enumerate() {
+            // Most rows have the same names at the same places.
+            let here = columns.get(position).is_some_and(|(known, _)| known == name);
+            let at =
+                if here { Some(position) } else { columns.iter().position(|(n, _)| n == name) };
+            let at = at.unwrap_or_else(|| {
+                columns.push((name, Vec::with_capacity(rows.len())));
+                columns.len() - 1
+            });
+            let values = &mut columns[at].1;
+            values.resize(number, None);
+            values.push(Some(value));
         }
     }
+    columns.iter_mut().for_each(|(_, values)| values.resize(rows.len(), None));
+    columns
 }
 
 fn value_of<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
