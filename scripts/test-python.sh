@@ -29,5 +29,5 @@ run "$venv/bin/ruff" check
 run "$venv/bin/ruff" format --check
 run "$venv/bin/mypy"
 run "$venv/bin/python" -m mypy.stubtest linecard._linecard
-run "$venv/bin/python" -m pytest
+run "$venv/bin/python" -m pytest -rs
 run "$venv/bin/python" -m pytest --doctest-modules --pyargs linecard

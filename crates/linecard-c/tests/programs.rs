@@ -91,7 +91,7 @@ fn expect_round_trip(command: &mut Command) {
 #[test]
 fn the_example_runs() {
     let Some(cc) = compiler() else {
-        return say("SKIPPED: the example in C: no C compiler: install gcc, or set CC");
+        return linecard_testkit::skip("the example in C", "no C compiler: install gcc, or set CC");
     };
     let target = build();
     let library = target.join("liblinecard.a");
@@ -105,13 +105,18 @@ fn the_example_runs() {
 
     match compile(&cc, &[library, "-fsanitize=address,undefined"]) {
         Some(checked) => expect_round_trip(&mut Command::new(checked.program())),
-        None => say("SKIPPED: the example under the address sanitizer: it does not compile"),
+        None => {
+            linecard_testkit::skip(
+                "the example under the address sanitizer",
+                "it does not compile",
+            );
+        }
     }
     if is_there("valgrind") {
         let options = ["--quiet", "--error-exitcode=9", "--leak-check=full"];
         expect_round_trip(Command::new("valgrind").args(options).arg(plain.program()));
     } else {
-        say("SKIPPED: the example under valgrind: it is missing");
+        linecard_testkit::skip("the example under valgrind", "it is missing");
     }
 }
 
@@ -119,7 +124,7 @@ fn the_example_runs() {
 #[test]
 fn the_header_compiles_alone() {
     let Some(cc) = compiler() else {
-        return say("SKIPPED: the header in C: no C compiler: install gcc, or set CC");
+        return linecard_testkit::skip("the header in C", "no C compiler: install gcc, or set CC");
     };
     let header = root().join("include/linecard.h");
     for language in [["-xc", "-std=c99"], ["-xc++", "-std=c++11"]] {
@@ -128,7 +133,7 @@ fn the_header_compiles_alone() {
         let output = command.output().expect("the compiler is there");
         let said = String::from_utf8_lossy(&output.stderr);
         if said.contains("cc1plus") {
-            say("SKIPPED: the header in C++: no C++ compiler");
+            linecard_testkit::skip("the header in C++", "no C++ compiler");
             continue;
         }
         assert!(output.status.success(), "{command:?}: {said}");

@@ -19,7 +19,7 @@ fn captures() -> Vec<PathBuf> {
     collect(&folder, &mut files);
     files.sort();
     if files.is_empty() {
-        say("\n*** SKIPPED: no captures; LINECARD_CAPTURES names a folder of them ***\n");
+        linecard_testkit::skip("real captures", "set LINECARD_CAPTURES to a folder of them");
     }
     files
 }

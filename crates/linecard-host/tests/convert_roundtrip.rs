@@ -13,7 +13,6 @@ use linecard_host::convert::{
     CoalesceAccount, Cut, NoObserver, Step, TRAIL_OPTION, Trail, coalesce, segment,
 };
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -147,9 +146,7 @@ fn real_captures_come_back() {
         .map_or_else(|| root().join("../shared/captures"), PathBuf::from);
     let files = files(&folder);
     if files.is_empty() {
-        // Past the harness, which would show it for failing tests only.
-        let line = "SKIPPED: no real captures: set LINECARD_CAPTURES to a folder of them";
-        writeln!(std::io::stderr(), "{line}").unwrap();
+        linecard_testkit::skip("real captures", "set LINECARD_CAPTURES to a folder of them");
         return;
     }
     for (what, config) in configs() {

@@ -41,7 +41,10 @@ fn elf_and_bin_hold_the_same_code() {
 fn sources_build_the_images_that_are_committed() {
     let missing = TOOLS.iter().find(|tool| Command::new(tool).arg("--version").output().is_err());
     if let Some(missing) = missing {
-        eprintln!("SKIPPED: {missing} is missing: the images were not rebuilt; run .ci/setup");
+        linecard_testkit::skip(
+            "images built from their sources",
+            format_args!("{missing} is missing; run .ci/setup"),
+        );
         return;
     }
     let out = tempfile::tempdir().expect("a folder");

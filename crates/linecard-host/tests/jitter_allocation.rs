@@ -20,7 +20,7 @@ fn taken_by_sink(mode: SinkMode, packets: u64) -> Option<u64> {
         // Has an interface of its own in the tests of AF_XDP.
         Err(SinkError::NoInterface) => return None,
         Err(error) => {
-            eprintln!("SKIPPED: {}: {error}", mode.name());
+            linecard_testkit::skip(mode.name(), error);
             return None;
         }
     };

@@ -28,7 +28,7 @@ fn instances_of(process: u32) -> Option<Vec<String>> {
 }
 
 fn skip(what: &str, why: &dyn std::fmt::Display) {
-    let _ = writeln!(std::io::stderr(), "SKIPPED: {what}: {why}");
+    linecard_testkit::skip(what, why);
 }
 
 fn session(place: &Place, means: Means) -> Option<Outcome> {

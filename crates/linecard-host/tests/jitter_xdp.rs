@@ -35,7 +35,7 @@ fn ipv6(lab: &Lab) -> Option<SocketAddr> {
         let output = lab.command(host, "ip").args(add).output().unwrap();
         if !output.status.success() {
             let why = String::from_utf8_lossy(&output.stderr);
-            eprintln!("SKIPPED: AF_XDP over IPv6: {why}");
+            linecard_testkit::skip("AF_XDP over IPv6", why);
             return None;
         }
     }
@@ -55,7 +55,7 @@ fn stream(lab: &Lab, target: SocketAddr, count: u64) -> Option<(Received, u64)> 
     let sink = match open(lab, target) {
         Ok(sink) => sink,
         Err(error) => {
-            eprintln!("SKIPPED: no AF_XDP: {error}");
+            linecard_testkit::skip("AF_XDP", error);
             return None;
         }
     };
@@ -95,7 +95,7 @@ fn stream(lab: &Lab, target: SocketAddr, count: u64) -> Option<(Received, u64)> 
 fn packets_of_the_port_come_by_af_xdp_and_others_by_the_kernel() {
     let lab = match lab() {
         Ok(lab) => lab,
-        Err(why) => return eprintln!("SKIPPED: {why}"),
+        Err(why) => return linecard_testkit::skip("AF_XDP beside the kernel", why),
     };
     let other =
         lab.enter(Host::Own, || UdpSocket::bind((Host::Own.address(), PORT + 1)).unwrap()).unwrap();

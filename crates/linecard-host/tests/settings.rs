@@ -34,9 +34,9 @@ impl Place {
             && place.ip(&["link", "set", &place.wire, "up"])
             && place.ip(&["link", "set", "far", "up"]);
         if !made {
-            let _ = writeln!(
-                std::io::stderr(),
-                "SKIPPED: {what}: no network namespace with a veth; run as root with iproute2"
+            linecard_testkit::skip(
+                what,
+                "no network namespace with a veth; run as root with iproute2",
             );
             return None;
         }
@@ -134,7 +134,7 @@ fn features_of_an_interface_in_another_namespace() {
 fn coalescing_of_a_device_that_has_it() {
     let Some(place) = Place::new("coalescing") else { return };
     if !place.ip(&["tuntap", "add", "dev", "tap0", "mode", "tap"]) {
-        let _ = writeln!(std::io::stderr(), "SKIPPED: coalescing: no TAP device");
+        linecard_testkit::skip("coalescing", "no TAP device");
         return;
     }
     let tap = Setting::coalescing("tap0").within(place.namespace());
@@ -160,7 +160,7 @@ fn the_cpus_of_a_thread_of_the_kernel() {
     assert_eq!(threads.len(), 1, "{threads:?}");
     let setting = Setting::thread(threads[0]).unwrap();
     if setting.reads("0").unwrap() {
-        let _ = writeln!(std::io::stderr(), "SKIPPED: CPUs of a NAPI thread: one core");
+        linecard_testkit::skip("CPUs of a NAPI thread", "one core");
         return;
     }
     there_and_back(&place, &[(setting.clone(), "0")]);
@@ -200,10 +200,7 @@ fn trace_instances_are_removed_at_the_end() {
     let made =
         Command::new("unshare").args(["-m", "sh", "-c", &script]).stderr(Stdio::null()).status();
     if !made.is_ok_and(|status| status.success()) {
-        let _ = writeln!(
-            std::io::stderr(),
-            "SKIPPED: trace instances: no tracefs, or no right to mount it"
-        );
+        linecard_testkit::skip("trace instances", "no tracefs, or no right to mount it");
         return;
     }
     let restorations = journal.roll_back().unwrap();
@@ -269,7 +266,7 @@ fn toggles_take_effect_on_packets_of_a_lab() {
     use linecard_host::lab::{CABLE, Cable, Host, Lab};
 
     let skip = |why: &dyn std::fmt::Display| {
-        let _ = writeln!(std::io::stderr(), "SKIPPED: toggles on packets of a lab: {why}");
+        linecard_testkit::skip("toggles on packets of a lab", why);
     };
     let lab = match Lab::new(Cable::default()) {
         Ok(lab) => lab,

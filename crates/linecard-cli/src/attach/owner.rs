@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn who_writes_a_page_may_do_so() {
         if !linecard_host::rights::is_root() {
-            crate::say("SKIPPED: only root gives folders to others");
+            linecard_testkit::skip("folders given to others", "not root");
             return;
         }
         let user = Account::new(1_000, 1_000);

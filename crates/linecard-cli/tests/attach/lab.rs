@@ -1,7 +1,6 @@
 //! Two network namespaces with a cable between them: the peer's end `lcp`, and the host's end `lcw`,
 //! which the command takes as near port. Both namespaces go with the test, however it ends.
 
-use crate::support::say;
 use crate::sys;
 use std::fs::{self, File};
 use std::process::{Command, Output};
@@ -120,7 +119,7 @@ pub(crate) fn with_queues(what: &str, queues: u32, work: impl FnOnce(&Lab)) {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     match lab(queues) {
         Ok(lab) => work(&lab),
-        Err(why) => say(&format!("SKIPPED: attach: {what}: {why}")),
+        Err(why) => linecard_testkit::skip(format_args!("attach: {what}"), why),
     }
 }
 

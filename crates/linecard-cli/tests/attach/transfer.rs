@@ -3,7 +3,6 @@
 use crate::bytes::{Transfer, Way, Went};
 use crate::command::{adds_up, attach, count, drops};
 use crate::lab::{Lab, Place, with_lab};
-use crate::support::say;
 use crate::tags::Tags;
 use serde_json::Value;
 use std::net::IpAddr;
@@ -73,7 +72,7 @@ fn both_ways(port: &str, kind: Kind) {
             let running = attach(lab, &format!("{port}:lcw tap:lc0"));
             let _tags = match kind.prepare(lab) {
                 Ok(tags) => tags,
-                Err(why) => return say(&format!("SKIPPED: attach: {what}: {why}")),
+                Err(why) => return linecard_testkit::skip(format_args!("attach: {what}"), why),
             };
             let to = kind.receiver(way);
             let [before_in, before_out] = lab.peer.packets("lcp");

@@ -3,7 +3,6 @@
 
 use crate::around::{is_there, root};
 use crate::folder::{Folder, one_line};
-use crate::support::say;
 use serde_json::Value as Json;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -147,7 +146,7 @@ fn real(name: &str) -> Option<PathBuf> {
     let folder = std::env::var_os("LINECARD_CAPTURES").map_or_else(beside, PathBuf::from);
     let path = folder.join("pi-list").join(name);
     if !path.is_file() {
-        say("SKIPPED: no real captures: set LINECARD_CAPTURES to a folder of them");
+        linecard_testkit::skip("real captures", "set LINECARD_CAPTURES to a folder of them");
         return None;
     }
     path.is_absolute().then_some(path.clone()).or_else(|| path.canonicalize().ok())

@@ -2,7 +2,7 @@
 //! metrics. What goes through live interfaces is tested elsewhere.
 
 use crate::folder::{Folder, Outcome, capture};
-use crate::support::{linecard, say};
+use crate::support::linecard;
 use serde_json::Value as Json;
 use std::fs;
 use std::path::Path;
@@ -166,7 +166,10 @@ fn in_namespace(folder: &Folder, what: &str, script: &str) -> Option<String> {
     command.args(["60", "unshare", "--net", "bash", "-c", &script]).arg(program.get_program());
     let outcome: Outcome = command.current_dir(folder.path(".")).output().unwrap().into();
     if outcome.stdout.starts_with("SKIP") || outcome.stderr.contains("unshare failed") {
-        say(&format!("SKIPPED: {what}: it needs root and /dev/net/tun: {}", outcome.stderr));
+        linecard_testkit::skip(
+            what,
+            format_args!("it needs root and /dev/net/tun: {}", outcome.stderr),
+        );
         return None;
     }
     assert_eq!(outcome.code, Some(0), "{what}: {outcome:?}");

@@ -1,7 +1,6 @@
 //! A full disk: said in one line, and nothing half-written passed off as complete.
 
 use crate::folder::{Folder, Outcome, one_line};
-use crate::support::say;
 use std::process::Command;
 
 const REASON: [&str; 2] = ["No space left", "free some space, or write elsewhere"];
@@ -64,7 +63,7 @@ fn a_full_disk() {
     // As root, or as root of a user namespace.
     let outcome = [run("-m"), run("-rm")].into_iter().find(|outcome| outcome.code == Some(0));
     let Some(outcome) = outcome else {
-        say("SKIPPED: a full disk: no file system can be mounted here");
+        linecard_testkit::skip("a full disk", "no file system can be mounted here");
         return;
     };
     assert_eq!(outcome.stdout, "old.pcapng\nprecious 1 1\n");

@@ -2,7 +2,6 @@
 //! and `linecard run --lanes sim`.
 
 use crate::folder::Folder;
-use crate::support::say;
 use serde_json::Value as Json;
 use std::time::{Duration, Instant};
 
@@ -210,7 +209,7 @@ fn real_lanes_carry_what_they_can_and_survive_a_cut() {
     let json = Folder::new().succeeds(&["reproduce", "end2end100", "--json"]);
     let found: Json = serde_json::from_str(&json).unwrap();
     if found.get("live_stable").is_none() {
-        say("SKIPPED: real lanes: they need root, iproute2 and ethtool");
+        linecard_testkit::skip("real lanes", "they need root, iproute2 and ethtool");
         return;
     }
     let share = number(&found, "live_stable", "of_bound");

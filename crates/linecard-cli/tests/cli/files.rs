@@ -1,7 +1,7 @@
 //! Files that cannot be read or written: nothing half-written is left.
 
 use crate::folder::{Folder, Outcome, one_line};
-use crate::support::{linecard, say};
+use crate::support::linecard;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
@@ -74,7 +74,10 @@ fn files_without_permission() {
     if is_root
         && !linecard().arg("--version").uid(NOBODY).output().is_ok_and(|o| o.status.success())
     {
-        say("SKIPPED: files without permission: another user cannot run the command here");
+        linecard_testkit::skip(
+            "files without permission",
+            "another user cannot run the command here",
+        );
         return;
     }
     if !is_root {

@@ -2,7 +2,7 @@
 //! end, `kill -9` included. What is changed here is an interface in a namespace of the test's own.
 
 use crate::folder::{Folder, Outcome};
-use crate::support::{linecard, say};
+use crate::support::linecard;
 use serde_json::Value as Json;
 use std::fs;
 use std::path::PathBuf;
@@ -39,8 +39,9 @@ impl Place {
         let made = ip(&["netns", "add", &name]);
         let place = Self { name, folder: Folder::new() };
         if !made {
-            say(
-                "SKIPPED: settings put back after signals: no network namespace; run as root with iproute2",
+            linecard_testkit::skip(
+                "settings put back after signals",
+                "no network namespace; run as root with iproute2",
             );
             return None;
         }
@@ -49,7 +50,7 @@ impl Place {
         // Threads poll an interface only where it has NAPI, which GRO brings.
         let gro = place.within("ethtool").args(["-K", "wire", "gro", "on"]).status();
         if !(made && up && gro.is_ok_and(|status| status.success())) {
-            say("SKIPPED: settings put back after signals: no veth, or no ethtool");
+            linecard_testkit::skip("settings put back after signals", "no veth, or no ethtool");
             return None;
         }
         for (file, found, _) in FILES {
@@ -215,13 +216,13 @@ fn without_rights_everything_is_read_and_nothing_changed() {
         command.uid(NOBODY).gid(NOBODY).output().map(Outcome::from)
     };
     let Ok(read) = run(&[]) else {
-        say("SKIPPED: audit without rights: the command cannot be run as another user");
+        linecard_testkit::skip("audit without rights", "the command cannot be run as another user");
         return;
     };
     assert_eq!((read.code, read.stderr.as_str()), (Some(0), ""), "{read:?}");
     let applied = run(&["--apply"]).unwrap();
     if applied.stderr.contains("nothing to change") {
-        say("SKIPPED: changes without rights: this host has nothing to change");
+        linecard_testkit::skip("changes without rights", "this host has nothing to change");
         return;
     }
     assert_eq!(applied.code, Some(1), "{applied:?}");

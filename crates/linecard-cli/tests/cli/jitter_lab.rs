@@ -40,7 +40,7 @@ fn is_root() -> bool {
     let can =
         user.is_ok_and(|user| user.stdout == b"0\n") && ip.is_ok_and(|ip| ip.status.success());
     if !can {
-        say("SKIPPED: the lab's cable and settings: run as root with iproute2");
+        linecard_testkit::skip("the lab's cable and settings", "run as root with iproute2");
     }
     can
 }
@@ -231,7 +231,10 @@ fn nobody_measures_over_loopback_and_is_told_what_is_missing() {
         command.uid(NOBODY).gid(NOBODY).output().map(Outcome::from)
     };
     if nobody(&["--help"]).is_err() {
-        say("SKIPPED: the lab without rights: the command cannot be run as another user");
+        linecard_testkit::skip(
+            "the lab without rights",
+            "the command cannot be run as another user",
+        );
         return;
     }
     let record = nobody(&[&["run", "E2", "--json"][..], &SHORT].concat()).unwrap();
@@ -276,7 +279,7 @@ fn one_core_is_enough() {
     command.args(["-c", "0"]).arg(env!("CARGO_BIN_EXE_linecard")).args(["jitter", "run", "--json"]);
     command.args(["--all", "--count", "300", "--period", "500us"]).current_dir(folder.path(""));
     let Ok(output) = command.env("LINECARD_JOURNALS", folder.path("journals")).output() else {
-        say("SKIPPED: the lab on one core: taskset is not installed");
+        linecard_testkit::skip("the lab on one core", "taskset is not installed");
         return;
     };
     let outcome = Outcome::from(output);
@@ -382,7 +385,7 @@ fn a_toggle_is_checked_for_having_taken_effect() {
     let folder = Folder::new();
     let (outcome, report) = compared(&folder, &["napi-defer"]);
     if report["verdicts"].to_string().contains("in 20 runs") {
-        say("SKIPPED: napi-defer's check: this kernel cannot be traced");
+        linecard_testkit::skip("napi-defer's check", "this kernel cannot be traced");
         return;
     }
     assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{outcome:?}");
@@ -404,7 +407,10 @@ impl HugePages {
         let found =
             found.filter(|text| word(text).is_some_and(|word| fs::write(HUGE_PAGES, word).is_ok()));
         if found.is_none() {
-            say("SKIPPED: a toggle of the host: no right to set transparent huge pages");
+            linecard_testkit::skip(
+                "a toggle of the host",
+                "no right to set transparent huge pages",
+            );
         }
         found.map(Self)
     }

@@ -2,7 +2,7 @@
 
 use crate::around::is_there;
 use crate::folder::Folder;
-use crate::support::{linecard, say};
+use crate::support::linecard;
 use serde_json::Value as Json;
 use std::fs;
 use std::net::UdpSocket;
@@ -89,7 +89,7 @@ fn a_stream_is_received_in_every_mode() {
         ]);
         let (code, stdout, stderr) = end(receiving);
         if code == Some(6) {
-            say(&format!("SKIPPED: {stderr}"));
+            linecard_testkit::skip(format_args!("a live stream by {mode}"), stderr);
             continue;
         }
         assert_eq!((code, stderr.as_str()), (Some(0), ""), "{mode}");
@@ -197,7 +197,7 @@ fn without_rights_what_needs_them_is_refused_in_one_line() {
         let output = command.output().unwrap();
         let stderr = String::from_utf8_lossy(&output.stderr);
         if !stderr.starts_with("linecard: ") {
-            return say(&format!("SKIPPED: {arguments:?} without rights: {stderr}"));
+            return linecard_testkit::skip(format_args!("{arguments:?} without rights"), stderr);
         }
         assert_eq!(output.status.code(), Some(6), "{stderr}");
         assert!(stderr.lines().count() == 1 && stderr.contains(part), "{stderr}");

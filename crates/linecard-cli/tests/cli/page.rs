@@ -1,7 +1,6 @@
 //! `--report FILE`: what cannot be written is said before the job.
 
 use crate::folder::{Folder, Outcome, one_line};
-use crate::support::say;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
@@ -54,7 +53,10 @@ fn a_folder_of_somebody_else_is_refused() {
     let folder = Folder::new();
     let run = |arguments: &[&str]| folder.command(arguments).uid(NOBODY).gid(NOBODY).output();
     if !run(&["--version"]).is_ok_and(|output| output.status.success()) {
-        say("SKIPPED: a page without permission: the command cannot be run as another user here");
+        linecard_testkit::skip(
+            "a page without permission",
+            "the command cannot be run as another user here",
+        );
         return;
     }
     fs::set_permissions(folder.path("."), Permissions::from_mode(0o755)).unwrap();

@@ -2,7 +2,7 @@
 
 use crate::around::{is_there, root};
 use crate::folder::{Folder, Outcome, one_line};
-use crate::support::{linecard, say};
+use crate::support::linecard;
 use serde_json::Value as Json;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -248,7 +248,7 @@ fn a_calibration_without_rights_knows_all_cores() {
     command.args(["calibrate", "--quick", "--only", "offload", "--file", "c.json"]);
     let outcome: Outcome = command.current_dir(folder.path(".")).output().unwrap().into();
     if outcome.code != Some(0) {
-        return say(&format!("SKIPPED: a calibration without rights: {}", outcome.stderr));
+        return linecard_testkit::skip("a calibration without rights", outcome.stderr);
     }
     let found: Json = serde_json::from_slice(&folder.read("c.json")).unwrap();
     let cores = std::thread::available_parallelism().unwrap().get();

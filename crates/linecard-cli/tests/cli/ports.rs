@@ -2,7 +2,7 @@
 
 use crate::around::is_there;
 use crate::folder::{Folder, Outcome};
-use crate::support::{linecard, say};
+use crate::support::linecard;
 use serde_json::Value as Json;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -82,7 +82,7 @@ fn interfaces_of_the_namespace_are_listed() {
     let starter = ["unshare", "--net", "--mount", "sh", "-c", CABLE];
     let outcome = behind(&starter, &program(), &["ports", "--json"]);
     if outcome.code != Some(0) {
-        return say(&format!("SKIPPED: ports of a namespace: {}", outcome.stderr));
+        return linecard_testkit::skip("ports of a namespace", outcome.stderr);
     }
     let found: Json = serde_json::from_str(&outcome.stdout).unwrap();
     keys_are_stable(&found);
@@ -113,7 +113,7 @@ fn without_rights_the_ones_that_lack_are_named() {
     let starter = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
     let outcome = behind(&starter, copy.to_str().unwrap(), &["ports", "--json"]);
     if outcome.code != Some(0) {
-        return say(&format!("SKIPPED: ports without rights: {}", outcome.stderr));
+        return linecard_testkit::skip("ports without rights", outcome.stderr);
     }
     let found = json(&outcome);
     keys_are_stable(&found);

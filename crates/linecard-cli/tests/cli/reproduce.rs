@@ -2,7 +2,6 @@
 
 use crate::around::is_there;
 use crate::folder::{Folder, Outcome};
-use crate::support::say;
 use serde_json::Value as Json;
 
 /// As `scenarios/lro-npu.toml`, as short as can be.
@@ -42,7 +41,7 @@ fn is_possible() -> bool {
     let is_root = std::fs::read_to_string("/proc/thread-self/status")
         .is_ok_and(|status| status.contains("\nUid:\t0\t0\t"));
     if !is_root {
-        say("SKIPPED: not root: nothing was reproduced on live interfaces");
+        linecard_testkit::skip("reproductions on live interfaces", "not root");
     }
     // All of them, so that each that is missing is named.
     let programs = ["iperf3", "ethtool"].map(|program| is_there(program, "no live reproduction"));

@@ -1,6 +1,5 @@
 //! What there is around the command: the workspace, and other programs.
 
-use crate::support::say;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -15,7 +14,7 @@ pub(crate) fn is_there(program: &str, what_for: &str) -> bool {
     let run = command.arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     let is_there = run.is_ok_and(|status| status.success());
     if !is_there {
-        say(&format!("SKIPPED: {program} is not installed: {what_for}"));
+        linecard_testkit::skip(what_for, format_args!("{program} is not installed"));
     }
     is_there
 }

@@ -34,6 +34,9 @@ const EVERYWHERE: [(&str, &str); 5] = [
     ("#![allow(", "write #![expect(lint, reason = \"…\")]"),
 ];
 
+/// How a skipped test is said, which only the function that also lists it may do.
+const SKIP: &str = "\"SKIPPED: ";
+
 /// No clock, no chance, no I/O.
 pub(crate) const PURE_CRATES: [&str; 4] =
     ["linecard", "linecard-model", "linecard-jitter", "linecard-transfer"];
@@ -43,6 +46,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in &tree.files {
         look_for(&EVERYWHERE, file, &file.code, &mut findings);
+        look_for_skips(file, &mut findings);
     }
     for file in PURE_CRATES.iter().flat_map(|name| tree.of_crate(name)) {
         look_for(&PURE, file, &file.shipped, &mut findings);
@@ -57,6 +61,18 @@ fn look_for(bans: &[(&str, &str)], file: &Source, code: &str, findings: &mut Vec
             let what = format!("`{}` is banned here: {advice}", name.trim_end_matches('('));
             findings.push(Finding::new(&file.path, file.line_of(at), what));
         }
+    }
+}
+
+fn look_for_skips(file: &Source, findings: &mut Vec<Finding>) {
+    if file.path.starts_with("crates/linecard-testkit/")
+        || file.path.ends_with("tests/tidy/bans.rs")
+    {
+        return;
+    }
+    for (at, _) in file.text.match_indices(SKIP) {
+        let what = "a skip that `./test` does not list: call linecard_testkit::skip(what, why)";
+        findings.push(Finding::new(&file.path, file.line_of(at), what));
     }
 }
 
@@ -109,6 +125,14 @@ mod tests {
             count("crates/linecard/src/a.rs", "use core::time::Duration; my_println!(1);"),
             0
         );
+    }
+
+    #[test]
+    fn skips_are_listed() {
+        let bad = "eprintln!(\"SKIPPED: no root\");";
+        assert_eq!(count("crates/linecard-cli/tests/a.rs", bad), 1);
+        assert_eq!(count("crates/linecard-testkit/src/lib.rs", bad), 0);
+        assert_eq!(count("crates/linecard-cli/tests/a.rs", "linecard_testkit::skip(\"x\", y);"), 0);
     }
 
     #[test]

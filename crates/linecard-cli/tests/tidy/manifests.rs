@@ -1,6 +1,6 @@
 //! Crates know only those to their left: `linecard <- {linecard-model, linecard-jitter} <-
 //! linecard-host <- linecard-cli <- linecard-py`, `linecard <- linecard-report`, which only the last two
-//! use, and `linecard <- linecard-c`; and each takes its lints from the workspace.
+//! use, and `linecard <- linecard-c`; tests of all may use linecard-testkit, which knows none; and each takes its lints from the workspace.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::path::Path;
 use crate::Finding;
 
 /// Every crate and the crates of this workspace that it may depend on, also for its tests.
-const MAY_USE: [(&str, &[&str]); 10] = [
+const MAY_USE: [(&str, &[&str]); 11] = [
     ("linecard", &[]),
     ("linecard-c", &["linecard"]),
     ("linecard-model", &["linecard"]),
@@ -19,7 +19,11 @@ const MAY_USE: [(&str, &[&str]); 10] = [
     ("linecard-lanes", &["linecard", "linecard-transfer"]),
     ("linecard-cli", &ENGINES),
     ("linecard-py", &["linecard", "linecard-report", "linecard-host", "linecard-cli"]),
+    (TESTKIT, &[]),
 ];
+
+/// A dependency of tests only.
+const TESTKIT: &str = "linecard-testkit";
 
 /// What the command uses: all that is no face.
 const ENGINES: [&str; 7] = [
@@ -58,7 +62,10 @@ fn check_one(name: &str, text: &str) -> Vec<Finding> {
         let what = "a crate the tidy test does not know: place it in MAY_USE";
         return vec![Finding::new(&file, 0, what)];
     };
-    for (line, dependency) in dependencies(text) {
+    for (line, section, dependency) in dependencies(text) {
+        if dependency == TESTKIT && section.ends_with("dev-dependencies") {
+            continue;
+        }
         let ours = MAY_USE.iter().any(|(known, _)| *known == dependency);
         if ours && !allowed.contains(&dependency.as_str()) {
             let what =
@@ -78,21 +85,21 @@ fn check_one(name: &str, text: &str) -> Vec<Finding> {
     findings
 }
 
-/// Line and name of every dependency, of any kind and platform.
-fn dependencies(text: &str) -> Vec<(usize, String)> {
+/// Line, section and name of every dependency, of any kind and platform.
+fn dependencies(text: &str) -> Vec<(usize, String, String)> {
     let mut found = Vec::new();
     for (index, row) in text.lines().enumerate() {
         let header = row.trim().strip_prefix('[').and_then(|row| row.strip_suffix(']'));
         if let Some((kind, name)) = header.and_then(|header| header.rsplit_once('.'))
             && kind.ends_with("dependencies")
         {
-            found.push((index + 1, name.to_owned()));
+            found.push((index + 1, kind.to_owned(), name.to_owned()));
         }
     }
     let rows = keys(text).filter(|(_, section, _)| section.ends_with("dependencies"));
-    found.extend(rows.map(|(line, _, key)| {
+    found.extend(rows.map(|(line, section, key)| {
         let name = key.split(['=', '.']).next().unwrap_or_default();
-        (line, name.trim().trim_matches('"').to_owned())
+        (line, section, name.trim().trim_matches('"').to_owned())
     }));
     found
 }
@@ -134,6 +141,14 @@ mod tests {
         assert_eq!(count("linecard-py", "[dependencies]\nlinecard-cli = \"1\""), 0);
         assert_eq!(count("linecard-cli", "[dependencies]\nlinecard-py = \"1\""), 1);
         assert_eq!(count("linecard", "[dependencies]\nserde = \"1\""), 0);
+    }
+
+    #[test]
+    fn the_testkit_is_for_tests() {
+        assert_eq!(count("linecard", "[dev-dependencies]\nlinecard-testkit = \"1\""), 0);
+        assert_eq!(count("linecard", "[dev-dependencies.linecard-testkit]\nversion = \"1\""), 0);
+        assert_eq!(count("linecard-cli", "[dependencies]\nlinecard-testkit = \"1\""), 1);
+        assert_eq!(count("linecard-testkit", "[dev-dependencies]\nlinecard = \"1\""), 1);
     }
 
     #[test]

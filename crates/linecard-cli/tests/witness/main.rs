@@ -62,7 +62,7 @@ fn real_captures() -> Option<Vec<PathBuf>> {
         .map_or_else(|| root().join("../shared/captures"), PathBuf::from);
     let files = files(&folder);
     if files.is_empty() {
-        say("SKIPPED: no real captures: set LINECARD_CAPTURES to a folder of them");
+        linecard_testkit::skip("real captures", "set LINECARD_CAPTURES to a folder of them");
         return None;
     }
     Some(files)

@@ -88,7 +88,7 @@ impl Plan {
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().collect();
     if let Some(reason) = machine::missing() {
-        println!("SKIPPED: the benchmark of ports did not run: {reason}");
+        linecard_testkit::skip("the benchmark of ports", reason);
         return ExitCode::SUCCESS;
     }
     match Plan::of(&arguments).run() {

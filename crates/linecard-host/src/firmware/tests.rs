@@ -6,7 +6,6 @@ use linecard::rng::Rng;
 use linecard_model::rv32::{
     Config, Core, Counts, DATA_AT, Outside, Reply, Segment, Stop, Wake, Width,
 };
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -48,10 +47,6 @@ fn refusal(bytes: &[u8]) -> Refusal {
     let text = error.to_string();
     assert!(text.starts_with("a.elf: ") && text.lines().count() == 1, "{text}");
     error.what
-}
-
-fn say(text: &str) {
-    let _ = writeln!(std::io::stderr(), "{text}");
 }
 
 /// Two segments, of which one is longer in memory.
@@ -193,7 +188,10 @@ fn tool(name: &str, arguments: &[&str]) -> Option<String> {
     match command.args(arguments).current_dir(folder()).stdin(Stdio::null()).output() {
         Ok(outcome) => Some(String::from_utf8(outcome.stdout).unwrap()),
         Err(error) => {
-            say(&format!("SKIPPED: firmware beside {program}: {error}: run .ci/setup"));
+            linecard_testkit::skip(
+                format_args!("firmware beside {program}"),
+                format_args!("{error}: run .ci/setup"),
+            );
             None
         }
     }

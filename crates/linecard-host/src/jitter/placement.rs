@@ -159,7 +159,7 @@ mod tests {
                 assert_eq!(Scheduling::current().unwrap(), Scheduling::fifo(1));
                 drop(placed);
             }
-            Err(error) => eprintln!("SKIPPED: no FIFO: {error}"),
+            Err(error) => linecard_testkit::skip("FIFO scheduling", error),
         }
         assert_eq!(sched_getaffinity(None).unwrap(), cores);
         assert_eq!(Scheduling::current().unwrap(), scheduling);

@@ -61,7 +61,7 @@ mod tests {
     #[test]
     fn a_sleep_is_a_switch() {
         let Some(before) = Switches::of_this_thread() else {
-            eprintln!("SKIPPED: no /proc/thread-self/status");
+            linecard_testkit::skip("switches of a thread", "no /proc/thread-self/status");
             return;
         };
         std::thread::sleep(std::time::Duration::from_millis(2));

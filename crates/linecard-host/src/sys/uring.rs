@@ -243,7 +243,7 @@ mod tests {
     #[test]
     fn one_request_gives_many_and_lets_go() {
         if let Err(error) = check() {
-            eprintln!("SKIPPED: no io_uring: {error}");
+            linecard_testkit::skip("io_uring", error);
             return;
         }
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -260,7 +260,7 @@ mod tests {
         if uring.multishot {
             assert!(uring.armed, "the request has ended on the way");
         } else {
-            eprintln!("SKIPPED: no multishot requests (before Linux 6.0)");
+            linecard_testkit::skip("multishot requests", "before Linux 6.0");
         }
         uring.wait(Duration::from_millis(1)).unwrap();
         assert!(uring.is_let_go());

@@ -14,13 +14,13 @@ pub(crate) const TRIES: usize = 6;
 pub(crate) fn cable(test: &str) -> Option<(MutexGuard<'static, ()>, Place)> {
     let alone = ONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     if !Seats::of_this_host().are_apart() {
-        eprintln!("SKIPPED: {test}: two cores are needed");
+        linecard_testkit::skip(test, "two cores are needed");
         return None;
     }
     match Place::cable() {
         Ok(place) => Some((alone, place)),
         Err(error) => {
-            eprintln!("SKIPPED: {test}: {error}");
+            linecard_testkit::skip(test, error);
             None
         }
     }
@@ -41,7 +41,7 @@ pub(crate) fn calm() -> Conditions {
 pub(crate) fn traced(place: &Place, conditions: &Conditions, test: &str) -> Option<Outcome> {
     let outcome = measure(place, conditions, &AtomicBool::new(false)).expect("a measurement");
     if let Err(why) = &outcome.trace {
-        eprintln!("SKIPPED: {test}: {why}");
+        linecard_testkit::skip(test, why);
         return None;
     }
     Some(outcome)

@@ -10,7 +10,7 @@ pub(crate) fn say(text: &str) {
 
 /// Says that a test did nothing, and why.
 pub(crate) fn skipped(what: &str, why: &str) {
-    say(&format!("SKIPPED: {what}: {why}"));
+    linecard_testkit::skip(what, why);
 }
 
 /// The root of the workspace.

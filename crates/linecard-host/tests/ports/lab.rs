@@ -25,12 +25,12 @@ pub(crate) fn say(text: &str) {
 /// Works in a thread with a network namespace of its own, or says loudly why not.
 pub(crate) fn inside(what: &str, work: impl FnOnce() + Send) {
     if !witness::is_root() {
-        return say(&format!("SKIPPED: {what}: not root, which namespaces and ports need"));
+        return linecard_testkit::skip(what, "not root, which namespaces and ports need");
     }
     thread::scope(|scope| {
         let worker = scope.spawn(|| match new_network() {
             Ok(()) => work(),
-            Err(why) => say(&format!("SKIPPED: {what}: {why}")),
+            Err(why) => linecard_testkit::skip(what, why),
         });
         worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     });

@@ -126,7 +126,10 @@ fn large_packets_go_where_the_interface_cannot_cut_them() {
         send(&mut a, vec![packet(&pool, &bytes, meta)]);
         let mut came = receive(&mut b, 1);
         if came[0].meta.gso.is_some() {
-            return say("SKIPPED: large packets on an interface that cannot cut: before Linux 6.8");
+            return linecard_testkit::skip(
+                "large packets on an interface that cannot cut",
+                "before Linux 6.8",
+            );
         }
         let missing = segments.len() - came.len();
         came.extend(receive(&mut b, missing));

@@ -1,6 +1,6 @@
 //! An interface taken over: its packets come to packet sockets and not to the kernel.
 
-use crate::lab::{MOMENT, cable, inside, ip, open, packet, pool, receive, say, send};
+use crate::lab::{MOMENT, cable, inside, ip, open, packet, pool, receive, send};
 use linecard::packet::Meta;
 use linecard::packet::checksum::Sum;
 use linecard_host::port::{Takeover, interface};
@@ -30,7 +30,9 @@ fn packets_come_to_the_port_and_not_to_the_kernel_while_it_lives() {
         let (mut from, mut to) = (open("va", |_| ()), open("vb", |_| ()));
         for (number, is_taken) in [(1, false), (2, true), (3, false)] {
             let takeover = is_taken.then(|| Takeover::new("vb")).transpose();
-            let Ok(_takeover) = takeover.map_err(|why| say(&format!("SKIPPED: {why}"))) else {
+            let Ok(_takeover) =
+                takeover.map_err(|why| linecard_testkit::skip("a port that is taken over", why))
+            else {
                 return;
             };
             let frame = datagram(mac, number);

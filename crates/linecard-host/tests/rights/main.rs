@@ -29,7 +29,9 @@ fn main() -> ExitCode {
     // A network of this process alone, which its children have too.
     match sys::leave_network() {
         Ok(()) => as_root(),
-        Err(why) => say(&format!("SKIPPED: rights of root: no network namespace: {why}")),
+        Err(why) => {
+            linecard_testkit::skip("rights of root", format_args!("no network namespace: {why}"));
+        }
     }
     without_rights();
     say("rights: passed");
@@ -62,9 +64,9 @@ fn with_capabilities(role: &str, says: &str) {
         .arg(format!("--ambient-caps={CAPABILITIES}"))
         .arg(program());
     match starter.output() {
-        Err(_) => say("SKIPPED: rights of capabilities: no `setpriv`"),
+        Err(_) => linecard_testkit::skip("rights of capabilities", "no `setpriv`"),
         Ok(output) if not_found(&output) => {
-            say("SKIPPED: rights of capabilities: nobody may not run this program");
+            linecard_testkit::skip("rights of capabilities", "nobody may not run this program");
         }
         Ok(output) => succeeded(&output, says),
     }

@@ -16,7 +16,6 @@ use linecard_model::rv32::{
 };
 use std::collections::HashSet;
 use std::fs;
-use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -46,11 +45,6 @@ impl Outside for Nothing {
     }
 }
 
-/// Around the harness, which shows nothing of tests that pass.
-fn say(text: &str) {
-    let _ = writeln!(std::io::stderr(), "{text}");
-}
-
 fn seed() -> u64 {
     std::env::var("LINECARD_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(32)
 }
@@ -72,7 +66,10 @@ fn run(tool: &str, arguments: &[&str], path: &Path) -> Option<std::process::Outp
     match command.args(arguments).arg(path).stdin(Stdio::null()).output() {
         Ok(outcome) => Some(outcome),
         Err(error) => {
-            say(&format!("SKIPPED: the core beside {tool}: {error}: run .ci/setup"));
+            linecard_testkit::skip(
+                format_args!("the core beside {tool}"),
+                format_args!("{error}: run .ci/setup"),
+            );
             None
         }
     }

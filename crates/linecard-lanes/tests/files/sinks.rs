@@ -125,7 +125,7 @@ fn a_full_disk_shows_at_once_and_what_was_received_stays() {
         command.env(SMALL, at.path()).output()
     };
     if !inside(mount).is_ok_and(|output| output.status.success()) {
-        eprintln!("SKIPPED: a full disk needs root and `unshare` for a small file system");
+        linecard_testkit::skip("a full disk", "needs root and `unshare` for a small file system");
         return;
     }
     let output = inside(script).unwrap();

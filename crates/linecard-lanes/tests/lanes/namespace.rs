@@ -16,7 +16,7 @@ fn elsewhere(test: &str) -> bool {
     }
     let can = Command::new("unshare").args(["-n", "ip", "link", "set", "lo", "up"]).output();
     if !can.is_ok_and(|output| output.status.success()) {
-        eprintln!("SKIPPED: {test} needs root, `unshare` and `ip` for a network namespace");
+        linecard_testkit::skip(test, "needs root, `unshare` and `ip` for a network namespace");
         return false;
     }
     let program = std::env::current_exe().unwrap();
@@ -60,12 +60,12 @@ fn a_buffer_that_is_not_granted_is_said_in_one_line() {
         .env(INSIDE, "1")
         .output();
     let Ok(output) = output else {
-        eprintln!("SKIPPED: {TEST} needs `setpriv`");
+        linecard_testkit::skip(TEST, "needs `setpriv`");
         return;
     };
     let text = String::from_utf8_lossy(&output.stderr);
     if text.contains("setpriv:") {
-        eprintln!("SKIPPED: {TEST}: {text}");
+        linecard_testkit::skip(TEST, text);
         return;
     }
     assert!(output.status.success() && text.contains("NOTE"), "with fewer rights: {text}");

@@ -123,7 +123,7 @@ fn the_receiving_end_says_who_sends_and_answers_when_told_to() {
 fn ipv6_is_as_good() {
     let at = At { place: Place::Address(Ipv6Addr::LOCALHOST.into()), port: 0 };
     let Ok(mut far) = Udp::bind(&at) else {
-        eprintln!("SKIPPED: this host has no IPv6");
+        linecard_testkit::skip("lanes over IPv6", "this host has no IPv6");
         return;
     };
     let mut near = Udp::connect(&at, far.local_addr().unwrap()).unwrap();
@@ -156,7 +156,7 @@ fn an_interface_is_a_lane_of_its_own() {
     let spec: linecard_lanes::lane::Spec = "if:lo".parse().unwrap();
     let far = spec.listen();
     let Ok(far) = far else {
-        eprintln!("SKIPPED: binding to an interface is refused here: {}", far.unwrap_err());
+        linecard_testkit::skip("a lane bound to an interface", far.unwrap_err());
         return;
     };
     let peer = (std::net::Ipv4Addr::LOCALHOST, far.local_addr().unwrap().port()).into();

@@ -2,7 +2,6 @@
 
 use super::ends::{Ends, Receiver, Sender, says, signal};
 use crate::folder::{Folder, Outcome, one_line};
-use crate::support::say;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
@@ -196,7 +195,10 @@ fn a_full_disk() {
     };
     let outcome = ["-m", "-rm"].into_iter().filter_map(run).find(|ran| ran.code == Some(0));
     let Some(outcome) = outcome else {
-        say("SKIPPED: a full disk under a transfer: no file system can be mounted here");
+        linecard_testkit::skip(
+            "a full disk under a transfer",
+            "no file system can be mounted here",
+        );
         return;
     };
     assert_eq!(outcome.stdout, "16 1\n", "{outcome:?}");

@@ -10,7 +10,7 @@ fn modes() -> impl Iterator<Item = SinkMode> {
         let config = SinkConfig::new("127.0.0.1:0".parse().unwrap());
         match Sink::open(SinkConfig { mode, capacity: 1, ..config }) {
             Err(error @ (SinkError::BusyPoll(_) | SinkError::IoUring(_))) => {
-                eprintln!("SKIPPED: {}: {error}", mode.name());
+                linecard_testkit::skip(mode.name(), error);
                 false
             }
             // Takes an interface of its own: see the tests of the crate.

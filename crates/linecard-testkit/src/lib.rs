@@ -1,0 +1,24 @@
+//! What the tests of all crates share.
+
+use std::fmt::Display;
+use std::fs::OpenOptions;
+use std::io::Write;
+
+/// Names a file to which skipped tests are appended, a line each. `./test` prints it at its end.
+const LIST: &str = "LINECARD_SKIPS";
+
+/// Records that a test, or a part of it, did not run: on stderr, past the harness, which hides the output of tests
+/// that pass, and in the file that `LINECARD_SKIPS` names. `why` says what is missing and what to do about it.
+pub fn skip(what: impl Display, why: impl Display) {
+    let line = format!("{what}: {why}");
+    let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
+    // A test whose stderr is closed is skipped all the same.
+    let _ = writeln!(std::io::stderr(), "SKIPPED: {line}");
+    let Some(path) = std::env::var_os(LIST).filter(|path| !path.is_empty()) else { return };
+    // One write each: tests run in several threads and processes.
+    let written = OpenOptions::new().create(true).append(true).open(&path);
+    let written = written.and_then(|mut file| file.write_all(format!("{line}\n").as_bytes()));
+    if let Err(error) = written {
+        let _ = writeln!(std::io::stderr(), "{LIST}={}: {error}", path.display());
+    }
+}
