@@ -17,6 +17,8 @@ mod disk;
 mod end2end100;
 mod entries;
 mod files;
+#[cfg(target_os = "linux")]
+mod firmware;
 mod folder;
 mod jitter_audit;
 #[cfg(target_os = "linux")]

@@ -1,4 +1,5 @@
-//! ELF files for tests, made by hand: 32 bits, little endian, RISC-V.
+//! ELF files for tests, made by hand: 32 bits, little endian, RISC-V. The tests of the command use
+//! this file as well.
 
 /// Where tests put their code: the kernel under a witness keeps the first page for itself.
 pub(crate) const CODE: u32 = 0x1000;
@@ -9,20 +10,46 @@ pub(crate) const WRITE: u32 = 6;
 
 const HEADER: usize = 52;
 const ROW: usize = 32;
+/// Types of sections.
+const PROGBITS: u32 = 1;
+const SYMTAB: u32 = 2;
+const STRTAB: u32 = 3;
 
 /// An executable that grows; its entry is where its first segment begins.
+#[derive(Clone)]
 pub(crate) struct Build {
     segments: Vec<(u32, Vec<u8>, usize, u32)>,
+    /// Name, type and bytes.
+    sections: Vec<(&'static str, u32, Vec<u8>)>,
 }
 
 impl Build {
     pub(crate) fn executable() -> Self {
-        Self { segments: Vec::new() }
+        Self { segments: Vec::new(), sections: Vec::new() }
     }
 
     /// A segment of `len` bytes in memory, of which `bytes` are in the file.
     pub(crate) fn segment(mut self, address: u32, bytes: &[u8], len: usize, flags: u32) -> Self {
         self.segments.push((address, bytes.to_vec(), len, flags));
+        self
+    }
+
+    /// A section that is not loaded, such as `.debug_line`.
+    pub(crate) fn section(mut self, name: &'static str, bytes: &[u8]) -> Self {
+        self.sections.push((name, PROGBITS, bytes.to_vec()));
+        self
+    }
+
+    /// Functions of 4 bytes, by the offsets of their names in `strings` and their addresses.
+    pub(crate) fn functions(mut self, strings: &[u8], functions: &[(u32, u32)]) -> Self {
+        let mut table = vec![0; 16];
+        for (name, address) in functions {
+            table.extend([*name, *address, 4].into_iter().flat_map(u32::to_le_bytes));
+            // A global function, in no section: at an absolute address.
+            table.extend([0x12, 0, 0xf1, 0xff]);
+        }
+        self.sections.push((".strtab", STRTAB, strings.to_vec()));
+        self.sections.push((".symtab", SYMTAB, table));
         self
     }
 
@@ -47,6 +74,33 @@ impl Build {
         }
         file.resize(start as usize, 0);
         file.extend(contents);
+        if !self.sections.is_empty() {
+            self.add_sections(&mut file);
+        }
         file
+    }
+
+    fn add_sections(&self, file: &mut Vec<u8>) {
+        let names = ["", ".shstrtab"].into_iter().chain(self.sections.iter().map(|one| one.0));
+        let names: Vec<u8> = names.flat_map(|name| name.bytes().chain([0])).collect();
+        let mut rows = vec![0_u8; 40];
+        let mut name = 1;
+        let named = [(".shstrtab", STRTAB, names)];
+        for (at, (title, kind, bytes)) in named.iter().chain(&self.sections).enumerate() {
+            file.resize(file.len().next_multiple_of(4), 0);
+            // A table of symbols has its strings in the section before it.
+            let [link, row] = if *kind == SYMTAB { [at as u32, 16] } else { [0, 0] };
+            let (place, len) = (file.len() as u32, bytes.len() as u32);
+            let row = [name, *kind, 0, 0, place, len, link, 0, 1, row];
+            rows.extend(row.into_iter().flat_map(u32::to_le_bytes));
+            file.extend(bytes);
+            name += title.len() as u32 + 1;
+        }
+        file.resize(file.len().next_multiple_of(4), 0);
+        let place = (file.len() as u32).to_le_bytes();
+        file[32..36].copy_from_slice(&place);
+        file[48] = (rows.len() / 40) as u8;
+        file[50] = 1;
+        file.extend(rows);
     }
 }

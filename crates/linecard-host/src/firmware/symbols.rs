@@ -1,9 +1,17 @@
 //! Names of addresses.
 
+use super::{LITTLE, text_at};
 use linecard_model::rv32::DATA_AT;
-use object::read::elf::ElfFile32;
-use object::{Object as _, ObjectSymbol as _, SymbolKind};
+use object::read::elf::{ElfFile32, Sym as _};
+use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SymbolKind};
 use std::collections::BTreeMap;
+
+/// The longest name: names share their bytes in a file, here each has its own.
+const MAX_NAME: usize = 4 << 10;
+/// Bytes of all names that are kept; the symbols behind them have none.
+const MAX_NAMES: usize = 4 << 20;
+/// Most symbols kept: four for each instruction that fits the memory.
+pub(super) const MAX_SYMBOLS: usize = DATA_AT as usize;
 
 /// The symbol table: functions and labels by address, all symbols by name.
 #[derive(Debug, Clone, Default)]
@@ -23,14 +31,22 @@ struct Function {
 impl Symbols {
     pub(super) fn read(elf: &ElfFile32<'_>) -> Self {
         let mut symbols = Self::default();
-        let mut labels = Vec::new();
+        let (mut labels, mut kept, mut bytes) = (Vec::new(), 0, 0);
+        let strings = elf.section_by_index(elf.elf_symbol_table().string_section());
+        let strings = strings.and_then(|section| section.data()).unwrap_or_default();
         for symbol in elf.symbols().filter(|symbol| !symbol.is_undefined()) {
-            let (Ok(name), Ok(address)) = (symbol.name(), u32::try_from(symbol.address())) else {
+            let name = text_at(strings, symbol.elf_symbol().st_name(LITTLE) as usize, MAX_NAME);
+            let name = name.and_then(|name| std::str::from_utf8(name).ok());
+            let (Some(name), Ok(address)) = (name, u32::try_from(symbol.address())) else {
                 continue;
             };
             // Marks of the assembler.
             if name.is_empty() || name.starts_with(['$', '.']) {
                 continue;
+            }
+            (kept, bytes) = (kept + 1, bytes + name.len());
+            if kept > MAX_SYMBOLS || bytes > MAX_NAMES {
+                break;
             }
             let placed = symbol.section_index().is_some();
             let named = Function { address, size: symbol.size() as u32, name: name.to_owned() };
@@ -69,6 +85,14 @@ impl Symbols {
     pub(super) fn place(&self, pc: u32) -> Option<(&str, u32)> {
         let found = self.function_at(pc)?;
         Some((&found.name, pc - found.address))
+    }
+
+    /// Symbols and bytes of names that are held.
+    #[cfg(test)]
+    pub(super) fn size(&self) -> (usize, usize) {
+        let functions = self.functions.iter().map(|function| function.name.len());
+        let names = self.addresses.keys().map(String::len);
+        (self.functions.len().max(self.addresses.len()), functions.chain(names).sum())
     }
 
     pub(super) fn address(&self, name: &str) -> Option<u32> {

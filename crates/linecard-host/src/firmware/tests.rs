@@ -1,7 +1,9 @@
 //! Files that are firmware, files that are not, and files that once were.
 
 use super::build::{Build, CODE, EXECUTE, WRITE};
-use super::{Firmware, Refusal, SourceLine};
+use super::lines::MAX_RANGES;
+use super::symbols::MAX_SYMBOLS;
+use super::{Firmware, Refusal, SourceLine, bombs};
 use linecard::rng::Rng;
 use linecard_model::rv32::{
     Config, Core, Counts, DATA_AT, Outside, Reply, Segment, Stop, Wake, Width,
@@ -215,6 +217,24 @@ fn places_and_lines_are_what_binutils_says() {
         assert_eq!(found, expected, "at {pc:#x}");
         // Its function is the one inlined, ours the one that can be called.
         assert!(row[0] == function || (row[0] == "add" && function == "sum"), "at {pc:#x}");
+    }
+}
+
+/// What is held of their tables is bounded; the tests of the command look at the peak.
+#[test]
+fn tables_that_repeat_themselves_stay_small() {
+    for (name, bytes) in bombs::all(&NOP) {
+        assert!(bytes.len() < 512 << 10, "{name}: {} bytes", bytes.len());
+        let firmware = Firmware::parse(name, &bytes).unwrap();
+        let ((ranges, paths), (symbols, names)) = (firmware.lines.size(), firmware.symbols.size());
+        let found = format!("{name}: {ranges} ranges, {paths} of paths; {symbols}, {names}");
+        say(&found);
+        assert!(ranges <= MAX_RANGES && symbols <= MAX_SYMBOLS, "{found}");
+        assert!(paths < 5 << 20 && names < 9 << 20, "{found}");
+        // What fits is there.
+        assert!(name != "rows" || firmware.line(4).is_some(), "{found}");
+        assert!(name != "paths" || paths > 1 << 20, "{found}");
+        assert!(name != "symbols" || names > 1 << 20, "{found}");
     }
 }
 
