@@ -19,7 +19,10 @@ const ALLOWED: [(&str, &str); 28] = [
     ("crates/linecard-host/src/sys/ethtool.rs", "ioctl: coalescing and features"),
     ("crates/linecard-host/src/sys/perf.rs", "the kernel's counters, and its ring of samples"),
     ("crates/linecard-host/src/sys/rights.rs", "another user for all threads at once"),
-    ("crates/linecard-host/src/sys/ring.rs", "frames received without a call for each"),
+    (
+        "crates/linecard-host/src/sys/frames.rs",
+        "many frames received by one call, into our buffers",
+    ),
     ("crates/linecard-host/src/sys/schedule.rs", "real-time priority of a thread"),
     ("crates/linecard-host/src/sys/send.rs", "many frames sent by one call, as slices"),
     ("crates/linecard-host/src/sys/socket.rs", "options and addresses of packet sockets"),

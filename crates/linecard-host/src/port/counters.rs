@@ -32,7 +32,7 @@ pub struct Drops {
     pub too_long: u64,
     /// Received with a virtio header that is not true of the frame.
     pub bad_header: u64,
-    /// Received by the kernel, for which there was no room in the ring.
+    /// Received by the kernel, for which there was no room in the ring or in the socket's receive buffer.
     pub ring_full: u64,
     /// To be sent, and longer than the interface's MTU allows.
     pub above_mtu: u64,

@@ -79,7 +79,7 @@ pub fn tap() -> TapFeatures {
 /// ```
 #[must_use]
 pub fn packet() -> PacketFeatures {
-    let smallest = PacketConfig { blocks: 2, block_len: 128 << 10, ..PacketConfig::new(LOOPBACK) };
+    let smallest = PacketConfig { receive_buffer: 64 << 10, ..PacketConfig::new(LOOPBACK) };
     match PacketSocket::open(&smallest, Pool::new(0, BUFFER_LEN)) {
         Ok(socket) => PacketFeatures {
             sockets: Ok(()),
@@ -133,7 +133,7 @@ impl PacketFeatures {
     #[must_use]
     pub fn lacking(&self) -> Vec<String> {
         let rest = [
-            (self.virtio_headers, "no large packets in the ring: they take Linux 4.6 or newer"),
+            (self.virtio_headers, "no large packets: they take Linux 2.6.37 or newer"),
             (self.fanout, "no fanout, one port for an interface: it takes Linux 3.1 or newer"),
             (
                 self.takeover,

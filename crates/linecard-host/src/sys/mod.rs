@@ -6,10 +6,10 @@
 pub(crate) mod bpf;
 pub(crate) mod device;
 pub(crate) mod ethtool;
+pub(crate) mod frames;
 pub(crate) mod perf;
 pub(crate) mod receive;
 pub(crate) mod rights;
-pub(crate) mod ring;
 pub(crate) mod schedule;
 pub(crate) mod send;
 pub(crate) mod socket;

@@ -19,15 +19,6 @@ pub(crate) struct Bound {
     pub(crate) hardware: u16,
 }
 
-/// `PACKET_STATISTICS` since it was asked for last.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Statistics {
-    /// Frames that the kernel could not put into the ring.
-    pub(crate) drops: u32,
-    /// How often the ring was full.
-    pub(crate) freezes: u32,
-}
-
 impl PacketFd {
     /// A socket on no interface, which receives nothing yet.
     pub(crate) fn open() -> io::Result<Self> {
@@ -82,29 +73,24 @@ impl PacketFd {
         set_option(self.as_fd(), libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &wish)
     }
 
-    /// Asks for a ring of `blocks` blocks of `block_len` bytes, handed over when full or after
-    /// `timeout_ms`.
-    pub(super) fn set_ring(&self, ring: (usize, usize), timeout_ms: u32) -> io::Result<()> {
-        let (block_len, blocks) = (ring.0 as libc::c_uint, ring.1 as libc::c_uint);
-        // Decides nothing in this version of the ring, and has to divide the block.
-        let frame = 2048;
-        let request = libc::tpacket_req3 {
-            tp_block_size: block_len,
-            tp_block_nr: blocks,
-            tp_frame_size: frame,
-            tp_frame_nr: block_len / frame * blocks,
-            tp_retire_blk_tov: timeout_ms,
-            tp_sizeof_priv: 0,
-            tp_feature_req_word: 0,
-        };
-        set_option(self.as_fd(), libc::SOL_PACKET, libc::PACKET_RX_RING, &request)
+    /// How many bytes of frames may wait to be received, or as much of it as the system allows.
+    pub(crate) fn set_receive_buffer(&self, bytes: libc::c_int) -> io::Result<()> {
+        // Beyond the system's limit only with CAP_NET_ADMIN.
+        let force = set_option(self.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &bytes);
+        force.or_else(|_| set_option(self.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUF, &bytes))
     }
 
-    /// What the ring could not take since this was asked for last.
-    pub(crate) fn statistics(&self) -> io::Result<Statistics> {
-        let mut stats = libc::tpacket_stats_v3 { tp_packets: 0, tp_drops: 0, tp_freeze_q_cnt: 0 };
+    /// Has the kernel say when each frame was received.
+    pub(crate) fn set_timestamps(&self) -> io::Result<()> {
+        let on: libc::c_int = 1;
+        set_option(self.as_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &on)
+    }
+
+    /// Frames that the kernel could not keep for the socket since this was asked for last.
+    pub(crate) fn drops(&self) -> io::Result<u32> {
+        let mut stats = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
         option(self.as_fd(), libc::SOL_PACKET, libc::PACKET_STATISTICS, &mut stats)?;
-        Ok(Statistics { drops: stats.tp_drops, freezes: stats.tp_freeze_q_cnt })
+        Ok(stats.tp_drops)
     }
 }
 

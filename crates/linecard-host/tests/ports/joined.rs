@@ -32,7 +32,7 @@ fn what_a_packet_socket_receives_a_tap_sends() {
         cable();
         let tap = Tap::open(&TapConfig::new("lc0"), LocalPool(lab::pool())).expect("root may");
         interface::set_up("lc0", true).expect("it was just made");
-        let config = PacketConfig { blocks: 8, ..PacketConfig::new("vb") };
+        let config = PacketConfig { receive_buffer: 2 << 20, ..PacketConfig::new("vb") };
         let socket = PacketSocket::open(&config, LocalPool(lab::pool())).expect("root may");
         // The far ends of both.
         let (mut a, mut kernel) = (lab::open("va", |_| ()), lab::open("lc0", |_| ()));
@@ -59,7 +59,7 @@ fn what_a_packet_socket_receives_a_tap_sends() {
 
 /// A port whose buffers may go to other threads.
 fn shared(interface: &str, pool: &SharedPool) -> PacketSocket<SharedPool> {
-    let config = PacketConfig { blocks: 8, ..PacketConfig::new(interface) };
+    let config = PacketConfig { receive_buffer: 2 << 20, ..PacketConfig::new(interface) };
     PacketSocket::open(&config, pool.clone()).expect("root may")
 }
 

@@ -76,7 +76,7 @@ pub(crate) fn pool() -> Pool {
 
 /// The port on `interface`, changed as asked.
 pub(crate) fn open(interface: &str, change: impl FnOnce(&mut PacketConfig)) -> PacketSocket {
-    let mut config = PacketConfig { blocks: 8, ..PacketConfig::new(interface) };
+    let mut config = PacketConfig { receive_buffer: 2 << 20, ..PacketConfig::new(interface) };
     change(&mut config);
     PacketSocket::open(&config, pool()).expect("root may")
 }

@@ -287,7 +287,7 @@ fn packets_per_second() {
     inside("packets per second", || {
         cable();
         let mut a = open("va", |_| ());
-        let mut b = open("vb", |config| config.blocks = 64);
+        let mut b = open("vb", |config| config.receive_buffer = 16 << 20);
         let (pool, bytes) = (lab::pool(), frame(60, None, 1, 1));
         let (mut batch, mut out, mut calls) = (Batch::new(), Batch::new(), Duration::ZERO);
         let start = std::time::Instant::now();

@@ -46,7 +46,7 @@ fn an_interface_that_is_not_there_is_named() {
 
 #[test]
 fn settings_out_of_range_give_the_range() {
-    let config = PacketConfig { blocks: 1, ..PacketConfig::new("lo") };
+    let config = PacketConfig { receive_buffer: 1, ..PacketConfig::new("lo") };
     let error = PacketSocket::open(&config, lab::pool()).expect_err("too few");
-    one_line(&error, &["blocks 1", "2 to 4096"]);
+    one_line(&error, &["receive_buffer 1", "65536 to 1073741824"]);
 }

@@ -107,7 +107,10 @@ fn keeping() {
 }
 
 fn open(pool: &Pool) -> Result<PacketSocket, port::PortError> {
-    PacketSocket::open(&PacketConfig { blocks: 4, ..PacketConfig::new("lo") }, pool.clone())
+    PacketSocket::open(
+        &PacketConfig { receive_buffer: 2 << 20, ..PacketConfig::new("lo") },
+        pool.clone(),
+    )
 }
 
 fn transmit(port: &mut impl Port<linecard::packet::PoolBuffer>, pool: &Pool) {

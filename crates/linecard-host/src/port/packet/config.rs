@@ -20,14 +20,9 @@ pub struct PacketConfig {
     /// shaped. On by default. With offloads they do not: the kernel would lose large packets there
     /// that the interface cannot cut.
     pub qdisc_bypass: bool,
-    /// Bytes of a block of the ring: a power of two, 128 KiB … 64 MiB; 256 KiB by default. The
-    /// kernel hands blocks over, so a frame has to fit into one.
-    pub block_len: usize,
-    /// Blocks of the ring, 2 … 4,096; 64 by default, 16 MiB in all.
-    pub blocks: usize,
-    /// Milliseconds, 1 … 1,000, after which the kernel hands a block over that is not full: the
-    /// longest time that a lone frame waits. 1 by default.
-    pub block_timeout_ms: u32,
+    /// Bytes of frames that may wait in the kernel until they are received, 64 KiB … 1 GiB; 16 MiB by
+    /// default. Without `CAP_NET_ADMIN` the system's `net.core.rmem_max` bounds it.
+    pub receive_buffer: usize,
 }
 
 /// Several sockets that share what arrives.
@@ -62,26 +57,17 @@ impl PacketConfig {
             promiscuous: false,
             offloads: true,
             qdisc_bypass: true,
-            block_len: 256 << 10,
-            blocks: 64,
-            block_timeout_ms: 1,
+            receive_buffer: 16 << 20,
         }
     }
 
     /// Refuses what is out of range.
     pub(super) fn check(&self) -> Result<(), PortError> {
         check_name(&self.interface)?;
-        let wrong = |setting, value, range| Err(PortError::Setting { setting, value, range });
-        let block = self.block_len;
-        if !block.is_power_of_two() || !(128 << 10..=64 << 20).contains(&block) {
-            return wrong("block_len", block, "a power of two, 131072 to 67108864 bytes");
-        }
-        if !(2..=4_096).contains(&self.blocks) {
-            return wrong("blocks", self.blocks, "2 to 4096");
-        }
-        if !(1..=1_000).contains(&self.block_timeout_ms) {
-            let value = self.block_timeout_ms as usize;
-            return wrong("block_timeout_ms", value, "1 to 1000");
+        let value = self.receive_buffer;
+        if !(64 << 10..=1 << 30).contains(&value) {
+            let (setting, range) = ("receive_buffer", "65536 to 1073741824 bytes");
+            return Err(PortError::Setting { setting, value, range });
         }
         Ok(())
     }
@@ -109,10 +95,8 @@ mod tests {
         let good = PacketConfig::new("eth0");
         assert!(good.check().is_ok());
         let bad = [
-            PacketConfig { block_len: 100_000, ..good.clone() },
-            PacketConfig { block_len: 64 << 10, ..good.clone() },
-            PacketConfig { blocks: 1, ..good.clone() },
-            PacketConfig { block_timeout_ms: 0, ..good.clone() },
+            PacketConfig { receive_buffer: 65_535, ..good.clone() },
+            PacketConfig { receive_buffer: (1 << 30) + 1, ..good.clone() },
         ];
         for config in bad {
             let text = config.check().expect_err("out of range").to_string();

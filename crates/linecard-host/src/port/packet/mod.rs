@@ -1,9 +1,10 @@
 //! Packet sockets (`AF_PACKET`): any interface, shared with the kernel's own stack.
 //!
-//! Receiving goes by a ring that the kernel fills (`TPACKET_V3`), sending by one call for a batch.
-//! What arrives is a copy: the kernel's stack sees it too, unless [`Takeover`] keeps it away.
+//! Receiving and sending take one call for a batch. A ring of blocks (`TPACKET_V3`) would receive
+//! without calls, but hands a frame over only when its block is full or a timer of at least 1 ms
+//! expires: that delayed every frame of a quiet interface. What arrives is a copy: the kernel's stack
+//! sees it too, unless [`Takeover`] keeps it away.
 
-mod block;
 mod config;
 mod open;
 mod takeover;
@@ -13,25 +14,26 @@ pub use takeover::Takeover;
 
 use super::outgoing::{self, Cutter, Frames, HeaderBytes, Virtio, describe};
 use super::{Buffers, Counters, Drops, PortError, incoming};
-use crate::sys::ring::Ring;
+use crate::sys::frames::{Arrival, FRAMES, Receiver};
 use crate::sys::send::Sender;
 use crate::sys::{
     self,
     socket::{PacketFd, take_error},
 };
-use block::{Entry, Walk};
 use linecard::offload::virtio::Header;
 use linecard::packet::{BATCH, Batch, ChecksumState, LinkType, Meta, Packet, Pool};
 use linecard::port::{Port, PortState};
 use linecard::time::Instant;
-use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::SystemTime;
+use std::{fmt, io};
 
 /// Where a VLAN tag stands: behind the addresses.
 const TAG_AT: usize = 12;
 const TAG_LEN: usize = 4;
-/// Looks at an empty ring between two at the interface, and the time after which there is one.
+/// The tag protocol where the kernel does not name one: 802.1Q.
+const DEFAULT_TPID: u16 = 0x8100;
+/// Receives that find nothing between two looks at the interface, and the time after which there is one.
 const LOOKS: u32 = 1_024;
 const LOOK_NS: u64 = 10_000_000;
 
@@ -61,11 +63,10 @@ const LOOK_NS: u64 = 10_000_000;
 /// **Transmit.** Large packets go whole where the kernel takes that, else cut. Frames above the
 /// interface's MTU are dropped and counted. A packet that is left in the batch has to stay its
 /// first: some of its segments may have gone.
-#[derive(Debug)]
 pub struct PacketSocket<S: Buffers = Pool> {
-    ring: Ring,
-    /// How far the block has been read that the kernel has handed over.
-    walk: Option<Walk>,
+    receiver: Receiver,
+    /// Buffers for the next frames, at most [`FRAMES`].
+    spare: Vec<S::Buffer>,
     socket: PacketFd,
     link: LinkType,
     virtio: Option<Virtio>,
@@ -77,6 +78,8 @@ pub struct PacketSocket<S: Buffers = Pool> {
     before_cut: Option<Drops>,
     looks: u32,
     looked: Instant,
+    /// When the socket was opened, by the system's clock: no frame came before.
+    opened_ns: u64,
     counters: Counters,
 }
 
@@ -88,10 +91,11 @@ impl<S: Buffers> PacketSocket<S> {
     ///
     /// No such right or interface, or what the kernel lacks: see [`PortError`].
     pub fn open(config: &PacketConfig, pool: S) -> Result<Self, PortError> {
-        let open::Opened { ring, socket, link, virtio } = open::open(config, pool.buffer_len())?;
+        let open::Opened { socket, link, virtio } = open::open(config, pool.buffer_len())?;
+        let virtio_len = virtio.map_or(0, |(format, _)| format.header_len());
         Ok(Self {
-            ring,
-            walk: None,
+            receiver: Receiver::new(virtio_len),
+            spare: Vec::with_capacity(FRAMES),
             socket,
             link,
             virtio,
@@ -102,6 +106,7 @@ impl<S: Buffers> PacketSocket<S> {
             before_cut: None,
             looks: 0,
             looked: Instant::ZERO,
+            opened_ns: system_ns(),
             counters: Counters::default(),
         })
     }
@@ -120,68 +125,54 @@ impl<S: Buffers> PacketSocket<S> {
 
     /// What has been done so far; asks the kernel what it had no room for.
     pub fn counters(&mut self) -> Counters {
-        if let Ok(statistics) = self.socket.statistics() {
-            self.counters.dropped.ring_full += u64::from(statistics.drops);
+        if let Ok(drops) = self.socket.drops() {
+            self.counters.dropped.ring_full += u64::from(drops);
         }
         self.counters
     }
 
-    /// Receives from the block that the kernel has handed over, or hands it back; false when
-    /// nothing more is to be done now.
-    fn receive_one(&mut self, batch: &mut Batch<S::Buffer>, clock: &Clock) -> bool {
-        let Some(block) = self.ring.block() else { return false };
-        let mut walk = self.walk.unwrap_or_else(|| Walk::start(block));
-        let Some(buffer) = self.pool.take() else {
-            self.counters.starved += 1;
+    /// Receives as many frames as the batch and the pool have room for; whether any came.
+    fn receive_batch(&mut self, batch: &mut Batch<S::Buffer>, now: Instant) -> bool {
+        let room = batch.room().min(FRAMES);
+        while self.spare.len() < room
+            && let Some(buffer) = self.pool.take()
+        {
+            self.spare.push(buffer);
+        }
+        let count = room.min(self.spare.len());
+        if count == 0 {
+            self.counters.starved += u64::from(room > 0);
             return false;
-        };
-        let virtio_len = self.virtio.map_or(0, |(format, _)| format.header_len());
-        let Some(entry) = walk.next(block, virtio_len) else {
-            self.walk = None;
-            self.ring.release();
-            return true;
-        };
-        let made = if entry.is_outgoing { Ok(None) } else { self.packet(&entry, buffer, clock) };
-        self.walk = Some(walk);
-        match made {
-            Ok(Some(packet)) => {
-                self.counters.count_received(packet.bytes().len());
-                let _fits = batch.push(packet);
+        }
+        let came = match self.receiver.receive(self.socket.as_fd(), &mut self.spare[..count]) {
+            Ok(came) => came,
+            Err(error) => {
+                // A frame that no virtio header describes is lost by it.
+                let is_lost = sys::is(&error, libc::EINVAL);
+                self.counters.dropped.bad_header += u64::from(is_lost);
+                return is_lost;
             }
-            Ok(None) => {}
-            Err(Refused::TooLong) => self.counters.dropped.too_long += 1,
-            Err(Refused::BadHeader) => self.counters.dropped.bad_header += 1,
-        }
-        true
-    }
-
-    /// Copies a frame out of the ring.
-    fn packet(
-        &self,
-        entry: &Entry<'_>,
-        mut buffer: S::Buffer,
-        clock: &Clock,
-    ) -> Result<Option<Packet<S::Buffer>>, Refused> {
-        let tag = entry.tag.filter(|_| entry.frame.len() >= TAG_AT);
-        if entry.is_cut || !copy::<S>(entry.frame, tag, &mut buffer) {
-            return Err(Refused::TooLong);
-        }
-        let meta = Meta { timestamp: clock.told(entry.time_ns), ..Meta::default() };
-        let Some((format, endian)) = self.virtio else {
-            let mut packet = Packet::new(buffer, self.link, meta);
-            packet.meta.checksum = incoming::checksum(&packet, said(entry.status));
-            return Ok(Some(packet));
         };
-        let mut header = Header::read(entry.virtio, format, endian).unwrap_or_default();
-        if tag.is_some() {
-            // It was told for the frame without its tag.
-            header.csum_start = header.csum_start.saturating_add(TAG_LEN as u16);
+        let clock = Clock { now, system_ns: system_ns(), opened_ns: self.opened_ns };
+        for (index, buffer) in self.spare.drain(..came).enumerate() {
+            let Some(arrival) = self.receiver.arrival(index) else { break };
+            if arrival.is_outgoing {
+                continue;
+            }
+            let meta = Meta { timestamp: clock.of_frame(arrival.time_ns), ..Meta::default() };
+            match packet::<S>(&arrival, buffer, (self.link, self.virtio), meta) {
+                Ok(packet) => {
+                    self.counters.count_received(packet.bytes().len());
+                    let _fits = batch.push(packet);
+                }
+                Err(Refused::TooLong) => self.counters.dropped.too_long += 1,
+                Err(Refused::BadHeader) => self.counters.dropped.bad_header += 1,
+            }
         }
-        let packet = incoming::packet(&header, buffer, self.link, meta);
-        packet.map(Some).map_err(|_| Refused::BadHeader)
+        came > 0
     }
 
-    /// Looks whether the interface is still there: at every so many looks at an empty ring, or
+    /// Looks whether the interface is still there: at every so many receives that find nothing, or
     /// after some time.
     fn look(&mut self, now: Instant) {
         self.looks += 1;
@@ -268,21 +259,27 @@ impl<S: Buffers> PacketSocket<S> {
     }
 }
 
+impl<S: Buffers> fmt::Debug for PacketSocket<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { socket, link, virtio, counters, .. } = self;
+        let mut shown = f.debug_struct("PacketSocket");
+        shown.field("socket", socket).field("link", link).field("virtio", virtio);
+        shown.field("counters", counters).finish_non_exhaustive()
+    }
+}
+
 impl<S: Buffers> Port<S::Buffer> for PacketSocket<S> {
-    /// Ended when the interface is gone and the ring empty.
+    /// Ended when the interface is gone and nothing waits.
     fn receive(&mut self, batch: &mut Batch<S::Buffer>, now: Instant) -> PortState {
-        if batch.room() > 0 && self.ring.block().is_some() {
-            let clock = Clock::at(now);
-            while batch.room() > 0 && self.receive_one(batch, &clock) {}
+        if batch.room() == 0 || self.receive_batch(batch, now) {
             return PortState::Open;
         }
-        if batch.room() > 0 && self.counters.gone == 0 {
+        if self.counters.gone == 0 {
             self.look(now);
+            // What came before the interface went is received first.
+            return PortState::Open;
         }
-        if self.counters.gone > 0 && self.ring.block().is_none() {
-            return PortState::Ended;
-        }
-        PortState::Open
+        PortState::Ended
     }
 
     /// On an interface that is down or gone packets are lost, as on a wire, and counted.
@@ -308,7 +305,7 @@ impl<S: Buffers> Port<S::Buffer> for PacketSocket<S> {
 }
 
 impl<S: Buffers> AsFd for PacketSocket<S> {
-    /// Readable when a block has been handed over, or the interface has gone down or away.
+    /// Readable when a frame waits, or the interface has gone down or away.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
@@ -320,38 +317,74 @@ enum Refused {
     BadHeader,
 }
 
-/// The system's clock held against the caller's, once for a batch.
+/// The system's clock beside the caller's, read once for a batch.
 struct Clock {
     now: Instant,
     system_ns: u64,
+    opened_ns: u64,
 }
 
 impl Clock {
-    fn at(now: Instant) -> Self {
-        let system = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        Self { now, system_ns: linecard::time::ns(system) }
-    }
-
-    /// A time of the system's clock in the caller's, not later than now.
-    fn told(&self, system_ns: u64) -> Instant {
-        let age = self.system_ns.saturating_sub(system_ns);
+    /// A frame's time by the system's clock in the caller's, not later than now. A frame from this
+    /// machine may carry the time at which its sender was to send it, by a clock that does not count
+    /// from 1970: what lies outside the socket's life is no time of arrival, and counts as now.
+    fn of_frame(&self, time_ns: Option<u64>) -> Instant {
+        let arrived = time_ns.filter(|time| (self.opened_ns..=self.system_ns).contains(time));
+        let age = arrived.map_or(0, |time| self.system_ns - time);
         Instant::from_ns(self.now.as_ns().saturating_sub(age))
     }
 }
 
-/// Copies a frame into the buffer, its tag put back; false when it does not fit.
-fn copy<S: Buffers>(frame: &[u8], tag: Option<[u8; TAG_LEN]>, buffer: &mut S::Buffer) -> bool {
-    let len = frame.len() + tag.map_or(0, |tag| tag.len());
-    let Some(place) = buffer.as_mut().get_mut(..len) else { return false };
-    match tag {
-        None => place.copy_from_slice(frame),
-        Some(tag) => {
-            place[..TAG_AT].copy_from_slice(&frame[..TAG_AT]);
-            place[TAG_AT..TAG_AT + TAG_LEN].copy_from_slice(&tag);
-            place[TAG_AT + TAG_LEN..].copy_from_slice(&frame[TAG_AT..]);
-        }
+fn system_ns() -> u64 {
+    let system = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    linecard::time::ns(system)
+}
+
+/// A packet of a frame that came into a buffer.
+fn packet<S: Buffers>(
+    arrival: &Arrival<'_>,
+    mut buffer: S::Buffer,
+    (link, virtio): (LinkType, Option<Virtio>),
+    meta: Meta,
+) -> Result<Packet<S::Buffer>, Refused> {
+    let tag = tag(arrival).filter(|_| arrival.len >= TAG_AT);
+    if arrival.is_truncated || !put_tag::<S>(&mut buffer, arrival.len, tag) {
+        return Err(Refused::TooLong);
     }
-    S::truncate(buffer, len);
+    let Some((format, endian)) = virtio else {
+        let mut packet = Packet::new(buffer, link, meta);
+        packet.meta.checksum = incoming::checksum(&packet, said(arrival.status));
+        return Ok(packet);
+    };
+    let mut header = Header::read(arrival.virtio, format, endian).unwrap_or_default();
+    if tag.is_some() {
+        // It was written for the frame without its tag.
+        header.csum_start = header.csum_start.saturating_add(TAG_LEN as u16);
+    }
+    incoming::packet(&header, buffer, link, meta).map_err(|_| Refused::BadHeader)
+}
+
+/// The tag that the kernel, or the interface, has taken out of the frame, if it had one.
+fn tag(arrival: &Arrival<'_>) -> Option<[u8; TAG_LEN]> {
+    let has = |bit| arrival.status & bit != 0;
+    if !has(libc::TP_STATUS_VLAN_VALID) {
+        return None;
+    }
+    let (tci, tpid) = arrival.vlan;
+    let tpid = if has(libc::TP_STATUS_VLAN_TPID_VALID) { tpid } else { DEFAULT_TPID };
+    let ([a, b], [c, d]) = (tpid.to_be_bytes(), tci.to_be_bytes());
+    Some([a, b, c, d])
+}
+
+/// Ends the buffer behind the frame, with its tag put back; false when that does not fit.
+fn put_tag<S: Buffers>(buffer: &mut S::Buffer, len: usize, tag: Option<[u8; TAG_LEN]>) -> bool {
+    let whole = len + tag.map_or(0, |tag| tag.len());
+    let Some(place) = buffer.as_mut().get_mut(..whole) else { return false };
+    if let Some(tag) = tag {
+        place.copy_within(TAG_AT..len, TAG_AT + TAG_LEN);
+        place[TAG_AT..TAG_AT + TAG_LEN].copy_from_slice(&tag);
+    }
+    S::truncate(buffer, whole);
     true
 }
 
@@ -374,22 +407,47 @@ mod tests {
     fn a_tag_goes_back_behind_the_addresses() {
         let pool = Pool::new(1, 24);
         let frame: Vec<u8> = (0..20).collect();
-        let mut buffer = pool.take().expect("free");
-        assert!(copy::<Pool>(&frame, Some([0x81, 0, 0, 5]), &mut buffer));
+        let filled = |len: usize| {
+            let mut buffer = pool.take().expect("free");
+            buffer.as_mut()[..len].iter_mut().zip(0..).for_each(|(byte, value)| *byte = value);
+            buffer
+        };
+        let mut buffer = filled(20);
+        assert!(put_tag::<Pool>(&mut buffer, 20, Some([0x81, 0, 0, 5])));
         let mut whole = frame.clone();
         whole.splice(12..12, [0x81, 0, 0, 5]);
         assert_eq!(buffer.as_ref(), whole);
         drop(buffer);
-        assert!(!copy::<Pool>(&[0; 21], Some([0; 4]), &mut pool.take().expect("free")));
-        assert!(copy::<Pool>(&[0; 24], None, &mut pool.take().expect("free")));
+        assert!(!put_tag::<Pool>(&mut filled(21), 21, Some([0; 4])));
+        assert!(put_tag::<Pool>(&mut filled(24), 24, None));
     }
 
     #[test]
-    fn times_are_told_in_the_caller_s() {
-        let clock = Clock { now: Instant::from_ns(1_000), system_ns: 9_000 };
-        assert_eq!(clock.told(8_900), Instant::from_ns(900));
-        assert_eq!(clock.told(9_100), Instant::from_ns(1_000));
-        assert_eq!(clock.told(0), Instant::ZERO);
+    fn a_tag_is_what_the_kernel_says_of_it() {
+        let (valid, tpid) = (libc::TP_STATUS_VLAN_VALID, libc::TP_STATUS_VLAN_TPID_VALID);
+        let said = |status| {
+            tag(&Arrival {
+                len: 60,
+                is_truncated: false,
+                is_outgoing: false,
+                virtio: &[],
+                time_ns: None,
+                status,
+                vlan: (5, 0x88A8),
+            })
+        };
+        assert_eq!(said(0), None);
+        assert_eq!(said(valid), Some([0x81, 0, 0, 5]));
+        assert_eq!(said(valid | tpid), Some([0x88, 0xA8, 0, 5]));
+    }
+
+    #[test]
+    fn times_are_those_of_the_caller_s_clock() {
+        let clock = Clock { now: Instant::from_ns(1_000), system_ns: 9_000, opened_ns: 8_500 };
+        assert_eq!(clock.of_frame(Some(8_900)), Instant::from_ns(900));
+        for no_time in [None, Some(0), Some(8_499), Some(9_001)] {
+            assert_eq!(clock.of_frame(no_time), clock.now, "{no_time:?}");
+        }
     }
 
     #[test]

@@ -3,7 +3,6 @@
 use super::super::outgoing::Virtio;
 use super::super::{BUFFER_LEN, PortError};
 use super::config::{Fanout, PacketConfig};
-use crate::sys::ring::Ring;
 use crate::sys::socket::{PacketFd, take_error};
 use crate::sys::{self, device};
 use linecard::offload::virtio::{Endian, Format};
@@ -19,7 +18,6 @@ const ARPHRD_RAWIP: u16 = 519;
 
 /// All that the port needs of the kernel.
 pub(super) struct Opened {
-    pub(super) ring: Ring,
     pub(super) socket: PacketFd,
     pub(super) link: LinkType,
     pub(super) virtio: Option<Virtio>,
@@ -33,7 +31,8 @@ pub(super) fn open(config: &PacketConfig, given: usize) -> Result<Opened, PortEr
         .map_err(|error| PortError::about(name, "find an interface", CAPABILITY, error))?;
     let socket = PacketFd::open()
         .map_err(|error| PortError::of("open a packet socket", CAPABILITY, error))?;
-    let (ring, virtio) = ring(&socket, config)?;
+    let virtio = virtio(&socket, config);
+    prepare(&socket, config)?;
     if virtio.is_some() && given < BUFFER_LEN {
         return Err(PortError::ShortBuffers { given, needed: BUFFER_LEN });
     }
@@ -57,27 +56,29 @@ pub(super) fn open(config: &PacketConfig, given: usize) -> Result<Opened, PortEr
     // An interface that is down says so at once; it may come up later.
     let _down = take_error(socket.as_fd());
     let link = link(&socket, name)?;
-    Ok(Opened { ring, socket, link, virtio })
+    Ok(Opened { socket, link, virtio })
 }
 
-/// The ring, with virtio headers where the kernel has both (Linux 4.6).
-fn ring(socket: &PacketFd, config: &PacketConfig) -> Result<(Ring, Option<Virtio>), PortError> {
-    let size = (config.block_len, config.blocks);
-    let make = || Ring::new(socket, size, config.block_timeout_ms);
-    if config.offloads && socket.set(libc::PACKET_VNET_HDR, 1).is_ok() {
-        if let Ok(ring) = make() {
-            return Ok((ring, Some((Format::Legacy, Endian::NATIVE))));
-        }
-        let _was_set = socket.set(libc::PACKET_VNET_HDR, 0);
-    }
-    let ring = make().map_err(|source| match source.raw_os_error() {
+/// The form of virtio headers, where they are asked for and the kernel has them.
+fn virtio(socket: &PacketFd, config: &PacketConfig) -> Option<Virtio> {
+    let has = config.offloads && socket.set(libc::PACKET_VNET_HDR, 1).is_ok();
+    has.then_some((Format::Legacy, Endian::NATIVE))
+}
+
+/// What the kernel is to say of frames, and how many may wait.
+fn prepare(socket: &PacketFd, config: &PacketConfig) -> Result<(), PortError> {
+    socket.set(libc::PACKET_AUXDATA, 1).map_err(|source| match source.raw_os_error() {
         Some(libc::EINVAL | libc::ENOPROTOOPT) => PortError::Lacks {
-            what: "receive rings of packet sockets (TPACKET_V3)",
-            advice: "use Linux 3.2 or newer with CONFIG_PACKET",
+            what: "what packet sockets say of frames (PACKET_AUXDATA)",
+            advice: "use Linux 2.6.27 or newer with CONFIG_PACKET",
         },
-        _ => PortError::of("make a receive ring: fewer or smaller blocks?", CAPABILITY, source),
+        _ => PortError::of("ask for VLAN tags and checksums", CAPABILITY, source),
     })?;
-    Ok((ring, None))
+    // Without it, frames count as received when they are read.
+    let _only_later = socket.set_timestamps();
+    // In range; where the system allows less, fewer frames can wait.
+    let _only_smaller = socket.set_receive_buffer(config.receive_buffer as libc::c_int);
+    Ok(())
 }
 
 fn join(socket: &PacketFd, fanout: Fanout, ignored: bool) -> Result<(), PortError> {
