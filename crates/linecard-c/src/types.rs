@@ -353,6 +353,7 @@ impl Config {
             idle_floor: Duration::from_nanos(self.idle_floor_ns),
             // A call may be several batches.
             flush_at_batch_end: false,
+            flush_quiet_at_batch_end: false,
             max_bytes: self.max_bytes,
             max_segments: self.max_segments,
             max_datagrams: self.max_datagrams,

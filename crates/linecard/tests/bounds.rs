@@ -298,6 +298,37 @@ fn a_batch_end_flushes_when_asked_to() {
     }
 }
 
+/// Pushes these flows' next packets as one batch.
+fn batch_at(real: &mut Real, at: u64, frames: &[Frame]) {
+    let mut batch = Batch::new();
+    for (index, frame) in frames.iter().enumerate() {
+        assert!(batch.push(packet(index, &arrival(frame, at))).is_ok());
+    }
+    real.push_batch(&mut batch, at_us(at));
+}
+
+#[test]
+fn a_batch_end_flushes_quiet_flows_and_holds_busy_ones() {
+    let config = Config { flush_quiet_at_batch_end: true, ..Config::default() };
+    let mut real = Real::new(config);
+    // A lone packet leaves at once, its flow's next one 100 µs later too.
+    for (count, at) in [(1, 0), (2, 100), (3, 200)] {
+        batch_at(&mut real, at, &[of(1, count - 1)]);
+        assert_eq!((left(&real).len(), real.coalescer.held()), (count, 0), "at {at} us");
+    }
+    assert!(left(&real).iter().all(|(_, why)| *why == Some(Flush::BatchEnd)));
+    // Two of a batch are merged and held: more is to be expected. A lone one beside them is not.
+    batch_at(&mut real, 1_000, &[of(2, 0), of(3, 0), of(2, 1)]);
+    assert_eq!((left(&real).len(), real.coalescer.held()), (4, 2));
+    // A busy flow's lone packet is held for its next one, until the flow has been quiet.
+    real.advance(at_us(1_020));
+    batch_at(&mut real, 1_022, &[of(2, 2)]);
+    assert_eq!((left(&real).len(), real.coalescer.held()), (5, 1));
+    real.advance(at_us(3_000));
+    batch_at(&mut real, 3_000, &[of(2, 3)]);
+    assert_eq!((left(&real).len(), real.coalescer.held()), (7, 0));
+}
+
 fn on_syn() -> Config {
     Config { creation: Creation::OnSyn, max_flows: 8, ..Config::default() }
 }

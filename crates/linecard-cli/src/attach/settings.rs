@@ -102,6 +102,7 @@ fn coalesce(
         hold_budget: arguments.hold,
         idle_floor: arguments.pause,
         flush_at_batch_end: arguments.flush_batches,
+        flush_quiet_at_batch_end: true,
         max_bytes: size("--max-size", arguments.max_size as u64, &(576..=65_535))?,
         max_flows: size("--max-flows", arguments.max_flows, &(8..=4_194_304))?,
         ..coalesce::Config::default()

@@ -212,7 +212,7 @@ pub struct Settings {
     pub engine: engine::Config,
     /// On which ways packets are merged.
     pub merge: Merge,
-    /// How they are merged. Its secret is drawn anew, as those of the other two, and all that
+    /// How they are merged. Packets of quiet flows are not held beyond a batch by default. Its secret is drawn anew, as those of the other two, and all that
     /// hold packets of a port leave it buffers to receive into.
     pub coalesce: coalesce::Config,
     /// Whether data is put into sequence before it is merged.
@@ -243,7 +243,10 @@ impl Settings {
             deployment: Deployment::default(),
             engine: engine::Config { idle: engine::Idle::Interrupt, ..engine::Config::default() },
             merge: Merge::INWARD,
-            coalesce: coalesce::Config::default(),
+            coalesce: coalesce::Config {
+                flush_quiet_at_batch_end: true,
+                ..coalesce::Config::default()
+            },
             resequence: None,
             active_ack: None,
             buffers: 8_192,

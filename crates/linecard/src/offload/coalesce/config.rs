@@ -44,6 +44,12 @@ pub struct Config {
     pub idle_floor: Duration,
     /// Whether a batch's end flushes everything, as at the end of a NAPI poll. Default: no.
     pub flush_at_batch_end: bool,
+    /// Whether a batch's end flushes flows of which no packet is to be expected soon: those whose
+    /// average interval is above [`idle_floor`](Self::idle_floor), and those with one packet so far. A
+    /// lone datagram, or a request that waits for its answer, is then not delayed at all, and slow
+    /// flows are merged within a batch only. For live traffic, where a batch is what has arrived.
+    /// Default: no.
+    pub flush_quiet_at_batch_end: bool,
     /// Bytes of a merged packet from its outermost header with a length on: IP, or PPPoE around
     /// it. TCP directly over IP may reach [`Config::MAX_BYTES`] ("BIG TCP": beyond 65,535 the IP
     /// length field is 0, as Linux has it); other packets have length fields of 16 bits, and stay
@@ -84,6 +90,7 @@ impl Default for Config {
             hold_budget: Duration::from_millis(1),
             idle_floor: Duration::from_micros(20),
             flush_at_batch_end: false,
+            flush_quiet_at_batch_end: false,
             max_bytes: 65_535,
             max_segments: 1_024,
             max_datagrams: 64,

@@ -63,6 +63,17 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         self.fresh.slots.clear();
     }
 
+    /// Lets go what quiet flows have opened, oldest first.
+    pub(super) fn flush_quiet<F: FnMut(Packet<B>, Exit)>(&mut self, out: &mut F) {
+        for place in 0.. {
+            let Some(slot) = self.fresh.get(place) else { break };
+            let Some(slot) = slot else { continue };
+            if self.table.is_quiet(self.held.get(slot).aggregate.flow, self.floor_ns) {
+                self.flush(slot, super::Flush::BatchEnd, out);
+            }
+        }
+    }
+
     /// Lets go what has been opened, oldest first.
     pub(super) fn flush_fresh<F: FnMut(Packet<B>, Exit)>(
         &mut self,

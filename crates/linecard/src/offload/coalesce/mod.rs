@@ -275,6 +275,9 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         if self.config.flush_at_batch_end {
             self.flush_all(Flush::BatchEnd, out);
         } else {
+            if self.config.flush_quiet_at_batch_end {
+                self.flush_quiet(out);
+            }
             self.settle();
         }
     }
