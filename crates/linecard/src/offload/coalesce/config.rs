@@ -45,7 +45,7 @@ pub struct Config {
     /// Whether a batch's end flushes everything, as at the end of a NAPI poll. Default: no.
     pub flush_at_batch_end: bool,
     /// Whether a batch's end flushes flows of which no packet is to be expected soon: those whose
-    /// average interval is above [`idle_floor`](Self::idle_floor), and those with one packet so far. A
+    /// average interval is above half of [`idle_floor`](Self::idle_floor), and those with one packet so far. A
     /// lone datagram, or a request that waits for its answer, is then not delayed at all, and slow
     /// flows are merged within a batch only. For live traffic, where a batch is what has arrived.
     /// Default: no.

@@ -65,10 +65,12 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
 
     /// Lets go what quiet flows have opened, oldest first.
     pub(super) fn flush_quiet<F: FnMut(Packet<B>, Exit)>(&mut self, out: &mut F) {
+        // A request and its answer may take no longer than the floor where both ends are near.
+        let soon_ns = self.floor_ns / 2;
         for place in 0.. {
             let Some(slot) = self.fresh.get(place) else { break };
             let Some(slot) = slot else { continue };
-            if self.table.is_quiet(self.held.get(slot).aggregate.flow, self.floor_ns) {
+            if self.table.is_quiet(self.held.get(slot).aggregate.flow, soon_ns) {
                 self.flush(slot, super::Flush::BatchEnd, out);
             }
         }

@@ -194,11 +194,11 @@ impl Table {
         clock.last_arrival.plus_ns((u64::from(clock.interval_ns) * 10).max(floor_ns))
     }
 
-    /// Whether no packet of the flow is to be expected within `floor_ns`.
+    /// Whether no packet of the flow is to be expected within `soon_ns`.
     #[inline]
-    pub(super) fn is_quiet(&self, id: FlowId, floor_ns: u64) -> bool {
+    pub(super) fn is_quiet(&self, id: FlowId, soon_ns: u64) -> bool {
         // An interval that is not known yet is the longest.
-        u64::from(self.clocks[id as usize].interval_ns) > floor_ns
+        u64::from(self.clocks[id as usize].interval_ns) > soon_ns
     }
 
     /// A new time line begins: arrivals so far are older than all that come.
