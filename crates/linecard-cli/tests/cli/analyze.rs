@@ -142,9 +142,14 @@ fn a_damaged_capture_is_analysed_up_to_there() {
 
 /// A folder of real captures, named by `LINECARD_CAPTURES` or beside the workspace.
 fn real(name: &str) -> Option<PathBuf> {
+    real_of("pi-list", name)
+}
+
+/// The same of another project.
+fn real_of(project: &str, name: &str) -> Option<PathBuf> {
     let beside = || root().join("../shared/captures");
     let folder = std::env::var_os("LINECARD_CAPTURES").map_or_else(beside, PathBuf::from);
-    let path = folder.join("pi-list").join(name);
+    let path = folder.join(project).join(name);
     if !path.is_file() {
         linecard_testkit::skip("real captures", "set LINECARD_CAPTURES to a folder of them");
         return None;
@@ -288,4 +293,101 @@ fn real_sound_is_as_its_twin_says() {
         from = at;
     }
     assert_eq!((most + 24_000) / 48_000, 67_918);
+}
+
+/// Packet n of compressed video as T-Rex sends it: 15 pictures a second of two packets each, which come
+/// together and have one time stamp of 90 kHz. Picture 200 comes 10 ms late.
+fn pictures(n: u64) -> (u64, Vec<u8>) {
+    let late = if n / 2 == 200 { 10_000_000 } else { 0 };
+    let mut payload = vec![0x80, 97 | if n % 2 == 1 { 0x80 } else { 0 }];
+    payload.extend((n as u16).to_be_bytes());
+    payload.extend(((n / 2 * 6_000) as u32).to_be_bytes());
+    payload.extend([0, 0, 0, 9]);
+    payload.resize(1_000, 1);
+    (START_NS + n / 2 * 66_666_667 + n % 2 * 15_000 + late, payload)
+}
+
+#[test]
+fn bursts_of_rtp_are_held_against_rtp_time() {
+    let folder = Folder::new();
+    folder.write("video.pcap", &pcap((0..1_000).map(pictures)));
+    let found = json(&folder, &["video.pcap"]);
+    assert_eq!(found["stream"]["kind"], "RTP");
+    assert_eq!(found["timing"]["schedule"]["name"], "rtp-time");
+    assert!(found["timing"]["period_ns"].is_null() && found["timing"]["spikes"].is_null());
+    let late = &found["lateness"];
+    assert!(late["p50"]["ns"].as_i64().unwrap() < 1_000, "{late}");
+    let most = late["range"]["max_ns"].as_i64().unwrap();
+    assert!((9_999_000..=10_001_000).contains(&most), "{late}");
+    // The same with time stamps that count packets and not time.
+    let strange = (0..1_000).map(pictures).map(|(at_ns, mut payload)| {
+        let ticks = u32::from_be_bytes(payload[4..8].try_into().unwrap()) / 6_000 * 777;
+        payload[4..8].copy_from_slice(&ticks.to_be_bytes());
+        (at_ns, payload)
+    });
+    folder.write("strange.pcap", &pcap(strange));
+    let text = folder.succeeds(&["jitter", "analyze", "strange.pcap"]);
+    assert!(text.contains("no schedule that packets could be late against"), "{text}");
+    assert!(!text.contains("Lateness"), "{text}");
+}
+
+/// A header that names a format whose period is another one.
+#[test]
+fn a_period_that_is_not_the_formats_is_not_a_clock_that_drifts() {
+    let folder = Folder::new();
+    folder.write("slow.pcap", &pcap((0..5_000).map(|n| (START_NS + n * 200_000, sdi(n)))));
+    let found = json(&folder, &["slow.pcap"]);
+    assert!(found["timing"]["skew"].is_null(), "{}", found["timing"]);
+    let text = folder.succeeds(&["jitter", "analyze", "slow.pcap"]);
+    assert!(text.contains("does not keep the nominal schedule"), "{text}");
+    assert!(!text.contains("sender slower"), "{text}");
+}
+
+/// T-Rex's own captures: pictures in bursts, and speech with pauses.
+#[test]
+fn real_bursts_are_not_a_constant_rate() {
+    for (name, late_ns) in [
+        ("rtp_160k.pcap", 20_000_000),
+        ("rtp_250k_rtp_only_2.pcap", 20_000_000),
+        ("video_rtp_1588_0.pcap", 20_000_000),
+    ] {
+        let Some(path) = real_of("trex-core", name) else { return };
+        let found = json(&Folder::new(), &[path.to_str().unwrap()]);
+        assert_eq!(found["timing"]["schedule"]["name"], "rtp-time", "{name}");
+        let median = found["lateness"]["p50"]["ns"].as_i64().unwrap();
+        assert!(median < late_ns, "{name}: {median} ns");
+    }
+}
+
+/// `jitter send` with a period of one's own, as it arrives at a socket of this test.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_generators_own_stream_keeps_its_own_period() {
+    const PACKETS: u64 = 3_000;
+    let folder = Folder::new();
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(std::time::Duration::from_secs(30))).unwrap();
+    let target = socket.local_addr().unwrap().to_string();
+    let count = PACKETS.to_string();
+    let stream = ["jitter", "send", &target, "--count", &count, "--period", "200us"];
+    let mut child = folder.command(&stream).stdout(std::process::Stdio::null()).spawn().unwrap();
+    let mut came = Vec::new();
+    while came.len() < PACKETS as usize {
+        let mut payload = vec![0; 2_000];
+        let Ok(len) = socket.recv(&mut payload) else { break };
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+        came.push((now.as_nanos() as u64, payload[..len].to_vec()));
+    }
+    assert!(child.wait().unwrap().success());
+    assert!(came.len() as u64 > PACKETS / 2, "{} packets came", came.len());
+    folder.write("own.pcap", &pcap(came));
+    let found = json(&folder, &["own.pcap"]);
+    let timing = &found["timing"];
+    assert_eq!(timing["nominal_ns"]["ns"], 200_000.0, "{timing}");
+    assert!(timing["format"].is_null(), "{timing}");
+    // A machine that is busy may keep packets so long that the two clocks cannot be compared.
+    let ppm = timing["skew"]["ppm"].as_f64().unwrap_or(0.0);
+    assert!(ppm.abs() < 500.0, "{timing}");
+    let text = folder.succeeds(&["jitter", "analyze", "own.pcap"]);
+    assert!(!text.contains("does not keep"), "{text}");
 }

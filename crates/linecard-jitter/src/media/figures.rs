@@ -3,6 +3,7 @@
 use super::cbr::{self, Cbr, Fit, SPIKE_PERIODS};
 use super::flow::{Flow, Kind, Packet, by_number};
 use super::frames::Frames;
+use super::rate::{self, Basis, RtpTime, Skew};
 use super::rtp::Order;
 use super::st2022_6::{FORMATS, Format, Scan};
 use super::st2110::audio::{self, PacketTime};
@@ -18,10 +19,8 @@ const VIDEO_CLOCK: f64 = 90_000.0;
 const SDI_CLOCK: f64 = 27_000_000.0;
 /// A period is taken for a format's within this share: 59.94 and 60 differ by 0.001, clocks by 0.000 1.
 const PERIOD_TOLERANCE: f64 = 0.000_3;
-/// A flow of plain UDP or RTP is of constant rate when 95 % of its packets are within so many periods, and
-/// this share of its span, of an even schedule.
-const EVEN_PERIODS: f64 = 20.0;
-const EVEN_SHARE: f64 = 0.01;
+/// A probe's due times count nanoseconds.
+const DUE_CLOCK: f64 = 1e9;
 /// TAI is ahead of UTC by this, since 2017: senders count TAI, captures may be in UTC.
 const LEAP_NS: u64 = 37_000_000_000;
 
@@ -46,13 +45,14 @@ pub struct Figures {
     pub nominal_ns: Option<f64>,
     /// The period seen, on the capture's clock; for pictures, inside the lines that are seen.
     pub period_ns: Option<f64>,
-    /// How many millionths the sender's clock is slower than the capture's, against the nominal
-    /// period.
-    pub skew_ppm: Option<f64>,
+    /// The sender's clock against the capture's, by the nominal period or by time stamps.
+    pub skew: Option<Skew>,
     /// From packet to packet; for pictures, without those from one frame or field to the next.
     pub gaps: Sorted,
-    /// How late packets were against their schedule; none where the rate is not constant.
+    /// How late packets were against their schedule; none where they have none.
     pub lateness: Option<Sorted>,
+    /// What that schedule is.
+    pub basis: Option<Basis>,
     /// Gaps of more than two periods.
     pub spikes: Option<u64>,
     /// The highest level of the bucket.
@@ -107,9 +107,10 @@ impl Figures {
             units: 0,
             nominal_ns: None,
             period_ns: None,
-            skew_ppm: None,
+            skew: None,
             gaps: gaps(&packets, |_| true),
             lateness: None,
+            basis: None,
             spikes: None,
             c_inst: None,
             vrx: None,
@@ -117,7 +118,8 @@ impl Figures {
         };
         match kind {
             Kind::Video => figures.add_video(flow, &packets),
-            Kind::St2022_6 | Kind::Probe => figures.add_sdi(format.or(flow.format()), &packets),
+            Kind::St2022_6 => figures.add_sdi(format.or(flow.format()), &packets),
+            Kind::Probe => figures.add_probe(format, flow.format(), &packets),
             Kind::Audio => figures.add_audio(flow.packet_time(), &packets),
             // It comes with its picture, at no rate of its own.
             Kind::Ancillary => {}
@@ -129,21 +131,51 @@ impl Figures {
     /// A constant rate, whose period is that of a format.
     fn add_sdi(&mut self, format: Option<Format>, packets: &[Packet]) {
         let Some(found) = Cbr::of(&points(packets)) else { return };
-        let by_period = |known: &&Format| {
-            (found.fit.period_ns / known.period_ns() - 1.0).abs() <= PERIOD_TOLERANCE
+        let fits = |known: &&Format| has_period(known, found.fit.period_ns);
+        let format = format.or_else(|| FORMATS.iter().find(fits).copied());
+        self.format = format;
+        self.nominal_ns = format.map(|format| format.period_ns());
+        self.add_cbr(found);
+        self.add_linear(SDI_CLOCK, packets);
+    }
+
+    /// Packets that say themselves when they were due. What the payload header names counts only if
+    /// the packets have its period: the header stays the same where the caller chose another period.
+    fn add_probe(&mut self, asked: Option<Format>, named: Option<Format>, packets: &[Packet]) {
+        let due: Vec<cbr::Point> =
+            packets.iter().map(|packet| (packet.timestamp, packet.at_ns)).collect();
+        let (Some(fit), Some(due_period_ns)) = (Fit::of(&due), due_period_ns(packets)) else {
+            return;
         };
-        let format = format.or_else(|| FORMATS.iter().find(by_period).copied());
+        let fits = |known: &&Format| has_period(known, due_period_ns);
+        let by_period = || named.iter().chain(&FORMATS).find(fits).copied();
+        self.format = asked.or_else(by_period);
+        let nominal_ns = self.format.map_or(due_period_ns, |format| format.period_ns());
+        let period_ns = due_period_ns * fit.period_ns;
+        let late = |point: &cbr::Point| libm::round(fit.late_ns(*point)) as i64;
+        let lateness = Sorted::new(due.iter().map(late).collect());
+        self.nominal_ns = Some(nominal_ns);
+        self.period_ns = Some(period_ns);
+        self.skew = Skew::of((period_ns / nominal_ns - 1.0) * 1e6, self.span_ns, &lateness);
+        self.spikes = Some(late_gaps(packets, due_period_ns));
+        self.basis = Some(Basis::Due);
+        self.lateness = Some(lateness);
+        self.add_linear(DUE_CLOCK, packets);
+    }
+
+    /// The buffers of a stream that is read evenly: by the format if the stream has its period, or else
+    /// by the markers.
+    fn add_linear(&mut self, clock: f64, packets: &[Packet]) {
         let by_number = by_number(packets);
         let frames = Frames::of(&by_number);
         self.units = frames.as_ref().map_or(0, |frames| frames.units);
         let seen = frames
             .as_ref()
-            .and_then(|frames| Some((frames.packets_per_frame()?, frames.rate(SDI_CLOCK)?)));
-        let told = format.map(|format| (format.packets_per_frame(), format.rate));
-        self.format = format;
-        self.nominal_ns = format.map(|format| format.period_ns());
-        self.add_cbr(found);
-        if let Some((packets_per_frame, rate)) = told.or(seen) {
+            .and_then(|frames| Some((frames.packets_per_frame()?, frames.rate(clock)?)));
+        let is_right = !matches!(self.skew, Some(Skew::Mismatch(_)));
+        let format = self.format.filter(|_| is_right);
+        let by_format = format.map(|format| (format.packets_per_frame(), format.rate));
+        if let Some((packets_per_frame, rate)) = by_format.or(seen) {
             let schedule = ReadSchedule::Linear;
             self.add_buffers(Stream { packets_per_frame, rate, schedule }, packets);
             self.add_vrx(by_number.first().map_or(0, |first| first.number), packets, None);
@@ -192,23 +224,31 @@ impl Figures {
         });
     }
 
-    /// Whatever else: figures of a constant rate only if it has one.
+    /// Whatever else: against an even schedule if it has one, or against RTP time.
     fn add_plain(&mut self, format: Option<Format>, packets: &[Packet]) {
         let Some(found) = Cbr::of(&points(packets)) else { return };
-        let late = found.lateness.quantile(0.95).unwrap_or(i64::MAX) as f64;
-        let limit = EVEN_PERIODS * found.fit.period_ns;
-        if late <= limit.min(EVEN_SHARE * found.span_ns as f64) {
+        if rate::is_even(&found, packets) {
             self.nominal_ns = format.map(|format| format.period_ns());
             self.format = format;
-            self.add_cbr(found);
+            return self.add_cbr(found);
+        }
+        if let Some(found) = RtpTime::of(packets).filter(|_| self.kind == Kind::Rtp) {
+            self.skew = Skew::of(found.skew_ppm, self.span_ns, &found.lateness);
+            if !matches!(self.skew, Some(Skew::Mismatch(_))) {
+                self.basis = Some(Basis::Rtp(found.clock));
+                self.lateness = Some(found.lateness);
+            }
         }
     }
 
     fn add_cbr(&mut self, found: Cbr) {
         self.period_ns = Some(found.fit.period_ns);
-        self.skew_ppm = self.nominal_ns.map(|nominal_ns| found.fit.skew_ppm(nominal_ns));
+        self.skew = self.nominal_ns.and_then(|nominal_ns| {
+            Skew::of(found.fit.skew_ppm(nominal_ns), found.span_ns, &found.lateness)
+        });
         self.gaps = found.gaps;
         self.lateness = Some(found.lateness);
+        self.basis = Some(Basis::Even);
         self.spikes = Some(found.spikes);
     }
 
@@ -229,12 +269,17 @@ impl Figures {
         // The time on the sender's schedule takes the place of the number: its "period" is 1.
         let Some(fit) = Fit::of(&points) else { return };
         let late = |point: &cbr::Point| libm::round(fit.late_ns(*point)) as i64;
-        self.skew_ppm = Some(fit.skew_ppm(1.0));
-        self.lateness = Some(Sorted::new(points.iter().map(late).collect()));
+        let lateness = Sorted::new(points.iter().map(late).collect());
+        self.skew = Skew::of(fit.skew_ppm(1.0), self.span_ns, &lateness);
         let (active, total) = stream.schedule.active();
         let nominal_ns = stream.rate.frame_ns() / f64::from(stream.packets_per_frame)
             * (active as f64 / total as f64);
         self.nominal_ns = Some(nominal_ns);
+        if matches!(self.skew, Some(Skew::Mismatch(_))) {
+            return;
+        }
+        self.lateness = Some(lateness);
+        self.basis = Some(Basis::Picture);
         let period_ns = nominal_ns * fit.period_ns;
         self.period_ns = Some(period_ns);
         // A gap behind a marker is the blanking's.
@@ -268,6 +313,31 @@ fn indexed(packets: &[Packet], first: i64) -> impl Iterator<Item = (u64, u64)> {
 
 fn points(packets: &[Packet]) -> Vec<cbr::Point> {
     packets.iter().map(|packet| (packet.number, packet.at_ns)).collect()
+}
+
+/// Whether packets this far apart are those of a format.
+fn has_period(format: &Format, period_ns: f64) -> bool {
+    (period_ns / format.period_ns() - 1.0).abs() <= PERIOD_TOLERANCE
+}
+
+/// The mean time from one probe to the next by their due times.
+fn due_period_ns(packets: &[Packet]) -> Option<f64> {
+    let by_number = by_number(packets);
+    let (first, last) = (by_number.first()?, by_number.last()?);
+    let ns = i128::from(last.timestamp) - i128::from(first.timestamp);
+    let period_ns = ns as f64 / (i128::from(last.number) - i128::from(first.number)) as f64;
+    (period_ns.is_finite() && period_ns > 0.0).then_some(period_ns)
+}
+
+/// Gaps between probes with consecutive numbers that are more than a period longer than was due.
+fn late_gaps(packets: &[Packet], period_ns: f64) -> u64 {
+    let is_spike = |pair: &&[Packet]| {
+        let gap = i128::from(pair[1].at_ns) - i128::from(pair[0].at_ns);
+        let due = i128::from(pair[1].timestamp) - i128::from(pair[0].timestamp);
+        pair[0].number.checked_add(1) == Some(pair[1].number)
+            && (gap - due) as f64 > (SPIKE_PERIODS - 1) as f64 * period_ns
+    };
+    packets.windows(2).filter(is_spike).count() as u64
 }
 
 /// The gaps behind packets that count.
@@ -307,6 +377,7 @@ fn epoch_ns(first: &Packet, rate: FrameRate) -> Option<u64> {
 mod tests {
     use super::*;
     use crate::stream::Schedule;
+    use crate::stream::probe::{MIN_LEN, Probe};
     use linecard::rng::Rng;
 
     /// An ST 2022-6 stream as its header says, one packet in 10,000 late by 100 µs and every other by up to
@@ -339,7 +410,8 @@ mod tests {
         assert_eq!(figures.format.unwrap().name, "1080i59.94");
         assert_eq!(figures.stream.unwrap().packets_per_frame, 4_497);
         assert_eq!((figures.units, figures.spikes, figures.resolution_ns), (10, Some(5), 1));
-        assert!(figures.skew_ppm.unwrap().abs() < 0.1, "{:?}", figures.skew_ppm);
+        let drift = |ppm: f64| ppm.abs() < 0.1;
+        assert!(matches!(figures.skew, Some(Skew::Drift(ppm)) if drift(ppm)), "{:?}", figures.skew);
         let late = figures.lateness.unwrap();
         assert!((99_800..=100_200).contains(&late.max().unwrap()));
         // 100 µs are 13.5 periods: 13 more packets are due in them, and come at once.
@@ -352,7 +424,33 @@ mod tests {
     fn the_callers_format_counts_more() {
         let format = Format::by_name("1080i60").unwrap();
         let figures = Figures::of(&sdi(2), Some(format)).unwrap();
-        assert!((figures.skew_ppm.unwrap() - 1_000.0).abs() < 1.0);
+        let is_wrong = |ppm: f64| (ppm - 1_000.0).abs() < 1.0;
+        let skew = figures.skew;
+        assert!(matches!(skew, Some(Skew::Mismatch(ppm)) if is_wrong(ppm)), "{skew:?}");
+    }
+
+    /// The headers of a stream of one's own period still name 1080i59.94, whose period is 7.42 µs.
+    #[test]
+    fn probes_are_held_against_their_own_due_times() {
+        let mut flow = Flow::default();
+        for sequence in 0..10_000_u64 {
+            let mut payload = [0; MIN_LEN];
+            payload[..2].copy_from_slice(&[0x80, 98]);
+            payload[12..20].copy_from_slice(&[8, 0, 0, 0, 2, 1, 0x71, 0]);
+            let due_ns = 77_000_000_000 + sequence * 200_000;
+            Probe { sequence, due_ns, sent_ns: due_ns + 5 }.write(&mut payload);
+            let late = if sequence == 5_000 { 1_000_000 } else { sequence % 300 };
+            flow.push((1 << 60) + due_ns + late, &payload, 1_396);
+        }
+        let figures = Figures::of(&flow, None).unwrap();
+        assert_eq!((figures.kind, figures.format), (Kind::Probe, None));
+        assert_eq!((figures.nominal_ns, figures.basis), (Some(200_000.0), Some(Basis::Due)));
+        let Some(Skew::Drift(ppm)) = figures.skew else { panic!("{:?}", figures.skew) };
+        assert!(ppm.abs() < 0.1, "{ppm}");
+        assert_eq!((figures.spikes, figures.lateness.unwrap().above(1_000)), (Some(1), 1));
+        let asked = Figures::of(&flow, Some(Format::by_name("1080i59.94").unwrap())).unwrap();
+        assert!(matches!(asked.skew, Some(Skew::Mismatch(_))), "{:?}", asked.skew);
+        assert_eq!(asked.stream, None);
     }
 
     #[test]

@@ -56,7 +56,7 @@ pub struct Packet {
     pub at_ns: u64,
     /// Its number: RTP's sequence carried on, a probe's own, or for other UDP how many came before it.
     pub number: i64,
-    /// RTP's time stamp, carried on; 0 without RTP.
+    /// RTP's time stamp, carried on; for a probe, when it was due in nanoseconds; 0 for others.
     pub timestamp: i64,
     /// Octets of UDP payload.
     pub octets: u32,
@@ -152,6 +152,7 @@ impl Flow {
         }
         self.packets.push(Packet {
             number: i64::try_from(probe.sequence).unwrap_or(i64::MAX),
+            timestamp: i64::try_from(probe.due_ns).unwrap_or(i64::MAX),
             marker: rtp.is_some_and(|rtp| rtp.marker),
             ..plain
         });

@@ -5,6 +5,7 @@ use linecard::report::{Report, Section, Value};
 use linecard_jitter::media::cbr::Histogram;
 use linecard_jitter::media::figures::{Audio, Figures, Vrx};
 use linecard_jitter::media::flow::Kind;
+use linecard_jitter::media::rate::{Basis, MAX_DRIFT_PPM, Skew};
 use linecard_jitter::media::st2110::vrx::Occupancy;
 use linecard_jitter::media::st2110::{Sender, Stream};
 use linecard_jitter::stats::CONFIDENCE;
@@ -48,8 +49,7 @@ pub(super) fn sections(
     report.push(timing(figures));
     report.push(quantiles("gaps", "From packet to packet", &figures.gaps));
     if let Some(lateness) = &figures.lateness {
-        let title = "Lateness against the even schedule";
-        report.push(quantiles("lateness", title, lateness));
+        report.push(quantiles("lateness", lateness_title(figures.basis), lateness));
     }
     if let (Some(stream), Some(c_inst)) = (figures.stream, figures.c_inst) {
         report.push(buffers(figures, stream, c_inst, senders));
@@ -57,6 +57,30 @@ pub(super) fn sections(
     if let Some(audio) = figures.audio {
         report.push(sound(audio));
     }
+}
+
+fn lateness_title(basis: Option<Basis>) -> &'static str {
+    match basis {
+        Some(Basis::Rtp(_)) => "Lateness against RTP time, first packet of each time stamp",
+        Some(Basis::Due) => "Lateness against the due times in the packets",
+        Some(Basis::Picture) => "Lateness against the schedule of ST 2110-21",
+        Some(Basis::Even) | None => "Lateness against the even schedule",
+    }
+}
+
+/// What lateness was measured against, in words and for programs.
+fn schedule(basis: Option<Basis>) -> Value {
+    let (name, text) = match basis {
+        Some(Basis::Even) => ("constant-rate", "constant rate".to_owned()),
+        Some(Basis::Picture) => ("st2110-21", "ST 2110-21, gapped".to_owned()),
+        Some(Basis::Due) => ("due-times", "due times in the packets".to_owned()),
+        Some(Basis::Rtp(clock)) => {
+            let text = format!("RTP time, {} Hz (not a constant rate)", Value::Count(clock.into()));
+            ("rtp-time", text)
+        }
+        None => ("none", "none found: no lateness".to_owned()),
+    };
+    Value::Fields(text, vec![("name", Value::Text(name.to_owned()))])
 }
 
 fn stream(found: &Candidate, figures: &Figures) -> Section {
@@ -89,6 +113,7 @@ fn stream(found: &Candidate, figures: &Figures) -> Section {
 
 fn timing(figures: &Figures) -> Section {
     let mut section = Section::new("timing", "Timing");
+    section.add("schedule", "schedule", schedule(figures.basis));
     if let Some(format) = figures.format {
         section.add("format", "format", Value::Text(format.name.to_owned()));
     }
@@ -105,7 +130,7 @@ fn timing(figures: &Figures) -> Section {
     if let Some(period_ns) = figures.period_ns {
         section.add("period_ns", "period, seen", nanoseconds(period_ns));
     }
-    if let Some(ppm) = figures.skew_ppm {
+    if let Some(Skew::Drift(ppm)) = figures.skew {
         let text = format!("{ppm:+.2} ppm");
         let fields = vec![("ppm", Value::Number(ppm))];
         section.add("skew", "sender slower by", Value::Fields(text, fields));
@@ -284,6 +309,19 @@ pub(super) fn notes(report: &mut Report, figures: &Figures, is_full: bool) {
              packets of one step stand at one time. Capture with nanoseconds (tcpdump \
              --time-stamp-precision=nano)."
         ));
+    }
+    if let Some(Skew::Mismatch(ppm)) = figures.skew {
+        report.note(format!(
+            "The stream does not keep the nominal schedule: its period differs by {ppm:+.0} ppm, and clocks \
+             differ by {MAX_DRIFT_PPM:.0} ppm at most. The format or the time stamps say something other \
+             than what was sent; see --format."
+        ));
+    }
+    if figures.lateness.is_none() && figures.kind == Kind::Rtp {
+        report.note(
+            "No constant rate, and time stamps of no known RTP clock: there is no schedule that packets \
+             could be late against.",
+        );
     }
     if figures.lateness.is_some() {
         report.note(

@@ -1,0 +1,225 @@
+//! Which schedule a stream follows: an even one, that of its RTP time stamps, or none.
+//!
+//! Lateness is a difference to a schedule, so a wrong schedule makes every figure of lateness wrong. A
+//! stream counts as even if its gaps show it. Compressed video sends the packets of a picture in one burst
+//! with one time stamp; its schedule is RTP time, and the first packet of each time stamp is held
+//! against it.
+
+use super::cbr::{self, Cbr, Fit};
+use super::flow::{Packet, by_number};
+use crate::stats::summary::Sorted;
+use alloc::vec::Vec;
+
+/// A flow of plain UDP or RTP is even only if 95 % of its packets are within so many periods, and this
+/// share of its span, of an even schedule …
+const EVEN_PERIODS: f64 = 20.0;
+const EVEN_SHARE: f64 = 0.01;
+/// … its median gap is within this share of the period …
+const MEDIAN_TOLERANCE: f64 = 0.1;
+/// … and half of its gaps are between these multiples of the period.
+const NEAR: [f64; 2] = [0.5, 1.5];
+
+/// The largest difference of two clocks, in millionths: RFC 5905, section 11.3, has `MAXFREQ` 500 for a
+/// clock that can be disciplined at all; quartz is within 100. A larger difference means that the
+/// stream does not follow the schedule that it is held against.
+pub const MAX_DRIFT_PPM: f64 = 500.0;
+
+/// Clocks of RTP payloads (RFC 3551, RFC 7587, SMPTE ST 2110-10 and ST 2022-6), per second.
+const CLOCKS: [u32; 14] = [
+    8_000,
+    11_025,
+    16_000,
+    22_050,
+    24_000,
+    32_000,
+    44_100,
+    48_000,
+    88_200,
+    90_000,
+    96_000,
+    192_000,
+    148_500_000,
+    27_000_000,
+];
+/// A clock is taken for one of these within this share; 88,200 and 90,000 differ by 0.02.
+const CLOCK_TOLERANCE: f64 = 0.005;
+
+/// What the lateness of a stream was measured against.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Basis {
+    /// A constant rate.
+    Even,
+    /// The times of ST 2110-21 at which the lines of a picture are to be sent.
+    Picture,
+    /// The times at which the probes were due by their own payload.
+    Due,
+    /// RTP time stamps that count so many ticks a second, by the first packet of each.
+    Rtp(u32),
+}
+
+/// How far the sender's clock is from the capture's.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Skew {
+    /// Millionths that the sender's clock is slower.
+    Drift(f64),
+    /// Millionths that no two clocks differ by: the stream does not have this schedule.
+    Mismatch(f64),
+}
+
+impl Skew {
+    /// What a difference of `ppm` over `span_ns` means, if packets are `lateness` late. None where the
+    /// capture is too short to tell a difference of clocks from late packets.
+    #[must_use]
+    pub fn of(ppm: f64, span_ns: u64, lateness: &Sorted) -> Option<Self> {
+        if ppm.abs() <= MAX_DRIFT_PPM {
+            return Some(Self::Drift(ppm));
+        }
+        let spread_ns = lateness.quantile(0.95).unwrap_or(0) as f64;
+        let is_large = (ppm.abs() - MAX_DRIFT_PPM) / 1e6 * span_ns as f64 > spread_ns;
+        is_large.then_some(Self::Mismatch(ppm))
+    }
+}
+
+/// Whether a stream has a constant rate, by its gaps. Where time stamps go up by the same number from
+/// packet to packet, they say so, and gaps are not looked at: a network may deliver such packets in
+/// bursts.
+#[must_use]
+pub fn is_even(found: &Cbr, packets: &[Packet]) -> bool {
+    let period_ns = found.fit.period_ns;
+    let late = found.lateness.quantile(0.95).unwrap_or(i64::MAX) as f64;
+    let limit = (EVEN_PERIODS * period_ns).min(EVEN_SHARE * found.span_ns as f64);
+    if late > limit {
+        return false;
+    }
+    let median = found.gaps.quantile(0.5).unwrap_or(i64::MAX) as f64;
+    let [low, high] = NEAR.map(|share| (share * period_ns) as i64);
+    let near = found.gaps.above(low).saturating_sub(found.gaps.above(high));
+    let by_gaps =
+        (median / period_ns - 1.0).abs() <= MEDIAN_TOLERANCE && 2 * near >= found.gaps.n();
+    by_gaps || has_even_stamps(packets)
+}
+
+/// Whether time stamps go up in proportion to the numbers.
+fn has_even_stamps(packets: &[Packet]) -> bool {
+    let packets = by_number(packets);
+    let grown = |pair: &[Packet]| {
+        let numbers = i128::from(pair[1].number) - i128::from(pair[0].number);
+        (numbers, i128::from(pair[1].timestamp) - i128::from(pair[0].timestamp))
+    };
+    let next = packets.windows(2).map(grown).find(|(numbers, _)| *numbers == 1);
+    let Some((_, ticks)) = next.filter(|(_, ticks)| *ticks > 0) else { return false };
+    let is_even = |(numbers, t): (i128, i128)| numbers.checked_mul(ticks) == Some(t);
+    packets.windows(2).map(grown).all(is_even)
+}
+
+/// Lateness against RTP time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RtpTime {
+    /// Ticks of the clock per second.
+    pub clock: u32,
+    /// Millionths by which the sender's clock is slower than the capture's.
+    pub skew_ppm: f64,
+    /// How late the first packet of each time stamp came, against the one with the least delay.
+    pub lateness: Sorted,
+}
+
+impl RtpTime {
+    /// Lateness against the time stamps, if they count a clock that RTP has.
+    #[must_use]
+    pub fn of(packets: &[Packet]) -> Option<Self> {
+        let mut points: Vec<cbr::Point> =
+            packets.iter().map(|packet| (packet.timestamp, packet.at_ns)).collect();
+        // By time stamp, and the first to come of each.
+        points.sort_unstable();
+        points.dedup_by_key(|point| point.0);
+        let fit = Fit::of(&points)?;
+        let off = |clock: &u32| fit.period_ns * f64::from(*clock) / 1e9 - 1.0;
+        let is_it = |clock: &u32| off(clock).abs() <= CLOCK_TOLERANCE;
+        let clock = CLOCKS.into_iter().find(is_it)?;
+        let late = |point: &cbr::Point| libm::round(fit.late_ns(*point)) as i64;
+        let lateness = Sorted::new(points.iter().map(late).collect());
+        Some(Self { clock, skew_ppm: off(&clock) * 1e6, lateness })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn packet(number: i64, timestamp: i64, at_ns: u64) -> Packet {
+        Packet {
+            at_ns,
+            number,
+            timestamp,
+            octets: 1_000,
+            marker: false,
+            starts: false,
+            second_field: false,
+        }
+    }
+
+    fn even(packets: &[Packet]) -> bool {
+        let points: Vec<cbr::Point> = packets.iter().map(|p| (p.number, p.at_ns)).collect();
+        is_even(&Cbr::of(&points).unwrap(), packets)
+    }
+
+    /// 15 pictures a second in two packets each, picture 100 late by 30 ms.
+    fn pictures() -> Vec<Packet> {
+        let at = |n: i64| {
+            let late = if n / 2 == 100 { 30_000_000 } else { 0 };
+            1_000_000_000 + n as u64 / 2 * 66_666_667 + n as u64 % 2 * 15_000 + late
+        };
+        (0..1_000).map(|n| packet(n, n / 2 * 6_000, at(n))).collect()
+    }
+
+    #[test]
+    fn bursts_are_not_a_constant_rate() {
+        assert!(!even(&pictures()));
+        let in_threes: Vec<Packet> = (0..999)
+            .map(|n| packet(n, n / 3 * 3_000, n as u64 / 3 * 33_333_333 + n as u64 % 3 * 20_000))
+            .collect();
+        assert!(!even(&in_threes));
+    }
+
+    #[test]
+    fn pictures_are_held_against_rtp_time() {
+        let found = RtpTime::of(&pictures()).unwrap();
+        assert_eq!((found.clock, found.lateness.n()), (90_000, 500));
+        assert!(found.skew_ppm.abs() < 0.1, "{}", found.skew_ppm);
+        assert_eq!(found.lateness.above(1_000), 1);
+        let most = found.lateness.max().unwrap();
+        assert!((29_999_000..=30_001_000).contains(&most), "{most}");
+    }
+
+    #[test]
+    fn time_stamps_of_no_clock_give_no_lateness() {
+        let strange: Vec<Packet> =
+            (0..500).map(|n| packet(n, n * 777, n as u64 * 20_000_000)).collect();
+        assert_eq!(RtpTime::of(&strange), None);
+        let still: Vec<Packet> = (0..500).map(|n| packet(n, 5, n as u64 * 20_000_000)).collect();
+        assert_eq!(RtpTime::of(&still), None);
+        let extremes = [packet(0, i64::MIN, u64::MAX), packet(1, i64::MAX, 0), packet(2, 0, 7)];
+        let _ = RtpTime::of(&extremes);
+    }
+
+    #[test]
+    fn even_time_stamps_count_more_than_gaps() {
+        // Packets of 20 ms that a radio link delivers in threes.
+        let at = |n: i64| (n as u64 / 3 + 1) * 60_000_000 + n as u64 % 3 * 30_000;
+        let packets: Vec<Packet> = (0..900).map(|n| packet(n, n * 160, at(n))).collect();
+        assert!(even(&packets));
+        let plain: Vec<Packet> = (0..900).map(|n| packet(n, 0, at(n))).collect();
+        assert!(!even(&plain));
+    }
+
+    #[test]
+    fn clocks_do_not_differ_by_more_than_they_can() {
+        let none = Sorted::new(alloc::vec![0; 100]);
+        let second = 1_000_000_000;
+        assert_eq!(Skew::of(-499.0, second, &none), Some(Skew::Drift(-499.0)));
+        assert_eq!(Skew::of(1_000.0, second, &none), Some(Skew::Mismatch(1_000.0)));
+        // A millisecond of sound in which packets are 10 µs late says nothing of 1,000 ppm.
+        let late = Sorted::new(alloc::vec![10_000; 8]);
+        assert_eq!(Skew::of(1_000.0, 1_000_000, &late), None);
+    }
+}
