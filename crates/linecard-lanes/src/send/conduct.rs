@@ -1,12 +1,13 @@
 //! The thread that sends: it asks the protocol what to do, and does it.
 
+use super::connection::Connection;
 use super::open::Opened;
 use super::reading::{Desk, Order, Read};
 use super::{LaneView, SendError, SendOptions, SendProgress, Sent};
 use crate::control::ControlError;
 use crate::end::{Clock, Interest, Ready, Waiter, Waker, give_up};
 use crate::file::{Have, Kind, Object};
-use crate::lane::{Lane, MAX_DATAGRAM_BYTES, Received, Trouble};
+use crate::lane::{MAX_DATAGRAM_BYTES, Received, Trouble};
 use linecard::time::Instant;
 use linecard_transfer::control::{self, End, Message, Span};
 use linecard_transfer::lane::LaneState;
@@ -28,8 +29,6 @@ const WATCH_NS: u64 = 100_000_000;
 const GRID_NS: u64 = 250_000;
 /// What the control channel is called where is waited; lanes are called by their numbers.
 const CONTROL: usize = MAX_LANES;
-/// How long a lane whose connection broke waits before the next try, in ns.
-const RECONNECT_NS: u64 = 250_000_000;
 
 pub(super) struct Conductor<'a> {
     options: &'a SendOptions,
@@ -45,7 +44,7 @@ pub(super) struct Conductor<'a> {
     under_way: BTreeMap<u32, u32>,
     /// A result for which there was no room.
     next_read: Option<Read>,
-    reconnect: Vec<Option<Instant>>,
+    connections: Vec<Connection>,
     said_finish: bool,
     heard_finish: bool,
     started: Option<Instant>,
@@ -77,7 +76,7 @@ impl<'a> Conductor<'a> {
             stored: 0,
             under_way: BTreeMap::new(),
             next_read: None,
-            reconnect: vec![None; opened.carriers.len()],
+            connections: opened.connections(),
             said_finish: false,
             heard_finish: false,
             started: None,
@@ -110,6 +109,7 @@ impl<'a> Conductor<'a> {
     ) -> Result<Sent, SendError> {
         let start = clock.now();
         self.answered = start;
+        self.connections.iter_mut().for_each(|connection| connection.tried(start));
         let outcome = self.turn_until_over(waker, clock, watch);
         let now = clock.now();
         self.show(start, now, watch);
@@ -145,7 +145,7 @@ impl<'a> Conductor<'a> {
             let more = self.take_packets(now);
             self.opened.sender.tick(now);
             let again = self.send_packets(now)?;
-            self.take_events();
+            self.take_events(now);
             self.check_patience(now)?;
             self.opened.control.flush()?;
             if now.ns_since(watched) >= WATCH_NS {
@@ -304,6 +304,9 @@ impl<'a> Conductor<'a> {
         let ready = self.ready;
         for (lane, carrier) in carriers.iter_mut().enumerate().filter(|(lane, _)| ready.has(*lane))
         {
+            if self.connections[lane].is_pending() {
+                continue;
+            }
             let came = carrier.receive(&mut self.received, |header, body, _from| {
                 sender.receive(header, body, now);
             });
@@ -311,7 +314,7 @@ impl<'a> Conductor<'a> {
                 Ok(rest) => more |= rest,
                 Err(trouble) => {
                     sender.fail(lane, now);
-                    self.reconnect[lane] = broken(carrier.lane(), &trouble, now);
+                    self.connections[lane].broke(&trouble, now);
                 }
             }
         }
@@ -324,6 +327,9 @@ impl<'a> Conductor<'a> {
         self.reconnect_lanes(now);
         let Opened { carriers, sender, source, .. } = &mut *self.opened;
         for (lane, carrier) in carriers.iter_mut().enumerate() {
+            if self.connections[lane].is_pending() {
+                continue;
+            }
             let (mut flushed, mut is_taken) = (Ok(None), true);
             if carrier.is_idle() {
                 sender.poll(lane, now, BATCH, &mut self.departures);
@@ -346,37 +352,50 @@ impl<'a> Conductor<'a> {
                 }
                 Err(trouble) => {
                     sender.fail(lane, now);
-                    self.reconnect[lane] = broken(carrier.lane(), &trouble, now);
+                    self.connections[lane].broke(&trouble, now);
                 }
             }
         }
         Ok(again)
     }
 
-    /// Connections that broke are made again.
+    /// Makes connections again that broke, or that have not carried anything for too long.
     fn reconnect_lanes(&mut self, now: Instant) {
-        for lane in 0..self.reconnect.len() {
-            if self.reconnect[lane].is_none_or(|at| at > now) {
+        let Opened { carriers, specs, peers, sender, .. } = &mut *self.opened;
+        for (lane, connection) in self.connections.iter_mut().enumerate() {
+            if !connection.is_due(now) {
                 continue;
             }
-            self.reconnect[lane] = None;
-            match self.opened.specs[lane].connect(self.opened.peers[lane]) {
-                Ok(connected) => self.opened.carriers[lane].replace(connected),
-                Err(_) => self.reconnect[lane] = Some(now.plus_ns(RECONNECT_NS)),
+            connection.tried(now);
+            match specs[lane].connect(peers[lane]) {
+                Ok(connected) => {
+                    // What was on its way on the connection before is lost with it.
+                    sender.fail(lane, now);
+                    carriers[lane].replace(connected);
+                    sender.probe_now(lane);
+                }
+                Err(_) => connection.failed(now),
             }
         }
     }
 
-    fn take_events(&mut self) {
+    fn take_events(&mut self, now: Instant) {
         while let Some(event) = self.opened.sender.next_event() {
-            if let SendEvent::Done { chunk, latency_ns } = event {
-                self.sent.latencies_ns.push(latency_ns);
-                let bytes = self.under_way.remove(&chunk).unwrap_or(0);
-                self.progress.done_bytes += u64::from(bytes);
-                if let Some(buffer) = self.opened.source.remove(chunk) {
-                    let _gone = self.desk.buffers.send(buffer);
-                }
+            match event {
+                SendEvent::Done { chunk, latency_ns } => self.done(chunk, latency_ns),
+                SendEvent::Up(lane) => self.connections[lane].works(),
+                SendEvent::Down(lane) => self.connections[lane].is_silent(now),
             }
+        }
+    }
+
+    /// The receiver has all of a chunk.
+    fn done(&mut self, chunk: u32, latency_ns: u64) {
+        self.sent.latencies_ns.push(latency_ns);
+        let bytes = self.under_way.remove(&chunk).unwrap_or(0);
+        self.progress.done_bytes += u64::from(bytes);
+        if let Some(buffer) = self.opened.source.remove(chunk) {
+            let _gone = self.desk.buffers.send(buffer);
         }
     }
 
@@ -426,8 +445,8 @@ impl<'a> Conductor<'a> {
             if sender.lane(lane).is_some_and(|lane| lane.state() == LaneState::Closed) {
                 continue;
             }
-            if let Some(at) = self.reconnect[lane] {
-                until = until.min(at);
+            until = until.min(self.connections[lane].next_try());
+            if self.connections[lane].is_pending() {
                 continue;
             }
             let (fd, write) = (carrier.lane().as_fd(), !carrier.is_idle());
@@ -441,12 +460,6 @@ impl<'a> Conductor<'a> {
         self.ready = if until > now { waiter.wait(&interests, until, now)? } else { Ready::ALL };
         Ok(())
     }
-}
-
-/// When to make a connection again that broke; a socket for datagrams stays as it is.
-fn broken(lane: &dyn Lane, trouble: &Trouble, now: Instant) -> Option<Instant> {
-    let broken = lane.is_stream() && !matches!(trouble, Trouble::TooLong { .. });
-    broken.then(|| now.plus_ns(RECONNECT_NS))
 }
 
 /// Folders and what is a device rather than a file are told apart as `st_mode` does.

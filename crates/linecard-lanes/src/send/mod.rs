@@ -1,6 +1,7 @@
 //! The sending end on a real network.
 
 mod conduct;
+mod connection;
 mod error;
 mod open;
 mod reading;

@@ -1,5 +1,6 @@
 //! Everything that happens before the first packet: control channel, agreement, lanes.
 
+use super::connection::Connection;
 use super::{SendError, SendOptions};
 use crate::control::{Control, ControlError};
 use crate::end::agree::{FEC_KINDS, mode_to_message, scheme_to_message};
@@ -86,6 +87,14 @@ pub(super) fn open(options: &SendOptions) -> Result<Opened, SendError> {
     let sender = Sender::new(settings, &lanes, random()?);
     let source = Source::new(payload_bytes, options.fec);
     Ok(Opened { control, carriers, specs, peers, sender, source, payload_bytes })
+}
+
+impl Opened {
+    /// The state of each lane's connection.
+    pub(super) fn connections(&self) -> Vec<Connection> {
+        let of = |carrier: &Carrier| Connection::new(carrier.lane().is_stream());
+        self.carriers.iter().map(of).collect()
+    }
 }
 
 /// Chunks whose bytes this end keeps until they are whole at the other, which may have room for more.

@@ -252,6 +252,14 @@ impl LaneSender {
         self.probe(now, rng)
     }
 
+    /// The next probe is due at once, with a new challenge, unless the lane is alive.
+    pub fn probe_now(&mut self) {
+        if self.state != LaneState::Alive {
+            self.asked = None;
+            self.tries = 0;
+        }
+    }
+
     /// A probe came. True if the lane was not alive and now is.
     pub fn probed(&mut self, probe: Probe, now: Instant) -> bool {
         if probe.challenge.is_some() {

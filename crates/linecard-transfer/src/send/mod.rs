@@ -445,6 +445,13 @@ impl Sender {
         self.end(lane, now, LaneSender::fail);
     }
 
+    /// `lane` has a new connection: asks at once whether it works, if the lane is not alive.
+    pub fn probe_now(&mut self, lane: usize) {
+        if let Some(sender) = self.lanes.get_mut(lane) {
+            sender.probe_now();
+        }
+    }
+
     /// A lane will not be used any more.
     pub fn close(&mut self, lane: usize, now: Instant) {
         self.end(lane, now, LaneSender::close);

@@ -1,0 +1,118 @@
+//! When a lane's socket is opened again.
+//!
+//! A TCP lane that breaks is connected again at once, and then every [`RETRY_NS`] until it works. A lane that
+//! is silent without an error gets a new connection after [`SILENT_NS`]: a path that comes back carries a new
+//! SYN at once, while TCP waits for seconds between retransmissions. A socket for datagrams is opened again
+//! only if it could not be opened before.
+
+use crate::lane::Trouble;
+use linecard::time::Instant;
+
+/// The least time between two tries, in ns.
+const RETRY_NS: u64 = 250_000_000;
+/// How long a connection that has carried packets may be silent before another is tried, in ns.
+const SILENT_NS: u64 = 1_000_000_000;
+/// How long a new connection may take until the peer has answered on it, in ns: three round trips of 1 s.
+const CONNECT_NS: u64 = 3_000_000_000;
+
+/// The connection of one lane.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Connection {
+    is_stream: bool,
+    /// There is no socket to use: when to open one.
+    open_at: Option<Instant>,
+    /// There is one: when to replace it, unless it works by then.
+    replace_at: Instant,
+    tried: Instant,
+}
+
+impl Connection {
+    /// Of a lane whose socket has not been tried.
+    pub(super) const fn new(is_stream: bool) -> Self {
+        Self { is_stream, open_at: None, replace_at: Instant::NEVER, tried: Instant::ZERO }
+    }
+
+    /// Whether there is no socket to use now.
+    pub(super) const fn is_pending(&self) -> bool {
+        self.open_at.is_some()
+    }
+
+    /// When [`Connection::is_due`] becomes true by itself.
+    pub(super) fn next_try(&self) -> Instant {
+        self.open_at.unwrap_or(self.replace_at)
+    }
+
+    /// Whether to open a socket now.
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        self.next_try() <= now
+    }
+
+    /// A socket is opened.
+    pub(super) fn tried(&mut self, now: Instant) {
+        self.tried = now;
+        self.open_at = None;
+        self.replace_at = if self.is_stream { now.plus_ns(CONNECT_NS) } else { Instant::NEVER };
+    }
+
+    /// It could not be opened.
+    pub(super) fn failed(&mut self, now: Instant) {
+        self.open_at = Some(now.plus_ns(RETRY_NS));
+    }
+
+    /// The socket reported `trouble`. Later reports about the same socket do not postpone the next try.
+    pub(super) fn broke(&mut self, trouble: &Trouble, now: Instant) {
+        if self.is_stream && self.open_at.is_none() && !matches!(trouble, Trouble::TooLong { .. }) {
+            self.open_at = Some(now.max(self.tried.plus_ns(RETRY_NS)));
+        }
+    }
+
+    /// The peer has answered.
+    pub(super) fn works(&mut self) {
+        self.replace_at = Instant::NEVER;
+    }
+
+    /// The peer does not answer any more. A connection that was made in this turn has just begun.
+    pub(super) fn is_silent(&mut self, now: Instant) {
+        if self.is_stream && self.tried != now {
+            self.replace_at = now.plus_ns(SILENT_NS);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn at(ms: u64) -> Instant {
+        Instant::from_ns(1_000 * MS + ms * MS)
+    }
+
+    #[test]
+    fn later_errors_do_not_postpone_the_next_try() {
+        let mut connection = Connection::new(true);
+        connection.broke(&Trouble::Closed, at(0));
+        assert!(connection.is_due(at(0)));
+        connection.tried(at(0));
+        assert!(!connection.is_pending());
+        for ms in [10, 100, 200] {
+            connection.broke(&Trouble::Closed, at(ms));
+            assert!(!connection.is_due(at(ms)));
+        }
+        assert!(connection.is_due(at(250)));
+    }
+
+    #[test]
+    fn a_silent_connection_is_replaced_unless_it_works_again() {
+        let mut connection = Connection::new(true);
+        connection.is_silent(at(0));
+        assert!(!connection.is_due(at(999)) && connection.is_due(at(1_000)));
+        connection.works();
+        assert_eq!(connection.next_try(), Instant::NEVER);
+        let mut datagrams = Connection::new(false);
+        datagrams.is_silent(at(0));
+        datagrams.broke(&Trouble::Closed, at(0));
+        assert_eq!(datagrams.next_try(), Instant::NEVER);
+    }
+}
