@@ -33,6 +33,17 @@ pub struct CarrierCounters {
     pub dropped: u64,
 }
 
+/// What the first packets of a connection show about its other end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// No whole packet has come yet.
+    Undecided,
+    /// A packet opened with the keys of the lane: the peer made this connection.
+    Accepted,
+    /// None of the packets that came opened.
+    Refused,
+}
+
 /// A lane with its keys.
 #[derive(Debug)]
 pub struct Carrier {
@@ -199,16 +210,43 @@ impl Carrier {
         Ok(count)
     }
 
-    /// Opens what was taken, as [`Carrier::receive`] does.
+    /// Opens what was taken, as [`Carrier::receive`] does; how many packets opened.
     pub fn open(
         &mut self,
         received: &mut Received,
         mut take: impl FnMut(&Header, &[u8], Option<SocketAddr>),
-    ) {
+    ) -> usize {
+        let mut opened = 0;
         for datagram in received.datagrams() {
             if let Ok((header, body)) = self.opener.open(datagram.bytes) {
+                opened += 1;
                 take(&header, &datagram.bytes[body], datagram.source);
             }
         }
+        opened
+    }
+
+    /// Reads once from `candidate`, a connection that may replace the lane, and opens what came with the
+    /// keys of this lane. Whoever can connect may be at its other end until a packet opens.
+    ///
+    /// # Errors
+    ///
+    /// [`Trouble`] of the candidate; the lane itself is not touched.
+    pub fn try_candidate(
+        &mut self,
+        candidate: &mut dyn Lane,
+        received: &mut Received,
+        take: impl FnMut(&Header, &[u8], Option<SocketAddr>),
+    ) -> Result<Verdict, Trouble> {
+        let count = candidate.receive(received)?;
+        if count == 0 {
+            return Ok(Verdict::Undecided);
+        }
+        let opened = self.open(received, take);
+        if opened == 0 {
+            return Ok(Verdict::Refused);
+        }
+        self.counters.received += count as u64;
+        Ok(Verdict::Accepted)
     }
 }

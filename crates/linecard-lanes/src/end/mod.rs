@@ -8,7 +8,7 @@ mod processor;
 mod random;
 mod wait;
 
-pub use carrier::{Carrier, CarrierCounters};
+pub use carrier::{Carrier, CarrierCounters, Verdict};
 pub use cores::Cores;
 pub(crate) use cores::Pinned;
 pub(crate) use goodbye::give_up;

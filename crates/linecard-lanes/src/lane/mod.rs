@@ -8,6 +8,7 @@
 //! Bounds: [`MAX_SEND`] datagrams and [`MAX_DATAGRAM_BYTES`] by one call; what comes in, by the area of
 //! [`Received`]. A lane keeps at most a part of one frame of its own.
 
+mod absent;
 mod fault;
 mod memory;
 mod open;
@@ -18,6 +19,7 @@ mod tcp;
 mod trouble;
 mod udp;
 
+pub(crate) use absent::Absent;
 pub use fault::{FaultCounters, Faults, Faulty};
 pub use memory::Memory;
 pub use open::{At, Listener, OpenError};

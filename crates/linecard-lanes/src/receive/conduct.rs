@@ -235,27 +235,28 @@ impl<'a> Conductor<'a> {
     fn take_packets(&mut self, now: Instant) -> Result<bool, ReceiveError> {
         let mut more = false;
         let Opened { lanes, receiver, store, .. } = &mut *self.opened;
-        lanes.accept(now);
         self.came = false;
         let ready = self.ready;
         for lane in lanes.all.iter_mut().filter(|lane| ready.has(lane.number())) {
             let mut probed = None;
             let mut validated = false;
-            let (mut taken, mut heard) = (false, false);
-            let came = lane.carrier.receive(&mut self.received, |header, body, from| {
+            let mut taken = false;
+            let mut take = |header: &Header, body: &[u8], from| {
                 if header.kind == Kind::Probe {
                     probed = from;
                 }
-                heard = true;
                 let arrival = receiver.receive(header, body, now);
                 validated |= arrival == Arrival::Probe { validated: true };
                 taken |= matches!(arrival, Arrival::Data { .. } | Arrival::Repair { .. });
                 store.put(arrival, body);
-            });
-            lane.from = probed.or(lane.from);
-            if heard {
-                lane.heard = now;
+            };
+            lane.accept(now);
+            let came = lane.carrier.receive(&mut self.received, &mut take);
+            if came.is_err() {
+                lane.is_down = lane.carrier.lane().is_stream();
             }
+            lane.try_candidates(&mut self.received, &mut take);
+            lane.from = probed.or(lane.from);
             if validated {
                 lane.validate();
             }
@@ -264,10 +265,7 @@ impl<'a> Conductor<'a> {
                 self.last = now;
                 self.first.get_or_insert(now);
             }
-            match came {
-                Ok(rest) => more |= rest,
-                Err(_) => lane.is_down = lane.carrier.lane().is_stream(),
-            }
+            more |= came.unwrap_or(false);
         }
         Ok(more)
     }

@@ -1,31 +1,49 @@
 //! The lanes of the receiving end: sockets that anybody can send to, and who has shown to be the sender.
+//!
+//! A TCP lane has a listener. Anybody who reaches its port may connect, so a connection is a candidate until
+//! a packet on it opens with the keys of the lane; only then does it replace the connection before it.
+//! Candidates are bounded in number, in time, and in bytes: [`MAX_CANDIDATES`] of a lane, each for
+//! [`CANDIDATE_NS`], each until its first whole frame, of 64 KiB at most.
 
 use super::ReceiveError;
 use crate::control::Control;
-use crate::end::Carrier;
-use crate::lane::{Datagrams, Lane, Listener, OpenError, Received, Spec, Trouble};
+use crate::end::{Carrier, Verdict};
+use crate::lane::{Absent, Lane, Listener, OpenError, Received, Spec};
 use linecard::time::Instant;
 use linecard_transfer::control::Suite;
+use linecard_transfer::wire::Header;
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 
-/// A connection on which nothing came for so long may be replaced, in ns.
-const QUIET_NS: u64 = 1_000_000_000;
+/// Connections of a lane on which no packet has opened yet. When another comes, the oldest is closed: the
+/// sender's first packet is on its way when its connection is accepted.
+const MAX_CANDIDATES: usize = 8;
+/// How long a connection may wait for its first packet, in ns: a round trip of the slowest path.
+const CANDIDATE_NS: u64 = 5_000_000_000;
+/// Connections that are accepted in one turn, for all that is open meanwhile to have its turn.
+const MAX_ACCEPTED: usize = 16;
 
 /// One lane: its carrier, and for TCP what accepts connections.
 #[derive(Debug)]
 pub(super) struct Incoming {
     pub(super) carrier: Carrier,
     listener: Option<Listener>,
+    candidates: VecDeque<Candidate>,
     /// Where the sender was when it last answered a challenge.
     pub(super) validated: Option<SocketAddr>,
     /// Where the packets come from.
     pub(super) from: Option<SocketAddr>,
     /// There is no connection.
     pub(super) is_down: bool,
-    /// When a packet of the sender's last came.
-    pub(super) heard: Instant,
     number: u16,
+}
+
+/// A connection on which no packet has opened yet.
+#[derive(Debug)]
+struct Candidate {
+    lane: Box<dyn Lane>,
+    since: Instant,
 }
 
 /// All lanes.
@@ -50,13 +68,16 @@ impl Lanes {
             lanes.addresses.push(listener.address_for(&spec.place, peer.ip())?);
             let (lane, listener): (Box<dyn Lane>, _) = match listener {
                 Listener::Udp(lane) => (Box::new(lane), None),
-                tcp @ Listener::Tcp(_) => (Box::new(NotYet), Some(tcp)),
+                tcp @ Listener::Tcp(_) => {
+                    let name = "a connection that has not come".into();
+                    (Box::new(Absent::new(name, true)), Some(tcp))
+                }
             };
             lanes.all.push(Incoming {
                 carrier: Carrier::new(lane, keys),
                 is_down: listener.is_some(),
                 listener,
-                heard: Instant::ZERO,
+                candidates: VecDeque::new(),
                 validated: None,
                 from: None,
                 number,
@@ -68,20 +89,6 @@ impl Lanes {
     pub(super) fn addresses(&self) -> Result<Vec<SocketAddr>, OpenError> {
         Ok(self.addresses.clone())
     }
-
-    /// Takes connections that have come: the newest of a lane is it, but not in place of one on which the
-    /// sender has just been heard. So nobody who only connects can take a lane away.
-    pub(super) fn accept(&mut self, now: Instant) {
-        for lane in &mut self.all {
-            let Some(listener) = &lane.listener else { continue };
-            while let Ok(Some(connection)) = listener.accept() {
-                if lane.is_down || now.ns_since(lane.heard) > QUIET_NS {
-                    lane.carrier.replace(Box::new(connection));
-                    lane.is_down = false;
-                }
-            }
-        }
-    }
 }
 
 impl Incoming {
@@ -92,7 +99,41 @@ impl Incoming {
     /// What to wait for.
     pub(super) fn readable(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let lane = (!self.is_down).then(|| self.carrier.lane().as_fd());
-        [lane, self.listener.as_ref().map(Listener::as_fd)].into_iter().flatten()
+        let candidates = self.candidates.iter().map(|candidate| candidate.lane.as_fd());
+        [lane, self.listener.as_ref().map(Listener::as_fd)].into_iter().flatten().chain(candidates)
+    }
+
+    /// Takes connections that have come, and closes those that have waited for too long.
+    pub(super) fn accept(&mut self, now: Instant) {
+        let Some(listener) = &self.listener else { return };
+        self.candidates.retain(|candidate| now.ns_since(candidate.since) < CANDIDATE_NS);
+        for _ in 0..MAX_ACCEPTED {
+            let Ok(Some(connection)) = listener.accept() else { return };
+            if self.candidates.len() == MAX_CANDIDATES {
+                self.candidates.pop_front();
+            }
+            self.candidates.push_back(Candidate { lane: Box::new(connection), since: now });
+        }
+    }
+
+    /// Reads from the candidates. The first on which a packet opens becomes the lane; its packets go to
+    /// `take`. Those on which something else came are closed.
+    pub(super) fn try_candidates(
+        &mut self,
+        received: &mut Received,
+        mut take: impl FnMut(&Header, &[u8], Option<SocketAddr>),
+    ) {
+        let mut waiting = std::mem::take(&mut self.candidates);
+        while let Some(mut candidate) = waiting.pop_front() {
+            match self.carrier.try_candidate(&mut *candidate.lane, received, &mut take) {
+                Ok(Verdict::Undecided) => self.candidates.push_back(candidate),
+                Ok(Verdict::Accepted) => {
+                    self.carrier.replace(candidate.lane);
+                    self.is_down = false;
+                }
+                Ok(Verdict::Refused) | Err(_) => {}
+            }
+        }
     }
 
     /// Where the sender is: it has shown that it receives there.
@@ -106,40 +147,5 @@ impl Incoming {
     /// Packets come from elsewhere than where the sender was.
     pub(super) fn has_moved(&self) -> bool {
         self.validated.is_some() && self.from != self.validated
-    }
-}
-
-/// A connection that has not come yet.
-#[derive(Debug)]
-struct NotYet;
-
-impl Lane for NotYet {
-    fn send(&mut self, _datagrams: &Datagrams<'_>) -> Result<usize, Trouble> {
-        Ok(0)
-    }
-
-    fn receive(&mut self, _received: &mut Received) -> Result<usize, Trouble> {
-        Ok(0)
-    }
-
-    fn flush(&mut self, _now: Instant) -> Result<Option<Instant>, Trouble> {
-        Ok(None)
-    }
-
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        // Never waited for: the lane is down. The standard input is there in any case.
-        rustix::stdio::stdin()
-    }
-
-    fn describe(&self) -> String {
-        "a connection that has not come".into()
-    }
-
-    fn is_stream(&self) -> bool {
-        true
-    }
-
-    fn max_datagram(&self) -> usize {
-        crate::lane::MAX_DATAGRAM_BYTES
     }
 }

@@ -1,5 +1,6 @@
 //! Both ends on one machine, over real sockets.
 
+mod broken;
 mod early;
 mod ends;
 mod loopback;
