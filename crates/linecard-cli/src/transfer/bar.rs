@@ -57,6 +57,11 @@ impl Bar {
         }
     }
 
+    /// The bar itself, for lines that are printed above it.
+    pub(super) fn handle(&self) -> Option<ProgressBar> {
+        self.bar.clone()
+    }
+
     /// Removes the bar.
     pub(super) fn done(&self) {
         if let Some(bar) = &self.bar {

@@ -34,17 +34,18 @@ pub(super) fn of_receive(error: ReceiveError) -> Failure {
     match error {
         ReceiveError::File(error) => of_file(error),
         ReceiveError::Control(error) => of_control(error, "the sender"),
-        ReceiveError::TurnedAway { from, why } => {
-            Failure::Stranger(format!("turned away {from}: {}", of_visitor(*why)))
-        }
         ReceiveError::Open(_) | ReceiveError::Listen { .. } | ReceiveError::Wait(_) => {
             Failure::Attach(error.to_string())
         }
-        ReceiveError::Silent(_) => Failure::Away(error.to_string()),
+        ReceiveError::Silent(_) | ReceiveError::NoHello(_) | ReceiveError::NothingAnnounced(_) => {
+            Failure::Away(error.to_string())
+        }
         ReceiveError::Stopped => Failure::Stopped(format!("stopped; {SEND_AGAIN}")),
         ReceiveError::Seal(_) => Failure::Thread(error.to_string()),
         ReceiveError::OneOnly => Failure::Usage(error.to_string()),
         ReceiveError::Refused(_)
+        | ReceiveError::Busy(_)
+        | ReceiveError::Crowded
         | ReceiveError::Unexpected(_)
         | ReceiveError::Scheme(_)
         | ReceiveError::Ended(_)
@@ -54,18 +55,22 @@ pub(super) fn of_receive(error: ReceiveError) -> Failure {
     }
 }
 
-/// Why somebody was turned away who had come to send.
-fn of_visitor(error: ControlError) -> String {
+/// Why a peer was turned away that had connected to send.
+pub(super) fn of_visitor(error: ReceiveError) -> String {
     match error {
-        ControlError::UnknownPeer { found, .. } => format!("nobody has allowed its key {found}"),
-        ControlError::NotAccepted { own } => format!(
+        ReceiveError::Control(ControlError::UnknownPeer { found, .. }) => {
+            format!("nobody has allowed its key {found}")
+        }
+        ReceiveError::Control(ControlError::NotAccepted { own }) => format!(
             "it does not know the key of this end: if it should, it has to send with --accept-new \
              once, and its user to see that the key is {own}"
         ),
-        ControlError::Closed | ControlError::ClosedEarly => {
-            "it has closed the connection before it was known".into()
+        ReceiveError::Control(ControlError::Closed | ControlError::ClosedEarly) => {
+            "it has closed the connection before it sent anything".into()
         }
-        error => of_control(error, "it").to_string(),
+        ReceiveError::Control(error) => of_control(error, "it").to_string(),
+        ReceiveError::Busy(with) => format!("another transfer runs, from {with}"),
+        error => of_receive(error).to_string(),
     }
 }
 

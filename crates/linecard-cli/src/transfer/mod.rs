@@ -9,6 +9,7 @@ mod receiving;
 mod report;
 mod sending;
 mod values;
+mod visitors;
 
 pub(crate) use keys::{KeysArguments, command as keys};
 pub(crate) use receiving::{RecvArguments, command as recv};

@@ -2,6 +2,7 @@
 
 use super::access::{self, AccessArguments};
 use super::bar::Bar;
+use super::visitors::Visitors;
 use super::{ending, place, report, values};
 use crate::account;
 use crate::attach::signals;
@@ -10,13 +11,13 @@ use crate::say;
 use crate::units;
 use clap::Args;
 use clap::builder::{PathBufValueParser, TypedValueParser};
-use linecard_lanes::control::{Access, ControlError, Trust};
+use linecard_lanes::control::{Access, Trust};
 use linecard_lanes::end::Cores;
 use linecard_lanes::file::Folder;
 use linecard_lanes::keys::Authorized;
 use linecard_lanes::lane::Spec;
-use linecard_lanes::receive::{ReceiveError, ReceiveOptions, ReceiveProgress, receive};
-use std::net::{SocketAddr, TcpListener};
+use linecard_lanes::receive::{Acceptor, ReceiveError, ReceiveOptions, ReceiveProgress};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -81,18 +82,21 @@ pub(crate) fn command(arguments: &RecvArguments) -> Result<(), Failure> {
     }
     let listener = place::listen(arguments.listen, arguments.access.insecure_none)?;
     let stop = signals()?;
-    arguments.announce(&access, &listener)?;
-    let options = arguments.options(access, Arc::clone(&stop));
+    let at = listener.local_addr()?;
+    let visitors = Arc::new(arguments.visitors());
+    let turned_away = Arc::clone(&visitors);
+    let notice = Box::new(move |visitor| turned_away.turned_away(visitor));
+    let options = arguments.options(access.clone(), Arc::clone(&stop));
+    let acceptor = Acceptor::start(listener, options, notice).map_err(ending::of_receive)?;
+    arguments.announce(&access, at)?;
     loop {
         let mut shown = Shown { bar: Bar::new(), progress: None };
-        let outcome = receive(&options, &listener, &mut |progress| shown.show(progress));
+        visitors.set_bar(shown.bar.handle());
+        let outcome = acceptor.receive(&mut |progress| shown.show(progress));
+        visitors.set_bar(None);
         shown.bar.done();
         match outcome {
             Ok(got) => account::print(&report::of_got(&got), arguments.json, arguments.output())?,
-            Err(error @ ReceiveError::TurnedAway { .. }) => {
-                say(&arguments.turned_away(error));
-                continue;
-            }
             Err(ReceiveError::Stopped) if shown.progress.is_none() => {
                 return arguments.stopped_idle();
             }
@@ -139,8 +143,7 @@ impl RecvArguments {
     }
 
     /// Where it listens, what it is known by, and who may send.
-    fn announce(&self, access: &Access, listener: &TcpListener) -> Result<(), Failure> {
-        let at = listener.local_addr()?;
+    fn announce(&self, access: &Access, at: SocketAddr) -> Result<(), Failure> {
         let into = if self.is_pipe() { "stdout".into() } else { self.folder.display().to_string() };
         match access {
             Access::Keys { identity, .. } => {
@@ -171,23 +174,30 @@ impl RecvArguments {
         }
         let path = self.list()?;
         match access::allowed(&path)? {
-            0 => say(&format!(
-                "nobody may send yet: run `linecard keys` on the sender, and here {}",
-                self.authorize("FINGERPRINT")
-            )),
+            0 => {
+                let (before, behind) = self.authorize();
+                say(&format!(
+                    "nobody may send yet: run `linecard keys` on the sender, and here \
+                     {before}FINGERPRINT{behind}"
+                ));
+            }
             count => say(&format!("{count} may send, as {} says", path.display())),
         }
         Ok(())
     }
 
-    /// How somebody is allowed to send, in the list that is used.
-    fn authorize(&self, whom: &str) -> String {
-        match &self.authorized {
-            Some(path) => {
-                format!("`linecard keys authorize {whom} --authorized {}`", path.display())
-            }
-            None => format!("`linecard keys authorize {whom}`"),
-        }
+    /// How a key is allowed, in the list that is used: what is before the key, and behind it.
+    fn authorize(&self) -> (String, String) {
+        let list = match &self.authorized {
+            Some(path) => format!(" --authorized {}`", path.display()),
+            None => "`".into(),
+        };
+        ("`linecard keys authorize ".into(), list)
+    }
+
+    fn visitors(&self) -> Visitors {
+        let (before, behind) = self.authorize();
+        Visitors::new(&before, &behind)
     }
 
     fn options(&self, access: Access, stop: Arc<AtomicBool>) -> ReceiveOptions {
@@ -200,21 +210,6 @@ impl RecvArguments {
             cores: self.cores.unwrap_or_default(),
             patience: self.patience,
             stop,
-        }
-    }
-
-    fn turned_away(&self, error: ReceiveError) -> String {
-        let unknown = match &error {
-            ReceiveError::TurnedAway { why, .. } => match &**why {
-                ControlError::UnknownPeer { found, .. } => Some(found.to_string()),
-                _ => None,
-            },
-            _ => None,
-        };
-        let text = ending::of_receive(error).to_string();
-        match unknown {
-            Some(found) => format!("{text}; to let it send: {}", self.authorize(&found)),
-            None => text,
         }
     }
 

@@ -18,7 +18,12 @@ const LOOK: Duration = Duration::from_millis(2);
 pub(crate) fn give_up(control: &mut Control, why: &dyn Display, clock: Clock) {
     let text = Text::of(why.to_string().as_bytes());
     let failed = Failed { object: None, code: ENDED, text };
-    if control.send(&Message::Failed(failed)).is_err() {
+    last_words(control, &Message::Failed(failed), clock);
+}
+
+/// Sends a message behind which the connection ends, and gives the other end time to read it.
+pub(crate) fn last_words(control: &mut Control, message: &Message, clock: Clock) {
+    if control.send(message).is_err() {
         return;
     }
     let deadline = clock.now().plus_ns(GOODBYE_NS);

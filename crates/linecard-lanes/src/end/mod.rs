@@ -11,7 +11,7 @@ mod wait;
 pub use carrier::{Carrier, CarrierCounters, Verdict};
 pub use cores::Cores;
 pub(crate) use cores::Pinned;
-pub(crate) use goodbye::give_up;
+pub(crate) use goodbye::{give_up, last_words};
 pub use processor::processor_time;
 pub(crate) use random::random;
 pub use wait::{Clock, Interest, Ready, Waiter, Waker};

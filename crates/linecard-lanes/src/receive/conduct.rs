@@ -1,5 +1,6 @@
 //! The thread that receives: it asks the protocol where things belong, and puts them there.
 
+use super::accept::HANDSHAKE;
 use super::objects::Objects;
 use super::open::Opened;
 use super::writing::{Job, Written};
@@ -78,7 +79,9 @@ impl<'a> Conductor<'a> {
         self.last = start;
         let outcome = self.turn_until_over(waker, clock, watch);
         let now = clock.now();
-        self.show(start, now, watch);
+        if self.opened.has_begun {
+            self.show(start, now, watch);
+        }
         if let Err(error) = &outcome {
             self.explain(error, clock);
         }
@@ -120,14 +123,8 @@ impl<'a> Conductor<'a> {
             let again = self.reply(now)?;
             self.finish()?;
             self.opened.control.flush()?;
-            if self.opened.store.is_empty() {
-                // The sender may have to read, or to wait itself, before it sends again.
-                self.last = now;
-            }
-            if now.since(self.last) > self.options.patience {
-                return Err(ReceiveError::Silent(self.options.patience));
-            }
-            if now.ns_since(watched) >= WATCH_NS {
+            self.check_patience(start, now)?;
+            if now.ns_since(watched) >= WATCH_NS && self.opened.has_begun {
                 watched = now;
                 self.show(start, now, watch);
             }
@@ -141,6 +138,23 @@ impl<'a> Conductor<'a> {
             }
         }
         Ok(())
+    }
+
+    /// How long the sender may be silent: not for long before it has announced anything.
+    fn check_patience(&mut self, start: Instant, now: Instant) -> Result<(), ReceiveError> {
+        let patience = self.options.patience;
+        let announcing = patience.min(HANDSHAKE);
+        if !self.opened.has_begun && now.since(start) > announcing {
+            return Err(ReceiveError::NothingAnnounced(announcing));
+        }
+        if self.opened.store.is_empty() {
+            // The sender may have to read, or to wait itself, before it sends again.
+            self.last = now;
+        }
+        match now.since(self.last) > patience {
+            true => Err(ReceiveError::Silent(patience)),
+            false => Ok(()),
+        }
     }
 
     fn is_over(&self) -> bool {
@@ -159,6 +173,7 @@ impl<'a> Conductor<'a> {
             self.last = now;
             match message {
                 Message::Object(object) => {
+                    self.opened.has_begun = true;
                     let announced = self.objects.announce(&object)?;
                     for range in announced.skip {
                         self.opened.receiver.skip(range);

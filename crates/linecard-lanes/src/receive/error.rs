@@ -1,5 +1,6 @@
 //! Why a transfer ended early, on the receiving side.
 
+use super::pending::{MAX_FROM_ADDRESS, MAX_HANDSHAKES};
 use crate::control::ControlError;
 use crate::file::FileError;
 use crate::lane::OpenError;
@@ -23,15 +24,23 @@ pub enum ReceiveError {
         /// What the system says.
         cause: io::Error,
     },
-    /// Somebody came who is not who it should be, or speaks something else. Nothing has begun: the next
-    /// may come.
-    #[error("turned away {from}: {why}")]
-    TurnedAway {
-        /// Its address.
-        from: SocketAddr,
-        /// What was wrong.
-        why: Box<ControlError>,
-    },
+    /// A sender came while something was received from another.
+    #[error(
+        "busy: receiving from {0}; try again later, or start another receiver there with --listen ADDRESS:PORT"
+    )]
+    Busy(SocketAddr),
+    /// A peer that was slow made room for others.
+    #[error(
+        "more than {MAX_HANDSHAKES} connections, or {MAX_FROM_ADDRESS} from one address, wait to \
+         authenticate; this was the oldest"
+    )]
+    Crowded,
+    /// A peer authenticated, and then did not say what it wants to send.
+    #[error("it has said nothing for {0:?} after it authenticated")]
+    NoHello(Duration),
+    /// A sender that was welcome announced nothing.
+    #[error("it has announced nothing for {0:?}")]
+    NothingAnnounced(Duration),
     /// What came cannot be put away.
     #[error(transparent)]
     File(#[from] FileError),
@@ -80,4 +89,33 @@ pub enum ReceiveError {
     /// What the system says.
     #[error("this host: {0}")]
     Wait(#[from] io::Error),
+}
+
+impl ReceiveError {
+    /// Whether a peer can cause it: before it has announced anything, that ends nothing but its own visit. A
+    /// lane that does not open is its, too: those of this end were tried before anybody came.
+    pub(super) const fn is_of_sender(&self) -> bool {
+        match self {
+            Self::Busy(_)
+            | Self::Crowded
+            | Self::NoHello(_)
+            | Self::NothingAnnounced(_)
+            | Self::Control(_)
+            | Self::Refused(_)
+            | Self::Unexpected(_)
+            | Self::Scheme(_)
+            | Self::Open(_)
+            | Self::Layout(_)
+            | Self::Announce(_)
+            | Self::Repair(_)
+            | Self::Ended(_)
+            | Self::Silent(_) => true,
+            Self::Listen { .. }
+            | Self::File(_)
+            | Self::OneOnly
+            | Self::Stopped
+            | Self::Seal(_)
+            | Self::Wait(_) => false,
+        }
+    }
 }

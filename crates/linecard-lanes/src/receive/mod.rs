@@ -1,13 +1,17 @@
 //! The receiving end on a real network.
 
+mod accept;
 mod conduct;
 mod error;
 mod lanes;
 mod objects;
 mod open;
+mod pending;
 mod writing;
 
+pub use accept::{Acceptor, Notice, TurnedAway};
 pub use error::ReceiveError;
+pub use pending::{MAX_FROM_ADDRESS, MAX_HANDSHAKES};
 
 use crate::control::Access;
 use crate::end::{CarrierCounters, Clock, Cores, Pinned, Waker, processor_time};
@@ -16,12 +20,12 @@ use crate::lane::Spec;
 use linecard_transfer::receive::ReceiveCounters;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 /// Where to receive, from whom, and where to put it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct ReceiveOptions {
     /// The folder; none for the standard output.
     pub folder: Option<PathBuf>,
@@ -78,26 +82,66 @@ pub struct Got {
 }
 
 /// Waits for a sender at `listener` and receives all that it sends; calls `watch` some times a second,
-/// and once more at the end, whatever it is.
+/// and once more at the end, whatever it is. Peers that are turned away are not reported: an [`Acceptor`] does
+/// that, and does not lose those who come between two transfers.
 ///
 /// # Errors
 ///
-/// [`ReceiveError`]: what is whole stays, and the sender can go on with it. After
-/// [`ReceiveError::TurnedAway`] call it again: whoever reaches the port must not end it.
+/// [`ReceiveError`]: what is whole stays, and the sender can go on with it.
 pub fn receive(
     options: &ReceiveOptions,
     listener: &TcpListener,
     watch: &mut dyn FnMut(&ReceiveProgress),
 ) -> Result<Got, ReceiveError> {
-    // What cannot be had is said before anybody comes.
-    drop((Pinned::to(options.cores.files)?, Pinned::to(options.cores.lanes)?));
-    let mut opened = open::open(options, listener)?;
+    let acceptor = Acceptor::start(listener.try_clone()?, options.clone(), Box::new(|_| {}))?;
+    acceptor.receive(watch)
+}
+
+impl Acceptor {
+    /// Waits for a sender and receives all that it sends; calls `watch` some times a second from when the
+    /// sender has announced something, and once more at the end, whatever it is.
+    ///
+    /// A peer that cannot be received from, or is gone before it has announced anything, is turned away, and
+    /// the next may come.
+    ///
+    /// # Errors
+    ///
+    /// [`ReceiveError`]: what is whole stays, and the sender can go on with it.
+    pub fn receive(&self, watch: &mut dyn FnMut(&ReceiveProgress)) -> Result<Got, ReceiveError> {
+        let options = &self.options;
+        // What cannot be had is said before anybody comes.
+        drop((Pinned::to(options.cores.files)?, Pinned::to(options.cores.lanes)?));
+        loop {
+            if options.stop.load(Ordering::Relaxed) {
+                return Err(ReceiveError::Stopped);
+            }
+            let Some(guest) = self.shared.next()? else { continue };
+            let from = guest.from;
+            let mut has_begun = false;
+            let outcome = transfer(options, guest, &mut has_begun, watch);
+            self.shared.release();
+            match outcome {
+                Err(why) if !has_begun && why.is_of_sender() => self.shared.turned_away(from, why),
+                outcome => return outcome,
+            }
+        }
+    }
+}
+
+/// Receives from a sender. `has_begun` is set when it has announced something.
+fn transfer(
+    options: &ReceiveOptions,
+    guest: accept::Guest,
+    has_begun: &mut bool,
+    watch: &mut dyn FnMut(&ReceiveProgress),
+) -> Result<Got, ReceiveError> {
+    let mut opened = open::open(options, guest)?;
     let began = processor_time();
     let (jobs, given) = mpsc::channel();
     let (out, results) = mpsc::channel();
     let waker = Waker::new()?;
     let work = writing::Work { jobs: given, out, waker: waker.clone() };
-    std::thread::scope(|scope| {
+    let got = std::thread::scope(|scope| {
         let writing = Pinned::to(options.cores.files)?;
         scope.spawn(move || work.run());
         drop(writing);
@@ -106,5 +150,7 @@ pub fn receive(
         let mut got = conductor.run(waker, Clock::start(), watch)?;
         got.processor = processor_time().saturating_sub(began);
         Ok(got)
-    })
+    });
+    *has_begun = opened.has_begun;
+    got
 }

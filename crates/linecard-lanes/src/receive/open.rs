@@ -1,10 +1,11 @@
-//! Everything that happens before the first packet: the sender comes, both agree, lanes are opened.
+//! Everything between the sender's first message and the first packet: both agree, lanes are opened.
 
+use super::accept::Guest;
 use super::lanes::Lanes;
 use super::{ReceiveError, ReceiveOptions};
 use crate::control::Control;
 use crate::end::agree::{FEC_KINDS, scheme_of_message};
-use crate::end::{Clock, Interest, Waiter, Waker, random};
+use crate::end::{Clock, last_words, random};
 use crate::lane::{Family, Place, Spec};
 use linecard_transfer::control::{
     Agreed, Hello, LaneKind, Message, Refuse, RefuseCode, Text, VERSION, Welcome,
@@ -13,13 +14,7 @@ use linecard_transfer::lane::AckSettings;
 use linecard_transfer::receive::{MAX_WINDOW, ReceiveSettings, Receiver};
 use linecard_transfer::store::Store;
 use std::fmt::Display;
-use std::net::{IpAddr, SocketAddr, TcpListener};
-use std::os::fd::AsFd;
-use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
-
-/// How long somebody may take to show who it is, while others wait.
-const HANDSHAKE: Duration = Duration::from_secs(10);
+use std::net::{IpAddr, SocketAddr};
 
 /// What is needed to receive.
 pub(super) struct Opened {
@@ -30,43 +25,49 @@ pub(super) struct Opened {
     pub(super) store: Store,
     pub(super) chunk_bytes: u32,
     pub(super) window: u32,
+    /// The sender has announced an object: how the transfer ends is how the receiver ends.
+    pub(super) has_begun: bool,
 }
 
-pub(super) fn open(
-    options: &ReceiveOptions,
-    listener: &TcpListener,
-) -> Result<Opened, ReceiveError> {
-    let mut control = accept(options, listener)?;
-    let (local, from) = control.addresses()?;
-    let hello = hello(&mut control, options)?;
-    let agreed = match agree(&control, &hello, options) {
-        Ok(agreed) => agreed,
-        Err(why) => {
-            refuse(control, why.code, &why)?;
-            return Err(why.into());
-        }
-    };
-    let window = window(options, &hello);
+/// Agrees with a sender, or tells it why not.
+pub(super) fn open(options: &ReceiveOptions, guest: Guest) -> Result<Opened, ReceiveError> {
+    let Guest { mut control, from, hello } = guest;
+    let (welcome, lanes, receiver) =
+        negotiate(options, &hello, &mut control).inspect_err(|error| match error {
+            ReceiveError::Control(_) => {}
+            ReceiveError::Refused(why) => refuse(&mut control, why.code, why),
+            error => refuse(&mut control, RefuseCode::Resources, error),
+        })?;
+    let window = welcome.window_chunks;
+    control.send(&Message::Welcome(welcome))?;
+    control.flush()?;
     let fec = scheme_of_message(hello.fec)?;
+    let store = Store::new(hello.chunk_bytes, hello.payload_bytes, fec);
+    let chunk_bytes = hello.chunk_bytes;
+    Ok(Opened { control, from, lanes, receiver, store, chunk_bytes, window, has_begun: false })
+}
+
+fn negotiate(
+    options: &ReceiveOptions,
+    hello: &Hello,
+    control: &mut Control,
+) -> Result<(Welcome, Lanes, Receiver), ReceiveError> {
+    let (local, _) = control.addresses()?;
+    let agreed = agree(control, hello, options)?;
+    let window = window(options, hello);
     let connection = random()? as u32;
     let settings = ReceiveSettings {
         connection,
         lanes: hello.lanes.len(),
         payload_bytes: hello.payload_bytes,
         chunk_bytes: hello.chunk_bytes,
-        fec,
+        fec: scheme_of_message(hello.fec)?,
         window,
         ack: AckSettings::default(),
     };
     let receiver = Receiver::new(settings, &[], random()?)?;
-    let specs = specs(options, &hello, local.ip());
-    let lanes = match Lanes::open(&specs, &mut control, (agreed.suite, connection)) {
-        Ok(lanes) => lanes,
-        Err(error) => {
-            refuse(control, RefuseCode::Resources, &error)?;
-            return Err(error);
-        }
-    };
+    let specs = specs(options, hello, local.ip());
+    let lanes = Lanes::open(&specs, control, (agreed.suite, connection))?;
     let welcome = Welcome {
         version: agreed.version,
         suite: agreed.suite,
@@ -74,62 +75,13 @@ pub(super) fn open(
         window_chunks: window,
         lanes: lanes.addresses()?,
     };
-    control.send(&Message::Welcome(welcome))?;
-    control.flush()?;
-    let store = Store::new(hello.chunk_bytes, hello.payload_bytes, fec);
-    Ok(Opened { control, from, lanes, receiver, store, chunk_bytes: hello.chunk_bytes, window })
+    Ok((welcome, lanes, receiver))
 }
 
-/// The next that comes, if it shows who it is and is right.
-fn accept(options: &ReceiveOptions, listener: &TcpListener) -> Result<Control, ReceiveError> {
-    listener.set_nonblocking(true)?;
-    let (clock, waiter) = (Clock::start(), Waiter::new(Waker::new()?));
-    loop {
-        if options.stop.load(Ordering::Relaxed) {
-            return Err(ReceiveError::Stopped);
-        }
-        match listener.accept() {
-            Ok((stream, from)) => {
-                stream.set_nonblocking(false)?;
-                let deadline = Instant::now() + options.patience.min(HANDSHAKE);
-                let accepted = Control::accept(stream, &options.access, deadline);
-                return accepted
-                    .map_err(|why| ReceiveError::TurnedAway { from, why: Box::new(why) });
-            }
-            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
-            Err(error) => return Err(error.into()),
-        }
-        let now = clock.now();
-        let interest = Interest { fd: listener.as_fd(), write: false, token: 0 };
-        waiter.wait(&[interest], now.plus_ns(100_000_000), now)?;
-    }
-}
-
-fn hello(control: &mut Control, options: &ReceiveOptions) -> Result<Hello, ReceiveError> {
-    let (clock, waiter) = (Clock::start(), Waiter::new(Waker::new()?));
-    let deadline = clock.now().plus(options.patience);
-    loop {
-        match control.receive()? {
-            Some(Message::Hello(hello)) => return Ok(hello),
-            Some(_) => return Err(ReceiveError::Unexpected("something before hello")),
-            None => {}
-        }
-        let now = clock.now();
-        if now >= deadline {
-            return Err(ReceiveError::Silent(options.patience));
-        }
-        let interest = Interest { fd: control.as_fd(), write: false, token: 0 };
-        waiter.wait(&[interest], deadline, now)?;
-    }
-}
-
-/// Tells the sender that there will be no transfer.
-fn refuse(mut control: Control, code: RefuseCode, why: &dyn Display) -> Result<(), ReceiveError> {
+/// Tells the sender that there will be no transfer, as far as that can be done.
+pub(super) fn refuse(control: &mut Control, code: RefuseCode, why: &dyn Display) {
     let text = Text::of(why.to_string().as_bytes());
-    control.send(&Message::Refuse(Refuse { code, text }))?;
-    control.flush()?;
-    control.close();
-    Ok(())
+    last_words(control, &Message::Refuse(Refuse { code, text }), Clock::start());
 }
 
 /// What both can do, and what this end has room for.

@@ -6,6 +6,7 @@ mod channel;
 mod lanes;
 mod named;
 mod relay;
+mod visitors;
 
 use linecard_lanes::control::{Access, Control, ControlError, Policy, Trust};
 use linecard_lanes::keys::{Authorized, Identity, KnownPeers, SharedKey};

@@ -30,12 +30,14 @@ fn the_other_end_is_told_who_stopped() {
 #[test]
 fn a_stranger_does_not_end_it() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (_, receive_options, listener) = ends::options(folder.path(), &folder.path().join("to"));
+    let from = folder.path().join("from.bin");
+    fs::write(&from, b"a few bytes").expect("there is room");
+    let (send_options, receive_options, listener) = ends::options(&from, &folder.path().join("to"));
     let mut stranger =
         TcpStream::connect(listener.local_addr().expect("it listens")).expect("it can be reached");
     stranger.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("it listens");
-    let got = receive(&receive_options, &listener, &mut |_| {});
-    assert!(matches!(got, Err(ReceiveError::TurnedAway { .. })), "{got:?}");
+    let (sent, got) = ends::run(&send_options, &receive_options, &listener);
+    assert_eq!((sent.expect("sent").bytes, got.expect("received").bytes), (11, 11));
 }
 
 /// A listener for both families calls a sender of IPv4 by an address of IPv6.

@@ -53,6 +53,60 @@ fn stopped_by_a_signal_at_either_end() {
     }
 }
 
+/// A second sender is told why it has to wait, and the first goes on.
+#[test]
+fn a_sender_while_another_sends() {
+    let ends = Ends::with_file(1_000);
+    let receiver = ends.receiver(&[]);
+    let mut first = ends.sender("-", &receiver, &["--chunk", "64K"]);
+    let mut first = first.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let mut stdin = first.stdin.take().unwrap();
+    stdin.write_all(&[7; 256 << 10]).unwrap();
+    let partial = ends.folder.path("to/.stdin.linecard-part");
+    while !fs::metadata(&partial).is_ok_and(|about| about.len() > 0) {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let refused = ends.send("from.bin", &receiver, &[]);
+    assert_eq!(refused.code, Some(16), "{refused:?}");
+    let parts = ["the receiver refuses", "busy: receiving from 127.0.0.1:", "--listen"];
+    one_line(&refused.stderr, &parts);
+    drop(stdin);
+    let (sent, got) = (first.wait().unwrap(), receiver.end());
+    assert_eq!((sent.code(), got.code), (Some(0), Some(0)), "{got:?}");
+    let line = "turned away 127.0.0.1:";
+    assert!(got.stderr.contains(line) && got.stderr.contains("another transfer runs"), "{got:?}");
+    assert_eq!(ends.folder.read("to/stdin"), [7; 256 << 10]);
+}
+
+/// What is wrong with the lanes of one sender does not end the receiver, which waits for the next.
+#[test]
+fn a_typo_in_a_lane_ends_the_sender_only() {
+    let ends = Ends::with_file(1_000);
+    let receiver = ends.receiver(&[]);
+    for lane in ["192.0.2.77", "tcp:192.0.2.77", "no-such-if0", "[::1]"] {
+        let wrong = ends.send("from.bin", &receiver, &["--lane", lane]);
+        assert_eq!(wrong.code, Some(6), "{lane}: {wrong:?}");
+        one_line(&wrong.stderr, &["lane at "]);
+    }
+    let too_long = ends.send("from.bin", &receiver, &["--chunk", "64M", "--fec", "rs:1,200"]);
+    assert_eq!(too_long.code, Some(16), "{too_long:?}");
+    let sent = ends.send("from.bin", &receiver, &[]);
+    let got = receiver.end();
+    assert_eq!((sent.code, got.code), (Some(0), Some(0)), "{sent:?} {got:?}");
+    assert_eq!(got.stderr.matches("turned away 127.0.0.1:").count(), 5, "{}", got.stderr);
+    ends.assert_equal();
+}
+
+/// The receiver's own lanes are tried before it waits for anybody.
+#[test]
+fn a_typo_in_a_lane_of_the_receiver() {
+    let ends = Ends::new();
+    let recv = ["recv", "to", "--psk", "psk", "--listen", "127.0.0.1:0", "--lane", "192.0.2.77"];
+    let refused: Outcome = ends.command("receiver", &recv).output().unwrap().into();
+    assert_eq!(refused.code, Some(6), "{refused:?}");
+    one_line(&refused.stderr, &["lane at 192.0.2.77", "no such address"]);
+}
+
 #[test]
 fn stopped_before_anybody_came() {
     let ends = Ends::new();

@@ -1,0 +1,318 @@
+//! Accepts connections while nothing is received and while something is: each handshake has a thread of its
+//! own, so that a peer that is slow or silent keeps nobody else waiting.
+
+use super::open::refuse;
+use super::pending::{MAX_FROM_ADDRESS, MAX_HANDSHAKES, Pendings};
+use super::{ReceiveError, ReceiveOptions};
+use crate::control::{Access, Control};
+use crate::end::{Clock, Interest, Waiter, Waker};
+use crate::lane::Listener;
+use linecard_transfer::control::{Hello, Message, RefuseCode};
+use std::io::{self, ErrorKind};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// How long a peer may take to authenticate, and then to say what it wants to send.
+pub(super) const HANDSHAKE: Duration = Duration::from_secs(10);
+/// Threads of handshakes, those included that are ending.
+const MAX_THREADS: usize = 2 * MAX_HANDSHAKES;
+/// How long the next sender waits for a transfer that is about to end before it is refused.
+const GRACE: Duration = Duration::from_secs(1);
+/// How often is looked whether to end, and how long a host without descriptors is left alone.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// A peer that came and was not received from.
+#[derive(Debug)]
+pub struct TurnedAway {
+    /// Its address.
+    pub from: SocketAddr,
+    /// Why.
+    pub why: ReceiveError,
+}
+
+/// Who is called about peers that are turned away: from several threads, while something is received as well.
+pub type Notice = Box<dyn Fn(TurnedAway) + Send + Sync>;
+
+/// A listener whose peers are authenticated in the background, at most [`MAX_HANDSHAKES`] at a time and
+/// [`MAX_FROM_ADDRESS`] from one address. While something is received, other senders are told so.
+#[derive(Debug)]
+pub struct Acceptor {
+    pub(super) options: ReceiveOptions,
+    pub(super) shared: Arc<Shared>,
+    waker: Waker,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// A sender that is known, and has said what it wants.
+#[derive(Debug)]
+pub(super) struct Guest {
+    pub(super) control: Control,
+    pub(super) from: SocketAddr,
+    pub(super) hello: Hello,
+}
+
+/// A sender that came while something was received from another.
+struct Second {
+    guest: Guest,
+    with: SocketAddr,
+}
+
+/// What the threads share.
+pub(super) struct Shared {
+    access: Access,
+    patience: Duration,
+    notice: Notice,
+    state: Mutex<State>,
+    /// A guest is ready, a transfer has ended, or nothing can be accepted any more.
+    changed: Condvar,
+    closing: AtomicBool,
+    threads: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    pendings: Pendings,
+    /// Whom something is received from.
+    busy: Option<SocketAddr>,
+    ready: Option<Guest>,
+    failed: Option<io::Error>,
+}
+
+impl Acceptor {
+    /// Accepts at `listener` until it is dropped.
+    ///
+    /// # Errors
+    ///
+    /// [`ReceiveError::Open`]: a lane of `options` that cannot be opened here, found out before anybody comes.
+    pub fn start(
+        listener: TcpListener,
+        options: ReceiveOptions,
+        notice: Notice,
+    ) -> Result<Self, ReceiveError> {
+        let lanes: Result<Vec<Listener>, _> =
+            options.lanes.iter().map(crate::lane::Spec::listen).collect();
+        drop(lanes?);
+        listener.set_nonblocking(true)?;
+        let shared = Arc::new(Shared {
+            access: options.access.clone(),
+            patience: options.patience,
+            notice,
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            closing: AtomicBool::new(false),
+            threads: AtomicUsize::new(0),
+        });
+        let (waker, accepting) = (Waker::new()?, Arc::clone(&shared));
+        let waiter = Waiter::new(waker.clone());
+        let thread = thread::Builder::new().name("accept".into()).spawn(move || {
+            if let Err(error) = accepting.accept_all(&listener, &waiter) {
+                accepting.state().failed = Some(error);
+                accepting.changed.notify_all();
+            }
+        })?;
+        Ok(Self { options, shared, waker, thread: Some(thread) })
+    }
+}
+
+impl Drop for Acceptor {
+    fn drop(&mut self) {
+        self.shared.closing.store(true, Ordering::Relaxed);
+        self.waker.wake();
+        let ended = self.thread.take().map(JoinHandle::join);
+        debug_assert!(!matches!(ended, Some(Err(_))), "the acceptor does not panic");
+        let mut state = self.shared.state();
+        state.pendings.end_all();
+        let ready = state.ready.take();
+        drop(state);
+        if let Some(mut guest) = ready {
+            refuse(&mut guest.control, RefuseCode::Resources, &"this receiver has just ended");
+        }
+    }
+}
+
+impl Shared {
+    /// The next sender, or none for a while.
+    pub(super) fn next(&self) -> Result<Option<Guest>, ReceiveError> {
+        let mut state = self.state();
+        if state.ready.is_none() && state.failed.is_none() {
+            let waited = self.changed.wait_timeout(state, LOOK);
+            (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        }
+        match state.failed.take() {
+            Some(error) => Err(error.into()),
+            None => Ok(state.ready.take()),
+        }
+    }
+
+    /// The transfer is over: the next sender may come.
+    pub(super) fn release(&self) {
+        self.state().busy = None;
+        self.changed.notify_all();
+    }
+
+    pub(super) fn turned_away(&self, from: SocketAddr, why: ReceiveError) {
+        (self.notice)(TurnedAway { from: plain(from), why });
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Relaxed)
+    }
+
+    fn accept_all(self: &Arc<Self>, listener: &TcpListener, waiter: &Waiter) -> io::Result<()> {
+        let clock = Clock::start();
+        while !self.is_closing() {
+            match listener.accept() {
+                Ok((stream, from)) => self.begin(stream, from),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    let now = clock.now();
+                    let interest = Interest { fd: listener.as_fd(), write: false, token: 0 };
+                    waiter.wait(&[interest], now.plus(LOOK), now)?;
+                }
+                Err(error) => self.not_accepted(error)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Errors of a connection that is gone are nobody else's (accept(2)); without descriptors or memory, the
+    /// oldest handshake makes room.
+    fn not_accepted(&self, error: io::Error) -> io::Result<()> {
+        match error.raw_os_error() {
+            Some(libc::EBADF | libc::EINVAL | libc::ENOTSOCK | libc::EOPNOTSUPP) => Err(error),
+            Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM) => {
+                let ended = self.state().pendings.end_one();
+                if let Some(from) = ended {
+                    self.turned_away(from, error.into());
+                }
+                thread::sleep(LOOK);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Begins a handshake on a thread of its own.
+    fn begin(self: &Arc<Self>, stream: TcpStream, from: SocketAddr) {
+        if let Err(error) = self.try_begin(stream, from) {
+            self.turned_away(from, error.into());
+        }
+    }
+
+    fn try_begin(self: &Arc<Self>, stream: TcpStream, from: SocketAddr) -> io::Result<()> {
+        stream.set_nonblocking(false)?;
+        let to_end = stream.try_clone()?;
+        let ended = self.state().pendings.make_room(from);
+        if let Some(ended) = ended {
+            self.turned_away(ended, ReceiveError::Crowded);
+        }
+        if self.threads.load(Ordering::Relaxed) >= MAX_THREADS {
+            return Err(io::Error::other("too many handshakes are ending"));
+        }
+        let id = self.state().pendings.add(from, to_end);
+        let thread = Thread::count(self);
+        let spawned = thread::Builder::new().name("handshake".into()).spawn(move || {
+            let shared = &thread.0;
+            if let Err(why) = shared.shake(id, stream, from)
+                && shared.state().pendings.remove(id)
+            {
+                shared.turned_away(from, why);
+            }
+        });
+        spawned.map(drop).inspect_err(|_| {
+            self.state().pendings.remove(id);
+        })
+    }
+
+    /// Makes sure who has come, and what it wants; then it is received from, or told who else is.
+    fn shake(&self, id: u64, stream: TcpStream, from: SocketAddr) -> Result<(), ReceiveError> {
+        let patience = self.patience.min(HANDSHAKE);
+        let mut control = Control::accept(stream, &self.access, Instant::now() + patience)?;
+        self.state().pendings.authenticated(id);
+        let hello = hello(&mut control, patience)?;
+        let guest = Guest { control, from: plain(from), hello };
+        let Some(mut refused) = self.admit(id, guest) else { return Ok(()) };
+        let busy = ReceiveError::Busy(refused.with);
+        refuse(&mut refused.guest.control, RefuseCode::Resources, &busy);
+        Err(busy)
+    }
+
+    /// Hands a guest on; gives it back if another transfer runs and does not end soon.
+    fn admit(&self, id: u64, guest: Guest) -> Option<Second> {
+        let end = Instant::now() + GRACE;
+        let mut state = self.state();
+        loop {
+            if !state.pendings.has(id) {
+                return None;
+            }
+            let Some(with) = state.busy else { break };
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Some(Second { guest, with });
+            }
+            let waited = self.changed.wait_timeout(state, left);
+            (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        }
+        state.pendings.remove(id);
+        state.busy = Some(guest.from);
+        state.ready = Some(guest);
+        drop(state);
+        self.changed.notify_all();
+        None
+    }
+}
+
+impl core::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Shared").field("access", &self.access).finish_non_exhaustive()
+    }
+}
+
+/// A thread of a handshake, counted as long as it runs.
+struct Thread(Arc<Shared>);
+
+impl Thread {
+    fn count(shared: &Arc<Shared>) -> Self {
+        shared.threads.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(shared))
+    }
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        self.0.threads.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The first message, which says what the sender wants.
+fn hello(control: &mut Control, patience: Duration) -> Result<Hello, ReceiveError> {
+    let (clock, waiter) = (Clock::start(), Waiter::new(Waker::new()?));
+    let deadline = clock.now().plus(patience);
+    loop {
+        match control.receive()? {
+            Some(Message::Hello(hello)) => return Ok(hello),
+            Some(_) => return Err(ReceiveError::Unexpected("something before hello")),
+            None => {}
+        }
+        let now = clock.now();
+        if now >= deadline {
+            return Err(ReceiveError::NoHello(patience));
+        }
+        let interest = Interest { fd: control.as_fd(), write: false, token: 0 };
+        waiter.wait(&[interest], deadline, now)?;
+    }
+}
+
+/// An address without the form in which a socket for both families shows IPv4.
+fn plain(from: SocketAddr) -> SocketAddr {
+    SocketAddr::new(from.ip().to_canonical(), from.port())
+}
+
+const _: () = assert!(MAX_FROM_ADDRESS <= MAX_HANDSHAKES && MAX_HANDSHAKES <= MAX_THREADS);
