@@ -1,7 +1,32 @@
 //! ELF files of some hundred kilobytes whose tables name the same bytes again and again, for tests:
 //! read naively they take hundreds of megabytes. The tests of the command use this file as well.
 
-use super::build::{Build, EXECUTE};
+use super::build::{Build, EXECUTE, STRTAB, SYMTAB};
+
+/// The type of sections with bytes of a program.
+const PROGBITS: u32 = 1;
+
+/// Sections, which only files with debug information need.
+impl Build {
+    /// A section that is not loaded, such as `.debug_line`.
+    pub(crate) fn section(mut self, name: &'static str, bytes: &[u8]) -> Self {
+        self.sections.push((name, PROGBITS, bytes.to_vec()));
+        self
+    }
+
+    /// Functions of 4 bytes, by the offsets of their names in `strings` and their addresses.
+    pub(crate) fn functions(mut self, strings: &[u8], functions: &[(u32, u32)]) -> Self {
+        let mut table = vec![0; 16];
+        for (name, address) in functions {
+            table.extend([*name, *address, 4].into_iter().flat_map(u32::to_le_bytes));
+            // A global function, in no section: at an absolute address.
+            table.extend([0x12, 0, 0xf1, 0xff]);
+        }
+        self.sections.push((".strtab", STRTAB, strings.to_vec()));
+        self.sections.push((".symtab", SYMTAB, table));
+        self
+    }
+}
 
 /// Units that share a table.
 const UNITS: u32 = 400;

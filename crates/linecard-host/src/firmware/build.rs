@@ -11,16 +11,15 @@ pub(crate) const WRITE: u32 = 6;
 const HEADER: usize = 52;
 const ROW: usize = 32;
 /// Types of sections.
-const PROGBITS: u32 = 1;
-const SYMTAB: u32 = 2;
-const STRTAB: u32 = 3;
+pub(crate) const SYMTAB: u32 = 2;
+pub(crate) const STRTAB: u32 = 3;
 
 /// An executable that grows; its entry is where its first segment begins.
 #[derive(Clone)]
 pub(crate) struct Build {
     segments: Vec<(u32, Vec<u8>, usize, u32)>,
     /// Name, type and bytes.
-    sections: Vec<(&'static str, u32, Vec<u8>)>,
+    pub(crate) sections: Vec<(&'static str, u32, Vec<u8>)>,
 }
 
 impl Build {
@@ -31,25 +30,6 @@ impl Build {
     /// A segment of `len` bytes in memory, of which `bytes` are in the file.
     pub(crate) fn segment(mut self, address: u32, bytes: &[u8], len: usize, flags: u32) -> Self {
         self.segments.push((address, bytes.to_vec(), len, flags));
-        self
-    }
-
-    /// A section that is not loaded, such as `.debug_line`.
-    pub(crate) fn section(mut self, name: &'static str, bytes: &[u8]) -> Self {
-        self.sections.push((name, PROGBITS, bytes.to_vec()));
-        self
-    }
-
-    /// Functions of 4 bytes, by the offsets of their names in `strings` and their addresses.
-    pub(crate) fn functions(mut self, strings: &[u8], functions: &[(u32, u32)]) -> Self {
-        let mut table = vec![0; 16];
-        for (name, address) in functions {
-            table.extend([*name, *address, 4].into_iter().flat_map(u32::to_le_bytes));
-            // A global function, in no section: at an absolute address.
-            table.extend([0x12, 0, 0xf1, 0xff]);
-        }
-        self.sections.push((".strtab", STRTAB, strings.to_vec()));
-        self.sections.push((".symtab", SYMTAB, table));
         self
     }
 

@@ -228,7 +228,6 @@ fn tables_that_repeat_themselves_stay_small() {
         let firmware = Firmware::parse(name, &bytes).unwrap();
         let ((ranges, paths), (symbols, names)) = (firmware.lines.size(), firmware.symbols.size());
         let found = format!("{name}: {ranges} ranges, {paths} of paths; {symbols}, {names}");
-        say(&found);
         assert!(ranges <= MAX_RANGES && symbols <= MAX_SYMBOLS, "{found}");
         assert!(paths < 5 << 20 && names < 9 << 20, "{found}");
         // What fits is there.
