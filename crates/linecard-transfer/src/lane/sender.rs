@@ -8,6 +8,10 @@ use linecard::time::Instant;
 
 /// A lane that does not answer is probed at least this often, in ns: so it is back within a second.
 const PROBE_INTERVAL_NS: u64 = 200_000_000;
+/// An address that has not answered yet is probed at this interval, in ns, after [`EAGER_PROBES`].
+const UNPROVEN_INTERVAL_NS: u64 = 1_000_000_000;
+/// Probes to an address that has not answered yet at the interval of others.
+const EAGER_PROBES: u32 = 5;
 /// Doublings of the time between probes.
 const MAX_BACKOFF: u32 = 6;
 /// Probes without an answer after which a lane that had nothing in flight is not believed to work.
@@ -39,6 +43,9 @@ pub struct LaneSettings {
     pub ack_delay_ns: u64,
     /// Lanes of one number other than 0 share a bottleneck.
     pub shared: u32,
+    /// The other end has named the lane's address, and nobody has answered there yet: the first probes are
+    /// short, and few.
+    pub unproven: bool,
 }
 
 impl Default for LaneSettings {
@@ -55,6 +62,7 @@ impl Default for LaneSettings {
             least_timeout_ns: 15_000_000,
             ack_delay_ns: 2_000_000,
             shared: 0,
+            unproven: false,
         }
     }
 }
@@ -237,7 +245,12 @@ impl LaneSender {
             (_, None) => Some(Instant::ZERO),
             (_, Some((_, at))) => {
                 let backoff = self.tries.saturating_sub(1).min(MAX_BACKOFF);
-                let wait = (self.timeout_ns() << backoff).min(PROBE_INTERVAL_NS);
+                let most = if self.settings.unproven && self.tries > EAGER_PROBES {
+                    UNPROVEN_INTERVAL_NS
+                } else {
+                    PROBE_INTERVAL_NS
+                };
+                let wait = (self.timeout_ns() << backoff).min(most);
                 Some(at.plus_ns(wait))
             }
         }
@@ -254,7 +267,7 @@ impl LaneSender {
 
     /// The next probe is due at once, with a new challenge, unless the lane is alive.
     pub fn probe_now(&mut self) {
-        if self.state != LaneState::Alive {
+        if self.state != LaneState::Alive && !self.settings.unproven {
             self.asked = None;
             self.tries = 0;
         }
@@ -273,7 +286,8 @@ impl LaneSender {
                 }
                 self.asked = None;
                 self.tries = 0;
-                self.revive(now)
+                // Whether packets of full length pass is what the next probe asks.
+                !core::mem::take(&mut self.settings.unproven) && self.revive(now)
             }
             Some(_) => {
                 self.counters.forged += 1;

@@ -311,7 +311,8 @@ impl Sender {
             if quiet { sender.ask(now, &mut self.rng) } else { sender.probe(now, &mut self.rng) };
         let Some((packet_number, probe)) = probe else { return };
         // A challenge is as long as what shall follow it; an answer alone is short.
-        let bytes = if probe.challenge.is_some() { self.settings.payload_bytes } else { 0 };
+        let is_long = probe.challenge.is_some() && !sender.settings().unproven;
+        let bytes = if is_long { self.settings.payload_bytes } else { 0 };
         let bytes = bytes.max(Probe::BYTES as u32);
         let header = self.header(Kind::Probe, lane, packet_number);
         out.push(Departure { header, body: Body::Probe { probe, bytes } });

@@ -223,3 +223,25 @@ fn modes_switch_without_losing_a_chunk() {
     should.sort_unstable();
     assert_eq!(all[..8], should[..8]);
 }
+
+/// What the other end has named may be anybody: until somebody answers there, probes are short and few.
+#[test]
+fn an_address_that_has_not_answered_gets_few_short_probes_and_no_data() {
+    let settings = SendSettings { payload_bytes: 1_000, window_end: 100, ..Default::default() };
+    let mut lane = lanes(1);
+    lane[0].unproven = true;
+    let mut sender = Sender::new(settings, &lane, 3);
+    sender.offer(0, 5_000).unwrap();
+    let all: Vec<Departure> = (0..30_000).flat_map(|ms| poll(&mut sender, 0, at(ms))).collect();
+    let is_short = |departure: &Departure| departure.on_wire() < 64;
+    assert!(all.len() < 40 && all.iter().all(is_short), "{} {:?}", all.len(), all.first());
+    let Body::Probe { probe, .. } = all[0].body else { panic!("{:?}", all[0]) };
+    // It answers: the next probe asks whether full packets pass, and data wait for that answer.
+    give_probe(&mut sender, 0, probe.challenge, at(30_000));
+    let out = poll(&mut sender, 0, at(30_001));
+    let [Departure { body: Body::Probe { probe, bytes: 1_000 }, .. }] = out[..] else {
+        panic!("{out:?}")
+    };
+    give_probe(&mut sender, 0, probe.challenge, at(30_002));
+    assert_eq!(data(&drain(&mut sender, 0, at(30_002))).len(), 5);
+}
