@@ -67,6 +67,7 @@ fn start() -> [Message; 3] {
         payload_bytes: 1_408,
         lanes: vec![LaneOffer { kind: LaneKind::Udp, rate_bps: 200_000_000 }; 2],
         mode: Mode::Auto,
+        sources: vec![[10, 9, 1, 1].into(), [10, 9, 1, 1].into(), [10, 9, 2, 1].into()],
     };
     let address = SocketAddr::from(([192, 0, 2, 1], 4_100));
     let welcome = Welcome {

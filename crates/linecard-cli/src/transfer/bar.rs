@@ -1,5 +1,6 @@
 //! How far a transfer is, on a terminal only.
 
+use crate::say;
 use indicatif::{ProgressBar, ProgressStyle};
 use linecard_lanes::end::CarrierCounters;
 use std::io::IsTerminal;
@@ -60,6 +61,14 @@ impl Bar {
     /// The bar itself, for lines that are printed above it.
     pub(super) fn handle(&self) -> Option<ProgressBar> {
         self.bar.clone()
+    }
+
+    /// Prints a line above the bar.
+    pub(super) fn say(&self, text: &str) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| say(text)),
+            None => say(text),
+        }
     }
 
     /// Removes the bar.

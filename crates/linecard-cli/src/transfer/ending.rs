@@ -16,7 +16,7 @@ pub(super) fn of_send(error: SendError, peer: &str) -> Failure {
     match error {
         SendError::File(error) => of_file(error),
         SendError::Control(error) => of_control(error, peer),
-        SendError::Open(error) => Failure::Attach(error.to_string()),
+        SendError::Open(_) | SendError::NoLane(_) => Failure::Attach(error.to_string()),
         SendError::Layout(_) | SendError::Lanes(_) => Failure::Usage(error.to_string()),
         SendError::Silent(_) => Failure::Away(error.to_string()),
         SendError::Stopped => Failure::Stopped(format!("stopped; {SEND_AGAIN}")),

@@ -34,6 +34,7 @@ pub(super) fn of_sent(sent: &Sent, arguments: &SendArguments, is_ipv6: bool) -> 
         report.push(section);
     }
     report.push(sending_lanes(&sent.lanes));
+    push_notes(&mut report, &sent.notes);
     if !sent.skipped.is_empty() {
         let mut section = Section::list("skipped", "Not sent");
         for skipped in &sent.skipped {
@@ -50,6 +51,7 @@ pub(super) fn of_part_sent(progress: &SendProgress, error: &str) -> Report {
     let mut report = Report::new("send");
     report.push(transfer(Some(error), progress.done_bytes, 0, progress.elapsed));
     report.push(sending_lanes(&progress.lanes));
+    push_notes(&mut report, &progress.notes);
     report
 }
 
@@ -159,6 +161,19 @@ fn sending_lanes(lanes: &[LaneView]) -> Section {
         section.add("lane", lane.name.clone(), Value::Fields(words, fields));
     }
     section
+}
+
+/// What was said about lanes that carried nothing, or shared a link.
+fn push_notes(report: &mut Report, notes: &[String]) {
+    if notes.is_empty() {
+        return;
+    }
+    let mut section = Section::list("notes", "What is wrong with lanes");
+    for note in notes {
+        let (lane, text) = note.split_once(": ").unwrap_or(("lane", note));
+        section.add("note", lane.to_owned(), Value::Text(text.into()));
+    }
+    report.push(section);
 }
 
 fn receiving_lanes(lanes: &[(String, CarrierCounters)]) -> Section {

@@ -224,6 +224,8 @@ impl SendArguments {
 struct Shown {
     bar: Bar,
     progress: SendProgress,
+    /// Notes about lanes that have been said.
+    said: usize,
     begun: Arc<AtomicBool>,
 }
 
@@ -241,11 +243,15 @@ impl Shown {
                 std::thread::sleep(LOOK);
             }
         });
-        Self { bar: Bar::new(), progress: SendProgress::default(), begun }
+        Self { bar: Bar::new(), progress: SendProgress::default(), said: 0, begun }
     }
 
     fn show(&mut self, progress: &SendProgress) {
         self.begun.store(true, Ordering::Relaxed);
+        for note in progress.notes.iter().skip(self.said) {
+            self.bar.say(note);
+        }
+        self.said = progress.notes.len();
         let lanes = progress.lanes.iter().map(|lane| lane.carrier);
         self.bar.show(progress.done_bytes, progress.total_bytes, lanes);
         self.progress = progress.clone();

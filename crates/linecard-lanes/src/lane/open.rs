@@ -46,6 +46,16 @@ impl Spec {
         At { place: self.place.clone(), port: self.port.unwrap_or(0) }
     }
 
+    /// Whether this host has the address or interface, and the port is free.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError`]: what is missing.
+    pub fn check(&self) -> Result<(), OpenError> {
+        let kind = if self.family == Family::Udp { Type::DGRAM } else { Type::STREAM };
+        self.at().socket(kind, None).map(drop)
+    }
+
     /// Opens the sending end. TCP connects without waiting: until it has, there is no room.
     ///
     /// # Errors

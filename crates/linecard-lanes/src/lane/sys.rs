@@ -30,6 +30,12 @@ pub(super) fn drops(socket: BorrowedFd<'_>) -> Option<u32> {
 
 /// The addresses of an interface, those of one link only left out; none if there is no such interface.
 pub(super) fn addresses(interface: &str) -> Vec<IpAddr> {
+    let all = all_addresses().into_iter();
+    all.filter(|(name, _)| name == interface).map(|(_, ip)| ip).collect()
+}
+
+/// The addresses of this host and their interfaces, those of one link only left out.
+pub(super) fn all_addresses() -> Vec<(String, IpAddr)> {
     let mut first = std::ptr::null_mut();
     // SAFETY: on success the kernel's list is stored in `first`, to be given back below.
     if unsafe { libc::getifaddrs(&raw mut first) } != 0 {
@@ -40,9 +46,8 @@ pub(super) fn addresses(interface: &str) -> Vec<IpAddr> {
     while !next.is_null() {
         // SAFETY: `next` is an entry of that list, which nobody changes, and its name ends with a zero.
         let (entry, name) = unsafe { (&*next, CStr::from_ptr((*next).ifa_name)) };
-        if name.to_bytes() == interface.as_bytes() {
-            found.extend(address(entry.ifa_addr));
-        }
+        let name = || name.to_string_lossy().into_owned();
+        found.extend(address(entry.ifa_addr).map(|ip| (name(), ip)));
         next = entry.ifa_next;
     }
     // SAFETY: it came from `getifaddrs`, and no reference into it is left.

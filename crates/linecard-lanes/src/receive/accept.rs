@@ -53,6 +53,8 @@ pub(super) struct Guest {
     pub(super) control: Control,
     pub(super) from: SocketAddr,
     pub(super) hello: Hello,
+    /// The listener takes connections at every address of this host.
+    pub(super) is_anywhere: bool,
 }
 
 /// A sender that came while something was received from another.
@@ -64,6 +66,7 @@ struct Second {
 /// What the threads share.
 pub(super) struct Shared {
     access: Access,
+    is_anywhere: bool,
     patience: Duration,
     notice: Notice,
     state: Mutex<State>,
@@ -99,6 +102,7 @@ impl Acceptor {
         listener.set_nonblocking(true)?;
         let shared = Arc::new(Shared {
             access: options.access.clone(),
+            is_anywhere: listener.local_addr()?.ip().is_unspecified(),
             patience: options.patience,
             notice,
             state: Mutex::default(),
@@ -237,7 +241,7 @@ impl Shared {
         let mut control = Control::accept(stream, &self.access, Instant::now() + patience)?;
         self.state().pendings.authenticated(id);
         let hello = hello(&mut control, patience)?;
-        let guest = Guest { control, from: plain(from), hello };
+        let guest = Guest { control, from: plain(from), hello, is_anywhere: self.is_anywhere };
         let Some(mut refused) = self.admit(id, guest) else { return Ok(()) };
         let busy = ReceiveError::Busy(refused.with);
         refuse(&mut refused.guest.control, RefuseCode::Resources, &busy);

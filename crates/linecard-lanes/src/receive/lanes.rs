@@ -8,12 +8,12 @@
 use super::ReceiveError;
 use crate::control::Control;
 use crate::end::{Carrier, Verdict};
-use crate::lane::{Absent, Lane, Listener, OpenError, Received, Spec};
+use crate::lane::{Absent, Lane, Listener, OpenError, Own, Received, Spec};
 use linecard::time::Instant;
-use linecard_transfer::control::Suite;
+use linecard_transfer::control::{Hello, Suite};
 use linecard_transfer::wire::Header;
 use std::collections::VecDeque;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
 
 /// Connections of a lane on which no packet has opened yet. When another comes, the oldest is closed: the
@@ -89,6 +89,21 @@ impl Lanes {
     pub(super) fn addresses(&self) -> Result<Vec<SocketAddr>, OpenError> {
         Ok(self.addresses.clone())
     }
+}
+
+/// This end's address of each lane of `hello`, where the user has named none. `control` has the addresses of
+/// both ends of the control connection. A lane from another address than that connection is answered by the
+/// address that this host uses towards it, if this end listens at all of its addresses (`is_anywhere`) and no
+/// translation of addresses lies between.
+pub(super) fn places(hello: &Hello, control: (IpAddr, IpAddr), is_anywhere: bool) -> Vec<IpAddr> {
+    let (local, peer) = control;
+    let sources = match hello.sources.split_first() {
+        Some((own, sources)) if *own == peer && is_anywhere => sources,
+        _ => &[],
+    };
+    let own = Own::now();
+    let towards = |lane| sources.get(lane).map_or(local, |source| own.towards(*source, control));
+    (0..hello.lanes.len()).map(towards).collect()
 }
 
 impl Incoming {

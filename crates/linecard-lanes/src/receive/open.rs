@@ -1,7 +1,7 @@
 //! Everything between the sender's first message and the first packet: both agree, lanes are opened.
 
 use super::accept::Guest;
-use super::lanes::Lanes;
+use super::lanes::{self, Lanes};
 use super::{ReceiveError, ReceiveOptions};
 use crate::control::Control;
 use crate::end::agree::{FEC_KINDS, scheme_of_message};
@@ -31,9 +31,9 @@ pub(super) struct Opened {
 
 /// Agrees with a sender, or tells it why not.
 pub(super) fn open(options: &ReceiveOptions, guest: Guest) -> Result<Opened, ReceiveError> {
-    let Guest { mut control, from, hello } = guest;
-    let (welcome, lanes, receiver) =
-        negotiate(options, &hello, &mut control).inspect_err(|error| match error {
+    let Guest { mut control, from, hello, is_anywhere } = guest;
+    let (welcome, lanes, receiver) = negotiate(options, &hello, (&mut control, is_anywhere))
+        .inspect_err(|error| match error {
             ReceiveError::Control(_) => {}
             ReceiveError::Refused(why) => refuse(&mut control, why.code, why),
             error => refuse(&mut control, RefuseCode::Resources, error),
@@ -50,9 +50,9 @@ pub(super) fn open(options: &ReceiveOptions, guest: Guest) -> Result<Opened, Rec
 fn negotiate(
     options: &ReceiveOptions,
     hello: &Hello,
-    control: &mut Control,
+    (control, is_anywhere): (&mut Control, bool),
 ) -> Result<(Welcome, Lanes, Receiver), ReceiveError> {
-    let (local, _) = control.addresses()?;
+    let (local, peer) = control.addresses()?;
     let agreed = agree(control, hello, options)?;
     let window = window(options, hello);
     let connection = random()? as u32;
@@ -66,7 +66,8 @@ fn negotiate(
         ack: AckSettings::default(),
     };
     let receiver = Receiver::new(settings, &[], random()?)?;
-    let specs = specs(options, hello, local.ip());
+    let places = lanes::places(hello, (local.ip(), peer.ip()), is_anywhere);
+    let specs = specs(options, hello, places);
     let lanes = Lanes::open(&specs, control, (agreed.suite, connection))?;
     let welcome = Welcome {
         version: agreed.version,
@@ -112,21 +113,25 @@ fn window(options: &ReceiveOptions, hello: &Hello) -> u32 {
 }
 
 /// One lane for each of the sender's, of its kind.
-fn specs(options: &ReceiveOptions, hello: &Hello, local: IpAddr) -> Vec<Spec> {
+fn specs(options: &ReceiveOptions, hello: &Hello, places: Vec<IpAddr>) -> Vec<Spec> {
     let given = options.lanes.iter().cloned().map(Some).chain(std::iter::repeat(None));
     let families = hello.lanes.iter().map(|lane| match lane.kind {
         LaneKind::Udp => Family::Udp,
         LaneKind::Tcp => Family::Tcp,
     });
-    let own = |family| Spec {
+    let own = |family, place| Spec {
         family,
-        place: Place::Address(local),
+        place: Place::Address(place),
         port: None,
         rate_bps: None,
         shared: None,
     };
     families
+        .zip(places)
         .zip(given)
-        .map(|(family, spec)| spec.map_or_else(|| own(family), |spec| Spec { family, ..spec }))
+        .map(|((family, place), spec)| match spec {
+            Some(spec) => Spec { family, ..spec },
+            None => own(family, place),
+        })
         .collect()
 }

@@ -1,13 +1,14 @@
 //! The thread that sends: it asks the protocol what to do, and does it.
 
 use super::connection::Connection;
+use super::notes::{Notes, REACH_NS};
 use super::open::Opened;
 use super::reading::{Desk, Order, Read};
 use super::{LaneView, SendError, SendOptions, SendProgress, Sent};
 use crate::control::ControlError;
 use crate::end::{Clock, Interest, Ready, Waiter, Waker, give_up};
 use crate::file::{Have, Kind, Object};
-use crate::lane::{MAX_DATAGRAM_BYTES, Received, Trouble};
+use crate::lane::{Family, MAX_DATAGRAM_BYTES, Received, Trouble};
 use linecard::time::Instant;
 use linecard_transfer::control::{self, End, Message, Span};
 use linecard_transfer::lane::LaneState;
@@ -45,6 +46,7 @@ pub(super) struct Conductor<'a> {
     /// A result for which there was no room.
     next_read: Option<Read>,
     connections: Vec<Connection>,
+    notes: Notes,
     said_finish: bool,
     heard_finish: bool,
     started: Option<Instant>,
@@ -76,7 +78,12 @@ impl<'a> Conductor<'a> {
             stored: 0,
             under_way: BTreeMap::new(),
             next_read: None,
-            connections: opened.connections(),
+            connections: opened
+                .paths
+                .iter()
+                .map(|path| Connection::new(path.spec.family == Family::Tcp, path.is_proven))
+                .collect(),
+            notes: Notes::of(&opened.paths),
             said_finish: false,
             heard_finish: false,
             started: None,
@@ -90,6 +97,7 @@ impl<'a> Conductor<'a> {
                 latencies_ns: Vec::new(),
                 counters: opened.sender.counters(),
                 lanes: Vec::new(),
+                notes: Vec::new(),
                 payload_bytes: opened.payload_bytes,
                 skipped: Vec::new(),
             },
@@ -109,9 +117,10 @@ impl<'a> Conductor<'a> {
     ) -> Result<Sent, SendError> {
         let start = clock.now();
         self.answered = start;
-        self.connections.iter_mut().for_each(|connection| connection.tried(start));
+        self.start_lanes(start);
         let outcome = self.turn_until_over(waker, clock, watch);
         let now = clock.now();
+        self.notes.look(&self.opened.paths, &self.opened.sender);
         self.show(start, now, watch);
         if let Err(error) = &outcome {
             self.explain(error, clock);
@@ -120,6 +129,7 @@ impl<'a> Conductor<'a> {
         self.sent.elapsed = now.since(self.started.unwrap_or(start));
         self.sent.counters = self.opened.sender.counters();
         self.sent.lanes = std::mem::take(&mut self.progress.lanes);
+        self.sent.notes = std::mem::take(&mut self.progress.notes);
         Ok(self.sent)
     }
 
@@ -150,6 +160,9 @@ impl<'a> Conductor<'a> {
             self.opened.control.flush()?;
             if now.ns_since(watched) >= WATCH_NS {
                 watched = now;
+                if now.ns_since(start) >= REACH_NS {
+                    self.notes.look(&self.opened.paths, &self.opened.sender);
+                }
                 self.show(start, now, watch);
             }
             if more {
@@ -325,7 +338,7 @@ impl<'a> Conductor<'a> {
     fn send_packets(&mut self, now: Instant) -> Result<Option<Instant>, SendError> {
         let mut again = None;
         self.reconnect_lanes(now);
-        let Opened { carriers, sender, source, .. } = &mut *self.opened;
+        let Opened { carriers, sender, source, paths, .. } = &mut *self.opened;
         for (lane, carrier) in carriers.iter_mut().enumerate() {
             if self.connections[lane].is_pending() {
                 continue;
@@ -348,7 +361,16 @@ impl<'a> Conductor<'a> {
             match flushed.and(carrier.flush(now)) {
                 Ok(at) => again = [again, at].into_iter().flatten().min(),
                 Err(trouble @ Trouble::TooLong { .. }) => {
-                    return Err(std::io::Error::other(trouble).into());
+                    sender.close(lane, now);
+                    self.connections[lane].give_up();
+                    if self.connections.iter().all(|connection| connection.is_given_up()) {
+                        return Err(std::io::Error::other(trouble).into());
+                    }
+                    self.notes.add(
+                        lane,
+                        &paths[lane],
+                        &format!("{trouble}; it is not used any more"),
+                    );
                 }
                 Err(trouble) => {
                     sender.fail(lane, now);
@@ -359,19 +381,34 @@ impl<'a> Conductor<'a> {
         Ok(again)
     }
 
+    /// Lanes whose socket could not be opened are tried again; those that must not be used are closed.
+    fn start_lanes(&mut self, now: Instant) {
+        for (lane, path) in self.opened.paths.iter().enumerate() {
+            match &path.problem {
+                None => self.connections[lane].tried(now),
+                Some(problem) if problem.is_final => {
+                    self.connections[lane].give_up();
+                    self.opened.sender.close(lane, now);
+                }
+                Some(_) => self.connections[lane].failed(now),
+            }
+        }
+    }
+
     /// Makes connections again that broke, or that have not carried anything for too long.
     fn reconnect_lanes(&mut self, now: Instant) {
-        let Opened { carriers, specs, peers, sender, .. } = &mut *self.opened;
+        let Opened { carriers, paths, sender, .. } = &mut *self.opened;
         for (lane, connection) in self.connections.iter_mut().enumerate() {
             if !connection.is_due(now) {
                 continue;
             }
             connection.tried(now);
-            match specs[lane].connect(peers[lane]) {
+            match paths[lane].spec.connect(paths[lane].peer) {
                 Ok(connected) => {
                     // What was on its way on the connection before is lost with it.
                     sender.fail(lane, now);
                     carriers[lane].replace(connected);
+                    paths[lane].problem = None;
                     sender.probe_now(lane);
                 }
                 Err(_) => connection.failed(now),
@@ -426,6 +463,9 @@ impl<'a> Conductor<'a> {
         });
         self.progress.lanes = lanes.collect();
         self.progress.elapsed = now.since(start);
+        if self.progress.notes.len() != self.notes.lines().len() {
+            self.progress.notes = self.notes.lines().to_vec();
+        }
         let mut shown = self.progress.clone();
         shown.done_bytes += self.sent.had_bytes;
         watch(&shown);

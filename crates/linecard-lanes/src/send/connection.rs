@@ -10,6 +10,8 @@ use linecard::time::Instant;
 
 /// The least time between two tries, in ns.
 const RETRY_NS: u64 = 250_000_000;
+/// The same at an address that the receiver has named and where nobody has answered yet, in ns.
+const UNPROVEN_RETRY_NS: u64 = 1_000_000_000;
 /// How long a connection that has carried packets may be silent before another is tried, in ns.
 const SILENT_NS: u64 = 1_000_000_000;
 /// How long a new connection may take until the peer has answered on it, in ns: three round trips of 1 s.
@@ -19,6 +21,7 @@ const CONNECT_NS: u64 = 3_000_000_000;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Connection {
     is_stream: bool,
+    retry_ns: u64,
     /// There is no socket to use: when to open one.
     open_at: Option<Instant>,
     /// There is one: when to replace it, unless it works by then.
@@ -27,14 +30,25 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Of a lane whose socket has not been tried.
-    pub(super) const fn new(is_stream: bool) -> Self {
-        Self { is_stream, open_at: None, replace_at: Instant::NEVER, tried: Instant::ZERO }
+    /// Of a lane whose socket has not been tried, to an address that is proven to be the receiver's or not.
+    pub(super) const fn new(is_stream: bool, is_proven: bool) -> Self {
+        Self {
+            is_stream,
+            retry_ns: if is_proven { RETRY_NS } else { UNPROVEN_RETRY_NS },
+            open_at: None,
+            replace_at: Instant::NEVER,
+            tried: Instant::ZERO,
+        }
     }
 
     /// Whether there is no socket to use now.
     pub(super) const fn is_pending(&self) -> bool {
         self.open_at.is_some()
+    }
+
+    /// Whether it will not be tried again.
+    pub(super) fn is_given_up(&self) -> bool {
+        self.open_at == Some(Instant::NEVER)
     }
 
     /// When [`Connection::is_due`] becomes true by itself.
@@ -56,18 +70,24 @@ impl Connection {
 
     /// It could not be opened.
     pub(super) fn failed(&mut self, now: Instant) {
-        self.open_at = Some(now.plus_ns(RETRY_NS));
+        self.open_at = Some(now.plus_ns(self.retry_ns));
     }
 
     /// The socket reported `trouble`. Later reports about the same socket do not postpone the next try.
     pub(super) fn broke(&mut self, trouble: &Trouble, now: Instant) {
         if self.is_stream && self.open_at.is_none() && !matches!(trouble, Trouble::TooLong { .. }) {
-            self.open_at = Some(now.max(self.tried.plus_ns(RETRY_NS)));
+            self.open_at = Some(now.max(self.tried.plus_ns(self.retry_ns)));
         }
+    }
+
+    /// It will not be tried again.
+    pub(super) fn give_up(&mut self) {
+        self.open_at = Some(Instant::NEVER);
     }
 
     /// The peer has answered.
     pub(super) fn works(&mut self) {
+        self.retry_ns = RETRY_NS;
         self.replace_at = Instant::NEVER;
     }
 
@@ -91,7 +111,7 @@ mod tests {
 
     #[test]
     fn later_errors_do_not_postpone_the_next_try() {
-        let mut connection = Connection::new(true);
+        let mut connection = Connection::new(true, true);
         connection.broke(&Trouble::Closed, at(0));
         assert!(connection.is_due(at(0)));
         connection.tried(at(0));
@@ -105,12 +125,12 @@ mod tests {
 
     #[test]
     fn a_silent_connection_is_replaced_unless_it_works_again() {
-        let mut connection = Connection::new(true);
+        let mut connection = Connection::new(true, true);
         connection.is_silent(at(0));
         assert!(!connection.is_due(at(999)) && connection.is_due(at(1_000)));
         connection.works();
         assert_eq!(connection.next_try(), Instant::NEVER);
-        let mut datagrams = Connection::new(false);
+        let mut datagrams = Connection::new(false, true);
         datagrams.is_silent(at(0));
         datagrams.broke(&Trouble::Closed, at(0));
         assert_eq!(datagrams.next_try(), Instant::NEVER);

@@ -30,6 +30,9 @@ pub enum SendError {
     /// A lane does not open.
     #[error(transparent)]
     Open(#[from] OpenError),
+    /// None of the lanes can be used.
+    #[error("no lane can be used: {0}")]
+    NoLane(String),
     /// Chunks that cannot be cut into packets.
     #[error(transparent)]
     Layout(#[from] LayoutError),

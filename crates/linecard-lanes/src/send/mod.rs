@@ -3,7 +3,9 @@
 mod conduct;
 mod connection;
 mod error;
+mod notes;
 mod open;
+mod path;
 mod reading;
 
 pub use error::SendError;
@@ -60,6 +62,9 @@ pub struct SendProgress {
     pub done_bytes: u64,
     /// Of each lane.
     pub lanes: Vec<LaneView>,
+    /// What the user should know about lanes that carry nothing, or not what they should: at most three lines
+    /// for each lane.
+    pub notes: Vec<String>,
     /// Since the first message.
     pub elapsed: Duration,
 }
@@ -98,6 +103,8 @@ pub struct Sent {
     pub counters: SendCounters,
     /// Of each lane.
     pub lanes: Vec<LaneView>,
+    /// As [`SendProgress::notes`].
+    pub notes: Vec<String>,
     /// Data bytes of a packet.
     pub payload_bytes: u32,
     /// What was there and not sent.

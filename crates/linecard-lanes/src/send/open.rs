@@ -1,17 +1,17 @@
 //! Everything that happens before the first packet: control channel, agreement, lanes.
 
-use super::connection::Connection;
+use super::path::Path;
 use super::{SendError, SendOptions};
-use crate::control::{Control, ControlError};
+use crate::control::{Access, Control, ControlError};
 use crate::end::agree::{FEC_KINDS, mode_to_message, scheme_to_message};
 use crate::end::{Carrier, Clock, Interest, Waiter, Waker, random};
-use crate::lane::{Family, MAX_DATAGRAM_BYTES, Place, Spec};
+use crate::lane::{Family, MAX_DATAGRAM_BYTES, Own, Peer, Place, Spec};
 use linecard_transfer::control::{Hello, LaneKind, LaneOffer, Message, VERSION, Welcome};
 use linecard_transfer::lane::LaneSettings;
 use linecard_transfer::send::{SendSettings, Sender};
 use linecard_transfer::store::Source;
 use linecard_transfer::wire::{MAX_LANES, OVERHEAD_BYTES};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
@@ -33,14 +33,15 @@ const FRAMING_V6: u32 = 8 + 40 + 14;
 pub(super) struct Opened {
     pub(super) control: Control,
     pub(super) carriers: Vec<Carrier>,
-    pub(super) specs: Vec<Spec>,
-    pub(super) peers: Vec<SocketAddr>,
+    pub(super) paths: Vec<Path>,
     pub(super) sender: Sender,
     pub(super) source: Source,
     pub(super) payload_bytes: u32,
 }
 
 pub(super) fn open(options: &SendOptions) -> Result<Opened, SendError> {
+    // What the user has mistyped does not reach the receiver.
+    options.lanes.iter().try_for_each(Spec::check)?;
     let deadline = Instant::now() + options.patience;
     let mut control = Control::connect(options.peer, &options.name, &options.access, deadline)?;
     let (local, peer) = control.addresses()?;
@@ -48,10 +49,13 @@ pub(super) fn open(options: &SendOptions) -> Result<Opened, SendError> {
     if specs.len() > MAX_LANES {
         return Err(SendError::Lanes(specs.len()));
     }
+    let own = Own::now();
     let payload_bytes = match options.payload_bytes {
         Some(bytes) => bytes,
-        None => payload(&specs, peer)?,
+        None => payload(&specs, peer, &own),
     };
+    let sources: Vec<Option<IpAddr>> =
+        specs.iter().map(|spec| own.source(spec, peer.ip())).collect();
     let hello = Hello {
         versions: vec![VERSION],
         suites: control.suites().to_vec(),
@@ -61,18 +65,29 @@ pub(super) fn open(options: &SendOptions) -> Result<Opened, SendError> {
         payload_bytes,
         lanes: specs.iter().map(offer).collect(),
         mode: mode_to_message(options.mode),
+        sources: hello_sources(local.ip(), &sources),
     };
     control.send(&Message::Hello(hello.clone()))?;
     let welcome = welcome(&mut control, options.patience)?;
     welcome.check(&hello)?;
-    let peers: Vec<SocketAddr> =
-        welcome.lanes.iter().map(|&address| reachable(address, peer.ip())).collect();
-    let mut carriers = Vec::with_capacity(specs.len());
-    for (number, (spec, &to)) in specs.iter().zip(&peers).enumerate() {
+    let receiver = Peer { ip: peer.ip(), is_plain: matches!(options.access, Access::Open) };
+    let paths: Vec<Path> = specs
+        .into_iter()
+        .zip(sources)
+        .zip(&welcome.lanes)
+        .map(|((spec, source), named)| Path::open(spec, source, (receiver, *named), &own))
+        .collect();
+    if paths.iter().all(|path| path.problem.is_some()) {
+        return Err(SendError::NoLane(unusable(paths)));
+    }
+    let mut carriers = Vec::with_capacity(paths.len());
+    let mut opened = Vec::with_capacity(paths.len());
+    for (number, mut path) in paths.into_iter().enumerate() {
         let keys = control.lane(welcome.suite, welcome.connection, number as u16)?;
-        let mut carrier = Carrier::new(spec.connect(to)?, keys);
-        carrier.limit_bursts(burst_bytes(spec.rate_bps));
+        let mut carrier = Carrier::new(path.take_lane(), keys);
+        carrier.limit_bursts(burst_bytes(path.spec.rate_bps));
         carriers.push(carrier);
+        opened.push(path);
     }
     let settings = SendSettings {
         connection: welcome.connection,
@@ -80,21 +95,26 @@ pub(super) fn open(options: &SendOptions) -> Result<Opened, SendError> {
         fec: options.fec,
         mode: options.mode,
         window_end: welcome.window_chunks,
-        under_way: under_way(options.chunk_bytes.bytes(), specs.len()),
+        under_way: under_way(options.chunk_bytes.bytes(), opened.len()),
         ..SendSettings::default()
     };
-    let lanes = lane_settings(&specs, payload_bytes);
+    let lanes = lane_settings(&opened, payload_bytes);
     let sender = Sender::new(settings, &lanes, random()?);
     let source = Source::new(payload_bytes, options.fec);
-    Ok(Opened { control, carriers, specs, peers, sender, source, payload_bytes })
+    Ok(Opened { control, carriers, paths: opened, sender, source, payload_bytes })
 }
 
-impl Opened {
-    /// The state of each lane's connection.
-    pub(super) fn connections(&self) -> Vec<Connection> {
-        let of = |carrier: &Carrier| Connection::new(carrier.lane().is_stream());
-        self.carriers.iter().map(of).collect()
-    }
+/// What is wrong with each lane.
+fn unusable(paths: Vec<Path>) -> String {
+    let problems = paths.into_iter().filter_map(|path| path.problem);
+    problems.map(|problem| problem.to_string()).collect::<Vec<_>>().join("; ")
+}
+
+/// The addresses of this end, as the receiver is told: of the control connection, and of each lane.
+fn hello_sources(local: IpAddr, sources: &[Option<IpAddr>]) -> Vec<IpAddr> {
+    let unknown = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
+    let sources = sources.iter().map(|source| source.unwrap_or(unknown));
+    std::iter::once(local).chain(sources).collect()
 }
 
 /// Chunks whose bytes this end keeps until they are whole at the other, which may have room for more.
@@ -130,15 +150,17 @@ fn offer(spec: &Spec) -> LaneOffer {
 }
 
 /// The largest payload that all lanes carry, as far as this host knows.
-fn payload(specs: &[Spec], peer: SocketAddr) -> Result<u32, SendError> {
+fn payload(specs: &[Spec], peer: SocketAddr, own: &Own) -> u32 {
     let mut longest = usize::MAX;
     for spec in specs.iter().filter(|spec| spec.family == Family::Udp) {
         // To an address of the other family nothing can be asked: what every path carries will do.
         let known = spec.connect(peer).map(|lane| lane.max_datagram());
         longest = longest.min(known.unwrap_or(PAYLOADS[2] + OVERHEAD_BYTES));
+        // The receiver may answer at an address that is reached by another interface.
+        longest = longest.min(own.interface_datagram(spec, peer).unwrap_or(usize::MAX));
     }
     let fitting = PAYLOADS.into_iter().find(|payload| payload + OVERHEAD_BYTES <= longest);
-    Ok(fitting.unwrap_or(longest.saturating_sub(OVERHEAD_BYTES)) as u32)
+    fitting.unwrap_or(longest.saturating_sub(OVERHEAD_BYTES)) as u32
 }
 
 fn welcome(control: &mut Control, patience: Duration) -> Result<Welcome, SendError> {
@@ -168,18 +190,13 @@ fn burst_bytes(rate_bps: Option<u64>) -> usize {
     known.unwrap_or(MAX_DATAGRAM_BYTES).min(MAX_DATAGRAM_BYTES)
 }
 
-/// The receiver may not say where it is, only at which port.
-fn reachable(address: SocketAddr, peer: IpAddr) -> SocketAddr {
-    if address.ip().is_unspecified() { SocketAddr::new(peer, address.port()) } else { address }
-}
-
-fn lane_settings(specs: &[Spec], payload_bytes: u32) -> Vec<LaneSettings> {
+fn lane_settings(paths: &[Path], payload_bytes: u32) -> Vec<LaneSettings> {
     let own = LaneSettings::default();
-    let groups: Vec<&String> = specs.iter().filter_map(|spec| spec.shared.as_ref()).collect();
+    let groups: Vec<&String> = paths.iter().filter_map(|path| path.spec.shared.as_ref()).collect();
     let number = |group: &String| groups.iter().position(|other| *other == group);
-    specs
+    paths
         .iter()
-        .map(|spec| {
+        .map(|Path { spec, is_proven, .. }| {
             let v6 = matches!(spec.place, Place::Address(IpAddr::V6(_)));
             LaneSettings {
                 rate_bps: spec.rate_bps.unwrap_or(0),
@@ -189,6 +206,7 @@ fn lane_settings(specs: &[Spec], payload_bytes: u32) -> Vec<LaneSettings> {
                 quantum_ns: QUANTUM_NS,
                 catch_up_ns: spec.rate_bps.map_or(own.catch_up_ns, |_| CATCH_UP_NS),
                 shared: spec.shared.as_ref().and_then(number).map_or(0, |at| at as u32 + 1),
+                unproven: !is_proven,
                 ..own
             }
         })

@@ -113,6 +113,7 @@ fn hello(control: &Control) -> Hello {
         payload_bytes: 1_408,
         lanes: vec![LaneOffer { kind: LaneKind::Udp, rate_bps: 0 }],
         mode: Mode::Auto,
+        sources: Vec::new(),
     }
 }
 

@@ -3,4 +3,5 @@
 mod broken;
 mod early;
 mod ends;
+mod links;
 mod loopback;

@@ -117,6 +117,9 @@ pub struct Hello {
     pub lanes: Vec<LaneOffer>,
     /// What chunks are to lanes.
     pub mode: Mode,
+    /// Addresses of the sender: first that of its control connection, then that of each lane, unspecified
+    /// where it has none. The receiver chooses its end of a lane by them. Empty if the sender names none.
+    pub sources: Vec<IpAddr>,
 }
 
 const VERSIONS: Tag = (1, "versions");
@@ -127,6 +130,7 @@ const CHUNK_BYTES: Tag = (5, "chunk size");
 const PAYLOAD_BYTES: Tag = (6, "payload size");
 const LANES: Tag = (7, "lanes");
 const MODE: Tag = (8, "mode");
+const SOURCES: Tag = (9, "addresses of the sender");
 
 impl Hello {
     pub(super) fn write(&self, frame: &mut Frame<'_>) {
@@ -141,6 +145,9 @@ impl Hello {
             out.extend(lane.rate_bps.to_be_bytes());
         });
         frame.number(MODE.0, self.mode as u8);
+        if !self.sources.is_empty() {
+            frame.list(SOURCES.0, &self.sources, |source, out| out.extend(octets(*source)));
+        }
     }
 
     pub(super) fn read(fields: &Fields<'_>) -> Result<Self, MessageError> {
@@ -165,7 +172,12 @@ impl Hello {
         let lanes = fields.list(LANES, (1, MAX_LANES))?;
         let versions = fields.list(VERSIONS, (1, MAX_VERSIONS))?;
         let suites = fields.list(SUITES, (1, MAX_SUITES))?;
+        let sources: &[[u8; 16]] = match fields.maybe(SOURCES)? {
+            Some(_) => fields.list(SOURCES, (1 + lanes.len(), 1 + lanes.len()))?,
+            None => &[],
+        };
         Ok(Self {
+            sources: sources.iter().map(|ip| Ipv6Addr::from(*ip).to_canonical()).collect(),
             fec: FecScheme::read(fields.array(FEC)?)?,
             fec_kinds: fields.bytes(FEC_KINDS, MAX_FEC_KINDS)?.to_vec(),
             versions: versions.iter().map(|version| u16::from_be_bytes(*version)).collect(),
@@ -234,11 +246,7 @@ impl Welcome {
         frame.number(CONNECTION.0, self.connection);
         frame.number(WINDOW.0, self.window_chunks);
         frame.list(ADDRESSES.0, &self.lanes, |address, out| {
-            let ip = match address.ip() {
-                IpAddr::V4(v4) => v4.to_ipv6_mapped(),
-                IpAddr::V6(v6) => v6,
-            };
-            out.extend(ip.octets());
+            out.extend(octets(address.ip()));
             out.extend(address.port().to_be_bytes());
         });
     }
@@ -256,6 +264,14 @@ impl Welcome {
             window_chunks,
             lanes: lanes.iter().map(address).collect(),
         })
+    }
+}
+
+/// An address as it stands in a message.
+fn octets(ip: IpAddr) -> [u8; 16] {
+    match ip {
+        IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
+        IpAddr::V6(v6) => v6.octets(),
     }
 }
 

@@ -15,6 +15,7 @@ pub(super) fn hello() -> Hello {
         payload_bytes: 1_408,
         lanes: vec![LaneOffer { kind: LaneKind::Udp, rate_bps: 200_000_000 }; 2],
         mode: Mode::Stable,
+        sources: Vec::new(),
     }
 }
 
@@ -26,6 +27,8 @@ fn random_hello(rng: &mut Rng) -> Hello {
         kind: if rng.chance(0.5) { LaneKind::Udp } else { LaneKind::Tcp },
         rate_bps: rng.next_u64(),
     };
+    let lanes: Vec<LaneOffer> = (0..=rng.below(63)).map(|_| lane(rng)).collect();
+    let sources = if rng.chance(0.5) { 0 } else { 1 + lanes.len() };
     Hello {
         versions: (0..=rng.below(15)).map(|_| rng.next_u64() as u16).collect(),
         suites: (0..=rng.below(15)).map(|_| Suite::of(rng.below(5) as u16)).collect(),
@@ -33,21 +36,23 @@ fn random_hello(rng: &mut Rng) -> Hello {
         fec: FecScheme { kind, k, m },
         chunk_bytes: MIN_CHUNK_BYTES << rng.below(11),
         payload_bytes: MIN_PAYLOAD_BYTES + rng.below(60_000) as u32,
-        lanes: (0..=rng.below(63)).map(|_| lane(rng)).collect(),
+        lanes,
+        sources: (0..sources).map(|_| random_ip(rng)).collect(),
         mode: [Mode::Stable, Mode::LowLatency, Mode::Auto][rng.below(3) as usize],
     }
 }
 
+fn random_ip(rng: &mut Rng) -> IpAddr {
+    let mut ip = [0; 16];
+    rng.fill(&mut ip);
+    match rng.chance(0.5) {
+        true => IpAddr::from(ip),
+        false => IpAddr::from([ip[0], ip[1], ip[2], ip[3]]),
+    }
+}
+
 fn random_welcome(rng: &mut Rng) -> Welcome {
-    let address = |rng: &mut Rng| {
-        let mut ip = [0; 16];
-        rng.fill(&mut ip);
-        let ip = match rng.chance(0.5) {
-            true => IpAddr::from(ip),
-            false => IpAddr::from([ip[0], ip[1], ip[2], ip[3]]),
-        };
-        SocketAddr::new(ip, rng.next_u64() as u16)
-    };
+    let address = |rng: &mut Rng| SocketAddr::new(random_ip(rng), rng.next_u64() as u16);
     Welcome {
         version: rng.next_u64() as u16,
         suite: Suite::of(rng.below(5) as u16),
@@ -181,7 +186,9 @@ fn every_truncation_waits_or_is_refused() {
             let mut short = bytes[..end].to_vec();
             short[2..6].copy_from_slice(&((end - FRAME_BYTES) as u32).to_be_bytes());
             if let Ok(read) = read_all(&short) {
-                assert!(matches!(message, Message::Failed(_) | Message::Refuse(_)), "{read:?}");
+                let has_optional =
+                    matches!(message, Message::Failed(_) | Message::Refuse(_) | Message::Hello(_));
+                assert!(has_optional, "{read:?}");
             }
         }
     }
