@@ -14,6 +14,7 @@ mod checksum;
 pub mod coalesce;
 mod ends;
 mod flows;
+mod heaps;
 mod lists;
 pub mod reason;
 pub mod reassemble;
