@@ -56,6 +56,33 @@ fn set_lengths(header: &mut [u8], layout: &Layout, payload_len: usize) {
     }
 }
 
+/// The largest value of the length fields of IPv4, IPv6, UDP and PPPoE. IPv6 jumbograms (RFC 2675)
+/// are not supported.
+const MAX_LENGTH: usize = 65_535;
+
+/// A length field that cannot hold its value, where the outermost datagram ends `end` bytes behind
+/// the start of the frame, and the value.
+#[inline]
+fn exceeded_length(layout: &Layout, end: usize) -> Option<(&'static str, usize)> {
+    // No field counts more than the frame has.
+    if end <= MAX_LENGTH { None } else { first_exceeded_length(layout, end) }
+}
+
+#[cold]
+fn first_exceeded_length(layout: &Layout, end: usize) -> Option<(&'static str, usize)> {
+    let fields = layout.layers().filter_map(|layer| {
+        let (field, uncounted) = match layer.kind {
+            LayerKind::Ipv4 => ("IPv4 total length", 0),
+            LayerKind::Ipv6 => ("IPv6 payload length", Ipv6::LEN),
+            LayerKind::Udp => ("UDP length", 0),
+            LayerKind::Pppoe => ("PPPoE length", PPPOE_LEN),
+            LayerKind::Tcp | LayerKind::Gre => return None,
+        };
+        Some((field, end.saturating_sub(layer.at() + uncounted)))
+    });
+    fields.into_iter().find(|(_, len)| *len > MAX_LENGTH)
+}
+
 /// Computes the checksum of the IPv4 header at `offset` anew.
 #[inline]
 fn set_ipv4_checksum(bytes: &mut [u8], offset: usize) {

@@ -2,6 +2,7 @@
 
 use super::config::{ChecksumPolicy, Config, Creation};
 use super::reason::Refusal;
+use crate::offload::exceeded_length;
 use crate::packet::checksum::Sum;
 use crate::packet::header::{self, Ipv4, Ipv6, PPPOE_LENGTH, Tcp, Udp, be16_at, tcp_flags};
 use crate::packet::{
@@ -239,8 +240,10 @@ fn check_limits(layout: &Layout, bytes: &[u8], config: &Config) -> Result<(), Re
     if layout.layer_count() > 2 && layout.tunnels() > config.max_tunnels {
         return Err(Refusal::TunnelDepth);
     }
+    // A packet that is merged has to be made again by the segmenter, which makes none without its
+    // length fields.
     let too_large =
-        bytes.len() > config.max_held_bytes || layout.payload().len() > usize::from(u16::MAX);
+        bytes.len() > config.max_held_bytes || exceeded_length(layout, layout.end()).is_some();
     if too_large { Err(Refusal::TooLarge) } else { Ok(()) }
 }
 

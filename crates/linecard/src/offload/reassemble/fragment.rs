@@ -1,6 +1,7 @@
 //! A look at one fragment alone: where its data belongs, and what is wrong with it.
 
 use super::reason::{GiveUp, Pass};
+use crate::offload::MAX_LENGTH;
 use crate::packet::checksum::Sum;
 use crate::packet::header::{self, IPV4_MF, IPV4_OFFSET, Ipv4, Ipv6, Tcp, Udp, protocol};
 use crate::packet::{ChecksumState, Form, Layer, LayerKind, Layout, MAX_HEADER_LEN, Meta, Packet};
@@ -10,8 +11,6 @@ use core::ops::Range;
 pub(super) const FRAGMENT_HEADER: usize = 8;
 /// Fragment offsets count units of this many bytes.
 const UNIT: usize = 8;
-/// What a length field can hold: IPv4 counts its header too, IPv6 what is behind it.
-const MAX_LENGTH: usize = 65_535;
 /// Bytes of the first fragment that are looked at to find its headers: those of any packet that is
 /// merged or cut, and as many again for extension headers.
 pub(super) const HEAD: usize = 512;

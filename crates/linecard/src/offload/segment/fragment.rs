@@ -1,7 +1,7 @@
 //! Headers of IP fragments: RFC 791, section 2.3 and 3.2; RFC 8200, section 4.5.
 
-use super::{HEADER_AREA, Part, SegmentError};
-use crate::offload::set_ipv4_checksum;
+use super::{HEADER_AREA, Part, SegmentError, check_lengths};
+use crate::offload::{MAX_LENGTH, set_ipv4_checksum};
 use crate::packet::header::{
     self, IPV4_DF, IPV4_MF, IPV4_OFFSET, Ipv4, Ipv6, PPPOE_LEN, PPPOE_LENGTH, protocol,
 };
@@ -11,9 +11,6 @@ use crate::packet::{ChecksumState, Form, Layer, LayerKind, MAX_HEADER_LEN, Packe
 const FRAGMENT_HEADER: usize = 8;
 /// Fragment offsets count units of this many bytes.
 const UNIT: usize = 8;
-
-/// An IP datagram's length has 16 bits, and so has what its fragments add up to.
-const MAX_DATAGRAM: usize = 65_535;
 
 /// What the fragments' headers are made from.
 #[derive(Debug)]
@@ -58,6 +55,7 @@ impl Fragmenting {
         });
         let network = network.ok_or(SegmentError::NotIp(layout.form()))?;
         let at = usize::from(network.offset);
+        check_lengths(layout, packet.datagram_len())?;
         let len = packet.datagram_len() - at;
         let v4 = network.kind == LayerKind::Ipv4;
         let datagram = &packet.bytes()[..layout.end()];
@@ -147,7 +145,7 @@ impl Fragmenting {
             return Err(SegmentError::DontFragment { len, mtu });
         }
         let end = usize::from(flags_fragment & IPV4_OFFSET) * UNIT + len;
-        if end > MAX_DATAGRAM {
+        if end > MAX_LENGTH {
             return Err(SegmentError::OffsetTooLarge { end });
         }
         let options = &area[self.network + Ipv4::LEN..self.split];

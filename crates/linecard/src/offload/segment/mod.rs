@@ -15,8 +15,9 @@ pub use counters::Counters;
 pub use cursor::Slices;
 
 use super::coalesce::MIN_FRAME;
+use super::exceeded_length;
 use crate::packet::checksum::Sum;
-use crate::packet::{ChecksumState, Form, Gso, LayerKind, MAX_HEADER_LEN, Packet};
+use crate::packet::{ChecksumState, Form, Gso, LayerKind, Layout, MAX_HEADER_LEN, Packet};
 use cursor::Cursor;
 use fragment::Fragmenting;
 use template::{Field, Portion, Template};
@@ -79,6 +80,15 @@ pub enum SegmentError {
         /// Where it ends.
         end: usize,
     },
+    /// A length field of a segment or fragment would exceed its 16 bits. IPv6 jumbograms (RFC 2675)
+    /// are not supported.
+    #[error("{field} {len} exceeds 65535, the limit of its 16-bit field: choose smaller segments")]
+    LengthField {
+        /// The field, as the RFC of its header calls it.
+        field: &'static str,
+        /// What it would have to hold.
+        len: usize,
+    },
     /// The transport checksum is still to be completed, which fragments make impossible.
     #[error("the transport checksum is not complete: complete it before fragmenting")]
     UnfinishedChecksum,
@@ -104,6 +114,7 @@ impl SegmentError {
             Self::MtuTooSmall { .. } => "mtu-too-small",
             Self::DontFragment { .. } => "dont-fragment",
             Self::OffsetTooLarge { .. } => "offset-too-large",
+            Self::LengthField { .. } => "length-field",
             Self::UnfinishedChecksum => "unfinished-checksum",
             Self::OutputTooSmall { .. } => "output-too-small",
         }
@@ -120,6 +131,7 @@ impl SegmentError {
             Self::MtuTooSmall { .. } => "the headers leave no room in the MTU",
             Self::DontFragment { .. } => "larger than the MTU, and says \"don't fragment\"",
             Self::OffsetTooLarge { .. } => "a fragment that ends beyond any datagram",
+            Self::LengthField { .. } => "a segment longer than its 16-bit length field allows",
             Self::UnfinishedChecksum => "a checksum to be completed first",
             Self::OutputTooSmall { .. } => "no room for a segment",
         }
@@ -173,7 +185,8 @@ pub struct Written {
 ///
 /// # Errors
 ///
-/// When the packet is no whole TCP or UDP datagram, its header is too long, or the size is 0.
+/// When the packet is no whole TCP or UDP datagram, its header is too long, the size is 0, or a
+/// segment would be longer than one of its length fields allows ([`SegmentError::LengthField`]).
 #[inline]
 pub fn segment<B: AsRef<[u8]>>(
     packet: &Packet<B>,
@@ -187,15 +200,17 @@ pub fn segment<B: AsRef<[u8]>>(
     if header_len > MAX_HEADER_LEN {
         return Err(SegmentError::HeaderTooLong { len: header_len });
     }
+    let payload_len = packet.payload_len();
+    let layout = packet.layout();
+    check_lengths(layout, header_len + size.min(payload_len))?;
     let mut area = [0; HEADER_AREA];
     area[..header_len].copy_from_slice(packet.header());
-    let layout = packet.layout();
     let field = checksum_field(packet).ok_or(SegmentError::NotADatagram(layout.form()))?;
     let known = (gso.fixed_ids, gso.accecn);
     let template = Template::take(&mut area, layout, field, known);
     let cursor = Cursor::behind(packet, header_len);
     let mut segments =
-        Segments::new(Plan::Transport(template), (area, cursor), (size, packet.payload_len()));
+        Segments::new(Plan::Transport(template), (area, cursor), (size, payload_len));
     segments.min_len = if gso.padded { MIN_FRAME } else { 0 };
     Ok(segments)
 }
@@ -207,7 +222,8 @@ pub fn segment<B: AsRef<[u8]>>(
 ///
 /// # Errors
 ///
-/// When the packet is no whole IP datagram, says "don't fragment", or the MTU is too small.
+/// When the packet is no whole IP datagram, says "don't fragment", is longer than its length field
+/// allows, or the MTU is too small.
 pub fn fragment<B: AsRef<[u8]>>(
     packet: &Packet<B>,
     mtu: usize,
@@ -218,6 +234,14 @@ pub fn fragment<B: AsRef<[u8]>>(
     let cursor = Cursor::behind(packet, plan.split());
     let (size, total) = (plan.size(), packet.datagram_len() - plan.split());
     Ok(Segments::new(Plan::Fragment(plan), (area, cursor), (size, total)))
+}
+
+/// Checks that every length field of a frame can hold its value, where the outermost datagram ends
+/// `end` bytes behind the start of the frame.
+#[inline]
+fn check_lengths(layout: &Layout, end: usize) -> Result<(), SegmentError> {
+    let too_long = exceeded_length(layout, end);
+    too_long.map_or(Ok(()), |(field, len)| Err(SegmentError::LengthField { field, len }))
 }
 
 /// What stands in the innermost checksum field of a whole datagram: one without is cut into such,
