@@ -13,8 +13,14 @@ import linecard
 # Captures of your own. Without any, those of the project: this runs anywhere in a clone of it.
 captures: list[Path] = []
 if not captures:
-    clone = next(folder for folder in [Path.cwd(), *Path.cwd().parents] if (folder / "testdata").is_dir())
-    captures = sorted((clone / "testdata" / "captures").glob("tcp4-*.pcap"))
+    here = Path.cwd()
+    for folder in [here, *here.parents]:
+        captures = captures or sorted(folder.glob("testdata/captures/tcp4-*.pcap"))
+if not captures:
+    raise FileNotFoundError(
+        f"no testdata/captures/tcp4-*.pcap in {here} or above it: "
+        "run this in a clone of linecard, or name captures of your own in `captures`"
+    )
 
 # %% [markdown]
 # All captures at once: how many packets came and left, and why. The captures in which least is merged stand first.
@@ -42,8 +48,8 @@ for name, count in sorted(reasons.items(), key=lambda item: -int(str(item[1]))):
 
 # %%
 worst = captures[int((each["packets_out"] / each["packets_in"]).argmax())]
-with tempfile.TemporaryDirectory() as folder:
-    report = linecard.coalesce_capture(worst, Path(folder) / "merged.pcapng")
+with tempfile.TemporaryDirectory() as scratch:
+    report = linecard.coalesce_capture(worst, Path(scratch) / "merged.pcapng")
 report
 
 # %% [markdown]
@@ -54,7 +60,7 @@ with linecard.Capture(worst) as capture:
     flow = max((packet for packet in capture if packet.flow), key=lambda packet: packet.wire_length).flow
 assert flow is not None
 name = f"{flow.source}:{flow.source_port}-{flow.destination}:{flow.destination_port}"
-with tempfile.TemporaryDirectory() as folder:
-    report = linecard.coalesce_capture(worst, Path(folder) / "merged.pcapng", explain_flow=name)
+with tempfile.TemporaryDirectory() as scratch:
+    report = linecard.coalesce_capture(worst, Path(scratch) / "merged.pcapng", explain_flow=name)
 for line in report["flow"][:12]:
     print(line["label"], line["value"])

@@ -15,6 +15,16 @@ What is refused is a :class:`LinecardError` that says what the command says.
 'model solve'
 """
 
+try:
+    import numpy as _numpy  # noqa: F401 - checked first: the compiled module cannot be loaded without it
+except ImportError as error:
+    raise ImportError(
+        f"linecard needs NumPy 1.25 or newer, which cannot be imported here ({error}): pip install 'numpy>=1.25'",
+        name="numpy",
+    ) from error
+
+from collections.abc import Mapping as _Mapping
+
 from ._linecard import (
     Capture,
     Coalescer,
@@ -51,6 +61,8 @@ from .jobs import (
 from .study import Study, study
 from .sweep import sweep
 from .table import Table
+
+_Mapping.register(Report)
 
 __all__ = [
     "Capture",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import html
-from collections.abc import Iterator, Mapping, Sequence
+import shutil
+from collections.abc import ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,10 @@ if TYPE_CHECKING:
 __all__ = ["Table"]
 
 _SHOWN = 10
-"""Rows that notebooks show of each end."""
+"""Rows that notebooks show of each end, and ``str`` of the first."""
+
+_CELL = 40
+"""Characters of a cell in a text."""
 
 
 def column(values: Sequence[object]) -> NDArray[Any]:
@@ -45,12 +49,20 @@ def _objects(values: Sequence[object]) -> NDArray[Any]:
     return array
 
 
-class Table(Mapping[str, NDArray[Any]]):
+class Table:
     """Columns of equal length by name, as NumPy arrays. Whole numbers with gaps are floats with NaN.
 
+    ``len(table)`` is the number of rows; ``table[name]``, ``name in table``, iteration, ``keys()``, ``values()``,
+    ``items()`` and ``dict(table)`` are of the columns, as of a pandas data frame. ``print(table)`` shows the first
+    ten rows.
+
     >>> table = Table({"lanes": [1, 2], "loss": [0.0, None]})
-    >>> table["lanes"].dtype, len(table), table.rows
-    (dtype('int64'), 2, 2)
+    >>> table["lanes"].dtype, len(table), list(table)
+    (dtype('int64'), 2, ['lanes', 'loss'])
+    >>> print(table)
+    lanes  loss
+        1     0
+        2   nan
     """
 
     def __init__(self, columns: Mapping[str, Sequence[object] | NDArray[Any]]) -> None:
@@ -61,7 +73,7 @@ class Table(Mapping[str, NDArray[Any]]):
         if len(lengths) > 1:
             raise ValueError(f"columns of different lengths: {sorted(lengths)}")
         self.rows = lengths.pop() if lengths else 0
-        """Rows."""
+        """The number of rows, as ``len(table)``."""
 
     @classmethod
     def of_rows(cls, rows: Sequence[Mapping[str, object]]) -> Table:
@@ -79,7 +91,30 @@ class Table(Mapping[str, NDArray[Any]]):
         return iter(self._columns)
 
     def __len__(self) -> int:
-        return len(self._columns)
+        return self.rows
+
+    def __bool__(self) -> bool:
+        """Whether there are any rows."""
+        return self.rows > 0
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._columns
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """A column, or ``default`` where there is no such column."""
+        return self._columns.get(name, default)
+
+    def keys(self) -> KeysView[str]:
+        """The names of the columns."""
+        return self._columns.keys()
+
+    def values(self) -> ValuesView[NDArray[Any]]:
+        """The columns."""
+        return self._columns.values()
+
+    def items(self) -> ItemsView[str, NDArray[Any]]:
+        """The columns with their names."""
+        return self._columns.items()
 
     def row(self, number: int) -> dict[str, Any]:
         """A row by its number, from 0, as Python's own values."""
@@ -149,6 +184,32 @@ class Table(Mapping[str, NDArray[Any]]):
     def __repr__(self) -> str:
         return f"<linecard.Table: {self.rows} rows of {', '.join(self._columns)}>"
 
+    def __str__(self) -> str:
+        """The first rows as aligned text, as many columns as a line of the terminal has room for."""
+        shown = {name: _aligned(name, values[:_SHOWN]) for name, values in self._columns.items()}
+        room = shutil.get_terminal_size((120, 24)).columns
+        fits: list[str] = []
+        for name, cells in shown.items():
+            room -= len(cells[0]) + 2 * bool(fits)
+            if room < 0 and fits:
+                break
+            fits.append(name)
+        lines = ["  ".join(cells).rstrip() for cells in zip(*(shown[name] for name in fits), strict=True)]
+        return "\n".join([*lines, *self._rest(fits)])
+
+    def _rest(self, fits: Sequence[str]) -> Iterator[str]:
+        """Lines about the rows and columns that a text does not show."""
+        if self.rows > _SHOWN:
+            yield f"… {self.rows} rows in all"
+        elif not self.rows:
+            yield "0 rows"
+        hidden = [name for name in self._columns if name not in fits]
+        if hidden:
+            yield f"columns not shown: {', '.join(hidden)}"
+        errors = sum(value is not None for value in self._columns["error"]) if "error" in hidden else 0
+        if errors:
+            yield f"rows with an error: {errors}"
+
     def _repr_html_(self) -> str:
         shown = list(range(min(self.rows, 2 * _SHOWN)))
         if self.rows > 2 * _SHOWN:
@@ -157,7 +218,7 @@ class Table(Mapping[str, NDArray[Any]]):
         lines = []
         for number in shown:
             if number == self.rows - _SHOWN and self.rows > 2 * _SHOWN:
-                lines.append(f"<tr><td colspan='{len(self)}'>…</td></tr>")
+                lines.append(f"<tr><td colspan='{len(self._columns)}'>…</td></tr>")
             cells = (html.escape(_cell(values[number])) for values in self._columns.values())
             lines.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
         return f"<table><thead><tr>{head}</tr></thead>{''.join(lines)}</table><p>{self.rows} rows</p>"
@@ -165,6 +226,18 @@ class Table(Mapping[str, NDArray[Any]]):
 
 def _texts(values: NDArray[Any]) -> list[str | None]:
     return [value if value is None else str(value) for value in values]
+
+
+def _aligned(name: str, values: NDArray[Any]) -> list[str]:
+    """A column of a text: its name and its cells, numbers to the right."""
+    cells = [name, *(_short(_cell(value)) for value in values)]
+    width = max(map(len, cells))
+    return [cell.ljust(width) if values.dtype == object else cell.rjust(width) for cell in cells]
+
+
+def _short(text: str) -> str:
+    text = text.replace("\n", " ")
+    return text if len(text) <= _CELL else text[: _CELL - 1] + "…"
 
 
 def _cell(value: object) -> str:

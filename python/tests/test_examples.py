@@ -39,6 +39,19 @@ def test_an_example_is_a_script(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_outside_of_a_clone_runs_or_says_what_it_needs(path: Path, tmp_path: Path) -> None:
+    copy = tmp_path / path.name
+    copy.write_text(path.read_text())
+    done = subprocess.run([sys.executable, copy], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    if path.stem == "why_flows_do_not_merge":
+        last = done.stderr.rstrip().splitlines()[-1]
+        assert last.startswith(f"FileNotFoundError: no testdata/captures/tcp4-*.pcap in {tmp_path}"), done.stderr
+        assert "run this in a clone of linecard, or name captures of your own" in last
+    else:
+        assert done.returncode == 0 and SAYS[path.stem] in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_is_a_notebook(path: Path) -> None:
     """As Jupyter opens it: a title, cells with text, and a page where a cell ends with a report."""
     notebook = jupytext.read(path)

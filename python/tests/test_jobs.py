@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -30,6 +33,50 @@ def test_a_report_is_a_dictionary_a_text_and_a_page(tmp_path: Path) -> None:
         report.save(tmp_path / "page.txt")
     with pytest.raises(KeyError):
         report["nothing"]
+
+
+def test_a_report_is_a_mapping() -> None:
+    report = linecard.solve("100G", mtu=1500)
+    plain = report.to_dict()
+    assert isinstance(report, Mapping)
+    assert "demand" in report and "nothing" not in report and 7 not in report  # type: ignore[comparison-overlap]
+    assert list(report) == list(plain) and len(report) == len(plain) > 3
+    assert dict(report) == plain and report == plain and plain == report and report != {}
+    assert list(report.keys()) == list(plain) and dict(report.items()) == plain
+    assert list(report.values()) == list(plain.values())
+    assert report.get("demand") == plain["demand"]
+    assert (report.get("nothing"), report.get("nothing", 3)) == (None, 3)
+    assert {**report} == plain and report == linecard.solve("100G", mtu=1500) != linecard.solve("50G", mtu=1500)
+    match report:
+        case {"demand": {"rate": rate}}:
+            assert rate == 100e9
+        case _:
+            pytest.fail("a report does not match as a mapping")
+
+
+def height_in_a_notebook(report: linecard.Report, folder: Path) -> int:
+    """Pixels that a report takes where a browser shows it in another page, as notebooks do."""
+    page = folder / "notebook.html"
+    markup = json.dumps(report._repr_html_()).replace("</", "<\\/")
+    script = f"document.getElementById('cell').innerHTML = {markup}"
+    page.write_text(f"<!DOCTYPE html><body><div id=cell></div><script>{script}</script></body>")
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1000,800"]
+    done = subprocess.run(
+        ["chromium", *options, f"--user-data-dir={folder / 'profile'}", "--virtual-time-budget=5000", "--dump-dom",
+         page.as_uri()], capture_output=True, text=True, check=True, timeout=120,
+    )  # fmt: skip
+    found = re.search(r'style="[^"]*height: ?(\d+)px', done.stdout)
+    assert found, done.stdout[-500:]
+    return int(found[1])
+
+
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="chromium is missing: run .ci/setup")
+def test_a_report_in_a_notebook_is_as_high_as_its_page(tmp_path: Path) -> None:
+    """A short report is seen without scrolling in its frame; one that is very long does not fill the notebook."""
+    short = height_in_a_notebook(linecard.solve("400G", mtu=1500, bus=256), tmp_path)
+    assert 600 < short < 1602
+    small = height_in_a_notebook(linecard.transfer(lanes=1, chunks=1, chunk="64K"), tmp_path)
+    assert 100 < small < 1602 and small != short
 
 
 def test_reports_go_to_other_processes(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from support import SCENARIOS
 def test_a_sweep_is_the_runs_one_by_one() -> None:
     path = SCENARIOS / "model-lso.toml"
     table = linecard.sweep(path, {"load.mtu": [576, 1500], "core.mhz": range(100, 301, 100)})
-    assert table.rows == 6
+    assert len(table) == table.rows == 6
     assert table["load.mtu"].tolist() == [576, 576, 576, 1500, 1500, 1500]
     assert table["core.mhz"].tolist() == [100, 200, 300] * 2
     assert table["error"].tolist() == [None] * 6
@@ -81,7 +81,7 @@ def test_models_of_every_kind_are_swept(kind: str) -> None:
     except linecard.UsageError as error:
         pytest.fail(str(error))
     assert table.rows == 2 and table["error"].tolist() == [None, None], table["error"]
-    assert len(table) > 4
+    assert len(table) == 2 and len(list(table)) > 4
 
 
 def test_prediction_is_another_table(transmit: str) -> None:
@@ -153,6 +153,35 @@ def test_tables_are_compared_and_sorted() -> None:
     assert table == linecard.Table({"a": [1, 1, 2], "b": ["x", "y", None]}) != linecard.Table({"a": [1, 1, 2]})
     assert table.sort("a", descending=True)["b"].tolist() == [None, "x", "y"]
     assert table.sort("b")["b"].tolist() == ["x", "y", None]
+
+
+def test_a_table_has_a_length_and_columns() -> None:
+    table = linecard.Table({"a": [1, 2, 3], "b": ["x", "y", None]})
+    assert (len(table), table.rows, bool(table)) == (3, 3, True)
+    assert "a" in table and "c" not in table and list(table) == list(table.keys()) == ["a", "b"]
+    assert [name for name, _ in table.items()] == ["a", "b"] and len(table.values()) == 2
+    assert dict(table)["a"].tolist() == [1, 2, 3] and table.get("c") is None
+    empty = linecard.Table({"a": []})
+    assert (len(empty), bool(empty), str(empty)) == (0, False, "a\n0 rows")
+
+
+def test_a_table_prints_its_first_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    table = linecard.Table({"lanes": [1, 20], "mode": ["stable", "auto"], "loss": [0.25, None]})
+    assert str(table).splitlines() == [
+        "lanes  mode    loss",
+        "    1  stable  0.25",
+        "   20  auto     nan",
+    ]
+    wide = {f"column_{number}": list(range(25)) for number in range(9)}
+    lines = str(linecard.Table({**wide, "error": [None] * 24 + ["x" * 90]})).splitlines()
+    assert lines[0].split() == [f"column_{number}" for number in range(6)] and max(map(len, lines[:11])) <= 60
+    assert lines[10].split() == ["9"] * 6
+    assert lines[11] == "… 25 rows in all"
+    assert lines[12] == "columns not shown: column_6, column_7, column_8, error"
+    assert lines[13] == "rows with an error: 1"
+    (cell,) = str(linecard.Table({"error": ["x" * 90]})).splitlines()[1:]
+    assert cell == "x" * 39 + "…"
 
 
 def test_progress_is_told(transmit: str) -> None:

@@ -5,14 +5,21 @@ use crate::failure::{refused, usage};
 use linecard_cli::jobs::{self, Done};
 use linecard_report::{Page, Target};
 use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyDict, PyIterator, PyMapping};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+/// Makes a notebook's frame as high as the page in it, also when the page changes: up to 1,600 pixels, beyond which
+/// the frame scrolls. Where no script runs, the height stays that of the frame's style.
+const FIT: &str = "try{const f=this,d=f.contentDocument.documentElement,\
+    fit=()=>{f.style.height=Math.min(Math.ceil(d.getBoundingClientRect().height)+2,1600)+'px'};\
+    fit();new f.contentWindow.ResizeObserver(fit).observe(d)}catch(e){}";
+
 /// What a job has found: sections of named values.
 ///
-/// ``str()`` gives the command's text, ``to_dict()`` and ``[...]`` its JSON; notebooks show it as a page. Can be
-/// pickled.
-#[pyclass(module = "linecard", frozen)]
+/// ``str()`` gives the command's text; it is a mapping of the command's JSON, which ``to_dict()`` gives as a
+/// dictionary; notebooks show it as a page. Can be pickled.
+#[pyclass(module = "linecard", frozen, mapping)]
 pub struct Report {
     job: String,
     notes: Vec<String>,
@@ -113,8 +120,8 @@ impl Report {
     }
 
     /// All values, under the keys and in the units of the command's ``--json``.
-    fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        py.import("json")?.call_method1("loads", (&self.json,))
+    fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        Ok(py.import("json")?.call_method1("loads", (&self.json,))?.cast_into()?)
     }
 
     /// The same as JSON.
@@ -133,7 +140,9 @@ impl Report {
     /// The page inside of a notebook's, where neither's styles nor scripts meet the other's.
     fn _repr_html_(&self) -> String {
         let page = self.to_html().replace('&', "&amp;").replace('"', "&quot;");
-        format!("<iframe srcdoc=\"{page}\" style=\"width:100%;height:32em;border:0\"></iframe>")
+        format!(
+            "<iframe srcdoc=\"{page}\" onload=\"{FIT}\" style=\"width:100%;height:48em;border:0\"></iframe>"
+        )
     }
 
     /// Writes the page, and its figures as JSON beside it: ``path`` ends in ``.html``.
@@ -145,8 +154,60 @@ impl Report {
         written.map_err(|error| usage(py, &error.to_string()))
     }
 
-    fn __getitem__<'py>(&self, py: Python<'py>, key: &str) -> PyResult<Bound<'py, PyAny>> {
-        self.to_dict(py)?.get_item(key)
+    fn __getitem__<'py>(
+        &self,
+        py: Python<'py>,
+        key: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        self.to_dict(py)?.as_any().get_item(key)
+    }
+
+    /// The value of a key, or ``default`` where there is no such key.
+    #[pyo3(signature = (key, default=None, /))]
+    fn get<'py>(
+        &self,
+        py: Python<'py>,
+        key: &Bound<'py, PyAny>,
+        default: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        Ok(self.to_dict(py)?.get_item(key)?.or(default))
+    }
+
+    /// The keys of ``to_dict()``.
+    fn keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.to_dict(py)?.call_method0("keys")
+    }
+
+    /// The values of ``to_dict()``.
+    fn values<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.to_dict(py)?.call_method0("values")
+    }
+
+    /// The keys and values of ``to_dict()``.
+    fn items<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.to_dict(py)?.call_method0("items")
+    }
+
+    fn __contains__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<bool> {
+        self.to_dict(py)?.contains(key)
+    }
+
+    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
+        self.to_dict(py)?.try_iter()
+    }
+
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        Ok(self.to_dict(py)?.len())
+    }
+
+    /// Equal to a mapping with the same keys and values.
+    fn __eq__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let py = other.py();
+        let Ok(other) = other.cast::<PyMapping>() else {
+            return Ok(py.NotImplemented().into_bound(py));
+        };
+        let other = PyDict::from_sequence(other.items()?.as_any())?;
+        Ok(PyBool::new(py, self.to_dict(py)?.eq(other)?).to_owned().into_any())
     }
 
     fn __str__(&self) -> &str {

@@ -34,14 +34,31 @@ mod _linecard {
     use crate::points::Points;
 
     use numpy::IntoPyArray;
+    use pyo3::exceptions::PyImportError;
+    use pyo3::types::PyCapsule;
 
-    use super::{Bound, PyModule, PyModuleMethods, PyResult};
+    use super::{Bound, PyAnyMethods, PyErr, PyModule, PyModuleMethods, PyResult, Python};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
-        // The first array loads what numpy has for C, which panics if a signal comes meanwhile: now, and not in
-        // the midst of a call.
+        check_numpy(module.py())?;
+        // The first array loads that interface, and would panic if a signal came meanwhile: now, and not in the
+        // midst of a call.
         let _loaded = Vec::<u8>::new().into_pyarray(module.py());
         module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+
+    /// Refuses a `NumPy` without its interface for C: the first array would panic.
+    fn check_numpy(py: Python<'_>) -> PyResult<()> {
+        let interface = || {
+            let capsule = numpy::get_array_module(py)?.getattr("_ARRAY_API")?;
+            capsule.cast_into::<PyCapsule>().map(drop).map_err(PyErr::from)
+        };
+        interface().map_err(|why| {
+            let text = format!("linecard: this NumPy has no interface for C that can be used ({why}): install it anew");
+            let error = PyImportError::new_err(text);
+            error.set_cause(py, Some(why));
+            error
+        })
     }
 }
