@@ -8,7 +8,9 @@
 //!
 //! The device gives and takes packets of up to 64 KiB with a virtio header before them. Those that
 //! come from it are cut here, and the datagrams from the peer are merged here: the kernel handles
-//! one packet where it would handle forty. docs/embedding.md tells it step by step.
+//! one packet where it would handle forty. docs/embedding.md tells it step by step. The same is done
+//! on the other side: one call gives the kernel up to 64 datagrams of one size, which stay together
+//! until they leave the host (UDP GSO), and one call takes as many that came together (UDP GRO).
 
 mod sys;
 
@@ -18,7 +20,9 @@ use linecard::offload::virtio::{Endian, FieldError, Format, Header};
 use linecard::offload::{complete_checksum, defer_checksum};
 use linecard::packet::{BATCH, ChecksumState, Layout, LinkType, Meta, Packet, Piece};
 use linecard::time::Instant;
-use std::io::{self, ErrorKind, IoSlice, Read, Write};
+use quinn_udp::{RecvMeta, Transmit, UdpSocketState};
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
+use std::mem::take;
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
@@ -27,8 +31,12 @@ const FORMAT: Format = Format::V1;
 const HEADER_LEN: usize = FORMAT.header_len();
 /// The header and the largest packet, from the device and from the peer.
 const ROOM: usize = HEADER_LEN + 65_535;
-/// Room for a datagram from the peer: jumbo frames, and not more memory than needed.
-const DATAGRAM: usize = 9_216;
+/// Bytes of UDP payload that the kernel takes in one call, and gives.
+const MAX_SEND: usize = 65_507;
+/// Calls whose datagrams are merged together.
+const CALLS: usize = 8;
+/// Buffers kept for datagrams: a call gives at most 64.
+const MAX_FREE: usize = 64 * CALLS;
 /// Datagrams that wait while a batch is handled: 2 ms of 20 Gbit/s.
 const BUFFER: libc::c_int = 5 << 20;
 /// What one call may write has at most 1,024 slices (`IOV_MAX`): one for the virtio header.
@@ -46,14 +54,23 @@ struct Account {
 
 struct Tunnel {
     device: sys::Tun,
-    peer: UdpSocket,
+    peer: Peer,
     coalescer: Coalescer<Vec<u8>>,
     arrived: Vec<Vec<u8>>,
     /// Buffers not in use: what has been written gives its own back.
     free: Vec<Vec<u8>>,
+    /// A packet from the device, or the datagrams of one call from the peer.
     large: Vec<u8>,
-    segment: Vec<u8>,
+    /// Segments one behind the other.
+    segments: Vec<u8>,
     account: Account,
+}
+
+/// The socket, and what the kernel offers with it.
+struct Peer {
+    socket: UdpSocket,
+    state: UdpSocketState,
+    address: SocketAddr,
 }
 
 fn main() -> io::Result<()> {
@@ -62,16 +79,48 @@ fn main() -> io::Result<()> {
         return Err(io::Error::new(ErrorKind::InvalidInput, "usage: tun DEVICE LOCAL PEER"));
     };
     let address = |text: &str| text.parse::<SocketAddr>().map_err(io::Error::other);
-    let socket = UdpSocket::bind(address(local)?)?;
-    socket.connect(address(peer)?)?;
-    socket.set_nonblocking(true)?;
-    sys::enlarge_buffer(&socket, BUFFER)?;
-    let mut tunnel = Tunnel::new(sys::Tun::new(device, HEADER_LEN)?, socket);
+    let peer = Peer::new(address(local)?, address(peer)?)?;
+    let mut tunnel = Tunnel::new(sys::Tun::new(device, HEADER_LEN)?, peer);
     tunnel.run()
 }
 
+impl Peer {
+    fn new(local: SocketAddr, address: SocketAddr) -> io::Result<Self> {
+        let socket = UdpSocket::bind(local)?;
+        socket.connect(address)?;
+        sys::enlarge_buffers(&socket, BUFFER)?;
+        // It makes the socket non-blocking and asks for UDP GRO.
+        let state = UdpSocketState::new((&socket).into())?;
+        Ok(Self { socket, state, address })
+    }
+
+    /// Sends `frames`, of `size` bytes each but for the last; gives how many were lost to a full
+    /// socket, which drops as a full queue does.
+    fn send(&self, frames: &[u8], size: usize) -> u64 {
+        // (Encrypt here, frame by frame.)
+        let at_once = self.state.max_gso_segments().min(MAX_SEND / size).max(1) * size;
+        let mut lost = 0;
+        for contents in frames.chunks(at_once) {
+            let segment_size = (contents.len() > size).then_some(size);
+            let destination = self.address;
+            let all = Transmit { destination, ecn: None, contents, segment_size, src_ip: None };
+            if self.state.try_send((&self.socket).into(), &all).is_err() {
+                lost += contents.len().div_ceil(size) as u64;
+            }
+        }
+        lost
+    }
+
+    /// Takes datagrams that came together into `room`: bytes, and bytes of each but for the last.
+    fn receive(&self, room: &mut [u8]) -> io::Result<(usize, usize)> {
+        let mut meta = [RecvMeta::default()];
+        self.state.recv((&self.socket).into(), &mut [IoSliceMut::new(room)], &mut meta)?;
+        Ok((meta[0].len, meta[0].stride.max(1)))
+    }
+}
+
 impl Tunnel {
-    fn new(device: sys::Tun, peer: UdpSocket) -> Self {
+    fn new(device: sys::Tun, peer: Peer) -> Self {
         let config = Config {
             // Nobody waits behind an empty socket: what has come is written at once. To merge
             // across wake-ups, leave this out and call `advance` at `next_wakeup`.
@@ -84,10 +133,10 @@ impl Tunnel {
             device,
             peer,
             coalescer: Coalescer::new(config),
-            arrived: Vec::with_capacity(BATCH),
+            arrived: Vec::new(),
             free: Vec::new(),
             large: vec![0; ROOM],
-            segment: vec![0; ROOM],
+            segments: Vec::new(),
             account: Account::default(),
         }
     }
@@ -95,7 +144,7 @@ impl Tunnel {
     fn run(&mut self) -> io::Result<()> {
         let (start, mut told, mut seconds) = (std::time::Instant::now(), self.account, 0);
         loop {
-            sys::wait(&self.device, &self.peer, Duration::from_secs(1))?;
+            sys::wait(&self.device, &self.peer.socket, Duration::from_secs(1))?;
             let second = start.elapsed().as_secs();
             if second != std::mem::replace(&mut seconds, second) && told != self.account {
                 told = self.account;
@@ -110,7 +159,7 @@ impl Tunnel {
 
     /// Takes packets from the device until there is none, at most a batch.
     fn take_from_device(&mut self) -> io::Result<()> {
-        let mut large = std::mem::take(&mut self.large);
+        let mut large = take(&mut self.large);
         for _ in 0..BATCH {
             let len = match self.device.file().read(&mut large) {
                 Ok(len) => len,
@@ -146,41 +195,42 @@ impl Tunnel {
             if offload.checksum == ChecksumState::Partial {
                 complete_checksum(&mut packet);
             }
-            self.send_frame(packet.bytes());
+            self.send(packet.bytes(), packet.bytes().len());
             return Ok(());
         };
         // It was checked, and cannot fail any more.
         let Ok(mut segments) = segment(&packet, gso) else { return Ok(()) };
-        let mut room = std::mem::take(&mut self.segment);
-        while let Ok(Some(written)) = segments.write_next(&mut room) {
-            self.send_frame(&room[..written.len]);
+        let (mut room, mut size, mut end) = (take(&mut self.segments), 0, 0);
+        room.resize(room.len().max(segments.count() * segments.max_len()), 0);
+        while let Ok(Some(written)) = segments.write_next(&mut room[end..]) {
+            // All have one length, but for the last, and so can leave together.
+            size = written.len.max(size);
+            end += written.len;
         }
-        self.segment = room;
+        self.send(&room[..end], size);
+        self.segments = room;
         Ok(())
     }
 
-    fn send_frame(&mut self, frame: &[u8]) {
-        // (Encrypt here.) A full socket drops, as a full queue does.
-        match self.peer.send(frame) {
-            Ok(_) => self.account.sent += 1,
-            Err(_) => self.account.dropped += 1,
-        }
+    fn send(&mut self, frames: &[u8], size: usize) {
+        let lost = self.peer.send(frames, size);
+        self.account.sent += frames.len().div_ceil(size) as u64 - lost;
+        self.account.dropped += lost;
     }
 
-    /// Takes datagrams from the peer until there is none, at most a batch, and merges them.
+    /// Takes datagrams from the peer until there is none, in a few calls, and merges them.
     fn take_from_peer(&mut self, now: Instant) -> io::Result<()> {
-        while self.arrived.len() < BATCH {
-            let mut buffer = self.free.pop().unwrap_or_default();
-            buffer.resize(DATAGRAM, 0);
+        for _ in 0..CALLS {
             // An error may also be that of a datagram sent before: nobody listens yet.
-            let Ok(len) = self.peer.recv(&mut buffer) else {
-                self.free.push(buffer);
-                break;
-            };
-            // (Decrypt here.)
-            buffer.truncate(len);
-            self.account.received += 1;
-            self.arrived.push(buffer);
+            let Ok((len, size)) = self.peer.receive(&mut self.large) else { break };
+            for datagram in self.large[..len].chunks(size) {
+                // (Decrypt here.) The copy lets each packet keep its own as long as it is held.
+                let mut buffer = self.free.pop().unwrap_or_default();
+                buffer.clear();
+                buffer.extend_from_slice(datagram);
+                self.account.received += 1;
+                self.arrived.push(buffer);
+            }
         }
         // Nothing is known of the checksums: they are verified before packets merge.
         let meta = Meta { timestamp: now, ..Meta::default() };
@@ -208,12 +258,13 @@ impl Tunnel {
                 self.account.written += 1;
                 write_frame(&self.device, [&header[..], first].into_iter().chain(pieces))?;
             }
-            // One by one: identifications that stand still, say.
+            // One by one: with CWR on all of them, say.
             None => self.write_segments(&mut packet)?,
         }
         let (buffer, mut chain) = packet.into_parts();
         self.free.push(buffer);
         self.free.extend(chain.drain(..).map(Piece::into_buffer));
+        self.free.truncate(MAX_FREE);
         // The list goes back, so that the next merged packet needs no memory.
         self.coalescer.recycle(chain);
         Ok(())
@@ -223,9 +274,10 @@ impl Tunnel {
         packet.meta.checksum = ChecksumState::Unknown;
         let gso = packet.meta.gso.unwrap_or_default();
         let Ok(mut segments) = segment(packet, gso) else { return Ok(()) };
-        while let Ok(Some(written)) = segments.write_next(&mut self.segment) {
+        self.segments.resize(self.segments.len().max(segments.max_len()), 0);
+        while let Ok(Some(written)) = segments.write_next(&mut self.segments) {
             self.account.written += 1;
-            let frame = &self.segment[..written.len];
+            let frame = &self.segments[..written.len];
             write_frame(&self.device, [&[0; HEADER_LEN][..], frame].into_iter())?;
         }
         Ok(())

@@ -55,14 +55,16 @@ fn check(result: libc::c_int) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Lets a socket keep this many bytes until they are read, or as many as the system allows.
-pub(crate) fn enlarge_buffer(socket: &UdpSocket, bytes: libc::c_int) -> io::Result<()> {
+/// Lets a socket keep this many bytes until they are read, and until they have left, or as many as
+/// the system allows.
+pub(crate) fn enlarge_buffers(socket: &UdpSocket, bytes: libc::c_int) -> io::Result<()> {
     let set = |name| {
         let (value, len) = ((&raw const bytes).cast(), size_of_val(&bytes) as libc::socklen_t);
         // SAFETY: `value` points to an integer of `len` bytes that lives during the call.
         check(unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, name, value, len) })
     };
     // Beyond the system's limit only for who may administer networks.
+    set(libc::SO_SNDBUFFORCE).or_else(|_| set(libc::SO_SNDBUF))?;
     set(libc::SO_RCVBUFFORCE).or_else(|_| set(libc::SO_RCVBUF))
 }
 
