@@ -1,6 +1,6 @@
 //! Writes the seeds that every run of the fuzzer starts with, into `seeds/TARGET/`:
 //! `cargo run --example seeds` in `fuzz/`. Frames come from the captures in `testdata/`; choices,
-//! for targets that build their own traffic, from fixed numbers.
+//! for targets that build their own traffic, from fixed numbers; ELF files from `firmware/` and `testdata/`.
 
 use linecard_host::capture::{Reader, Record};
 use linecard_transfer::control::{
@@ -27,6 +27,16 @@ const DRAWN: [(&str, usize); 6] = [
 const DRAWN_LEN: usize = 160;
 const CAPTURE_LEN: usize = 1_200;
 
+/// ELF files with debug information: name of the seed, path from the root of the project. `./test` gives the target
+/// inputs that are long enough for them, and the tests of `linecard-host` see that each seed is loaded.
+const ELF_FILES: [(&str, &str); 3] = [
+    ("elf", "firmware/images/best.elf"),
+    ("elf-of-c", "firmware/images/lso.elf"),
+    ("elf-with-sum", "testdata/firmware/sum.elf"),
+];
+/// The first byte of inputs of `firmware` that are ELF files.
+const IS_ELF: u8 = 0x80;
+
 fn main() -> Outcome {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let seeds = root.join("seeds");
@@ -37,6 +47,10 @@ fn main() -> Outcome {
     }
     write(&seeds, "control", "start", &[&[7], &said(&start())[..]].concat())?;
     write(&seeds, "control", "objects", &[&[255], &said(&objects())[..]].concat())?;
+    for (name, path) in ELF_FILES {
+        let file = fs::read(root.join("..").join(path))?;
+        write(&seeds, "firmware", name, &[&[IS_ELF], &file[..]].concat())?;
+    }
     let mut names: Vec<_> = fs::read_dir(root.join("../testdata/captures"))?
         .map(|entry| entry.map(|entry| entry.path()))
         .collect::<Result<_, _>>()?;
