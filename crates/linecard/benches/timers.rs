@@ -37,7 +37,8 @@ fn measure(flows: u32) -> (f64, f64) {
     let config = Config {
         hold_budget: HOLD,
         idle_floor: HOLD,
-        max_flows: flows as usize * 2,
+        // Sets of the table fill unevenly: with room for four times as many nearly all are held.
+        max_flows: flows as usize * 4,
         max_held_packets: flows as usize,
         ..Config::default()
     };
@@ -51,15 +52,16 @@ fn measure(flows: u32) -> (f64, f64) {
         coalescer.push(packet, Instant::from_ns(at), &mut |packet, _| drop(black_box(packet)));
     }
     let opened = begun.elapsed();
-    assert_eq!(coalescer.held(), flows as usize, "all are held");
-    let (mut advances, mut left) = (0_u32, 0_u32);
+    let held = coalescer.held();
+    assert!(held > flows as usize * 9 / 10, "{held} of {flows} flows are held");
+    let (mut advances, mut left) = (0_u32, 0);
     let begun = std::time::Instant::now();
     while let Some(next) = coalescer.next_wakeup() {
         coalescer.advance(next, &mut |_, _| left += 1);
         advances += 1;
     }
     let advanced = begun.elapsed();
-    assert_eq!(left, flows);
+    assert_eq!(left, held);
     let each = |time: Duration, count: u32| time.as_nanos() as f64 / f64::from(count);
     (each(opened, flows), each(advanced, advances))
 }
