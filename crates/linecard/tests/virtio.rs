@@ -11,7 +11,7 @@ use common::{between, for_seeds, pick, runner, vxlan};
 use linecard::offload::coalesce::{ChecksumPolicy, Config};
 use linecard::offload::segment::segment;
 use linecard::offload::virtio::{
-    Endian, FieldError, Format, Header, Undescribable, flag, gso_type,
+    Endian, FieldError, Format, Header, Identifications, Undescribable, flag, gso_type,
 };
 use linecard::offload::{complete_checksum, defer_checksum};
 use linecard::packet::{ChecksumState, Gso, Layout, LinkType, Meta, Packet};
@@ -30,8 +30,12 @@ struct Described {
 
 impl Described {
     fn new(packet: &mut Packet<Buffer>) -> Result<Self, Undescribable> {
+        Self::with(packet, Identifications::default())
+    }
+
+    fn with(packet: &mut Packet<Buffer>, ids: Identifications) -> Result<Self, Undescribable> {
         defer_checksum(packet);
-        let header = Header::of(packet)?;
+        let header = Header::of_with(packet, ids)?;
         Ok(Self { link: packet.buffer().link, header, frame: whole(packet) })
     }
 
@@ -145,7 +149,7 @@ fn what_is_described_is_read_back_and_cut_into_what_came() {
             let mut real = merge(&arrivals, verify.clone());
             for (packet, _) in real.out.iter_mut().filter(|(packet, _)| packet.is_merged()) {
                 let gso = packet.meta.gso.expect("merged");
-                let one = match Described::new(packet) {
+                let one = match Described::with(packet, Identifications::Exact) {
                     Ok(one) => one,
                     Err(why) => {
                         assert!(is_justified(why, packet), "{why:?}");
@@ -349,7 +353,10 @@ fn what_a_device_cannot_cut_is_refused_by_name() {
     };
     assert_eq!(merged(&|_, _| {}), Ok(gso_type::TCPV4));
     assert_eq!(merged(&|_, frame| frame.v6 = true), Ok(gso_type::TCPV6));
-    assert_eq!(merged(&|_, frame| frame.id = 9), Err(Undescribable::FixedIds));
+    // Constant identifications mean something only where fragments may be made (RFC 6864).
+    assert_eq!(merged(&|_, frame| frame.id = 9), Ok(gso_type::TCPV4));
+    let fragmentable = |_, frame: &mut Frame| (frame.id, frame.flags_fragment) = (9, 0);
+    assert_eq!(merged(&fragmentable), Err(Undescribable::FixedIds));
     assert_eq!(merged(&|_, frame| frame.flags |= CWR), Err(Undescribable::AccurateEcn));
     let udp = |index: usize, frame: &mut Frame, field| {
         *frame = Frame { field, ..Frame::udp(index, 100) };
@@ -362,6 +369,41 @@ fn what_a_device_cannot_cut_is_refused_by_name() {
         frame.behind = common::frame::Behind::Padding;
     });
     assert_eq!(short, Err(Undescribable::Padded));
+}
+
+/// A device counts identifications up. Constant ones of atomic datagrams are described all the same,
+/// and nothing else of their segments changes; asked to be exact, they are not described.
+#[test]
+fn constant_identifications_come_back_counting_where_they_mean_nothing() {
+    for (v6_outside, tunnel) in [(None, false), (Some(false), true), (Some(true), true)] {
+        let frames = |step: u16| {
+            (0..5_u16).map(move |index| {
+                let id = 40_000 + step * index;
+                let frame = Frame { id, ..Frame::bulk(index.into(), 300) };
+                let mut arrival = runner::arrival(&frame, 0);
+                if let Some(v6) = v6_outside {
+                    arrival.bytes = vxlan::vxlan(&arrival.bytes, v6, true, 7 + index);
+                }
+                arrival
+            })
+        };
+        let constant: Vec<_> = frames(0).collect();
+        let mut real = merge(&constant, Config::default());
+        assert_eq!(real.out.len(), 1, "they merge");
+        let (packet, _) = &mut real.out[0];
+        assert_eq!(packet.meta.gso.expect("merged").fixed_ids, 1);
+        // Our own segmenter gives back what came.
+        let own = cut(packet, packet.meta.gso.expect("merged"));
+        assert!(own.iter().eq(constant.iter().map(|arrival| &arrival.bytes)));
+
+        let exact = Described::with(&mut packet.clone(), Identifications::Exact);
+        assert_eq!(exact.err(), Some(Undescribable::FixedIds));
+        let one = Described::new(packet).expect("atomic datagrams");
+        let by_device = one.cut().expect("it is true");
+        let counting: Vec<_> = frames(1).collect();
+        assert!(by_device.iter().eq(counting.iter().map(|arrival| &arrival.bytes)));
+        assert_eq!(one.layout().tunnels() > 0, tunnel);
+    }
 }
 
 /// CWR on the first segment only is what the bit for ECN means.

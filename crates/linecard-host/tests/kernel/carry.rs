@@ -1,7 +1,7 @@
 //! What a virtio header can say of a merged packet, told from the frames it was made of: what it
 //! cannot, goes to a TAP device as the segments that came.
 
-use crate::frame::{CWR, Field, Frame, Ip, TCP, Tunnel, UDP};
+use crate::frame::{CWR, DF, Field, Frame, Ip, TCP, Tunnel, UDP};
 use crate::session::{Merged, origins, text};
 
 /// Why merged packets go in segments.
@@ -9,7 +9,7 @@ use crate::session::{Merged, origins, text};
 pub(crate) enum Refusal {
     /// Only UDP tunnels can be described, one around a packet.
     Tunnel,
-    /// Identifications are counted up.
+    /// Identifications are counted up, which only atomic datagrams do not mind (RFC 6864).
     FixedIds,
     /// CWR stays on the first.
     Cwr,
@@ -30,7 +30,8 @@ impl Refusal {
                 [(_, Tunnel::Vxlan { .. } | Tunnel::Geneve { .. })] => tunnels,
                 _ => false,
             };
-        let fixed = |one: &Ip, next: &Ip| !one.v6 && one.id == next.id;
+        let fixed =
+            |one: &Ip, next: &Ip| !one.v6 && one.id == next.id && one.flags_fragment & DF == 0;
         let mut outer = first.outer.iter().zip(&second.outer);
         if !described {
             Some(Self::Tunnel)

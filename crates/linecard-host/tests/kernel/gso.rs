@@ -168,7 +168,7 @@ fn fields(large: &mut Vec<Large>, name: &str, frame: &Frame) {
 }
 
 /// What we merged of all cases, as far as a virtio header can describe it: it can neither say that
-/// identifications stand still, nor that CWR is on all segments, nor that frames were padded, nor
+/// identifications stand still (where "don't fragment" is set they may count up), nor that CWR is on all segments, nor that frames were padded, nor
 /// that there is no checksum.
 fn merged(cases: &[Case]) -> Vec<Large> {
     let mut large = Vec::new();
@@ -177,7 +177,8 @@ fn merged(cases: &[Case]) -> Vec<Large> {
         let origins = origins(&case.frames, &merged).expect("all can be told");
         for (one, origins) in merged.iter().zip(&origins).filter(|(_, origins)| origins.len() > 1) {
             let [first, second] = [&case.frames[origins[0]], &case.frames[origins[1]]];
-            let fixed = !first.ip.v6 && first.ip.id == second.ip.id;
+            let counts = first.ip.v6 || first.ip.id != second.ip.id;
+            let fixed = !counts && first.ip.flags_fragment & DF == 0;
             if fixed || first.flags & CWR != 0 || first.padded || first.field == Field::None {
                 continue;
             }

@@ -59,6 +59,14 @@ impl Ipv4 {
     pub fn is_fragment(&self) -> bool {
         self.flags_fragment.get() & (IPV4_MF | IPV4_OFFSET) != 0
     }
+
+    /// Whether this is an atomic datagram: not a fragment, and "don't fragment" is set, so that its
+    /// identification means nothing (RFC 6864, section 4).
+    #[must_use]
+    #[inline]
+    pub fn is_atomic(&self) -> bool {
+        self.flags_fragment.get() & (IPV4_DF | IPV4_MF | IPV4_OFFSET) == IPV4_DF
+    }
 }
 
 /// IPv6 header (RFC 8200, section 3).

@@ -2,7 +2,7 @@
 
 use super::check::Layers;
 use super::{Header, flag, gso_type};
-use crate::packet::header::{self, Tcp, be16_at, tcp_flags};
+use crate::packet::header::{self, Ipv4, Tcp, be16_at, tcp_flags};
 use crate::packet::{ChecksumState, Form, Gso, Layer, LayerKind, Layout, Packet};
 
 /// Why no header describes a packet. Its segments can be sent one by one.
@@ -18,7 +18,8 @@ pub enum Undescribable {
     /// To be cut, and without a UDP checksum: the device would compute one.
     #[error("its datagrams have no checksum, and a device would compute one")]
     NoChecksum,
-    /// All its segments have one IPv4 identification: the device would count it up.
+    /// All its segments have one IPv4 identification, which the device would count up, and that is
+    /// not harmless; see [`Identifications`].
     #[error("its IPv4 identifications stand still, and a device would count them up")]
     FixedIds,
     /// CWR is on all its segments (Accurate ECN): the device would leave it on the first only.
@@ -35,20 +36,51 @@ pub enum Undescribable {
     TooLarge(usize),
 }
 
+/// How the IPv4 identifications of a described packet have to come back from a device, which gives
+/// each segment the next number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Identifications {
+    /// Segments that all had the same identification may come back with numbers that count up, if
+    /// they are atomic datagrams ("don't fragment" is set, and they are no fragments): RFC 6864,
+    /// section 4.1, takes away every meaning of their identification. Many senders leave it constant.
+    #[default]
+    Rfc6864,
+    /// Byte for byte as they came: packets with a constant identification are not described.
+    Exact,
+}
+
 impl Header {
     /// The header that describes `packet` to a device; [`Header::num_buffers`] is left 0.
     ///
     /// A packet that was merged must have its checksum deferred first
     /// ([`defer_checksum`](crate::offload::defer_checksum)): devices take no other.
     ///
+    /// Constant identifications of atomic datagrams are described as if they counted up:
+    /// [`Identifications::Rfc6864`]. [`Header::of_with`] has the choice.
+    ///
     /// # Errors
     ///
-    /// Why no header does so that the device would give back every byte.
+    /// Why no header does so that the device would give back every byte, those identifications aside.
     pub fn of<B: AsRef<[u8]>>(packet: &Packet<B>) -> Result<Self, Undescribable> {
+        Self::of_with(packet, Identifications::default())
+    }
+
+    /// [`Header::of`], where `identifications` come back as asked for.
+    ///
+    /// # Errors
+    ///
+    /// Why no header does so.
+    pub fn of_with<B: AsRef<[u8]>>(
+        packet: &Packet<B>,
+        identifications: Identifications,
+    ) -> Result<Self, Undescribable> {
         let mut header = Self::default();
         header.describe_checksum(packet)?;
         let divided = packet.meta.gso.filter(|gso| packet.payload_len() > usize::from(gso.size));
         if let Some(gso) = divided {
+            if !ids_may_count_up(packet, gso, identifications) {
+                return Err(Undescribable::FixedIds);
+            }
             header.describe_gso(packet, gso)?;
         }
         Ok(header)
@@ -134,10 +166,6 @@ fn refuse_unlike<B: AsRef<[u8]>>(
     gso: Gso,
 ) -> Result<(), Undescribable> {
     let bytes = packet.bytes();
-    let v4 = packet.layout().layers().rev().filter(|layer| layer.kind == LayerKind::Ipv4).count();
-    if gso.fixed_ids & ((1 << v4) - 1) as u8 != 0 {
-        return Err(Undescribable::FixedIds);
-    }
     let tcp = layers.transport.kind == LayerKind::Tcp;
     if gso.accecn && tcp && has_cwr(bytes, layers.transport) {
         return Err(Undescribable::AccurateEcn);
@@ -153,6 +181,21 @@ fn refuse_unlike<B: AsRef<[u8]>>(
         return Err(Undescribable::Checksum);
     }
     Ok(())
+}
+
+/// Whether a device may count up the identifications of all IPv4 headers: they do so already, or
+/// are those of atomic datagrams.
+fn ids_may_count_up<B: AsRef<[u8]>>(
+    packet: &Packet<B>,
+    gso: Gso,
+    identifications: Identifications,
+) -> bool {
+    let (layout, bytes) = (packet.layout(), packet.bytes());
+    let v4 = layout.layers().rev().filter(|layer| layer.kind == LayerKind::Ipv4);
+    v4.enumerate().filter(|(nth, _)| gso.fixed_ids >> nth & 1 != 0).all(|(_, layer)| {
+        identifications == Identifications::Rfc6864
+            && header::at::<Ipv4>(bytes, layer.at()).is_atomic()
+    })
 }
 
 fn has_cwr(bytes: &[u8], tcp: Layer) -> bool {

@@ -13,7 +13,7 @@ mod check;
 mod describe;
 
 pub use check::{FieldError, Offload};
-pub use describe::Undescribable;
+pub use describe::{Identifications, Undescribable};
 
 use crate::packet::checksum::Sum;
 use crate::packet::header::Udp;
