@@ -161,6 +161,58 @@ static void check_errors(linecard_coalescer *coalescer) {
     CHECK(strcmp(linecard_strerror(-1000), "unknown error") == 0);
 }
 
+/* A segment beyond what the length fields of IP can say is refused. */
+static void check_longest(void) {
+    static uint8_t big[HEADER + 70000];
+    make_packet(big, 0, PAYLOAD);
+    put16(big + 16, 0); /* "BIG TCP": the length does not fit */
+    linecard_large large = {0};
+    large.head = big;
+    large.head_len = sizeof big;
+    large.link = LINECARD_LINK_ETHERNET;
+    linecard_plan plan;
+    linecard_slice none = {NULL, 0};
+    linecard_slices slices = {NULL, 0};
+    linecard_segments segments = {NULL, 0, 0};
+    large.gso.size = 65535 - 40;
+    must(linecard_segment_plan(&large, &plan), "the longest segments");
+    for (unsigned size = 65535 - 39; size <= 65535; size++) {
+        large.gso.size = (uint16_t)size;
+        CHECK(linecard_segment_plan(&large, &plan) == LINECARD_E_SEGMENT_TOO_LONG);
+        CHECK(linecard_segment_write(&large, none, &segments) == LINECARD_E_SEGMENT_TOO_LONG);
+        CHECK(linecard_segment_gather(&large, none, &slices, &segments) ==
+              LINECARD_E_SEGMENT_TOO_LONG);
+    }
+    CHECK(strstr(linecard_strerror(LINECARD_E_SEGMENT_TOO_LONG), "65535") != NULL);
+}
+
+/* Packets with one identification, "don't fragment" set: they have a virtio header unless their
+ * identifications have to come back exactly. */
+static void check_constant_ids(uint8_t exact) {
+    static uint8_t frames[2][FRAME];
+    linecard_config config;
+    linecard_coalescer *coalescer;
+    linecard_output output;
+    must(linecard_config_default(&config, sizeof config), "defaults");
+    CHECK(config.exact_ids == 0);
+    config.virtio_len = 12;
+    config.exact_ids = exact;
+    must(linecard_coalescer_new(&config, &coalescer), "a coalescer");
+    for (unsigned index = 0; index < 2; index++) {
+        linecard_frame frame = {frames[index], make_packet(frames[index], index, PAYLOAD), NULL, 0, 0,
+                                LINECARD_LINK_ETHERNET, LINECARD_CHECKSUM_UNKNOWN};
+        put16(frames[index] + 18, 9);
+        put16(frames[index] + 24, 0);
+        put16(frames[index] + 24, (uint16_t)~linecard_sum(frames[index] + 14, 20));
+        must(linecard_coalescer_push(coalescer, &frame, 1, 0, &output), "push");
+    }
+    must(linecard_coalescer_flush(coalescer, &output), "flush");
+    CHECK(output.count == 1 && output.packets[0].count == 2);
+    CHECK(output.packets[0].gso.fixed_ids == 1);
+    CHECK(output.packets[0].virtio_len == (exact ? 0 : 12));
+    linecard_coalescer_free(coalescer);
+}
+
 int main(void) {
     static uint8_t sent[COUNT][FRAME], received[COUNT][FRAME];
     static size_t lens[COUNT];
@@ -181,6 +233,9 @@ int main(void) {
     config.virtio_len = 12;
     must(linecard_coalescer_new(&config, &coalescer), "a coalescer");
     check_errors(coalescer);
+    check_longest();
+    check_constant_ids(0);
+    check_constant_ids(1);
     CHECK(linecard_coalescer_next_wakeup(coalescer) == UINT64_MAX);
 
     unsigned next = 0;

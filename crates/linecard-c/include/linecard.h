@@ -48,6 +48,10 @@
 // The size of segments is 0.
 #define LINECARD_E_ZERO_SIZE -7
 
+// A segment would be longer than one of its length fields can say: 65,535 bytes of an IPv4 or UDP
+// datagram, or behind an IPv6 header. Choose a smaller `gso.size`.
+#define LINECARD_E_SEGMENT_TOO_LONG -8
+
 // The virtio header's flags contradict each other or the frame.
 #define LINECARD_E_VIRTIO_FLAGS -20
 
@@ -153,6 +157,11 @@ typedef struct linecard_config {
     // Bytes of the virtio header that leaves with each packet: 10, 12 or 24; 0 for none. Default:
     // 0. With it, the checksum of merged packets is left to whoever reads the header.
     uint8_t virtio_len;
+    // How IPv4 identifications come back from whoever segments by the virtio header, which counts
+    // them up. 0: constant ones may become counting ones where "don't fragment" is set, which makes
+    // them meaningless (RFC 6864). Not 0: exactly as they came, so that packets with constant
+    // identifications leave without a virtio header. Default: 0.
+    uint8_t exact_ids;
 } linecard_config;
 
 // A received packet: a frame in a buffer of the caller's.

@@ -7,7 +7,7 @@ use crate::types::{
 };
 use linecard::offload::coalesce::{self, Exit, Flush, Refusal};
 use linecard::offload::defer_checksum;
-use linecard::offload::virtio::{Endian, Format, Header, Undescribable};
+use linecard::offload::virtio::{Endian, Format, Header, Identifications, Undescribable};
 use linecard::packet::{Batch, Meta, Packet};
 use linecard::time::Instant;
 use std::ffi::c_void;
@@ -18,7 +18,7 @@ pub(crate) struct Coalescer {
     inner: coalesce::Coalescer<Buffer>,
     batch: Batch<Buffer>,
     flush_at_end: bool,
-    virtio: Option<Format>,
+    virtio: Option<(Format, Identifications)>,
     /// What has left by the latest call, and the arrays that describe it to C.
     left: Vec<(Packet<Buffer>, Exit)>,
     slices: Vec<Slice>,
@@ -32,7 +32,7 @@ impl Coalescer {
             inner: coalesce::Coalescer::new(config.checked()?),
             batch: Batch::new(),
             flush_at_end: config.flush_at_end != 0,
-            virtio: config.virtio()?,
+            virtio: config.virtio()?.map(|format| (format, config.identifications())),
             left: Vec::new(),
             slices: Vec::new(),
             tokens: Vec::new(),
@@ -122,7 +122,7 @@ impl Coalescer {
         self.tokens.reserve(total);
         for (packet, exit) in &mut self.left {
             let start = self.slices.len();
-            let virtio = self.virtio.map(|format| virtio(packet, format));
+            let virtio = self.virtio.map(|virtio| describe(packet, virtio));
             let (virtio, virtio_len) = virtio.unwrap_or_default();
             add_slices(packet, &mut self.slices, &mut self.tokens);
             let slices = &self.slices[start..];
@@ -162,10 +162,13 @@ fn packet(lent: &Lent) -> Result<Packet<Buffer>, Error> {
 
 /// The header that describes the packet, its checksum left to the reader; of length 0 when there
 /// is none.
-fn virtio(packet: &mut Packet<Buffer>, format: Format) -> ([u8; Format::MAX_LEN], u8) {
-    let mut header = Header::of(packet);
+fn describe(
+    packet: &mut Packet<Buffer>,
+    (format, identifications): (Format, Identifications),
+) -> ([u8; Format::MAX_LEN], u8) {
+    let mut header = Header::of_with(packet, identifications);
     if header == Err(Undescribable::Checksum) && defer_checksum(packet) {
-        header = Header::of(packet);
+        header = Header::of_with(packet, identifications);
     }
     let mut bytes = [0; Format::MAX_LEN];
     let written = header.ok().and_then(|h| h.write(&mut bytes, format, Endian::Little));

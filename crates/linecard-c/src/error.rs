@@ -20,6 +20,9 @@ pub const LINECARD_E_NOT_A_DATAGRAM: i32 = -5;
 pub const LINECARD_E_HEADER_TOO_LONG: i32 = -6;
 /// The size of segments is 0.
 pub const LINECARD_E_ZERO_SIZE: i32 = -7;
+/// A segment would be longer than one of its length fields can say: 65,535 bytes of an IPv4 or UDP
+/// datagram, or behind an IPv6 header. Choose a smaller `gso.size`.
+pub const LINECARD_E_SEGMENT_TOO_LONG: i32 = -8;
 /// The virtio header's flags contradict each other or the frame.
 pub const LINECARD_E_VIRTIO_FLAGS: i32 = -20;
 /// The virtio header's gso_type is unknown, or not what the frame is.
@@ -51,6 +54,7 @@ pub(crate) enum Error {
     NotADatagram = LINECARD_E_NOT_A_DATAGRAM,
     HeaderTooLong = LINECARD_E_HEADER_TOO_LONG,
     ZeroSize = LINECARD_E_ZERO_SIZE,
+    SegmentTooLong = LINECARD_E_SEGMENT_TOO_LONG,
     Flags = LINECARD_E_VIRTIO_FLAGS,
     GsoType = LINECARD_E_VIRTIO_GSO_TYPE,
     GsoSize = LINECARD_E_VIRTIO_GSO_SIZE,
@@ -73,6 +77,9 @@ pub(crate) fn text(code: i32) -> &'static CStr {
         LINECARD_E_NOT_A_DATAGRAM => c"not a whole TCP or UDP datagram",
         LINECARD_E_HEADER_TOO_LONG => c"more header bytes than are kept for one packet",
         LINECARD_E_ZERO_SIZE => c"the size of segments is 0",
+        LINECARD_E_SEGMENT_TOO_LONG => {
+            c"a segment exceeds 65535, the limit of its 16-bit length field"
+        }
         LINECARD_E_VIRTIO_FLAGS => c"virtio header: flags contradict each other or the frame",
         LINECARD_E_VIRTIO_GSO_TYPE => {
             c"virtio header: gso_type is unknown or not what the frame is"
@@ -99,6 +106,7 @@ impl From<SegmentError> for Error {
         match error {
             SegmentError::ZeroSize => Self::ZeroSize,
             SegmentError::HeaderTooLong { .. } => Self::HeaderTooLong,
+            SegmentError::LengthField { .. } => Self::SegmentTooLong,
             SegmentError::OutputTooSmall { .. } => Self::NoRoom,
             // The others are of fragments, which are not made here.
             _ => Self::NotADatagram,

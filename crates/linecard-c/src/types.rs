@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use linecard::offload::coalesce::{self, ChecksumPolicy, Creation};
-use linecard::offload::virtio::Format;
+use linecard::offload::virtio::{Format, Identifications};
 use linecard::packet::{self, ChecksumState, LinkType};
 use std::ffi::c_void;
 use std::time::Duration;
@@ -159,6 +159,11 @@ pub struct Config {
     /// Bytes of the virtio header that leaves with each packet: 10, 12 or 24; 0 for none. Default:
     /// 0. With it, the checksum of merged packets is left to whoever reads the header.
     pub virtio_len: u8,
+    /// How IPv4 identifications come back from whoever segments by the virtio header, which counts
+    /// them up. 0: constant ones may become counting ones where "don't fragment" is set, which makes
+    /// them meaningless (RFC 6864). Not 0: exactly as they came, so that packets with constant
+    /// identifications leave without a virtio header. Default: 0.
+    pub exact_ids: u8,
 }
 
 /// What a coalescer has done.
@@ -329,6 +334,7 @@ impl Default for Config {
             on_syn: 0,
             flush_at_end: 0,
             virtio_len: 0,
+            exact_ids: 0,
         }
     }
 }
@@ -336,7 +342,7 @@ impl Default for Config {
 impl Config {
     /// The typed configuration, if all numbers are within their ranges.
     pub(crate) fn checked(&self) -> Result<coalesce::Config, Error> {
-        let flags = [self.trust_checksums, self.on_syn, self.flush_at_end];
+        let flags = [self.trust_checksums, self.on_syn, self.flush_at_end, self.exact_ids];
         let tunnels = usize::from(self.max_tunnels);
         let held = (1..=MAX_HELD).contains(&self.max_held_packets);
         let valid = self.max_flows <= MAX_FLOWS && held && tunnels <= packet::MAX_TUNNELS;
@@ -363,6 +369,11 @@ impl Config {
             max_held_bytes: self.max_held_bytes,
             secret: self.secret,
         })
+    }
+
+    /// How identifications come back from a device.
+    pub(crate) fn identifications(&self) -> Identifications {
+        if self.exact_ids == 0 { Identifications::Rfc6864 } else { Identifications::Exact }
     }
 
     /// The form of the virtio header, if one is asked for.
