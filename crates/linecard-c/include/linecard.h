@@ -388,8 +388,8 @@ uint64_t linecard_coalescer_reason_count(const struct linecard_coalescer *coales
 // What `large` will be cut into, and the room that takes.
 int32_t linecard_segment_plan(const struct linecard_large *large, struct linecard_plan *plan);
 
-// Cuts `large`, and writes all segments into `out`, one behind the other: payload is copied and
-// summed in one pass. Nothing is written when there is an error.
+// Cuts `large`, and writes all segments into `out`, one behind the other: payload is summed and
+// copied, segment by segment. Nothing is written when there is an error.
 int32_t linecard_segment_write(const struct linecard_large *large,
                                struct linecard_slice out,
                                struct linecard_segments *segments);
@@ -424,7 +424,7 @@ int32_t linecard_checksum_defer(struct linecard_slice frame, uint8_t link);
 // The Internet checksum's sum (RFC 1071) of `len` bytes, not complemented. 0 without bytes.
 uint16_t linecard_sum(const uint8_t *data, size_t len);
 
-// `linecard_sum` of `len` bytes that are copied meanwhile, in one pass.
+// `linecard_sum` of `len` bytes that are copied meanwhile, while the processor's cache has them.
 uint16_t linecard_sum_copy(const uint8_t *from, uint8_t *to, size_t len);
 
 #ifdef __cplusplus

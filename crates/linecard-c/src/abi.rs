@@ -8,8 +8,8 @@ use crate::coalesce::{self, Coalescer};
 use crate::error::{self, Error, LINECARD_OK};
 use crate::segment::{self, Room};
 use crate::types::{
-    self, Config, Counters, Frame, Gso, LINECARD_ABI_VERSION, Large, Output, Plan, Segments, Slice,
-    Slices,
+    self, Config, Counters, Frame, Gso, LINECARD_ABI_VERSION, Large, Output, Plan, Segment,
+    Segments, Slice, Slices,
 };
 use linecard::offload::virtio::{Endian, Format, Header};
 use linecard::offload::{complete_checksum, defer_checksum};
@@ -18,12 +18,15 @@ use linecard::packet::{Layout, Meta, Packet, Piece};
 use linecard::time::Instant;
 use std::cell::UnsafeCell;
 use std::ffi::{CString, c_char, c_void};
-use std::mem::forget;
+use std::mem::{MaybeUninit, forget};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::slice;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Bytes that are summed, and then copied out of the cache; even, as sums are of words.
+const COPIED_AT_ONCE: usize = 4096;
 
 /// A frame that a caller has lent, on the terms at the top of the header: nobody else writes to it,
 /// and it stays where it is, until it is given back.
@@ -118,11 +121,11 @@ unsafe fn array<'a, T>(data: *const T, len: usize) -> Result<&'a [T], Error> {
     Ok(unsafe { slice::from_raw_parts(data, len) })
 }
 
-/// [`array`] for writing.
+/// [`array`] for changing; [`room`] where nothing has been written yet.
 ///
 /// # Safety
 ///
-/// What is there is writable, of type `T`, and nobody else's for `'a`.
+/// What is there is writable, initialised, of type `T`, and nobody else's for `'a`.
 unsafe fn array_mut<'a, T>(data: *mut T, len: usize) -> Result<&'a mut [T], Error> {
     check_array(data, len)?;
     if len == 0 {
@@ -141,14 +144,25 @@ fn check_array<T>(data: *const T, len: usize) -> Result<(), Error> {
     if fits { Ok(()) } else { Err(Error::Invalid) }
 }
 
-/// The struct at `data`.
+/// Room at `data` for results: what is there may be uninitialised, as `malloc` and a variable
+/// without a value leave it, and no reference may say otherwise.
 ///
 /// # Safety
 ///
-/// As for [`array_mut`].
-unsafe fn one_mut<'a, T>(data: *mut T) -> Result<&'a mut T, Error> {
+/// What is there is writable, and nobody else's for `'a`.
+unsafe fn room<'a, T>(data: *mut T, len: usize) -> Result<&'a mut [MaybeUninit<T>], Error> {
+    // SAFETY: the caller's promise; of `MaybeUninit` any bytes are a value.
+    unsafe { array_mut(data.cast::<MaybeUninit<T>>(), len) }
+}
+
+/// [`room`] for one.
+///
+/// # Safety
+///
+/// As for [`room`].
+unsafe fn place<'a, T>(data: *mut T) -> Result<&'a mut MaybeUninit<T>, Error> {
     // SAFETY: the caller's promise.
-    unsafe { array_mut(data, 1) }?.first_mut().ok_or(Error::Null)
+    unsafe { room(data, 1) }?.first_mut().ok_or(Error::Null)
 }
 
 /// Runs `work` with the coalescer of a handle.
@@ -251,16 +265,18 @@ unsafe fn read_config(from: *const Config) -> Result<Config, Error> {
     if !(size_of::<usize>()..=4096).contains(&size) {
         return Err(Error::Invalid);
     }
-    // SAFETY: the caller's promise.
-    let bytes = unsafe { array(from.cast::<u8>(), size) }?;
+    let from = from.cast::<u8>();
     let mut config = Config::default();
     let known = size.min(size_of::<Config>());
-    if bytes[known..].iter().any(|byte| *byte != 0) {
+    // SAFETY: the caller's promise. What a newer program adds is set, if only to 0; what lies between
+    // the fields that are known here, and may not be set, is not looked at.
+    let newer = unsafe { array(from.wrapping_add(known), size - known) }?;
+    if newer.iter().any(|byte| *byte != 0) {
         return Err(Error::Version);
     }
     // SAFETY: `config` has `known` bytes, and any bytes are integers.
     unsafe {
-        ptr::copy_nonoverlapping(bytes.as_ptr(), ptr::from_mut(&mut config).cast::<u8>(), known);
+        ptr::copy_nonoverlapping(from, ptr::from_mut(&mut config).cast::<u8>(), known);
     }
     Ok(config)
 }
@@ -274,11 +290,11 @@ pub unsafe extern "C" fn linecard_coalescer_new(
 ) -> i32 {
     guard(|| {
         // SAFETY: the caller has a pointer there to be set.
-        let place = unsafe { one_mut(coalescer) }?;
+        let place = unsafe { place(coalescer) }?;
         // SAFETY: the caller has a configuration there.
         let made = Coalescer::new(&unsafe { read_config(config) }?)?;
         let handle = Handle { busy: AtomicBool::new(false), coalescer: UnsafeCell::new(made) };
-        *place = Box::into_raw(Box::new(handle));
+        place.write(Box::into_raw(Box::new(handle)));
         Ok(())
     })
 }
@@ -309,11 +325,11 @@ pub unsafe extern "C" fn linecard_coalescer_push(
 ) -> i32 {
     guard(|| {
         // SAFETY: the caller has a struct there to be set.
-        let output = unsafe { one_mut(output) }?;
+        let output = unsafe { place(output) }?;
         // SAFETY: `Lent` is a `Frame` on the terms of this interface.
         let frames = unsafe { array(frames.cast::<Lent>(), count) }?;
         // SAFETY: the caller's handle.
-        *output = unsafe { with(coalescer, |it| it.push(frames, Instant::from_ns(now_ns))) }?;
+        output.write(unsafe { with(coalescer, |it| it.push(frames, Instant::from_ns(now_ns))) }?);
         Ok(())
     })
 }
@@ -327,9 +343,9 @@ pub unsafe extern "C" fn linecard_coalescer_advance(
 ) -> i32 {
     guard(|| {
         // SAFETY: the caller has a struct there to be set.
-        let output = unsafe { one_mut(output) }?;
+        let output = unsafe { place(output) }?;
         // SAFETY: the caller's handle.
-        *output = unsafe { with(coalescer, |it| Ok(it.advance(Instant::from_ns(now_ns)))) }?;
+        output.write(unsafe { with(coalescer, |it| Ok(it.advance(Instant::from_ns(now_ns)))) }?);
         Ok(())
     })
 }
@@ -342,9 +358,9 @@ pub unsafe extern "C" fn linecard_coalescer_flush(
 ) -> i32 {
     guard(|| {
         // SAFETY: the caller has a struct there to be set.
-        let output = unsafe { one_mut(output) }?;
+        let output = unsafe { place(output) }?;
         // SAFETY: the caller's handle.
-        *output = unsafe { with(coalescer, |it| Ok(it.flush())) }?;
+        output.write(unsafe { with(coalescer, |it| Ok(it.flush())) }?);
         Ok(())
     })
 }
@@ -423,15 +439,15 @@ unsafe fn large_packet<'a>(large: &Large) -> Result<Packet<&'a [u8]>, Error> {
 pub unsafe extern "C" fn linecard_segment_plan(large: *const Large, plan: *mut Plan) -> i32 {
     guard(|| {
         // SAFETY: the caller has both there.
-        let (large, plan) = unsafe { (one(large)?, one_mut(plan)?) };
+        let (large, plan) = unsafe { (one(large)?, place(plan)?) };
         // SAFETY: its pointers are good.
-        *plan = segment::plan(&unsafe { large_packet(large) }?, large.gso.into())?;
+        plan.write(segment::plan(&unsafe { large_packet(large) }?, large.gso.into())?);
         Ok(())
     })
 }
 
-/// Cuts `large`, and writes all segments into `out`, one behind the other: payload is copied and
-/// summed in one pass. Nothing is written when there is an error.
+/// Cuts `large`, and writes all segments into `out`, one behind the other: payload is summed and
+/// copied, segment by segment. Nothing is written when there is an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn linecard_segment_write(
     large: *const Large,
@@ -440,13 +456,12 @@ pub unsafe extern "C" fn linecard_segment_write(
 ) -> i32 {
     guard(|| {
         // SAFETY: the caller has both there.
-        let (large, segments) = unsafe { (one(large)?, one_mut(segments)?) };
+        let (large, (list, count)) = unsafe { (one(large)?, segments_room(segments)?) };
         // SAFETY: the caller has room there, and nothing of the packet.
-        let (out, list) =
-            unsafe { (array_mut(out.data, out.len)?, array_mut(segments.list, segments.room)?) };
+        let out = unsafe { room(out.data, out.len) }?;
         // SAFETY: its pointers are good.
         let packet = unsafe { large_packet(large) }?;
-        segments.count = segment::write(&packet, large.gso.into(), out, list)?;
+        count.write(segment::write(&packet, large.gso.into(), out, list)?);
         Ok(())
     })
 }
@@ -463,20 +478,33 @@ pub unsafe extern "C" fn linecard_segment_gather(
 ) -> i32 {
     guard(|| {
         // SAFETY: the caller has them there.
-        let (large, slices, segments) = unsafe { (one(large)?, one(slices)?, one_mut(segments)?) };
+        let (large, slices) = unsafe { (one(large)?, one(slices)?) };
+        // SAFETY: as before.
+        let (list, count) = unsafe { segments_room(segments) }?;
         // SAFETY: the caller has room there, and nothing of the packet.
-        let room = unsafe {
-            Room {
-                headers: array_mut(headers.data, headers.len)?,
-                slices: array_mut(slices.list, slices.room)?,
-                list: array_mut(segments.list, segments.room)?,
-            }
-        };
+        let (headers, slices) =
+            unsafe { (room(headers.data, headers.len)?, room(slices.list, slices.room)?) };
         // SAFETY: its pointers are good.
         let packet = unsafe { large_packet(large) }?;
-        segments.count = segment::gather(&packet, large.gso.into(), room)?;
+        let room = Room { headers, slices, list };
+        count.write(segment::gather(&packet, large.gso.into(), room)?);
         Ok(())
     })
+}
+
+/// Where the list of segments goes, and their number, which the caller does not set.
+///
+/// # Safety
+///
+/// `segments` is NULL or its `list` and `room` are set, and what they lead to is as for [`room`].
+unsafe fn segments_room<'a>(
+    segments: *mut Segments,
+) -> Result<(&'a mut [MaybeUninit<Segment>], &'a mut MaybeUninit<usize>), Error> {
+    check_array(segments, 1)?;
+    // SAFETY: not null and aligned; these two fields are set.
+    let (list, len) = unsafe { ((&raw const (*segments).list).read(), (*segments).room) };
+    // SAFETY: the caller's promise; the field lies apart from the list.
+    unsafe { Ok((room(list, len)?, place(&raw mut (*segments).count)?)) }
 }
 
 /// The struct at `data`, for reading.
@@ -506,17 +534,24 @@ pub unsafe extern "C" fn linecard_virtio_check(
         let format = Format::of_len(len).ok_or(Error::Invalid)?;
         let endian = if big_endian == 0 { Endian::Little } else { Endian::Big };
         // SAFETY: the caller has both there.
-        let (header, large) = unsafe { (array(header, len)?, one_mut(large)?) };
+        let header = unsafe { array(header, len) }?;
         let header = Header::read(header, format, endian).ok_or(Error::Invalid)?;
-        // SAFETY: its pointers are good.
-        let (head, pieces) = unsafe {
-            (array(large.head, large.head_len)?, array(large.pieces, large.piece_count)?)
+        check_array(large, 1)?;
+        // SAFETY: not null and aligned; these fields are set, and their pointers are good. The two
+        // that are set below may not be.
+        let (head, pieces, link) = unsafe {
+            let (head, pieces) = ((*large).head, (*large).pieces);
+            let pieces = array(pieces, (*large).piece_count)?;
+            (array(head, (*large).head_len)?, pieces, (*large).link)
         };
         let len = pieces.iter().fold(head.len(), |len, piece| len.saturating_add(piece.len));
-        let layout = Layout::parse_head(types::link(large.link)?, head, len);
+        let layout = Layout::parse_head(types::link(link)?, head, len);
         let offload = header.check(head, &layout)?;
-        large.gso = offload.gso.map_or_else(Gso::default, Into::into);
-        large.checksum = types::checksum_number(offload.checksum);
+        // SAFETY: the caller has a struct there, to be set.
+        unsafe {
+            (&raw mut (*large).gso).write(offload.gso.map_or_else(Gso::default, Into::into));
+            (&raw mut (*large).checksum).write(types::checksum_number(offload.checksum));
+        }
         Ok(())
     })
 }
@@ -566,14 +601,17 @@ pub unsafe extern "C" fn linecard_sum(data: *const u8, len: usize) -> u16 {
     sum
 }
 
-/// `linecard_sum` of `len` bytes that are copied meanwhile, in one pass.
+/// `linecard_sum` of `len` bytes that are copied meanwhile, while the processor's cache has them.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn linecard_sum_copy(from: *const u8, to: *mut u8, len: usize) -> u16 {
     let mut sum = 0;
     guard(|| {
         // SAFETY: the caller has both there, and they do not overlap.
-        let (from, to) = unsafe { (array(from, len)?, array_mut(to, len)?) };
-        sum = Sum::of_copy(from, to).fold();
+        let (from, to) = unsafe { (array(from, len)?, room(to, len)?) };
+        let parts = from.chunks(COPIED_AT_ONCE).zip(to.chunks_mut(COPIED_AT_ONCE));
+        sum = parts
+            .fold(Sum::ZERO, |sum, (from, to)| sum.plus(segment::copy_and_sum(from, to)))
+            .fold();
         Ok(())
     });
     sum
@@ -582,6 +620,7 @@ pub unsafe extern "C" fn linecard_sum_copy(from: *const u8, to: *mut u8, len: us
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::LINECARD_E_NO_ROOM;
 
     fn new() -> *mut Handle {
         let mut handle = ptr::null_mut();
@@ -632,5 +671,146 @@ mod tests {
         assert_eq!(name(0, 0), Some("not-ip"));
         assert_eq!(name(1, 0), Some("size"));
         assert_eq!((name(0, 200), name(1, 200), name(2, 0)), (None, None, None));
+    }
+
+    /// UDP with 9 bytes of payload, of which the last 6 lie in pieces of 2.
+    fn udp_head() -> Vec<u8> {
+        let mut head = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
+        head.extend([0x45, 0, 0, 37, 0, 1, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+        head.extend([0, 7, 0, 9, 0, 17, 1, 1, 1, 2, 3]);
+        head
+    }
+
+    /// Memory as `malloc` gives it.
+    fn uninitialised<T>(len: usize) -> Vec<MaybeUninit<T>> {
+        (0..len).map(|_| MaybeUninit::uninit()).collect()
+    }
+
+    /// The first elements, which have been written.
+    fn written<T: Copy>(memory: &[MaybeUninit<T>], count: usize) -> Vec<T> {
+        // SAFETY: who calls has had them written; Miri looks.
+        memory[..count].iter().map(|one| unsafe { one.assume_init() }).collect()
+    }
+
+    /// Writes and gathers; gives the segments' bytes both ways. Nothing that is written to has a
+    /// value before.
+    fn both_ways(large: &Large) -> [Vec<Vec<u8>>; 2] {
+        let mut plan = MaybeUninit::uninit();
+        // SAFETY: both are there; the plan is set when the code says so.
+        let plan = unsafe {
+            assert_eq!(linecard_segment_plan(large, plan.as_mut_ptr()), LINECARD_OK);
+            plan.assume_init()
+        };
+        let mut list = uninitialised::<Segment>(plan.segments);
+        let mut segments = MaybeUninit::<Segments>::uninit();
+        let at = segments.as_mut_ptr();
+        // SAFETY: two fields of three are set, the third is not.
+        unsafe {
+            (&raw mut (*at).list).write(list.as_mut_ptr().cast());
+            (&raw mut (*at).room).write(list.len());
+        }
+        let mut out = uninitialised::<u8>(plan.bytes);
+        let data = out.as_mut_ptr().cast::<u8>();
+        let short = Slice { data: data.wrapping_add(1), len: plan.bytes - 1 };
+        // SAFETY: all is there and as long as it says.
+        let copied: Vec<Vec<u8>> = unsafe {
+            assert_eq!(linecard_segment_write(large, short, at), LINECARD_E_NO_ROOM);
+            let out = Slice { data, len: plan.bytes };
+            assert_eq!(linecard_segment_write(large, out, at), LINECARD_OK);
+            assert_eq!((*at).count, plan.segments);
+            let bytes = slice::from_raw_parts(data, plan.bytes);
+            let all = written(&list, plan.segments);
+            assert_eq!(all.last().map(|last| last.start + last.len), Some(plan.bytes));
+            all.iter().map(|one| bytes[one.start..one.start + one.len].to_vec()).collect()
+        };
+        let (mut headers, mut parts) =
+            (uninitialised::<u8>(plan.header_bytes), uninitialised::<Slice>(plan.slices));
+        let room = Slice { data: headers.as_mut_ptr().cast(), len: headers.len() };
+        let slices = Slices { list: parts.as_mut_ptr().cast(), room: parts.len() };
+        // SAFETY: as before.
+        let gathered = unsafe {
+            assert_eq!(linecard_segment_gather(large, room, &raw const slices, at), LINECARD_OK);
+            let all = written(&list, plan.segments);
+            // Slices are used from the first on, and headers lie one behind the other.
+            let used: usize = all.iter().map(|one| one.slices).sum();
+            let parts = written(&parts, used);
+            let whole = |one: &Segment| {
+                let own = &parts[one.start..one.start + one.slices];
+                assert!(own.iter().all(|part| part.len > 0));
+                let bytes = own.iter().flat_map(|part| slice::from_raw_parts(part.data, part.len));
+                let bytes: Vec<u8> = bytes.copied().collect();
+                assert_eq!(bytes.len(), one.len);
+                bytes
+            };
+            all.iter().map(whole).collect()
+        };
+        [copied, gathered]
+    }
+
+    #[test]
+    fn both_ways_make_the_same_in_the_room_that_was_planned() {
+        let (head, rest) = (udp_head(), [4_u8, 5, 6, 7, 8, 9]);
+        let pieces: Vec<_> = rest
+            .chunks(2)
+            .map(|part| Slice { data: part.as_ptr().cast_mut(), len: part.len() })
+            .collect();
+        for (size, padded) in (1..=10).flat_map(|size| [(size, 0), (size, 1)]) {
+            let large = Large {
+                head: head.as_ptr(),
+                head_len: head.len(),
+                pieces: pieces.as_ptr(),
+                piece_count: pieces.len(),
+                gso: Gso { size, padded, ..Gso::default() },
+                link: types::LINECARD_LINK_ETHERNET,
+                checksum: types::LINECARD_CHECKSUM_UNKNOWN,
+            };
+            let [copied, gathered] = both_ways(&large);
+            assert_eq!(copied, gathered, "{size}");
+            assert_eq!(copied.len(), 9_usize.div_ceil(size.into()));
+            let payload = copied.iter().flat_map(|frame| &frame[42..]).copied();
+            let payload: Vec<u8> = payload.filter(|byte| *byte != 0).collect();
+            assert_eq!(payload, [1, 2, 3, 4, 5, 6, 7, 8, 9]);
+        }
+    }
+
+    #[test]
+    fn a_segment_beyond_its_length_field_has_a_code_of_its_own() {
+        let (mut head, rest) = (udp_head(), vec![7_u8; 65_000]);
+        // TCP, and the length that does not fit is 0.
+        head[16..18].fill(0);
+        head[23] = 6;
+        head.truncate(34);
+        head.extend([0, 7, 0, 9, 0, 0, 0, 1, 0, 0, 0, 1, 0x50, 0x10, 0, 9, 0, 0, 0, 0]);
+        let pieces = [(); 2].map(|()| Slice { data: rest.as_ptr().cast_mut(), len: rest.len() });
+        let mut large = Large {
+            head: head.as_ptr(),
+            head_len: head.len(),
+            pieces: pieces.as_ptr(),
+            piece_count: pieces.len(),
+            gso: Gso { size: 65_495, ..Gso::default() },
+            link: types::LINECARD_LINK_ETHERNET,
+            checksum: types::LINECARD_CHECKSUM_UNKNOWN,
+        };
+        let mut plan = MaybeUninit::uninit();
+        // SAFETY: both are there.
+        let code = unsafe { linecard_segment_plan(&raw const large, plan.as_mut_ptr()) };
+        assert_eq!(code, LINECARD_OK);
+        for size in [65_496, 65_535] {
+            large.gso.size = size;
+            // SAFETY: both are there.
+            let code = unsafe { linecard_segment_plan(&raw const large, plan.as_mut_ptr()) };
+            assert_eq!(code, error::LINECARD_E_SEGMENT_TOO_LONG);
+        }
+    }
+
+    #[test]
+    fn bytes_are_summed_and_copied_into_memory_without_a_value() {
+        for len in [0, 1, 3, 1_448, 4_096, 4_097, 9_001] {
+            let from: Vec<u8> = (0..len).map(|at| (at * 7) as u8).collect();
+            let mut to = uninitialised::<u8>(len);
+            // SAFETY: both are as long.
+            let sum = unsafe { linecard_sum_copy(from.as_ptr(), to.as_mut_ptr().cast(), len) };
+            assert_eq!((sum, written(&to, len)), (Sum::of(&from).fold(), from));
+        }
     }
 }
