@@ -5,6 +5,7 @@ use crate::args::{Checksum, CoalesceArguments};
 use crate::explain::Explanation;
 use crate::failure::Failure;
 use crate::found::Found;
+use crate::interrupt;
 use crate::page;
 use crate::progress::Progress;
 use crate::watch;
@@ -25,6 +26,7 @@ const MAX_HOLD: Duration = Duration::from_secs(10);
 pub(crate) fn command(arguments: &CoalesceArguments) -> Result<(), Failure> {
     let (input, output) = (&arguments.input, &arguments.output);
     let page = arguments.page.check(&[input, output])?;
+    interrupt::remove_incomplete_output()?;
     find(arguments)?.show(arguments.json, Some(output), &page)
 }
 

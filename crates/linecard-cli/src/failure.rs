@@ -29,7 +29,8 @@ Exit codes:
   14  send, recv: the other end is not there, does not answer any more, or was cut off
   15  send, recv: the other end is not who it should be, or does not accept this one
   16  send, recv: the other end has refused or ended it, and the text says why
-  130  send, recv: stopped by Ctrl-C or SIGTERM before the end
+  130  coalesce, segment, model, send, recv: stopped by a signal before the end; send and recv keep
+       what has arrived, the others remove the incomplete output
 
 After 1, 14, 16 and 130, send and recv go on from there: what has arrived is kept";
 
@@ -123,6 +124,9 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
+    /// The exit code of what a signal has ended.
+    pub(crate) const STOPPED: u8 = 130;
+
     /// What went wrong with a capture: the output's faults are not the input's.
     pub(crate) fn of_capture(input: &Path, source: CaptureError) -> Self {
         match source {
@@ -167,7 +171,7 @@ impl Failure {
             Self::Away(_) => 14,
             Self::Stranger(_) => 15,
             Self::Declined(_) => 16,
-            Self::Stopped(_) => 130,
+            Self::Stopped(_) => Self::STOPPED,
         }
     }
 

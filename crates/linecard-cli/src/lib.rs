@@ -12,6 +12,7 @@ mod completions;
 mod explain;
 mod failure;
 mod found;
+mod interrupt;
 mod jitter;
 pub mod jobs;
 mod man;

@@ -5,6 +5,7 @@ use crate::args::SegmentArguments;
 use crate::coalesce::{create, ending, format_of, open};
 use crate::failure::Failure;
 use crate::found::Found;
+use crate::interrupt;
 use crate::page::PageFile;
 use crate::progress::Progress;
 use linecard::report::{Report, Section, Value};
@@ -17,6 +18,7 @@ const MAX: usize = 65_535;
 
 /// Runs the command.
 pub(crate) fn command(arguments: &SegmentArguments) -> Result<(), Failure> {
+    interrupt::remove_incomplete_output()?;
     find(arguments)?.show(arguments.json, Some(&arguments.output), &PageFile::default())
 }
 

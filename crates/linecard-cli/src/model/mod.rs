@@ -18,6 +18,7 @@ mod trace;
 mod values;
 
 use crate::failure::Failure;
+use crate::interrupt;
 use clap::{Args, Subcommand};
 pub(crate) use kinds::adapter_load;
 #[cfg(all(test, target_os = "linux"))]
@@ -72,6 +73,7 @@ pub(crate) struct ScenarioArguments {
 
 /// Runs the command.
 pub(crate) fn command(arguments: &ModelArguments) -> Result<(), Failure> {
+    interrupt::remove_incomplete_output()?;
     match &arguments.command {
         ModelCommand::Run(arguments) => run::command(arguments),
         ModelCommand::Trace(arguments) => trace::command(arguments),

@@ -1,6 +1,7 @@
-//! Stopped in the middle: what is not complete never has the name of the output.
+//! Stopped in the middle: what is not complete never has the name of the output, and is not left behind
+//! where the process can help it.
 
-use crate::folder::{Folder, capture};
+use crate::folder::{Folder, Outcome, capture, one_line};
 use std::fs;
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
@@ -21,14 +22,17 @@ fn wait_for_partial(folder: &Folder) {
     }
 }
 
-/// Sends a signal to a command that has read a part of its input and waits for more.
+/// Sends a signal to a command that has read a part of its input and waits for more. What can be
+/// caught ends it with the documented code and a line, and removes the incomplete output.
 fn stopped_by(signal: &str, command: &str, existing: bool) {
+    let caught = signal != "KILL";
     let folder = Folder::new();
     if existing {
         folder.write("out.pcapng", b"precious");
     }
     let mut child = folder.command(&[command, "-", "out.pcapng"]);
-    let mut child = child.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    child.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = child.spawn().unwrap();
     let bytes = fs::read(capture("tcp4-8flows.pcap")).unwrap();
     let mut input = child.stdin.take().unwrap();
     input.write_all(&bytes).unwrap();
@@ -40,8 +44,17 @@ fn stopped_by(signal: &str, command: &str, existing: bool) {
     wait_for_partial(&folder);
     let kill = format!("kill -{signal} {}", child.id());
     assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
-    let status = child.wait().unwrap();
-    assert!(status.signal().is_some(), "{command} ended by itself: {status}");
+    let output = child.wait_with_output().unwrap();
+    let (status, outcome) = (output.status, Outcome::from(output));
+    if caught {
+        assert_eq!(outcome.code, Some(130), "{outcome:?}");
+        let said = [&format!("stopped by SIG{signal}"), "out.pcapng was not written"];
+        one_line(&outcome.stderr, &said);
+        let left: &[&str] = if existing { &["out.pcapng"] } else { &[] };
+        assert_eq!(folder.names(), left, "nothing is left");
+    } else {
+        assert!(status.signal().is_some(), "{command} ended by itself: {status}");
+    }
     if existing {
         assert_eq!(folder.read("out.pcapng"), b"precious");
     } else {
@@ -54,6 +67,30 @@ fn stopped_by(signal: &str, command: &str, existing: bool) {
 fn interrupted() {
     stopped_by("INT", "coalesce", false);
     stopped_by("INT", "segment", true);
+    stopped_by("HUP", "coalesce", true);
+}
+
+/// A script's background job, and `nohup`, have signals ignored: they stay so.
+#[test]
+fn a_signal_that_was_ignored_stays_ignored() {
+    let folder = Folder::new();
+    let mut shell = Command::new("sh");
+    let program = folder.command(&[]).get_program().to_owned();
+    shell.args(["-c", "trap '' HUP; exec \"$0\" coalesce - out.pcapng"]).arg(program);
+    shell.current_dir(folder.path(".")).stdin(Stdio::piped()).stdout(Stdio::null());
+    let mut child = shell.spawn().unwrap();
+    let bytes = fs::read(capture("tcp4-8flows.pcap")).unwrap();
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(&bytes).unwrap();
+    for _ in 0..40 {
+        input.write_all(&bytes[24..]).unwrap();
+    }
+    wait_for_partial(&folder);
+    let kill = format!("kill -HUP {}", child.id());
+    assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
+    drop(input);
+    assert!(child.wait().unwrap().success());
+    assert_eq!(folder.names(), ["out.pcapng"]);
 }
 
 #[test]

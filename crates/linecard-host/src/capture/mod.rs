@@ -34,7 +34,7 @@ pub use endian::Endianness;
 pub use error::{CaptureError, Damage};
 pub use input::MAX_ENTRY;
 pub use interface::MAX_INTERFACES;
-pub use output::OutputFile;
+pub use output::{Incomplete, OutputFile, Removed};
 pub use reader::Reader;
 pub use record::{Record, Shape};
 pub use source::Source;

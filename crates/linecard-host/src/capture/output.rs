@@ -1,11 +1,13 @@
 //! Where results go: never half-written under their final name, never over the input.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tempfile::{Builder, NamedTempFile};
 
@@ -34,7 +36,52 @@ pub struct OutputFile {
 #[derive(Debug)]
 enum Sink {
     Direct(File),
-    Partial { file: NamedTempFile, target: PathBuf },
+    Partial { file: NamedTempFile, target: PathBuf, _listed: Listed },
+}
+
+/// Files of this process that are not complete: who ends it has to know them, as nothing is dropped
+/// then. By the name of the incomplete file, which is unique, and with that of the output.
+static INCOMPLETE: Mutex<BTreeMap<PathBuf, PathBuf>> = Mutex::new(BTreeMap::new());
+
+fn incomplete() -> MutexGuard<'static, BTreeMap<PathBuf, PathBuf>> {
+    INCOMPLETE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A file's place in that list, until it has its final name or is gone.
+#[derive(Debug)]
+struct Listed(PathBuf);
+
+impl Drop for Listed {
+    fn drop(&mut self) {
+        incomplete().remove(&self.0);
+    }
+}
+
+/// An output that was not complete, and what became of its file.
+#[derive(Debug)]
+pub struct Incomplete {
+    /// The output.
+    pub output: PathBuf,
+    /// The file beside it.
+    pub partial: PathBuf,
+    /// Why that could not be removed.
+    pub left: Option<io::Error>,
+}
+
+/// What [`OutputFile::remove_incomplete`] has done. No output takes its final name as long as this
+/// is held: end the process meanwhile.
+#[derive(Debug)]
+pub struct Removed {
+    files: Vec<Incomplete>,
+    _held: MutexGuard<'static, BTreeMap<PathBuf, PathBuf>>,
+}
+
+impl Removed {
+    /// The outputs that were not complete.
+    #[must_use]
+    pub fn files(&self) -> &[Incomplete] {
+        &self.files
+    }
 }
 
 impl OutputFile {
@@ -45,6 +92,19 @@ impl OutputFile {
         let sink = Sink::open(path)
             .map_err(|source| CaptureError::Output { path: path.into(), source })?;
         Ok(Self { named: path.into(), out: BufWriter::with_capacity(BUFFER, sink) })
+    }
+
+    /// Removes the files of all outputs of this process that are not complete: for a process that is
+    /// about to end without dropping them.
+    #[must_use]
+    pub fn remove_incomplete() -> Removed {
+        let mut held = incomplete();
+        let remove = |(partial, output): (PathBuf, PathBuf)| {
+            let left = fs::remove_file(&partial).err();
+            Incomplete { output, partial, left }
+        };
+        let files = std::mem::take(&mut *held).into_iter().map(remove).collect();
+        Removed { files, _held: held }
     }
 
     /// Gives a file that is not visible yet to a user and a group, who may then complete it. Pipes and
@@ -128,14 +188,20 @@ impl Sink {
             .make_in(folder, |path| {
                 OpenOptions::new().write(true).create_new(true).mode(CREATE_MODE).open(path)
             })?;
-        Ok(Self::Partial { file, target })
+        let partial = file.path().to_owned();
+        incomplete().insert(partial.clone(), target.clone());
+        Ok(Self::Partial { file, target, _listed: Listed(partial) })
     }
 
     fn commit(self) -> io::Result<()> {
         match self {
             Self::Direct(_) => Ok(()),
-            Self::Partial { file, target } => {
-                file.persist(target).map(drop).map_err(|failed| failed.error)
+            Self::Partial { file, target, _listed } => {
+                let mut all = incomplete();
+                let done = file.persist(target).map(drop).map_err(|failed| failed.error);
+                all.remove(&_listed.0);
+                drop(all);
+                done
             }
         }
     }

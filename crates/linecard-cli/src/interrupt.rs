@@ -1,0 +1,84 @@
+//! Ctrl-C while a file is being written: what is not complete is removed, and the user is told.
+
+use crate::failure::Failure;
+use crate::watch;
+use linecard_host::capture::{Incomplete, OutputFile};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::{flag, low_level::pipe};
+use std::io::Read;
+use std::os::unix::net::UnixStream;
+use std::process;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+
+const SIGNALS: [(i32, &str); 3] =
+    [(SIGINT, "SIGINT (Ctrl-C)"), (SIGTERM, "SIGTERM"), (SIGHUP, "SIGHUP")];
+
+/// From now on a signal removes output that is not complete, says so in a line, and ends the process
+/// with the documented code; a second one ends it at once. For commands that write files; jobs of a
+/// library (Python) have a watch, and signals belong to their program.
+pub(crate) fn remove_incomplete_output() -> Result<(), Failure> {
+    if watch::current().is_some() {
+        return Ok(());
+    }
+    let (mut woken, wake) = UnixStream::pair()?;
+    let (asked, which) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    for (index, (signal, _)) in SIGNALS.into_iter().enumerate() {
+        if is_ignored(signal) {
+            continue;
+        }
+        let code = Failure::STOPPED.into();
+        flag::register_conditional_shutdown(signal, code, Arc::clone(&asked))?;
+        flag::register(signal, Arc::clone(&asked))?;
+        flag::register_usize(signal, Arc::clone(&which), index)?;
+        pipe::register(signal, wake.try_clone()?)?;
+    }
+    thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        if woken.read_exact(&mut [0]).is_ok() {
+            // Nothing takes its final name while this is held.
+            let removed = OutputFile::remove_incomplete();
+            crate::say(&text(SIGNALS[which.load(Ordering::Relaxed)].1, removed.files()));
+            process::exit(Failure::STOPPED.into());
+        }
+    })?;
+    Ok(())
+}
+
+/// Under `nohup`, SIGHUP stays ignored, and so does SIGINT in the background of a script.
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+}
+
+fn text(signal: &str, files: &[Incomplete]) -> String {
+    let mut text = format!("stopped by {signal} before the end");
+    for Incomplete { output, partial, left } in files {
+        let (output, partial) = (output.display(), partial.display());
+        text += &match left {
+            None => format!("; {output} was not written, and its incomplete file is removed"),
+            Some(error) => format!("; {output} was not written: remove {partial} ({error})"),
+        };
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_says_what_became_of_every_file() {
+        let file =
+            |left| Incomplete { output: "out".into(), partial: "out.a.partial".into(), left };
+        assert_eq!(text("SIGTERM", &[]), "stopped by SIGTERM before the end");
+        let all = text("SIGINT", &[file(None), file(Some(std::io::ErrorKind::NotFound.into()))]);
+        assert_eq!(
+            all,
+            "stopped by SIGINT before the end; out was not written, and its incomplete file is \
+             removed; out was not written: remove out.a.partial (entity not found)"
+        );
+    }
+}
