@@ -116,9 +116,8 @@ fn report(account: &CoalesceAccount) -> Report {
     if account.blocks + account.clock_resets > 0 {
         report.push(capture);
     }
-    if let Some(note) = offload_note(counters) {
-        report.note(note);
-    }
+    let notes = [offload_note(counters), snapped_note(account)];
+    notes.into_iter().flatten().for_each(|note| report.note(note));
     if account.lost_trails > 0 {
         report.note(format!(
             "The output is pcap, which cannot hold the segment sizes of {} merged packets: name \
@@ -139,6 +138,19 @@ fn offload_note(counters: &Counters) -> Option<String> {
             "{partial} packets hold only the pseudo header's sum where the checksum belongs: the \
              capture looks taken on their sender, with checksum offload. `--checksum trust` \
              merges them."
+        )
+    })
+}
+
+/// Packets of which the capture has only the first bytes.
+fn snapped_note(account: &CoalesceAccount) -> Option<String> {
+    let CoalesceAccount { truncated, snap_len, .. } = account;
+    (*truncated > 0).then(|| {
+        format!(
+            "{truncated} of {} packets were cut short by the capture's snap length of {snap_len} \
+             bytes: they cannot be merged, as their payload is not there. Capture whole packets: \
+             `tcpdump -s 0`.",
+            account.counters.packets_in
         )
     })
 }

@@ -70,6 +70,20 @@ fn report(account: &SegmentAccount) -> Report {
         refused.add_reason(name, explanation, *count);
     }
     report.push(refused);
+    if let Some(first) = account.first_refusal {
+        let count: u64 = account.refused.values().map(|(_, count)| count).sum();
+        report.note(format!(
+            "{count} packets could not be segmented and are in the output as they came. The first: \
+             {first}."
+        ));
+    }
+    if account.truncated > 0 {
+        report.note(format!(
+            "{} of {} packets were cut short by the capture's snap length of {} bytes: they cannot \
+             be segmented, as their payload is not there. Capture whole packets: `tcpdump -s 0`.",
+            account.truncated, account.packets_in, account.snap_len
+        ));
+    }
     if account.large > 0 {
         report.note(format!(
             "{} packets are larger than 1500 bytes and do not say how they divide: use --mss or \

@@ -84,6 +84,67 @@ fn mss_and_mtu_bound_every_packet() {
     assert_eq!(packets(&folder.read("same.pcap")), packets(&folder.read("in.pcap")));
 }
 
+/// A pcap file of Ethernet frames, each with the length that it had on the wire.
+fn pcap(frames: &[(&[u8], usize)]) -> Vec<u8> {
+    let mut bytes = 0xA1B2_C3D4_u32.to_le_bytes().to_vec();
+    bytes.extend([2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 1, 0, 0, 0]);
+    for (number, (kept, len)) in frames.iter().enumerate() {
+        for field in [number, 0, kept.len(), *len] {
+            bytes.extend((field as u32).to_le_bytes());
+        }
+        bytes.extend(*kept);
+    }
+    bytes
+}
+
+/// No segment is longer than the 16 bits of its length field: the packet stays as it is, and the user
+/// hears which field, by how much, and what to do.
+#[test]
+fn a_segment_size_beyond_a_length_field_is_refused() {
+    let folder = Folder::new();
+    // TCP over IPv4, 70,000 bytes, whose total length does not fit and is 0 ("BIG TCP").
+    let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
+    frame.extend([0x45, 0, 0, 0, 0, 1, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+    frame.extend([0x10, 0, 0x20, 0, 0, 0, 0, 1, 0, 0, 0, 7, 0x50, 0x10, 1, 0, 0, 0, 0, 0]);
+    frame.resize(frame.len() + 70_000, 7);
+    folder.write("in.pcap", &pcap(&[(&frame, frame.len())]));
+    let text = folder.succeeds(&["segment", "in.pcap", "out.pcap", "--mss", "65535"]);
+    assert!(text.contains("length-field"), "{text}");
+    assert!(text.contains("IPv4 total length 65575 exceeds 65535"), "{text}");
+    assert!(text.contains("choose smaller segments"), "{text}");
+    assert_eq!(packets(&folder.read("out.pcap")), packets(&folder.read("in.pcap")));
+    // The longest that fits.
+    let text = folder.succeeds(&["segment", "in.pcap", "out.pcap", "--mss", "65495"]);
+    assert!(!text.contains("length-field"), "{text}");
+    let lens: Vec<_> = packets(&folder.read("out.pcap")).iter().map(|p| p.data.len()).collect();
+    assert_eq!(lens, [14 + 65_535, 14 + 40 + 70_000 - 65_495]);
+}
+
+/// With a snap length nothing can be merged or segmented, and the user hears why.
+#[test]
+fn a_snapped_capture_says_why_nothing_merges() {
+    let folder = Folder::new();
+    let whole = packets(&fs::read(capture("tcp4-bulk.pcap")).unwrap());
+    let kept = |data: &[u8]| data.len().min(96);
+    let frames: Vec<_> = whole.iter().map(|p| (&p.data[..kept(&p.data)], p.data.len())).collect();
+    let short = frames.iter().filter(|(kept, len)| kept.len() < *len).count();
+    assert!(short > 30);
+    folder.write("in.pcap", &pcap(&frames));
+    let said = format!(
+        "{short} of {} packets were cut short by the capture's snap length of 96 bytes: they cannot be",
+        whole.len()
+    );
+    for (command, cannot) in [("coalesce", "merged"), ("segment", "segmented")] {
+        let text = folder.succeeds(&[command, "in.pcap", "out.pcapng"]);
+        let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(flat.contains(&format!("{said} {cannot}")), "{text}");
+        assert!(flat.contains("`tcpdump -s 0`"), "{text}");
+    }
+    let text =
+        Folder::with_capture("tcp4-bulk.pcap").succeeds(&["coalesce", "in.pcap", "out.pcapng"]);
+    assert!(!text.contains("snap length"), "{text}");
+}
+
 const FLOW: &str = "192.0.2.1:55090-192.0.2.2:5201";
 
 #[test]

@@ -29,6 +29,10 @@ pub struct CoalesceAccount {
     pub blocks: u64,
     /// Packets of link types that are not followed.
     pub unknown: Unknown,
+    /// Packets of which the capture has only the first bytes.
+    pub truncated: u64,
+    /// Bytes of the longest of these.
+    pub snap_len: usize,
     /// Times at which the capture's clock went back by more than the hold budget.
     pub clock_resets: u64,
     /// What the output format cannot hold.
@@ -137,6 +141,10 @@ impl Job<'_> {
         link: Option<u32>,
         observer: &mut dyn Observer,
     ) {
+        if record.is_truncated() {
+            self.account.truncated += 1;
+            self.account.snap_len = self.account.snap_len.max(record.data().len());
+        }
         self.follow_clock(Instant::from_ns(record.timestamp_ns()), observer);
         let meta = Meta {
             timestamp: Instant::from_ns(record.timestamp_ns()),

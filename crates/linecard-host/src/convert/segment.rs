@@ -44,11 +44,17 @@ pub struct SegmentAccount {
     pub restored: u64,
     /// Packets that went on as they were.
     pub untouched: u64,
+    /// Packets of which the capture has only the first bytes.
+    pub truncated: u64,
+    /// Bytes of the longest of these.
+    pub snap_len: usize,
     /// Packets longer than 1500 bytes without a trail, when nothing else was asked for.
     pub large: u64,
     /// Why packets that should have been cut were not, by [`SegmentError::name`]: explanation and
     /// packets.
     pub refused: BTreeMap<&'static str, (&'static str, u64)>,
+    /// The first of these, with its values.
+    pub first_refusal: Option<SegmentError>,
     /// Blocks that are no packets, passed through.
     pub blocks: u64,
     /// Packets of link types that are not followed.
@@ -137,6 +143,10 @@ impl Job<'_> {
 
     fn packet(&mut self, record: Record, link: LinkType) -> Result<(), CaptureError> {
         self.account.packets_in += 1;
+        if record.is_truncated() {
+            self.account.truncated += 1;
+            self.account.snap_len = self.account.snap_len.max(record.data().len());
+        }
         self.write_pending(self.next)?;
         let trail = record.option(TRAIL_OPTION).and_then(Trail::decode);
         let partial = trail.as_ref().is_some_and(|trail| trail.partial_checksum);
@@ -150,6 +160,7 @@ impl Job<'_> {
             Some(Err(error)) => {
                 let (name, explanation) = (error.name(), error.explanation());
                 self.account.refused.entry(name).or_insert((explanation, 0)).1 += 1;
+                self.account.first_refusal.get_or_insert(error);
                 self.pass(packet.buffer())?;
             }
             _ => self.pass(packet.buffer())?,
