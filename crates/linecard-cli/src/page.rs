@@ -5,9 +5,10 @@ use crate::say;
 use clap::Args;
 use linecard::offload::coalesce::{Counters, Flush, Refusal};
 use linecard::report::Report;
-use linecard_report::{Axis, Histograms, Ledger, Page, Target, Unit};
+use linecard_report::{Axis, Histograms, Ledger, Origin, Page, Target, Unit};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct PageArguments {
@@ -53,7 +54,7 @@ impl PageFile {
         ending: Result<(), Failure>,
     ) -> Result<(), Failure> {
         let Some(target) = &self.0 else { return ending };
-        match (target.write(&page()), ending) {
+        match (target.write(page().origin(origin())), ending) {
             (Ok(()), ending) => ending,
             (Err(error), Ok(())) => Err(error.into()),
             (Err(error), Err(failure)) => {
@@ -62,6 +63,13 @@ impl PageFile {
             }
         }
     }
+}
+
+/// Now, and the command line of this process.
+pub(crate) fn origin() -> Origin {
+    let unix_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let arguments = std::env::args_os().skip(1).map(|text| text.to_string_lossy().into_owned());
+    Origin::new(unix_s, std::iter::once("linecard".to_owned()).chain(arguments))
 }
 
 /// Whether two names are, or would be, of one file.

@@ -116,6 +116,9 @@ pub(crate) fn whole<S: Serializer>(page: &Page, serializer: S) -> Result<S::Ok, 
     map.serialize_entry("format", &VERSION)?;
     map.serialize_entry("title", &page.title)?;
     map.serialize_entry("headline", &page.headline)?;
+    if let Some(origin) = &page.origin {
+        map.serialize_entry("origin", origin)?;
+    }
     let reports = blocks().filter_map(|block| match block {
         Block::Summary(report) => Some(report),
         _ => None,

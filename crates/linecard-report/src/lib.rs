@@ -19,6 +19,7 @@ mod chart;
 mod draw;
 mod json;
 mod number;
+mod origin;
 mod page;
 mod shell;
 mod table;
@@ -29,6 +30,7 @@ mod verdict;
 
 pub use axis::Axis;
 pub use chart::{Chart, Effects, Histograms, Ledger, Spread, TimeSeries};
+pub use origin::Origin;
 pub use page::Page;
 pub use table::Table;
 pub use target::{ReportError, Target};

@@ -3,6 +3,7 @@
 use crate::chart::Chart;
 use crate::draw;
 use crate::json;
+use crate::origin::Origin;
 use crate::shell;
 use crate::table::Table;
 use crate::target::{ReportError, Target};
@@ -16,13 +17,14 @@ use std::path::Path;
 const NAVIGATION: usize = 4;
 
 /// Characters of a text that may stand among numbers.
-const SHORT_TEXT: usize = 20;
+pub(crate) const SHORT_TEXT: usize = 20;
 
 /// A report to be read in a browser, without a network, and by programs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Page {
     pub(crate) title: String,
     pub(crate) headline: Option<String>,
+    pub(crate) origin: Option<Origin>,
     pub(crate) blocks: Vec<Block>,
 }
 
@@ -41,12 +43,18 @@ impl Page {
     /// An empty page.
     #[must_use]
     pub fn new(title: impl Into<String>) -> Self {
-        Self { title: title.into(), headline: None, blocks: Vec::new() }
+        Self { title: title.into(), headline: None, origin: None, blocks: Vec::new() }
     }
 
     /// Sets the sentence that says it all, under the title.
     pub fn headline(&mut self, sentence: impl Into<String>) -> &mut Self {
         self.headline = Some(sentence.into());
+        self
+    }
+
+    /// Says when and by what the page was made.
+    pub fn origin(&mut self, origin: Origin) -> &mut Self {
+        self.origin = Some(origin);
         self
     }
 
@@ -124,6 +132,9 @@ impl Page {
         html! {
             h1 { (self.title) }
             @if let Some(headline) = &self.headline { p.headline { (headline) } }
+            @if let Some(origin) = &self.origin {
+                p.remark { (origin.utc()) ", linecard " (env!("CARGO_PKG_VERSION")) ": " code { (origin.command) } }
+            }
             @if headings().count() >= NAVIGATION {
                 nav aria-label="Parts of this page" { @for (index, text) in headings().enumerate() {
                     a href={ "#part-" (index) } { (text) } " "
@@ -164,9 +175,20 @@ impl Block {
                 div.sections { @for part in report.sections() { (section(part)) } }
                 @for note in report.notes() { p.note { (note) } }
             },
-            Self::Table(table) => html! { section { h3 { (table.title) } (table.markup()) } },
-            Self::Verdicts(all) => html! { section { h3 { (all.title) } (all.markup()) } },
+            Self::Table(table) => part(&table.title, table.is_folded, &table.markup()),
+            Self::Verdicts(all) => part(&all.title, all.is_folded, &all.markup()),
             Self::Heading(_) | Self::Chart(_) => html! {},
+        }
+    }
+}
+
+/// A titled part; a folded one shows its title until it is opened.
+fn part(title: &str, is_folded: bool, content: &Markup) -> Markup {
+    html! {
+        @if is_folded {
+            details.part { summary { (title) } (content) }
+        } @else {
+            section { h3 { (title) } (content) }
         }
     }
 }
@@ -283,6 +305,28 @@ mod tests {
         assert_eq!(beside["charts"][3]["causes"][0]["events"], 2);
         assert_eq!(beside["verdicts"][0]["rows"][0]["outcome"], "withheld");
         assert_eq!(beside["tables"][0]["rows"][0]["b"], EVIL);
+    }
+
+    #[test]
+    fn a_page_says_when_and_by_what_it_was_made() {
+        let mut page = Page::new("Run");
+        let command = ["linecard", "run", EVIL].map(str::to_owned);
+        page.origin(Origin::new(1_795_382_883, command));
+        let html = page.html();
+        assert!(html.contains("2026-11-22 21:28:03 UTC, linecard "), "{html}");
+        assert!(html.contains("linecard run '") && !html.contains("<script>alert"), "{html}");
+        let beside: serde_json::Value = serde_json::from_str(&page.json()).expect("JSON");
+        assert_eq!(beside["origin"]["utc"], "2026-11-22 21:28:03 UTC");
+        assert!(beside["origin"]["command"].as_str().is_some_and(|text| text.contains("alert(")));
+        assert_eq!(beside["origin"]["version"], env!("CARGO_PKG_VERSION"));
+    }
+
+    #[test]
+    fn what_is_folded_is_there() {
+        let mut table = Table::new("table", "Details");
+        table.columns([("a", "a")]).row(vec![Value::Count(1)]).folded();
+        let html = Page::new("Run").table(table).html();
+        assert!(html.contains("<summary>Details</summary>") && !html.contains("<details open"));
     }
 
     #[test]

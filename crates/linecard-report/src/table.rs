@@ -1,5 +1,6 @@
 //! Tables of values.
 
+use crate::page::SHORT_TEXT;
 use linecard::report::Value;
 use maud::{Markup, html};
 
@@ -14,6 +15,7 @@ pub struct Table {
     pub(crate) columns: Vec<(&'static str, String)>,
     pub(crate) rows: Vec<Vec<Value>>,
     most: usize,
+    pub(crate) is_folded: bool,
 }
 
 impl Table {
@@ -21,7 +23,14 @@ impl Table {
     #[must_use]
     pub fn new(key: &'static str, title: impl Into<String>) -> Self {
         let most = MOST_ROWS;
-        Self { key, title: title.into(), columns: Vec::new(), rows: Vec::new(), most }
+        Self {
+            key,
+            title: title.into(),
+            columns: Vec::new(),
+            rows: Vec::new(),
+            most,
+            is_folded: false,
+        }
     }
 
     /// Adds columns: the key of each in JSON, and its name.
@@ -45,6 +54,12 @@ impl Table {
     /// Shows no more rows than this on the page, which says how many more there are; JSON has all.
     pub fn most(&mut self, rows: usize) -> &mut Self {
         self.most = rows;
+        self
+    }
+
+    /// Shows only the title until the reader opens it.
+    pub fn folded(&mut self) -> &mut Self {
+        self.is_folded = true;
         self
     }
 
@@ -83,8 +98,10 @@ impl Table {
     fn is_number(&self, column: usize) -> bool {
         let mut values = self.rows.iter().filter_map(|row| row.get(column));
         let reads_as_number = |value: &Value| match value {
+            // A sentence that begins with a number would not be broken into lines.
             Value::Text(text) => {
-                text.starts_with(|c: char| c.is_ascii_digit() || "−+–".contains(c))
+                text.chars().count() <= SHORT_TEXT
+                    && text.starts_with(|c: char| c.is_ascii_digit() || "−+–".contains(c))
             }
             value => !value.is_text(),
         };

@@ -66,18 +66,25 @@ pub struct Verdicts {
     pub(crate) key: &'static str,
     pub(crate) title: String,
     pub(crate) verdicts: Vec<Verdict>,
+    pub(crate) is_folded: bool,
 }
 
 impl Verdicts {
     /// An empty table: `key` in JSON, where it is an array.
     #[must_use]
     pub fn new(key: &'static str, title: impl Into<String>) -> Self {
-        Self { key, title: title.into(), verdicts: Vec::new() }
+        Self { key, title: title.into(), verdicts: Vec::new(), is_folded: false }
     }
 
     /// Adds a gate or verdict.
     pub fn push(&mut self, verdict: Verdict) -> &mut Self {
         self.verdicts.push(verdict);
+        self
+    }
+
+    /// Shows only the title until the reader opens it.
+    pub fn folded(&mut self) -> &mut Self {
+        self.is_folded = true;
         self
     }
 

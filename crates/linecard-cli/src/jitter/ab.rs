@@ -124,7 +124,7 @@ pub(crate) fn command(arguments: &AbArguments, store: &Store) -> Result<(), Fail
     }
     account::print(&report, arguments.json, None)?;
     if let Some(target) = report_to {
-        target.write(&page(&report, &outcomes, &design))?;
+        target.write(page(&report, &outcomes, &design).origin(crate::page::origin()))?;
     }
     withheld(&outcomes)
 }
