@@ -90,9 +90,10 @@ fn find(command: &Command) -> Result<Found, Refused> {
             ModelCommand::Ladder(arguments) => ladder::find(arguments)?,
             ModelCommand::Trace(_) | ModelCommand::Sweep(_) => return Err(no_report()),
         },
-        Command::Jitter(JitterArguments { command: Some(JitterCommand::Analyze(arguments)) }) => {
-            analyze::find(arguments)?
-        }
+        Command::Jitter(JitterArguments {
+            command: Some(JitterCommand::Analyze(arguments)),
+            ..
+        }) => analyze::find(arguments)?,
         #[cfg(target_os = "linux")]
         Command::Plan(arguments) => match &arguments.scenario {
             Some(path) => crate::plan::find(arguments, path)?,

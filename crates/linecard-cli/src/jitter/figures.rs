@@ -39,8 +39,8 @@ fn value(quantile: &Quantile) -> Value {
     let ns = Value::Ns(quantile.value_ns as f64);
     match quantile.bounds {
         Bounds::Between { lower_ns, upper_ns } => {
+            let text = super::with_interval(quantile.value_ns, [lower_ns, upper_ns]);
             let [lower, upper] = [lower_ns, upper_ns].map(|ns| Value::Ns(ns as f64));
-            let text = format!("{ns}  (95 %: {lower} to {upper})");
             Value::Fields(text, vec![("ns", ns), ("lower_ns", lower), ("upper_ns", upper)])
         }
         Bounds::TooFew { n, needed } => {
@@ -108,9 +108,11 @@ mod tests {
 
     #[test]
     fn few_samples_have_no_interval() {
-        let text = quantiles("gaps", "Gaps", &Sorted::new(vec![5; 100])).to_string();
-        assert!(text.contains("95 %: 5 ns to 5 ns"), "{text}");
+        let text = quantiles("gaps", "Gaps", &Sorted::new((0..100).collect())).to_string();
+        assert!(text.contains("49 ns (95 %: 39 ns to 60 ns)"), "{text}");
         assert!(text.contains("100 of 29956 samples"), "{text}");
+        let same = quantiles("gaps", "Gaps", &Sorted::new(vec![5; 100])).to_string();
+        assert!(same.contains("5 ns") && !same.contains("5 ns to 5 ns"), "{same}");
         assert_eq!(quantiles("gaps", "Gaps", &Sorted::default()).to_string(), "Gaps\n");
     }
 }

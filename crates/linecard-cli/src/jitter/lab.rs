@@ -162,12 +162,14 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let (place, why) = arguments.stream.place();
     let mut records = Vec::new();
     for (index, one) in chosen.iter().enumerate() {
-        if stop.load(Ordering::Relaxed) {
+        let mut record = conduct(*one, &base, &place, &stop)?;
+        let is_stopped = stop.load(Ordering::Relaxed);
+        // Without one packet there is nothing to show of it.
+        if is_stopped && record.sent == 0 {
             break;
         }
-        let mut record = conduct(*one, &base, &place, &stop)?;
         record.remarks.extend(why.clone());
-        if stop.load(Ordering::Relaxed) {
+        if is_stopped {
             record.remarks.push(cut_short(&record, base.count, &chosen[index + 1..]));
         }
         arguments.shown.keep(&record)?;
@@ -176,13 +178,23 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
             account::print_text(&format!("{between}{}", record::screen(&record)))?;
         }
         records.push(record);
+        if is_stopped {
+            break;
+        }
+    }
+    let missing: Vec<&str> = chosen[records.len()..].iter().map(|one| one.id()).collect();
+    if let Some(last) = records.last_mut().filter(|last| !missing.is_empty() && !is_cut_short(last))
+    {
+        let remark = format!("{STOPPED} without {}.", missing.join(", "));
+        arguments.shown.say(&remark)?;
+        last.remarks.push(remark);
     }
     drop(place);
     arguments.shown.finish("Jitter of this host", &records, target)
 }
 
 /// Runs `linecard jitter`, without a word: this host as it is.
-pub(crate) fn first_look() -> Result<(), Failure> {
+pub(crate) fn first_look(is_json: bool) -> Result<(), Failure> {
     let stream = StreamArguments::default();
     let base = stream.base(FIRST_LOOK)?;
     let stop = signals()?;
@@ -192,10 +204,18 @@ pub(crate) fn first_look() -> Result<(), Failure> {
     let mut record = stream_record(&place, &conditions, &stop)?;
     "this host as it is".clone_into(&mut record.title);
     record.remarks.extend(why);
-    if stop.load(Ordering::Relaxed) {
+    let is_stopped = stop.load(Ordering::Relaxed);
+    drop(place);
+    if is_stopped && record.sent == 0 {
+        return verdict(&[]);
+    }
+    if is_stopped {
         record.remarks.push(cut_short(&record, FIRST_LOOK, &[]));
     }
-    drop(place);
+    if is_json {
+        account::print_json(&std::slice::from_ref(&record))?;
+        return verdict(std::slice::from_ref(&record));
+    }
     let headline = record::folded(&record::headline(std::slice::from_ref(&record)));
     let next = record::folded(
         "linecard jitter run --all --report FILE shows each source by itself; linecard jitter audit \
@@ -241,9 +261,17 @@ pub(crate) fn reproduce(report: &mut Report) -> Result<(), Failure> {
     Ok(())
 }
 
+/// What remarks on the effect of a signal begin with.
+const STOPPED: &str = "Stopped early:";
+
+/// Whether a remark already says what was not run.
+fn is_cut_short(record: &Record) -> bool {
+    record.remarks.iter().any(|remark| remark.starts_with(STOPPED))
+}
+
 /// What a signal has kept from being measured.
 fn cut_short(record: &Record, count: u64, rest: &[Experiment]) -> String {
-    let text = format!("Stopped early: {} of {count} packets were sent.", record.sent);
+    let text = format!("{STOPPED} {} of {count} packets were sent.", record.sent);
     let rest: Vec<&str> = rest.iter().map(|one| one.id()).collect();
     match rest.as_slice() {
         [] => text,
@@ -316,7 +344,7 @@ pub(crate) fn stream_record(
         error => Err(error),
     });
     let outcome = outcome.map_err(|error| Failure::Attach(error.to_string()))?;
-    Ok(record::of_outcome(place, &outcome))
+    Ok(dated(record::of_outcome(place, &outcome)))
 }
 
 fn dummy_record(base: &Conditions, stop: &AtomicBool) -> Result<Record, Failure> {
@@ -343,7 +371,12 @@ fn dummy_record(base: &Conditions, stop: &AtomicBool) -> Result<Record, Failure>
         ("core".to_owned(), core.to_string()),
         ("class".to_owned(), class),
     ];
-    Ok(record::of_dummy(laps.schedule, &laps.at_ns, conditions))
+    Ok(dated(record::of_dummy(laps.schedule, &laps.at_ns, conditions)))
+}
+
+/// A record that was made now.
+fn dated(record: Record) -> Record {
+    Record { measured: Some(crate::page::origin().utc()), ..record }
 }
 
 impl ShownArguments {
@@ -371,6 +404,11 @@ impl ShownArguments {
         target.map_err(|error| Failure::Usage(error.to_string()))
     }
 
+    /// A sentence below the figures, for people.
+    fn say(&self, text: &str) -> Result<(), Failure> {
+        if self.json { Ok(()) } else { account::print_text(&record::folded(text)) }
+    }
+
     /// Whether JSON is asked for.
     pub(crate) fn is_json(&self) -> bool {
         self.json
@@ -394,7 +432,9 @@ impl ShownArguments {
             account::print_json(&records)?;
         }
         if let Some(target) = target {
-            target.write(&record::page(title, records))?;
+            if !records.is_empty() {
+                target.write(record::page(title, records).origin(crate::page::origin()))?;
+            }
         }
         verdict(records)
     }
@@ -434,7 +474,7 @@ pub(crate) struct ReportArguments {
 }
 
 /// Runs `linecard jitter report`.
-pub(crate) fn report(arguments: &ReportArguments) -> Result<(), Failure> {
+pub(crate) fn report(arguments: &ReportArguments, is_json: bool) -> Result<(), Failure> {
     let folder = &arguments.folder;
     let entries =
         fs::read_dir(folder).map_err(|source| Failure::Open { path: folder.clone(), source })?;
@@ -455,7 +495,10 @@ pub(crate) fn report(arguments: &ReportArguments) -> Result<(), Failure> {
     }
     let path = arguments.report.clone().unwrap_or_else(|| folder.join("report.html"));
     let target = Target::new(&path).map_err(|error| Failure::Usage(error.to_string()))?;
-    target.write(&record::page("Jitter of this host", &records))?;
+    target.write(record::page("Jitter of this host", &records).origin(crate::page::origin()))?;
+    if is_json {
+        return account::print_json(&records);
+    }
     account::print_text(&format!("{}\n", target.html().display()))
 }
 

@@ -30,6 +30,7 @@ mod trace;
 
 use crate::failure::{EXIT_CODES, Failure};
 use clap::{Args, Subcommand};
+use linecard::report::Value;
 
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
@@ -38,6 +39,19 @@ pub(crate) struct JitterArguments {
     /// namespaces, and say how late packets are, how sure that is, why, and what to change.
     #[command(subcommand)]
     pub(crate) command: Option<JitterCommand>,
+    /// Print JSON.
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+/// A time and its interval of 95 %. An interval whose ends read like the time itself is left out: the
+/// digits shown are certain, and the figures in JSON have it.
+fn with_interval(ns: i64, [lower_ns, upper_ns]: [i64; 2]) -> String {
+    let [value, lower, upper] = [ns, lower_ns, upper_ns].map(|ns| Value::Ns(ns as f64).to_string());
+    if lower == value && upper == value {
+        return value;
+    }
+    format!("{value} (95 %: {lower} to {upper})")
 }
 
 #[derive(Debug, Subcommand)]
@@ -108,7 +122,7 @@ pub(crate) fn command(arguments: &JitterArguments) -> Result<(), Failure> {
         recovery::begin(&store);
         store
     };
-    let Some(command) = &arguments.command else { return first_look() };
+    let Some(command) = &arguments.command else { return first_look(arguments.json) };
     match command {
         #[cfg(target_os = "linux")]
         JitterCommand::Ab(arguments) => ab::command(arguments, &store),
@@ -118,7 +132,7 @@ pub(crate) fn command(arguments: &JitterArguments) -> Result<(), Failure> {
         #[cfg(target_os = "linux")]
         JitterCommand::Dummy(arguments) => dummy::command(arguments),
         #[cfg(target_os = "linux")]
-        JitterCommand::Report(arguments) => lab::report(arguments),
+        JitterCommand::Report(kept) => lab::report(kept, arguments.json),
         #[cfg(target_os = "linux")]
         JitterCommand::Run(arguments) => lab::run(arguments),
         #[cfg(target_os = "linux")]
@@ -136,7 +150,7 @@ use lab::first_look;
 pub(crate) use lab::reproduce;
 
 #[cfg(not(target_os = "linux"))]
-fn first_look() -> Result<(), Failure> {
+fn first_look(_json: bool) -> Result<(), Failure> {
     Err(Failure::Usage(
         "only captures can be looked at on this system: linecard jitter analyze".into(),
     ))

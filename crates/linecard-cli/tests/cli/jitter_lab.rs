@@ -15,11 +15,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// What is waited for on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(50);
 /// A stream that is short and no burden.
 const SHORT: [&str; 4] = ["--count", "3000", "--period", "100us"];
 /// A stream that lasts until it is stopped.
-const LONG: [&str; 4] = ["--count", "20000", "--period", "1ms"];
+const LONG: [&str; 4] = ["--count", "60000", "--period", "1ms"];
+/// More packets than a cable carries before the stream: a few of IPv6 and ARP.
+const STREAMING: u64 = 100;
 /// Without a trace, which takes longer to begin and to end than a short run.
 const UNTRACED: &[&str] = &["--trace", "off"];
 /// Where kernels keep instances of traces.
@@ -84,16 +86,32 @@ fn left_by(process: u32) -> Vec<String> {
     names.filter(|name| name.starts_with(&mine)).collect()
 }
 
-/// Ends a command that measures, after it has begun to.
+/// Ends a command that measures, once packets of its stream have crossed the cable.
 fn signal_while_it_measures(child: &mut Child, signal: &str) {
+    wait_until(child, "no packets over the cable", |process| crossed(process) >= STREAMING);
+    kill(child, signal);
+}
+
+fn wait_until(child: &mut Child, what: &str, is_so: impl Fn(u32) -> bool) {
     let begun = Instant::now();
-    while left_by(child.id()).len() < 2 {
+    while !is_so(child.id()) {
         assert!(child.try_wait().unwrap().is_none(), "it has ended");
-        assert!(begun.elapsed() < PATIENCE, "no namespaces");
+        assert!(begun.elapsed() < PATIENCE, "{what}");
         thread::sleep(Duration::from_millis(10));
     }
-    thread::sleep(Duration::from_millis(400));
-    kill(child, signal);
+}
+
+/// Packets that the interfaces in a process's namespaces have received.
+fn crossed(process: u32) -> u64 {
+    let received = |namespace: &String| {
+        let mut ip = Command::new("ip");
+        ip.args(["-n", namespace, "-s", "-j", "link", "show", "type", "veth"]);
+        let output = ip.output().ok()?;
+        let links: Json = serde_json::from_slice(&output.stdout).ok()?;
+        let packets = |link: &Json| link["stats64"]["rx"]["packets"].as_u64();
+        Some(links.as_array()?.iter().filter_map(packets).sum::<u64>())
+    };
+    left_by(process).iter().filter_map(received).sum()
 }
 
 fn kill(child: &Child, signal: &str) {
@@ -132,13 +150,18 @@ fn without_a_word_the_host_is_looked_at() {
     assert_eq!(text.contains("All gates hold."), is_verdict, "{text}");
     assert_eq!(text.matches("No verdict: ").count(), usize::from(!is_verdict), "{text}");
     assert_eq!(folder.names(), [""; 0]);
+    let outcome = run(&folder, &["--json"]);
+    let records = json(&outcome.stdout);
+    names_what_failed(records.as_array().unwrap(), &outcome);
+    assert_eq!(records[0]["title"], "this host as it is");
 }
 
 #[test]
 fn experiments_are_kept_shown_and_made_a_page() {
     let _alone = alone();
     let folder = Folder::new();
-    let what = ["run", "E0", "e1", "E2", "E7", "E8", "--json"];
+    // Before the experiments or behind them.
+    let what = ["--json", "run", "E0", "e1", "E2", "E7", "E8"];
     let where_to = ["--report", "page.html", "--output", "kept"];
     let outcome = run(&folder, &[&what[..], &SHORT, &where_to].concat());
     let records = json(&outcome.stdout);
@@ -154,7 +177,13 @@ fn experiments_are_kept_shown_and_made_a_page() {
     let page = String::from_utf8(folder.read("page.html")).unwrap();
     assert!(page.starts_with("<!DOCTYPE html>") && page.contains("99.999 %"));
     assert!(!page.contains("99.99900"), "quantiles without what fractions add");
-    json(&String::from_utf8(folder.read("page.json")).unwrap());
+    let beside = json(&String::from_utf8(folder.read("page.json")).unwrap());
+    let headline = beside["headline"].as_str().unwrap();
+    assert!(headline.starts_with("This host, nothing added (E2 "), "{headline}");
+    assert!(["E0 ", "E7 ", "E8 "].iter().all(|id| headline.contains(id)), "{headline}");
+    let command = beside["origin"]["command"].as_str().unwrap();
+    assert!(command.starts_with("linecard jitter --json run E0 e1"), "{command}");
+    assert!(page.contains(beside["origin"]["utc"].as_str().unwrap()), "a date on the page");
     let report = run(&folder, &["report", "kept"]);
     assert_eq!(
         (report.code, report.stdout.as_str()),
@@ -163,7 +192,8 @@ fn experiments_are_kept_shown_and_made_a_page() {
     );
     assert!(folder.path("kept/report.html").exists() && folder.path("kept/report.json").exists());
     // Again: the page's own figures beside the records are no record.
-    assert_eq!(run(&folder, &["report", "kept"]).code, Some(0));
+    let again = run(&folder, &["report", "kept", "--json"]);
+    assert_eq!((again.code, json(&again.stdout).as_array().unwrap()), (Some(0), records));
     assert!(!folder.names().iter().any(|name| name.ends_with(".part")));
 }
 
@@ -326,6 +356,36 @@ fn a_signal_ends_it_with_what_there_is() {
         let flat = outcome.stdout.replace('\n', " ");
         assert!(flat.contains("Stopped early: "), "{signal}: {outcome:?}");
         assert!(flat.contains("E8 was not run"), "{signal}: {outcome:?}");
+        assert_eq!(left_by(process), [""; 0], "{signal}");
+        assert!(!folder.path("journals").exists(), "{signal}");
+    }
+}
+
+/// While the cable is made, before the first experiment: the exit code is 11, and a page that is there
+/// stays. On a quick machine the signal finds a stream under way, which then ends as above.
+#[test]
+fn a_signal_before_the_first_packet_ends_without_a_verdict() {
+    if !is_root() {
+        return;
+    }
+    let _alone = alone();
+    let folder = Folder::new();
+    for signal in ["-INT", "-TERM", "-HUP"] {
+        folder.write("page.html", b"of yesterday");
+        let report = ["--report", "page.html"];
+        let mut child = begin(&folder, &[&["run", "E2"][..], &LONG, &report].concat());
+        wait_until(&mut child, "no namespace", |process| !left_by(process).is_empty());
+        kill(&child, signal);
+        let process = child.id();
+        let outcome: Outcome = child.wait_with_output().unwrap().into();
+        if outcome.stdout.is_empty() {
+            assert_eq!(outcome.code, Some(11), "{signal}: {outcome:?}");
+            one_line(&outcome.stderr, &["no verdict: stopped before anything was measured"]);
+            assert_eq!(folder.read("page.html"), b"of yesterday", "{signal}");
+        } else {
+            is_done(&outcome);
+            assert!(outcome.stdout.contains("Stopped early: "), "{signal}: {outcome:?}");
+        }
         assert_eq!(left_by(process), [""; 0], "{signal}");
         assert!(!folder.path("journals").exists(), "{signal}");
     }

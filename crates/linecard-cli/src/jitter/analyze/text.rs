@@ -1,5 +1,6 @@
 //! The figures of a flow as a report.
 
+use super::super::with_interval;
 use super::read::Candidate;
 use linecard::report::{Report, Section, Value};
 use linecard_jitter::media::cbr::Histogram;
@@ -186,7 +187,7 @@ fn bounded(quantile: &Quantile) -> Value {
     let value = ("ns", Value::Difference(quantile.value_ns));
     match quantile.bounds {
         Bounds::Between { lower_ns, upper_ns } => Value::Fields(
-            format!("{} (95 %: {} to {})", ns(quantile.value_ns), ns(lower_ns), ns(upper_ns)),
+            with_interval(quantile.value_ns, [lower_ns, upper_ns]),
             vec![
                 value,
                 ("lower_ns", Value::Difference(lower_ns)),

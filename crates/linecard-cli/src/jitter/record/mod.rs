@@ -34,6 +34,9 @@ pub(crate) struct Record {
     /// How true to the paper.
     pub(crate) reality: Option<String>,
     pub(crate) place: String,
+    /// When it was measured: `2026-11-22 21:28:03 UTC`.
+    #[serde(default)]
+    pub(crate) measured: Option<String>,
     /// For people: what was set, and to what.
     pub(crate) conditions: Vec<(String, String)>,
     pub(crate) period_ns: u64,

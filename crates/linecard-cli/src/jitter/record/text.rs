@@ -1,5 +1,6 @@
 //! A record as one screen of text.
 
+use super::super::with_interval;
 use super::{QuantileRecord, Record, SeriesRecord, SummaryRecord};
 use linecard::report::{Report, Section, Value};
 
@@ -119,7 +120,7 @@ fn series_section(mut section: Section, series: &SeriesRecord) -> Section {
     }
     for (name, summary) in &both {
         let Some(quantile) = summary.at(0.999) else { continue };
-        let text = Value::Text(with_interval(quantile));
+        let text = Value::Text(how_sure(quantile));
         section.add(format!("{name}_p999"), format!("{name}, 99.9 %"), text);
     }
     let (lower, upper) = series.spikes_per_second_95;
@@ -135,13 +136,10 @@ fn series_section(mut section: Section, series: &SeriesRecord) -> Section {
 }
 
 /// A quantile, and how sure it is.
-fn with_interval(quantile: &QuantileRecord) -> String {
+fn how_sure(quantile: &QuantileRecord) -> String {
     let value = Value::Ns(quantile.value_ns as f64);
     match (quantile.interval_ns, quantile.needed) {
-        (Some((lower, upper)), _) => {
-            let [lower, upper] = [lower, upper].map(|ns| Value::Ns(ns as f64));
-            format!("{value} (95 %: {lower} to {upper})")
-        }
+        (Some((lower, upper)), _) => with_interval(quantile.value_ns, [lower, upper]),
         (None, Some(needed)) => {
             format!("{value} (too few to say how sure: {} needed)", Value::Count(needed))
         }
