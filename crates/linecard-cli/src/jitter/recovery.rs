@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::say;
-use linecard_host::jitter::journal::{Restoration, Store};
+use linecard_host::jitter::journal::{Fate, Restoration, Store};
 
 /// Puts back what dead processes have changed, a line for each; to be called before anything else. What
 /// cannot be is said, and stops nothing: the command may be the one that shows why.
@@ -21,6 +21,8 @@ pub(super) fn begin(store: &Store) {
 pub(crate) fn end(restorations: &[Restoration]) -> Result<(), Failure> {
     let mut bad: Vec<String> =
         restorations.iter().filter(|one| !one.fate.is_good()).map(ToString::to_string).collect();
+    let elsewhere = restorations.iter().filter(|one| matches!(one.fate, Fate::Elsewhere { .. }));
+    elsewhere.for_each(|one| say(&one.to_string()));
     let last = bad.pop();
     bad.iter().for_each(|line| say(line));
     last.map_or(Ok(()), |line| Err(Failure::NotRestored(line)))

@@ -132,7 +132,7 @@ fn irqbalance(host: &Host) -> Result<Seen, Unread> {
 }
 
 fn affinity(host: &Host, interrupt: &Interrupt) -> crate::jitter::setting::Setting {
-    host.setting(&format!("/proc/irq/{}/smp_affinity_list", interrupt.number), Form::List)
+    host.setting(&format!("/proc/irq/{}/smp_affinity_list", interrupt.number), Form::Affinity)
 }
 
 /// All interrupts that have a number: those of cores themselves, as the timer's, have none.

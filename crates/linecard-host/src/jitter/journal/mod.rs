@@ -175,7 +175,7 @@ impl Journal {
         let setting = &setting.anchored();
         let Some(entry) = self.entry(setting) else { return Ok(()) };
         match restore::restore(entry) {
-            Fate::Restored | Fate::Unchanged => Ok(()),
+            Fate::Restored | Fate::Unchanged | Fate::Elsewhere { .. } => Ok(()),
             Fate::Gone => Err(SettingError::Gone { what: setting.to_string() }.into()),
             Fate::Conflict { now } => Err(foreign(setting, &now)),
             Fate::Failed { error } => Err(error.into()),

@@ -91,7 +91,10 @@ pub(super) struct Entry {
 impl Entry {
     /// Whether it reads as we have left it: as before, or as one of ours.
     pub(super) fn is_ours(&self, now: &State) -> bool {
-        *now == self.old || self.ours.iter().any(|own| self.setting.is_same(own, now))
+        // The kernel may have moved an interrupt within its set.
+        let is_old =
+            *now == self.old || self.setting.is_affinity() && self.setting.is_same(&self.old, now);
+        is_old || self.ours.iter().any(|own| self.setting.is_same(own, now))
     }
 }
 

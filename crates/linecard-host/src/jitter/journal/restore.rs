@@ -25,6 +25,12 @@ pub struct Restoration {
 pub enum Fate {
     /// It reads as before, byte for byte.
     Restored,
+    /// The set of CPUs of an interrupt reads as before, but it fires on another CPU of the set: the kernel
+    /// has not moved it back.
+    Elsewhere {
+        /// What it reads.
+        now: String,
+    },
     /// It did so already.
     Unchanged,
     /// What had it is there no more.
@@ -82,6 +88,11 @@ impl fmt::Display for Restoration {
         let Self { what, was, fate } = self;
         match fate {
             Fate::Restored => write!(f, "{what}: put back to \"{was}\""),
+            Fate::Elsewhere { now } => write!(
+                f,
+                "{what}: put back, but it was \"{was}\" and is \"{now}\": the kernel has not moved the \
+                 interrupt to its CPU again, which it may do when it fires"
+            ),
             Fate::Unchanged => write!(f, "{what}: is \"{was}\" as before"),
             Fate::Gone => write!(f, "{what}: is there no more"),
             Fate::Removed => write!(f, "{what}: removed"),
@@ -209,6 +220,9 @@ fn try_restore(entry: &Entry) -> Result<Fate, SettingError> {
     let now = setting.read()?;
     if now == *old {
         return Ok(Fate::Restored);
+    }
+    if setting.is_affinity() && setting.is_same(&now, old) {
+        return Ok(Fate::Elsewhere { now: now.to_string() });
     }
     let (what, value) = (setting.to_string(), old.to_string());
     Err(SettingError::NotFollowed { what, value, now: now.to_string() })

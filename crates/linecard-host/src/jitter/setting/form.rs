@@ -1,5 +1,7 @@
 //! How files of `/proc` and `/sys` say a value, where that differs from how it is given to them.
 
+use super::affinity::set;
+
 /// How a file is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Form {
@@ -11,17 +13,20 @@ pub enum Form {
     Mask,
     /// A set of CPUs as ranges: `0-1,4`.
     List,
+    /// `smp_affinity_list` of an interrupt, with the CPU that it fires on: `0-1 on 0`.
+    Affinity,
 }
 
 /// CPUs that a set can name: bound of ranges, twice what Linux can be built for.
 const MAX_CPU: usize = 16_384;
 
 impl Form {
-    pub(super) const ALL: [(Self, &'static str); 4] = [
+    pub(super) const ALL: [(Self, &'static str); 5] = [
         (Self::Plain, "plain"),
         (Self::Choice, "choice"),
         (Self::Mask, "mask"),
         (Self::List, "list"),
+        (Self::Affinity, "affinity"),
     ];
 
     /// What a file that reads `now` would read with this value; `None` where it does not offer it.
@@ -59,6 +64,7 @@ impl Form {
             Self::Mask => {
                 digits(left).is_some_and(|digits_left| Some(digits_left) == digits(right))
             }
+            Self::Affinity => Self::List.same(set(left), set(right)),
             Self::List => cpus(left).is_some_and(|cpus_left| Some(cpus_left) == cpus(right)),
         }
     }

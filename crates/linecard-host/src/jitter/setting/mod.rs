@@ -5,6 +5,7 @@
 //! (its own threads' CPUs and priority, `/dev/cpu_dma_latency` held open) is no setting. Changes go
 //! through a [`Journal`](super::journal::Journal), which is the only one to write.
 
+mod affinity;
 mod device;
 mod error;
 mod fields;
@@ -144,6 +145,7 @@ impl Setting {
     /// See [`SettingError`].
     pub fn read(&self) -> Result<State, SettingError> {
         self.inside(|| match &self.place {
+            Place::File { path, form: Form::Affinity } => self.open(path, "read", affinity::read),
             Place::File { path, .. } => self.open(path, "read", read_file),
             Place::Coalescing { interface } => device::coalescing(interface),
             Place::Feature { interface, feature } => device::feature(interface, feature),
@@ -188,9 +190,18 @@ impl Setting {
         left == right || form.same(&left.text(), &right.text())
     }
 
+    /// Whether it is of an interrupt: its set of CPUs can be written, and the one that it fires on is the
+    /// kernel's choice.
+    pub(super) fn is_affinity(&self) -> bool {
+        matches!(self.place, Place::File { form: Form::Affinity, .. })
+    }
+
     /// Writes what makes it read `state`.
     pub(super) fn put(&self, state: &State) -> Result<(), SettingError> {
         self.inside(|| match &self.place {
+            Place::File { path, form: Form::Affinity } => {
+                self.open(path, "write", |file| affinity::write(file, state))
+            }
             Place::File { path, form } => {
                 let text = state.text();
                 // Bytes that are no text are given back as they are.
