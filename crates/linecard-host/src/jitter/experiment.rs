@@ -107,7 +107,15 @@ impl Experiment {
             Self::E5 | Self::E6 | Self::E8 if !has_cable => {
                 Reality::NotHere("it takes a cable between namespaces, and for that root")
             }
-            Self::E0 | Self::E1 | Self::E7 | Self::E8 => Reality::Real,
+            Self::E1 | Self::E7 => Reality::Real,
+            Self::E0 => Reality::Emulated(
+                "a sender on this host in place of the stream's source, and the kernel's clock in \
+                 place of a capture at the ingress",
+            ),
+            Self::E8 => Reality::Emulated(
+                "NAPI deferral by a timer of the kernel, in place of an interface that throttles its \
+                 interrupts",
+            ),
             Self::E2 | Self::E3 => Reality::Emulated(
                 "packets come up on the sender's core; boot flags are as they are",
             ),
