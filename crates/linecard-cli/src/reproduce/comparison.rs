@@ -1,18 +1,19 @@
 //! A published value beside ours: how far apart they are, and what that means.
 //!
 //! A row agrees to the digits that were printed, or within the per cents that it is allowed. Where
-//! it does not, it says why; a row that differs without a reason is marked DIFFERS, and is counted
-//! for tests.
+//! it does not, it says why and how far that explains it; a row that differs without a reason, or
+//! beyond the limit of its reason, is marked DIFFERS and fails the command.
 
 use linecard::report::{Report, Section, Value};
 use std::borrow::Cow;
+use std::ops::RangeInclusive;
 
 /// A published table or figure beside ours.
 ///
 /// ```text
 /// let mut table = Comparison::new("figure_8", "Figure 8: a frame at 400 MHz");
 /// table.add(Row::number("frame", (19.4, 1), frame_us).unit("µs").within(1.0));
-/// table.add(Row::number("idle", 21, idle).unit("cycles").because("the paper counts one twice"));
+/// table.add(Row::number("idle", 21, idle).unit("cycles").because("a slip of one", 20.0..=22.0));
 /// table.add(Row::shape("over clients", "rises to 8", format!("rises to {knee}"), knee == 8));
 /// assert_eq!(table.unexplained(), 0);
 /// add_all(&[table], &mut report);
@@ -31,7 +32,17 @@ pub(super) struct Row {
     seen: Seen,
     unit: &'static str,
     within_percent: Option<f64>,
-    reason: Option<Cow<'static, str>>,
+    reason: Option<Reason>,
+}
+
+/// Why a row may differ, and how far.
+#[derive(Debug, Clone)]
+struct Reason {
+    text: Cow<'static, str>,
+    /// The value that decides, with its unit: of a number the number itself.
+    value: f64,
+    unit: &'static str,
+    limit: RangeInclusive<f64>,
 }
 
 #[derive(Debug, Clone)]
@@ -54,9 +65,9 @@ pub(super) enum Verdict {
     Same,
     /// Within the per cents allowed.
     Within,
-    /// Not, and it is known why.
+    /// Not, and it is known why, within the limit of the reason.
     Explained,
-    /// Not, and nobody knows why.
+    /// Not, and nobody knows why, or beyond the limit of the reason.
     Unexplained,
 }
 
@@ -102,7 +113,7 @@ impl Comparison {
 }
 
 /// Adds all comparisons to a report, and how they came out together; gives the number of rows that
-/// differ without a reason.
+/// differ without a reason or beyond its limit.
 pub(super) fn add_all(comparisons: &[Comparison], report: &mut Report) -> usize {
     for comparison in comparisons {
         report.push(comparison.section());
@@ -159,9 +170,31 @@ impl Row {
         self
     }
 
-    /// Why it differs, if it does: half a sentence. Not said of a row that agrees.
-    pub(super) fn because(mut self, reason: impl Into<Cow<'static, str>>) -> Self {
-        self.reason = Some(reason.into());
+    /// Why a number differs, if it does: half a sentence, and the values of ours that it explains, in
+    /// the row's unit. Not said of a row that agrees. For a statement in words, give the value that
+    /// decides: [`Row::because_measured`].
+    pub(super) fn because(
+        self,
+        text: impl Into<Cow<'static, str>>,
+        limit: RangeInclusive<f64>,
+    ) -> Self {
+        let value = match self.seen {
+            Seen::Numbers { ours, .. } => ours,
+            // Nothing that a limit could be held against.
+            Seen::Words { .. } => f64::NAN,
+        };
+        let unit = self.unit;
+        self.because_measured(text, (value, unit), limit)
+    }
+
+    /// The same with another value, and its unit, that has to be within the limit.
+    pub(super) fn because_measured(
+        mut self,
+        text: impl Into<Cow<'static, str>>,
+        (value, unit): (f64, &'static str),
+        limit: RangeInclusive<f64>,
+    ) -> Self {
+        self.reason = Some(Reason { text: text.into(), value, unit, limit });
         self
     }
 
@@ -177,8 +210,8 @@ impl Row {
         match (is_same, is_within, &self.reason) {
             (true, ..) => Verdict::Same,
             (_, true, _) => Verdict::Within,
-            (.., Some(_)) => Verdict::Explained,
-            (.., None) => Verdict::Unexplained,
+            (.., Some(reason)) if reason.covers() => Verdict::Explained,
+            _ => Verdict::Unexplained,
         }
     }
 
@@ -186,7 +219,12 @@ impl Row {
         match (self.verdict(), &self.reason, self.within_percent) {
             (Verdict::Same, ..) => "same".to_owned(),
             (Verdict::Within, _, Some(percent)) => format!("within {percent} %"),
-            (Verdict::Explained, Some(reason), _) => format!("differs: {reason}"),
+            (Verdict::Explained, Some(reason), _) => {
+                format!("differs: {} ({})", reason.text, reason.limit_text())
+            }
+            (Verdict::Unexplained, Some(reason), _) => {
+                format!("DIFFERS beyond its reason ({}): {}", reason.limit_text(), reason.text)
+            }
             _ => "DIFFERS".to_owned(),
         }
     }
@@ -233,10 +271,35 @@ impl Row {
         }
         let verdict = self.verdict();
         fields.push(("verdict", Value::Text(verdict.name().to_owned())));
-        if let (Verdict::Explained, Some(reason)) = (verdict, &self.reason) {
-            fields.push(("reason", Value::Text(reason.to_string())));
+        let differs = matches!(verdict, Verdict::Explained | Verdict::Unexplained);
+        if let Some(reason) = self.reason.as_ref().filter(|_| differs) {
+            fields.push(("reason", Value::Text(reason.text.to_string())));
+            fields.push(("measured", Value::Number(reason.value)));
+            fields.push(("from", Value::Number(*reason.limit.start())));
+            fields.push(("to", Value::Number(*reason.limit.end())));
         }
         fields
+    }
+}
+
+impl Reason {
+    /// Whether it explains what was measured.
+    fn covers(&self) -> bool {
+        // A double may lie just beside its limit.
+        let room = 1e-9 * self.limit.start().abs().max(self.limit.end().abs());
+        (self.limit.start() - room..=self.limit.end() + room).contains(&self.value)
+    }
+
+    fn limit_text(&self) -> String {
+        let number = |x: &f64| {
+            let text = format!("{x:.3}");
+            let text = text.trim_end_matches('0').trim_end_matches('.');
+            text.to_owned()
+        };
+        let [low, high] = [self.limit.start(), self.limit.end()].map(number);
+        let unit = if self.unit.is_empty() { "" } else { " " };
+        let range = if low == high { low } else { format!("{low} to {high}") };
+        format!("explains {range}{unit}{}", self.unit)
     }
 }
 
@@ -287,9 +350,10 @@ mod tests {
         let mut table = Comparison::new("figure", "A figure");
         table.add(Row::number("frame", (19.4, 1), 19.42).unit("µs"));
         table.add(Row::number("rate", 754, 758.4).unit("Mbit/s").within(1.0));
-        table.add(Row::number("idle", 21, 22.0).because("a slip"));
+        table.add(Row::number("idle", 21, 22.0).because("a slip", 20.0..=22.0));
         table.add(Row::number("waits", 0, 3.0).unit("clocks"));
-        table.add(Row::shape("over clients", "rises", "rises", true).because("not said"));
+        table
+            .add(Row::shape("over clients", "rises", "rises", true).because("not said", 0.0..=1.0));
         table.add(Row::shape("over cores", "rises", "falls", false));
         table
     }
@@ -302,6 +366,30 @@ mod tests {
         assert_eq!(table.unexplained(), 2);
     }
 
+    /// A reason for a difference of one does not cover any difference.
+    #[test]
+    fn beyond_the_limit_of_its_reason_a_row_fails() {
+        let frames = |ours| {
+            let row = Row::number("frames in a burst", 6, ours).unit("frames").within(10.0);
+            row.because("2 to 6 by how frames fall", 2.0..=6.0)
+        };
+        assert_eq!(frames(5.0).verdict(), Verdict::Explained);
+        assert_eq!(frames(318.5).verdict(), Verdict::Unexplained);
+        assert_eq!(frames(1.9).verdict(), Verdict::Unexplained);
+        assert_eq!(frames(f64::NAN).verdict(), Verdict::Unexplained);
+        let text = frames(318.5).verdict_text();
+        assert_eq!(
+            text,
+            "DIFFERS beyond its reason (explains 2 to 6 frames): 2 to 6 by how frames fall"
+        );
+        // Words alone have nothing to hold a limit against: what decides is measured.
+        let shape = Row::shape("over cores", "rises", "falls", false);
+        assert_eq!(shape.clone().because("why", 0.0..=1.0).verdict(), Verdict::Unexplained);
+        let load = |load| shape.clone().because_measured("why", (load, ""), 1.0..=1.5);
+        assert_eq!(load(1.4).verdict(), Verdict::Explained);
+        assert_eq!(load(1.6).verdict(), Verdict::Unexplained);
+    }
+
     #[test]
     fn people_see_columns_and_what_differs() {
         let mut report = Report::new("reproduce");
@@ -311,7 +399,7 @@ mod tests {
         assert_eq!(lines[0], "A figure");
         assert!(lines[1].ends_with("same") && lines[1].contains("paper    19.4 µs"), "{text}");
         assert!(lines[2].contains("ours 758.4 Mbit/s  +0.6 %  within 1 %"), "{text}");
-        assert!(lines[3].ends_with("differs: a slip"), "{text}");
+        assert!(lines[3].ends_with("differs: a slip (explains 20 to 22)"), "{text}");
         assert!(lines[4].contains("+3") && lines[4].ends_with("DIFFERS"), "{text}");
         assert!(lines[5].ends_with("same") && lines[6].ends_with("DIFFERS"), "{text}");
         assert!(text.contains("DIFFER without a reason"), "{text}");

@@ -84,7 +84,7 @@ pub(crate) enum Reproduction {
 /// What a reproduction came to.
 struct Reproduced {
     report: Report,
-    /// Figures that differ, without a reason.
+    /// Figures that differ, without a reason or beyond its limit.
     unexplained: usize,
 }
 
@@ -159,6 +159,7 @@ fn ending(unexplained: usize) -> Result<(), Failure> {
     if unexplained == 0 {
         return Ok(());
     }
-    let what = format!("{unexplained} figures differ, and it is not known why: see DIFFERS");
+    let what =
+        format!("{unexplained} figures differ without a reason, or beyond its limit: see DIFFERS");
     Err(Failure::Unexplained(what))
 }

@@ -1,6 +1,6 @@
 //! Published figures beside ours: what is measured, and how it is said.
 
-use crate::around::is_there;
+use crate::around::{is_there, root};
 use crate::folder::{Folder, Outcome};
 use serde_json::Value as Json;
 
@@ -133,4 +133,20 @@ fn what_is_wrong_is_said_in_one_line() {
     folder.write("wrong.toml", model.as_bytes());
     folder.refuses(2, &arguments, &["wrong.toml:27", "shared memory has 16777216 bytes"]);
     folder.refuses(2, &["reproduce", "nothing"], &["nothing", "lro-npu"]);
+}
+
+/// A reason explains so much and no more: with eight clients in place of six, bursts are long.
+#[test]
+fn a_difference_beyond_its_reason_fails() {
+    let folder = Folder::new();
+    let scenario = std::fs::read_to_string(root().join("scenarios/gigabit-bus.toml")).unwrap();
+    let changed = scenario.replace("mhz = 550\nclients = 6", "mhz = 550\nclients = 8");
+    assert_ne!(changed, scenario);
+    folder.write("eight.toml", changed.as_bytes());
+    let outcome = folder.run(&["reproduce", "gigabit-bus", "--scenario", "eight.toml"]);
+    assert_eq!(outcome.code, Some(10), "{outcome:?}");
+    let row = outcome.stdout.lines().find(|line| line.trim_start().starts_with("550 MHz"));
+    assert!(row.unwrap().contains("DIFFERS beyond its reason (explains 2 to 6 frames)"), "{row:?}");
+    let all = folder.run(&["reproduce", "gigabit-bus"]);
+    assert_eq!(all.code, Some(0), "{all:?}");
 }

@@ -7,6 +7,7 @@ use crate::reproduce::Reproduced;
 use crate::reproduce::comparison::{Comparison, Row, add_all};
 use linecard::report::{Report, Section, Value};
 use linecard_model::pci::{Adapter, Config, Outcome, Protocol, Server};
+use std::ops::RangeInclusive;
 use std::path::Path;
 
 /// The paper counts 30 ns to a clock.
@@ -35,6 +36,10 @@ pub(in super::super) fn reproduce(path: Option<&Path>) -> Result<Reproduced, Fai
     Ok(Reproduced { report, unexplained })
 }
 
+/// Frames in a burst that sessions in groups explain: a tenth of the paper's 210 to either side. The
+/// limits of the other reasons are a few per cent beyond what the scenario gives.
+const GROUPED: RangeInclusive<f64> = 189.0..=231.0;
+
 /// Microseconds of some clocks a frame.
 fn micros(outcome: &Outcome, clocks: u64) -> f64 {
     outcome.per_transfer(clocks) * CLOCK_US
@@ -59,20 +64,21 @@ fn figure_8(slow: &Outcome) -> Comparison {
     table.add(clocks("last 14 bytes", 8, slow.bus.tail));
     table.add(clocks("status", 17, slow.bus.status));
     let refill = Row::number("FIFO refill", 330, slow.refill_clocks()).unit("clocks");
-    table.add(refill.within(1.0).because(FASTER));
+    table.add(refill.within(1.0).because(FASTER, 330.0..=350.0));
     let frame = drawn(slow) + slow.refill_clocks() * CLOCK_US;
     let row = Row::number("a frame with its refill", (19.4, 1), frame).unit("µs");
-    table.add(row.within(1.0).because(FASTER));
+    table.add(row.within(1.0).because(FASTER, 19.4..=19.9));
     let pauses = slow.pauses.max(1) as f64;
     let burst = slow.transfers as f64 / pauses;
-    table.add(Row::number("frames in a burst", 210, burst).within(5.0).because(GROUPS));
+    table.add(Row::number("frames in a burst", 210, burst).within(5.0).because(GROUPS, GROUPED));
     let cycle = slow.duration.as_secs_f64() * 1e3 / pauses;
     let row = Row::number("from burst to burst", (4.9, 1), cycle).unit("ms").within(3.0);
-    table.add(row.because(GROUPS));
+    table.add(row.because(GROUPS, 4.5..=5.3));
     let pause = slow.pause_clocks as f64 / pauses * CLOCK_US / 1e3;
     let row = Row::number("pause between bursts", (0.8, 1), pause).unit("ms");
     table.add(row.because(
         "frames come slower than in the paper, so that the pause is shorter in the same cycle",
+        0.6..=0.8,
     ));
     table.add(Row::number("throughput", 500, slow.mbps()).unit("Mbit/s").within(1.0));
     let computed = 210.0 * FRAME_BITS / 4.9e-3 / 1e6;
@@ -85,12 +91,15 @@ fn bursts(slow: &Outcome, middle: &Outcome, fast: &Outcome) -> Comparison {
     let row = |what, paper: i32, outcome: &Outcome| {
         Row::number(what, paper, outcome.burst_frames()).unit("frames")
     };
-    table.add(row("400 MHz", 210, slow).within(5.0).because("sessions fell into groups, as above"));
+    let row_400 = row("400 MHz", 210, slow).within(5.0);
+    table.add(row_400.because("sessions fell into groups, as above", GROUPED));
     table.add(row("550 MHz", 6, middle).within(10.0).because(
         "2 to 6 by how the clients' frames fall, which the seed draws; with seven clients bursts are long",
+        2.0..=6.0,
     ));
     table.add(row("700 MHz", 1, fast).because(
         "the frames of eight clients come by chance, some together, and leave hardly any time to spare",
+        1.0..=13.0,
     ));
     let stalls = |outcome: &Outcome| {
         outcome.pause_clocks as f64 * CLOCK_US / 1e6 / outcome.duration.as_secs_f64()
@@ -124,10 +133,11 @@ fn figure_9(config: &Config, fast: &Outcome) -> Comparison {
     table.add(row.within(1.0).because(
         "the paper gives 2 of the 6 µs between frames to the refill, which the bus does not show; \
          up to the threshold it takes longer",
+        11.4..=12.8,
     ));
     let between = micros(fast, fast.idle_clocks + fast.bus.tail + fast.requeue_clocks);
     let row = Row::number("between frames", (6.0, 1), between).unit("µs").within(3.0);
-    table.add(row.because("frames come each 15.5 µs instead of 15.4"));
+    table.add(row.because("frames come each 15.5 µs instead of 15.4", 6.0..=6.3));
     let frame = fast.duration.as_secs_f64() * 1e6 / fast.transfers.max(1) as f64;
     table.add(Row::number("from frame to frame", (15.4, 1), frame).unit("µs").within(1.0));
     table.add(Row::number("throughput", 754, fast.mbps()).unit("Mbit/s").within(1.0));
@@ -182,7 +192,11 @@ fn suggestions(scenario: &Bus, slow: &Outcome, fast: &Outcome) -> Result<Compari
             text(&parallel),
             faster(&parallel),
         )
-        .because("the stages are not equal: the handler takes most of the time"),
+        .because_measured(
+            "the stages are not equal: the handler takes most of the time",
+            (parallel.mbps() / slow.mbps(), "of the throughput"),
+            0.98..=1.05,
+        ),
     );
     let in_handler = slow_with(Server { protocol: Protocol::InHandler, ..server })?;
     table.add(Row::shape(

@@ -114,8 +114,9 @@ fn add_column(
         {
             exact[which] += u32::from(u64::from(paper) == ours);
             let mut row = Row::number(what(name), paper, ours as f64);
-            if let Some(reason) = &reason {
-                row = row.because(reason.clone());
+            if let Some((reason, cycles)) = &reason {
+                let (paper, cycles) = (f64::from(paper), *cycles as f64);
+                row = row.because(reason.clone(), (paper - cycles).max(0.0)..=paper + cycles);
             }
             table.add(row);
         }
@@ -127,34 +128,40 @@ fn exact_text([totals, idles]: [u32; 2]) -> String {
     format!("{totals} of 24 totals and {idles} of 24 numbers of idle cycles are the same.")
 }
 
-/// What is odd about a published cell, by what its table says elsewhere. `befores` are the cycles that
-/// come before the transfer for this class and for continuation packets.
+/// What is odd about a published cell, by what its table says elsewhere, and how many cycles that may
+/// make. `befores` are the cycles that come before the transfer for this class and for continuation
+/// packets.
 fn reason(
     published: &Published,
     (udp, class, column): (bool, usize, usize),
     befores: [u64; 2],
-) -> Option<String> {
+) -> Option<(String, u64)> {
     let rows = &published[usize::from(udp)];
     let (total, idle) = rows[class][column];
     let busy = total - idle;
     let mut usual = TABLE_1[usize::from(udp)][class].map(|(total, idle)| total - idle);
     usual.sort_unstable();
     let usual = usual[1];
+    let transfer = |total: u32, before: u64| u64::from(total).checked_sub(before);
+    let com = transfer(rows[COM][column].0, befores[1])?;
     if idle == 0 && u64::from(total) == befores[0] {
-        return Some(
-            "a slip: its transfer is left out, although no work is beside it to hide it".to_owned(),
-        );
+        let text = "a slip: its transfer is left out, although no work is beside it to hide it";
+        return Some((text.to_owned(), com));
     }
     if busy != usual {
-        return Some(format!(
+        let text = format!(
             "{total} less {idle} leaves {busy} busy cycles; packets of this class have {usual} \
              (table 1, middle of three sizes)"
-        ));
+        );
+        // The slip may be in either number, and rounding takes another cycle.
+        return Some((text, u64::from(busy.abs_diff(usual)) + 1));
     }
-    let transfer = |total: u32, before: u64| u64::from(total).checked_sub(before);
-    let (own, com) = (transfer(total, befores[0])?, transfer(rows[COM][column].0, befores[1])?);
+    let own = transfer(total, befores[0])?;
     (own != com).then(|| {
-        format!("a transfer of {own} cycles, where the COM of the same column has one of {com}")
+        let text = format!(
+            "a transfer of {own} cycles, where the COM of the same column has one of {com}"
+        );
+        (text, own.abs_diff(com))
     })
 }
 

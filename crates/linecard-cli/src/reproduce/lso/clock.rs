@@ -19,6 +19,13 @@ const ETHERNET_BYTES: u64 = 38;
 const DMA_OF_PAPER: DmaClock = DmaClock::Hz(DMA_HZ);
 const FIVE_TIMES: DmaClock = DmaClock::OfCore(5_000_000);
 
+/// Idle cycles of table 1 itself: 31 of 41.
+const IDLE_OF_TABLE_1: f64 = 31.0 / 41.0;
+/// Two cycles for each word take 1.42 of the paper's DMA with the largest packets.
+const MOST_OF_TWO: f64 = 1.43;
+/// A packet of 1500 with what table 3 counts beside it.
+const BYTES_OF_TABLE_3: f64 = 1520.0;
+
 /// The curves and the statements.
 pub(in super::super) fn clock(path: Option<&Path>) -> Result<Reproduced, Failure> {
     let bench = Bench::new(path, "approach-2")?;
@@ -80,7 +87,12 @@ fn add_idle(bench: &Bench, table: &mut Comparison) -> Result<(), Failure> {
         ours,
         2 * com.idle < com.total,
     );
-    table.add(row.because("table 1 has the same 31 of 41: only with small packets are they few"));
+    let share = com.idle as f64 / com.total.max(1) as f64;
+    table.add(row.because_measured(
+        "table 1 has the same 31 of 41: only with small packets are they few",
+        (share, "of the cycles"),
+        0.0..=IDLE_OF_TABLE_1,
+    ));
     Ok(())
 }
 
@@ -112,9 +124,11 @@ fn add_two_cycles(bench: &Bench, table: &mut Comparison) -> Result<(), Failure> 
         let what = format!("two DMA cycles for each word, {mtu} bytes");
         let ours = format!("100 Gbit/s need {load:.2} of such a DMA");
         let row = Row::shape(what, "2115 MHz are enough", ours, holds);
-        table.add(
-            row.because("the text contradicts its tables, which hold with one cycle for a word"),
-        );
+        table.add(row.because_measured(
+            "the text contradicts its tables, which hold with one cycle for a word",
+            (load, "of the DMA"),
+            1.0..=MOST_OF_TWO,
+        ));
     }
     Ok(())
 }
@@ -138,14 +152,19 @@ fn add_rate(bench: &Bench, table: &mut Comparison) -> Result<(), Failure> {
     table.add(Row::number("time of a packet at 100 Gbit/s", 123, each_ns).unit("ns"));
     let what = "packets in a second, 1500 bytes, 100 Gbit/s";
     let row = Row::number(what, 81_274_382, 1e9 / each_ns);
-    table.add(row.because("its decimal point is lost: 8,127,438.2"));
+    // The number with its point, half of its last digit to either side.
+    table.add(row.because("its decimal point is lost: 8,127,438.2", 8_127_438.15..=8_127_438.25));
     let row = Row::shape(
         "bytes on the line for a packet of 1500",
         format!("{}", 1500 + ETHERNET_BYTES),
         format!("{} in table 3", 1500 + bench.scenario.settings.overhead),
         bench.scenario.settings.overhead == ETHERNET_BYTES,
     );
-    table.add(row.because("packets in a second count Ethernet's header, table 3 does not"));
+    table.add(row.because_measured(
+        "packets in a second count Ethernet's header, table 3 does not",
+        ((1500 + bench.scenario.settings.overhead) as f64, "bytes"),
+        BYTES_OF_TABLE_3..=BYTES_OF_TABLE_3,
+    ));
     Ok(())
 }
 
@@ -168,9 +187,8 @@ fn add_offsets(bench: &Bench, table: &mut Comparison) -> Result<(), Failure> {
     {
         let ours = offsets.get(at).copied().unwrap_or(0.0);
         // The 8 bytes of the header in each fragment before: one unit of the offset.
-        let is_header = ours - f64::from(paper) == at as f64;
-        let row = Row::number(what, paper, ours);
-        table.add(if is_header { row.because(reason) } else { row });
+        let with_header = f64::from(paper) + at as f64;
+        table.add(Row::number(what, paper, ours).because(reason, with_header..=with_header));
     }
     Ok(())
 }

@@ -110,9 +110,11 @@ fn compare(outcomes: &[Outcome]) -> Comparison {
         text,
         timer.client.timeouts > 0,
     );
-    table.add(row.because(
+    table.add(row.because_measured(
         "ten average intervals pass long before the sender's timer fires, so that each window waits for \
          them only",
+        (timer.client.timeouts as f64, "timeouts"),
+        0.0..=0.0,
     ));
     let text = format!("{} timeouts", paper.client.timeouts + honest.client.timeouts);
     let holds = [paper, honest].iter().all(|one| one.client.finished == 1 && one.duplicates == 0);
@@ -120,6 +122,11 @@ fn compare(outcomes: &[Outcome]) -> Comparison {
     let text =
         format!("{} bytes lost, {} with an honest one", overrun.host.overrun, slow.host.overrun);
     let row = Row::shape("window 0xFFFF", "transmits data faster", text, overrun.host.overrun == 0);
-    table.add(row.because("a receiver with less room loses what was acknowledged for it"));
+    // An honest window loses nothing: then it is the window, and nothing else, that loses.
+    table.add(row.because_measured(
+        "a receiver with less room loses what was acknowledged for it",
+        (slow.host.overrun as f64, "bytes lost with an honest one"),
+        0.0..=0.0,
+    ));
     table
 }
