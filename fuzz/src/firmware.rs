@@ -46,7 +46,7 @@ fn design(draw: &mut Draw, mode: u8) -> Design {
         cycles_per_word: 1 + draw.below(8) as u64,
         sbi_bytes: 2_000 + wide(draw, 10_000),
         line_bits_per_second: (mode & 0x10 != 0).then_some(10_000_000_000),
-        patience_cycles: 1_000,
+        patience: 1_000,
         ..Design::published(clock(hz(draw)), clock(hz(draw)))
     }
 }

@@ -38,21 +38,27 @@ const BUILT_IN: [BuiltIn; 3] = [
 
 /// The scenario's firmware.
 pub(crate) fn load(scenario: &Scenario) -> Result<Firmware, Failure> {
-    named(scenario, &scenario.settings.firmware)
+    let name = &scenario.settings.firmware;
+    found(scenario, name, &scenario.path_of("firmware.image", name))
 }
 
-/// Firmware by name, else by path, seen from the scenario's folder.
+/// Firmware that was given with the command: by name, else by path, seen from the current folder.
 pub(super) fn named(scenario: &Scenario, name: &str) -> Result<Firmware, Failure> {
+    found(scenario, name, Path::new(name))
+}
+
+fn found(scenario: &Scenario, name: &str, path: &Path) -> Result<Firmware, Failure> {
     let refuse = |what: String| scenario.refuse("firmware.image", &what);
     if let Some(known) = BUILT_IN.iter().find(|known| known.name == name) {
         return Firmware::parse(name, known.elf).map_err(|error| refuse(error.to_string()));
     }
-    file(&scenario.folder.join(name), &BUILT_IN.map(|known| known.name)).map_err(refuse)
+    file(path, &BUILT_IN.map(|known| known.name)).map_err(refuse)
 }
 
 /// Firmware from a file, which is not one of the names that are known.
 pub(super) fn file(path: &Path, known: &[&str]) -> Result<Firmware, String> {
-    if !path.exists() {
+    // What may not be looked at is there, perhaps: reading it says why not.
+    if matches!(path.try_exists(), Ok(false)) {
         let known: Vec<String> = known.iter().map(|name| format!("\"{name}\"")).collect();
         let (path, known) = (path.display(), known.join(", "));
         return Err(format!("{path} is not there: choose {known}, or name an ELF file"));

@@ -142,7 +142,7 @@ const KEYS: [Key<Settings>; 20] = [
     Key {
         name: "firmware.image",
         what: "\"approach-1\", \"approach-2\", \"best\", or the path of an ELF file, seen from the \
-               scenario's folder [approach-2]",
+               scenario's folder, with --set or --vary from the current one [approach-2]",
         set: |to, text| {
             text.clone_into(&mut to.firmware);
             if text.is_empty() { Err("name a firmware".to_owned()) } else { Ok(()) }

@@ -161,9 +161,11 @@ pub(super) fn ending(figures: &Figures) -> Result<(), Failure> {
         return Ok(());
     }
     let (taken, moved) = figures.payload();
+    let first = figures.outcome.mismatch.as_ref();
+    let first = first.map_or_else(String::new, |first| format!("; the first: {first}"));
     Err(Failure::Wrong(format!(
         "the firmware is wrong: {} packets are not what the offload makes of the messages, or never \
-         left; {taken} bytes of payload came and {moved} left",
+         left; {taken} bytes of payload came and {moved} left{first}",
         figures.outcome.wrong
     )))
 }

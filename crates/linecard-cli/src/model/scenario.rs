@@ -152,6 +152,15 @@ impl<S: Kind> Scenario<S> {
         &self.path
     }
 
+    /// Where the file is that a key's value names: seen from the scenario's folder if the value stands in
+    /// the scenario, from the current folder if it was given with the command.
+    pub(crate) fn path_of(&self, key: &str, name: &str) -> PathBuf {
+        match self.places.get(key) {
+            Some(None) => name.into(),
+            _ => self.folder.join(name),
+        }
+    }
+
     /// A value that is wrong beside others, or at all.
     pub(crate) fn refuse(&self, key: &str, what: &str) -> Failure {
         match self.places.get(key) {

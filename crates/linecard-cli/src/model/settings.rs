@@ -119,7 +119,7 @@ impl Settings {
             line_bits_per_second: self.line,
             wire_overhead_bytes: self.overhead,
             interrupt: self.interrupt,
-            patience_cycles: self.patience,
+            patience: self.patience,
         };
         design.check().map(|()| design)
     }

@@ -167,7 +167,10 @@ fn firmware(folder: &Folder, instruction: u32) {
 #[test]
 fn firmware_that_fails_is_said_in_one_line() {
     for (instruction, parts) in [
-        (0x0000_006F, &["own.elf", "core 0", "pc 0x0", "2000 cycles", "loops"][..]),
+        (
+            0x0000_006F,
+            &["own.elf", "core 0", "pc 0x0", "2000 cycles", "loops", "firmware.patience"][..],
+        ),
         (0xFFC0_2003, &["core 0: cycle 0, pc 0x00000000", "0xfffffffc", "refused"]),
         (0x0010_0073, &["cycle 0", "ebreak"]),
         (0x0000_0000, &["illegal instruction", "rv32i"]),

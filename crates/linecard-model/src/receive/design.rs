@@ -36,7 +36,7 @@ pub struct Design {
     /// From a packet in the receive buffer to the sleeping core's first instruction.
     pub interrupt: Ps,
     /// Cycles without a packet and without sleep after which firmware is taken to loop for ever.
-    pub patience_cycles: u64,
+    pub patience: u64,
 }
 
 impl Design {
@@ -63,7 +63,7 @@ impl Design {
             line_bits_per_second: None,
             wire_overhead_bytes: 20,
             interrupt: Ps::ZERO,
-            patience_cycles: 1_000_000,
+            patience: 1_000_000,
         }
     }
 
@@ -103,7 +103,7 @@ impl Design {
         within("nodes * buffer_bytes", memory, 1, 1 << 30)?;
         within("rbi_bytes", self.rbi_bytes as u64, 2 * self.buffer_bytes as u64, 1 << 30)?;
         within("wire_overhead_bytes", self.wire_overhead_bytes, 0, 65_535)?;
-        within("patience_cycles", self.patience_cycles, 1_000, 1 << 40)?;
+        within("patience", self.patience, 1_000, 1 << 40)?;
         within("interrupt", self.interrupt.0, 0, Ps::SECOND.0)?;
         self.line_bits_per_second
             .map_or(Ok(()), |rate| within("line_bits_per_second", rate, 1_000, 100_000_000_000_000))

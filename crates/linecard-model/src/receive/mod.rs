@@ -83,7 +83,7 @@ pub enum ReceiveError {
     /// The firmware loops.
     #[error(
         "cycle {cycle}, pc {pc:#x}: no packet taken and no sleep for {patience} cycles: the firmware \
-         loops, or patience_cycles is too small"
+         loops, or firmware.patience is too small"
     )]
     Stuck {
         /// The core's cycle.
@@ -212,7 +212,7 @@ impl Receive {
         let mut line = Line::new(&self.design, packets);
         let (mut before, mut since) = ((0, 0, 0), 0);
         loop {
-            let patience = self.design.patience_cycles;
+            let patience = self.design.patience;
             let until = self.core.cycle().saturating_add(patience.min(TURN_CYCLES));
             let stop = self.core.run(&mut Seat { unit: &mut self.unit, line: &mut line }, until)?;
             while let Some(received) = self.unit.host.next_received() {

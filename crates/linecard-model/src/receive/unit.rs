@@ -8,7 +8,7 @@ use super::map;
 use crate::Ps;
 use crate::cell::{Cell, Window};
 use crate::dma::{Dma, Transfer};
-use crate::rv32::{Outside, Reply, Wake, Width};
+use crate::rv32::{Denial, Outside, Reply, Wake, Width};
 use linecard::offload::segment::Class;
 
 /// What the core did with its time and its packets.
@@ -188,7 +188,7 @@ impl Unit {
         let range = (self.spp as usize, epp as usize);
         let head = line.head(self.dma.core.edge(cycle));
         if head.is_none_or(|packet| packet.bytes.get(range.0..range.1).is_none()) {
-            return Reply::Refused;
+            return Reply::Denied(NO_PACKET);
         }
         if let Some(end) = self.open_end() {
             self.window.idle += end.saturating_sub(cycle);
@@ -196,7 +196,7 @@ impl Unit {
         self.finish(cycle, line);
         let free = self.free_from.max(cycle);
         let (Some(node), Some(packet)) = (self.host.take_empty(), line.take()) else {
-            return Reply::Refused;
+            return Reply::Denied(NO_NODE);
         };
         self.window.idle += free - cycle.max(self.window.begun);
         let from = free + 1;
@@ -222,7 +222,7 @@ impl Unit {
     fn give_up(&mut self, cycle: u64, line: &mut Line<'_>) -> Reply {
         let now = self.dma.core.edge(cycle);
         if line.head(now).is_none() {
-            return Reply::Refused;
+            return Reply::Denied(NO_PACKET);
         }
         if let Some(packet) = line.take() {
             line.release(now, packet.bytes.len());
@@ -256,6 +256,18 @@ impl Unit {
     }
 }
 
+const NO_PACKET: Denial = Denial::Cannot("there is no packet, or it ends before");
+const NO_NODE: Denial = Denial::Cannot("there is no empty node");
+const NO_LIST: Denial = Denial::Cannot("no node has this address, or all are handed over already");
+
+/// Registers that can only be written.
+fn is_written(address: u32) -> bool {
+    match address {
+        map::DROP | map::EVENT | map::SOURCE..map::RESULT | map::INSERT | map::REMOVE => true,
+        _ => (map::START..map::START + 16).contains(&address),
+    }
+}
+
 impl Outside for Seat<'_, '_, '_> {
     fn load(&mut self, cycle: u64, address: u32, width: Width) -> Reply {
         if (map::RBI..map::VECTOR).contains(&address) {
@@ -263,19 +275,24 @@ impl Outside for Seat<'_, '_, '_> {
             let now = self.unit.dma.core.edge(cycle + stall);
             let (at, len) = ((address - map::RBI) as usize, width.bytes() as usize);
             let bytes = self.line.head(now).and_then(|packet| packet.bytes.get(at..at + len));
-            let Some(bytes) = bytes else { return Reply::Refused };
+            let Some(bytes) = bytes else { return Reply::Denied(NO_PACKET) };
             let value = bytes.iter().fold(0, |value, byte| value << 8 | u32::from(*byte));
             return Reply::Done { value, stall };
         }
-        let word = width == Width::Word;
-        self.unit.load_register(cycle, address).filter(|_| word).unwrap_or(Reply::Refused)
+        match self.unit.load_register(cycle, address) {
+            Some(reply) if width == Width::Word => reply,
+            Some(_) => Reply::Denied(Denial::WordsOnly),
+            None if is_written(address) => Reply::Denied(Denial::WriteOnly),
+            None => Reply::Refused,
+        }
     }
 
     fn store(&mut self, cycle: u64, address: u32, width: Width, value: u32) -> Reply {
-        if width != Width::Word {
-            return Reply::Refused;
-        }
         let Self { unit, line } = self;
+        let is_read = |unit: &Unit| unit.load_register(cycle, address).is_some();
+        if width != Width::Word && (is_read(unit) || is_written(address)) {
+            return Reply::Denied(Denial::WordsOnly);
+        }
         let classes = [Class::Ssm, Class::Bom, Class::Com, Class::Eom];
         let class = address.checked_sub(map::START).and_then(|at| classes.get(at as usize / 4));
         if let Some(class) = class {
@@ -286,6 +303,8 @@ impl Outside for Seat<'_, '_, '_> {
         }
         match unit.store_register(cycle, address, value) {
             true => Reply::Done { value: 0, stall: 0 },
+            false if address == map::EVENT => Reply::Denied(NO_LIST),
+            false if is_read(unit) => Reply::Denied(Denial::ReadOnly),
             false => Reply::Refused,
         }
     }

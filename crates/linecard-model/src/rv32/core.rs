@@ -430,6 +430,7 @@ impl Core {
             }
             Reply::Blocked => Err(Exit::Blocked),
             Reply::Refused => Err(Exit::Fault(access.refused())),
+            Reply::Denied(why) => Err(Exit::Fault(FaultKind::Denied(access, why))),
         }
     }
 

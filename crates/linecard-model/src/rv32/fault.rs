@@ -1,7 +1,7 @@
 //! What stops a core for good.
 
 use super::image::DATA_AT;
-use super::outside::Width;
+use super::outside::{Denial, Width};
 use core::fmt;
 
 /// Where a program went wrong. The core stays in front of the instruction.
@@ -25,6 +25,9 @@ pub enum FaultKind {
     /// Nothing answers at this address.
     #[error("{0} is refused: neither a memory of the core nor a device is there")]
     Refused(Access),
+    /// A device is at this address, and does not take the access.
+    #[error("{0} is refused: {1}")]
+    Denied(Access, Denial),
     /// An address that is no multiple of the access's width.
     #[error("{access} is misaligned: give a multiple of {width}", access = .0, width = .0.width.bytes())]
     Misaligned(Access),

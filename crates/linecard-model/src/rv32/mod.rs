@@ -21,5 +21,5 @@ mod profile;
 pub use self::core::{Config, Core, Cycles, Stop};
 pub use fault::{Access, Fault, FaultKind};
 pub use image::{DATA_AT, Image, LoadError, MAX_MEMORY, Segment};
-pub use outside::{Outside, Reply, Wake, Width};
+pub use outside::{Denial, Outside, Reply, Wake, Width};
 pub use profile::{Counts, Profile, annotate};

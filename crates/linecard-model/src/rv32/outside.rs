@@ -37,8 +37,27 @@ pub enum Reply {
     /// It cannot take place yet and nobody can say when: the core stops in front of the instruction
     /// and is run again later.
     Blocked,
-    /// Nothing answers at this address, or not to this.
+    /// Nothing answers at this address.
     Refused,
+    /// A device is there, and does not take this access.
+    Denied(Denial),
+}
+
+/// Why a device does not take an access.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Denial {
+    /// A store to what can only be read.
+    #[error("the register there can only be read")]
+    ReadOnly,
+    /// A load from what can only be written.
+    #[error("the register there can only be written")]
+    WriteOnly,
+    /// An access of 8 or 16 bits.
+    #[error("registers are loaded and stored as words of 32 bits")]
+    WordsOnly,
+    /// It would do what the device cannot do now.
+    #[error("{0}")]
+    Cannot(&'static str),
 }
 
 /// What ends a core's sleep (`wfi`).

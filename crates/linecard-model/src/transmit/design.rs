@@ -44,7 +44,7 @@ pub struct Design {
     /// From a message in the mailbox to the core's first instruction.
     pub interrupt: Ps,
     /// Cycles without a packet and without sleep after which firmware is taken to loop for ever.
-    pub patience_cycles: u64,
+    pub patience: u64,
 }
 
 impl Design {
@@ -71,7 +71,7 @@ impl Design {
             line_bits_per_second: None,
             wire_overhead_bytes: 20,
             interrupt: Ps::ZERO,
-            patience_cycles: 1_000_000,
+            patience: 1_000_000,
         }
     }
 
@@ -109,7 +109,7 @@ impl Design {
         let longest = u64::from(self.mtu) + SBI_HEADER_LEN as u64;
         within("sbi_bytes", self.sbi_bytes as u64, longest, 1 << 30)?;
         within("wire_overhead_bytes", self.wire_overhead_bytes, 0, 65_535)?;
-        within("patience_cycles", self.patience_cycles, 1_000, 1 << 40)?;
+        within("patience", self.patience, 1_000, 1 << 40)?;
         within("interrupt", self.interrupt.0, 0, Ps::SECOND.0)?;
         self.line_bits_per_second
             .map_or(Ok(()), |rate| within("line_bits_per_second", rate, 1_000, 100_000_000_000_000))

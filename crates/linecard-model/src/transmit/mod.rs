@@ -28,6 +28,7 @@ pub mod firmware;
 mod line;
 pub mod map;
 mod message;
+mod mismatch;
 #[cfg(test)]
 mod tests;
 mod unit;
@@ -38,6 +39,7 @@ pub use super::dma::BusPolicy;
 pub use design::{Design, DesignError, HeaderPath};
 pub use line::Sent;
 pub use message::{Kind, Message, MessageError};
+pub use mismatch::{Difference, Mismatch};
 pub use unit::UnitCounters;
 
 use super::Ps;
@@ -80,7 +82,7 @@ pub enum TransmitError {
     /// The firmware loops.
     #[error(
         "core {core} at cycle {cycle}, pc {pc:#x}: no packet started and no sleep for {patience} \
-         cycles: the firmware loops, or patience_cycles is too small"
+         cycles: the firmware loops, or firmware.patience is too small"
     )]
     Stuck {
         /// Which core.
@@ -130,6 +132,8 @@ pub struct Outcome {
     pub right: u64,
     /// Packets that differ, or that never left.
     pub wrong: u64,
+    /// The first of those.
+    pub mismatch: Option<Mismatch>,
     /// Bytes that left, from the IP header on.
     pub bytes: u64,
     /// When the last packet had been moved to the line interface.
@@ -307,7 +311,7 @@ impl Transmit {
     /// Runs a core until it waits for something, or for so long that what it has sent is to be taken.
     fn step(&mut self, number: usize) -> Result<(), TransmitError> {
         let (core, unit) = &mut self.cores[number];
-        let patience = self.design.patience_cycles;
+        let patience = self.design.patience;
         unit.wish = Wish::None;
         // A sleep is longer than patience where the host takes its time.
         let before = (unit.counters.packets, core.cycles().asleep);
@@ -331,6 +335,7 @@ impl Transmit {
         self.verifier.end();
         self.outcome.right = self.verifier.right;
         self.outcome.wrong = self.verifier.wrong;
+        self.outcome.mismatch.clone_from(&self.verifier.first);
         self.outcome.cycles = self.cores.iter().map(|(core, _)| core.cycles()).collect();
         self.outcome.units = self.cores.iter().map(|(_, unit)| unit.counters).collect();
         Ok(self.outcome.clone())

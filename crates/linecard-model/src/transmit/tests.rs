@@ -211,7 +211,7 @@ fn firmware_that_goes_wrong_is_told_with_cycle_and_place() {
 fn a_long_sleep_is_no_loop() {
     for design in [
         Design { interrupt: Ps(10_000_000_000), ..table_1(1500) },
-        Design { patience_cycles: 1_000, ..table_1(1500) },
+        Design { patience: 1_000, ..table_1(1500) },
     ] {
         let late = Message::new(firmware::example_message(false, 9_000), Ps(10_000_000_000));
         let messages = alloc::vec![message(false, 9_000), late.expect("a message")];
@@ -286,7 +286,7 @@ fn recorded_stalls_are_the_idle_cycles() {
 fn all_cores_finish() {
     for cores in [2, 3] {
         let interrupt = Ps(5_000_000_000);
-        let design = Design { cores, interrupt, patience_cycles: 1_000, ..table_1(1500) };
+        let design = Design { cores, interrupt, patience: 1_000, ..table_1(1500) };
         let sizes = [40_000, 100, 9_000, 1_460, 60_000];
         let messages = sizes.map(|payload| message(payload == 9_000, payload));
         assert_eq!(run(&design, &firmware::best(), messages.into()).units.len(), cores);

@@ -7,7 +7,7 @@ use super::message::{Kind, Message};
 use crate::Ps;
 use crate::cell::{Cell, Window};
 use crate::dma::{Dma, Transfer};
-use crate::rv32::{Outside, Reply, Wake, Width};
+use crate::rv32::{Denial, Outside, Reply, Wake, Width};
 use alloc::vec::Vec;
 use linecard::offload::segment::Class;
 
@@ -268,7 +268,7 @@ impl Unit {
     /// START: waits for the DMA and for room, and begins.
     fn start(&mut self, cycle: u64, epp: u32, line: &mut Line) -> Reply {
         let open = self.moving.as_ref().is_some_and(|moving| moving.cell.is_none());
-        let Some(len) = self.packet_len(epp) else { return Reply::Refused };
+        let Some(len) = self.packet_len(epp) else { return Reply::Denied(NO_PACKET) };
         if open {
             let end = self.moving.as_ref().map_or(cycle, |moving| moving.transfer.end_cycle);
             self.wait_for(cycle, end);
@@ -279,7 +279,7 @@ impl Unit {
         let room = match line.room(self.number, len, now) {
             Room::At(time) if time <= now => free,
             Room::At(time) => self.dma.core.at_or_after(time),
-            Room::Never => return Reply::Refused,
+            Room::Never => return Reply::Denied(NO_ROOM),
             Room::Unknown => {
                 self.wish = Wish::Room(len);
                 return Reply::Blocked;
@@ -377,6 +377,13 @@ impl Unit {
     }
 }
 
+/// Why START refuses.
+const NO_PACKET: Denial = Denial::Cannot(
+    "there is no message, or SHAP, EHAP, SPP and EPP do not lie in the sending buffer in this order",
+);
+const NO_ROOM: Denial =
+    Denial::Cannot("the packet is longer than the line interface's buffer (line.sbi)");
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Buffer {
     Sb,
@@ -404,8 +411,10 @@ impl Outside for Seat<'_> {
             let value = bytes[..len].iter().fold(0, |value, byte| value << 8 | u32::from(*byte));
             return Reply::Done { value, stall };
         }
-        match self.unit.load_register(cycle, address).filter(|_| width == Width::Word) {
-            Some(value) => Reply::Done { value, stall: 0 },
+        match self.unit.load_register(cycle, address) {
+            Some(value) if width == Width::Word => Reply::Done { value, stall: 0 },
+            Some(_) => Reply::Denied(Denial::WordsOnly),
+            None if address == map::START => Reply::Denied(Denial::WriteOnly),
             None => Reply::Refused,
         }
     }
@@ -417,14 +426,16 @@ impl Outside for Seat<'_> {
             self.unit.write(place, width, value);
             return Reply::Done { value: 0, stall };
         }
-        if width != Width::Word {
-            return Reply::Refused;
+        let is_read = |unit: &Unit| unit.load_register(cycle, address).is_some();
+        if width != Width::Word && (is_read(self.unit) || address == map::START) {
+            return Reply::Denied(Denial::WordsOnly);
         }
         if address == map::START {
             return self.unit.start(cycle, value, self.line);
         }
         match self.unit.store_register(address, value) {
             true => Reply::Done { value: 0, stall: 0 },
+            false if is_read(self.unit) => Reply::Denied(Denial::ReadOnly),
             false => Reply::Refused,
         }
     }

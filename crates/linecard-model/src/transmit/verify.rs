@@ -2,6 +2,7 @@
 
 use super::line::finish;
 use super::message::Message;
+use super::mismatch::{Difference, Mismatch};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use linecard::packet::header::{self, Ipv4};
@@ -26,6 +27,10 @@ pub(super) struct Verifier {
     pub(super) right: u64,
     /// Packets that were not, and packets that never came.
     pub(super) wrong: u64,
+    /// The first of those.
+    pub(super) first: Option<Mismatch>,
+    /// Packets that were checked.
+    checked: u64,
 }
 
 impl Verifier {
@@ -41,6 +46,8 @@ impl Verifier {
             begun: false,
             right: 0,
             wrong: 0,
+            first: None,
+            checked: 0,
         }
     }
 
@@ -65,6 +72,11 @@ impl Verifier {
             (self.header_at, self.payload_at) = at;
         }
         let right = self.is_next(packet);
+        if !right {
+            let what = self.difference(packet);
+            self.note(what);
+        }
+        self.checked += 1;
         if let Some((header, payload)) = self.expected.pop_front() {
             self.header_at += header;
             self.payload_at += payload;
@@ -87,6 +99,21 @@ impl Verifier {
         })
     }
 
+    /// What is wrong with a packet that is not the one that is expected next.
+    fn difference(&self, packet: &[u8]) -> Difference {
+        let next = self.expected.front().zip(self.messages.front());
+        let Some(((header, payload), message)) = next else { return Difference::Unexpected };
+        let header = self.headers.get(self.header_at..self.header_at + header);
+        let payload = message.bytes().get(self.payload_at..self.payload_at + payload);
+        Difference::between(header.unwrap_or_default(), payload.unwrap_or_default(), packet)
+    }
+
+    /// Keeps the first thing that is wrong.
+    fn note(&mut self, what: Difference) {
+        let (packet, message) = (self.checked, self.turn);
+        self.first.get_or_insert(Mismatch { packet, message, what });
+    }
+
     /// All packets have left: what is still expected never comes.
     pub(super) fn end(&mut self) {
         while !self.messages.is_empty() {
@@ -98,7 +125,11 @@ impl Verifier {
         if !self.begun {
             self.begin(false);
         }
-        self.wrong += self.expected.len() as u64;
+        let missing = self.expected.len() as u64;
+        if missing > 0 {
+            self.note(Difference::Missing(missing));
+        }
+        self.wrong += missing;
         self.expected.clear();
         self.messages.pop_front();
         self.turn += 1;

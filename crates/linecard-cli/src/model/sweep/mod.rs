@@ -115,10 +115,7 @@ struct Account {
 
 impl<'s> Sweep<'s> {
     fn new(scenario: &'s Scenario, grid: &'s Grid, predict: bool) -> Result<Self, Failure> {
-        let mut names = grid.values_of("firmware.image");
-        if names.is_empty() {
-            names = vec![scenario.settings.firmware.clone()];
-        }
+        let names = grid.values_of("firmware.image");
         Ok(Self { scenario, grid, runner: Runner::new(scenario, names, predict)? })
     }
 

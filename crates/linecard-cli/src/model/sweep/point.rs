@@ -24,14 +24,18 @@ pub(super) struct Runner {
 }
 
 impl Runner {
-    /// For points with these firmwares.
+    /// For points with these firmwares, which were given with the command; with none for the scenario's.
     pub(super) fn new(
         scenario: &Scenario,
         firmwares: impl IntoIterator<Item = String>,
         predict: bool,
     ) -> Result<Self, Failure> {
         let load = |name: String| Ok((name.clone(), firmware::named(scenario, &name)?));
-        let firmware = firmwares.into_iter().map(load).collect::<Result<_, Failure>>()?;
+        let firmware = firmwares.into_iter().map(load).collect::<Result<_, Failure>>();
+        let mut firmware: BTreeMap<String, Firmware> = firmware?;
+        if firmware.is_empty() {
+            firmware.insert(scenario.settings.firmware.clone(), firmware::load(scenario)?);
+        }
         Ok(Self { predict, firmware })
     }
 

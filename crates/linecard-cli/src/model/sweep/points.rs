@@ -65,7 +65,7 @@ impl Points {
         let firmware = self.keys.iter().position(|key| key == "firmware.image");
         let named: BTreeSet<String> = match firmware {
             Some(at) => points.iter().map(|point| point[at].clone()).collect(),
-            None => [scenario.settings.firmware.clone()].into(),
+            None => BTreeSet::new(),
         };
         let runner = Runner::new(&scenario, named, self.predict)?;
         Ok(parallel::map(points, threads, |point| {

@@ -132,8 +132,8 @@ impl Kind for Settings {
             "how many messages, one behind the other"),
         Key {
             name: "firmware.image",
-            what: "\"published\", \"best\", or the path of an ELF file, seen from the scenario's folder \
-                   [published]",
+            what: "\"published\", \"best\", or the path of an ELF file, seen from the scenario's \
+                   folder, with --set or --vary from the current one [published]",
             set: |to, text| {
                 text.clone_into(&mut to.firmware);
                 if text.is_empty() { Err("name a firmware".to_owned()) } else { Ok(()) }

@@ -35,7 +35,7 @@ impl Settings {
             line_bits_per_second: self.line,
             wire_overhead_bytes: self.overhead,
             interrupt: self.interrupt,
-            patience_cycles: self.patience,
+            patience: self.patience,
             ..Design::published(core, dma)
         };
         design.check().map(|()| design)
@@ -74,7 +74,7 @@ fn image(scenario: &Scenario<Settings>) -> Result<Image, Failure> {
         "published" => Ok(receive::firmware::published()),
         "best" => Ok(receive::firmware::best()),
         _ => {
-            let file = firmware::file(&scenario.folder.join(name), &FIRMWARE);
+            let file = firmware::file(&scenario.path_of("firmware.image", name), &FIRMWARE);
             let file = file.map_err(|what| scenario.refuse("firmware.image", &what))?;
             Ok(file.image().clone())
         }
