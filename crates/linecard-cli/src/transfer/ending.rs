@@ -46,6 +46,7 @@ pub(super) fn of_receive(error: ReceiveError) -> Failure {
         ReceiveError::Refused(_)
         | ReceiveError::Busy(_)
         | ReceiveError::Crowded
+        | ReceiveError::TooManyFolders { .. }
         | ReceiveError::Unexpected(_)
         | ReceiveError::Scheme(_)
         | ReceiveError::Ended(_)

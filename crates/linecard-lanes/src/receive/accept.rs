@@ -25,6 +25,10 @@ const GRACE: Duration = Duration::from_secs(1);
 /// How often is looked whether to end, and how long a host without descriptors is left alone.
 const LOOK: Duration = Duration::from_millis(100);
 
+/// What a sender hears that came just before the receiver ended.
+const ENDED: &str =
+    "this receiver has just ended; start it again, with --keep for one sender after the other";
+
 /// A peer that came and was not received from.
 #[derive(Debug)]
 pub struct TurnedAway {
@@ -133,7 +137,7 @@ impl Drop for Acceptor {
         let ready = state.ready.take();
         drop(state);
         if let Some(mut guest) = ready {
-            refuse(&mut guest.control, RefuseCode::Resources, &"this receiver has just ended");
+            refuse(&mut guest.control, RefuseCode::Resources, &ENDED);
         }
     }
 }

@@ -59,6 +59,15 @@ pub enum ReceiveError {
          folder, or send `tar c FOLDER`"
     )]
     OneOnly,
+    /// Folders whose names and modes take more memory than there is for them.
+    #[error(
+        "the names of the folders that are sent take more than {limit} bytes, the share of --memory for them \
+         here: give recv twice the --memory, or send the parts of the folder one by one"
+    )]
+    TooManyFolders {
+        /// Memory for them, in bytes.
+        limit: u64,
+    },
     /// The sender asks for repair that there is not.
     #[error("the sender is broken: {0}")]
     Scheme(#[from] SchemeError),
@@ -98,6 +107,7 @@ impl ReceiveError {
         match self {
             Self::Busy(_)
             | Self::Crowded
+            | Self::TooManyFolders { .. }
             | Self::NoHello(_)
             | Self::NothingAnnounced(_)
             | Self::Control(_)

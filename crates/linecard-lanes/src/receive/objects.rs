@@ -12,6 +12,14 @@ use std::path::Path;
 /// Objects that may be open: more than a sender of ours announces ahead.
 const MAX_OPEN: usize = 256;
 
+/// Memory for the list of folders, which is kept until the end: this part of that for chunks, and no less than
+/// a mebibyte.
+const LIST_SHARE: u64 = 8;
+const MIN_LIST_BYTES: u64 = 1 << 20;
+/// What an entry of the list takes beside its name: itself twice, as lists grow by doubling, and the
+/// allocator's own.
+const ENTRY_BYTES: u64 = 2 * size_of::<Object>() as u64 + 32;
+
 /// An object that is being received.
 #[derive(Debug)]
 struct Open {
@@ -36,6 +44,9 @@ pub(super) struct Objects {
     spans: BTreeMap<u32, u32>,
     next_id: u32,
     next_chunk: u32,
+    /// Memory for the list of folders, and how much of it is taken.
+    max_list_bytes: u64,
+    list_bytes: u64,
     pub(super) total_bytes: u64,
     pub(super) had_bytes: u64,
     pub(super) done_bytes: u64,
@@ -68,6 +79,8 @@ impl Objects {
             spans: BTreeMap::new(),
             next_id: 0,
             next_chunk: 0,
+            max_list_bytes: (options.memory_bytes / LIST_SHARE).max(MIN_LIST_BYTES),
+            list_bytes: 0,
             total_bytes: 0,
             had_bytes: 0,
             done_bytes: 0,
@@ -99,6 +112,9 @@ impl Objects {
         self.next_id += 1;
         self.total_bytes += told.size.unwrap_or(0);
         let is_folder = object.kind == Kind::Folder;
+        if is_folder {
+            self.list(told.name.len())?;
+        }
         let (target, have) = self.target(&object)?;
         let size = told.size;
         let there = have.count();
@@ -123,6 +139,15 @@ impl Objects {
         let have = control::Have { object: told.id, ranges: ranges.collect() };
         let job = target.map(|target| Job::Open { object: told.id, target: Box::new(target) });
         Ok(Announced { have, skip, jobs: job.into_iter().collect() })
+    }
+
+    /// Accounts for one more folder, whose name is kept until the end.
+    fn list(&mut self, name_bytes: usize) -> Result<(), ReceiveError> {
+        self.list_bytes += name_bytes as u64 + ENTRY_BYTES;
+        match self.list_bytes > self.max_list_bytes {
+            true => Err(ReceiveError::TooManyFolders { limit: self.max_list_bytes }),
+            false => Ok(()),
+        }
     }
 
     /// Where it goes, and what of it is there; none for folders.

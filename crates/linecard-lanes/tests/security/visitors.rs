@@ -9,7 +9,7 @@ use linecard_lanes::receive::{
 };
 use linecard_lanes::send::{SendError, SendOptions, Sent, send};
 use linecard_transfer::control::{
-    FecScheme, Hello, LaneKind, LaneOffer, Message, Mode, Object, RefuseCode, VERSION,
+    End, FecScheme, Hello, LaneKind, LaneOffer, Message, Mode, Object, RefuseCode, VERSION,
 };
 use socket2::{Domain, Socket, Type};
 use std::net::{SocketAddr, TcpStream};
@@ -91,6 +91,11 @@ impl Receiver {
             let list = self.turned_away.lock().unwrap();
             list.iter().any(|visitor| visitor.why.to_string().contains(part)).then_some(())
         });
+    }
+
+    /// How its last transfer ended, by itself.
+    fn thread_end(mut self) -> Option<Result<Got, ReceiveError>> {
+        self.thread.take().unwrap().join().unwrap().pop()
     }
 
     /// Ends it: transfers that came to their end, and that it was stopped from outside.
@@ -268,4 +273,39 @@ fn an_own_lane_that_cannot_be_is_found_out_at_once() {
     };
     let refused = Acceptor::start(listener, options, Box::new(|_| {}));
     assert!(matches!(refused, Err(ReceiveError::Open(_))), "{refused:?}");
+}
+
+/// What a sender announces takes no more memory than there is for it.
+#[test]
+fn announced_folders_take_a_share_of_the_memory_only() {
+    let receiver = Receiver::start(&shared(1), Duration::from_secs(60));
+    let mut peer = receiver.connect(&shared(1));
+    let hello = hello(&peer);
+    say(&mut peer, &Message::Hello(hello));
+    assert!(matches!(answer(&mut peer), Message::Welcome(_)));
+    let above = vec!["x".repeat(200); 18].join("/");
+    let mut announced = 0_u32;
+    let text = loop {
+        let name = format!("{above}/{announced}").into_bytes();
+        let (size, mode) = (Some(0), 0o040_755);
+        let object = Object { id: announced, name, size, mode, modified_ns: 0, first_chunk: 0 };
+        say(&mut peer, &Message::Object(object));
+        say(&mut peer, &Message::End(End { object: announced, size: 0, root: [0; 32] }));
+        let stored = |message: &Message| matches!(message, Message::Stored { .. });
+        let told = loop {
+            match answer(&mut peer) {
+                Message::Failed(failed) => break Some(failed.text.to_string()),
+                message if stored(&message) => break None,
+                _ => {}
+            }
+        };
+        if let Some(text) = told {
+            break text;
+        }
+        announced += 1;
+    };
+    assert!(text.contains("1048576 bytes") && text.contains("--memory"), "{text}");
+    assert!((250..300).contains(&announced), "{announced} names of 3.6 KB in a mebibyte");
+    let ended = receiver.thread_end();
+    assert!(matches!(ended, Some(Err(ReceiveError::TooManyFolders { .. }))), "{ended:?}");
 }
