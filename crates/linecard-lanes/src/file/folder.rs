@@ -10,6 +10,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// What new folders may be, before the umask takes its share.
 const FOLDER_MODE: u32 = 0o777;
@@ -124,11 +125,23 @@ impl Folder {
     }
 }
 
-/// Mode and time of what was sent; of the mode, only permissions.
+/// Mode and time of what was sent; of the mode, only permissions that the umask of this process leaves.
 pub(super) fn dress(made: &OwnedFd, object: &Object) -> rustix::io::Result<()> {
     let times = times(object.modified);
-    rustix::fs::fchmod(made, Mode::from_raw_mode(object.mode & 0o777))?;
+    rustix::fs::fchmod(made, Mode::from_raw_mode(object.mode & 0o777 & !umask()))?;
     rustix::fs::futimens(made, &times)
+}
+
+/// What this process takes away from the modes of new files: read once, as changing it to find out would
+/// change it for other threads as well. Without /proc, that others write.
+fn umask() -> u32 {
+    static UMASK: OnceLock<u32> = OnceLock::new();
+    *UMASK.get_or_init(|| {
+        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let digits = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+        let umask = digits.and_then(|digits| u32::from_str_radix(digits.trim(), 8).ok());
+        umask.unwrap_or(0o022) & 0o777
+    })
 }
 
 fn times(modified: Stamp) -> Timestamps {

@@ -1,6 +1,6 @@
 //! Transfers that come to their end: files, folders, pipes, and the account of them.
 
-use super::ends::{Ends, noise, says};
+use super::ends::{Ends, Receiver, noise, says};
 use serde_json::Value;
 use std::fs;
 use std::io::{Read, Write};
@@ -138,4 +138,34 @@ fn one_sender_after_the_other() {
         accounts.map(|account| account.unwrap()["transfer"]["complete"] == true).collect();
     assert_eq!(complete, [true, true, false]);
     says(&got.stderr, &["to/from.bin exists", "--overwrite"]);
+}
+
+/// Modes travel as far as the receiver's umask lets them, as with cp; never those that give rights away.
+#[test]
+fn modes_and_the_umask() {
+    let ends = Ends::new();
+    fs::create_dir(ends.folder.path("tree")).unwrap();
+    let chmod = |name: &str, mode| {
+        let mode = fs::Permissions::from_mode(mode);
+        fs::set_permissions(ends.folder.path(name), mode).unwrap();
+    };
+    for (name, mode) in [("tree/open", 0o666), ("tree/run", 0o4777), ("tree/own", 0o600)] {
+        ends.folder.write(name, b"x");
+        chmod(name, mode);
+    }
+    chmod("tree", 0o777);
+    let plain =
+        ends.command("receiver", &["recv", "to", "--listen", "127.0.0.1:0", "--psk", "psk"]);
+    let mut masked = std::process::Command::new("sh");
+    masked.current_dir(ends.folder.path(".")).args(["-c", "umask 027; exec \"$@\"", "sh"]);
+    masked.arg(plain.get_program()).args(plain.get_args());
+    let receiver = Receiver::start(masked);
+    let sent = ends.send("tree", &receiver, &[]);
+    let got = receiver.end();
+    assert_eq!((sent.code, got.code), (Some(0), Some(0)), "{sent:?} {got:?}");
+    let modes = [("tree", 0o750), ("tree/open", 0o640), ("tree/run", 0o750), ("tree/own", 0o600)];
+    for (name, mode) in modes {
+        let about = fs::metadata(ends.folder.path("to").join(name)).unwrap();
+        assert_eq!(about.permissions().mode() & 0o7777, mode, "{name}");
+    }
 }
