@@ -24,7 +24,7 @@ impl Authorized {
     ///
     /// # Errors
     ///
-    /// No file, or a line that is not as it should be.
+    /// No file, one that others can change, or a line that is not as it should be.
     pub fn load(path: &Path) -> Result<Self, KeyError> {
         let file = File::open(path).map_err(|cause| KeyError::file(path, cause))?;
         let mut list = Vec::new();

@@ -33,11 +33,15 @@ impl KnownPeers {
     ///
     /// # Errors
     ///
-    /// A file that cannot be read, or a line that is not as it should be: nobody is to be forgotten.
+    /// A file that cannot be read or that others can change, or a line that is not as it should be: nobody is
+    /// to be forgotten.
     pub fn load(path: &Path) -> Result<Self, KeyError> {
         let entries = match File::open(path) {
             Ok(file) => lines(path, &private::read_open(path, &file)?)?,
-            Err(cause) if cause.kind() == io::ErrorKind::NotFound => Vec::new(),
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
+                private::check_folder(path)?;
+                Vec::new()
+            }
             Err(cause) => return Err(KeyError::file(path, cause)),
         };
         Ok(Self { path: path.to_owned(), entries })

@@ -5,7 +5,8 @@
 //! address answered with before, and the receiver a list of who may send ([`Authorized`]). Or both
 //! have a file with the same secret, a [`SharedKey`].
 //!
-//! Files with secrets are made with mode 0600 and refused when others could read them.
+//! Files with secrets are made with mode 0600 and refused when others could read them. All files here are
+//! refused when others than their owner and root could change them, or the folder that they are in.
 
 mod authorized;
 mod code;
@@ -50,6 +51,30 @@ pub enum KeyError {
     #[error("{}: this secret belongs to user {owner}, not to {user} who runs this", .path.display())]
     Owner {
         /// Of the file.
+        path: PathBuf,
+        /// User number of its owner.
+        owner: u32,
+        /// User number of the process.
+        user: u32,
+    },
+    /// A file of keys, or the folder that it is in, that others may write: they could let themselves in.
+    #[error(
+        "{}: other users can change it (mode {mode:03o}), and with it whom this end trusts: look whether \
+         it is as it was, then chmod go-w {}", .path.display(), .path.display()
+    )]
+    Writable {
+        /// Of the file or folder.
+        path: PathBuf,
+        /// Its permissions.
+        mode: u32,
+    },
+    /// A file of keys, or its folder, that belongs to another user.
+    #[error(
+        "{}: it belongs to user {owner}, who can change whom this end trusts: it has to belong to user \
+         {user}, who runs this, or to root (chown {user} {})", .path.display(), .path.display()
+    )]
+    Foreign {
+        /// Of the file or folder.
         path: PathBuf,
         /// User number of its owner.
         owner: u32,

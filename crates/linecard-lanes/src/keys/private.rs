@@ -1,13 +1,17 @@
 //! Files with secrets: made whole or not at all, and only for their owner.
 
 use super::{KeyError, MAX_FILE_BYTES};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 /// Permissions of group and others.
 const OTHERS: u32 = 0o077;
+/// Permissions of group and others to write.
+const WRITERS: u32 = 0o022;
+/// In such a folder, only the owner of a file may exchange it.
+const STICKY: u32 = 0o1000;
 
 /// Writes a new file of mode 0600 that appears with all its content; never over one that is there.
 pub(super) fn create(path: &Path, content: &[u8]) -> Result<(), KeyError> {
@@ -53,10 +57,53 @@ pub(super) fn read(path: &Path) -> Result<String, KeyError> {
     read_open(path, &file)
 }
 
-/// All of a file that need not be secret.
+/// Refuses a folder in which others could exchange the file at `path`. In one with the sticky bit, as /tmp,
+/// they cannot.
+pub(super) fn check_folder(path: &Path) -> Result<(), KeyError> {
+    // Where the name is, and where a link leads to.
+    let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    for file in [path, &real] {
+        let folder = match file.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder,
+            Some(_) => Path::new("."),
+            None => continue,
+        };
+        match fs::metadata(folder) {
+            Ok(about) if about.mode() & STICKY != 0 => check_owner(folder, &about)?,
+            Ok(about) => check_writers(folder, &about)?,
+            // Neither is there a file then.
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => {}
+            Err(cause) => return Err(KeyError::file(folder, cause)),
+        }
+    }
+    Ok(())
+}
+
+/// Refuses what others than its owner, and another owner than this user and root, may write.
+fn check_writers(path: &Path, about: &Metadata) -> Result<(), KeyError> {
+    if about.mode() & WRITERS != 0 {
+        return Err(KeyError::Writable { path: path.to_owned(), mode: about.mode() & 0o777 });
+    }
+    check_owner(path, about)
+}
+
+fn check_owner(path: &Path, about: &Metadata) -> Result<(), KeyError> {
+    let user = rustix::process::geteuid().as_raw();
+    match about.uid() == user || about.uid() == 0 {
+        true => Ok(()),
+        false => Err(KeyError::Foreign { path: path.to_owned(), owner: about.uid(), user }),
+    }
+}
+
+/// All of a file that need not be secret, but that nobody else may change.
 pub(super) fn read_open(path: &Path, file: &File) -> Result<String, KeyError> {
     let about = file.metadata().map_err(|cause| KeyError::file(path, cause))?;
-    if !about.is_file() || about.len() > MAX_FILE_BYTES {
+    if !about.is_file() {
+        return Err(KeyError::NotAFile { path: path.to_owned() });
+    }
+    check_writers(path, &about)?;
+    check_folder(path)?;
+    if about.len() > MAX_FILE_BYTES {
         return Err(KeyError::NotAFile { path: path.to_owned() });
     }
     let mut text = String::new();
@@ -96,6 +143,61 @@ mod tests {
         }
         fs::set_permissions(&path, fs::Permissions::from_mode(0o400)).unwrap();
         assert!(read(&path).is_ok());
+    }
+
+    #[test]
+    fn what_others_can_change_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let inner = folder.path().join("linecard");
+        let path = inner.join("authorized");
+        create(&path, b"list").unwrap();
+        let read = || read_open(&path, &File::open(&path).unwrap());
+        let chmod = |path: &Path, mode| {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        };
+        for (which, good) in [(&path, 0o644), (&inner, 0o755)] {
+            for mode in [good | 0o020, good | 0o002] {
+                chmod(which, mode);
+                let refused = read().unwrap_err();
+                let KeyError::Writable { path, mode: found } = &refused else {
+                    panic!("{refused}")
+                };
+                assert_eq!((path, *found), (which, mode));
+                assert!(refused.to_string().contains("chmod go-w"), "{refused}");
+            }
+            chmod(which, good);
+            assert_eq!(read().unwrap(), "list");
+        }
+        // Nobody may exchange what is somebody else's there.
+        chmod(&inner, 0o1777);
+        assert!(read().is_ok());
+        chmod(&inner, 0o755);
+        // Through a link, both folders count.
+        let open = folder.path().join("open");
+        fs::create_dir(&open).unwrap();
+        chmod(&open, 0o777);
+        let link = open.join("link");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        let refused = read_open(&link, &File::open(&link).unwrap());
+        assert!(matches!(refused, Err(KeyError::Writable { .. })), "{refused:?}");
+    }
+
+    #[test]
+    fn what_belongs_to_others_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("authorized");
+        create(&path, b"list").unwrap();
+        let read = || read_open(&path, &File::open(&path).unwrap());
+        if std::os::unix::fs::chown(&path, Some(65_534), None).is_err() {
+            println!("SKIPPED: a list that belongs to another user: only root can give one away");
+            return;
+        }
+        let refused = read().unwrap_err();
+        assert!(matches!(refused, KeyError::Foreign { owner: 65_534, .. }), "{refused}");
+        assert!(refused.to_string().contains("chown"), "{refused}");
+        std::os::unix::fs::chown(&path, Some(0), None).unwrap();
+        std::os::unix::fs::chown(folder.path(), Some(65_534), None).unwrap();
+        assert!(matches!(read(), Err(KeyError::Foreign { .. })));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::ends::{Ends, says, signal};
 use crate::folder::Folder;
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 #[test]
 fn another_shared_key() {
@@ -112,4 +112,31 @@ fn keys_in_words_and_json() {
     let again = ends.command("host", &["keys", "psk", "psk"]).output().unwrap();
     assert_eq!(again.status.code(), Some(1));
     says(&String::from_utf8_lossy(&again.stderr), &["psk", "exists"]);
+}
+
+/// A list that others may write lets them in: it is refused at both ends, as SSH does.
+#[test]
+fn lists_that_others_can_change() {
+    let ends = Ends::with_file(1_000);
+    let recv = ["recv", "to", "--listen", "127.0.0.1:0", "--authorized", "lists/authorized"];
+    let send = ["send", "from.bin", "127.0.0.1:1", "--known-peers", "lists/known"];
+    fs::create_dir(ends.folder.path("lists")).unwrap();
+    let refused = |arguments: &[&str], parts: &[&str]| {
+        let output = ends.command("host", arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        says(&String::from_utf8_lossy(&output.stderr), parts);
+    };
+    let chmod = |name: &str, mode| {
+        let mode = fs::Permissions::from_mode(mode);
+        fs::set_permissions(ends.folder.path(name), mode).unwrap();
+    };
+    for (name, command) in [("lists/authorized", &recv[..]), ("lists/known", &send[..])] {
+        ends.folder.write(name, b"");
+        chmod(name, 0o664);
+        refused(command, &[name, "other users can change it (mode 664)", "chmod go-w"]);
+        chmod(name, 0o644);
+        chmod("lists", 0o777);
+        refused(command, &["lists: other users can change it (mode 777)", "chmod go-w lists"]);
+        chmod("lists", 0o755);
+    }
 }
