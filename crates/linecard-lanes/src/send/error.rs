@@ -2,7 +2,7 @@
 
 use crate::control::ControlError;
 use crate::file::FileError;
-use crate::lane::OpenError;
+use crate::lane::{Family, OpenError, Spec};
 use crate::seal::SealError;
 use linecard_transfer::control::{Refuse, WelcomeError};
 use linecard_transfer::layout::LayoutError;
@@ -48,6 +48,17 @@ pub enum SendError {
          of the lanes, then send again: what has arrived is kept"
     )]
     Silent(Duration),
+    /// No lane over UDP has ever carried anything, though the control connection does.
+    #[error(
+        "nothing has come back on any lane for {patience:?}: a firewall may block UDP; try over TCP: {}",
+        tcp_lanes(.lanes)
+    )]
+    NeverReached {
+        /// How long was waited.
+        patience: Duration,
+        /// The lanes.
+        lanes: Vec<Spec>,
+    },
     /// The user ended it.
     #[error("stopped; send again to go on: what has arrived is kept")]
     Stopped,
@@ -57,4 +68,11 @@ pub enum SendError {
     /// What the system says.
     #[error("this host: {0}")]
     Wait(#[from] io::Error),
+}
+
+/// The same lanes over TCP, as arguments.
+fn tcp_lanes(lanes: &[Spec]) -> String {
+    let over_tcp = |lane: &Spec| format!("--lane {}", Spec { family: Family::Tcp, ..lane.clone() });
+    let all: Vec<String> = lanes.iter().map(over_tcp).collect();
+    all.join(" ")
 }
