@@ -29,7 +29,7 @@ Exit codes:
   14  send, recv: the other end is not there, does not answer any more, or was cut off
   15  send, recv: the other end is not who it should be, or does not accept this one
   16  send, recv: the other end has refused or ended it, and the text says why
-  130  coalesce, segment, model, send, recv: stopped by a signal before the end; send and recv keep
+  130  coalesce, segment, model, send, recv: stopped by Ctrl-C, SIGTERM or SIGHUP; send and recv keep
        what has arrived, the others remove the incomplete output
 
 After 1, 14, 16 and 130, send and recv go on from there: what has arrived is kept";

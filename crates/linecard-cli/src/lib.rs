@@ -30,6 +30,7 @@ mod reproduce;
 mod run;
 mod scenario;
 mod segment;
+mod signals;
 #[cfg(target_os = "linux")]
 mod transfer;
 mod units;

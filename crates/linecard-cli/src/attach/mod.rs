@@ -19,6 +19,7 @@ pub(crate) use metrics::tests as tested_metrics;
 use crate::account;
 use crate::failure::Failure;
 use crate::say;
+use crate::signals::signals;
 use history::History;
 use http::Listener;
 use linecard_host::attach::{Account, AttachError, Attached, PortSpec, Prepared, Settings};
@@ -26,10 +27,8 @@ use linecard_host::engine;
 use linecard_host::rights;
 use lines::Lines;
 use rates::Rates;
-use signal_hook::consts::{SIGINT, SIGTERM};
 use std::io::{self, Write};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -187,16 +186,6 @@ fn watch(attached: &Attached, arguments: &AttachArguments, asked: &AtomicBool, s
         let rest = end.map_or(LOOK, |end| end.saturating_sub(elapsed));
         thread::sleep(LOOK.min(rest).min(arguments.interval));
     }
-}
-
-/// Set by Ctrl-C or SIGTERM; a second one ends the process at once.
-pub(crate) fn signals() -> Result<Arc<AtomicBool>, Failure> {
-    let asked = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&asked))?;
-        signal_hook::flag::register(signal, Arc::clone(&asked))?;
-    }
-    Ok(asked)
 }
 
 /// Why ports could not be opened: captures as by the commands for them.

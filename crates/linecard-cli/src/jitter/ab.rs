@@ -2,9 +2,9 @@
 
 use super::lab::StreamArguments;
 use super::recovery;
-use super::stop::signals;
 use crate::account;
 use crate::failure::{EXIT_CODES, Failure};
+use crate::signals::signals;
 use clap::Args;
 use linecard::report::Report;
 use linecard_host::jitter::ab::{self, AbError, Design, Observation, Outcome, Run};

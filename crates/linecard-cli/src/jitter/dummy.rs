@@ -3,8 +3,8 @@
 use super::figures;
 use super::placement::{PlacementArguments, refused};
 use crate::account;
-use crate::attach::signals;
 use crate::failure::{EXIT_CODES, Failure};
+use crate::signals::signals;
 use crate::units;
 use clap::Args;
 use linecard::report::{Report, Value};

@@ -1,9 +1,9 @@
 //! Experiments on this host: where they run, what they take, how they are shown.
 
 use super::record::{self, CauseRecord, GateRecord, Record};
-use super::stop::signals;
 use crate::account;
 use crate::failure::{EXIT_CODES, Failure};
+use crate::signals::signals;
 use crate::units;
 use clap::Args;
 use linecard::report::{Report, Section, Value};

@@ -3,8 +3,8 @@
 use super::placement::{PlacementArguments, refused};
 use super::{figures, rows};
 use crate::account;
-use crate::attach::signals;
 use crate::failure::{EXIT_CODES, Failure};
+use crate::signals::signals;
 use crate::units;
 use clap::Args;
 use clap::builder::{PathBufValueParser, TypedValueParser};

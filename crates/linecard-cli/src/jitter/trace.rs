@@ -3,9 +3,9 @@
 
 use super::lab::{ShownArguments, StreamArguments, stream_record};
 use super::sink::mode;
-use super::stop::signals;
 use crate::account;
 use crate::failure::{EXIT_CODES, Failure};
+use crate::signals::signals;
 use crate::units;
 use clap::Args;
 use linecard::report::{Report, Section, Value};

@@ -3,6 +3,7 @@
 use crate::bytes::{Transfer, Way, stream};
 use crate::command::{adds_up, attach, count};
 use crate::lab::{Lab, wait_for, with_lab};
+use crate::support::say;
 use std::thread;
 use std::time::Duration;
 
@@ -39,6 +40,19 @@ fn by_sigterm() {
 #[test]
 fn by_sigint() {
     by_signal(libc::SIGINT);
+}
+
+#[test]
+fn by_sighup() {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
+    if u64::from_str_radix(mask.trim(), 16).unwrap() & 1 == 1 {
+        say(
+            "SKIPPED: the end at SIGHUP: it is ignored here, as under nohup, and by what is started",
+        );
+        return;
+    }
+    by_signal(libc::SIGHUP);
 }
 
 #[test]

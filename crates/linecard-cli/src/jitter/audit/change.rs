@@ -5,6 +5,7 @@ use crate::account;
 use crate::failure::Failure;
 use crate::jitter::{recovery, stop};
 use crate::say;
+use crate::signals::signals;
 use linecard::report::{Report, Section, Value};
 use linecard_host::jitter::audit::Plan;
 use linecard_host::jitter::audit::apply::{Applied, apply as make, verify};
@@ -14,7 +15,7 @@ use std::io;
 /// Applies a plan, verifies it, and holds it or leaves it.
 pub(super) fn apply(plan: Plan, arguments: &AuditArguments, store: &Store) -> Result<(), Failure> {
     // From here on Ctrl-C waits until everything can be put back.
-    let asked = stop::signals()?;
+    let asked = signals()?;
     if plan.is_empty() {
         say("there is nothing to change that can be changed now");
         return Ok(());

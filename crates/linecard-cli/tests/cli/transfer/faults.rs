@@ -35,10 +35,20 @@ fn something_is_there_already() {
 
 #[test]
 fn stopped_by_a_signal_at_either_end() {
-    for (name, is_receiver) in [("INT", false), ("TERM", true)] {
+    let cases = [("INT", false), ("TERM", true), ("HUP", false), ("HUP", true)];
+    for (name, is_receiver) in cases {
+        if name == "HUP" && ignores_hangups() {
+            say("SKIPPED: the end of a transfer at SIGHUP: it is ignored here, as under nohup");
+            continue;
+        }
         let ends = Ends::with_file(4 << 20);
         let (receiver, sender) = underway(&ends, &[], &[]);
-        signal(name, if is_receiver { receiver.id() } else { sender.id() });
+        let own = if is_receiver { receiver.id() } else { sender.id() };
+        signal(name, own);
+        if name == "HUP" {
+            // When a terminal goes, the shell sends another: that does not end it any sooner.
+            signal(name, own);
+        }
         let (sent, got) = (sender.end(), receiver.end());
         let (own, other, who) =
             if is_receiver { (got, sent, "the receiver") } else { (sent, got, "the sender") };
@@ -105,6 +115,30 @@ fn a_typo_in_a_lane_of_the_receiver() {
     let refused: Outcome = ends.command("receiver", &recv).output().unwrap().into();
     assert_eq!(refused.code, Some(6), "{refused:?}");
     one_line(&refused.stderr, &["lane at 192.0.2.77", "no such address"]);
+}
+
+/// Commands inherit that from the tests.
+fn ignores_hangups() -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
+    u64::from_str_radix(mask.trim(), 16).unwrap() & 1 == 1
+}
+
+/// As under nohup: the terminal goes, and the transfer stays.
+#[test]
+fn a_hangup_that_is_ignored() {
+    let ends = Ends::with_file(1_000);
+    let plain =
+        ends.command("receiver", &["recv", "to", "--listen", "127.0.0.1:0", "--psk", "psk"]);
+    let mut ignoring = Command::new("sh");
+    ignoring.current_dir(ends.folder.path(".")).args(["-c", "trap '' HUP; exec \"$@\"", "sh"]);
+    ignoring.arg(plain.get_program()).args(plain.get_args());
+    let receiver = Receiver::start(ignoring);
+    signal("HUP", receiver.id());
+    let sent = ends.send("from.bin", &receiver, &[]);
+    let got = receiver.end();
+    assert_eq!((sent.code, got.code), (Some(0), Some(0)), "{sent:?} {got:?}");
+    ends.assert_equal();
 }
 
 #[test]
