@@ -147,7 +147,7 @@ impl Store {
             Arrival::Repair { chunk, group, row } => {
                 self.buffer(chunk).repair.push((group, row, bytes.to_vec()));
             }
-            Arrival::Probe { .. } | Arrival::Close | Arrival::Refused(_) => {}
+            Arrival::Probe { .. } | Arrival::Close | Arrival::Control | Arrival::Refused(_) => {}
         }
     }
 

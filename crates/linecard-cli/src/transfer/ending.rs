@@ -18,7 +18,9 @@ pub(super) fn of_send(error: SendError, peer: &str) -> Failure {
         SendError::Control(error) => of_control(error, peer),
         SendError::Open(_) | SendError::NoLane(_) => Failure::Attach(error.to_string()),
         SendError::Layout(_) | SendError::Lanes(_) => Failure::Usage(error.to_string()),
-        SendError::Silent(_) | SendError::NeverReached { .. } => Failure::Away(error.to_string()),
+        SendError::Silent(_) | SendError::NeverReached { .. } | SendError::Unconfirmed { .. } => {
+            Failure::Away(error.to_string())
+        }
         SendError::Stopped => Failure::Stopped(format!("stopped; {SEND_AGAIN}")),
         SendError::Wait(_) => Failure::Attach(error.to_string()),
         SendError::Seal(_) => Failure::Thread(error.to_string()),

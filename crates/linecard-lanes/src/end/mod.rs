@@ -6,6 +6,7 @@ mod cores;
 mod goodbye;
 mod processor;
 mod random;
+mod relay;
 mod wait;
 
 pub use carrier::{Carrier, CarrierCounters, Verdict};
@@ -14,4 +15,5 @@ pub(crate) use cores::Pinned;
 pub(crate) use goodbye::{give_up, last_words};
 pub use processor::processor_time;
 pub(crate) use random::random;
+pub(crate) use relay::Relay;
 pub use wait::{Clock, Interest, Ready, Waiter, Waker};

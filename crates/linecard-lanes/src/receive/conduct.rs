@@ -6,7 +6,7 @@ use super::open::Opened;
 use super::writing::{Job, Written};
 use super::{Got, ReceiveError, ReceiveOptions, ReceiveProgress};
 use crate::control::ControlError;
-use crate::end::{Clock, Interest, Ready, Waiter, Waker, give_up};
+use crate::end::{Clock, Interest, Ready, Relay, Waiter, Waker, give_up};
 use crate::lane::Received;
 use linecard::time::Instant;
 use linecard_transfer::control::Message;
@@ -22,6 +22,8 @@ const WATCH_NS: u64 = 100_000_000;
 /// When packets have come, more are on their way: they are waited for together, as an interrupt that is
 /// moderated does. On 8 lanes of 200 Mbit/s that is a quarter of this end's processor time.
 const MODERATION: Duration = Duration::from_micros(100);
+/// How long this end waits, with everything in its place, for the sender to know that, in ns.
+const FAREWELL_NS: u64 = 2_000_000_000;
 /// What the control channel is called where is waited; lanes are called by their numbers.
 const CONTROL: usize = MAX_LANES;
 
@@ -32,6 +34,11 @@ pub(super) struct Conductor<'a> {
     jobs: Sender<Job>,
     results: Receiver<Written>,
     numbers: Vec<u64>,
+    relay: Relay,
+    /// When all was said.
+    ended: Option<Instant>,
+    /// The sender has closed the control connection behind its last message.
+    heard_close: bool,
     announced_below: u32,
     heard_finish: bool,
     said_finish: bool,
@@ -56,6 +63,9 @@ impl<'a> Conductor<'a> {
             jobs,
             results,
             numbers: vec![0; opened.lanes.all.len()],
+            relay: Relay::new(opened.payload_bytes),
+            ended: None,
+            heard_close: false,
             announced_below: 0,
             heard_finish: false,
             said_finish: false,
@@ -92,7 +102,7 @@ impl<'a> Conductor<'a> {
             objects: self.objects.stored,
             bytes: self.objects.stored_bytes,
             had_bytes: self.objects.had_bytes,
-            elapsed: now.since(self.first.unwrap_or(start)),
+            elapsed: self.ended.unwrap_or(now).since(self.first.unwrap_or(start)),
             processor: Duration::ZERO,
             counters: self.opened.receiver.counters(),
             lanes: self.progress.lanes,
@@ -108,21 +118,23 @@ impl<'a> Conductor<'a> {
         let waiter = Waiter::new(waker);
         let start = clock.now();
         let mut watched = start;
-        while !self.is_over() {
+        while !self.is_over(clock.now()) {
             let now = clock.now();
+            self.relay.set_now(now);
             if self.options.stop.load(Ordering::Relaxed) {
                 return Err(ReceiveError::Stopped);
             }
-            if self.ready.has(CONTROL) {
+            if self.ready.has(CONTROL) || self.relay.has_ready() {
                 self.listen(now)?;
             }
             self.take_written()?;
             self.announce_lengths()?;
-            let more = self.take_packets(now)?;
+            let more = self.take_packets(now)? | self.relay.has_ready();
             self.put_away()?;
+            self.relay_control()?;
             let again = self.reply(now)?;
-            self.finish()?;
-            self.opened.control.flush()?;
+            self.finish(now)?;
+            self.relay.flush(&mut self.opened.control).or_else(|error| self.ends_by(error))?;
             self.check_patience(start, now)?;
             if now.ns_since(watched) >= WATCH_NS && self.opened.has_begun {
                 watched = now;
@@ -130,7 +142,7 @@ impl<'a> Conductor<'a> {
             }
             if more {
                 self.ready = Ready::ALL;
-            } else if !self.is_over() {
+            } else if !self.is_over(now) {
                 if self.came {
                     std::thread::sleep(MODERATION);
                 }
@@ -151,24 +163,61 @@ impl<'a> Conductor<'a> {
             // The sender may have to read, or to wait itself, before it sends again.
             self.last = now;
         }
-        match now.since(self.last) > patience {
+        let is_silent = self.relay.is_silent(patience) && !self.said_finish;
+        match is_silent || now.since(self.last) > patience {
             true => Err(ReceiveError::Silent(patience)),
             false => Ok(()),
         }
     }
 
-    fn is_over(&self) -> bool {
-        self.said_finish && !self.opened.control.wants_write()
+    /// All is in its place, and the sender knows, or does not say so: it may be gone, as may its network.
+    fn is_over(&self, now: Instant) -> bool {
+        let Some(ended) = self.ended else { return false };
+        let is_said = self.relay.is_lame() || !self.opened.control.wants_write();
+        let has_waited = is_said && now.ns_since(ended) > FAREWELL_NS;
+        self.heard_close || self.relay.is_confirmed() || has_waited
+    }
+
+    /// The sender closes the connection when it has heard the last word; until then that is an error.
+    fn ends_by(&mut self, error: ControlError) -> Result<(), ReceiveError> {
+        if !self.said_finish {
+            return Err(error.into());
+        }
+        self.heard_close = true;
+        Ok(())
+    }
+
+    /// Control messages, and what has come of them, over lanes: see the sender.
+    fn relay_control(&mut self) -> Result<(), ReceiveError> {
+        let packets = self.relay.packets();
+        if packets.is_empty() {
+            return Ok(());
+        }
+        let Opened { lanes, receiver, .. } = &mut *self.opened;
+        for lane in &mut lanes.all {
+            let is_stream = lane.carrier.lane().is_stream();
+            if lane.is_down || !is_stream && lane.validated.is_none() {
+                continue;
+            }
+            lane.validated.into_iter().for_each(|to| lane.carrier.answer_to(to));
+            let number = lane.number();
+            for packet in &packets {
+                let numbers = self.numbers[number];
+                let header = header(Kind::Control, number, numbers, receiver.connection());
+                self.numbers[number] += 1;
+                lane.carrier.push(&header, |out| out.extend_from_slice(packet))?;
+            }
+        }
+        Ok(())
     }
 
     /// What the sender says.
     fn listen(&mut self, now: Instant) -> Result<(), ReceiveError> {
         loop {
-            let message = match self.opened.control.receive() {
+            let message = match self.relay.receive(&mut self.opened.control) {
                 Ok(Some(message)) => message,
                 Ok(None) => return Ok(()),
-                Err(ControlError::Closed) if self.said_finish => return Ok(()),
-                Err(error) => return Err(error.into()),
+                Err(error) => return self.ends_by(error),
             };
             self.last = now;
             match message {
@@ -181,7 +230,8 @@ impl<'a> Conductor<'a> {
                     for job in announced.jobs {
                         let _gone = self.jobs.send(job);
                     }
-                    self.opened.control.send(&Message::Have(announced.have))?;
+                    let have = Message::Have(announced.have);
+                    self.relay.send(&mut self.opened.control, &have)?;
                 }
                 Message::Span(span) => self.objects.span(span.chunk, span.bytes)?,
                 Message::End(end) => {
@@ -212,7 +262,7 @@ impl<'a> Conductor<'a> {
 
     fn stored(&mut self, object: u32) -> Result<(), ReceiveError> {
         self.objects.close(object);
-        self.opened.control.send(&Message::Stored { object })?;
+        self.relay.send(&mut self.opened.control, &Message::Stored { object })?;
         Ok(())
     }
 
@@ -256,11 +306,15 @@ impl<'a> Conductor<'a> {
             let mut probed = None;
             let mut validated = false;
             let mut taken = false;
+            let relay = &mut self.relay;
             let mut take = |header: &Header, body: &[u8], from| {
                 if header.kind == Kind::Probe {
                     probed = from;
                 }
                 let arrival = receiver.receive(header, body, now);
+                if arrival == Arrival::Control {
+                    relay.take(body);
+                }
                 validated |= arrival == Arrival::Probe { validated: true };
                 taken |= matches!(arrival, Arrival::Data { .. } | Arrival::Repair { .. });
                 store.put(arrival, body);
@@ -343,11 +397,12 @@ impl<'a> Conductor<'a> {
     }
 
     /// Everything has come, and is where it belongs.
-    fn finish(&mut self) -> Result<(), ReceiveError> {
+    fn finish(&mut self, now: Instant) -> Result<(), ReceiveError> {
         if self.heard_finish && !self.said_finish && self.objects.is_empty() {
             self.objects.finish()?;
-            self.opened.control.send(&Message::Finish)?;
+            self.relay.send(&mut self.opened.control, &Message::Finish)?;
             self.said_finish = true;
+            self.ended = Some(now);
         }
         Ok(())
     }
@@ -377,8 +432,12 @@ impl<'a> Conductor<'a> {
     ) -> Result<(), ReceiveError> {
         let Opened { control, lanes, receiver, .. } = &*self.opened;
         let mut until = again.unwrap_or(Instant::NEVER);
-        let mut interests =
-            vec![Interest { fd: control.as_fd(), write: control.wants_write(), token: CONTROL }];
+        until = until.min(self.relay.next_wakeup());
+        let mut interests = Vec::with_capacity(1 + 2 * lanes.all.len());
+        if !self.relay.is_down() {
+            let (fd, write) = (control.as_fd(), control.wants_write());
+            interests.push(Interest { fd, write, token: CONTROL });
+        }
         for lane in &lanes.all {
             let write = !lane.is_down && !lane.carrier.is_idle();
             let token = lane.number();

@@ -24,6 +24,7 @@ pub(super) struct Opened {
     pub(super) receiver: Receiver,
     pub(super) store: Store,
     pub(super) chunk_bytes: u32,
+    pub(super) payload_bytes: u32,
     pub(super) window: u32,
     /// The sender has announced an object: how the transfer ends is how the receiver ends.
     pub(super) has_begun: bool,
@@ -43,8 +44,17 @@ pub(super) fn open(options: &ReceiveOptions, guest: Guest) -> Result<Opened, Rec
     control.flush()?;
     let fec = scheme_of_message(hello.fec)?;
     let store = Store::new(hello.chunk_bytes, hello.payload_bytes, fec);
-    let chunk_bytes = hello.chunk_bytes;
-    Ok(Opened { control, from, lanes, receiver, store, chunk_bytes, window, has_begun: false })
+    Ok(Opened {
+        control,
+        from,
+        lanes,
+        receiver,
+        store,
+        chunk_bytes: hello.chunk_bytes,
+        payload_bytes: hello.payload_bytes,
+        window,
+        has_begun: false,
+    })
 }
 
 fn negotiate(

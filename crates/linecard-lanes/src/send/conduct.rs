@@ -6,14 +6,14 @@ use super::open::Opened;
 use super::reading::{Desk, Order, Read};
 use super::{LaneView, SendError, SendOptions, SendProgress, Sent};
 use crate::control::ControlError;
-use crate::end::{Clock, Interest, Ready, Waiter, Waker, give_up};
+use crate::end::{Clock, Interest, Ready, Relay, Waiter, Waker, give_up};
 use crate::file::{Have, Kind, Object};
 use crate::lane::{Family, MAX_DATAGRAM_BYTES, Received, Trouble};
 use linecard::time::Instant;
 use linecard_transfer::control::{self, End, Message, Span};
 use linecard_transfer::lane::LaneState;
 use linecard_transfer::send::{Departure, SendEvent};
-use linecard_transfer::wire::MAX_LANES;
+use linecard_transfer::wire::{Kind as PacketKind, MAX_LANES};
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
@@ -28,6 +28,8 @@ const BATCH: usize = 64;
 const WATCH_NS: u64 = 100_000_000;
 /// When anything is done by itself, in ns: at multiples of this.
 const GRID_NS: u64 = 250_000;
+/// How often the receiver's last message is confirmed, as packets may be lost.
+const GOODBYES: usize = 3;
 /// What the control channel is called where is waited; lanes are called by their numbers.
 const CONTROL: usize = MAX_LANES;
 
@@ -47,6 +49,7 @@ pub(super) struct Conductor<'a> {
     next_read: Option<Read>,
     connections: Vec<Connection>,
     notes: Notes,
+    relay: Relay,
     said_finish: bool,
     heard_finish: bool,
     started: Option<Instant>,
@@ -84,6 +87,7 @@ impl<'a> Conductor<'a> {
                 .map(|path| Connection::new(path.spec.family == Family::Tcp, path.is_proven))
                 .collect(),
             notes: Notes::of(&opened.paths),
+            relay: Relay::new(opened.payload_bytes),
             said_finish: false,
             heard_finish: false,
             started: None,
@@ -126,6 +130,7 @@ impl<'a> Conductor<'a> {
             self.explain(error, clock);
         }
         outcome?;
+        self.say_goodbye(now)?;
         self.sent.elapsed = now.since(self.started.unwrap_or(start));
         self.sent.counters = self.opened.sender.counters();
         self.sent.lanes = std::mem::take(&mut self.progress.lanes);
@@ -147,17 +152,19 @@ impl<'a> Conductor<'a> {
             if self.options.stop.load(Ordering::Relaxed) {
                 return Err(SendError::Stopped);
             }
-            if self.ready.has(CONTROL) {
+            self.relay.set_now(now);
+            if self.ready.has(CONTROL) || self.relay.has_ready() {
                 self.listen()?;
             }
             self.announce()?;
             self.take_read(now)?;
-            let more = self.take_packets(now);
+            let more = self.take_packets(now) | self.relay.has_ready();
             self.opened.sender.tick(now);
+            self.relay_control(now)?;
             let again = self.send_packets(now)?;
             self.take_events(now);
             self.check_patience(now)?;
-            self.opened.control.flush()?;
+            self.relay.flush(&mut self.opened.control)?;
             if now.ns_since(watched) >= WATCH_NS {
                 watched = now;
                 if now.ns_since(start) >= REACH_NS {
@@ -183,13 +190,47 @@ impl<'a> Conductor<'a> {
     }
 
     fn is_over(&self) -> bool {
-        self.heard_finish && self.said_finish && !self.opened.control.wants_write()
+        let all_said = self.relay.is_lame() || !self.opened.control.wants_write();
+        self.heard_finish && self.said_finish && all_said
+    }
+
+    /// Confirms the receiver's last message over lanes, if messages go there: it waits for that.
+    fn say_goodbye(&mut self, now: Instant) -> Result<(), SendError> {
+        for _ in 0..GOODBYES {
+            self.relay.owe_answer();
+            self.relay_control(now)?;
+        }
+        for carrier in &mut self.opened.carriers {
+            // What does not arrive, the receiver waits for in vain, and not for long.
+            let _sent = carrier.flush(now);
+        }
+        Ok(())
+    }
+
+    /// Control messages, and what has come of them, over lanes. All that work carry the same: which of them
+    /// reaches the receiver is not known, and there is little of it.
+    fn relay_control(&mut self, now: Instant) -> Result<(), SendError> {
+        let packets = self.relay.packets();
+        if packets.is_empty() {
+            return Ok(());
+        }
+        let Opened { carriers, sender, .. } = &mut *self.opened;
+        for (lane, carrier) in carriers.iter_mut().enumerate() {
+            if self.connections[lane].is_pending() {
+                continue;
+            }
+            for packet in &packets {
+                let Some(header) = sender.control_header(lane, now) else { break };
+                carrier.push(&header, |out| out.extend_from_slice(packet))?;
+            }
+        }
+        Ok(())
     }
 
     /// What the receiver says.
     fn listen(&mut self) -> Result<(), SendError> {
         loop {
-            let message = match self.opened.control.receive() {
+            let message = match self.relay.receive(&mut self.opened.control) {
                 Ok(Some(message)) => message,
                 Ok(None) => return Ok(()),
                 // Behind the last word nobody needs the connection any more.
@@ -222,13 +263,13 @@ impl<'a> Conductor<'a> {
                 modified_ns: object.modified.to_ns(),
                 first_chunk: self.next_chunk,
             });
-            self.opened.control.send(&message)?;
+            self.relay.send(&mut self.opened.control, &message)?;
             self.first_chunks.push(self.next_chunk);
             self.next_chunk = self.next_chunk.saturating_add(chunks);
             self.announced += 1;
         }
         if self.stored == self.objects.len() && !self.said_finish {
-            self.opened.control.send(&Message::Finish)?;
+            self.relay.send(&mut self.opened.control, &Message::Finish)?;
             self.said_finish = true;
         }
         Ok(())
@@ -285,7 +326,8 @@ impl<'a> Conductor<'a> {
                 }
                 Read::Chunk { chunk, mut buffer, bytes, of_stream } => {
                     if of_stream {
-                        self.opened.control.send(&Message::Span(Span { chunk, bytes }))?;
+                        let span = Message::Span(Span { chunk, bytes });
+                        self.relay.send(&mut self.opened.control, &span)?;
                         self.next_chunk = chunk + 1;
                     }
                     buffer.truncate(bytes as usize);
@@ -299,7 +341,7 @@ impl<'a> Conductor<'a> {
                         self.objects[object].size = Some(size);
                     }
                     let end = End { object: object as u32, size, root };
-                    self.opened.control.send(&Message::End(end))?;
+                    self.relay.send(&mut self.opened.control, &Message::End(end))?;
                     self.read += 1;
                     if self.read == self.objects.len() {
                         self.opened.sender.finish();
@@ -320,8 +362,12 @@ impl<'a> Conductor<'a> {
             if self.connections[lane].is_pending() {
                 continue;
             }
+            let relay = &mut self.relay;
             let came = carrier.receive(&mut self.received, |header, body, _from| {
                 sender.receive(header, body, now);
+                if header.kind == PacketKind::Control {
+                    relay.take(body);
+                }
             });
             match came {
                 Ok(rest) => more |= rest,
@@ -452,6 +498,11 @@ impl<'a> Conductor<'a> {
                 false => SendError::Silent(patience),
             });
         }
+        if self.relay.is_silent(self.options.patience) {
+            let (stored, objects) = (self.stored, self.objects.len());
+            let patience = self.options.patience;
+            return Err(SendError::Unconfirmed { patience, stored, objects });
+        }
         Ok(())
     }
 
@@ -485,8 +536,12 @@ impl<'a> Conductor<'a> {
     ) -> Result<(), SendError> {
         let Opened { control, carriers, sender, .. } = &*self.opened;
         let mut until = again.unwrap_or(Instant::NEVER);
-        let mut interests =
-            vec![Interest { fd: control.as_fd(), write: control.wants_write(), token: CONTROL }];
+        until = until.min(self.relay.next_wakeup());
+        let mut interests = Vec::with_capacity(1 + carriers.len());
+        if !self.relay.is_down() {
+            let (fd, write) = (control.as_fd(), control.wants_write());
+            interests.push(Interest { fd, write, token: CONTROL });
+        }
         for (lane, carrier) in carriers.iter().enumerate() {
             if sender.lane(lane).is_some_and(|lane| lane.state() == LaneState::Closed) {
                 continue;

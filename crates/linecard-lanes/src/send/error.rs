@@ -59,6 +59,20 @@ pub enum SendError {
         /// The lanes.
         lanes: Vec<Spec>,
     },
+    /// Neither the control connection nor a lane brings news of the receiver.
+    #[error(
+        "the receiver has not confirmed anything for {patience:?}, neither over the control connection \
+         nor over a lane; it has verified and named {stored} of {objects} files and folders; send again \
+         to go on: what has arrived is kept"
+    )]
+    Unconfirmed {
+        /// How long.
+        patience: Duration,
+        /// Objects that are in their places.
+        stored: usize,
+        /// All objects.
+        objects: usize,
+    },
     /// The user ended it.
     #[error("stopped; send again to go on: what has arrived is kept")]
     Stopped,

@@ -9,6 +9,7 @@ use std::net::TcpListener;
 use std::os::fd::AsFd;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
@@ -203,4 +204,70 @@ fn a_receiver_cannot_lead_a_lane_to_the_senders_own_host() {
     let (sent, _) = links.whole(ended);
     let [note] = &sent.notes[..] else { panic!("{:?}", sent.notes) };
     assert!(note.contains("lane 2 (") && note.contains("address of this host"), "{note}");
+}
+
+/// How long a transfer may take to end after a link fails, beyond what it has to send and its patience.
+const SOON: Duration = Duration::from_secs(10);
+
+/// Takes a link down when something has arrived.
+fn cut(links: &Links, numbers: &[usize], progress: &SendProgress, cut_at: &mut Option<Instant>) {
+    if cut_at.is_none() && progress.done_bytes > 0 {
+        for number in numbers {
+            links.set(0, &format!("link set link{number} down"));
+        }
+        *cut_at = Some(Instant::now());
+    }
+}
+
+#[test]
+fn the_link_of_the_control_connection_fails() {
+    let Some(links) = Links::new("the_link_of_the_control_connection_fails", 2) else { return };
+    for lanes in [&TWO[..], &["10.9.2.1"], &["tcp:10.9.1.1", "tcp:10.9.2.1"]] {
+        let _again = fs::remove_dir_all(links.folder.path().join("to"));
+        let mut ends = links.ends(8 << 20, lanes);
+        (ends.0.patience, ends.1.patience) = (Duration::from_secs(8), Duration::from_secs(8));
+        let mut cut_at = None;
+        let ended = links.run(&ends, |progress| cut(&links, &[1], progress, &mut cut_at));
+        let took = cut_at.expect("something had arrived").elapsed();
+        links.whole(ended);
+        assert!(took < SOON, "{lanes:?}: {took:?}");
+        links.set(0, "link set link1 up");
+    }
+}
+
+/// Many messages both ways, most of them when the control connection is gone.
+#[test]
+fn a_folder_goes_on_when_the_link_of_the_control_connection_fails() {
+    let name = "a_folder_goes_on_when_the_link_of_the_control_connection_fails";
+    let Some(links) = Links::new(name, 2) else { return };
+    let mut ends = links.ends(0, &["10.9.2.1"]);
+    let tree = links.folder.path().join("tree");
+    fs::create_dir(&tree).expect("a folder");
+    for number in 0..300_usize {
+        fs::write(tree.join(number.to_string()), vec![number as u8; 20_000])
+            .expect("there is room");
+    }
+    ends.0.input = linecard_lanes::file::Input::Path(tree.clone());
+    let mut cut_at = None;
+    let (sent, got) = links.run(&ends, |progress| cut(&links, &[1], progress, &mut cut_at));
+    assert_eq!((sent.expect("sent").objects, got.expect("received").objects), (301, 301));
+    assert!(cut_at.is_some_and(|at| at.elapsed() < 2 * SOON), "{cut_at:?}");
+    for number in 0..300_usize {
+        let came = fs::read(links.folder.path().join(format!("to/tree/{number}")));
+        assert!(came.expect("it came") == vec![number as u8; 20_000], "{number}");
+    }
+}
+
+#[test]
+fn both_ends_keep_to_their_patience_when_all_links_fail() {
+    let name = "both_ends_keep_to_their_patience_when_all_links_fail";
+    let Some(links) = Links::new(name, 2) else { return };
+    let mut ends = links.ends(8 << 20, &TWO);
+    (ends.0.patience, ends.1.patience) = (Duration::from_secs(3), Duration::from_secs(3));
+    let mut cut_at = None;
+    let (sent, got) = links.run(&ends, |progress| cut(&links, &[1, 2], progress, &mut cut_at));
+    let took = cut_at.expect("something had arrived").elapsed();
+    assert!(took < Duration::from_secs(3) + SOON, "{took:?}");
+    assert!(matches!(sent, Err(SendError::Silent(_) | SendError::Unconfirmed { .. })), "{sent:?}");
+    assert!(matches!(got, Err(ReceiveError::Silent(_))), "{got:?}");
 }

@@ -218,6 +218,11 @@ impl LaneSender {
         self.flight.send(Some(piece), bytes, now)
     }
 
+    /// The number of a packet that is neither acknowledged nor sent again, if the lane is alive.
+    pub fn number(&mut self, now: Instant) -> Option<u64> {
+        (self.state == LaneState::Alive).then(|| self.flight.send(None, 0, now))
+    }
+
     /// A probe that should go now, with its number.
     pub fn probe(&mut self, now: Instant, rng: &mut Rng) -> Option<(u64, Probe)> {
         let due = self.probe_due().is_some_and(|due| due <= now);

@@ -67,6 +67,8 @@ pub enum Arrival {
     },
     /// The lane will not be used any more.
     Close,
+    /// To the control channel.
+    Control,
     /// Nowhere.
     Refused(Refusal),
 }
@@ -311,7 +313,7 @@ impl Receiver {
         match arrival {
             Arrival::Data { .. } | Arrival::Repair { .. } => self.counters.taken += 1,
             Arrival::Refused(refusal) => *self.counters.of(refusal) += 1,
-            Arrival::Probe { .. } | Arrival::Close => {}
+            Arrival::Probe { .. } | Arrival::Close | Arrival::Control => {}
         }
         arrival
     }
@@ -326,6 +328,10 @@ impl Receiver {
             Kind::Repair => Place::of_repair(header.index),
             Kind::Probe => return self.probed(header, body, now),
             Kind::Close => return Arrival::Close,
+            Kind::Control => {
+                let is_new = self.lanes[lane].arrived(header.packet_number, now);
+                return if is_new { Arrival::Control } else { Arrival::Refused(Refusal::Replayed) };
+            }
             Kind::Ack => return Arrival::Refused(Refusal::Stranger),
         };
         let sender = &mut self.lanes[lane];

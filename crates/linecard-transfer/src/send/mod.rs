@@ -371,6 +371,8 @@ impl Sender {
                 None => self.counters.refused += 1,
             },
             Kind::Close => self.close(lane, now),
+            // For the caller.
+            Kind::Control => {}
             Kind::Data | Kind::Repair => self.counters.refused += 1,
         }
     }
@@ -468,6 +470,12 @@ impl Sender {
         }
         self.settle(&mut outcome, now);
         self.outcome = outcome;
+    }
+
+    /// The header of a packet with control messages on `lane`, if the lane is alive: its number is taken.
+    pub fn control_header(&mut self, lane: usize, now: Instant) -> Option<Header> {
+        let packet_number = self.lanes.get_mut(lane)?.number(now)?;
+        Some(self.header(Kind::Control, lane, packet_number))
     }
 
     /// When to call [`Sender::tick`] and [`Sender::poll`] for `lane` again.

@@ -48,6 +48,8 @@ pub enum Kind {
     Probe,
     /// The lane will not be used any more.
     Close,
+    /// A part of a control message, or what has come of them: for the caller.
+    Control,
 }
 
 /// The first 24 bytes of a packet.
@@ -170,6 +172,7 @@ impl Kind {
             Self::Ack => 2,
             Self::Probe => 3,
             Self::Close => 4,
+            Self::Control => 5,
         }
     }
 
@@ -180,6 +183,7 @@ impl Kind {
             2 => Self::Ack,
             3 => Self::Probe,
             4 => Self::Close,
+            5 => Self::Control,
             other => return Err(HeaderError::Kind(other)),
         })
     }

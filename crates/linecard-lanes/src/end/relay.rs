@@ -1,0 +1,413 @@
+//! Control messages over lanes, when the control connection does not deliver them.
+//!
+//! The control connection runs over one address. When its link fails, data still arrive over the other lanes,
+//! but the news about them do not. So both ends number their control messages, keep those that the other end
+//! has not confirmed, and, when one is not confirmed after [`DELAY_NS`], ask by a packet on a lane what the other
+//! end has. If it has less than was sent that long ago, messages go over lanes too, in order, until it has them.
+//! What comes twice is dropped by its number. Packets are sealed like all others of the lane.
+//!
+//! ```text
+//! +-----------+-------+------+--------+--------+--------+-------
+//! | confirmed | bytes | flag | number | length | offset | part …     numbers 64, lengths 32, flag 8 bits
+//! +-----------+-------+------+--------+--------+--------+-------
+//! ```
+//!
+//! `confirmed` messages and `bytes` of the next have come to the sender of the packet; flag 1 asks for an answer.
+//! `number` is that of the message of which `part` is at `offset`, or of the next message to be sent.
+//!
+//! Bounds: [`KEPT_BYTES`] of messages are kept; one message is put together at a time, with the limit of messages.
+
+use crate::control::{Control, ControlError};
+use linecard::time::Instant;
+use linecard_transfer::control::{MAX_MESSAGE_BYTES, Message, Reader};
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// How long a message may be on its way over the control connection, in ns.
+const DELAY_NS: u64 = 500_000_000;
+/// The time between two packets that ask, in ns.
+const ASK_NS: u64 = 100_000_000;
+/// The time between packets that only see whether the other end is there, in ns.
+const IDLE_NS: u64 = 1_000_000_000;
+/// Bytes of messages that are kept until they are confirmed; of more, the oldest are forgotten.
+const KEPT_BYTES: usize = 4 << 20;
+/// Packets by which a long message is sent at once.
+const BURST: usize = 16;
+/// Bytes before the part of a message.
+const HEAD_BYTES: usize = 29;
+const _: () = assert!(HEAD_BYTES < linecard_transfer::control::MIN_PAYLOAD_BYTES as usize);
+
+/// Messages that were sent and are not confirmed, and what has come.
+#[derive(Debug)]
+pub(crate) struct Relay {
+    now: Instant,
+    /// Bytes of a packet's body.
+    payload: usize,
+    kept: VecDeque<(Instant, Vec<u8>)>,
+    kept_bytes: usize,
+    /// Number of the first message that is kept.
+    first: u64,
+    /// What the other end has: messages, and bytes of the next.
+    theirs: (u64, u32),
+    /// Messages that have come, by either way, and over the control connection.
+    came: u64,
+    came_by_control: u64,
+    /// Of the next message, what has come over lanes.
+    part: Vec<u8>,
+    /// Messages that came over lanes.
+    ready: VecDeque<Message>,
+    owes_answer: bool,
+    asked: Instant,
+    /// Since when nothing is heard from the other end though it was asked.
+    unanswered: Option<Instant>,
+    /// The control connection has not delivered what a lane has.
+    is_lame: bool,
+    /// The control connection has failed.
+    is_down: bool,
+}
+
+impl Relay {
+    /// Before the first message that is numbered; packets have bodies of `payload_bytes`.
+    pub(crate) fn new(payload_bytes: u32) -> Self {
+        Self {
+            now: Instant::ZERO,
+            payload: payload_bytes as usize,
+            kept: VecDeque::new(),
+            kept_bytes: 0,
+            first: 0,
+            theirs: (0, 0),
+            came: 0,
+            came_by_control: 0,
+            part: Vec::new(),
+            ready: VecDeque::new(),
+            owes_answer: false,
+            asked: Instant::ZERO,
+            unanswered: None,
+            is_lame: false,
+            is_down: false,
+        }
+    }
+
+    /// The time of what follows.
+    pub(crate) const fn set_now(&mut self, now: Instant) {
+        self.now = now;
+    }
+
+    /// Whether messages go over lanes.
+    pub(crate) const fn is_lame(&self) -> bool {
+        self.is_lame
+    }
+
+    /// Whether the control connection has failed: nothing more comes of it.
+    pub(crate) const fn is_down(&self) -> bool {
+        self.is_down
+    }
+
+    /// Whether messages have come that [`Relay::receive`] has not given.
+    pub(crate) fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// Whether the other end has confirmed all messages.
+    pub(crate) fn is_confirmed(&self) -> bool {
+        self.theirs.0 >= self.sent()
+    }
+
+    /// Whether the other end has been asked for longer than `patience` and nothing is heard.
+    pub(crate) fn is_silent(&self, patience: Duration) -> bool {
+        self.unanswered.is_some_and(|since| self.now.since(since) > patience)
+    }
+
+    /// The next packets tell what has come, if messages go over lanes.
+    pub(crate) const fn owe_answer(&mut self) {
+        self.owes_answer |= self.is_lame;
+    }
+
+    fn sent(&self) -> u64 {
+        self.first + self.kept.len() as u64
+    }
+
+    /// Sends a message over the control connection, and keeps it.
+    pub(crate) fn send(
+        &mut self,
+        control: &mut Control,
+        message: &Message,
+    ) -> Result<(), ControlError> {
+        self.keep(message)?;
+        if self.is_down {
+            return Ok(());
+        }
+        match control.send(message) {
+            Err(ControlError::Full) if self.is_lame => Ok(()),
+            sent => sent,
+        }
+    }
+
+    fn keep(&mut self, message: &Message) -> Result<(), ControlError> {
+        let mut bytes = Vec::new();
+        message.write(&mut bytes)?;
+        self.kept_bytes += bytes.len();
+        self.kept.push_back((self.now, bytes));
+        while self.kept_bytes > KEPT_BYTES {
+            self.forget();
+        }
+        Ok(())
+    }
+
+    fn forget(&mut self) {
+        if let Some((_, bytes)) = self.kept.pop_front() {
+            self.kept_bytes -= bytes.len();
+            self.first += 1;
+        }
+    }
+
+    /// The next message, by whichever way it has come.
+    pub(crate) fn receive(
+        &mut self,
+        control: &mut Control,
+    ) -> Result<Option<Message>, ControlError> {
+        loop {
+            if let Some(message) = self.ready.pop_front() {
+                return Ok(Some(message));
+            }
+            if self.is_down {
+                return Ok(None);
+            }
+            match control.receive() {
+                Ok(Some(message)) if self.is_new() => return Ok(Some(message)),
+                Ok(Some(_)) => {}
+                Ok(None) => return Ok(None),
+                Err(error) => self.excuse(error)?,
+            }
+        }
+    }
+
+    /// A message has come over the control connection: whether it has not come over lanes before.
+    fn is_new(&mut self) -> bool {
+        self.came_by_control += 1;
+        self.unanswered = None;
+        let is_new = self.came_by_control > self.came;
+        if is_new {
+            self.came = self.came_by_control;
+            self.part.clear();
+        }
+        is_new
+    }
+
+    /// Sends what the control connection takes.
+    pub(crate) fn flush(&mut self, control: &mut Control) -> Result<(), ControlError> {
+        if self.is_down {
+            return Ok(());
+        }
+        control.flush().map(|_| ()).or_else(|error| self.excuse(error))
+    }
+
+    /// A connection that fails while messages go over lanes is not needed. Its other end may also have closed
+    /// it: then lanes are silent as well.
+    fn excuse(&mut self, error: ControlError) -> Result<(), ControlError> {
+        let is_cut = matches!(error, ControlError::ClosedEarly | ControlError::Io(_));
+        if !(self.is_lame && is_cut) {
+            return Err(error);
+        }
+        self.is_down = true;
+        Ok(())
+    }
+
+    /// A packet has come on a lane. Malformed ones change nothing.
+    pub(crate) fn take(&mut self, body: &[u8]) {
+        let Some((head, part)) = body.split_at_checked(HEAD_BYTES) else { return };
+        let long = |at: usize| {
+            head[at..].first_chunk().map_or(0, |bytes: &[u8; 8]| u64::from_be_bytes(*bytes))
+        };
+        let short = |at: usize| {
+            head[at..].first_chunk().map_or(0, |bytes: &[u8; 4]| u32::from_be_bytes(*bytes))
+        };
+        self.unanswered = None;
+        self.confirmed((long(0), short(8)));
+        self.owes_answer |= head[12] & 1 == 1;
+        if !part.is_empty() {
+            self.put(long(13), (short(21), short(25)), part);
+        }
+    }
+
+    /// The other end has `theirs`.
+    fn confirmed(&mut self, theirs: (u64, u32)) {
+        if theirs < self.theirs || theirs.0 > self.sent() {
+            return;
+        }
+        self.theirs = theirs;
+        while self.first < theirs.0 {
+            self.forget();
+        }
+        // Packets overtake what comes by the connection: only what it has had time for counts.
+        let late = self.kept.front().is_some_and(|(at, _)| self.now.ns_since(*at) >= DELAY_NS);
+        self.is_lame |= late && self.asked > Instant::ZERO;
+    }
+
+    fn put(&mut self, number: u64, (length, offset): (u32, u32), part: &[u8]) {
+        let (length, offset) = (length as usize, offset as usize);
+        let fits = length <= MAX_MESSAGE_BYTES + 6 && offset + part.len() <= length;
+        if number != self.came || offset != self.part.len() || !fits {
+            return;
+        }
+        self.is_lame = true;
+        self.part.extend_from_slice(part);
+        if self.part.len() < length {
+            return;
+        }
+        let bytes = std::mem::take(&mut self.part);
+        let mut reader = Reader::new();
+        if reader.push(&bytes) == bytes.len()
+            && let Ok(Some(message)) = reader.read()
+        {
+            self.came += 1;
+            self.ready.push_back(message);
+        }
+    }
+
+    /// When [`Relay::packets`] has something by itself.
+    pub(crate) fn next_wakeup(&self) -> Instant {
+        if self.owes_answer {
+            return Instant::ZERO;
+        }
+        match self.kept.front() {
+            Some(_) if self.is_lame => self.asked.plus_ns(ASK_NS),
+            Some((at, _)) => at.plus_ns(DELAY_NS).max(self.asked.plus_ns(ASK_NS)),
+            None if self.is_lame => self.asked.plus_ns(IDLE_NS),
+            None => Instant::NEVER,
+        }
+    }
+
+    /// Bodies of packets that should leave now, on one lane or on several.
+    pub(crate) fn packets(&mut self) -> Vec<Vec<u8>> {
+        let asks = self.next_wakeup() <= self.now && (!self.owes_answer || self.is_due());
+        if !asks && !self.owes_answer {
+            return Vec::new();
+        }
+        self.owes_answer = false;
+        if asks {
+            self.asked = self.now;
+            self.unanswered.get_or_insert(self.now);
+        }
+        let mut packets = Vec::new();
+        let (number, mut offset) = self.theirs;
+        let kept = number.checked_sub(self.first).and_then(|at| self.kept.get(at as usize));
+        if let Some((_, message)) = kept.filter(|_| self.is_lame) {
+            let room = self.payload - HEAD_BYTES;
+            let rest = message.get(offset as usize..).unwrap_or_default();
+            for part in rest.chunks(room).take(BURST) {
+                let mut packet = self.head(true, number);
+                packet.extend((message.len() as u32).to_be_bytes());
+                packet.extend(offset.to_be_bytes());
+                packet.extend_from_slice(part);
+                offset += part.len() as u32;
+                packets.push(packet);
+            }
+        }
+        if packets.is_empty() {
+            let mut packet = self.head(asks, self.sent());
+            packet.extend([0; 8]);
+            packets.push(packet);
+        }
+        packets
+    }
+
+    /// Whether it is time to ask, besides answering.
+    fn is_due(&self) -> bool {
+        let late = self.kept.front().is_some_and(|(at, _)| self.now.ns_since(*at) >= DELAY_NS);
+        (late || self.is_lame && !self.kept.is_empty()) && self.now >= self.asked.plus_ns(ASK_NS)
+    }
+
+    fn head(&self, asks: bool, number: u64) -> Vec<u8> {
+        let mut head = Vec::with_capacity(self.payload);
+        head.extend(self.came.to_be_bytes());
+        head.extend((self.part.len() as u32).to_be_bytes());
+        head.push(u8::from(asks));
+        head.extend(number.to_be_bytes());
+        head
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linecard::rng::Rng;
+    use linecard_transfer::control::{ChunkRange, Have};
+
+    fn at(ms: u64) -> Instant {
+        Instant::from_ns(1_000_000_000 + ms * 1_000_000)
+    }
+
+    fn message(number: u32) -> Message {
+        let range = |first: u32| ChunkRange { first: 2 * first, count: 1 };
+        // Every tenth is longer than a burst.
+        let ranges = if number % 10 == 9 { (0..4_000).map(range).collect() } else { Vec::new() };
+        Message::Have(Have { object: number, ranges })
+    }
+
+    /// All messages come once and in order, over lanes that lose packets.
+    #[test]
+    fn messages_come_over_lanes_in_order_whatever_is_lost() {
+        let mut rng = Rng::new(5);
+        let (mut near, mut far) = (Relay::new(512), Relay::new(512));
+        let mut came = Vec::new();
+        for number in 0..40 {
+            near.keep(&message(number)).unwrap();
+        }
+        for ms in (0..60_000).step_by(10) {
+            let (mut there, mut back) = (Vec::new(), Vec::new());
+            for (relay, out) in [(&mut near, &mut there), (&mut far, &mut back)] {
+                relay.set_now(at(ms));
+                out.extend(relay.packets());
+            }
+            there.iter().filter(|_| rng.chance(0.7)).for_each(|body| far.take(body));
+            back.iter().filter(|_| rng.chance(0.7)).for_each(|body| near.take(body));
+            came.extend(far.ready.drain(..));
+        }
+        assert!(came.iter().eq((0..40).map(message).collect::<Vec<_>>().iter()), "{}", came.len());
+        assert!(near.is_confirmed() && near.is_lame() && near.kept.is_empty());
+    }
+
+    #[test]
+    fn what_the_connection_delivers_is_only_asked_about() {
+        let (mut near, mut far) = (Relay::new(512), Relay::new(512));
+        near.set_now(at(0));
+        near.keep(&message(0)).unwrap();
+        assert!(far.is_new() && near.packets().is_empty());
+        near.set_now(at(500));
+        let asks = near.packets();
+        assert_eq!(asks.iter().map(Vec::len).collect::<Vec<_>>(), [HEAD_BYTES]);
+        assert!(near.packets().is_empty(), "not again at once");
+        far.set_now(at(501));
+        far.take(&asks[0]);
+        let [answer] = &far.packets()[..] else { panic!("one answer") };
+        near.take(answer);
+        assert!(near.is_confirmed() && !near.is_lame() && near.next_wakeup() == Instant::NEVER);
+        assert!(far.packets().is_empty());
+    }
+
+    #[test]
+    fn silence_is_counted_from_the_first_question() {
+        let mut near = Relay::new(512);
+        near.set_now(at(0));
+        near.keep(&message(0)).unwrap();
+        near.set_now(at(10_000));
+        assert!(!near.is_silent(Duration::from_secs(1)));
+        assert_eq!(near.packets().len(), 1);
+        near.set_now(at(11_001));
+        assert!(near.is_silent(Duration::from_secs(1)));
+    }
+
+    #[test]
+    fn malformed_packets_change_nothing() {
+        let mut rng = Rng::new(6);
+        let mut relay = Relay::new(512);
+        relay.keep(&message(9)).unwrap();
+        for _ in 0..10_000 {
+            let mut body = vec![0; rng.below(80) as usize];
+            rng.fill(&mut body);
+            relay.take(&body);
+        }
+        assert!((relay.first, relay.came) == (0, 0) && relay.part.is_empty());
+    }
+}
