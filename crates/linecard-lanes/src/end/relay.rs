@@ -3,7 +3,7 @@
 //! The control connection runs over one address. When its link fails, data still arrive over the other lanes,
 //! but the news about them do not. So both ends number their control messages, keep those that the other end
 //! has not confirmed, and, when one is not confirmed after [`DELAY_NS`], ask by a packet on a lane what the other
-//! end has. If it has less than was sent that long ago, messages go over lanes too, in order, until it has them.
+//! end has. If it says [`QUESTIONS`] times that the message has not come, messages go over lanes too, in order.
 //! What comes twice is dropped by its number. Packets are sealed like all others of the lane.
 //!
 //! ```text
@@ -31,6 +31,9 @@ const ASK_NS: u64 = 100_000_000;
 const IDLE_NS: u64 = 1_000_000_000;
 /// Bytes of messages that are kept until they are confirmed; of more, the oldest are forgotten.
 const KEPT_BYTES: usize = 4 << 20;
+/// Questions about the oldest message, answered that it has not come, after which it goes over lanes: an end that had
+/// to wait for its processor asks once too early.
+const QUESTIONS: u32 = 3;
 /// Packets by which a long message is sent at once.
 const BURST: usize = 16;
 /// Bytes before the part of a message.
@@ -58,6 +61,8 @@ pub(crate) struct Relay {
     ready: VecDeque<Message>,
     owes_answer: bool,
     asked: Instant,
+    /// Questions since the other end has confirmed something.
+    questions: u32,
     /// Since when nothing is heard from the other end though it was asked.
     unanswered: Option<Instant>,
     /// The control connection has not delivered what a lane has.
@@ -82,6 +87,7 @@ impl Relay {
             ready: VecDeque::new(),
             owes_answer: false,
             asked: Instant::ZERO,
+            questions: 0,
             unanswered: None,
             is_lame: false,
             is_down: false,
@@ -235,13 +241,14 @@ impl Relay {
         if theirs < self.theirs || theirs.0 > self.sent() {
             return;
         }
+        if theirs.0 > self.theirs.0 {
+            self.questions = 0;
+        }
         self.theirs = theirs;
         while self.first < theirs.0 {
             self.forget();
         }
-        // Packets overtake what comes by the connection: only what it has had time for counts.
-        let late = self.kept.front().is_some_and(|(at, _)| self.now.ns_since(*at) >= DELAY_NS);
-        self.is_lame |= late && self.asked > Instant::ZERO;
+        self.is_lame |= !self.kept.is_empty() && self.questions >= QUESTIONS;
     }
 
     fn put(&mut self, number: u64, (length, offset): (u32, u32), part: &[u8]) {
@@ -287,6 +294,7 @@ impl Relay {
         self.owes_answer = false;
         if asks {
             self.asked = self.now;
+            self.questions += 1;
             self.unanswered.get_or_insert(self.now);
         }
         let mut packets = Vec::new();
