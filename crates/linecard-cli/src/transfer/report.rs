@@ -168,7 +168,7 @@ fn push_notes(report: &mut Report, notes: &[String]) {
     if notes.is_empty() {
         return;
     }
-    let mut section = Section::list("notes", "What is wrong with lanes");
+    let mut section = Section::list("lane_notes", "What is wrong with lanes");
     for note in notes {
         let (lane, text) = note.split_once(": ").unwrap_or(("lane", note));
         section.add("note", lane.to_owned(), Value::Text(text.into()));

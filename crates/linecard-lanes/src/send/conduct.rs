@@ -484,17 +484,17 @@ impl<'a> Conductor<'a> {
 
     /// A receiver that waits for a slow pipe answers, and may take its time.
     fn check_patience(&mut self, now: Instant) -> Result<(), SendError> {
-        let Opened { carriers, sender, specs, .. } = &*self.opened;
+        let Opened { carriers, sender, paths, .. } = &*self.opened;
         let mut lanes = (0..carriers.len()).filter_map(|lane| sender.lane(lane));
         if self.under_way.is_empty() || lanes.any(|lane| lane.state() == LaneState::Alive) {
             self.answered = now;
         }
         if now.since(self.answered) > self.options.patience {
             let patience = self.options.patience;
-            let over_udp = specs.iter().all(|spec| spec.family == Family::Udp);
+            let over_udp = paths.iter().all(|path| path.spec.family == Family::Udp);
             let reached = carriers.iter().any(|carrier| carrier.counters().received > 0);
             return Err(match over_udp && !reached {
-                true => SendError::NeverReached { patience, lanes: specs.clone() },
+                true => SendError::NeverReached { patience, lanes: paths.iter().map(|path| path.spec.clone()).collect() },
                 false => SendError::Silent(patience),
             });
         }

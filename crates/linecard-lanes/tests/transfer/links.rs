@@ -115,6 +115,10 @@ impl Links {
             let receiving =
                 scope.spawn(|| self.on(1, || receive(receive_options, listener, &mut |_| {})));
             let sent = self.on(0, || send(send_options, &mut meanwhile));
+            if matches!(sent, Err(SendError::NoLane(_))) {
+                // The receiver goes on waiting for another sender.
+                receive_options.stop.store(true, Ordering::Relaxed);
+            }
             (sent, receiving.join().expect("the receiver does not panic"))
         })
     }

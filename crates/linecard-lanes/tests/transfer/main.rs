@@ -1,7 +1,7 @@
 //! Both ends on one machine, over real sockets.
 
-mod broken;
 mod blocked;
+mod broken;
 mod early;
 mod ends;
 mod links;

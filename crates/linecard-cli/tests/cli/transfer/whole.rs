@@ -169,3 +169,31 @@ fn modes_and_the_umask() {
         assert_eq!(about.permissions().mode() & 0o7777, mode, "{name}");
     }
 }
+
+#[test]
+fn a_lane_that_cannot_be_used_is_said_and_the_other_carries_on() {
+    let ends = Ends::with_file(300_000);
+    let lanes = ["--lane", "127.0.0.1", "--lane", "127.0.0.1", "--json"];
+    let (sent, got) =
+        ends.both("from.bin", &lanes, &["--lane", "127.0.0.1", "--lane", "224.0.0.1"]);
+    assert_eq!((sent.code, got.code), (Some(0), Some(0)), "{sent:?} {got:?}");
+    let parts = ["lane 2 (udp:127.0.0.1)", "224.0.0.1", "is not used", "nothing goes over it"];
+    says(&sent.stderr, &parts);
+    let account: Value = serde_json::from_str(&sent.stdout).unwrap();
+    assert!(account["lane_notes"][0]["value"].as_str().unwrap().contains("224.0.0.1"), "{account}");
+    assert_eq!(account["lanes"][1]["value"]["state"], "closed");
+    ends.assert_equal();
+}
+
+#[test]
+fn an_address_that_the_sender_does_not_have_leaves_the_receiver_waiting() {
+    let ends = Ends::with_file(300_000);
+    let receiver = ends.receiver(&[]);
+    let sent = ends.send("from.bin", &receiver, &["--lane", "203.0.113.9"]);
+    assert_eq!(sent.code, Some(6), "{sent:?}");
+    says(&sent.stderr, &["203.0.113.9", "no such address", "ip address"]);
+    let sent = ends.send("from.bin", &receiver, &[]);
+    let got = receiver.end();
+    assert_eq!((sent.code, got.code), (Some(0), Some(0)), "{sent:?} {got:?}");
+    ends.assert_equal();
+}
