@@ -431,10 +431,10 @@ impl ShownArguments {
         if self.json {
             account::print_json(&records)?;
         }
-        if let Some(target) = target {
-            if !records.is_empty() {
-                target.write(record::page(title, records).origin(crate::page::origin()))?;
-            }
+        if let Some(target) = target
+            && !records.is_empty()
+        {
+            target.write(record::page(title, records).origin(crate::page::origin()))?;
         }
         verdict(records)
     }

@@ -47,8 +47,9 @@ fn by_sighup() {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
     if u64::from_str_radix(mask.trim(), 16).unwrap() & 1 == 1 {
-        say(
-            "SKIPPED: the end at SIGHUP: it is ignored here, as under nohup, and by what is started",
+        linecard_testkit::skip(
+            "the end at SIGHUP",
+            "it is ignored here, as under nohup, and by what is started",
         );
         return;
     }

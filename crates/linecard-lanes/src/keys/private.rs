@@ -189,7 +189,10 @@ mod tests {
         create(&path, b"list").unwrap();
         let read = || read_open(&path, &File::open(&path).unwrap());
         if std::os::unix::fs::chown(&path, Some(65_534), None).is_err() {
-            println!("SKIPPED: a list that belongs to another user: only root can give one away");
+            linecard_testkit::skip(
+                "a list that belongs to another user",
+                "only root can give one away",
+            );
             return;
         }
         let refused = read().unwrap_err();

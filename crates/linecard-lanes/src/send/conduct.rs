@@ -494,7 +494,10 @@ impl<'a> Conductor<'a> {
             let over_udp = paths.iter().all(|path| path.spec.family == Family::Udp);
             let reached = carriers.iter().any(|carrier| carrier.counters().received > 0);
             return Err(match over_udp && !reached {
-                true => SendError::NeverReached { patience, lanes: paths.iter().map(|path| path.spec.clone()).collect() },
+                true => SendError::NeverReached {
+                    patience,
+                    lanes: paths.iter().map(|path| path.spec.clone()).collect(),
+                },
                 false => SendError::Silent(patience),
             });
         }

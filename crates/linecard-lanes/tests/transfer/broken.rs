@@ -75,7 +75,10 @@ fn can_kill(test: &str) -> bool {
     let _connection = TcpStream::connect(at).expect("it listens");
     let can = kill(at.port());
     if !can {
-        eprintln!("SKIPPED: {test} needs root, `ss` and CONFIG_INET_DIAG_DESTROY to break sockets");
+        linecard_testkit::skip(
+            test,
+            "it needs root, `ss` and CONFIG_INET_DIAG_DESTROY to break sockets",
+        );
     }
     can
 }

@@ -35,7 +35,7 @@ impl Links {
         let links = Self { names: ["a", "b"].map(name), folder: tempfile::tempdir().ok()? };
         let [a, b] = &links.names;
         if !ip(&format!("netns add {a}")) || !ip(&format!("netns add {b}")) {
-            eprintln!("SKIPPED: {test} needs root and `ip` for network namespaces");
+            linecard_testkit::skip(test, "it needs root and `ip` for network namespaces");
             return None;
         }
         for link in 1..=count {

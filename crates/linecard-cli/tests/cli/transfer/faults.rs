@@ -38,7 +38,10 @@ fn stopped_by_a_signal_at_either_end() {
     let cases = [("INT", false), ("TERM", true), ("HUP", false), ("HUP", true)];
     for (name, is_receiver) in cases {
         if name == "HUP" && ignores_hangups() {
-            say("SKIPPED: the end of a transfer at SIGHUP: it is ignored here, as under nohup");
+            linecard_testkit::skip(
+                "the end of a transfer at SIGHUP",
+                "it is ignored here, as under nohup",
+            );
             continue;
         }
         let ends = Ends::with_file(4 << 20);
