@@ -37,7 +37,8 @@ pub(crate) struct RecvArguments {
     #[arg(long, value_name = "ADDRESS", value_parser = place::listen_at)]
     listen: Option<SocketAddr>,
     /// This host's end of a lane, once for each in the sender's order: an interface or an address, with
-    /// :PORT to let it through a firewall [default: the address that the sender connects to].
+    /// :PORT to let it through a firewall [default: the address that this host uses towards the sender's
+    /// end of the lane].
     #[arg(long = "lane", value_name = "LANE")]
     lanes: Vec<Spec>,
     #[command(flatten)]

@@ -33,7 +33,8 @@ pub struct ReceiveOptions {
     pub overwrite: bool,
     /// How both ends know each other.
     pub access: Access,
-    /// Lanes, in the sender's order; those that are missing are made at the address that it connects to.
+    /// Lanes, in the sender's order; those that are missing are made at the address that this host uses
+    /// towards the sender's end of the lane.
     pub lanes: Vec<Spec>,
     /// Memory for chunks that are under way, in bytes.
     pub memory_bytes: u64,
