@@ -12,8 +12,11 @@ use std::time::{Duration, Instant};
 
 /// No test waits longer.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// A lane that was broken carries again within this: a second, and what a busy machine adds.
-const BACK: Duration = Duration::from_secs(3);
+/// A lane that was broken carries again within this: a second, and what a busy machine adds. Without a new
+/// connection it never does.
+const BACK: Duration = Duration::from_secs(10);
+/// Longer than any time after which a lane might be taken for quiet.
+const QUIET: Duration = Duration::from_millis(1_500);
 
 /// Both ends with a file, TCP lanes at ports that are known beforehand, and a rate that leaves time.
 struct Broken {
@@ -139,7 +142,7 @@ fn connections_of_others_do_not_replace_a_quiet_lane() {
                 write.write_all(&part).expect("it is read");
                 *left = 1;
             }
-            let is_quiet = progress.done_bytes >= 64 << 10 && begun.elapsed() > BACK / 2;
+            let is_quiet = progress.done_bytes >= 64 << 10 && begun.elapsed() > QUIET;
             if is_quiet && strangers.is_empty() {
                 for number in 0..100 {
                     let mut stranger =
