@@ -431,9 +431,7 @@ impl ShownArguments {
         if self.json {
             account::print_json(&records)?;
         }
-        if let Some(target) = target
-            && !records.is_empty()
-        {
+        if let Some(target) = target.filter(|_| !records.is_empty()) {
             target.write(record::page(title, records).origin(crate::page::origin()))?;
         }
         verdict(records)

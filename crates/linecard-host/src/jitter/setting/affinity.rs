@@ -15,8 +15,9 @@ use std::time::Duration;
 const EFFECTIVE: &str = "effective_affinity_list";
 /// Between the two in a state: `0-1 on 0`.
 const ON: &str = " on ";
-/// Some interrupt controllers move an interrupt when it fires the next time: so often is looked …
-const LOOKS: u32 = 20;
+/// Some interrupt controllers move an interrupt when it fires the next time, and one that has moved away
+/// has fired. So often is looked …
+const LOOKS: u32 = 5_000;
 /// … after so long.
 const LOOK: Duration = Duration::from_millis(1);
 
@@ -45,14 +46,14 @@ pub(super) fn read(path: &Path) -> io::Result<State> {
 pub(super) fn write(path: &Path, state: &State) -> io::Result<()> {
     let on = path.with_file_name(EFFECTIVE);
     put(
-        &state.text(),
+        (&state.text(), LOOKS),
         |text| write_file(path, text.as_bytes()),
         || read_file(&on).ok().map(|on| on.text().trim().to_owned()),
     )
 }
 
 fn put(
-    text: &str,
+    (text, looks): (&str, u32),
     mut write: impl FnMut(&str) -> io::Result<()>,
     mut now: impl FnMut() -> Option<String>,
 ) -> io::Result<()> {
@@ -61,7 +62,7 @@ fn put(
         // A CPU that is off by now takes no interrupt; the set may have others.
         && write(&format!("{wanted}\n")).is_ok()
     {
-        for _ in 0..LOOKS {
+        for _ in 0..looks {
             if now().as_deref() == Some(wanted) {
                 break;
             }
@@ -102,7 +103,7 @@ mod tests {
             interrupt.borrow_mut().write(text);
             Ok(())
         };
-        put("0-3 on 2\n", write, || Some(interrupt.borrow().on.to_string())).unwrap();
+        put(("0-3 on 2\n", 3), write, || Some(interrupt.borrow().on.to_string())).unwrap();
         let Interrupt { set, on, .. } = interrupt.into_inner();
         (set, on)
     }
@@ -122,11 +123,11 @@ mod tests {
             written.push(text.to_owned());
             Ok(())
         };
-        put("0-3 on 2\n", write, || Some("2".to_owned())).unwrap();
+        put(("0-3 on 2\n", 3), write, || Some("2".to_owned())).unwrap();
         assert_eq!(written, ["0-3\n"]);
-        put("0-3\n", |_| Ok(()), || None).unwrap();
+        put(("0-3\n", 3), |_| Ok(()), || None).unwrap();
         let refused = || io::Error::from(io::ErrorKind::PermissionDenied);
-        assert!(put("0-3 on 2\n", |_| Err(refused()), || Some("1".to_owned())).is_err());
+        assert!(put(("0-3 on 2\n", 3), |_| Err(refused()), || Some("1".to_owned())).is_err());
     }
 
     #[test]
