@@ -22,7 +22,7 @@ Exit codes:
   7  attach: a port has gone while it was in use
   8  attach: a thread has failed, which is a bug
   9  model: the firmware did what no core can do, loops, or refuses a message
-  10  reproduce: a figure differs, and it is not known why
+  10  reproduce: a figure differs without a reason, or beyond its limit
   11  jitter: no verdict: what was measured is not good enough for one, and the text says why
   12  jitter: a setting could not be put back as it was
   13  plan, model solve: nothing fits; the text says why and what would help

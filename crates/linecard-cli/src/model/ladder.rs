@@ -2,7 +2,7 @@
 
 use super::scenario::Scenario;
 use super::settings::{Protocol, Settings};
-use super::{ScenarioArguments, firmware};
+use super::{ScenarioArguments, firmware, values};
 use crate::failure::{EXIT_CODES, Failure};
 use crate::found::Found;
 use crate::page::PageFile;
@@ -10,7 +10,9 @@ use crate::watch;
 use clap::Args;
 use linecard::report::{Report, Section, Value};
 use linecard_model::rv32::Image;
-use linecard_model::solve::{Firmware, Flow, Phase, Question, Resource, Step, Traffic, measure};
+use linecard_model::solve::{
+    ClockLimits, Firmware, Flow, Phase, Question, Resource, Step, Traffic, measure,
+};
 use linecard_model::transmit::{Design, Kind};
 
 /// Steps that are shown at most.
@@ -27,9 +29,22 @@ pub(crate) struct LadderArguments {
     /// The rate to climb to, in place of the line's; the line becomes a resource like others.
     #[arg(long, value_name = "RATE", value_parser = super::solve::rate)]
     rate: Option<u64>,
+    #[command(flatten)]
+    clocks: ClockArguments,
     /// Print the account as JSON.
     #[arg(long)]
     json: bool,
+}
+
+/// How fast clocks may be.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct ClockArguments {
+    /// The fastest clock that a core may have, in MHz; beyond it more cores are taken.
+    #[arg(long, value_name = "MHZ", default_value = "3000", value_parser = values::mhz)]
+    pub(crate) max_core: u64,
+    /// The fastest clock that a DMA may have, in MHz; beyond it a wider bus, then more cores are taken.
+    #[arg(long, value_name = "MHZ", default_value = "3000", value_parser = values::mhz)]
+    pub(crate) max_dma: u64,
 }
 
 /// Runs the command.
@@ -52,23 +67,51 @@ pub(crate) fn find(arguments: &LadderArguments) -> Result<Found, Failure> {
         design,
     };
     let refuse = |error| scenario.refuse("bus.policy", &format!("{error}"));
-    let ladder = question.ladder(arguments.steps as usize).map_err(refuse)?;
+    let ladder = question.ladder(arguments.steps as usize, arguments.clocks.limits());
+    let ladder = ladder.map_err(refuse)?;
+    if let (Some(limit), Some(last)) = (ladder.infeasible, ladder.steps.last()) {
+        return Err(infeasible(limit, last, wanted));
+    }
     let mut report = Report::new("model ladder");
     let mut section = Section::list("steps", "What limits, and what next");
     for (number, step) in ladder.steps.iter().enumerate() {
         watch::go_on()?;
         let measured = run(&step.design, &image, &question.traffic);
         let measured = measured.map_err(|e| scenario.failure(&e))?;
-        let (words, fields) = row(step, measured);
+        let (words, fields) = row(step, measured, &ladder.steps[0].design);
         section.add("", format!("{}", number + 1), Value::Fields(words, fields));
     }
     report.push(section);
     report.note(
         "Carried: computed, and by a run of the firmware; bits on the line, overhead included. Gains are \
          computed for each resource made a quarter faster; the one that gives most is the limit, and the \
-         next line has it a quarter faster.",
+         next line has it a quarter faster; from the limit of a clock on the bus twice as wide, then twice as \
+         many cores.",
     );
     Ok(Found::new("What limits, and what limits next", report))
+}
+
+impl ClockArguments {
+    pub(super) fn limits(self) -> ClockLimits {
+        ClockLimits { core_hz: self.max_core, dma_hz: self.max_dma }
+    }
+}
+
+/// Nothing within the limits carries the rate.
+fn infeasible(limit: Resource, last: &Step, wanted: u64) -> Failure {
+    let design = &last.design;
+    let mhz = |hz: u64| hz as f64 / 1e6;
+    Failure::Infeasible(format!(
+        "{:.1} Gbit/s cannot be carried within the limits: {} limits at {:.1} Gbit/s with {} cores at {} MHz, \
+         DMA at {} MHz and a bus of {} bits; raise --max-core or --max-dma",
+        wanted as f64 / 1e9,
+        name(limit),
+        last.wire_bits_per_second / 1e9,
+        design.cores,
+        mhz(design.core.hz()),
+        mhz(design.dma.hz()),
+        design.bus_bits,
+    ))
 }
 
 /// The scenario's load, as a mix.
@@ -103,7 +146,7 @@ pub(super) fn name(of: Resource) -> &'static str {
     }
 }
 
-fn row(step: &Step, measured: f64) -> (String, Vec<(&'static str, Value)>) {
+fn row(step: &Step, measured: f64, first: &Design) -> (String, Vec<(&'static str, Value)>) {
     let design = &step.design;
     let mhz = |hz: u64| hz as f64 / 1e6;
     let line = design.line_bits_per_second.map(|rate| rate as f64);
@@ -111,8 +154,14 @@ fn row(step: &Step, measured: f64) -> (String, Vec<(&'static str, Value)>) {
         let gain = (relief.gain - 1.0) * 100.0;
         format!("{} {gain:+.1} %", name(relief.of))
     });
+    let cores =
+        if design.cores == first.cores { "core" } else { &format!("{} cores", design.cores) };
+    let bus = match design.bus_bits == first.bus_bits {
+        true => String::new(),
+        false => format!(" on {} bits", design.bus_bits),
+    };
     let words = format!(
-        "core {:.1} MHz, DMA {:.1} MHz, line {}: carries {:.2} Gbit/s (run: {:.2}); limit: {} ({})",
+        "{cores} {:.1} MHz, DMA {:.1} MHz{bus}, line {}: carries {:.2} Gbit/s (run: {:.2}); limit: {} ({})",
         mhz(design.core.hz()),
         mhz(design.dma.hz()),
         line.map_or("unlimited".to_owned(), |rate| format!("{:.1} Gbit/s", rate / 1e9)),
@@ -122,6 +171,8 @@ fn row(step: &Step, measured: f64) -> (String, Vec<(&'static str, Value)>) {
         gains.collect::<Vec<_>>().join(", "),
     );
     let mut fields = vec![
+        ("cores", Value::Count(design.cores as u64)),
+        ("bus_bits", Value::Count(design.bus_bits.into())),
         ("core_mhz", Value::Number(mhz(design.core.hz()))),
         ("dma_mhz", Value::Number(mhz(design.dma.hz()))),
         ("carried", Value::BitRate(step.wire_bits_per_second)),

@@ -9,11 +9,11 @@ use crate::page::PageArguments;
 use crate::watch;
 use clap::{Args, ValueEnum};
 use linecard::report::{Report, Section, Value};
-use linecard_model::pcie::{Generation, Nic, fewest_lanes};
+use linecard_model::pcie::{Generation, Link, Nic, ethernet_needs_bps};
 use linecard_model::rv32::Image;
 use linecard_model::solve::{
-    Cost, Edge, Firmware, Flow, Measured, Phase, Question, Resource, SolveError, Traffic, measure,
-    measure_steady,
+    ClockLimits, Cost, Edge, Firmware, Flow, Measured, Phase, Question, Resource, SolveError,
+    Traffic, measure, measure_steady,
 };
 use linecard_model::transmit::{BusPolicy, Design, HeaderPath, Kind, TransmitError};
 use linecard_model::{Clock, Ps};
@@ -66,6 +66,11 @@ pub(crate) struct SolveArguments {
     /// How the clocks' edges lie beside each other; the published tables count the best.
     #[arg(long, value_enum, default_value_t = PhaseName::Typical)]
     phase: PhaseName,
+    /// What a link to the host has to carry beyond what is needed, in per cent.
+    #[arg(long, default_value_t = 10, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(0..=1000))]
+    margin: u32,
+    #[command(flatten)]
+    clocks: ladder::ClockArguments,
     #[command(flatten)]
     page: PageArguments,
     /// Print the answer as JSON.
@@ -133,12 +138,24 @@ fn parse_mix(text: &str, mtu: u16) -> Result<Traffic, String> {
 /// What an IP packet carries behind the longest headers here.
 const MAX_PAYLOAD: u64 = 65_495;
 
+/// Widths that slots and interfaces have. The specification has x32 too, which nobody builds.
+const WIDTHS: [u32; 5] = [1, 2, 4, 8, 16];
+const WIDEST: u32 = 16;
+const CORE: &str = "the core's clock";
+const DMA: &str = "the DMA's clock";
+
 /// What is asked, with the firmware that answers are tried with.
 struct Solving {
     question: Question,
     image: Image,
     kind: Kind,
     steady: bool,
+    /// Clocks beyond these are no answer.
+    limits: ClockLimits,
+    /// What a link to the host has to carry beyond what is needed, in per cent.
+    margin: u32,
+    /// Whether the core's and the DMA's clock are looked for.
+    is_open: (bool, bool),
 }
 
 /// Runs the command.
@@ -217,6 +234,9 @@ fn solving(arguments: &SolveArguments) -> Result<Solving, Failure> {
         image,
         kind,
         steady: arguments.packets.is_none() && arguments.mix.is_none(),
+        limits: arguments.clocks.limits(),
+        margin: arguments.margin,
+        is_open: (arguments.core.is_none(), arguments.core.is_some() && arguments.dma.is_none()),
     })
 }
 
@@ -265,19 +285,97 @@ impl Solving {
         let Question { design, bits_per_second, .. } = &self.question;
         // Ethernet's header and check sequence.
         let frame = u64::from(design.mtu) + 18;
-        let mut section = Section::new(
-            "host_link",
-            "PCI Express that carries such packets both ways, polled driver",
+        let title = format!(
+            "PCI Express that carries such packets both ways, polled driver, margin {} %",
+            self.margin
         );
+        let mut section = Section::new("host_link", title);
+        let needed = ethernet_needs_bps(*bits_per_second, frame);
+        section.add("needed", "needed in each direction", Value::BitRate(needed));
+        let margin = f64::from(self.margin) / 100.0;
         for generation in Generation::ALL {
-            let lanes = fewest_lanes(generation, Nic::Polled, *bits_per_second, frame);
-            let words = lanes.map_or("more than 32 lanes".to_owned(), |lanes| format!("x{lanes}"));
+            let carries = |lanes: u32| {
+                let link = Link::new(generation, lanes);
+                link.map_or(0.0, |link| Nic::Polled.bps(&link, frame.saturating_sub(4)))
+            };
+            let enough = |lanes: &u32| carries(*lanes) >= needed * (1.0 + margin);
+            let lanes = WIDTHS.into_iter().find(enough);
+            let shown = lanes.unwrap_or(WIDEST);
+            let (carried, headroom) = (carries(shown), carries(shown) / needed - 1.0);
+            let gbps = carried / 1e9;
+            let words = match lanes {
+                Some(lanes) => {
+                    format!("x{lanes} carries {gbps:.1} Gbit/s, headroom {:.0} %", headroom * 100.0)
+                }
+                None => format!(
+                    "none; x{WIDEST} carries {gbps:.1} Gbit/s, {:.0} % of what is needed",
+                    (headroom + 1.0) * 100.0
+                ),
+            };
             let number = generation as u8 + 1;
-            let fields = lanes.map(|lanes| ("lanes", Value::Count(lanes.into()))).into_iter();
-            let value = Value::Fields(words, fields.collect());
+            let mut fields: Vec<_> =
+                lanes.map(|lanes| ("lanes", Value::Count(lanes.into()))).into_iter().collect();
+            fields.push(("nearest_lanes", Value::Count(shown.into())));
+            fields.push(("carries_bits_per_second", Value::BitRate(carried)));
+            fields.push(("headroom", Value::Share(headroom)));
+            let value = Value::Fields(words, fields);
             section.add(format!("gen{number}"), format!("Gen{number}"), value);
         }
         section
+    }
+
+    /// An answer with a clock within its limit; else what would be one.
+    fn within(&self, what: &str, hz: u64, limit: u64) -> Result<(), Failure> {
+        if hz <= limit {
+            return Ok(());
+        }
+        Err(Failure::Infeasible(format!(
+            "{what} would need {:.1} MHz, limit {:.1} MHz ({}): {}",
+            hz as f64 / 1e6,
+            limit as f64 / 1e6,
+            if what == DMA { "--max-dma" } else { "--max-core" },
+            self.instead()
+        )))
+    }
+
+    /// The narrowest bus, else the fewest cores, that carry the line with clocks within their limits.
+    fn instead(&self) -> String {
+        let given = &self.question.design;
+        let ladder = |from: u32| std::iter::successors(Some(from), |bits| Some(bits * 2));
+        let buses = ladder(given.bus_bits).skip(1).take_while(|bits| *bits <= 1024);
+        let cores = ladder(given.cores as u32).skip(1).take_while(|cores| *cores <= 256);
+        let wider = buses.map(|bus_bits| Design { bus_bits, ..given.clone() });
+        let more =
+            cores.map(|cores| Design { cores: cores as usize, bus_bits: 1024, ..given.clone() });
+        let found = wider.chain(more).find(|design| self.is_feasible(design));
+        match found {
+            Some(Design { cores, bus_bits, .. }) if cores == given.cores => {
+                format!("--bus {bus_bits} carries it")
+            }
+            Some(Design { cores, .. }) => format!("--bus 1024 --cores {cores} carry it"),
+            None => "no bus up to 1024 bits with up to 256 cores carries it within the limits"
+                .to_owned(),
+        }
+    }
+
+    /// Whether a design carries the line with its open clocks at their limits, and its given ones as they
+    /// are.
+    fn is_feasible(&self, design: &Design) -> bool {
+        let clock = |hz| Clock::new(hz, Ps::ZERO).ok();
+        let fastest = |design: &Design| -> Option<Design> {
+            let (mut core, mut dma) = (design.core, design.dma);
+            if self.is_open.0 {
+                core = clock(self.limits.core_hz)?;
+            }
+            if self.is_open.1 {
+                dma = clock(self.limits.dma_hz)?;
+            }
+            Some(Design { core, dma, ..design.clone() })
+        };
+        let prediction = fastest(design).map(|design| self.question.predict(&design));
+        prediction.is_some_and(|prediction| {
+            prediction.is_ok_and(|it| it.carries(self.question.bits_per_second))
+        })
     }
 
     fn run(&self, design: &Design) -> Result<Measured, Failure> {
@@ -299,10 +397,10 @@ impl Solving {
     }
 
     /// Wrong questions, and right ones that nothing answers.
-    fn refuse(error: SolveError) -> Failure {
+    fn refuse(&self, error: SolveError) -> Failure {
         match error {
             SolveError::Dma { .. } | SolveError::Core { .. } => {
-                Failure::Infeasible(error.to_string())
+                Failure::Infeasible(format!("{error}; {}", self.instead()))
             }
             _ => Failure::Usage(error.to_string()),
         }
@@ -313,10 +411,11 @@ impl Solving {
         let (edge, below) = match self.question.design.policy {
             BusPolicy::Interleave => self.core_clock_by_runs()?,
             _ => {
-                let edge = self.question.core_clock().map_err(Self::refuse)?;
+                let edge = self.question.core_clock().map_err(|error| self.refuse(error))?;
                 (edge, edge.smallest_hz / 100 * 99)
             }
         };
+        self.within(CORE, edge.from_hz, self.limits.core_hz)?;
         let mut answer = Section::new("core_clock", "The core's clock");
         let mhz = |hz: u64| Value::Number(hz as f64 / 1e6);
         answer.add("smallest_mhz", "smallest, MHz", mhz(edge.smallest_hz));
@@ -400,15 +499,16 @@ impl Solving {
         for (cores, bus_bits) in wider.into_iter().chain([(2, 64), (4, 64), (8, 64)]) {
             let design = Design { cores, bus_bits, ..self.question.design.clone() };
             let edge = Question { design, ..self.question.clone() }.core_clock();
+            let edge = edge.ok().filter(|edge| edge.from_hz <= self.limits.core_hz);
             let words = match edge {
-                Ok(edge) => format!("{:.1} MHz", edge.from_hz as f64 / 1e6),
-                Err(_) => "no clock: the DMA is too slow".to_owned(),
+                Some(edge) => format!("{:.1} MHz", edge.from_hz as f64 / 1e6),
+                None => format!("no clock up to {} MHz", self.limits.core_hz / 1_000_000),
             };
             let mut fields = vec![
                 ("cores", Value::Count(cores as u64)),
                 ("bus_bits", Value::Count(bus_bits.into())),
             ];
-            fields.extend(edge.ok().map(|e| ("from_mhz", Value::Number(e.from_hz as f64 / 1e6))));
+            fields.extend(edge.map(|e| ("from_mhz", Value::Number(e.from_hz as f64 / 1e6))));
             let cores = if cores == 1 { "1 core".to_owned() } else { format!("{cores} cores") };
             section.add("", format!("{cores}, {bus_bits} bits"), Value::Fields(words, fields));
         }
@@ -416,7 +516,8 @@ impl Solving {
     }
 
     fn dma_clock(&self) -> Result<Vec<Section>, Failure> {
-        let hz = self.question.dma_clock().map_err(Self::refuse)?;
+        let hz = self.question.dma_clock().map_err(|error| self.refuse(error))?;
+        self.within(DMA, hz, self.limits.dma_hz)?;
         let of = |hz| {
             let old = &self.question.design;
             Design { dma: Clock::new(hz, Ps::ZERO).unwrap_or(old.dma), ..old.clone() }

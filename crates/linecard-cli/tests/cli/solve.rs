@@ -78,6 +78,51 @@ fn questions_without_an_answer_say_why() {
     refuses(&["--rate", "100G", "--firmware", "none"], &["none", "approach-1"]);
 }
 
+/// A link has to carry more than is just needed, and has a width that is built.
+#[test]
+fn links_to_the_host_have_a_margin() {
+    let link = |rate: &str, generation: &str, margin: &str| {
+        let found = solve(&["--rate", rate, "--bus", "512", "--cores", "4", "--margin", margin]);
+        found["host_link"][generation].clone()
+    };
+    let short = link("400G", "gen5", "10");
+    assert!(short["lanes"].is_null() && short["nearest_lanes"] == 16, "{short}");
+    let headroom = number(&short, &["headroom"]);
+    assert!((-0.05..-0.03).contains(&headroom), "x16 carries 379.5 of 394.8 Gbit/s: {short}");
+    let wide = link("400G", "gen6", "10");
+    assert!(wide["lanes"].as_u64() <= Some(16) && number(&wide, &["headroom"]) >= 0.1, "{wide}");
+    // Enough without a margin, too little with one.
+    let [without, with] = ["0", "60"].map(|margin| link("400G", "gen6", margin));
+    assert!(without["lanes"].as_u64() < with["lanes"].as_u64(), "{without} {with}");
+}
+
+/// Clocks have limits; beyond them buses are wider and cores more, or there is no answer.
+#[test]
+fn no_answer_has_a_clock_that_nobody_builds() {
+    let folder = Folder::new();
+    folder.write("s.toml", SHORT.as_bytes());
+    for (rate, gbps) in [("100G", 100e9), ("400G", 400e9), ("800G", 800e9), ("1600G", 1600e9)] {
+        let ladder = ["model", "ladder", "s.toml", "--rate", rate, "--steps", "60", "--json"];
+        let found: Json = serde_json::from_str(&folder.succeeds(&ladder)).expect("JSON");
+        let steps = found["steps"].as_array().expect("steps");
+        for step in steps {
+            for clock in ["core_mhz", "dma_mhz"] {
+                assert!(number(step, &["value", clock]) <= 3000.0, "{rate}: {step}");
+            }
+        }
+        let last = &steps[steps.len() - 1]["value"];
+        assert!(number(last, &["carried_by_run"]) >= 0.99 * gbps, "{rate}: {last}");
+    }
+    let ladder = ["model", "ladder", "s.toml", "--rate", "100T", "--steps", "100"];
+    folder.refuses(13, &ladder, &["cannot be carried within the limits", "256 cores", "--max-"]);
+    let slow = ["model", "solve", "--rate", "100G", "--max-core", "50"];
+    folder.refuses(13, &slow, &["the core's clock would need", "limit 50.0 MHz", "--max-core"]);
+    let slow = ["model", "solve", "--rate", "1600G", "--core", "3000"];
+    folder.refuses(13, &slow, &["the DMA's clock would need", "limit 3000.0 MHz", "--bus "]);
+    let wide = ["model", "solve", "--rate", "1600G"];
+    folder.refuses(13, &wide, &["the DMA would be moving", "--bus"]);
+}
+
 #[test]
 fn a_ladder_climbs_and_runs_agree() {
     let folder = Folder::new();

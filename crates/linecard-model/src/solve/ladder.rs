@@ -33,10 +33,64 @@ pub struct Relief {
 pub struct Ladder {
     /// The design as it is, and relieved once, twice, ….
     pub steps: Vec<Step>,
+    /// What cannot be relieved any further, if the rate is not carried for that reason: clocks, bus
+    /// and number of cores are at their limits.
+    pub infeasible: Option<Resource>,
+}
+
+/// How fast clocks may become. Beyond these a ladder widens the bus and adds cores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClockLimits {
+    /// The cores' clock in Hz.
+    pub core_hz: u64,
+    /// The DMAs' clock in Hz.
+    pub dma_hz: u64,
+}
+
+impl Default for ClockLimits {
+    /// 3 GHz each: about what logic and memories of one clock run at; the published DMA has 2.115 GHz.
+    fn default() -> Self {
+        Self { core_hz: 3_000_000_000, dma_hz: 3_000_000_000 }
+    }
+}
+
+impl ClockLimits {
+    /// The same design with one resource relieved: its clock a quarter faster, up to its limit, then the
+    /// bus twice as wide (for the DMA), then twice as many cores, each with a bus and a DMA. None where
+    /// all are at their limits.
+    fn relieve(self, design: &Design, what: Resource, order_bytes: u64) -> Option<Design> {
+        let (clock, limit) = match what {
+            Resource::Line => return Some(relieve(design, what)),
+            Resource::Core => (design.core, self.core_hz),
+            Resource::Dma => (design.dma, self.dma_hz),
+        };
+        if clock.hz() < limit {
+            let faster = relieve(design, what);
+            let bounded =
+                |clock: Clock| Clock::new(clock.hz().min(limit), crate::Ps::ZERO).unwrap_or(clock);
+            return Some(match what {
+                Resource::Core => Design { core: bounded(faster.core), ..faster },
+                _ => Design { dma: bounded(faster.dma), ..faster },
+            });
+        }
+        if what == Resource::Dma && design.bus_bits < MAX_BUS_BITS {
+            return Some(Design { bus_bits: design.bus_bits * 2, ..design.clone() });
+        }
+        if design.cores >= Design::MAX_CORES {
+            return None;
+        }
+        // Messages of several cores wait for their turn.
+        let room = usize::try_from(order_bytes).unwrap_or(usize::MAX).min(MAX_BUFFER);
+        let cores = (design.cores * 2).min(Design::MAX_CORES);
+        Some(Design { cores, sbi_bytes: design.sbi_bytes.max(room), ..design.clone() })
+    }
 }
 
 /// By how much a resource is relieved, in quarters.
 const RELIEF_QUARTERS: u64 = 5;
+/// The widest bus and the largest buffer that a design may have.
+const MAX_BUS_BITS: u32 = 1024;
+const MAX_BUFFER: usize = 1 << 30;
 
 impl Question {
     /// What limits a design: the resource that gives most when it is made a quarter faster.
@@ -57,21 +111,28 @@ impl Question {
     }
 
     /// What limits this question's design, and what next, `steps` times; it ends when the line rate
-    /// that is asked for is carried.
+    /// that is asked for is carried, or where nothing can be relieved within the limits.
     ///
     /// # Errors
     /// As [`Question::predict`].
-    pub fn ladder(&self, steps: usize) -> Result<Ladder, SolveError> {
-        let mut ladder = Ladder { steps: Vec::new() };
+    pub fn ladder(&self, steps: usize, limits: ClockLimits) -> Result<Ladder, SolveError> {
+        let mut ladder = Ladder { steps: Vec::new(), infeasible: None };
         let mut design = self.design.clone();
         for _ in 0..steps {
             let step = self.limit(&design)?;
-            design = relieve(&design, step.limit);
+            let order_bytes = self.traffic.order_bytes(design.mtu);
+            let relieved = limits.relieve(&design, step.limit, order_bytes);
             let enough = self.predict(&step.design)?.carries(self.bits_per_second)
                 && step.design.line_bits_per_second.is_none_or(|line| line >= self.bits_per_second);
+            let limit = step.limit;
             ladder.steps.push(step);
-            if enough {
-                break;
+            match relieved {
+                _ if enough => break,
+                Some(relieved) => design = relieved,
+                None => {
+                    ladder.infeasible = Some(limit);
+                    break;
+                }
             }
         }
         Ok(ladder)

@@ -40,7 +40,7 @@ mod traffic;
 mod tests;
 
 pub use costs::{Cost, Costs};
-pub use ladder::{Ladder, Relief, Step, relieve};
+pub use ladder::{ClockLimits, Ladder, Relief, Step, relieve};
 pub use measure::{Measured, measure, measure_steady};
 pub use predict::{Firmware, Prediction, Resource};
 pub use question::{Edge, Question, SolveError};
