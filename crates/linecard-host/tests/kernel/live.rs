@@ -113,6 +113,8 @@ fn settings(near: Near, device: &str) -> Settings {
     let mut settings = Settings::new(parse(&near), parse(&far));
     settings.keep_rights = true;
     (settings.coalesce.hold_budget, settings.coalesce.idle_floor) = (HOLD, HOLD);
+    // All that came in one poll leaves at one time, as at the end of a poll of the kernel.
+    settings.coalesce.flush_quiet_at_batch_end = false;
     settings
 }
 
