@@ -63,7 +63,9 @@ struct LinkCreate {
 /// A map from queue numbers below `queues` to AF_XDP sockets, empty.
 pub(crate) fn create_map(queues: u32) -> io::Result<OwnedFd> {
     let (kind, key_len, value_len) = (BPF_MAP_TYPE_XSKMAP, 4, 4);
-    bpf_fd(BPF_MAP_CREATE, &MapCreate { kind, key_len, value_len, max_entries: queues, flags: 0 })
+    let create = MapCreate { kind, key_len, value_len, max_entries: queues, flags: 0 };
+    // SAFETY: the command's struct, without addresses; the command opens a descriptor.
+    unsafe { bpf_fd(BPF_MAP_CREATE, &create) }
 }
 
 /// Puts a socket into the map.
@@ -80,7 +82,9 @@ pub(crate) fn set_socket(
         value: (&raw const socket).expose_provenance() as u64,
         flags: 0,
     };
-    bpf(BPF_MAP_UPDATE_ELEM, &update).map(drop)
+    // SAFETY: the command's struct; key and value live until the end of this function, and are of the
+    // lengths that `create_map` has given the map.
+    unsafe { bpf(BPF_MAP_UPDATE_ELEM, &update) }.map(drop)
 }
 
 /// Where a program is attached to an interface.
@@ -136,18 +140,26 @@ pub(crate) fn load_program(
         interface: 0,
         attach_type,
     };
-    load_patiently(&load)
+    // SAFETY: instructions, as many as told, and license live during the call; there is no log.
+    unsafe { load_patiently(&load) }
 }
 
 /// Loads a program that the arguments describe.
-pub(super) fn load_patiently(load: &ProgramLoad) -> io::Result<OwnedFd> {
-    let mut result = bpf_fd(BPF_PROG_LOAD, load);
+///
+/// # Safety
+///
+/// Its addresses are those of as many instructions as it says, of a license that ends with a 0, and of
+/// `log_len` bytes that may be written; all of them during the call.
+pub(super) unsafe fn load_patiently(load: &ProgramLoad) -> io::Result<OwnedFd> {
+    // SAFETY: the command's struct, whose addresses the caller vouches for; it opens a descriptor.
+    let try_once = || unsafe { bpf_fd(BPF_PROG_LOAD, load) };
+    let mut result = try_once();
     for _ in 1..LOAD_TRIES {
         match &result {
             Err(error) if error.raw_os_error() == Some(libc::EAGAIN) => {}
             _ => break,
         }
-        result = bpf_fd(BPF_PROG_LOAD, load);
+        result = try_once();
     }
     result
 }
@@ -161,20 +173,32 @@ pub(crate) fn link(
     flags: u32,
 ) -> io::Result<OwnedFd> {
     let (program, (_, attach_type)) = (program.as_raw_fd(), hook.numbers());
-    bpf_fd(BPF_LINK_CREATE, &LinkCreate { program, interface, attach_type, flags })
+    let create = LinkCreate { program, interface, attach_type, flags };
+    // SAFETY: the command's struct, without addresses; the command opens a descriptor.
+    unsafe { bpf_fd(BPF_LINK_CREATE, &create) }
 }
 
-pub(super) fn bpf_fd<T>(command: libc::c_int, attributes: &T) -> io::Result<OwnedFd> {
-    let fd = bpf(command, attributes)?;
-    // SAFETY: the commands of the callers open a descriptor, closed on exec, which is ours.
+/// A command that opens a descriptor.
+///
+/// # Safety
+///
+/// As for [`bpf`], and the command gives a new descriptor.
+pub(super) unsafe fn bpf_fd<T>(command: libc::c_int, attributes: &T) -> io::Result<OwnedFd> {
+    // SAFETY: the caller vouches for it.
+    let fd = unsafe { bpf(command, attributes) }?;
+    // SAFETY: a new descriptor, closed on exec, which is ours.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// `attributes` has to be the struct of the command, and what its addresses point to alive.
-pub(super) fn bpf<T>(command: libc::c_int, attributes: &T) -> io::Result<libc::c_int> {
+/// Any command.
+///
+/// # Safety
+///
+/// `attributes` is the struct of the command, or its beginning, with all bytes set; its addresses are
+/// those of memory that the command may read or write during the call, of the lengths that it uses.
+pub(super) unsafe fn bpf<T>(command: libc::c_int, attributes: &T) -> io::Result<libc::c_int> {
     let len = size_of::<T>();
-    // SAFETY: `attributes` is readable for `len` bytes; its addresses are those of values that the
-    // callers above hold during the call, of the length that the command reads.
+    // SAFETY: `attributes` is readable for `len` bytes; the caller vouches for its addresses.
     let result = unsafe { libc::syscall(libc::SYS_bpf, command, ptr::from_ref(attributes), len) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as libc::c_int) }
 }

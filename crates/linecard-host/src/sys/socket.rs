@@ -108,9 +108,47 @@ pub(crate) fn take_error(socket: BorrowedFd<'_>) -> io::Result<libc::c_int> {
     Ok(number)
 }
 
-/// Sets an option; `T` is its own type, a struct of integers. What one of them may point to is
-/// memory that the kernel pins.
-pub(crate) fn set_option<T: Copy>(
+/// Values of options without addresses.
+///
+/// # Safety
+///
+/// Only integers, all of whose bytes are set and may have any value, and none of which the kernel takes
+/// for an address.
+pub(crate) unsafe trait Plain: Copy {}
+
+// SAFETY: an integer.
+unsafe impl Plain for i32 {}
+// SAFETY: an integer.
+unsafe impl Plain for u32 {}
+// SAFETY: integers.
+unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
+// SAFETY: integers without padding between them: 4, 2, 2 and 8 bytes.
+unsafe impl Plain for libc::packet_mreq {}
+// SAFETY: integers.
+unsafe impl Plain for libc::tpacket_stats {}
+// SAFETY: integers.
+unsafe impl Plain for libc::xdp_statistics {}
+// SAFETY: integers.
+unsafe impl Plain for libc::xdp_mmap_offsets {}
+
+/// Sets an option to a value without addresses. The kernel refuses one of another length.
+pub(crate) fn set_option<T: Plain>(
+    socket: BorrowedFd<'_>,
+    level: libc::c_int,
+    name: libc::c_int,
+    value: &T,
+) -> io::Result<()> {
+    // SAFETY: no integer of `value` is an address.
+    unsafe { set_option_with_addresses(socket, level, name, value) }
+}
+
+/// Sets an option to any value.
+///
+/// # Safety
+///
+/// `T` is the option's own type, and what the kernel takes for addresses in `value` is memory that it
+/// may use as the option says, for as long as the option says.
+pub(crate) unsafe fn set_option_with_addresses<T: Copy>(
     socket: BorrowedFd<'_>,
     level: libc::c_int,
     name: libc::c_int,
@@ -122,9 +160,8 @@ pub(crate) fn set_option<T: Copy>(
     check(unsafe { libc::setsockopt(fd, level, name, value.cast(), len) }).map(drop)
 }
 
-/// Reads an option; `T` is its own type, a struct of integers, for which all bytes are valid. An
-/// older kernel may write less of it.
-pub(crate) fn option<T: Copy>(
+/// Reads an option. An older kernel may write less of the value.
+pub(crate) fn option<T: Plain>(
     socket: BorrowedFd<'_>,
     level: libc::c_int,
     name: libc::c_int,
@@ -132,7 +169,7 @@ pub(crate) fn option<T: Copy>(
 ) -> io::Result<()> {
     let (fd, mut len) = (socket.as_raw_fd(), size_of::<T>() as libc::socklen_t);
     let value: *mut T = value;
-    // SAFETY: `value` has room for `len` bytes, and both live during the call.
+    // SAFETY: `value` has room for `len` bytes, and both live during the call; all bytes are valid in it.
     check(unsafe { libc::getsockopt(fd, level, name, value.cast(), &raw mut len) }).map(drop)
 }
 

@@ -65,7 +65,8 @@ impl Shared {
             max_entries: 1,
             flags: BPF_F_MMAPABLE,
         };
-        let fd = bpf_fd(BPF_MAP_CREATE, &create)?;
+        // SAFETY: the command's struct, without addresses; the command opens a descriptor.
+        let fd = unsafe { bpf_fd(BPF_MAP_CREATE, &create) }?;
         let (read_write, shared) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
         // SAFETY: a new mapping at an address of the kernel's choice; the result is checked.
         let base =
@@ -105,7 +106,8 @@ impl Drop for Shared {
 pub(crate) fn ring(bytes: u32) -> io::Result<OwnedFd> {
     let (kind, max_entries) = (BPF_MAP_TYPE_RINGBUF, bytes);
     let create = MapCreate { kind, key_len: 0, value_len: 0, max_entries, flags: 0 };
-    bpf_fd(BPF_MAP_CREATE, &create)
+    // SAFETY: the command's struct, without addresses; the command opens a descriptor.
+    unsafe { bpf_fd(BPF_MAP_CREATE, &create) }
 }
 
 /// Loads a program for raw tracepoints. When the verifier refuses, the error has its last words.
@@ -124,7 +126,8 @@ pub(crate) fn load(instructions: &[[u8; 8]]) -> io::Result<OwnedFd> {
         interface: 0,
         attach_type: 0,
     };
-    let error = match load_patiently(&load) {
+    // SAFETY: instructions, as many as told, and license live during the call; there is no log.
+    let error = match unsafe { load_patiently(&load) } {
         Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EACCES)) => error,
         result => return result,
     };
@@ -132,7 +135,8 @@ pub(crate) fn load(instructions: &[[u8; 8]]) -> io::Result<OwnedFd> {
     load.log_level = 1;
     load.log_len = LOG_LEN as u32;
     load.log = log.as_mut_ptr().expose_provenance() as u64;
-    let _same_error = load_patiently(&load);
+    // SAFETY: as before, and the log has `LOG_LEN` bytes, which nobody borrows during the call.
+    let _same_error = unsafe { load_patiently(&load) };
     let len = log.iter().position(|byte| *byte == 0).unwrap_or(LOG_LEN);
     let log = String::from_utf8_lossy(&log[..len]);
     let words = log.lines().rev().find(|line| !line.starts_with("processed")).unwrap_or_default();
@@ -143,7 +147,9 @@ pub(crate) fn load(instructions: &[[u8; 8]]) -> io::Result<OwnedFd> {
 pub(crate) fn attach(name: &std::ffi::CStr, program: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     let name = name.as_ptr().expose_provenance() as u64;
     let open = RawTracepointOpen { name, program: program.as_raw_fd(), padding: 0 };
-    bpf_fd(BPF_RAW_TRACEPOINT_OPEN, &open)
+    // SAFETY: the command's struct; the name ends with a 0 and lives during the call, which opens a
+    // descriptor.
+    unsafe { bpf_fd(BPF_RAW_TRACEPOINT_OPEN, &open) }
 }
 
 /// How often a program was not run because it was running on that core already; 0 where the kernel
@@ -153,7 +159,8 @@ pub(crate) fn misses(program: BorrowedFd<'_>) -> io::Result<u64> {
     let len = size_of::<ProgramInfo>() as u32;
     let info_at = (&raw mut info).expose_provenance() as u64;
     let ask = InfoByFd { fd: program.as_raw_fd(), len, info: info_at };
-    bpf(BPF_OBJ_GET_INFO_BY_FD, &ask)?;
+    // SAFETY: the command's struct; `info` has `len` bytes, of integers, and is written during the call.
+    unsafe { bpf(BPF_OBJ_GET_INFO_BY_FD, &ask) }?;
     // SAFETY: the kernel has written it; a plain read could be moved before the call.
     Ok(unsafe { ptr::read_volatile(&raw const info.recursion_misses) })
 }

@@ -6,7 +6,7 @@
 
 use crate::sys::check;
 pub(super) use crate::sys::socket::take_error;
-use crate::sys::socket::{option, set_option};
+use crate::sys::socket::{Plain, option, set_option, set_option_with_addresses};
 use std::io;
 use std::mem::{size_of, zeroed};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -84,7 +84,10 @@ pub(super) fn register(socket: BorrowedFd<'_>, memory: &Mapping, frame_len: u32)
         flags: 0,
         tx_metadata_len: 0,
     };
-    set(socket, libc::XDP_UMEM_REG, &umem)
+    let name = libc::XDP_UMEM_REG;
+    // SAFETY: the address and length are those of a mapping, whose pages the kernel pins until the socket
+    // is closed.
+    unsafe { set_option_with_addresses(socket, libc::SOL_XDP, name, &umem) }
 }
 
 /// Sets the size of a ring, one of `XDP_*_RING`.
@@ -114,7 +117,7 @@ pub(super) fn statistics(socket: BorrowedFd<'_>) -> io::Result<libc::xdp_statist
 }
 
 /// Sets an option of AF_XDP sockets, which has to be of type `T`.
-fn set<T: Copy>(socket: BorrowedFd<'_>, name: libc::c_int, value: &T) -> io::Result<()> {
+fn set<T: Plain>(socket: BorrowedFd<'_>, name: libc::c_int, value: &T) -> io::Result<()> {
     set_option(socket, libc::SOL_XDP, name, value)
 }
 
