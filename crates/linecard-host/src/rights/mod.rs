@@ -15,7 +15,7 @@ mod threads;
 pub use account::Account;
 
 use crate::sys;
-use rustix::process::{getegid, geteuid, getgid, getuid};
+use rustix::process::{getegid, geteuid, getgid, getgroups, getuid};
 use rustix::thread::{self, CapabilitySet, CapabilitySets};
 use std::{fmt, io};
 
@@ -105,12 +105,18 @@ pub fn forget() -> Result<(), RightsError> {
 /// or when `/proc` is not there to look at the threads; [`RightsError::Left`] when some thread has
 /// kept something. The process should end then: some of its rights may be gone, and some not.
 pub fn drop_all(account: Account) -> Result<Dropped, RightsError> {
-    if is_root() {
+    // Whoever was root has none of root's groups; a user who stays keeps the ones of that user, and no
+    // thread has others.
+    let groups = if is_root() {
         become_user(account)?;
-    }
+        Vec::new()
+    } else {
+        let groups = getgroups().map_err(RightsError::of("read the groups"))?;
+        groups.into_iter().map(rustix::process::Gid::as_raw).collect()
+    };
     forget()?;
     let left = Dropped { uid: getuid().as_raw(), gid: getgid().as_raw() };
-    threads::check(left)?;
+    threads::check(left, &groups)?;
     no_way_back(left)
 }
 

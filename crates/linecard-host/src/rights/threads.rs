@@ -7,15 +7,15 @@ const TASKS: &str = "/proc/self/task";
 /// `CapBnd` is only what starting programs could give, and `no_new_privs` forbids that.
 const CAPABILITIES: [&str; 4] = ["CapInh", "CapPrm", "CapEff", "CapAmb"];
 
-/// Refuses threads that have another user or group than these, any capability, or a way to gain
-/// some.
-pub(super) fn check(allowed: Dropped) -> Result<(), RightsError> {
+/// Refuses threads that have another user or group than these, a supplementary group that is not among
+/// `groups`, any capability, or a way to gain some.
+pub(super) fn check(allowed: Dropped, groups: &[u32]) -> Result<(), RightsError> {
     for entry in fs::read_dir(TASKS).map_err(unseen)? {
         let name = entry.map_err(unseen)?.file_name();
         let Some(thread) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
         match fs::read_to_string(format!("{TASKS}/{thread}/status")) {
             Ok(status) => {
-                if let Some(what) = left(&status, allowed) {
+                if let Some(what) = left(&status, allowed, groups) {
                     return Err(RightsError::Left { thread, what });
                 }
             }
@@ -36,7 +36,7 @@ fn has_ended(error: &io::Error) -> bool {
 
 /// What a thread with this status has that it should not have. What the status does not tell, it
 /// has.
-fn left(status: &str, allowed: Dropped) -> Option<&'static str> {
+fn left(status: &str, allowed: Dropped, groups: &[u32]) -> Option<&'static str> {
     let are = |field, id: u32| {
         let ids: Vec<&str> = words(status, field).collect();
         ids.len() == 4 && ids.into_iter().all(|other| other.parse() == Ok(id))
@@ -46,6 +46,11 @@ fn left(status: &str, allowed: Dropped) -> Option<&'static str> {
         Some("the user")
     } else if !are("Gid", allowed.gid) {
         Some("the group")
+    } else if !has_field(status, "Groups")
+        || !words(status, "Groups")
+            .all(|group| group.parse().is_ok_and(|group| groups.contains(&group)))
+    {
+        Some("supplementary groups")
     } else if !CAPABILITIES.iter().all(is_none) {
         Some("capabilities")
     } else if !words(status, "NoNewPrivs").eq(["1"]) {
@@ -53,6 +58,11 @@ fn left(status: &str, allowed: Dropped) -> Option<&'static str> {
     } else {
         None
     }
+}
+
+/// Whether there is a field of this name, with words or without.
+fn has_field(status: &str, field: &str) -> bool {
+    status.lines().any(|line| line.strip_prefix(field).is_some_and(|rest| rest.starts_with(':')))
 }
 
 /// The words behind a field's name.
@@ -72,7 +82,14 @@ mod tests {
 
     #[test]
     fn nothing_left_is_nothing_left() {
-        assert_eq!(left(GOOD, US), None);
+        assert_eq!(left(GOOD, US, &[]), None);
+    }
+
+    #[test]
+    fn groups_of_a_user_who_stays_may_stay() {
+        let member = GOOD.replace("Groups:\t", "Groups:\t27 44 ");
+        assert_eq!(left(&member, US, &[44, 27]), None);
+        assert_eq!(left(&member, US, &[44]), Some("supplementary groups"));
     }
 
     #[test]
@@ -81,6 +98,8 @@ mod tests {
             ("Uid:\t7\t7\t7", "Uid:\t7\t7\t0", "the user"),
             ("Uid:\t7", "Uid:\t0", "the user"),
             ("Gid:\t8\t8", "Gid:\t8\t0", "the group"),
+            ("Groups:\t", "Groups:\t27 ", "supplementary groups"),
+            ("Groups:\t", "Groups:\t0 ", "supplementary groups"),
             ("CapInh:\t0", "CapInh:\t1", "capabilities"),
             ("CapPrm:\t0", "CapPrm:\t1", "capabilities"),
             ("CapEff:\t0", "CapEff:\t1", "capabilities"),
@@ -89,17 +108,18 @@ mod tests {
         ];
         for (from, to, what) in cases {
             assert!(GOOD.contains(from));
-            assert_eq!(left(&GOOD.replace(from, to), US), Some(what), "{to}");
+            assert_eq!(left(&GOOD.replace(from, to), US, &[]), Some(what), "{to}");
         }
     }
 
     #[test]
     fn what_is_not_told_is_left() {
-        for field in ["Uid", "Gid", "CapInh", "CapPrm", "CapEff", "CapAmb", "NoNewPrivs"] {
+        for field in ["Uid", "Gid", "Groups", "CapInh", "CapPrm", "CapEff", "CapAmb", "NoNewPrivs"]
+        {
             let without = GOOD.replace(&format!("\n{field}:"), "\nOther:");
-            assert!(left(&without, US).is_some(), "{field}");
+            assert!(left(&without, US, &[]).is_some(), "{field}");
         }
         let root = GOOD.replace('7', "0");
-        assert_eq!(left(&root, Dropped { uid: 0, gid: 8 }), Some("the user"));
+        assert_eq!(left(&root, Dropped { uid: 0, gid: 8 }, &[]), Some("the user"));
     }
 }

@@ -63,6 +63,7 @@ fn all_give_up() {
         barrier.wait();
         let dropped = rights::drop_all(Account::invoking()).expect("nothing is in the way");
         say(&dropped);
+        say(&format!("groups of {} threads: {}", WORKERS + 1, groups_of_threads()));
         barrier.wait();
         dropped
     });
@@ -121,6 +122,22 @@ fn transmit(port: &mut impl Port<linecard::packet::PoolBuffer>, pool: &Pool) {
     assert!(batch.push(Packet::new(buffer, LinkType::Ethernet, Meta::default())).is_ok());
     port.transmit(&mut batch, Instant::ZERO);
     assert!(batch.is_empty());
+}
+
+/// The supplementary groups that any thread of this process has.
+fn groups_of_threads() -> String {
+    let tasks = std::fs::read_dir("/proc/self/task").expect("/proc is there");
+    let mut groups = std::collections::BTreeSet::new();
+    let mut threads = 0;
+    for task in tasks {
+        let path = task.expect("a thread").path().join("status");
+        let status = std::fs::read_to_string(path).expect("it waits at the barrier");
+        let line = status.lines().find_map(|line| line.strip_prefix("Groups:"));
+        groups.extend(line.expect("Linux says it").split_whitespace().map(str::to_owned));
+        threads += 1;
+    }
+    assert_eq!(threads, WORKERS + 1);
+    groups.into_iter().collect::<Vec<_>>().join(",")
 }
 
 /// Of the calling thread.

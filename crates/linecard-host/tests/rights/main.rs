@@ -53,6 +53,7 @@ fn as_root() {
     succeeded(&kept.expect("it starts"), "has rights left: programs that it starts may have more");
     with_capabilities("capable", "runs as user 65534, group 65534");
     with_capabilities("capable-keeps", "has rights left: capabilities");
+    with_groups();
 }
 
 /// As a program with file capabilities would be started by a user.
@@ -69,6 +70,25 @@ fn with_capabilities(role: &str, says: &str) {
             linecard_testkit::skip("rights of capabilities", "nobody may not run this program");
         }
         Ok(output) => succeeded(&output, says),
+    }
+}
+
+/// Root's supplementary groups go from all threads; a user who stays keeps the user's own.
+fn with_groups() {
+    let ours: &[&str] = &["--groups=27,44"];
+    let inherited = format!("--inh-caps={CAPABILITIES}");
+    let ambient = format!("--ambient-caps={CAPABILITIES}");
+    let users: &[&str] =
+        &["--reuid=65534", "--regid=65534", "--groups=27,44", &inherited, &ambient];
+    for (role, arguments, left) in [("root", ours, ""), ("capable", users, "27,44")] {
+        let mut starter = child(OsStr::new("setpriv"), role);
+        match starter.args(arguments).arg(program()).output() {
+            Err(_) => say("SKIPPED: supplementary groups: no `setpriv`"),
+            Ok(output) if not_found(&output) => {
+                say("SKIPPED: supplementary groups: nobody may not run this program");
+            }
+            Ok(output) => succeeded(&output, &format!("threads: {left}\n")),
+        }
     }
 }
 
