@@ -27,16 +27,22 @@ const SNAPLEN: u32 = 262_144;
 /// # Ok::<(), linecard_host::capture::CaptureError>(())
 /// ```
 ///
-/// A file has one link type: packets of others are dropped ([`Drops::refused`]). So are all behind
-/// a mistake in writing, which [`finish`](Self::finish) gives. Nothing is ever received from it: it
+/// A packet has the time of its arrival ([`Meta::timestamp`](linecard::packet::Meta::timestamp)), a
+/// merged one that of its transmission; times never go back.
+///
+/// A file has one link type: packets of others are dropped ([`Drops::other_link`]). So are all behind
+/// a mistake in writing ([`Drops::refused`]), which [`finish`](Self::finish) gives. Nothing is ever received from it: it
 /// stays open until such a mistake ends it.
 ///
+/// [`Drops::other_link`]: super::super::Drops::other_link
 /// [`Drops::refused`]: super::super::Drops::refused
 #[derive(Debug)]
 pub struct CaptureSink {
     writer: Writer<OutputFile>,
     link: LinkType,
     zero_ns: u64,
+    /// The time of the packet written last.
+    last: Instant,
     counters: Counters,
     error: Option<CaptureError>,
 }
@@ -54,7 +60,8 @@ impl CaptureSink {
         zero_ns: u64,
     ) -> Result<Self, CaptureError> {
         let writer = Writer::new(file, format, Source::pcap(number(link), true, SNAPLEN))?;
-        Ok(Self { writer, link, zero_ns, counters: Counters::default(), error: None })
+        let (last, counters) = (Instant::ZERO, Counters::default());
+        Ok(Self { writer, link, zero_ns, last, counters, error: None })
     }
 
     /// What has been done so far.
@@ -82,16 +89,31 @@ impl CaptureSink {
         Ok(self.counters)
     }
 
+    /// The time to write: that of a packet's arrival, no earlier than that of the packet before it; of a
+    /// merged one, and where no arrival is known, that of its transmission.
+    fn time<B: AsRef<[u8]>>(&mut self, packet: &Packet<B>, now: Instant) -> Instant {
+        let arrived = packet.meta.timestamp;
+        let is_known = !packet.is_merged() && arrived > Instant::ZERO && arrived <= now;
+        let time = if is_known { arrived } else { now };
+        self.last = self.last.max(time);
+        self.last
+    }
+
     fn write<B: AsRef<[u8]> + AsMut<[u8]>>(&mut self, packet: &mut Packet<B>, now: Instant) {
-        if self.error.is_some() || packet.link() != self.link {
-            self.counters.dropped.refused += 1;
+        let dropped = &mut self.counters.dropped;
+        if packet.link() != self.link {
+            dropped.other_link += 1;
+            return;
+        }
+        if self.error.is_some() {
+            dropped.refused += 1;
             return;
         }
         if packet.meta.checksum == ChecksumState::Partial {
             // What has none that could be computed stays as it is.
             complete_checksum(packet);
         }
-        let ticks = Some(self.zero_ns.saturating_add(now.as_ns()));
+        let ticks = Some(self.zero_ns.saturating_add(self.time(packet, now).as_ns()));
         let change = PacketChange { ticks, ..PacketChange::default() };
         let like = Record::default();
         let (written, len) = if packet.is_merged() {
