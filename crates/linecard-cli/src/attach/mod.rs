@@ -214,13 +214,28 @@ fn failed(error: AttachError) -> Failure {
     }
 }
 
+/// A capture of which nothing at all could be sent was not played.
+fn sent(settings: &Settings, account: &Account) -> Result<(), Failure> {
+    let far = Account::total(&account.far);
+    let lost = far.dropped.transmitted();
+    if far.transmitted > 0 || lost == 0 {
+        return Ok(());
+    }
+    let reasons = rates::reasons(&far.dropped).into_iter();
+    let most = reasons.max_by_key(|(_, _, count)| *count).map_or("", |(_, what, _)| what);
+    Err(Failure::Gone(format!(
+        "{} took none of {lost} packets of {} ({most}); check it with `ip link`",
+        settings.far, settings.near
+    )))
+}
+
 /// A capture ends as it should, and other ports when they are gone.
 fn ended(settings: &Settings, account: &Account) -> Result<(), Failure> {
     let gone = |ports| Account::total(ports).gone > 0;
     let port = match (gone(&account.near), gone(&account.far)) {
         (true, _) => &settings.near,
         (false, true) => &settings.far,
-        (false, false) if settings.near.file().is_some() => return Ok(()),
+        (false, false) if settings.near.file().is_some() => return sent(settings, account),
         (false, false) => &settings.far,
     };
     Err(Failure::Gone(format!(

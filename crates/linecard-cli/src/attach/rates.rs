@@ -200,7 +200,7 @@ fn dropped(drops: &Drops) -> Reasons {
 }
 
 /// Name, explanation and count of every reason to lose a packet at a port.
-pub(super) fn reasons(drops: &Drops) -> [(&'static str, &'static str, u64); 6] {
+pub(super) fn reasons(drops: &Drops) -> [(&'static str, &'static str, u64); 8] {
     [
         ("too_long", "received, longer than a buffer", drops.too_long),
         ("bad_header", "received, described wrongly", drops.bad_header),
@@ -211,6 +211,8 @@ pub(super) fn reasons(drops: &Drops) -> [(&'static str, &'static str, u64); 6] {
             "to be sent, refused: the interface is down or gone, or takes nothing",
             drops.refused,
         ),
+        ("invalid", "to be sent, no frame that the kernel takes there", drops.invalid),
+        ("other_link", "to be sent, of another link type than the port", drops.other_link),
         ("unsendable", "to be sent, neither describable nor to be cut", drops.unsendable),
     ]
 }

@@ -5,6 +5,7 @@ use crate::engine::Failure;
 use crate::port::PortError;
 use crate::port::xdp::XdpError;
 use crate::rights::RightsError;
+use linecard::packet::LinkType;
 use std::io;
 use std::path::PathBuf;
 
@@ -76,16 +77,23 @@ pub enum AttachError {
     /// A thread has ended and has not said why: a bug.
     #[error("a thread has ended before it had its ports; please report this")]
     Ended,
-    /// Frames of the one are none of the other.
+    /// Packets of one port begin with another header than those of the other.
     #[error(
-        "{near} and {far} cannot be joined: tun devices have IP packets, tap devices and AF_XDP \
-         Ethernet frames; take `tap` for both"
+        "{near} has {} and {far} has {}, so they cannot be joined: {advice}",
+        words(*near_link),
+        words(*far_link)
     )]
     Links {
         /// The near port.
         near: String,
+        /// What its packets begin with.
+        near_link: LinkType,
         /// The far port.
         far: String,
+        /// What its packets begin with.
+        far_link: LinkType,
+        /// What to do.
+        advice: String,
     },
     /// Not possible.
     #[error("{what} cannot be attached")]
@@ -93,4 +101,15 @@ pub enum AttachError {
         /// What.
         what: &'static str,
     },
+}
+
+/// What packets of a link type are.
+fn words(link: LinkType) -> &'static str {
+    match link {
+        LinkType::Ethernet => "Ethernet frames",
+        LinkType::Raw => "bare IP packets",
+        LinkType::Loopback => "packets of a BSD loopback",
+        LinkType::LinuxSll | LinkType::LinuxSll2 => "packets of Linux's `any` interface (SLL)",
+        LinkType::Other => "packets of an unknown link type",
+    }
 }

@@ -43,7 +43,8 @@ impl<S: Buffers> Player<S> {
         gate: &Arc<Gate>,
     ) -> Result<Self, AttachError> {
         let refused = |error| AttachError::Capture { path: path.into(), error };
-        let source = CaptureSource::new(open(path)?, pool, pace).map_err(refused)?;
+        let mut source = CaptureSource::new(open(path)?, pool, pace).map_err(refused)?;
+        source.look_ahead(!path.is_file());
         Ok(Self { source, path: path.into(), gate: Arc::clone(gate) })
     }
 }
@@ -68,6 +69,10 @@ impl<S: Buffers> Port<S::Buffer> for Player<S> {
 }
 
 impl<S: Buffers> LivePort<S::Buffer> for Player<S> {
+    fn link(&self) -> Option<LinkType> {
+        self.source.link()
+    }
+
     fn counters(&mut self) -> Counters {
         self.source.counters()
     }

@@ -1,15 +1,16 @@
 //! Threads wait here with open ports until all have theirs, and the rights to open them are given up.
 
-use super::AttachError;
+use super::{AttachError, Side};
 use crate::engine::Stopper;
+use linecard::packet::LinkType;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 /// What a thread tells while it opens its ports, and about captures when it ends.
 #[derive(Debug)]
 pub(super) enum Told {
-    /// A port is open: what it is, in words, where it is worth saying.
-    Opened(String),
+    /// A port is open: which, what it is, in words, and its link type where it has one.
+    Opened(Side, String, Option<LinkType>),
     /// All its ports are.
     Ready,
     /// One is not, or a capture could not be read or written.

@@ -42,9 +42,16 @@ fn most_held(buffers: usize, holders: usize) -> usize {
 
 impl<P> Joined<P> {
     /// Says what has become of a port.
-    fn told<T>(&self, opened: Result<(T, String), AttachError>) -> Option<T> {
+    fn told<B, T: LivePort<B>>(
+        &self,
+        side: Side,
+        opened: Result<(T, String), AttachError>,
+    ) -> Option<T> {
         let (port, what) = match opened {
-            Ok((port, what)) => (Some(port), Told::Opened(what)),
+            Ok((port, what)) => {
+                let link = port.link();
+                (Some(port), Told::Opened(side, what, link))
+            }
             Err(error) => (None, Told::Failed(error)),
         };
         self.gate.tell(what);
@@ -90,7 +97,7 @@ where
     S::Buffer: From<XdpBuffer> + 'static,
 {
     fn near(&self, worker: usize) -> Option<Box<dyn LivePort<S::Buffer>>> {
-        let port = self.told(self.near.open(worker, &self.pool))?;
+        let port = self.told(Side::Near, self.near.open(worker, &self.pool))?;
         let port = self.board.port(Side::Near, worker, port);
         let Some(config) = &self.settings.active_ack else { return Some(Box::new(port)) };
         let config = active_ack::Config { secret: secret(), ..config.clone() };
@@ -102,7 +109,7 @@ where
     }
 
     fn far(&self, worker: usize) -> Option<Box<dyn LivePort<S::Buffer>>> {
-        let port = self.told(self.far.open(worker, &self.pool))?;
+        let port = self.told(Side::Far, self.far.open(worker, &self.pool))?;
         Some(Box::new(self.board.port(Side::Far, worker, port)))
     }
 

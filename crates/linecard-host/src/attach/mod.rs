@@ -28,6 +28,7 @@ mod error;
 mod files;
 mod gate;
 mod join;
+mod links;
 mod open;
 mod settings;
 
@@ -42,7 +43,7 @@ use board::{Board, Side};
 use device::NewDevice;
 use gate::{Gate, Keeper, Told};
 use join::{Joined, secret};
-use linecard::packet::Pool;
+use linecard::packet::{LinkType, Pool};
 use open::Opening;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -70,6 +71,14 @@ pub struct Attached {
     _takeovers: Vec<Takeover>,
 }
 
+/// A port that a thread has opened.
+struct Opened {
+    side: Side,
+    /// What it is, in words.
+    what: String,
+    link: Option<LinkType>,
+}
+
 impl Prepared {
     /// Opens the ports in the calling thread's network namespace. A TAP device that was not there gets
     /// the near interface's MTU and address, and is brought up.
@@ -80,6 +89,7 @@ impl Prepared {
     pub fn new(settings: Settings) -> Result<Self, AttachError> {
         check(&settings)?;
         let (device, interfaces) = (NewDevice::of(&settings), to_take_over(&settings));
+        let specs = (settings.near.clone(), settings.far.clone());
         let workers = usize::from(settings.engine.workers.max(1));
         let threads = match settings.deployment {
             Deployment::Inline => workers,
@@ -95,12 +105,20 @@ impl Prepared {
         let begun = Clock::now();
         let mut attached = Attached { engine, board, keeper, told, begun, _takeovers: Vec::new() };
         let opened = attached.listen(threads).and_then(|opened| {
+            let link = |which| {
+                let mut links = opened.iter().filter(|opened| opened.side == which);
+                links.find_map(|opened| opened.link)
+            };
+            links::check([&specs.0, &specs.1], [link(Side::Near), link(Side::Far)])?;
             attached._takeovers = takeovers(&interfaces)?;
             device.configure()?;
             Ok(opened)
         });
         match opened {
-            Ok(opened) => Ok(Self { attached, opened }),
+            Ok(opened) => {
+                let opened = opened.into_iter().map(|opened| opened.what).collect();
+                Ok(Self { attached, opened })
+            }
             Err(error) => Err(attached.give_up(error)),
         }
     }
@@ -126,14 +144,14 @@ impl Prepared {
 
 impl Attached {
     /// Waits until so many threads have all their ports.
-    fn listen(&self, mut waiting: usize) -> Result<Vec<String>, AttachError> {
+    fn listen(&self, mut waiting: usize) -> Result<Vec<Opened>, AttachError> {
         let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let mut opened = Vec::new();
         while waiting > 0 {
             // Asked first: what a thread has told before its end is heard below.
             let has_ended = self.engine.has_ended();
             match told.recv_timeout(Duration::from_millis(20)) {
-                Ok(Told::Opened(what)) => opened.push(what),
+                Ok(Told::Opened(side, what, link)) => opened.push(Opened { side, what, link }),
                 Ok(Told::Ready) => waiting -= 1,
                 Ok(Told::Failed(error)) => return Err(error),
                 Err(RecvTimeoutError::Timeout) if !has_ended => {}
@@ -192,7 +210,7 @@ impl Attached {
         let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         failures.extend(told.try_iter().filter_map(|told| match told {
             Told::Failed(error) => Some(error),
-            Told::Opened(_) | Told::Ready => None,
+            Told::Opened(..) | Told::Ready => None,
         }));
         drop(told);
         (self.board.account(), failures)
@@ -236,9 +254,7 @@ fn check(settings: &Settings) -> Result<(), AttachError> {
         });
     }
     let both = [&settings.near, &settings.far];
-    if !both[0].fits(both[1]) {
-        return Err(AttachError::Links { near: both[0].to_string(), far: both[1].to_string() });
-    }
+    links::check([both[0], both[1]], [both[0].link(), both[1].link()])?;
     if both.into_iter().filter_map(PortSpec::device).any(|name| name.contains('%')) {
         return Err(AttachError::Unsupported { what: "a device whose name has a `%`" });
     }

@@ -3,6 +3,7 @@
 use crate::engine;
 use crate::rights::Account;
 use linecard::offload::{active_ack, coalesce, resequence};
+use linecard::packet::LinkType;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -123,18 +124,13 @@ impl PortSpec {
         }
     }
 
-    /// What its frames begin with, where the kind says it: an Ethernet header, or an IP header.
-    fn is_ethernet(&self) -> Option<bool> {
+    /// What its packets begin with, where the kind says it: an Ethernet header, or an IP header.
+    pub(super) fn link(&self) -> Option<LinkType> {
         match &self.kind {
-            PortKind::Xdp(_) | PortKind::Tap(_) => Some(true),
-            PortKind::Tun(_) => Some(false),
+            PortKind::Xdp(_) | PortKind::Tap(_) => Some(LinkType::Ethernet),
+            PortKind::Tun(_) => Some(LinkType::Raw),
             PortKind::Packet(_) | PortKind::File(_) => None,
         }
-    }
-
-    /// Whether each could send what the other receives.
-    pub(super) fn fits(&self, other: &Self) -> bool {
-        self.is_ethernet().zip(other.is_ethernet()).is_none_or(|(one, other)| one == other)
     }
 
     /// The TUN or TAP device, if it is one.

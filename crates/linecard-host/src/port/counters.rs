@@ -36,9 +36,13 @@ pub struct Drops {
     pub ring_full: u64,
     /// To be sent, and longer than the interface's MTU allows.
     pub above_mtu: u64,
-    /// To be sent, and refused by the kernel: the interface is down or gone, or the frame is too
-    /// short.
+    /// To be sent, and refused: the interface is down or gone, or the port takes nothing.
     pub refused: u64,
+    /// To be sent, and no frame that the kernel takes there: too short, or without the header that it
+    /// needs.
+    pub invalid: u64,
+    /// To be sent, and of another link type than the port.
+    pub other_link: u64,
     /// To be sent, and neither describable nor to be cut.
     pub unsendable: u64,
 }
@@ -80,8 +84,10 @@ impl Counters {
             return self.count_transmitted(bytes);
         }
         let is_long = dropped.above_mtu > before.above_mtu;
+        let is_invalid = !is_long && dropped.invalid > before.invalid;
         dropped.above_mtu = before.above_mtu + u64::from(is_long);
-        dropped.refused = before.refused + u64::from(!is_long);
+        dropped.invalid = before.invalid + u64::from(is_invalid);
+        dropped.refused = before.refused + u64::from(!is_long && !is_invalid);
     }
 
     pub(super) fn count_received(&mut self, bytes: usize) {
@@ -103,6 +109,8 @@ impl Drops {
             ring_full: make(self.ring_full, other.ring_full),
             above_mtu: make(self.above_mtu, other.above_mtu),
             refused: make(self.refused, other.refused),
+            invalid: make(self.invalid, other.invalid),
+            other_link: make(self.other_link, other.other_link),
             unsendable: make(self.unsendable, other.unsendable),
         }
     }
@@ -116,7 +124,7 @@ impl Drops {
     /// Frames lost on their way out.
     #[must_use]
     pub fn transmitted(self) -> u64 {
-        self.above_mtu + self.refused + self.unsendable
+        self.above_mtu + self.refused + self.invalid + self.other_link + self.unsendable
     }
 
     /// All of them.

@@ -1,6 +1,7 @@
 //! What an engine wants of a port besides packets.
 
 use super::{Buffers, CaptureSink, CaptureSource, Counters, PacketSocket, Tap};
+use linecard::packet::LinkType;
 use linecard::port::Port;
 use linecard::time::Instant;
 use std::io::Read;
@@ -39,6 +40,13 @@ pub trait LivePort<B>: Port<B> {
         Counters::default()
     }
 
+    /// What its packets begin with, where that is one thing: packets of another link type are not sent.
+    /// A capture tells the link type of its first packet, or of its first interface where reading on
+    /// could wait.
+    fn link(&self) -> Option<LinkType> {
+        None
+    }
+
     /// When it will have something, where it knows that itself: it is asked then, whatever its
     /// descriptor says. A time that is past says nothing.
     fn next_due(&self) -> Option<Instant> {
@@ -47,6 +55,10 @@ pub trait LivePort<B>: Port<B> {
 }
 
 impl<S: Buffers> LivePort<S::Buffer> for Tap<S> {
+    fn link(&self) -> Option<LinkType> {
+        Some(Self::link(self))
+    }
+
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         Some(self.as_fd())
     }
@@ -57,6 +69,10 @@ impl<S: Buffers> LivePort<S::Buffer> for Tap<S> {
 }
 
 impl<S: Buffers> LivePort<S::Buffer> for PacketSocket<S> {
+    fn link(&self) -> Option<LinkType> {
+        Some(Self::link(self))
+    }
+
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         Some(self.as_fd())
     }
@@ -67,6 +83,10 @@ impl<S: Buffers> LivePort<S::Buffer> for PacketSocket<S> {
 }
 
 impl<R: Read, S: Buffers> LivePort<S::Buffer> for CaptureSource<R, S> {
+    fn link(&self) -> Option<LinkType> {
+        Self::link(self)
+    }
+
     fn counters(&mut self) -> Counters {
         Self::counters(self)
     }
@@ -83,6 +103,10 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> LivePort<B> for CaptureSink {
 }
 
 impl<B, P: LivePort<B> + ?Sized> LivePort<B> for Box<P> {
+    fn link(&self) -> Option<LinkType> {
+        (**self).link()
+    }
+
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         (**self).descriptor()
     }

@@ -150,6 +150,12 @@ impl<S: Buffers> Tap<S> {
         &self.name
     }
 
+    /// What its packets begin with.
+    #[must_use]
+    pub fn link(&self) -> LinkType {
+        self.link
+    }
+
     /// The form of virtio header that the kernel and this port have agreed on.
     #[must_use]
     pub fn format(&self) -> Format {
@@ -216,6 +222,10 @@ impl<S: Buffers> Tap<S> {
 
     /// Sends the packet, whole or cut; false when the kernel's queue is full.
     fn send(&mut self, packet: &mut Packet<S::Buffer>) -> bool {
+        if packet.link() != self.link {
+            self.counters.dropped.other_link += 1;
+            return true;
+        }
         let virtio = Some((self.format, Endian::Little));
         let bytes = outgoing::frame_len(packet);
         let described = match self.offloads {
@@ -269,7 +279,12 @@ impl<S: Buffers> Tap<S> {
             return Sent::Later;
         }
         self.gone_by(&error);
-        self.counters.dropped.refused += 1;
+        let dropped = &mut self.counters.dropped;
+        // EIO is what the kernel says of a device that is down.
+        match error.raw_os_error() {
+            Some(libc::EINVAL) => dropped.invalid += 1,
+            _ => dropped.refused += 1,
+        }
         Sent::Lost
     }
 }

@@ -101,6 +101,25 @@ impl<R: Read, S: Buffers> CaptureSource<R, S> {
         self.error.take()
     }
 
+    /// The link type of the packet read last; before the first one, of the first interface that is
+    /// known.
+    #[must_use]
+    pub fn link(&self) -> Option<LinkType> {
+        let interface = if self.record.is_packet() { self.record.interface() } else { 0 };
+        self.reader.link_type(interface).map(LinkType::from_capture)
+    }
+
+    /// Reads ahead to the first packet, so that its link type is known; only to the first interface
+    /// where what follows `may_wait`. What is wrong with the capture shows when it is received.
+    pub(crate) fn look_ahead(&mut self, may_wait: bool) {
+        for _ in 0..MAX_PASSED {
+            if self.is_waiting || self.has_ended || may_wait && self.reader.interface_count() > 0 {
+                return;
+            }
+            self.read();
+        }
+    }
+
     /// When the next frame can be received, if that has to wait for its time.
     #[must_use]
     pub fn next_due(&self) -> Option<Instant> {
@@ -116,16 +135,24 @@ impl<R: Read, S: Buffers> CaptureSource<R, S> {
         }
     }
 
-    fn next(&mut self, now: Instant) -> Came<S::Buffer> {
-        if !self.is_waiting {
-            match self.reader.read(&mut self.record) {
-                Ok(true) if self.record.is_packet() => self.is_waiting = true,
-                Ok(true) => return Came::Passed,
-                Ok(false) => self.has_ended = true,
-                Err(error) => {
-                    (self.has_ended, self.error) = (true, Some(error));
-                }
+    /// Reads the next entry; whether it is one without a packet.
+    fn read(&mut self) -> bool {
+        if self.has_ended {
+            return false;
+        }
+        match self.reader.read(&mut self.record) {
+            Ok(true) => self.is_waiting = self.record.is_packet(),
+            Ok(false) => self.has_ended = true,
+            Err(error) => {
+                (self.has_ended, self.error) = (true, Some(error));
             }
+        }
+        !self.is_waiting && !self.has_ended
+    }
+
+    fn next(&mut self, now: Instant) -> Came<S::Buffer> {
+        if !self.is_waiting && self.read() {
+            return Came::Passed;
         }
         if !self.is_waiting || self.due() > now {
             return Came::Nothing;

@@ -208,6 +208,15 @@ impl<S: Buffers> PacketSocket<S> {
         Some(sent)
     }
 
+    /// Sends the first packet, which does not go whole; false when the kernel's queue is full.
+    fn send_first(&mut self, packet: &mut Packet<S::Buffer>) -> bool {
+        if packet.link() == self.link {
+            return self.send_cut(packet);
+        }
+        self.counters.dropped.other_link += 1;
+        true
+    }
+
     /// Cuts the packet and sends its segments; false when the kernel's queue is full.
     fn send_cut(&mut self, packet: &mut Packet<S::Buffer>) -> bool {
         let before = self.before_cut.take().unwrap_or(self.counters.dropped);
@@ -248,6 +257,7 @@ impl<S: Buffers> PacketSocket<S> {
         match error.raw_os_error() {
             Some(libc::EAGAIN | libc::EINTR | libc::ENOBUFS | libc::ENOMEM) => return false,
             Some(libc::EMSGSIZE) => self.counters.dropped.above_mtu += 1,
+            Some(libc::EINVAL) => self.counters.dropped.invalid += 1,
             _ => {
                 self.counters.dropped.refused += 1;
                 if sys::is(error, libc::ENXIO) || sys::is(error, libc::ENODEV) {
@@ -286,12 +296,13 @@ impl<S: Buffers> Port<S::Buffer> for PacketSocket<S> {
     fn transmit(&mut self, batch: &mut Batch<S::Buffer>, _now: Instant) {
         while !batch.is_empty() {
             self.headers.clear();
-            let virtio = self.virtio;
-            self.headers.extend(batch.iter_mut().map_while(|packet| describe(packet, virtio)));
+            let (virtio, link) = (self.virtio, self.link);
+            let ours = batch.iter_mut().take_while(|packet| packet.link() == link);
+            self.headers.extend(ours.map_while(|packet| describe(packet, virtio)));
             let done = if !self.headers.is_empty() {
                 self.send_whole(batch)
             } else {
-                batch.iter_mut().next().and_then(|packet| self.send_cut(packet).then_some(1))
+                batch.iter_mut().next().and_then(|packet| self.send_first(packet).then_some(1))
             };
             let Some(done) = done else {
                 self.counters.blocked += 1;

@@ -28,6 +28,8 @@ pub struct Counters {
     pub send_dropped: u64,
     /// Of those, longer than the MTU allows.
     pub above_mtu: u64,
+    /// Packets that were thrown away since they do not begin with an Ethernet header.
+    pub other_link: u64,
     /// Packets that were thrown away since they have to be cut, or their checksum completed, and are
     /// no whole datagrams.
     pub unsendable: u64,
@@ -73,7 +75,10 @@ impl Counters {
                 // The kernel counts what found no frame among those that it dropped.
                 ring_full: kernel.rx_ring_full + kernel.rx_dropped,
                 above_mtu: self.above_mtu,
-                refused: self.send_dropped - self.above_mtu,
+                refused: 0,
+                // Too short, or too long for a frame.
+                invalid: self.send_dropped - self.above_mtu,
+                other_link: self.other_link,
                 unsendable: self.unsendable,
             },
         }

@@ -11,7 +11,7 @@ use super::socket::{Binding, Socket, Unbound};
 use super::sys;
 use super::umem::{Umem, XdpBuffer};
 use crate::port;
-use linecard::packet::Batch;
+use linecard::packet::{Batch, LinkType};
 use linecard::port::{Port, PortState};
 use linecard::time::Instant;
 use std::fmt;
@@ -287,6 +287,10 @@ impl<B: From<XdpBuffer> + AsRef<[u8]> + AsMut<[u8]>> Port<B> for XdpPort {
 }
 
 impl<B: From<XdpBuffer> + AsRef<[u8]> + AsMut<[u8]>> LivePort<B> for XdpPort {
+    fn link(&self) -> Option<LinkType> {
+        Some(LinkType::Ethernet)
+    }
+
     /// Not readable when the interface is removed, which receiving finds out: wait for some
     /// milliseconds at a time.
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {

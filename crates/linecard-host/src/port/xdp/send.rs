@@ -7,7 +7,7 @@ use super::ring::Descriptor;
 use super::sys;
 use super::umem::XdpBuffer;
 use linecard::offload::segment::{SegmentError, Segments};
-use linecard::packet::{Batch, Packet};
+use linecard::packet::{Batch, LinkType, Packet};
 use linecard::time::Instant;
 use std::os::fd::AsFd;
 
@@ -82,6 +82,10 @@ impl XdpPort {
     }
 
     fn queue_packet<B: AsRef<[u8]> + AsMut<[u8]>>(&mut self, packet: &mut Packet<B>) -> Outcome {
+        if packet.link() != LinkType::Ethernet {
+            self.counters.other_link += 1;
+            return Outcome::Done;
+        }
         if describe(packet, None).is_none() {
             return self.queue_segments(packet);
         }

@@ -1,0 +1,66 @@
+//! Whether two ports can send what the other receives.
+
+use super::AttachError;
+use super::settings::{PortKind, PortSpec};
+use linecard::packet::LinkType;
+
+/// Refuses near and far ports whose packets begin with different headers, as far as that is known.
+pub(super) fn check(
+    [near, far]: [&PortSpec; 2],
+    links: [Option<LinkType>; 2],
+) -> Result<(), AttachError> {
+    let [Some(near_link), Some(far_link)] = links else { return Ok(()) };
+    if near_link == far_link {
+        return Ok(());
+    }
+    let advice = advice([(near, near_link), (far, far_link)]);
+    let (near, far) = (near.to_string(), far.to_string());
+    Err(AttachError::Links { near, near_link, far, far_link, advice })
+}
+
+/// What to do: the device of the other kind, if one of them is a device and the other link is one that
+/// devices have.
+fn advice(ports: [(&PortSpec, LinkType); 2]) -> String {
+    let device = ports.iter().zip(ports.iter().rev()).find_map(|((port, _), (_, other))| {
+        match (&port.kind, other) {
+            (PortKind::Tun(name), LinkType::Ethernet) => Some((port, format!("tap:{name}"))),
+            (PortKind::Tap(name), LinkType::Raw) => Some((port, format!("tun:{name}"))),
+            _ => None,
+        }
+    });
+    match device {
+        Some((port, other)) => format!("use {other} instead of {port}"),
+        None => {
+            "use ports of one link type (tap devices have Ethernet frames, tun devices IP packets)"
+                .to_owned()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_of_different_links_are_refused_with_the_device_to_use() {
+        let spec = |text: &str| text.parse::<PortSpec>().expect("a port");
+        let (ethernet, raw) = (Some(LinkType::Ethernet), Some(LinkType::Raw));
+        let said = |near: &str, far: &str, links| {
+            check([&spec(near), &spec(far)], links).err().map(|error| error.to_string())
+        };
+        assert_eq!(said("packet:a", "tap:b", [ethernet; 2]), None);
+        assert_eq!(said("file:a", "file:b", [raw, None]), None);
+        let cases = [
+            ("packet:a", "tun:b", [ethernet, raw], "use tap:b instead of tun:b"),
+            ("file:a", "tap:b", [raw, ethernet], "use tun:b instead of tap:b"),
+            ("file:a", "packet:b", [raw, ethernet], "use ports of one link type"),
+            ("file:a", "tap:b", [Some(LinkType::LinuxSll), ethernet], "use ports of one link type"),
+            ("tun:a", "xdp:b", [raw, ethernet], "use tap:a instead of tun:a"),
+        ];
+        for (near, far, links, advice) in cases {
+            let text = said(near, far, links).expect("refused");
+            let both = text.contains(near) && text.contains(far);
+            assert!(both && text.contains(advice), "{text}");
+        }
+    }
+}
