@@ -8,6 +8,7 @@ mod lines;
 mod metrics;
 mod owner;
 mod rates;
+mod ready;
 mod report;
 mod settings;
 mod view;
@@ -54,6 +55,7 @@ pub(crate) fn command(arguments: &AttachArguments) -> Result<(), Failure> {
     let prepared = Prepared::new(settings.clone()).map_err(refused)?;
     prepared.opened().iter().for_each(|line| say(line));
     let attached = begin(prepared, drops.then(|| settings.owner.unwrap_or_default()))?;
+    ready::announce(&settings);
     if let Some(listener) = listener {
         let accounts = attached.accounts();
         let served = listener.serve(move || metrics::text(&accounts));

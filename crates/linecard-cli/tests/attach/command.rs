@@ -12,6 +12,9 @@ use std::time::Instant;
 /// Sees the interfaces of its own namespace in `/sys`, as after `ip netns exec`.
 const OWN_SYS: &str = "mount -t sysfs sysfs /sys && exec \"$@\"";
 
+/// The line that says that packets pass.
+const ATTACHED: &str = "attached: ";
+
 /// `linecard attach` in the host's namespace. Killed when dropped.
 #[derive(Debug)]
 pub(crate) struct Running {
@@ -46,15 +49,21 @@ fn linecard(arguments: &str) -> Command {
 
 /// Attaches; the TAP has its addresses then.
 pub(crate) fn attach(lab: &Lab, arguments: &str) -> Running {
+    let running = attach_only(lab, arguments);
+    lab.address();
+    running
+}
+
+/// Attaches, where there may be no TAP.
+pub(crate) fn attach_only(lab: &Lab, arguments: &str) -> Running {
     let running = Running::start(lab, linecard(arguments));
-    let begun = |lines: &[String]| lines.iter().any(|line| line.contains("runs as user"));
+    let begun = |lines: &[String]| lines.iter().any(|line| line.contains(ATTACHED));
     wait_for("the ports to be open", || {
         let lines = running.said.lock().expect("no panic");
         let ended = running.readers.iter().all(JoinHandle::is_finished);
         assert!(begun(&lines) || !ended, "attach {arguments}: {lines:?}");
         begun(&lines)
     });
-    lab.address();
     running
 }
 
@@ -116,7 +125,7 @@ impl Running {
         let documents = serde_json::Deserializer::from_str(&text).into_iter();
         let account = documents.map_while(Result::ok).last().unwrap_or_default();
         let mut lines = std::mem::take(&mut *self.said.lock().expect("no panic"));
-        let start = lines.iter().position(|line| line.contains("runs as user"));
+        let start = lines.iter().position(|line| line.contains(ATTACHED));
         lines.drain(..start.map_or(0, |last| last + 1));
         Ended { status: status.expect("just seen"), lines, account }
     }
@@ -157,8 +166,9 @@ pub(crate) fn count(account: &Value, section: &str, key: &str) -> u64 {
 /// What a port has lost of what came, and of what was to go.
 pub(crate) fn drops(account: &Value, port: &str) -> [u64; 2] {
     let received = ["too_long", "bad_header", "ring_full"];
-    let sent = ["above_mtu", "refused", "unsendable"];
-    [received, sent].map(|reasons| reasons.iter().map(|why| count(account, port, why)).sum())
+    let sent = ["above_mtu", "refused", "invalid", "other_link", "unsendable"];
+    [&received[..], &sent[..]]
+        .map(|reasons| reasons.iter().map(|why| count(account, port, why)).sum())
 }
 
 /// Checks that every packet has gone somewhere: on the way in, in the merger, and on the way back.

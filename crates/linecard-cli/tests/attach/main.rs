@@ -10,10 +10,12 @@
 mod bytes;
 mod command;
 mod deploy;
+mod document;
 mod ends;
 mod faults;
 mod flood;
 mod lab;
+mod links;
 mod mtu;
 mod refused;
 #[path = "../support/mod.rs"]
