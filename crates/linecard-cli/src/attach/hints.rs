@@ -18,9 +18,12 @@ pub(super) fn of(account: &Account, settings: &Settings) -> Vec<String> {
     let ports = [(&settings.near, &near), (&settings.far, &far)];
     let mut hints: Vec<String> = ports
         .into_iter()
-        .flat_map(|(spec, counters)| [full(spec, counters), starved(spec, counters)])
+        .zip(ports.into_iter().rev())
+        .flat_map(|(port, other)| [full(port.0, port.1), starved(port, other)])
         .flatten()
         .collect();
+    hints.extend(other_link(&settings.far, &far));
+    hints.extend(other_link(&settings.near, &near));
     hints.extend(rings(account));
     hints.extend(checksums(&settings.near, &inward));
     hints.extend(large(&settings.near, &inward));
@@ -43,13 +46,32 @@ fn full(spec: &PortSpec, counters: &Counters) -> Option<String> {
     })
 }
 
-fn starved(spec: &PortSpec, counters: &Counters) -> Option<String> {
+/// Buffers run out because packets wait for room at the other port, where more buffers would only make
+/// the queue longer, or because many flows hold them.
+fn starved(
+    (spec, counters): (&PortSpec, &Counters),
+    (other, others): (&PortSpec, &Counters),
+) -> Option<String> {
     let often = counters.starved > 0 && counters.starved * 100 > counters.received;
-    often.then(|| {
+    let (starved, blocked) = (counters.starved, others.blocked);
+    let waited =
+        format!("{spec} had no free buffer {starved} times, and its packets waited in the kernel");
+    often.then(|| match blocked {
+        0 => format!("{waited}: more `--buffers`, or a shorter `--hold`, helps."),
+        _ => format!(
+            "{waited}, since {other} took packets more slowly than they came: it had no room {blocked} \
+             times. More `--buffers` would only add delay; a core of its own (`--cores`), or offloads \
+             where they are off, helps."
+        ),
+    })
+}
+
+fn other_link(spec: &PortSpec, counters: &Counters) -> Option<String> {
+    let lost = counters.dropped.other_link;
+    (lost > 0).then(|| {
         format!(
-            "{spec} had no free buffer {} times, and its packets waited in the kernel: take more \
-             `--buffers`.",
-            counters.starved
+            "{spec} could not send {lost} packets of another link type (tap devices have Ethernet \
+             frames, tun devices IP packets): split the capture by its interfaces."
         )
     })
 }
@@ -149,6 +171,20 @@ mod tests {
         for (hint, part) in hints.iter().zip(parts) {
             assert!(hint.contains(part), "{part}: {hint}");
         }
+    }
+
+    #[test]
+    fn more_buffers_are_not_the_remedy_for_a_slow_port() {
+        let mut account = Account { near: vec![port(1_000, 10, 0)], ..Account::default() };
+        account.near[0].starved = 11;
+        let hints = of(&account, &settings("xdp:a"));
+        assert!(hints.len() == 1 && hints[0].contains(": more `--buffers`"), "{hints:?}");
+        account.far = vec![port(10, 1_000, 0)];
+        account.far[0].blocked = 3;
+        let hints = of(&account, &settings("xdp:a"));
+        let says = |what| hints.iter().any(|hint: &String| hint.contains(what));
+        assert!(hints.len() == 1 && says("tap:b took packets more slowly"), "{hints:?}");
+        assert!(says("would only add delay"), "{hints:?}");
     }
 
     #[test]
