@@ -14,6 +14,10 @@ const VARIABLE: &str = "NOTIFY_SOCKET";
 
 /// A line on stderr, and `READY=1` where a service manager waits for it.
 pub(super) fn announce(settings: &Settings) {
+    if settings.near.file().is_some() && settings.far.file().is_some() {
+        // Between two captures nobody waits for a device.
+        return;
+    }
     say(&format!("attached: {} and {}", settings.near, settings.far));
     let Some(address) = env::var_os(VARIABLE) else { return };
     if let Err(error) = notify(&address) {
