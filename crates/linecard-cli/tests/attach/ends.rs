@@ -3,7 +3,6 @@
 use crate::bytes::{Transfer, Way, stream};
 use crate::command::{adds_up, attach, count};
 use crate::lab::{Lab, wait_for, with_lab};
-use crate::support::say;
 use std::thread;
 use std::time::Duration;
 
