@@ -24,7 +24,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Files of at most so many bytes take their room when they are written.
-pub(crate) const SMALL_BYTES: u64 = 64 << 10;
+pub(crate) const SMALL_BYTES: u64 = 1 << 20;
 
 /// An object that is being received. Chunks may be written by several threads.
 #[derive(Debug)]

@@ -10,6 +10,9 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 
 /// Files that wait for the disk together before they get their names.
 const MAX_BATCH: usize = 64;
+/// Files that are opened before anything of them comes. With those of which something has come, and with
+/// three descriptors each, that is below the 1,024 that a process may have open.
+const MAX_EAGER: usize = 32;
 
 /// Where the bytes of an object go.
 enum Target {
@@ -168,6 +171,10 @@ impl Writing {
             Ok(Written::Opened { object, have, existing })
         };
         let count = self.work.chunk_bytes.count(about.size.unwrap_or(0))?;
+        let is_sink = |(_, target): &&(u32, Target)| matches!(target, Target::File(..));
+        let is_crowded = self.targets.iter().filter(is_sink).count() >= MAX_EAGER;
+        let is_small = about.size.is_some_and(|size| size <= SMALL_BYTES);
+        let is_later = is_crowded || (count <= 1 && is_small);
         let (target, have, existing) = match (&mut self.work.folder, about.kind) {
             (_, Kind::Test) => (Target::Nowhere, Have::default(), None),
             (Some(folder), Kind::Folder) => {
@@ -188,10 +195,8 @@ impl Writing {
                 Existing::File { hash, part: false } => {
                     (Target::Later(about, Some(hash)), Have::default(), Some(hash))
                 }
-                // One chunk has no part to go on with; the file is made when it comes.
-                Existing::Nothing
-                    if count <= 1 && about.size.is_some_and(|size| size <= SMALL_BYTES) =>
-                {
+                // There is nothing to go on with: the file is made when something of it comes.
+                Existing::Nothing if about.kind == Kind::File && is_later => {
                     (Target::Later(about, None), Have::default(), None)
                 }
                 existing => {

@@ -18,7 +18,8 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::TryRecvError;
 use std::time::Duration;
 
-/// Objects that are announced and not stored yet: with 50 ms there and back, 5,000 files a second.
+/// Objects that are announced and not stored yet. Small files over a long round trip are bounded by the
+/// window of chunks, not by this.
 const MAX_AHEAD: usize = 512;
 /// Packets that a lane is asked for at once.
 const BATCH: usize = 64;
@@ -295,7 +296,7 @@ impl<'a> Conductor<'a> {
         // Both ends may give up the same object at the same time.
         let Some(open) = self.open.remove(&object) else { return };
         self.sent.had_bytes -= open.had_bytes;
-        self.sent.failures.add(format!("the receiver refuses {why}"));
+        self.sent.failures.add(format!("refused by the receiver: {why}"));
         if !open.is_ordered {
             self.count_read();
         }
