@@ -17,7 +17,7 @@ const MAX_EAGER: usize = 32;
 /// Where the bytes of an object go.
 enum Target {
     /// Into a file. One that is there already has this hash, and may be replaced.
-    File(Sink, Option<blake3::Hash>),
+    File(Box<Sink>, Option<blake3::Hash>),
     /// Into a file that is not opened before its first chunk comes: it may not come at all.
     Later(Box<Object>, Option<blake3::Hash>),
     /// Nowhere: a file with this hash is there, and must not be replaced.
@@ -206,7 +206,7 @@ impl Writing {
                         _ => None,
                     };
                     let have = sink.have();
-                    (Target::File(sink, hash), have, hash)
+                    (Target::File(Box::new(sink), hash), have, hash)
                 }
             },
         };
@@ -227,7 +227,7 @@ impl Writing {
             && let Some(folder) = &self.work.folder
         {
             let sink = folder.sink(about, self.work.chunk_bytes, self.work.overwrite)?;
-            *target = Target::File(sink, *existing);
+            *target = Target::File(Box::new(sink), *existing);
         }
         match target {
             Target::File(sink, _) => sink.write(chunk, &buffer[..bytes as usize]).map(|_hash| ()),
@@ -270,7 +270,7 @@ impl Writing {
                 folder.dress(&about)?;
                 return done(true);
             }
-            (Target::File(sink, _), _) => sink,
+            (Target::File(sink, _), _) => *sink,
             (Target::Out(ordered), _) => {
                 ordered.finish(size, root)?;
                 return done(false);

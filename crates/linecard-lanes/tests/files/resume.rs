@@ -171,7 +171,7 @@ fn a_chunk_that_was_written_again_counts_the_next_time() {
     let folder = tempfile::tempdir().unwrap();
     put(folder.path(), &part, &journal);
     let again = sink(folder.path(), &object);
-    assert_eq!(again.have().ranges().collect::<Vec<_>>(), [1..2]);
+    assert_eq!(again.have(), Have::from_iter([1]));
     write(&again, &bytes, [0]);
     drop(again);
     assert_eq!(goes_on(folder.path(), &object, &bytes).count(), 2);
@@ -182,15 +182,16 @@ fn chunks_of_another_length_are_gone_on_with() {
     let bytes = random(9 * CHUNK + 10);
     let object = object("a", bytes.len());
     let (part, journal) = left_behind(&object, &bytes, &[0, 1, 2, 5, 8, 9]);
-    for (length, whole) in [(2 * CHUNK, &[0..1, 4..5][..]), (8 * CHUNK, &[1..2])] {
+    for (length, whole) in [(2 * CHUNK, &[0, 4][..]), (8 * CHUNK, &[1])] {
+        let whole = Have::from_iter(whole.iter().copied());
         let folder = tempfile::tempdir().unwrap();
         put(folder.path(), &part, &journal);
         let longer = ChunkBytes::new(length as u64).unwrap();
         let open = || Folder::open(folder.path()).unwrap().sink(&object, longer, false).unwrap();
-        assert_eq!(open().have().ranges().collect::<Vec<_>>(), whole);
+        assert_eq!(open().have(), whole);
         // Written down now, in chunks of this length.
         let sink = open();
-        assert_eq!(sink.have().ranges().collect::<Vec<_>>(), whole);
+        assert_eq!(sink.have(), whole);
         let size = bytes.len() as u64;
         for chunk in sink.have().missing(longer.count(size).unwrap()).flatten() {
             let range = longer.range(chunk, size);
