@@ -101,11 +101,11 @@ fn objects() -> [Message; 7] {
     let ranges = vec![ChunkRange { first: 0, count: 2 }, ChunkRange { first: 5, count: 1 }];
     [
         Message::Object(object),
-        Message::Have(Have { object: 1, ranges }),
+        Message::Have(Have { object: 1, ranges, existing: Some([7; 32]) }),
         Message::Span(Span { chunk: 3, bytes: 100 }),
         Message::End(End { object: 1, size: 5, root: [9; 32] }),
         Message::Stored { object: 1 },
-        Message::Failed(Failed { object: None, code: 2, text: "disk full".into() }),
+        Message::Failed(Failed { object: None, sent_below: None, code: 2, text: "disk full".into() }),
         Message::Finish,
     ]
 }

@@ -29,10 +29,11 @@ Exit codes:
   14  send, recv: the other end is not there, does not answer any more, or was cut off
   15  send, recv: the other end is not who it should be, or does not accept this one
   16  send, recv: the other end has refused or ended it, and the text says why
+  17  send, recv: some files were not transferred, all others were; the text says which
   130  coalesce, segment, model, send, recv: stopped by Ctrl-C, SIGTERM or SIGHUP; send and recv keep
        what has arrived, the others remove the incomplete output
 
-After 1, 14, 16 and 130, send and recv go on from there: what has arrived is kept";
+After 1, 14, 16, 17 and 130, send and recv go on from there: what has arrived is kept";
 
 /// One line for the user: what, which value, what to do.
 #[derive(Debug, Error)]
@@ -118,6 +119,9 @@ pub(crate) enum Failure {
     /// The other end of a transfer does not want to, or cannot.
     #[error("{0}")]
     Declined(String),
+    /// Some files of a transfer are not there, all others are.
+    #[error("{0}")]
+    Partial(String),
     /// The user has ended it before its time.
     #[error("{0}")]
     Stopped(String),
@@ -171,6 +175,7 @@ impl Failure {
             Self::Away(_) => 14,
             Self::Stranger(_) => 15,
             Self::Declined(_) => 16,
+            Self::Partial(_) => 17,
             Self::Stopped(_) => Self::STOPPED,
         }
     }

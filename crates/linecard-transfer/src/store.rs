@@ -13,6 +13,8 @@ use alloc::vec::Vec;
 const KEPT_GROUPS: usize = 80;
 /// Buffers of chunks kept for the next.
 const KEPT_BUFFERS: usize = 8;
+/// Lengths of buffers that may grow, in bytes: a small file needs no buffer of a whole chunk.
+const SMALL_BYTES: [usize; 2] = [64 << 10, 1 << 20];
 
 /// The bytes that are being sent.
 #[derive(Debug)]
@@ -139,23 +141,27 @@ impl Store {
         match arrival {
             Arrival::Data { chunk, offset } => {
                 let from = offset as usize;
-                let buffer = self.buffer(chunk);
+                let most = self.chunk_bytes;
+                let buffer = self.buffer(chunk, from + bytes.len());
+                grow(&mut buffer.bytes, from + bytes.len(), most);
                 if let Some(place) = buffer.bytes.get_mut(from..from + bytes.len()) {
                     place.copy_from_slice(bytes);
                 }
             }
             Arrival::Repair { chunk, group, row } => {
-                self.buffer(chunk).repair.push((group, row, bytes.to_vec()));
+                self.buffer(chunk, 0).repair.push((group, row, bytes.to_vec()));
             }
             Arrival::Probe { .. } | Arrival::Close | Arrival::Control | Arrival::Refused(_) => {}
         }
     }
 
-    fn buffer(&mut self, chunk: u32) -> &mut Buffer {
-        let (free, length) = (&mut self.free, self.chunk_bytes);
+    /// The buffer of a chunk, of which at least `least` bytes are needed if it is new.
+    fn buffer(&mut self, chunk: u32, least: usize) -> &mut Buffer {
+        let free = &mut self.free;
         self.chunks.entry(chunk).or_insert_with(|| {
             // What a buffer holds of an earlier chunk is overwritten before the chunk is whole.
-            let bytes = free.pop().unwrap_or_else(|| vec![0; length]);
+            let fitting = free.iter().position(|free| free.len() >= least);
+            let bytes = fitting.map(|at| free.remove(at)).unwrap_or_default();
             Buffer { bytes, repair: Vec::new() }
         })
     }
@@ -168,6 +174,7 @@ impl Store {
         let stride = self.code.scheme().data_packets() * self.payload;
         let first = group as usize * stride;
         let end = (bytes as usize).min(first + stride);
+        grow(&mut buffer.bytes, end, self.chunk_bytes);
         let Some(data) = buffer.bytes.get_mut(first..end) else { return false };
         let rows: Vec<RepairPacket<'_>> = buffer
             .repair
@@ -192,10 +199,28 @@ impl Store {
         self.chunks.remove(&chunk).map(|buffer| buffer.bytes)
     }
 
-    /// Gives back a buffer that was taken out, for the next chunk.
+    /// Gives back a buffer that was taken out, for the next chunk. The shortest are taken first.
     pub fn give_back(&mut self, buffer: Vec<u8>) {
-        if buffer.len() == self.chunk_bytes && self.free.len() < KEPT_BUFFERS {
-            self.free.push(buffer);
+        if buffer.is_empty() || buffer.len() > self.chunk_bytes {
+            return;
+        }
+        let at = self.free.partition_point(|free| free.len() < buffer.len());
+        self.free.insert(at, buffer);
+        if self.free.len() > KEPT_BUFFERS {
+            self.free.remove(0);
         }
     }
+}
+
+/// Makes a buffer long enough for `needed` bytes, if that is no more than `most`: of one length after the
+/// other, so that what has come is copied twice at most.
+fn grow(bytes: &mut Vec<u8>, needed: usize, most: usize) {
+    if needed <= bytes.len() || needed > most {
+        return;
+    }
+    let length = SMALL_BYTES.into_iter().find(|small| needed <= *small).unwrap_or(most).min(most);
+    // Zeroed memory of the system costs nothing before it is used, other than growing in place.
+    let mut longer = vec![0; length];
+    longer[..bytes.len()].copy_from_slice(bytes);
+    *bytes = longer;
 }

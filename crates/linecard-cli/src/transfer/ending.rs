@@ -1,13 +1,16 @@
 //! How a transfer ended, as the user is told: who is to blame, and what to do.
 
 use crate::failure::Failure;
+use crate::say;
 use linecard_lanes::control::ControlError;
-use linecard_lanes::file::FileError;
+use linecard_lanes::file::{Failures, FileError};
 use linecard_lanes::receive::ReceiveError;
 use linecard_lanes::send::SendError;
 use std::io::ErrorKind;
 use std::path::Path;
 
+/// Of files that are not transferred, so many are said one by one.
+pub(super) const MAX_SAID: usize = 10;
 /// What to do at either end.
 const SEND_AGAIN: &str = "what has arrived is kept: run the same commands again to go on";
 
@@ -75,6 +78,29 @@ pub(super) fn of_visitor(error: ReceiveError) -> String {
         ReceiveError::Busy(with) => format!("another transfer runs, from {with}"),
         error => of_receive(error).to_string(),
     }
+}
+
+/// Of files that were not transferred, while all others were: each is said, and at the end how many.
+pub(super) fn of_part(failures: &Failures, objects: u64) -> Result<(), Failure> {
+    if failures.count() == 0 {
+        return Ok(());
+    }
+    for why in failures.first().iter().take(MAX_SAID) {
+        say(&format!("not transferred: {why}"));
+    }
+    let count = failures.count();
+    if count > MAX_SAID as u64 {
+        say(&format!("and {} more were not transferred", count - MAX_SAID as u64));
+    }
+    Err(Failure::Partial(part(count, objects)))
+}
+
+/// The same in one line, for the account.
+pub(super) fn part(count: u64, objects: u64) -> String {
+    format!(
+        "{count} not transferred, {objects} files and folders are in their places; what is there already \
+         is not sent when the same commands are run again"
+    )
 }
 
 /// Of files at this end.

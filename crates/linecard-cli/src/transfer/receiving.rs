@@ -50,7 +50,8 @@ pub(crate) struct RecvArguments {
     /// Let everybody send who reaches the port, whatever key they have.
     #[arg(long, conflicts_with_all = ["authorized", "psk", "insecure_none"])]
     accept_any: bool,
-    /// Replace files that are there. Without it they are kept, and the transfer ends.
+    /// Replace files that are there and differ from what is sent. Without it they are kept, and are not
+    /// transferred.
     #[arg(long)]
     overwrite: bool,
     /// Memory for chunks that are under way, 64K to 1T.
@@ -97,7 +98,13 @@ pub(crate) fn command(arguments: &RecvArguments) -> Result<(), Failure> {
         visitors.set_bar(None);
         shown.bar.done();
         match outcome {
-            Ok(got) => account::print(&report::of_got(&got), arguments.json, arguments.output())?,
+            Ok(got) => {
+                account::print(&report::of_got(&got), arguments.json, arguments.output())?;
+                match ending::of_part(&got.failures, got.objects) {
+                    Err(failure) if arguments.keep => say(&failure.to_string()),
+                    outcome => outcome?,
+                }
+            }
             Err(ReceiveError::Stopped) if shown.progress.is_none() => {
                 return arguments.stopped_idle();
             }

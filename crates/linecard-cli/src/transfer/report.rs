@@ -1,8 +1,10 @@
 //! What a transfer has done.
 
+use super::ending;
 use super::sending::SendArguments;
 use linecard::report::{Report, Section, Value};
 use linecard_lanes::end::CarrierCounters;
+use linecard_lanes::file::Failures;
 use linecard_lanes::receive::{Got, ReceiveProgress};
 use linecard_lanes::send::{LaneView, SendProgress, Sent};
 use linecard_transfer::lane::LaneState;
@@ -17,8 +19,10 @@ const IPV6_MORE_BYTES: f64 = 20.0;
 pub(super) fn of_sent(sent: &Sent, arguments: &SendArguments, is_ipv6: bool) -> Report {
     let mut report = Report::new("send");
     let moved = sent.bytes.saturating_sub(sent.had_bytes);
-    let mut section = transfer(None, sent.bytes, sent.had_bytes, sent.elapsed);
+    let part = part(&sent.failures, sent.objects);
+    let mut section = transfer(part.as_deref(), sent.bytes, sent.had_bytes, sent.elapsed);
     section.add("objects", "files and folders", Value::Count(sent.objects));
+    add_files(&mut section, sent.unchanged, &sent.failures);
     section.add("payload_bytes", "data of a packet", Value::Bytes(sent.payload_bytes.into()));
     section.add("cpu_ns", "processor time of this end", nanoseconds(sent.processor));
     section.add("resent", "packets sent again", Value::Count(sent.counters.resent));
@@ -35,6 +39,7 @@ pub(super) fn of_sent(sent: &Sent, arguments: &SendArguments, is_ipv6: bool) -> 
     }
     report.push(sending_lanes(&sent.lanes));
     push_notes(&mut report, &sent.notes);
+    push_failures(&mut report, &sent.failures);
     if !sent.skipped.is_empty() {
         let mut section = Section::list("skipped", "Not sent");
         for skipped in &sent.skipped {
@@ -49,7 +54,9 @@ pub(super) fn of_sent(sent: &Sent, arguments: &SendArguments, is_ipv6: bool) -> 
 /// It ended early: what was done until then, for `--json`.
 pub(super) fn of_part_sent(progress: &SendProgress, error: &str) -> Report {
     let mut report = Report::new("send");
-    report.push(transfer(Some(error), progress.done_bytes, 0, progress.elapsed));
+    let mut section = transfer(Some(error), progress.done_bytes, 0, progress.elapsed);
+    section.add("resent", "packets sent again", Value::Count(progress.counters.resent));
+    report.push(section);
     report.push(sending_lanes(&progress.lanes));
     push_notes(&mut report, &progress.notes);
     report
@@ -58,8 +65,10 @@ pub(super) fn of_part_sent(progress: &SendProgress, error: &str) -> Report {
 /// All was received.
 pub(super) fn of_got(got: &Got) -> Report {
     let mut report = Report::new("recv");
-    let mut section = transfer(None, got.bytes, got.had_bytes, got.elapsed);
+    let part = part(&got.failures, got.objects);
+    let mut section = transfer(part.as_deref(), got.bytes, got.had_bytes, got.elapsed);
     section.add("objects", "files and folders", Value::Count(got.objects));
+    add_files(&mut section, got.unchanged, &got.failures);
     section.add("from", "from", Value::Text(got.from.to_string()));
     if let Some(sender) = got.sender {
         section.add("sender", "whose key is", Value::Text(sender.to_string()));
@@ -70,15 +79,42 @@ pub(super) fn of_got(got: &Got) -> Report {
     section.add("repeated", "packets that came twice", Value::Count(got.counters.repeated));
     report.push(section);
     report.push(receiving_lanes(&got.lanes));
+    push_failures(&mut report, &got.failures);
     report
 }
 
 /// It ended early: what was done until then, for `--json`.
 pub(super) fn of_part_got(progress: &ReceiveProgress, error: &str) -> Report {
     let mut report = Report::new("recv");
-    report.push(transfer(Some(error), progress.done_bytes, 0, progress.elapsed));
+    let mut section = transfer(Some(error), progress.done_bytes, 0, progress.elapsed);
+    section.add("packets", "packets taken", Value::Count(progress.counters.taken));
+    report.push(section);
     report.push(receiving_lanes(&progress.lanes));
     report
+}
+
+/// Why it is not complete, if some files were not transferred.
+fn part(failures: &Failures, objects: u64) -> Option<String> {
+    (failures.count() > 0).then(|| ending::part(failures.count(), objects))
+}
+
+fn add_files(section: &mut Section, unchanged: u64, failures: &Failures) {
+    if unchanged > 0 {
+        section.add("unchanged", "files there already", Value::Count(unchanged));
+    }
+    if failures.count() > 0 {
+        section.add("failed", "not transferred", Value::Count(failures.count()));
+    }
+}
+
+fn push_failures(report: &mut Report, failures: &Failures) {
+    if failures.count() > 0 {
+        let mut section = Section::list("failures", "Not transferred");
+        for why in failures.first() {
+            section.add("file", "file", Value::Text(why.clone()));
+        }
+        report.push(section);
+    }
 }
 
 fn transfer(error: Option<&str>, bytes: u64, had_bytes: u64, elapsed: Duration) -> Section {

@@ -29,8 +29,6 @@ use std::time::Duration;
 
 /// How often is looked whether to end before anything has begun.
 const LOOK: Duration = Duration::from_millis(50);
-/// Of what is not sent, so many are said one by one.
-const MAX_SAID: usize = 10;
 
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
@@ -108,7 +106,8 @@ pub(crate) fn command(arguments: &SendArguments) -> Result<(), Failure> {
         Ok((sent, address)) => {
             say_skipped(&sent);
             let report = report::of_sent(&sent, arguments, address.is_ipv6());
-            account::print(&report, arguments.json, None)
+            account::print(&report, arguments.json, None)?;
+            ending::of_part(&sent.failures, sent.objects)
         }
         Err(error) => {
             let failure = arguments.explain(error);
@@ -259,10 +258,10 @@ impl Shown {
 }
 
 fn say_skipped(sent: &Sent) {
-    for skipped in sent.skipped.iter().take(MAX_SAID) {
+    for skipped in sent.skipped.iter().take(ending::MAX_SAID) {
         say(&format!("not sent: {} is {}", skipped.path.display(), skipped.why));
     }
-    if sent.skipped.len() > MAX_SAID {
-        say(&format!("and {} more were not sent", sent.skipped.len() - MAX_SAID));
+    if sent.skipped.len() > ending::MAX_SAID {
+        say(&format!("and {} more were not sent", sent.skipped.len() - ending::MAX_SAID));
     }
 }

@@ -17,7 +17,7 @@ const LOOK: Duration = Duration::from_millis(2);
 /// Tells the other end why this one ends, as far as that can be done.
 pub(crate) fn give_up(control: &mut Control, why: &dyn Display, clock: Clock) {
     let text = Text::of(why.to_string().as_bytes());
-    let failed = Failed { object: None, code: ENDED, text };
+    let failed = Failed { object: None, sent_below: None, code: ENDED, text };
     last_words(control, &Message::Failed(failed), clock);
 }
 

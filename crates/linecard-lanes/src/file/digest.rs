@@ -6,6 +6,9 @@
 use super::{ChunkBytes, FileError};
 use blake3::Hasher;
 use blake3::hazmat::{HasherExt, Mode, merge_subtrees_non_root, merge_subtrees_root};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
 
 /// Bytes of a hash.
 pub(super) const HASH_BYTES: usize = blake3::OUT_LEN;
@@ -34,6 +37,28 @@ impl ChunkHash {
         hasher.set_input_offset(chunk_bytes.start(chunk)).update(bytes);
         let alone = if chunk == 0 { *hasher.finalize().as_bytes() } else { [0; HASH_BYTES] };
         Self { node: hasher.finalize_non_root(), alone }
+    }
+
+    /// The hash of chunk number `chunk` of an object of `size` bytes, as it is in `file` now, read through
+    /// `buffer`.
+    pub(super) fn of_file(
+        chunk: u32,
+        (chunk_bytes, size): (ChunkBytes, u64),
+        file: &File,
+        buffer: &mut [u8],
+    ) -> io::Result<Self> {
+        let range = chunk_bytes.range(chunk, size);
+        let mut hasher = Hasher::new();
+        hasher.set_input_offset(chunk_bytes.start(chunk));
+        let mut at = range.start;
+        while at < range.end {
+            let length = buffer.len().min(usize::try_from(range.end - at).unwrap_or(usize::MAX));
+            file.read_exact_at(&mut buffer[..length], at)?;
+            hasher.update(&buffer[..length]);
+            at += length as u64;
+        }
+        let alone = if chunk == 0 { *hasher.finalize().as_bytes() } else { [0; HASH_BYTES] };
+        Ok(Self { node: hasher.finalize_non_root(), alone })
     }
 }
 

@@ -151,3 +151,35 @@ impl FileError {
         move |source| Self::of(source, doing, path, 0)
     }
 }
+
+/// Files that could not be sent or stored, while others could: how many, and the first of them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Failures {
+    count: u64,
+    first: Vec<String>,
+}
+
+impl Failures {
+    /// Reasons that are kept; those that follow are only counted.
+    pub const MAX_KEPT: usize = 1_000;
+
+    /// Adds a file, with its name and the reason in one line.
+    pub fn add(&mut self, why: String) {
+        self.count += 1;
+        if self.first.len() < Self::MAX_KEPT {
+            self.first.push(why);
+        }
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub const fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The reasons of the first ones.
+    #[must_use]
+    pub fn first(&self) -> &[String] {
+        &self.first
+    }
+}

@@ -3,20 +3,28 @@
 //! Names are checked ([`Name`]), and each of their folders is opened from the one above without
 //! following links: so no link, whoever puts it there and when, leads elsewhere.
 
-use super::{ChunkBytes, FileError, Object, Sink, Stamp};
-use rustix::fs::{CWD, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT};
+use super::flusher::Flusher;
+use super::name::PART;
+use super::partial::READ_BYTES;
+use super::sink::Setup;
+use super::{ChunkBytes, FileError, Kind, Object, Sink, Stamp};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT};
 use rustix::io::Errno;
 use std::ffi::OsStr;
-use std::fs;
-use std::os::fd::OwnedFd;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// What new folders may be, before the umask takes its share.
 const FOLDER_MODE: u32 = 0o777;
 /// How folders are opened: nothing else, and through no link.
 const OPEN: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+/// How a file is opened that is there already.
+const READ: OFlags = OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// Where objects are put.
 #[derive(Debug)]
@@ -25,6 +33,28 @@ pub struct Folder {
     root: OwnedFd,
     /// Folders made, whose modes and times come last.
     made: Vec<Object>,
+    /// The folder that was used last, and its name: most files come beside others.
+    last: Mutex<Option<(Vec<u8>, Arc<OwnedFd>)>>,
+    flusher: Option<Flusher>,
+    stop: Arc<AtomicBool>,
+}
+
+/// What there is already where an object is to be put.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Existing {
+    /// Nothing, not even a part of it.
+    Nothing,
+    /// A partial file, which an earlier run has left or another process writes.
+    Part,
+    /// A file of the same length with this hash, and a part of a newer one if `part`.
+    File {
+        /// BLAKE3 of what it holds now.
+        hash: blake3::Hash,
+        /// Whether there is a partial file beside it.
+        part: bool,
+    },
+    /// Something else: a file of another length, a folder, a link.
+    Other,
 }
 
 impl Folder {
@@ -38,7 +68,18 @@ impl Folder {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::openat(CWD, path, flags, Mode::empty());
         let root = root.map_err(FileError::at("open the folder", path))?;
-        Ok(Self { path: path.into(), root, made: Vec::new() })
+        let (path, made, last) = (path.into(), Vec::new(), Mutex::default());
+        Ok(Self { path, root, made, last, flusher: None, stop: Arc::default() })
+    }
+
+    /// Lets a thread of its own bring data to the disk while more is written; `stop` ends the reading of
+    /// what is there already.
+    ///
+    /// # Errors
+    ///
+    /// What the system says: no thread could be started.
+    pub fn with_flusher(self, stop: Arc<AtomicBool>) -> io::Result<Self> {
+        Ok(Self { flusher: Some(Flusher::start()?), stop, ..self })
     }
 
     /// Makes a folder that was sent, or takes one that is there.
@@ -53,8 +94,69 @@ impl Folder {
         Ok(())
     }
 
-    /// Opens the partial file of an object, goes on with one that an earlier run has left. Folders are
-    /// made as needed.
+    /// What there is already under the name of a file. One of the same length is read and hashed.
+    ///
+    /// # Errors
+    ///
+    /// [`FileError::Name`] where a link is in the way, and what the system says.
+    pub fn existing(&self, object: &Object) -> Result<Existing, FileError> {
+        let folder = self.beside(object)?;
+        let path = self.path_of(object);
+        let (_, last) = object.name.split();
+        let failed = |error: Errno| FileError::of(error, "look for", &path, 0);
+        let part = object.name.beside(PART);
+        let part = match rustix::fs::statat(&*folder, part, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(_) => true,
+            Err(Errno::NOENT) => false,
+            Err(error) => return Err(failed(error)),
+        };
+        let stat = match rustix::fs::statat(&*folder, last, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => stat,
+            Err(Errno::NOENT) => return Ok(if part { Existing::Part } else { Existing::Nothing }),
+            Err(error) => return Err(failed(error)),
+        };
+        let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+        if !is_file || object.kind != Kind::File || u64::try_from(stat.st_size).ok() != object.size
+        {
+            return Ok(Existing::Other);
+        }
+        let read = READ.union(OFlags::NONBLOCK);
+        let file = rustix::fs::openat(&*folder, last, read, Mode::empty()).map_err(failed)?;
+        let hash = self.hash(File::from(file), &path)?;
+        Ok(Existing::File { hash, part })
+    }
+
+    /// Gives a file that is there the mode and time of the object.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub fn dress(&self, object: &Object) -> Result<(), FileError> {
+        let folder = self.beside(object)?;
+        let path = self.path_of(object);
+        let (_, last) = object.name.split();
+        let file = rustix::fs::openat(&*folder, last, READ, Mode::empty());
+        file.and_then(|file| dress(file, object))
+            .map_err(FileError::at("set mode and time of", &path))
+    }
+
+    fn hash(&self, mut file: File, path: &Path) -> Result<blake3::Hash, FileError> {
+        let mut buffer = vec![0; READ_BYTES];
+        let mut hasher = blake3::Hasher::new();
+        let failed = || FileError::at("read", path);
+        loop {
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(failed()(io::Error::from(io::ErrorKind::Interrupted)));
+            }
+            match file.read(&mut buffer).map_err(failed())? {
+                0 => return Ok(hasher.finalize()),
+                bytes => hasher.update(&buffer[..bytes]),
+            };
+        }
+    }
+
+    /// Opens the partial file of an object, goes on with one that an earlier run has left: chunks that its
+    /// journal lists are read again, and count if their hash is right. Folders are made as needed.
     ///
     /// # Errors
     ///
@@ -67,10 +169,32 @@ impl Folder {
         chunk_bytes: ChunkBytes,
         overwrite: bool,
     ) -> Result<Sink, FileError> {
+        let folder = self.beside(object)?;
+        let path = self.path_of(object);
+        let (flusher, stop) = (self.flusher.as_ref(), &*self.stop);
+        Sink::open(folder, path, object, Setup { chunk_bytes, overwrite, flusher, stop })
+    }
+
+    /// Where an object is put.
+    #[must_use]
+    pub fn path_of(&self, object: &Object) -> PathBuf {
+        self.path.join(object.name.as_path())
+    }
+
+    /// The folder that an object is put into.
+    fn beside(&self, object: &Object) -> Result<Arc<OwnedFd>, FileError> {
+        let name = object.name.as_bytes();
+        let cut = name.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((known, folder)) = &*last
+            && known[..] == name[..cut]
+        {
+            return Ok(Arc::clone(folder));
+        }
         let (folders, _) = object.name.split();
-        let folder = self.enter(object, folders)?;
-        let path = self.path.join(object.name.as_path());
-        Sink::open(folder, path, object, (chunk_bytes, overwrite))
+        let folder = Arc::new(self.enter(object, folders)?);
+        *last = Some((name[..cut].to_vec(), Arc::clone(&folder)));
+        Ok(folder)
     }
 
     /// Gives the folders made their modes and times, the innermost first: to be called when all that is
@@ -86,7 +210,7 @@ impl Folder {
         for object in made {
             let (folders, last) = object.name.split();
             let done = self.enter(&object, folders.chain(std::iter::once(last)));
-            let path = self.path.join(object.name.as_path());
+            let path = self.path_of(&object);
             let done = done.and_then(|folder| {
                 dress(&folder, &object).map_err(FileError::at("set mode and time of", &path))
             });
@@ -101,7 +225,7 @@ impl Folder {
         object: &Object,
         folders: impl Iterator<Item = &'a OsStr>,
     ) -> Result<OwnedFd, FileError> {
-        let path = self.path.join(object.name.as_path());
+        let path = self.path_of(object);
         let failed = |error: Errno| FileError::of(error, "make the folders of", &path, 0);
         let mut folder = rustix::io::fcntl_dupfd_cloexec(&self.root, 0).map_err(failed)?;
         for part in folders {
@@ -126,9 +250,9 @@ impl Folder {
 }
 
 /// Mode and time of what was sent; of the mode, only permissions that the umask of this process leaves.
-pub(super) fn dress(made: &OwnedFd, object: &Object) -> rustix::io::Result<()> {
+pub(super) fn dress(made: impl AsFd, object: &Object) -> rustix::io::Result<()> {
     let times = times(object.modified);
-    rustix::fs::fchmod(made, Mode::from_raw_mode(object.mode & 0o777 & !umask()))?;
+    rustix::fs::fchmod(&made, Mode::from_raw_mode(object.mode & 0o777 & !umask()))?;
     rustix::fs::futimens(made, &times)
 }
 

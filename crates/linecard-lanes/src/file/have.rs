@@ -19,6 +19,13 @@ pub struct Have {
 }
 
 impl Have {
+    /// All chunks below `count`.
+    #[must_use]
+    pub fn all(count: u32) -> Self {
+        let ranges = (count > 0).then_some((0, count)).into_iter().collect();
+        Self { ranges, count }
+    }
+
     /// Adds a chunk; whether it was missing.
     pub fn insert(&mut self, chunk: u32) -> bool {
         if self.contains(chunk) || chunk == u32::MAX {

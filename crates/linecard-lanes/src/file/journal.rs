@@ -1,33 +1,29 @@
 //! Which chunks of a partial file are whole, so that a killed process can go on.
 //!
-//! A header says of what the partial file is a part, and each record of one chunk is written when that
-//! chunk is. Both are checksummed; a record counts only behind the header it was written for. So a file
+//! A header says of what the partial file is a part, and each record of one chunk is written after that
+//! chunk. Both are checksummed; a record counts only behind the header it was written for. So a file
 //! that was cut or damaged anywhere gives fewer chunks, never a wrong one.
 //!
-//! What one process has written, the next one reads, whatever killed the first: but not after a loss of
-//! power, when a record may be on the disk and its chunk not. The header therefore names the boot of the
-//! system, and in another one chunks are read and hashed again before they count.
+//! The journal is only a hint: before a chunk counts, the next process reads it from the partial file and
+//! compares its hash. So it does not matter which of the two reached the disk first.
 //!
 //! ```text
-//! header  magic 8 | chunk bytes 8 | size 8 | seconds 8 | ns 4 | name's hash 32 | boot 16 | check 8
+//! header  magic 8 | chunk bytes 8 | size 8 | seconds 8 | ns 4 | name's hash 32 | check 8
 //! record  chunk 4 | node 32 | alone 32 | check 8
 //! ```
 
 use super::digest::HASH_BYTES;
-use super::{ChunkBytes, ChunkHash, Object};
-use std::fs;
+use super::{ChunkBytes, ChunkHash, MAX_CHUNKS, Object};
 
-const MAGIC: [u8; 8] = *b"LCJOURN1";
+const MAGIC: [u8; 8] = *b"LCJOURN2";
 const CHECK_BYTES: usize = 8;
-const SAME_BYTES: usize = 8 + 8 + 8 + 8 + 4 + HASH_BYTES;
-const BOOT_BYTES: usize = 16;
+/// Where the length of chunks stands, and what follows it.
+const CHUNK_BYTES_AT: usize = MAGIC.len();
+const OBJECT_AT: usize = CHUNK_BYTES_AT + 8;
 /// Bytes of the header.
-pub(super) const HEADER_BYTES: usize = SAME_BYTES + BOOT_BYTES + CHECK_BYTES;
+pub(super) const HEADER_BYTES: usize = OBJECT_AT + 8 + 8 + 4 + HASH_BYTES + CHECK_BYTES;
 /// Bytes of a record.
 pub(super) const RECORD_BYTES: usize = 4 + 2 * HASH_BYTES + CHECK_BYTES;
-
-/// This run of the system.
-pub(super) type Boot = [u8; BOOT_BYTES];
 
 /// What a journal begins with, and what its records are checked with.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,17 +32,17 @@ pub(super) struct Header([u8; HEADER_BYTES]);
 /// What a journal says.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Found {
+    /// The length of the chunks, which another run may have chosen otherwise.
+    pub(super) chunk_bytes: ChunkBytes,
     /// Chunks that were whole.
     pub(super) chunks: Vec<(u32, ChunkHash)>,
-    /// Since then the system has not been started anew.
-    pub(super) is_same_boot: bool,
     /// It is records from end to end: one can go on behind them.
     pub(super) is_clean: bool,
 }
 
 impl Header {
     /// The header for an object of known size.
-    pub(super) fn new(object: &Object, size: u64, chunk_bytes: ChunkBytes, boot: &Boot) -> Self {
+    pub(super) fn new(object: &Object, size: u64, chunk_bytes: ChunkBytes) -> Self {
         let mut header = Vec::with_capacity(HEADER_BYTES);
         header.extend(MAGIC);
         header.extend(chunk_bytes.bytes().to_be_bytes());
@@ -54,7 +50,6 @@ impl Header {
         header.extend(object.modified.secs.to_be_bytes());
         header.extend(object.modified.ns.to_be_bytes());
         header.extend(blake3::hash(object.name.as_bytes()).as_bytes());
-        header.extend(boot);
         header.extend(check(&[&header]));
         let mut bytes = [0; HEADER_BYTES];
         bytes.copy_from_slice(&header);
@@ -77,17 +72,21 @@ impl Header {
         record
     }
 
-    /// What `journal` says about the same object; none if it is about another one, or none at all.
-    pub(super) fn read(&self, journal: &[u8], count: u32) -> Option<Found> {
+    /// What `journal` says about the same object of `size` bytes; none if it is about another one, or none
+    /// at all.
+    pub(super) fn read(&self, journal: &[u8], size: u64) -> Option<Found> {
         let (header, records) = journal.split_first_chunk::<HEADER_BYTES>()?;
         let (body, sum) = header.split_at(HEADER_BYTES - CHECK_BYTES);
-        if body[..SAME_BYTES] != self.0[..SAME_BYTES] || check(&[body]) != sum {
+        let is_same =
+            body[..CHUNK_BYTES_AT] == MAGIC && body[OBJECT_AT..] == self.0[OBJECT_AT..body.len()];
+        if !is_same || check(&[body]) != sum {
             return None;
         }
-        let is_same_boot = *header == self.0 && self.names_a_boot();
         let written = Self(*header);
+        let chunk_bytes = written.chunk_bytes()?;
+        let count = chunk_bytes.count(size).ok()?;
         let mut records = records.chunks_exact(RECORD_BYTES);
-        let mut is_clean = true;
+        let mut is_clean = *header == self.0;
         let mut chunks = Vec::new();
         for record in &mut records {
             match written.chunk_of(record).filter(|(chunk, _)| *chunk < count) {
@@ -96,7 +95,12 @@ impl Header {
             }
         }
         is_clean &= records.remainder().is_empty();
-        Some(Found { chunks, is_same_boot, is_clean })
+        Some(Found { chunk_bytes, chunks, is_clean })
+    }
+
+    fn chunk_bytes(&self) -> Option<ChunkBytes> {
+        let bytes = self.0[CHUNK_BYTES_AT..OBJECT_AT].try_into().ok()?;
+        ChunkBytes::new(u64::from_be_bytes(bytes)).ok()
     }
 
     fn chunk_of(&self, record: &[u8]) -> Option<(u32, ChunkHash)> {
@@ -109,22 +113,13 @@ impl Header {
         let hash = ChunkHash { node: *node, alone: *alone.first_chunk()? };
         Some((u32::from_be_bytes(*chunk), hash))
     }
-
-    fn names_a_boot(&self) -> bool {
-        self.0[SAME_BYTES..SAME_BYTES + BOOT_BYTES] != [0; BOOT_BYTES]
-    }
 }
 
-/// Most bytes that a journal about `count` chunks is read: each chunk twice, which nobody writes.
-pub(super) fn longest(count: u32) -> u64 {
-    HEADER_BYTES as u64 + 2 * u64::from(count) * RECORD_BYTES as u64
-}
-
-/// What the kernel calls this run of the system; zeros, which equal nothing, if it does not say.
-pub(super) fn boot() -> Boot {
-    let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
-    u128::from_str_radix(&digits, 16).unwrap_or(0).to_be_bytes()
+/// Most bytes of a journal that are read: as many records as an object has chunks at most, each twice,
+/// which nobody writes. `size` bounds it further: no chunk is shorter than [`ChunkBytes::MIN`].
+pub(super) fn longest(size: u64) -> u64 {
+    let count = size.div_ceil(ChunkBytes::MIN).min(MAX_CHUNKS.into());
+    HEADER_BYTES as u64 + 2 * count * RECORD_BYTES as u64
 }
 
 fn check(parts: &[&[u8]]) -> [u8; CHECK_BYTES] {
@@ -142,7 +137,7 @@ mod tests {
     use super::super::{Kind, Name, Stamp};
     use super::*;
 
-    const COUNT: u32 = 6;
+    const SIZE: u64 = 6_000;
 
     fn object() -> Object {
         Object {
@@ -154,20 +149,21 @@ mod tests {
         }
     }
 
-    fn header(boot: u8) -> Header {
-        Header::new(&object(), 6_000, ChunkBytes::new(1_024).unwrap(), &[boot; BOOT_BYTES])
+    fn chunks() -> ChunkBytes {
+        ChunkBytes::new(1_024).unwrap()
+    }
+
+    fn header() -> Header {
+        Header::new(&object(), SIZE, chunks())
     }
 
     /// A journal of chunks 4, 0 and 2, and their hashes.
     fn journal() -> (Vec<u8>, Vec<(u32, ChunkHash)>) {
-        let chunks: Vec<(u32, ChunkHash)> = [4, 0, 2]
-            .map(|chunk| {
-                (chunk, ChunkHash::of(chunk, ChunkBytes::new(1_024).unwrap(), &[1; 1_024]))
-            })
-            .into();
-        let mut bytes = header(1).as_bytes().to_vec();
+        let chunks: Vec<(u32, ChunkHash)> =
+            [4, 0, 2].map(|chunk| (chunk, ChunkHash::of(chunk, chunks(), &[1; 1_024]))).into();
+        let mut bytes = header().as_bytes().to_vec();
         for (chunk, hash) in &chunks {
-            bytes.extend(header(1).record(*chunk, hash));
+            bytes.extend(header().record(*chunk, hash));
         }
         (bytes, chunks)
     }
@@ -176,7 +172,7 @@ mod tests {
     fn a_journal_cut_anywhere_gives_the_records_before_the_cut() {
         let (bytes, chunks) = journal();
         for len in 0..=bytes.len() {
-            let found = header(1).read(&bytes[..len], COUNT);
+            let found = header().read(&bytes[..len], SIZE);
             let Some(body) = len.checked_sub(HEADER_BYTES) else {
                 assert_eq!(found, None);
                 continue;
@@ -184,7 +180,8 @@ mod tests {
             let whole = body / RECORD_BYTES;
             let is_clean = body % RECORD_BYTES == 0;
             let chunks = chunks[..whole].to_vec();
-            assert_eq!(found, Some(Found { chunks, is_same_boot: true, is_clean }), "{len}");
+            let chunk_bytes = self::chunks();
+            assert_eq!(found, Some(Found { chunk_bytes, chunks, is_clean }), "{len}");
         }
     }
 
@@ -195,14 +192,14 @@ mod tests {
             for flip in [1, 0x80, 0xFF] {
                 let mut damaged = bytes.clone();
                 damaged[at] ^= flip;
-                let found = header(1).read(&damaged, COUNT);
+                let found = header().read(&damaged, SIZE);
                 let Some(body) = at.checked_sub(HEADER_BYTES) else {
                     assert_eq!(found, None, "byte {at}");
                     continue;
                 };
                 let mut left = chunks.clone();
                 left.remove(body / RECORD_BYTES);
-                let left = Found { chunks: left, is_same_boot: true, is_clean: false };
+                let left = Found { chunk_bytes: self::chunks(), chunks: left, is_clean: false };
                 assert_eq!(found, Some(left), "byte {at}");
             }
         }
@@ -212,9 +209,9 @@ mod tests {
     fn records_count_only_for_the_object_they_were_written_for() {
         let (bytes, chunks) = journal();
         let other = |change: fn(&mut Object, &mut u64)| {
-            let (mut object, mut size) = (object(), 6_000);
+            let (mut object, mut size) = (object(), SIZE);
             change(&mut object, &mut size);
-            Header::new(&object, size, ChunkBytes::new(1_024).unwrap(), &[1; BOOT_BYTES])
+            Header::new(&object, size, self::chunks())
         };
         let others = [
             other(|object, _| object.name = Name::new(b"a/c").unwrap()),
@@ -222,24 +219,17 @@ mod tests {
             other(|_, size| *size += 1),
         ];
         for other in others {
-            assert_eq!(other.read(&bytes, COUNT), None);
+            assert_eq!(other.read(&bytes, SIZE), None);
             // Not behind another header either.
             let grafted = [other.as_bytes(), &bytes[HEADER_BYTES..]].concat();
-            assert_eq!(other.read(&grafted, COUNT).unwrap().chunks, []);
+            assert_eq!(other.read(&grafted, SIZE).unwrap().chunks, []);
         }
-        // After another start of the system they are known, but not to be trusted.
-        let found = header(2).read(&bytes, COUNT).unwrap();
-        assert_eq!((found.chunks, found.is_same_boot), (chunks, false));
-        let unknown = header(0);
-        let found = unknown.read(unknown.as_bytes(), COUNT).unwrap();
-        assert!(!found.is_same_boot);
-        // Chunks that the object does not have.
-        assert_eq!(header(1).read(&bytes, 4).unwrap().chunks.len(), 2);
-    }
-
-    #[test]
-    fn the_kernel_names_its_boot() {
-        assert_ne!(boot(), [0; BOOT_BYTES]);
-        assert_eq!(boot(), boot());
+        // Chunks of another length are known, but the journal is not gone on with as it is.
+        let longer = Header::new(&object(), SIZE, ChunkBytes::new(2_048).unwrap());
+        let found = longer.read(&bytes, SIZE).unwrap();
+        assert_eq!(
+            (found.chunk_bytes, found.chunks, found.is_clean),
+            (self::chunks(), chunks, false)
+        );
     }
 }

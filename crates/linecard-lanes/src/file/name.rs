@@ -16,6 +16,8 @@ pub(super) const MAX_DEPTH: usize = 128;
 /// Ends of names that are this program's own, of files beside those that are received.
 pub(super) const PART: &str = ".linecard-part";
 pub(super) const JOURNAL: &str = ".linecard-journal";
+/// A journal that is being written anew.
+pub(super) const NEW_JOURNAL: &str = ".linecard-journal-new";
 pub(super) const DAMAGED: &str = ".linecard-damaged";
 
 /// The name of an object: parts with `/` between them, relative, without `.` and `..`. Bytes need not
@@ -93,7 +95,7 @@ impl fmt::Debug for Name {
 
 /// Whether a part of a name is this program's own.
 pub(super) fn is_ours(part: &[u8]) -> bool {
-    [PART, JOURNAL, DAMAGED].iter().any(|end| part.ends_with(end.as_bytes()))
+    [PART, JOURNAL, NEW_JOURNAL, DAMAGED].iter().any(|end| part.ends_with(end.as_bytes()))
 }
 
 fn fault(bytes: &[u8]) -> Option<&'static str> {

@@ -1,41 +1,54 @@
 //! A file that appears when it is whole.
 //!
 //! Until then its bytes are in `.NAME.linecard-part` beside it, at their places, and
-//! `.NAME.linecard-journal` says which chunks are whole. Whatever kills the process, the next one goes on
-//! with those. At the end the hash of all chunks is compared with the sender's, and the file takes its
-//! name in one step. A stream, whose length nobody knows, has no journal and starts anew.
+//! `.NAME.linecard-journal` says which chunks are whole. Whatever kills the process, the next one reads
+//! those again, and goes on with the ones whose hash is right. At the end the hash of all chunks is
+//! compared with the sender's, and the file takes its name in one step. A stream, whose length nobody
+//! knows, and a file of one chunk have no journal and start anew.
 
+use super::flusher::{FLUSH_BYTES, Flusher};
 use super::folder::dress;
-use super::journal::{self, HEADER_BYTES, Header, RECORD_BYTES};
-use super::name::{DAMAGED, JOURNAL, PART};
+use super::journal::RECORD_BYTES;
+use super::name::{DAMAGED, PART};
+use super::partial::{Journal, Partial, lock, remove};
 use super::{ChunkBytes, ChunkHash, FileError, Have, Kind, MAX_CHUNKS, Object, Tree};
-use rustix::fs::{AtFlags, FallocateFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags};
+use rustix::fs::{AtFlags, FileType, FlockOperation, RenameFlags};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Nobody but the user reads what is not whole yet.
-const PARTIAL_MODE: u32 = 0o600;
-/// How often a partial file may disappear between opening and locking it.
-const MAX_TRIES: usize = 8;
+/// Files of at most so many bytes take their room when they are written.
+pub(crate) const SMALL_BYTES: u64 = 1 << 20;
 
 /// An object that is being received. Chunks may be written by several threads.
 #[derive(Debug)]
 pub struct Sink {
-    folder: OwnedFd,
+    folder: Arc<OwnedFd>,
     /// What it will be.
     path: PathBuf,
     object: Object,
     chunk_bytes: ChunkBytes,
     overwrite: bool,
     /// Locked as long as it is open.
-    file: File,
+    file: Arc<File>,
+    /// None where nobody else brings data to the disk.
+    flusher: Option<Flusher>,
     state: Mutex<State>,
+}
+
+/// What sinks of one folder have in common.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Setup<'a> {
+    pub(super) chunk_bytes: ChunkBytes,
+    pub(super) overwrite: bool,
+    pub(super) flusher: Option<&'a Flusher>,
+    pub(super) stop: &'a AtomicBool,
 }
 
 #[derive(Debug)]
@@ -46,35 +59,34 @@ struct State {
     journal: Option<Journal>,
 }
 
-/// The journal of an object of known size.
-#[derive(Debug)]
-struct Journal {
-    file: File,
-    header: Header,
-    /// Where the next record goes: behind the last whole one, whatever else was begun there.
-    end: u64,
-}
-
 impl Sink {
     pub(super) fn open(
-        folder: OwnedFd,
+        folder: Arc<OwnedFd>,
         path: PathBuf,
         object: &Object,
-        (chunk_bytes, overwrite): (ChunkBytes, bool),
+        setup: Setup<'_>,
     ) -> Result<Self, FileError> {
+        let Setup { chunk_bytes, overwrite, .. } = setup;
         let size = if object.kind == Kind::Stream { None } else { object.size };
         let count = chunk_bytes.count(size.unwrap_or(0))?;
         refuse_existing(&folder, &path, object, overwrite)?;
-        let file = lock(&folder, &path, &object.name.beside(PART))?;
+        let file = Arc::new(lock(&folder, &path, &object.name.beside(PART))?);
         let (have, tree) = (Have::default(), Tree::new(chunk_bytes));
         let state = Mutex::new(State { size, have, tree, journal: None });
-        let object = object.clone();
-        let sink = Self { folder, path, object, chunk_bytes, overwrite, file, state };
+        let (object, flusher) = (object.clone(), setup.flusher.cloned());
+        let sink = Self { folder, path, object, chunk_bytes, overwrite, file, flusher, state };
         match size {
-            Some(size) => sink.go_on(size, count, &journal::boot())?,
-            None => sink.file.set_len(0).map_err(sink.failed("empty the partial file of", 0))?,
+            Some(size) if count > 1 => sink.go_on(size, setup.stop)?,
+            // One chunk is there or not: there is nothing to go on with.
+            Some(size) if size > SMALL_BYTES => sink.partial(size, setup.stop).make_room()?,
+            _ => sink.file.set_len(0).map_err(sink.failed("empty the partial file of", 0))?,
         }
         Ok(sink)
+    }
+
+    /// What is being received.
+    pub(crate) const fn object(&self) -> &Object {
+        &self.object
     }
 
     /// Chunks that are whole, those of an earlier run included: they need not be sent.
@@ -96,7 +108,13 @@ impl Sink {
             return Ok(hash);
         }
         let failed = self.failed("write the partial file of", bytes.len() as u64);
-        self.file.write_all_at(bytes, self.chunk_bytes.start(chunk)).map_err(failed)?;
+        if let Err(error) = self.file.write_all_at(bytes, self.chunk_bytes.start(chunk)) {
+            if self.state().size.is_some() && self.state().journal.is_none() {
+                // There is nothing to go on with.
+                let _kept = remove(&self.folder, &self.object.name, true);
+            }
+            return Err(failed(error));
+        }
         self.remember(chunk, &hash)?;
         Ok(hash)
     }
@@ -125,16 +143,51 @@ impl Sink {
     /// [`FileError::NotWhole`]; [`FileError::Damaged`], what arrived being kept apart then;
     /// [`FileError::Exists`] if something has appeared there; what the system says.
     pub fn finish(self, expected: &blake3::Hash) -> Result<(), FileError> {
+        self.verify(expected)?;
+        Self::appear_all(&[self]).into_iter().collect()
+    }
+
+    /// Whether it is whole, and what was sent.
+    pub(crate) fn verify(&self, expected: &blake3::Hash) -> Result<(), FileError> {
         let size = self.state().size;
         let Some(size) = size else { return Err(self.not_whole(0)) };
         let count = self.chunk_bytes.count(size)?;
         let missing: u32 = self.state().have.missing(count).map(|gap| gap.end - gap.start).sum();
         let root = self.state().tree.root(size)?;
         match root {
-            Some(root) if missing == 0 && root == *expected => self.appear(size),
+            Some(root) if missing == 0 && root == *expected => Ok(()),
             Some(_) if missing == 0 => Err(self.set_aside()),
             _ => Err(self.not_whole(missing)),
         }
+    }
+
+    /// Lets files appear that have been verified, each only after all of it is on the disk. Together they
+    /// cost fewer waits for the disk: a folder is synchronised once for all that have appeared in it.
+    pub(crate) fn appear_all(sinks: &[Self]) -> Vec<Result<(), FileError>> {
+        let mut results: Vec<_> = sinks.iter().map(|sink| sink.complete()).collect();
+        for (sink, result) in sinks.iter().zip(&mut results) {
+            if result.is_ok() {
+                *result = sink.rename();
+            }
+        }
+        let mut synced: Vec<&Arc<OwnedFd>> = Vec::new();
+        for (sink, result) in sinks.iter().zip(&mut results) {
+            if result.is_ok() && !synced.iter().any(|folder| Arc::ptr_eq(folder, &sink.folder)) {
+                *result = sink.sync_folder();
+                synced.push(&sink.folder);
+            }
+            if result.is_ok() && sink.state().journal.is_some() {
+                *result = remove(&sink.folder, &sink.object.name, false)
+                    .map_err(|error| sink.failed("remove the journal of", 0)(error.into()));
+            }
+        }
+        results
+    }
+
+    /// Gives up what has been received: what has its name already is what was sent.
+    pub(crate) fn discard(self) -> Result<(), FileError> {
+        remove(&self.folder, &self.object.name, true)
+            .map_err(|error| self.failed("remove the partial file of", 0)(error.into()))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -142,81 +195,27 @@ impl Sink {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes what an earlier run has left of this object, or makes room for all of it.
-    fn go_on(&self, size: u64, count: u32, boot: &journal::Boot) -> Result<(), FileError> {
-        let header = Header::new(&self.object, size, self.chunk_bytes, boot);
-        let name = self.object.name.beside(JOURNAL);
-        let failed = || self.failed("open the journal of", HEADER_BYTES as u64);
-        let file = open(&self.folder, &name, OFlags::RDWR).map_err(failed())?;
-        let mut bytes = Vec::new();
-        (&file).take(journal::longest(count)).read_to_end(&mut bytes).map_err(failed())?;
-        let length = self.file.metadata().map_err(failed())?.len();
-        let found = header.read(&bytes, count).filter(|_| length == size);
-        let is_clean = found.as_ref().is_some_and(|found| found.is_clean && found.is_same_boot);
-        let mut chunks = match found {
-            Some(found) if found.is_same_boot => found.chunks,
-            Some(found) => self.checked(size, found.chunks)?,
-            None => Vec::new(),
-        };
-        // The later of two records of a chunk is as good as the first.
-        let mut have = Have::default();
-        chunks.retain(|(chunk, _)| have.insert(*chunk));
-        let mut journal = Journal { file, header, end: bytes.len() as u64 };
-        if !is_clean {
-            journal.file.set_len(0).map_err(failed())?;
-            if chunks.is_empty() {
-                self.make_room(size)?;
-            }
-            journal.rewrite(&chunks).map_err(failed())?;
+    fn partial<'a>(&'a self, size: u64, stop: &'a AtomicBool) -> Partial<'a> {
+        Partial {
+            folder: &self.folder,
+            path: &self.path,
+            object: &self.object,
+            file: &self.file,
+            size,
+            chunk_bytes: self.chunk_bytes,
+            stop,
         }
+    }
+
+    fn go_on(&self, size: u64, stop: &AtomicBool) -> Result<(), FileError> {
+        let (journal, chunks) = self.partial(size, stop).go_on()?;
         let mut state = self.state();
         for (chunk, hash) in &chunks {
+            state.have.insert(*chunk);
             state.tree.set(*chunk, hash);
         }
-        state.have = have;
         state.journal = Some(journal);
         Ok(())
-    }
-
-    /// The chunks whose bytes still have the hash that was written down.
-    fn checked(
-        &self,
-        size: u64,
-        mut chunks: Vec<(u32, ChunkHash)>,
-    ) -> Result<Vec<(u32, ChunkHash)>, FileError> {
-        let longest = usize::try_from(self.chunk_bytes.bytes().min(size)).unwrap_or(0);
-        let mut buffer = vec![0; longest];
-        let mut result = Ok(());
-        chunks.retain(|(chunk, hash)| {
-            let range = self.chunk_bytes.range(*chunk, size);
-            let bytes = &mut buffer[..(range.end - range.start) as usize];
-            if let Err(error) = self.file.read_exact_at(bytes, range.start) {
-                result = Err(self.failed("read the partial file of", 0)(error));
-                return false;
-            }
-            ChunkHash::of(*chunk, self.chunk_bytes, bytes) == *hash
-        });
-        result.map(|()| chunks)
-    }
-
-    /// Takes room for all of it at once: a full disk shows now, not after hours.
-    fn make_room(&self, size: u64) -> Result<(), FileError> {
-        let failed = || self.failed("make room for", size);
-        self.file.set_len(0).map_err(failed())?;
-        if size == 0 {
-            return Ok(());
-        }
-        match rustix::fs::fallocate(&self.file, FallocateFlags::empty(), 0, size) {
-            Ok(()) => Ok(()),
-            // A file system that cannot: room is found out as it is written.
-            Err(Errno::OPNOTSUPP | Errno::NOSYS) => self.file.set_len(size).map_err(failed()),
-            Err(error) => {
-                // Nothing was received: nothing is left behind.
-                let _kept = self.unlink(&self.object.name.beside(PART));
-                let _kept = self.unlink(&self.object.name.beside(JOURNAL));
-                Err(failed()(error.into()))
-            }
-        }
     }
 
     /// Whether a chunk is there already, if it is one of this object.
@@ -240,38 +239,56 @@ impl Sink {
         Ok(is_there)
     }
 
-    /// Only what the journal has counts: it is written first.
+    /// Only what the journal has counts: it is written first. It may say so before the chunk is on the
+    /// disk, since whoever goes on reads the chunk again.
     fn remember(&self, chunk: u32, hash: &ChunkHash) -> Result<(), FileError> {
         let mut state = self.state();
+        let range = self.chunk_bytes.range(chunk, state.size.unwrap_or(0));
+        let mut due = None;
         if let Some(journal) = &mut state.journal {
             let failed = self.failed("write the journal of", RECORD_BYTES as u64);
             journal.append(chunk, hash).map_err(failed)?;
+            journal.flush.check(&self.path)?;
+            journal.unflushed += range.end - range.start;
+            if journal.unflushed >= FLUSH_BYTES {
+                journal.unflushed = 0;
+                due = Some(journal.flush.clone());
+            }
         }
         state.have.insert(chunk);
         state.tree.set(chunk, hash);
+        drop(state);
+        match (due, &self.flusher) {
+            (Some(flush), Some(flusher)) => flusher.request(flush),
+            (Some(flush), None) => flush.run(),
+            (None, _) => {}
+        }
         Ok(())
     }
 
-    fn appear(&self, size: u64) -> Result<(), FileError> {
+    /// All of it is on the disk, with mode and time.
+    fn complete(&self) -> Result<(), FileError> {
+        let size = self.state().size.unwrap_or(0);
         let failed = |doing| self.failed(doing, size);
         // Longer only if a chunk of a stream came that turned out to be behind its end.
         self.file.set_len(size).map_err(failed("complete"))?;
-        let file = self.file.try_clone().map_err(failed("complete"))?;
-        dress(&OwnedFd::from(file), &self.object)
+        dress(&*self.file, &self.object)
             .map_err(|error| self.failed("set mode and time of", 0)(error.into()))?;
         self.file.sync_all().map_err(failed("write to the disk"))?;
-        self.rename()?;
-        rustix::fs::fsync(&self.folder)
-            .map_err(|error| failed("write to the disk the folder of")(error.into()))?;
-        self.unlink(&self.object.name.beside(JOURNAL))
-            .map_err(|error| failed("remove the journal of")(error.into()))
+        // What a flush has found out, the system does not say again.
+        self.state().journal.as_ref().map_or(Ok(()), |journal| journal.flush.check(&self.path))
+    }
+
+    fn sync_folder(&self) -> Result<(), FileError> {
+        rustix::fs::fsync(&*self.folder)
+            .map_err(|error| self.failed("write to the disk the folder of", 0)(error.into()))
     }
 
     fn rename(&self) -> Result<(), FileError> {
         let part = self.object.name.beside(PART);
         let (_, last) = self.object.name.split();
         let failed = |error: Errno| self.failed("rename the partial file to", 0)(error.into());
-        let folder = &self.folder;
+        let folder = &*self.folder;
         if self.overwrite {
             return rustix::fs::renameat(folder, &part, folder, last).map_err(failed);
         }
@@ -290,8 +307,8 @@ impl Sink {
     fn set_aside(&self) -> FileError {
         let (part, name) = (self.object.name.beside(PART), self.object.name.beside(DAMAGED));
         let kept = self.path.with_file_name(&name);
-        let renamed = rustix::fs::renameat(&self.folder, &part, &self.folder, &name);
-        if let Err(error) = renamed.and_then(|()| self.unlink(&self.object.name.beside(JOURNAL))) {
+        let renamed = rustix::fs::renameat(&*self.folder, &part, &*self.folder, &name);
+        if let Err(error) = renamed.and_then(|()| remove(&self.folder, &self.object.name, false)) {
             return self.failed("set aside the damaged", 0)(error.into());
         }
         FileError::Damaged { path: self.path.clone(), kept }
@@ -299,13 +316,6 @@ impl Sink {
 
     fn not_whole(&self, missing: u32) -> FileError {
         FileError::NotWhole { path: self.path.clone(), missing }
-    }
-
-    fn unlink(&self, name: &str) -> rustix::io::Result<()> {
-        match rustix::fs::unlinkat(&self.folder, name, AtFlags::empty()) {
-            Err(Errno::NOENT) => Ok(()),
-            result => result,
-        }
     }
 
     fn failed(&self, doing: &'static str, bytes: u64) -> impl FnOnce(io::Error) -> FileError {
@@ -318,58 +328,8 @@ impl Drop for Sink {
     /// A program that is being started holds copies of all descriptors for a moment: closing this one
     /// would leave the file locked.
     fn drop(&mut self) {
-        let _unlocked = rustix::fs::flock(&self.file, FlockOperation::Unlock);
+        let _unlocked = rustix::fs::flock(&*self.file, FlockOperation::Unlock);
     }
-}
-
-impl Journal {
-    fn append(&mut self, chunk: u32, hash: &ChunkHash) -> io::Result<()> {
-        self.file.write_all_at(&self.header.record(chunk, hash), self.end)?;
-        self.end += RECORD_BYTES as u64;
-        Ok(())
-    }
-
-    /// Puts these and nothing else into an empty file.
-    fn rewrite(&mut self, chunks: &[(u32, ChunkHash)]) -> io::Result<()> {
-        let mut bytes = self.header.as_bytes().to_vec();
-        for (chunk, hash) in chunks {
-            bytes.extend(self.header.record(*chunk, hash));
-        }
-        self.end = bytes.len() as u64;
-        self.file.write_all_at(&bytes, 0)
-    }
-}
-
-/// Opens or makes a file of ours: no link, and nothing else that may be there.
-fn open(folder: &OwnedFd, name: &str, access: OFlags) -> io::Result<File> {
-    // Who opens a pipe must not wait for its other end.
-    let flags = access | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    let file = rustix::fs::openat(folder, name, flags, Mode::from_raw_mode(PARTIAL_MODE))?;
-    let stat = rustix::fs::fstat(&file)?;
-    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-        return Err(io::Error::other("something that is no file has the partial file's name"));
-    }
-    Ok(File::from(file))
-}
-
-/// Opens the partial file for this process alone.
-fn lock(folder: &OwnedFd, path: &Path, name: &str) -> Result<File, FileError> {
-    let failed = || FileError::at("open the partial file of", path);
-    for _ in 0..MAX_TRIES {
-        let file = open(folder, name, OFlags::RDWR).map_err(failed())?;
-        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(Errno::WOULDBLOCK) => break,
-            Err(error) => return Err(failed()(io::Error::from(error))),
-        }
-        // Who had it before may just have given it its final name.
-        let ours = rustix::fs::fstat(&file).map_err(|error| failed()(io::Error::from(error)))?;
-        let named = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW);
-        if named.is_ok_and(|named| (named.st_dev, named.st_ino) == (ours.st_dev, ours.st_ino)) {
-            return Ok(file);
-        }
-    }
-    Err(FileError::Locked { path: path.with_file_name(name) })
 }
 
 /// What is there already is not touched, unless the user says so; folders never are.

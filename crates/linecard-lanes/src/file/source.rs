@@ -1,8 +1,9 @@
 //! What is to be sent: a file, a folder with all in it, or a pipe.
 
 use super::name::{MAX_DEPTH, is_ours};
-use super::{FileError, Name, Reader, Stamp};
+use super::{Failures, FileError, Name, Reader, Stamp};
 use std::fs::{self, DirEntry, Metadata};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -63,6 +64,7 @@ pub struct Source {
     base: PathBuf,
     objects: Vec<Object>,
     skipped: Vec<Skipped>,
+    unreadable: Failures,
 }
 
 impl Source {
@@ -82,7 +84,12 @@ impl Source {
     fn alone(name: &str, kind: Kind, size: Option<u64>) -> Result<Self, FileError> {
         let name = Name::new(name.as_bytes())?;
         let object = Object { name, kind, size, mode: 0o600, modified: Stamp::default() };
-        Ok(Self { base: "-".into(), objects: vec![object], skipped: Vec::new() })
+        Ok(Self {
+            base: "-".into(),
+            objects: vec![object],
+            skipped: Vec::new(),
+            unreadable: Failures::default(),
+        })
     }
 
     /// Lists what `path` is: a file or pipe, a folder and all below it, or the standard input for `-`.
@@ -104,7 +111,8 @@ impl Source {
         let mut base = full.clone();
         base.pop();
         let name = full.file_name().map(OsStrExt::as_bytes).unwrap_or_default();
-        let mut source = Self { base, objects: Vec::new(), skipped: Vec::new() };
+        let (objects, skipped, unreadable) = (Vec::new(), Vec::new(), Failures::default());
+        let mut source = Self { base, objects, skipped, unreadable };
         let object = Object::of(Name::new(name)?, &metadata);
         let is_folder = object.kind == Kind::Folder;
         source.objects.push(object);
@@ -126,6 +134,12 @@ impl Source {
         &self.skipped
     }
 
+    /// What could not be listed below a folder, each with the reason.
+    #[must_use]
+    pub const fn unreadable(&self) -> &Failures {
+        &self.unreadable
+    }
+
     /// Opens one of [`Source::objects`] for reading.
     ///
     /// # Errors
@@ -143,11 +157,17 @@ impl Source {
     /// Adds what is in `folder`. As deep as names may be.
     fn walk(&mut self, folder: &Path, prefix: &[u8], depth: usize) -> Result<(), FileError> {
         let unreadable = FileError::at("list", folder);
-        let entries: Result<Vec<DirEntry>, _> = match fs::read_dir(folder) {
-            Ok(entries) => entries.take(MAX_OBJECTS + 1).collect(),
-            Err(error) => return Err(unreadable(error)),
+        let entries: io::Result<Vec<DirEntry>> =
+            fs::read_dir(folder).and_then(|entries| entries.take(MAX_OBJECTS + 1).collect());
+        let mut entries = match entries.map_err(unreadable) {
+            Ok(entries) => entries,
+            // The folder that the user names is all there is to be sent.
+            Err(error) if depth == 1 => return Err(error),
+            Err(error) => {
+                self.unreadable.add(error.to_string());
+                return Ok(());
+            }
         };
-        let mut entries = entries.map_err(unreadable)?;
         entries.sort_by_key(DirEntry::file_name);
         for entry in entries {
             let name = [prefix, b"/", entry.file_name().as_bytes()].concat();
@@ -157,7 +177,13 @@ impl Source {
     }
 
     fn add(&mut self, path: &Path, name: &[u8], depth: usize) -> Result<(), FileError> {
-        let metadata = fs::symlink_metadata(path).map_err(FileError::at("read", path))?;
+        let metadata = match fs::symlink_metadata(path).map_err(FileError::at("read", path)) {
+            Ok(metadata) => metadata,
+            Err(error) => {
+                self.unreadable.add(error.to_string());
+                return Ok(());
+            }
+        };
         let kind = metadata.file_type();
         let last = path.file_name().map(OsStrExt::as_bytes).unwrap_or_default();
         let why = match Name::new(name) {

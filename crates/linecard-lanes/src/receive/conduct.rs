@@ -1,7 +1,7 @@
 //! The thread that receives: it asks the protocol where things belong, and puts them there.
 
 use super::accept::HANDSHAKE;
-use super::objects::Objects;
+use super::objects::{Objects, Step};
 use super::open::Opened;
 use super::writing::{Job, Written};
 use super::{Got, ReceiveError, ReceiveOptions, ReceiveProgress};
@@ -9,9 +9,10 @@ use crate::control::ControlError;
 use crate::end::{Clock, Interest, Ready, Relay, Waiter, Waker, give_up};
 use crate::lane::Received;
 use linecard::time::Instant;
-use linecard_transfer::control::Message;
+use linecard_transfer::control::{self, Message, Text};
 use linecard_transfer::receive::{Arrival, ReceiveEvent, Reply};
 use linecard_transfer::wire::{Header, Kind, MAX_LANES, Probe};
+use std::ops::Range;
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender};
@@ -27,6 +28,9 @@ const FAREWELL_NS: u64 = 2_000_000_000;
 /// What the control channel is called where is waited; lanes are called by their numbers.
 const CONTROL: usize = MAX_LANES;
 
+/// The code of a failure of one object.
+const REFUSED: u16 = 2;
+
 pub(super) struct Conductor<'a> {
     options: &'a ReceiveOptions,
     opened: &'a mut Opened,
@@ -41,6 +45,8 @@ pub(super) struct Conductor<'a> {
     heard_close: bool,
     announced_below: u32,
     heard_finish: bool,
+    /// The other thread has been asked to put everything in order.
+    is_closing: bool,
     said_finish: bool,
     first: Option<Instant>,
     last: Instant,
@@ -68,6 +74,7 @@ impl<'a> Conductor<'a> {
             heard_close: false,
             announced_below: 0,
             heard_finish: false,
+            is_closing: false,
             said_finish: false,
             first: None,
             last: Instant::ZERO,
@@ -102,6 +109,8 @@ impl<'a> Conductor<'a> {
             objects: self.objects.stored,
             bytes: self.objects.stored_bytes,
             had_bytes: self.objects.had_bytes,
+            unchanged: self.objects.unchanged,
+            failures: self.objects.failures,
             elapsed: self.ended.unwrap_or(now).since(self.first.unwrap_or(start)),
             processor: Duration::ZERO,
             counters: self.opened.receiver.counters(),
@@ -127,13 +136,13 @@ impl<'a> Conductor<'a> {
             if self.ready.has(CONTROL) || self.relay.has_ready() {
                 self.listen(now)?;
             }
-            self.take_written()?;
+            self.take_written(now)?;
             self.announce_lengths()?;
             let more = self.take_packets(now)? | self.relay.has_ready();
             self.put_away()?;
             self.relay_control()?;
             let again = self.reply(now)?;
-            self.finish(now)?;
+            self.finish();
             self.relay.flush(&mut self.opened.control).or_else(|error| self.ends_by(error))?;
             self.check_patience(start, now)?;
             if now.ns_since(watched) >= WATCH_NS && self.opened.has_begun {
@@ -223,60 +232,78 @@ impl<'a> Conductor<'a> {
             match message {
                 Message::Object(object) => {
                     self.opened.has_begun = true;
-                    let announced = self.objects.announce(&object)?;
-                    for range in announced.skip {
-                        self.opened.receiver.skip(range);
-                    }
-                    for job in announced.jobs {
-                        let _gone = self.jobs.send(job);
-                    }
-                    let have = Message::Have(announced.have);
-                    self.relay.send(&mut self.opened.control, &have)?;
+                    let job = self.objects.announce(&object)?;
+                    let _gone = self.jobs.send(job);
                 }
                 Message::Span(span) => self.objects.span(span.chunk, span.bytes)?,
                 Message::End(end) => {
-                    let job = self.objects.end(&end)?;
-                    self.order(job)?;
+                    let (skip, step) = self.objects.end(&end)?;
+                    self.go_on(end.object, skip, step);
                 }
                 Message::Finish => self.heard_finish = true,
-                Message::Failed(failed) => {
-                    return Err(ReceiveError::Ended(failed.text.to_string()));
-                }
+                Message::Failed(failed) => match failed.object {
+                    Some(object) => {
+                        let (skip, step) = self.objects.given_up(object, &failed)?;
+                        self.go_on(object, skip, step);
+                    }
+                    None => return Err(ReceiveError::Ended(failed.text.to_string())),
+                },
                 _ => return Err(ReceiveError::Unexpected("what only a receiver says")),
             }
         }
     }
 
-    fn order(&mut self, job: Option<Job>) -> Result<(), ReceiveError> {
-        match job {
-            Some(Job::Finish { object, .. }) if self.objects.is_folder(object) => {
-                self.stored(object)
-            }
-            Some(job) => {
+    /// Some chunks of an object will not come, and this is to be done about it.
+    fn go_on(&mut self, object: u32, skip: Vec<Range<u32>>, step: Step) {
+        skip.into_iter().for_each(|chunks| self.opened.receiver.skip(chunks));
+        match step {
+            Step::Wait => {}
+            Step::Finish(job) => {
                 let _gone = self.jobs.send(job);
-                Ok(())
             }
-            None => Ok(()),
+            Step::Drop(job) => {
+                self.objects.drop_object(object);
+                let _gone = self.jobs.send(job);
+            }
         }
     }
 
-    fn stored(&mut self, object: u32) -> Result<(), ReceiveError> {
-        self.objects.close(object);
-        self.relay.send(&mut self.opened.control, &Message::Stored { object })?;
-        Ok(())
-    }
-
     /// What the other thread has done.
-    fn take_written(&mut self) -> Result<(), ReceiveError> {
+    fn take_written(&mut self, now: Instant) -> Result<(), ReceiveError> {
         while let Ok(written) = self.results.try_recv() {
             match written {
+                Written::Opened { object, have, existing } => {
+                    if let Some((told, skip)) = self.objects.opened(object, have, existing) {
+                        skip.into_iter().for_each(|chunks| self.opened.receiver.skip(chunks));
+                        self.relay.send(&mut self.opened.control, &Message::Have(told))?;
+                    }
+                }
                 Written::Chunk { chunk, buffer } => {
                     self.opened.receiver.taken(chunk);
                     self.opened.store.give_back(buffer);
-                    let job = self.objects.written(chunk);
-                    self.order(job)?;
+                    if let Some((object, _)) = self.objects.place(chunk) {
+                        let step = self.objects.written(chunk);
+                        self.go_on(object, Vec::new(), step);
+                    }
                 }
-                Written::Object { object } => self.stored(object)?,
+                Written::Object { object, was_there } => {
+                    if self.objects.close(object, was_there) {
+                        self.relay.send(&mut self.opened.control, &Message::Stored { object })?;
+                    }
+                }
+                Written::Refused { object, error } => {
+                    let text = Text::of(error.to_string().as_bytes());
+                    let (skip, step) = self.objects.refused(object, error)?;
+                    self.go_on(object, skip, step);
+                    let object = Some(object);
+                    let failed = control::Failed { object, sent_below: None, code: REFUSED, text };
+                    self.relay.send(&mut self.opened.control, &Message::Failed(failed))?;
+                }
+                Written::Closed => {
+                    self.relay.send(&mut self.opened.control, &Message::Finish)?;
+                    self.said_finish = true;
+                    self.ended = Some(now);
+                }
                 Written::Failed(error) => return Err(error.into()),
             }
         }
@@ -287,11 +314,15 @@ impl<'a> Conductor<'a> {
     fn announce_lengths(&mut self) -> Result<(), ReceiveError> {
         let receiver = &mut self.opened.receiver;
         self.announced_below = self.announced_below.max(receiver.taken_below());
-        while self.announced_below < receiver.window_end()
-            && let Some(bytes) = self.objects.length(self.announced_below)
-        {
-            receiver.announce(self.announced_below, bytes)?;
-            self.announced_below += 1;
+        while self.announced_below < receiver.window_end() {
+            if let Some(bytes) = self.objects.length(self.announced_below) {
+                receiver.announce(self.announced_below, bytes)?;
+                self.announced_below += 1;
+            } else if let Some(next) = self.objects.next_begin(self.announced_below) {
+                self.announced_below = next;
+            } else {
+                break;
+            }
         }
         Ok(())
     }
@@ -397,14 +428,11 @@ impl<'a> Conductor<'a> {
     }
 
     /// Everything has come, and is where it belongs.
-    fn finish(&mut self, now: Instant) -> Result<(), ReceiveError> {
-        if self.heard_finish && !self.said_finish && self.objects.is_empty() {
-            self.objects.finish()?;
-            self.relay.send(&mut self.opened.control, &Message::Finish)?;
-            self.said_finish = true;
-            self.ended = Some(now);
+    fn finish(&mut self) {
+        if self.heard_finish && !self.is_closing && self.objects.is_empty() {
+            let _gone = self.jobs.send(Job::Close);
+            self.is_closing = true;
         }
-        Ok(())
     }
 
     /// Tells the sender why it ends, unless it is the sender who has ended it.
@@ -418,6 +446,7 @@ impl<'a> Conductor<'a> {
         self.progress.total_bytes = self.objects.total_bytes;
         self.progress.done_bytes = self.objects.done_bytes + self.objects.had_bytes;
         self.progress.elapsed = now.since(start);
+        self.progress.counters = self.opened.receiver.counters();
         let lanes = self.opened.lanes.all.iter();
         self.progress.lanes =
             lanes.map(|lane| (lane.carrier.lane().describe(), lane.carrier.counters())).collect();

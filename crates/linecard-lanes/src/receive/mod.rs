@@ -15,6 +15,7 @@ pub use pending::{MAX_FROM_ADDRESS, MAX_HANDSHAKES};
 
 use crate::control::Access;
 use crate::end::{CarrierCounters, Clock, Cores, Pinned, Waker, processor_time};
+use crate::file::{ChunkBytes, Failures, Folder};
 use crate::keys::Fingerprint;
 use crate::lane::Spec;
 use linecard_transfer::receive::ReceiveCounters;
@@ -57,6 +58,8 @@ pub struct ReceiveProgress {
     pub lanes: Vec<(String, CarrierCounters)>,
     /// Since the sender was there.
     pub elapsed: Duration,
+    /// What the protocol has counted.
+    pub counters: ReceiveCounters,
 }
 
 /// What was received.
@@ -72,6 +75,10 @@ pub struct Got {
     pub bytes: u64,
     /// Bytes that were there before.
     pub had_bytes: u64,
+    /// Files that were there before, and are what was sent.
+    pub unchanged: u64,
+    /// Files that were sent, or should have been, and are not there.
+    pub failures: Failures,
     /// From the first packet to the last object.
     pub elapsed: Duration,
     /// Processor time of this process meanwhile, from when the sender had come.
@@ -141,14 +148,27 @@ fn transfer(
     let (jobs, given) = mpsc::channel();
     let (out, results) = mpsc::channel();
     let waker = Waker::new()?;
-    let work = writing::Work { jobs: given, out, waker: waker.clone() };
+    let over = Arc::new(AtomicBool::new(false));
+    let folder = options.folder.as_deref().map(Folder::open).transpose()?;
+    let work = writing::Work {
+        folder: folder.map(|folder| folder.with_flusher(Arc::clone(&over))).transpose()?,
+        overwrite: options.overwrite,
+        chunk_bytes: ChunkBytes::new(opened.chunk_bytes.into())?,
+        window: opened.window,
+        jobs: given,
+        out,
+        waker: waker.clone(),
+    };
     let got = std::thread::scope(|scope| {
         let writing = Pinned::to(options.cores.files)?;
         scope.spawn(move || work.run());
         drop(writing);
         let _pinned = Pinned::to(options.cores.lanes)?;
         let conductor = conduct::Conductor::new(options, &mut opened, (jobs, results))?;
-        let mut got = conductor.run(waker, Clock::start(), watch)?;
+        let got = conductor.run(waker, Clock::start(), watch);
+        // What was asked for is written, but nothing more is read to be checked.
+        over.store(true, Ordering::Relaxed);
+        let mut got = got?;
         got.processor = processor_time().saturating_sub(began);
         Ok(got)
     });

@@ -1,16 +1,27 @@
 //! What is being received: which chunks belong to which object, how long they are, what is still to come.
 
-use super::writing::{Job, Target};
+use super::writing::Job;
 use super::{ReceiveError, ReceiveOptions};
-use crate::file::{ChunkBytes, FileError, Folder, Have, Kind, Name, Object, Ordered, Stamp};
+use crate::file::{ChunkBytes, Failures, FileError, Have, Kind, Name, Object, Stamp};
 use linecard_transfer::control::{self, ChunkRange, End};
-use std::collections::{BTreeMap, VecDeque};
-use std::io::Write;
+use std::collections::BTreeMap;
 use std::ops::Range;
-use std::path::Path;
 
 /// Objects that may be open: more than a sender of ours announces ahead.
-const MAX_OPEN: usize = 256;
+const MAX_OPEN: usize = 1_024;
+
+/// How far an object is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// The other thread looks for what is there of it.
+    Opening,
+    /// The sender has been told what to send.
+    Coming,
+    /// It cannot be stored. What the sender has sent of it all the same is dropped.
+    Refused,
+    /// The sender has given it up.
+    GivenUp,
+}
 
 /// Memory for the list of folders, which is kept until the end: this part of that for chunks, and no less than
 /// a mebibyte.
@@ -24,19 +35,25 @@ const ENTRY_BYTES: u64 = 2 * size_of::<Object>() as u64 + 32;
 #[derive(Debug)]
 struct Open {
     id: u32,
+    name: Name,
     first_chunk: u32,
     size: Option<u64>,
+    state: State,
+    /// Chunks that need not come.
+    have: Have,
+    had_bytes: u64,
+    /// The hash of a file of this name and length that is there.
+    existing: Option<[u8; 32]>,
     /// Chunks that are where they belong.
     there: u32,
     end: Option<End>,
-    is_folder: bool,
 }
 
 /// All that is being received.
 #[derive(Debug)]
 pub(super) struct Objects {
-    folder: Option<Folder>,
-    overwrite: bool,
+    /// Into a folder, or out.
+    has_folder: bool,
     chunk_bytes: ChunkBytes,
     window: u32,
     open: Vec<Open>,
@@ -47,20 +64,26 @@ pub(super) struct Objects {
     /// Memory for the list of folders, and how much of it is taken.
     max_list_bytes: u64,
     list_bytes: u64,
+    /// The first object is no folder: there is only one.
+    is_alone: bool,
     pub(super) total_bytes: u64,
     pub(super) had_bytes: u64,
     pub(super) done_bytes: u64,
     pub(super) stored: u64,
     pub(super) stored_bytes: u64,
+    pub(super) unchanged: u64,
+    pub(super) failures: Failures,
 }
 
-/// What an announcement leads to.
-pub(super) struct Announced {
-    /// What to tell the sender.
-    pub(super) have: control::Have,
-    /// Chunks that will not come.
-    pub(super) skip: Vec<Range<u32>>,
-    pub(super) jobs: VecDeque<Job>,
+/// What is to be done about an object.
+#[derive(Debug)]
+pub(super) enum Step {
+    /// More is to come.
+    Wait,
+    /// All has come.
+    Finish(Job),
+    /// No more comes, and it is not stored.
+    Drop(Job),
 }
 
 impl Objects {
@@ -69,10 +92,8 @@ impl Objects {
         chunk_bytes: u32,
         window: u32,
     ) -> Result<Self, FileError> {
-        let folder = options.folder.as_deref().map(Folder::open).transpose()?;
         Ok(Self {
-            folder,
-            overwrite: options.overwrite,
+            has_folder: options.folder.is_some(),
             chunk_bytes: ChunkBytes::new(chunk_bytes.into())?,
             window,
             open: Vec::new(),
@@ -81,11 +102,14 @@ impl Objects {
             next_chunk: 0,
             max_list_bytes: (options.memory_bytes / LIST_SHARE).max(MIN_LIST_BYTES),
             list_bytes: 0,
+            is_alone: false,
             total_bytes: 0,
             had_bytes: 0,
             done_bytes: 0,
             stored: 0,
             stored_bytes: 0,
+            unchanged: 0,
+            failures: Failures::default(),
         })
     }
 
@@ -94,7 +118,7 @@ impl Objects {
     }
 
     /// An object is going to come.
-    pub(super) fn announce(&mut self, told: &control::Object) -> Result<Announced, ReceiveError> {
+    pub(super) fn announce(&mut self, told: &control::Object) -> Result<Job, ReceiveError> {
         if told.id != self.next_id || told.first_chunk != self.next_chunk {
             return Err(ReceiveError::Unexpected("an object out of order"));
         }
@@ -103,42 +127,58 @@ impl Objects {
             return Err(ReceiveError::Unexpected("more objects at a time than there may be"));
         }
         let object = object_of(told)?;
-        if self.folder.is_none() && (told.id > 0 || object.kind == Kind::Folder) {
+        if !self.has_folder && (told.id > 0 || object.kind == Kind::Folder) {
             return Err(ReceiveError::OneOnly);
         }
         let count = self.chunk_bytes.count(told.size.unwrap_or(0))?;
         let next = self.next_chunk.checked_add(count);
         self.next_chunk = next.ok_or(ReceiveError::Unexpected("too many chunks"))?;
         self.next_id += 1;
-        self.total_bytes += told.size.unwrap_or(0);
-        let is_folder = object.kind == Kind::Folder;
-        if is_folder {
+        if object.kind == Kind::Folder {
             self.list(told.name.len())?;
         }
-        let (target, have) = self.target(&object)?;
-        let size = told.size;
-        let there = have.count();
+        self.is_alone = told.id == 0 && object.kind != Kind::Folder;
+        self.total_bytes = self.total_bytes.saturating_add(told.size.unwrap_or(0));
         self.open.push(Open {
             id: told.id,
+            name: object.name.clone(),
             first_chunk: told.first_chunk,
-            size,
-            there,
+            size: told.size,
+            state: State::Opening,
+            have: Have::default(),
+            had_bytes: 0,
+            existing: None,
+            there: 0,
             end: None,
-            is_folder,
         });
-        for range in have.ranges() {
-            let bytes =
-                range.flat_map(|chunk| size.map(|size| self.chunk_bytes.range(chunk, size)));
-            self.had_bytes += bytes.map(|bytes| bytes.end - bytes.start).sum::<u64>();
-        }
-        let first = told.first_chunk;
+        Ok(Job::Open { object: told.id, about: Box::new(object) })
+    }
+
+    /// An object is open: what to tell the sender, and which chunks will not come.
+    pub(super) fn opened(
+        &mut self,
+        object: u32,
+        have: Have,
+        existing: Option<[u8; 32]>,
+    ) -> Option<(control::Have, Vec<Range<u32>>)> {
+        let chunk_bytes = self.chunk_bytes;
+        let open = self.open.iter_mut().find(|open| open.id == object)?;
+        open.state = State::Coming;
+        open.there = have.count();
+        let size = open.size.unwrap_or(0);
+        let bytes = |range: Range<u32>| {
+            chunk_bytes.start(range.end).min(size) - chunk_bytes.start(range.start).min(size)
+        };
+        open.had_bytes = have.ranges().map(bytes).sum();
+        self.had_bytes += open.had_bytes;
+        let first = open.first_chunk;
         let ranges = have
             .ranges()
             .map(|range| ChunkRange { first: first + range.start, count: range.end - range.start });
         let skip = have.ranges().map(|range| first + range.start..first + range.end).collect();
-        let have = control::Have { object: told.id, ranges: ranges.collect() };
-        let job = target.map(|target| Job::Open { object: told.id, target: Box::new(target) });
-        Ok(Announced { have, skip, jobs: job.into_iter().collect() })
+        let told = control::Have { object, ranges: ranges.collect(), existing };
+        (open.have, open.existing) = (have, existing);
+        Some((told, skip))
     }
 
     /// Accounts for one more folder, whose name is kept until the end.
@@ -150,25 +190,56 @@ impl Objects {
         }
     }
 
-    /// Where it goes, and what of it is there; none for folders.
-    fn target(&mut self, object: &Object) -> Result<(Option<Target>, Have), FileError> {
-        if object.kind == Kind::Test {
-            return Ok((Some(Target::Nowhere), Have::default()));
+    /// An object cannot be stored. Which chunks will not come, and what is to be done.
+    pub(super) fn refused(
+        &mut self,
+        object: u32,
+        error: FileError,
+    ) -> Result<(Vec<Range<u32>>, Step), ReceiveError> {
+        if self.is_alone {
+            return Err(error.into());
         }
-        let Some(folder) = &mut self.folder else {
-            let out: Box<dyn Write + Send> = Box::new(std::io::stdout());
-            let path = Path::new("standard output");
-            let ordered = Ordered::new(out, path, self.chunk_bytes, self.window);
-            let is_folder = object.kind == Kind::Folder;
-            return Ok(((!is_folder).then_some(Target::Out(ordered)), Have::default()));
+        self.failures.add(error.to_string());
+        let chunk_bytes = self.chunk_bytes;
+        let Some(open) = self.open.iter_mut().find(|open| open.id == object) else {
+            return Ok((Vec::new(), Step::Wait));
         };
-        if object.kind == Kind::Folder {
-            folder.make(object)?;
-            return Ok((None, Have::default()));
+        let was = open.state;
+        if was != State::GivenUp {
+            open.state = State::Refused;
         }
-        let sink = folder.sink(object, self.chunk_bytes, self.overwrite)?;
-        let have = sink.have();
-        Ok((Some(Target::File(sink)), have))
+        if was != State::Opening {
+            return Ok((Vec::new(), self.step(object)));
+        }
+        // The sender has not begun it, and will not.
+        let count = chunk_bytes.count(open.size.unwrap_or(0))?;
+        let skip = open.first_chunk..open.first_chunk + count;
+        Ok((vec![skip], Step::Drop(Job::Abandon { object })))
+    }
+
+    /// The sender gives an object up. Which chunks will not come, and what is to be done.
+    pub(super) fn given_up(
+        &mut self,
+        object: u32,
+        failed: &control::Failed,
+    ) -> Result<(Vec<Range<u32>>, Step), ReceiveError> {
+        let chunk_bytes = self.chunk_bytes;
+        let open = self.open.iter_mut().find(|open| open.id == object);
+        let Some(open) = open.filter(|open| open.end.is_none() && open.state != State::GivenUp)
+        else {
+            return Err(ReceiveError::Unexpected("the failure of an object that there is not"));
+        };
+        let (Some(size), false) = (open.size, open.state == State::Opening) else {
+            return Err(ReceiveError::Unexpected("the failure of an object before it has begun"));
+        };
+        if open.state == State::Coming {
+            self.failures.add(format!("{}: {}", open.name, failed.text));
+        }
+        open.state = State::GivenUp;
+        let count = chunk_bytes.count(size)?;
+        let sent = failed.sent_below.map_or(count, |end| end.saturating_sub(open.first_chunk));
+        let skip = open.skip_from(sent, count);
+        Ok((skip, self.step(object)))
     }
 
     /// A chunk of a stream has this length.
@@ -192,63 +263,112 @@ impl Objects {
         u32::try_from(range.end.checked_sub(range.start)?).ok().filter(|bytes| *bytes > 0)
     }
 
+    /// The first chunk of the next object, if `chunk` is of none that is open.
+    pub(super) fn next_begin(&self, chunk: u32) -> Option<u32> {
+        if self.of(chunk).is_some() {
+            return None;
+        }
+        self.open.iter().map(|open| open.first_chunk).find(|first| *first > chunk)
+    }
+
     /// The object of a chunk, and its number there.
     pub(super) fn place(&self, chunk: u32) -> Option<(u32, u32)> {
         self.of(chunk).map(|open| (open.id, chunk - open.first_chunk))
     }
 
     fn of(&self, chunk: u32) -> Option<&Open> {
-        self.open.iter().rev().find(|open| open.first_chunk <= chunk)
+        let is_of = |open: &&Open| {
+            let count = open.size.map_or(Ok(u32::MAX), |size| self.chunk_bytes.count(size));
+            open.first_chunk <= chunk && count.is_ok_and(|count| chunk - open.first_chunk < count)
+        };
+        self.open.iter().rev().find(is_of)
     }
 
-    /// An object has been sent. What is to be done if all of it is there.
-    pub(super) fn end(&mut self, end: &End) -> Result<Option<Job>, ReceiveError> {
+    /// An object has been sent. Which chunks will not come, and what is to be done if all of it is there.
+    pub(super) fn end(&mut self, end: &End) -> Result<(Vec<Range<u32>>, Step), ReceiveError> {
+        let chunk_bytes = self.chunk_bytes;
         let Some(open) = self.open.iter_mut().find(|open| open.id == end.object) else {
             return Err(ReceiveError::Unexpected("the end of an object that there is not"));
         };
-        if open.size.is_some_and(|size| size != end.size) || open.end.is_some() {
+        let is_open = matches!(open.state, State::Coming | State::Refused) && open.end.is_none();
+        if open.size.is_some_and(|size| size != end.size) || !is_open {
             return Err(ReceiveError::Unexpected("another end of an object than it announced"));
         }
         open.end = Some(*end);
-        Ok(self.complete(end.object))
+        // The sender has compared: what is there is the same, and nothing of it comes.
+        let is_same = open.existing == Some(end.root);
+        let skip =
+            if is_same { open.skip_from(0, chunk_bytes.count(end.size)?) } else { Vec::new() };
+        Ok((skip, self.step(end.object)))
     }
 
     /// A chunk is where it belongs. What is to be done if all of its object is.
-    pub(super) fn written(&mut self, chunk: u32) -> Option<Job> {
+    pub(super) fn written(&mut self, chunk: u32) -> Step {
         let bytes = self.length(chunk);
         self.spans.remove(&chunk);
         self.done_bytes += u64::from(bytes.unwrap_or(0));
-        let (object, _) = self.place(chunk)?;
-        let open = self.open.iter_mut().find(|open| open.id == object)?;
+        let Some((object, _)) = self.place(chunk) else { return Step::Wait };
+        let Some(open) = self.open.iter_mut().find(|open| open.id == object) else {
+            return Step::Wait;
+        };
         open.there += 1;
-        self.complete(object)
+        self.step(object)
     }
 
-    fn complete(&self, object: u32) -> Option<Job> {
-        let open = self.open.iter().find(|open| open.id == object)?;
-        let end = open.end.as_ref()?;
-        let count = self.chunk_bytes.count(end.size).ok()?;
-        let all = open.there >= count;
-        all.then_some(Job::Finish { object, size: end.size, root: end.root })
-    }
-
-    /// Whether an object is a folder, which is there when it was announced.
-    pub(super) fn is_folder(&self, object: u32) -> bool {
-        self.open.iter().any(|open| open.id == object && open.is_folder)
-    }
-
-    /// An object is in its place.
-    pub(super) fn close(&mut self, object: u32) {
-        if let Some(at) = self.open.iter().position(|open| open.id == object) {
-            let open = self.open.remove(at);
-            self.stored += 1;
-            self.stored_bytes += open.end.map_or(0, |end| end.size);
+    fn step(&self, object: u32) -> Step {
+        let Some(open) = self.open.iter().find(|open| open.id == object) else {
+            return Step::Wait;
+        };
+        let size = match (&open.end, open.state) {
+            (Some(end), _) => end.size,
+            (None, State::GivenUp) => open.size.unwrap_or(0),
+            (None, _) => return Step::Wait,
+        };
+        let Ok(count) = self.chunk_bytes.count(size) else { return Step::Wait };
+        match (&open.end, open.state) {
+            _ if open.there < count => Step::Wait,
+            (Some(end), State::Coming) => {
+                Step::Finish(Job::Finish { object, size, root: end.root })
+            }
+            _ => Step::Drop(Job::Abandon { object }),
         }
     }
 
-    /// Everything is there: folders get their modes and times.
-    pub(super) fn finish(&mut self) -> Result<(), FileError> {
-        self.folder.as_mut().map_or(Ok(()), Folder::finish)
+    /// An object is in its place; `was_there` if it was so before. False if it is not open.
+    pub(super) fn close(&mut self, object: u32, was_there: bool) -> bool {
+        let Some(open) = self.remove(object) else { return false };
+        let bytes = open.end.map_or(0, |end| end.size);
+        self.stored += 1;
+        self.stored_bytes += bytes;
+        if was_there {
+            self.unchanged += 1;
+            self.had_bytes += bytes - open.had_bytes.min(bytes);
+        }
+        true
+    }
+
+    /// An object is not stored.
+    pub(super) fn drop_object(&mut self, object: u32) {
+        if let Some(open) = self.remove(object) {
+            self.had_bytes -= open.had_bytes;
+        }
+    }
+
+    fn remove(&mut self, object: u32) -> Option<Open> {
+        let at = self.open.iter().position(|open| open.id == object)?;
+        Some(self.open.remove(at))
+    }
+}
+
+impl Open {
+    /// Of its `count` chunks, those from `from` on do not come: which the other end has not been told of yet,
+    /// counted in the connection.
+    fn skip_from(&mut self, from: u32, count: u32) -> Vec<Range<u32>> {
+        let gaps = self.have.missing(count).map(|gap| gap.start.max(from)..gap.end);
+        let gaps: Vec<Range<u32>> = gaps.filter(|gap| !gap.is_empty()).collect();
+        self.there += gaps.iter().map(|gap| gap.end - gap.start).sum::<u32>();
+        let first = self.first_chunk;
+        gaps.into_iter().map(|gap| first + gap.start..first + gap.end).collect()
     }
 }
 

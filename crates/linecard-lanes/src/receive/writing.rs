@@ -1,111 +1,296 @@
-//! What has come is hashed and written on a thread of its own: lanes do not wait for disks.
+//! Files are opened, checked, hashed and written on a thread of its own: lanes do not wait for disks.
 
 use crate::end::Waker;
-use crate::file::{FileError, Ordered, Sink};
+use crate::file::{
+    ChunkBytes, Existing, FileError, Folder, Have, Kind, Object, Ordered, SMALL_BYTES, Sink,
+};
 use std::io::Write;
-use std::sync::mpsc::{Receiver, Sender};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, Sender, TryRecvError};
+
+/// Files that wait for the disk together before they get their names.
+const MAX_BATCH: usize = 64;
+/// Files that are opened before anything of them comes. With those of which something has come, and with
+/// three descriptors each, that is below the 1,024 that a process may have open.
+const MAX_EAGER: usize = 32;
 
 /// Where the bytes of an object go.
-pub(super) enum Target {
-    /// Into a file.
-    File(Sink),
+enum Target {
+    /// Into a file. One that is there already has this hash, and may be replaced.
+    File(Box<Sink>, Option<blake3::Hash>),
+    /// Into a file that is not opened before its first chunk comes: it may not come at all.
+    Later(Box<Object>, Option<blake3::Hash>),
+    /// Nowhere: a file with this hash is there, and must not be replaced.
+    Kept(Box<Object>, blake3::Hash),
     /// Out, in order.
     Out(Ordered<Box<dyn Write + Send>>),
-    /// Nowhere: a test of the way.
+    /// Nowhere: a folder, or a test of the way.
     Nowhere,
 }
 
-/// What the thread is asked for. The receiver's window bounds how much waits.
+/// What the thread is asked for. The receiver's window and its bound of open objects bound how much waits.
+#[derive(Debug)]
 pub(super) enum Job {
     /// A new object.
-    Open { object: u32, target: Box<Target> },
+    Open { object: u32, about: Box<Object> },
     /// A chunk is whole.
     Write { object: u32, chunk: u32, of_object: u32, buffer: Vec<u8>, bytes: u32 },
     /// All chunks of an object have been given: it is that, if its hash is right.
     Finish { object: u32, size: u64, root: [u8; 32] },
+    /// No more comes of an object: what there is of it stays.
+    Abandon { object: u32 },
+    /// No more objects come.
+    Close,
 }
 
 /// What it has done.
 pub(super) enum Written {
+    /// An object is open: chunks that need not come, and the hash of a file that is there.
+    Opened { object: u32, have: Have, existing: Option<[u8; 32]> },
     /// A chunk is where it belongs.
     Chunk { chunk: u32, buffer: Vec<u8> },
-    /// An object is in its place.
-    Object { object: u32 },
+    /// An object is in its place; or was, before anything came.
+    Object { object: u32, was_there: bool },
+    /// An object cannot be put into its place; others can.
+    Refused { object: u32, error: FileError },
+    /// Folders have their modes and times.
+    Closed,
     /// It cannot go on.
     Failed(FileError),
 }
 
 pub(super) struct Work {
+    /// None for the standard output.
+    pub(super) folder: Option<Folder>,
+    pub(super) overwrite: bool,
+    pub(super) chunk_bytes: ChunkBytes,
+    pub(super) window: u32,
     pub(super) jobs: Receiver<Job>,
     pub(super) out: Sender<Written>,
     pub(super) waker: Waker,
 }
 
+/// What the thread works on.
+struct Writing {
+    work: Work,
+    /// As many as the receiver keeps open.
+    targets: Vec<(u32, Target)>,
+    /// Whole and verified files that are not on the disk yet.
+    batch: Vec<(u32, Sink)>,
+}
+
 impl Work {
     /// Does what it is asked for until nobody asks any more.
     pub(super) fn run(self) {
-        // Few are open at a time: the sender does not announce many ahead.
-        let mut targets: Vec<(u32, Target)> = Vec::new();
-        while let Ok(job) = self.jobs.recv() {
-            let written = match job {
-                Job::Open { object, target } => {
-                    targets.push((object, *target));
-                    continue;
-                }
-                Job::Write { object, chunk, of_object, mut buffer, bytes } => {
-                    match write(&mut targets, (object, of_object), &mut buffer, bytes) {
-                        Ok(()) => Written::Chunk { chunk, buffer },
-                        Err(error) => Written::Failed(error),
-                    }
-                }
-                Job::Finish { object, size, root } => {
-                    match finish(&mut targets, object, size, &root.into()) {
-                        Ok(()) => Written::Object { object },
-                        Err(error) => Written::Failed(error),
-                    }
-                }
-            };
-            if self.out.send(written).is_err() {
+        Writing { work: self, targets: Vec::new(), batch: Vec::new() }.run();
+    }
+}
+
+impl Writing {
+    fn run(mut self) {
+        while let Some(job) = self.next() {
+            let written = self.work_on(job);
+            if self.batch.len() >= MAX_BATCH {
+                self.settle();
+            }
+            if let Some(written) = written
+                && !self.give(written)
+            {
                 return;
             }
-            self.waker.wake();
         }
+    }
+
+    /// The next job. Before this waits for one, files that are whole get their names.
+    fn next(&mut self) -> Option<Job> {
+        match self.work.jobs.try_recv() {
+            Ok(job) => Some(job),
+            Err(TryRecvError::Empty) => {
+                self.settle();
+                self.work.jobs.recv().ok()
+            }
+            Err(TryRecvError::Disconnected) => {
+                self.settle();
+                None
+            }
+        }
+    }
+
+    /// False if nobody takes it any more.
+    fn give(&self, written: Written) -> bool {
+        let taken = self.work.out.send(written).is_ok();
+        self.work.waker.wake();
+        taken
+    }
+
+    fn settle(&mut self) {
+        let (objects, sinks): (Vec<u32>, Vec<Sink>) = self.batch.drain(..).unzip();
+        for (object, result) in objects.into_iter().zip(Sink::appear_all(&sinks)) {
+            let written = match result {
+                Ok(()) => Written::Object { object, was_there: false },
+                Err(error) => failed(object, error),
+            };
+            self.give(written);
+        }
+    }
+
+    fn work_on(&mut self, job: Job) -> Option<Written> {
+        match job {
+            Job::Open { object, about } => {
+                Some(self.open(object, about).unwrap_or_else(|error| failed(object, error)))
+            }
+            Job::Write { object, chunk, of_object, mut buffer, bytes } => {
+                match self.write((object, of_object), &mut buffer, bytes) {
+                    Ok(()) => Some(Written::Chunk { chunk, buffer }),
+                    Err(error) => {
+                        self.targets.retain(|(of, _)| *of != object);
+                        // The chunk is done with, but its object will not be.
+                        self.give(failed(object, error));
+                        Some(Written::Chunk { chunk, buffer })
+                    }
+                }
+            }
+            Job::Finish { object, size, root } => {
+                self.finish(object, size, &root.into()).unwrap_or_else(|e| Some(failed(object, e)))
+            }
+            Job::Abandon { object } => {
+                self.targets.retain(|(of, _)| *of != object);
+                None
+            }
+            Job::Close => {
+                self.settle();
+                let closed = self.work.folder.as_mut().map_or(Ok(()), Folder::finish);
+                Some(closed.map_or_else(Written::Failed, |()| Written::Closed))
+            }
+        }
+    }
+
+    fn open(&mut self, object: u32, about: Box<Object>) -> Result<Written, FileError> {
+        let opened = |have, existing: Option<blake3::Hash>| {
+            let existing = existing.map(|hash| *hash.as_bytes());
+            Ok(Written::Opened { object, have, existing })
+        };
+        let count = self.work.chunk_bytes.count(about.size.unwrap_or(0))?;
+        let is_sink = |(_, target): &&(u32, Target)| matches!(target, Target::File(..));
+        let is_crowded = self.targets.iter().filter(is_sink).count() >= MAX_EAGER;
+        let is_small = about.size.is_some_and(|size| size <= SMALL_BYTES);
+        let is_later = is_crowded || (count <= 1 && is_small);
+        let (target, have, existing) = match (&mut self.work.folder, about.kind) {
+            (_, Kind::Test) => (Target::Nowhere, Have::default(), None),
+            (Some(folder), Kind::Folder) => {
+                folder.make(&about)?;
+                (Target::Nowhere, Have::default(), None)
+            }
+            (None, Kind::Folder) => (Target::Nowhere, Have::default(), None),
+            (None, _) => {
+                let out: Box<dyn Write + Send> = Box::new(std::io::stdout());
+                let path = Path::new("standard output");
+                let ordered = Ordered::new(out, path, self.work.chunk_bytes, self.work.window);
+                (Target::Out(ordered), Have::default(), None)
+            }
+            (Some(folder), _) => match folder.existing(&about)? {
+                Existing::File { hash, .. } if !self.work.overwrite => {
+                    (Target::Kept(about, hash), Have::all(count), Some(hash))
+                }
+                Existing::File { hash, part: false } => {
+                    (Target::Later(about, Some(hash)), Have::default(), Some(hash))
+                }
+                // There is nothing to go on with: the file is made when something of it comes.
+                Existing::Nothing if about.kind == Kind::File && is_later => {
+                    (Target::Later(about, None), Have::default(), None)
+                }
+                existing => {
+                    let sink = folder.sink(&about, self.work.chunk_bytes, self.work.overwrite)?;
+                    let hash = match existing {
+                        Existing::File { hash, .. } => Some(hash),
+                        _ => None,
+                    };
+                    let have = sink.have();
+                    (Target::File(Box::new(sink), hash), have, hash)
+                }
+            },
+        };
+        self.targets.push((object, target));
+        opened(have, existing)
+    }
+
+    fn write(
+        &mut self,
+        (object, chunk): (u32, u32),
+        buffer: &mut Vec<u8>,
+        bytes: u32,
+    ) -> Result<(), FileError> {
+        let Some((_, target)) = self.targets.iter_mut().find(|(of, _)| *of == object) else {
+            return Ok(());
+        };
+        if let Target::Later(about, existing) = target
+            && let Some(folder) = &self.work.folder
+        {
+            let sink = folder.sink(about, self.work.chunk_bytes, self.work.overwrite)?;
+            *target = Target::File(Box::new(sink), *existing);
+        }
+        match target {
+            Target::File(sink, _) => sink.write(chunk, &buffer[..bytes as usize]).map(|_hash| ()),
+            Target::Out(ordered) => {
+                let mut bytes_of = std::mem::take(buffer);
+                bytes_of.truncate(bytes as usize);
+                ordered.write(chunk, bytes_of)
+            }
+            Target::Later(..) | Target::Kept(..) | Target::Nowhere => Ok(()),
+        }
+    }
+
+    /// None if the file has to wait for others before it gets its name.
+    fn finish(
+        &mut self,
+        object: u32,
+        size: u64,
+        root: &blake3::Hash,
+    ) -> Result<Option<Written>, FileError> {
+        let done = |was_there| Ok(Some(Written::Object { object, was_there }));
+        let Some(at) = self.targets.iter().position(|(of, _)| *of == object) else {
+            return done(false);
+        };
+        let folder = self.work.folder.as_ref();
+        let sink = match (self.targets.swap_remove(at).1, folder) {
+            (Target::Kept(_, hash), _) if hash == *root => return done(true),
+            (Target::Kept(about, _), Some(folder)) => {
+                return Err(FileError::Exists { path: folder.path_of(&about) });
+            }
+            (Target::Later(about, Some(hash)), Some(folder)) if hash == *root => {
+                folder.dress(&about)?;
+                return done(true);
+            }
+            (Target::Later(about, _), Some(folder)) => {
+                folder.sink(&about, self.work.chunk_bytes, self.work.overwrite)?
+            }
+            (Target::File(sink, Some(hash)), Some(folder)) if hash == *root => {
+                let about = sink.object().clone();
+                sink.discard()?;
+                folder.dress(&about)?;
+                return done(true);
+            }
+            (Target::File(sink, _), _) => *sink,
+            (Target::Out(ordered), _) => {
+                ordered.finish(size, root)?;
+                return done(false);
+            }
+            (Target::Later(..) | Target::Kept(..) | Target::Nowhere, _) => return done(false),
+        };
+        sink.end_at(size)?;
+        sink.verify(root)?;
+        self.batch.push((object, sink));
+        Ok(None)
     }
 }
 
-fn write(
-    targets: &mut [(u32, Target)],
-    (object, chunk): (u32, u32),
-    buffer: &mut Vec<u8>,
-    bytes: u32,
-) -> Result<(), FileError> {
-    let Some((_, target)) = targets.iter_mut().find(|(of, _)| *of == object) else {
-        return Ok(());
-    };
-    match target {
-        Target::File(sink) => sink.write(chunk, &buffer[..bytes as usize]).map(|_hash| ()),
-        Target::Out(ordered) => {
-            let mut bytes_of = std::mem::take(buffer);
-            bytes_of.truncate(bytes as usize);
-            ordered.write(chunk, bytes_of)
-        }
-        Target::Nowhere => Ok(()),
-    }
-}
-
-fn finish(
-    targets: &mut Vec<(u32, Target)>,
-    object: u32,
-    size: u64,
-    root: &blake3::Hash,
-) -> Result<(), FileError> {
-    let Some(at) = targets.iter().position(|(of, _)| *of == object) else { return Ok(()) };
-    match targets.swap_remove(at).1 {
-        Target::File(sink) => {
-            sink.end_at(size)?;
-            sink.finish(root)
-        }
-        Target::Out(ordered) => ordered.finish(size, root).map(|_out| ()),
-        Target::Nowhere => Ok(()),
+/// Some errors are about one object only: with them the others go on.
+fn failed(object: u32, error: FileError) -> Written {
+    match error {
+        FileError::Exists { .. }
+        | FileError::Denied { .. }
+        | FileError::Locked { .. }
+        | FileError::Name { .. } => Written::Refused { object, error },
+        error => Written::Failed(error),
     }
 }

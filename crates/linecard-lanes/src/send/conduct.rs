@@ -7,10 +7,10 @@ use super::reading::{Desk, Order, Read};
 use super::{LaneView, SendError, SendOptions, SendProgress, Sent};
 use crate::control::ControlError;
 use crate::end::{Clock, Interest, Ready, Relay, Waiter, Waker, give_up};
-use crate::file::{Have, Kind, Object};
+use crate::file::{Failures, FileError, Have, Kind, Object};
 use crate::lane::{Family, MAX_DATAGRAM_BYTES, Received, Trouble};
 use linecard::time::Instant;
-use linecard_transfer::control::{self, End, Message, Span};
+use linecard_transfer::control::{self, End, Failed, Message, Span, Text};
 use linecard_transfer::lane::LaneState;
 use linecard_transfer::send::{Departure, SendEvent};
 use linecard_transfer::wire::{Kind as PacketKind, MAX_LANES};
@@ -20,8 +20,9 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::TryRecvError;
 use std::time::Duration;
 
-/// Objects that are announced and not stored yet.
-const MAX_AHEAD: usize = 64;
+/// Objects that are announced and not stored yet. Small files over a long round trip are bounded by the
+/// window of chunks, not by this.
+const MAX_AHEAD: usize = 512;
 /// Packets that a lane is asked for at once.
 const BATCH: usize = 64;
 /// How often others are told how far it is, in ns.
@@ -30,8 +31,20 @@ const WATCH_NS: u64 = 100_000_000;
 const GRID_NS: u64 = 250_000;
 /// How often the receiver's last message is confirmed, as packets may be lost.
 const GOODBYES: usize = 3;
+/// The code of a failure of one object.
+const UNREADABLE: u16 = 2;
 /// What the control channel is called where is waited; lanes are called by their numbers.
 const CONTROL: usize = MAX_LANES;
+
+/// An object that is announced and not done with.
+#[derive(Debug, Default)]
+struct Open {
+    /// The receiver has said what it needs.
+    is_ordered: bool,
+    /// It is in its place there, and the same.
+    is_there: bool,
+    had_bytes: u64,
+}
 
 pub(super) struct Conductor<'a> {
     options: &'a SendOptions,
@@ -42,7 +55,8 @@ pub(super) struct Conductor<'a> {
     first_chunks: Vec<u32>,
     next_chunk: u32,
     read: usize,
-    stored: usize,
+    /// Objects that are announced and neither stored nor given up.
+    open: BTreeMap<u32, Open>,
     /// Bytes of the chunks under way.
     under_way: BTreeMap<u32, u32>,
     /// A result for which there was no room.
@@ -78,7 +92,7 @@ impl<'a> Conductor<'a> {
             first_chunks: Vec::new(),
             next_chunk: 0,
             read: 0,
-            stored: 0,
+            open: BTreeMap::new(),
             under_way: BTreeMap::new(),
             next_read: None,
             connections: opened
@@ -104,6 +118,8 @@ impl<'a> Conductor<'a> {
                 notes: Vec::new(),
                 payload_bytes: opened.payload_bytes,
                 skipped: Vec::new(),
+                unchanged: 0,
+                failures: Failures::default(),
             },
             progress: SendProgress { total_bytes: total, ..SendProgress::default() },
             received: Received::new(),
@@ -111,6 +127,12 @@ impl<'a> Conductor<'a> {
             departures: Vec::with_capacity(BATCH),
             opened,
         }
+    }
+
+    /// Some of what was to be sent has been left out, because it could not be listed.
+    pub(super) fn without(mut self, unreadable: Failures) -> Self {
+        self.sent.failures = unreadable;
+        self
     }
 
     pub(super) fn run(
@@ -242,7 +264,10 @@ impl<'a> Conductor<'a> {
             match message {
                 Message::Have(have) => self.order(&have)?,
                 Message::Stored { object } => self.stored(object)?,
-                Message::Failed(failed) => return Err(SendError::Ended(failed.text.to_string())),
+                Message::Failed(failed) => match failed.object {
+                    Some(object) => self.refused(object, &failed.text.to_string()),
+                    None => return Err(SendError::Ended(failed.text.to_string())),
+                },
                 Message::Finish => self.heard_finish = true,
                 Message::Refuse(refuse) => return Err(refuse.into()),
                 _ => return Err(SendError::Unexpected("what only a sender says")),
@@ -252,7 +277,7 @@ impl<'a> Conductor<'a> {
 
     /// The next objects, as far as the receiver keeps up.
     fn announce(&mut self) -> Result<(), SendError> {
-        while self.announced < self.objects.len() && self.announced - self.stored < MAX_AHEAD {
+        while self.announced < self.objects.len() && self.open.len() < MAX_AHEAD {
             let object = &self.objects[self.announced];
             let chunks = self.options.chunk_bytes.count(object.size.unwrap_or(0))?;
             let message = Message::Object(control::Object {
@@ -264,11 +289,13 @@ impl<'a> Conductor<'a> {
                 first_chunk: self.next_chunk,
             });
             self.relay.send(&mut self.opened.control, &message)?;
+            self.open.insert(self.announced as u32, Open::default());
             self.first_chunks.push(self.next_chunk);
             self.next_chunk = self.next_chunk.saturating_add(chunks);
             self.announced += 1;
         }
-        if self.stored == self.objects.len() && !self.said_finish {
+        let is_done = self.announced == self.objects.len() && self.open.is_empty();
+        if is_done && !self.said_finish {
             self.relay.send(&mut self.opened.control, &Message::Finish)?;
             self.said_finish = true;
         }
@@ -278,9 +305,11 @@ impl<'a> Conductor<'a> {
     /// The receiver has said what it needs of an object.
     fn order(&mut self, told: &control::Have) -> Result<(), SendError> {
         let object = told.object as usize;
-        let Some(&first_chunk) = self.first_chunks.get(object) else {
+        let open = self.open.get_mut(&told.object).filter(|open| !open.is_ordered);
+        let (Some(&first_chunk), Some(open)) = (self.first_chunks.get(object), open) else {
             return Err(SendError::Unexpected("that it has an object that it was not told of"));
         };
+        open.is_ordered = true;
         let mut have = Have::default();
         let size = self.objects[object].size.unwrap_or(0);
         let count = self.options.chunk_bytes.count(size)?;
@@ -291,22 +320,68 @@ impl<'a> Conductor<'a> {
             };
             for chunk in first..first + range.count {
                 let bytes = self.options.chunk_bytes.range(chunk, size);
-                self.sent.had_bytes += bytes.end - bytes.start;
+                open.had_bytes += bytes.end - bytes.start;
                 have.insert(chunk);
             }
         }
-        let _gone = self.desk.orders.send(Order { object, first_chunk, have });
+        self.sent.had_bytes += open.had_bytes;
+        let existing = told.existing;
+        let _gone = self.desk.orders.send(Order { object, first_chunk, have, existing });
         Ok(())
     }
 
     fn stored(&mut self, object: u32) -> Result<(), SendError> {
-        let Some(stored) = self.objects.get(object as usize) else {
+        let open = self.open.remove(&object).filter(|open| open.is_ordered);
+        let Some((open, stored)) = open.zip(self.objects.get(object as usize)) else {
             return Err(SendError::Unexpected("that it stored what it was not told of"));
         };
-        self.stored += 1;
+        let bytes = stored.size.unwrap_or(0);
         self.sent.objects += 1;
-        self.sent.bytes += stored.size.unwrap_or(0);
+        self.sent.bytes += bytes;
+        if open.is_there {
+            self.sent.unchanged += 1;
+            self.sent.had_bytes += bytes - open.had_bytes.min(bytes);
+        }
         Ok(())
+    }
+
+    /// The receiver cannot store an object; the others go on.
+    fn refused(&mut self, object: u32, why: &str) {
+        // Both ends may give up the same object at the same time.
+        let Some(open) = self.open.remove(&object) else { return };
+        self.sent.had_bytes -= open.had_bytes;
+        self.sent.failures.add(format!("refused by the receiver: {why}"));
+        if !open.is_ordered {
+            self.count_read();
+        }
+    }
+
+    /// An object cannot be read any further; the others go on.
+    fn give_up_object(
+        &mut self,
+        object: usize,
+        sent_below: u32,
+        error: &FileError,
+    ) -> Result<(), SendError> {
+        let id = object as u32;
+        if let Some(open) = self.open.remove(&id) {
+            self.sent.had_bytes -= open.had_bytes;
+            self.sent.failures.add(error.to_string());
+        }
+        let text = Text::of(error.to_string().as_bytes());
+        let failed =
+            Failed { object: Some(id), sent_below: Some(sent_below), code: UNREADABLE, text };
+        self.relay.send(&mut self.opened.control, &Message::Failed(failed))?;
+        self.count_read();
+        Ok(())
+    }
+
+    /// Nothing more is going to be read of an object.
+    fn count_read(&mut self) {
+        self.read += 1;
+        if self.read == self.objects.len() {
+            self.opened.sender.finish();
+        }
     }
 
     /// What has been read since.
@@ -336,16 +411,19 @@ impl<'a> Conductor<'a> {
                     self.opened.source.put(chunk, buffer);
                     self.opened.sender.offer(chunk, bytes)?;
                 }
-                Read::End { object, size, root, .. } => {
+                Read::Unreadable { object, sent_below, error } => {
+                    self.give_up_object(object, sent_below, &error)?;
+                }
+                Read::End { object, size, root, is_there } => {
+                    if let Some(open) = self.open.get_mut(&(object as u32)) {
+                        open.is_there = is_there;
+                    }
                     if self.objects[object].size.is_none() {
                         self.objects[object].size = Some(size);
                     }
                     let end = End { object: object as u32, size, root };
                     self.relay.send(&mut self.opened.control, &Message::End(end))?;
-                    self.read += 1;
-                    if self.read == self.objects.len() {
-                        self.opened.sender.finish();
-                    }
+                    self.count_read();
                 }
                 Read::Failed(error) => return Err(error.into()),
             }
@@ -502,7 +580,7 @@ impl<'a> Conductor<'a> {
             });
         }
         if self.relay.is_silent(self.options.patience) {
-            let (stored, objects) = (self.stored, self.objects.len());
+            let (stored, objects) = (self.sent.objects as usize, self.objects.len());
             let patience = self.options.patience;
             return Err(SendError::Unconfirmed { patience, stored, objects });
         }
@@ -526,6 +604,7 @@ impl<'a> Conductor<'a> {
         if self.progress.notes.len() != self.notes.lines().len() {
             self.progress.notes = self.notes.lines().to_vec();
         }
+        self.progress.counters = sender.counters();
         let mut shown = self.progress.clone();
         shown.done_bytes += self.sent.had_bytes;
         watch(&shown);

@@ -12,7 +12,7 @@ pub use error::SendError;
 
 use crate::control::Access;
 use crate::end::{CarrierCounters, Clock, Cores, Pinned, Waker, processor_time};
-use crate::file::{ChunkBytes, Input, Skipped, Source};
+use crate::file::{ChunkBytes, Failures, Input, Skipped, Source};
 use crate::lane::Spec;
 use linecard_transfer::fec::Scheme;
 use linecard_transfer::lane::{LaneCounters, LaneState};
@@ -67,6 +67,8 @@ pub struct SendProgress {
     pub notes: Vec<String>,
     /// Since the first message.
     pub elapsed: Duration,
+    /// What the protocol has counted.
+    pub counters: SendCounters,
 }
 
 /// A lane as others see it.
@@ -109,6 +111,10 @@ pub struct Sent {
     pub payload_bytes: u32,
     /// What was there and not sent.
     pub skipped: Vec<Skipped>,
+    /// Files that the receiver had in their places before, and that are the same.
+    pub unchanged: u64,
+    /// Files that could not be read here, or not be stored there.
+    pub failures: Failures,
 }
 
 /// Sends; calls `watch` some times a second, and once more at the end, whatever it is.
@@ -125,6 +131,7 @@ pub fn send(
     drop((Pinned::to(options.cores.files)?, Pinned::to(options.cores.lanes)?));
     let source = Source::of(&options.input)?;
     let skipped = source.skipped().to_vec();
+    let unreadable = source.unreadable().clone();
     let mut opened = open::open(options)?;
     let (orders, ordered) = mpsc::channel();
     let (buffers, freed) = mpsc::channel();
@@ -135,7 +142,7 @@ pub fn send(
         source,
         chunk_bytes: options.chunk_bytes,
         orders: ordered,
-        buffers: freed,
+        buffers: reading::Buffers::new(freed),
         out,
         waker: waker.clone(),
     };
@@ -145,7 +152,8 @@ pub fn send(
     std::thread::spawn(move || work.run());
     drop(reading);
     let _pinned = Pinned::to(options.cores.lanes)?;
-    let conductor = conduct::Conductor::new(options, &mut opened, objects, desk);
+    let conductor =
+        conduct::Conductor::new(options, &mut opened, objects, desk).without(unreadable);
     let mut sent = conductor.run(waker, Clock::start(), watch)?;
     sent.skipped = skipped;
     sent.processor = processor_time().saturating_sub(began);

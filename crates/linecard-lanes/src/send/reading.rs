@@ -6,6 +6,8 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender};
 
 /// Results that may wait to be taken.
 pub(super) const MAX_READ: usize = 2;
+/// Buffers that are kept.
+const MAX_SPARE: usize = 8;
 
 /// What the thread is asked for.
 #[derive(Debug)]
@@ -14,6 +16,8 @@ pub(super) struct Order {
     pub(super) first_chunk: u32,
     /// Chunks of the object that the receiver has: they are hashed, and not sent.
     pub(super) have: Have,
+    /// The hash of a file that the receiver has in its place: if it is the same, nothing is sent.
+    pub(super) existing: Option<[u8; 32]>,
 }
 
 /// What it has done.
@@ -28,8 +32,10 @@ pub(super) enum Read {
         /// Nobody knew how long it would be.
         of_stream: bool,
     },
-    /// An object has been read.
-    End { object: usize, size: u64, root: [u8; 32] },
+    /// An object has been read; `is_there` if the receiver has all of it, in its place.
+    End { object: usize, size: u64, root: [u8; 32], is_there: bool },
+    /// An object cannot be read, from this chunk on, counted in the connection. Others can.
+    Unreadable { object: usize, sent_below: u32, error: FileError },
     /// It cannot go on.
     Failed(FileError),
 }
@@ -39,9 +45,17 @@ pub(super) struct Work {
     pub(super) source: Source,
     pub(super) chunk_bytes: ChunkBytes,
     pub(super) orders: Receiver<Order>,
-    pub(super) buffers: Receiver<Vec<u8>>,
+    pub(super) buffers: Buffers,
     pub(super) out: SyncSender<Read>,
     pub(super) waker: Waker,
+}
+
+/// Buffers of chunks that are done with, for the next.
+#[derive(Debug)]
+pub(super) struct Buffers {
+    freed: Receiver<Vec<u8>>,
+    /// The shortest first, at most [`MAX_SPARE`].
+    spare: Vec<Vec<u8>>,
 }
 
 /// Ends of the channels that the other thread has.
@@ -51,13 +65,52 @@ pub(super) struct Desk {
     pub(super) results: Receiver<Read>,
 }
 
+impl Buffers {
+    pub(super) const fn new(freed: Receiver<Vec<u8>>) -> Self {
+        Self { freed, spare: Vec::new() }
+    }
+
+    /// A buffer of `bytes`. What it holds is to be overwritten: only what it has to grow is cleared.
+    fn take(&mut self, bytes: usize) -> Vec<u8> {
+        while let Ok(freed) = self.freed.try_recv() {
+            self.keep(freed);
+        }
+        let at = self.spare.partition_point(|spare| spare.capacity() < bytes);
+        // A small file does not keep a large buffer from a large chunk.
+        let fits =
+            self.spare.get(at).is_some_and(|spare| spare.capacity() / 4 <= bytes.max(1 << 16));
+        if !fits {
+            return vec![0; bytes];
+        }
+        let mut buffer = self.spare.remove(at);
+        buffer.resize(bytes, 0);
+        buffer
+    }
+
+    fn keep(&mut self, freed: Vec<u8>) {
+        let at = self.spare.partition_point(|spare| spare.capacity() < freed.capacity());
+        self.spare.insert(at, freed);
+        if self.spare.len() > MAX_SPARE {
+            self.spare.remove(0);
+        }
+    }
+}
+
 impl Work {
     /// Reads what is ordered until nobody orders any more.
-    pub(super) fn run(self) {
+    pub(super) fn run(mut self) {
         while let Ok(order) = self.orders.recv() {
-            match self.read(&order) {
+            let mut sent_below = order.first_chunk;
+            match self.read(&order, &mut sent_below) {
                 Ok(true) => {}
                 Ok(false) => return,
+                // One of many: the others go on.
+                Err(error) if self.source.objects().len() > 1 => {
+                    let object = order.object;
+                    if !self.give(Read::Unreadable { object, sent_below, error }) {
+                        return;
+                    }
+                }
                 Err(error) => {
                     let _gone = self.give(Read::Failed(error));
                     return;
@@ -73,10 +126,10 @@ impl Work {
         taken
     }
 
-    fn read(&self, order: &Order) -> Result<bool, FileError> {
-        let object = &self.source.objects()[order.object];
-        let mut tree = Tree::new(self.chunk_bytes);
-        let mut size = 0;
+    /// Reads an object, and hands on what is to be sent: what is below `sent_below` has been looked after.
+    fn read(&mut self, order: &Order, sent_below: &mut u32) -> Result<bool, FileError> {
+        let object = self.source.objects()[order.object].clone();
+        let (mut size, mut root) = (0, None);
         match object.kind {
             Kind::Folder => {}
             Kind::Test => {
@@ -86,26 +139,39 @@ impl Work {
                 }
             }
             Kind::File | Kind::Stream => {
-                let reader = self.source.reader(object)?;
-                if !self.read_chunks(order, object, &reader, &mut tree)? {
+                let reader = self.source.reader(&object)?;
+                if order.existing.is_some() {
+                    let nothing = Have::all(self.chunk_bytes.count(reader.size())?);
+                    root = self.read_chunks((order, &nothing), &object, &reader, sent_below)?;
+                }
+                let is_there = root.is_some() && root == order.existing;
+                // If the receiver keeps what it has, it only wants to know whether that is the same.
+                let is_read = order.existing.is_some()
+                    && order.have.count() == self.chunk_bytes.count(reader.size())?;
+                if !is_there && !is_read {
+                    root = self.read_chunks((order, &order.have), &object, &reader, sent_below)?;
+                }
+                if root.is_none() {
                     return Ok(false);
                 }
                 reader.finish()?;
                 size = reader.size();
             }
         }
-        let root = tree.root(size)?.map_or([0; 32], |root| *root.as_bytes());
-        Ok(self.give(Read::End { object: order.object, size, root }))
+        let is_there = root.is_some() && root == order.existing;
+        let root = root.unwrap_or([0; 32]);
+        Ok(self.give(Read::End { object: order.object, size, root, is_there }))
     }
 
     /// Chunks that nobody reads or hashes. False if nobody takes them any more.
-    fn make_chunks(&self, order: &Order, size: u64) -> Result<bool, FileError> {
+    fn make_chunks(&mut self, order: &Order, size: u64) -> Result<bool, FileError> {
         for chunk in 0..self.chunk_bytes.count(size)? {
             let range = self.chunk_bytes.range(chunk, size);
+            let bytes = (range.end - range.start) as u32;
             let read = Read::Chunk {
                 chunk: order.first_chunk + chunk,
-                buffer: self.buffer(),
-                bytes: (range.end - range.start) as u32,
+                buffer: self.buffers.take(bytes as usize),
+                bytes,
                 of_stream: false,
             };
             if !self.give(read) {
@@ -115,45 +181,42 @@ impl Work {
         Ok(true)
     }
 
-    /// One that is not needed any more, or a new one.
-    fn buffer(&self) -> Vec<u8> {
-        let length = usize::try_from(self.chunk_bytes.bytes()).unwrap_or(usize::MAX);
-        let mut buffer = self.buffers.try_recv().unwrap_or_default();
-        buffer.resize(length, 0);
-        buffer
-    }
-
-    /// False if nobody takes them any more.
+    /// The hash of all chunks, of which those that are not in `have` are handed on. None if nobody takes
+    /// them any more.
     fn read_chunks(
-        &self,
-        order: &Order,
+        &mut self,
+        (order, have): (&Order, &Have),
         object: &Object,
         reader: &Reader,
-        tree: &mut Tree,
-    ) -> Result<bool, FileError> {
-        if object.size == Some(0) {
-            return Ok(true);
-        }
+        sent_below: &mut u32,
+    ) -> Result<Option<[u8; 32]>, FileError> {
+        let mut tree = Tree::new(self.chunk_bytes);
+        let known = object.size.unwrap_or(u64::MAX);
         for chunk in 0.. {
-            let mut buffer = self.buffer();
+            let range = self.chunk_bytes.range(chunk, known);
+            if range.is_empty() {
+                break;
+            }
+            let mut buffer = self.buffers.take((range.end - range.start) as usize);
             let piece = reader.read(chunk, self.chunk_bytes, &mut buffer)?;
             if piece.bytes == 0 {
-                return Ok(true);
+                break;
             }
             tree.set(chunk, &ChunkHash::of(chunk, self.chunk_bytes, &buffer[..piece.bytes]));
-            let read = Read::Chunk {
-                chunk: order.first_chunk + chunk,
-                buffer,
-                bytes: piece.bytes as u32,
-                of_stream: object.kind == Kind::Stream,
-            };
-            if !order.have.contains(chunk) && !self.give(read) {
-                return Ok(false);
+            if have.contains(chunk) {
+                self.buffers.keep(buffer);
+            } else {
+                let of_stream = object.kind == Kind::Stream;
+                let (chunk, bytes) = (order.first_chunk + chunk, piece.bytes as u32);
+                if !self.give(Read::Chunk { chunk, buffer, bytes, of_stream }) {
+                    return Ok(None);
+                }
+                *sent_below = chunk + 1;
             }
             if piece.is_last {
-                return Ok(true);
+                break;
             }
         }
-        Ok(true)
+        Ok(tree.root(reader.size())?.map(|root| *root.as_bytes()))
     }
 }

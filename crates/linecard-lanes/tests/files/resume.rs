@@ -2,7 +2,7 @@
 
 use super::{CHUNK, chunks, listing, object, random, sink, write};
 use linecard::rng::Rng;
-use linecard_lanes::file::{Have, Object};
+use linecard_lanes::file::{ChunkBytes, Existing, Folder, Have, Object};
 use std::fs::{self, OpenOptions};
 use std::path::Path;
 use std::process::Command;
@@ -66,7 +66,6 @@ fn a_damaged_journal_gives_fewer_chunks_and_never_wrong_ones() {
         damaged[at] ^= 1 << (at % 8);
         put(folder.path(), &part, &damaged);
         let have = goes_on(folder.path(), &object, &bytes);
-        // The name of the boot is in the header: with another one chunks are checked, and count.
         assert!(have.count() <= 2 && !have.contains(1) && !have.contains(2), "{at}: {have:?}");
     }
 }
@@ -147,27 +146,77 @@ fn killed_again_and_again_it_ends_with_all_bytes() {
     assert_eq!(fs::read(folder.path().join("a")).unwrap(), bytes);
 }
 
+/// A loss of power, a bad disk, another program: only what is read with the right hash counts.
 #[test]
-fn after_a_loss_of_power_chunks_are_checked_before_they_count() {
+fn chunks_are_read_again_before_they_count() {
     let bytes = random(4 * CHUNK);
     let object = object("a", bytes.len());
-    let (mut part, mut journal) = left_behind(&object, &bytes, &[0, 1, 3]);
-    // A chunk that never reached the disk.
-    part[CHUNK..2 * CHUNK].fill(0);
+    let (mut part, journal) = left_behind(&object, &bytes, &[0, 1, 3]);
+    part[CHUNK + 100..CHUNK + 200].fill(0);
     let folder = tempfile::tempdir().unwrap();
-    // Written under another boot: that is in the header, before its checksum of 8 bytes.
-    let header = journal.len() - 3 * 76;
-    journal[header - 24..header - 8].fill(0x55);
-    let sum = blake3::hash(&journal[..header - 8]);
-    journal[header - 8..header].copy_from_slice(&sum.as_bytes()[..8]);
-    for record in 0..3 {
-        let at = header + record * 76;
-        let sum = blake3::hash(&[&journal[..header], &journal[at..at + 68]].concat());
-        journal[at + 68..at + 76].copy_from_slice(&sum.as_bytes()[..8]);
-    }
     put(folder.path(), &part, &journal);
     let have = goes_on(folder.path(), &object, &bytes);
     assert_eq!(have.ranges().collect::<Vec<_>>(), [0..1, 3..4]);
     // The file is open for nobody else then.
     assert!(OpenOptions::new().write(true).open(folder.path().join("a")).is_ok());
+}
+
+/// Twice: the record of the chunk that was found damaged is not there any more.
+#[test]
+fn a_chunk_that_was_written_again_counts_the_next_time() {
+    let bytes = random(4 * CHUNK);
+    let object = object("a", bytes.len());
+    let (mut part, journal) = left_behind(&object, &bytes, &[0, 1]);
+    part[..CHUNK].fill(9);
+    let folder = tempfile::tempdir().unwrap();
+    put(folder.path(), &part, &journal);
+    let again = sink(folder.path(), &object);
+    assert_eq!(again.have(), Have::from_iter([1]));
+    write(&again, &bytes, [0]);
+    drop(again);
+    assert_eq!(goes_on(folder.path(), &object, &bytes).count(), 2);
+}
+
+#[test]
+fn chunks_of_another_length_are_gone_on_with() {
+    let bytes = random(9 * CHUNK + 10);
+    let object = object("a", bytes.len());
+    let (part, journal) = left_behind(&object, &bytes, &[0, 1, 2, 5, 8, 9]);
+    for (length, whole) in [(2 * CHUNK, &[0, 4][..]), (8 * CHUNK, &[1])] {
+        let whole = Have::from_iter(whole.iter().copied());
+        let folder = tempfile::tempdir().unwrap();
+        put(folder.path(), &part, &journal);
+        let longer = ChunkBytes::new(length as u64).unwrap();
+        let open = || Folder::open(folder.path()).unwrap().sink(&object, longer, false).unwrap();
+        assert_eq!(open().have(), whole);
+        // Written down now, in chunks of this length.
+        let sink = open();
+        assert_eq!(sink.have(), whole);
+        let size = bytes.len() as u64;
+        for chunk in sink.have().missing(longer.count(size).unwrap()).flatten() {
+            let range = longer.range(chunk, size);
+            sink.write(chunk, &bytes[range.start as usize..range.end as usize]).unwrap();
+        }
+        sink.finish(&blake3::hash(&bytes)).unwrap();
+        assert_eq!(fs::read(folder.path().join("a")).unwrap(), bytes);
+        assert_eq!(listing(folder.path()), ["a"]);
+    }
+}
+
+#[test]
+fn what_is_there_already_is_told_by_its_hash() {
+    let at = tempfile::tempdir().unwrap();
+    let folder = Folder::open(at.path()).unwrap();
+    let object = object("d/a", 3);
+    assert_eq!(folder.existing(&object).unwrap(), Existing::Nothing);
+    fs::write(at.path().join("d/.a.linecard-part"), "").unwrap();
+    assert_eq!(folder.existing(&object).unwrap(), Existing::Part);
+    fs::write(at.path().join("d/a"), "xyz").unwrap();
+    let hash = blake3::hash(b"xyz");
+    assert_eq!(folder.existing(&object).unwrap(), Existing::File { hash, part: true });
+    fs::write(at.path().join("d/a"), "four").unwrap();
+    assert_eq!(folder.existing(&object).unwrap(), Existing::Other);
+    fs::remove_file(at.path().join("d/a")).unwrap();
+    std::os::unix::fs::symlink("/etc/passwd", at.path().join("d/a")).unwrap();
+    assert_eq!(folder.existing(&object).unwrap(), Existing::Other);
 }

@@ -25,7 +25,7 @@ fn deaf(listener: &TcpListener, access: &Access, stop: &AtomicBool) {
                 lanes: vec![address; hello.lanes.len()],
             }),
             Ok(Some(Message::Object(object))) => {
-                Message::Have(Have { object: object.id, ranges: Vec::new() })
+                Message::Have(Have { object: object.id, ranges: Vec::new(), existing: None })
             }
             Ok(_) => {
                 std::thread::sleep(Duration::from_millis(5));

@@ -88,6 +88,15 @@ impl<'a> Fields<'a> {
         value.try_into().map_err(|_| MessageError::Length { field: tag.1, bytes: value.len() })
     }
 
+    /// A field of exactly this many bytes that may be missing.
+    pub(super) fn maybe_array<const N: usize>(
+        &self,
+        tag: Tag,
+    ) -> Result<Option<[u8; N]>, MessageError> {
+        let wrong = |value: &[u8]| MessageError::Length { field: tag.1, bytes: value.len() };
+        self.maybe(tag)?.map(|value| value.try_into().map_err(|_| wrong(value))).transpose()
+    }
+
     /// `least` to `most` elements of `N` bytes each, counted before they are looked at.
     pub(super) fn list<const N: usize>(
         &self,

@@ -69,9 +69,13 @@ pub struct Have {
     pub object: u32,
     /// In ascending order, without overlap, at most [`MAX_HAVE_RANGES`].
     pub ranges: Vec<ChunkRange>,
+    /// BLAKE3 of a file of the same name and length that the receiver has: if the object hashes to the
+    /// same, the sender sends none of it.
+    pub existing: Option<[u8; 32]>,
 }
 
 const RANGES: Tag = (2, "ranges");
+const EXISTING: Tag = (3, "hash of the existing file");
 
 impl Have {
     pub(super) fn write(&self, frame: &mut Frame<'_>) {
@@ -80,6 +84,9 @@ impl Have {
             out.extend(range.first.to_be_bytes());
             out.extend(range.count.to_be_bytes());
         });
+        if let Some(existing) = &self.existing {
+            frame.bytes(EXISTING.0, existing);
+        }
     }
 
     pub(super) fn read(fields: &Fields<'_>) -> Result<Self, MessageError> {
@@ -97,7 +104,7 @@ impl Have {
             free = end;
             ranges.push(ChunkRange { first, count });
         }
-        Ok(Self { object, ranges })
+        Ok(Self { object, ranges, existing: fields.maybe_array(EXISTING)? })
     }
 }
 
@@ -158,11 +165,15 @@ impl End {
     }
 }
 
-/// Something did not work out at the end that says so.
+/// Something did not work out at the end that says so. If it is about an object, that one is given up and
+/// the others go on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failed {
     /// Number of the object; none when all of the transfer has failed.
     pub object: Option<u32>,
+    /// From a sender, for an object: its chunks from this number on, counted in the connection, do not
+    /// come. None if all have been sent.
+    pub sent_below: Option<u32>,
     /// What kind of failure; the values are the engine's.
     pub code: u16,
     /// For the user.
@@ -171,6 +182,7 @@ pub struct Failed {
 
 const CODE: Tag = (2, "code");
 const TEXT: Tag = (3, "text");
+const SENT_BELOW: Tag = (4, "end of what was sent");
 
 impl Failed {
     pub(super) fn write(&self, frame: &mut Frame<'_>) {
@@ -179,11 +191,15 @@ impl Failed {
         }
         frame.number(CODE.0, self.code);
         frame.bytes(TEXT.0, self.text.as_str().as_bytes());
+        if let Some(sent_below) = self.sent_below {
+            frame.number(SENT_BELOW.0, sent_below);
+        }
     }
 
     pub(super) fn read(fields: &Fields<'_>) -> Result<Self, MessageError> {
         Ok(Self {
             object: fields.maybe_number(OBJECT_FIELD)?,
+            sent_below: fields.maybe_number(SENT_BELOW)?,
             code: fields.number(CODE)?,
             text: fields.text(TEXT)?,
         })

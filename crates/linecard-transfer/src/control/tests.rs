@@ -71,7 +71,12 @@ fn random_have(rng: &mut Rng) -> Have {
         ranges.push(ChunkRange { first, count });
         free = first + count;
     }
-    Have { object: rng.next_u64() as u32, ranges }
+    let existing = rng.chance(0.5).then(|| {
+        let mut hash = [0; 32];
+        rng.fill(&mut hash);
+        hash
+    });
+    Have { object: rng.next_u64() as u32, ranges, existing }
 }
 
 fn random_object(rng: &mut Rng) -> Object {
@@ -109,6 +114,7 @@ fn random(rng: &mut Rng) -> Message {
         7 => Message::Stored { object: number },
         8 => Message::Failed(Failed {
             object: rng.chance(0.5).then_some(number),
+            sent_below: rng.chance(0.5).then_some(number / 2),
             code: number as u16,
             text,
         }),

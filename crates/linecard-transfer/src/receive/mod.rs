@@ -189,7 +189,7 @@ pub struct Receiver {
     /// From chunk `base` on.
     window: VecDeque<Spot>,
     base: u32,
-    /// Chunks that were there before, in order: they do not come.
+    /// Chunks that do not come, in order: those that were there before, and those given up.
     had: VecDeque<Range<u32>>,
     events: VecDeque<ReceiveEvent>,
     counters: ReceiveCounters,
@@ -297,11 +297,12 @@ impl Receiver {
         Ok(())
     }
 
-    /// These chunks are here already, and will not come. Ranges are told of in order, each before any
-    /// chunk behind it comes.
+    /// These chunks will not come: they are here already, or the sender has given them up. Ranges do not
+    /// overlap.
     pub fn skip(&mut self, chunks: Range<u32>) {
         if !chunks.is_empty() && chunks.end > self.base {
-            self.had.push_back(chunks);
+            let at = self.had.partition_point(|had| had.start < chunks.start);
+            self.had.insert(at, chunks);
             self.advance();
             self.lanes.iter_mut().for_each(LaneReceiver::owe_at_once);
         }

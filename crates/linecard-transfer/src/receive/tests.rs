@@ -154,6 +154,25 @@ fn chunks_that_are_there_do_not_come() {
     assert_eq!(receiver.taken_below(), 6);
 }
 
+/// A sender gives up an object while others behind it are known already.
+#[test]
+fn chunks_that_do_not_come_may_be_told_of_in_any_order() {
+    let mut receiver = receiver(4, "none");
+    for chunk in 0..4 {
+        receiver.announce(chunk, 4_096).unwrap();
+    }
+    receiver.skip(3..4);
+    assert_eq!(put(&mut receiver, &data(0, 1, 0), &FULL), Arrival::Data { chunk: 1, offset: 0 });
+    receiver.skip(1..2);
+    assert_eq!(put(&mut receiver, &data(1, 1, 1), &FULL), Arrival::Refused(Refusal::Repeated));
+    whole(&mut receiver, 0, 2);
+    receiver.taken(0);
+    assert_eq!(receiver.taken_below(), 2);
+    whole(&mut receiver, 2, 7);
+    receiver.taken(2);
+    assert_eq!(receiver.taken_below(), 4);
+}
+
 #[test]
 fn a_group_is_repaired_once_and_says_what_was_missing() {
     let mut receiver = receiver(2, "rs:4,2");

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Bytes of the journal before its records, and of a record.
-const HEADER_BYTES: u64 = 92;
+pub(super) const HEADER_BYTES: u64 = 76;
 const RECORD_BYTES: u64 = 76;
-const JOURNAL: &str = "to/.from.bin.linecard-journal";
+pub(super) const JOURNAL: &str = "to/.from.bin.linecard-journal";
 
 /// Two hosts: files of the sender, files of the receiver, settings of each.
 pub(super) struct Ends {

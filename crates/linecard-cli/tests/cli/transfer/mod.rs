@@ -4,4 +4,5 @@ mod access;
 mod ends;
 mod faults;
 mod resume;
+mod trees;
 mod whole;

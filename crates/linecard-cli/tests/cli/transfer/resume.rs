@@ -1,16 +1,20 @@
 //! Whatever kills either end, and whenever: the next try goes on, and sends little again.
 
-use super::ends::{Ends, Receiver, Sender, signal};
+use super::ends::{Ends, HEADER_BYTES, JOURNAL, Receiver, Sender, signal};
 use crate::folder::Outcome;
 use linecard::rng::Rng;
 use serde_json::Value;
 use std::fs;
+use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
 const CHUNK_BYTES: u64 = 256 << 10;
 const LANES: u64 = 2;
 const FILE_BYTES: usize = 6 << 20;
-/// Probes and acknowledgments are not told from data where they are counted by the socket.
+/// Memory of the receiver: what it has room for, it may have and not have written yet.
+const MEMORY: &str = "1M";
+const WINDOW_BYTES: u64 = 1 << 20;
+/// Probes are not told from data where bytes are counted.
 const SLACK_BYTES: u64 = 64 << 10;
 const HEADERS_BYTES: u64 = 42 + 40;
 const PAYLOAD_BYTES: u64 = 1_408;
@@ -21,7 +25,7 @@ fn rounds() -> u64 {
 }
 
 fn start(ends: &Ends) -> (Receiver, Sender) {
-    let receiver = ends.receiver(&["--json"]);
+    let receiver = ends.receiver(&["--json", "--memory", MEMORY]);
     let lanes = ["--lane", "127.0.0.1"].repeat(LANES as usize);
     let more = ["--chunk", "256K", "--payload", "1408", "--rate", "100M", "--mode", "stable"];
     let more = [&more[..], &lanes, &["--json"]].concat();
@@ -33,16 +37,20 @@ fn account(outcome: &Outcome) -> Value {
     serde_json::from_str(&outcome.stdout).unwrap_or_else(|_| panic!("{outcome:?}"))
 }
 
-/// Data that left, or came, as the end says that was left.
+/// Data that left, or came, as the end says that was left: each byte once.
 fn moved_bytes(account: &Value) -> u64 {
+    let transfer = &account["transfer"];
+    if let Some(taken) = transfer["packets"].as_u64() {
+        return taken * PAYLOAD_BYTES;
+    }
     let lanes = account["lanes"].as_array().unwrap().iter();
-    lanes
+    let left: u64 = lanes
         .map(|lane| {
-            let of = |key: &str| lane["value"][key].as_u64();
-            let packets = of("packets").unwrap();
-            of("line_bytes").map_or(packets * PAYLOAD_BYTES, |line| line - packets * HEADERS_BYTES)
+            let of = |key: &str| lane["value"][key].as_u64().unwrap();
+            of("line_bytes") - of("packets") * HEADERS_BYTES
         })
-        .sum()
+        .sum();
+    left.saturating_sub(transfer["resent"].as_u64().unwrap() * PAYLOAD_BYTES)
 }
 
 /// Kills one end at a random moment. Returns how much it has moved, by the account of the other.
@@ -70,6 +78,49 @@ fn begin_anew(ends: &Ends) {
     fs::remove_dir_all(ends.folder.path("to")).unwrap();
 }
 
+/// Kills the receiver when it has some chunks, and says which of them was recorded first.
+fn killed_receiver(ends: &Ends) -> u32 {
+    let (receiver, sender) = start(ends);
+    ends.wait_for_records(6);
+    signal("KILL", receiver.id());
+    let (sent, got) = (sender.end(), receiver.end());
+    assert_eq!((sent.code, got.code), (Some(14), None), "{sent:?} {got:?}");
+    let journal = ends.folder.read(JOURNAL);
+    let record = &journal[HEADER_BYTES as usize..];
+    u32::from_be_bytes(record[..4].try_into().unwrap())
+}
+
+fn had_bytes(outcome: &Outcome) -> u64 {
+    account(outcome)["transfer"]["had_bytes"].as_u64().unwrap_or(0)
+}
+
+/// What a journal says is not believed: the disk is read.
+#[test]
+fn a_chunk_that_is_not_what_was_received_is_sent_again() {
+    let ends = Ends::with_file(FILE_BYTES);
+    let chunk = killed_receiver(&ends);
+    let before = ends.records();
+    let part = ends.folder.path("to/.from.bin.linecard-part");
+    let part = fs::OpenOptions::new().write(true).open(part).unwrap();
+    part.write_all_at(&[0; 4_096], u64::from(chunk) * CHUNK_BYTES + 8_192).unwrap();
+    let (receiver, sender) = start(&ends);
+    let (sent, got) = (sender.end(), receiver.end());
+    assert_eq!((sent.code, got.code), (Some(0), Some(0)), "{sent:?} {got:?}");
+    ends.assert_equal();
+    assert_eq!(had_bytes(&sent), (before - 1) * CHUNK_BYTES);
+}
+
+#[test]
+fn chunks_of_another_length_are_not_sent_again() {
+    let ends = Ends::with_file(FILE_BYTES);
+    killed_receiver(&ends);
+    let before = ends.records() * CHUNK_BYTES;
+    let (sent, got) = ends.both("from.bin", &["--chunk", "64K", "--json"], &[]);
+    assert_eq!((sent.code, got.code), (Some(0), Some(0)), "{sent:?} {got:?}");
+    ends.assert_equal();
+    assert_eq!(had_bytes(&sent), before);
+}
+
 #[test]
 fn killed_at_any_moment() {
     let seed = std::env::var("LINECARD_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
@@ -85,7 +136,7 @@ fn killed_at_any_moment() {
         let moved = moved.expect("both ends said that it was over");
         let whole = ends.records().saturating_sub(before) * CHUNK_BYTES;
         let again = moved.saturating_sub(whole);
-        let most = LANES * CHUNK_BYTES + SLACK_BYTES;
+        let most = WINDOW_BYTES + SLACK_BYTES;
         assert!(again <= most, "round {round} of seed {seed}: {again} of {moved} bytes again");
     }
     let before = ends.records();

@@ -1,0 +1,212 @@
+//! The partial file and its journal: opened for one process alone, and checked before they are gone on
+//! with.
+
+use super::flusher::Flush;
+use super::journal::{self, HEADER_BYTES, Header, RECORD_BYTES};
+use super::name::{JOURNAL, NEW_JOURNAL, PART};
+use super::{ChunkBytes, ChunkHash, FileError, Have, Name, Object};
+use rustix::fs::{AtFlags, FallocateFlags, FileType, FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Nobody but the user reads what is not whole yet.
+const PARTIAL_MODE: u32 = 0o600;
+/// How often a partial file may disappear between opening and locking it.
+const MAX_TRIES: usize = 8;
+/// What is read at once to be hashed.
+pub(super) const READ_BYTES: usize = 1 << 20;
+
+/// The journal of an object of known size.
+#[derive(Debug)]
+pub(super) struct Journal {
+    file: Arc<File>,
+    header: Header,
+    /// Where the next record goes: behind the last whole one, whatever else was begun there.
+    end: u64,
+    /// Bytes of chunks that were recorded since the last flush was asked for.
+    pub(super) unflushed: u64,
+    pub(super) flush: Flush,
+}
+
+/// A partial file that is locked, and of which object it is a part.
+pub(super) struct Partial<'a> {
+    pub(super) folder: &'a OwnedFd,
+    pub(super) path: &'a Path,
+    pub(super) object: &'a Object,
+    pub(super) file: &'a Arc<File>,
+    pub(super) size: u64,
+    pub(super) chunk_bytes: ChunkBytes,
+    /// Ends the checking early.
+    pub(super) stop: &'a AtomicBool,
+}
+
+impl Partial<'_> {
+    /// Takes what an earlier run has left of this object, or makes room for all of it.
+    pub(super) fn go_on(&self) -> Result<(Journal, Vec<(u32, ChunkHash)>), FileError> {
+        let header = Header::new(self.object, self.size, self.chunk_bytes);
+        let failed = || self.failed("open the journal of", HEADER_BYTES as u64);
+        let name = self.object.name.beside(JOURNAL);
+        let file = open(self.folder, &name, OFlags::RDWR).map_err(failed())?;
+        let mut bytes = Vec::new();
+        (&file).take(journal::longest(self.size)).read_to_end(&mut bytes).map_err(failed())?;
+        let length = self.file.metadata().map_err(failed())?.len();
+        let found = header.read(&bytes, self.size).filter(|_| length == self.size);
+        let mut is_clean = found.as_ref().is_some_and(|found| found.is_clean);
+        let mut chunks = Vec::new();
+        if let Some(found) = found {
+            let recorded = found.chunks.len();
+            chunks = self.verified(found)?;
+            is_clean &= chunks.len() == recorded;
+        }
+        let mut journal = Journal::new(file, self.file, header, bytes.len() as u64);
+        if chunks.is_empty() {
+            self.make_room()?;
+        }
+        if !is_clean {
+            journal.rewrite(self, &chunks).map_err(failed())?;
+        }
+        Ok((journal, chunks))
+    }
+
+    /// The chunks whose bytes in the file have the hash that was written down. Where the chunks of the
+    /// earlier run had another length, those of today that consist of such.
+    fn verified(&self, found: journal::Found) -> Result<Vec<(u32, ChunkHash)>, FileError> {
+        let mut buffer = vec![0; READ_BYTES];
+        let mut hash_of = |chunk, chunk_bytes| {
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(self.failed("check the partial file of", 0)(
+                    io::ErrorKind::Interrupted.into(),
+                ));
+            }
+            ChunkHash::of_file(chunk, (chunk_bytes, self.size), self.file, &mut buffer)
+                .map_err(self.failed("read the partial file of", 0))
+        };
+        let (mut good, mut kept) = (Have::default(), Vec::new());
+        for (chunk, hash) in found.chunks {
+            if hash_of(chunk, found.chunk_bytes)? == hash && good.insert(chunk) {
+                kept.push((chunk, hash));
+            }
+        }
+        if found.chunk_bytes == self.chunk_bytes {
+            return Ok(kept);
+        }
+        kept.clear();
+        for chunk in 0..self.chunk_bytes.count(self.size)? {
+            let range = self.chunk_bytes.range(chunk, self.size);
+            let old = found.chunk_bytes.bytes();
+            // As many as the earlier run had, which fit into 32 bits.
+            let mut parts = (range.start / old) as u32..range.end.div_ceil(old) as u32;
+            if parts.all(|part| good.contains(part)) {
+                kept.push((chunk, hash_of(chunk, self.chunk_bytes)?));
+            }
+        }
+        Ok(kept)
+    }
+
+    /// Takes room for all of it at once: a full disk shows now, not after hours.
+    pub(super) fn make_room(&self) -> Result<(), FileError> {
+        let size = self.size;
+        let failed = || self.failed("make room for", size);
+        self.file.set_len(0).map_err(failed())?;
+        if size == 0 {
+            return Ok(());
+        }
+        match rustix::fs::fallocate(self.file, FallocateFlags::empty(), 0, size) {
+            Ok(()) => Ok(()),
+            // A file system that cannot: room is found out as it is written.
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => self.file.set_len(size).map_err(failed()),
+            Err(error) => {
+                // Nothing was received: nothing is left behind.
+                remove(self.folder, &self.object.name, true).map_err(io::Error::from).ok();
+                Err(failed()(error.into()))
+            }
+        }
+    }
+
+    fn failed(&self, doing: &'static str, bytes: u64) -> impl FnOnce(io::Error) -> FileError {
+        let path = self.path.to_path_buf();
+        move |error| FileError::of(error, doing, &path, bytes)
+    }
+}
+
+impl Journal {
+    fn new(file: File, part: &Arc<File>, header: Header, end: u64) -> Self {
+        let file = Arc::new(file);
+        let flush = Flush::new(Arc::clone(part), Arc::clone(&file));
+        Self { file, header, end, unflushed: 0, flush }
+    }
+
+    pub(super) fn append(&mut self, chunk: u32, hash: &ChunkHash) -> io::Result<()> {
+        self.file.write_all_at(&self.header.record(chunk, hash), self.end)?;
+        self.end += RECORD_BYTES as u64;
+        Ok(())
+    }
+
+    /// Puts these and nothing else into the journal. The one that is there stays until the new one is
+    /// whole.
+    fn rewrite(&mut self, of: &Partial<'_>, chunks: &[(u32, ChunkHash)]) -> io::Result<()> {
+        let mut bytes = self.header.as_bytes().to_vec();
+        for (chunk, hash) in chunks {
+            bytes.extend(self.header.record(*chunk, hash));
+        }
+        let (name, new) = (of.object.name.beside(JOURNAL), of.object.name.beside(NEW_JOURNAL));
+        if self.end > 0 {
+            let file = open(of.folder, &new, OFlags::RDWR | OFlags::TRUNC)?;
+            file.write_all_at(&bytes, 0)?;
+            rustix::fs::renameat(of.folder, &new, of.folder, &name)?;
+            *self = Self::new(file, of.file, self.header.clone(), 0);
+        } else {
+            self.file.write_all_at(&bytes, 0)?;
+        }
+        self.end = bytes.len() as u64;
+        Ok(())
+    }
+}
+
+/// Opens or makes a file of ours: no link, and nothing else that may be there.
+fn open(folder: &OwnedFd, name: &str, access: OFlags) -> io::Result<File> {
+    // Who opens a pipe must not wait for its other end.
+    let flags = access | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let file = rustix::fs::openat(folder, name, flags, Mode::from_raw_mode(PARTIAL_MODE))?;
+    let stat = rustix::fs::fstat(&file)?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return Err(io::Error::other("something that is no file has the partial file's name"));
+    }
+    Ok(File::from(file))
+}
+
+/// Opens the partial file for this process alone.
+pub(super) fn lock(folder: &OwnedFd, path: &Path, name: &str) -> Result<File, FileError> {
+    let failed = || FileError::at("open the partial file of", path);
+    for _ in 0..MAX_TRIES {
+        let file = open(folder, name, OFlags::RDWR).map_err(failed())?;
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => break,
+            Err(error) => return Err(failed()(io::Error::from(error))),
+        }
+        // Who had it before may just have given it its final name.
+        let ours = rustix::fs::fstat(&file).map_err(|error| failed()(io::Error::from(error)))?;
+        let named = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW);
+        if named.is_ok_and(|named| (named.st_dev, named.st_ino) == (ours.st_dev, ours.st_ino)) {
+            return Ok(file);
+        }
+    }
+    Err(FileError::Locked { path: path.with_file_name(name) })
+}
+
+/// Removes the journal, and with `part` the partial file too; what is not there is no error.
+pub(super) fn remove(folder: &OwnedFd, name: &Name, part: bool) -> rustix::io::Result<()> {
+    let gone = |name: &str| match rustix::fs::unlinkat(folder, name, AtFlags::empty()) {
+        Err(Errno::NOENT) => Ok(()),
+        result => result,
+    };
+    let removed = if part { gone(&name.beside(PART)) } else { Ok(()) };
+    removed.and(gone(&name.beside(JOURNAL))).and(gone(&name.beside(NEW_JOURNAL)))
+}
