@@ -113,8 +113,14 @@ fn no_answer_has_a_clock_that_nobody_builds() {
         let last = &steps[steps.len() - 1]["value"];
         assert!(number(last, &["carried_by_run"]) >= 0.99 * gbps, "{rate}: {last}");
     }
-    let ladder = ["model", "ladder", "s.toml", "--rate", "100T", "--steps", "100"];
-    folder.refuses(13, &ladder, &["cannot be carried within the limits", "256 cores", "--max-"]);
+    let slow =
+        ["--max-core", "10", "--max-dma", "10", "--set", "core.mhz=10", "--set", "dma.mhz=10"];
+    let ladder = ["model", "ladder", "s.toml", "--rate", "90T", "--steps", "100"];
+    folder.refuses(
+        13,
+        &[&ladder[..], &slow].concat(),
+        &["cannot be carried within the limits", "256 cores", "--max-"],
+    );
     let slow = ["model", "solve", "--rate", "100G", "--max-core", "50"];
     folder.refuses(13, &slow, &["the core's clock would need", "limit 50.0 MHz", "--max-core"]);
     let slow = ["model", "solve", "--rate", "1600G", "--core", "3000"];
