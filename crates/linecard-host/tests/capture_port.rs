@@ -141,7 +141,7 @@ fn a_packet_that_is_to_be_cut_stays_whole() {
     sink.transmit(&mut batch, Instant::from_ns(1_500));
     assert!(batch.is_empty() && sink.error().is_none());
     let counters = sink.finish().unwrap();
-    assert_eq!((counters.transmitted, counters.dropped.refused), (1, 1));
+    assert_eq!((counters.transmitted, counters.dropped.other_link), (1, 1));
     assert_eq!(frames(&fs::read(path).unwrap()), [(large, 1_500)]);
 }
 

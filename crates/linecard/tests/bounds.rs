@@ -323,7 +323,7 @@ fn a_batch_end_flushes_quiet_flows_and_holds_busy_ones() {
     assert_eq!((left(&real).len(), real.coalescer.held()), (4, 2));
     // A busy flow's lone packet is held for its next one, until the flow has been quiet.
     real.advance(at_us(1_020));
-    batch_at(&mut real, 1_022, &[of(2, 2)]);
+    batch_at(&mut real, 1_020, &[of(2, 2)]);
     assert_eq!((left(&real).len(), real.coalescer.held()), (5, 1));
     real.advance(at_us(3_000));
     batch_at(&mut real, 3_000, &[of(2, 3)]);

@@ -120,8 +120,16 @@ fn captures_that_cannot_be_are_refused_in_a_line() {
 #[test]
 fn ports_that_do_not_fit_are_refused_before_they_are_opened() {
     let folder = Folder::new();
-    folder.refuses(6, &["attach", "xdp:lcnone", "tun:lcnone"], &["`tap` for both"]);
-    folder.refuses(6, &["attach", "tun:lcnone", "tap:lcnone"], &["`tap` for both"]);
+    folder.refuses(
+        6,
+        &["attach", "xdp:lcnone", "tun:lcnone"],
+        &["use tap:lcnone instead of tun:lcnone"],
+    );
+    folder.refuses(
+        6,
+        &["attach", "tun:lcnone", "tap:lcnone"],
+        &["use tap:lcnone instead of tun:lcnone"],
+    );
     folder.refuses(6, &["attach", "packet:lcnone", "tap:lc%d"], &["`%`"]);
 }
 

@@ -109,12 +109,10 @@ impl Experiment {
             }
             Self::E1 | Self::E7 => Reality::Real,
             Self::E0 => Reality::Emulated(
-                "a sender on this host in place of the stream's source, and the kernel's clock in \
-                 place of a capture at the ingress",
+                "a sender on this host for the source, its kernel's clock for the capture",
             ),
             Self::E8 => Reality::Emulated(
-                "NAPI deferral by a timer of the kernel, in place of an interface that throttles its \
-                 interrupts",
+                "NAPI deferral by a kernel timer in place of throttled interrupts",
             ),
             Self::E2 | Self::E3 => Reality::Emulated(
                 "packets come up on the sender's core; boot flags are as they are",
