@@ -20,15 +20,22 @@ pub(crate) struct Cable {
     pub(crate) socket: PacketSocket,
 }
 
-/// Builds a cable and works in the near namespace, in a thread of its own, or says loudly why not.
+/// Builds a cable and works in the near namespace, in a thread of its own, or says loudly why not. All
+/// frames arrive at the first of two queues.
 pub(crate) fn with_cable(what: &str, mtu: &str, work: impl FnOnce(&mut Cable) + Send) {
+    with_queues(what, (mtu, "1"), work);
+}
+
+/// The same, with a far end that sends by so many queues: the kernel chooses one by a hash whose key
+/// changes from boot to boot, and the frame arrives at the queue of that number.
+pub(crate) fn with_queues(what: &str, far: (&str, &str), work: impl FnOnce(&mut Cable) + Send) {
     let features = probe();
     if !features.is_usable() {
         return skipped(what, &features.lacking().join("; "));
     }
     let done = thread::scope(|scope| {
         let worker = scope.spawn(|| {
-            let mut cable = Cable::new(mtu)?;
+            let mut cable = Cable::new(far)?;
             work(&mut cable);
             Ok::<(), String>(())
         });
@@ -40,13 +47,14 @@ pub(crate) fn with_cable(what: &str, mtu: &str, work: impl FnOnce(&mut Cable) + 
 }
 
 impl Cable {
-    fn new(mtu: &str) -> Result<Self, String> {
+    fn new((mtu, sends_by): (&str, &str)) -> Result<Self, String> {
         let (near, far) = (Namespace::new()?, Namespace::new()?);
         let queues = ["numtxqueues", "2", "numrxqueues", "2"];
         let (near_device, far_device) = (near.device(), far.device());
         let near_end = ["link", "add", &near_device];
         let far_end = ["type", "veth", "peer", "name", &far_device, "netns", &far.name];
-        near.ip(&[&near_end[..], &queues, &far_end, &queues].concat())?;
+        let far_queues = ["numtxqueues", sends_by, "numrxqueues", "2"];
+        near.ip(&[&near_end[..], &queues, &far_end, &far_queues].concat())?;
         for namespace in [&near, &far] {
             // Neighbour discovery would send frames of its own.
             let quiet = "echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6";

@@ -1,7 +1,7 @@
 //! What goes in at one end comes out at the other, byte for byte, in order, and no frame is lost.
 
 use crate::cable::{
-    PATIENCE, frame, nothing_leaks, now, packet, receive, transmit, until, with_cable,
+    PATIENCE, frame, nothing_leaks, now, packet, receive, transmit, until, with_cable, with_queues,
 };
 use crate::sys::{self, PacketSocket};
 use linecard::packet::{Batch, LinkType, Meta, Packet, Piece};
@@ -311,7 +311,7 @@ fn queues_without_a_port_go_to_the_kernel() {
 #[test]
 fn each_queue_has_its_port() {
     const QUEUES: u32 = 2;
-    with_cable("two queues", "1500", |cable| {
+    with_queues("two queues", ("1500", "2"), |cable| {
         // Without a program in the driver, a cable does not tell which queue a packet came by.
         let attachment = cable.attach(Mode::Native);
         let config = Config::default();

@@ -290,12 +290,12 @@ fn announced_folders_take_a_share_of_the_memory_only() {
         let (size, mode) = (Some(0), 0o040_755);
         let object = Object { id: announced, name, size, mode, modified_ns: 0, first_chunk: 0 };
         say(&mut peer, &Message::Object(object));
-        say(&mut peer, &Message::End(End { object: announced, size: 0, root: [0; 32] }));
-        let stored = |message: &Message| matches!(message, Message::Stored { .. });
+        let end = End { object: announced, size: 0, root: [0; 32] };
         let told = loop {
             match answer(&mut peer) {
                 Message::Failed(failed) => break Some(failed.text.to_string()),
-                message if stored(&message) => break None,
+                Message::Have(_) => say(&mut peer, &Message::End(end)),
+                Message::Stored { .. } => break None,
                 _ => {}
             }
         };

@@ -192,8 +192,10 @@ fn every_truncation_waits_or_is_refused() {
             let mut short = bytes[..end].to_vec();
             short[2..6].copy_from_slice(&((end - FRAME_BYTES) as u32).to_be_bytes());
             if let Ok(read) = read_all(&short) {
-                let has_optional =
-                    matches!(message, Message::Failed(_) | Message::Refuse(_) | Message::Hello(_));
+                let has_optional = matches!(
+                    message,
+                    Message::Failed(_) | Message::Refuse(_) | Message::Hello(_) | Message::Have(_)
+                );
                 assert!(has_optional, "{read:?}");
             }
         }

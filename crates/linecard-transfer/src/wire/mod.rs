@@ -246,7 +246,7 @@ mod tests {
         assert_eq!(Header::parse(&good[..23]), Err(HeaderError::Short(23)));
         assert_eq!(Header::split(&good), Err(HeaderError::Short(24)));
         assert_eq!(with(0, 0x23), Err(HeaderError::Version(2)));
-        assert_eq!(with(0, 0x15), Err(HeaderError::Kind(5)));
+        assert_eq!(with(0, 0x16), Err(HeaderError::Kind(6)));
         assert_eq!(with(2, 1), Err(HeaderError::Lane(256)));
         assert!(matches!(with(8, 0x40), Err(HeaderError::PacketNumber(_))));
         assert_eq!(with(1, 0xFD).map(|header| header.key_phase), Ok(true));
