@@ -120,6 +120,9 @@ pub struct LaneSender {
     /// A challenge of the other end that is to be answered.
     answer: Option<u64>,
     progress: Instant,
+    /// When a probe of a lane that is alive was last answered, and how many were since the last progress.
+    answered: Option<Instant>,
+    idle_answers: u32,
     loss_timer: Option<Instant>,
     limited: bool,
     /// Packets before this number have been looked at as stragglers.
@@ -146,6 +149,8 @@ impl LaneSender {
             tries: 0,
             answer: None,
             progress: Instant::ZERO,
+            answered: None,
+            idle_answers: 0,
             loss_timer: None,
             limited: false,
             skipped: 0,
@@ -213,7 +218,7 @@ impl LaneSender {
         self.counters.line_bytes += on_line;
         self.pacer.sent(on_line, now);
         if self.flight.packets() == 0 {
-            self.progress = now;
+            self.progressed(now);
         }
         self.flight.send(Some(piece), bytes, now)
     }
@@ -291,6 +296,10 @@ impl LaneSender {
                 }
                 self.asked = None;
                 self.tries = 0;
+                if self.state == LaneState::Alive {
+                    self.answered = Some(now);
+                    self.idle_answers = self.idle_answers.saturating_add(1);
+                }
                 // Whether packets of full length pass is what the next probe asks.
                 !core::mem::take(&mut self.settings.unproven) && self.revive(now)
             }
@@ -310,7 +319,7 @@ impl LaneSender {
             self.state = LaneState::Alive;
             self.asked = None;
             self.tries = 0;
-            self.progress = now;
+            self.progressed(now);
             self.repace();
             // Probes went at a rate that was guessed, or long ago.
             self.pacer.restart(now);
@@ -331,7 +340,7 @@ impl LaneSender {
             self.rtt.sample(sample_ns, u64::from(ack.delay_us) * 1_000);
         }
         if !outcome.arrived.is_empty() {
-            self.progress = now;
+            self.progressed(now);
         }
         self.loss_timer = self.flight.detect(&self.rtt, now, outcome);
         self.account(outcome, now);
@@ -367,7 +376,13 @@ impl LaneSender {
         self.asked = None;
         self.tries = 0;
         self.loss_timer = None;
+        self.progressed(now);
+    }
+
+    fn progressed(&mut self, now: Instant) {
         self.progress = now;
+        self.answered = None;
+        self.idle_answers = 0;
     }
 
     /// The lane will not be used any more.
@@ -395,11 +410,15 @@ impl LaneSender {
         self.rtt.probe_timeout_ns(self.settings.ack_delay_ns).max(self.settings.least_timeout_ns)
     }
 
-    /// When a lane with nothing in flight should be asked for a sign of life.
+    /// When a lane with nothing in flight should be asked for a sign of life. The time doubles with each
+    /// probe since the last progress, answered or not, up to the interval of a lane that does not answer.
     #[must_use]
     pub fn quiet_until(&self) -> Instant {
-        let since = self.asked.map_or(self.progress, |(_, at)| at.max(self.progress));
-        since.plus_ns(self.timeout_ns() << self.tries.min(MAX_BACKOFF))
+        let asked = self.asked.map(|(_, at)| at);
+        let since = [asked, self.answered].into_iter().flatten().fold(self.progress, Instant::max);
+        let timeout_ns = self.timeout_ns();
+        let backoff = self.tries.saturating_add(self.idle_answers).min(MAX_BACKOFF);
+        since.plus_ns((timeout_ns << backoff).min(PROBE_INTERVAL_NS.max(timeout_ns)))
     }
 
     /// The oldest piece of `chunk` in flight, if it is late enough that a lane on which a round trip takes

@@ -245,3 +245,44 @@ fn an_address_that_has_not_answered_gets_few_short_probes_and_no_data() {
     give_probe(&mut sender, 0, probe.challenge, at(30_002));
     assert_eq!(data(&drain(&mut sender, 0, at(30_002))).len(), 5);
 }
+
+/// The window is closed for a second, as it is while the receiver writes many small files: a lane with nothing in
+/// flight asks whether the other end is there, but an answer is no reason to ask again at once.
+#[test]
+fn a_lane_that_waits_for_the_window_probes_seldom_though_each_probe_is_answered() {
+    let settings = SendSettings { mode: Mode::Stable, window_end: 1, ..SendSettings::default() };
+    let mut sender = windowed(1, settings);
+    sender.offer(0, 1_000).unwrap();
+    sender.offer(1, 1_000).unwrap();
+    let sent = data(&poll(&mut sender, 0, at(2)));
+    assert_eq!(sent, [(0, 0)]);
+    let ack = |sender: &mut Sender, window_end, largest, now| {
+        let ranges = vec![Range { first: 0, last: largest }];
+        let ack = Ack { lane: 0, window_end, done_below: 1, done: 0, delay_us: 0, ranges };
+        let mut body = Vec::new();
+        ack.write(&mut body);
+        let header = sender.header(Kind::Ack, 0, 0);
+        sender.receive(&header, &body, now);
+    };
+    ack(&mut sender, 1, 1, at(3));
+    let mut probes = Vec::new();
+    // The answer takes a tenth of a millisecond.
+    for step in 0..10_000_u64 {
+        let now = at(3).plus_ns(step * MS / 10);
+        sender.tick(now);
+        for departure in poll(&mut sender, 0, now) {
+            let Body::Probe { probe, .. } = departure.body else { panic!("{departure:?}") };
+            probes.push(now);
+            give_probe(&mut sender, 0, probe.challenge, now.plus_ns(MS / 10));
+            ack(&mut sender, 1, departure.header.packet_number, now.plus_ns(MS / 10));
+        }
+    }
+    // A lost window update is repeated soon, and a lane that has died is found.
+    assert!(probes[0] < at(60), "{probes:?}");
+    assert!((5..=12).contains(&probes.len()), "{} probes", probes.len());
+    assert!(probes.windows(2).all(|two| two[1].ns_since(two[0]) <= 250 * MS), "{probes:?}");
+    let last = sender.lane(0).unwrap();
+    assert_eq!((last.state(), last.counters.deaths), (LaneState::Alive, 0));
+    ack(&mut sender, 2, 1, at(1_100));
+    assert_eq!(data(&poll(&mut sender, 0, at(1_100))), [(1, 0)]);
+}
