@@ -167,6 +167,11 @@ impl Sink {
         let mut results: Vec<_> = sinks.iter().map(|sink| sink.complete()).collect();
         for (sink, result) in sinks.iter().zip(&mut results) {
             if result.is_ok() {
+                *result = sink.sync();
+            }
+        }
+        for (sink, result) in sinks.iter().zip(&mut results) {
+            if result.is_ok() {
                 *result = sink.rename();
             }
         }
@@ -266,15 +271,23 @@ impl Sink {
         Ok(())
     }
 
-    /// All of it is on the disk, with mode and time.
+    /// Gives the file its length, mode and time, and starts to write it to the disk, without waiting: files that
+    /// are being written when the first of them is synchronised share its commit of the file system.
     fn complete(&self) -> Result<(), FileError> {
         let size = self.state().size.unwrap_or(0);
-        let failed = |doing| self.failed(doing, size);
         // Longer only if a chunk of a stream came that turned out to be behind its end.
-        self.file.set_len(size).map_err(failed("complete"))?;
+        self.file.set_len(size).map_err(self.failed("complete", size))?;
         dress(&*self.file, &self.object)
             .map_err(|error| self.failed("set mode and time of", 0)(error.into()))?;
-        self.file.sync_all().map_err(failed("write to the disk"))?;
+        // Advice: dirty pages are queued for writing, and `sync` waits for them. Errors show there.
+        let _advised = rustix::fs::fadvise(&*self.file, 0, None, rustix::fs::Advice::DontNeed);
+        Ok(())
+    }
+
+    /// Waits until the file is on the disk.
+    fn sync(&self) -> Result<(), FileError> {
+        let size = self.state().size.unwrap_or(0);
+        self.file.sync_all().map_err(self.failed("write to the disk", size))?;
         // What a flush has found out, the system does not say again.
         self.state().journal.as_ref().map_or(Ok(()), |journal| journal.flush.check(&self.path))
     }
