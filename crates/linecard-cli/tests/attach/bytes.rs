@@ -36,8 +36,10 @@ pub(crate) struct Transfer {
 /// How it went.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Went {
-    /// Segments sent again as lost. Not those by which TCP asks when an acknowledgment is late, as it
-    /// is where threads wait for a core.
+    /// Segments sent again that had been lost. Not those by which TCP asks when an acknowledgment is late,
+    /// as it is where threads wait for a core, nor those that the receiver had already (D-SACK, RFC 2883): an
+    /// acknowledgment that is late by more than TCP's timeout, or a flow that the sender's kernel moves to another
+    /// queue afterwards, is no loss.
     pub(crate) again: u64,
     pub(crate) seconds: f64,
 }
@@ -65,7 +67,8 @@ impl Transfer {
             Way::In => (&lab.peer, &lab.host),
             Way::Out => (&lab.host, &lab.peer),
         };
-        let (begun, probes) = (Instant::now(), from.tcp("TCPLossProbes"));
+        let needless = || from.tcp("TCPLossProbes") + from.tcp("TCPDSACKRecvSegs");
+        let (begun, needless_before) = (Instant::now(), needless());
         let (ready, address) = channel();
         let again = thread::scope(|scope| {
             let receive = scope.spawn(move || self.receive(to, &ready));
@@ -87,8 +90,8 @@ impl Transfer {
             assert_eq!(hashes, received, "what arrived is not what was sent: {self:?}");
             sent.iter().map(|(_, again)| u64::from(*again)).sum::<u64>()
         });
-        let probes = from.tcp("TCPLossProbes") - probes;
-        Went { again: again.saturating_sub(probes), seconds: begun.elapsed().as_secs_f64() }
+        let needless = needless() - needless_before;
+        Went { again: again.saturating_sub(needless), seconds: begun.elapsed().as_secs_f64() }
     }
 
     /// Accepts as many connections as there are; the hash of each.
