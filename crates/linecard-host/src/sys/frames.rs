@@ -167,12 +167,12 @@ fn usize_at(bytes: &[u8]) -> usize {
     bytes.first_chunk().map_or(0, |bytes| usize::from_ne_bytes(*bytes))
 }
 
-fn number(bytes: &[u8], at: usize) -> u32 {
+pub(super) fn number(bytes: &[u8], at: usize) -> u32 {
     let bytes = bytes.get(at..).and_then(<[u8]>::first_chunk);
     bytes.map_or(0, |bytes| u32::from_ne_bytes(*bytes))
 }
 
-fn short(bytes: &[u8], at: usize) -> u16 {
+pub(super) fn short(bytes: &[u8], at: usize) -> u16 {
     let bytes = bytes.get(at..).and_then(<[u8]>::first_chunk);
     bytes.map_or(0, |bytes| u16::from_ne_bytes(*bytes))
 }

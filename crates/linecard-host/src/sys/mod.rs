@@ -10,6 +10,7 @@ pub(crate) mod frames;
 pub(crate) mod perf;
 pub(crate) mod receive;
 pub(crate) mod rights;
+pub(crate) mod ring;
 pub(crate) mod schedule;
 pub(crate) mod send;
 pub(crate) mod socket;

@@ -80,6 +80,22 @@ impl PacketFd {
         force.or_else(|_| set_option(self.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUF, &bytes))
     }
 
+    /// Asks for a ring of blocks, so many bytes and so many of them, with slots of `slot_len` bytes; no
+    /// blocks take it away.
+    pub(super) fn set_ring(&self, ring: (usize, usize), slot_len: usize) -> io::Result<()> {
+        let (block_len, blocks) = ring;
+        let slots = block_len.checked_div(slot_len).unwrap_or(0) * blocks;
+        let [block_len, blocks, slot_len, slots] =
+            [block_len, blocks, slot_len, slots].map(|number| number as libc::c_uint);
+        let request = libc::tpacket_req {
+            tp_block_size: block_len,
+            tp_block_nr: blocks,
+            tp_frame_size: slot_len,
+            tp_frame_nr: slots,
+        };
+        set_option(self.as_fd(), libc::SOL_PACKET, libc::PACKET_RX_RING, &request)
+    }
+
     /// Has the kernel say when each frame was received.
     pub(crate) fn set_timestamps(&self) -> io::Result<()> {
         let on: libc::c_int = 1;
@@ -126,6 +142,8 @@ unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
 unsafe impl Plain for libc::packet_mreq {}
 // SAFETY: integers.
 unsafe impl Plain for libc::tpacket_stats {}
+// SAFETY: integers.
+unsafe impl Plain for libc::tpacket_req {}
 // SAFETY: integers.
 unsafe impl Plain for libc::xdp_statistics {}
 // SAFETY: integers.

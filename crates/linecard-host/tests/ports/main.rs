@@ -6,6 +6,7 @@ mod joined;
 mod lab;
 mod packet;
 mod refused;
+mod slots;
 mod sys;
 mod takeover;
 mod tap;

@@ -14,14 +14,16 @@ pub struct PacketConfig {
     /// default.
     pub promiscuous: bool,
     /// Whether large packets come and go whole, and checksums open, behind virtio headers, where
-    /// the kernel has that for such rings. On by default.
+    /// the kernel has that. On by default.
     pub offloads: bool,
     /// Whether sent frames pass by the interface's queueing discipline: faster, and nothing is
     /// shaped. On by default. With offloads they do not: the kernel would lose large packets there
     /// that the interface cannot cut.
     pub qdisc_bypass: bool,
-    /// Bytes of frames that may wait in the kernel until they are received, 64 KiB … 1 GiB; 16 MiB by
-    /// default. Without `CAP_NET_ADMIN` the system's `net.core.rmem_max` bounds it.
+    /// Bytes of memory for frames that wait until they are received, 64 KiB … 1 GiB; 16 MiB by default.
+    /// Without offloads it is that of a ring: a frame takes 2 KiB of it, or as much more as the MTU needs
+    /// when the socket is opened; longer frames, as the kernel merges them, have as much memory besides.
+    /// Without `CAP_NET_ADMIN` the system's `net.core.rmem_max` bounds it, except for the ring.
     pub receive_buffer: usize,
 }
 

@@ -1,12 +1,14 @@
 //! Packet sockets (`AF_PACKET`): any interface, shared with the kernel's own stack.
 //!
-//! Receiving and sending take one call for a batch. A ring of blocks (`TPACKET_V3`) would receive
-//! without calls, but hands a frame over only when its block is full or a timer of at least 1 ms
-//! expires: that delayed every frame of a quiet interface. What arrives is a copy: the kernel's stack
-//! sees it too, unless [`Takeover`] keeps it away.
+//! Without offloads, frames are received from a ring of slots (`TPACKET_V2`), without calls as long as
+//! any wait. A ring of blocks (`TPACKET_V3`) hands a frame over only when its block is full or a timer
+//! of at least 1 ms expires, which delays every frame of a quiet interface. With offloads, receiving
+//! takes one call for a batch, as sending does. What arrives is a copy: the kernel's stack sees it too,
+//! unless [`Takeover`] keeps it away.
 
 mod config;
 mod open;
+mod slots;
 mod takeover;
 
 pub use config::{Fanout, FanoutBy, PacketConfig};
@@ -15,6 +17,7 @@ pub use takeover::Takeover;
 use super::outgoing::{self, Cutter, Frames, HeaderBytes, Virtio, describe};
 use super::{Buffers, Counters, Drops, PortError, incoming};
 use crate::sys::frames::{Arrival, FRAMES, Receiver};
+use crate::sys::ring::Ring;
 use crate::sys::send::Sender;
 use crate::sys::{
     self,
@@ -64,6 +67,8 @@ const LOOK_NS: u64 = 10_000_000;
 /// interface's MTU are dropped and counted. A packet that is left in the batch has to stay its
 /// first: some of its segments may have gone.
 pub struct PacketSocket<S: Buffers = Pool> {
+    /// None where frames are received by calls only.
+    ring: Option<Ring>,
     receiver: Receiver,
     /// Buffers for the next frames, at most [`FRAMES`].
     spare: Vec<S::Buffer>,
@@ -91,9 +96,10 @@ impl<S: Buffers> PacketSocket<S> {
     ///
     /// No such right or interface, or what the kernel lacks: see [`PortError`].
     pub fn open(config: &PacketConfig, pool: S) -> Result<Self, PortError> {
-        let open::Opened { socket, link, virtio } = open::open(config, pool.buffer_len())?;
+        let open::Opened { ring, socket, link, virtio } = open::open(config, pool.buffer_len())?;
         let virtio_len = virtio.map_or(0, |(format, _)| format.header_len());
         Ok(Self {
+            ring,
             receiver: Receiver::new(virtio_len),
             spare: Vec::with_capacity(FRAMES),
             socket,
@@ -133,6 +139,9 @@ impl<S: Buffers> PacketSocket<S> {
 
     /// Receives as many frames as the batch and the pool have room for; whether any came.
     fn receive_batch(&mut self, batch: &mut Batch<S::Buffer>, now: Instant) -> bool {
+        if self.ring.is_some() {
+            return self.receive_slots(batch, now);
+        }
         let room = batch.room().min(FRAMES);
         while self.spare.len() < room
             && let Some(buffer) = self.pool.take()

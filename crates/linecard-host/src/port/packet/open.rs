@@ -3,6 +3,7 @@
 use super::super::outgoing::Virtio;
 use super::super::{BUFFER_LEN, PortError};
 use super::config::{Fanout, PacketConfig};
+use crate::sys::ring::Ring;
 use crate::sys::socket::{PacketFd, take_error};
 use crate::sys::{self, device};
 use linecard::offload::virtio::{Endian, Format};
@@ -18,6 +19,7 @@ const ARPHRD_RAWIP: u16 = 519;
 
 /// All that the port needs of the kernel.
 pub(super) struct Opened {
+    pub(super) ring: Option<Ring>,
     pub(super) socket: PacketFd,
     pub(super) link: LinkType,
     pub(super) virtio: Option<Virtio>,
@@ -33,6 +35,11 @@ pub(super) fn open(config: &PacketConfig, given: usize) -> Result<Opened, PortEr
         .map_err(|error| PortError::of("open a packet socket", CAPABILITY, error))?;
     let virtio = virtio(&socket, config);
     prepare(&socket, config)?;
+    let ring = if virtio.is_none() { ring(&socket, config) } else { None };
+    if ring.is_none() {
+        // Without it, frames count as received when they are read.
+        let _only_later = socket.set_timestamps();
+    }
     if virtio.is_some() && given < BUFFER_LEN {
         return Err(PortError::ShortBuffers { given, needed: BUFFER_LEN });
     }
@@ -56,7 +63,7 @@ pub(super) fn open(config: &PacketConfig, given: usize) -> Result<Opened, PortEr
     // An interface that is down says so at once; it may come up later.
     let _down = take_error(socket.as_fd());
     let link = link(&socket, name)?;
-    Ok(Opened { socket, link, virtio })
+    Ok(Opened { ring, socket, link, virtio })
 }
 
 /// The form of virtio headers, where they are asked for and the kernel has them.
@@ -74,11 +81,18 @@ fn prepare(socket: &PacketFd, config: &PacketConfig) -> Result<(), PortError> {
         },
         _ => PortError::of("ask for VLAN tags and checksums", CAPABILITY, source),
     })?;
-    // Without it, frames count as received when they are read.
-    let _only_later = socket.set_timestamps();
     // In range; where the system allows less, fewer frames can wait.
     let _only_smaller = socket.set_receive_buffer(config.receive_buffer as libc::c_int);
     Ok(())
+}
+
+/// A ring, where the kernel gives one; else frames are received by calls.
+///
+/// Not with virtio headers: a frame that these cannot describe stops such a ring for good (Linux 5.6
+/// or newer), and large frames gain nothing from one.
+fn ring(socket: &PacketFd, config: &PacketConfig) -> Option<Ring> {
+    let mtu = device::mtu(&config.interface).unwrap_or(0);
+    Ring::new(socket, config.receive_buffer, usize::try_from(mtu).unwrap_or(0)).ok()
 }
 
 fn join(socket: &PacketFd, fanout: Fanout, ignored: bool) -> Result<(), PortError> {
