@@ -88,6 +88,16 @@ pub(crate) fn find(arguments: &LadderArguments) -> Result<Found, Failure> {
          next line has it a quarter faster; from the limit of a clock on the bus twice as wide, then twice as \
          many cores.",
     );
+    if let Some(last) = ladder.steps.last().filter(|last| last.wire_bits_per_second < wanted as f64)
+        && arguments.rate.is_some()
+    {
+        report.note(format!(
+            "{} steps end at {:.1} Gbit/s, below the {:.1} Gbit/s that were asked for: --steps takes more.",
+            ladder.steps.len(),
+            last.wire_bits_per_second / 1e9,
+            wanted as f64 / 1e9
+        ));
+    }
     Ok(Found::new("What limits, and what limits next", report))
 }
 
