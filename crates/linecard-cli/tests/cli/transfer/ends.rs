@@ -141,6 +141,21 @@ impl Receiver {
         self.child.stdout.take().unwrap()
     }
 
+    /// Waits for its end. A sender that is gone before it has announced anything does not end it: it is stopped then.
+    pub(super) fn end_or_stop(mut self) -> Outcome {
+        let (mut rest, mut text, mut is_stopped) =
+            (self.rest.take().unwrap(), String::new(), false);
+        while rest.read_line(&mut text).unwrap() > 0 {
+            if text.contains("turned away") && !is_stopped {
+                signal("TERM", self.id());
+                is_stopped = true;
+            }
+        }
+        self.rest = Some(rest);
+        let outcome = self.end();
+        Outcome { stderr: text + &outcome.stderr, ..outcome }
+    }
+
     /// Waits for its end.
     pub(super) fn end(mut self) -> Outcome {
         let stderr = self.listen();
