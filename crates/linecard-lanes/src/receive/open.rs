@@ -33,7 +33,7 @@ pub(super) struct Opened {
 /// Agrees with a sender, or tells it why not.
 pub(super) fn open(options: &ReceiveOptions, guest: Guest) -> Result<Opened, ReceiveError> {
     let Guest { mut control, from, hello, is_anywhere } = guest;
-    let (welcome, lanes, receiver) = negotiate(options, &hello, (&mut control, is_anywhere))
+    let (welcome, lanes, receiver) = negotiate(options, &hello, &mut control, is_anywhere)
         .inspect_err(|error| match error {
             ReceiveError::Control(_) => {}
             ReceiveError::Refused(why) => refuse(&mut control, why.code, why),
@@ -60,7 +60,8 @@ pub(super) fn open(options: &ReceiveOptions, guest: Guest) -> Result<Opened, Rec
 fn negotiate(
     options: &ReceiveOptions,
     hello: &Hello,
-    (control, is_anywhere): (&mut Control, bool),
+    control: &mut Control,
+    is_anywhere: bool,
 ) -> Result<(Welcome, Lanes, Receiver), ReceiveError> {
     let (local, peer) = control.addresses()?;
     let agreed = agree(control, hello, options)?;
