@@ -1,0 +1,93 @@
+//! Why a document or a value in it was refused.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+/// A refused document, or a refused value in it: where, which parameter, and the problem.
+#[derive(Debug, thiserror::Error)]
+#[error("{place}{problem}")]
+pub struct ConfigError {
+    /// Where the value stands.
+    pub place: Place,
+    /// The parameter by its path, as `npu.cores`; nothing where the document itself is wrong.
+    pub parameter: Option<String>,
+    /// What is wrong.
+    pub problem: Problem,
+}
+
+/// Where a value stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// On a line of a file.
+    Line {
+        /// The file, as the user named it.
+        file: PathBuf,
+        /// Its number, from 1.
+        line: usize,
+        /// The line without the space around it.
+        content: String,
+    },
+    /// In a file as a whole.
+    File(PathBuf),
+    /// Given beside the file, as `KEY=VALUE`.
+    Set(String),
+    /// Nowhere: the default, or a value made by a program.
+    Parameter(String),
+}
+
+/// What is wrong with a value.
+#[derive(Debug)]
+pub enum Problem {
+    /// The file cannot be read.
+    Unreadable(io::Error),
+    /// No parameter has this name.
+    Unknown {
+        /// The name.
+        name: String,
+        /// Names that there are.
+        known: Vec<String>,
+    },
+    /// The value is not in its range.
+    Range {
+        /// The value as it was written.
+        value: String,
+        /// The least, with its unit.
+        low: String,
+        /// The greatest, with its unit.
+        high: String,
+        /// A word that is taken too, as "unlimited".
+        word: Option<String>,
+    },
+    /// Any other problem, as one sentence.
+    Invalid(String),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Line { file, line, content } => {
+                write!(f, "{}:{line}: `{content}`: ", file.display())
+            }
+            Self::File(file) => write!(f, "{}: ", file.display()),
+            Self::Set(set) => write!(f, "--set {set}: "),
+            Self::Parameter(name) => write!(f, "{name}: "),
+        }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable(error) => write!(f, "{error}"),
+            Self::Unknown { name, known } => {
+                write!(f, "unknown key `{name}`: known are {}", known.join(", "))
+            }
+            Self::Range { value, low, high, word } => {
+                write!(f, "{value} is out of range: choose {low} to {high}")?;
+                word.as_ref().map_or(Ok(()), |word| write!(f, ", or \"{word}\""))
+            }
+            Self::Invalid(what) => f.write_str(what),
+        }
+    }
+}

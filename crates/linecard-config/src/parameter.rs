@@ -1,0 +1,238 @@
+//! The parameters of a configuration, read from its JSON Schema.
+
+use super::error::{ConfigError, Place, Problem};
+use super::units::{Bytes, Duration, Frequency, Rate};
+use garde::Validate;
+use schemars::generate::SchemaSettings;
+use schemars::transform::RecursiveTransform;
+use schemars::{JsonSchema, Schema};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+use std::fmt;
+
+/// Bounds of times in the schema.
+const LOW: &str = "x-minimum";
+const HIGH: &str = "x-maximum";
+
+/// A struct whose fields define the parameters of a job; structs in it are sections.
+pub trait Config:
+    Default + Clone + Serialize + DeserializeOwned + JsonSchema + Validate<Context = ()>
+{
+}
+
+impl<T> Config for T where
+    T: Default + Clone + Serialize + DeserializeOwned + JsonSchema + Validate<Context = ()>
+{
+}
+
+/// One parameter, as its field defines it. `Display` gives documentation, range and default in one line.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Parameter {
+    /// Its path: section and name, as `npu.cores`.
+    pub name: String,
+    /// What it means.
+    pub doc: String,
+    /// The least value, as documents write it.
+    pub low: Option<Value>,
+    /// The greatest value.
+    pub high: Option<Value>,
+    /// The value that counts when none is given.
+    pub default: Value,
+    /// Words that can be chosen, each with its documentation; empty where any value of the type can.
+    pub choices: Vec<(String, String)>,
+    /// A word that is taken beside values of the type, as "unlimited".
+    pub word: Option<String>,
+    /// The unit, by the name of its format: "rate", "bytes", "duration", "frequency"; "" for plain values.
+    pub format: String,
+}
+
+/// The JSON Schema of a configuration (draft 2020-12), without references.
+#[must_use]
+pub fn schema<C: Config>() -> Schema {
+    let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
+    let settings = settings.with_transform(RecursiveTransform(durations));
+    settings.into_generator().into_root_schema_for::<C>()
+}
+
+/// JSON Schema has ranges of numbers only: those of times, which are texts, get names of their own.
+fn durations(schema: &mut Schema) {
+    if schema.get("format").and_then(Value::as_str) != Some(Duration::FORMAT) {
+        return;
+    }
+    schema.insert("type".to_owned(), "string".into());
+    for (from, to) in [("minimum", LOW), ("maximum", HIGH)] {
+        if let Some(bound) = schema.remove(from) {
+            schema.insert(to.to_owned(), bound);
+        }
+    }
+}
+
+/// All parameters of a configuration, in the order of its fields.
+#[must_use]
+pub fn parameters<C: Config>() -> Vec<Parameter> {
+    let mut found = Vec::new();
+    let defaults = serde_json::to_value(C::default()).unwrap_or_default();
+    collect("", schema::<C>().as_value(), &defaults, &mut found);
+    found
+}
+
+/// Refuses values that are out of range or do not fit each other, in the order of their fields.
+///
+/// # Errors
+///
+/// The first such value, by its parameter.
+pub fn check<C: Config>(config: &C) -> Result<(), ConfigError> {
+    let Err(report) = config.validate() else { return Ok(()) };
+    let Some((path, error)) = report.iter().next() else { return Ok(()) };
+    let (name, what) = (path.to_string(), error.to_string());
+    let values = serde_json::to_value(config).unwrap_or_default();
+    // In a list, it is an element that is wrong.
+    let bare = name.split('[').next().unwrap_or_default().to_owned();
+    let value = pointer(&values, &name);
+    let known = parameters::<C>().into_iter().find(|parameter| parameter.name == bare);
+    let problem = match known {
+        Some(parameter) if is_range(&what) => parameter.range_problem(value.unwrap_or_default()),
+        _ => Problem::Invalid(what),
+    };
+    Err(ConfigError { place: Place::Parameter(bare.clone()), parameter: Some(bare), problem })
+}
+
+/// Whether garde refused a value for its range.
+fn is_range(what: &str) -> bool {
+    what.starts_with("lower than ") || what.starts_with("greater than ")
+}
+
+/// The value at a path as garde writes it: `load.size[3]`.
+fn pointer<'a>(values: &'a Value, path: &str) -> Option<&'a Value> {
+    let path = path.replace(['.', '['], "/").replace(']', "");
+    let found = values.pointer(&format!("/{path}"));
+    // A list of one value is written as that value.
+    found.or_else(|| values.pointer(&format!("/{}", path.rsplit_once('/')?.0)))
+}
+
+impl Parameter {
+    /// A value with its unit, as people write it.
+    #[must_use]
+    pub fn text_of(&self, value: &Value) -> String {
+        let printed = match (self.format.as_str(), value) {
+            (Rate::FORMAT, Value::Number(number)) => number.as_u64().map(|n| Rate::new(n).to_string()),
+            (Bytes::FORMAT, Value::Number(number)) => {
+                number.as_u64().map(|n| Bytes::new(n).to_string())
+            }
+            _ => None,
+        };
+        printed.unwrap_or_else(|| match value {
+            Value::String(text) => text.clone(),
+            Value::Array(values) => {
+                let texts: Vec<String> = values.iter().map(|value| self.text_of(value)).collect();
+                texts.join(",")
+            }
+            Value::Number(number) => {
+                // A float that is whole is written without its point.
+                let whole = number.as_f64().filter(|n| number.is_f64() && n.fract() == 0.0);
+                whole.map_or_else(|| number.to_string(), |n| format!("{n}"))
+            }
+            other => other.to_string(),
+        })
+    }
+
+    /// Its default, as people write it.
+    #[must_use]
+    pub fn default_text(&self) -> String {
+        self.text_of(&self.default)
+    }
+
+    pub(crate) fn range_problem(&self, value: &Value) -> Problem {
+        let text = |bound: &Option<Value>| bound.as_ref().map(|b| self.text_of(b)).unwrap_or_default();
+        Problem::Range {
+            value: self.text_of(value),
+            low: text(&self.low),
+            high: text(&self.high),
+            word: self.word.clone(),
+        }
+    }
+}
+
+impl fmt::Display for Parameter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.doc)?;
+        let text = |bound: &Option<Value>| bound.as_ref().map(|bound| self.text_of(bound));
+        match (text(&self.low), text(&self.high)) {
+            (Some(low), Some(high)) => write!(f, ", {low} to {high}")?,
+            (Some(low), None) => write!(f, ", at least {low}")?,
+            (None, Some(high)) => write!(f, ", at most {high}")?,
+            (None, None) => {}
+        }
+        if let Some(word) = &self.word {
+            write!(f, ", or \"{word}\"")?;
+        }
+        for (at, (choice, doc)) in self.choices.iter().enumerate() {
+            f.write_str(if at == 0 { ": " } else { ", " })?;
+            write!(f, "\"{choice}\"")?;
+            if !doc.is_empty() {
+                write!(f, " ({doc})")?;
+            }
+        }
+        write!(f, " [{}]", self.default_text())
+    }
+}
+
+fn collect(path: &str, schema: &Value, defaults: &Value, found: &mut Vec<Parameter>) {
+    let Some(fields) = schema.get("properties").and_then(Value::as_object) else { return };
+    for (name, field) in fields {
+        let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+        let default = defaults.get(name).unwrap_or(&Value::Null);
+        if field.get("properties").is_some() {
+            collect(&path, field, default, found);
+        } else if let Some(field) = field.as_object() {
+            found.push(parameter(path, field, default.clone()));
+        }
+    }
+}
+
+fn parameter(name: String, field: &Map<String, Value>, default: Value) -> Parameter {
+    // What holds of the elements of a list is said of them.
+    let of = |key: &str| field.get(key).or_else(|| field.get("items")?.get(key));
+    let text = |key: &str| of(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let format = text("format");
+    let units = [Rate::FORMAT, Bytes::FORMAT, Duration::FORMAT, Frequency::FORMAT];
+    Parameter {
+        name,
+        doc: one_line(&text("description")),
+        low: of("minimum").or_else(|| of(LOW)).cloned(),
+        high: of("maximum").or_else(|| of(HIGH)).cloned(),
+        default,
+        choices: choices(field),
+        word: of("x-absent").and_then(Value::as_str).map(str::to_owned),
+        format: if units.contains(&format.as_str()) { format } else { String::new() },
+    }
+}
+
+/// Words of an enumeration: each with documentation, or all without.
+fn choices(field: &Map<String, Value>) -> Vec<(String, String)> {
+    let word = |value: &Value| value.as_str().map(str::to_owned);
+    let plain = |list: &Value| -> Vec<(String, String)> {
+        let words = list.as_array().into_iter().flatten().filter_map(word);
+        words.map(|word| (word, String::new())).collect()
+    };
+    if let Some(list) = field.get("enum") {
+        return plain(list);
+    }
+    let variants = field.get("oneOf").and_then(Value::as_array).into_iter().flatten();
+    variants
+        .flat_map(|variant| match variant.get("const").and_then(word) {
+            Some(name) => {
+                let doc = variant.get("description").and_then(Value::as_str).unwrap_or_default();
+                vec![(name, one_line(doc))]
+            }
+            None => variant.get("enum").map(plain).unwrap_or_default(),
+        })
+        .collect()
+}
+
+/// Documentation in one line, without the point at its end.
+fn one_line(doc: &str) -> String {
+    let words: Vec<&str> = doc.split_whitespace().collect();
+    words.join(" ").trim_end_matches('.').to_owned()
+}
