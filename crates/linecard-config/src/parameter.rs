@@ -31,7 +31,7 @@ impl<T> Config for T where
 pub struct Parameter {
     /// Its path: section and name, as `npu.cores`.
     pub name: String,
-    /// What it means.
+    /// What it means: the first paragraph of its documentation.
     pub doc: String,
     /// The least value, as documents write it.
     pub low: Option<Value>,
@@ -160,9 +160,9 @@ impl fmt::Display for Parameter {
         let text = |bound: &Option<Value>| bound.as_ref().map(|bound| self.text_of(bound));
         match (text(&self.low), text(&self.high)) {
             (Some(low), Some(high)) => write!(f, ", {low} to {high}")?,
-            (Some(low), None) => write!(f, ", at least {low}")?,
+            (Some(low), None) if low != "0" => write!(f, ", at least {low}")?,
             (None, Some(high)) => write!(f, ", at most {high}")?,
-            (None, None) => {}
+            (_, None) => {}
         }
         if let Some(word) = &self.word {
             write!(f, ", or \"{word}\"")?;
@@ -231,8 +231,9 @@ fn choices(field: &Map<String, Value>) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Documentation in one line, without the point at its end.
+/// The first paragraph of a documentation in one line, without the point at its end.
 fn one_line(doc: &str) -> String {
-    let words: Vec<&str> = doc.split_whitespace().collect();
+    let first = doc.split("\n\n").next().unwrap_or_default();
+    let words: Vec<&str> = first.split_whitespace().collect();
     words.join(" ").trim_end_matches('.').to_owned()
 }

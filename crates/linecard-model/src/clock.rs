@@ -53,6 +53,12 @@ impl Ps {
     }
 }
 
+impl From<linecard_config::Duration> for Ps {
+    fn from(time: linecard_config::Duration) -> Self {
+        Self(time.as_ps())
+    }
+}
+
 impl Add for Ps {
     type Output = Self;
     /// Saturates: beyond [`Ps::NEVER`] nothing comes either.

@@ -5,7 +5,6 @@
 //! by cycle where nothing happens: waits are computed and skipped. Same scenario, same seed: same
 //! bytes out, on every machine.
 
-#![cfg_attr(not(feature = "std"), no_std)]
 #![warn(clippy::std_instead_of_core, clippy::std_instead_of_alloc)]
 
 extern crate alloc;

@@ -5,8 +5,8 @@
 //! (RFC 6298, section 5); FIN. Not modelled: fast retransmit, selective acknowledgments, round-trip
 //! estimates (the timer is a number), probes of a closed window, window scaling.
 
+use super::config::Client;
 use super::frame::Say;
-use super::scenario::Client;
 use crate::Ps;
 use linecard::packet::header::tcp_flags::{ACK, FIN, SYN};
 

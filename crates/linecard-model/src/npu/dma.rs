@@ -1,7 +1,7 @@
 //! Requests that wait for the DMA engine, and what an overload does to them (papers/lro-npu.txt,
 //! V.B).
 
-use super::scenario::Discipline;
+use super::config::Discipline;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use linecard::rng::Rng;

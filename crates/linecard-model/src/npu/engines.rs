@@ -1,8 +1,8 @@
 //! What stands around the receive threads: DMA engine, host, sending thread, client.
 
+use super::config::Discipline;
 use super::frame::{self, Say, Way};
 use super::machine::{Event, Job, Machine};
-use super::scenario::Discipline;
 use crate::Ps;
 use alloc::vec::Vec;
 use linecard::packet::header::tcp_flags::SYN;
@@ -21,7 +21,7 @@ impl Machine<'_> {
             self.buffers -= segments;
             return;
         }
-        if self.requests.len() + left > self.scenario.dma.requests {
+        if self.requests.len() + left > self.config.dma.requests {
             dropped.dma_full.add(segments, bytes);
             self.buffers -= segments;
             return;
@@ -30,8 +30,8 @@ impl Machine<'_> {
         let is_syn = frame::read(packet.bytes()).is_some_and(|(_, say)| say.flags & SYN != 0);
         let job = self.jobs.add(Job { thread: number, packet, segments, left, is_syn });
         // The balancer is one more hop.
-        let hops = 1 + u64::from(self.scenario.dma.discipline == Discipline::RoundRobin);
-        let latency = Ps::from_ns(hops * self.scenario.npu.message_ns);
+        let hops = 1 + u64::from(self.config.dma.discipline == Discipline::RoundRobin);
+        let latency = Ps::from_ns(hops * self.config.npu.message_ns);
         self.events.add(self.now + latency, Event::Request(job));
     }
 
@@ -44,8 +44,8 @@ impl Machine<'_> {
         dma.requests += job.left as u64;
         dma.syns += u64::from(job.is_syn);
         for len in lens {
-            let time = Ps::of_bits(8 * len as u64, self.scenario.dma.bits_per_second);
-            let time = time + Ps::from_ns(self.scenario.dma.request_ns);
+            let time = Ps::of_bits(8 * len as u64, self.config.dma.rate.bits_per_second());
+            let time = time + Ps::from_ns(self.config.dma.request_ns);
             dma.offered += time;
             self.requests.push(job.thread, (place, time.0));
         }
@@ -74,7 +74,7 @@ impl Machine<'_> {
             if job.left == 0 {
                 self.buffers -= job.segments;
                 self.outcome.dma.syns_served += u64::from(job.is_syn);
-                let at = self.now + Ps::from_ns(self.scenario.npu.message_ns);
+                let at = self.now + Ps::from_ns(self.config.npu.message_ns);
                 self.events.add(at, Event::Interrupt(place));
             }
         }
@@ -90,10 +90,10 @@ impl Machine<'_> {
     /// Lets the host's processor begin with the next packet.
     fn attend(&mut self) {
         let Some(place) = self.host_queue.front().filter(|_| !self.is_host_busy) else { return };
-        let host = &self.scenario.host;
+        let host = &self.config.host;
         let bytes = self.jobs.get_mut(*place).map_or(0, |job| job.packet.payload_len() as u64);
         let time = Ps::from_ns(host.interrupt_ns + host.packet_ns)
-            + Ps::of_bits(8 * bytes, host.copy_bits_per_second);
+            + Ps::of_bits(8 * bytes, host.copy_rate.bits_per_second());
         self.is_host_busy = true;
         self.events.add(self.now + time, Event::Handled);
     }
@@ -152,7 +152,7 @@ impl Machine<'_> {
 
     /// Sends a frame to the client: over the sending thread, then the link.
     pub(super) fn answer(&mut self, bytes: Vec<u8>) {
-        let npu = &self.scenario.npu;
+        let npu = &self.config.npu;
         let time = Ps::from_ns(npu.send_ns);
         let at = self.now + Ps::from_ns(npu.message_ns);
         // What is left to do says how many wait.
@@ -163,7 +163,7 @@ impl Machine<'_> {
         }
         self.outcome.answers += 1;
         self.sender_free = self.sender_free.max(at) + time;
-        let rate = self.scenario.client.link_bits_per_second;
+        let rate = self.config.client.link_rate.bits_per_second();
         let wire = Ps::of_bits(frame::wire_bits(bytes.len()), rate);
         self.back_free = self.back_free.max(self.sender_free) + wire;
         self.events.add(self.back_free, Event::Heard(bytes));

@@ -1,9 +1,9 @@
 //! The client's side: connections that wait for the link, frames on it, and what comes back.
 
 use super::client::{Sender, State};
+use super::config::{Dispatch, Start};
 use super::frame::{self, Way};
 use super::machine::{Event, Machine};
-use super::scenario::{Dispatch, Start};
 use super::thread::instant;
 use crate::Ps;
 use alloc::vec::Vec;
@@ -13,7 +13,7 @@ impl Machine<'_> {
     /// Puts a connection in line for the link, if it has something to send.
     pub(super) fn line_up(&mut self, connection: usize) {
         let sender = &mut self.senders[connection];
-        if !sender.in_line && sender.can_send(&self.scenario.client) {
+        if !sender.in_line && sender.can_send(&self.config.client) {
             sender.in_line = true;
             self.line.push_back(connection);
         }
@@ -24,12 +24,13 @@ impl Machine<'_> {
     fn transmit(&mut self) {
         while self.wire.is_none() {
             let Some(connection) = self.line.pop_front() else { return };
-            let (sender, client) = (&mut self.senders[connection], &self.scenario.client);
+            let (sender, client) = (&mut self.senders[connection], &self.config.client);
             sender.in_line = false;
             let Some(segment) = sender.take(self.now, client) else { continue };
             let payload = self.shared.stream.bytes(connection, segment.offset, segment.len);
             let bytes = frame::build(Way::ToServer(sender.port), &segment.say, payload);
-            let time = Ps::of_bits(frame::wire_bits(bytes.len()), client.link_bits_per_second);
+            let time =
+                Ps::of_bits(frame::wire_bits(bytes.len()), client.link_rate.bits_per_second());
             self.wire = Some(bytes);
             self.events.add(self.now + time, Event::Arrived);
             self.wake_in_time(connection);
@@ -45,15 +46,15 @@ impl Machine<'_> {
         let Some(mut bytes) = self.wire.take() else { return };
         self.transmit();
         self.frames += 1;
-        let client = &self.scenario.client;
+        let client = &self.config.client;
         let is_chosen = |every: Option<u32>| {
             every.is_some_and(|every| self.frames.is_multiple_of(every.into()))
         };
-        if is_chosen(client.corrupt_every) {
+        if is_chosen(client.corrupt_every.0) {
             // The last byte of the TCP header, or of the payload: only a checksum can tell.
             bytes.last_mut().into_iter().for_each(|byte| *byte ^= 0x10);
         }
-        if is_chosen(client.swap_every) && self.late.is_none() {
+        if is_chosen(client.swap_every.0) && self.late.is_none() {
             self.late = Some(bytes);
             return;
         }
@@ -65,7 +66,7 @@ impl Machine<'_> {
 
     /// Gives a frame to a receive thread.
     fn dispatch(&mut self, bytes: Vec<u8>) {
-        let npu = &self.scenario.npu;
+        let npu = &self.config.npu;
         let meta = Meta { timestamp: instant(self.now), ..Meta::default() };
         let packet = Packet::new(bytes, LinkType::Ethernet, meta);
         let bytes = packet.payload_len() as u64;
@@ -95,7 +96,7 @@ impl Machine<'_> {
         let Some(number) = self.connection(port) else { return };
         let sender = &mut self.senders[number];
         let (before, was_finished) = (sender.state, sender.is_finished());
-        sender.hear(&say, self.now, &self.scenario.client);
+        sender.hear(&say, self.now, &self.config.client);
         let is_finished = sender.is_finished() && !was_finished;
         let is_made = before == State::SynSent && sender.state == State::Established;
         if is_finished {
@@ -117,7 +118,7 @@ impl Machine<'_> {
             sender.planned = Ps::NEVER;
         }
         let before = sender.state;
-        sender.expire(self.now, &self.scenario.client);
+        sender.expire(self.now, &self.config.client);
         if before == State::SynSent && sender.state == State::Failed {
             self.settled(number);
         }
@@ -138,7 +139,7 @@ impl Machine<'_> {
 
     /// Lets connections begin to send, if those that were waited for are made or given up.
     pub(super) fn settled(&mut self, connection: usize) {
-        let client = &self.scenario.client;
+        let client = &self.config.client;
         if connection >= client.connections as usize {
             return;
         }

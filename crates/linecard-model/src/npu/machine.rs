@@ -1,11 +1,11 @@
 //! The machine: who is at work, what waits where, and what happens next.
 
 use super::client::{Sender, State};
+use super::config::Config;
 use super::dma::Requests;
 use super::frame::{self, Say, Way};
 use super::host::{Receiver, Shared};
 use super::outcome::{Amount, Outcome};
-use super::scenario::Scenario;
 use super::stream::{Digest, Stream};
 use super::thread::{Output, Thread};
 use crate::{Events, Ps};
@@ -14,6 +14,7 @@ use alloc::vec::Vec;
 use linecard::packet::{LinkType, Meta, Packet, Toeplitz};
 use linecard::rng::Rng;
 use linecard::watch::{Pulse, Watch};
+use linecard_config::Rate;
 
 /// Ports of clients: those that Linux gives (32,768 to 60,999).
 const PORTS: core::ops::Range<u16> = 32_768..61_000;
@@ -68,7 +69,7 @@ pub(super) struct Jobs {
 
 #[derive(Debug)]
 pub(super) struct Machine<'s> {
-    pub(super) scenario: &'s Scenario,
+    pub(super) config: &'s Config,
     pub(super) now: Ps,
     pub(super) events: Events<Event>,
     rng: Rng,
@@ -132,27 +133,27 @@ impl Jobs {
 }
 
 impl<'s> Machine<'s> {
-    /// Everything idle, connections planned. The scenario has been checked.
-    pub(super) fn new(scenario: &'s Scenario) -> Self {
-        let (client, host) = (&scenario.client, &scenario.host);
-        let mut rng = Rng::new(scenario.seed);
+    /// Everything idle, connections planned. The config has been checked.
+    pub(super) fn new(config: &'s Config) -> Self {
+        let (client, host) = (&config.client, &config.host);
+        let mut rng = Rng::new(config.run.seed);
         let count = (client.connections + client.idle_connections) as usize;
         let ports = ports(count, &mut rng);
         let senders = ports.iter().enumerate().map(|(index, port)| {
-            let end = if index < client.connections as usize { client.bytes } else { Some(0) };
+            let end = if index < client.connections as usize { client.bytes.0 } else { Some(0) };
             Sender::new(*port, rng.next_u64() as u32, end, client)
         });
         let senders: Vec<Sender> = senders.collect();
         let receivers = (0..count).map(|_| Receiver::new(rng.next_u64() as u32)).collect();
         let mut ports: Vec<_> = ports.into_iter().zip(0..).collect();
         ports.sort_unstable();
-        let threads = scenario.npu.receive_threads();
+        let threads = config.npu.receive_threads();
         let shared = Shared {
-            stream: Stream::new(scenario.seed),
+            stream: Stream::new(config.run.seed),
             digest: Digest::default(),
             figures: Default::default(),
             receive_buffer: host.receive_buffer.into(),
-            read_bits_per_second: host.read_bits_per_second,
+            read_bits_per_second: host.read_rate.0.map(Rate::bits_per_second),
         };
         let mut machine = Self {
             now: Ps::ZERO,
@@ -168,9 +169,9 @@ impl<'s> Machine<'s> {
             late: None,
             toeplitz: Toeplitz::new(&Toeplitz::MICROSOFT),
             turn: 0,
-            threads: (0..threads).map(|_| Thread::new(scenario)).collect(),
+            threads: (0..threads).map(|_| Thread::new(config)).collect(),
             buffers: 0,
-            requests: Requests::new(scenario.dma.discipline, threads),
+            requests: Requests::new(config.dma.discipline, threads),
             in_service: None,
             jobs: Jobs::default(),
             host_queue: VecDeque::new(),
@@ -182,8 +183,8 @@ impl<'s> Machine<'s> {
             left_to_finish: client.connections,
             measured_bytes: 0,
             output: Output::default(),
-            outcome: Outcome::new(scenario.duration),
-            scenario,
+            outcome: Outcome::new(config.run.ends()),
+            config,
         };
         machine.homes = machine.senders.iter().map(|sender| machine.home(sender.port)).collect();
         machine.plan();
@@ -199,7 +200,7 @@ impl<'s> Machine<'s> {
 
     /// Plans when connections are made.
     fn plan(&mut self) {
-        let client = &self.scenario.client;
+        let client = &self.config.client;
         for index in 0..self.senders.len() {
             let idle = index >= client.connections as usize;
             let head_start = if idle { client.head_start_ns } else { 0 };
@@ -210,10 +211,10 @@ impl<'s> Machine<'s> {
 
     /// Runs until the time is over, nothing is left to happen, or it is told to end.
     pub(super) fn run(mut self, watch: &Watch) -> Outcome {
-        let mut pulse = Pulse::new(watch, self.scenario.duration.0 as usize);
+        let mut pulse = Pulse::new(watch, self.config.run.ends().0 as usize);
         // Every event is planned for a later time or follows from one that is, so that time goes on.
         while let Some((at, event)) = self.events.next() {
-            if at > self.scenario.duration || !pulse.goes_on(at.0 as usize) {
+            if at > self.config.run.ends() || !pulse.goes_on(at.0 as usize) {
                 break;
             }
             self.now = at;
@@ -247,7 +248,7 @@ impl<'s> Machine<'s> {
 
     /// The thread of a packet's connection.
     pub(super) fn steer(&self, packet: &Packet<Vec<u8>>) -> u16 {
-        let threads = u64::from(self.scenario.npu.receive_threads());
+        let threads = u64::from(self.config.npu.receive_threads());
         // Below the number of threads.
         ((u64::from(self.toeplitz.of(packet)) * threads) >> 32) as u16
     }
@@ -255,7 +256,7 @@ impl<'s> Machine<'s> {
     /// Lets a thread begin, `later` from now, what waits for it: timeout messages, then a packet
     /// (figure 4).
     pub(super) fn start(&mut self, number: u16, later: Ps) {
-        let npu = &self.scenario.npu;
+        let npu = &self.config.npu;
         let thread = &mut self.threads[usize::from(number)];
         if thread.is_busy {
             return;
@@ -288,7 +289,7 @@ impl<'s> Machine<'s> {
         if core::mem::take(&mut thread.has_packet)
             && let Some(packet) = thread.queue.pop_front()
         {
-            let is_measured = self.now >= self.scenario.warm_up;
+            let is_measured = self.now >= self.config.run.begins();
             self.measured_bytes += if is_measured { packet.payload_len() as u64 } else { 0 };
             thread.offloads.take(packet, self.now, &mut self.output);
             self.emit(number);
@@ -319,7 +320,7 @@ impl<'s> Machine<'s> {
     fn watch(&mut self, number: u16) {
         let thread = &mut self.threads[usize::from(number)];
         let Some(due) = thread.offloads.next_wakeup() else { return };
-        let round = Ps::from_ns(self.scenario.npu.check_ns).0 * self.senders.len().max(1) as u64;
+        let round = Ps::from_ns(self.config.npu.check_ns).0 * self.senders.len().max(1) as u64;
         let at = Ps(due.max(self.now).0.div_ceil(round).saturating_mul(round));
         if at < thread.watched_at {
             thread.watched_at = at;
@@ -335,7 +336,7 @@ impl<'s> Machine<'s> {
         }
         thread.watched_at = Ps::NEVER;
         if thread.offloads.next_wakeup().is_some_and(|due| due <= self.now) {
-            let at = self.now + Ps::from_ns(self.scenario.npu.message_ns);
+            let at = self.now + Ps::from_ns(self.config.npu.message_ns);
             self.events.add(at, Event::Timeout(number));
         } else {
             self.watch(number);
@@ -360,9 +361,9 @@ impl<'s> Machine<'s> {
         }
         self.outcome.held = held;
         self.outcome.host = self.shared.figures;
-        let span = self.scenario.duration.since(self.scenario.warm_up);
+        let span = self.config.run.ends().since(self.config.run.begins());
         self.outcome.bits_per_second = (8 * self.measured_bytes) as f64 / span.as_secs_f64();
-        let mut homes = self.homes[..self.scenario.client.connections as usize].to_vec();
+        let mut homes = self.homes[..self.config.client.connections as usize].to_vec();
         homes.sort_unstable();
         homes.dedup();
         self.outcome.threads_used = homes.len() as u64;
@@ -382,7 +383,7 @@ impl<'s> Machine<'s> {
 
     fn count_senders(&mut self) {
         let client = &mut self.outcome.client;
-        let busy = self.scenario.client.connections as usize;
+        let busy = self.config.client.connections as usize;
         for (index, sender) in self.senders.iter().enumerate() {
             let made = u64::from(sender.state == State::Established);
             client.established += made;

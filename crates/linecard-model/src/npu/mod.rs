@@ -40,6 +40,7 @@
 //! [`Creation::OnSyn`]: linecard::offload::coalesce::Creation::OnSyn
 
 mod client;
+mod config;
 mod dma;
 mod engines;
 mod frame;
@@ -47,29 +48,29 @@ mod host;
 mod link;
 mod machine;
 mod outcome;
-mod scenario;
 mod stream;
 #[cfg(test)]
 mod tests;
 mod thread;
 
+pub use config::{
+    ActiveAck, Client, Config, DESCRIPTOR_LEN, Discipline, Dispatch, Dma, Host, Mode, Npu,
+    OTHER_THREADS, Run, SHARED_MEMORY, Start,
+};
 pub use dma::{Overload, Requests};
 pub use host::Figures as HostFigures;
 pub use outcome::{Amount, ClientFigures, DmaFigures, Drops, Outcome, expected_share};
-pub use scenario::{
-    Client, DESCRIPTOR_LEN, Discipline, Dispatch, Dma, Host, Mode, Npu, OTHER_THREADS,
-    SHARED_MEMORY, Scenario, ScenarioError, Start,
-};
 
 use linecard::watch::Watch;
+use linecard_config::ConfigError;
 
-/// Runs a scenario.
+/// Runs the model.
 ///
 /// # Errors
 ///
-/// What [`Scenario::check`] finds.
-pub fn run(scenario: &Scenario) -> Result<Outcome, ScenarioError> {
-    run_watched(scenario, &Watch::new())
+/// The first value that is out of range or does not fit the others.
+pub fn run(config: &Config) -> Result<Outcome, ConfigError> {
+    run_watched(config, &Watch::new())
 }
 
 /// The same under a watch, in picoseconds of virtual time: ends with what there is by then when it is
@@ -77,8 +78,8 @@ pub fn run(scenario: &Scenario) -> Result<Outcome, ScenarioError> {
 ///
 /// # Errors
 ///
-/// What [`Scenario::check`] finds.
-pub fn run_watched(scenario: &Scenario, watch: &Watch) -> Result<Outcome, ScenarioError> {
-    scenario.check()?;
-    Ok(machine::Machine::new(scenario).run(watch))
+/// The first value that is out of range or does not fit the others.
+pub fn run_watched(config: &Config, watch: &Watch) -> Result<Outcome, ConfigError> {
+    linecard_config::check(config)?;
+    Ok(machine::Machine::new(config).run(watch))
 }

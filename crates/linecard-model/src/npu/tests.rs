@@ -1,10 +1,10 @@
 //! The facts of papers/lro-npu.txt, and what has to hold whatever is configured.
 
 use super::*;
-use crate::Ps;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 use linecard::rng::Rng;
+use linecard_config::{Duration, Maybe, Rate, Switch};
 use std::println;
 
 const MS: u64 = 1_000_000;
@@ -13,22 +13,25 @@ const MS: u64 = 1_000_000;
 const PLATEAU: f64 = 13.0 * 1_460.0 * 8.0 / 32.0e-6;
 
 /// Runs it; nothing may be uncounted.
-fn ran(scenario: &Scenario) -> Outcome {
-    let outcome = run(scenario).expect("a scenario");
-    assert!(outcome.is_conserved(), "{scenario:?}: {outcome:#?}");
+fn ran(config: &Config) -> Outcome {
+    let outcome = run(config).expect("a config");
+    assert!(outcome.is_conserved(), "{config:?}: {outcome:#?}");
     outcome
 }
 
+/// A run measured from one millisecond to another.
+fn span(seed: u64, from_ms: u64, to_ms: u64) -> Run {
+    Run { seed, warm_up: Duration::from_ms(from_ms), duration: Duration::from_ms(to_ms) }
+}
+
 /// Figure 13 with so many connections, measured for 20 ms once windows are full.
-fn figure_13(connections: u32, seed: u64, npu: Npu) -> Scenario {
-    let warm_up = Ps::from_ns(if npu.merge { 8 * MS } else { 30 * MS });
-    Scenario {
-        seed,
-        warm_up,
-        duration: warm_up + Ps::from_ns(20 * MS),
+fn figure_13(connections: u32, seed: u64, npu: Npu) -> Config {
+    let warm_up_ms = if npu.merge.0 { 8 } else { 30 };
+    Config {
+        run: span(seed, warm_up_ms, warm_up_ms + 20),
         npu,
         client: Client { connections, ..Client::default() },
-        ..Scenario::default()
+        ..Config::default()
     }
 }
 
@@ -80,7 +83,7 @@ fn without_merging_connections_do_not_matter() {
 
 /// Three connections whose packets overload the DMA engine, `load_percent` of it if they have a
 /// thread each, and 64 that are tried later, two SYNs each.
-fn starvation(discipline: Discipline, load_percent: u64, seed: u64) -> Scenario {
+fn starvation(discipline: Discipline, load_percent: u64, seed: u64) -> Config {
     let client = Client {
         connections: 3,
         idle_connections: 64,
@@ -92,11 +95,10 @@ fn starvation(discipline: Discipline, load_percent: u64, seed: u64) -> Scenario 
         ..Client::default()
     };
     // Each packet is a request: merged ones come in bursts, between which a SYN is on top.
-    let npu = Npu { merge: false, ring: 16_384, ..Npu::default() };
+    let npu = Npu { merge: Switch::OFF, ring: 16_384, ..Npu::default() };
     let request_ns = npu.packet_ns * load_percent / 100 / 3;
-    let dma = Dma { request_ns, bits_per_second: 1_000_000_000_000, discipline, ..Dma::default() };
-    let duration = Ps::from_ns(500 * MS);
-    Scenario { seed, duration, npu, dma, client, ..Scenario::default() }
+    let dma = Dma { request_ns, rate: Rate::tera(1), discipline, ..Dma::default() };
+    Config { run: span(seed, 0, 500), npu, dma, client, ..Config::default() }
 }
 
 #[test]
@@ -104,9 +106,9 @@ fn a_stack_starves_connections_that_come_later() {
     let asked = |discipline, load, merge| {
         let (mut made, mut syns, mut served, mut offered) = (0, 0, 0, 0.0);
         for seed in 0..3 {
-            let mut scenario = starvation(discipline, load, seed);
-            scenario.npu.merge = merge;
-            let outcome = ran(&scenario);
+            let mut config = starvation(discipline, load, seed);
+            config.npu.merge = Switch(merge);
+            let outcome = ran(&config);
             made += outcome.client.idle_established;
             (syns, served) = (syns + outcome.dma.syns, served + outcome.dma.syns_served);
             offered += outcome.dma_load() / 3.0;
@@ -134,12 +136,17 @@ fn a_stack_starves_connections_that_come_later() {
 }
 
 /// A mebibyte from a sender that may have 16 KiB outstanding, to a unit that waits for 32 KiB.
-fn held_back(active_ack: Option<Mode>, idle_floor_ns: u64) -> Scenario {
-    Scenario {
-        duration: Ps::from_ns(5_000 * MS),
+fn held_back(active_ack: ActiveAck, idle_floor_ns: u64) -> Config {
+    Config {
+        run: span(0, 0, 5_000),
         npu: Npu { active_ack, idle_floor_ns, max_bytes: 32 << 10, ..Npu::default() },
-        client: Client { bytes: Some(1 << 20), send_window: 16 << 10, ..Client::default() },
-        ..Scenario::default()
+        client: Client {
+            connections: 1,
+            bytes: Maybe::from(1 << 20),
+            send_window: 16 << 10,
+            ..Client::default()
+        },
+        ..Config::default()
     }
 }
 
@@ -149,21 +156,21 @@ fn held_back(active_ack: Option<Mode>, idle_floor_ns: u64) -> Scenario {
 fn without_active_ack_the_sender_waits_for_its_timer() {
     const NO_TIMER: u64 = 4_000 * MS;
     let done_ms = |outcome: &Outcome| outcome.client.finished_at.map(|at| at.as_ns() / MS);
-    let stalled = ran(&held_back(None, NO_TIMER));
+    let stalled = ran(&held_back(ActiveAck::Off, NO_TIMER));
     assert_eq!((stalled.client.finished, stalled.corrupt), (0, 0));
     assert!(stalled.client.timeouts >= 5, "{stalled:?}");
     // "The retransmitted packets will be considered as redundant and discarded."
     assert_eq!(stalled.duplicates, stalled.client.retransmitted);
     assert!(stalled.host.accepted < 1 << 17, "{stalled:?}");
-    for mode in [Mode::Paper, Mode::WindowHonest] {
+    for mode in [ActiveAck::Paper, ActiveAck::Honest] {
         for floor in [NO_TIMER, 1] {
-            let flowing = ran(&held_back(Some(mode), floor));
+            let flowing = ran(&held_back(mode, floor));
             println!("{mode:?}, timer of {floor} ns at least: {:?} ms", done_ms(&flowing));
             assert_eq!((flowing.client.finished, flowing.client.timeouts), (1, 0), "{flowing:?}");
             assert!(flowing.host.accepted == 1 << 20 && flowing.duplicates == 0);
         }
     }
-    let timer = ran(&held_back(None, 1));
+    let timer = ran(&held_back(ActiveAck::Off, 1));
     println!("no active ACK, published timer: {:?} ms", done_ms(&timer));
     assert_eq!((timer.client.finished, timer.client.timeouts), (1, 0));
     assert!(timer.timeouts > 60, "every window waits for the timeout thread: {timer:?}");
@@ -173,16 +180,16 @@ fn without_active_ack_the_sender_waits_for_its_timer() {
 #[test]
 fn the_published_window_overruns_a_slow_receiver() {
     let slow = |mode| {
-        let mut scenario = held_back(Some(mode), 1);
-        scenario.host.receive_buffer = 40_000;
-        scenario.host.read_bits_per_second = Some(100_000_000);
-        scenario.client.send_window = 65_535;
-        ran(&scenario)
+        let mut config = held_back(mode, 1);
+        config.host.receive_buffer = 40_000;
+        config.host.read_rate = Maybe::from(Rate::new(100_000_000));
+        config.client.send_window = 65_535;
+        ran(&config)
     };
-    let paper = slow(Mode::Paper);
+    let paper = slow(ActiveAck::Paper);
     assert!(paper.host.overrun > 0 && paper.host.accepted < 1 << 20, "{paper:?}");
     assert_eq!(paper.client.finished, 0);
-    let honest = slow(Mode::WindowHonest);
+    let honest = slow(ActiveAck::Honest);
     assert_eq!((honest.host.overrun, honest.host.accepted), (0, 1 << 20), "{honest:?}");
     assert_eq!((honest.client.finished, honest.host.finished), (1, 1));
     let read_ms = (8 << 20) / 100_000;
@@ -200,7 +207,7 @@ fn whatever_overflows_is_counted() {
     for seed in 0..60 {
         let rng = &mut Rng::new(seed);
         let mut one_of = |values: [u64; 3]| values[rng.below(3) as usize];
-        let modes = [None, Some(Mode::Paper), Some(Mode::WindowHonest)];
+        let modes = [ActiveAck::Off, ActiveAck::Paper, ActiveAck::Honest];
         let disciplines = [Discipline::Stack, Discipline::Fifo, Discipline::RoundRobin];
         let npu = Npu {
             packet_ns: one_of([1_000, 4_000, 32_000]),
@@ -209,7 +216,7 @@ fn whatever_overflows_is_counted() {
             ring: one_of([2, 8, 1_024]),
             send_queue: one_of([2, 50, 4_096]),
             descriptors: one_of([2, 8, 256]) as usize,
-            merge: one_of([0, 1, 1]) == 1,
+            merge: Switch(one_of([0, 1, 1]) == 1),
             active_ack: modes[one_of([0, 1, 2]) as usize],
             ..Npu::default()
         };
@@ -220,16 +227,16 @@ fn whatever_overflows_is_counted() {
         let client = Client {
             connections: one_of([1, 9, 40]) as u32,
             idle_connections: one_of([0, 3, 9]) as u32,
-            bytes: [None, Some(1), Some(300_001)][one_of([0, 1, 2]) as usize],
-            corrupt_every: [None, Some(50), Some(500)][one_of([0, 1, 2]) as usize],
-            swap_every: [None, Some(7), Some(100)][one_of([0, 1, 2]) as usize],
+            bytes: Maybe([None, Some(1), Some(300_001)][one_of([0, 1, 2]) as usize]),
+            corrupt_every: Maybe([None, Some(50), Some(500)][one_of([0, 1, 2]) as usize]),
+            swap_every: Maybe([None, Some(7), Some(100)][one_of([0, 1, 2]) as usize]),
             start: Start::Each,
             rto_ns: 5 * MS,
             syn_rto_ns: 5 * MS,
             ..Client::default()
         };
-        let duration = Ps::from_ns(30 * MS);
-        let outcome = ran(&Scenario { seed, duration, npu, dma, client, ..Scenario::default() });
+        let outcome =
+            ran(&Config { run: span(seed, 0, 30), npu, dma, client, ..Config::default() });
         for (seen, (_, amount)) in seen.iter_mut().zip(outcome.dropped.named()) {
             *seen += amount.packets;
         }
@@ -246,19 +253,18 @@ fn whatever_overflows_is_counted() {
 /// Lost and late frames are made good: all arrives, in order, once.
 #[test]
 fn transfers_come_through_faults() {
-    for (seed, active_ack) in (0..).zip([None, Some(Mode::Paper), Some(Mode::WindowHonest)]) {
+    for (seed, active_ack) in (0..).zip([ActiveAck::Off, ActiveAck::Paper, ActiveAck::Honest]) {
         let client = Client {
             connections: 5,
-            bytes: Some(200_000),
-            corrupt_every: Some(97),
-            swap_every: Some(5),
+            bytes: Maybe::from(200_000),
+            corrupt_every: Maybe::from(97),
+            swap_every: Maybe::from(5),
             rto_ns: 10 * MS,
             syn_rto_ns: 10 * MS,
             ..Client::default()
         };
         let npu = Npu { active_ack, ..Npu::default() };
-        let duration = Ps::from_ns(2_000 * MS);
-        let outcome = ran(&Scenario { seed, duration, npu, client, ..Scenario::default() });
+        let outcome = ran(&Config { run: span(seed, 0, 2_000), npu, client, ..Config::default() });
         assert_eq!((outcome.client.finished, outcome.host.finished), (5, 5), "{outcome:?}");
         assert_eq!((outcome.host.accepted, outcome.held.packets), (1_000_000, 0), "{outcome:?}");
         assert!(outcome.corrupt > 0 && outcome.client.retransmitted > 0, "{outcome:?}");
@@ -276,19 +282,28 @@ fn equal_scenarios_have_equal_results() {
 
 #[test]
 fn what_cannot_be_is_refused() {
-    let refused = |change: fn(&mut Scenario)| {
-        let mut scenario = figure_13(1, 0, Npu::default());
-        change(&mut scenario);
-        run(&scenario).expect_err("refused").to_string()
+    let refused = |change: fn(&mut Config)| {
+        let mut config = figure_13(1, 0, Npu::default());
+        change(&mut config);
+        run(&config).expect_err("refused").to_string()
     };
     for (text, said) in [
-        (refused(|s| s.duration = Ps::ZERO), "duration (ps) is 0: choose 1 to"),
-        (refused(|s| s.client.segment = 1_461), "client.segment is 1461: choose 64 to 1460"),
-        (refused(|s| s.client.send_window = 100), "client.send_window is 100: choose 1460 to"),
+        (refused(|s| s.run.duration = Duration::ZERO), "run.duration: 0ns is out of range: choose 1ns to 3600s"),
+        (
+            refused(|s| s.client.segment = 1_461),
+            "client.segment: 1461 is out of range: choose 64 to 1460",
+        ),
+        (
+            refused(|s| s.client.send_window = 100),
+            "client.send_window: 100 is less than a segment: choose 1460",
+        ),
         (refused(|s| s.host.receive_buffer = 65_536), "choose 1 to 65535"),
-        (refused(|s| (s.npu.cores, s.npu.threads_per_core) = (1, 3)), "3 hardware threads: 3 send"),
+        (
+            refused(|s| (s.npu.cores, s.npu.threads_per_core) = (1, 3)),
+            "npu.cores: 3 hardware threads: 3 send",
+        ),
         (refused(|s| s.npu.ring = 20_165), "16777280 bytes: shared memory has 16777216"),
-        (refused(|s| s.warm_up = s.duration), "measuring has to begin before the end"),
+        (refused(|s| s.run.warm_up = s.run.duration), "begin before the end"),
     ] {
         assert!(text.contains(said) && !text.contains('\n'), "{text}");
     }

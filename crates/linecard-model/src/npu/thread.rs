@@ -1,7 +1,7 @@
 //! A receive thread: what waits for it, and the offloads that it runs, which are those of a live
 //! engine.
 
-use super::scenario::Scenario;
+use super::config::Config;
 use crate::Ps;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -61,15 +61,15 @@ impl Output {
 }
 
 impl Thread {
-    pub(super) fn new(scenario: &Scenario) -> Self {
+    pub(super) fn new(config: &Config) -> Self {
         Self {
             queue: VecDeque::new(),
             is_busy: false,
             has_packet: false,
             timeouts: 0,
             watched_at: Ps::NEVER,
-            ring: scenario.npu.ring,
-            offloads: Offloads::new(scenario),
+            ring: config.npu.ring,
+            offloads: Offloads::new(config),
         }
     }
 }
@@ -80,11 +80,11 @@ pub(super) fn instant(now: Ps) -> Instant {
 }
 
 impl Offloads {
-    fn new(scenario: &Scenario) -> Self {
-        let npu = &scenario.npu;
+    fn new(config: &Config) -> Self {
+        let npu = &config.npu;
         let hold_budget = Duration::from_nanos(npu.hold_budget_ns);
         let idle_floor = Duration::from_nanos(npu.idle_floor_ns);
-        let offloads = npu.merge || npu.active_ack.is_some();
+        let offloads = npu.merge.0 || npu.active_ack.mode().is_some();
         let resequencer = resequence::Config {
             // Algorithm 1: what lies before the expected byte is dropped.
             drop_duplicates: true,
@@ -113,8 +113,11 @@ impl Offloads {
         };
         Self {
             resequencer: offloads.then(|| Resequencer::new(resequencer)),
-            active: npu.active_ack.map(|mode| ActiveAck::new(LinkType::Ethernet, active(mode))),
-            coalescer: npu.merge.then(|| Coalescer::new(coalescer)),
+            active: npu
+                .active_ack
+                .mode()
+                .map(|mode| ActiveAck::new(LinkType::Ethernet, active(mode))),
+            coalescer: npu.merge.0.then(|| Coalescer::new(coalescer)),
             held_bytes: 0,
         }
     }
