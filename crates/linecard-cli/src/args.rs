@@ -15,6 +15,7 @@ use crate::plan::PlanArguments;
 use crate::reproduce::ReproduceArguments;
 use crate::run::lanes::LanesValue;
 use crate::run::sim::SimArguments;
+use crate::schema::SchemaArguments;
 #[cfg(target_os = "linux")]
 use crate::transfer::{KeysArguments, RecvArguments, SendArguments};
 use crate::units;
@@ -105,6 +106,11 @@ pub(crate) enum Command {
     /// Write a manual page for this command and each of its own into a folder, for packages.
     #[command(hide = true)]
     Man(ManArguments),
+    /// Print the JSON Schema of a kind of scenario, with which editors complete and check scenario files.
+    ///
+    /// For an editor that reads TOML schemas: `linecard schema npu > npu.schema.json`, and in the scenario
+    /// `#:schema npu.schema.json` as the first line.
+    Schema(SchemaArguments),
 }
 
 #[derive(Debug, Args)]

@@ -1,11 +1,12 @@
 //! Why the command ends without success, and the exit code for it.
 
+use linecard_app::Error;
+use linecard_config::ConfigError;
 use linecard_host::capture::CaptureError;
 use linecard_report::ReportError;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use thiserror::Error;
 
 /// Exit codes, as `--help` documents them.
 pub(crate) const EXIT_CODES: &str = "\
@@ -36,7 +37,7 @@ Exit codes:
 After 1, 14, 16, 17 and 130, send and recv go on from there: what has arrived is kept";
 
 /// One line for the user: what, which value, what to do.
-#[derive(Debug, Error)]
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     /// A file cannot be opened.
     #[error("cannot open {}: {source}", path.display())]
@@ -125,6 +126,22 @@ pub(crate) enum Failure {
     /// The user has ended it before its time.
     #[error("{0}")]
     Stopped(String),
+}
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Self {
+        Self::Usage(error.to_string())
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Config(error) => error.into(),
+            Error::Wrong(what) => Self::Wrong(what),
+            Error::Cancelled => Self::Stopped(error.to_string()),
+        }
+    }
 }
 
 impl Failure {

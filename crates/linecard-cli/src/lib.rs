@@ -29,6 +29,7 @@ mod reference;
 mod reproduce;
 mod run;
 mod scenario;
+mod schema;
 mod segment;
 mod signals;
 #[cfg(target_os = "linux")]
@@ -72,6 +73,7 @@ pub fn main() -> ExitCode {
         Command::Keys(arguments) => transfer::keys(&arguments),
         Command::Completions(arguments) => completions::command(&arguments),
         Command::Man(arguments) => man::command(&arguments),
+        Command::Schema(arguments) => schema::command(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

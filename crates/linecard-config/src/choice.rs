@@ -57,9 +57,8 @@ impl<'de, T: Absent + DeserializeOwned> Deserialize<'de> for Maybe<T> {
         if value == T::WORD {
             return Ok(Self(None));
         }
-        let value = T::deserialize(value).map_err(|error| {
-            D::Error::custom(format!("{error}, or \"{}\"", T::WORD))
-        })?;
+        let value = T::deserialize(value)
+            .map_err(|error| D::Error::custom(format!("{error}, or \"{}\"", T::WORD)))?;
         Ok(Self(Some(value)))
     }
 }
@@ -175,7 +174,8 @@ impl<'de, T: DeserializeOwned> Deserialize<'de> for OneOrMany<T> {
             Value::String(text) => text.split(',').map(|part| scalar(part.trim())).collect(),
             one => vec![one],
         };
-        let values = values.into_iter().map(|value| T::deserialize(value).map_err(D::Error::custom));
+        let values =
+            values.into_iter().map(|value| T::deserialize(value).map_err(D::Error::custom));
         values.collect::<Result<_, _>>().map(Self)
     }
 }

@@ -49,11 +49,7 @@ impl Document {
     ///
     /// A file that cannot be read, is longer than 1 MiB, or is not TOML.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
-        let refuse = |problem| ConfigError {
-            place: Place::File(path.into()),
-            parameter: None,
-            problem,
-        };
+        let refuse = |problem| ConfigError::new(Place::File(path.into()), None, problem);
         let bytes = std::fs::read(path).map_err(|error| refuse(Problem::Unreadable(error)))?;
         if bytes.len() as u64 > MAX_BYTES {
             let what = format!("{} bytes: a scenario has at most {MAX_BYTES}", bytes.len());
@@ -66,7 +62,7 @@ impl Document {
                 let text = String::from_utf8_lossy(error.as_bytes()).into_owned();
                 let place = line_at(path, &text, at);
                 let what = "the file is not UTF-8 text: a scenario is TOML";
-                Err(ConfigError { place, parameter: None, problem: Problem::Invalid(what.into()) })
+                Err(ConfigError::new(place, None, Problem::Invalid(what.into())))
             }
         }
     }
@@ -95,10 +91,9 @@ impl Document {
     ///
     /// A text without a key. Whether the key exists and the value fits is seen by [`Self::config`].
     pub fn set(&mut self, set: &str) -> Result<(), ConfigError> {
-        let refuse = |what: &str| ConfigError {
-            place: Place::Set(set.to_owned()),
-            parameter: None,
-            problem: Problem::Invalid(what.to_owned()),
+        let refuse = |what: &str| {
+            let problem = Problem::Invalid(what.to_owned());
+            ConfigError::new(Place::Set(set.to_owned()), None, problem)
         };
         let (key, value) =
             set.split_once('=').ok_or_else(|| refuse("write KEY=VALUE, as core.mhz=423"))?;
@@ -144,7 +139,7 @@ impl Document {
         let config = C::deserialize(Deserializer::from(table)).map_err(|error| {
             let place = self.place_at(error.span().unwrap_or_default().start);
             let problem = self.explain(error.message(), &parameters::<C>());
-            ConfigError { place, parameter: None, problem }
+            ConfigError::new(place, None, problem)
         })?;
         self.check(&config)?;
         Ok(config)
@@ -164,7 +159,7 @@ impl Document {
     pub fn placed(&self, error: ConfigError) -> ConfigError {
         let place = error.parameter.as_deref().and_then(|name| self.find(name));
         match place {
-            Some(range) => ConfigError { place: self.place_at(range.start), ..error },
+            Some(range) => ConfigError { place: Box::new(self.place_at(range.start)), ..error },
             None => error,
         }
     }
@@ -172,11 +167,8 @@ impl Document {
     /// Refuses a parameter's value, for a reason that the value alone does not show.
     #[must_use]
     pub fn refuse(&self, parameter: &str, what: impl Into<String>) -> ConfigError {
-        self.placed(ConfigError {
-            place: Place::Parameter(parameter.to_owned()),
-            parameter: Some(parameter.to_owned()),
-            problem: Problem::Invalid(what.into()),
-        })
+        let (place, name) = (Place::Parameter(parameter.to_owned()), parameter.to_owned());
+        self.placed(ConfigError::new(place, Some(name), Problem::Invalid(what.into())))
     }
 
     /// Where a parameter's value comes from.
@@ -206,7 +198,7 @@ impl Document {
             Err(error) => {
                 let place = self.place_at(error.span().unwrap_or_default().start);
                 let problem = Problem::Invalid(error.message().replace('\n', " "));
-                return Err(ConfigError { place, parameter: None, problem });
+                return Err(ConfigError::new(place, None, problem));
             }
         };
         for set in &self.sets {
@@ -270,10 +262,10 @@ impl Document {
         }
         let plain = message
             .replace("expected i64", "expected a whole number")
-            .replace("expected u64", "expected a whole number")
-            .replace("expected u32", "expected a whole number")
-            .replace("expected u16", "expected a whole number")
-            .replace("expected usize", "expected a whole number")
+            .replace("expected u64", "expected a whole number of 0 or more")
+            .replace("expected u32", "expected a whole number of 0 or more")
+            .replace("expected u16", "expected a whole number of 0 or more")
+            .replace("expected usize", "expected a whole number of 0 or more")
             .replace("expected f64", "expected a number")
             .replace('\n', " ");
         Problem::Invalid(plain)
@@ -326,7 +318,9 @@ mod tests {
         RoundRobin,
     }
 
-    #[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema, Validate)]
+    #[derive(
+        Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema, Validate,
+    )]
     #[serde(default, deny_unknown_fields)]
     #[garde(allow_unvalidated)]
     struct Core {
@@ -342,7 +336,9 @@ mod tests {
         order: Order,
     }
 
-    #[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema, Validate)]
+    #[derive(
+        Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema, Validate,
+    )]
     #[serde(default, deny_unknown_fields)]
     #[garde(allow_unvalidated)]
     struct Line {
@@ -383,8 +379,13 @@ mod tests {
         let whole = with(&[]).expect("a configuration");
         assert_eq!((whole.core.count, whole.core.mhz), (8, Frequency::from_hz(118_750_000)));
         let sets = [
-            "core.count=2", "line.rate=25G", "line.size=64, 2K", "core.order=round-robin",
-            "line.wait = 5us", "line.merge=on", "core.count=3",
+            "core.count=2",
+            "line.rate=25G",
+            "line.size=64, 2K",
+            "core.order=round-robin",
+            "line.wait = 5us",
+            "line.merge=on",
+            "core.count=3",
         ];
         let whole = with(&sets).expect("a configuration");
         assert_eq!((whole.core.count, whole.core.order), (3, Order::RoundRobin));
@@ -399,16 +400,26 @@ mod tests {
         for (sets, expected) in [
             (&["core.count=65"][..], "--set core.count=65: 65 is out of range: choose 1 to 64"),
             (&["core.mhz=0"], "--set core.mhz=0: 0 is out of range: choose 0.001 to 100000"),
-            (&["line.rate=20T"],
-             "--set line.rate=20T: 20T is out of range: choose 1K to 10T, or \"unlimited\""),
-            (&["core.hz=1"],
-             "--set core.hz=1: unknown key `core.hz`: known are core.count, core.mhz, core.order"),
-            (&["core.order=lifo"],
-             "--set core.order=lifo: \"lifo\" is not a choice: choose \"fifo\", \"round-robin\""),
-            (&["line.size=1,70000"],
-             "--set line.size=1,70000: 70000 is out of range: choose 1 to 65495"),
-            (&["line.wait=2s", "core.count=1"],
-             "--set line.wait=2s: 2s is out of range: choose 0ns to 1s"),
+            (
+                &["line.rate=20T"],
+                "--set line.rate=20T: 20T is out of range: choose 1K to 10T, or \"unlimited\"",
+            ),
+            (
+                &["core.hz=1"],
+                "--set core.hz=1: unknown key `core.hz`: known are core.count, core.mhz, core.order",
+            ),
+            (
+                &["core.order=lifo"],
+                "--set core.order=lifo: \"lifo\" is not a choice: choose \"fifo\", \"round-robin\"",
+            ),
+            (
+                &["line.size=1,70000"],
+                "--set line.size=1,70000: 70000 is out of range: choose 1 to 65495",
+            ),
+            (
+                &["line.wait=2s", "core.count=1"],
+                "--set line.wait=2s: 2s is out of range: choose 0ns to 1s",
+            ),
             (&["nothing"], "--set nothing: write KEY=VALUE, as core.mhz=423"),
             (&["=1"], "--set =1: write KEY=VALUE, as core.mhz=423"),
         ] {
@@ -430,7 +441,9 @@ mod tests {
         let expected = "a/x.toml:2: `count = 99`: 99 is out of range: choose 1 to 64";
         assert_eq!(text("[core]\ncount = 99\n"), expected);
         let error = text("[cores]\ncount = 99\n");
-        assert!(error.starts_with("a/x.toml:1: `[cores]`: unknown key `cores`: known are core.count"));
+        assert!(
+            error.starts_with("a/x.toml:1: `[cores]`: unknown key `cores`: known are core.count")
+        );
         assert!(text("[core\n").starts_with("a/x.toml:1: `[core`: "));
         assert!(text("core = 1").starts_with("a/x.toml:1: `core = 1`: "));
     }
@@ -450,15 +463,20 @@ mod tests {
     fn parameters_are_listed_with_range_and_default() {
         let all: Vec<String> =
             parameters::<Whole>().iter().map(|key| format!("{} = {key}", key.name)).collect();
-        assert_eq!(all, [
-            "core.count = cores, 1 to 64 [4]",
-            "core.mhz = the cores' clock in MHz, 0.001 to 100000 [423]",
-            "core.order = the packet that is next: \"fifo\" (The oldest), \"round-robin\" (The oldest of each thread in turn) [fifo]",
-            "line.rate = bits per second, 1K to 10T, or \"unlimited\" [unlimited]",
-            "line.size = payload bytes of a message, 1 to 65495 [64000]",
-            "line.wait = how long it waits, 0ns to 1s [0ns]",
-            "line.merge = whether packets are merged: \"on\", \"off\" [off]",
-        ]);
-        assert!(schema::<Whole>().as_value().pointer("/properties/core/properties/count").is_some());
+        assert_eq!(
+            all,
+            [
+                "core.count = cores, 1 to 64 [4]",
+                "core.mhz = the cores' clock in MHz, 0.001 to 100000 [423]",
+                "core.order = the packet that is next: \"fifo\" (The oldest), \"round-robin\" (The oldest of each thread in turn) [fifo]",
+                "line.rate = bits per second, 1K to 10T, or \"unlimited\" [unlimited]",
+                "line.size = payload bytes of a message, 1 to 65495 [64000]",
+                "line.wait = how long it waits, 0ns to 1s [0ns]",
+                "line.merge = whether packets are merged: \"on\", \"off\" [off]",
+            ]
+        );
+        assert!(
+            schema::<Whole>().as_value().pointer("/properties/core/properties/count").is_some()
+        );
     }
 }

@@ -9,11 +9,19 @@ use std::path::PathBuf;
 #[error("{place}{problem}")]
 pub struct ConfigError {
     /// Where the value stands.
-    pub place: Place,
+    pub place: Box<Place>,
     /// The parameter by its path, as `npu.cores`; nothing where the document itself is wrong.
     pub parameter: Option<String>,
     /// What is wrong.
-    pub problem: Problem,
+    pub problem: Box<Problem>,
+}
+
+impl ConfigError {
+    /// A refused value, by its parameter where it is known.
+    #[must_use]
+    pub fn new(place: Place, parameter: Option<String>, problem: Problem) -> Self {
+        Self { place: Box::new(place), parameter, problem: Box::new(problem) }
+    }
 }
 
 /// Where a value stands.

@@ -50,9 +50,20 @@ pub struct Parameter {
 /// The JSON Schema of a configuration (draft 2020-12), without references.
 #[must_use]
 pub fn schema<C: Config>() -> Schema {
-    let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
+    let settings =
+        SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
     let settings = settings.with_transform(RecursiveTransform(durations));
+    let settings = settings.with_transform(RecursiveTransform(without_examples));
     settings.into_generator().into_root_schema_for::<C>()
+}
+
+/// Documentation of structs has examples in Rust, which are of no use in a scenario.
+fn without_examples(schema: &mut Schema) {
+    let text = schema.get("description").and_then(Value::as_str).unwrap_or_default();
+    if let Some((before, _)) = text.split_once("```") {
+        let before = before.trim_end().to_owned();
+        schema.insert("description".to_owned(), before.into());
+    }
 }
 
 /// JSON Schema has ranges of numbers only: those of times, which are texts, get names of their own.
@@ -95,7 +106,7 @@ pub fn check<C: Config>(config: &C) -> Result<(), ConfigError> {
         Some(parameter) if is_range(&what) => parameter.range_problem(value.unwrap_or_default()),
         _ => Problem::Invalid(what),
     };
-    Err(ConfigError { place: Place::Parameter(bare.clone()), parameter: Some(bare), problem })
+    Err(ConfigError::new(Place::Parameter(bare.clone()), Some(bare), problem))
 }
 
 /// Whether garde refused a value for its range.
@@ -116,7 +127,9 @@ impl Parameter {
     #[must_use]
     pub fn text_of(&self, value: &Value) -> String {
         let printed = match (self.format.as_str(), value) {
-            (Rate::FORMAT, Value::Number(number)) => number.as_u64().map(|n| Rate::new(n).to_string()),
+            (Rate::FORMAT, Value::Number(number)) => {
+                number.as_u64().map(|n| Rate::new(n).to_string())
+            }
             (Bytes::FORMAT, Value::Number(number)) => {
                 number.as_u64().map(|n| Bytes::new(n).to_string())
             }
@@ -144,7 +157,8 @@ impl Parameter {
     }
 
     pub(crate) fn range_problem(&self, value: &Value) -> Problem {
-        let text = |bound: &Option<Value>| bound.as_ref().map(|b| self.text_of(b)).unwrap_or_default();
+        let text =
+            |bound: &Option<Value>| bound.as_ref().map(|b| self.text_of(b)).unwrap_or_default();
         Problem::Range {
             value: self.text_of(value),
             low: text(&self.low),

@@ -183,6 +183,13 @@ impl Frequency {
     }
 }
 
+impl From<Duration> for std::time::Duration {
+    /// Rounded down to nanoseconds.
+    fn from(time: Duration) -> Self {
+        Self::from_nanos(time.as_ns())
+    }
+}
+
 impl FromStr for Rate {
     type Err = UnitError;
 
@@ -232,7 +239,8 @@ impl fmt::Display for Rate {
 
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let whole = |(_, factor): &&(&str, u64)| self.0 >= *factor && self.0.is_multiple_of(*factor);
+        let whole =
+            |(_, factor): &&(&str, u64)| self.0 >= *factor && self.0.is_multiple_of(*factor);
         let (unit, factor) = SIZES.iter().find(whole).copied().unwrap_or(("", 1));
         write!(f, "{}{unit}", self.0 / factor)
     }
@@ -340,24 +348,36 @@ macro_rules! quantity {
 }
 
 quantity!(
-    Rate, "rate", ["integer", "string"],
+    Rate,
+    "rate",
+    ["integer", "string"],
     "a rate in bits per second: write for example 10G, 2.5G or 200M",
-    |value| value.0.into(), |text| text.parse::<Rate>()
+    |value| value.0.into(),
+    |text| text.parse::<Rate>()
 );
 quantity!(
-    Bytes, "bytes", ["integer", "string"],
+    Bytes,
+    "bytes",
+    ["integer", "string"],
     "a size in bytes: write for example 1500, 64K or 1M",
-    |value| value.0.into(), |text| text.parse::<Bytes>()
+    |value| value.0.into(),
+    |text| text.parse::<Bytes>()
 );
 quantity!(
-    Duration, "duration", ["number", "string"],
+    Duration,
+    "duration",
+    ["number", "string"],
     "a time: write for example 50us, 1ms or 2s",
-    |value| value.to_string().into(), |text| Err(Duration::refuse(text))
+    |value| value.to_string().into(),
+    |text| Err(Duration::refuse(text))
 );
 quantity!(
-    Frequency, "frequency", ["number", "string"],
+    Frequency,
+    "frequency",
+    ["number", "string"],
     "a clock in MHz: write for example 423 or 0.5",
-    |value| Value::from(value.0 as f64 / 1e6), |text| text.parse::<Frequency>()
+    |value| Value::from(value.0 as f64 / 1e6),
+    |text| text.parse::<Frequency>()
 );
 
 #[cfg(test)]
@@ -427,7 +447,10 @@ mod tests {
     #[test]
     fn documents_have_numbers_or_texts() {
         let of = |text: &str| serde_json::from_str::<Vec<Frequency>>(text).expect("clocks");
-        assert_eq!(of("[423, 0.5, \"1GHz\"]"), [423_000_000, 500_000, 1_000_000_000].map(Frequency));
+        assert_eq!(
+            of("[423, 0.5, \"1GHz\"]"),
+            [423_000_000, 500_000, 1_000_000_000].map(Frequency)
+        );
         assert!(serde_json::from_str::<Duration>("5").is_err());
         assert_eq!(serde_json::to_string(&Rate::KILO).ok().as_deref(), Some("1000"));
         assert_eq!(serde_json::to_string(&Duration::from_ns(5)).ok().as_deref(), Some("\"5ns\""));

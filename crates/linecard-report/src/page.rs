@@ -223,7 +223,7 @@ impl Serialize for Page {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Axis, Effects, Histograms, Ledger, Outcome, Spread, TimeSeries, Unit, Verdict};
+    use crate::{Axis, Effects, Finding, Histograms, Ledger, Spread, TimeSeries, Unit, Verdict};
 
     const EVIL: &str = "</script><script>alert('x')</script><!-- \" onload=alert(1) & ]]>";
 
@@ -262,7 +262,7 @@ mod tests {
         verdicts.push(Verdict {
             key: "gate",
             name: EVIL.to_owned(),
-            outcome: Outcome::Withheld,
+            outcome: Finding::Withheld,
             measured: Some(text()),
             limit: EVIL.to_owned(),
             why: EVIL.to_owned(),

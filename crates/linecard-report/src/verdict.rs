@@ -7,7 +7,7 @@ use serde::Serialize;
 /// What follows from a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Outcome {
+pub enum Finding {
     /// It is as it should be.
     Pass,
     /// It cannot be told.
@@ -16,7 +16,7 @@ pub enum Outcome {
     Fail,
 }
 
-impl Outcome {
+impl Finding {
     fn word(self) -> &'static str {
         match self {
             Self::Pass => "pass",
@@ -51,7 +51,7 @@ pub struct Verdict {
     /// What was asked.
     pub name: String,
     /// What follows.
-    pub outcome: Outcome,
+    pub outcome: Finding,
     /// What was measured, if anything was.
     pub measured: Option<Value>,
     /// What it is compared with, as "at most 15 µs".

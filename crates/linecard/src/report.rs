@@ -32,7 +32,7 @@ pub struct Report {
 /// Values that belong together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Section {
-    key: &'static str,
+    key: Cow<'static, str>,
     title: Cow<'static, str>,
     rows: Vec<Row>,
     is_list: bool,
@@ -115,14 +115,14 @@ impl Report {
 impl Section {
     /// An empty section.
     #[must_use]
-    pub fn new(key: &'static str, title: impl Into<Cow<'static, str>>) -> Self {
-        Self { key, title: title.into(), rows: Vec::new(), is_list: false }
+    pub fn new(key: impl Into<Cow<'static, str>>, title: impl Into<Cow<'static, str>>) -> Self {
+        Self { key: key.into(), title: title.into(), rows: Vec::new(), is_list: false }
     }
 
     /// An empty section whose rows are told apart by their order: an array in JSON, of objects
     /// with `label` and `value`.
     #[must_use]
-    pub fn list(key: &'static str, title: impl Into<Cow<'static, str>>) -> Self {
+    pub fn list(key: impl Into<Cow<'static, str>>, title: impl Into<Cow<'static, str>>) -> Self {
         Self { is_list: true, ..Self::new(key, title) }
     }
 
@@ -149,8 +149,8 @@ impl Section {
 impl Section {
     /// Its key in JSON.
     #[must_use]
-    pub fn key(&self) -> &'static str {
-        self.key
+    pub fn key(&self) -> &str {
+        &self.key
     }
 
     /// Its title.
@@ -278,7 +278,7 @@ impl Serialize for Report {
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("job", self.job)?;
         for section in &self.sections {
-            map.serialize_entry(section.key, section)?;
+            map.serialize_entry(&section.key, section)?;
         }
         map.serialize_entry("notes", &self.notes)?;
         map.end()

@@ -49,19 +49,22 @@ pub(crate) struct Told {
     /// As the file says `model = "…"`.
     pub(crate) kind: &'static str,
     /// Name of each key, and what it means, with its range and its default.
-    pub(crate) keys: Vec<(&'static str, &'static str)>,
+    pub(crate) keys: Vec<(String, String)>,
 }
 
 /// All keys of a kind.
 pub(super) fn told<S: Kind>() -> Told {
-    Told { kind: S::NAME, keys: S::KEYS.iter().map(|key| (key.name, key.what)).collect() }
+    Told {
+        kind: S::NAME,
+        keys: S::KEYS.iter().map(|key| (key.name.to_owned(), key.what.to_owned())).collect(),
+    }
 }
 
 /// The same for `--help`.
 pub(super) fn help(told: &Told) -> String {
     let mut text = format!("model = \"{}\"\n", told.kind);
-    for &(name, what) in &told.keys {
-        let mut left = name;
+    for (name, what) in &told.keys {
+        let mut left = name.as_str();
         if left.len() > NAME_WIDTH {
             let _ = writeln!(text, "  {left}");
             left = "";

@@ -5,6 +5,7 @@ use super::kinds;
 use super::settings::Settings;
 use crate::failure::Failure;
 use crate::scenario::Source;
+use linecard_config::Document;
 use linecard_model::transmit::{Design, DesignError, TransmitError};
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use std::collections::BTreeMap;
@@ -71,6 +72,14 @@ impl File {
     /// As the file says `model = "…"`: one that is known.
     pub(super) fn kind(&self) -> &str {
         &self.kind
+    }
+
+    /// The same for a job, with values as KEY=VALUE that take precedence.
+    pub(super) fn document(&self, sets: &[String]) -> Result<Document, Failure> {
+        let mut document = self.source.document()?;
+        document.take_text("model")?;
+        sets.iter().try_for_each(|set| document.set(set))?;
+        Ok(document)
     }
 
     /// The file's kind is not what is asked for.

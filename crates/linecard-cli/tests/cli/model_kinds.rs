@@ -87,7 +87,8 @@ fn a_wrong_value_is_refused_where_it_stands() {
     for (kind, _, wrong, said) in KINDS {
         let (name, value) = wrong.split_once('=').unwrap();
         let (section, key) = name.split_once('.').unwrap();
-        let text = format!("model = \"{kind}\"\n[{section}]\n{key} = \"{value}\"\n");
+        let quote = if value.parse::<u64>().is_ok() { "" } else { "\"" };
+        let text = format!("model = \"{kind}\"\n[{section}]\n{key} = {quote}{value}{quote}\n");
         folder.write("s.toml", text.as_bytes());
         folder.refuses(2, &["model", "run", "s.toml"], &["s.toml:3:", key, said]);
         folder.write("s.toml", format!("model = \"{kind}\"\n[{section}]\nx = 1\n").as_bytes());

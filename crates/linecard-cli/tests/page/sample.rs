@@ -3,7 +3,7 @@
 use linecard::report::{Report, Section, Value};
 use linecard::rng::Rng;
 use linecard_report::{
-    Axis, Effects, Histograms, Ledger, Outcome, Page, Spread, Table, TimeSeries, Unit, Verdict,
+    Axis, Effects, Finding, Histograms, Ledger, Page, Spread, Table, TimeSeries, Unit, Verdict,
     Verdicts,
 };
 
@@ -105,18 +105,18 @@ fn verdicts() -> Verdicts {
         (
             "generator",
             "lateness of the generator, p99",
-            Outcome::Pass,
+            Finding::Pass,
             610.0,
             "The load is good enough.",
         ),
         (
             "loss",
             "records lost by the trace",
-            Outcome::Withheld,
+            Finding::Withheld,
             3.0,
             "Causes are not certain: trace fewer events.",
         ),
-        ("gap", "largest gap", Outcome::Fail, 19_020.0, "A spike of two periods and more."),
+        ("gap", "largest gap", Finding::Fail, 19_020.0, "A spike of two periods and more."),
     ] {
         verdicts.push(Verdict {
             key,

@@ -288,7 +288,10 @@ fn what_cannot_be_is_refused() {
         run(&config).expect_err("refused").to_string()
     };
     for (text, said) in [
-        (refused(|s| s.run.duration = Duration::ZERO), "run.duration: 0ns is out of range: choose 1ns to 3600s"),
+        (
+            refused(|s| s.run.duration = Duration::ZERO),
+            "run.duration: 0ns is out of range: choose 1ns to 3600s",
+        ),
         (
             refused(|s| s.client.segment = 1_461),
             "client.segment: 1461 is out of range: choose 64 to 1460",

@@ -3,7 +3,7 @@
 use super::{QuantileRecord, Record, SummaryRecord, text};
 use linecard::report::Value;
 use linecard_report::{
-    Axis, Histograms, Ledger, Outcome, Page, Spread, Table, TimeSeries, Unit, Verdict, Verdicts,
+    Axis, Finding, Histograms, Ledger, Page, Spread, Table, TimeSeries, Unit, Verdict, Verdicts,
 };
 
 /// Causes that have a bar of their own.
@@ -113,7 +113,7 @@ fn gates(records: &[Record]) -> Verdicts {
             verdicts.push(Verdict {
                 key: "gate",
                 name: format!("{} {}", record.id, gate.name).trim().to_owned(),
-                outcome: if gate.passes { Outcome::Pass } else { Outcome::Withheld },
+                outcome: if gate.passes { Finding::Pass } else { Finding::Withheld },
                 measured: None,
                 limit: String::new(),
                 why: gate.found.clone(),

@@ -1,11 +1,10 @@
 //! Every model but the sending side: its scenario, its run, its report.
 //!
-//! A kind has settings with a table of keys ([`Kind`]) and runs to a report ([`Model`]); files, `--set`
-//! and `--help` are the same for all.
+//! Jobs of [`linecard_app::model`] have typed configurations. The kinds below still have settings with a table of keys
+//! ([`Kind`]) and run to a report ([`Model`]).
 
 mod adapter;
 mod lanes;
-mod npu;
 mod path;
 mod pci;
 mod pcie;
@@ -19,8 +18,9 @@ use super::scenario::{File, Scenario};
 use super::settings::Settings;
 use super::values::{mhz, rate, within};
 use crate::failure::{EXIT_CODES, Failure};
-use crate::units;
+use crate::{units, watch};
 use linecard::report::{Report, Section, Value};
+use linecard_app::model;
 use linecard_model::Ps;
 
 /// From this share of the time on something is said to limit.
@@ -51,10 +51,10 @@ struct Entry {
 }
 
 /// All kinds, the sending side first, which is run by itself.
-pub(super) const NAMES: [&str; 1 + MODELS.len()] = names_of();
-const MODELS: [Entry; 8] = [
+pub(super) const NAMES: [&str; 9] =
+    [Settings::NAME, "receive", "npu", "pci", "pcie", "adapter", "path", "lanes", "transfer"];
+const MODELS: [Entry; 7] = [
     entry::<receive::Settings>(),
-    entry::<npu::Settings>(),
     entry::<pci::Settings>(),
     entry::<pcie::Settings>(),
     entry::<adapter::Settings>(),
@@ -62,16 +62,6 @@ const MODELS: [Entry; 8] = [
     entry::<lanes::Settings>(),
     entry::<transfer::Settings>(),
 ];
-
-const fn names_of() -> [&'static str; 1 + MODELS.len()] {
-    let mut names = [Settings::NAME; 1 + MODELS.len()];
-    let mut at = 0;
-    while at < MODELS.len() {
-        names[1 + at] = MODELS[at].name;
-        at += 1;
-    }
-    names
-}
 
 const fn entry<S: Model>() -> Entry {
     Entry {
@@ -89,6 +79,13 @@ pub(super) fn names() -> String {
 
 /// Runs a scenario of any kind but the sending side.
 pub(super) fn run(file: File, sets: &[String]) -> Result<Ran, Failure> {
+    if let Some(job) = model::named(file.kind()) {
+        let done = job.run(&file.document(sets)?, &watch::any())?;
+        return Ok(Ran {
+            report: done.report,
+            wrong: done.failure.map(|failure| failure.to_string()),
+        });
+    }
     match MODELS.iter().find(|model| model.name == file.kind()) {
         Some(model) => (model.run)(file, sets),
         None => Err(file.refuse_kind(&format!("no such model: choose {}", names()))),
@@ -97,6 +94,15 @@ pub(super) fn run(file: File, sets: &[String]) -> Result<Ran, Failure> {
 
 /// Refuses wrong values of a scenario of any kind, and keys that it does not have.
 pub(super) fn check(file: &File, sets: &[String], keys: &[String]) -> Result<(), Failure> {
+    if let Some(job) = model::named(file.kind()) {
+        job.check(&file.document(sets)?)?;
+        let known = job.parameters();
+        let unknown = keys.iter().find(|key| known.iter().all(|known| known.name != **key));
+        return unknown.map_or(Ok(()), |key| {
+            let names: Vec<&str> = known.iter().map(|known| known.name.as_str()).collect();
+            Err(Failure::Usage(format!("unknown key `{key}`: known are {}", names.join(", "))))
+        });
+    }
     match MODELS.iter().find(|model| model.name == file.kind()) {
         Some(model) => (model.check)(file.clone(), sets, keys),
         None => check_kind::<Settings>(file.clone(), sets, keys),
@@ -116,8 +122,18 @@ pub(super) fn help() -> String {
 
 /// What all kinds say of their keys, the sending side first.
 pub(crate) fn told() -> Vec<Told> {
-    let others = MODELS.iter().map(|model| (model.told)());
-    std::iter::once(key::told::<Settings>()).chain(others).collect()
+    NAMES.iter().filter_map(|name| told_of(name)).collect()
+}
+
+fn told_of(name: &'static str) -> Option<Told> {
+    if let Some(job) = model::named(name) {
+        let keys = job.parameters().into_iter().map(|key| (key.name.clone(), key.to_string()));
+        return Some(Told { kind: name, keys: keys.collect() });
+    }
+    match MODELS.iter().find(|model| model.name == name) {
+        Some(model) => Some((model.told)()),
+        None => (name == Settings::NAME).then(key::told::<Settings>),
+    }
 }
 
 /// A key whose value is a whole number in a range, told with both.
@@ -182,19 +198,6 @@ fn put_rate(text: &str, to: &mut u64) -> Result<(), String> {
 fn put_clock(text: &str, to: &mut u64) -> Result<(), String> {
     *to = mhz(text)?;
     Ok(())
-}
-
-/// A whole number in a range, or "none".
-fn optional<T: TryFrom<u64> + Default>(
-    text: &str,
-    range: (u64, u64),
-    to: &mut Option<T>,
-) -> Result<(), String> {
-    if text == "none" {
-        *to = None;
-        return Ok(());
-    }
-    put(text, range, to.get_or_insert_default())
 }
 
 /// In, out, dropped and held of the same things: a section, and whether they add up.
@@ -263,7 +266,7 @@ mod tests {
     #[test]
     fn help_has_every_key_in_lines_that_fit() {
         let help = help();
-        for Entry { name, .. } in MODELS {
+        for name in NAMES {
             assert!(help.contains(&format!("model = \"{name}\"")), "{name}");
         }
         let (keys, _) = help.split_once(EXIT_CODES).expect("exit codes");

@@ -21,7 +21,7 @@ pub(super) fn add(scenario: &Scenario, report: &mut Report) -> Result<(), Failur
     let wanted = &scenario.active_ack;
     let title = format!(
         "Section V.C: transfers of {} on new connections, merged up to 64 KiB or for {:?}",
-        Value::Bytes(wanted.block as u64),
+        Value::Bytes(wanted.block.get()),
         wanted.hold
     );
     let mut section = Section::list("active_ack", title);
@@ -66,9 +66,9 @@ impl Seen {
 fn once(scenario: &Scenario, mode: Option<Mode>) -> Result<Seen, Failure> {
     let wanted = &scenario.active_ack;
     let change = |settings: &mut Settings| {
-        settings.coalesce.hold_budget = wanted.hold;
+        settings.coalesce.hold_budget = wanted.hold.into();
         // No flow is let go because it pauses: its sender would pause for nothing else.
-        settings.coalesce.idle_floor = wanted.hold;
+        settings.coalesce.idle_floor = wanted.hold.into();
         settings.active_ack = mode.map(|mode| Config { mode, every: 1, ..Config::default() });
     };
     // Newer senders ask for each burst to be handed on (PSH), and never stall.
@@ -79,8 +79,11 @@ fn once(scenario: &Scenario, mode: Option<Mode>) -> Result<Seen, Failure> {
     let mut times = Vec::new();
     for _ in 0..wanted.transfers {
         let time = thread::scope(|scope| {
-            scope.spawn(|| receive(&listener, wanted.block));
-            session.lab.enter(Host::Peer, || transfer(port, wanted.block)).map_err(failed)
+            scope.spawn(|| receive(&listener, wanted.block.get() as usize));
+            session
+                .lab
+                .enter(Host::Peer, || transfer(port, wanted.block.get() as usize))
+                .map_err(failed)
         })?;
         times.extend(time.ok());
     }

@@ -1,209 +1,186 @@
-//! The scenario: raw values as TOML has them, then checked ones.
+//! The scenario: live interfaces, and the model.
 
-use super::model::{RawModel, Settings};
+use super::model::Settings;
 use crate::failure::Failure;
-use crate::scenario::Source;
-use crate::units;
-use linecard_host::engine::Order;
-use serde::Deserialize;
-use std::ops::RangeInclusive;
+use garde::Validate;
+use linecard_config::{Bytes, Document, Duration};
+use linecard_host::engine;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 use std::path::Path;
-use std::time::Duration;
-use toml::Spanned;
 
 /// The one that comes with the command.
 const BUILT_IN: &str = include_str!("../../../../../scenarios/lro-npu.toml");
 
-/// All that there is to decide.
-#[derive(Debug)]
+/// All parameters.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema, Validate)]
+#[serde(default, deny_unknown_fields)]
 pub(super) struct Scenario {
-    pub(super) mtu: u32,
-    pub(super) port: String,
+    /// the cable between the two hosts
+    #[garde(dive)]
+    pub(super) cable: Cable,
+    /// figure 13: throughput of TCP over the number of connections
+    #[garde(dive)]
     pub(super) throughput: Throughput,
+    /// section V.B: new connections beside flows that ask for more than the output can give
+    #[garde(dive)]
     pub(super) starvation: Starvation,
+    /// section V.C: merging waits for more than the sender may have outstanding
+    #[garde(dive)]
     pub(super) active_ack: ActiveAck,
+    /// the network processor in virtual time
+    #[garde(dive)]
     pub(super) model: Settings,
 }
 
-#[derive(Debug)]
+/// The cable between the two hosts.
+#[derive(Debug, Clone, SmartDefault, Serialize, Deserialize, JsonSchema, Validate)]
+#[serde(default, deny_unknown_fields)]
+#[garde(allow_unvalidated)]
+pub(super) struct Cable {
+    /// the longest packet
+    #[default(1_500)]
+    #[garde(range(min = 576, max = 9_000))]
+    pub(super) mtu: u32,
+    /// how linecard receives from the cable
+    pub(super) port: PortKind,
+}
+
+/// Kinds of ports on a cable.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum PortKind {
+    /// AF_XDP
+    #[default]
+    Xdp,
+    /// a packet socket
+    Packet,
+}
+
+/// Figure 13.
+#[derive(Debug, Clone, SmartDefault, Serialize, Deserialize, JsonSchema, Validate)]
+#[serde(default, deny_unknown_fields)]
 pub(super) struct Throughput {
+    /// connections of the points
+    #[default(vec![1, 2, 4, 8, 16, 32, 64])]
+    #[garde(inner(range(min = 1, max = 128)))]
     pub(super) connections: Vec<u32>,
+    /// seconds of each measurement
+    #[default(2)]
+    #[garde(range(min = 1, max = 600))]
     pub(super) seconds: u64,
+    /// measurements of each point; medians are given
+    #[default(3)]
+    #[garde(range(min = 1, max = 100))]
     pub(super) rounds: usize,
+    /// threads that receive; the paper has 13
+    #[default(1)]
+    #[garde(range(min = 1, max = 64))]
     pub(super) workers: u16,
 }
 
-#[derive(Debug)]
+/// Section V.B.
+#[derive(Debug, Clone, SmartDefault, Serialize, Deserialize, JsonSchema, Validate)]
+#[serde(default, deny_unknown_fields)]
+#[garde(allow_unvalidated)]
 pub(super) struct Starvation {
+    /// threads that receive
+    #[default(4)]
+    #[garde(range(min = 1, max = 64))]
     pub(super) workers: u16,
+    /// cores of workers, near port and far port: the output is short of time
+    #[default(vec![1, 1, 1, 1, 0, 1])]
+    #[garde(inner(range(min = 0, max = 1_023)))]
     pub(super) cores: Vec<usize>,
+    /// packets that a worker may ask for
+    #[default(1_024)]
+    #[garde(range(min = 1, max = 65_536))]
     pub(super) ring: usize,
+    /// busy flows
+    #[default(2)]
+    #[garde(range(min = 0, max = 64))]
     pub(super) flows: usize,
+    /// connections tried, one after the other
+    #[default(24)]
+    #[garde(range(min = 1, max = 1_000))]
     pub(super) attempts: usize,
+    /// the time that each has
+    #[default(Duration::from_ms(500))]
+    #[garde(range(min = Duration::from_ns(1_000), max = Duration::from_secs(1)))]
     pub(super) timeout: Duration,
-    pub(super) orders: Vec<(String, Order)>,
+    /// the orders that are compared
+    #[default(vec![Order::RoundRobin, Order::Fifo, Order::Stack])]
+    pub(super) orders: Vec<Order>,
 }
 
-#[derive(Debug)]
+/// The order in which the output takes packets from workers.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Order {
+    /// a packet of each in turn
+    RoundRobin,
+    /// the oldest
+    Fifo,
+    /// the newest
+    Stack,
+}
+
+/// Section V.C.
+#[derive(Debug, Clone, SmartDefault, Serialize, Deserialize, JsonSchema, Validate)]
+#[serde(default, deny_unknown_fields)]
 pub(super) struct ActiveAck {
+    /// how long a packet is held, unless 64 KiB are together
+    #[default(Duration::from_ms(200))]
+    #[garde(range(min = Duration::from_ns(1_000), max = Duration::from_secs(1)))]
     pub(super) hold: Duration,
-    pub(super) block: usize,
+    /// bytes of a transfer, each on a connection of its own
+    #[default(Bytes::new(60 << 10))]
+    #[garde(range(min = Bytes::new(1), max = Bytes::new(1 << 30)))]
+    pub(super) block: Bytes,
+    /// transfers
+    #[default(7)]
+    #[garde(range(min = 1, max = 1_000))]
     pub(super) transfers: usize,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Raw {
-    cable: RawCable,
-    throughput: RawThroughput,
-    starvation: RawStarvation,
-    active_ack: RawActiveAck,
-    #[serde(default)]
-    model: RawModel,
+impl Order {
+    /// As scenarios name it.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::RoundRobin => "round-robin",
+            Self::Fifo => "fifo",
+            Self::Stack => "stack",
+        }
+    }
+
+    /// As the engine has it.
+    pub(super) const fn of_engine(self) -> engine::Order {
+        match self {
+            Self::RoundRobin => engine::Order::RoundRobin,
+            Self::Fifo => engine::Order::Fifo,
+            Self::Stack => engine::Order::Stack,
+        }
+    }
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawCable {
-    mtu: Spanned<i64>,
-    port: Spanned<String>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawThroughput {
-    connections: Vec<Spanned<i64>>,
-    seconds: Spanned<i64>,
-    rounds: Spanned<i64>,
-    workers: Spanned<i64>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawStarvation {
-    workers: Spanned<i64>,
-    cores: Vec<Spanned<i64>>,
-    ring: Spanned<i64>,
-    flows: Spanned<i64>,
-    attempts: Spanned<i64>,
-    timeout: Spanned<String>,
-    orders: Vec<Spanned<String>>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawActiveAck {
-    hold: Spanned<String>,
-    block: Spanned<String>,
-    transfers: Spanned<i64>,
+impl PortKind {
+    /// As ports are named.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Xdp => "xdp",
+            Self::Packet => "packet",
+        }
+    }
 }
 
 /// Reads a scenario, or takes the one that comes with the command.
 pub(super) fn read(path: Option<&Path>) -> Result<Scenario, Failure> {
-    let (raw, source): (Raw, Source) = match path {
-        Some(path) => Source::read(path)?,
-        None => Source::built_in("scenarios/lro-npu.toml", BUILT_IN)?,
+    let document = match path {
+        Some(path) => Document::read(path)?,
+        None => Document::of_text("scenarios/lro-npu.toml", BUILT_IN)?,
     };
-    let check = Check { source: &source };
-    let Raw { cable, throughput, starvation, active_ack, model } = raw;
-    Ok(Scenario {
-        mtu: check.number(&cable.mtu, 576..=9_000)? as u32,
-        port: check.port(&cable.port)?,
-        throughput: Throughput {
-            connections: check.numbers(&throughput.connections, 1..=128)?,
-            seconds: check.number(&throughput.seconds, 1..=600)? as u64,
-            rounds: check.number(&throughput.rounds, 1..=100)? as usize,
-            workers: check.number(&throughput.workers, 1..=64)? as u16,
-        },
-        starvation: Starvation {
-            workers: check.number(&starvation.workers, 1..=64)? as u16,
-            cores: check.cores(&starvation.cores)?,
-            ring: check.number(&starvation.ring, 1..=65_536)? as usize,
-            flows: check.number(&starvation.flows, 0..=64)? as usize,
-            attempts: check.number(&starvation.attempts, 1..=1_000)? as usize,
-            timeout: check.time(&starvation.timeout)?,
-            orders: check.orders(starvation.orders)?,
-        },
-        active_ack: ActiveAck {
-            hold: check.time(&active_ack.hold)?,
-            block: check.size(&active_ack.block)?,
-            transfers: check.number(&active_ack.transfers, 1..=1_000)? as usize,
-        },
-        model: model.checked(&source)?,
-    })
-}
-
-/// Refuses values where they are written.
-struct Check<'s> {
-    source: &'s Source,
-}
-
-impl Check<'_> {
-    fn refuse<T>(&self, at: &Spanned<T>, what: &str) -> Failure {
-        self.source.refuse(at.span(), what)
-    }
-
-    fn number(&self, raw: &Spanned<i64>, range: RangeInclusive<i64>) -> Result<i64, Failure> {
-        let value = *raw.get_ref();
-        if range.contains(&value) {
-            return Ok(value);
-        }
-        let (low, high) = range.into_inner();
-        Err(self.refuse(raw, &format!("{value} is out of range: choose {low} to {high}")))
-    }
-
-    fn numbers(
-        &self,
-        raw: &[Spanned<i64>],
-        range: RangeInclusive<i64>,
-    ) -> Result<Vec<u32>, Failure> {
-        // Within the range they fit.
-        raw.iter().map(|raw| Ok(self.number(raw, range.clone())? as u32)).collect()
-    }
-
-    fn cores(&self, raw: &[Spanned<i64>]) -> Result<Vec<usize>, Failure> {
-        Ok(self.numbers(raw, 0..=1_023)?.into_iter().map(|core| core as usize).collect())
-    }
-
-    fn time(&self, raw: &Spanned<String>) -> Result<Duration, Failure> {
-        let time = units::duration(raw.get_ref()).map_err(|what| self.refuse(raw, &what))?;
-        let range = Duration::from_micros(1)..=Duration::from_secs(1);
-        if range.contains(&time) {
-            return Ok(time);
-        }
-        Err(self.refuse(raw, "this is out of range: choose 1us to 1s"))
-    }
-
-    fn size(&self, raw: &Spanned<String>) -> Result<usize, Failure> {
-        let size = units::bytes(raw.get_ref()).map_err(|what| self.refuse(raw, &what))?;
-        if (1..=1 << 30).contains(&size) {
-            return Ok(size);
-        }
-        Err(self.refuse(raw, "this is out of range: choose 1 to 1G"))
-    }
-
-    fn port(&self, raw: &Spanned<String>) -> Result<String, Failure> {
-        match raw.get_ref().as_str() {
-            kind @ ("xdp" | "packet") => Ok(kind.to_owned()),
-            _ => Err(self.refuse(raw, "no such kind of port: choose \"xdp\" or \"packet\"")),
-        }
-    }
-
-    fn orders(&self, raw: Vec<Spanned<String>>) -> Result<Vec<(String, Order)>, Failure> {
-        let order = |raw: Spanned<String>| {
-            let order = match raw.get_ref().as_str() {
-                "round-robin" => Order::RoundRobin,
-                "fifo" => Order::Fifo,
-                "stack" => Order::Stack,
-                _ => {
-                    let what = "no such order: choose \"round-robin\", \"fifo\" or \"stack\"";
-                    return Err(self.refuse(&raw, what));
-                }
-            };
-            Ok((raw.into_inner(), order))
-        };
-        raw.into_iter().map(order).collect()
-    }
+    Ok(document.config()?)
 }
 
 #[cfg(test)]
@@ -211,21 +188,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_scenario_that_comes_with_the_command_is_right() {
-        let scenario = read(None).expect("right");
-        assert_eq!(scenario.throughput.connections.last(), Some(&64));
-        assert_eq!(scenario.starvation.orders.len(), 3);
-    }
-
-    /// As the scenario says of its model.
-    #[test]
-    fn what_is_left_out_of_the_model_is_as_it_is_written() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("live.toml");
-        let (live, _) = BUILT_IN.split_once("\n[model]").expect("a model");
-        std::fs::write(&path, live).expect("written");
-        let [whole, live] = [None, Some(path.as_path())].map(|path| read(path).expect("right"));
-        assert_eq!(format!("{:?}", whole.model), format!("{:?}", live.model));
+    fn the_scenario_that_comes_with_the_command_has_the_defaults() {
+        let [whole, nothing] = [BUILT_IN, ""].map(|text| {
+            let document = Document::of_text("x.toml", text).expect("TOML");
+            format!("{:?}", document.config::<Scenario>().expect("right"))
+        });
+        assert_eq!(whole, nothing);
     }
 
     #[test]
@@ -234,20 +202,16 @@ mod tests {
         let path = folder.path().join("wrong.toml");
         for (from, to, said) in [
             ("mtu = 1500", "mtu = 10", "10 is out of range: choose 576 to 9000"),
-            ("port = \"xdp\"", "port = \"tap\"", "no such kind of port"),
-            ("\"stack\"", "\"heap\"", "no such order"),
-            ("transfers = 7", "transfer = 7", "unknown field"),
-            ("hold = \"200ms\"", "hold = \"2\"", "is no time"),
-            ("packet_ns = 32_000", "packet_ns = -1", "-1 is out of range: choose 0 to"),
+            ("port = \"xdp\"", "port = \"tap\"", "\"tap\" is not a choice"),
+            ("\"stack\"]", "\"heap\"]", "\"heap\" is not a choice"),
+            ("transfers = 7", "transfer = 7", "unknown key `active_ack.transfer`"),
+            ("hold = \"200ms\"", "hold = \"2\"", "\"2\" is not a time"),
+            ("packet_ns = 32_000", "packet_ns = -1", "-1"),
             ("ring = 1_024", "ring = 100_000", "shared memory has 16777216 bytes"),
-            ("check_ns = 200", "check_ns = 0", "npu.check_ns is 0: choose 1 to"),
-            ("busy = 3", "bussy = 3", "unknown field"),
-            ("attempts = 64", "attempts = 1_025", "client.idle_connections is 1025: choose 0 to"),
-            (
-                "outstanding = 16_384",
-                "outstanding = 99",
-                "client.send_window is 99: choose 1460 to",
-            ),
+            ("check_ns = 200", "check_ns = 0", "0 is out of range: choose 1 to"),
+            ("busy = 3", "bussy = 3", "unknown key `model.starvation.bussy`"),
+            ("attempts = 64", "attempts = 1_025", "1025 is out of range: choose 0 to 1024"),
+            ("outstanding = 16_384", "outstanding = 99", "99 is out of range: choose 1460 to"),
         ] {
             std::fs::write(&path, BUILT_IN.replace(from, to)).expect("written");
             let text = read(Some(&path)).expect_err("wrong").to_string();

@@ -31,9 +31,9 @@ impl Session {
         old_sender: bool,
         change: impl FnOnce(&mut Settings) + Send,
     ) -> Result<Self, Failure> {
-        let cable = Cable { mtu: scenario.mtu, old_sender, ..Cable::default() };
+        let cable = Cable { mtu: scenario.cable.mtu, old_sender, ..Cable::default() };
         let lab = Lab::new(cable).map_err(failed)?;
-        let near = match scenario.port.as_str() {
+        let near = match scenario.cable.port.name() {
             "packet" => PortKind::Packet(CABLE.into()),
             _ => PortKind::Xdp(CABLE.into()),
         };

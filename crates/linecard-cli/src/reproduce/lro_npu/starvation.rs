@@ -36,10 +36,11 @@ pub(super) fn add(scenario: &Scenario, report: &mut Report) -> Result<(), Failur
         wanted.flows
     );
     let mut section = Section::list("starvation", title);
-    for (name, order) in &wanted.orders {
-        let seen = once(scenario, *order)?;
+    for order in &wanted.orders {
+        let (name, order) = (order.name(), order.of_engine());
+        let seen = once(scenario, order)?;
         say(&format!("{name}: {} of {} connections made", seen.made, seen.tried));
-        section.add("", name.clone(), seen.value(*order));
+        section.add("", name, seen.value(order));
     }
     report.push(section);
     Ok(())
@@ -133,7 +134,7 @@ fn connect(wanted: &Starvation, port: u16) -> Vec<Duration> {
     let to = SocketAddr::from((Host::Own.address(), port));
     let attempt = |_| {
         let start = Instant::now();
-        TcpStream::connect_timeout(&to, wanted.timeout).ok().map(|_| start.elapsed())
+        TcpStream::connect_timeout(&to, wanted.timeout.into()).ok().map(|_| start.elapsed())
     };
     (0..wanted.attempts).filter_map(attempt).collect()
 }

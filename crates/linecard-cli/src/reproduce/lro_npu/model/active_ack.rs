@@ -5,51 +5,52 @@ use super::scenario::Settings;
 use crate::failure::Failure;
 use crate::reproduce::comparison::{Comparison, Row};
 use linecard::report::{Report, Section, Value};
-use linecard_model::Ps;
-use linecard_model::npu::{Mode, Outcome, Scenario};
+use linecard_config::{Duration, Maybe};
+use linecard_model::npu::{ActiveAck, Config, Outcome, Run};
 
 /// How long a transfer has: many timers of the sender.
-const PATIENCE: Ps = Ps::from_ns(5_000_000_000);
+const PATIENCE: Duration = Duration::from_secs(5);
 /// What a flow that pauses is held for where the unit's timer is to be out of the way.
 const NO_TIMER_NS: u64 = 4_000_000_000;
 
 impl Settings {
     /// One transfer that merging holds back.
-    pub(super) fn held_back(&self, active_ack: Option<Mode>) -> Scenario {
+    pub(super) fn held_back(&self, active_ack: ActiveAck) -> Config {
         let wanted = &self.active_ack;
-        let mut scenario = self.base.clone();
+        let mut scenario = self.base();
         scenario.npu.active_ack = active_ack;
         scenario.npu.max_bytes = wanted.max_bytes;
         scenario.npu.idle_floor_ns = NO_TIMER_NS;
         scenario.client.connections = 1;
-        scenario.client.bytes = Some(wanted.bytes);
+        scenario.client.bytes = Maybe::from(wanted.bytes);
         scenario.client.send_window = wanted.outstanding;
-        Scenario { warm_up: Ps::ZERO, duration: PATIENCE, ..scenario }
+        let run = Run { warm_up: Duration::ZERO, duration: PATIENCE, ..scenario.run };
+        Config { run, ..scenario }
     }
 
     /// The same with the published timer, and a receiver that reads slowly.
-    pub(super) fn slow(&self, mode: Mode) -> Scenario {
-        let mut scenario = self.published(Some(mode));
+    pub(super) fn slow(&self, active_ack: ActiveAck) -> Config {
+        let mut scenario = self.published(active_ack);
         scenario.host.receive_buffer = self.active_ack.slow_buffer;
-        scenario.host.read_bits_per_second = Some(self.active_ack.slow_bits_per_second);
-        scenario.client.send_window = self.base.client.send_window;
+        scenario.host.read_rate = Maybe::from(self.active_ack.slow_rate);
+        scenario.client.send_window = self.base().client.send_window;
         scenario
     }
 
-    fn published(&self, active_ack: Option<Mode>) -> Scenario {
+    fn published(&self, active_ack: ActiveAck) -> Config {
         let mut scenario = self.held_back(active_ack);
-        scenario.npu.idle_floor_ns = self.base.npu.idle_floor_ns;
+        scenario.npu.idle_floor_ns = self.base().npu.idle_floor_ns;
         scenario
     }
 }
 
 pub(super) fn add(settings: &Settings, report: &mut Report) -> Result<Comparison, Failure> {
-    let (paper, honest) = (Mode::Paper, Mode::WindowHonest);
+    let (off, paper, honest) = (ActiveAck::Off, ActiveAck::Paper, ActiveAck::Honest);
     let questions = [
-        ("no active ACK, no timer", settings.held_back(None)),
-        ("no active ACK, timer of ten intervals (IV.E)", settings.published(None)),
-        ("active ACK, window 0xFFFF", settings.held_back(Some(paper))),
-        ("active ACK, window of the receiver", settings.held_back(Some(honest))),
+        ("no active ACK, no timer", settings.held_back(off)),
+        ("no active ACK, timer of ten intervals (IV.E)", settings.published(off)),
+        ("active ACK, window 0xFFFF", settings.held_back(paper)),
+        ("active ACK, window of the receiver", settings.held_back(honest)),
         ("slow receiver, window 0xFFFF", settings.slow(paper)),
         ("slow receiver, window of the receiver", settings.slow(honest)),
     ];

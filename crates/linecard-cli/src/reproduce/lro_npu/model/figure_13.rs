@@ -5,11 +5,11 @@ use super::scenario::Settings;
 use crate::failure::Failure;
 use crate::reproduce::comparison::{Comparison, Row};
 use linecard::report::{Report, Section, Value};
-use linecard_model::Ps;
-use linecard_model::npu::{Npu, Outcome, Scenario, expected_share};
+use linecard_config::Duration;
+use linecard_model::npu::{Config, Npu, Outcome, Run, expected_share};
 
-/// Until windows are full of what waits for the host, which then is the bottleneck, in nanoseconds.
-const NORMAL_WARM_UP_NS: u64 = 30_000_000;
+/// Until windows are full of what waits for the host, which then is the bottleneck.
+const NORMAL_WARM_UP: Duration = Duration::from_ms(30);
 
 /// What was found for a number of connections.
 struct Point {
@@ -44,14 +44,14 @@ pub(super) fn add(settings: &Settings, report: &mut Report) -> Result<Comparison
 }
 
 fn point(settings: &Settings, connections: u32) -> Result<Point, Failure> {
-    let npu = &settings.base.npu;
+    let npu = &settings.base().npu;
     let scenario = |seed: u64| {
-        let mut scenario = settings.base.clone();
-        scenario.seed = settings.base.seed.wrapping_add(seed);
+        let mut scenario = settings.base();
+        scenario.run.seed = settings.seed.wrapping_add(seed);
         scenario.client.connections = connections;
         scenario
     };
-    let scenarios: Vec<Scenario> = (0..settings.seeds).map(scenario).collect();
+    let scenarios: Vec<Config> = (0..settings.seeds).map(scenario).collect();
     let outcomes = run_all(&scenarios)?;
     let normal = run_all(&[normal(&scenario(0))])?;
     let plateau = plateau(settings);
@@ -70,22 +70,23 @@ fn point(settings: &Settings, connections: u32) -> Result<Point, Failure> {
 }
 
 /// The same without LRO.
-fn normal(scenario: &Scenario) -> Scenario {
+fn normal(scenario: &Config) -> Config {
     let Npu { merge, active_ack, dispatch, jitter_percent, .. } = Npu::normal();
-    let span = scenario.duration.since(scenario.warm_up);
-    let warm_up = scenario.warm_up.max(Ps::from_ns(NORMAL_WARM_UP_NS));
-    Scenario {
+    let Run { seed, warm_up, duration } = scenario.run;
+    let span_ps = duration.as_ps() - warm_up.as_ps();
+    let warm_up = warm_up.max(NORMAL_WARM_UP);
+    let duration = Duration::from_ps(warm_up.as_ps() + span_ps);
+    Config {
+        run: Run { seed, warm_up, duration },
         npu: Npu { merge, active_ack, dispatch, jitter_percent, ..scenario.npu.clone() },
-        warm_up,
-        duration: warm_up + span,
         ..scenario.clone()
     }
 }
 
 /// What all threads carry together, in bits per second.
 fn plateau(settings: &Settings) -> f64 {
-    let npu = &settings.base.npu;
-    let bits = 8.0 * f64::from(settings.base.client.segment);
+    let Config { npu, client, .. } = settings.base();
+    let bits = 8.0 * f64::from(client.segment);
     f64::from(npu.receive_threads()) * bits / (npu.packet_ns.max(1) as f64 * 1e-9)
 }
 
@@ -128,7 +129,7 @@ impl Point {
 }
 
 fn compare(points: &[Point], settings: &Settings) -> Comparison {
-    let threads = settings.base.npu.receive_threads();
+    let threads = settings.base().npu.receive_threads();
     let title = "Figure 13, paper and model (the time of a thread for a packet is calibrated)";
     let mut table = Comparison::new("model_figure_13", title);
     if let (Some(first), Some(last)) = (points.first(), points.last()) {

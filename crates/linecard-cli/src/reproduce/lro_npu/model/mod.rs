@@ -5,12 +5,12 @@ mod figure_13;
 mod scenario;
 mod starvation;
 
-pub(super) use scenario::{RawModel, Settings};
+pub(super) use scenario::Settings;
 
 use super::super::comparison::add_all;
 use crate::failure::Failure;
 use linecard::report::Report;
-use linecard_model::npu::{Outcome, Scenario, run};
+use linecard_model::npu::{Config, Outcome, run};
 use std::thread;
 
 /// Runs all of it, and adds what came out.
@@ -30,7 +30,7 @@ pub(super) fn add(settings: &Settings, report: &mut Report) -> Result<usize, Fai
 }
 
 /// Runs scenarios, as many at a time as there are processors; outcomes in their order.
-fn run_all(scenarios: &[Scenario]) -> Result<Vec<Outcome>, Failure> {
+fn run_all(scenarios: &[Config]) -> Result<Vec<Outcome>, Failure> {
     let workers = thread::available_parallelism().map_or(1, usize::from);
     let share = scenarios.len().div_ceil(workers).max(1);
     let outcomes = thread::scope(|scope| {
@@ -44,7 +44,7 @@ fn run_all(scenarios: &[Scenario]) -> Result<Vec<Outcome>, Failure> {
     Ok(outcomes.into_iter().flatten().collect())
 }
 
-fn part_of(scenarios: &[Scenario]) -> Result<Vec<Outcome>, Failure> {
+fn part_of(scenarios: &[Config]) -> Result<Vec<Outcome>, Failure> {
     let one = |scenario| {
         let outcome = run(scenario).map_err(|error| Failure::Usage(error.to_string()))?;
         if outcome.is_conserved() {
@@ -52,7 +52,7 @@ fn part_of(scenarios: &[Scenario]) -> Result<Vec<Outcome>, Failure> {
         }
         Err(Failure::Wrong(format!(
             "model: {} packets of {} bytes were sent with seed {}, and not all are accounted for",
-            outcome.sent.packets, outcome.sent.bytes, scenario.seed
+            outcome.sent.packets, outcome.sent.bytes, scenario.run.seed
         )))
     };
     scenarios.iter().map(one).collect()

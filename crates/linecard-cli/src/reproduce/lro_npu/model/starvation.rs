@@ -5,8 +5,10 @@ use super::scenario::Settings;
 use crate::failure::Failure;
 use crate::reproduce::comparison::{Comparison, Row};
 use linecard::report::{Report, Section, Value};
-use linecard_model::Ps;
-use linecard_model::npu::{DESCRIPTOR_LEN, Discipline, Outcome, Overload, SHARED_MEMORY, Scenario};
+use linecard_config::{Duration, Rate, Switch};
+use linecard_model::npu::{
+    Config, DESCRIPTOR_LEN, Discipline, Outcome, Overload, Run, SHARED_MEMORY,
+};
 
 const ALL: [(&str, Discipline); 3] = [
     ("stack", Discipline::Stack),
@@ -29,7 +31,7 @@ struct Seen {
 }
 
 pub(super) fn add(settings: &Settings, report: &mut Report) -> Result<Comparison, Failure> {
-    let loads = &settings.starvation.loads;
+    let loads = &settings.loads;
     report.push(law(loads, settings));
     let title = format!(
         "Section V.B in the model: {} connections tried beside {} busy ones, {} SYNs each, {} seeds",
@@ -58,7 +60,7 @@ pub(super) fn add(settings: &Settings, report: &mut Report) -> Result<Comparison
 /// The engine alone: what is served before its sender gives up.
 fn law(loads: &[u64], settings: &Settings) -> Section {
     let busy = settings.starvation.busy;
-    let threads = settings.base.npu.receive_threads();
+    let threads = settings.base().npu.receive_threads();
     let title = format!(
         "An overloaded engine alone: share of SYNs served within 1,000 services, {busy} of {threads} \
          threads busy"
@@ -83,9 +85,9 @@ fn law(loads: &[u64], settings: &Settings) -> Section {
 }
 
 fn served(discipline: Discipline, load_percent: u64, settings: &Settings) -> f64 {
-    let threads = settings.base.npu.receive_threads();
+    let threads = settings.base().npu.receive_threads();
     let busy = u16::try_from(settings.starvation.busy).unwrap_or(threads).clamp(1, threads);
-    let (services, patience, seed) = (400_000, 1_000, settings.base.seed);
+    let (services, patience, seed) = (400_000, 1_000, settings.seed);
     Overload { discipline, load_percent, threads, busy, services, patience, seed }.syns_served()
 }
 
@@ -97,17 +99,17 @@ impl Settings {
         discipline: Discipline,
         load_percent: u64,
         seed: u64,
-    ) -> Scenario {
+    ) -> Config {
         let wanted = &self.starvation;
-        let mut scenario = self.base.clone();
-        scenario.seed = self.base.seed.wrapping_add(seed);
+        let mut scenario = self.base();
+        scenario.run.seed = self.seed.wrapping_add(seed);
         // Each packet is a request of its own.
-        scenario.npu.merge = false;
+        scenario.npu.merge = Switch::OFF;
         // All that fit, so that the engine's requests are what piles up.
         let threads = u64::from(scenario.npu.receive_threads().max(1));
         scenario.npu.ring = SHARED_MEMORY / DESCRIPTOR_LEN / threads;
         scenario.dma.discipline = discipline;
-        scenario.dma.bits_per_second = 1_000_000_000_000;
+        scenario.dma.rate = Rate::tera(1);
         let busy = u64::from(wanted.busy.max(1));
         scenario.dma.request_ns = scenario.npu.packet_ns.saturating_mul(load_percent) / 100 / busy;
         let client = &mut scenario.client;
@@ -118,8 +120,9 @@ impl Settings {
         let attempts = STAGGER_NS * u64::from(wanted.busy.saturating_add(wanted.attempts));
         // Timers double.
         let patience = wanted.syn_rto_ns.saturating_mul((1 << wanted.syn_tries.min(6)) - 1);
-        let duration = Ps::from_ns(HEAD_START_NS + attempts) + Ps::from_ns(patience);
-        Scenario { warm_up: Ps::ZERO, duration, ..scenario }
+        let duration = Duration::from_ns(HEAD_START_NS + attempts + patience);
+        let run = Run { warm_up: Duration::ZERO, duration, ..scenario.run };
+        Config { run, ..scenario }
     }
 }
 
@@ -131,7 +134,7 @@ fn seen(
     let seeds = settings.starvation.seeds;
     let scenario = |seed| {
         let mut scenario = settings.starvation_of(discipline, load, seed);
-        scenario.npu.merge = merge;
+        scenario.npu.merge = Switch(merge);
         scenario
     };
     let outcomes = run_all(&(0..seeds).map(scenario).collect::<Vec<_>>())?;
@@ -173,7 +176,7 @@ const LEAST_IN_TURNS: f64 = 0.8;
 
 /// The paper has words only; they are compared at the greatest load.
 fn compare(last: &[Seen], settings: &Settings) -> Comparison {
-    let load = settings.starvation.loads.last().copied().unwrap_or_default();
+    let load = settings.loads.last().copied().unwrap_or_default();
     let title = format!("Section V.B, paper and model at a load of {load} %");
     let mut table = Comparison::new("model_section_v_b", title);
     let [stack, _, turns, merged] = last else { return table };

@@ -1,0 +1,12 @@
+//! The jobs of Linecard: a configuration in, an outcome out.
+//!
+//! A [`Job`] takes a typed configuration ([`linecard_config`]) and gives a typed outcome ([`linecard_report::Outcome`]).
+//! Progress and cancellation come with the [`Context`], as an argument. The command, Python and other faces read
+//! configurations their way and show outcomes their way; what a job does is written here, once.
+
+mod erased;
+mod job;
+pub mod model;
+
+pub use erased::{AnyJob, Finished};
+pub use job::{Context, Error, Job};

@@ -1,0 +1,34 @@
+//! What outcomes of models share.
+
+use crate::Error;
+
+/// From this share of the time on, a resource is said to limit.
+const LIMITS_FROM: f64 = 0.9;
+
+/// Refuses an outcome in which things were lost without being counted.
+pub(super) fn conserved(
+    [came, went, dropped, held]: [u64; 4],
+    is_intact: bool,
+) -> Result<(), Error> {
+    if came == went + dropped + held && is_intact {
+        return Ok(());
+    }
+    Err(Error::Wrong(format!(
+        "the model is wrong: {came} in, and {went} out, {dropped} dropped, {held} held, or bytes that are not those that \
+         were sent"
+    )))
+}
+
+/// The resource that limits, among shares of the time for which each was busy.
+pub(super) fn limit(shares: &[(&str, f64)]) -> String {
+    match shares.iter().max_by(|a, b| a.1.total_cmp(&b.1)) {
+        Some((name, share)) if *share >= LIMITS_FROM => (*name).to_owned(),
+        Some((name, _)) => format!("nothing alone; most busy: {name}"),
+        None => "nothing".to_owned(),
+    }
+}
+
+/// A ratio, or 0 where there is nothing to divide by.
+pub(super) fn ratio(of: f64, to: f64) -> f64 {
+    if to > 0.0 { of / to } else { 0.0 }
+}

@@ -1,0 +1,18 @@
+//! Hardware in virtual time: one job for each model, chosen by `model = "…"` in the scenario file.
+
+mod account;
+pub mod npu;
+
+use super::AnyJob;
+
+/// The command of all models.
+const COMMAND: &str = "model";
+
+/// The models.
+pub const MODELS: [AnyJob; 1] = [AnyJob::of::<npu::NpuModel>()];
+
+/// The model of this name.
+#[must_use]
+pub fn named(name: &str) -> Option<&'static AnyJob> {
+    MODELS.iter().find(|model| model.name == name)
+}
