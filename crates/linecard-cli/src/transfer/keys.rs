@@ -5,7 +5,7 @@ use crate::account;
 use crate::failure::{EXIT_CODES, Failure};
 use clap::{Args, Subcommand};
 use linecard::report::{Report, Section, Value};
-use linecard_lanes::keys::{Authorized, Fingerprint, KeyError, SharedKey};
+use linecard_transfer_net::keys::{Authorized, Fingerprint, KeyError, SharedKey};
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};

@@ -16,7 +16,7 @@ const MAY_USE: [(&str, &[&str]); 11] = [
     ("linecard-transfer", &["linecard"]),
     ("linecard-report", &["linecard"]),
     ("linecard-host", &["linecard", "linecard-model", "linecard-jitter"]),
-    ("linecard-lanes", &["linecard", "linecard-transfer"]),
+    ("linecard-transfer-net", &["linecard", "linecard-transfer"]),
     ("linecard-cli", &ENGINES),
     ("linecard-py", &["linecard", "linecard-report", "linecard-host", "linecard-cli"]),
     (TESTKIT, &[]),
@@ -33,7 +33,7 @@ const ENGINES: [&str; 7] = [
     "linecard-transfer",
     "linecard-report",
     "linecard-host",
-    "linecard-lanes",
+    "linecard-transfer-net",
 ];
 
 /// Folder name and text of every `crates/*/Cargo.toml`.

@@ -34,8 +34,11 @@ const ALLOWED: [(&str, &str); 29] = [
     ("crates/linecard-host/src/sys/uring.rs", "buffers that the kernel fills while nobody waits"),
     ("crates/linecard-transfer/src/fec/kernel/neon.rs", "vector loads and stores"),
     ("crates/linecard-transfer/src/fec/kernel/x86.rs", "vector instructions found at run time"),
-    ("crates/linecard-lanes/src/lane/sys.rs", "what the kernel counts for a socket"),
-    ("crates/linecard-lanes/benches/lanes/sys.rs", "many datagrams by one call, as the peer"),
+    ("crates/linecard-transfer-net/src/lane/sys.rs", "what the kernel counts for a socket"),
+    (
+        "crates/linecard-transfer-net/benches/lanes/sys.rs",
+        "many datagrams by one call, as the peer",
+    ),
     ("crates/linecard-cli/tests/attach/sys.rs", "namespaces, filters and floods for attachments"),
     ("crates/linecard-host/tests/jitter/sys.rs", "an option of sockets, to make a load"),
     ("crates/linecard-host/tests/ports/sys.rs", "namespaces and lost rights for live ports"),
