@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use linecard::offload::coalesce::{Counters, Flush, Refusal};
 use linecard::offload::segment;
 use linecard::report::{Report, Section, Value};
-use linecard_host::capture::Lost;
+use linecard_io::capture::Lost;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::Write;

@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use linecard::offload::coalesce::{Exit, Flush, Verdict};
 use linecard::packet::{FiveTuple, Packet};
 use linecard::report::{Report, Section, Value};
-use linecard_host::convert::Numbered;
+use linecard_io::convert::Numbered;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 

@@ -1,6 +1,6 @@
 //! Why the command ends without success, and the exit code for it.
 
-use linecard_host::capture::CaptureError;
+use linecard_io::capture::CaptureError;
 use linecard_report::ReportError;
 use std::io;
 use std::path::{Path, PathBuf};

@@ -9,7 +9,7 @@ use crate::interrupt;
 use crate::page::PageFile;
 use crate::progress::Progress;
 use linecard::report::{Report, Section, Value};
-use linecard_host::convert::{self, Cut, Observer, SegmentAccount};
+use linecard_io::convert::{self, Cut, Observer, SegmentAccount};
 
 /// Smallest MTU that IPv4 allows (RFC 791, section 3.2).
 const MIN_MTU: usize = 68;

@@ -1,7 +1,7 @@
 //! From the wire to the application: which cause makes each late packet, and how sure that is.
 //!
 //! This crate is pure: measurements come in as numbers, and what they mean goes out. What measures is
-//! `linecard_host::jitter`. All times are nanoseconds on one clock of the host (`CLOCK_MONOTONIC` where
+//! `linecard_io::jitter`. All times are nanoseconds on one clock of the host (`CLOCK_MONOTONIC` where
 //! the kernel traces, the capture's own where there is one).
 
 #![cfg_attr(not(feature = "std"), no_std)]

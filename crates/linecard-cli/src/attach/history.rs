@@ -3,7 +3,7 @@
 use super::rates::Rates;
 use crate::page;
 use linecard::report::Report;
-use linecard_host::attach::Account;
+use linecard_io::attach::Account;
 use linecard_report::{Axis, Page, TimeSeries, Unit};
 use std::time::Duration;
 

@@ -61,7 +61,7 @@ mod tests {
     use super::super::rates::tests::{merged, port};
     use super::*;
     use linecard::report::{Section, Value};
-    use linecard_host::attach::Account;
+    use linecard_io::attach::Account;
     use std::time::Duration;
 
     #[test]

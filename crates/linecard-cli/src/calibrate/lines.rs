@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use linecard::plan::Token;
-use linecard_host::calibrate::{Circle, Series, StageCost};
+use linecard_io::calibrate::{Circle, Series, StageCost};
 use linecard_transfer::fec::{Scheme, SchemeError};
 use linecard_transfer_net::file::ChunkBytes;
 use linecard_transfer_net::stages::{Line, LineError, LineSettings, Stage};

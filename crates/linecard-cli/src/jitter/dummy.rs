@@ -8,7 +8,7 @@ use crate::signals::signals;
 use crate::units;
 use clap::Args;
 use linecard::report::{Report, Value};
-use linecard_host::jitter::dummy::{DummyConfig, DummyError, Laps, Pace};
+use linecard_io::jitter::dummy::{DummyConfig, DummyError, Laps, Pace};
 
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]

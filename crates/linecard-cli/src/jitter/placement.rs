@@ -3,8 +3,8 @@
 use crate::failure::Failure;
 use clap::Args;
 use linecard::report::Report;
-use linecard_host::jitter::dummy::throttling;
-use linecard_host::jitter::placement::{Placement, PlacementError};
+use linecard_io::jitter::dummy::throttling;
+use linecard_io::jitter::placement::{Placement, PlacementError};
 
 #[derive(Debug, Args)]
 pub(crate) struct PlacementArguments {

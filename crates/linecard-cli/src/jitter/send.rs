@@ -9,11 +9,11 @@ use crate::units;
 use clap::Args;
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use linecard::report::{Report, Section, Value};
-use linecard_host::jitter::clock::Wait;
-use linecard_host::jitter::generator::{
+use linecard_io::jitter::clock::Wait;
+use linecard_io::jitter::generator::{
     Departures, Gap, Generator, GeneratorConfig, GeneratorError, Quality,
 };
-use linecard_host::jitter::preset::{PRESETS, Preset};
+use linecard_io::jitter::preset::{PRESETS, Preset};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;

@@ -9,7 +9,7 @@ use crate::units;
 use clap::Args;
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use linecard::report::{Report, Section, Value};
-use linecard_host::jitter::sink::{
+use linecard_io::jitter::sink::{
     DEFAULT_CAPACITY, Received, Sink, SinkConfig, SinkError, SinkMode,
 };
 use linecard_jitter::stats::summary::Sorted;

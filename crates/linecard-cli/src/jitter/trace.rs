@@ -9,9 +9,9 @@ use crate::signals::signals;
 use crate::units;
 use clap::Args;
 use linecard::report::{Report, Section, Value};
-use linecard_host::jitter::session::{Conditions, Receive};
-use linecard_host::jitter::sink::SinkMode;
-use linecard_host::jitter::trace::cost::{Costs, measure};
+use linecard_io::jitter::session::{Conditions, Receive};
+use linecard_io::jitter::sink::SinkMode;
+use linecard_io::jitter::trace::cost::{Costs, measure};
 use std::time::Duration;
 
 /// Packets without arguments: a second and a half.

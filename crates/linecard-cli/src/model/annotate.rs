@@ -6,7 +6,7 @@ use super::scenario::Scenario;
 use crate::failure::Failure;
 use crate::watch;
 use linecard::report::{Section, Value};
-use linecard_host::firmware::SourceLine;
+use linecard_io::firmware::SourceLine;
 use linecard_model::rv32::Counts;
 use linecard_model::transmit::Transmit;
 use std::collections::BTreeMap;

@@ -8,7 +8,7 @@ use crate::progress::Progress;
 use linecard::plan::{Question, plan};
 use linecard::report::{Report, Section, Value};
 use linecard::rng::Rng;
-use linecard_host::calibrate::{Identity, Measured, Series, median, pin};
+use linecard_io::calibrate::{Identity, Measured, Series, median, pin};
 use linecard_transfer::fec::Scheme;
 use linecard_transfer::send::Mode;
 use linecard_transfer::wire::OVERHEAD_BYTES;

@@ -12,7 +12,7 @@ use crate::found::Found;
 use crate::page;
 use crate::watch;
 use linecard::report::{Report, Section, Value};
-use linecard_host::run::{RunOutcome, RunSpec, Times, run_watched};
+use linecard_io::run::{RunOutcome, RunSpec, Times, run_watched};
 use linecard_report::{Axis, Ledger, Page, Unit};
 pub(crate) use settings::spec;
 use std::time::Duration;

@@ -11,10 +11,10 @@ const PURE: [(&str, &str); 13] = [
     ("std::time::Instant", "take `now` as an argument"),
     ("SystemTime", "take `now` as an argument"),
     ("thread::sleep", "return the time of the next wake-up"),
-    ("std::fs", "files belong to linecard-host"),
-    ("std::net", "sockets belong to linecard-host"),
-    ("std::io", "input and output belong to linecard-host"),
-    ("std::thread", "threads belong to linecard-host"),
+    ("std::fs", "files belong to linecard-io"),
+    ("std::net", "sockets belong to linecard-io"),
+    ("std::io", "input and output belong to linecard-io"),
+    ("std::thread", "threads belong to linecard-io"),
     ("std::env", "the environment belongs to linecard-cli"),
     ("print!(", "return a value: only linecard-cli prints"),
     ("println!(", "return a value: only linecard-cli prints"),
@@ -81,7 +81,7 @@ fn look_in_groups(file: &Source, findings: &mut Vec<Finding>) {
         let group = &file.shipped[at..];
         let group = &group[..group.find(';').unwrap_or(group.len())];
         for name in PURE_STD.iter().filter(|name| find_word(group, name).next().is_some()) {
-            let what = format!("`std::{name}` is banned here: it belongs to linecard-host");
+            let what = format!("`std::{name}` is banned here: it belongs to linecard-io");
             findings.push(Finding::new(&file.path, file.line_of(at), what));
         }
     }
@@ -109,7 +109,7 @@ mod tests {
             "eprintln!(\"x\");",
         ] {
             assert_eq!(count("crates/linecard/src/a.rs", bad), 1, "{bad}");
-            assert_eq!(count("crates/linecard-host/src/a.rs", bad), 0, "{bad}");
+            assert_eq!(count("crates/linecard-io/src/a.rs", bad), 0, "{bad}");
             let tested = format!("#[cfg(test)]\nmod tests {{ {bad} }}");
             assert_eq!(count("crates/linecard/src/a.rs", &tested), 0, "{bad}");
         }

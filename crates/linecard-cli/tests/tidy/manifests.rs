@@ -1,5 +1,5 @@
 //! Crates know only those to their left: `linecard <- {linecard-model, linecard-jitter} <-
-//! linecard-host <- linecard-cli <- linecard-py`, `linecard <- linecard-report`, which only the last two
+//! linecard-io <- linecard-cli <- linecard-py`, `linecard <- linecard-report`, which only the last two
 //! use, and `linecard <- linecard-c`; tests of all may use linecard-testkit, which knows none; and each takes its lints from the workspace.
 
 use std::fs;
@@ -15,10 +15,10 @@ const MAY_USE: [(&str, &[&str]); 11] = [
     ("linecard-jitter", &["linecard"]),
     ("linecard-transfer", &["linecard"]),
     ("linecard-report", &["linecard"]),
-    ("linecard-host", &["linecard", "linecard-model", "linecard-jitter"]),
+    ("linecard-io", &["linecard", "linecard-model", "linecard-jitter"]),
     ("linecard-transfer-net", &["linecard", "linecard-transfer"]),
     ("linecard-cli", &ENGINES),
-    ("linecard-py", &["linecard", "linecard-report", "linecard-host", "linecard-cli"]),
+    ("linecard-py", &["linecard", "linecard-report", "linecard-io", "linecard-cli"]),
     (TESTKIT, &[]),
 ];
 
@@ -32,7 +32,7 @@ const ENGINES: [&str; 7] = [
     "linecard-jitter",
     "linecard-transfer",
     "linecard-report",
-    "linecard-host",
+    "linecard-io",
     "linecard-transfer-net",
 ];
 
@@ -130,14 +130,11 @@ mod tests {
 
     #[test]
     fn dependencies_point_one_way() {
-        assert_eq!(count("linecard-host", "[dependencies]\nlinecard = { workspace = true }"), 0);
-        assert_eq!(count("linecard", "[dependencies]\nlinecard-host = { workspace = true }"), 1);
-        assert_eq!(count("linecard", "[dependencies]\nlinecard-host.workspace = true"), 1);
+        assert_eq!(count("linecard-io", "[dependencies]\nlinecard = { workspace = true }"), 0);
+        assert_eq!(count("linecard", "[dependencies]\nlinecard-io = { workspace = true }"), 1);
+        assert_eq!(count("linecard", "[dependencies]\nlinecard-io.workspace = true"), 1);
         assert_eq!(count("linecard", "[dev-dependencies.linecard-cli]\npath = \"../x\""), 1);
-        assert_eq!(
-            count("linecard", "[target.'cfg(unix)'.dependencies]\nlinecard-host = \"1\""),
-            1
-        );
+        assert_eq!(count("linecard", "[target.'cfg(unix)'.dependencies]\nlinecard-io = \"1\""), 1);
         assert_eq!(count("linecard-py", "[dependencies]\nlinecard-cli = \"1\""), 0);
         assert_eq!(count("linecard-cli", "[dependencies]\nlinecard-py = \"1\""), 1);
         assert_eq!(count("linecard", "[dependencies]\nserde = \"1\""), 0);

@@ -111,6 +111,6 @@ mod tests {
     fn a_large_pure_crate_is_found() {
         let text = "const A: u8 = 1;\n".repeat(PURE_CRATE_LIMIT + 1);
         assert_eq!(check_pure_crates(&Tree::of(&[("crates/linecard/src/a.rs", &text)])).len(), 1);
-        assert_eq!(check_pure_crates(&Tree::of(&[("crates/linecard-host/src/a.rs", &text)])), []);
+        assert_eq!(check_pure_crates(&Tree::of(&[("crates/linecard-io/src/a.rs", &text)])), []);
     }
 }

@@ -7,9 +7,9 @@ use crate::jitter::{recovery, stop};
 use crate::say;
 use crate::signals::signals;
 use linecard::report::{Report, Section, Value};
-use linecard_host::jitter::audit::Plan;
-use linecard_host::jitter::audit::apply::{Applied, apply as make, verify};
-use linecard_host::jitter::journal::{Change, Journal, JournalError, Store};
+use linecard_io::jitter::audit::Plan;
+use linecard_io::jitter::audit::apply::{Applied, apply as make, verify};
+use linecard_io::jitter::journal::{Change, Journal, JournalError, Store};
 use std::io;
 
 /// Applies a plan, verifies it, and holds it or leaves it.

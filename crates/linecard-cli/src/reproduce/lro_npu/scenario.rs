@@ -4,7 +4,7 @@ use super::model::{RawModel, Settings};
 use crate::failure::Failure;
 use crate::scenario::Source;
 use crate::units;
-use linecard_host::engine::Order;
+use linecard_io::engine::Order;
 use serde::Deserialize;
 use std::ops::RangeInclusive;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! A transfer between the hosts of a lab.
 
 use crate::failure::Failure;
-use linecard_host::lab::{Host, Lab};
+use linecard_io::lab::{Host, Lab};
 use linecard_transfer::lane::LaneState;
 use linecard_transfer::send::Mode;
 use linecard_transfer_net::control::Access;
