@@ -8,9 +8,9 @@
 //! What is measured is a closure's affair: it gets a [`Run`] and gives an [`Observation`].
 
 mod arms;
-mod report;
+mod verdict;
 
-pub use report::{report, verdict};
+pub use verdict::verdict;
 
 use super::journal::{Journal, JournalError, Restoration, Store};
 use super::toggle::{SinkChange, Target, Toggle, ToggleError, Witness};

@@ -1,52 +1,11 @@
-//! Outcomes in words, and for machines.
+//! Outcomes as a report.
 
-use super::{Design, Manipulation, Outcome};
 use linecard::report::{Report, Section, Value};
-use linecard_jitter::stats::effect::{Effect, EffectError, smallest_p};
-
-/// The level at which an effect is one.
-const LEVEL: f64 = 0.05;
-
-/// What an outcome says, in a sentence without its figures.
-#[must_use]
-pub fn verdict(outcome: &Outcome) -> String {
-    let Manipulation { counts, disturbed, holds } = outcome.manipulation;
-    if disturbed > 0 {
-        return format!(
-            "no verdict: in {disturbed} runs the toggle was changed by somebody else, or could not be checked"
-        );
-    }
-    if !holds {
-        let (a, b) = counts.unwrap_or((0.0, 0.0));
-        let check = outcome.toggle.check;
-        return format!(
-            "no verdict: the toggle took no effect ({check}: {a:.1} a run without, {b:.1} with)"
-        );
-    }
-    match (outcome.effects.first(), outcome.p) {
-        (Some(Ok(effect)), Some(p)) if p <= LEVEL => {
-            if effect.difference > 0.0 {
-                "more".to_owned()
-            } else {
-                "less".to_owned()
-            }
-        }
-        (Some(Ok(effect)), Some(_)) if smallest_p(effect.blocks) > LEVEL => {
-            "no verdict: so few blocks cannot show an effect".to_owned()
-        }
-        (Some(Ok(_)), Some(_)) => "no effect that could be told from chance".to_owned(),
-        (Some(Err(EffectError::NotFinite { block })), _) => format!(
-            "no verdict: a run of block {} received nothing: take more packets, or a quieter host",
-            block + 1
-        ),
-        (Some(Err(error)), _) => format!("no verdict: {error}"),
-        _ => "no verdict: nothing was measured".to_owned(),
-    }
-}
+use linecard_io::jitter::ab::{Design, Outcome, verdict};
+use linecard_jitter::stats::effect::Effect;
 
 /// All outcomes. In JSON, `effects` is what `audit --effects` takes.
-#[must_use]
-pub fn report(outcomes: &[Outcome], design: &Design) -> Report {
+pub(super) fn report(outcomes: &[Outcome], design: &Design) -> Report {
     let mut report = Report::new("jitter ab");
     let mut effects = Section::list("effects", "Effects, of each toggle against the host as found");
     for outcome in outcomes {
@@ -108,4 +67,33 @@ fn value(outcome: &Outcome, figure: &str, effect: &Effect) -> Value {
         ("tag", Value::Text(outcome.toggle.tag.name().to_owned())),
     ];
     Value::Fields(text, fields)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linecard::rng::Rng;
+    use linecard_io::jitter::ab::Manipulation;
+    use linecard_io::jitter::toggle;
+    use linecard_jitter::stats::arms::Arm;
+    use linecard_jitter::stats::effect::Block;
+
+    #[test]
+    fn an_outcome_is_in_the_text_and_under_stable_keys() {
+        let toggle = toggle::named("aa").expect("a toggle");
+        let block = |index: u32| -> Block {
+            let [a, b] = [10.0, 6.0].map(|late| late + f64::from(index));
+            [(Arm::A, a), (Arm::B, b), (Arm::B, b), (Arm::A, a)]
+        };
+        let blocks: Vec<Block> = (0..6).map(block).collect();
+        let effect = Effect::of(&blocks, 0.95, &mut Rng::new(1)).expect("blocks");
+        let manipulation = Manipulation { counts: None, disturbed: 0, holds: true };
+        let p = Some(effect.p);
+        let outcome = Outcome { toggle, effects: vec![Ok(effect)], p, manipulation };
+        let report = report(&[outcome], &Design::of(vec!["late, µs".to_owned()]));
+        let json = serde_json::to_value(&report).expect("a report is JSON");
+        assert_eq!(json["effects"][0]["value"]["toggle"], "aa");
+        assert_eq!(json["effects"][0]["value"]["p"], 0.03125);
+        assert!(report.to_string().contains("aa  less"), "{report}");
+    }
 }

@@ -1,5 +1,7 @@
 //! `linecard jitter ab`: what a change does to packets, with how sure that is.
 
+mod report;
+
 use super::lab::StreamArguments;
 use super::recovery;
 use crate::account;
@@ -105,7 +107,7 @@ pub(crate) fn command(arguments: &AbArguments, store: &Store) -> Result<(), Fail
     recovery::end(&finished.restorations)?;
     let outcomes = finished.outcomes.map_err(|error| failure(error, why.as_deref()))?;
     drop(place);
-    let mut report = ab::report(&outcomes, &design);
+    let mut report = report::report(&outcomes, &design);
     if let Some(why) = why {
         report.note(why);
     }
