@@ -1,4 +1,5 @@
-//! Reports as one HTML file that opens offline, with every figure as JSON beside it.
+//! What a job found, as a value: a [`Report`] is text for people and JSON for programs, a [`Page`] one
+//! HTML file that opens offline, with every figure as JSON beside it.
 //!
 //! A [`Page`] is put together from reports, tables, verdicts and charts, and written once: text,
 //! style, script and figures are in the file, so that it can be sent to somebody and read years
@@ -21,6 +22,7 @@ mod json;
 mod number;
 mod origin;
 mod page;
+mod report;
 mod shell;
 mod table;
 mod target;
@@ -32,6 +34,7 @@ pub use axis::Axis;
 pub use chart::{Chart, Effects, Histograms, Ledger, Spread, TimeSeries};
 pub use origin::Origin;
 pub use page::Page;
+pub use report::{Report, Row, Section, Value};
 pub use table::Table;
 pub use target::{ReportError, Target};
 pub use thin::kept;

@@ -156,7 +156,7 @@ impl Show {
 
     fn last(
         &mut self,
-        report: &linecard::report::Report,
+        report: &linecard_report::Report,
         settings: &Settings,
     ) -> Result<(), Failure> {
         match self {

@@ -6,9 +6,9 @@ use crate::account;
 use linecard::offload::active_ack::{Answer, Counters as Acks, Silence};
 use linecard::offload::coalesce::Counters as Merging;
 use linecard::offload::resequence::{Counters as Sequenced, Pass, Release};
-use linecard::report::{Report, Section, Value};
 use linecard_io::attach::{Account, Merged, Settings, WorkerTotals};
 use linecard_io::port::Counters;
+use linecard_report::{Report, Section, Value};
 use std::time::Duration;
 
 /// All of it, and what to do about it.

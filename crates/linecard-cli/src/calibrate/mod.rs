@@ -6,10 +6,10 @@ use crate::account;
 use crate::failure::{EXIT_CODES, Failure};
 use crate::progress::Progress;
 use clap::{Args, ValueEnum};
-use linecard::report::{Report, Section, Value};
 use linecard_io::calibrate::{
     Calibration, Identity, Series, StageCost, Survey, SurveyError, VERSION, first,
 };
+use linecard_report::{Report, Section, Value};
 use std::env;
 use std::fs;
 use std::io::{self, Write};

@@ -30,7 +30,7 @@ mod trace;
 
 use crate::failure::{EXIT_CODES, Failure};
 use clap::{Args, Subcommand};
-use linecard::report::Value;
+use linecard_report::Value;
 
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]

@@ -2,9 +2,9 @@
 
 use crate::failure::Failure;
 use clap::Args;
-use linecard::report::Report;
 use linecard_io::jitter::dummy::throttling;
 use linecard_io::jitter::placement::{Placement, PlacementError};
+use linecard_report::Report;
 
 #[derive(Debug, Args)]
 pub(crate) struct PlacementArguments {

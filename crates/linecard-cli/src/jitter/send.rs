@@ -8,12 +8,12 @@ use crate::signals::signals;
 use crate::units;
 use clap::Args;
 use clap::builder::{PathBufValueParser, TypedValueParser};
-use linecard::report::{Report, Section, Value};
 use linecard_io::jitter::clock::Wait;
 use linecard_io::jitter::generator::{
     Departures, Gap, Generator, GeneratorConfig, GeneratorError, Quality,
 };
 use linecard_io::jitter::preset::{PRESETS, Preset};
+use linecard_report::{Report, Section, Value};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;

@@ -8,10 +8,10 @@ use crate::failure::{EXIT_CODES, Failure};
 use crate::signals::signals;
 use crate::units;
 use clap::Args;
-use linecard::report::{Report, Section, Value};
 use linecard_io::jitter::session::{Conditions, Receive};
 use linecard_io::jitter::sink::SinkMode;
 use linecard_io::jitter::trace::cost::{Costs, measure};
+use linecard_report::{Report, Section, Value};
 use std::time::Duration;
 
 /// Packets without arguments: a second and a half.

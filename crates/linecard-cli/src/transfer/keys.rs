@@ -4,7 +4,7 @@ use super::access;
 use crate::account;
 use crate::failure::{EXIT_CODES, Failure};
 use clap::{Args, Subcommand};
-use linecard::report::{Report, Section, Value};
+use linecard_report::{Report, Section, Value};
 use linecard_transfer_net::keys::{Authorized, Fingerprint, KeyError, SharedKey};
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, Write};

@@ -2,7 +2,7 @@
 
 use super::ending;
 use super::sending::SendArguments;
-use linecard::report::{Report, Section, Value};
+use linecard_report::{Report, Section, Value};
 use linecard_transfer::lane::LaneState;
 use linecard_transfer::wire::OVERHEAD_BYTES;
 use linecard_transfer_net::end::CarrierCounters;

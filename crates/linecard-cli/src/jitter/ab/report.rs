@@ -1,8 +1,8 @@
 //! Outcomes as a report.
 
-use linecard::report::{Report, Section, Value};
 use linecard_io::jitter::ab::{Design, Outcome, verdict};
 use linecard_jitter::stats::effect::Effect;
+use linecard_report::{Report, Section, Value};
 
 /// All outcomes. In JSON, `effects` is what `audit --effects` takes.
 pub(super) fn report(outcomes: &[Outcome], design: &Design) -> Report {

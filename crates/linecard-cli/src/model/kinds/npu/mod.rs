@@ -8,9 +8,9 @@ use super::super::scenario::Scenario;
 use super::{Account, Model, Ran, limits, ratio};
 use crate::failure::Failure;
 use crate::watch;
-use linecard::report::{Report, Section, Value};
 use linecard_model::Ps;
 use linecard_model::npu::{self, Outcome, ScenarioError, run_watched};
+use linecard_report::{Report, Section, Value};
 
 /// What a segment has on the link beside its payload: 40 bytes of TCP and IP, 18 of Ethernet, 20 of
 /// preamble and gap.

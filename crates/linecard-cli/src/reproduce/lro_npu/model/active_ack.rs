@@ -4,9 +4,9 @@ use super::run_all;
 use super::scenario::Settings;
 use crate::failure::Failure;
 use crate::reproduce::comparison::{Comparison, Row};
-use linecard::report::{Report, Section, Value};
 use linecard_model::Ps;
 use linecard_model::npu::{Mode, Outcome, Scenario};
+use linecard_report::{Report, Section, Value};
 
 /// How long a transfer has: many timers of the sender.
 const PATIENCE: Ps = Ps::from_ns(5_000_000_000);

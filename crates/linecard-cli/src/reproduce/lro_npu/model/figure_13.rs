@@ -4,9 +4,9 @@ use super::run_all;
 use super::scenario::Settings;
 use crate::failure::Failure;
 use crate::reproduce::comparison::{Comparison, Row};
-use linecard::report::{Report, Section, Value};
 use linecard_model::Ps;
 use linecard_model::npu::{Npu, Outcome, Scenario, expected_share};
+use linecard_report::{Report, Section, Value};
 
 /// Until windows are full of what waits for the host, which then is the bottleneck, in nanoseconds.
 const NORMAL_WARM_UP_NS: u64 = 30_000_000;

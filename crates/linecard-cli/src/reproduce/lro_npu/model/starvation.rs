@@ -4,9 +4,9 @@ use super::run_all;
 use super::scenario::Settings;
 use crate::failure::Failure;
 use crate::reproduce::comparison::{Comparison, Row};
-use linecard::report::{Report, Section, Value};
 use linecard_model::Ps;
 use linecard_model::npu::{DESCRIPTOR_LEN, Discipline, Outcome, Overload, SHARED_MEMORY, Scenario};
+use linecard_report::{Report, Section, Value};
 
 const ALL: [(&str, Discipline); 3] = [
     ("stack", Discipline::Stack),

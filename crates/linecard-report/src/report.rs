@@ -1,13 +1,10 @@
 //! One report value, shown as text or as JSON.
 //!
-//! Reports are made where a job ends; nothing in this crate depends on them.
+//! Reports are made where a job ends.
 
-use alloc::borrow::Cow;
-use alloc::format;
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
-use core::fmt;
 use serde::ser::{Serialize, SerializeMap, Serializer};
+use std::borrow::Cow;
+use std::fmt;
 
 /// What a job found: sections of named values.
 ///
@@ -15,7 +12,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 /// the unit that the key names.
 ///
 /// ```
-/// use linecard::report::{Report, Section, Value};
+/// use linecard_report::{Report, Section, Value};
 /// let mut section = Section::new("packets", "Packets");
 /// section.add("received", "received", Value::Count(12_345));
 /// let mut report = Report::new("coalesce");
