@@ -7,6 +7,7 @@
 //! Stages of another crate are added by giving more [`Entry`]s.
 
 mod clock;
+mod cost;
 pub mod deployed;
 mod identity;
 mod measure;
@@ -19,6 +20,7 @@ pub use identity::Identity;
 pub use predict::predict;
 pub use survey::{Survey, SurveyError, halves_seen};
 
+use cost::StoredCost;
 pub use measure::{Bench, Call, Circle, Effort, Entry, Measured, Series, measure, median};
 use predict::halves;
 
@@ -54,6 +56,7 @@ pub struct StageCost {
     /// What a firing handles: packet, group or chunk.
     pub unit: String,
     /// What calls cost.
+    #[serde(with = "StoredCost")]
     pub cost: Cost,
     /// The largest difference of a measurement to the fit, as a share of it.
     pub residual: f64,
