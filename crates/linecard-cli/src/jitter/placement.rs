@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use clap::Args;
 use linecard_io::jitter::dummy::throttling;
-use linecard_io::jitter::placement::{Placement, PlacementError};
+use linecard_io::placement::{Placement, PlacementError};
 use linecard_report::Report;
 
 #[derive(Debug, Args)]

@@ -1,7 +1,7 @@
 //! The clock as an instrument: what reading it costs, and whether the thread ran all the time; and how it
 //! comes to.
 
-use crate::jitter::placement::{Placed, Placement};
+use crate::placement::{Placed, Placement};
 use std::time::Instant;
 
 /// FIFO priority of who measures. Those whom it starts are lower: else it could not start the second.

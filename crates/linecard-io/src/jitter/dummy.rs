@@ -7,8 +7,8 @@
 //! one, so that every pause moves all that follows, and nothing is ever late.
 
 use super::clock::{Wait, monotonic_ns};
-use super::placement::{Placement, PlacementError};
 use super::switches::{self, Switches};
+use crate::placement::{Placement, PlacementError};
 use linecard_jitter::stream::Schedule;
 use std::fs;
 use std::sync::atomic::AtomicBool;

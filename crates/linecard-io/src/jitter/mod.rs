@@ -8,7 +8,6 @@ pub mod dummy;
 pub mod experiment;
 pub mod generator;
 pub mod journal;
-pub mod placement;
 pub mod preset;
 pub mod session;
 pub mod setting;

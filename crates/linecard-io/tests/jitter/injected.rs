@@ -3,8 +3,8 @@
 use crate::lab::{TRIES, cable, calm, traced};
 use crate::sys::set_segment;
 use linecard_io::jitter::clock::{Wait, monotonic_ns};
-use linecard_io::jitter::placement::Placement;
 use linecard_io::jitter::session::{Conditions, Outcome, Place, Seats};
+use linecard_io::placement::Placement;
 use linecard_jitter::ledger::{Cause, Ledger, Spike};
 use linecard_jitter::trace::{Names, SOFTIRQS, Stage};
 use rustix::time::{

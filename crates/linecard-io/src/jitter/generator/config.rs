@@ -1,8 +1,8 @@
 //! What a stream is like.
 
 use crate::jitter::clock::Wait;
-use crate::jitter::placement::{Placement, PlacementError};
 use crate::jitter::preset::{Headers, Preset};
+use crate::placement::{Placement, PlacementError};
 use linecard_jitter::stream::Schedule;
 use linecard_jitter::stream::probe::MIN_LEN;
 use std::io;

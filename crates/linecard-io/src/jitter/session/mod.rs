@@ -12,12 +12,12 @@ pub use place::Place;
 
 use crate::jitter::clock::Wait;
 use crate::jitter::generator::{Departures, Generator, GeneratorConfig, GeneratorError};
-use crate::jitter::placement::Placement;
 use crate::jitter::sink::{Received, Sink, SinkConfig, SinkError};
 use crate::jitter::toggle::NoSleep;
 use crate::jitter::trace::cost::quick;
 use crate::jitter::trace::{Means, PacketCounters, TraceError, Tracer, Watch};
 use crate::lab::LabError;
+use crate::placement::Placement;
 use linecard_jitter::stream::Measured;
 use linecard_jitter::trace::{Event, Joined, Trace, What};
 use std::io;

@@ -1,6 +1,6 @@
 //! Where and how a sink receives.
 
-use crate::jitter::placement::{Placement, PlacementError};
+use crate::placement::{Placement, PlacementError};
 use crate::port::xdp::XdpError;
 use std::io;
 use std::net::SocketAddr;
