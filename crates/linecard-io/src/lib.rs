@@ -1,11 +1,12 @@
 //! Everything of Linecard that touches the operating system.
 //!
-//! [`calibrate`] measures what stages cost here; [`capture`] reads and writes pcap and pcapng as streams; [`convert`] runs the two offloads over
-//! captures; [`run`](mod@run) is the main job, in memory; [`engine`] runs pipelines on many cores;
-//! [`port`] has the live interfaces of Linux, [`attach`](mod@attach) joins two of them, and [`rights`] gives up what
-//! opening them took; a [`lab`] is two hosts on this machine, for experiments; [`placement`] says where a measuring thread runs; [`firmware`] reads
-//! programs for the modelled core; [`jitter`] measures, traces and sets for the jitter lab. The protocol work itself is in the pure crate `linecard`, which this one gives clocks, files and
-//! memory.
+//! [`calibrate`] measures what stages cost here; [`capture`] reads and writes pcap and pcapng as streams;
+//! [`convert`] runs the two offloads over captures; [`run`](mod@run) is the main job, in memory; [`engine`]
+//! runs pipelines on many cores; [`port`] has the live interfaces of Linux, [`attach`](mod@attach) joins two
+//! of them, and [`rights`] gives up what opening them took; a [`lab`] is two hosts on this machine, for
+//! experiments; [`placement`] says where a measuring thread runs; [`firmware`] reads programs for the
+//! modelled core. The protocol work itself is in the pure crate `linecard`, which this one gives clocks,
+//! files and memory.
 
 #[cfg(target_os = "linux")]
 pub mod attach;
@@ -17,8 +18,6 @@ pub mod convert;
 pub mod engine;
 pub mod firmware;
 #[cfg(target_os = "linux")]
-pub mod jitter;
-#[cfg(target_os = "linux")]
 pub mod lab;
 #[cfg(target_os = "linux")]
 pub mod placement;
@@ -28,4 +27,4 @@ pub mod port;
 pub mod rights;
 pub mod run;
 #[cfg(target_os = "linux")]
-mod sys;
+pub mod sys;

@@ -7,7 +7,7 @@ use crate::failure::{EXIT_CODES, Failure};
 use crate::signals::signals;
 use crate::units;
 use clap::Args;
-use linecard_io::jitter::dummy::{DummyConfig, DummyError, Laps, Pace};
+use linecard_jitter::linux::dummy::{DummyConfig, DummyError, Laps, Pace};
 use linecard_report::{Report, Value};
 
 #[derive(Debug, Args)]

@@ -1,6 +1,6 @@
 //! Gaps, lateness and spikes of one series of times, for a report.
 
-use linecard_io::jitter::switches::Switches;
+use linecard_jitter::linux::switches::Switches;
 use linecard_jitter::stats::quantile::{Bounds, Quantile};
 use linecard_jitter::stats::rate::Rate;
 use linecard_jitter::stats::summary::Sorted;

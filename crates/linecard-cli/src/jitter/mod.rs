@@ -118,7 +118,7 @@ pub(crate) enum JitterCommand {
 pub(crate) fn command(arguments: &JitterArguments) -> Result<(), Failure> {
     #[cfg(target_os = "linux")]
     let store = {
-        let store = linecard_io::jitter::journal::Store::of_user();
+        let store = linecard_jitter::linux::journal::Store::of_user();
         recovery::begin(&store);
         store
     };

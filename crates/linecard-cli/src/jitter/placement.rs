@@ -2,8 +2,8 @@
 
 use crate::failure::Failure;
 use clap::Args;
-use linecard_io::jitter::dummy::throttling;
 use linecard_io::placement::{Placement, PlacementError};
+use linecard_jitter::linux::dummy::throttling;
 use linecard_report::Report;
 
 #[derive(Debug, Args)]

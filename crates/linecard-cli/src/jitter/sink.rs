@@ -8,7 +8,7 @@ use crate::signals::signals;
 use crate::units;
 use clap::Args;
 use clap::builder::{PathBufValueParser, TypedValueParser};
-use linecard_io::jitter::sink::{
+use linecard_jitter::linux::sink::{
     DEFAULT_CAPACITY, Received, Sink, SinkConfig, SinkError, SinkMode,
 };
 use linecard_jitter::stats::summary::Sorted;

@@ -8,9 +8,9 @@ use crate::failure::{EXIT_CODES, Failure};
 use crate::signals::signals;
 use crate::units;
 use clap::Args;
-use linecard_io::jitter::session::{Conditions, Receive};
-use linecard_io::jitter::sink::SinkMode;
-use linecard_io::jitter::trace::cost::{Costs, measure};
+use linecard_jitter::linux::session::{Conditions, Receive};
+use linecard_jitter::linux::sink::SinkMode;
+use linecard_jitter::linux::trace::cost::{Costs, measure};
 use linecard_report::{Report, Section, Value};
 use std::time::Duration;
 

@@ -107,7 +107,8 @@ impl Hook {
 }
 
 /// One instruction in the machine's byte order (RFC 9669, section 3).
-pub(crate) fn instruction(code: u8, to: u8, from: u8, offset: i16, value: i32) -> [u8; 8] {
+#[must_use]
+pub fn instruction(code: u8, to: u8, from: u8, offset: i16, value: i32) -> [u8; 8] {
     let registers = if cfg!(target_endian = "little") { from << 4 | to } else { to << 4 | from };
     let ([a, b], [c, d, e, f]) = (offset.to_ne_bytes(), value.to_ne_bytes());
     [code, registers, a, b, c, d, e, f]

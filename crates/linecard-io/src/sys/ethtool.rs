@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::AsRawFd;
 
 /// Numbers of `struct ethtool_coalesce` behind its command.
-pub(crate) const COALESCING: usize = 22;
+pub const COALESCING: usize = 22;
 /// Bytes of a name in a set of names (`ETH_GSTRING_LEN`).
 const NAME: usize = 32;
 /// Features that are asked for; Linux 6.18 has 61.
@@ -29,17 +29,21 @@ const BLOCK: usize = 4;
 
 /// A feature of an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Feature {
+pub struct Feature {
     /// It can be switched.
-    pub(crate) available: bool,
+    pub available: bool,
     /// Somebody wants it on.
-    pub(crate) requested: bool,
+    pub requested: bool,
     /// It is on.
-    pub(crate) active: bool,
+    pub active: bool,
 }
 
 /// The 22 numbers of coalescing, in the order of `struct ethtool_coalesce`.
-pub(crate) fn coalescing(interface: &str) -> io::Result<[u32; COALESCING]> {
+///
+/// # Errors
+///
+/// As the system says.
+pub fn coalescing(interface: &str) -> io::Result<[u32; COALESCING]> {
     let mut words = [0; COALESCING + 1];
     words[0] = ETHTOOL_GCOALESCE;
     call(interface, &mut words)?;
@@ -49,14 +53,22 @@ pub(crate) fn coalescing(interface: &str) -> io::Result<[u32; COALESCING]> {
 }
 
 /// Sets all of them.
-pub(crate) fn set_coalescing(interface: &str, numbers: &[u32; COALESCING]) -> io::Result<()> {
+///
+/// # Errors
+///
+/// As the system says.
+pub fn set_coalescing(interface: &str, numbers: &[u32; COALESCING]) -> io::Result<()> {
     let mut words = [ETHTOOL_SCOALESCE; COALESCING + 1];
     words[1..].copy_from_slice(numbers);
     call(interface, &mut words)
 }
 
 /// A feature by the kernel's name, as `rx-gro`; `None` where this kernel has no such name.
-pub(crate) fn feature(interface: &str, name: &str) -> io::Result<Option<Feature>> {
+///
+/// # Errors
+///
+/// As the system says.
+pub fn feature(interface: &str, name: &str) -> io::Result<Option<Feature>> {
     let names = names(interface)?;
     let Some(index) = names.iter().position(|other| other == name) else { return Ok(None) };
     let blocks = names.len().div_ceil(32);
@@ -69,7 +81,11 @@ pub(crate) fn feature(interface: &str, name: &str) -> io::Result<Option<Feature>
 }
 
 /// Requests a feature, or that it be off. Whether it follows is for a later read to say.
-pub(crate) fn set_feature(interface: &str, name: &str, on: bool) -> io::Result<()> {
+///
+/// # Errors
+///
+/// As the system says.
+pub fn set_feature(interface: &str, name: &str, on: bool) -> io::Result<()> {
     let names = names(interface)?;
     let index = names.iter().position(|other| other == name);
     let index = index.ok_or_else(|| io::Error::from_raw_os_error(libc::EOPNOTSUPP))?;

@@ -130,7 +130,7 @@ pub(crate) fn take_error(socket: BorrowedFd<'_>) -> io::Result<libc::c_int> {
 ///
 /// Only integers, all of whose bytes are set and may have any value, and none of which the kernel takes
 /// for an address.
-pub(crate) unsafe trait Plain: Copy {}
+pub unsafe trait Plain: Copy {}
 
 // SAFETY: an integer.
 unsafe impl Plain for i32 {}
@@ -150,7 +150,11 @@ unsafe impl Plain for libc::xdp_statistics {}
 unsafe impl Plain for libc::xdp_mmap_offsets {}
 
 /// Sets an option to a value without addresses. The kernel refuses one of another length.
-pub(crate) fn set_option<T: Plain>(
+///
+/// # Errors
+///
+/// As the system says.
+pub fn set_option<T: Plain>(
     socket: BorrowedFd<'_>,
     level: libc::c_int,
     name: libc::c_int,
@@ -179,7 +183,11 @@ pub(crate) unsafe fn set_option_with_addresses<T: Copy>(
 }
 
 /// Reads an option. An older kernel may write less of the value.
-pub(crate) fn option<T: Plain>(
+///
+/// # Errors
+///
+/// As the system says.
+pub fn option<T: Plain>(
     socket: BorrowedFd<'_>,
     level: libc::c_int,
     name: libc::c_int,

@@ -9,6 +9,8 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+pub use super::bpf::instruction;
+
 /// Of `linux/bpf.h`.
 const BPF_RAW_TRACEPOINT_OPEN: libc::c_int = 17;
 const BPF_OBJ_GET_INFO_BY_FD: libc::c_int = 15;
@@ -41,7 +43,8 @@ struct ProgramInfo {
 }
 
 /// Memory that BPF programs and this process share: one array of 64-bit words, zero at first.
-pub(crate) struct Shared {
+#[derive(Debug)]
+pub struct Shared {
     fd: OwnedFd,
     base: NonNull<AtomicU64>,
     words: usize,
@@ -54,7 +57,11 @@ unsafe impl Sync for Shared {}
 
 impl Shared {
     /// Makes `words` words; less than 2^29 bytes can be reached by a program.
-    pub(crate) fn new(words: usize) -> io::Result<Self> {
+    ///
+    /// # Errors
+    ///
+    /// As the system says.
+    pub fn new(words: usize) -> io::Result<Self> {
         let len = words * size_of::<u64>();
         let value_len =
             u32::try_from(len).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
@@ -79,13 +86,15 @@ impl Shared {
     }
 
     /// For `BPF_PSEUDO_MAP_VALUE`.
-    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+    #[must_use]
+    pub fn fd(&self) -> BorrowedFd<'_> {
         use std::os::fd::AsFd;
         self.fd.as_fd()
     }
 
     /// The word at `index`; 0 outside.
-    pub(crate) fn word(&self, index: usize) -> u64 {
+    #[must_use]
+    pub fn word(&self, index: usize) -> u64 {
         if index >= self.words {
             return 0;
         }
@@ -103,7 +112,11 @@ impl Drop for Shared {
 }
 
 /// A ring buffer of the kernel's own for BPF programs, of so many bytes: a power of two, whole pages.
-pub(crate) fn ring(bytes: u32) -> io::Result<OwnedFd> {
+///
+/// # Errors
+///
+/// As the system says.
+pub fn ring(bytes: u32) -> io::Result<OwnedFd> {
     let (kind, max_entries) = (BPF_MAP_TYPE_RINGBUF, bytes);
     let create = MapCreate { kind, key_len: 0, value_len: 0, max_entries, flags: 0 };
     // SAFETY: the command's struct, without addresses; the command opens a descriptor.
@@ -111,7 +124,11 @@ pub(crate) fn ring(bytes: u32) -> io::Result<OwnedFd> {
 }
 
 /// Loads a program for raw tracepoints. When the verifier refuses, the error has its last words.
-pub(crate) fn load(instructions: &[[u8; 8]]) -> io::Result<OwnedFd> {
+///
+/// # Errors
+///
+/// As the system says.
+pub fn load(instructions: &[[u8; 8]]) -> io::Result<OwnedFd> {
     let mut load = ProgramLoad {
         kind: BPF_PROG_TYPE_RAW_TRACEPOINT,
         instruction_count: instructions.len() as u32,
@@ -144,7 +161,11 @@ pub(crate) fn load(instructions: &[[u8; 8]]) -> io::Result<OwnedFd> {
 }
 
 /// Runs a program whenever the kernel passes a tracepoint, for as long as what is returned is open.
-pub(crate) fn attach(name: &std::ffi::CStr, program: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+///
+/// # Errors
+///
+/// As the system says.
+pub fn attach(name: &std::ffi::CStr, program: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     let name = name.as_ptr().expose_provenance() as u64;
     let open = RawTracepointOpen { name, program: program.as_raw_fd(), padding: 0 };
     // SAFETY: the command's struct; the name ends with a 0 and lives during the call, which opens a
@@ -154,7 +175,11 @@ pub(crate) fn attach(name: &std::ffi::CStr, program: BorrowedFd<'_>) -> io::Resu
 
 /// How often a program was not run because it was running on that core already; 0 where the kernel
 /// does not count it (before Linux 5.12).
-pub(crate) fn misses(program: BorrowedFd<'_>) -> io::Result<u64> {
+///
+/// # Errors
+///
+/// As the system says.
+pub fn misses(program: BorrowedFd<'_>) -> io::Result<u64> {
     let mut info = ProgramInfo { before: [0; 208], recursion_misses: 0 };
     let len = size_of::<ProgramInfo>() as u32;
     let info_at = (&raw mut info).expose_provenance() as u64;

@@ -1,6 +1,6 @@
 //! Outcomes as a report.
 
-use linecard_io::jitter::ab::{Design, Outcome, verdict};
+use linecard_jitter::linux::ab::{Design, Outcome, verdict};
 use linecard_jitter::stats::effect::Effect;
 use linecard_report::{Report, Section, Value};
 
@@ -73,8 +73,8 @@ fn value(outcome: &Outcome, figure: &str, effect: &Effect) -> Value {
 mod tests {
     use super::*;
     use linecard::rng::Rng;
-    use linecard_io::jitter::ab::Manipulation;
-    use linecard_io::jitter::toggle;
+    use linecard_jitter::linux::ab::Manipulation;
+    use linecard_jitter::linux::toggle;
     use linecard_jitter::stats::arms::Arm;
     use linecard_jitter::stats::effect::Block;
 

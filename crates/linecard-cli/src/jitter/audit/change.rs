@@ -6,9 +6,9 @@ use crate::failure::Failure;
 use crate::jitter::{recovery, stop};
 use crate::say;
 use crate::signals::signals;
-use linecard_io::jitter::audit::Plan;
-use linecard_io::jitter::audit::apply::{Applied, apply as make, verify};
-use linecard_io::jitter::journal::{Change, Journal, JournalError, Store};
+use linecard_jitter::linux::audit::Plan;
+use linecard_jitter::linux::audit::apply::{Applied, apply as make, verify};
+use linecard_jitter::linux::journal::{Change, Journal, JournalError, Store};
 use linecard_report::{Report, Section, Value};
 use std::io;
 

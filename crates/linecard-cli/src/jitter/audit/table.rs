@@ -1,6 +1,6 @@
 //! An audit in one screen, or whole.
 
-use linecard_io::jitter::audit::{Audit, Host, Row, Verdict};
+use linecard_jitter::linux::audit::{Audit, Host, Row, Verdict};
 use linecard_report::{Report, Section, Value};
 
 /// What to change and what is unknown, a line each; of the rest only the names.
