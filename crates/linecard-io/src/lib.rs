@@ -4,9 +4,8 @@
 //! [`convert`] runs the two offloads over captures; [`run`](mod@run) is the main job, in memory; [`engine`]
 //! runs pipelines on many cores; [`port`] has the live interfaces of Linux, [`attach`](mod@attach) joins two
 //! of them, and [`rights`] gives up what opening them took; a [`lab`] is two hosts on this machine, for
-//! experiments; [`placement`] says where a measuring thread runs; [`firmware`] reads programs for the
-//! modelled core. The protocol work itself is in the pure crate `linecard`, which this one gives clocks,
-//! files and memory.
+//! experiments; [`placement`] says where a measuring thread runs. The protocol work itself is in the pure crate
+//! `linecard`, which this one gives clocks, files and memory.
 
 #[cfg(target_os = "linux")]
 pub mod attach;
@@ -16,7 +15,6 @@ pub mod capture;
 pub mod convert;
 #[cfg(target_os = "linux")]
 pub mod engine;
-pub mod firmware;
 #[cfg(target_os = "linux")]
 pub mod lab;
 #[cfg(target_os = "linux")]

@@ -5,7 +5,7 @@ use super::firmware::{self, Sources};
 use super::scenario::Scenario;
 use crate::failure::Failure;
 use crate::watch;
-use linecard_io::firmware::SourceLine;
+use linecard_model::elf::SourceLine;
 use linecard_model::rv32::Counts;
 use linecard_model::transmit::Transmit;
 use linecard_report::{Section, Value};

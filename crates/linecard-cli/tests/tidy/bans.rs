@@ -42,7 +42,8 @@ pub(crate) const PURE_CRATES: [&str; 4] =
     ["linecard", "linecard-model", "linecard-jitter", "linecard-transfer"];
 
 /// Folders of pure crates that are built behind a feature only, and are not pure.
-const BEHIND_FEATURES: [&str; 1] = ["crates/linecard-jitter/src/linux/"];
+const BEHIND_FEATURES: [&str; 2] =
+    ["crates/linecard-jitter/src/linux/", "crates/linecard-model/src/elf/"];
 
 /// The files of a pure crate that must be pure.
 pub(crate) fn pure_files<'t>(tree: &'t Tree, name: &str) -> impl Iterator<Item = &'t Source> {

@@ -1,6 +1,6 @@
 //! The firmware images that are committed are what their sources build.
 
-use linecard_io::firmware::Firmware;
+use linecard_model::elf::Firmware;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

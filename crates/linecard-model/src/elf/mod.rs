@@ -18,6 +18,11 @@
 //! program of 64 KiB many times over: memory and work are bounded, whatever a file says.
 //!
 //! Sources: System V ABI, chapters 4 and 5; RISC-V ELF psABI; DWARF 2 to 5 for lines.
+#![expect(
+    clippy::std_instead_of_alloc,
+    clippy::std_instead_of_core,
+    reason = "files are read here, and it is never built without std"
+)]
 
 #[cfg(test)]
 mod bombs;
@@ -32,7 +37,7 @@ mod tests;
 
 pub use error::{FirmwareError, Machine, Refusal};
 
-use linecard_model::rv32::{Counts, DATA_AT, Image, MAX_MEMORY, Profile, Segment, annotate};
+use crate::rv32::{Counts, DATA_AT, Image, MAX_MEMORY, Profile, Segment, annotate};
 use lines::Lines;
 use object::read::elf::{ElfFile32, ProgramHeader as _};
 use object::{Endianness, Object as _};
@@ -54,7 +59,7 @@ const LITTLE: Endianness = Endianness::Little;
 ///
 /// ```no_run
 /// use linecard_model::rv32::{Config, Core};
-/// use linecard_io::firmware::Firmware;
+/// use linecard_model::elf::Firmware;
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let firmware = Firmware::read("program.elf".as_ref())?;
 /// let core = Core::new(firmware.image(), Config::default())?;

@@ -1,7 +1,7 @@
 //! Names of addresses.
 
 use super::{LITTLE, text_at};
-use linecard_model::rv32::DATA_AT;
+use crate::rv32::DATA_AT;
 use object::read::elf::{ElfFile32, Sym as _};
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SymbolKind};
 use std::collections::BTreeMap;

@@ -8,11 +8,11 @@
 //! Sources: DWARF 5, sections 6.2 (line tables), 7.5 (units); DWARF 4, section 6.2.
 
 use super::text_at;
+use crate::rv32::DATA_AT;
 use gimli::{
     AttributeValue, DebugAbbrev, DebugInfo, DebugLine, DebugLineOffset, EndianSlice, LineRow,
     LittleEndian, UnitHeader,
 };
-use linecard_model::rv32::DATA_AT;
 use object::read::elf::ElfFile32;
 use object::{Object as _, ObjectSection as _};
 use std::collections::{BTreeMap, HashMap};

@@ -4,10 +4,8 @@ use super::build::{Build, CODE, EXECUTE, WRITE};
 use super::lines::MAX_RANGES;
 use super::symbols::MAX_SYMBOLS;
 use super::{Firmware, Refusal, SourceLine, bombs};
+use crate::rv32::{Config, Core, Counts, DATA_AT, Outside, Reply, Segment, Stop, Wake, Width};
 use linecard::rng::Rng;
-use linecard_model::rv32::{
-    Config, Core, Counts, DATA_AT, Outside, Reply, Segment, Stop, Wake, Width,
-};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 

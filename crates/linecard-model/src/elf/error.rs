@@ -1,6 +1,6 @@
 //! Why a file is no firmware, each in one line that says what to do.
 
-use linecard_model::rv32::{DATA_AT, MAX_MEMORY};
+use crate::rv32::{DATA_AT, MAX_MEMORY};
 use std::{fmt, io};
 
 /// A file that cannot be run by the modelled core.

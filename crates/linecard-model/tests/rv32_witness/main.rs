@@ -3,9 +3,9 @@
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
 
-#[path = "../../../linecard-model/tests/common/rv32.rs"]
+#[path = "../common/rv32.rs"]
 mod assembler;
-#[path = "../../src/firmware/build.rs"]
+#[path = "../../src/elf/build.rs"]
 mod build;
 mod program;
 

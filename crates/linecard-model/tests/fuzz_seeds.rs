@@ -1,6 +1,6 @@
 //! The seeds of the fuzzer reach the parser of ELF files: an input that is cut off is refused at its section table.
 
-use linecard_io::firmware::Firmware;
+use linecard_model::elf::Firmware;
 use std::fs;
 use std::path::Path;
 
