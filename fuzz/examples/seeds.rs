@@ -2,7 +2,7 @@
 //! `cargo run --example seeds` in `fuzz/`. Frames come from the captures in `testdata/`; choices,
 //! for targets that build their own traffic, from fixed numbers; ELF files from `firmware/` and `testdata/`.
 
-use linecard_host::capture::{Reader, Record};
+use linecard_io::capture::{Reader, Record};
 use linecard_transfer::control::{
     ChunkRange, End, Failed, FecScheme, Have, Hello, LaneKind, LaneOffer, Message, Mode, Object,
     Span, Suite, Welcome,
@@ -28,7 +28,7 @@ const DRAWN_LEN: usize = 160;
 const CAPTURE_LEN: usize = 1_200;
 
 /// ELF files with debug information: name of the seed, path from the root of the project. `./test` gives the target
-/// inputs that are long enough for them, and the tests of `linecard-host` see that each seed is loaded.
+/// inputs that are long enough for them, and the tests of `linecard-io` see that each seed is loaded.
 const ELF_FILES: [(&str, &str); 3] = [
     ("elf", "firmware/images/best.elf"),
     ("elf-of-c", "firmware/images/lso.elf"),
@@ -105,7 +105,12 @@ fn objects() -> [Message; 7] {
         Message::Span(Span { chunk: 3, bytes: 100 }),
         Message::End(End { object: 1, size: 5, root: [9; 32] }),
         Message::Stored { object: 1 },
-        Message::Failed(Failed { object: None, sent_below: None, code: 2, text: "disk full".into() }),
+        Message::Failed(Failed {
+            object: None,
+            sent_below: None,
+            code: 2,
+            text: "disk full".into(),
+        }),
         Message::Finish,
     ]
 }

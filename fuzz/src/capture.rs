@@ -1,6 +1,6 @@
 //! Any bytes as a capture: no panic, and what can be read comes back from what is written.
 
-use linecard_host::capture::{Format, Reader, Record, Writer};
+use linecard_io::capture::{Format, Reader, Record, Writer};
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Entry {

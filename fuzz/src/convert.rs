@@ -5,8 +5,8 @@ use crate::draw::Draw;
 use crate::traffic::arrivals;
 use linecard::offload::coalesce::{ChecksumPolicy, Config};
 use linecard::packet::LinkType;
-use linecard_host::capture::Format;
-use linecard_host::convert::{Cut, NoObserver, Trail, coalesce, segment};
+use linecard_io::capture::Format;
+use linecard_io::convert::{Cut, NoObserver, Trail, coalesce, segment};
 
 /// Input: policies, then a capture, or traffic that becomes one.
 pub fn convert(data: &[u8]) {

@@ -1,7 +1,7 @@
 //! Any program on the modelled core: it sends what its messages become, or ends with an error.
 
 use crate::draw::Draw;
-use linecard_host::firmware::Firmware;
+use linecard_model::elf::Firmware;
 use linecard_model::rv32::Image;
 use linecard_model::transmit::{BusPolicy, Design, HeaderPath, Message, Transmit, firmware};
 use linecard_model::{Clock, Ps};

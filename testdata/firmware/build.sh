@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes sum.elf anew: the test data of linecard_host::firmware. Made with gcc 12.2.0, binutils 2.40.
+# Makes sum.elf anew: the test data of linecard_model::elf. Made with gcc 12.2.0, binutils 2.40.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 riscv64-unknown-elf-gcc -march=rv32i -mabi=ilp32 -nostdlib -ffreestanding -O1 -g \

@@ -1,10 +1,9 @@
 //! Jobs whose types are not known: chosen by name at run time.
 
 use super::job::{Context, Error, Job};
-use linecard::report::Report;
 use linecard::watch::Watch;
 use linecard_config::{Document, Parameter, parameters, schema};
-use linecard_report::report_of;
+use linecard_report::{Report, report_of};
 use schemars::Schema;
 use serde_json::Value;
 

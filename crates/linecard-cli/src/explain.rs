@@ -3,8 +3,8 @@
 use crate::failure::Failure;
 use linecard::offload::coalesce::{Exit, Flush, Verdict};
 use linecard::packet::{FiveTuple, Packet};
-use linecard::report::{Report, Section, Value};
-use linecard_host::convert::Numbered;
+use linecard_io::convert::Numbered;
+use linecard_report::{Report, Section, Value};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 

@@ -2,7 +2,7 @@
 
 use linecard_app::Error;
 use linecard_config::ConfigError;
-use linecard_host::capture::CaptureError;
+use linecard_io::capture::CaptureError;
 use linecard_report::ReportError;
 use std::io;
 use std::path::{Path, PathBuf};

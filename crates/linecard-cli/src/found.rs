@@ -3,8 +3,7 @@
 use crate::account;
 use crate::failure::Failure;
 use crate::page::{self, PageFile};
-use linecard::report::Report;
-use linecard_report::Page;
+use linecard_report::{Page, Report};
 use std::path::Path;
 
 /// What a job has found.

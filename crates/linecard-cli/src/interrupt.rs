@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::watch;
-use linecard_host::capture::{Incomplete, OutputFile};
+use linecard_io::capture::{Incomplete, OutputFile};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::{flag, low_level::pipe};
 use std::io::Read;

@@ -3,9 +3,9 @@
 use crate::account;
 use crate::args::PortsArguments;
 use crate::failure::Failure;
-use linecard::report::{Report, Section, Value};
-use linecard_host::port::interface::{self, Device, Interface, State, mac_text};
-use linecard_host::port::{probe, xdp};
+use linecard_io::port::interface::{self, Device, Interface, State, mac_text};
+use linecard_io::port::{probe, xdp};
+use linecard_report::{Report, Section, Value};
 
 /// Runs the command. What is lacking is what it reports: no failure.
 pub(crate) fn command(arguments: &PortsArguments) -> Result<(), Failure> {

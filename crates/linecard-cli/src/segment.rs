@@ -8,8 +8,8 @@ use crate::found::Found;
 use crate::interrupt;
 use crate::page::PageFile;
 use crate::progress::Progress;
-use linecard::report::{Report, Section, Value};
-use linecard_host::convert::{self, Cut, Observer, SegmentAccount};
+use linecard_io::convert::{self, Cut, Observer, SegmentAccount};
+use linecard_report::{Report, Section, Value};
 
 /// Smallest MTU that IPv4 allows (RFC 791, section 3.2).
 const MIN_MTU: usize = 68;

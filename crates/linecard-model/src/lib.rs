@@ -13,6 +13,8 @@ pub mod adapter;
 mod cell;
 mod clock;
 mod dma;
+#[cfg(feature = "elf")]
+pub mod elf;
 mod events;
 mod hash;
 pub mod lanes;

@@ -6,7 +6,7 @@ use crate::packets::{Columns, Flow, Flows, Packets};
 use crate::values::whole;
 use linecard::packet::{FiveTuple, Layout, LinkType};
 use linecard::watch::Watch;
-use linecard_host::capture::{CaptureError, Reader, Record};
+use linecard_io::capture::{CaptureError, Reader, Record};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;

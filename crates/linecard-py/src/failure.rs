@@ -1,7 +1,7 @@
 //! Failures as exceptions of python/linecard/errors.py, which say what the command says.
 
 use linecard_cli::jobs::Refused;
-use linecard_host::capture::CaptureError;
+use linecard_io::capture::CaptureError;
 use pyo3::prelude::*;
 use std::path::Path;
 

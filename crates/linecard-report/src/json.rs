@@ -5,10 +5,10 @@ use crate::chart::{Chart, Distribution, Effects, Histograms, Ledger, Line, Sprea
 use crate::chart::{Effect, QUANTILE_KEYS, Stage};
 use crate::number::{Places, Short};
 use crate::page::{Block, Page};
+use crate::report::Value;
 use crate::table::Table;
 use crate::thin::{MOST_POINTS, Thinned, thinned};
 use crate::unit::{Steps, Unit};
-use linecard::report::Value;
 use serde::Serialize;
 use serde::ser::{SerializeMap, SerializeStruct, Serializer};
 

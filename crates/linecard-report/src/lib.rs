@@ -1,4 +1,5 @@
-//! Reports as one HTML file that opens offline, with every figure as JSON beside it.
+//! What a job found, as a value: a [`Report`] is text for people and JSON for programs, a [`Page`] one
+//! HTML file that opens offline, with every figure as JSON beside it.
 //!
 //! A [`Page`] is put together from reports, tables, verdicts and charts, and written once: text,
 //! style, script and figures are in the file, so that it can be sent to somebody and read years
@@ -23,6 +24,7 @@ mod origin;
 mod outcome;
 mod page;
 mod quantity;
+mod report;
 mod shell;
 mod table;
 mod target;
@@ -36,6 +38,7 @@ pub use origin::Origin;
 pub use outcome::{Outcome, report_of};
 pub use page::Page;
 pub use quantity::{BitRate, ByteCount, Nanoseconds, Seconds, Share};
+pub use report::{Report, Row, Section, Value};
 pub use table::Table;
 pub use target::{ReportError, Target};
 pub use thin::kept;

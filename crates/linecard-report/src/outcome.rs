@@ -1,7 +1,7 @@
 //! The report of an outcome: text, JSON and page of one value, by its own definition.
 
 use crate::quantity::{BitRate, ByteCount, Nanoseconds, Seconds, Share};
-use linecard::report::{Report, Section, Value as Shown};
+use crate::report::{Report, Section, Value as Shown};
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde::Serialize;

@@ -1,7 +1,7 @@
 //! Tables of values.
 
 use crate::page::SHORT_TEXT;
-use linecard::report::Value;
+use crate::report::Value;
 use maud::{Markup, html};
 
 /// Rows that a page shows unless it is told another number; JSON has all.

@@ -1,6 +1,6 @@
 //! Units of values, and how a value is written in them.
 
-use linecard::report::Value;
+use crate::report::Value;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 /// What a number is counted in.

@@ -1,6 +1,6 @@
 //! Gates and verdicts: what was asked, what was measured, and what follows.
 
-use linecard::report::Value;
+use crate::report::Value;
 use maud::{Markup, html};
 use serde::Serialize;
 

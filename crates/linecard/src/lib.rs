@@ -29,7 +29,6 @@ pub mod packet;
 pub mod pipeline;
 pub mod plan;
 pub mod port;
-pub mod report;
 pub mod rng;
 pub mod stage;
 pub mod stages;

@@ -5,7 +5,7 @@ use crate::failure::EXIT_CODES;
 use crate::page::PageArguments;
 use crate::units;
 use clap::{Args, ValueEnum};
-use linecard_host::attach::PortSpec;
+use linecard_io::attach::PortSpec;
 use std::net::SocketAddr;
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! What figures call for, in plain words.
 
 use linecard::offload::coalesce::{Counters as Merging, Refusal};
-use linecard_host::attach::{Account, PortKind, PortSpec, Settings};
-use linecard_host::port::{Counters, interface};
+use linecard_io::attach::{Account, PortKind, PortSpec, Settings};
+use linecard_io::port::{Counters, interface};
 
 /// Packets from which on a share of them says something.
 const MANY: u64 = 100;

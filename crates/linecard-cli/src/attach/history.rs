@@ -2,9 +2,8 @@
 
 use super::rates::Rates;
 use crate::page;
-use linecard::report::Report;
-use linecard_host::attach::Account;
-use linecard_report::{Axis, Page, TimeSeries, Unit};
+use linecard_io::attach::Account;
+use linecard_report::{Axis, Page, Report, TimeSeries, Unit};
 use std::time::Duration;
 
 /// Intervals that are kept: when there are more, two neighbours become one.

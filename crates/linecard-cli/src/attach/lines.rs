@@ -1,7 +1,7 @@
 //! Lines of JSON: one object for each interval, and the account as the last one.
 
 use super::rates::Rates;
-use linecard::report::Report;
+use linecard_report::Report;
 use serde::Serialize;
 use std::io::{self, Write};
 
@@ -60,8 +60,8 @@ impl<W: Write> Lines<W> {
 mod tests {
     use super::super::rates::tests::{merged, port};
     use super::*;
-    use linecard::report::{Section, Value};
-    use linecard_host::attach::Account;
+    use linecard_io::attach::Account;
+    use linecard_report::{Section, Value};
     use std::time::Duration;
 
     #[test]

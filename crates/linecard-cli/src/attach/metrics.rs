@@ -3,8 +3,8 @@
 use super::rates;
 use linecard::offload::coalesce::{Counters as Merging, Flush, Refusal};
 use linecard::stats::Histogram;
-use linecard_host::attach::{Account, Accounts, Merged};
-use linecard_host::port::Counters;
+use linecard_io::attach::{Account, Accounts, Merged};
+use linecard_io::port::Counters;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text};
 use prometheus_client::metrics::MetricType;
@@ -208,7 +208,7 @@ fn histogram(
 pub(crate) mod tests {
     use super::super::rates::tests::{merged, port};
     use super::*;
-    use linecard_host::port::Drops;
+    use linecard_io::port::Drops;
 
     /// What an account is written as.
     #[derive(Debug)]

@@ -23,9 +23,9 @@ use crate::say;
 use crate::signals::signals;
 use history::History;
 use http::Listener;
-use linecard_host::attach::{Account, AttachError, Attached, PortSpec, Prepared, Settings};
-use linecard_host::engine;
-use linecard_host::rights;
+use linecard_io::attach::{Account, AttachError, Attached, PortSpec, Prepared, Settings};
+use linecard_io::engine;
+use linecard_io::rights;
 use lines::Lines;
 use rates::Rates;
 use std::io::{self, Write};
@@ -156,7 +156,7 @@ impl Show {
 
     fn last(
         &mut self,
-        report: &linecard::report::Report,
+        report: &linecard_report::Report,
         settings: &Settings,
     ) -> Result<(), Failure> {
         match self {

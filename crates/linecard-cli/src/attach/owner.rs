@@ -4,8 +4,8 @@
 //! gone. So the process becomes somebody who may do that, and this is known before anything is opened.
 
 use crate::failure::Failure;
-use linecard_host::attach::{PortSpec, Settings};
-use linecard_host::rights::Account;
+use linecard_io::attach::{PortSpec, Settings};
+use linecard_io::rights::Account;
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn who_writes_a_page_may_do_so() {
-        if !linecard_host::rights::is_root() {
+        if !linecard_io::rights::is_root() {
             linecard_testkit::skip("folders given to others", "not root");
             return;
         }

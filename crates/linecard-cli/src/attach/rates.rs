@@ -2,8 +2,8 @@
 
 use linecard::offload::coalesce::{Counters as Merging, Flush, Refusal};
 use linecard::stats::Histogram;
-use linecard_host::attach::{Account, Merged};
-use linecard_host::port::{Counters, Drops};
+use linecard_io::attach::{Account, Merged};
+use linecard_io::port::{Counters, Drops};
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 use std::cmp::Reverse;
@@ -220,7 +220,7 @@ pub(super) fn reasons(drops: &Drops) -> [(&'static str, &'static str, u64); 8] {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use linecard_host::engine::{GatherCounters, SpreadCounters};
+    use linecard_io::engine::{GatherCounters, SpreadCounters};
 
     /// A port that has received and transmitted so many packets of 1,000 bytes, and dropped some.
     pub(in super::super) fn port(received: u64, transmitted: u64, ring_full: u64) -> Counters {

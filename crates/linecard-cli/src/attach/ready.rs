@@ -1,7 +1,7 @@
 //! Says that packets pass: to whoever reads stderr, and to a service manager.
 
 use crate::say;
-use linecard_host::attach::Settings;
+use linecard_io::attach::Settings;
 use std::env;
 use std::ffi::OsStr;
 use std::io;

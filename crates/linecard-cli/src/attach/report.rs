@@ -6,9 +6,9 @@ use crate::account;
 use linecard::offload::active_ack::{Answer, Counters as Acks, Silence};
 use linecard::offload::coalesce::Counters as Merging;
 use linecard::offload::resequence::{Counters as Sequenced, Pass, Release};
-use linecard::report::{Report, Section, Value};
-use linecard_host::attach::{Account, Merged, Settings, WorkerTotals};
-use linecard_host::port::Counters;
+use linecard_io::attach::{Account, Merged, Settings, WorkerTotals};
+use linecard_io::port::Counters;
+use linecard_report::{Report, Section, Value};
 use std::time::Duration;
 
 /// All of it, and what to do about it.
@@ -190,7 +190,7 @@ fn out(port: &Counters) -> u64 {
 mod tests {
     use super::super::rates::tests::{merged, port as port_of};
     use super::*;
-    use linecard_host::engine::SpreadCounters;
+    use linecard_io::engine::SpreadCounters;
 
     fn settings() -> Settings {
         let spec = |text: &str| text.parse().expect("a port");

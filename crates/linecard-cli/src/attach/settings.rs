@@ -6,8 +6,8 @@ use super::args::{
 use crate::args::Checksum;
 use crate::failure::Failure;
 use linecard::offload::{active_ack, coalesce, resequence};
-use linecard_host::attach::{Deployment, Merge, Settings};
-use linecard_host::engine::{self, Idle, Order};
+use linecard_io::attach::{Deployment, Merge, Settings};
+use linecard_io::engine::{self, Idle, Order};
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::time::Duration;

@@ -4,7 +4,7 @@
 //! further than to its top, so that whatever ends the process there is nothing to restore.
 
 use super::rates::{PortRates, Rates, Reasons, WorkerRates};
-use linecard::report::Value;
+use linecard_report::Value;
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 use terminal_size::terminal_size_of;

@@ -2,10 +2,10 @@
 
 use crate::failure::Failure;
 use linecard::plan::Token;
-use linecard_host::calibrate::{Circle, Series, StageCost};
-use linecard_lanes::file::ChunkBytes;
-use linecard_lanes::stages::{Line, LineError, LineSettings, Stage};
+use linecard_io::calibrate::{Circle, Series, StageCost};
 use linecard_transfer::fec::{Scheme, SchemeError};
+use linecard_transfer_net::file::ChunkBytes;
+use linecard_transfer_net::stages::{Line, LineError, LineSettings, Stage};
 use std::time::Duration;
 
 /// Data bytes of packets that are measured.

@@ -6,10 +6,10 @@ use crate::account;
 use crate::failure::{EXIT_CODES, Failure};
 use crate::progress::Progress;
 use clap::{Args, ValueEnum};
-use linecard::report::{Report, Section, Value};
-use linecard_host::calibrate::{
+use linecard_io::calibrate::{
     Calibration, Identity, Series, StageCost, Survey, SurveyError, VERSION, first,
 };
+use linecard_report::{Report, Section, Value};
 use std::env;
 use std::fs;
 use std::io::{self, Write};
@@ -170,8 +170,9 @@ pub(crate) fn undisturbed<T>(
         Err(why) => (None, Err(why)),
     };
     let result = match (core, &placed) {
-        (Some(core), None) => linecard_host::calibrate::on_core(core, work)
-            .map_err(|error| no_core(core, &error))??,
+        (Some(core), None) => {
+            linecard_io::calibrate::on_core(core, work).map_err(|error| no_core(core, &error))??
+        }
         _ => work()?,
     };
     drop(placed);

@@ -7,8 +7,8 @@ use crate::failure::{EXIT_CODES, Failure};
 use crate::signals::signals;
 use crate::units;
 use clap::Args;
-use linecard::report::{Report, Value};
-use linecard_host::jitter::dummy::{DummyConfig, DummyError, Laps, Pace};
+use linecard_jitter::linux::dummy::{DummyConfig, DummyError, Laps, Pace};
+use linecard_report::{Report, Value};
 
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]

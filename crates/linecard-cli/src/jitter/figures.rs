@@ -1,10 +1,10 @@
 //! Gaps, lateness and spikes of one series of times, for a report.
 
-use linecard::report::{Section, Value};
-use linecard_host::jitter::switches::Switches;
+use linecard_jitter::linux::switches::Switches;
 use linecard_jitter::stats::quantile::{Bounds, Quantile};
 use linecard_jitter::stats::rate::Rate;
 use linecard_jitter::stats::summary::Sorted;
+use linecard_report::{Section, Value};
 
 /// Of all intervals.
 const CONFIDENCE: f64 = 0.95;

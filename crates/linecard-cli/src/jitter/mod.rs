@@ -30,7 +30,7 @@ mod trace;
 
 use crate::failure::{EXIT_CODES, Failure};
 use clap::{Args, Subcommand};
-use linecard::report::Value;
+use linecard_report::Value;
 
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
@@ -118,7 +118,7 @@ pub(crate) enum JitterCommand {
 pub(crate) fn command(arguments: &JitterArguments) -> Result<(), Failure> {
     #[cfg(target_os = "linux")]
     let store = {
-        let store = linecard_host::jitter::journal::Store::of_user();
+        let store = linecard_jitter::linux::journal::Store::of_user();
         recovery::begin(&store);
         store
     };

@@ -2,9 +2,9 @@
 
 use crate::failure::Failure;
 use clap::Args;
-use linecard::report::Report;
-use linecard_host::jitter::dummy::throttling;
-use linecard_host::jitter::placement::{Placement, PlacementError};
+use linecard_io::placement::{Placement, PlacementError};
+use linecard_jitter::linux::dummy::throttling;
+use linecard_report::Report;
 
 #[derive(Debug, Args)]
 pub(crate) struct PlacementArguments {

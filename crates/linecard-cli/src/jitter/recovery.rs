@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::say;
-use linecard_host::jitter::journal::{Fate, Restoration, Store};
+use linecard_jitter::linux::journal::{Fate, Restoration, Store};
 
 /// Puts back what dead processes have changed, a line for each; to be called before anything else. What
 /// cannot be is said, and stops nothing: the command may be the one that shows why.

@@ -8,12 +8,12 @@ use crate::signals::signals;
 use crate::units;
 use clap::Args;
 use clap::builder::{PathBufValueParser, TypedValueParser};
-use linecard::report::{Report, Section, Value};
-use linecard_host::jitter::clock::Wait;
-use linecard_host::jitter::generator::{
+use linecard_jitter::linux::clock::Wait;
+use linecard_jitter::linux::generator::{
     Departures, Gap, Generator, GeneratorConfig, GeneratorError, Quality,
 };
-use linecard_host::jitter::preset::{PRESETS, Preset};
+use linecard_jitter::linux::preset::{PRESETS, Preset};
+use linecard_report::{Report, Section, Value};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;

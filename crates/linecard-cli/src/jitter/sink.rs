@@ -8,12 +8,12 @@ use crate::signals::signals;
 use crate::units;
 use clap::Args;
 use clap::builder::{PathBufValueParser, TypedValueParser};
-use linecard::report::{Report, Section, Value};
-use linecard_host::jitter::sink::{
+use linecard_jitter::linux::sink::{
     DEFAULT_CAPACITY, Received, Sink, SinkConfig, SinkError, SinkMode,
 };
 use linecard_jitter::stats::summary::Sorted;
 use linecard_jitter::stream::Schedule;
+use linecard_report::{Report, Section, Value};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 

@@ -8,10 +8,10 @@ use crate::failure::{EXIT_CODES, Failure};
 use crate::signals::signals;
 use crate::units;
 use clap::Args;
-use linecard::report::{Report, Section, Value};
-use linecard_host::jitter::session::{Conditions, Receive};
-use linecard_host::jitter::sink::SinkMode;
-use linecard_host::jitter::trace::cost::{Costs, measure};
+use linecard_jitter::linux::session::{Conditions, Receive};
+use linecard_jitter::linux::sink::SinkMode;
+use linecard_jitter::linux::trace::cost::{Costs, measure};
+use linecard_report::{Report, Section, Value};
 use std::time::Duration;
 
 /// Packets without arguments: a second and a half.

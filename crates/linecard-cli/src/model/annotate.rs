@@ -5,10 +5,10 @@ use super::firmware::{self, Sources};
 use super::scenario::Scenario;
 use crate::failure::Failure;
 use crate::watch;
-use linecard::report::{Section, Value};
-use linecard_host::firmware::SourceLine;
+use linecard_model::elf::SourceLine;
 use linecard_model::rv32::Counts;
 use linecard_model::transmit::Transmit;
+use linecard_report::{Section, Value};
 use std::collections::BTreeMap;
 
 /// Runs the scenario once more with a count for each instruction; sums over all cores.

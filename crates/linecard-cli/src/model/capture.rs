@@ -3,7 +3,7 @@
 use super::scenario::Scenario;
 use crate::coalesce::format_of;
 use crate::failure::Failure;
-use linecard_host::capture::{CaptureError, OutputFile, PacketChange, Record, Source, Writer};
+use linecard_io::capture::{CaptureError, OutputFile, PacketChange, Record, Source, Writer};
 use linecard_model::transmit::Sent;
 use std::path::Path;
 

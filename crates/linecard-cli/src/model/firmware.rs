@@ -2,7 +2,7 @@
 
 use super::scenario::Scenario;
 use crate::failure::Failure;
-use linecard_host::firmware::{Firmware, SourceLine};
+use linecard_model::elf::{Firmware, SourceLine};
 use std::collections::BTreeMap;
 use std::path::Path;
 

@@ -8,12 +8,12 @@ use crate::found::Found;
 use crate::page::PageFile;
 use crate::watch;
 use clap::Args;
-use linecard::report::{Report, Section, Value};
 use linecard_model::rv32::Image;
 use linecard_model::solve::{
     ClockLimits, Firmware, Flow, Phase, Question, Resource, Step, Traffic, measure,
 };
 use linecard_model::transmit::{Design, Kind};
+use linecard_report::{Report, Section, Value};
 
 /// Steps that are shown at most.
 const MAX_STEPS: u64 = 100;

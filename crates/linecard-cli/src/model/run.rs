@@ -12,9 +12,8 @@ use crate::page::PageArguments;
 use crate::units;
 use crate::watch;
 use clap::Args;
-use linecard::report::{Report, Section, Value};
 use linecard_model::transmit::{BusPolicy, Sent};
-use linecard_report::{Axis, Ledger, Page, Unit};
+use linecard_report::{Axis, Ledger, Page, Report, Section, Unit, Value};
 use std::path::PathBuf;
 
 /// Phases that are tried if nothing is said.

@@ -8,7 +8,6 @@ use crate::found::Found;
 use crate::page::PageArguments;
 use crate::watch;
 use clap::{Args, ValueEnum};
-use linecard::report::{Report, Section, Value};
 use linecard_model::pcie::{Generation, Link, Nic, ethernet_needs_bps};
 use linecard_model::rv32::Image;
 use linecard_model::solve::{
@@ -17,6 +16,7 @@ use linecard_model::solve::{
 };
 use linecard_model::transmit::{BusPolicy, Design, HeaderPath, Kind, TransmitError};
 use linecard_model::{Clock, Ps};
+use linecard_report::{Report, Section, Value};
 
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]

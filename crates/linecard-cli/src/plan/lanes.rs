@@ -2,8 +2,8 @@
 
 use crate::calibrate::lines::{CHUNK_BYTES, unit};
 use linecard::plan::{Cost, Demand, Edge, Graph, Machine, Port, Question, StageSpec, State, Token};
-use linecard_lanes::stages::Stage;
 use linecard_transfer::fec::Scheme;
+use linecard_transfer_net::stages::Stage;
 
 /// Packets in a call, as both ends of a transfer have it.
 pub(super) const BATCH: u32 = 64;

@@ -6,10 +6,10 @@ use crate::calibrate::{self, thread, undisturbed};
 use crate::failure::Failure;
 use crate::progress::Progress;
 use linecard::plan::{Plan, Question, StageSpec};
-use linecard::report::{Report, Section, Value};
-use linecard_host::calibrate::deployed::{Deployment, Seen, Stages, run};
-use linecard_host::calibrate::offload::{PACKETS, group, payload};
-use linecard_host::calibrate::{Calibration, Identity, Survey, halves_seen, median, predict};
+use linecard_io::calibrate::deployed::{Deployment, Seen, Stages, run};
+use linecard_io::calibrate::offload::{PACKETS, group, payload};
+use linecard_io::calibrate::{Calibration, Identity, Survey, halves_seen, median, predict};
+use linecard_report::{Report, Section, Value};
 use std::thread::sleep;
 use std::time::Duration;
 

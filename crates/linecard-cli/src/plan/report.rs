@@ -2,8 +2,7 @@
 
 use super::settings::Asked;
 use linecard::plan::{Infeasible, Plan, Question};
-use linecard::report::{Report, Section, Value};
-use linecard_report::{Axis, Ledger, Page, Unit};
+use linecard_report::{Axis, Ledger, Page, Report, Section, Unit, Value};
 
 /// What is within this share of what was predicted is as predicted.
 pub(super) const NEAR: f64 = 0.10;

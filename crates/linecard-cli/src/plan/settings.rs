@@ -9,7 +9,7 @@ use linecard::plan::{
     Cost, Demand, Edge, Graph, MAX_BATCH, MAX_CORES, MAX_STAGES, Machine, PlanError, Port, Prefer,
     Question, Spread, StageSpec, State, Token,
 };
-use linecard_host::calibrate::{Calibration, Identity, token};
+use linecard_io::calibrate::{Calibration, Identity, token};
 use std::ops::Range;
 use std::path::Path;
 use toml::Spanned;

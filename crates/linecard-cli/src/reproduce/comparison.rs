@@ -4,7 +4,7 @@
 //! it does not, it says why and how far that explains it; a row that differs without a reason, or
 //! beyond the limit of its reason, is marked DIFFERS and fails the command.
 
-use linecard::report::{Report, Section, Value};
+use linecard_report::{Report, Section, Value};
 use std::borrow::Cow;
 use std::ops::RangeInclusive;
 

@@ -1,7 +1,7 @@
 //! `iperf3` between the hosts of a lab.
 
 use crate::failure::Failure;
-use linecard_host::lab::{Host, Lab, LabError};
+use linecard_io::lab::{Host, Lab, LabError};
 use std::fs;
 use std::io::Read;
 use std::net::Ipv4Addr;

@@ -4,10 +4,10 @@
 use super::Reproduced;
 use super::comparison::{Comparison, Row, add_all};
 use crate::failure::Failure;
-use linecard::report::Report;
 use linecard_jitter::media::st2022_6::Format;
 use linecard_model::Ps;
 use linecard_model::path::{Config, Times, busy_loop, simulate};
+use linecard_report::Report;
 use std::ops::RangeInclusive;
 use std::path::Path;
 

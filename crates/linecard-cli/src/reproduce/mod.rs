@@ -15,7 +15,7 @@ mod zero_copy;
 use crate::account;
 use crate::failure::{EXIT_CODES, Failure};
 use clap::{Args, ValueEnum};
-use linecard::report::Report;
+use linecard_report::Report;
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, Args)]

@@ -11,9 +11,8 @@ use crate::failure::Failure;
 use crate::found::Found;
 use crate::page;
 use crate::watch;
-use linecard::report::{Report, Section, Value};
-use linecard_host::run::{RunOutcome, RunSpec, Times, run_watched};
-use linecard_report::{Axis, Ledger, Page, Unit};
+use linecard_io::run::{RunOutcome, RunSpec, Times, run_watched};
+use linecard_report::{Axis, Ledger, Page, Report, Section, Unit, Value};
 pub(crate) use settings::spec;
 use std::time::Duration;
 

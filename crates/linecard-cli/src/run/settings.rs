@@ -8,7 +8,7 @@ use crate::scenario::Source;
 use crate::units;
 use linecard::offload::coalesce::{ChecksumPolicy, Config};
 use linecard::port::{Family, FaultRates};
-use linecard_host::run::RunSpec;
+use linecard_io::run::RunSpec;
 use std::ops::Range;
 use std::time::Duration;
 use toml::Spanned;

@@ -2,8 +2,8 @@
 
 use crate::failure::Failure;
 use clap::Args;
-use linecard_lanes::control::Access;
-use linecard_lanes::keys::{Authorized, Identity, KeyError, SharedKey};
+use linecard_transfer_net::control::Access;
+use linecard_transfer_net::keys::{Authorized, Identity, KeyError, SharedKey};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 

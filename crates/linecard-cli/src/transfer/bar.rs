@@ -2,7 +2,7 @@
 
 use crate::say;
 use indicatif::{ProgressBar, ProgressStyle};
-use linecard_lanes::end::CarrierCounters;
+use linecard_transfer_net::end::CarrierCounters;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 

@@ -2,10 +2,10 @@
 
 use crate::failure::Failure;
 use crate::say;
-use linecard_lanes::control::ControlError;
-use linecard_lanes::file::{Failures, FileError};
-use linecard_lanes::receive::ReceiveError;
-use linecard_lanes::send::SendError;
+use linecard_transfer_net::control::ControlError;
+use linecard_transfer_net::file::{Failures, FileError};
+use linecard_transfer_net::receive::ReceiveError;
+use linecard_transfer_net::send::SendError;
 use std::io::ErrorKind;
 use std::path::Path;
 

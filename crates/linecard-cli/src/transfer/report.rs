@@ -2,13 +2,13 @@
 
 use super::ending;
 use super::sending::SendArguments;
-use linecard::report::{Report, Section, Value};
-use linecard_lanes::end::CarrierCounters;
-use linecard_lanes::file::Failures;
-use linecard_lanes::receive::{Got, ReceiveProgress};
-use linecard_lanes::send::{LaneView, SendProgress, Sent};
+use linecard_report::{Report, Section, Value};
 use linecard_transfer::lane::LaneState;
 use linecard_transfer::wire::OVERHEAD_BYTES;
+use linecard_transfer_net::end::CarrierCounters;
+use linecard_transfer_net::file::Failures;
+use linecard_transfer_net::receive::{Got, ReceiveProgress};
+use linecard_transfer_net::send::{LaneView, SendProgress, Sent};
 use std::time::Duration;
 
 /// UDP, IPv4 and Ethernet around a datagram, and what IPv6 has more.

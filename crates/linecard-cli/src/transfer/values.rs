@@ -1,9 +1,9 @@
 //! Values of options of transfers, as users write them.
 
 use crate::units;
-use linecard_lanes::file::{ChunkBytes, Input};
 use linecard_transfer::control::{MAX_CHUNK_BYTES, MIN_CHUNK_BYTES, MIN_PAYLOAD_BYTES};
 use linecard_transfer::wire::MAX_BODY_BYTES;
+use linecard_transfer_net::file::{ChunkBytes, Input};
 use std::ffi::OsString;
 use std::ops::RangeInclusive;
 use std::time::Duration;

@@ -3,8 +3,8 @@
 use super::ending;
 use crate::say;
 use indicatif::ProgressBar;
-use linecard_lanes::control::ControlError;
-use linecard_lanes::receive::{ReceiveError, TurnedAway};
+use linecard_transfer_net::control::ControlError;
+use linecard_transfer_net::receive::{ReceiveError, TurnedAway};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 

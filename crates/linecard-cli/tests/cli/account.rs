@@ -1,7 +1,7 @@
 //! The account as text and as JSON: the same values.
 
 use crate::folder::Folder;
-use linecard::report::Value;
+use linecard_report::Value;
 use serde_json::Value as Json;
 
 type Show = fn(f64) -> Value;

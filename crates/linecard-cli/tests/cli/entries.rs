@@ -1,6 +1,6 @@
 //! Captures read back through the library, to compare them entry by entry.
 
-use linecard_host::capture::{Reader, Record};
+use linecard_io::capture::{Reader, Record};
 
 /// What must be equal of a packet.
 #[derive(Debug, PartialEq, Eq)]

@@ -9,10 +9,10 @@ use std::process::{Command, Stdio};
 /// The most that a file of some hundred kilobytes may add to a run's memory.
 const MOST: u64 = 48 << 20;
 
-#[path = "../../../linecard-host/src/firmware/bombs.rs"]
+#[path = "../../../linecard-model/src/elf/bombs.rs"]
 mod bombs;
-#[path = "../../../linecard-host/src/firmware/build.rs"]
-#[expect(dead_code, reason = "the tests of linecard-host use the rest")]
+#[path = "../../../linecard-model/src/elf/build.rs"]
+#[expect(dead_code, reason = "the tests of linecard-model use the rest")]
 mod build;
 
 /// Runs firmware from a file; gives the most memory that the process had.

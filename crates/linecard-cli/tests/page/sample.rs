@@ -1,10 +1,9 @@
 //! A page with everything that a page can have, of data like those of a jitter report.
 
-use linecard::report::{Report, Section, Value};
 use linecard::rng::Rng;
 use linecard_report::{
-    Axis, Effects, Finding, Histograms, Ledger, Page, Spread, Table, TimeSeries, Unit, Verdict,
-    Verdicts,
+    Axis, Effects, Finding, Histograms, Ledger, Page, Report, Section, Spread, Table, TimeSeries,
+    Unit, Value, Verdict, Verdicts,
 };
 
 /// Packets of the series.

@@ -1,6 +1,7 @@
-//! Crates know only those to their left: `linecard <- {linecard-model, linecard-jitter} <-
-//! linecard-host <- linecard-cli <- linecard-py`, `linecard <- linecard-report`, which only the last two
-//! use, and `linecard <- linecard-c`; tests of all may use linecard-testkit, which knows none; and each takes its lints from the workspace.
+//! Crates know only those to their left: `linecard <- linecard-io <- linecard-jitter <- linecard-cli <-
+//! linecard-py`, where linecard-jitter needs linecard-io only to measure; `linecard <- linecard-model <-
+//! linecard-cli`; `linecard <- linecard-report`, which only the last two use, and `linecard <- linecard-c`;
+//! tests of all may use linecard-testkit, which knows none; and each takes its lints from the workspace.
 
 use std::fs;
 use std::path::Path;
@@ -12,15 +13,18 @@ const MAY_USE: [(&str, &[&str]); 11] = [
     ("linecard", &[]),
     ("linecard-c", &["linecard"]),
     ("linecard-model", &["linecard"]),
-    ("linecard-jitter", &["linecard"]),
+    ("linecard-jitter", &["linecard", "linecard-io"]),
     ("linecard-transfer", &["linecard"]),
     ("linecard-report", &["linecard"]),
-    ("linecard-host", &["linecard", "linecard-model", "linecard-jitter"]),
-    ("linecard-lanes", &["linecard", "linecard-transfer"]),
+    ("linecard-io", &["linecard"]),
+    ("linecard-transfer-net", &["linecard", "linecard-transfer"]),
     ("linecard-cli", &ENGINES),
-    ("linecard-py", &["linecard", "linecard-report", "linecard-host", "linecard-cli"]),
+    ("linecard-py", &["linecard", "linecard-report", "linecard-io", "linecard-cli"]),
     (TESTKIT, &[]),
 ];
+
+/// A crate that is pure, and what it may take only behind a feature: an optional dependency.
+const OPTIONAL: [(&str, &str); 1] = [("linecard-jitter", "linecard-io")];
 
 /// A dependency of tests only.
 const TESTKIT: &str = "linecard-testkit";
@@ -32,8 +36,8 @@ const ENGINES: [&str; 7] = [
     "linecard-jitter",
     "linecard-transfer",
     "linecard-report",
-    "linecard-host",
-    "linecard-lanes",
+    "linecard-io",
+    "linecard-transfer-net",
 ];
 
 /// Folder name and text of every `crates/*/Cargo.toml`.
@@ -70,6 +74,13 @@ fn check_one(name: &str, text: &str) -> Vec<Finding> {
         if ours && !allowed.contains(&dependency.as_str()) {
             let what =
                 format!("`{name}` depends on `{dependency}`, which stands above or beside it");
+            findings.push(Finding::new(&file, line, what));
+        }
+    }
+    for (line, _, row) in keys(text) {
+        let given = row.split(['=', '.']).next().unwrap_or_default().trim();
+        if OPTIONAL.contains(&(name, given)) && !row.contains("optional = true") {
+            let what = format!("`{name}` takes `{given}` behind a feature: add `optional = true`");
             findings.push(Finding::new(&file, line, what));
         }
     }
@@ -130,17 +141,21 @@ mod tests {
 
     #[test]
     fn dependencies_point_one_way() {
-        assert_eq!(count("linecard-host", "[dependencies]\nlinecard = { workspace = true }"), 0);
-        assert_eq!(count("linecard", "[dependencies]\nlinecard-host = { workspace = true }"), 1);
-        assert_eq!(count("linecard", "[dependencies]\nlinecard-host.workspace = true"), 1);
+        assert_eq!(count("linecard-io", "[dependencies]\nlinecard = { workspace = true }"), 0);
+        assert_eq!(count("linecard", "[dependencies]\nlinecard-io = { workspace = true }"), 1);
+        assert_eq!(count("linecard", "[dependencies]\nlinecard-io.workspace = true"), 1);
         assert_eq!(count("linecard", "[dev-dependencies.linecard-cli]\npath = \"../x\""), 1);
-        assert_eq!(
-            count("linecard", "[target.'cfg(unix)'.dependencies]\nlinecard-host = \"1\""),
-            1
-        );
+        assert_eq!(count("linecard", "[target.'cfg(unix)'.dependencies]\nlinecard-io = \"1\""), 1);
         assert_eq!(count("linecard-py", "[dependencies]\nlinecard-cli = \"1\""), 0);
         assert_eq!(count("linecard-cli", "[dependencies]\nlinecard-py = \"1\""), 1);
         assert_eq!(count("linecard", "[dependencies]\nserde = \"1\""), 0);
+    }
+
+    #[test]
+    fn what_a_pure_crate_takes_behind_a_feature_is_optional() {
+        let row = "[dependencies]\nlinecard-io = { workspace = true }";
+        assert_eq!(count("linecard-jitter", row), 1);
+        assert_eq!(count("linecard-jitter", &row.replace(" }", ", optional = true }")), 0);
     }
 
     #[test]

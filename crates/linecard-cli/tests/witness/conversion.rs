@@ -1,8 +1,8 @@
 //! One capture, merged and taken apart by the command, in a folder of its own.
 
 use crate::support::linecard;
-use linecard_host::capture::{Reader, Record};
-use linecard_host::convert::{TRAIL_OPTION, Trail};
+use linecard_io::capture::{Reader, Record};
+use linecard_io::convert::{TRAIL_OPTION, Trail};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -2,8 +2,8 @@
 
 use super::Heading;
 use crate::axis::Axis;
+use crate::report::Value;
 use crate::table::Table;
-use linecard::report::Value;
 
 /// Effects of changes with their confidence intervals, one above the other (a forest plot). An interval
 /// that does not hold zero is filled; one that does is hollow, and says nothing.

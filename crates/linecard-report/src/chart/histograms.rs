@@ -2,9 +2,9 @@
 
 use super::Heading;
 use crate::axis::Axis;
+use crate::report::Value;
 use crate::table::Table;
 use crate::unit::Unit;
-use linecard::report::Value;
 use linecard::stats::Histogram;
 use serde::Serialize;
 

@@ -2,8 +2,8 @@
 
 use super::Heading;
 use crate::axis::Axis;
+use crate::report::Value;
 use crate::table::Table;
-use linecard::report::Value;
 use serde::Serialize;
 
 /// What each cause has taken of a whole: bars with their value and share.

@@ -2,9 +2,9 @@
 
 use super::Heading;
 use crate::axis::Axis;
+use crate::report::Value;
 use crate::table::Table;
 use crate::unit::Unit;
-use linecard::report::Value;
 
 /// The quantiles of a stage, in order.
 pub(crate) const QUANTILES: [&str; 5] = ["1 %", "50 %", "99 %", "99.99 %", "most"];

@@ -2,10 +2,10 @@
 
 use super::Heading;
 use crate::axis::Axis;
+use crate::report::Value;
 use crate::table::Table;
 use crate::thin::{Point, Thinned, ordered, thinned};
 use crate::unit::Unit;
-use linecard::report::Value;
 
 /// Values over time: hundreds of thousands are fine.
 ///

@@ -2,7 +2,7 @@
 
 use super::svg::{ROW, Rows, px};
 use crate::chart::{Cause, Ledger};
-use linecard::report::Value;
+use crate::report::Value;
 use maud::{Markup, html};
 
 pub(super) fn svg(chart: &Ledger) -> Markup {

@@ -7,8 +7,8 @@ mod spread;
 mod svg;
 
 use crate::chart::{Chart, Distribution, TimeSeries};
+use crate::report::Value;
 use crate::thin::{MOST_POINTS, Thinned};
-use linecard::report::Value;
 use maud::{Markup, html};
 
 /// Chart number `index` of a page.

@@ -5,7 +5,7 @@
 //! are skipped, and so are unknown messages whose type is [`SKIPPABLE`] or above. Everything else that
 //! is not as it must be is an error, found before anything is allocated for it.
 //!
-//! The channel is authenticated and encrypted (`linecard_lanes::control`); what comes over it is
+//! The channel is authenticated and encrypted (`linecard_transfer_net::control`); what comes over it is
 //! still the word of somebody else, so every length and count has its limit here.
 
 mod agree;

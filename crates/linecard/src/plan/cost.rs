@@ -1,14 +1,13 @@
 //! What firings of a stage cost: measured, fitted, or given for a modelled core.
 
 use alloc::vec::Vec;
-use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// Points of a [`Spread`]: quantiles that are worth telling apart.
 pub const MAX_POINTS: usize = 16;
 
 /// How calls spread around their mean: a discrete distribution of `time / mean time`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Spread(Vec<(f64, f64)>);
 
 impl Default for Spread {
@@ -91,14 +90,13 @@ impl Spread {
 /// assert!(cost.capacity(64.0) > 5.0 * cost.capacity(1.0));
 /// # Ok::<(), linecard::plan::CostError>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Cost {
     /// `a`: of each call, nanoseconds.
     pub fixed_ns: f64,
     /// `e`: of each firing, nanoseconds.
     pub each_ns: f64,
     /// How calls spread.
-    #[serde(default)]
     pub spread: Spread,
 }
 

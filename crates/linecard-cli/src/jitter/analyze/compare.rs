@@ -3,10 +3,10 @@
 use super::read::{Candidate, Captured};
 use super::text::quantiles;
 use crate::failure::Failure;
-use linecard::report::{Report, Section, Value};
 use linecard_jitter::media::figures::Figures;
 use linecard_jitter::media::flow::{Packet, by_number};
 use linecard_jitter::stats::summary::Sorted;
+use linecard_report::{Report, Section, Value};
 use std::collections::HashMap;
 use std::path::Path;
 

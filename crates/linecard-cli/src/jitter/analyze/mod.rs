@@ -8,11 +8,11 @@ use crate::failure::Failure;
 use crate::found::Found;
 use crate::page::PageFile;
 use clap::{Args, ValueEnum};
-use linecard::report::Report;
 use linecard_jitter::media::figures::Figures;
 use linecard_jitter::media::flow::Kind;
 use linecard_jitter::media::st2022_6::Format;
 use linecard_jitter::media::st2110::Sender;
+use linecard_report::Report;
 use read::{Candidate, Captured};
 use std::path::{Path, PathBuf};
 

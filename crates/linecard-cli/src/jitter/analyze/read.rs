@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::progress::Progress;
 use linecard::packet::header::protocol;
 use linecard::packet::{FiveTuple, Form, Layout, LinkType};
-use linecard_host::capture::{CaptureError, Reader, Record};
+use linecard_io::capture::{CaptureError, Reader, Record};
 use linecard_jitter::media::flow::{Flow, Kind};
 use std::collections::HashMap;
 use std::net::SocketAddr;

@@ -2,7 +2,6 @@
 
 use super::super::with_interval;
 use super::read::Candidate;
-use linecard::report::{Report, Section, Value};
 use linecard_jitter::media::cbr::Histogram;
 use linecard_jitter::media::figures::{Audio, Figures, Vrx};
 use linecard_jitter::media::flow::Kind;
@@ -13,6 +12,7 @@ use linecard_jitter::stats::CONFIDENCE;
 use linecard_jitter::stats::quantile::{Bounds, Quantile};
 use linecard_jitter::stats::rate::Rate;
 use linecard_jitter::stats::summary::Sorted;
+use linecard_report::{Report, Section, Value};
 
 /// Quantiles shown.
 const QUANTILES: [(f64, &str, &str); 4] = [

@@ -6,10 +6,10 @@ use crate::failure::Failure;
 use crate::jitter::{recovery, stop};
 use crate::say;
 use crate::signals::signals;
-use linecard::report::{Report, Section, Value};
-use linecard_host::jitter::audit::Plan;
-use linecard_host::jitter::audit::apply::{Applied, apply as make, verify};
-use linecard_host::jitter::journal::{Change, Journal, JournalError, Store};
+use linecard_jitter::linux::audit::Plan;
+use linecard_jitter::linux::audit::apply::{Applied, apply as make, verify};
+use linecard_jitter::linux::journal::{Change, Journal, JournalError, Store};
+use linecard_report::{Report, Section, Value};
 use std::io;
 
 /// Applies a plan, verifies it, and holds it or leaves it.

@@ -1,7 +1,7 @@
 //! Measured effects of toggles, from the JSON of an A/B run.
 
 use crate::failure::Failure;
-use linecard_host::jitter::audit::{Effects, Measured};
+use linecard_jitter::linux::audit::{Effects, Measured};
 use serde::Deserialize;
 use std::path::Path;
 

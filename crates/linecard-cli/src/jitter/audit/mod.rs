@@ -7,8 +7,8 @@ mod table;
 use crate::account;
 use crate::failure::Failure;
 use clap::Args;
-use linecard_host::jitter::audit::{Audit, Host, checks};
-use linecard_host::jitter::journal::Store;
+use linecard_jitter::linux::audit::{Audit, Host, checks};
+use linecard_jitter::linux::journal::Store;
 use std::path::PathBuf;
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! An audit in one screen, or whole.
 
-use linecard::report::{Report, Section, Value};
-use linecard_host::jitter::audit::{Audit, Host, Row, Verdict};
+use linecard_jitter::linux::audit::{Audit, Host, Row, Verdict};
+use linecard_report::{Report, Section, Value};
 
 /// What to change and what is unknown, a line each; of the rest only the names.
 pub(super) fn short(host: &Host, audit: &Audit, only: &[String]) -> Report {

@@ -5,8 +5,8 @@ use super::{
     SpikeRecord, SummaryRecord, TracedRecord, VERSION, WORST,
 };
 use linecard::stats::Histogram;
-use linecard_host::jitter::session::{Conditions, Outcome, Place, Receive, Seats};
 use linecard_jitter::ledger::{Cause, Entry, Ledger, Spike};
+use linecard_jitter::linux::session::{Conditions, Outcome, Place, Receive, Seats};
 use linecard_jitter::stats::quantile::Bounds;
 use linecard_jitter::stats::summary::Summary;
 use linecard_jitter::stream::{Arrival, Schedule};

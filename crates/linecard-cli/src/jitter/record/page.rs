@@ -1,9 +1,9 @@
 //! Records as one page.
 
 use super::{QuantileRecord, Record, SummaryRecord, text};
-use linecard::report::Value;
 use linecard_report::{
-    Axis, Finding, Histograms, Ledger, Page, Spread, Table, TimeSeries, Unit, Verdict, Verdicts,
+    Axis, Finding, Histograms, Ledger, Page, Spread, Table, TimeSeries, Unit, Value, Verdict,
+    Verdicts,
 };
 
 /// Causes that have a bar of their own.

@@ -2,7 +2,7 @@
 
 use super::super::with_interval;
 use super::{QuantileRecord, Record, SeriesRecord, SummaryRecord};
-use linecard::report::{Report, Section, Value};
+use linecard_report::{Report, Section, Value};
 
 /// Causes that are listed.
 const LISTED: usize = 5;

@@ -6,8 +6,8 @@ use super::super::values::{rate, word};
 use super::{Account, Model, Part, Ran, limits, number, put_bytes, put_rate, ratio, time};
 use crate::failure::Failure;
 use crate::watch;
-use linecard::report::{Report, Section, Value};
 use linecard_model::lanes::{Config, ConfigError, Outcome, Spreading, simulate_watched};
+use linecard_report::{Report, Section, Value};
 
 const SPREADINGS: [(&str, Spreading); 2] =
     [("chunk-per-lane", Spreading::ChunkPerLane), ("chunk-over-all", Spreading::ChunkOverAll)];

@@ -19,9 +19,9 @@ use super::settings::Settings;
 use super::values::{mhz, rate, within};
 use crate::failure::{EXIT_CODES, Failure};
 use crate::{units, watch};
-use linecard::report::{Report, Section, Value};
 use linecard_app::model;
 use linecard_model::Ps;
+use linecard_report::{Report, Section, Value};
 
 /// From this share of the time on something is said to limit.
 const LIMITS_FROM: f64 = 0.9;

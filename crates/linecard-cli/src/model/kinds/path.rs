@@ -4,9 +4,9 @@ use super::super::key::{Key, Kind};
 use super::super::scenario::Scenario;
 use super::{Account, Model, Part, Ran, limits, number, put_time, ratio, time};
 use crate::failure::Failure;
-use linecard::report::{Report, Section, Value};
 use linecard_model::Ps;
 use linecard_model::path::{Config, Spread, Times, simulate};
+use linecard_report::{Report, Section, Value};
 
 /// A part of a stage: with the most packets, times stay far below what a number holds.
 const LONGEST: (&str, &str) = ("0ns", "100ms");

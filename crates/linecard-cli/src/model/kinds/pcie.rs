@@ -7,12 +7,12 @@ use super::super::scenario::Scenario;
 use super::super::values::word;
 use super::{Model, Ran, limits, number, time};
 use crate::failure::Failure;
-use linecard::report::{Report, Section, Value};
 use linecard_model::Ps;
 use linecard_model::pcie::{
     Generation, Link, LinkError, Nic, Reads, ethernet_needs_bps, fewest_lanes, reads_in_flight,
     simulate_reads,
 };
+use linecard_report::{Report, Section, Value};
 
 const GENERATIONS: [(&str, Generation); 6] = [
     ("gen1", Generation::Gen1),

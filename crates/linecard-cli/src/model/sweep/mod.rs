@@ -16,7 +16,7 @@ use crate::say;
 use crate::units;
 use axis::{Axis, Grid};
 use clap::Args;
-use linecard_host::capture::{CaptureError, OutputFile};
+use linecard_io::capture::{CaptureError, OutputFile};
 use point::{Found, Runner};
 use rows::{Csv, Json, Rows};
 use std::io;

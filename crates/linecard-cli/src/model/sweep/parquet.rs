@@ -7,7 +7,7 @@ use ::parquet::errors::Result;
 use ::parquet::file::properties::WriterProperties;
 use ::parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use ::parquet::schema::parser::parse_message_type;
-use linecard_host::capture::OutputFile;
+use linecard_io::capture::OutputFile;
 use serde_json::Value;
 use std::io;
 use std::sync::Arc;

@@ -6,7 +6,7 @@ use super::super::scenario::Scenario;
 use super::super::settings::Settings;
 use super::{predicted, rows};
 use crate::failure::Failure;
-use linecard_host::firmware::Firmware;
+use linecard_model::elf::Firmware;
 use serde_json::Value;
 use std::collections::BTreeMap;
 

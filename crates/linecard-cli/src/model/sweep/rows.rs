@@ -3,7 +3,7 @@
 use super::super::figures::Figures;
 use super::point::Found;
 use linecard::offload::segment::Class;
-use linecard_host::capture::OutputFile;
+use linecard_io::capture::OutputFile;
 use serde_json::{Value, json};
 use std::io::{self, Write};
 

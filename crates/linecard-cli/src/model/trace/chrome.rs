@@ -1,7 +1,7 @@
 //! Chrome's trace event format: complete events ("X"), times in microseconds.
 
 use super::{Sink, Span, State, What, name};
-use linecard_host::capture::OutputFile;
+use linecard_io::capture::OutputFile;
 use linecard_model::Ps;
 use std::io::{self, Write};
 

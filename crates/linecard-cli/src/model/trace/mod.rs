@@ -10,7 +10,7 @@ use crate::failure::{EXIT_CODES, Failure};
 use crate::units;
 use clap::{Args, ValueEnum};
 use linecard::offload::segment::Class;
-use linecard_host::capture::{CaptureError, OutputFile};
+use linecard_io::capture::{CaptureError, OutputFile};
 use linecard_model::transmit::{Design, Sent, Transmit};
 use linecard_model::{Clock, Ps};
 use std::cell::Cell;

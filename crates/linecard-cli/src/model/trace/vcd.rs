@@ -1,7 +1,7 @@
 //! Value change dump (IEEE 1364-2005, section 18), in picoseconds.
 
 use super::{Sink, Span, State, What};
-use linecard_host::capture::OutputFile;
+use linecard_io::capture::OutputFile;
 use std::io::{self, Write};
 
 /// Signals of each core: state, DMA, bus owner.

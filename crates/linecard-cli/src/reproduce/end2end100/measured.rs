@@ -5,7 +5,7 @@ use super::scenario::Scenario;
 use crate::failure::Failure;
 use crate::model::parallel;
 use crate::run::sim::{Spec, mode_name, run, uncut};
-use linecard::report::{Section, Value};
+use linecard_report::{Section, Value};
 use linecard_transfer::fec::Scheme;
 use linecard_transfer::send::Mode;
 

@@ -12,7 +12,7 @@ mod tables;
 use super::Reproduced;
 use super::comparison::add_all;
 use crate::failure::Failure;
-use linecard::report::Report;
+use linecard_report::Report;
 use measured::Measured;
 use scenario::Scenario;
 use std::path::Path;

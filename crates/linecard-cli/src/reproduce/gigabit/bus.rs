@@ -5,8 +5,8 @@ use super::{FITTED, run};
 use crate::failure::Failure;
 use crate::reproduce::Reproduced;
 use crate::reproduce::comparison::{Comparison, Row, add_all};
-use linecard::report::{Report, Section, Value};
 use linecard_model::pci::{Adapter, Config, Outcome, Protocol, Server};
+use linecard_report::{Report, Section, Value};
 use std::ops::RangeInclusive;
 use std::path::Path;
 

@@ -4,8 +4,8 @@ use super::scenario::Overhead;
 use crate::failure::Failure;
 use crate::reproduce::Reproduced;
 use crate::reproduce::comparison::{Comparison, Row, add_all};
-use linecard::report::{Report, Section, Value};
 use linecard_model::pci::{FRAME_OVERHEAD, WIRE_OVERHEAD, efficiency, file_frames};
+use linecard_report::{Report, Section, Value};
 use std::path::Path;
 
 /// The paper's frames: the longest and the shortest.

@@ -5,8 +5,8 @@ use super::{FITTED, run};
 use crate::failure::Failure;
 use crate::reproduce::Reproduced;
 use crate::reproduce::comparison::{Comparison, Row, add_all};
-use linecard::report::{Report, Section, Value};
 use linecard_model::pci::{Config, Load, Outcome, Server};
+use linecard_report::{Report, Section, Value};
 use std::path::Path;
 
 /// What a link of 100 Mbit/s carries of data, in Mbit/s.

@@ -11,7 +11,7 @@ mod throughput;
 use super::Reproduced;
 use crate::failure::Failure;
 use crate::say;
-use linecard::report::Report;
+use linecard_report::Report;
 use scenario::Scenario;
 use std::path::Path;
 

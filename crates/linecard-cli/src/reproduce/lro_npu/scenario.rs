@@ -4,7 +4,7 @@ use super::model::Settings;
 use crate::failure::Failure;
 use garde::Validate;
 use linecard_config::{Bytes, Document, Duration};
-use linecard_host::engine;
+use linecard_io::engine;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use smart_default::SmartDefault;

@@ -3,9 +3,9 @@
 use super::super::iperf3::{self, Test};
 use super::scenario::Scenario;
 use crate::failure::Failure;
-use linecard_host::attach::{Account, Attached, PortKind, PortSpec, Prepared, Settings};
-use linecard_host::calibrate;
-use linecard_host::lab::{CABLE, Cable, DEVICE, Host, Lab, LabError};
+use linecard_io::attach::{Account, Attached, PortKind, PortSpec, Prepared, Settings};
+use linecard_io::calibrate;
+use linecard_io::lab::{CABLE, Cable, DEVICE, Host, Lab, LabError};
 use std::fs;
 
 pub(super) use super::super::iperf3::failed;

@@ -4,8 +4,8 @@ use super::scenario::Scenario;
 use super::session::{Session, median};
 use crate::failure::Failure;
 use crate::say;
-use linecard::report::{Report, Section, Value};
-use linecard_host::attach::{Account, Merge, Settings};
+use linecard_io::attach::{Account, Merge, Settings};
+use linecard_report::{Report, Section, Value};
 
 /// Where the paper's curve ends, in bits per second.
 const PAPER_PLATEAU: f64 = 4.75e9;

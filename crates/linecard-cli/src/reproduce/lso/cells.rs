@@ -9,7 +9,7 @@ use super::{Bench, DMA_HZ, Point, SIZES, protocol};
 use crate::failure::Failure;
 use crate::model::figures::CLASSES;
 use crate::model::settings::DmaClock;
-use linecard::report::Report;
+use linecard_report::Report;
 use std::path::Path;
 
 /// Total and idle cycles as published: by protocol, class and size.

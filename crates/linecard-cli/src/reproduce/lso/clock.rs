@@ -7,8 +7,8 @@ use super::{Bench, DMA_HZ, Point, SIZES, protocol};
 use crate::failure::Failure;
 use crate::model::settings::{DmaClock, Protocol, Settings};
 use linecard::packet::header::{self, Ipv4};
-use linecard::report::{Report, Section, Value};
 use linecard_model::Ps;
+use linecard_report::{Report, Section, Value};
 use std::path::Path;
 
 /// Packet sizes of the curves; the tables' are among them.

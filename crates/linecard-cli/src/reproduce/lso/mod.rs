@@ -12,8 +12,8 @@ use crate::model::scenario::Scenario;
 use crate::model::settings::{DmaClock, Protocol, Settings};
 use linecard::offload::segment::Class;
 use linecard::packet::header::Ipv4;
-use linecard_host::firmware::Firmware;
 use linecard_model::Ps;
+use linecard_model::elf::Firmware;
 use linecard_model::transmit::{Cell, Sent};
 use std::path::Path;
 

@@ -6,7 +6,7 @@ use super::clocks::{Clocks, Scan};
 use super::{Bench, DMA_HZ, Point, SIZES};
 use crate::failure::Failure;
 use crate::model::settings::DmaClock;
-use linecard::report::{Report, Section, Value};
+use linecard_report::{Report, Section, Value};
 use std::path::Path;
 
 const RATES: [(u64, &str); 2] = [(40_000_000_000, "40"), (100_000_000_000, "100")];

@@ -4,11 +4,11 @@
 use super::Reproduced;
 use super::comparison::{Comparison, Row, add_all};
 use crate::failure::Failure;
-use linecard::report::{Report, Section, Value};
 use linecard_model::receive::{ReceiveError, Remedy, com_cell, firmware, smallest_core_hz};
 use linecard_model::rv32::Image;
 use linecard_model::transmit::BusPolicy::{self, DualPort, Hold, Interleave};
 use linecard_model::transmit::Cell;
+use linecard_report::{Report, Section, Value};
 use std::path::Path;
 
 /// Bytes from the IP header on, and their keys.

@@ -7,9 +7,9 @@ use crate::failure::Failure;
 use crate::model::adapter_load::{HEADERS, message, segments};
 use crate::reproduce::Reproduced;
 use crate::reproduce::comparison::{Comparison, Row, add_all};
-use linecard::report::{Report, Section, Value};
 use linecard::rng::Rng;
 use linecard_model::adapter::{Config, Kind, Outcome, simulate};
+use linecard_report::{Report, Section, Value};
 use scenario::Scenario;
 use std::path::Path;
 

@@ -9,9 +9,9 @@ use super::super::scenario::Scenario;
 use super::super::values::{mhz, word};
 use super::{Account, Model, Ran, limits, number, put_rate, ratio, time};
 use crate::failure::Failure;
-use linecard::report::{Report, Section, Value};
 use linecard::rng::Rng;
 use linecard_model::adapter::{self, AdapterError, Config, Outcome, simulate};
+use linecard_report::{Report, Section, Value};
 use load::{HEADERS, message, segments};
 
 const KINDS: [(&str, adapter::Kind); 2] =

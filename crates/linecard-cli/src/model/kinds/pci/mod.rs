@@ -8,8 +8,8 @@ use super::super::scenario::Scenario;
 use super::{Account, Model, Part, Ran, limits, ratio};
 use crate::failure::Failure;
 use crate::watch;
-use linecard::report::{Report, Section, Value};
 use linecard_model::pci::{Config, ConfigError, Outcome, efficiency, simulate_watched};
+use linecard_report::{Report, Section, Value};
 
 /// Bits per second behind the switch.
 const GIGABIT: f64 = 1e9;

@@ -10,10 +10,10 @@ use super::super::settings::clock;
 use super::{Account, Model, Ran, limits, ratio};
 use crate::failure::Failure;
 use crate::watch;
-use linecard::report::{Report, Section, Value};
 use linecard_model::receive::{self, Arrival, Design, Outcome, Receive, ReceiveError};
 use linecard_model::rv32::Image;
 use linecard_model::transmit::{Cells, DesignError};
+use linecard_report::{Report, Section, Value};
 
 /// Firmware that comes with the model.
 const FIRMWARE: [&str; 2] = ["published", "best"];

@@ -9,8 +9,8 @@ mod transfer;
 use super::super::iperf3::{self, Test};
 use crate::failure::Failure;
 use crate::say;
-use linecard::report::{Report, Section, Value};
-use linecard_host::lab::{Cable, Host, Lab};
+use linecard_io::lab::{Cable, Host, Lab};
+use linecard_report::{Report, Section, Value};
 use linecard_transfer::send::Mode;
 use transfer::{Event, Moved, Order};
 

@@ -1,7 +1,7 @@
 //! The plain way to use several lanes: a chunk in equal parts over as many TCP connections.
 
 use crate::failure::Failure;
-use linecard_host::lab::{Host, Lab};
+use linecard_io::lab::{Host, Lab};
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::Instant;

@@ -1,15 +1,15 @@
 //! A transfer between the hosts of a lab.
 
 use crate::failure::Failure;
-use linecard_host::lab::{Host, Lab};
-use linecard_lanes::control::Access;
-use linecard_lanes::end::Cores;
-use linecard_lanes::file::{ChunkBytes, Input};
-use linecard_lanes::keys::SharedKey;
-use linecard_lanes::receive::{ReceiveOptions, receive};
-use linecard_lanes::send::{SendOptions, SendProgress, Sent, send};
+use linecard_io::lab::{Host, Lab};
 use linecard_transfer::lane::LaneState;
 use linecard_transfer::send::Mode;
+use linecard_transfer_net::control::Access;
+use linecard_transfer_net::end::Cores;
+use linecard_transfer_net::file::{ChunkBytes, Input};
+use linecard_transfer_net::keys::SharedKey;
+use linecard_transfer_net::receive::{ReceiveOptions, receive};
+use linecard_transfer_net::send::{SendOptions, SendProgress, Sent, send};
 use std::fmt::Display;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;

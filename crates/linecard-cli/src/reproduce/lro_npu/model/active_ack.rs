@@ -4,9 +4,9 @@ use super::run_all;
 use super::scenario::Settings;
 use crate::failure::Failure;
 use crate::reproduce::comparison::{Comparison, Row};
-use linecard::report::{Report, Section, Value};
 use linecard_config::{Duration, Maybe};
 use linecard_model::npu::{ActiveAck, Config, Outcome, Run};
+use linecard_report::{Report, Section, Value};
 
 /// How long a transfer has: many timers of the sender.
 const PATIENCE: Duration = Duration::from_secs(5);

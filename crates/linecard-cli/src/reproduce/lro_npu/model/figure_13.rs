@@ -4,9 +4,9 @@ use super::run_all;
 use super::scenario::Settings;
 use crate::failure::Failure;
 use crate::reproduce::comparison::{Comparison, Row};
-use linecard::report::{Report, Section, Value};
 use linecard_config::Duration;
 use linecard_model::npu::{Config, Npu, Outcome, Run, expected_share};
+use linecard_report::{Report, Section, Value};
 
 /// Until windows are full of what waits for the host, which then is the bottleneck.
 const NORMAL_WARM_UP: Duration = Duration::from_ms(30);

@@ -9,8 +9,8 @@ pub(super) use scenario::Settings;
 
 use super::super::comparison::add_all;
 use crate::failure::Failure;
-use linecard::report::Report;
 use linecard_model::npu::{Config, Outcome, run};
+use linecard_report::Report;
 use std::thread;
 
 /// Runs all of it, and adds what came out.

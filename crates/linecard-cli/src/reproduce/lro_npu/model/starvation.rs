@@ -4,11 +4,11 @@ use super::run_all;
 use super::scenario::Settings;
 use crate::failure::Failure;
 use crate::reproduce::comparison::{Comparison, Row};
-use linecard::report::{Report, Section, Value};
 use linecard_config::{Duration, Rate, Switch};
 use linecard_model::npu::{
     Config, DESCRIPTOR_LEN, Discipline, Outcome, Overload, Run, SHARED_MEMORY,
 };
+use linecard_report::{Report, Section, Value};
 
 const ALL: [(&str, Discipline); 3] = [
     ("stack", Discipline::Stack),

@@ -1,0 +1,331 @@
+//! Two ports joined: the offloads on live interfaces.
+//!
+//! Between the *near* port, which stands for the wire, and the *far* one, which stands for the host,
+//! packets are merged (LRO) as a network adapter does. What the far port gives in large packets is cut
+//! (LSO) by the near one.
+//!
+//! [`Prepared::new`] opens the ports, on the threads that will use them, and changes nothing that does
+//! not go with them: devices, programs and memberships are the kernel's to remove when the process
+//! ends, however that happens. Before [`Prepared::start`] the process can give up its rights.
+//!
+//! ```no_run
+//! use linecard_io::attach::{Prepared, Settings};
+//!
+//! let prepared = Prepared::new(Settings::new("xdp:eth0".parse()?, "tap:lc0".parse()?))?;
+//! let attached = prepared.start();
+//! std::thread::sleep(std::time::Duration::from_secs(10));
+//! attached.stop();
+//! let (account, failures) = attached.finish();
+//! println!("{:.1} packets merged into one", linecard_io::attach::Account::merged(&account.inward).mean_aggregate());
+//! assert!(failures.is_empty());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod answer;
+mod board;
+mod device;
+mod error;
+mod files;
+mod gate;
+mod join;
+mod links;
+mod open;
+mod settings;
+
+pub use board::{Account, Accounts, Merged, WorkerTotals};
+pub use error::AttachError;
+pub use settings::{Deployment, Merge, PortKind, PortSpec, Settings, SpecError};
+
+use crate::engine::{self, Engine, OnFull};
+use crate::port::xdp::Attachment;
+use crate::port::{LocalPool, PortError, SharedPool, Takeover, interface};
+use board::{Board, Side};
+use device::NewDevice;
+use gate::{Gate, Keeper, Told};
+use join::{Joined, secret};
+use linecard::packet::{LinkType, Pool};
+use open::Opening;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant as Clock};
+
+/// Open ports, and threads that wait to begin. Dropped, they are closed as by
+/// [`give_up`](Self::give_up), which waits for that.
+#[derive(Debug)]
+pub struct Prepared {
+    attached: Attached,
+    opened: Vec<String>,
+}
+
+/// Ports that are joined. Dropped, they end as by [`stop`](Self::stop), and nobody waits for it.
+#[derive(Debug)]
+pub struct Attached {
+    engine: Engine<()>,
+    board: Arc<Board>,
+    keeper: Keeper,
+    /// What threads tell when they end.
+    told: Mutex<Receiver<Told>>,
+    begun: Clock,
+    /// What keeps packets from the kernel that packet sockets get copies of.
+    _takeovers: Vec<Takeover>,
+}
+
+/// A port that a thread has opened.
+struct Opened {
+    side: Side,
+    /// What it is, in words.
+    what: String,
+    link: Option<LinkType>,
+}
+
+impl Prepared {
+    /// Opens the ports in the calling thread's network namespace. A TAP device that was not there gets
+    /// the near interface's MTU and address, and is brought up.
+    ///
+    /// # Errors
+    ///
+    /// The first thing that goes wrong; nothing stays open then. See [`AttachError`].
+    pub fn new(settings: Settings) -> Result<Self, AttachError> {
+        check(&settings)?;
+        let (device, interfaces) = (NewDevice::of(&settings), to_take_over(&settings));
+        let specs = (settings.near.clone(), settings.far.clone());
+        let workers = usize::from(settings.engine.workers.max(1));
+        let threads = match settings.deployment {
+            Deployment::Inline => workers,
+            Deployment::Shared => workers + 1,
+            Deployment::Dedicated => workers + 2,
+        };
+        let (told, listening) = channel();
+        let board = Arc::new(Board::new(ports(&settings), workers));
+        let gate = Arc::new(Gate::new(told));
+        let engine = deploy(settings, &board, &gate).inspect_err(|_| gate.give_up())?;
+        let keeper = Keeper::new(gate, engine.stopper());
+        let told = Mutex::new(listening);
+        let begun = Clock::now();
+        let mut attached = Attached { engine, board, keeper, told, begun, _takeovers: Vec::new() };
+        let opened = attached.listen(threads).and_then(|opened| {
+            let link = |which| {
+                let mut links = opened.iter().filter(|opened| opened.side == which);
+                links.find_map(|opened| opened.link)
+            };
+            links::check([&specs.0, &specs.1], [link(Side::Near), link(Side::Far)])?;
+            attached._takeovers = takeovers(&interfaces)?;
+            device.configure()?;
+            Ok(opened)
+        });
+        match opened {
+            Ok(opened) => {
+                let opened = opened.into_iter().map(|opened| opened.what).collect();
+                Ok(Self { attached, opened })
+            }
+            Err(error) => Err(attached.give_up(error)),
+        }
+    }
+
+    /// What was opened, a line for each port.
+    #[must_use]
+    pub fn opened(&self) -> &[String] {
+        &self.opened
+    }
+
+    /// Closes the ports again; a capture that was to be written is not there.
+    pub fn give_up(self) {
+        let _why = self.attached.give_up(AttachError::Ended);
+    }
+
+    /// Begins.
+    #[must_use]
+    pub fn start(self) -> Attached {
+        self.attached.keeper.open();
+        Attached { begun: Clock::now(), ..self.attached }
+    }
+}
+
+impl Attached {
+    /// Waits until so many threads have all their ports.
+    fn listen(&self, mut waiting: usize) -> Result<Vec<Opened>, AttachError> {
+        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut opened = Vec::new();
+        while waiting > 0 {
+            // Asked first: what a thread has told before its end is heard below.
+            let has_ended = self.engine.has_ended();
+            match told.recv_timeout(Duration::from_millis(20)) {
+                Ok(Told::Opened(side, what, link)) => opened.push(Opened { side, what, link }),
+                Ok(Told::Ready) => waiting -= 1,
+                Ok(Told::Failed(error)) => return Err(error),
+                Err(RecvTimeoutError::Timeout) if !has_ended => {}
+                Err(_) => return Err(AttachError::Ended),
+            }
+        }
+        Ok(opened)
+    }
+
+    /// Ends without having begun; gives what has gone wrong. A thread that cannot be pinned, or has
+    /// panicked, tells when it is joined.
+    fn give_up(self, error: AttachError) -> AttachError {
+        self.keeper.give_up();
+        let failure = self.engine.join().into_iter().find_map(Result::err);
+        match (error, failure) {
+            (AttachError::Ended, Some(failure)) => failure.into(),
+            (error, _) => error,
+        }
+    }
+
+    /// By which another thread sees what has been done.
+    #[must_use]
+    pub fn accounts(&self) -> Accounts {
+        Accounts(Arc::clone(&self.board))
+    }
+
+    /// What has been done until some 50 ms ago.
+    #[must_use]
+    pub fn account(&self) -> Account {
+        self.board.account()
+    }
+
+    /// Time since the beginning.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        self.begun.elapsed()
+    }
+
+    /// Whether a thread has ended, or all are about to: a port is gone, a thread has failed, or
+    /// somebody has stopped it.
+    #[must_use]
+    pub fn is_ending(&self) -> bool {
+        self.engine.has_ended() || self.engine.stopper().is_stopping()
+    }
+
+    /// Lets go what is held and ends; who takes nothing is waited for one second.
+    pub fn stop(&self) {
+        self.engine.stop();
+    }
+
+    /// Waits for the end; gives the final account, and what went wrong in threads and with captures.
+    #[must_use]
+    pub fn finish(self) -> (Account, Vec<AttachError>) {
+        let failures = self.engine.join().into_iter().filter_map(Result::err);
+        let mut failures: Vec<AttachError> = failures.map(AttachError::from).collect();
+        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        failures.extend(told.try_iter().filter_map(|told| match told {
+            Told::Failed(error) => Some(error),
+            Told::Opened(..) | Told::Ready => None,
+        }));
+        drop(told);
+        (self.board.account(), failures)
+    }
+}
+
+/// Starts the threads, which open their ports.
+fn deploy(
+    settings: Settings,
+    board: &Arc<Board>,
+    gate: &Arc<Gate>,
+) -> Result<Engine<()>, AttachError> {
+    let (deployment, config) = (settings.deployment, engine(&settings));
+    let near = opening(&settings, Side::Near, gate)?;
+    let far = opening(&settings, Side::Far, gate)?;
+    let (board, gate) = (Arc::clone(board), Arc::clone(gate));
+    Ok(match deployment {
+        Deployment::Inline => {
+            let pool = |buffers, len| LocalPool(Pool::new(buffers, len));
+            engine::inline(&config, &Arc::new(Joined { near, far, settings, board, gate, pool }))?
+        }
+        Deployment::Shared | Deployment::Dedicated => {
+            let pool = SharedPool::new;
+            let join = Arc::new(Joined { near, far, settings, board, gate, pool });
+            match deployment {
+                Deployment::Shared => engine::shared(&config, &join)?,
+                _ => engine::dedicated(&config, &join)?,
+            }
+        }
+    })
+}
+
+fn check(settings: &Settings) -> Result<(), AttachError> {
+    let (what, value) = ("buffers", settings.buffers);
+    if !Settings::BUFFERS.contains(&value) {
+        return Err(AttachError::Setting { what, value, range: "128 to 1048576" });
+    }
+    if settings.far.recorded {
+        return Err(AttachError::Unsupported {
+            what: "a recorded pace where a capture is written",
+        });
+    }
+    let both = [&settings.near, &settings.far];
+    links::check([both[0], both[1]], [both[0].link(), both[1].link()])?;
+    if both.into_iter().filter_map(PortSpec::device).any(|name| name.contains('%')) {
+        return Err(AttachError::Unsupported { what: "a device whose name has a `%`" });
+    }
+    let workers = ports(settings);
+    let files = both.into_iter().filter_map(PortSpec::file);
+    if workers > 1 && files.count() > 0 {
+        return Err(AttachError::Sequence { workers });
+    }
+    Ok(())
+}
+
+/// Ports at each end.
+fn ports(settings: &Settings) -> usize {
+    match settings.deployment {
+        Deployment::Inline => usize::from(settings.engine.workers.max(1)),
+        Deployment::Shared | Deployment::Dedicated => 1,
+    }
+}
+
+/// A capture that comes as fast as it is taken waits for workers, so that nothing of it is lost.
+fn engine(settings: &Settings) -> engine::Config {
+    let mut config = settings.engine.clone();
+    // Whoever knew it could have one worker do all the work.
+    config.key.as_chunks_mut().0.iter_mut().for_each(|word| *word = secret().to_ne_bytes());
+    if settings.near.file().is_some() && !settings.near.recorded {
+        config.on_full = OnFull::Wait;
+    }
+    config
+}
+
+/// How a port is opened by threads; what is opened once for all of them is opened here.
+fn opening(settings: &Settings, side: Side, gate: &Arc<Gate>) -> Result<Opening, AttachError> {
+    let shares = ports(settings);
+    let spec = if side == Side::Near { &settings.near } else { &settings.far };
+    let attachment = match &spec.kind {
+        PortKind::Xdp(name) => {
+            let queues = interface::receive_queues(name)?;
+            if queues > shares {
+                let (interface, workers) = (name.clone(), shares);
+                return Err(AttachError::Queues { interface, queues, workers });
+            }
+            Some(Attachment::new(name)?)
+        }
+        _ => None,
+    };
+    let (buffers, merge) = (settings.buffers, settings.merge);
+    let merges = if side == Side::Near { merge.inward } else { merge.outward };
+    let (owner, gate) = (settings.owner, Arc::clone(gate));
+    let input = settings.near.file().map(PathBuf::from);
+    Ok(Opening {
+        spec: spec.clone(),
+        side,
+        shares,
+        buffers,
+        merges,
+        attachment,
+        input,
+        owner,
+        gate,
+    })
+}
+
+/// Interfaces that the kernel is to get nothing from.
+fn to_take_over(settings: &Settings) -> Vec<String> {
+    let of = |spec: &PortSpec| match &spec.kind {
+        PortKind::Packet(name) if !spec.mirror => Some(name.clone()),
+        _ => None,
+    };
+    [&settings.near, &settings.far].into_iter().filter_map(of).collect()
+}
+
+fn takeovers(interfaces: &[String]) -> Result<Vec<Takeover>, PortError> {
+    interfaces.iter().map(|name| Takeover::new(name)).collect()
+}

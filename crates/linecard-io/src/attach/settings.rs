@@ -1,0 +1,274 @@
+//! What is to be attached, and how.
+
+use crate::engine;
+use crate::rights::Account;
+use linecard::offload::{active_ack, coalesce, resequence};
+use linecard::packet::LinkType;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// Which threads there are; see [`crate::engine`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Deployment {
+    /// Each worker has queues of both ports.
+    #[default]
+    Inline,
+    /// One thread has the ports, workers merge.
+    Shared,
+    /// Each port has a thread, workers merge.
+    Dedicated,
+}
+
+/// On which ways packets are merged (LRO).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Merge {
+    /// From the near port to the far one.
+    pub inward: bool,
+    /// From the far port to the near one.
+    pub outward: bool,
+}
+
+impl Merge {
+    /// From the near port, as a network adapter does.
+    pub const INWARD: Self = Self { inward: true, outward: false };
+}
+
+/// A port by its kind and name.
+///
+/// ```
+/// use linecard_io::attach::{PortKind, PortSpec};
+/// let spec: PortSpec = "tap:lc0,no-offloads".parse()?;
+/// assert_eq!((&spec.kind, spec.offloads), (&PortKind::Tap("lc0".into()), Some(false)));
+/// assert_eq!(spec.to_string(), "tap:lc0");
+/// # Ok::<(), linecard_io::attach::SpecError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PortSpec {
+    /// What it is.
+    pub kind: PortKind,
+    /// Whether the kernel gives and takes large packets: by default at the far port, and not at the
+    /// near one, which stands for the wire.
+    pub offloads: Option<bool>,
+    /// AF_XDP: the kernel copies packets even where it could do without.
+    pub copy: bool,
+    /// Packet socket: receives frames for other stations too.
+    pub promiscuous: bool,
+    /// Packet socket: the kernel's own protocols get the packets too.
+    pub mirror: bool,
+    /// Capture that is read: packets come as far apart as they were captured, not at once.
+    pub recorded: bool,
+}
+
+/// Kinds of port.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PortKind {
+    /// All of an interface, by AF_XDP.
+    Xdp(String),
+    /// All of an interface, by a packet socket.
+    Packet(String),
+    /// A TAP device, made when it is not there: Ethernet.
+    Tap(String),
+    /// The same for IP packets.
+    Tun(String),
+    /// A capture: read as near port, written as far port.
+    File(PathBuf),
+}
+
+/// A port cannot be understood.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SpecError {
+    /// No such kind.
+    #[error(
+        "port `{0}`: write KIND:NAME, where KIND is xdp, packet, tap, tun or file, for example \
+         xdp:eth0 or tap:lc0; `linecard ports` lists what there is"
+    )]
+    Kind(String),
+    /// No such option.
+    #[error(
+        "port option `{0}`: choose offloads or no-offloads, copy (xdp), promiscuous or mirror \
+         (packet), recorded (file)"
+    )]
+    Option(String),
+}
+
+impl PortSpec {
+    /// A port with all defaults.
+    #[must_use]
+    pub fn new(kind: PortKind) -> Self {
+        Self {
+            kind,
+            offloads: None,
+            copy: false,
+            promiscuous: false,
+            mirror: false,
+            recorded: false,
+        }
+    }
+
+    /// The interface, if it is one that has to be there.
+    #[must_use]
+    pub fn interface(&self) -> Option<&str> {
+        match &self.kind {
+            PortKind::Xdp(name) | PortKind::Packet(name) => Some(name),
+            _ => None,
+        }
+    }
+
+    /// The capture, if it is one.
+    #[must_use]
+    pub fn file(&self) -> Option<&Path> {
+        match &self.kind {
+            PortKind::File(path) => Some(path),
+            _ => None,
+        }
+    }
+
+    /// What its packets begin with, where the kind says it: an Ethernet header, or an IP header.
+    pub(super) fn link(&self) -> Option<LinkType> {
+        match &self.kind {
+            PortKind::Xdp(_) | PortKind::Tap(_) => Some(LinkType::Ethernet),
+            PortKind::Tun(_) => Some(LinkType::Raw),
+            PortKind::Packet(_) | PortKind::File(_) => None,
+        }
+    }
+
+    /// The TUN or TAP device, if it is one.
+    #[must_use]
+    pub fn device(&self) -> Option<&str> {
+        match &self.kind {
+            PortKind::Tap(name) | PortKind::Tun(name) => Some(name),
+            _ => None,
+        }
+    }
+}
+
+impl FromStr for PortSpec {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<Self, SpecError> {
+        let unknown = || SpecError::Kind(text.to_owned());
+        let (kind, rest) = text.split_once(':').ok_or_else(unknown)?;
+        if kind == "file" {
+            // Other commas are part of its name.
+            let name = rest.strip_suffix(",recorded");
+            let path = name.unwrap_or(rest);
+            if path.is_empty() {
+                return Err(unknown());
+            }
+            let recorded = name.is_some();
+            return Ok(Self { recorded, ..Self::new(PortKind::File(path.into())) });
+        }
+        let mut parts = rest.split(',');
+        let name = parts.next().filter(|name| !name.is_empty()).ok_or_else(unknown)?.to_owned();
+        let mut spec = Self::new(match kind {
+            "xdp" => PortKind::Xdp(name),
+            "packet" => PortKind::Packet(name),
+            "tap" => PortKind::Tap(name),
+            "tun" => PortKind::Tun(name),
+            _ => return Err(unknown()),
+        });
+        for option in parts {
+            match (option, &spec.kind) {
+                ("offloads", _) => spec.offloads = Some(true),
+                ("no-offloads", _) => spec.offloads = Some(false),
+                ("copy", PortKind::Xdp(_)) => spec.copy = true,
+                ("promiscuous", PortKind::Packet(_)) => spec.promiscuous = true,
+                ("mirror", PortKind::Packet(_)) => spec.mirror = true,
+                _ => return Err(SpecError::Option(option.to_owned())),
+            }
+        }
+        Ok(spec)
+    }
+}
+
+impl fmt::Display for PortSpec {
+    /// Kind and name, without options.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.kind {
+            PortKind::Xdp(name) => write!(f, "xdp:{name}"),
+            PortKind::Packet(name) => write!(f, "packet:{name}"),
+            PortKind::Tap(name) => write!(f, "tap:{name}"),
+            PortKind::Tun(name) => write!(f, "tun:{name}"),
+            PortKind::File(path) => write!(f, "file:{}", path.display()),
+        }
+    }
+}
+
+/// All that there is to decide.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The port that stands for the wire.
+    pub near: PortSpec,
+    /// The port that stands for the host.
+    pub far: PortSpec,
+    /// Which threads there are.
+    pub deployment: Deployment,
+    /// How many, where, and how they idle. The key of its steering hash is drawn anew.
+    pub engine: engine::Config,
+    /// On which ways packets are merged.
+    pub merge: Merge,
+    /// How they are merged. Packets of quiet flows are not held beyond a batch by default. Its secret is drawn anew, as those of the other two, and all that
+    /// hold packets of a port leave it buffers to receive into.
+    pub coalesce: coalesce::Config,
+    /// Whether data is put into sequence before it is merged.
+    pub resequence: Option<resequence::Config>,
+    /// Whether data from the near port is acknowledged on behalf of its receiver.
+    pub active_ack: Option<active_ack::Config>,
+    /// Buffers of each port, of each worker's where it has its own: 128 to 1,048,576. Default:
+    /// 8,192, of which three quarters may be held.
+    pub buffers: usize,
+    /// Whether threads keep their rights when they begin. Default: no, as
+    /// [`rights::drop_all`](crate::rights::drop_all) wants it.
+    pub keep_rights: bool,
+    /// Whom a capture that is written belongs to, since only who could write it anew can complete it.
+    /// Default: who runs this, for whom nothing changes.
+    pub owner: Option<Account>,
+}
+
+impl Settings {
+    /// The range of [`Settings::buffers`].
+    pub const BUFFERS: std::ops::RangeInclusive<usize> = 128..=1 << 20;
+
+    /// Two ports with all defaults: one worker that merges what comes from the near port.
+    #[must_use]
+    pub fn new(near: PortSpec, far: PortSpec) -> Self {
+        Self {
+            near,
+            far,
+            deployment: Deployment::default(),
+            engine: engine::Config { idle: engine::Idle::Interrupt, ..engine::Config::default() },
+            merge: Merge::INWARD,
+            coalesce: coalesce::Config {
+                flush_quiet_at_batch_end: true,
+                ..coalesce::Config::default()
+            },
+            resequence: None,
+            active_ack: None,
+            buffers: 8_192,
+            keep_rights: false,
+            owner: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_are_understood_or_refused_with_what_to_write() {
+        let spec: PortSpec = "xdp:eth0,copy".parse().expect("good");
+        assert!(spec.copy && spec.interface() == Some("eth0") && spec.offloads.is_none());
+        let file: PortSpec = "file:a,b.pcapng".parse().expect("good");
+        assert_eq!((file.to_string().as_str(), file.recorded), ("file:a,b.pcapng", false));
+        let file: PortSpec = "file:a,b,recorded".parse().expect("good");
+        assert_eq!((file.to_string().as_str(), file.recorded), ("file:a,b", true));
+        for bad in ["eth0", "tap:", "foo:bar", "file:", "file:,recorded", ""] {
+            let text = bad.parse::<PortSpec>().expect_err("bad").to_string();
+            assert!(text.contains(&format!("`{bad}`")) && text.contains("KIND:NAME"), "{text}");
+        }
+        let text = "tap:a,copy".parse::<PortSpec>().expect_err("bad").to_string();
+        assert!(text.starts_with("port option `copy`"), "{text}");
+    }
+}

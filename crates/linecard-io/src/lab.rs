@@ -1,0 +1,366 @@
+//! Two hosts on this machine, for experiments: network namespaces, joined by a cable.
+//!
+//! The *peer* has one end of the cable with an address, offloads off, so that packets on the cable are
+//! as on a wire. The other end, in the *host*, has none: that is for an attachment, whose TAP device
+//! gets the host's address. On request there is a third one *beyond* the host, to which its kernel
+//! forwards, as a measure of what an attachment does. Nothing leaves this machine. Namespaces are removed at the end; those of a
+//! process that was killed, when the next lab is made.
+//!
+//! Needs root, `ip` (iproute2) and `ethtool`.
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use std::fs::{self, File};
+use std::io;
+use std::net::Ipv4Addr;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+
+/// The interface's name at both ends of the cable.
+pub const CABLE: &str = "wire";
+/// The device that stands for the host's adapter.
+pub const DEVICE: &str = "lc0";
+/// The interface's name at both ends of the cable to the host beyond.
+pub const BACK: &str = "back";
+/// The host's address on that cable.
+const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 77, 1, 2);
+/// Where `ip` keeps namespaces.
+const NAMESPACES: &str = "/run/netns";
+/// What our namespaces' names begin with; the number of their process follows.
+const PREFIX: &str = "linecard-";
+
+/// Which of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Host {
+    /// At the far end of the cable.
+    Peer,
+    /// Where linecard runs.
+    Own,
+    /// Behind that one, when [`Lab::forward`] has made it.
+    Beyond,
+}
+
+impl Host {
+    /// Its address.
+    #[must_use]
+    pub fn address(self) -> Ipv4Addr {
+        match self {
+            Self::Peer => Ipv4Addr::new(10, 77, 0, 1),
+            Self::Own => Ipv4Addr::new(10, 77, 0, 2),
+            Self::Beyond => Ipv4Addr::new(10, 77, 1, 1),
+        }
+    }
+
+    /// Its address on a lane, see [`Lab::lay_lanes`].
+    #[must_use]
+    pub fn lane_address(self, lane: u8) -> Ipv4Addr {
+        let [a, b, _, host] = self.address().octets();
+        Ipv4Addr::new(a, b, 10_u8.saturating_add(lane), host)
+    }
+
+    fn namespace(self) -> String {
+        let part = match self {
+            Self::Peer => "peer",
+            Self::Own => "host",
+            Self::Beyond => "beyond",
+        };
+        format!("{PREFIX}{}-{part}", std::process::id())
+    }
+}
+
+/// How the cable is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cable {
+    /// Bytes of the largest IP packet, 68 to 65,535. Default: 1,500.
+    pub mtu: u32,
+    /// Queues of each end, 1 to 64. Default: 1.
+    pub queues: u32,
+    /// Whether the peer's TCP hands packets down one by one and marks none but the last of all it has
+    /// (PSH), as Linux did before 5.4. Default: no.
+    pub old_sender: bool,
+}
+
+impl Default for Cable {
+    fn default() -> Self {
+        Self { mtu: 1_500, queues: 1, old_sender: false }
+    }
+}
+
+/// Why there is no lab.
+#[derive(Debug, thiserror::Error)]
+pub enum LabError {
+    /// A program is not there.
+    #[error("`{program}` cannot be run ({source}): install the package {package}")]
+    Program {
+        /// Its name.
+        program: &'static str,
+        /// Where it is.
+        package: &'static str,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A step is refused.
+    #[error("`{command}` failed: {message}; a lab needs root")]
+    Refused {
+        /// What was run.
+        command: String,
+        /// Its last line.
+        message: String,
+    },
+    /// A thread cannot enter a namespace.
+    #[error("cannot enter a network namespace: {0}; a lab needs root")]
+    Enter(#[from] io::Error),
+}
+
+/// Two hosts, or three. One at a time in a process.
+///
+/// ```no_run
+/// use linecard_io::lab::{Cable, Host, Lab};
+/// let lab = Lab::new(Cable::default())?;
+/// let bound = lab.enter(Host::Peer, || std::net::TcpListener::bind((Host::Peer.address(), 0)))?;
+/// # Ok::<(), linecard_io::lab::LabError>(())
+/// ```
+#[derive(Debug)]
+pub struct Lab(());
+
+impl Lab {
+    /// Makes both hosts and their cable.
+    ///
+    /// # Errors
+    ///
+    /// See [`LabError`]; nothing stays behind.
+    pub fn new(cable: Cable) -> Result<Self, LabError> {
+        remove_leftovers();
+        let lab = Self(());
+        for host in [Host::Peer, Host::Own] {
+            lab.make(host)?;
+        }
+        lab.lay(cable)?;
+        Ok(lab)
+    }
+
+    fn make(&self, host: Host) -> Result<(), LabError> {
+        ip(&["netns", "add", &host.namespace()])?;
+        self.ip(host, &["link", "set", "lo", "up"])
+    }
+
+    fn lay(&self, cable: Cable) -> Result<(), LabError> {
+        let (peer, own) = (Host::Peer.namespace(), Host::Own.namespace());
+        let (mtu, queues) = (cable.mtu.to_string(), cable.queues.to_string());
+        let shape = ["mtu", &mtu, "numrxqueues", &queues, "numtxqueues", &queues];
+        let ends = [["netns", &peer], ["netns", &own]];
+        let head = ["link", "add", CABLE];
+        let middle = ["type", "veth", "peer", "name", CABLE];
+        ip(&[&head, &ends[0][..], &shape, &middle, &ends[1], &shape].concat())?;
+        for host in [Host::Peer, Host::Own] {
+            self.features(host, CABLE, &["tso", "off", "gso", "off", "gro", "off", "tx", "off"])?;
+            self.ip(host, &["link", "set", CABLE, "up"])?;
+        }
+        if cable.old_sender {
+            self.ip(Host::Peer, &["link", "set", CABLE, "gso_max_segs", "1"])?;
+        }
+        self.give_address(Host::Peer, CABLE)
+    }
+
+    /// Lays lanes beside the cable: lane `n` of `rates_bps` is the interface `lane<n>` on both hosts, with
+    /// their addresses on it ([`Host::lane_address`]), and sends at its rate by a token bucket of 16 KB.
+    ///
+    /// # Errors
+    ///
+    /// See [`LabError`]; needs `tc`, too.
+    pub fn lay_lanes(&self, rates_bps: &[u64]) -> Result<(), LabError> {
+        let (peer, own) = (Host::Peer.namespace(), Host::Own.namespace());
+        self.give_address(Host::Own, CABLE)?;
+        for (lane, rate_bps) in (0..=u8::MAX).zip(rates_bps) {
+            let name = lane_name(lane);
+            let ends = ["type", "veth", "peer", "name", &name, "netns", &own];
+            ip(&[&["link", "add", &name, "netns", &peer][..], &ends].concat())?;
+            for host in [Host::Peer, Host::Own] {
+                let address = format!("{}/24", host.lane_address(lane));
+                self.ip(host, &["address", "add", &address, "dev", &name])?;
+                self.ip(host, &["link", "set", &name, "up"])?;
+                self.shape_lane(host, &name, *rate_bps)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn shape_lane(&self, host: Host, name: &str, rate_bps: u64) -> Result<(), LabError> {
+        let rate = format!("{rate_bps}bit");
+        let bucket = ["tbf", "rate", &rate, "burst", "16k", "limit", "200k"];
+        let mut tc = self.command(host, "tc");
+        let tc = tc.args(["qdisc", "add", "dev", name, "root"]).args(bucket);
+        run(tc, "tc", "iproute2")
+    }
+
+    /// Cuts a lane, or joins it again.
+    ///
+    /// # Errors
+    ///
+    /// No such lane.
+    pub fn join_lane(&self, lane: u8, joined: bool) -> Result<(), LabError> {
+        let state = if joined { "up" } else { "down" };
+        self.ip(Host::Peer, &["link", "set", &lane_name(lane), state])
+    }
+
+    /// Gives an interface the host's address.
+    ///
+    /// # Errors
+    ///
+    /// No such interface.
+    pub fn give_address(&self, host: Host, interface: &str) -> Result<(), LabError> {
+        let address = format!("{}/24", host.address());
+        self.ip(host, &["address", "add", &address, "dev", interface])
+    }
+
+    /// Switches an interface's features, as `ethtool -K` names them.
+    ///
+    /// # Errors
+    ///
+    /// No such interface or feature.
+    pub fn features(&self, host: Host, interface: &str, wanted: &[&str]) -> Result<(), LabError> {
+        let mut ethtool = self.command(host, "ethtool");
+        run(ethtool.args(["-K", interface]).args(wanted), "ethtool", "ethtool")
+    }
+
+    /// Has the host's kernel forward to a host beyond, instead of an attachment. With `gro` it merges
+    /// what comes by the cable. The cable beyond has all offloads.
+    ///
+    /// # Errors
+    ///
+    /// See [`LabError`].
+    pub fn forward(&self, gro: bool) -> Result<(), LabError> {
+        self.make(Host::Beyond)?;
+        let (own, beyond) = (Host::Own.namespace(), Host::Beyond.namespace());
+        let ends = ["type", "veth", "peer", "name", BACK, "netns", &beyond];
+        ip(&[&["link", "add", BACK, "netns", &own][..], &ends].concat())?;
+        for host in [Host::Own, Host::Beyond] {
+            self.ip(host, &["link", "set", BACK, "up"])?;
+        }
+        self.give_address(Host::Own, CABLE)?;
+        self.ip(Host::Own, &["address", "add", &format!("{GATEWAY}/24"), "dev", BACK])?;
+        self.give_address(Host::Beyond, BACK)?;
+        let own_address = Host::Own.address().to_string();
+        self.ip(Host::Peer, &["route", "add", "default", "via", &own_address])?;
+        self.ip(Host::Beyond, &["route", "add", "default", "via", &GATEWAY.to_string()])?;
+        self.features(Host::Own, CABLE, &["gro", if gro { "on" } else { "off" }])?;
+        self.enter(Host::Own, || fs::write("/proc/sys/net/ipv4/ip_forward", "1"))??;
+        Ok(())
+    }
+
+    /// Gives the peer a device of the host's in place of the cable, offloads off as there: what the
+    /// peer sends comes to whoever has the device open.
+    ///
+    /// # Errors
+    ///
+    /// No such device.
+    pub fn replace_cable(&self, device: &str) -> Result<(), LabError> {
+        self.ip(Host::Own, &["link", "set", device, "netns", &Host::Peer.namespace()])?;
+        self.ip(Host::Peer, &["address", "flush", "dev", CABLE])?;
+        self.ip(Host::Peer, &["link", "set", device, "up"])?;
+        self.features(
+            Host::Peer,
+            device,
+            &["tso", "off", "gso", "off", "gro", "off", "tx", "off"],
+        )?;
+        self.give_address(Host::Peer, device)
+    }
+
+    /// A program to be run on a host.
+    #[must_use]
+    pub fn command(&self, host: Host, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &host.namespace()]).arg(program);
+        command
+    }
+
+    /// The file of a host's namespace.
+    #[must_use]
+    pub fn namespace_file(&self, host: Host) -> PathBuf {
+        Path::new(NAMESPACES).join(host.namespace())
+    }
+
+    /// Does work on a host, on a thread of its own. Sockets stay where they were opened.
+    ///
+    /// # Errors
+    ///
+    /// When the namespace cannot be entered.
+    pub fn enter<T: Send>(
+        &self,
+        host: Host,
+        work: impl FnOnce() -> T + Send,
+    ) -> Result<T, LabError> {
+        let namespace = File::open(self.namespace_file(host))?;
+        thread::scope(|scope| {
+            let entered = scope.spawn(move || {
+                let network = Some(LinkNameSpaceType::Network);
+                move_into_link_name_space(namespace.as_fd(), network).map_err(io::Error::from)?;
+                Ok(work())
+            });
+            entered.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+
+    /// Writes a setting of a host's network: a file of /sys or /proc.
+    ///
+    /// # Errors
+    ///
+    /// No such setting, or no such value.
+    pub fn set(&self, host: Host, path: &str, value: &str) -> Result<(), LabError> {
+        // /sys shows the network of whoever mounted it, and `ip netns exec` mounts it anew.
+        let mut shell = self.command(host, "sh");
+        run(shell.args(["-c", "printf %s \"$1\" > \"$0\"", path, value]), "sh", "dash")
+    }
+
+    fn ip(&self, host: Host, arguments: &[&str]) -> Result<(), LabError> {
+        ip(&[&["-n", &host.namespace()], arguments].concat())
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        for host in [Host::Peer, Host::Own, Host::Beyond] {
+            // What could not be made is not there to be removed.
+            let _removed = ip(&["netns", "del", &host.namespace()]);
+        }
+    }
+}
+
+fn lane_name(lane: u8) -> String {
+    format!("lane{lane}")
+}
+
+/// Removes the namespaces of processes that are no more.
+fn remove_leftovers() {
+    let Ok(entries) = fs::read_dir(NAMESPACES) else { return };
+    for name in entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()) {
+        let process = name.strip_prefix(PREFIX).and_then(|rest| rest.split_once('-'));
+        let Some((process, _)) = process else { continue };
+        let is_gone = process.parse::<u32>().is_ok() && !Path::new("/proc").join(process).exists();
+        if is_gone {
+            let _removed = ip(&["netns", "del", &name]);
+        }
+    }
+}
+
+fn ip(arguments: &[&str]) -> Result<(), LabError> {
+    run(Command::new("ip").args(arguments), "ip", "iproute2")
+}
+
+fn run(
+    command: &mut Command,
+    program: &'static str,
+    package: &'static str,
+) -> Result<(), LabError> {
+    let output = command.stdin(Stdio::null()).output();
+    let output = output.map_err(|source| LabError::Program { program, package, source })?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let message = said.lines().last().unwrap_or("no message").trim().to_owned();
+    let words = command.get_args().map(|word| word.to_string_lossy());
+    let words: Vec<_> = std::iter::once(program.into()).chain(words).collect();
+    Err(LabError::Refused { command: words.join(" "), message })
+}

@@ -1,0 +1,226 @@
+//! A capture file to receive from.
+
+use super::super::{Buffers, Counters};
+use crate::capture::{CaptureError, Reader, Record};
+use linecard::packet::{Batch, LinkType, Meta, Packet, Pool};
+use linecard::port::{Port, PortState};
+use linecard::time::Instant;
+use std::io::Read;
+
+/// Entries without a packet that one call reads at most before it comes back.
+const MAX_PASSED: usize = 1_024;
+
+/// When the frames of a capture are received.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Pace {
+    /// As soon as there is room for them.
+    #[default]
+    Fast,
+    /// As far apart as they were captured, from the first call on. A frame whose time is before
+    /// the one of the first, or is not known, comes right behind the frame before it.
+    Recorded,
+}
+
+/// The packets of a capture, in its order, with the caller's time.
+///
+/// ```
+/// use linecard::packet::{Batch, Pool};
+/// use linecard::port::{Port, PortState};
+/// use linecard::time::Instant;
+/// use linecard_io::port::{BUFFER_LEN, CaptureSource, Pace};
+///
+/// // A pcap file of Ethernet, little endian, with one frame of 14 bytes.
+/// let mut file = vec![0xD4, 0xC3, 0xB2, 0xA1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 1, 0, 0, 0];
+/// file.extend([1, 0, 0, 0, 0, 0, 0, 0, 14, 0, 0, 0, 14, 0, 0, 0]);
+/// file.extend([7; 14]);
+///
+/// let mut source = CaptureSource::new(&file[..], Pool::new(64, BUFFER_LEN), Pace::Fast)?;
+/// let mut batch = Batch::new();
+/// assert_eq!(source.receive(&mut batch, Instant::ZERO), PortState::Ended);
+/// assert_eq!(batch.pop().expect("one").bytes(), [7; 14]);
+/// assert!(source.error().is_none());
+/// # Ok::<(), linecard_io::capture::CaptureError>(())
+/// ```
+///
+/// A frame of which the capture has only the beginning, or that is longer than a buffer of the
+/// pool, is dropped ([`Drops::too_long`]). The number of its interface becomes the packet's lane.
+/// What is transmitted to it is dropped too ([`Drops::refused`]).
+///
+/// [`Drops::too_long`]: super::super::Drops::too_long
+/// [`Drops::refused`]: super::super::Drops::refused
+#[derive(Debug)]
+pub struct CaptureSource<R, S = Pool> {
+    reader: Reader<R>,
+    /// The entry read last.
+    record: Record,
+    /// It is a packet that has not been received yet.
+    is_waiting: bool,
+    pace: Pace,
+    /// The first frame's time: the caller's, and the capture's.
+    start: Option<(Instant, u64)>,
+    pool: S,
+    counters: Counters,
+    has_ended: bool,
+    error: Option<CaptureError>,
+}
+
+impl<R: Read, S: Buffers> CaptureSource<R, S> {
+    /// Starts reading; give it a plain `File`.
+    ///
+    /// # Errors
+    ///
+    /// This is no capture, or cannot be read.
+    pub fn new(read: R, pool: S, pace: Pace) -> Result<Self, CaptureError> {
+        Ok(Self {
+            reader: Reader::new(read)?,
+            record: Record::default(),
+            is_waiting: false,
+            pace,
+            start: None,
+            pool,
+            counters: Counters::default(),
+            has_ended: false,
+            error: None,
+        })
+    }
+
+    /// What has been done so far.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// Why it has ended before the file's end, if so: damage, or the system.
+    #[must_use]
+    pub fn error(&self) -> Option<&CaptureError> {
+        self.error.as_ref()
+    }
+
+    /// The same, to be kept.
+    pub(crate) fn take_error(&mut self) -> Option<CaptureError> {
+        self.error.take()
+    }
+
+    /// The link type of the packet read last; before the first one, of the first interface that is
+    /// known.
+    #[must_use]
+    pub fn link(&self) -> Option<LinkType> {
+        let interface = if self.record.is_packet() { self.record.interface() } else { 0 };
+        self.reader.link_type(interface).map(LinkType::from_capture)
+    }
+
+    /// Reads ahead to the first packet, so that its link type is known; only to the first interface
+    /// where what follows `may_wait`. What is wrong with the capture shows when it is received.
+    pub(crate) fn look_ahead(&mut self, may_wait: bool) {
+        for _ in 0..MAX_PASSED {
+            if self.is_waiting || self.has_ended || may_wait && self.reader.interface_count() > 0 {
+                return;
+            }
+            self.read();
+        }
+    }
+
+    /// When the next frame can be received, if that has to wait for its time.
+    #[must_use]
+    pub fn next_due(&self) -> Option<Instant> {
+        self.is_waiting.then(|| self.due())
+    }
+
+    /// The waiting packet's time: now, for the first and where the pace is fast.
+    fn due(&self) -> Instant {
+        let ns = self.record.timestamp_ns();
+        match (self.pace, self.start) {
+            (Pace::Recorded, Some((start, first_ns))) => start.plus_ns(ns.saturating_sub(first_ns)),
+            _ => Instant::ZERO,
+        }
+    }
+
+    /// Reads the next entry; whether it is one without a packet.
+    fn read(&mut self) -> bool {
+        if self.has_ended {
+            return false;
+        }
+        match self.reader.read(&mut self.record) {
+            Ok(true) => self.is_waiting = self.record.is_packet(),
+            Ok(false) => self.has_ended = true,
+            Err(error) => {
+                (self.has_ended, self.error) = (true, Some(error));
+            }
+        }
+        !self.is_waiting && !self.has_ended
+    }
+
+    fn next(&mut self, now: Instant) -> Came<S::Buffer> {
+        if !self.is_waiting && self.read() {
+            return Came::Passed;
+        }
+        if !self.is_waiting || self.due() > now {
+            return Came::Nothing;
+        }
+        if self.is_too_long() {
+            self.is_waiting = false;
+            self.counters.dropped.too_long += 1;
+            return Came::Passed;
+        }
+        let Some(buffer) = filled(&self.pool, self.record.data()) else {
+            self.counters.starved += 1;
+            return Came::Nothing;
+        };
+        self.is_waiting = false;
+        self.begin(now);
+        self.counters.count_received(buffer.as_ref().len());
+        let interface = self.record.interface();
+        let link = self.reader.link_type(interface).map_or(LinkType::Other, LinkType::from_capture);
+        let meta = Meta { timestamp: now, lane: interface, ..Meta::default() };
+        Came::Packet(Packet::new(buffer, link, meta))
+    }
+
+    fn is_too_long(&self) -> bool {
+        let len = self.record.data().len();
+        len > self.pool.buffer_len() || (len as u64) < self.record.original_len().into()
+    }
+
+    /// The first frame that has a time says what the others' times mean.
+    fn begin(&mut self, now: Instant) {
+        let ns = self.record.timestamp_ns();
+        if ns > 0 {
+            self.start.get_or_insert((now, ns));
+        }
+    }
+}
+
+/// What one entry has given.
+enum Came<B> {
+    Packet(Packet<B>),
+    Passed,
+    Nothing,
+}
+
+/// A buffer with these bytes, of which the pool's have room for; none when none is free.
+fn filled<S: Buffers>(pool: &S, bytes: &[u8]) -> Option<S::Buffer> {
+    let mut buffer = pool.take()?;
+    buffer.as_mut()[..bytes.len()].copy_from_slice(bytes);
+    S::truncate(&mut buffer, bytes.len());
+    Some(buffer)
+}
+
+impl<R: Read, S: Buffers> Port<S::Buffer> for CaptureSource<R, S> {
+    /// Ended behind the last packet, or before what is damaged.
+    fn receive(&mut self, batch: &mut Batch<S::Buffer>, now: Instant) -> PortState {
+        let mut passed = 0;
+        while !self.has_ended && batch.room() > 0 && passed < MAX_PASSED {
+            match self.next(now) {
+                Came::Packet(packet) => {
+                    let _fits = batch.push(packet);
+                }
+                Came::Passed => passed += 1,
+                Came::Nothing => break,
+            }
+        }
+        if self.has_ended { PortState::Ended } else { PortState::Open }
+    }
+
+    fn transmit(&mut self, batch: &mut Batch<S::Buffer>, _now: Instant) {
+        self.counters.dropped.refused += batch.drain().count() as u64;
+    }
+}

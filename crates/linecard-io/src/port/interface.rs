@@ -1,0 +1,301 @@
+//! The little that tests and tools ask of interfaces, and a list of them. Addresses and routes are
+//! `ip`'s.
+
+use super::PortError;
+use super::error::check_name;
+use crate::sys::{self, device};
+use std::path::Path;
+use std::{fs, io};
+
+/// Of the calling thread's namespace, which `/proc/net` is not: that is the first thread's.
+const NAMES: &str = "/proc/thread-self/net/dev";
+/// Plain IP, as of mobile links: of `linux/if_arp.h`, not named by libc.
+const ARPHRD_RAWIP: u16 = 519;
+const FOLDER: &str = "/sys/class/net";
+/// Changes need it; questions need nothing.
+const CAPABILITY: &str = "CAP_NET_ADMIN";
+
+/// Whether there is an interface of this name in the calling thread's network namespace.
+///
+/// ```
+/// assert!(!linecard_io::port::interface::exists("no-such-name")?);
+/// # Ok::<(), linecard_io::port::PortError>(())
+/// ```
+///
+/// # Errors
+///
+/// A name that no interface can have.
+pub fn exists(name: &str) -> Result<bool, PortError> {
+    check_name(name)?;
+    match device::index(name).map_err(about(name, "look for an interface")) {
+        Ok(_) => Ok(true),
+        Err(PortError::NoInterface { .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// The bytes of its largest IP packet.
+///
+/// ```no_run
+/// let mtu = linecard_io::port::interface::mtu("eth0")?;
+/// # Ok::<(), linecard_io::port::PortError>(())
+/// ```
+///
+/// # Errors
+///
+/// No such interface in the calling thread's network namespace.
+pub fn mtu(name: &str) -> Result<usize, PortError> {
+    check_name(name)?;
+    let mtu = device::mtu(name).map_err(about(name, "read an interface's MTU"))?;
+    Ok(usize::try_from(mtu).unwrap_or(0))
+}
+
+/// Sets the bytes of its largest IP packet: 68 … 1,500 for most, and up to 65,535 for some.
+///
+/// ```no_run
+/// linecard_io::port::interface::set_mtu("tap0", 9_000)?;
+/// # Ok::<(), linecard_io::port::PortError>(())
+/// ```
+///
+/// # Errors
+///
+/// No such interface, a size that it does not take, or no permission: it needs `CAP_NET_ADMIN`.
+pub fn set_mtu(name: &str, mtu: usize) -> Result<(), PortError> {
+    check_name(name)?;
+    // What no interface takes stands for what the call could not even say.
+    let bytes = i32::try_from(mtu).unwrap_or(-1);
+    device::set_mtu(name, bytes).map_err(|error| {
+        if !sys::is(&error, libc::EINVAL) {
+            return about(name, "set an interface's MTU")(error);
+        }
+        let range = "what the interface takes: `ip -d link` shows its minmtu and maxmtu";
+        PortError::Setting { setting: "mtu", value: mtu, range }
+    })
+}
+
+/// Its MAC address; all zeros for the loopback interface.
+///
+/// ```no_run
+/// let mac = linecard_io::port::interface::mac("eth0")?;
+/// # Ok::<(), linecard_io::port::PortError>(())
+/// ```
+///
+/// # Errors
+///
+/// No such interface in the calling thread's network namespace, or one without such an address, as
+/// TUN devices are.
+pub fn mac(name: &str) -> Result<[u8; 6], PortError> {
+    ethernet(name).map(|(_, mac)| mac)
+}
+
+/// Gives it a MAC address: not all zeros, and none of a group, which has an odd first byte.
+///
+/// ```no_run
+/// // The second bit of the first byte says "chosen, not bought".
+/// linecard_io::port::interface::set_mac("tap0", [2, 0, 0, 0, 0, 1])?;
+/// # Ok::<(), linecard_io::port::PortError>(())
+/// ```
+///
+/// # Errors
+///
+/// An address that no interface can have; no such interface, or one without MAC address; no
+/// permission: it needs `CAP_NET_ADMIN`. Some devices have to be down for it.
+pub fn set_mac(name: &str, mac: [u8; 6]) -> Result<(), PortError> {
+    let (kind, _) = ethernet(name)?;
+    if mac == [0; 6] || mac[0] & 1 != 0 {
+        return Err(PortError::BadMac { mac });
+    }
+    let doing = "set an interface's MAC address";
+    device::set_hardware(name, (kind, mac)).map_err(about(name, doing))
+}
+
+/// Whether the kernel answers for it: it has an IPv4 address.
+///
+/// ```no_run
+/// assert!(linecard_io::port::interface::has_ipv4("lo")?);
+/// # Ok::<(), linecard_io::port::PortError>(())
+/// ```
+///
+/// # Errors
+///
+/// No such interface in the calling thread's network namespace.
+pub fn has_ipv4(name: &str) -> Result<bool, PortError> {
+    check_name(name)?;
+    device::has_ipv4(name).map_err(about(name, "read an interface's address"))
+}
+
+/// Brings it up, or down.
+///
+/// ```no_run
+/// linecard_io::port::interface::set_up("tap0", true)?;
+/// # Ok::<(), linecard_io::port::PortError>(())
+/// ```
+///
+/// # Errors
+///
+/// No such interface, or no permission: it needs `CAP_NET_ADMIN`.
+pub fn set_up(name: &str, up: bool) -> Result<(), PortError> {
+    check_name(name)?;
+    device::set_up(name, up).map_err(about(name, "bring an interface up or down"))
+}
+
+/// Link type and MAC address.
+fn ethernet(name: &str) -> Result<(u16, [u8; 6]), PortError> {
+    check_name(name)?;
+    let hardware = device::hardware(name);
+    match hardware.map_err(about(name, "read an interface's MAC address"))? {
+        found @ (libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK, _) => Ok(found),
+        _ => Err(PortError::NoMac { name: name.to_owned() }),
+    }
+}
+
+/// What the system has said about an interface.
+fn about(name: &str, doing: &'static str) -> impl Fn(io::Error) -> PortError {
+    move |error| PortError::about(name, doing, CAPABILITY, error)
+}
+
+/// How many queues it receives by; 1 where the system's files do not say.
+///
+/// ```no_run
+/// let queues = linecard_io::port::interface::receive_queues("eth0")?;
+/// # Ok::<(), linecard_io::port::PortError>(())
+/// ```
+///
+/// # Errors
+///
+/// No such interface in the calling thread's network namespace.
+pub fn receive_queues(name: &str) -> Result<usize, PortError> {
+    check_name(name)?;
+    let device = describe(name).map_err(about(name, "count an interface's queues"))?.device;
+    Ok(device.map_or(1, |device| device.rx_queues.max(1)))
+}
+
+/// An interface, as far as choosing a port for it takes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Interface {
+    /// Its name.
+    pub name: String,
+    /// Whether packets can pass.
+    pub state: State,
+    /// Bytes of its largest IP packet.
+    pub mtu: usize,
+    /// What its frames begin with: an `ARPHRD_*` of `linux/if_arp.h`.
+    pub hardware: u16,
+    /// Its address, where it is one of Ethernet.
+    pub mac: Option<[u8; 6]>,
+    /// What `/sys` says, where that shows the interface: it shows those of the namespace in which
+    /// it was mounted.
+    pub device: Option<Device>,
+}
+
+/// Whether packets can pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// They can.
+    Up,
+    /// It is up, and its cable or other end is not.
+    NoCarrier,
+    /// It is down.
+    Down,
+}
+
+/// The device behind an interface.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Device {
+    /// Queues that it receives by.
+    pub rx_queues: usize,
+    /// Queues that it sends by.
+    pub tx_queues: usize,
+    /// The driver, if there is hardware or what looks like it.
+    pub driver: Option<String>,
+    /// It is a TUN or TAP device.
+    pub is_tap: bool,
+}
+
+impl Interface {
+    /// Its frames begin with an Ethernet header, or as if they did (loopback).
+    #[must_use]
+    pub fn is_ethernet(&self) -> bool {
+        matches!(self.hardware, libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK)
+    }
+
+    /// Its frames begin with an IP header.
+    #[must_use]
+    pub fn is_ip(&self) -> bool {
+        matches!(self.hardware, libc::ARPHRD_NONE | ARPHRD_RAWIP)
+    }
+}
+
+/// The interfaces of the calling thread's network namespace, in the kernel's order.
+///
+/// ```no_run
+/// for interface in linecard_io::port::interface::list()? {
+///     println!("{} {:?}", interface.name, interface.state);
+/// }
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// The system's, where `/proc` is not there.
+pub fn list() -> io::Result<Vec<Interface>> {
+    let text = fs::read_to_string(NAMES)?;
+    // Two lines of headings, then "  name: numbers".
+    let names = text.lines().skip(2).filter_map(|line| line.split_once(':'));
+    // What is gone by now is not listed.
+    Ok(names.filter_map(|(name, _)| describe(name.trim()).ok()).collect())
+}
+
+fn describe(name: &str) -> io::Result<Interface> {
+    let (flags, (hardware, address)) = (device::flags(name)?, device::hardware(name)?);
+    let has = |bit: libc::c_int| i32::from(flags) & bit != 0;
+    let state = match (has(libc::IFF_UP), has(libc::IFF_RUNNING)) {
+        (true, true) => State::Up,
+        (true, false) => State::NoCarrier,
+        (false, _) => State::Down,
+    };
+    Ok(Interface {
+        name: name.to_owned(),
+        state,
+        mtu: usize::try_from(device::mtu(name)?).unwrap_or(0),
+        hardware,
+        mac: (hardware == libc::ARPHRD_ETHER).then_some(address),
+        device: described(name, device::index(name)?, address),
+    })
+}
+
+/// What `/sys` says of the interface, unless it means another one of this name.
+fn described(name: &str, index: i32, address: [u8; 6]) -> Option<Device> {
+    let folder = Path::new(FOLDER).join(name);
+    let says = |file: &str| fs::read_to_string(folder.join(file)).ok();
+    let same_address = says("address").is_none_or(|text| {
+        // Addresses of other lengths are not compared.
+        text.trim().len() != 17 || text.trim() == mac_text(address)
+    });
+    if says("ifindex")?.trim() != index.to_string() || !same_address {
+        return None;
+    }
+    let queues = |kind: &str| {
+        let queues = fs::read_dir(folder.join("queues")).into_iter().flatten().flatten();
+        queues.filter(|queue| queue.file_name().to_string_lossy().starts_with(kind)).count()
+    };
+    let driver = fs::read_link(folder.join("device/driver")).ok();
+    let driver = driver.as_deref().and_then(Path::file_name).and_then(|name| name.to_str());
+    Some(Device {
+        rx_queues: queues("rx-"),
+        tx_queues: queues("tx-"),
+        driver: driver.map(str::to_owned),
+        is_tap: folder.join("tun_flags").exists(),
+    })
+}
+
+/// An Ethernet address as people write it.
+///
+/// ```
+/// use linecard_io::port::interface::mac_text;
+/// assert_eq!(mac_text([2, 0, 0, 0, 0, 0xAB]), "02:00:00:00:00:ab");
+/// ```
+#[must_use]
+pub fn mac_text(mac: [u8; 6]) -> String {
+    mac.map(|byte| format!("{byte:02x}")).join(":")
+}

@@ -1,0 +1,480 @@
+//! Packet sockets (`AF_PACKET`): any interface, shared with the kernel's own stack.
+//!
+//! Without offloads, frames are received from a ring of slots (`TPACKET_V2`), without calls as long as
+//! any wait. A ring of blocks (`TPACKET_V3`) hands a frame over only when its block is full or a timer
+//! of at least 1 ms expires, which delays every frame of a quiet interface. With offloads, receiving
+//! takes one call for a batch, as sending does. What arrives is a copy: the kernel's stack sees it too,
+//! unless [`Takeover`] keeps it away.
+
+mod config;
+mod open;
+mod slots;
+mod takeover;
+
+pub use config::{Fanout, FanoutBy, PacketConfig};
+pub use takeover::Takeover;
+
+use super::outgoing::{self, Cutter, Frames, HeaderBytes, Virtio, describe};
+use super::{Buffers, Counters, Drops, PortError, incoming};
+use crate::sys::frames::{Arrival, FRAMES, Receiver};
+use crate::sys::ring::Ring;
+use crate::sys::send::Sender;
+use crate::sys::{
+    self,
+    socket::{PacketFd, take_error},
+};
+use linecard::offload::virtio::Header;
+use linecard::packet::{BATCH, Batch, ChecksumState, LinkType, Meta, Packet, Pool};
+use linecard::port::{Port, PortState};
+use linecard::time::Instant;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::SystemTime;
+use std::{fmt, io};
+
+/// Where a VLAN tag stands: behind the addresses.
+const TAG_AT: usize = 12;
+const TAG_LEN: usize = 4;
+/// The tag protocol where the kernel does not name one: 802.1Q.
+const DEFAULT_TPID: u16 = 0x8100;
+/// Receives that find nothing between two looks at the interface, and the time after which there is one.
+const LOOKS: u32 = 1_024;
+const LOOK_NS: u64 = 10_000_000;
+
+/// A packet socket on one interface, which receives into buffers of `S`.
+///
+/// ```no_run
+/// use linecard::packet::{Batch, Pool};
+/// use linecard::port::Port;
+/// use linecard::time::Instant;
+/// use linecard_io::port::{BUFFER_LEN, PacketConfig, PacketSocket};
+///
+/// let pool = Pool::new(256, BUFFER_LEN);
+/// let mut port = PacketSocket::open(&PacketConfig::new("eth0"), pool)?;
+/// let mut batch = Batch::new();
+/// port.receive(&mut batch, Instant::ZERO);
+/// # Ok::<(), linecard_io::port::PortError>(())
+/// ```
+///
+/// **Receive.** Frames come as they were on the wire: a VLAN tag that the kernel has taken out is put
+/// back. Their time is the kernel's, told in the caller's: `now` less the age of the frame. With
+/// virtio headers, what the kernel has merged comes whole with its
+/// [`Gso`](linecard::packet::Gso); a header that is not true of its frame drops it, as for what was
+/// merged in tunnels, which these headers cannot describe. Without them, "checksum valid" is
+/// believed as the kernel says it, also where an interface has only summed the frame up.
+/// Frames that this machine sends are left out.
+///
+/// **Transmit.** Large packets go whole where the kernel takes that, else cut. Frames above the
+/// interface's MTU are dropped and counted. A packet that is left in the batch has to stay its
+/// first: some of its segments may have gone.
+pub struct PacketSocket<S: Buffers = Pool> {
+    /// None where frames are received by calls only.
+    ring: Option<Ring>,
+    receiver: Receiver,
+    /// Buffers for the next frames, at most [`FRAMES`].
+    spare: Vec<S::Buffer>,
+    socket: PacketFd,
+    link: LinkType,
+    virtio: Option<Virtio>,
+    pool: S,
+    sender: Sender,
+    headers: Vec<HeaderBytes>,
+    cutter: Cutter,
+    /// Drops before the first segment of a packet that is half cut.
+    before_cut: Option<Drops>,
+    looks: u32,
+    looked: Instant,
+    /// When the socket was opened, by the system's clock: no frame came before.
+    opened_ns: u64,
+    counters: Counters,
+}
+
+impl<S: Buffers> PacketSocket<S> {
+    /// Opens an interface of the calling thread's network namespace. Buffers of the pool are best of
+    /// [`BUFFER_LEN`](super::BUFFER_LEN) bytes; with offloads they have to be.
+    ///
+    /// # Errors
+    ///
+    /// No such right or interface, or what the kernel lacks: see [`PortError`].
+    pub fn open(config: &PacketConfig, pool: S) -> Result<Self, PortError> {
+        let open::Opened { ring, socket, link, virtio } = open::open(config, pool.buffer_len())?;
+        let virtio_len = virtio.map_or(0, |(format, _)| format.header_len());
+        Ok(Self {
+            ring,
+            receiver: Receiver::new(virtio_len),
+            spare: Vec::with_capacity(FRAMES),
+            socket,
+            link,
+            virtio,
+            pool,
+            sender: Sender::default(),
+            headers: Vec::with_capacity(BATCH),
+            cutter: Cutter::default(),
+            before_cut: None,
+            looks: 0,
+            looked: Instant::ZERO,
+            opened_ns: system_ns(),
+            counters: Counters::default(),
+        })
+    }
+
+    /// What frames of this interface start with.
+    #[must_use]
+    pub fn link(&self) -> LinkType {
+        self.link
+    }
+
+    /// Whether large packets come and go whole.
+    #[must_use]
+    pub fn offloads(&self) -> bool {
+        self.virtio.is_some()
+    }
+
+    /// What has been done so far; asks the kernel what it had no room for.
+    pub fn counters(&mut self) -> Counters {
+        if let Ok(drops) = self.socket.drops() {
+            self.counters.dropped.ring_full += u64::from(drops);
+        }
+        self.counters
+    }
+
+    /// Receives as many frames as the batch and the pool have room for; whether any came.
+    fn receive_batch(&mut self, batch: &mut Batch<S::Buffer>, now: Instant) -> bool {
+        if self.ring.is_some() {
+            return self.receive_slots(batch, now);
+        }
+        let room = batch.room().min(FRAMES);
+        while self.spare.len() < room
+            && let Some(buffer) = self.pool.take()
+        {
+            self.spare.push(buffer);
+        }
+        let count = room.min(self.spare.len());
+        if count == 0 {
+            self.counters.starved += u64::from(room > 0);
+            return false;
+        }
+        let came = match self.receiver.receive(self.socket.as_fd(), &mut self.spare[..count]) {
+            Ok(came) => came,
+            Err(error) => {
+                // A frame that no virtio header describes is lost by it.
+                let is_lost = sys::is(&error, libc::EINVAL);
+                self.counters.dropped.bad_header += u64::from(is_lost);
+                return is_lost;
+            }
+        };
+        let clock = Clock { now, system_ns: system_ns(), opened_ns: self.opened_ns };
+        for (index, buffer) in self.spare.drain(..came).enumerate() {
+            let Some(arrival) = self.receiver.arrival(index) else { break };
+            if arrival.is_outgoing {
+                continue;
+            }
+            let meta = Meta { timestamp: clock.of_frame(arrival.time_ns), ..Meta::default() };
+            match packet::<S>(&arrival, buffer, (self.link, self.virtio), meta) {
+                Ok(packet) => {
+                    self.counters.count_received(packet.bytes().len());
+                    let _fits = batch.push(packet);
+                }
+                Err(Refused::TooLong) => self.counters.dropped.too_long += 1,
+                Err(Refused::BadHeader) => self.counters.dropped.bad_header += 1,
+            }
+        }
+        came > 0
+    }
+
+    /// Looks whether the interface is still there: at every so many receives that find nothing, or
+    /// after some time.
+    fn look(&mut self, now: Instant) {
+        self.looks += 1;
+        if self.looks < LOOKS && now.ns_since(self.looked) < LOOK_NS && self.looks > 1 {
+            return;
+        }
+        (self.looks, self.looked) = (1, now);
+        self.look_now();
+    }
+
+    fn look_now(&mut self) {
+        // "Down" would wake every waiter until somebody takes note.
+        let _down = take_error(self.socket.as_fd());
+        if self.socket.bound().is_ok_and(|bound| bound.index < 0) {
+            self.counters.gone = 1;
+        }
+    }
+
+    /// Sends the packets at the front that go whole; how many are done with, sent or lost. None when
+    /// the kernel's queue is full.
+    fn send_whole(&mut self, batch: &mut Batch<S::Buffer>) -> Option<usize> {
+        let mut burst = self.sender.burst();
+        for (header, packet) in self.headers.iter().zip(batch.iter()) {
+            burst.add(std::iter::once(header.as_slice()).chain(outgoing::slices(packet)));
+        }
+        let sent = match burst.send(self.socket.as_fd()) {
+            Ok(sent) => sent,
+            Err(error) => return self.lost(&error).then_some(1),
+        };
+        for packet in batch.iter().take(sent) {
+            self.counters.count_transmitted(outgoing::frame_len(packet));
+        }
+        Some(sent)
+    }
+
+    /// Sends the first packet, which does not go whole; false when the kernel's queue is full.
+    fn send_first(&mut self, packet: &mut Packet<S::Buffer>) -> bool {
+        if packet.link() == self.link {
+            return self.send_cut(packet);
+        }
+        self.counters.dropped.other_link += 1;
+        true
+    }
+
+    /// Cuts the packet and sends its segments; false when the kernel's queue is full.
+    fn send_cut(&mut self, packet: &mut Packet<S::Buffer>) -> bool {
+        let before = self.before_cut.take().unwrap_or(self.counters.dropped);
+        let mut cutter = std::mem::take(&mut self.cutter);
+        let all = cutter.send(packet, |frames| self.send_frames(frames));
+        self.cutter = cutter;
+        match all {
+            Ok(false) => {
+                self.before_cut = Some(before);
+                return false;
+            }
+            Ok(true) => self.counters.count_cut(before, outgoing::frame_len(packet)),
+            Err(_) => self.counters.dropped.unsendable += 1,
+        }
+        true
+    }
+
+    /// Sends segments; how many are done with.
+    fn send_frames(&mut self, frames: Frames<'_>) -> usize {
+        let (header, count) = (HeaderBytes::plain(self.virtio), frames.iter().count());
+        let mut done = 0;
+        while done < count {
+            let mut burst = self.sender.burst();
+            for frame in frames.iter().skip(done) {
+                burst.add([header.as_slice(), frame].into_iter());
+            }
+            match burst.send(self.socket.as_fd()) {
+                Ok(sent) => done += sent,
+                Err(error) if self.lost(&error) => done += 1,
+                Err(_) => break,
+            }
+        }
+        done
+    }
+
+    /// Whether a frame is lost by this error, which is counted then; else it can be sent later.
+    fn lost(&mut self, error: &io::Error) -> bool {
+        match error.raw_os_error() {
+            Some(libc::EAGAIN | libc::EINTR | libc::ENOBUFS | libc::ENOMEM) => return false,
+            Some(libc::EMSGSIZE) => self.counters.dropped.above_mtu += 1,
+            Some(libc::EINVAL) => self.counters.dropped.invalid += 1,
+            _ => {
+                self.counters.dropped.refused += 1;
+                if sys::is(error, libc::ENXIO) || sys::is(error, libc::ENODEV) {
+                    self.look_now();
+                }
+            }
+        }
+        true
+    }
+}
+
+impl<S: Buffers> fmt::Debug for PacketSocket<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { socket, link, virtio, counters, .. } = self;
+        let mut shown = f.debug_struct("PacketSocket");
+        shown.field("socket", socket).field("link", link).field("virtio", virtio);
+        shown.field("counters", counters).finish_non_exhaustive()
+    }
+}
+
+impl<S: Buffers> Port<S::Buffer> for PacketSocket<S> {
+    /// Ended when the interface is gone and nothing waits.
+    fn receive(&mut self, batch: &mut Batch<S::Buffer>, now: Instant) -> PortState {
+        if batch.room() == 0 || self.receive_batch(batch, now) {
+            return PortState::Open;
+        }
+        if self.counters.gone == 0 {
+            self.look(now);
+            // What came before the interface went is received first.
+            return PortState::Open;
+        }
+        PortState::Ended
+    }
+
+    /// On an interface that is down or gone packets are lost, as on a wire, and counted.
+    fn transmit(&mut self, batch: &mut Batch<S::Buffer>, _now: Instant) {
+        while !batch.is_empty() {
+            self.headers.clear();
+            let (virtio, link) = (self.virtio, self.link);
+            let ours = batch.iter_mut().take_while(|packet| packet.link() == link);
+            self.headers.extend(ours.map_while(|packet| describe(packet, virtio)));
+            let done = if !self.headers.is_empty() {
+                self.send_whole(batch)
+            } else {
+                batch.iter_mut().next().and_then(|packet| self.send_first(packet).then_some(1))
+            };
+            let Some(done) = done else {
+                self.counters.blocked += 1;
+                return;
+            };
+            for _ in 0..done {
+                batch.pop();
+            }
+        }
+    }
+}
+
+impl<S: Buffers> AsFd for PacketSocket<S> {
+    /// Readable when a frame waits, or the interface has gone down or away.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// Why a frame is dropped.
+enum Refused {
+    TooLong,
+    BadHeader,
+}
+
+/// The system's clock beside the caller's, read once for a batch.
+struct Clock {
+    now: Instant,
+    system_ns: u64,
+    opened_ns: u64,
+}
+
+impl Clock {
+    /// A frame's time by the system's clock in the caller's, not later than now. A frame from this
+    /// machine may carry the time at which its sender was to send it, by a clock that does not count
+    /// from 1970: what lies outside the socket's life is no time of arrival, and counts as now.
+    fn of_frame(&self, time_ns: Option<u64>) -> Instant {
+        let arrived = time_ns.filter(|time| (self.opened_ns..=self.system_ns).contains(time));
+        let age = arrived.map_or(0, |time| self.system_ns - time);
+        Instant::from_ns(self.now.as_ns().saturating_sub(age))
+    }
+}
+
+fn system_ns() -> u64 {
+    let system = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    linecard::time::ns(system)
+}
+
+/// A packet of a frame that came into a buffer.
+fn packet<S: Buffers>(
+    arrival: &Arrival<'_>,
+    mut buffer: S::Buffer,
+    (link, virtio): (LinkType, Option<Virtio>),
+    meta: Meta,
+) -> Result<Packet<S::Buffer>, Refused> {
+    let tag = tag(arrival).filter(|_| arrival.len >= TAG_AT);
+    if arrival.is_truncated || !put_tag::<S>(&mut buffer, arrival.len, tag) {
+        return Err(Refused::TooLong);
+    }
+    let Some((format, endian)) = virtio else {
+        let mut packet = Packet::new(buffer, link, meta);
+        packet.meta.checksum = incoming::checksum(&packet, said(arrival.status));
+        return Ok(packet);
+    };
+    let mut header = Header::read(arrival.virtio, format, endian).unwrap_or_default();
+    if tag.is_some() {
+        // It was written for the frame without its tag.
+        header.csum_start = header.csum_start.saturating_add(TAG_LEN as u16);
+    }
+    incoming::packet(&header, buffer, link, meta).map_err(|_| Refused::BadHeader)
+}
+
+/// The tag that the kernel, or the interface, has taken out of the frame, if it had one.
+fn tag(arrival: &Arrival<'_>) -> Option<[u8; TAG_LEN]> {
+    let has = |bit| arrival.status & bit != 0;
+    if !has(libc::TP_STATUS_VLAN_VALID) {
+        return None;
+    }
+    let (tci, tpid) = arrival.vlan;
+    let tpid = if has(libc::TP_STATUS_VLAN_TPID_VALID) { tpid } else { DEFAULT_TPID };
+    let ([a, b], [c, d]) = (tpid.to_be_bytes(), tci.to_be_bytes());
+    Some([a, b, c, d])
+}
+
+/// Ends the buffer behind the frame, with its tag put back; false when that does not fit.
+fn put_tag<S: Buffers>(buffer: &mut S::Buffer, len: usize, tag: Option<[u8; TAG_LEN]>) -> bool {
+    let whole = len + tag.map_or(0, |tag| tag.len());
+    let Some(place) = buffer.as_mut().get_mut(..whole) else { return false };
+    if let Some(tag) = tag {
+        place.copy_within(TAG_AT..len, TAG_AT + TAG_LEN);
+        place[TAG_AT..TAG_AT + TAG_LEN].copy_from_slice(&tag);
+    }
+    S::truncate(buffer, whole);
+    true
+}
+
+/// What the kernel says of the checksum where there are no virtio headers.
+fn said(status: u32) -> ChecksumState {
+    if status & libc::TP_STATUS_CSUMNOTREADY != 0 {
+        ChecksumState::Partial
+    } else if status & libc::TP_STATUS_CSUM_VALID != 0 {
+        ChecksumState::Valid
+    } else {
+        ChecksumState::Unknown
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tag_goes_back_behind_the_addresses() {
+        let pool = Pool::new(1, 24);
+        let frame: Vec<u8> = (0..20).collect();
+        let filled = |len: usize| {
+            let mut buffer = pool.take().expect("free");
+            buffer.as_mut()[..len].iter_mut().zip(0..).for_each(|(byte, value)| *byte = value);
+            buffer
+        };
+        let mut buffer = filled(20);
+        assert!(put_tag::<Pool>(&mut buffer, 20, Some([0x81, 0, 0, 5])));
+        let mut whole = frame.clone();
+        whole.splice(12..12, [0x81, 0, 0, 5]);
+        assert_eq!(buffer.as_ref(), whole);
+        drop(buffer);
+        assert!(!put_tag::<Pool>(&mut filled(21), 21, Some([0; 4])));
+        assert!(put_tag::<Pool>(&mut filled(24), 24, None));
+    }
+
+    #[test]
+    fn a_tag_is_what_the_kernel_says_of_it() {
+        let (valid, tpid) = (libc::TP_STATUS_VLAN_VALID, libc::TP_STATUS_VLAN_TPID_VALID);
+        let said = |status| {
+            tag(&Arrival {
+                len: 60,
+                is_truncated: false,
+                is_outgoing: false,
+                virtio: &[],
+                time_ns: None,
+                status,
+                vlan: (5, 0x88A8),
+            })
+        };
+        assert_eq!(said(0), None);
+        assert_eq!(said(valid), Some([0x81, 0, 0, 5]));
+        assert_eq!(said(valid | tpid), Some([0x88, 0xA8, 0, 5]));
+    }
+
+    #[test]
+    fn times_are_those_of_the_caller_s_clock() {
+        let clock = Clock { now: Instant::from_ns(1_000), system_ns: 9_000, opened_ns: 8_500 };
+        assert_eq!(clock.of_frame(Some(8_900)), Instant::from_ns(900));
+        for no_time in [None, Some(0), Some(8_499), Some(9_001)] {
+            assert_eq!(clock.of_frame(no_time), clock.now, "{no_time:?}");
+        }
+    }
+
+    #[test]
+    fn an_open_checksum_goes_before_a_valid_one() {
+        let (open, valid) = (libc::TP_STATUS_CSUMNOTREADY, libc::TP_STATUS_CSUM_VALID);
+        assert_eq!(said(0), ChecksumState::Unknown);
+        assert_eq!(said(valid), ChecksumState::Valid);
+        assert_eq!(said(open | valid), ChecksumState::Partial);
+    }
+}

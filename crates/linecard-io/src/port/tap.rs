@@ -1,0 +1,389 @@
+//! TUN and TAP devices: what the kernel sends by them is received here, and the other way round.
+//!
+//! A virtio header stands before each frame. By it the kernel hands over packets of up to 64 KiB
+//! uncut and with open checksums, and takes merged ones whole. Its longest form, for packets in UDP
+//! tunnels, is used where the kernel has it (Linux 6.17).
+
+use super::error::check_name;
+use super::outgoing::{self, Cutter, HeaderBytes, Virtio, describe};
+use super::{BUFFER_LEN, Buffers, Counters, Drops, PortError, incoming};
+use crate::sys::send::Sender;
+use crate::sys::{self, device};
+use linecard::offload::virtio::{Endian, Format, Header};
+use linecard::packet::{Batch, LinkType, Meta, Packet, Pool};
+use linecard::port::{Port, PortState};
+use linecard::time::Instant;
+use std::fs::{File, OpenOptions};
+use std::io::{self, IoSliceMut, Read};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::OpenOptionsExt;
+
+const DEVICE: &str = "/dev/net/tun";
+const CAPABILITY: &str = "CAP_NET_ADMIN";
+const ATTACH: &str = "open a TUN or TAP device";
+
+/// Checksums and TCP of both versions of IP, with ECN.
+const TCP: u32 = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
+/// UDP too: Linux 6.2.
+const UDP: u32 = TCP | libc::TUN_F_USO4 | libc::TUN_F_USO6;
+/// In UDP tunnels with and without checksum: `TUN_F_UDP_TUNNEL_GSO` and
+/// `TUN_F_UDP_TUNNEL_GSO_CSUM` of Linux 6.17, which libc does not name.
+const TUNNELS: u32 = UDP | 0x080 | 0x100;
+
+/// What the kernel may leave to us, the most first, and the form of header that says so.
+const OFFERS: [(u32, Format); 4] = [
+    (TUNNELS, Format::Tunnel),
+    (UDP, Format::V1),
+    (TCP, Format::V1),
+    (libc::TUN_F_CSUM, Format::V1),
+];
+
+/// What the frames of a device begin with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TapKind {
+    /// An Ethernet header: a TAP device.
+    #[default]
+    Ethernet,
+    /// An IP header: a TUN device.
+    Ip,
+}
+
+/// Which device, and how.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TapConfig {
+    /// Its name, 1 … 15 bytes; a `%d` in it becomes the first free number. A device that is not
+    /// there is made, and goes with its last queue.
+    pub name: String,
+    /// Ethernet frames or IP packets; Ethernet by default.
+    pub kind: TapKind,
+    /// Whether the device has several queues, each opened as a [`Tap`] of its own by the same name;
+    /// the kernel spreads flows over them. Off by default.
+    pub multi_queue: bool,
+    /// Whether the kernel may leave cutting and checksums to us, and we to it; on by default. Off,
+    /// packets are as they would be on a wire, both ways.
+    pub offloads: bool,
+}
+
+impl TapConfig {
+    /// A TAP device with one queue and all offloads.
+    #[must_use]
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), kind: TapKind::Ethernet, multi_queue: false, offloads: true }
+    }
+}
+
+/// One queue of a TUN or TAP device, which receives into buffers of `S`.
+///
+/// ```no_run
+/// use linecard::packet::{Batch, Pool};
+/// use linecard::port::Port;
+/// use linecard::time::Instant;
+/// use linecard_io::port::{BUFFER_LEN, Tap, TapConfig, interface};
+///
+/// let mut tap = Tap::open(&TapConfig::new("tap%d"), Pool::new(128, BUFFER_LEN))?;
+/// interface::set_up(tap.name(), true)?;
+/// let mut batch = Batch::new();
+/// tap.receive(&mut batch, Instant::ZERO);
+/// # Ok::<(), linecard_io::port::PortError>(())
+/// ```
+///
+/// **Receive.** A header that is not true of its frame drops it ([`Drops::bad_header`]), but for a
+/// checksum elsewhere than the layout has one, as in a tunnel that is not followed, which is
+/// completed. Packets come with the caller's time.
+///
+/// **Transmit.** Large packets go whole where a header describes them, else cut. A packet that is
+/// left in the batch has to stay its first: some of its segments may have gone.
+///
+/// [`Drops::bad_header`]: super::Drops::bad_header
+#[derive(Debug)]
+pub struct Tap<S: Buffers = Pool> {
+    file: File,
+    name: String,
+    link: LinkType,
+    format: Format,
+    offloads: u32,
+    pool: S,
+    /// A buffer that was taken for a frame which did not come.
+    spare: Option<S::Buffer>,
+    sender: Sender,
+    cutter: Cutter,
+    /// Drops before the first segment of a packet that is half cut.
+    before_cut: Option<Drops>,
+    counters: Counters,
+}
+
+impl<S: Buffers> Tap<S> {
+    /// Opens a queue of a device, which is made when it is not there, and is not brought up. Buffers
+    /// of the pool have to have [`BUFFER_LEN`] bytes, or without offloads as many as the
+    /// device's MTU and 18 more.
+    ///
+    /// # Errors
+    ///
+    /// No such right, name or device, or buffers that are too short: see [`PortError`].
+    pub fn open(config: &TapConfig, pool: S) -> Result<Self, PortError> {
+        check_name(&config.name)?;
+        let needed = BUFFER_LEN;
+        if config.offloads && pool.buffer_len() < needed {
+            return Err(PortError::ShortBuffers { given: pool.buffer_len(), needed });
+        }
+        let file = open_device()?;
+        let name = attach(&file, config)?;
+        let (offloads, format) = agree(&file, config.offloads)?;
+        Ok(Self {
+            file,
+            name,
+            link: if config.kind == TapKind::Ip { LinkType::Raw } else { LinkType::Ethernet },
+            format,
+            offloads,
+            pool,
+            spare: None,
+            sender: Sender::default(),
+            cutter: Cutter::default(),
+            before_cut: None,
+            counters: Counters::default(),
+        })
+    }
+
+    /// The device's name, with its number where one was asked for.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What its packets begin with.
+    #[must_use]
+    pub fn link(&self) -> LinkType {
+        self.link
+    }
+
+    /// The form of virtio header that the kernel and this port have agreed on.
+    #[must_use]
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    /// What the kernel leaves to us: bits of `TUN_F_*` in `linux/if_tun.h`.
+    #[must_use]
+    pub fn offloads(&self) -> u32 {
+        self.offloads
+    }
+
+    /// What has been done so far.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// Reads a frame; none when there is none, or none for us.
+    fn read(&mut self, now: Instant) -> Came<S::Buffer> {
+        let Some(mut buffer) = self.spare.take().or_else(|| self.pool.take()) else {
+            self.counters.starved += 1;
+            return Came::Nothing;
+        };
+        let (mut head, mut beyond) = ([0; Format::MAX_LEN], [0]);
+        let head_len = self.format.header_len();
+        let room = buffer.as_ref().len();
+        let mut places = [
+            IoSliceMut::new(&mut head[..head_len]),
+            IoSliceMut::new(buffer.as_mut()),
+            // A frame that reaches this one was too long: the kernel cuts without a word.
+            IoSliceMut::new(&mut beyond),
+        ];
+        let len = match (&self.file).read_vectored(&mut places) {
+            Ok(len) => len,
+            Err(error) => {
+                self.spare = Some(buffer);
+                self.gone_by(&error);
+                return Came::Nothing;
+            }
+        };
+        let Some(len) = len.checked_sub(head_len).filter(|len| *len <= room) else {
+            self.counters.dropped.too_long += 1;
+            self.spare = Some(buffer);
+            return Came::Dropped;
+        };
+        S::truncate(&mut buffer, len);
+        let header = Header::read(&head, self.format, Endian::Little).unwrap_or_default();
+        let meta = Meta { timestamp: now, ..Meta::default() };
+        let Ok(packet) = incoming::packet(&header, buffer, self.link, meta) else {
+            self.counters.dropped.bad_header += 1;
+            return Came::Dropped;
+        };
+        self.counters.count_received(len);
+        Came::Packet(packet)
+    }
+
+    /// Takes note when the error says that the device has been removed.
+    fn gone_by(&mut self, error: &io::Error) {
+        if sys::is(error, libc::EBADFD) {
+            self.counters.gone = 1;
+        }
+    }
+
+    /// Sends the packet, whole or cut; false when the kernel's queue is full.
+    fn send(&mut self, packet: &mut Packet<S::Buffer>) -> bool {
+        if packet.link() != self.link {
+            self.counters.dropped.other_link += 1;
+            return true;
+        }
+        let virtio = Some((self.format, Endian::Little));
+        let bytes = outgoing::frame_len(packet);
+        let described = match self.offloads {
+            // On a wire nothing is left open, and nothing large.
+            0 => describe(packet, None).map(|_| HeaderBytes::plain(virtio)),
+            _ => describe(packet, virtio),
+        };
+        let Some(header) = described else { return self.send_cut(packet, virtio) };
+        let mut burst = self.sender.burst();
+        burst.add(std::iter::once(header.as_slice()).chain(outgoing::slices(packet)));
+        let written = burst.write(self.file.as_fd());
+        match self.sent(written) {
+            Sent::Later => return false,
+            Sent::Taken => self.counters.count_transmitted(bytes),
+            Sent::Lost => {}
+        }
+        true
+    }
+
+    fn send_cut(&mut self, packet: &mut Packet<S::Buffer>, virtio: Option<Virtio>) -> bool {
+        let bytes = outgoing::frame_len(packet);
+        let header = HeaderBytes::plain(virtio);
+        let before = self.before_cut.take().unwrap_or(self.counters.dropped);
+        let mut cutter = std::mem::take(&mut self.cutter);
+        let all = cutter.send(packet, |frames| {
+            let written = frames.iter().take_while(|frame| {
+                let mut burst = self.sender.burst();
+                burst.add([header.as_slice(), frame].into_iter());
+                let written = burst.write(self.file.as_fd());
+                self.sent(written) != Sent::Later
+            });
+            written.count()
+        });
+        self.cutter = cutter;
+        match all {
+            Ok(false) => {
+                self.before_cut = Some(before);
+                return false;
+            }
+            Ok(true) => self.counters.count_cut(before, bytes),
+            Err(_) => self.counters.dropped.unsendable += 1,
+        }
+        true
+    }
+
+    /// What has become of a frame; a lost one is counted.
+    fn sent(&mut self, written: io::Result<usize>) -> Sent {
+        let Err(error) = written else { return Sent::Taken };
+        let later = [libc::EAGAIN, libc::EINTR, libc::ENOBUFS, libc::ENOMEM];
+        if later.into_iter().any(|number| sys::is(&error, number)) {
+            return Sent::Later;
+        }
+        self.gone_by(&error);
+        let dropped = &mut self.counters.dropped;
+        // EIO is what the kernel says of a device that is down.
+        match error.raw_os_error() {
+            Some(libc::EINVAL) => dropped.invalid += 1,
+            _ => dropped.refused += 1,
+        }
+        Sent::Lost
+    }
+}
+
+/// What one read has given.
+enum Came<B> {
+    Packet(Packet<B>),
+    Dropped,
+    Nothing,
+}
+
+#[derive(PartialEq, Eq)]
+enum Sent {
+    Taken,
+    Later,
+    Lost,
+}
+
+impl<S: Buffers> Port<S::Buffer> for Tap<S> {
+    /// Ended when the device has been removed.
+    fn receive(&mut self, batch: &mut Batch<S::Buffer>, now: Instant) -> PortState {
+        // As many tries as there is room: frames that are dropped cost a place too.
+        for _ in 0..batch.room() {
+            match self.read(now) {
+                Came::Packet(packet) => {
+                    let _fits = batch.push(packet);
+                }
+                Came::Dropped => {}
+                Came::Nothing => break,
+            }
+        }
+        if self.counters.gone > 0 { PortState::Ended } else { PortState::Open }
+    }
+
+    /// On a device that is down or removed packets are lost, as on a wire, and counted.
+    fn transmit(&mut self, batch: &mut Batch<S::Buffer>, _now: Instant) {
+        loop {
+            let Some(packet) = batch.iter_mut().next() else { return };
+            if !self.send(packet) {
+                self.counters.blocked += 1;
+                return;
+            }
+            batch.pop();
+        }
+    }
+}
+
+impl<S: Buffers> AsFd for Tap<S> {
+    /// Readable when a frame waits, or the device has been removed.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+fn open_device() -> Result<File, PortError> {
+    let mut options = OpenOptions::new();
+    let options = options.read(true).write(true).custom_flags(libc::O_NONBLOCK);
+    options.open(DEVICE).map_err(|source| match source.kind() {
+        io::ErrorKind::PermissionDenied => PortError::NoAccess { path: DEVICE },
+        io::ErrorKind::NotFound => PortError::Lacks {
+            what: "TUN and TAP devices (no /dev/net/tun)",
+            advice: "load the module by `modprobe tun`, or build it with CONFIG_TUN",
+        },
+        _ => PortError::System { doing: ATTACH, source },
+    })
+}
+
+/// Attaches a queue; gives the device's name.
+fn attach(file: &File, config: &TapConfig) -> Result<String, PortError> {
+    let kind = if config.kind == TapKind::Ip { libc::IFF_TUN } else { libc::IFF_TAP };
+    let queues = if config.multi_queue { libc::IFF_MULTI_QUEUE } else { 0 };
+    let flags = kind | queues | libc::IFF_NO_PI | libc::IFF_VNET_HDR;
+    device::attach_tun(file, &config.name, flags).map_err(|source| {
+        let name = config.name.clone();
+        match source.raw_os_error() {
+            Some(libc::EBUSY | libc::E2BIG) => PortError::InUse { name },
+            Some(libc::EINVAL | libc::EEXIST) => PortError::OtherKind { name },
+            _ => PortError::of(ATTACH, CAPABILITY, source),
+        }
+    })
+}
+
+/// Offers the kernel what we can do, less and less until it agrees.
+fn agree(file: &File, offloads: bool) -> Result<(u32, Format), PortError> {
+    let offers = if offloads { &OFFERS[..] } else { &[] };
+    for &(offer, format) in offers {
+        if device::set_tun_offloads(file, offer).is_ok() && set_header(file, format).is_ok() {
+            return Ok((offer, format));
+        }
+    }
+    device::set_tun_offloads(file, 0)
+        .map_err(|error| PortError::of("set a TAP's offloads", CAPABILITY, error))?;
+    set_header(file, Format::V1)?;
+    Ok((0, Format::V1))
+}
+
+fn set_header(file: &File, format: Format) -> Result<(), PortError> {
+    device::set_tun_header(file, format.header_len()).map_err(|_| PortError::Lacks {
+        what: "virtio headers of little endian on TAP devices",
+        advice: "use Linux 4.0 or newer",
+    })
+}

@@ -1,0 +1,175 @@
+//! The example `tun`: TCP through a tunnel of two such programs, in namespaces of the test.
+
+use crate::around::{root, say, skipped};
+use crate::lab::{self, Namespace};
+use crate::sys;
+use linecard::rng::Rng;
+use std::fs;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::thread;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// Bytes sent in each direction.
+const AMOUNT: usize = 8 << 20;
+/// For each step; all of them together take less than two seconds on an idle machine.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Where cargo puts what it builds for this run.
+fn build() -> PathBuf {
+    let program = std::env::current_exe().expect("this program has a path");
+    let profile = program.ancestors().nth(2).expect("cargo's folders");
+    let target = profile.parent().expect("a folder for all profiles");
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["build", "--quiet", "--locked", "--package", "linecard-io", "--example", "tun"]);
+    cargo.arg("--target-dir").arg(target).current_dir(root());
+    if profile.ends_with("release") {
+        cargo.arg("--release");
+    }
+    assert!(cargo.status().expect("cargo is there").success(), "the example does not build");
+    profile.join("examples/tun")
+}
+
+/// One end of the tunnel, ended when dropped.
+struct End<'a> {
+    namespace: &'a Namespace,
+    program: Child,
+    said: PathBuf,
+}
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        let _ = self.program.kill();
+        let _ = self.program.wait();
+    }
+}
+
+impl<'a> End<'a> {
+    /// Starts the program in a namespace and sets its device up; `number` is 1 or 2.
+    fn new(
+        program: &Path,
+        namespace: &'a Namespace,
+        (number, folder): (u8, &Path),
+    ) -> Result<Self, String> {
+        let device = namespace.device();
+        namespace.ip(&["addr", "add", &format!("192.0.2.{number}/24"), "dev", &device])?;
+        let said = folder.join(format!("said{number}"));
+        let file = fs::File::create(&said).expect("a file in our folder");
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &namespace.name]).arg(program).arg("tun0");
+        command.args([number, 3 - number].map(|end| format!("192.0.2.{end}:5000")));
+        let program = command.stderr(file).spawn().map_err(|error| format!("no `ip`: {error}"))?;
+        let mut end = Self { namespace, program, said };
+        end.set_up(number)?;
+        Ok(end)
+    }
+
+    fn set_up(&mut self, number: u8) -> Result<(), String> {
+        let begun = Instant::now();
+        while let Err(why) = self.namespace.ip(&["link", "set", "tun0", "mtu", "1400", "up"]) {
+            let ended = !matches!(self.program.try_wait(), Ok(None));
+            if ended || begun.elapsed() > PATIENCE {
+                let said = fs::read_to_string(&self.said).unwrap_or_default();
+                return Err(format!("the example opens no device: {why} {said}"));
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        for address in [format!("198.51.100.{number}/24"), format!("2001:db8::{number}/64")] {
+            let no_detection = address.contains(':').then_some("nodad");
+            let add = ["addr", "add", &address, "dev", "tun0"];
+            self.namespace.ip(&add.into_iter().chain(no_detection).collect::<Vec<_>>())?;
+        }
+        Ok(())
+    }
+
+    /// What it counted last: the numbers of a line such as `Account { read: 1, sent: 40, … }`.
+    fn account(&self) -> Option<[u64; 5]> {
+        let said = fs::read_to_string(&self.said).ok()?;
+        let line = said.lines().rfind(|line| line.contains("Account"))?;
+        let words = line.split([' ', ',']).filter_map(|word| word.parse().ok());
+        words.collect::<Vec<u64>>().try_into().ok()
+    }
+}
+
+fn content(seed: u64) -> Vec<u8> {
+    let mut bytes = vec![0; AMOUNT];
+    Rng::new(seed).fill(&mut bytes);
+    bytes
+}
+
+/// Sends and then receives, or the other way round.
+fn exchange(mut stream: TcpStream, (seed, first): (u64, bool)) -> io::Result<()> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    for sends in [first, !first] {
+        if sends {
+            stream.write_all(&content(seed + u64::from(!first)))?;
+        } else {
+            let mut received = vec![0; AMOUNT];
+            stream.read_exact(&mut received)?;
+            assert!(received == content(seed + u64::from(first)), "other bytes came");
+        }
+    }
+    Ok(())
+}
+
+/// Both ends of a connection through the tunnel, each in its namespace.
+fn connect(ends: [&Namespace; 2], address: SocketAddr) -> io::Result<()> {
+    thread::scope(|scope| {
+        let (ready, when_ready) = std::sync::mpsc::channel();
+        let server = scope.spawn(move || {
+            sys::enter(&ends[1].path())?;
+            let listener = TcpListener::bind(address)?;
+            let _ = ready.send(());
+            exchange(listener.accept()?.0, (1, false))
+        });
+        let client = scope.spawn(move || {
+            sys::enter(&ends[0].path())?;
+            when_ready.recv().map_err(io::Error::other)?;
+            exchange(TcpStream::connect_timeout(&address, PATIENCE)?, (1, true))
+        });
+        let client = client.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        if client.is_err() && !server.is_finished() {
+            // The listener may wait for ever: a connection that is closed at once ends it.
+            scope.spawn(move || {
+                sys::enter(&ends[1].path()).and_then(|()| TcpStream::connect(address)).map(drop)
+            });
+        }
+        let server = server.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        client.and(server)
+    })
+}
+
+#[test]
+fn tcp_goes_through_the_example() {
+    const WHAT: &str = "TCP through the example `tun`";
+    let [near, far] = match lab::cabled() {
+        Ok(namespaces) => namespaces,
+        Err(why) => return skipped(WHAT, &why),
+    };
+    let (program, folder) = (build(), TempDir::new().expect("a folder"));
+    let ends = End::new(&program, &near, (1, folder.path()))
+        .and_then(|first| Ok([first, End::new(&program, &far, (2, folder.path()))?]));
+    let ends = match ends {
+        Ok(ends) => ends,
+        Err(why) => return skipped(WHAT, &why),
+    };
+    for address in ["198.51.100.2:7000", "[2001:db8::2]:7000"] {
+        let address = address.parse().expect("an address");
+        connect([&near, &far], address).unwrap_or_else(|error| panic!("{address}: {error}"));
+    }
+    // It tells every second.
+    thread::sleep(Duration::from_millis(1_200));
+    for end in &ends {
+        let [read, sent, received, written, dropped] = end.account().expect("it has told");
+        say(&format!(
+            "tun: {read} packets read, {sent} sent; {received} received, {written} written, \
+             {dropped} dropped"
+        ));
+        assert!(sent > 2 * read, "large packets are read and cut");
+        assert!(written < received, "packets are merged");
+    }
+}

@@ -1,0 +1,51 @@
+//! What is asked of an interface by name, and changed.
+
+use crate::lab::{self, cable, inside, ip};
+use linecard_io::port::interface::{exists, mac, mtu, set_mac, set_mtu};
+use linecard_io::port::{PortError, Tap, TapConfig, TapKind};
+
+#[test]
+fn what_is_set_is_there() {
+    inside("settings of interfaces", || {
+        assert!(!exists("va").expect("a name"));
+        cable();
+        assert!(exists("va").expect("a name") && exists("lo").expect("a name"));
+        for bytes in [68, 1_400, 9_000] {
+            set_mtu("va", bytes).expect("root may");
+            assert_eq!(mtu("va").expect("it is there"), bytes);
+        }
+        // Bytes that are negative where `char` has a sign, and neighbours that stay.
+        let address = [0xFE, 0x80, 0xFF, 0, 0x7F, 0x81];
+        let other = mac("vb").expect("it is there");
+        set_mac("va", address).expect("root may");
+        assert_eq!((mac("va").expect("it is there"), mac("vb").expect("too")), (address, other));
+        assert_eq!(mac("lo").expect("it is there"), [0; 6]);
+        ip("link del va");
+        assert!(!exists("va").expect("a name"));
+    });
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    inside("settings that interfaces do not take", || {
+        cable();
+        for bytes in [0, 67, 1 << 20, usize::MAX] {
+            let error = set_mtu("va", bytes).expect_err("out of range");
+            assert!(matches!(error, PortError::Setting { value, .. } if value == bytes), "{error}");
+        }
+        for address in [[0; 6], [1, 2, 3, 4, 5, 6], [0xFF; 6]] {
+            let error = set_mac("va", address).expect_err("none for an interface");
+            assert!(matches!(error, PortError::BadMac { .. }), "{error}");
+        }
+        let config = TapConfig { kind: TapKind::Ip, ..TapConfig::new("lc0") };
+        let _tun = Tap::open(&config, lab::pool()).expect("root may");
+        for error in [mac("lc0").err(), set_mac("lc0", [2; 6]).err()] {
+            assert!(matches!(error, Some(PortError::NoMac { .. })), "{error:?}");
+        }
+        let absent = [mac("gone").err(), set_mac("gone", [2; 6]).err(), set_mtu("gone", 99).err()];
+        for error in absent {
+            assert!(matches!(error, Some(PortError::NoInterface { .. })), "{error:?}");
+        }
+        assert!(matches!(exists("a name"), Err(PortError::BadName { .. })));
+    });
+}

@@ -1,0 +1,306 @@
+//! TAP devices: the kernel's own TCP between two namespaces, carried by two ports.
+
+use crate::lab::{self, PATIENCE, frame, inside, ip, new_network, packet, say, send};
+use linecard::offload::coalesce::Config;
+use linecard::offload::virtio::Format;
+use linecard::packet::{Batch, ChecksumState, LinkType, Meta, Packet, Pool, PoolBuffer};
+use linecard::port::{Port, PortState};
+use linecard::stage::Stage;
+use linecard::stages::{Coalesce, Segment};
+use linecard::time::Instant;
+use linecard_io::port::{self, Counters, PortError, Tap, TapConfig, TapKind, interface};
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsFd;
+use std::thread;
+use std::time::Duration;
+
+/// Bytes that are carried.
+const BYTES: usize = 8 << 20;
+
+fn open(kind: TapKind, address: &str) -> Tap {
+    let config = TapConfig { kind, ..TapConfig::new("lc%d") };
+    let tap = Tap::open(&config, lab::pool()).expect("root may");
+    assert_eq!(tap.name(), "lc0");
+    ip(&format!("addr add {address}/24 dev lc0"));
+    interface::set_up("lc0", true).expect("it was just made");
+    tap
+}
+
+fn content(bytes: usize) -> Vec<u8> {
+    (0..bytes).map(|at| (at ^ at >> 9) as u8).collect()
+}
+
+/// What is done with packets on their way to the server.
+#[derive(Debug)]
+enum Way {
+    /// Nothing.
+    Whole,
+    /// Cut into segments of the wire.
+    Cut,
+    /// Cut, and merged again.
+    Merged,
+}
+
+/// The stages of a way, and their batches.
+struct Carrier {
+    segment: Segment,
+    coalesce: Coalesce<PoolBuffer>,
+    input: Batch<PoolBuffer>,
+    middle: Batch<PoolBuffer>,
+    output: Batch<PoolBuffer>,
+    back: Batch<PoolBuffer>,
+    /// Bytes of the longest packet that came, and of the longest that was to go on.
+    longest: (usize, usize),
+    gso: usize,
+}
+
+impl Carrier {
+    fn new(link: LinkType) -> Self {
+        let config = Config { flush_at_batch_end: true, ..Config::default() };
+        Self {
+            segment: Segment::new(link, Pool::new(1_024, 2_048)),
+            coalesce: Coalesce::new(config),
+            input: Batch::new(),
+            middle: Batch::new(),
+            output: Batch::new(),
+            back: Batch::new(),
+            longest: (0, 0),
+            gso: 0,
+        }
+    }
+
+    /// One turn in both directions.
+    fn turn(&mut self, (a, b): (&mut Tap, &mut Tap), way: &Way, now: Instant) {
+        let before = self.input.len();
+        assert_eq!(a.receive(&mut self.input, now), PortState::Open);
+        for packet in self.input.iter_mut().skip(before) {
+            self.longest.0 = self.longest.0.max(packet.bytes().len());
+            self.gso += usize::from(packet.meta.gso.is_some());
+            if !matches!(way, Way::Whole) && packet.meta.gso.is_some() {
+                // Whoever cuts completes the checksums.
+                packet.meta.checksum = ChecksumState::Unknown;
+            }
+        }
+        match way {
+            Way::Whole => b.transmit(&mut self.input, now),
+            Way::Cut => {
+                self.segment.process(&mut self.input, now, &mut self.middle);
+                self.note(true);
+                b.transmit(&mut self.middle, now);
+            }
+            Way::Merged => {
+                self.segment.process(&mut self.input, now, &mut self.middle);
+                self.coalesce.process(&mut self.middle, now, &mut self.output);
+                self.note(false);
+                b.transmit(&mut self.output, now);
+            }
+        }
+        assert_eq!(b.receive(&mut self.back, now), PortState::Open);
+        a.transmit(&mut self.back, now);
+    }
+
+    fn note(&mut self, middle: bool) {
+        let batch = if middle { &self.middle } else { &self.output };
+        let longest = batch.iter().map(|packet| packet.datagram_len()).max().unwrap_or(0);
+        self.longest.1 = self.longest.1.max(longest);
+    }
+}
+
+/// Carries so many bytes of the kernel's TCP from one namespace to another.
+fn carry(kind: TapKind, way: &Way, bytes: usize) -> (Carrier, Counters, Counters) {
+    let mut a = open(kind, "10.9.0.1");
+    let (start, started) = std::sync::mpsc::channel::<()>();
+    // Threads are in the namespace in which they were started.
+    let client = thread::spawn(move || {
+        started.recv().expect("the server listens");
+        let address = "10.9.0.2:7000".parse().expect("an address");
+        let mut stream = TcpStream::connect_timeout(&address, PATIENCE).expect("it answers");
+        stream.set_write_timeout(Some(PATIENCE)).expect("a timeout");
+        stream.write_all(&content(bytes)).expect("all is taken");
+    });
+    new_network().expect("there was one before");
+    let mut b = open(kind, "10.9.0.2");
+    let listener = TcpListener::bind("10.9.0.2:7000").expect("nobody else is here");
+    start.send(()).expect("the client waits");
+    let server = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("the client comes");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).expect("it ends");
+        bytes
+    });
+    let link = if kind == TapKind::Ip { LinkType::Raw } else { LinkType::Ethernet };
+    let (mut carrier, begin) = (Carrier::new(link), std::time::Instant::now());
+    while !server.is_finished() {
+        assert!(begin.elapsed() < PATIENCE * 3, "{:?} {:?}", a.counters(), b.counters());
+        let now = Instant::from_ns(begin.elapsed().as_nanos() as u64);
+        carrier.turn((&mut a, &mut b), way, now);
+        let waiting = carrier.input.len() + carrier.middle.len() + carrier.output.len();
+        if waiting + carrier.back.len() == 0 {
+            port::wait(&[a.as_fd(), b.as_fd()], Duration::from_millis(5)).expect("two of them");
+        }
+    }
+    let rate = bytes as f64 * 8.0 / begin.elapsed().as_secs_f64() / 1e9;
+    client.join().expect("the client has sent all");
+    assert!(server.join().expect("the server has all") == content(bytes), "other bytes came");
+    say(&format!("{kind:?}, {way:?}, header of {}: {rate:.1} Gbit/s", a.format().header_len()));
+    let counters = (a.counters(), b.counters());
+    (carrier, counters.0, counters.1)
+}
+
+#[test]
+fn large_packets_of_the_kernel_go_whole() {
+    inside("TCP through TAP devices", || {
+        for kind in [TapKind::Ethernet, TapKind::Ip] {
+            new_network().expect("there was one before");
+            let (carrier, a, b) = carry(kind, &Way::Whole, BYTES);
+            assert!(carrier.gso > 0 && carrier.longest.0 > 10_000, "{:?}", carrier.longest);
+            assert_eq!((a.dropped.total(), b.dropped.total(), b.cut), (0, 0, 0), "{a:?} {b:?}");
+        }
+    });
+}
+
+#[test]
+fn large_packets_of_the_kernel_are_cut_right() {
+    inside("TCP cut behind a TAP device", || {
+        let (carrier, a, b) = carry(TapKind::Ethernet, &Way::Cut, BYTES);
+        assert!(carrier.gso > 0 && carrier.longest.0 > 10_000, "{:?}", carrier.longest);
+        assert!(carrier.longest.1 <= 1_514, "{:?}", carrier.longest);
+        assert_eq!((a.dropped.total(), b.dropped.total()), (0, 0), "{a:?} {b:?}");
+        assert!(b.transmitted > a.received);
+    });
+}
+
+#[test]
+fn merged_packets_are_received_whole() {
+    inside("merged packets into a TAP device", || {
+        let (carrier, a, b) = carry(TapKind::Ethernet, &Way::Merged, BYTES);
+        assert!(carrier.longest.1 > 10_000, "{:?}", carrier.longest);
+        assert_eq!((a.dropped.total(), b.dropped.total(), b.cut), (0, 0, 0), "{a:?} {b:?}");
+    });
+}
+
+/// Figures, to be run in a release build: `cargo test --release --test ports -- --ignored`.
+#[test]
+#[ignore = "a measurement"]
+fn bits_per_second() {
+    inside("bits per second", || {
+        for way in [Way::Whole, Way::Cut, Way::Merged] {
+            new_network().expect("there was one before");
+            carry(TapKind::Ethernet, &way, 256 << 20);
+        }
+    });
+}
+
+#[test]
+fn queues_share_flows_and_split_none() {
+    inside("flows over several queues", || {
+        let many = TapConfig { multi_queue: true, ..TapConfig::new("lc0") };
+        let mut queues = [0, 1].map(|_| Tap::open(&many, lab::pool()).expect("root may"));
+        ip("addr add 10.9.0.1/24 dev lc0");
+        interface::set_up("lc0", true).expect("it was just made");
+        ip("neigh add 10.9.0.2 lladdr 02:00:00:00:00:02 dev lc0");
+        let sockets: Vec<_> =
+            (0..64).map(|_| UdpSocket::bind("10.9.0.1:0").expect("the address is ours")).collect();
+        let mut places = BTreeMap::<u16, [usize; 2]>::new();
+        for _ in 0..3 {
+            for socket in &sockets {
+                socket.send_to(b"linecard", "10.9.0.2:9").expect("there is a neighbour");
+            }
+            let (mut count, begin) = (0, std::time::Instant::now());
+            while count < sockets.len() {
+                for (place, queue) in queues.iter_mut().enumerate() {
+                    for packet in lab::receive_within(queue, Duration::from_millis(5)) {
+                        let flow = u16::from_be_bytes([packet.bytes()[34], packet.bytes()[35]]);
+                        places.entry(flow).or_default()[place] += 1;
+                        count += 1;
+                    }
+                }
+                assert!(begin.elapsed() < PATIENCE, "{count} of {} came", sockets.len());
+            }
+        }
+        let whole = places.values().all(|count| matches!(count, [3, 0] | [0, 3]));
+        assert!(places.len() == sockets.len() && whole, "{places:?}");
+        let both = (0..2).all(|place| places.values().any(|count| count[place] > 0));
+        assert!(both, "all flows went to one queue: {places:?}");
+    });
+}
+
+#[test]
+fn a_packet_socket_on_a_tun_gives_and_takes_ip() {
+    inside("a packet socket on a TUN device", || {
+        let mut tun = open(TapKind::Ip, "10.9.0.1");
+        let mut port = lab::open("lc0", |_| ());
+        assert_eq!(port.link(), LinkType::Raw);
+        let (pool, datagram) = (lab::pool(), &frame(500, None, 1, 1)[14..]);
+        let ip_packet = || {
+            let (buffer, _) = packet(&pool, datagram, Meta::default()).into_parts();
+            vec![Packet::new(buffer, LinkType::Raw, Meta::default())]
+        };
+        send(&mut port, ip_packet());
+        assert_eq!(lab::receive(&mut tun, 1)[0].bytes(), datagram);
+        send(&mut tun, ip_packet());
+        assert_eq!(lab::receive(&mut port, 1)[0].bytes(), datagram);
+    });
+}
+
+#[test]
+fn queues_of_one_device_share_its_name() {
+    inside("several queues of a TAP device", || {
+        let many = TapConfig { multi_queue: true, ..TapConfig::new("lcq") };
+        let first = Tap::open(&many, lab::pool()).expect("root may");
+        let second = Tap::open(&many, lab::pool()).expect("a second queue");
+        assert_eq!((first.name(), second.name()), ("lcq", "lcq"));
+        assert_eq!((first.format(), first.offloads()), (second.format(), second.offloads()));
+        assert!(matches!(first.format(), Format::V1 | Format::Tunnel));
+        say(&format!("TAP: {:?}, offloads {:#x}", first.format(), first.offloads()));
+        let one = Tap::open(&TapConfig::new("lcq"), lab::pool()).expect_err("one of several");
+        assert!(matches!(one, PortError::OtherKind { .. }), "{one}");
+        let alone = Tap::open(&TapConfig::new("lcone"), lab::pool()).expect("root may");
+        let again = Tap::open(&TapConfig::new("lcone"), lab::pool()).expect_err("in use");
+        assert!(matches!(again, PortError::InUse { .. }), "{again}");
+        drop(alone);
+        let short = Tap::open(&many, Pool::new(1, 2_048)).expect_err("64 KiB do not fit");
+        assert!(matches!(short, PortError::ShortBuffers { given: 2_048, .. }), "{short}");
+    });
+}
+
+#[test]
+fn a_tap_ends_with_its_device() {
+    inside("a TAP device removed", || {
+        let mut tap = open(TapKind::Ethernet, "10.9.0.1");
+        // Down is not gone; what is sent then is lost.
+        interface::set_up("lc0", false).expect("it is there");
+        let pool = lab::pool();
+        let one = || vec![packet(&pool, &frame(60, None, 0, 0), Meta::default())];
+        send(&mut tap, one());
+        assert_eq!(tap.counters().dropped.refused, 1);
+        ip("link del lc0");
+        let (mut batch, begin) = (Batch::new(), std::time::Instant::now());
+        while tap.receive(&mut batch, Instant::ZERO) == PortState::Open {
+            assert!(begin.elapsed() < PATIENCE, "it does not end");
+            port::wait(&[tap.as_fd()], Duration::from_millis(5)).expect("one descriptor");
+        }
+        send(&mut tap, one());
+        assert_eq!((tap.counters().gone, tap.counters().dropped.refused), (1, 2));
+    });
+}
+
+/// A device that stands for a wire gets what could be on one.
+#[test]
+fn without_offloads_large_packets_are_cut() {
+    inside("large packets to a TAP device without offloads", || {
+        let config = TapConfig { offloads: false, ..TapConfig::new("lc0") };
+        let mut tap = Tap::open(&config, lab::pool()).expect("root may");
+        interface::set_up("lc0", true).expect("it was just made");
+        let mut witness = lab::open("lc0", |config| config.offloads = false);
+        let (bytes, gso, segments) = crate::packet::large();
+        let pool = lab::pool();
+        send(&mut tap, vec![packet(&pool, &bytes, Meta { gso: Some(gso), ..Meta::default() })]);
+        let came = lab::receive(&mut witness, segments.len());
+        assert!(came.iter().map(|packet| packet.bytes()).eq(&segments));
+        assert_eq!((tap.counters().cut, tap.counters().transmitted), (1, 1));
+    });
+}

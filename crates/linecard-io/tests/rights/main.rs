@@ -1,0 +1,124 @@
+//! Rights that are given up, in processes of their own: a process that has none left cannot go on
+//! to test anything else. Without a harness, whose threads would keep theirs.
+//!
+//! Needs root for most of it; else it says so.
+
+mod child;
+#[path = "../ports/sys.rs"]
+#[expect(dead_code, reason = "shared with the tests of live ports")]
+mod sys;
+
+use std::ffi::OsStr;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, ExitCode, Output};
+
+/// Says in the environment what a child is to do.
+const ROLE: &str = "LINECARD_TEST_RIGHTS";
+/// What `linecard attach` would be given.
+const CAPABILITIES: &str = "+net_raw,+net_admin";
+
+fn main() -> ExitCode {
+    if let Ok(role) = std::env::var(ROLE) {
+        return child::run(&role);
+    }
+    // Somebody asks for the tests of a name, or for a list of them.
+    if std::env::args().nth(1).is_some_and(|word| !"rights".contains(&word)) {
+        return ExitCode::SUCCESS;
+    }
+    // A network of this process alone, which its children have too.
+    match sys::leave_network() {
+        Ok(()) => as_root(),
+        Err(why) => {
+            linecard_testkit::skip("rights of root", format_args!("no network namespace: {why}"));
+        }
+    }
+    without_rights();
+    say("rights: passed");
+    ExitCode::SUCCESS
+}
+
+fn say(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+fn as_root() {
+    linecard_io::port::interface::set_up("lo", true).expect("root may");
+    let nobody = child(&program(), "root").output();
+    succeeded(&nobody.expect("it starts"), "runs as user 65534, group 65534");
+    let mut by_sudo = child(&program(), "root");
+    by_sudo.env("SUDO_UID", "4242").env("SUDO_GID", "4343");
+    succeeded(&by_sudo.output().expect("it starts"), "runs as user 4242, group 4343");
+    let kept = child(&program(), "root-keeps").output();
+    succeeded(&kept.expect("it starts"), "has rights left: programs that it starts may have more");
+    with_capabilities("capable", "runs as user 65534, group 65534");
+    with_capabilities("capable-keeps", "has rights left: capabilities");
+    with_groups();
+}
+
+/// As a program with file capabilities would be started by a user.
+fn with_capabilities(role: &str, says: &str) {
+    let mut starter = child(OsStr::new("setpriv"), role);
+    starter
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+        .arg(format!("--inh-caps={CAPABILITIES}"))
+        .arg(format!("--ambient-caps={CAPABILITIES}"))
+        .arg(program());
+    match starter.output() {
+        Err(_) => linecard_testkit::skip("rights of capabilities", "no `setpriv`"),
+        Ok(output) if not_found(&output) => {
+            linecard_testkit::skip("rights of capabilities", "nobody may not run this program");
+        }
+        Ok(output) => succeeded(&output, says),
+    }
+}
+
+/// Root's supplementary groups go from all threads; a user who stays keeps the user's own.
+fn with_groups() {
+    let ours: &[&str] = &["--groups=27,44"];
+    let inherited = format!("--inh-caps={CAPABILITIES}");
+    let ambient = format!("--ambient-caps={CAPABILITIES}");
+    let users: &[&str] =
+        &["--reuid=65534", "--regid=65534", "--groups=27,44", &inherited, &ambient];
+    for (role, arguments, left) in [("root", ours, ""), ("capable", users, "27,44")] {
+        let mut starter = child(OsStr::new("setpriv"), role);
+        match starter.args(arguments).arg(program()).output() {
+            Err(_) => say("SKIPPED: supplementary groups: no `setpriv`"),
+            Ok(output) if not_found(&output) => {
+                say("SKIPPED: supplementary groups: nobody may not run this program");
+            }
+            Ok(output) => succeeded(&output, &format!("threads: {left}\n")),
+        }
+    }
+}
+
+/// What `setpriv` says when it cannot start the program.
+fn not_found(output: &Output) -> bool {
+    matches!(output.status.code(), Some(126 | 127))
+}
+
+/// Whoever runs the tests can give up what they have.
+fn without_rights() {
+    let output = child(&program(), "plain").output();
+    succeeded(&output.expect("it starts"), "without capabilities");
+}
+
+fn program() -> std::ffi::OsString {
+    std::env::current_exe().expect("this test").into()
+}
+
+fn child(program: &OsStr, role: &str) -> Command {
+    let mut command = Command::new(program);
+    command
+        .env(ROLE, role)
+        .env_remove("SUDO_UID")
+        .env_remove("SUDO_GID")
+        .current_dir(Path::new("/"));
+    command
+}
+
+#[track_caller]
+fn succeeded(output: &Output, says: &str) {
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains(says), "{output:?}");
+}

@@ -1,0 +1,44 @@
+//! What an outcome says, in words.
+
+use super::{Manipulation, Outcome};
+use crate::stats::effect::{EffectError, smallest_p};
+
+/// The level at which an effect is one.
+const LEVEL: f64 = 0.05;
+
+/// What an outcome says, in a sentence without its figures.
+#[must_use]
+pub fn verdict(outcome: &Outcome) -> String {
+    let Manipulation { counts, disturbed, holds } = outcome.manipulation;
+    if disturbed > 0 {
+        return format!(
+            "no verdict: in {disturbed} runs the toggle was changed by somebody else, or could not be checked"
+        );
+    }
+    if !holds {
+        let (a, b) = counts.unwrap_or((0.0, 0.0));
+        let check = outcome.toggle.check;
+        return format!(
+            "no verdict: the toggle took no effect ({check}: {a:.1} a run without, {b:.1} with)"
+        );
+    }
+    match (outcome.effects.first(), outcome.p) {
+        (Some(Ok(effect)), Some(p)) if p <= LEVEL => {
+            if effect.difference > 0.0 {
+                "more".to_owned()
+            } else {
+                "less".to_owned()
+            }
+        }
+        (Some(Ok(effect)), Some(_)) if smallest_p(effect.blocks) > LEVEL => {
+            "no verdict: so few blocks cannot show an effect".to_owned()
+        }
+        (Some(Ok(_)), Some(_)) => "no effect that could be told from chance".to_owned(),
+        (Some(Err(EffectError::NotFinite { block })), _) => format!(
+            "no verdict: a run of block {} received nothing: take more packets, or a quieter host",
+            block + 1
+        ),
+        (Some(Err(error)), _) => format!("no verdict: {error}"),
+        _ => "no verdict: nothing was measured".to_owned(),
+    }
+}

@@ -1,0 +1,189 @@
+//! Which interrupts can fire on the sink's core, and who moves them.
+
+use super::{Check, Host, Remedy, Seen, Unread};
+use crate::linux::setting::{Form, cpus, list, mask};
+
+pub(super) const CHECKS: [Check; 4] = [
+    Check {
+        id: "irq-affinity",
+        reads: "/proc/irq/*/smp_affinity_list, /proc/interrupts",
+        cause: "other devices' interrupts take the sink's core for some µs each",
+        source: "paper, section IV-A; core-api/irq/irq-affinity.rst",
+        remedy: Remedy::Live,
+        risk: "other cores have more to do; some interrupts cannot be moved",
+        weight: 80,
+        toggle: None,
+        look: irq_affinity,
+    },
+    Check {
+        id: "irq-of-interface",
+        reads: "/proc/interrupts, /proc/irq/*/smp_affinity_list",
+        cause: "an interrupt on another core wakes that one, and costs an interrupt between cores",
+        source: "paper, sections IV-A and IV-C, figures 9a and 9b",
+        remedy: Remedy::Live,
+        risk: "a stream too fast for one core loses packets",
+        weight: 60,
+        toggle: None,
+        look: irq_of_interface,
+    },
+    Check {
+        id: "irq-default",
+        reads: "/proc/irq/default_smp_affinity",
+        cause: "devices that come later interrupt the sink's core",
+        source: "core-api/irq/irq-affinity.rst",
+        remedy: Remedy::Live,
+        risk: "none known",
+        weight: 30,
+        toggle: None,
+        look: irq_default,
+    },
+    Check {
+        id: "irqbalance",
+        reads: "/proc/*/comm",
+        cause: "irqbalance moves interrupts back, every ten seconds",
+        source: "irqbalance(1)",
+        remedy: Remedy::Program,
+        risk: "interrupts of a busy device stay on one core",
+        weight: 75,
+        toggle: None,
+        look: irqbalance,
+    },
+];
+
+/// An interrupt with a number.
+struct Interrupt {
+    number: String,
+    /// It belongs to the interface.
+    is_of_interface: bool,
+    allowed: Vec<usize>,
+    /// How often it has fired on the sink's core.
+    fired: u64,
+}
+
+fn irq_affinity(host: &Host) -> Result<Seen, Unread> {
+    let others = host.others();
+    let all = interrupts(host)?;
+    let can: Vec<&Interrupt> = all
+        .iter()
+        .filter(|one| !one.is_of_interface && one.allowed.contains(&host.core()))
+        .collect();
+    if can.is_empty() {
+        return Ok(Seen::good("no other device can interrupt the sink's core"));
+    }
+    let fired: u64 = can.iter().map(|one| one.fired).sum();
+    let found = format!("{} may fire on core {}, and have {fired} times", can.len(), host.core());
+    if others.is_empty() {
+        return Ok(Seen::note(found + "; there is no other core"));
+    }
+    let advice = format!("give them to {}", list(&others));
+    let seen = Seen::advice(found, advice);
+    Ok(can.into_iter().fold(seen, |seen, one| seen.change(affinity(host, one), list(&others))))
+}
+
+fn irq_of_interface(host: &Host) -> Result<Seen, Unread> {
+    let name = match host.interface() {
+        Ok(name) => name,
+        Err(why) => return Ok(Seen::absent(why)),
+    };
+    let (core, all) = (host.core(), interrupts(host)?);
+    let own: Vec<&Interrupt> = all.iter().filter(|one| one.is_of_interface).collect();
+    if own.is_empty() {
+        return Ok(Seen::absent(format!("{name} has no interrupt of its own here")));
+    }
+    let elsewhere: Vec<&&Interrupt> = own.iter().filter(|one| one.allowed != [core]).collect();
+    if elsewhere.is_empty() {
+        return Ok(Seen::good(format!("all of {name} are on core {core}")));
+    }
+    let found = format!("{} of {} of {name} may fire on another core", elsewhere.len(), own.len());
+    let seen = Seen::advice(found, format!("give them to core {core}, where the sink runs"));
+    let change = |seen: Seen, one: &&Interrupt| seen.change(affinity(host, one), core.to_string());
+    Ok(elsewhere.into_iter().fold(seen, change))
+}
+
+fn irq_default(host: &Host) -> Result<Seen, Unread> {
+    let path = "/proc/irq/default_smp_affinity";
+    let text = host.text(path)?;
+    let others = host.others();
+    if !mask_has(&text, host.core()) {
+        return Ok(Seen::good(format!("{text}, without core {}", host.core())));
+    }
+    if others.is_empty() {
+        return Ok(Seen::note("there is no other core"));
+    }
+    let seen = Seen::advice(format!("{text}, with core {}", host.core()), "leave the core out");
+    Ok(seen.change(host.setting(path, Form::Mask), mask(&others)))
+}
+
+fn irqbalance(host: &Host) -> Result<Seen, Unread> {
+    let processes = host.entries("/proc");
+    let is_it = |process: &String| {
+        process.starts_with(|c: char| c.is_ascii_digit())
+            && host.text(&format!("/proc/{process}/comm")).is_ok_and(|name| name == "irqbalance")
+    };
+    // Who cannot see the first process may not see this one either.
+    host.text("/proc/1/comm")?;
+    Ok(match processes.iter().find(|process| is_it(process)) {
+        Some(process) => Seen::advice(
+            format!("runs as process {process}"),
+            format!("stop it, or set IRQBALANCE_BANNED_CPULIST={}", host.core()),
+        ),
+        None => Seen::good("does not run"),
+    })
+}
+
+fn affinity(host: &Host, interrupt: &Interrupt) -> crate::linux::setting::Setting {
+    host.setting(&format!("/proc/irq/{}/smp_affinity_list", interrupt.number), Form::Affinity)
+}
+
+/// All interrupts that have a number: those of cores themselves, as the timer's, have none.
+fn interrupts(host: &Host) -> Result<Vec<Interrupt>, Unread> {
+    let table = host.text("/proc/interrupts")?;
+    let mut lines = table.lines();
+    let cores: Vec<&str> = lines.next().unwrap_or_default().split_whitespace().collect();
+    let wanted = format!("CPU{}", host.core());
+    let column = cores.iter().position(|name| *name == wanted);
+    let device = host.interface().ok().map(|name| Names::of(host, name));
+    let one = |line: &str| {
+        let (number, rest) = line.trim().split_once(':')?;
+        number.parse::<u32>().ok()?;
+        let counts: Vec<&str> = rest.split_whitespace().collect();
+        let path = format!("/proc/irq/{number}/smp_affinity_list");
+        Some(Interrupt {
+            number: number.to_owned(),
+            is_of_interface: device.as_ref().is_some_and(|device| device.has(number, &counts)),
+            allowed: cpus(&host.text(&path).ok()?)?,
+            fired: counts.get(column?).and_then(|count| count.parse().ok()).unwrap_or(0),
+        })
+    };
+    Ok(lines.filter_map(one).collect())
+}
+
+/// What tells an interface's interrupts: the numbers its device has, or names that begin with its own.
+struct Names {
+    interface: String,
+    numbers: Vec<String>,
+}
+
+impl Names {
+    fn of(host: &Host, interface: &str) -> Self {
+        let device = format!("/sys/class/net/{interface}/device");
+        let mut numbers = host.entries(&format!("{device}/msi_irqs"));
+        // A virtio device is a child of the one on the bus.
+        numbers.extend(host.entries(&format!("{device}/../msi_irqs")));
+        Self { interface: interface.to_owned(), numbers }
+    }
+
+    fn has(&self, number: &str, words: &[&str]) -> bool {
+        let name = words.last().copied().unwrap_or_default();
+        let rest = name.strip_prefix(self.interface.as_str());
+        let is_named = rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()));
+        is_named || self.numbers.iter().any(|own| own == number)
+    }
+}
+
+/// Whether a mask has a core.
+pub(super) fn mask_has(text: &str, core: usize) -> bool {
+    let digits: Vec<char> = text.chars().filter(|c| *c != ',').collect();
+    let digit = digits.len().checked_sub(core / 4 + 1).and_then(|at| digits[at].to_digit(16));
+    digit.is_some_and(|digit| digit >> (core % 4) & 1 == 1)
+}

@@ -1,0 +1,242 @@
+//! Putting settings back: at the end of a journal, and after the death of its process.
+
+use super::folder::{self, Found};
+use super::record::{self, Entry, Records};
+use super::{JournalError, Store, process};
+use crate::linux::setting::{Detached, SettingError};
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+/// What has become of one setting.
+#[derive(Debug)]
+pub struct Restoration {
+    /// The setting, or what else a journal can have.
+    pub what: String,
+    /// What it read before the first change.
+    pub was: String,
+    /// What has become of it.
+    pub fate: Fate,
+}
+
+/// What has become of a setting that was to be put back.
+#[derive(Debug)]
+pub enum Fate {
+    /// It reads as before, byte for byte.
+    Restored,
+    /// The set of CPUs of an interrupt reads as before, but it fires on another CPU of the set: the kernel
+    /// has not moved it back.
+    Elsewhere {
+        /// What it reads.
+        now: String,
+    },
+    /// It did so already.
+    Unchanged,
+    /// What had it is there no more.
+    Gone,
+    /// A trace instance was still there and has been removed.
+    Removed,
+    /// Somebody else has changed it meanwhile: it is left alone.
+    Conflict {
+        /// What it reads.
+        now: String,
+    },
+    /// It cannot be put back.
+    Failed {
+        /// Why.
+        error: SettingError,
+    },
+    /// The journal itself is damaged; all else in it was taken up.
+    Damaged {
+        /// The line, from 1.
+        line: usize,
+    },
+    /// The machine was started again since: its settings went with that.
+    Rebooted,
+}
+
+impl Fate {
+    /// Whether all is as it was.
+    #[must_use]
+    pub fn is_good(&self) -> bool {
+        !matches!(self, Self::Conflict { .. } | Self::Failed { .. } | Self::Damaged { .. })
+    }
+
+    /// Whether there is anything to say of it.
+    #[must_use]
+    pub fn is_news(&self) -> bool {
+        !matches!(self, Self::Unchanged | Self::Gone)
+    }
+}
+
+impl Restoration {
+    /// Whether another try would be of no use.
+    pub(super) fn is_final(&self) -> bool {
+        !matches!(self.fate, Fate::Failed { .. })
+    }
+}
+
+impl Restoration {
+    fn is_conflict(&self) -> bool {
+        matches!(self.fate, Fate::Conflict { .. })
+    }
+}
+
+impl fmt::Display for Restoration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { what, was, fate } = self;
+        match fate {
+            Fate::Restored => write!(f, "{what}: put back to \"{was}\""),
+            Fate::Elsewhere { now } => write!(
+                f,
+                "{what}: put back, but it was \"{was}\" and is \"{now}\": the kernel has not moved the \
+                 interrupt to its CPU again, which it may do when it fires"
+            ),
+            Fate::Unchanged => write!(f, "{what}: is \"{was}\" as before"),
+            Fate::Gone => write!(f, "{what}: is there no more"),
+            Fate::Removed => write!(f, "{what}: removed"),
+            Fate::Conflict { now } => write!(
+                f,
+                "{what}: not put back to \"{was}\": it reads \"{now}\", which somebody else has set \
+                 meanwhile"
+            ),
+            Fate::Failed { error } => write!(f, "{what}: not put back to \"{was}\": {error}"),
+            Fate::Damaged { line } => write!(
+                f,
+                "{what}: line {line} is damaged, so one setting may not be as it was; all others were \
+                 taken up"
+            ),
+            Fate::Rebooted => {
+                write!(f, "{what}: of an earlier boot, whose settings are gone with it; removed")
+            }
+        }
+    }
+}
+
+impl Store {
+    /// Puts back what processes have changed that are dead: killed, crashed. Journals of those that
+    /// live, and settings that are kept, are left alone. To be called when a command begins.
+    ///
+    /// # Errors
+    ///
+    /// The folder is there and cannot be read, or is not safe.
+    pub fn recover(&self) -> Result<Vec<Restoration>, JournalError> {
+        let boot = process::boot();
+        self.take_up(|found, records| {
+            let is_earlier = records.boot.as_ref().is_some_and(|other| *other != boot);
+            is_earlier || !found.is_kept && !found.owner.is_alive()
+        })
+    }
+
+    /// Puts back what was kept by [`Journal::keep`](super::Journal::keep).
+    ///
+    /// # Errors
+    ///
+    /// As [`recover`](Self::recover).
+    pub fn undo_kept(&self) -> Result<Vec<Restoration>, JournalError> {
+        self.take_up(|found, _| found.is_kept)
+    }
+
+    fn take_up(
+        &self,
+        is_wanted: impl Fn(&Found, &Records) -> bool,
+    ) -> Result<Vec<Restoration>, JournalError> {
+        let Some(locked) = self.lock(false)? else { return Ok(Vec::new()) };
+        let mut restorations = Vec::new();
+        let journals = locked.journals()?;
+        let is_held = journals.iter().any(|found| !found.is_kept && found.owner.is_alive());
+        for found in journals {
+            let records = record::read(&folder::bytes(&found.path, record::MAX_BYTES)?);
+            if is_wanted(&found, &records) {
+                let undone = undo(&found.path, &records);
+                // What another process holds reads otherwise until it ends: the value before is still
+                // wanted then.
+                let is_over =
+                    undone.iter().all(|one| one.is_final() && (!is_held || !one.is_conflict()));
+                if is_over {
+                    locked.remove(&found.path)?;
+                }
+                restorations.extend(undone);
+            }
+        }
+        Ok(restorations)
+    }
+}
+
+/// Undoes one journal.
+fn undo(path: &Path, records: &Records) -> Vec<Restoration> {
+    let about_itself = |fate| Restoration {
+        what: format!("journal {}", path.display()),
+        was: String::new(),
+        fate,
+    };
+    let mut restorations = Vec::new();
+    if records.boot.as_ref().is_some_and(|boot| *boot != process::boot()) {
+        restorations.push(about_itself(Fate::Rebooted));
+    } else {
+        restorations.extend(all(&records.entries, &records.instances));
+        let damage = records.damaged.map(|line| about_itself(Fate::Damaged { line }));
+        restorations.extend(damage);
+    }
+    restorations
+}
+
+/// Undoes all of these, the last one first.
+pub(super) fn all(entries: &[Entry], instances: &[String]) -> Vec<Restoration> {
+    let one = |entry: &Entry| Restoration {
+        what: entry.setting.to_string(),
+        was: entry.old.to_string(),
+        fate: restore(entry),
+    };
+    let mut restorations: Vec<Restoration> = entries.iter().rev().map(one).collect();
+    restorations.extend(instances.iter().rev().map(|name| Restoration {
+        what: format!("trace instance {name}"),
+        was: "not there".to_owned(),
+        fate: remove_instance(name),
+    }));
+    restorations
+}
+
+/// Puts one setting back, unless it is somebody else's by now.
+pub(super) fn restore(entry: &Entry) -> Fate {
+    match try_restore(entry) {
+        Ok(fate) => fate,
+        Err(error) if error.is_gone() => Fate::Gone,
+        Err(error) => Fate::Failed { error },
+    }
+}
+
+fn try_restore(entry: &Entry) -> Result<Fate, SettingError> {
+    let Entry { setting, old, .. } = entry;
+    let now = setting.read()?;
+    if now == *old {
+        return Ok(Fate::Unchanged);
+    }
+    if !entry.is_ours(&now) {
+        return Ok(Fate::Conflict { now: now.to_string() });
+    }
+    setting.put(old)?;
+    let now = setting.read()?;
+    if now == *old {
+        return Ok(Fate::Restored);
+    }
+    if setting.is_affinity() && setting.is_same(&now, old) {
+        return Ok(Fate::Elsewhere { now: now.to_string() });
+    }
+    let (what, value) = (setting.to_string(), old.to_string());
+    Err(SettingError::NotFollowed { what, value, now: now.to_string() })
+}
+
+fn remove_instance(name: &str) -> Fate {
+    let removed = Detached::open("tracefs")
+        .and_then(|tracefs| fs::remove_dir(tracefs.path(&Path::new("instances").join(name))));
+    match removed {
+        Ok(()) => Fate::Removed,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Fate::Unchanged,
+        Err(error) => {
+            let what = format!("trace instance {name}");
+            Fate::Failed { error: SettingError::system("remove", &what, error) }
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! Measuring on this host: what sends, what receives, what traces, what changes settings and puts them
+//! back. What its numbers mean is said by the rest of this crate.
+#![expect(
+    clippy::disallowed_methods,
+    clippy::std_instead_of_alloc,
+    clippy::std_instead_of_core,
+    reason = "this half reads clocks and waits, and is never built without std"
+)]
+
+pub mod ab;
+pub mod audit;
+pub mod clock;
+pub mod dummy;
+pub mod experiment;
+pub mod generator;
+pub mod journal;
+pub mod preset;
+pub mod session;
+pub mod setting;
+pub mod sink;
+pub mod switches;
+mod sys;
+pub mod toggle;
+pub mod trace;

@@ -1,0 +1,395 @@
+//! One measurement: a stream over a virtual cable between two namespaces, or over the loopback
+//! interface, received under given conditions and traced.
+//!
+//! Nothing of the host is changed but what ends with this process: namespaces, which the lab removes,
+//! a file that is held open, threads of its own. Settings of the cable are those of the namespace.
+
+mod conditions;
+mod place;
+
+pub use conditions::{Conditions, Receive, Seats};
+pub use place::Place;
+
+use crate::linux::clock::Wait;
+use crate::linux::generator::{Departures, Generator, GeneratorConfig, GeneratorError};
+use crate::linux::sink::{Received, Sink, SinkConfig, SinkError};
+use crate::linux::toggle::NoSleep;
+use crate::linux::trace::cost::quick;
+use crate::linux::trace::{Means, PacketCounters, TraceError, Tracer, Watch};
+use crate::stream::Measured;
+use crate::trace::{Event, Joined, Trace, What};
+use linecard_io::lab::LabError;
+use linecard_io::placement::Placement;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread::{self, ScopedJoinHandle};
+use std::time::Duration;
+
+/// Events that a packet causes on a core, at most in the mean; a trace has room for as many.
+const EVENTS_PER_PACKET: usize = 12;
+/// And room for what else happens in a second.
+const EVENTS_PER_SECOND: usize = 100_000;
+/// Packets of a trial, trials at most, and how near a cycle has to come, as a share.
+const TRIAL: u64 = 20_000;
+const MAX_TRIALS: usize = 6;
+const CLOSE: f64 = 0.015;
+/// Until a thread stands where it should.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// What is late may still come.
+const GRACE: Duration = Duration::from_millis(20);
+
+/// Why nothing was measured.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    /// No namespaces.
+    #[error(transparent)]
+    Lab(#[from] LabError),
+    /// No stream.
+    #[error(transparent)]
+    Generator(#[from] GeneratorError),
+    /// No receiver.
+    #[error(transparent)]
+    Sink(#[from] SinkError),
+    /// The conditions do not go together with the place.
+    #[error("{0}")]
+    Conditions(&'static str),
+    /// A thread has ended early.
+    #[error("a measuring thread has failed, which is a bug")]
+    Thread,
+    /// The kernel's thread that polls cannot be pinned.
+    #[error("the kernel's polling thread of {interface} cannot be pinned: {source}")]
+    Pin {
+        /// The interface.
+        interface: String,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A system call has failed.
+    #[error("cannot prepare the measurement: {0}")]
+    System(#[from] io::Error),
+}
+
+/// What was measured.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Under which conditions.
+    pub conditions: Conditions,
+    /// What both ends saw.
+    pub measured: Measured,
+    /// What the sender did.
+    pub departures: Departures,
+    /// What the sink counted beside arrivals, which are in `measured`.
+    pub received: Received,
+    /// What the kernel was seen to do, or why it was not seen.
+    pub trace: Result<Trace, NotTraced>,
+    /// Tracepoints that this kernel lacks.
+    pub absent: Vec<&'static str>,
+    /// By what it was traced: "bpf" or "tracefs".
+    pub means: Option<&'static str>,
+    /// What it cost to record one event, in nanoseconds, measured just after.
+    pub cost_ns: Option<f64>,
+    /// Where it was asked for: how often the traced cores passed `netif_receive_skb` meanwhile, by the kernel's own counters:
+    /// packets of all streams of this host, so never less than those of the trace.
+    pub counted: Option<u64>,
+}
+
+/// Why there is no trace.
+#[derive(Debug, thiserror::Error)]
+pub enum NotTraced {
+    /// It was not asked for.
+    #[error("it was not asked for")]
+    NotWanted,
+    /// It cannot be.
+    #[error(transparent)]
+    Impossible(#[from] TraceError),
+}
+
+/// Measures once.
+///
+/// ```no_run
+/// use linecard_jitter::linux::session::{Conditions, Place, measure};
+/// use std::sync::atomic::AtomicBool;
+/// let conditions = Conditions { count: 10_000, ..Conditions::default() };
+/// let place = Place::cable()?;
+/// let outcome = measure(&place, &conditions, &AtomicBool::new(false))?;
+/// println!("{} packets came", outcome.measured.arrivals.len());
+/// # Ok::<(), linecard_jitter::linux::session::SessionError>(())
+/// ```
+///
+/// # Errors
+///
+/// See [`SessionError`]. That the kernel cannot be traced is none: the outcome says so.
+pub fn measure(
+    place: &Place,
+    conditions: &Conditions,
+    stop: &AtomicBool,
+) -> Result<Outcome, SessionError> {
+    place.prepare(conditions)?;
+    if let Some(cycle) = conditions.deferral {
+        tune(place, conditions, cycle, stop)?;
+    }
+    measure_as_it_is(place, conditions, stop)
+}
+
+/// Has polls begin one `cycle` after the other. The kernel's timer starts at the end of a poll, whose
+/// length depends on host and packets; so short streams are measured, and the timeout made shorter by
+/// what the cycle is too long.
+fn tune(
+    place: &Place,
+    conditions: &Conditions,
+    cycle: Duration,
+    stop: &AtomicBool,
+) -> Result<(), SessionError> {
+    let wanted_ns = cycle.as_nanos() as f64;
+    let mut timeout_ns = cycle.saturating_sub(place::POLL).as_nanos() as f64;
+    let short = Conditions { count: conditions.count.min(TRIAL), ..conditions.clone() };
+    for _ in 0..MAX_TRIALS {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        let Some(found_ns) = cycle_ns(&measure_as_it_is(place, &short, stop)?) else { break };
+        if (found_ns / wanted_ns - 1.0).abs() <= CLOSE {
+            break;
+        }
+        timeout_ns -= found_ns - wanted_ns;
+        let timeout = Duration::from_nanos(timeout_ns.clamp(0.0, wanted_ns) as u64);
+        place.put_off(timeout.max(place::SHORTEST))?;
+    }
+    Ok(())
+}
+
+/// From poll to poll, in the mean, by the packets that they brought; nothing without a trace.
+fn cycle_ns(outcome: &Outcome) -> Option<f64> {
+    let trace = outcome.trace.as_ref().ok()?;
+    let batch = Joined::of(trace, &outcome.measured).counts.mean_batch()?;
+    Some(batch * outcome.conditions.period_ps as f64 / 1e3)
+}
+
+/// The same over a cable as it is: [`Place::prepare`] has been called before, and others may have changed
+/// settings since.
+///
+/// # Errors
+///
+/// As [`measure`].
+pub fn measure_as_it_is(
+    place: &Place,
+    conditions: &Conditions,
+    stop: &AtomicBool,
+) -> Result<Outcome, SessionError> {
+    // Who may not hold cores awake measures with sleep in it.
+    let _awake = conditions.is_awake.then(NoSleep::hold).and_then(Result::ok);
+    let sink = place.sink(conditions, sink_config(place, conditions))?;
+    let target = sink.address()?;
+    let generator = place.generator(generator_config(conditions, target))?;
+    place.introduce(target)?;
+    let stage = Stage::default();
+    thread::scope(|scope| {
+        let ended = EndsAll(&stage);
+        let over = &stage.over;
+        let spinner = conditions.spinner.map(|core| scope.spawn(move || spin(core, over)));
+        let receiving = scope.spawn(|| stage.receive(sink, conditions));
+        stage.wait_for(&stage.sink, &receiving)?;
+        let sending = scope.spawn(|| stage.send(generator, stop));
+        stage.wait_for(&stage.generator, &sending)?;
+        let mut tracing = Tracing::start(&stage, conditions, target.port());
+        stage.go.store(true, Ordering::Release);
+        let departures = sending.join().map_err(|_| SessionError::Thread)??;
+        thread::sleep(GRACE);
+        stage.over.store(true, Ordering::Release);
+        let received = receiving.join().map_err(|_| SessionError::Thread)??;
+        tracing.count();
+        drop(ended);
+        drop(spinner.map(ScopedJoinHandle::join));
+        Ok(stage.outcome(conditions, departures, received, tracing))
+    })
+}
+
+/// Where threads of a measurement meet.
+#[derive(Default)]
+struct Stage {
+    sink: AtomicU32,
+    generator: AtomicU32,
+    go: AtomicBool,
+    over: AtomicBool,
+}
+
+/// Whatever happens, nobody goes on alone.
+struct EndsAll<'a>(&'a Stage);
+
+impl Drop for EndsAll<'_> {
+    fn drop(&mut self) {
+        self.0.go.store(true, Ordering::Release);
+        self.0.over.store(true, Ordering::Release);
+    }
+}
+
+impl Stage {
+    fn receive(&self, sink: Sink, conditions: &Conditions) -> Result<Received, SinkError> {
+        self.sink.store(this_thread(), Ordering::Release);
+        self.wait_to_go();
+        let received = sink.run(&self.over, Some(conditions.count));
+        if received.is_err() {
+            // Nobody receives: there is nothing to send.
+            self.over.store(true, Ordering::Release);
+        }
+        received
+    }
+
+    fn send(&self, generator: Generator, stop: &AtomicBool) -> Result<Departures, GeneratorError> {
+        self.generator.store(this_thread(), Ordering::Release);
+        self.wait_to_go();
+        // The sink gets on its core meanwhile.
+        thread::sleep(GRACE);
+        generator.run(if self.over.load(Ordering::Acquire) { &self.over } else { stop })
+    }
+
+    fn wait_to_go(&self) {
+        while !self.go.load(Ordering::Acquire) {
+            thread::sleep(Duration::from_micros(200));
+        }
+    }
+
+    fn wait_for<T>(
+        &self,
+        number: &AtomicU32,
+        thread: &ScopedJoinHandle<'_, T>,
+    ) -> Result<(), SessionError> {
+        let begin = std::time::Instant::now();
+        while number.load(Ordering::Acquire) == 0 {
+            if thread.is_finished() || begin.elapsed() > PATIENCE {
+                return Err(SessionError::Thread);
+            }
+            thread::sleep(Duration::from_micros(200));
+        }
+        Ok(())
+    }
+
+    fn outcome(
+        &self,
+        conditions: &Conditions,
+        departures: Departures,
+        mut received: Received,
+        tracing: Tracing,
+    ) -> Outcome {
+        let Tracing { tracer, counted, .. } = tracing;
+        let absent = tracer.as_ref().map(|tracer| tracer.absent().to_vec()).unwrap_or_default();
+        let means = tracer.as_ref().ok().map(Tracer::kind);
+        let seats = conditions.seats;
+        let mut trace = tracer.map(|tracer| Trace {
+            sink: Conditions::seat(seats.sink, self.sink.load(Ordering::Acquire)),
+            generator: Conditions::seat(seats.generator, self.generator.load(Ordering::Acquire)),
+            ..tracer.stop()
+        });
+        if let (Some("tracefs"), Ok(trace)) = (means, &mut trace) {
+            mistrust(trace, &departures);
+        }
+        let measured = Measured {
+            schedule: departures.schedule,
+            sent_ns: departures.sent_ns.clone(),
+            arrivals: std::mem::take(&mut received.arrivals),
+            overflowed: received.overflowed,
+        };
+        let conditions = conditions.clone();
+        let cost_ns = means.and_then(|means| cost(means, &conditions));
+        Outcome {
+            conditions,
+            measured,
+            departures,
+            received,
+            trace,
+            absent,
+            means,
+            cost_ns,
+            counted,
+        }
+    }
+}
+
+/// A trace under way, and a second witness.
+struct Tracing {
+    tracer: Result<Tracer, NotTraced>,
+    counters: Option<PacketCounters>,
+    counted: Option<u64>,
+}
+
+impl Tracing {
+    /// The counters begin before the trace; at the end no packet of the stream comes any more.
+    fn start(stage: &Stage, conditions: &Conditions, port: u16) -> Self {
+        let is_counted = conditions.is_counted && conditions.traced.is_some();
+        let counters = is_counted.then(|| PacketCounters::start(&conditions.cores()).ok());
+        let tracer = tracer(stage, conditions, port);
+        Self { tracer, counters: counters.flatten(), counted: None }
+    }
+
+    fn count(&mut self) {
+        self.counted = self.counters.take().and_then(|mut counters| counters.count().ok());
+    }
+}
+
+fn tracer(stage: &Stage, conditions: &Conditions, port: u16) -> Result<Tracer, NotTraced> {
+    let means = conditions.traced.ok_or(NotTraced::NotWanted)?;
+    let watch = Watch {
+        port,
+        is_ipv6: false,
+        payload_len: conditions.payload_len,
+        sender: Some(stage.generator.load(Ordering::Acquire)),
+        threads: vec![stage.sink.load(Ordering::Acquire)],
+    };
+    let packets = usize::try_from(conditions.count).unwrap_or(usize::MAX);
+    let seconds = conditions.duration().as_secs() as usize + 1;
+    let events = packets.saturating_mul(EVENTS_PER_PACKET);
+    let events = events.saturating_add(seconds.saturating_mul(EVENTS_PER_SECOND));
+    Ok(Tracer::start(means, &watch, &conditions.cores(), events)?)
+}
+
+/// Numbers that follow from the order of packets hold only if each that was sent was seen, and none
+/// else.
+fn mistrust(trace: &mut Trace, departures: &Departures) {
+    let is_transmit = |event: &&Event| matches!(event.what, What::Transmit { .. });
+    let seen = trace.events.iter().filter(is_transmit).count();
+    let sent = departures.sent_ns.iter().filter(|at_ns| **at_ns > 0).count();
+    let is_refused = sent < departures.sent_ns.len();
+    trace.lost += seen.abs_diff(sent) as u64 + u64::from(is_refused);
+}
+
+/// What an event costs by these means, on the sink's core.
+fn cost(means: &str, conditions: &Conditions) -> Option<f64> {
+    let means = if means == "tracefs" { Means::Tracefs } else { Means::Bpf };
+    quick(means, conditions.seats.sink).ok()
+}
+
+fn sink_config(place: &Place, conditions: &Conditions) -> SinkConfig {
+    let mut config = SinkConfig::new(place.sink_address());
+    config.mode = conditions.mode;
+    config.placement = placement(conditions.seats.sink, conditions.sink_fifo);
+    config.capacity = usize::try_from(conditions.count).unwrap_or(usize::MAX);
+    // Until the first packet the sender gets ready; the session says when it is over.
+    config.idle = None;
+    config
+}
+
+fn generator_config(conditions: &Conditions, target: std::net::SocketAddr) -> GeneratorConfig {
+    let mut config = GeneratorConfig::new(target);
+    config.period_ps = conditions.period_ps;
+    config.count = conditions.count;
+    config.payload_len = conditions.payload_len;
+    config.wait = if conditions.sleeping_sender { Wait::Sleep } else { Wait::Spin };
+    config.placement = placement(conditions.seats.generator, conditions.sender_fifo);
+    config
+}
+
+fn placement(core: u16, fifo: Option<u8>) -> Placement {
+    Placement { core: Some(core.into()), fifo, ..Placement::default() }
+}
+
+/// A thread that never waits.
+fn spin(core: u16, over: &AtomicBool) {
+    let Ok(_placed) = placement(core, None).enter(true) else { return };
+    while !over.load(Ordering::Relaxed) {
+        std::hint::spin_loop();
+    }
+}
+
+fn this_thread() -> u32 {
+    rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs()
+}

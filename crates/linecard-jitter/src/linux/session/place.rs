@@ -1,0 +1,180 @@
+//! Where a stream goes: over a virtual cable between two namespaces, or over the loopback interface.
+
+use super::{Conditions, Receive, SessionError};
+use crate::linux::generator::{Generator, GeneratorConfig};
+use crate::linux::setting::mask;
+use crate::linux::sink::{Sink, SinkConfig};
+use crate::linux::toggle::napi_threads;
+use linecard_io::lab::{CABLE, Cable, Host, Lab};
+use rustix::thread::{CpuSet, sched_setaffinity};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The shortest deferral: what a poll takes is taken off the wished period.
+pub(super) const SHORTEST: Duration = Duration::from_micros(10);
+/// A first guess at how long a poll takes: the kernel starts its timer at the end of it.
+pub(super) const POLL: Duration = Duration::from_micros(4);
+/// After the first packet both ends know each other's hardware addresses.
+const INTRODUCTION: Duration = Duration::from_millis(20);
+
+/// Where a stream goes.
+#[derive(Debug)]
+pub enum Place {
+    /// Two namespaces and a cable between them.
+    Cable(Lab),
+    /// The loopback interface: no rights, and none of the cable's settings.
+    Loopback,
+}
+
+impl Place {
+    /// Makes two namespaces and a cable; they are gone when this is dropped.
+    ///
+    /// # Errors
+    ///
+    /// Without root.
+    pub fn cable() -> Result<Self, SessionError> {
+        let lab = Lab::new(Cable { mtu: 9_000, ..Cable::default() })?;
+        lab.give_address(Host::Own, CABLE)?;
+        Ok(Self::Cable(lab))
+    }
+
+    /// For people.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Cable(_) => "a virtual cable between two namespaces",
+            Self::Loopback => "the loopback interface",
+        }
+    }
+
+    /// The interface that the sink receives by, and the file of its namespace.
+    #[must_use]
+    pub fn interface(&self) -> Option<(&'static str, PathBuf)> {
+        match self {
+            Self::Cable(lab) => Some((CABLE, lab.namespace_file(Host::Own))),
+            Self::Loopback => None,
+        }
+    }
+
+    pub(super) fn sink_address(&self) -> SocketAddr {
+        match self {
+            Self::Cable(_) => (Host::Own.address(), 0).into(),
+            Self::Loopback => (Ipv4Addr::LOCALHOST, 0).into(),
+        }
+    }
+
+    /// Makes the cable as the conditions have it.
+    ///
+    /// # Errors
+    ///
+    /// The loopback interface cannot be so.
+    pub fn prepare(&self, conditions: &Conditions) -> Result<(), SessionError> {
+        let Self::Cable(lab) = self else {
+            let needs_cable =
+                conditions.deferral.is_some() || conditions.receive != Receive::Sender;
+            return if needs_cable {
+                Err(SessionError::Conditions(
+                    "over the loopback interface, packets come up on the sender's core only: a cable, \
+                     and for that root, is needed",
+                ))
+            } else {
+                Ok(())
+            };
+        };
+        let queue = format!("/sys/class/net/{CABLE}/queues/rx-0/rps_cpus");
+        let mask = match conditions.receive {
+            Receive::Sink => mask(&[conditions.seats.sink.into()]),
+            _ => "0".to_owned(),
+        };
+        lab.set(Host::Own, &queue, &mask)?;
+        let is_threaded = matches!(conditions.receive, Receive::Thread { .. });
+        // A virtual cable polls (NAPI) only where the receiver merges; and that only without TSO there.
+        let polls = is_threaded || conditions.deferral.is_some() || conditions.is_polled;
+        // Settings of polling can be written only while it polls.
+        lab.features(Host::Own, CABLE, &["gro", "on"])?;
+        let setting = |name: &str| format!("/sys/class/net/{CABLE}/{name}");
+        lab.set(Host::Own, &setting("threaded"), if is_threaded { "1" } else { "0" })?;
+        let timeout = conditions
+            .deferral
+            .map_or(Duration::ZERO, |period| period.saturating_sub(POLL).max(SHORTEST));
+        self.put_off(timeout)?;
+        let defer = u32::from(conditions.deferral.is_some());
+        lab.set(Host::Own, &setting("napi_defer_hard_irqs"), &defer.to_string())?;
+        if let Receive::Thread { core } = conditions.receive {
+            pin_poller(core)?;
+        }
+        if !polls {
+            lab.features(Host::Own, CABLE, &["gro", "off"])?;
+        }
+        Ok(())
+    }
+
+    /// Sets how long after a poll the next one begins at the earliest (`gro_flush_timeout`).
+    pub(super) fn put_off(&self, timeout: Duration) -> Result<(), SessionError> {
+        let Self::Cable(lab) = self else { return Ok(()) };
+        let path = format!("/sys/class/net/{CABLE}/gro_flush_timeout");
+        Ok(lab.set(Host::Own, &path, &timeout.as_nanos().to_string())?)
+    }
+
+    pub(super) fn sink(
+        &self,
+        _conditions: &Conditions,
+        config: SinkConfig,
+    ) -> Result<Sink, SessionError> {
+        Ok(match self {
+            Self::Cable(lab) => lab.enter(Host::Own, || Sink::open(config))??,
+            Self::Loopback => Sink::open(config)?,
+        })
+    }
+
+    pub(super) fn generator(&self, config: GeneratorConfig) -> Result<Generator, SessionError> {
+        Ok(match self {
+            Self::Cable(lab) => lab.enter(Host::Peer, || Generator::open(config))??,
+            Self::Loopback => Generator::open(config)?,
+        })
+    }
+
+    /// Has the ends find each other's addresses before it counts.
+    pub(super) fn introduce(&self, target: SocketAddr) -> Result<(), SessionError> {
+        let Self::Cable(lab) = self else { return Ok(()) };
+        lab.enter(Host::Peer, || {
+            let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+            socket.send_to(b"hello", target)
+        })??;
+        std::thread::sleep(INTRODUCTION);
+        Ok(())
+    }
+}
+
+/// Pins the kernel's thread that polls the cable's end.
+fn pin_poller(core: u16) -> Result<(), SessionError> {
+    let failed = |source| SessionError::Pin { interface: CABLE.to_owned(), source };
+    if usize::from(core) >= CpuSet::MAX_CPU {
+        return Err(failed(io::ErrorKind::InvalidInput.into()));
+    }
+    // There may be others of labs beside this one; ours was made last.
+    let newest = napi_threads(CABLE).into_iter().max();
+    let process = newest.ok_or_else(|| failed(io::ErrorKind::NotFound.into()))?;
+    let mut set = CpuSet::new();
+    set.set(core.into());
+    sched_setaffinity(rustix::process::Pid::from_raw(process.cast_signed()), &set)
+        .map_err(|error| failed(error.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    /// Before any thread is looked for.
+    #[test]
+    fn a_core_beyond_all_is_refused() {
+        assert!(super::pin_poller(u16::MAX).is_err());
+    }
+
+    #[test]
+    fn masks_are_in_groups() {
+        assert_eq!(super::mask(&[0]), "1");
+        assert_eq!(super::mask(&[31]), "80000000");
+        assert_eq!(super::mask(&[33]), "2,00000000");
+    }
+}

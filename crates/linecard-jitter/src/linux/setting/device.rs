@@ -1,0 +1,123 @@
+//! Coalescing and features of an interface, as text.
+
+use super::{SettingError, State};
+use linecard_io::sys::ethtool::{self, COALESCING};
+
+/// The names of `ethtool -C`, in the order of `struct ethtool_coalesce`.
+const NAMES: [&str; COALESCING] = [
+    "rx-usecs",
+    "rx-frames",
+    "rx-usecs-irq",
+    "rx-frames-irq",
+    "tx-usecs",
+    "tx-frames",
+    "tx-usecs-irq",
+    "tx-frames-irq",
+    "stats-block-usecs",
+    "adaptive-rx",
+    "adaptive-tx",
+    "pkt-rate-low",
+    "rx-usecs-low",
+    "rx-frames-low",
+    "tx-usecs-low",
+    "tx-frames-low",
+    "pkt-rate-high",
+    "rx-usecs-high",
+    "rx-frames-high",
+    "tx-usecs-high",
+    "tx-frames-high",
+    "sample-interval",
+];
+
+pub(super) fn coalescing(interface: &str) -> Result<State, SettingError> {
+    let numbers = ethtool::coalescing(interface).map_err(about("read", interface, "coalescing"))?;
+    Ok(State::new(text(&numbers)))
+}
+
+pub(super) fn set_coalescing(interface: &str, state: &str) -> Result<(), SettingError> {
+    let what = "coalescing";
+    let invalid = || about("set", interface, what)(std::io::ErrorKind::InvalidData.into());
+    let numbers = numbers(state).ok_or_else(invalid)?;
+    ethtool::set_coalescing(interface, &numbers).map_err(about("set", interface, what))
+}
+
+/// All the numbers of `now`, with those that `value` names.
+pub(super) fn with_numbers(now: &str, value: &str) -> Option<String> {
+    let mut numbers = numbers(now)?;
+    for (index, number) in pairs(value)? {
+        numbers[index] = number;
+    }
+    Some(text(&numbers))
+}
+
+/// One of them.
+pub(crate) fn number(state: &str, name: &str) -> Option<u32> {
+    let numbers = numbers(state)?;
+    Some(numbers[NAMES.iter().position(|other| *other == name)?])
+}
+
+fn text(numbers: &[u32; COALESCING]) -> String {
+    let pairs = NAMES.iter().zip(numbers).map(|(name, number)| format!("{name}={number}"));
+    pairs.collect::<Vec<_>>().join(" ")
+}
+
+fn numbers(text: &str) -> Option<[u32; COALESCING]> {
+    let pairs = pairs(text)?;
+    let mut numbers = [0; COALESCING];
+    let is_whole = pairs.iter().map(|pair| pair.0).eq(0..COALESCING);
+    pairs.into_iter().for_each(|(index, number)| numbers[index] = number);
+    is_whole.then_some(numbers)
+}
+
+fn pairs(text: &str) -> Option<Vec<(usize, u32)>> {
+    let pair = |word: &str| {
+        let (name, number) = word.split_once('=')?;
+        Some((NAMES.iter().position(|other| *other == name)?, number.parse().ok()?))
+    };
+    text.split_whitespace().map(pair).collect()
+}
+
+/// `requested=on active=on`: what is wanted, and what the device makes of it.
+pub(super) fn feature(interface: &str, name: &str) -> Result<State, SettingError> {
+    let feature = ethtool::feature(interface, name).map_err(about("read", interface, name))?;
+    let feature =
+        feature.ok_or_else(|| SettingError::Missing { what: format!("{name} of {interface}") })?;
+    let word = |on| if on { "on" } else { "off" };
+    let (requested, active) = (word(feature.requested), word(feature.active));
+    Ok(State::new(format!("requested={requested} active={active}")))
+}
+
+pub(super) fn set_feature(interface: &str, name: &str, state: &str) -> Result<(), SettingError> {
+    let on = state.split_whitespace().any(|word| word == "requested=on");
+    ethtool::set_feature(interface, name, on).map_err(about("set", interface, name))
+}
+
+pub(super) fn with_feature(value: &str) -> Option<String> {
+    matches!(value, "on" | "off").then(|| format!("requested={value} active={value}"))
+}
+
+fn about<'a>(
+    doing: &'static str,
+    interface: &'a str,
+    what: &'a str,
+) -> impl Fn(std::io::Error) -> SettingError + 'a {
+    move |error| SettingError::system(doing, &format_args!("{what} of {interface}"), error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_changed_by_name() {
+        let mut now = [0; COALESCING];
+        (now[0], now[4], now[9]) = (3, 50, 1);
+        let with = with_numbers(&text(&now), "adaptive-rx=0 rx-usecs=0 tx-usecs=0").unwrap();
+        assert_eq!(numbers(&with), Some([0; COALESCING]));
+        assert_eq!(number(&text(&now), "tx-usecs"), Some(50));
+        for bad in ["rx-usecs", "rx-usecs=x", "no-such=1", "rx-usecs=-1"] {
+            assert_eq!(with_numbers(&text(&now), bad), None, "{bad}");
+        }
+        assert_eq!(numbers("rx-usecs=1"), None);
+    }
+}

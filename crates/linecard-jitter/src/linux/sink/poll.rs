@@ -1,0 +1,35 @@
+//! Asking again and again: no sleep, so no wake-up; the core does nothing else.
+
+use super::tally::Tally;
+use super::{LONGEST, Receive, is_nothing};
+use crate::linux::clock::monotonic_ns;
+use std::io;
+use std::net::UdpSocket;
+
+pub(super) struct Poll<'a> {
+    socket: &'a UdpSocket,
+    buffer: Vec<u8>,
+}
+
+impl<'a> Poll<'a> {
+    pub(super) fn new(socket: &'a UdpSocket) -> io::Result<Self> {
+        socket.set_nonblocking(true)?;
+        Ok(Self { socket, buffer: vec![1; LONGEST] })
+    }
+}
+
+impl Receive for Poll<'_> {
+    #[inline]
+    fn receive(&mut self, tally: &mut Tally) -> io::Result<()> {
+        match self.socket.recv(&mut self.buffer) {
+            Ok(len) => {
+                let at_ns = monotonic_ns();
+                tally.call();
+                tally.datagram(&self.buffer[..len], at_ns);
+            }
+            Err(error) if is_nothing(&error) => tally.nothing(),
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+}

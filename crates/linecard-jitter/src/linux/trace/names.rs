@@ -1,0 +1,70 @@
+//! Names of threads, interrupts and functions, as /proc has them when a trace is over.
+
+use crate::trace::{Trace, What};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::{BufRead, BufReader};
+
+/// Looks up the names of all that the trace has numbers of.
+pub(super) fn collect(trace: &mut Trace) {
+    let mut functions = BTreeSet::new();
+    let mut has_interrupts = false;
+    for event in &trace.events {
+        match event.what {
+            What::Switch { to, name, .. } => {
+                // The beginning of the name is what is left of threads that have ended.
+                trace.names.threads.entry(to).or_insert_with(|| text(&name));
+            }
+            What::TimerEntry { function } => drop(functions.insert(function)),
+            What::InterruptEntry { .. } => has_interrupts = true,
+            _ => {}
+        }
+    }
+    for (thread, name) in &mut trace.names.threads {
+        if let Ok(whole) = fs::read_to_string(format!("/proc/{thread}/comm")) {
+            *name = whole.trim_end().to_owned();
+        }
+    }
+    if has_interrupts {
+        trace.names.interrupts = interrupts();
+    }
+    trace.names.functions = symbols(&functions);
+}
+
+fn text(name: &[u8]) -> String {
+    let len = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
+    String::from_utf8_lossy(&name[..len]).into_owned()
+}
+
+/// `/proc/interrupts`: number, a count for each core, the chip, the line, the names.
+fn interrupts() -> BTreeMap<u32, String> {
+    let text = fs::read_to_string("/proc/interrupts").unwrap_or_default();
+    let cores = text.lines().next().map_or(0, |line| line.split_whitespace().count());
+    let name = |line: &str| {
+        let (number, rest) = line.split_once(':')?;
+        let words: Vec<&str> = rest.split_whitespace().skip(cores).collect();
+        // The chip's name comes first, then the line within it.
+        let name = words.get(2..).filter(|name| !name.is_empty())?.join(" ");
+        Some((number.trim().parse().ok()?, name))
+    };
+    text.lines().skip(1).filter_map(name).collect()
+}
+
+/// The kernel's functions at these addresses. Without rights `/proc/kallsyms` has only zeros, and
+/// nothing is found.
+fn symbols(addresses: &BTreeSet<u64>) -> BTreeMap<u64, String> {
+    let mut found = BTreeMap::new();
+    let Ok(file) = fs::File::open("/proc/kallsyms") else { return found };
+    for line in BufReader::with_capacity(1 << 16, file).lines().map_while(Result::ok) {
+        if found.len() == addresses.len() {
+            break;
+        }
+        let mut words = line.split_whitespace();
+        let address = words.next().and_then(|word| u64::from_str_radix(word, 16).ok());
+        let Some(address) = address.filter(|address| addresses.contains(address)) else { continue };
+        if let Some(name) = words.nth(1) {
+            found.insert(address, name.to_owned());
+        }
+    }
+    found
+}

@@ -1,0 +1,263 @@
+//! Which tracepoints, and what is taken from each.
+
+use super::btf::{Btf, BtfError};
+use super::program::{FIRST, Log, Program, R1, R3, SECOND, Size, THIRD};
+use crate::stream::probe;
+use crate::trace::{Event, NET_RX, Vector, What};
+use std::ffi::CStr;
+
+/// Bytes of an Ethernet header: a packet on its way out begins with it.
+const ETHERNET: i32 = 14;
+/// Bytes of a UDP header.
+const UDP: i16 = 8;
+/// Where small things are put.
+const WORD_AT: i16 = 8;
+/// `cpu_idle` says this when a core wakes.
+const AWAKE: u32 = u32::MAX;
+
+/// What is traced.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Watch {
+    /// The UDP port that the stream is sent to.
+    pub port: u16,
+    /// Whether it is IPv6.
+    pub is_ipv6: bool,
+    /// Bytes of a packet's UDP payload: how tracefs knows the stream's packets.
+    pub payload_len: usize,
+    /// The thread that sends, where it is on this host: other packets of that length are not the
+    /// stream's. BPF looks into packets, and needs neither.
+    pub sender: Option<u32>,
+    /// The threads whose waking is of interest: at most eight.
+    pub threads: Vec<u32>,
+}
+
+/// Kinds of records. Numbers are ours alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Transmit = 1,
+    Receive,
+    Ready,
+    Refused,
+    Raise,
+    Poll,
+    InterruptEntry,
+    InterruptExit,
+    SoftirqEntry,
+    SoftirqExit,
+    TimerEntry,
+    TimerExit,
+    Switch,
+    Wakeup,
+    Idle,
+    LocalTimer,
+    Reschedule,
+    CallFunction,
+    IrqWork,
+    VectorExit,
+}
+
+/// What the kernel's structures look like here.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Offsets {
+    skb_data: u32,
+    socket_port: u32,
+    task_pid: u32,
+    task_name: u32,
+    hrtimer_function: u32,
+    timer_function: u32,
+}
+
+impl Offsets {
+    pub(super) fn read() -> Result<Self, BtfError> {
+        let btf = Btf::read()?;
+        Ok(Self {
+            skb_data: btf.offset("sk_buff", "data")?,
+            socket_port: btf.offset("sock_common", "skc_num")?,
+            task_pid: btf.offset("task_struct", "pid")?,
+            task_name: btf.offset("task_struct", "comm")?,
+            hrtimer_function: btf.offset("hrtimer", "function")?,
+            timer_function: btf.offset("timer_list", "function")?,
+        })
+    }
+}
+
+/// A tracepoint with its kind. Those without which there is no join are needed; the others are left
+/// out, and said, where a kernel or an architecture does not have them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Probe {
+    /// Where tracefs has it.
+    pub(super) group: &'static str,
+    pub(super) name: &'static CStr,
+    pub(super) kind: Kind,
+    pub(super) is_needed: bool,
+}
+
+const fn needed(group: &'static str, name: &'static CStr, kind: Kind) -> Probe {
+    Probe { group, name, kind, is_needed: true }
+}
+
+const fn useful(group: &'static str, name: &'static CStr, kind: Kind) -> Probe {
+    Probe { group, name, kind, is_needed: false }
+}
+
+/// All.
+pub(super) const PROBES: &[Probe] = &[
+    needed("net", c"net_dev_start_xmit", Kind::Transmit),
+    needed("net", c"netif_receive_skb", Kind::Receive),
+    needed("sock", c"sk_data_ready", Kind::Ready),
+    useful("udp", c"udp_fail_queue_rcv_skb", Kind::Refused),
+    needed("irq", c"softirq_raise", Kind::Raise),
+    needed("napi", c"napi_poll", Kind::Poll),
+    needed("irq", c"irq_handler_entry", Kind::InterruptEntry),
+    needed("irq", c"irq_handler_exit", Kind::InterruptExit),
+    needed("irq", c"softirq_entry", Kind::SoftirqEntry),
+    needed("irq", c"softirq_exit", Kind::SoftirqExit),
+    useful("timer", c"hrtimer_expire_entry", Kind::TimerEntry),
+    useful("timer", c"hrtimer_expire_exit", Kind::TimerExit),
+    useful("timer", c"timer_expire_entry", Kind::TimerEntry),
+    useful("timer", c"timer_expire_exit", Kind::TimerExit),
+    needed("sched", c"sched_switch", Kind::Switch),
+    needed("sched", c"sched_wakeup", Kind::Wakeup),
+    useful("power", c"cpu_idle", Kind::Idle),
+    useful("irq_vectors", c"local_timer_entry", Kind::LocalTimer),
+    useful("irq_vectors", c"local_timer_exit", Kind::VectorExit),
+    useful("irq_vectors", c"reschedule_entry", Kind::Reschedule),
+    useful("irq_vectors", c"reschedule_exit", Kind::VectorExit),
+    useful("irq_vectors", c"call_function_entry", Kind::CallFunction),
+    useful("irq_vectors", c"call_function_exit", Kind::VectorExit),
+    useful("irq_vectors", c"call_function_single_entry", Kind::CallFunction),
+    useful("irq_vectors", c"call_function_single_exit", Kind::VectorExit),
+    useful("irq_vectors", c"irq_work_entry", Kind::IrqWork),
+    useful("irq_vectors", c"irq_work_exit", Kind::VectorExit),
+];
+
+impl Probe {
+    /// The tracepoint's name.
+    pub(super) fn name(&self) -> &'static str {
+        self.name.to_str().unwrap_or_default()
+    }
+
+    /// The instructions at this tracepoint.
+    pub(super) fn program(&self, watch: &Watch, offsets: &Offsets, log: Log<'_>) -> Vec<[u8; 8]> {
+        let mut program = Program::new();
+        match self.kind {
+            Kind::Transmit => packet(&mut program, watch, offsets, ETHERNET),
+            Kind::Receive => packet(&mut program, watch, offsets, 0),
+            Kind::Ready => socket(&mut program, watch, offsets, 0),
+            Kind::Refused => socket(&mut program, watch, offsets, 1),
+            Kind::Raise => {
+                program.argument(R1, 0);
+                program.only_if(R1, NET_RX.into());
+            }
+            Kind::Poll => {
+                program.argument(FIRST, 1);
+                program.unless_zero(FIRST);
+            }
+            Kind::InterruptEntry | Kind::SoftirqEntry | Kind::Idle => program.argument(FIRST, 0),
+            Kind::TimerEntry => {
+                let is_high = self.name.to_bytes().starts_with(b"hr");
+                let field = if is_high { offsets.hrtimer_function } else { offsets.timer_function };
+                follow(&mut program, 0, field, 8);
+                program.load(Size::Double, SECOND, WORD_AT);
+            }
+            Kind::Switch => switch(&mut program, offsets),
+            Kind::Wakeup => {
+                follow(&mut program, 0, offsets.task_pid, 4);
+                program.load(Size::Word, FIRST, WORD_AT);
+                program.only_if_any(FIRST, &watch.threads);
+            }
+            _ => {}
+        }
+        program.record(self.kind as u8, log)
+    }
+}
+
+/// Reads `len` bytes of what argument `n` points to.
+fn follow(program: &mut Program, n: i16, field: u32, len: i32) {
+    program.argument(R3, n);
+    program.add(R3, field.cast_signed());
+    program.read_kernel(WORD_AT, len);
+}
+
+/// Goes on only with a packet of the stream, whose number becomes the second number. `link` bytes lie
+/// before its IP header.
+fn packet(program: &mut Program, watch: &Watch, offsets: &Offsets, link: i32) {
+    let ip: i16 = if watch.is_ipv6 { 40 } else { 20 };
+    let payload = ip + UDP;
+    let len = payload + probe::DUE_AT as i16;
+    // The stack is read in aligned words only: its last 8 bytes are the number.
+    let top = (len + 7) / 8 * 8 + WORD_AT;
+    let packet = top + (len - top).rem_euclid(8);
+    let at = |offset: i16| packet - offset;
+    follow(program, 0, offsets.skb_data, 8);
+    program.load(Size::Double, R3, WORD_AT);
+    program.add(R3, link);
+    program.read_kernel(packet, len.into());
+    program.load(Size::Half, R1, at(ip + 2));
+    program.only_if(R1, u16::from_ne_bytes(watch.port.to_be_bytes()).into());
+    program.load(Size::Word, R1, at(payload + probe::MAGIC_AT as i16));
+    program.only_if(R1, u32::from_ne_bytes(probe::MAGIC.to_be_bytes()));
+    program.load(Size::Double, SECOND, at(payload + probe::SEQUENCE_AT as i16));
+    program.big_endian(SECOND);
+}
+
+/// Goes on only with the stream's socket, argument `n`.
+fn socket(program: &mut Program, watch: &Watch, offsets: &Offsets, n: i16) {
+    follow(program, n, offsets.socket_port, 2);
+    program.load(Size::Half, R1, WORD_AT);
+    program.only_if(R1, watch.port.into());
+}
+
+/// Arguments: whether it was displaced, the thread before, the next one, the state of the one before.
+fn switch(program: &mut Program, offsets: &Offsets) {
+    follow(program, 1, offsets.task_pid, 4);
+    program.load(Size::Word, SECOND, WORD_AT);
+    // A thread that waits for nothing (state 0) is runnable.
+    program.argument(R1, 3);
+    program.is_zero(R3, R1);
+    program.shift_left(R3, 32);
+    program.or(SECOND, R3);
+    program.argument(R1, 0);
+    program.shift_left(R1, 32);
+    program.or(SECOND, R1);
+    follow(program, 2, offsets.task_pid, 4);
+    program.load(Size::Word, FIRST, WORD_AT);
+    follow(program, 2, offsets.task_name, 8);
+    program.load(Size::Double, THIRD, WORD_AT);
+}
+
+/// What a record says; nothing where it was never written to its end.
+pub(super) fn event(core: u16, record: [u64; 4]) -> Option<Event> {
+    let [at_ns, head, second, third] = record;
+    let first = (head >> 32) as u32;
+    let what = match head as u8 {
+        1 => What::Transmit { sequence: second },
+        2 => What::Receive { sequence: second },
+        3 => What::Ready,
+        4 => What::Refused,
+        5 => What::Raise,
+        6 => What::Poll { work: first },
+        7 => What::InterruptEntry { number: first },
+        8 => What::InterruptExit,
+        9 => What::SoftirqEntry { number: first as u8 },
+        10 => What::SoftirqExit,
+        11 => What::TimerEntry { function: second },
+        12 => What::TimerExit,
+        13 => What::Switch {
+            from: second as u32,
+            is_displaced: second >> 32 != 0,
+            to: first,
+            name: third.to_ne_bytes(),
+        },
+        14 => What::Wakeup { thread: first },
+        15 if first == AWAKE => What::Awake,
+        15 => What::Sleep { state: first },
+        16 => What::VectorEntry { vector: Vector::LocalTimer },
+        17 => What::VectorEntry { vector: Vector::Reschedule },
+        18 => What::VectorEntry { vector: Vector::CallFunction },
+        19 => What::VectorEntry { vector: Vector::IrqWork },
+        20 => What::VectorExit,
+        _ => return None,
+    };
+    Some(Event { at_ns, core, what })
+}

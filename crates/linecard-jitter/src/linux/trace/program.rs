@@ -1,0 +1,238 @@
+//! BPF programs that write what happens into a log of each core (RFC 9669 for the instructions).
+//!
+//! A record costs one reading of the clock, one atomic addition and four stores: no lock, no wake-up
+//! of a reader, no copy. A core's log is read when the trace is over; what does not fit is counted by
+//! the same addition.
+
+use linecard_io::sys::tracing::instruction;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// One record: time; kind and first number; second number; third.
+pub(super) const RECORD_WORDS: usize = 4;
+/// A core's counter has a cache line for itself.
+pub(super) const COUNTER_WORDS: usize = 8;
+/// What a program can reach behind one address is less than 2^29 bytes.
+pub(super) const MAX_BYTES: usize = (1 << 29) - 4_096;
+
+/// Registers.
+pub(super) const R0: u8 = 0;
+pub(super) const R1: u8 = 1;
+pub(super) const R2: u8 = 2;
+pub(super) const R3: u8 = 3;
+const R4: u8 = 4;
+/// The arguments of the tracepoint, until the record is begun.
+pub(super) const CONTEXT: u8 = 6;
+/// The first number of a record, 32 bits.
+pub(super) const FIRST: u8 = 7;
+/// The second.
+pub(super) const SECOND: u8 = 8;
+/// The third.
+pub(super) const THIRD: u8 = 9;
+const STACK: u8 = 10;
+
+/// Functions of the kernel, of `linux/bpf.h`.
+const KTIME_GET_NS: i32 = 5;
+const GET_SMP_PROCESSOR_ID: i32 = 8;
+const PROBE_READ_KERNEL: i32 = 113;
+const RINGBUF_OUTPUT: i32 = 130;
+/// For the last: nobody is woken.
+const NO_WAKEUP: i32 = 1;
+
+/// Sizes of loads.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Size {
+    Word = 0x00,
+    Half = 0x08,
+    Double = 0x18,
+}
+
+/// Where records go.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Log<'a> {
+    pub(super) map: BorrowedFd<'a>,
+    /// The cores that are traced, each with a log of its own, in this order.
+    pub(super) cores: &'a [u16],
+    /// Records for each core.
+    pub(super) capacity: usize,
+}
+
+/// A program under way.
+pub(super) struct Program {
+    code: Vec<[u8; 8]>,
+    /// Jumps that lead to the end.
+    exits: Vec<usize>,
+}
+
+impl Program {
+    /// One that has kept its context.
+    pub(super) fn new() -> Self {
+        let mut program = Self { code: Vec::new(), exits: Vec::new() };
+        program.copy(CONTEXT, R1);
+        program.set(FIRST, 0);
+        program.set(SECOND, 0);
+        program.set(THIRD, 0);
+        program
+    }
+
+    fn push(&mut self, code: u8, to: u8, from: u8, offset: i16, value: i32) {
+        self.code.push(instruction(code, to, from, offset, value));
+    }
+
+    pub(super) fn set(&mut self, to: u8, value: i32) {
+        self.push(0xB7, to, 0, 0, value);
+    }
+
+    pub(super) fn copy(&mut self, to: u8, from: u8) {
+        self.push(0xBF, to, from, 0, 0);
+    }
+
+    pub(super) fn add(&mut self, to: u8, value: i32) {
+        self.push(0x07, to, 0, 0, value);
+    }
+
+    pub(super) fn shift_left(&mut self, to: u8, bits: i32) {
+        self.push(0x67, to, 0, 0, bits);
+    }
+
+    pub(super) fn or(&mut self, to: u8, from: u8) {
+        self.push(0x4F, to, from, 0, 0);
+    }
+
+    /// `to = argument n of the tracepoint`.
+    pub(super) fn argument(&mut self, to: u8, n: i16) {
+        self.push(0x79, to, CONTEXT, 8 * n, 0);
+    }
+
+    /// Reads from the stack, `at` bytes below its top.
+    pub(super) fn load(&mut self, size: Size, to: u8, at: i16) {
+        self.push(0x61 | size as u8, to, STACK, -at, 0);
+    }
+
+    /// Copies `len` bytes at the kernel's address in R3 onto the stack, `at` bytes below its top. What
+    /// cannot be read becomes zeros.
+    pub(super) fn read_kernel(&mut self, at: i16, len: i32) {
+        self.copy(R1, STACK);
+        self.add(R1, -i32::from(at));
+        self.set(R2, len);
+        self.call(PROBE_READ_KERNEL);
+    }
+
+    /// Reverses a big-endian number of 64 bits on a little-endian machine.
+    pub(super) fn big_endian(&mut self, register: u8) {
+        self.push(0xDC, register, 0, 0, 64);
+    }
+
+    fn call(&mut self, function: i32) {
+        self.push(0x85, 0, 0, 0, function);
+    }
+
+    /// Ends the program unless the register's lower half has this value.
+    pub(super) fn only_if(&mut self, register: u8, value: u32) {
+        // JEQ in 32 bits, over the jump to the end.
+        self.push(0x16, register, 0, 1, value.cast_signed());
+        self.leave();
+    }
+
+    /// Ends the program if the register is 0.
+    pub(super) fn unless_zero(&mut self, register: u8) {
+        self.push(0x55, register, 0, 1, 0);
+        self.leave();
+    }
+
+    /// `to = 1` if the register's lower half is zero, else 0.
+    pub(super) fn is_zero(&mut self, to: u8, register: u8) {
+        self.set(to, 1);
+        self.push(0x16, register, 0, 1, 0);
+        self.set(to, 0);
+    }
+
+    /// Goes on only if the register's lower half is one of these values.
+    pub(super) fn only_if_any(&mut self, register: u8, values: &[u32]) {
+        for (index, value) in values.iter().enumerate() {
+            let behind = (values.len() - index) as i16;
+            self.push(0x16, register, 0, behind, value.cast_signed());
+        }
+        self.leave();
+    }
+
+    fn leave(&mut self) {
+        self.exits.push(self.code.len());
+        self.push(0x05, 0, 0, 0, 0);
+    }
+
+    /// Writes the record, and is then complete.
+    pub(super) fn record(mut self, kind: u8, log: Log<'_>) -> Vec<[u8; 8]> {
+        self.call(KTIME_GET_NS);
+        self.copy(CONTEXT, R0);
+        self.slot(log.cores);
+        self.log_address(log.map, 0);
+        self.copy(R3, R1);
+        self.shift_left(R3, (COUNTER_WORDS * 8).ilog2() as i32);
+        self.push(0x0F, R2, R3, 0, 0);
+        self.set(R4, 1);
+        // An addition that returns what was there: whoever interrupts gets the next place.
+        self.push(0xDB, R2, R4, 0, 0x01);
+        self.push(0xA5, R4, 0, 1, log.capacity as i32);
+        self.leave();
+        self.shift_left(R4, (RECORD_WORDS * 8).ilog2() as i32);
+        self.push(0x27, R1, 0, 0, (log.capacity * RECORD_WORDS * 8) as i32);
+        self.push(0x0F, R1, R4, 0, 0);
+        self.log_address(log.map, (log.cores.len() * COUNTER_WORDS * 8) as i32);
+        self.push(0x0F, R2, R1, 0, 0);
+        self.shift_left(FIRST, 32);
+        self.push(0x47, FIRST, 0, 0, i32::from(kind));
+        for (index, register) in [CONTEXT, FIRST, SECOND, THIRD].into_iter().enumerate() {
+            self.push(0x7B, R2, register, 8 * index as i16, 0);
+        }
+        self.end()
+    }
+
+    /// Writes the same record into the kernel's own ring buffer, for comparison.
+    pub(super) fn output(mut self, kind: u8, ring: BorrowedFd<'_>) -> Vec<[u8; 8]> {
+        self.call(KTIME_GET_NS);
+        self.shift_left(FIRST, 32);
+        self.push(0x47, FIRST, 0, 0, i32::from(kind));
+        let len = (RECORD_WORDS * 8) as i16;
+        for (at, register) in (0..len).step_by(8).zip([R0, FIRST, SECOND, THIRD]) {
+            self.push(0x7B, STACK, register, at - len, 0);
+        }
+        // BPF_PSEUDO_MAP_FD.
+        self.push(0x18, R1, 1, 0, ring.as_raw_fd());
+        self.push(0, 0, 0, 0, 0);
+        self.copy(R2, STACK);
+        self.add(R2, -i32::from(len));
+        self.set(R3, len.into());
+        self.set(R4, NO_WAKEUP);
+        self.call(RINGBUF_OUTPUT);
+        self.end()
+    }
+
+    /// Where those go that leave early.
+    fn end(mut self) -> Vec<[u8; 8]> {
+        let end = self.code.len();
+        for at in std::mem::take(&mut self.exits) {
+            self.code[at] = instruction(0x05, 0, 0, (end - at - 1) as i16, 0);
+        }
+        self.set(R0, 0);
+        self.push(0x95, 0, 0, 0, 0);
+        self.code
+    }
+
+    /// `R1 =` which log this core has; ends the program on others.
+    fn slot(&mut self, cores: &[u16]) {
+        self.call(GET_SMP_PROCESSOR_ID);
+        for (slot, core) in cores.iter().enumerate() {
+            self.set(R1, slot as i32);
+            let behind = 2 * (cores.len() - slot) as i16 - 1;
+            self.push(0x15, R0, 0, behind, i32::from(*core));
+        }
+        self.leave();
+    }
+
+    /// `R2 =` the address of this byte of the log.
+    fn log_address(&mut self, map: BorrowedFd<'_>, offset: i32) {
+        // BPF_PSEUDO_MAP_VALUE: a number of 64 bits that the kernel makes an address.
+        self.push(0x18, R2, 2, 0, map.as_raw_fd());
+        self.push(0, 0, 0, 0, offset);
+    }
+}

@@ -1,0 +1,201 @@
+//! Where tracefs is, and instances in it.
+
+use super::TracefsError;
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Where it is mounted as a rule.
+const MOUNTED: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+/// What our instances' names begin with; the number of their process follows, and one of their own.
+const PREFIX: &str = "linecard-";
+/// The buffers of cores that are not traced, in kilobytes.
+const IDLE_KILOBYTES: &str = "8";
+/// Bytes of a file at most: ten times what any has.
+const MAX_TEXT: usize = 1 << 16;
+/// This process' instances so far.
+static INSTANCES: AtomicU32 = AtomicU32::new(0);
+
+/// Tracefs: where it is mounted, or a mount of our own that has no place among the files, and that
+/// nobody else sees.
+pub(in crate::linux::trace) struct Folder {
+    path: PathBuf,
+    /// Keeps our own mount; its path leads through it.
+    _mount: Option<OwnedFd>,
+}
+
+impl Folder {
+    /// Finds or mounts it.
+    pub(in crate::linux::trace) fn open() -> Result<Self, TracefsError> {
+        let is_there = |path: &&str| Path::new(path).join("instances").is_dir();
+        if let Some(path) = MOUNTED.iter().find(|path| is_there(path)) {
+            return Ok(Self { path: path.into(), _mount: None });
+        }
+        let mount = mount().map_err(TracefsError::Mount)?;
+        let path = format!("/proc/self/fd/{}", mount.as_raw_fd()).into();
+        Ok(Self { path, _mount: Some(mount) })
+    }
+
+    /// A file's text.
+    pub(in crate::linux::trace) fn read(&self, name: &str) -> Result<String, TracefsError> {
+        text(&self.path.join(name)).map_err(|source| refused(name, source))
+    }
+
+    /// Removes instances of processes that are no more.
+    fn remove_leftovers(&self) {
+        let Ok(entries) = fs::read_dir(self.path.join("instances")) else { return };
+        for entry in entries.filter_map(Result::ok) {
+            let name = entry.file_name();
+            let rest = name.to_str().and_then(|name| name.strip_prefix(PREFIX));
+            let Some(process) = rest.and_then(|rest| rest.split('-').next()) else { continue };
+            let is_number = process.parse::<u32>().is_ok();
+            if is_number && !Path::new("/proc").join(process).exists() {
+                // Another process may do the same at this time.
+                let _removed = fs::remove_dir(entry.path());
+            }
+        }
+    }
+}
+
+fn mount() -> io::Result<OwnedFd> {
+    let context = fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_create(context.as_fd())?;
+    let (flags, attributes) = (FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty());
+    Ok(fsmount(context.as_fd(), flags, attributes)?)
+}
+
+fn refused(name: &str, source: io::Error) -> TracefsError {
+    TracefsError::File { name: name.to_owned(), source }
+}
+
+/// An instance: buffers, events and filters of its own. Dropped, it is removed.
+pub(in crate::linux::trace) struct Instance {
+    folder: Folder,
+    path: PathBuf,
+}
+
+impl Instance {
+    /// Makes one that records nothing, and removes what dead processes have left.
+    pub(in crate::linux::trace) fn new() -> Result<Self, TracefsError> {
+        let folder = Folder::open()?;
+        folder.remove_leftovers();
+        let number = INSTANCES.fetch_add(1, Ordering::Relaxed);
+        let name = format!("instances/{PREFIX}{}-{number}", std::process::id());
+        let path = folder.path.join(&name);
+        fs::create_dir(&path).map_err(|source| refused(&name, source))?;
+        let instance = Self { folder, path };
+        instance.write("tracing_on", "0")?;
+        Ok(instance)
+    }
+
+    /// Sets clock and buffers, for these cores.
+    pub(in crate::linux::trace) fn prepare(
+        &self,
+        cores: &[u16],
+        kilobytes: usize,
+    ) -> Result<(), TracefsError> {
+        self.write("trace_clock", "mono")?;
+        // What comes when a buffer is full is counted, and what is there stays.
+        self.write("options/overwrite", "0")?;
+        self.write("tracing_cpumask", &mask(cores))?;
+        self.write("buffer_size_kb", IDLE_KILOBYTES)?;
+        for core in cores {
+            let name = format!("per_cpu/cpu{core}/buffer_size_kb");
+            self.write(&name, &kilobytes.to_string())?;
+        }
+        Ok(())
+    }
+
+    /// A file's text: what instances do not have is that of tracefs itself.
+    pub(in crate::linux::trace) fn read(&self, name: &str) -> Result<String, TracefsError> {
+        match text(&self.path.join(name)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => self.folder.read(name),
+            result => result.map_err(|source| refused(name, source)),
+        }
+    }
+
+    /// Writes a setting.
+    pub(in crate::linux::trace) fn write(
+        &self,
+        name: &str,
+        value: &str,
+    ) -> Result<(), TracefsError> {
+        // No file is made: tracefs has those that it has.
+        fs::write(self.path.join(name), value).map_err(|source| refused(name, source))
+    }
+
+    /// A core's buffer, page by page; an empty one is an error at once.
+    pub(super) fn pipe(&self, core: u16) -> Result<File, TracefsError> {
+        let name = format!("per_cpu/cpu{core}/trace_pipe_raw");
+        let nonblocking = libc::O_NONBLOCK;
+        let open =
+            OpenOptions::new().read(true).custom_flags(nonblocking).open(self.path.join(&name));
+        open.map_err(|source| refused(&name, source))
+    }
+
+    /// How many events a core's buffer had no room for.
+    pub(super) fn lost(&self, core: u16) -> Result<u64, TracefsError> {
+        let text = self.read(&format!("per_cpu/cpu{core}/stats"))?;
+        let names = ["overrun", "commit overrun", "dropped events"];
+        Ok(names.map(|name| statistic(&text, name)).iter().sum())
+    }
+
+    /// How many events a core has recorded.
+    pub(in crate::linux::trace) fn recorded(&self, core: u16) -> Result<u64, TracefsError> {
+        let text = self.read(&format!("per_cpu/cpu{core}/stats"))?;
+        Ok(["entries", "overrun"].map(|name| statistic(&text, name)).iter().sum())
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        let _stopped = self.write("tracing_on", "0");
+        let _removed = fs::remove_dir(&self.path);
+    }
+}
+
+/// A whole file, by reads as long as any of them: `events/header_page` gives its beginning once, and then
+/// nothing.
+fn text(path: &Path) -> io::Result<String> {
+    let mut file = File::open(path)?;
+    let mut text = vec![0; MAX_TEXT];
+    let mut len = 0;
+    while len < MAX_TEXT {
+        match file.read(&mut text[len..])? {
+            0 => break,
+            read => len += read,
+        }
+    }
+    text.truncate(len);
+    String::from_utf8(text).map_err(|_| io::ErrorKind::InvalidData.into())
+}
+
+/// A number of a file `stats`.
+fn statistic(text: &str, name: &str) -> u64 {
+    let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    value.and_then(|value| value.trim().parse().ok()).unwrap_or(0)
+}
+
+/// Cores as tracefs wants them: groups of 32 bits in hexadecimal, the highest first.
+fn mask(cores: &[u16]) -> String {
+    let groups = cores.iter().max().map_or(1, |core| usize::from(core / 32) + 1);
+    let mut words = vec![0_u32; groups];
+    for core in cores {
+        words[usize::from(core / 32)] |= 1 << (core % 32);
+    }
+    let words: Vec<String> = words.iter().rev().map(|word| format!("{word:08x}")).collect();
+    words.join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn masks_are_in_groups() {
+        assert_eq!(super::mask(&[0, 1]), "00000003");
+        assert_eq!(super::mask(&[33, 2]), "00000002,00000004");
+    }
+}

@@ -1,0 +1,130 @@
+//! Numbers for packets that carry none: those of one sender leave in their order.
+//!
+//! A packet that comes up is the one that left at the same address in the kernel's memory. Where packets
+//! were copied on their way no address is found again, and their order is taken.
+
+use crate::trace::{Event, What};
+use std::collections::HashMap;
+
+/// An event, and the address of the packet or socket that it is about; 0 where it is about none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Seen {
+    pub(super) event: Event,
+    pub(super) address: u64,
+}
+
+/// Numbers packets, leaves out those of others, and puts all in order of time.
+pub(super) fn number(mut seen: Vec<Seen>) -> Vec<Event> {
+    seen.sort_by_key(|seen| seen.event.at_ns);
+    let socket = number_packets(&mut seen);
+    let is_ours = |seen: &Seen| match seen.event.what {
+        What::Receive { sequence } => sequence != OTHERS,
+        What::Ready => Some(seen.address) == socket,
+        _ => true,
+    };
+    seen.into_iter().filter(is_ours).map(|seen| seen.event).collect()
+}
+
+/// The number of a packet that is not the stream's.
+const OTHERS: u64 = u64::MAX;
+
+/// Gives numbers, and says which socket the stream's packets come to.
+fn number_packets(seen: &mut [Seen]) -> Option<u64> {
+    let mut is_copied = true;
+    let mut under_way = HashMap::new();
+    let mut sent = 0;
+    for Seen { event, address } in seen.iter_mut() {
+        match &mut event.what {
+            What::Transmit { sequence } => {
+                *sequence = sent;
+                under_way.insert(*address, sent);
+                sent += 1;
+            }
+            What::Receive { sequence } => {
+                let found = under_way.remove(address);
+                is_copied &= found.is_none();
+                *sequence = found.unwrap_or(OTHERS);
+            }
+            _ => {}
+        }
+    }
+    if is_copied {
+        let received = seen.iter_mut().filter_map(|seen| match &mut seen.event.what {
+            What::Receive { sequence } => Some(sequence),
+            _ => None,
+        });
+        (0..sent).zip(received).for_each(|(number, sequence)| *sequence = number);
+    }
+    socket(seen)
+}
+
+/// The socket that is told of packets most often after one of the stream's has come up on its core.
+fn socket(seen: &[Seen]) -> Option<u64> {
+    let mut under_way: HashMap<u16, u64> = HashMap::new();
+    let mut told: HashMap<u64, u64> = HashMap::new();
+    for Seen { event, address } in seen {
+        let count = under_way.entry(event.core).or_default();
+        match event.what {
+            What::Receive { sequence } if sequence != OTHERS => *count += 1,
+            What::Ready if *count > 0 => {
+                *count -= 1;
+                *told.entry(*address).or_default() += 1;
+            }
+            _ => {}
+        }
+    }
+    told.into_iter().max_by_key(|(address, count)| (*count, *address)).map(|(address, _)| address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(at_ns: u64, core: u16, what: What, address: u64) -> Seen {
+        Seen { event: Event { at_ns, core, what }, address }
+    }
+
+    const OUT: What = What::Transmit { sequence: 0 };
+    const UP: What = What::Receive { sequence: 0 };
+
+    fn whats(events: &[Event]) -> Vec<What> {
+        events.iter().map(|event| event.what).collect()
+    }
+
+    #[test]
+    fn packets_are_found_again_by_their_address() {
+        let events = number(vec![
+            seen(60, 1, What::Ready, 77),
+            // Another stream's packet and socket.
+            seen(40, 1, UP, 0xC),
+            seen(45, 1, What::Ready, 99),
+            seen(50, 1, UP, 0xA),
+            // The memory of the first is used again.
+            seen(65, 0, OUT, 0xA),
+            seen(10, 0, OUT, 0xA),
+            seen(20, 0, OUT, 0xB),
+            seen(70, 1, UP, 0xB),
+            seen(71, 1, What::Ready, 77),
+            seen(80, 1, UP, 0xA),
+            seen(81, 1, What::Ready, 77),
+        ]);
+        let (out, up) =
+            (|sequence| What::Transmit { sequence }, |sequence| What::Receive { sequence });
+        let ready = What::Ready;
+        let wanted = [out(0), out(1), up(0), ready, out(2), up(1), ready, up(2), ready];
+        assert_eq!(whats(&events), wanted);
+        assert!(events.is_sorted_by_key(|event| event.at_ns));
+    }
+
+    #[test]
+    fn copies_are_numbered_in_their_order() {
+        let events = number(vec![
+            seen(1, 0, OUT, 1),
+            seen(2, 0, OUT, 2),
+            seen(3, 1, UP, 8),
+            seen(4, 1, UP, 9),
+        ]);
+        assert_eq!(whats(&events[2..]), [0, 1].map(|sequence| What::Receive { sequence }));
+        assert_eq!(number(vec![seen(1, 0, UP, 8)]), []);
+    }
+}

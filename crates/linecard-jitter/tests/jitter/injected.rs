@@ -1,0 +1,254 @@
+//! Sources of jitter, switched on at known times: who is found to have made which packet late.
+
+use crate::lab::{TRIES, cable, calm, traced};
+use crate::sys::set_segment;
+use linecard_io::placement::Placement;
+use linecard_jitter::ledger::{Cause, Ledger, Spike};
+use linecard_jitter::linux::clock::{Wait, monotonic_ns};
+use linecard_jitter::linux::session::{Conditions, Outcome, Place, Seats};
+use linecard_jitter::trace::{Names, SOFTIRQS, Stage};
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+    timerfd_settime,
+};
+use std::net::UdpSocket;
+use std::os::fd::OwnedFd;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Share that has to be right.
+const ENOUGH: f64 = 0.95;
+/// From one injection to the next.
+const EVERY_NS: u64 = 10_000_000;
+/// Injections, from so long after the call on.
+const BEGIN_NS: u64 = 250_000_000;
+const INJECTIONS: u64 = 100;
+/// What an injection leaves behind is over after this.
+const AFTERMATH_NS: u64 = 60_000;
+/// Beyond SINK's class, so that it is displaced.
+const ABOVE: u8 = 90;
+
+/// How well a cause was found.
+#[derive(Debug)]
+struct Score {
+    /// Of the spikes in times of injections, those whose main cause is it.
+    recall: f64,
+    /// Of the spikes whose main cause it is, those in times of injections.
+    precision: f64,
+}
+
+/// Times during which something was done on purpose.
+type Windows = Vec<(u64, u64)>;
+
+fn score(
+    outcome: &Outcome,
+    windows: &Windows,
+    is_it: impl Fn(Cause, &Names) -> bool,
+) -> Option<Score> {
+    let trace = outcome.trace.as_ref().ok()?;
+    let ledger = Ledger::of(trace, &outcome.measured);
+    let (mut inside, mut found, mut named) = (0_usize, 0_usize, 0_usize);
+    // What was late in the sender's hands already is no matter of the sink's core.
+    let of_receiver = |spike: &&Spike| spike.charges[0].stage > Stage::Send;
+    for spike in ledger.spikes.iter().filter(of_receiver) {
+        let overlaps =
+            |window: &(u64, u64)| spike.expected_ns() < window.1 && window.0 < spike.arrived_ns;
+        let is_inside = windows.iter().any(overlaps);
+        let is_named = is_it(spike.cause(), &trace.names);
+        inside += usize::from(is_inside);
+        named += usize::from(is_named);
+        found += usize::from(is_inside && is_named);
+        if is_inside != is_named {
+            let causes: Vec<_> = spike
+                .charges
+                .iter()
+                .take(4)
+                .map(|charge| {
+                    format!(
+                        "{} {} {}",
+                        charge.ns,
+                        charge.stage.name(),
+                        charge.cause.describe(&trace.names)
+                    )
+                })
+                .collect();
+            eprintln!(
+                "   inside {is_inside}, named {is_named}: {} ns: {causes:?}",
+                spike.excess_ns
+            );
+        }
+    }
+    if inside < windows.len() / 3 {
+        eprintln!("only {inside} spikes in {} injections", windows.len());
+        return None;
+    }
+    let share = |of: usize| found as f64 / of.max(1) as f64;
+    Some(Score { recall: share(inside), precision: share(named) })
+}
+
+/// Measures while `inject` does its work; asserts that it is found.
+fn find(
+    test: &str,
+    conditions: &Conditions,
+    inject: impl Fn(&Place, &AtomicBool) -> Windows + Sync,
+    is_it: impl Fn(Cause, &Names) -> bool,
+) {
+    let Some((_alone, place)) = cable(test) else { return };
+    let mut seen = Vec::new();
+    for _ in 0..TRIES {
+        let over = AtomicBool::new(false);
+        let (outcome, windows) = std::thread::scope(|scope| {
+            let injecting = scope.spawn(|| inject(&place, &over));
+            let outcome = traced(&place, conditions, test);
+            over.store(true, Ordering::Relaxed);
+            (outcome, injecting.join().expect("the injection ends"))
+        });
+        let Some(outcome) = outcome else { return };
+        let score = score(&outcome, &windows, &is_it);
+        eprintln!("{test}: {} injections, {score:?}", windows.len());
+        if score.as_ref().is_some_and(|score| score.recall >= ENOUGH && score.precision >= ENOUGH) {
+            return;
+        }
+        seen.push(score);
+    }
+    assert!(seen.is_empty(), "{test}: never found as well as {ENOUGH}: {seen:?}");
+}
+
+fn sink_core() -> usize {
+    Seats::of_this_host().sink.into()
+}
+
+fn above() -> Placement {
+    Placement { core: Some(sink_core()), fifo: Some(ABOVE), ..Placement::default() }
+}
+
+/// Calls `work` again and again on the sink's core; gives when that was.
+fn again_and_again(over: &AtomicBool, mut work: impl FnMut()) -> Windows {
+    let _placed = above().enter(false).expect("root may");
+    let begin_ns = monotonic_ns() + BEGIN_NS;
+    let mut windows = Windows::new();
+    for n in 0..INJECTIONS {
+        // Sleeping as far as that goes: the sink's core is not this test's.
+        let due_ns = begin_ns + n * EVERY_NS;
+        std::thread::sleep(Duration::from_nanos(due_ns.saturating_sub(monotonic_ns())));
+        if over.load(Ordering::Relaxed) {
+            break;
+        }
+        let from_ns = monotonic_ns();
+        work();
+        windows.push((from_ns.saturating_sub(AFTERMATH_NS), monotonic_ns() + AFTERMATH_NS));
+    }
+    windows
+}
+
+/// A thread that is pinned to the sink's core and goes before it.
+#[test]
+fn a_pinned_thread_is_found() {
+    let thread = Mutex::new(0);
+    let inject = |_: &Place, over: &AtomicBool| {
+        *thread.lock().unwrap() = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
+        again_and_again(over, || {
+            let _done = Wait::Spin.until(monotonic_ns() + 150_000, &AtomicBool::new(false));
+        })
+    };
+    let is_it = |cause: Cause, _: &Names| cause == Cause::Thread(*thread.lock().unwrap());
+    find("a_pinned_thread_is_found", &calm(), inject, is_it);
+}
+
+/// Hundreds of timers that fire at the same time on the sink's core.
+#[test]
+fn a_timer_storm_is_found() {
+    const STORM: usize = 120;
+    // They take about a microsecond each. What comes later is not theirs.
+    const STORM_NS: u64 = 100_000;
+    let inject = |_: &Place, over: &AtomicBool| {
+        let storms = (files() / STORM).min(INJECTIONS as usize) as u64;
+        let placed = above().enter(false).expect("root may");
+        let begin_ns = monotonic_ns() + BEGIN_NS;
+        let times = (0..storms).map(|n| begin_ns + n * EVERY_NS);
+        let _timers: Vec<OwnedFd> =
+            times.clone().flat_map(|at_ns| (0..STORM).map(move |_| timer(at_ns))).collect();
+        drop(placed);
+        while !over.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let now_ns = monotonic_ns();
+        times.filter(|at_ns| *at_ns < now_ns).map(|at_ns| (at_ns, at_ns + STORM_NS)).collect()
+    };
+    let is_it = |cause: Cause, names: &Names| match cause {
+        Cause::Timer(function) => {
+            names.functions.get(&function).is_none_or(|name| name.starts_with("timerfd_"))
+        }
+        _ => false,
+    };
+    find("a_timer_storm_is_found", &calm(), inject, is_it);
+}
+
+fn timer(at_ns: u64) -> OwnedFd {
+    let fd = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::empty()).expect("a timer");
+    let at =
+        Timespec { tv_sec: (at_ns / 1_000_000_000) as i64, tv_nsec: (at_ns % 1_000_000_000) as _ };
+    let never = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let times = Itimerspec { it_interval: never, it_value: at };
+    timerfd_settime(&fd, TimerfdTimerFlags::ABSTIME, &times).expect("a time");
+    fd
+}
+
+/// How many files this process may still open: each timer is one.
+fn files() -> usize {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).expect("up to there");
+    usize::try_from(maximum.unwrap_or(20_000)).unwrap_or(20_000).saturating_sub(200)
+}
+
+/// Other traffic in the softirq that receives, on the sink's core.
+#[test]
+fn softirq_load_is_found() {
+    let inject = |_: &Place, over: &AtomicBool| {
+        let sink = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let source = UdpSocket::bind("127.0.0.1:0").unwrap();
+        source.connect(sink.local_addr().unwrap()).unwrap();
+        sink.set_nonblocking(true).unwrap();
+        // Thus nearly all of the work is in the softirq, and not in the call.
+        set_segment(&source, 1_000);
+        let payload = vec![0_u8; 60_000];
+        again_and_again(over, || {
+            for _ in 0..4 {
+                let _sent = source.send(&payload);
+            }
+        })
+    };
+    let net_rx = SOFTIRQS.iter().position(|name| *name == "NET_RX").unwrap() as u8;
+    let is_it = |cause: Cause, _: &Names| cause == Cause::Softirq(net_rx);
+    find("softirq_load_is_found", &calm(), inject, is_it);
+}
+
+/// Polls that are put off on purpose.
+#[test]
+fn held_back_interrupts_are_found() {
+    let test = "held_back_interrupts_are_found";
+    let Some((_alone, place)) = cable(test) else { return };
+    let held = Conditions { deferral: Some(Duration::from_micros(100)), ..calm() };
+    let share = |conditions: &Conditions| {
+        let outcome = traced(&place, conditions, test)?;
+        let ledger = Ledger::of(outcome.trace.as_ref().ok()?, &outcome.measured);
+        let found = ledger.spikes.iter().filter(|spike| spike.cause() == Cause::Deferral).count();
+        Some((found, ledger.spikes.len()))
+    };
+    let mut seen = Vec::new();
+    for _ in 0..TRIES {
+        let (Some((found, all)), Some((wrong, _))) = (share(&held), share(&calm())) else { return };
+        let recall = found as f64 / all.max(1) as f64;
+        let precision = found as f64 / (found + wrong).max(1) as f64;
+        eprintln!(
+            "{test}: recall {recall:.4}, precision {precision:.4} ({found} of {all}, {wrong} wrong)"
+        );
+        if found > 1_000 && recall >= ENOUGH && precision >= ENOUGH {
+            return;
+        }
+        seen.push((recall, precision));
+    }
+    panic!("{test}: {seen:?}");
+}

@@ -1,0 +1,48 @@
+//! One measurement at a time, and whether there can be any.
+
+use linecard_jitter::linux::session::{Conditions, Outcome, Place, Receive, Seats, measure};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, MutexGuard};
+
+/// Measurements are of the whole host.
+static ONE: Mutex<()> = Mutex::new(());
+
+/// Tries of a test: other programs have the cores, too.
+pub(crate) const TRIES: usize = 6;
+
+/// Alone with a cable; or nothing, with the reason on stderr.
+pub(crate) fn cable(test: &str) -> Option<(MutexGuard<'static, ()>, Place)> {
+    let alone = ONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    if !Seats::of_this_host().are_apart() {
+        linecard_testkit::skip(test, "two cores are needed");
+        return None;
+    }
+    match Place::cable() {
+        Ok(place) => Some((alone, place)),
+        Err(error) => {
+            linecard_testkit::skip(test, error);
+            None
+        }
+    }
+}
+
+/// Conditions under which little happens by itself.
+pub(crate) fn calm() -> Conditions {
+    Conditions {
+        period_ps: 20_000_000,
+        count: 60_000,
+        payload_len: 64,
+        receive: Receive::Sender,
+        ..Conditions::default()
+    }
+}
+
+/// Measures; or nothing where this kernel cannot be traced.
+pub(crate) fn traced(place: &Place, conditions: &Conditions, test: &str) -> Option<Outcome> {
+    let outcome = measure(place, conditions, &AtomicBool::new(false)).expect("a measurement");
+    if let Err(why) = &outcome.trace {
+        linecard_testkit::skip(test, why);
+        return None;
+    }
+    Some(outcome)
+}

@@ -1,0 +1,142 @@
+//! Streams of this machine traced by each means: every packet is followed from end to end, and nothing
+//! stays behind in tracefs.
+#![cfg(target_os = "linux")]
+#![expect(clippy::disallowed_methods, reason = "what is measured takes its time")]
+
+use linecard_jitter::linux::session::{Conditions, Outcome, Place, Receive, measure};
+use linecard_jitter::linux::trace::{Means, Tracer, Watch};
+use linecard_jitter::trace::{Joined, What};
+use std::io::Write;
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+/// Other people's threads take a core away now and then, and BPF does not see some of them.
+const TRIES: usize = 3;
+const PACKETS: u64 = 2_000;
+const WANTED_SHARE: f64 = 0.9999;
+/// Where a child finds that it is one.
+const CHILD: &str = "LINECARD_TEST_TRACE_CHILD";
+
+/// What is in tracefs, by a mount of the shell's own; nothing where there is no right to it.
+fn instances_of(process: u32) -> Option<Vec<String>> {
+    let script = "d=$(mktemp -d) && mount -t tracefs t $d && ls $d/instances; umount $d; rmdir $d";
+    let output = Command::new("unshare").args(["-m", "sh", "-c", script]).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    let ours = format!("linecard-{process}-");
+    let found = text.lines().filter(|name| name.starts_with(&ours));
+    output.status.success().then(|| found.map(str::to_owned).collect())
+}
+
+fn skip(what: &str, why: &dyn std::fmt::Display) {
+    linecard_testkit::skip(what, why);
+}
+
+fn session(place: &Place, means: Means) -> Option<Outcome> {
+    let is_loopback = matches!(place, Place::Loopback);
+    let conditions = Conditions {
+        period_ps: 100_000_000,
+        count: PACKETS,
+        receive: if is_loopback { Receive::Sender } else { Receive::Sink },
+        traced: Some(means),
+        is_counted: true,
+        ..Conditions::default()
+    };
+    match measure(place, &conditions, &AtomicBool::new(false)) {
+        Ok(outcome) => Some(outcome),
+        Err(error) => {
+            skip("a traced stream", &error);
+            None
+        }
+    }
+}
+
+fn is_whole(outcome: &Outcome) -> bool {
+    let Ok(trace) = &outcome.trace else { return false };
+    let joined = Joined::of(trace, &outcome.measured);
+    let text = format!(
+        "{:?}: {} events, {:?}, cost {:?} ns, counted {:?}\n",
+        outcome.means,
+        trace.events.len(),
+        joined.counts,
+        outcome.cost_ns,
+        outcome.counted
+    );
+    let _ = std::io::stderr().write_all(text.as_bytes());
+    joined.counts.joined_share() >= WANTED_SHARE
+        && joined.counts.arrived == PACKETS
+        && joined.counts.disordered == 0
+        && outcome.counted.is_none_or(|counted| counted >= joined.counts.received)
+}
+
+fn follow(place: &Place, means: Means, name: &str) {
+    for left in (0..TRIES).rev() {
+        let Some(outcome) = session(place, means) else { return };
+        match &outcome.trace {
+            Err(error) => return skip(name, error),
+            Ok(_) => assert_eq!(outcome.means, Some(name)),
+        }
+        if is_whole(&outcome) {
+            return;
+        }
+        assert_ne!(left, 0, "{name}, {}: no session of {TRIES} was followed whole", place.name());
+    }
+}
+
+#[test]
+fn every_packet_is_followed_by_each_means() {
+    let cable = Place::cable();
+    for (means, name) in [(Means::Bpf, "bpf"), (Means::Tracefs, "tracefs")] {
+        follow(&Place::Loopback, means, name);
+        match &cable {
+            Ok(cable) => follow(cable, means, name),
+            Err(error) => skip("the cable", error),
+        }
+    }
+    if let Some(left) = instances_of(std::process::id()) {
+        // The other test of this process may have one.
+        assert!(left.len() <= 1, "{left:?}");
+    }
+}
+
+/// Not a test but the process that the next one kills: it traces until then.
+#[test]
+fn child_that_traces_until_it_is_killed() {
+    if std::env::var_os(CHILD).is_none() {
+        return;
+    }
+    let _tracer = Tracer::start(Means::Tracefs, &Watch::default(), &[0], 1_000).expect("rights");
+    std::thread::sleep(Duration::from_secs(20));
+}
+
+#[test]
+fn an_instance_of_a_killed_process_is_removed_by_the_next_trace() {
+    let tracer = match Tracer::start(Means::Tracefs, &Watch::default(), &[0], 1_000) {
+        Ok(tracer) => tracer,
+        Err(error) => return skip("instances of killed processes", &error),
+    };
+    drop(tracer);
+    let mut child = Command::new(std::env::current_exe().expect("this program"))
+        .args(["--exact", "child_that_traces_until_it_is_killed"])
+        .env(CHILD, "1")
+        .spawn()
+        .expect("this program");
+    let begin = Instant::now();
+    let has_any = || instances_of(child.id()).is_some_and(|found| !found.is_empty());
+    while !has_any() && begin.elapsed() < Duration::from_secs(10) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let was_there = has_any();
+    let process = child.id();
+    child.kill().expect("it is ours");
+    child.wait().expect("it is ours");
+    let Some(left) = instances_of(process) else {
+        return skip("instances of killed processes", &"no mount to look into");
+    };
+    assert!(was_there && left.len() == 1, "{left:?}");
+    let tracer = Tracer::start(Means::Tracefs, &Watch::default(), &[0], 1_000).expect("as before");
+    assert_eq!(instances_of(process), Some(vec![]));
+    assert_eq!(tracer.kind(), "tracefs");
+    let trace = tracer.stop();
+    assert!(!trace.events.iter().any(|event| matches!(event.what, What::Ready)));
+}

@@ -1,0 +1,89 @@
+//! On which cores an end works: the mapping of a plan.
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use std::io;
+use std::str::FromStr;
+
+/// The cores of an end's two threads; where none is said, the system chooses.
+///
+/// ```
+/// use linecard_transfer_net::end::Cores;
+/// assert_eq!("2,3".parse(), Ok(Cores { lanes: Some(2), files: Some(3) }));
+/// assert_eq!("2".parse(), Ok(Cores { lanes: Some(2), files: None }));
+/// assert!("2,3,4".parse::<Cores>().is_err());
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Cores {
+    /// Of the thread that decides, seals and sends, or receives, opens and places.
+    pub lanes: Option<usize>,
+    /// Of the thread that reads or writes files, and hashes.
+    pub files: Option<usize>,
+}
+
+impl FromStr for Cores {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let core = |part: &str| {
+            let number = part.trim().parse::<usize>().ok().filter(|core| *core < CpuSet::MAX_CPU);
+            number.ok_or_else(|| {
+                format!("\"{part}\" is no core: write the number of one, or of two, as 2,3")
+            })
+        };
+        match text.split_once(',') {
+            Some((lanes, files)) => {
+                Ok(Self { lanes: Some(core(lanes)?), files: Some(core(files)?) })
+            }
+            None => Ok(Self { lanes: Some(core(text)?), files: None }),
+        }
+    }
+}
+
+/// The thread stays on a core until this is dropped, and threads that it spawns meanwhile stay for ever.
+#[derive(Debug)]
+pub(crate) struct Pinned(Option<CpuSet>);
+
+impl Pinned {
+    /// Pins this thread, if a core is said.
+    pub(crate) fn to(core: Option<usize>) -> io::Result<Self> {
+        let Some(core) = core else { return Ok(Self(None)) };
+        let before = sched_getaffinity(None)?;
+        let mut cores = CpuSet::new();
+        cores.set(core);
+        sched_setaffinity(None, &cores).map_err(|error| {
+            let why = format!(
+                "core {core} cannot be used here: {error}; `nproc --all` says how many there are"
+            );
+            io::Error::new(io::Error::from(error).kind(), why)
+        })?;
+        Ok(Self(Some(before)))
+    }
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        if let Some(before) = &self.0 {
+            // It was allowed before.
+            let _restored = sched_setaffinity(None, before);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_is_pinned_and_released() -> io::Result<()> {
+        let before = sched_getaffinity(None)?;
+        let core = (0..CpuSet::MAX_CPU).find(|core| before.is_set(*core)).unwrap_or(0);
+        let pinned = Pinned::to(Some(core))?;
+        let inherited = std::thread::spawn(|| sched_getaffinity(None)).join();
+        assert_eq!(inherited.ok().map(|cores| cores.map(|cores| cores.count())), Some(Ok(1)));
+        drop(pinned);
+        assert_eq!(sched_getaffinity(None)?.count(), before.count());
+        let error = Pinned::to(Some(CpuSet::MAX_CPU - 1)).map(|_| ()).map_err(|e| e.to_string());
+        assert!(error.is_err_and(|error| error.contains("core 1023 cannot be used")));
+        Ok(())
+    }
+}

@@ -1,0 +1,217 @@
+//! Lanes: UDP, TCP and memory, and faults to try them with.
+//!
+//! A lane carries datagrams to one peer and back. It never waits: what it has no room for stays with
+//! the caller, who asks again when [`Lane::as_fd`] is writable. Datagrams go and come many by one call:
+//! on UDP as one large packet that the kernel cuts (GSO) and as merged ones that it gives (GRO), on TCP
+//! as frames of one stream.
+//!
+//! Bounds: [`MAX_SEND`] datagrams and [`MAX_DATAGRAM_BYTES`] by one call; what comes in, by the area of
+//! [`Received`]. A lane keeps at most a part of one frame of its own.
+
+mod absent;
+mod fault;
+mod memory;
+mod open;
+mod received;
+mod route;
+mod spec;
+mod sys;
+mod tcp;
+mod trouble;
+mod udp;
+
+pub(crate) use absent::Absent;
+pub use fault::{FaultCounters, Faults, Faulty};
+pub use memory::Memory;
+pub use open::{At, Listener, OpenError};
+pub use received::{Datagram, Received};
+pub(crate) use route::{Own, Peer};
+pub use spec::{Family, Place, Spec, SpecError};
+pub use tcp::Tcp;
+pub use trouble::Trouble;
+pub use udp::Udp;
+
+use linecard::time::Instant;
+use std::fmt::Debug;
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+
+/// Most datagrams of one [`Lane::send`]: the kernel cuts no more (`UDP_MAX_SEGMENTS`).
+pub const MAX_SEND: usize = 64;
+/// The longest datagram, and the most bytes of one [`Lane::send`]: a UDP datagram over IPv4.
+pub const MAX_DATAGRAM_BYTES: usize = 65_507;
+
+/// One of several parallel paths to a peer.
+///
+/// ```
+/// use linecard_transfer_net::lane::{Datagrams, Lane, Memory, Received};
+/// let (mut near, mut far) = Memory::pair(1 << 20)?;
+/// let sent = near.send(&Datagrams { bytes: b"onetwothr", stride: 3 })?;
+/// assert_eq!(sent, 3);
+/// let mut received = Received::new();
+/// assert_eq!(far.receive(&mut received)?, 3);
+/// let second = received.datagrams().nth(1).map(|datagram| datagram.bytes.to_vec());
+/// assert_eq!(second.as_deref(), Some(&b"two"[..]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub trait Lane: Debug + Send {
+    /// Hands over datagrams, in order; how many were taken. Fewer than there are, or 0: there is no
+    /// room now. What was taken of a stream may still wait for [`Lane::flush`].
+    ///
+    /// # Errors
+    ///
+    /// [`Trouble`]; what was taken before it in this call is lost or sent, and not counted.
+    fn send(&mut self, datagrams: &Datagrams<'_>) -> Result<usize, Trouble>;
+
+    /// Takes what has come into `received`, whose earlier contents are gone; how many datagrams. 0 when
+    /// there is nothing now.
+    ///
+    /// # Errors
+    ///
+    /// [`Trouble`].
+    fn receive(&mut self, received: &mut Received) -> Result<usize, Trouble>;
+
+    /// Sends what was taken and still waits, a part of a frame or what a fault delays; when it next
+    /// wants to be called, if at a time. Call it once a turn, or when that time has come, or when the
+    /// descriptor is writable and [`Lane::is_flushed`] says no.
+    ///
+    /// # Errors
+    ///
+    /// [`Trouble`].
+    fn flush(&mut self, now: Instant) -> Result<Option<Instant>, Trouble> {
+        let _unused = now;
+        Ok(None)
+    }
+
+    /// Whether nothing waits to be written.
+    fn is_flushed(&self) -> bool {
+        true
+    }
+
+    /// Where [`Lane::send`] goes from now on, if the lane is not connected: to a peer whose probe was
+    /// answered.
+    fn answer_to(&mut self, peer: SocketAddr) {
+        let _unused = peer;
+    }
+
+    /// Readable when something has come, writable when there is room.
+    fn as_fd(&self) -> BorrowedFd<'_>;
+
+    /// Kind, own end and peer, for messages.
+    fn describe(&self) -> String;
+
+    /// Whether it is a stream: nothing is lost while it lives, and it has a congestion control.
+    fn is_stream(&self) -> bool;
+
+    /// The longest datagram in bytes, as far as this host knows.
+    fn max_datagram(&self) -> usize;
+
+    /// What came and found no room in this host, since it was opened: datagrams, and merged ones as
+    /// one.
+    fn dropped(&self) -> u64 {
+        0
+    }
+
+    /// What this host did not grant, as one line for the user.
+    fn note(&self) -> Option<&str> {
+        None
+    }
+}
+
+/// Datagrams that lie one behind the other, all of the same length but the last, which may be shorter.
+#[derive(Debug, Clone, Copy)]
+pub struct Datagrams<'a> {
+    /// All of them.
+    pub bytes: &'a [u8],
+    /// Bytes from the start of one to that of the next, at least 1.
+    pub stride: usize,
+}
+
+impl<'a> Datagrams<'a> {
+    /// One datagram.
+    #[must_use]
+    pub fn one(bytes: &'a [u8]) -> Self {
+        Self { bytes, stride: bytes.len().max(1) }
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.bytes.len().div_ceil(self.stride.max(1))
+    }
+
+    /// Each by itself.
+    pub fn iter(&self) -> impl Iterator<Item = &'a [u8]> {
+        self.bytes.chunks(self.stride.max(1))
+    }
+
+    /// The first `count` of them.
+    #[must_use]
+    pub fn first(&self, count: usize) -> Self {
+        let end = self.bytes.len().min(count.saturating_mul(self.stride));
+        Self { bytes: &self.bytes[..end], stride: self.stride }
+    }
+
+    /// All but the first `count`.
+    #[must_use]
+    pub fn after(&self, count: usize) -> Self {
+        let start = self.bytes.len().min(count.saturating_mul(self.stride));
+        Self { bytes: &self.bytes[start..], stride: self.stride }
+    }
+
+    /// As many as one call may have.
+    fn bounded(&self, max_datagram: usize) -> Result<Self, Trouble> {
+        let longest = self.stride.min(self.bytes.len());
+        if longest > max_datagram {
+            return Err(Trouble::TooLong { bytes: longest, limit: max_datagram });
+        }
+        let fitting = MAX_DATAGRAM_BYTES / self.stride.max(1);
+        Ok(self.first(fitting.clamp(1, MAX_SEND)))
+    }
+}
+
+impl<L: Lane + ?Sized> Lane for Box<L> {
+    fn send(&mut self, datagrams: &Datagrams<'_>) -> Result<usize, Trouble> {
+        (**self).send(datagrams)
+    }
+
+    fn receive(&mut self, received: &mut Received) -> Result<usize, Trouble> {
+        (**self).receive(received)
+    }
+
+    fn flush(&mut self, now: Instant) -> Result<Option<Instant>, Trouble> {
+        (**self).flush(now)
+    }
+
+    fn is_flushed(&self) -> bool {
+        (**self).is_flushed()
+    }
+
+    fn answer_to(&mut self, peer: SocketAddr) {
+        (**self).answer_to(peer);
+    }
+
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        (**self).as_fd()
+    }
+
+    fn describe(&self) -> String {
+        (**self).describe()
+    }
+
+    fn is_stream(&self) -> bool {
+        (**self).is_stream()
+    }
+
+    fn max_datagram(&self) -> usize {
+        (**self).max_datagram()
+    }
+
+    fn dropped(&self) -> u64 {
+        (**self).dropped()
+    }
+
+    fn note(&self) -> Option<&str> {
+        (**self).note()
+    }
+}

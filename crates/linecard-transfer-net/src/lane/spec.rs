@@ -1,0 +1,255 @@
+//! Lanes as the user names them.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::str::FromStr;
+
+/// Interface names end here (`IFNAMSIZ`, less the zero).
+const MAX_INTERFACE_BYTES: usize = 15;
+/// Names of groups end here.
+const MAX_GROUP_BYTES: usize = 32;
+/// Slower and faster than any lane: 1 kbit/s to 10 Tbit/s.
+const RATE_BPS: std::ops::RangeInclusive<f64> = 1e3..=1e13;
+
+/// What carries a lane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Family {
+    /// Datagrams.
+    Udp,
+    /// One connection.
+    Tcp,
+}
+
+/// This host's end of a lane.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// An address of this host.
+    Address(IpAddr),
+    /// All that the interface carries, and nothing else (`SO_BINDTODEVICE`).
+    Interface(String),
+}
+
+/// One lane as the user wrote it: `[udp:|tcp:]ADDR[:PORT]` or `[udp:|tcp:][if:]NAME[:PORT]`, then
+/// `,rate=200M` (bit/s) and `,shared=GROUP` as wanted. IPv6 with a port is `[ADDR]:PORT`.
+///
+/// ```
+/// use linecard_transfer_net::lane::{Family, Place, Spec};
+/// let spec: Spec = "tcp:10.0.0.1:7000,rate=200M".parse()?;
+/// assert_eq!(spec.family, Family::Tcp);
+/// assert_eq!((spec.port, spec.rate_bps), (Some(7_000), Some(200_000_000)));
+/// let spec: Spec = "eth1,shared=uplink".parse()?;
+/// assert_eq!(spec.place, Place::Interface("eth1".into()));
+/// # Ok::<(), linecard_transfer_net::lane::SpecError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Spec {
+    /// What carries it; UDP if not said.
+    pub family: Family,
+    /// This host's end.
+    pub place: Place,
+    /// This host's port; any free one if not said.
+    pub port: Option<u16>,
+    /// What it carries, in bit/s, if it is known and ours alone.
+    pub rate_bps: Option<u64>,
+    /// Lanes of the same group share a bottleneck.
+    pub shared: Option<String>,
+}
+
+/// Why that names no lane.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("lane `{given}`: {why}")]
+pub struct SpecError {
+    given: String,
+    why: String,
+}
+
+impl FromStr for Spec {
+    type Err = SpecError;
+
+    fn from_str(given: &str) -> Result<Self, SpecError> {
+        parse(given).map_err(|why| SpecError { given: given.chars().take(80).collect(), why })
+    }
+}
+
+impl fmt::Display for Spec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.family, self.place)?;
+        self.port.map_or(Ok(()), |port| write!(f, ":{port}"))?;
+        self.rate_bps.map_or(Ok(()), |rate| write!(f, ",rate={rate}"))?;
+        self.shared.as_ref().map_or(Ok(()), |group| write!(f, ",shared={group}"))
+    }
+}
+
+impl fmt::Display for Family {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Udp => "udp",
+            Self::Tcp => "tcp",
+        })
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(IpAddr::V4(address)) => write!(f, "{address}"),
+            Self::Address(IpAddr::V6(address)) => write!(f, "[{address}]"),
+            Self::Interface(name) => write!(f, "if:{name}"),
+        }
+    }
+}
+
+fn parse(given: &str) -> Result<Spec, String> {
+    let mut parts = given.split(',');
+    let end = parts.next().unwrap_or("");
+    let (family, end) = match end.split_once(':') {
+        Some(("udp", rest)) => (Family::Udp, rest),
+        Some(("tcp", rest)) => (Family::Tcp, rest),
+        _ => (Family::Udp, end),
+    };
+    let (place, port) = place(end)?;
+    let mut spec = Spec { family, place, port, rate_bps: None, shared: None };
+    for part in parts {
+        match part.split_once('=') {
+            Some(("rate", value)) if spec.rate_bps.is_none() => spec.rate_bps = Some(rate(value)?),
+            Some(("shared", value)) if spec.shared.is_none() => spec.shared = Some(group(value)?),
+            Some(("rate" | "shared", _)) => return Err(format!("`{part}` is there twice")),
+            _ => return Err(format!("`{part}` is neither rate=BITS (as 200M) nor shared=GROUP")),
+        }
+    }
+    Ok(spec)
+}
+
+fn place(text: &str) -> Result<(Place, Option<u16>), String> {
+    if let Some(interface) = text.strip_prefix("if:") {
+        return named(interface);
+    }
+    if let Ok(address) = text.parse::<IpAddr>() {
+        return Ok((Place::Address(address), None));
+    }
+    if let Ok(address) = text.parse::<SocketAddr>() {
+        return Ok((Place::Address(address.ip()), Some(address.port())));
+    }
+    let bracketed = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
+    if let Some(Ok(address)) = bracketed.map(str::parse::<IpAddr>) {
+        return Ok((Place::Address(address), None));
+    }
+    // What looks like an address and is none is a slip, not an interface.
+    let numeric = text.chars().all(|c| c.is_ascii_digit() || ".:[]".contains(c));
+    if numeric || text.starts_with('[') || text.matches(':').count() > 1 {
+        return Err(format!(
+            "`{text}` is no address; write 10.0.0.1, 10.0.0.1:7000, [fd00::1]:7000"
+        ));
+    }
+    named(text)
+}
+
+fn named(text: &str) -> Result<(Place, Option<u16>), String> {
+    let (name, port) = match text.split_once(':') {
+        Some((name, port)) => (name, Some(number(port)?)),
+        None => (text, None),
+    };
+    let sane = |c: char| c.is_ascii_graphic() && !"/:,=".contains(c);
+    if name.is_empty() || !name.chars().all(sane) || name == "." || name == ".." {
+        return Err(format!("`{name}` is neither an address nor the name of an interface"));
+    }
+    if name.len() > MAX_INTERFACE_BYTES {
+        return Err(format!(
+            "`{name}` has {} characters, names of interfaces have at most {MAX_INTERFACE_BYTES}",
+            name.len()
+        ));
+    }
+    Ok((Place::Interface(name.into()), port))
+}
+
+fn number(port: &str) -> Result<u16, String> {
+    port.parse().map_err(|_| format!("port `{port}` is not 0 to 65535"))
+}
+
+fn rate(text: &str) -> Result<u64, String> {
+    let (digits, unit) = match text.char_indices().last() {
+        Some((at, 'k' | 'K')) => (&text[..at], 1e3),
+        Some((at, 'M')) => (&text[..at], 1e6),
+        Some((at, 'G')) => (&text[..at], 1e9),
+        _ => (text, 1.0),
+    };
+    let plain = digits.chars().all(|c| c.is_ascii_digit() || c == '.');
+    let value = digits.parse::<f64>().ok().filter(|_| plain).map(|value| value * unit);
+    match value {
+        Some(value) if RATE_BPS.contains(&value) => Ok(value.round() as u64),
+        Some(_) => Err(format!("rate `{text}` is not 1k to 10000G bit/s")),
+        None => Err(format!("rate `{text}` is no number of bit/s, as 200M or 1.5G")),
+    }
+}
+
+fn group(text: &str) -> Result<String, String> {
+    let sane = text.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
+    if text.is_empty() || text.len() > MAX_GROUP_BYTES || !sane {
+        return Err(format!(
+            "group `{text}` is not 1 to {MAX_GROUP_BYTES} letters, digits, `-` or `_`"
+        ));
+    }
+    Ok(text.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn end(text: &str) -> (Family, String, Option<u16>) {
+        let spec: Spec = text.parse().unwrap_or_else(|error| panic!("{error}"));
+        (spec.family, spec.place.to_string(), spec.port)
+    }
+
+    #[test]
+    fn addresses_and_interfaces_are_told_apart() {
+        use Family::{Tcp, Udp};
+        for (text, family, place, port) in [
+            ("10.0.0.1", Udp, "10.0.0.1", None),
+            ("udp:10.0.0.1:7000", Udp, "10.0.0.1", Some(7_000)),
+            ("tcp:fd00::1", Tcp, "[fd00::1]", None),
+            ("tcp:[fd00::1]", Tcp, "[fd00::1]", None),
+            ("tcp:[fd00::1]:80", Tcp, "[fd00::1]", Some(80)),
+            ("::1", Udp, "[::1]", None),
+            ("eth0", Udp, "if:eth0", None),
+            ("eth0.100:7000", Udp, "if:eth0.100", Some(7_000)),
+            ("tcp:if:wlan0", Tcp, "if:wlan0", None),
+            ("if:udp", Udp, "if:udp", None),
+        ] {
+            assert_eq!(end(text), (family, place.into(), port), "{text}");
+        }
+    }
+
+    #[test]
+    fn options_are_read_and_written_again() {
+        let spec: Spec = "tcp:eth1:9,rate=1.5G,shared=a-b_1".parse().unwrap();
+        assert_eq!((spec.rate_bps, spec.shared.as_deref()), (Some(1_500_000_000), Some("a-b_1")));
+        assert_eq!(spec.to_string().parse(), Ok(spec));
+    }
+
+    #[test]
+    fn what_names_no_lane_is_one_clear_line() {
+        for (text, says) in [
+            ("", "is no address"),
+            ("if:", "neither an address nor"),
+            ("10.0.0.300", "is no address"),
+            ("10.0.0.1:70000", "is no address"),
+            ("[fd00::1:7", "is no address"),
+            ("fd00::g", "is no address"),
+            ("eth0:x", "port `x`"),
+            ("a/b", "neither an address nor"),
+            ("averylonginterface", "at most 15"),
+            ("eth0,rate=fast", "no number"),
+            ("eth0,rate=-1", "no number"),
+            ("eth0,rate=1e9", "no number"),
+            ("eth0,rate=0", "is not 1k"),
+            ("eth0,rate=1M,rate=2M", "twice"),
+            ("eth0,speed=1", "neither rate"),
+            ("eth0,shared=", "is not 1 to 32"),
+            ("eth0,", "neither rate"),
+        ] {
+            let error = text.parse::<Spec>().unwrap_err().to_string();
+            assert!(error.contains(says) && error.lines().count() == 1, "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! One file from its first chunk to its name.
+
+use super::{CHUNK, chunks, listing, object, random, sink, write};
+use linecard_transfer_net::file::{FileError, Folder, Kind, Object};
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::process::Command;
+
+#[test]
+fn a_file_appears_when_it_is_whole_with_mode_and_time() {
+    let folder = tempfile::tempdir().unwrap();
+    for size in [0, 1, CHUNK - 1, CHUNK, CHUNK + 1, 5 * CHUNK + 100] {
+        let name = format!("file{size}");
+        let bytes = random(size);
+        let sink = sink(folder.path(), &object(&name, size));
+        let count = chunks().count(size as u64).unwrap();
+        let target = folder.path().join(&name);
+        write(&sink, &bytes, (0..count).rev());
+        assert!(!target.exists());
+        sink.finish(&blake3::hash(&bytes)).unwrap();
+        assert_eq!(fs::read(&target).unwrap(), bytes);
+        let metadata = fs::metadata(&target).unwrap();
+        assert_eq!(metadata.permissions().mode() & 0o7777, 0o640);
+        assert_eq!((metadata.mtime(), metadata.mtime_nsec()), (1_000_000_000, 7));
+    }
+    assert!(listing(folder.path()).iter().all(|name| name.starts_with("file")));
+}
+
+#[test]
+fn chunks_that_are_none_of_the_object_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let sink = sink(folder.path(), &object("a", 2 * CHUNK + 1));
+    for (chunk, bytes) in
+        [(0, CHUNK - 1), (0, CHUNK + 1), (2, CHUNK), (2, 0), (3, 1), (u32::MAX, CHUNK)]
+    {
+        let refused = sink.write(chunk, &vec![0; bytes]);
+        assert!(matches!(refused, Err(FileError::Chunk { .. })), "{chunk} of {bytes}");
+    }
+    assert_eq!(sink.have().count(), 0);
+}
+
+#[test]
+fn what_is_not_whole_or_not_right_does_not_appear() {
+    let folder = tempfile::tempdir().unwrap();
+    let bytes = random(3 * CHUNK);
+    let open = || sink(folder.path(), &object("a", bytes.len()));
+    write(&open(), &bytes, [0, 2]);
+    let missing = open().finish(&blake3::hash(&bytes));
+    assert!(matches!(missing, Err(FileError::NotWhole { missing: 1, .. })));
+    let sink = open();
+    sink.write(1, &[9; CHUNK]).unwrap();
+    let damaged = sink.finish(&blake3::hash(&bytes)).unwrap_err();
+    assert!(matches!(damaged, FileError::Damaged { .. }), "{damaged}");
+    assert_eq!(listing(folder.path()), [".a.linecard-damaged"]);
+    // The next one starts anew.
+    assert_eq!(open().have().count(), 0);
+}
+
+#[test]
+fn what_exists_is_left_alone_unless_allowed() {
+    let at = tempfile::tempdir().unwrap();
+    let folder = Folder::open(at.path()).unwrap();
+    fs::write(at.path().join("a"), "mine").unwrap();
+    fs::create_dir(at.path().join("d")).unwrap();
+    for (name, overwrite) in [("a", false), ("d", false), ("d", true)] {
+        let refused = folder.sink(&object(name, 1), chunks(), overwrite);
+        assert!(matches!(refused, Err(FileError::Exists { .. })), "{name}");
+    }
+    assert_eq!(listing(at.path()), ["a", "d"]);
+    let sink = folder.sink(&object("a", 1), chunks(), true).unwrap();
+    sink.write(0, b"x").unwrap();
+    assert_eq!(fs::read(at.path().join("a")).unwrap(), b"mine");
+    sink.finish(&blake3::hash(b"x")).unwrap();
+    assert_eq!(fs::read(at.path().join("a")).unwrap(), b"x");
+    // And what appears in the meantime.
+    let sink = folder.sink(&object("b", 1), chunks(), false).unwrap();
+    sink.write(0, b"x").unwrap();
+    fs::write(at.path().join("b"), "mine").unwrap();
+    assert!(matches!(sink.finish(&blake3::hash(b"x")), Err(FileError::Exists { .. })));
+    assert_eq!(fs::read(at.path().join("b")).unwrap(), b"mine");
+}
+
+#[test]
+fn a_stream_has_no_length_until_it_ends() {
+    let at = tempfile::tempdir().unwrap();
+    let folder = Folder::open(at.path()).unwrap();
+    for size in [0, 1, CHUNK, 2 * CHUNK, 2 * CHUNK + 5] {
+        let name = format!("s{size}");
+        let stream = Object { kind: Kind::Stream, size: None, ..object(&name, 0) };
+        let bytes = random(size);
+        let sink = folder.sink(&stream, chunks(), false).unwrap();
+        write(&sink, &bytes, 0..chunks().count(size as u64).unwrap());
+        sink.end_at(size as u64).unwrap();
+        assert!(matches!(sink.end_at(size as u64 + 9_999), Err(FileError::Chunk { .. })));
+        sink.finish(&blake3::hash(&bytes)).unwrap();
+        assert_eq!(fs::read(at.path().join(name)).unwrap(), bytes);
+    }
+    let stream = Object { kind: Kind::Stream, size: None, ..object("open", 0) };
+    let sink = folder.sink(&stream, chunks(), false).unwrap();
+    sink.write(0, &[1; CHUNK]).unwrap();
+    assert!(matches!(sink.finish(&blake3::hash(&[])), Err(FileError::NotWhole { .. })));
+    let sink = folder.sink(&stream, chunks(), false).unwrap();
+    assert_eq!(sink.have().count(), 0);
+    sink.write(3, &[1; 5]).unwrap();
+    assert!(matches!(sink.write(4, &[1; CHUNK]), Err(FileError::Chunk { .. })));
+    assert!(matches!(sink.write(1, &[1; 5]), Err(FileError::Chunk { .. })));
+}
+
+const SMALL: &str = "LINECARD_TEST_SMALL_DISK";
+
+/// The test starts itself where there is a file system of 1 MiB.
+#[test]
+fn a_full_disk_shows_at_once_and_what_was_received_stays() {
+    if let Some(disk) = std::env::var_os(SMALL) {
+        return full_disk(disk.as_ref());
+    }
+    let at = tempfile::tempdir().unwrap();
+    let script = "mount -t tmpfs -o size=1m none \"$1\" && exec \"$2\" --exact \"$3\" --nocapture";
+    let mount = "mount -t tmpfs -o size=1m none \"$1\"";
+    let inside = |script: &str| {
+        let mut command = Command::new("unshare");
+        command.args(["-m", "sh", "-c", script, "sh"]).arg(at.path());
+        command.arg(std::env::current_exe().unwrap());
+        command.arg("sinks::a_full_disk_shows_at_once_and_what_was_received_stays");
+        command.env(SMALL, at.path()).output()
+    };
+    if !inside(mount).is_ok_and(|output| output.status.success()) {
+        linecard_testkit::skip("a full disk", "needs root and `unshare` for a small file system");
+        return;
+    }
+    let output = inside(script).unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "on the small disk: {text}");
+}
+
+fn full_disk(disk: &std::path::Path) {
+    // The tree of test programs does not fit: only what is on the small disk counts.
+    assert!(listing(disk).is_empty());
+    let folder = Folder::open(disk).unwrap();
+    let large = folder.sink(&object("large", 2 << 20), chunks(), false).unwrap_err();
+    assert!(matches!(large, FileError::DiskFull { bytes, .. } if bytes == 2 << 20), "{large}");
+    assert_eq!(large.to_string().lines().count(), 1);
+    assert!(listing(disk).is_empty());
+    // Its room is taken now: what comes later finds none, and it goes on all the same.
+    let bytes = random(700 << 10);
+    let sink = folder.sink(&object("fits", bytes.len()), chunks(), false).unwrap();
+    write(&sink, &bytes, 0..100);
+    let stream = Object { kind: Kind::Stream, size: None, ..object("stream", 0) };
+    let other = folder.sink(&stream, chunks(), false).unwrap();
+    let full = (0..1_000).find_map(|chunk| other.write(chunk, &[1; CHUNK]).err()).unwrap();
+    assert!(matches!(full, FileError::DiskFull { .. }), "{full}");
+    // Not even the journal finds room now: chunks that it does not have do not count.
+    let refused = (100..700).find_map(|chunk| {
+        let start = chunk as usize * CHUNK;
+        sink.write(chunk, &bytes[start..start + CHUNK]).err()
+    });
+    assert!(matches!(refused, Some(FileError::DiskFull { .. })));
+    let had = sink.have().count();
+    assert!((100..700).contains(&had), "{had}");
+    drop((sink, other));
+    fs::remove_file(disk.join(".stream.linecard-part")).unwrap();
+    let sink = folder.sink(&object("fits", bytes.len()), chunks(), false).unwrap();
+    assert_eq!(sink.have().count(), had);
+    let missing: Vec<u32> = sink.have().missing(700).flatten().collect();
+    write(&sink, &bytes, missing);
+    sink.finish(&blake3::hash(&bytes)).unwrap();
+    assert_eq!(fs::read(disk.join("fits")).unwrap(), bytes);
+}

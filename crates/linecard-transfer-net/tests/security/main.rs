@@ -1,0 +1,77 @@
+//! What protects a transfer, tried from outside: each test is named in `docs/transfer-security.md`.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test stops at the first surprise")]
+
+mod access;
+mod channel;
+mod lanes;
+mod named;
+mod relay;
+mod visitors;
+
+use linecard_transfer_net::control::{Access, Control, ControlError, Policy, Trust};
+use linecard_transfer_net::keys::{Authorized, Identity, KnownPeers, SharedKey};
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// What the connecting end calls the accepting one.
+const NAME: &str = "host:4100";
+
+type Outcome = Result<Control, ControlError>;
+
+fn soon() -> Instant {
+    Instant::now() + Duration::from_secs(10)
+}
+
+fn listener() -> (TcpListener, SocketAddr) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    (listener, address)
+}
+
+/// Lets two ends meet: what the connecting and the accepting end have of it.
+fn meet(connecting: &Access, accepting: &Access) -> (Outcome, Outcome) {
+    let (listener, address) = listener();
+    thread::scope(|scope| {
+        let accepted =
+            scope.spawn(|| Control::accept(listener.accept().unwrap().0, accepting, soon()));
+        let connected = Control::connect(address, NAME, connecting, soon());
+        (connected, accepted.join().unwrap())
+    })
+}
+
+/// Two ends that have met.
+fn met(connecting: &Access, accepting: &Access) -> (Control, Control) {
+    let (connected, accepted) = meet(connecting, accepting);
+    (connected.unwrap(), accepted.unwrap())
+}
+
+fn shared(byte: u8) -> Access {
+    Access::Shared(SharedKey::new(&[byte; 32]))
+}
+
+/// An end that is known by `identity` and trusts those that are `authorized`.
+fn authorizing(identity: &Identity, authorized: &[&Identity]) -> Access {
+    let list = authorized.iter().map(|identity| identity.fingerprint()).collect();
+    let trust = Trust::Authorized(Authorized::Only(list));
+    Access::Keys { identity: identity.clone(), trust }
+}
+
+/// An end that knows others by the file at `path`.
+fn knowing(identity: &Identity, path: &Path, policy: Policy) -> Access {
+    let trust = Trust::Known(KnownPeers::load(path).unwrap(), policy);
+    Access::Keys { identity: identity.clone(), trust }
+}
+
+/// Calls `attempt` until it gives something.
+fn until<T>(mut attempt: impl FnMut() -> Option<T>) -> T {
+    let end = soon();
+    while Instant::now() < end {
+        if let Some(result) = attempt() {
+            return result;
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    panic!("nothing came within ten seconds");
+}

@@ -1,0 +1,311 @@
+//! Peers that connect to a receiver and are slow, silent, wrong, or too late: none keeps a sender out.
+
+use super::{listener, shared, soon, until};
+use linecard_transfer::control::{
+    End, FecScheme, Hello, LaneKind, LaneOffer, Message, Mode, Object, RefuseCode, VERSION,
+};
+use linecard_transfer_net::control::{Access, Control};
+use linecard_transfer_net::end::Cores;
+use linecard_transfer_net::file::{ChunkBytes, Input};
+use linecard_transfer_net::receive::{
+    Acceptor, Got, MAX_FROM_ADDRESS, MAX_HANDSHAKES, ReceiveError, ReceiveOptions, TurnedAway,
+};
+use linecard_transfer_net::send::{SendError, SendOptions, Sent, send};
+use socket2::{Domain, Socket, Type};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+/// Shorter than a handshake may take: who waits for one that is silent is too late.
+const PATIENCE: Duration = Duration::from_secs(8);
+const BYTES: u64 = 100_000;
+
+/// A receiver of test data that runs until the end of the test.
+struct Receiver {
+    at: SocketAddr,
+    turned_away: Arc<Mutex<Vec<TurnedAway>>>,
+    stop: Arc<AtomicBool>,
+    thread: Option<thread::JoinHandle<Vec<Result<Got, ReceiveError>>>>,
+}
+
+impl Receiver {
+    fn start(access: &Access, patience: Duration) -> Self {
+        let (listener, at) = listener();
+        let turned_away = Arc::new(Mutex::new(Vec::new()));
+        let stop = Arc::new(AtomicBool::new(false));
+        let options = ReceiveOptions {
+            folder: Some(tempfile::tempdir().unwrap().keep()),
+            overwrite: false,
+            access: access.clone(),
+            lanes: Vec::new(),
+            memory_bytes: 1 << 20,
+            cores: Cores::default(),
+            patience,
+            stop: Arc::clone(&stop),
+        };
+        let list = Arc::clone(&turned_away);
+        let notice = Box::new(move |visitor| list.lock().unwrap().push(visitor));
+        let acceptor = Acceptor::start(listener, options, notice).unwrap();
+        let thread = thread::spawn(move || {
+            let mut all = Vec::new();
+            while !matches!(all.last(), Some(Err(_))) {
+                all.push(acceptor.receive(&mut |_| {}));
+            }
+            all
+        });
+        Self { at, turned_away, stop, thread: Some(thread) }
+    }
+
+    fn send(&self, access: &Access) -> Result<Sent, SendError> {
+        send(&self.sender(access), &mut |_| {})
+    }
+
+    fn sender(&self, access: &Access) -> SendOptions {
+        SendOptions {
+            input: Input::Test(BYTES),
+            peer: self.at,
+            name: "test".into(),
+            access: access.clone(),
+            lanes: Vec::new(),
+            rate_bps: None,
+            mode: linecard_transfer::send::Mode::Auto,
+            fec: linecard_transfer::fec::Scheme::NONE,
+            chunk_bytes: ChunkBytes::new(64 << 10).unwrap(),
+            payload_bytes: None,
+            cores: Cores::default(),
+            patience: PATIENCE,
+            stop: Arc::new(AtomicBool::new(false)),
+        }
+    }
+
+    fn connect(&self, access: &Access) -> Control {
+        Control::connect(self.at, "test", access, soon()).unwrap()
+    }
+
+    /// Waits until somebody was turned away for a reason that says this.
+    fn has_turned_away(&self, part: &str) {
+        until(|| {
+            let list = self.turned_away.lock().unwrap();
+            list.iter().any(|visitor| visitor.why.to_string().contains(part)).then_some(())
+        });
+    }
+
+    /// How its last transfer ended, by itself.
+    fn thread_end(mut self) -> Option<Result<Got, ReceiveError>> {
+        self.thread.take().unwrap().join().unwrap().pop()
+    }
+
+    /// Ends it: transfers that came to their end, and that it was stopped from outside.
+    fn end(mut self) -> usize {
+        self.stop.store(true, Ordering::Relaxed);
+        let mut all = self.thread.take().unwrap().join().unwrap();
+        let last = all.pop();
+        assert!(matches!(last, Some(Err(ReceiveError::Stopped))), "{last:?}");
+        all.len()
+    }
+}
+
+fn hello(control: &Control) -> Hello {
+    Hello {
+        versions: vec![VERSION],
+        suites: control.suites().to_vec(),
+        fec_kinds: vec![0],
+        fec: FecScheme::NONE,
+        chunk_bytes: 64 << 10,
+        payload_bytes: 1_408,
+        lanes: vec![LaneOffer { kind: LaneKind::Udp, rate_bps: 0 }],
+        mode: Mode::Auto,
+        sources: Vec::new(),
+    }
+}
+
+fn say(control: &mut Control, message: &Message) {
+    control.send(message).unwrap();
+    assert!(control.flush().unwrap());
+}
+
+fn answer(control: &mut Control) -> Message {
+    until(|| control.receive().unwrap())
+}
+
+type Change = fn(&mut Hello);
+
+/// A connection from an address of this host.
+fn connect_from(source: [u8; 4], to: SocketAddr) -> TcpStream {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    socket.bind(&SocketAddr::from((source, 0)).into()).unwrap();
+    socket.connect(&to.into()).unwrap();
+    socket.into()
+}
+
+#[test]
+fn silent_connections_keep_nobody_out() {
+    for access in [shared(1), Access::Open] {
+        for (count, sources) in [(4, 1), (100, 1), (100, 10), (200, 200)] {
+            let receiver = Receiver::start(&access, Duration::from_secs(60));
+            let source = |number: u32| [127, 1, 0, (1 + number % sources) as u8];
+            let silent: Vec<TcpStream> =
+                (0..count).map(|number| connect_from(source(number), receiver.at)).collect();
+            let sent = receiver.send(&access);
+            assert_eq!(sent.unwrap().bytes, BYTES, "{count} from {sources}");
+            if count as usize > MAX_HANDSHAKES {
+                receiver.has_turned_away("wait to authenticate");
+            }
+            assert_eq!(receiver.end(), 1);
+            drop(silent);
+        }
+    }
+    const { assert!(MAX_FROM_ADDRESS > 4) };
+}
+
+#[test]
+fn a_sender_that_authenticates_and_is_silent_keeps_nobody_out() {
+    for access in [shared(1), Access::Open] {
+        let receiver = Receiver::start(&access, Duration::from_millis(500));
+        let silent: Vec<Control> = (0..40).map(|_| receiver.connect(&access)).collect();
+        assert_eq!(receiver.send(&access).unwrap().bytes, BYTES);
+        receiver.has_turned_away("has said nothing for 500ms after it authenticated");
+        assert_eq!(receiver.end(), 1);
+        drop(silent);
+    }
+}
+
+#[test]
+fn a_sender_that_is_welcome_and_announces_nothing_is_turned_away() {
+    let receiver = Receiver::start(&shared(1), Duration::from_millis(500));
+    let mut silent = receiver.connect(&shared(1));
+    let hello = hello(&silent);
+    say(&mut silent, &Message::Hello(hello));
+    assert!(matches!(answer(&mut silent), Message::Welcome(_)));
+    receiver.has_turned_away("has announced nothing for 500ms");
+    assert_eq!(receiver.send(&shared(1)).unwrap().bytes, BYTES);
+    assert_eq!(receiver.end(), 1);
+}
+
+#[test]
+fn who_comes_second_is_told_that_another_transfer_runs() {
+    let receiver = Receiver::start(&shared(1), Duration::from_secs(60));
+    let mut first = receiver.connect(&shared(1));
+    let hello = hello(&first);
+    say(&mut first, &Message::Hello(hello));
+    assert!(matches!(answer(&mut first), Message::Welcome(_)));
+    let object = Object {
+        id: 0,
+        name: b"slow".to_vec(),
+        size: None,
+        mode: 0,
+        modified_ns: 0,
+        first_chunk: 0,
+    };
+    say(&mut first, &Message::Object(object));
+    let (own, _) = first.addresses().unwrap();
+    match receiver.send(&shared(1)) {
+        Err(SendError::Refused(refuse)) => {
+            assert_eq!(refuse.code, RefuseCode::Resources);
+            let text = refuse.text.to_string();
+            let parts = [&format!("busy: receiving from {own}"), "try again later", "--listen"];
+            assert!(parts.iter().all(|part| text.contains(part)), "{text}");
+        }
+        other => panic!("{other:?}"),
+    }
+    receiver.has_turned_away("busy");
+    // Who does not authenticate is not told.
+    assert!(Control::connect(receiver.at, "test", &shared(2), soon()).is_err());
+    receiver.has_turned_away("another shared key");
+    assert_eq!(receiver.end(), 0);
+}
+
+/// The next sender may connect before the last transfer has quite come to its end.
+#[test]
+fn senders_one_after_the_other_are_not_refused() {
+    let receiver = Receiver::start(&shared(1), Duration::from_secs(60));
+    for _ in 0..20 {
+        assert_eq!(receiver.send(&shared(1)).unwrap().bytes, BYTES);
+    }
+    assert_eq!(receiver.end(), 20);
+}
+
+#[test]
+fn an_offer_that_does_not_fit_ends_the_visit_only() {
+    let receiver = Receiver::start(&shared(1), Duration::from_secs(60));
+    let offers: [(&str, Change); 3] = [
+        ("version", |hello| hello.versions = vec![VERSION + 1]),
+        ("memory", |hello| hello.chunk_bytes = 32 << 20),
+        ("error correction", |hello| hello.fec = FecScheme { kind: 77, k: 1, m: 1 }),
+    ];
+    for (part, change) in offers {
+        let mut peer = receiver.connect(&shared(1));
+        let mut hello = hello(&peer);
+        change(&mut hello);
+        say(&mut peer, &Message::Hello(hello));
+        match answer(&mut peer) {
+            Message::Refuse(refuse) => assert!(refuse.text.to_string().contains(part), "{refuse}"),
+            other => panic!("{other:?}"),
+        }
+    }
+    // Another first message than hello, and a connection that ends behind it.
+    say(&mut receiver.connect(&shared(1)), &Message::Finish);
+    receiver.has_turned_away("something before hello");
+    let mut gone = receiver.connect(&shared(1));
+    let hello = hello(&gone);
+    say(&mut gone, &Message::Hello(hello));
+    drop(gone);
+    assert_eq!(receiver.send(&shared(1)).unwrap().bytes, BYTES);
+    assert_eq!(receiver.end(), 1);
+}
+
+/// A receiver whose own lane cannot be opened says so before anybody comes.
+#[test]
+fn an_own_lane_that_cannot_be_is_found_out_at_once() {
+    let (listener, _) = listener();
+    let options = ReceiveOptions {
+        folder: Some(Path::new("/nowhere").into()),
+        overwrite: false,
+        access: shared(1),
+        lanes: vec!["192.0.2.77".parse().unwrap()],
+        memory_bytes: 1 << 20,
+        cores: Cores::default(),
+        patience: PATIENCE,
+        stop: Arc::default(),
+    };
+    let refused = Acceptor::start(listener, options, Box::new(|_| {}));
+    assert!(matches!(refused, Err(ReceiveError::Open(_))), "{refused:?}");
+}
+
+/// What a sender announces takes no more memory than there is for it.
+#[test]
+fn announced_folders_take_a_share_of_the_memory_only() {
+    let receiver = Receiver::start(&shared(1), Duration::from_secs(60));
+    let mut peer = receiver.connect(&shared(1));
+    let hello = hello(&peer);
+    say(&mut peer, &Message::Hello(hello));
+    assert!(matches!(answer(&mut peer), Message::Welcome(_)));
+    let above = vec!["x".repeat(200); 18].join("/");
+    let mut announced = 0_u32;
+    let text = loop {
+        let name = format!("{above}/{announced}").into_bytes();
+        let (size, mode) = (Some(0), 0o040_755);
+        let object = Object { id: announced, name, size, mode, modified_ns: 0, first_chunk: 0 };
+        say(&mut peer, &Message::Object(object));
+        let end = End { object: announced, size: 0, root: [0; 32] };
+        let told = loop {
+            match answer(&mut peer) {
+                Message::Failed(failed) => break Some(failed.text.to_string()),
+                Message::Have(_) => say(&mut peer, &Message::End(end)),
+                Message::Stored { .. } => break None,
+                _ => {}
+            }
+        };
+        if let Some(text) = told {
+            break text;
+        }
+        announced += 1;
+    };
+    assert!(text.contains("1048576 bytes") && text.contains("--memory"), "{text}");
+    assert!((250..300).contains(&announced), "{announced} names of 3.6 KB in a mebibyte");
+    let ended = receiver.thread_end();
+    assert!(matches!(ended, Some(Err(ReceiveError::TooManyFolders { .. }))), "{ended:?}");
+}

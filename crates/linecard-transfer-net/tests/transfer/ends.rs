@@ -1,0 +1,60 @@
+//! Both ends, ready to run.
+
+use linecard_transfer::fec::Scheme;
+use linecard_transfer::send::Mode;
+use linecard_transfer_net::control::Access;
+use linecard_transfer_net::end::Cores;
+use linecard_transfer_net::file::{ChunkBytes, Input};
+use linecard_transfer_net::keys::SharedKey;
+use linecard_transfer_net::receive::{Got, ReceiveError, ReceiveOptions, receive};
+use linecard_transfer_net::send::{SendError, SendOptions, Sent, send};
+use std::net::TcpListener;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// Options of both ends, with a key that both have.
+pub(crate) fn options(from: &Path, to: &Path) -> (SendOptions, ReceiveOptions, TcpListener) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
+    let access = Access::Shared(SharedKey::new(&[7; 32]));
+    let send = SendOptions {
+        input: Input::Path(from.into()),
+        peer: listener.local_addr().expect("it listens"),
+        name: "test".into(),
+        access: access.clone(),
+        lanes: Vec::new(),
+        rate_bps: None,
+        mode: Mode::Auto,
+        fec: Scheme::NONE,
+        chunk_bytes: ChunkBytes::new(1 << 20).expect("a power of two"),
+        payload_bytes: None,
+        cores: Cores::default(),
+        patience: Duration::from_secs(20),
+        stop: Arc::new(AtomicBool::new(false)),
+    };
+    let receive = ReceiveOptions {
+        folder: Some(to.into()),
+        overwrite: false,
+        access,
+        lanes: Vec::new(),
+        memory_bytes: 64 << 20,
+        cores: Cores::default(),
+        patience: Duration::from_secs(20),
+        stop: Arc::new(AtomicBool::new(false)),
+    };
+    (send, receive, listener)
+}
+
+/// Runs both.
+pub(crate) fn run(
+    send_options: &SendOptions,
+    receive_options: &ReceiveOptions,
+    listener: &TcpListener,
+) -> (Result<Sent, SendError>, Result<Got, ReceiveError>) {
+    std::thread::scope(|scope| {
+        let receiving = scope.spawn(|| receive(receive_options, listener, &mut |_| {}));
+        let sent = send(send_options, &mut |_| {});
+        (sent, receiving.join().expect("the receiver does not panic"))
+    })
+}
