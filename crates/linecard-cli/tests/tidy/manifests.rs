@@ -1,6 +1,6 @@
 //! Crates know only those to their left: `linecard <- linecard-io <- linecard-jitter <- linecard-cli <-
-//! linecard-py`, where linecard-jitter needs linecard-io only to measure; `linecard <- linecard-model <-
-//! linecard-cli`; `linecard <- linecard-report`, which only the last two use, and `linecard <- linecard-c`;
+//! linecard-py`, where linecard-jitter needs linecard-io only to measure; `linecard-config <- linecard-model <-
+//! linecard-app <- linecard-cli`; `linecard <- linecard-report`, which only the last two use, and `linecard <- linecard-c`;
 //! tests of all may use linecard-testkit, which knows none; and each takes its lints from the workspace.
 
 use std::fs;
@@ -9,15 +9,17 @@ use std::path::Path;
 use crate::Finding;
 
 /// Every crate and the crates of this workspace that it may depend on, also for its tests.
-const MAY_USE: [(&str, &[&str]); 11] = [
+const MAY_USE: [(&str, &[&str]); 13] = [
     ("linecard", &[]),
     ("linecard-c", &["linecard"]),
-    ("linecard-model", &["linecard"]),
+    ("linecard-config", &[]),
+    ("linecard-model", &["linecard", "linecard-config"]),
     ("linecard-jitter", &["linecard", "linecard-io"]),
     ("linecard-transfer", &["linecard"]),
     ("linecard-report", &["linecard"]),
     ("linecard-io", &["linecard"]),
     ("linecard-transfer-net", &["linecard", "linecard-transfer"]),
+    ("linecard-app", &["linecard", "linecard-config", "linecard-model", "linecard-report"]),
     ("linecard-cli", &ENGINES),
     ("linecard-py", &["linecard", "linecard-report", "linecard-io", "linecard-cli"]),
     (TESTKIT, &[]),
@@ -30,8 +32,10 @@ const OPTIONAL: [(&str, &str); 1] = [("linecard-jitter", "linecard-io")];
 const TESTKIT: &str = "linecard-testkit";
 
 /// What the command uses: all that is no face.
-const ENGINES: [&str; 7] = [
+const ENGINES: [&str; 9] = [
     "linecard",
+    "linecard-app",
+    "linecard-config",
     "linecard-model",
     "linecard-jitter",
     "linecard-transfer",
