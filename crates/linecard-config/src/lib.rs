@@ -48,7 +48,7 @@ mod error;
 mod parameter;
 mod units;
 
-pub use choice::{Maybe, OneOrMany, Switch};
+pub use choice::{Absent, Maybe, OneOrMany, Switch};
 pub use document::{Document, Origin};
 pub use error::{ConfigError, Place, Problem};
 pub use parameter::{Config, Parameter, check, parameters, schema};

@@ -6,7 +6,7 @@ use super::comparison::{Comparison, Row, add_all};
 use crate::failure::Failure;
 use linecard_jitter::media::st2022_6::Format;
 use linecard_model::Ps;
-use linecard_model::path::{Config, Times, busy_loop, simulate};
+use linecard_model::path::{Stream, Times, busy_loop, simulate};
 use linecard_report::Report;
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -53,7 +53,7 @@ fn formulae() -> Result<Comparison, Failure> {
 }
 
 /// Gaps of a modelled way, as the application sees them, in microseconds, sorted.
-fn gaps_us(config: &Config) -> Vec<f64> {
+fn gaps_us(config: &Stream) -> Vec<f64> {
     let times = simulate(config, PACKETS);
     let gaps = Times::gaps(&times.packets);
     let mut gaps: Vec<f64> = gaps.map(|gap| gap.0 as f64 / 1e6).collect();
@@ -63,7 +63,7 @@ fn gaps_us(config: &Config) -> Vec<f64> {
 
 fn in_model() -> Comparison {
     let mut table = Comparison::new("model", "The modelled way, fitted to these figures");
-    let base = Config::default();
+    let base = Stream::default();
     let laps = busy_loop(&base, MILLION);
     let spikes = laps.windows(2).filter(|pair| pair[1].0 - pair[0].0 > 2 * base.period.0).count();
     let words = format!("{spikes} spikes in a million laps");
@@ -73,8 +73,8 @@ fn in_model() -> Comparison {
         words,
         (1..=9).contains(&spikes),
     ));
-    let most = |config: &Config| gaps_us(config).last().copied().unwrap_or(0.0);
-    let calm = gaps_us(&Config { stolen: None, ..base });
+    let most = |config: &Stream| gaps_us(config).last().copied().unwrap_or(0.0);
+    let calm = gaps_us(&Stream { stolen: None, ..base });
     let band = calm[calm.len() - 1] - calm[0];
     let words = format!("a band of {band:.1} µs");
     table.add(Row::shape("E2 baseline", "a band of about 1 µs", words, (0.5..3.0).contains(&band)));

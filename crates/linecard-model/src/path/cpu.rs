@@ -1,6 +1,6 @@
 //! The core: what it does takes longer when something steals it meanwhile.
 
-use super::{Config, Spread};
+use super::{Spread, Stream};
 use crate::Ps;
 use linecard::rng::Rng;
 
@@ -13,10 +13,10 @@ pub(super) struct Core {
 }
 
 impl Core {
-    pub(super) fn new(config: &Config) -> Self {
-        let mut rng = Rng::new(config.seed);
-        let next_stolen = config.stolen.map_or(Ps::NEVER, |(until, _)| until.draw(&mut rng));
-        Self { rng, stolen: config.stolen, next_stolen }
+    pub(super) fn new(stream: &Stream) -> Self {
+        let mut rng = Rng::new(stream.seed);
+        let next_stolen = stream.stolen.map_or(Ps::NEVER, |(until, _)| until.draw(&mut rng));
+        Self { rng, stolen: stream.stolen, next_stolen }
     }
 
     /// Works from `now` on for as long as is drawn: when it is done.

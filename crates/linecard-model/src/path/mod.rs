@@ -8,57 +8,23 @@
 //!
 //! Bounds: [`NAPI_BUDGET`] packets to a poll; the socket holds at most what came between two reads.
 
+mod config;
 mod cpu;
 mod run;
+mod spread;
 
+pub use config::{Config, Core, Load, Stage, Stages};
 pub use run::{Times, busy_loop, simulate};
+pub use spread::Spread;
 
 use crate::Ps;
-use linecard::rng::Rng;
 
 /// Packets that the kernel takes from the device before it looks at anything else.
 pub const NAPI_BUDGET: usize = 64;
 
-/// A time that is drawn: `least`, and evenly up to `width` more; once in `one_in` times evenly up to
-/// `rare` more than that.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Spread {
-    /// Always.
-    pub least: Ps,
-    /// Up to so much more.
-    pub width: Ps,
-    /// How seldom the rare part comes; never when 0.
-    pub one_in: u32,
-    /// Up to so much more then.
-    pub rare: Ps,
-}
-
-impl Spread {
-    /// `least` to `least + width`, in nanoseconds.
-    #[must_use]
-    pub const fn ns(least: u64, width: u64) -> Self {
-        Self { least: Ps::from_ns(least), width: Ps::from_ns(width), one_in: 0, rare: Ps::ZERO }
-    }
-
-    /// Once in `one_in` times up to `rare_ns` more.
-    #[must_use]
-    pub const fn or(self, one_in: u32, rare_ns: u64) -> Self {
-        Self { one_in, rare: Ps::from_ns(rare_ns), ..self }
-    }
-
-    /// Draws one.
-    pub fn draw(&self, rng: &mut Rng) -> Ps {
-        let mut time = self.least + Ps(rng.below(self.width.0));
-        if self.one_in > 0 && rng.below(self.one_in.into()) == 0 {
-            time += Ps(rng.below(self.rare.0));
-        }
-        time
-    }
-}
-
-/// A stream and the path it takes.
+/// A stream and the times of the stages on its path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Config {
+pub struct Stream {
     /// Between two packets at the sender.
     pub period: Ps,
     /// How much later than that a packet comes.
@@ -73,7 +39,7 @@ pub struct Config {
     pub sleep: Option<Spread>,
     /// The handler, and the kernel's way to the first packet.
     pub handler: Spread,
-    /// The network stack, for a packet, up to the socket.
+    /// The network stack, per packet, up to the socket.
     pub softirq: Spread,
     /// A blocked application is woken: scheduler and context switch. None when it polls.
     pub wake: Option<Spread>,
@@ -85,29 +51,14 @@ pub struct Config {
     pub seed: u64,
 }
 
-impl Default for Config {
+impl Default for Stream {
     /// The paper's baseline (section IV.A): no throttling, `idle=poll`, an application that polls.
     fn default() -> Self {
-        Self {
-            // ST 2022-6 at 1.5 Gbit/s.
-            period: Ps::from_ns(7_410),
-            wire: Spread::ns(0, 600),
-            dma: Spread::ns(300, 200),
-            throttle: Ps::ZERO,
-            interrupt: Spread::ns(300, 200),
-            sleep: None,
-            handler: Spread::ns(500, 100),
-            softirq: Spread::ns(500, 200),
-            wake: None,
-            read: Spread::ns(200, 100),
-            // Four times in a million packets.
-            stolen: Some((Spread::ns(900_000_000, 1_900_000_000), Spread::ns(7_000, 1_000))),
-            seed: 1,
-        }
+        Config::default().stream()
     }
 }
 
-impl Config {
+impl Stream {
     /// Idle cores sleep: `idle=poll` is left out (figure 8).
     #[must_use]
     pub fn with_sleep(self) -> Self {

@@ -1,7 +1,7 @@
 //! Packets along the path, in order.
 
 use super::cpu::Core;
-use super::{Config, NAPI_BUDGET, Spread};
+use super::{NAPI_BUDGET, Spread, Stream};
 use crate::Ps;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -25,37 +25,37 @@ impl Times {
 /// Sends `packets` packets.
 ///
 /// ```
-/// use linecard_model::path::{Config, Times, simulate};
-/// let times = simulate(&Config::default(), 1_000);
+/// use linecard_model::path::{Stream, Times, simulate};
+/// let times = simulate(&Stream::default(), 1_000);
 /// assert_eq!(times.packets.len(), 1_000);
 /// assert!(Times::gaps(&times.packets).all(|gap| gap.as_ns() < 12_000));
 /// ```
 #[must_use]
-pub fn simulate(config: &Config, packets: usize) -> Times {
-    let mut path = Path {
-        config,
-        core: Core::new(config),
+pub fn simulate(stream: &Stream, packets: usize) -> Times {
+    let mut walk = Walk {
+        stream,
+        core: Core::new(stream),
         in_memory: VecDeque::new(),
         sent: 0,
         socket: 0,
         reading_from: Ps::ZERO,
-        is_blocked: config.wake.is_some(),
+        is_blocked: stream.wake.is_some(),
         times: Times::default(),
     };
     let mut enabled = Ps::ZERO;
-    while path.fill(packets, Ps::ZERO) {
-        enabled = path.interrupt(packets, enabled);
+    while walk.fill(packets, Ps::ZERO) {
+        enabled = walk.interrupt(packets, enabled);
     }
-    path.read(Ps::NEVER);
-    path.times
+    walk.read(Ps::NEVER);
+    walk.times
 }
 
 /// A program that waits for the period in a loop, and touches no network (figure 5): when it was
 /// through.
 #[must_use]
-pub fn busy_loop(config: &Config, rounds: usize) -> Vec<Ps> {
-    let mut core = Core::new(config);
-    let round = Spread { least: config.period, ..Spread::default() };
+pub fn busy_loop(stream: &Stream, rounds: usize) -> Vec<Ps> {
+    let mut core = Core::new(stream);
+    let round = Spread { least: stream.period, ..Spread::default() };
     let step = |now: &mut Ps, _| {
         *now = core.work(*now, round);
         Some(*now)
@@ -63,8 +63,8 @@ pub fn busy_loop(config: &Config, rounds: usize) -> Vec<Ps> {
     (0..rounds).scan(Ps::ZERO, step).collect()
 }
 
-struct Path<'c> {
-    config: &'c Config,
+struct Walk<'c> {
+    stream: &'c Stream,
     core: Core,
     /// When packets that wait for the kernel are in memory.
     in_memory: VecDeque<Ps>,
@@ -77,13 +77,13 @@ struct Path<'c> {
     times: Times,
 }
 
-impl Path<'_> {
+impl Walk<'_> {
     /// Lets all packets come that are in memory by `until`, and one more: whether any waits.
     fn fill(&mut self, packets: usize, until: Ps) -> bool {
         while self.sent < packets && self.in_memory.back().is_none_or(|&last| last <= until) {
-            let at = Ps(self.config.period.0.saturating_mul(self.sent as u64));
+            let at = Ps(self.stream.period.0.saturating_mul(self.sent as u64));
             let rng = &mut self.core.rng;
-            let arrived = at + self.config.wire.draw(rng) + self.config.dma.draw(rng);
+            let arrived = at + self.stream.wire.draw(rng) + self.stream.dma.draw(rng);
             let before = self.in_memory.back().copied().unwrap_or_default();
             self.in_memory.push_back(arrived.max(before));
             self.sent += 1;
@@ -94,23 +94,23 @@ impl Path<'_> {
     /// The interrupt for the first packet that waits, and the poll after it: when interrupts are
     /// enabled again.
     fn interrupt(&mut self, packets: usize, enabled: Ps) -> Ps {
-        let config = self.config;
+        let stream = self.stream;
         let Some(&first) = self.in_memory.front() else { return enabled };
         let mut raised = first.max(enabled);
-        if let Some(&last) = self.times.interrupts.last().filter(|_| config.throttle > Ps::ZERO) {
-            raised = raised.max(last + config.throttle);
+        if let Some(&last) = self.times.interrupts.last().filter(|_| stream.throttle > Ps::ZERO) {
+            raised = raised.max(last + stream.throttle);
         }
         self.read(raised);
-        let mut now = self.core.work(raised, config.interrupt);
-        if let Some(sleep) = config.sleep {
+        let mut now = self.core.work(raised, stream.interrupt);
+        if let Some(sleep) = stream.sleep {
             now = self.core.work(now, sleep);
         }
         self.times.interrupts.push(now);
-        now = self.core.work(now, config.handler);
+        now = self.core.work(now, stream.handler);
         for _ in 0..NAPI_BUDGET {
             self.fill(packets, now);
             let Some(_) = self.in_memory.pop_front_if(|at| *at <= now) else { break };
-            now = self.core.work(now, config.softirq);
+            now = self.core.work(now, stream.softirq);
             self.socket += 1;
         }
         self.reading_from = self.reading_from.max(now);
@@ -121,17 +121,17 @@ impl Path<'_> {
     fn read(&mut self, until: Ps) {
         while self.socket > 0 && self.reading_from < until {
             if self.is_blocked
-                && let Some(wake) = self.config.wake
+                && let Some(wake) = self.stream.wake
             {
                 self.reading_from = self.core.work(self.reading_from, wake);
                 self.is_blocked = false;
                 continue;
             }
-            self.reading_from = self.core.work(self.reading_from, self.config.read);
+            self.reading_from = self.core.work(self.reading_from, self.stream.read);
             self.times.packets.push(self.reading_from);
             self.socket -= 1;
         }
-        self.is_blocked |= self.socket == 0 && self.config.wake.is_some();
+        self.is_blocked |= self.socket == 0 && self.stream.wake.is_some();
     }
 }
 
@@ -149,8 +149,8 @@ mod tests {
         (gaps[gaps.len() / 2], gaps[gaps.len() - 1], spikes)
     }
 
-    fn run(config: &Config) -> Times {
-        let times = simulate(config, PACKETS);
+    fn run(stream: &Stream) -> Times {
+        let times = simulate(stream, PACKETS);
         assert_eq!(times.packets.len(), PACKETS);
         assert!(times.packets.is_sorted() && times.interrupts.is_sorted());
         times
@@ -159,7 +159,7 @@ mod tests {
     /// Figure 5: four spikes of about 15 µs in a million rounds.
     #[test]
     fn a_busy_loop_sees_what_steals_the_core() {
-        let (median, longest, spikes) = shape(&busy_loop(&Config::default(), 1_000_000));
+        let (median, longest, spikes) = shape(&busy_loop(&Stream::default(), 1_000_000));
         assert_eq!(median, 7_410);
         assert!((14_000..16_000).contains(&longest) && (2..=8).contains(&spikes), "{spikes}");
     }
@@ -168,7 +168,7 @@ mod tests {
     /// blocks; of 60 µs with both.
     #[test]
     fn each_source_adds_its_spikes() {
-        let base = Config::default();
+        let base = Stream::default();
         let baseline = run(&base);
         let (median, longest, _) = shape(&baseline.packets);
         assert!((7_300..7_500).contains(&median) && longest < 9_000, "{median}, {longest}");
@@ -183,9 +183,9 @@ mod tests {
     /// Figure 11: packets come every 100 µs together, whether or not the socket blocks.
     #[test]
     fn throttling_hides_all_else() {
-        let base = Config::default().with_throttle(Ps::from_ns(100_000));
-        for config in [base, base.with_blocking()] {
-            let times = run(&config);
+        let base = Stream::default().with_throttle(Ps::from_ns(100_000));
+        for stream in [base, base.with_blocking()] {
+            let times = run(&stream);
             let (median, _, _) = shape(&times.interrupts);
             assert!((100_000..102_000).contains(&median), "{median}");
             let per_interrupt = PACKETS / times.interrupts.len();
@@ -196,8 +196,8 @@ mod tests {
 
     #[test]
     fn same_seed_same_times() {
-        let config = Config::default().with_sleep();
-        assert_eq!(simulate(&config, 1_000), simulate(&config, 1_000));
-        assert_ne!(simulate(&config, 1_000), simulate(&Config { seed: 2, ..config }, 1_000));
+        let stream = Stream::default().with_sleep();
+        assert_eq!(simulate(&stream, 1_000), simulate(&stream, 1_000));
+        assert_ne!(simulate(&stream, 1_000), simulate(&Stream { seed: 2, ..stream }, 1_000));
     }
 }
