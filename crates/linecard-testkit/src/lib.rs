@@ -22,3 +22,19 @@ pub fn skip(what: impl Display, why: impl Display) {
         let _ = writeln!(std::io::stderr(), "{LIST}={}: {error}", path.display());
     }
 }
+
+/// Whether SIGHUP is ignored here, as under nohup, and so by every command that a test starts: then a test of the end at
+/// SIGHUP cannot be had, and this records that it was skipped.
+pub fn skips_hangup(what: impl Display) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap_or_default();
+    // Signal 1 is the lowest bit.
+    let is_ignored = u64::from_str_radix(mask.trim(), 16).is_ok_and(|mask| mask & 1 == 1);
+    if is_ignored {
+        skip(
+            what,
+            "SIGHUP is ignored here, as under nohup, and by what is started: run without nohup",
+        );
+    }
+    is_ignored
+}

@@ -43,16 +43,9 @@ fn by_sigint() {
 
 #[test]
 fn by_sighup() {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
-    if u64::from_str_radix(mask.trim(), 16).unwrap() & 1 == 1 {
-        linecard_testkit::skip(
-            "the end at SIGHUP",
-            "it is ignored here, as under nohup, and by what is started",
-        );
-        return;
+    if !linecard_testkit::skips_hangup("the end of an attachment at SIGHUP") {
+        by_signal(libc::SIGHUP);
     }
-    by_signal(libc::SIGHUP);
 }
 
 #[test]

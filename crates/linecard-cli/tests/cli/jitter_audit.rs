@@ -238,6 +238,9 @@ fn settings_are_held_until_a_signal_and_put_back() {
     let Some(place) = Place::new() else { return };
     let before = place.read();
     for name in ["-INT", "-TERM", "-HUP"] {
+        if name == "-HUP" && linecard_testkit::skips_hangup("the end of an audit at SIGHUP") {
+            continue;
+        }
         let mut child = place.begin(&["--apply", "--json"]);
         place.wait_until_applied(&mut child);
         let other = place.next_start();

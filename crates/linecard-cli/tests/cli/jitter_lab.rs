@@ -371,6 +371,10 @@ fn a_signal_before_the_first_packet_ends_without_a_verdict() {
     let _alone = alone();
     let folder = Folder::new();
     for signal in ["-INT", "-TERM", "-HUP"] {
+        if signal == "-HUP" && linecard_testkit::skips_hangup("the end of the jitter lab at SIGHUP")
+        {
+            continue;
+        }
         folder.write("page.html", b"of yesterday");
         let report = ["--report", "page.html"];
         let mut child = begin(&folder, &[&["run", "E2"][..], &LONG, &report].concat());

@@ -37,11 +37,7 @@ fn something_is_there_already() {
 fn stopped_by_a_signal_at_either_end() {
     let cases = [("INT", false), ("TERM", true), ("HUP", false), ("HUP", true)];
     for (name, is_receiver) in cases {
-        if name == "HUP" && ignores_hangups() {
-            linecard_testkit::skip(
-                "the end of a transfer at SIGHUP",
-                "it is ignored here, as under nohup",
-            );
+        if name == "HUP" && linecard_testkit::skips_hangup("the end of a transfer at SIGHUP") {
             continue;
         }
         let ends = Ends::with_file(4 << 20);
@@ -121,13 +117,6 @@ fn a_typo_in_a_lane_of_the_receiver() {
     let refused: Outcome = ends.command("receiver", &recv).output().unwrap().into();
     assert_eq!(refused.code, Some(6), "{refused:?}");
     one_line(&refused.stderr, &["lane at 192.0.2.77", "no such address"]);
-}
-
-/// Commands inherit that from the tests.
-fn ignores_hangups() -> bool {
-    let status = fs::read_to_string("/proc/self/status").unwrap();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
-    u64::from_str_radix(mask.trim(), 16).unwrap() & 1 == 1
 }
 
 /// As under nohup: the terminal goes, and the transfer stays.
