@@ -9,7 +9,7 @@ import pytest
 
 from support import ROOT
 
-PAGES = [path for path in sorted((ROOT / "manual").rglob("*.md")) if ">>> " in path.read_text()]
+PAGES = [path for path in sorted((ROOT / "docs").rglob("*.md")) if ">>> " in path.read_text()]
 
 
 def test_pages_are_found() -> None:

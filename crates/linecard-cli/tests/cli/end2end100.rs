@@ -203,7 +203,7 @@ fn a_transfer_that_stalls_is_given_up() {
 }
 
 /// Real lanes, where this process may make them. What they do depends on the machine's other work, so
-/// that this only sees that they work; docs/end2end100.md has the figures.
+/// that this only sees that they work; docs/results/end2end100.md has the figures.
 #[test]
 fn real_lanes_carry_what_they_can_and_survive_a_cut() {
     let json = Folder::new().succeeds(&["reproduce", "end2end100", "--json"]);

@@ -1,4 +1,4 @@
-//! Every command line of the README, the manual and its chapters does what it says.
+//! Every command line of the README and of docs/ does what it says.
 //!
 //! A command stands in a block that is indented, or fenced as `console`, and begins with `linecard`,
 //! `$ linecard` or `cargo run`. Blocks of one document are run in order by the shell, without rights, in a folder
@@ -244,7 +244,7 @@ fn parse(place: &Place, line: &Line) -> Result<(), String> {
 /// All documents that have commands.
 fn documents() -> Vec<PathBuf> {
     let mut found = vec![root().join("README.md")];
-    let mut folders = vec![root().join("manual"), root().join("docs")];
+    let mut folders = vec![root().join("docs")];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();

@@ -1,8 +1,8 @@
-"""Makes chapters of the manual from documents that stay where they are: docs/ and those at the root.
+"""Adds the documents at the root of the repository to the manual, and rewrites links.
 
-Links in all of them are those of the repository, so that they work there too. Where one leads to a page of the
-manual it goes there; where it leads to another file, to that file in the repository. What leads nowhere is left
-as it is: mkdocs says so, and `--strict` refuses it.
+Links in all documents are relative to the repository, so that they also work there. A link to a page of the manual
+becomes a link to that page; a link to any other file becomes a link to the file in the repository. A link to a
+missing file stays as it is: mkdocs reports it, and `--strict` fails.
 """
 
 import os
@@ -12,31 +12,30 @@ from urllib.parse import quote
 
 from mkdocs.structure.files import File
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = ["ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "PROMISES.md"]
 
-# [text](target) outside of code; the target has no spaces.
+# [text](target); the target has no spaces.
 LINK = re.compile(r"(\]\()([^)\s]+)(\))")
-# Code in a line, or in a block; both stay as they are.
+# Inline code and code blocks, which stay unchanged.
 CODE = re.compile(r"(^```.*?^```$|^(?: {4}|\t).*?$|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
 
 
 def on_config(config):
-    """Headings get the names that the tidy test and code forges give them."""
+    """Gives headings the anchors that the tidy test and code forges use."""
     config.mdx_configs.setdefault("toc", {})["slugify"] = slug
     return config
 
 
 def on_files(files, config):
-    """Adds the chapters."""
-    chapters = [f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md"))]
-    for name in DOCUMENTS + chapters:
+    """Adds the documents of the root."""
+    for name in DOCUMENTS:
         files.append(File(name, str(ROOT), config.site_dir, config.use_directory_urls))
     return files
 
 
 def on_page_markdown(markdown, page, config, files):
-    """Links of the repository become links of the manual."""
+    """Turns links of the repository into links of the manual."""
     pages = {Path(file.abs_src_path).resolve(): file.src_uri for file in files.documentation_pages()}
     here = Path(page.file.abs_src_path).resolve()
 
@@ -62,6 +61,6 @@ def on_page_markdown(markdown, page, config, files):
 
 
 def slug(heading, separator):
-    """As `slug` of crates/linecard-cli/tests/tidy/links.rs."""
+    """Must agree with `slug` in crates/linecard-cli/tests/tidy/links.rs."""
     kept = (letter for letter in heading.strip().lower() if letter.isalnum() or letter in " -_")
     return "".join(kept).replace(" ", separator)
