@@ -6,6 +6,7 @@
 
 mod bans;
 mod directions;
+mod documents;
 mod links;
 mod manifests;
 mod ratchet;
@@ -100,4 +101,30 @@ fn the_required_documents_exist() {
 #[test]
 fn links_between_documents_lead_somewhere() {
     expect_none(&links::check(&root(), &links::documents(&root())));
+}
+
+#[test]
+fn first_documents_stay_short() {
+    expect_none(&documents::check_sizes(&root()));
+}
+
+#[test]
+fn the_index_of_decisions_is_that_of_their_files() {
+    compare(documents::INDEX, documents::index(&root()));
+}
+
+/// Compares a generated document with what is there; with `LINECARD_WRITE=1`, writes it.
+#[track_caller]
+fn compare(name: &str, generated: Result<String, Vec<Finding>>) {
+    let wanted = generated.unwrap_or_else(|findings| {
+        expect_none(&findings);
+        String::new()
+    });
+    let path = root().join(name);
+    if std::env::var_os("LINECARD_WRITE").is_some_and(|value| value == "1") {
+        std::fs::write(&path, &wanted).expect("the document can be written");
+    } else {
+        let written = std::fs::read_to_string(&path).expect("the document is there");
+        assert!(written == wanted, "{name} is not up to date: set LINECARD_WRITE=1 to write it");
+    }
 }
