@@ -25,10 +25,11 @@ use tempfile::TempDir;
 /// The user without rights that every Linux has.
 const NOBODY: u32 = 65_534;
 /// What documents call captures of one's own.
-const OWN_CAPTURES: [(&str, &str); 3] = [
+const OWN_CAPTURES: [(&str, &str); 4] = [
     ("trace.pcap", "tcp4-8flows.pcap"),
     ("tso.pcap", "tcp4-offload.pcap"),
     ("in.pcapng", "tcp4-two-interfaces.pcapng"),
+    ("stream.pcap", "../streams/host.pcap"),
 ];
 
 /// One command line.
