@@ -23,7 +23,7 @@ fn commands(heading: &str) -> String {
 #[test]
 fn the_first_commands_work_when_they_are_pasted() {
     with_lab("commands of docs/howto/attach.md", |lab| {
-        let text = commands("## Commands that work");
+        let text = commands("## Examples");
         assert!(text.contains("xdp:eth0 tap:lc0") && text.contains("192.0.2.7/24"), "{text}");
         // The lab's names and addresses.
         let text = text.replace("eth0", "lcw").replace("192.0.2.7/24", "10.9.0.2/24");

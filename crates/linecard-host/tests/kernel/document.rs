@@ -26,7 +26,7 @@ fn table() -> String {
 fn describe(text: &mut String, group: &Group) -> std::fmt::Result {
     let kind = match group.kind {
         Kind::Design => "by design",
-        Kind::Lacking => "for want of it in this kernel",
+        Kind::Lacking => "not in this kernel",
     };
     writeln!(text, "\n### {} ({kind})\n", group.title)?;
     wrap(text, group.why)?;
