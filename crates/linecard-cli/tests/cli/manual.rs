@@ -276,6 +276,8 @@ fn check(text: &str) -> (Vec<String>, [usize; 2]) {
     (wrong, counts)
 }
 
+/// Promise (Command): Commands in the README and in docs/ work and print what is shown: more than
+/// 40 are run, and of those that need privileges, another host or minutes the options are checked.
 #[test]
 fn every_command_does_what_documents_say() {
     let mut wrong = Vec::new();

@@ -26,6 +26,7 @@ fn strike_out(names: &mut BTreeSet<&str>, folder: &Path) {
     }
 }
 
+/// Promise (Transfer): Each threat in design/transfer-security.md has a defence and a test of it.
 #[test]
 fn every_test_of_the_document_is_there() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
