@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Counts the instructions per packet of both offloads with valgrind's callgrind, and compares them
 # with crates/linecard/benches/instructions.txt. A count is the same in every run of one program,
-# whoever else uses the machine; what a packet costs in time is beside it in docs/benchmarks.md.
+# whoever else uses the machine; what a packet costs in time is beside it in docs/results/offload.md.
 #
 #     scripts/count-instructions.sh            compare: fails when a row grew by more than 5 %
 #     scripts/count-instructions.sh --accept   write the table anew

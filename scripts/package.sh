@@ -9,7 +9,7 @@
 #     SHA256SUMS            of all of these
 #
 # What is not there is said at the end with how to install it, and its product is left out. Exit code: 0 done,
-# 1 something failed. docs/packaging.md has the rest.
+# 1 something failed. docs/howto/packaging.md has the rest.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

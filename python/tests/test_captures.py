@@ -29,6 +29,8 @@ def plainly(path: Path) -> list[tuple[int, bytes, int]]:
     return packets
 
 
+# Promise (Python): Packets of a capture are those of the file: 18 captures beside a plain reading
+# of the format.
 @pytest.mark.parametrize("path", [path for path in CAPTURES if path.suffix == ".pcap"], ids=lambda path: path.name)
 def test_packets_are_those_of_the_file(path: Path) -> None:
     expected = plainly(path)
@@ -42,6 +44,7 @@ def test_packets_are_those_of_the_file(path: Path) -> None:
     assert packets.time_ns.dtype == np.uint64 and packets.flow.dtype == np.int32
 
 
+# Promise (Python): Arrays that are read in parts are the whole capture.
 @pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.name)
 def test_arrays_in_parts_are_the_whole(path: Path) -> None:
     whole = linecard.Capture(path).read()

@@ -23,6 +23,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
         yield cluster
 
 
+# Promise (Python): A cluster gives the same table and the same study, bit for bit.
 def test_the_cluster_gives_the_same_table_and_study(cluster: Cluster, transmit: str) -> None:
     vary = {"core.mhz": range(100, 200), "bus.policy": ["hold", "interleave"], "load.mtu": [576, 1500]}
     seen: list[int] = []
@@ -45,6 +46,7 @@ def test_errors_come_from_workers_as_they_are(cluster: Cluster, transmit: str, t
         linecard.sweep(transmit, {"firmware.image": ["none.elf"]}, client=cluster.client, retries=0)
 
 
+# Promise (Python): A worker that is killed during a sweep of 800 points loses nothing.
 def test_a_worker_killed_in_mid_sweep_loses_nothing(cluster: Cluster, transmit: str) -> None:
     vary = {"core.mhz": range(100, 500), "bus.policy": ["hold", "interleave"]}
     killed = False

@@ -184,6 +184,7 @@ linecard.coalesce_capture(sys.argv[1], sys.argv[2])
 """
 
 
+# Promise (Python): Ctrl-C ends a long call, nothing of it continues, and no output is left.
 def test_ctrl_c_ends_a_long_call_and_leaves_nothing(tmp_path: Path) -> None:
     """The capture is a pipe to which nobody writes any more: the job waits for ever, and can be ended."""
     import os

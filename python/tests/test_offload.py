@@ -23,6 +23,7 @@ def test_datagrams_merge_and_come_back(frames: list[bytes]) -> None:
     assert one.reason and one.explanation and "3 packets" in repr(one)
 
 
+# Promise (Python): What a `Coalescer` merges is restored byte for byte.
 def test_every_capture_comes_back_byte_for_byte() -> None:
     for path in sorted((TESTDATA / "captures").iterdir()):
         links = {1: "ethernet", 101: "raw", 113: "linux-sll", 276: "linux-sll2"}
@@ -122,6 +123,7 @@ def test_wrong_times_and_links_are_named(frames: list[bytes]) -> None:
         linecard.fragment(frames[0], 20)
 
 
+# Promise (Python): 2,000 random frames pass a `Coalescer` unchanged.
 def test_hostile_bytes_are_passed() -> None:
     random = np.random.default_rng(7)
     coalescer = linecard.Coalescer()

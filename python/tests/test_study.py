@@ -36,6 +36,7 @@ def test_flows_are_counted_over_captures() -> None:
     assert study.failed == []
 
 
+# Promise (Python): A study gives the same answer on one thread and on several.
 @pytest.mark.parametrize("what", ["flows", "merging"])
 def test_the_answer_is_the_same_whoever_reads(what: str) -> None:
     answers = [linecard.study(CAPTURES, what, threads=threads) for threads in (1, 2, 4)]  # type: ignore[arg-type]

@@ -49,6 +49,7 @@ def test_a_sweep_is_what_the_command_sweeps(transmit: str, tmp_path: Path) -> No
             assert text == told or float(text) == value, name
 
 
+# Promise (Python): A sweep gives the same table, bit for bit, on one thread and on several.
 @pytest.mark.parametrize("chunk", [1, 7, 1000])
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_a_table_is_the_same_whoever_runs_it(transmit: str, chunk: int, threads: int) -> None:

@@ -1,7 +1,7 @@
 /* Linecard's offloads for C: packets of a flow are merged (LRO) and large ones are cut (LSO).
  *
  * Written by the test `header` of the crate linecard-c out of its sources: change those. How it all
- * fits together is told by docs/embedding.md, and shown by crates/linecard-c/examples/.
+ * fits together is told by docs/howto/library.md, and shown by crates/linecard-c/examples/.
  *
  * Errors. Functions that can fail give LINECARD_OK or an error code below 0, and have done nothing
  * in that case. Pointers are checked for NULL and alignment, numbers for their range; what they

@@ -101,7 +101,7 @@ pub(crate) enum Command {
     /// Print what a shell needs to complete this command, its options and their values.
     ///
     /// For bash it goes to `~/.local/share/bash-completion/completions/linecard`, where the package
-    /// `bash-completion` is installed. docs/packaging.md has the other shells.
+    /// `bash-completion` is installed. docs/howto/packaging.md has the other shells.
     Completions(CompletionsArguments),
     /// Write a manual page for this command and each of its own into a folder, for packages.
     #[command(hide = true)]

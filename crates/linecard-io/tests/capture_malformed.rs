@@ -212,6 +212,8 @@ fn peak_kib() -> Option<u64> {
     line.split_whitespace().nth(1)?.parse().ok()
 }
 
+/// Promise (Captures): Damaged captures cause no panic and bounded memory, and everything before
+/// the damage is delivered: 120,000 mutated files of both formats and byte orders.
 #[test]
 fn mutants_do_no_harm() {
     let seed = std::env::var("LINECARD_SEED").ok().and_then(|text| text.parse().ok());

@@ -78,6 +78,9 @@ fn through(bytes: &[u8], stage: impl Stage<PoolBuffer>, format: Format) -> Vec<u
     written
 }
 
+/// Promise (Captures): Capture files work as ports of a pipeline: every frame of 18 captures
+/// passes, merged ones as one valid frame, as fast as possible or with the recorded intervals to
+/// the nanosecond.
 #[test]
 fn every_frame_comes_through() {
     for path in captures() {

@@ -286,6 +286,9 @@ fn none_fails(results: Vec<Result<(), Failure>>) {
 
 const PACKETS: usize = 64 * 4 * 50;
 
+/// Promise (Live interfaces): Workers lose nothing, keep the order within each flow and share no
+/// flow: 12,800 packets of 64 flows in 27 combinations of 1 to 3 workers, deployments and idle
+/// policies.
 #[test]
 fn all_deployments_deliver_all_in_order_and_keep_flows_apart() {
     for idle in [Idle::Yield, Idle::Sleep(Duration::from_micros(50)), Idle::Interrupt] {
@@ -400,6 +403,9 @@ fn a_slow_reader_gets_all_of_it() {
     expect_all(&left.far.1, left.near.0);
 }
 
+/// Promise (Live interfaces): Output that nobody takes is abandoned one second after the last
+/// packet was taken, so no thread hangs.
+///
 /// What a slow reader leaves no room for is dropped at the ring of its worker, and counted; who
 /// waits for it gives up when all are to stop.
 #[test]

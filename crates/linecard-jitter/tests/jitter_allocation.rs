@@ -39,6 +39,8 @@ fn taken_by_sink(mode: SinkMode, packets: u64) -> Option<u64> {
     Some(taken)
 }
 
+/// Promise (Jitter): Sinks allocate as much memory for 1,000 packets as for 2, in all ways to
+/// receive.
 #[test]
 fn sinks_take_no_memory_per_packet() {
     for mode in SinkMode::ALL {
@@ -49,6 +51,7 @@ fn sinks_take_no_memory_per_packet() {
     }
 }
 
+/// Promise (Jitter): The generator allocates as much memory for 2,000 packets as for 2.
 #[test]
 fn the_generator_takes_no_memory_per_packet() {
     let sink = UdpSocket::bind("127.0.0.1:0").unwrap();

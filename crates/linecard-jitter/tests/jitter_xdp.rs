@@ -92,6 +92,8 @@ fn stream(lab: &Lab, target: SocketAddr, count: u64) -> Option<(Received, u64)> 
     })
 }
 
+/// Promise (Jitter): An AF_XDP sink takes the packets of its port and leaves all others to the
+/// kernel.
 #[test]
 fn packets_of_the_port_come_by_af_xdp_and_others_by_the_kernel() {
     let lab = match lab() {

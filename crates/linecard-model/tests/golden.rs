@@ -14,6 +14,8 @@ fn messages() -> impl Iterator<Item = Message> {
     (0..40).map(move |n| Message::new(bytes(n), Ps::ZERO).expect("a message"))
 }
 
+/// Promise (Hardware model): A run of the model is the same on every machine, bit for bit, in debug
+/// and release builds: golden hashes of packets and times.
 #[test]
 fn sending_is_the_same_everywhere() {
     let design = Design {

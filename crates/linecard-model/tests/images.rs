@@ -37,6 +37,8 @@ fn elf_and_bin_hold_the_same_code() {
     }
 }
 
+/// Promise (Hardware model): The six committed firmware images are what their sources build, where
+/// binutils and gcc for RISC-V are installed.
 #[test]
 fn sources_build_the_images_that_are_committed() {
     let missing = TOOLS.iter().find(|tool| Command::new(tool).arg("--version").output().is_err());

@@ -66,6 +66,8 @@ const MIN: u32 = 0x8000_0000;
 const MAX: u32 = 0x7fff_ffff;
 const ONES: u32 = 0xffff_ffff;
 
+/// Promise (Hardware model): The core executes RV32I: the tests of this file cover every
+/// instruction.
 #[test]
 fn registers_with_registers() {
     // The function, and for pairs of operands what comes out.

@@ -75,6 +75,9 @@ mod tests {
         values.iter().enumerate().map(|(index, value)| (index as f64, *value)).collect()
     }
 
+    /// Promise (Command): Thinning a series for a page loses no spike: the extremes of each run of
+    /// points are kept.
+    ///
     /// For each window of whole runs: what is drawn has the same least and most as what was measured.
     #[test]
     fn no_extreme_is_lost() {

@@ -9,7 +9,7 @@
 //!     cargo bench -p linecard --bench offload -- --smoke         # tiny; prints a hash
 //!     scripts/count-instructions.sh                              # runs it with --count
 //!
-//! Conditions, figures and what they say: docs/benchmarks.md.
+//! Conditions, figures and what they say: docs/results/offload.md.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 mod support;

@@ -420,6 +420,8 @@ fn change(rng: &mut Rng, base: &mut Frame, frame: &mut Frame) {
     }
 }
 
+/// Promise (Offloads): A dropped acknowledgment says nothing that a newer one, which leaves, does
+/// not say: 400,000 packets beside a naive filter, 70,226 dropped.
 #[test]
 fn keeps_and_drops_what_the_twin_does() {
     let (mut packets, mut dropped) = (0, 0);

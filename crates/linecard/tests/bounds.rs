@@ -43,6 +43,8 @@ fn at_us(us: u64) -> Instant {
     Instant::from_ns(us * 1_000)
 }
 
+/// Promise (Offloads): Every bound of `Config` holds, no packet is lost, and none is held beyond
+/// its budget if the caller calls when asked to.
 #[test]
 fn random_small_limits_lose_nothing_and_hold() {
     let mut packets = 0;
@@ -384,6 +386,7 @@ fn a_syn_with_data_opens_a_flow() {
     assert_eq!(left(&real).last(), Some(&(vec![1, 2], Some(Flush::Stop))));
 }
 
+/// Promise (Offloads): Times that run backwards hold no packet longer than its budget.
 #[test]
 fn time_that_runs_backwards_holds_nothing_longer() {
     let config = Config { hold_budget: us(100), idle_floor: us(1_000), ..Config::default() };

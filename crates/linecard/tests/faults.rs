@@ -48,6 +48,8 @@ fn size(size: u16) -> Gso {
     Gso { size, ..Gso::default() }
 }
 
+/// Promise (Offloads): Each of fourteen faults of other engines is absent; the tests `fault_01` to
+/// `fault_14` name them.
 #[test]
 fn nothing_changed_merges() {
     assert_eq!(groups(&second(|_| ())), [[0, 1, 2]]);
@@ -64,6 +66,8 @@ fn fault_01_different_windows_do_not_merge() {
     none_merge(&second(|frame| frame.acknowledgment += 1));
 }
 
+/// Promise (Offloads): Merging launders no error: a corrupt segment still fails at the receiver,
+/// and with trusted checksums the merged packet fails.
 #[test]
 fn fault_02_corrupt_checksums_stay_corrupt() {
     for frames in [
@@ -195,6 +199,8 @@ fn fault_06_payload_length_counts_extension_headers() {
     assert_eq!(all, [144, 144, 94]);
 }
 
+/// Promise (Offloads): Nothing of a flow overtakes its held data: fragments, options, control
+/// packets and malformed lengths wait behind it.
 #[test]
 fn fault_07_nothing_overtakes_held_data() {
     let empty = |frame: &mut Frame| frame.payload = Vec::new();
@@ -452,6 +458,9 @@ fn fault_13_cost_does_not_grow_with_flows() {
     assert_eq!(counters.packets_in, (2 * FLOWS * BURST) as u64);
 }
 
+/// Promise (Offloads): Payload is neither copied nor read to merge: the slices of a merged packet
+/// point into the received buffers.
+///
 /// No copy per packet: the merged packet's slices lie where the packets arrived.
 #[test]
 fn fault_13_payload_stays_where_it_arrived() {

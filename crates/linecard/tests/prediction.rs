@@ -107,6 +107,9 @@ fn row(make: impl Fn(usize) -> Frame) -> Vec<Frame> {
     (0..FRAMES).map(make).collect()
 }
 
+/// Promise (Offloads): Predicted packets merge exactly as on the long path: with each bit of the
+/// headers of six consecutive packets changed, in 38 arrangements with tunnels, the packets,
+/// reasons and counters are the same, one by one, in a batch, and as frames.
 #[test]
 fn every_bit_of_plain_headers_counts() {
     let v6 = |frame: Frame| Frame { v6: true, ..frame };

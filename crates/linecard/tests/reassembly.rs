@@ -552,6 +552,10 @@ fn fragments_of_one_datagram_are_bounded() {
     assert_eq!(run_with(config(3), &frames).exits(), gave_up(GiveUp::TooMany, &[0, 1, 2, 3]));
 }
 
+/// Promise (Offloads): A source of fragments uses only its own share of the reassembly memory, one
+/// eighth of each bound by default: 30 datagrams of others are completed beside 1,000 incomplete
+/// ones of one source.
+///
 /// A source that never completes anything takes room from itself only.
 #[test]
 fn a_hostile_source_costs_its_share_only() {

@@ -231,6 +231,9 @@ fn config(rng: &mut Rng) -> Config {
     config
 }
 
+/// Promise (Offloads): Reassembly outputs exactly what a naive one outputs, in the same order:
+/// 261,130 packets with duplicates, overlaps, losses, damage, timeouts and tiny limits, and each
+/// reason to give a datagram up at least 40 times.
 #[test]
 fn leaves_what_the_twin_leaves_in_the_same_order() {
     let seen = compare(cut);
@@ -287,6 +290,10 @@ fn compare(cut: Cut) -> Counters {
     seen
 }
 
+/// Promise (Offloads): Fragmented datagrams become whole, `reassemble(fragment(x)) == x`: 1,122
+/// datagrams in 11,410 fragments in random order, IPv4 with options, IPv6 with extension headers,
+/// five link types.
+///
 /// `reassemble(fragment(x)) == x`, in any order.
 #[test]
 fn what_was_cut_comes_back() {

@@ -17,6 +17,9 @@ use std::collections::BTreeSet;
 /// Packets of one scenario.
 const PACKETS: usize = 1_000;
 
+/// Promise (Offloads): Resequencing forwards exactly what a naive one forwards, unchanged and
+/// without loss: 1,010,082 packets displaced by up to 60 places, damaged and duplicated, 104,201 of
+/// them held.
 #[test]
 fn gives_on_what_the_twin_does() {
     let (mut packets, mut filled, mut released) = (0, 0, 0);

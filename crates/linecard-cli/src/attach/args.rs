@@ -53,7 +53,7 @@ pub(crate) struct AttachArguments {
     /// Put TCP data into sequence before it is merged, waiting at most 250us for what is missing.
     #[arg(long)]
     pub(crate) reorder: bool,
-    /// Acknowledge data from NEAR on behalf of its receiver; see docs/modes.md for what that gives up.
+    /// Acknowledge data from NEAR on behalf of its receiver; see docs/design/modes.md for what that gives up.
     #[arg(long, value_name = "WINDOW", num_args = 0..=1, default_missing_value = "receiver")]
     pub(crate) active_ack: Option<ActiveAckWindow>,
     /// Workers, 1 to 1024; with inline deployment each has a queue of both ports.

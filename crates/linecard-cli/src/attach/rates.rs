@@ -9,7 +9,7 @@ use serde::ser::{SerializeMap, Serializer};
 use std::cmp::Reverse;
 use std::time::Duration;
 
-/// Everything that an interval has to show. As JSON its keys are those of docs/attach.md.
+/// Everything that an interval has to show. As JSON its keys are those of docs/howto/attach.md.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Rates {
     /// Length of the interval.

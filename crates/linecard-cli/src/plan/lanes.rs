@@ -120,6 +120,7 @@ mod tests {
         plan(&question).unwrap().unwrap().most_goodput_bps
     }
 
+    /// Promise (Plans): Rates and cores of a transfer's plan are those computed by hand.
     #[test]
     fn rates_are_those_of_chunks_groups_and_what_is_on_the_wire() {
         let transfer = transfer("rs:28,4", 2);

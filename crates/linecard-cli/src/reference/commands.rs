@@ -8,6 +8,8 @@ use clap::{Command, CommandFactory};
 /// Columns of a page.
 const WIDTH: usize = 100;
 
+/// Promise (Command): The reference of commands is generated from the code; further tests compare
+/// scenario keys, metrics, reasons and exit codes.
 #[test]
 fn commands_are_those_of_the_command() {
     let mut command = Arguments::command();

@@ -23,14 +23,14 @@ fn root() -> PathBuf {
 #[track_caller]
 fn compare(page: &str, title: &str, text: &str) {
     let wanted = format!("# {title}\n\n{MADE}\n\n{}\n", text.trim_end());
-    let path = root().join("manual/reference").join(page);
+    let path = root().join("docs/reference").join(page);
     if std::env::var_os("LINECARD_WRITE").is_some_and(|value| value == "1") {
         std::fs::write(&path, &wanted).expect("the page can be written");
     } else {
         let written = std::fs::read_to_string(&path).expect("the page is there");
         assert!(
             written == wanted,
-            "manual/reference/{page} is not up to date: set LINECARD_WRITE=1 to write it"
+            "docs/reference/{page} is not up to date: set LINECARD_WRITE=1 to write it"
         );
     }
 }

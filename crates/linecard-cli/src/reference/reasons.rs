@@ -28,13 +28,13 @@ fn reasons_are_those_that_are_counted() {
         ),
         (
             "Reordering: why packets went through",
-            "Of `--reorder` ([modes](../../docs/modes.md#reordering)): `in_sequence`.",
+            "Of `--reorder` ([modes](../design/modes.md#reordering)): `in_sequence`.",
             listed!(resequence::Pass),
         ),
         ("Reordering: why held packets were let go", "`released`.", listed!(resequence::Release)),
         (
             "Active ACK: why packets were not answered",
-            "Of `--active-ack` ([modes](../../docs/modes.md#active-ack)): `not_acknowledged`.",
+            "Of `--active-ack` ([modes](../design/modes.md#active-ack)): `not_acknowledged`.",
             listed!(active_ack::Silence),
         ),
         (
@@ -44,7 +44,7 @@ fn reasons_are_those_that_are_counted() {
         ),
         (
             "ACK coalescing: why packets went through",
-            "In the library ([modes](../../docs/modes.md#ack-coalescing)).",
+            "In the library ([modes](../design/modes.md#ack-coalescing)).",
             listed!(ack_filter::Pass),
         ),
         (

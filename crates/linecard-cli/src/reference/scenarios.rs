@@ -31,11 +31,11 @@ fn scenarios_have_the_keys_of_the_code() {
         }
     };
     write("linecard run", "`scenarios/run.toml` has all of them.", &sections(RUN));
-    let intro = "Costs that are not given come from `linecard calibrate`. [Plans](../../docs/plan.md) has \
+    let intro = "Costs that are not given come from `linecard calibrate`. [Plans](../design/plan.md) has \
                  the terms; `scenarios/plan-offload.toml`, `plan-transfer.toml` and `plan-lanes.toml` are \
                  examples.";
     write("linecard plan", intro, &sections(PLAN));
-    text += "## linecard model\n\n`model = \"…\"` says which. [The hardware model](../../docs/model.md) has what \
+    text += "## linecard model\n\n`model = \"…\"` says which. [The hardware model](../design/model.md) has what \
              each is.\n\n";
     for kind in told() {
         let rows = kind.keys.iter().map(|(name, what)| {

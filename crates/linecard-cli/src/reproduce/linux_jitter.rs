@@ -102,7 +102,7 @@ pub(super) fn modelled_and_live(path: Option<&Path>) -> Result<Reproduced, Failu
     crate::jitter::reproduce(&mut report)?;
     report.note(
         "Live figures are this host's, at this moment: no row of them has to meet the paper's, whose \
-         server was dedicated hardware. What is emulated is done another way; see docs/jitter.md.",
+         server was dedicated hardware. What is emulated is done another way; see docs/design/jitter.md.",
     );
     Ok(Reproduced { report, unexplained })
 }

@@ -38,6 +38,8 @@ fn one_thread_for_the_ports_and_two_workers() {
     transfers(1, "xdp:lcw tap:lc0 --deployment shared --workers 2 --ring 16384");
 }
 
+/// Promise (Live interfaces): A TCP transfer passes an attachment completely with a thread for each
+/// port and two workers; further tests use inline and shared threads.
 #[test]
 fn a_thread_for_each_port_and_two_workers() {
     transfers(1, "xdp:lcw tap:lc0 --deployment dedicated --workers 2 --ring 16384");

@@ -1,4 +1,4 @@
-//! The first commands of docs/attach.md, as they are pasted into a shell.
+//! The first commands of docs/howto/attach.md, as they are pasted into a shell.
 
 use crate::bytes::{Transfer, Way};
 use crate::lab::with_lab;
@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-const DOCUMENT: &str = include_str!("../../../../docs/attach.md");
+const DOCUMENT: &str = include_str!("../../../../docs/howto/attach.md");
 /// Stands before the shell's commands: `linecard` is found, and the interface has the document's name.
 const BEFORE: &str = "set -e; mount -t sysfs sysfs /sys\n";
 /// Stands behind them: they have passed, and go on until stdin is closed.
@@ -22,8 +22,8 @@ fn commands(heading: &str) -> String {
 
 #[test]
 fn the_first_commands_work_when_they_are_pasted() {
-    with_lab("commands of docs/attach.md", |lab| {
-        let text = commands("## Commands that work");
+    with_lab("commands of docs/howto/attach.md", |lab| {
+        let text = commands("## Examples");
         assert!(text.contains("xdp:eth0 tap:lc0") && text.contains("192.0.2.7/24"), "{text}");
         // The lab's names and addresses.
         let text = text.replace("eth0", "lcw").replace("192.0.2.7/24", "10.9.0.2/24");

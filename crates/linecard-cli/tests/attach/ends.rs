@@ -48,6 +48,8 @@ fn by_sighup() {
     }
 }
 
+/// Promise (Live interfaces): After SIGKILL of an attachment its TAP device and its programs are
+/// gone.
 #[test]
 fn by_sigkill() {
     with_lab("SIGKILL", |lab| {
@@ -66,6 +68,8 @@ fn by_sigkill() {
     });
 }
 
+/// Promise (Live interfaces): An attachment whose interface is removed ends in one line with its
+/// documented exit code.
 #[test]
 fn when_the_near_interface_is_removed() {
     for port in ["xdp", "packet"] {

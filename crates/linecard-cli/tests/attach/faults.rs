@@ -9,6 +9,7 @@ use std::time::Duration;
 /// 8,192 buffers of 9 KB are the larger part; half as much again for other machines.
 pub(crate) const MOST_MEMORY: u64 = 230 << 20;
 
+/// Promise (Live interfaces): An attachment continues after its interface was down for a while.
 #[test]
 fn the_near_interface_goes_down_and_up_again() {
     for port in ["xdp", "packet"] {

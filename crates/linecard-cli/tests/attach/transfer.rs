@@ -132,6 +132,9 @@ fn shown(what: &str, transfer: &Transfer, went: Went, account: &Value) {
     );
 }
 
+/// Promise (Live interfaces): Every byte of a TCP transfer passes an attachment, with its hash
+/// equal at both ends, nothing retransmitted and all packets accounted for: 64 MB, or 2 GB with
+/// `LINECARD_LONG=1`, over IPv4 by AF_XDP; further tests use IPv6, VLAN and packet sockets.
 #[test]
 fn ipv4_by_af_xdp() {
     both_ways("xdp", Kind::Ipv4);

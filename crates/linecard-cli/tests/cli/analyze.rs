@@ -225,6 +225,9 @@ fn vrx(seen: &[Seen]) -> (i64, i64) {
     (least, most)
 }
 
+/// Promise (Jitter): Figures of a real 1080i59.94 capture (`C_inst`, VRX, N, gaps) equal counting
+/// loops over the output of tshark, where both are available.
+///
 /// pi-list's picture, as tshark and slow twins have it.
 #[test]
 fn a_real_picture_is_as_its_twins_say() {
@@ -257,6 +260,9 @@ fn a_real_picture_is_as_its_twins_say() {
     assert_eq!(gaps.map(|pair| pair[1].at_ns - pair[0].at_ns).max(), Some(11_000));
 }
 
+/// Promise (Jitter): TS-DF of real sound equals a counting loop over the output of tshark, where
+/// both are available.
+///
 /// pi-list's sound with nanoseconds: TS-DF of each second, again by all pairs of packets.
 #[test]
 fn real_sound_is_as_its_twin_says() {

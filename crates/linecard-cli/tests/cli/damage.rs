@@ -18,6 +18,8 @@ fn damaged(folder: &Folder, input: &str, parts: &[&str]) -> Vec<u8> {
     back
 }
 
+/// Promise (Command): Bad input gives one line and its documented exit code, and no half-written
+/// output; each case is a test.
 #[test]
 fn a_pcap_file_cut_short() {
     let folder = Folder::with_capture("tcp4-bulk.pcap");

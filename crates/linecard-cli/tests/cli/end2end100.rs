@@ -29,6 +29,8 @@ fn the_reproduction_is_the_same_everywhere() {
     assert_eq!(text.len(), GOLDEN.len(), "{text}");
 }
 
+/// Promise (Transfer): Every difference from the figures of the published end-to-end system has a
+/// reason with a limit.
 #[test]
 fn every_difference_has_its_reason() {
     let folder = Folder::new();
@@ -202,8 +204,11 @@ fn a_transfer_that_stalls_is_given_up() {
     assert!(outcome.stderr.contains("0 of 1 chunks are whole (seed 1)"), "{outcome:?}");
 }
 
+/// Promise (Transfer): Transfers over eight real veth lanes complete, with a lane that fails and
+/// returns, where network namespaces are allowed.
+///
 /// Real lanes, where this process may make them. What they do depends on the machine's other work, so
-/// that this only sees that they work; docs/end2end100.md has the figures.
+/// that this only sees that they work; docs/results/end2end100.md has the figures.
 #[test]
 fn real_lanes_carry_what_they_can_and_survive_a_cut() {
     let json = Folder::new().succeeds(&["reproduce", "end2end100", "--json"]);

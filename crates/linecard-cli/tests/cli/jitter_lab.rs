@@ -224,6 +224,8 @@ fn is_record(record: &Json) {
     }
 }
 
+/// Promise (Jitter): The experiments E0 to E8 of the paper run by one command each, and what cannot
+/// be measured says so.
 #[test]
 fn each_experiment_is_one_screen() {
     let _alone = alone();

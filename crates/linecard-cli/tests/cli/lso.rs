@@ -19,6 +19,8 @@ fn row<'a>(found: &'a Json, section: &str, label: &str) -> &'a Json {
     &found.unwrap_or_else(|| panic!("no \"{label}\" in {rows:?}"))["value"]
 }
 
+/// Promise (Hardware model): 22 of 24 totals and 21 of 24 idle cells of the published table 1 are
+/// exact, and the other five differ by one cycle with a reason.
 #[test]
 fn table_1_is_the_paper_s_but_for_five_cells() {
     let found = reproduce("lso-table1");

@@ -50,6 +50,8 @@ fn keys_are_stable(found: &Json) {
     }
 }
 
+/// Promise (Live interfaces): `linecard ports` finds the possible ports by trying, leaves nothing
+/// behind, and names the missing privilege.
 #[test]
 fn whoever_asks_is_answered() {
     let folder = Folder::new();

@@ -32,6 +32,7 @@ fn balanced(json: &Json) {
     assert!(json["notes"][0].as_str().unwrap().starts_with(PROMISE), "{json}");
 }
 
+/// Promise (Command): Every byte of `linecard run` is verified, and lost ones are counted.
 #[test]
 fn the_default_ends_with_an_account() {
     let text = Folder::new().succeeds(&SHORT);

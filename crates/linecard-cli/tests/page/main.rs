@@ -40,6 +40,7 @@ impl Found {
     }
 }
 
+/// Promise (Command): Every chart of a page is drawn and nothing overlaps, as Chromium sees it.
 #[test]
 fn every_kind_of_chart_is_drawn() {
     let folder = tempfile::tempdir().unwrap();
@@ -71,6 +72,8 @@ fn every_kind_of_chart_is_drawn() {
     }
 }
 
+/// Promise (Command): A page fetches nothing, and text from outside has no effect in it, as
+/// Chromium sees it.
 #[test]
 fn what_comes_from_outside_does_nothing() {
     if !browser::is_installed() {

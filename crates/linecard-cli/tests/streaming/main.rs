@@ -62,6 +62,8 @@ fn merged_and_back(what: &str, options: &[&str], bytes: u64, frames: &mut Frames
     (packets, count(&coalesced, "merging", "merged"))
 }
 
+/// Promise (Captures): Memory does not grow with a capture: below 100 MB for 300 MB streamed, and
+/// for 10 GB with `LINECARD_LONG=1`.
 #[test]
 fn a_long_capture() {
     let _alone = alone();

@@ -6,8 +6,10 @@
 
 mod bans;
 mod directions;
+mod documents;
 mod links;
 mod manifests;
+mod promises;
 mod ratchet;
 mod sizes;
 mod source;
@@ -56,12 +58,15 @@ fn expect_none(findings: &[Finding]) {
     assert!(findings.is_empty(), "{} broken rules:\n{}", lines.len(), lines.join("\n"));
 }
 
+/// Promise (Repository): No file has more than 600 lines of code and no function more than 70,
+/// tests aside.
 #[test]
 fn files_and_functions_are_small() {
     let exceptions = ratchet::parse(include_str!("ratchet.txt"));
     expect_none(&sizes::check(&Tree::read(&root()), &exceptions));
 }
 
+/// Promise (Repository): Each pure crate stays below 15,000 lines of code.
 #[test]
 fn the_pure_crate_stays_small() {
     expect_none(&sizes::check_pure_crates(&Tree::read(&root())));
@@ -72,16 +77,20 @@ fn modules_of_the_pure_crate_point_one_way() {
     expect_none(&directions::check(&Tree::read(&root())));
 }
 
+/// Promise (Repository): The pure crates call no clock, no random source and no I/O.
 #[test]
 fn nothing_banned_is_called() {
     expect_none(&bans::check(&Tree::read(&root())));
 }
 
+/// Promise (Repository): Unsafe code stands only in the files that the tidy test lists, each block
+/// with its reason.
 #[test]
 fn unsafe_code_is_explained_and_in_named_files() {
     expect_none(&unsafe_code::check(&Tree::read(&root())));
 }
 
+/// Promise (Repository): Crates depend in one direction.
 #[test]
 fn crates_depend_one_way_and_share_the_lints() {
     expect_none(&manifests::check(&manifests::read(&root())));
@@ -100,4 +109,35 @@ fn the_required_documents_exist() {
 #[test]
 fn links_between_documents_lead_somewhere() {
     expect_none(&links::check(&root(), &links::documents(&root())));
+}
+
+#[test]
+fn first_documents_stay_short() {
+    expect_none(&documents::check_sizes(&root()));
+}
+
+#[test]
+fn the_index_of_decisions_is_that_of_their_files() {
+    compare(documents::INDEX, documents::index(&root()));
+}
+
+#[test]
+fn promises_are_those_of_the_tests() {
+    compare("PROMISES.md", promises::page(&root()));
+}
+
+/// Compares a generated document with what is there; with `LINECARD_WRITE=1`, writes it.
+#[track_caller]
+fn compare(name: &str, generated: Result<String, Vec<Finding>>) {
+    let wanted = generated.unwrap_or_else(|findings| {
+        expect_none(&findings);
+        String::new()
+    });
+    let path = root().join(name);
+    if std::env::var_os("LINECARD_WRITE").is_some_and(|value| value == "1") {
+        std::fs::write(&path, &wanted).expect("the document can be written");
+    } else {
+        let written = std::fs::read_to_string(&path).expect("the document is there");
+        assert!(written == wanted, "{name} is not up to date: set LINECARD_WRITE=1 to write it");
+    }
 }

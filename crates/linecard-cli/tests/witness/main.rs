@@ -115,6 +115,8 @@ fn complaints(conversions: &[Conversion]) -> Vec<String> {
     .concat()
 }
 
+/// Promise (Captures): tshark finds no bad checksum and no malformed packet in an output whose
+/// input had none.
 #[test]
 fn tshark_finds_nothing_new_in_our_own_captures() {
     if !is_there("tshark", "the independent witness") {

@@ -8,7 +8,7 @@
 //!
 //! The device gives and takes packets of up to 64 KiB with a virtio header before them. Those that
 //! come from it are cut here, and the datagrams from the peer are merged here: the kernel handles
-//! one packet where it would handle forty. docs/embedding.md tells it step by step. The same is done
+//! one packet where it would handle forty. docs/howto/library.md tells it step by step. The same is done
 //! on the other side: one call gives the kernel up to 64 datagrams of one size, which stay together
 //! until they leave the host (UDP GSO), and one call takes as many that came together (UDP GRO).
 

@@ -56,13 +56,13 @@ pub(crate) const IN_TUNNELS: &[Group] = &[
         kind: Kind::Design,
         title: "Tunnels in tunnels",
         why: "Linux merges through one tunnel of a kind. Here as many are followed as are \
-              configured; the header of each has its rules, and segmenting gives back all.",
+              configured; each header has its rules, and segmenting restores all of them.",
         rows: &[row("IPv4 in IP over IPv4, twice", "1 2 3 4 5", "1+2+3+4+5")],
     },
     Group {
         kind: Kind::Lacking,
         title: "PPPoE",
-        why: "This kernel was built without PPP, and so merges nothing in a session of PPPoE.",
+        why: "This kernel was built without PPP, so it merges nothing in a PPPoE session.",
         rows: &[
             row("IPv4 in PPPoE", "1 2 3 4 5", "1+2+3+4+5"),
             row("IPv4 in PPPoE, session, third", "1 2 3 4 5", "1+2 3 4+5"),
@@ -86,10 +86,10 @@ pub(crate) const DIFFERENCES: &[Group] = &[
     Group {
         kind: Kind::Design,
         title: "Nothing overtakes held data",
-        why: "Linux hands on a packet that cannot be merged while earlier ones of its \
-              connection are still held. Here it waits behind them: order within a \
-              connection is kept. In UDP, Linux even merges across the packet that was \
-              handed on.",
+        why: "Linux forwards a packet that cannot be merged while earlier ones of its \
+              connection are still held. Here the packet waits behind them, which keeps the \
+              order within a connection. In UDP, Linux even merges across the forwarded \
+              packet.",
         rows: &[
             row("TCP checksum wrong, third", "3 1+2 4+5", "1+2 3 4+5"),
             row("TCP checksum wrong, last", "5 1+2+3+4", "1+2+3+4 5"),
@@ -112,9 +112,9 @@ pub(crate) const DIFFERENCES: &[Group] = &[
     },
     Group {
         kind: Kind::Design,
-        title: "What cannot be given back is not merged",
-        why: "Linux does not compare the urgent pointer, and takes the TCP checksum 0xFFFF \
-              for right where a sender computes 0x0000. Segmenting could restore neither.",
+        title: "What cannot be restored is not merged",
+        why: "Linux does not compare the urgent pointer, and accepts the TCP checksum \
+              0xFFFF where a sender computes 0x0000. Segmenting could restore neither.",
         rows: &[
             row("TCP urgent pointer without URG, third", "1+2+3+4+5", "1+2 3 4+5"),
             row("TCP checksum 0xFFFF for 0x0000, third", "1+2+3+4+5", "1+2 3 4+5"),
@@ -122,10 +122,9 @@ pub(crate) const DIFFERENCES: &[Group] = &[
     },
     Group {
         kind: Kind::Design,
-        title: "What can be given back is merged",
-        why: "UDP over IPv4 without checksums, frames padded to 60 bytes, and an equal \
-              reserved flag of IPv4 come back from segmenting as they were. Linux merges \
-              none of them.",
+        title: "What can be restored is merged",
+        why: "Segmenting restores UDP over IPv4 without checksums, frames padded to 60 bytes, \
+              and an equal reserved flag of IPv4. Linux merges none of them.",
         rows: &[
             row("UDP over IPv4, checksum none, all", "1 2 3 4 5", "1+2+3+4+5"),
             row("short frames, padded", "1 2 3 4 5", "1+2+3+4+5"),
@@ -148,8 +147,8 @@ pub(crate) const DIFFERENCES: &[Group] = &[
     Group {
         kind: Kind::Design,
         title: "More flows at once",
-        why: "Linux holds eight flows whose hashes fall together, and all do here; a ninth \
-              makes the oldest go. The flow table here has 4,096 places.",
+        why: "Linux holds eight flows of one hash bucket, and all are in one here; a ninth \
+              flushes the oldest. The flow table here has 4,096 places.",
         rows: &[row(
             "nine flows",
             "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36",
@@ -159,8 +158,8 @@ pub(crate) const DIFFERENCES: &[Group] = &[
     Group {
         kind: Kind::Lacking,
         title: "VLAN tags",
-        why: "This kernel was built without 802.1Q, and so merges nothing that has a tag in \
-              its bytes.",
+        why: "This kernel was built without 802.1Q, so it merges nothing with a tag in its \
+              bytes.",
         rows: &[
             row("VLAN 802.1Q, all", "1 2 3 4 5", "1+2+3+4+5"),
             row("VLAN 802.1ad, all", "1 2 3 4 5", "1+2+3+4+5"),

@@ -1,4 +1,4 @@
-//! docs/kernel.md shows the table of differences as it is checked.
+//! docs/design/kernel.md shows the table of differences as it is checked.
 //!
 //! `LINECARD_WRITE=1 cargo test -p linecard-io --test kernel document` writes it anew.
 
@@ -26,7 +26,7 @@ fn table() -> String {
 fn describe(text: &mut String, group: &Group) -> std::fmt::Result {
     let kind = match group.kind {
         Kind::Design => "by design",
-        Kind::Lacking => "for want of it in this kernel",
+        Kind::Lacking => "not in this kernel",
     };
     writeln!(text, "\n### {} ({kind})\n", group.title)?;
     wrap(text, group.why)?;
@@ -67,17 +67,17 @@ fn short(result: &str) -> String {
 
 #[test]
 fn the_document_shows_the_differences() {
-    let path = root().join("docs/kernel.md");
-    let text = fs::read_to_string(&path).expect("docs/kernel.md is there");
+    let path = root().join("docs/design/kernel.md");
+    let text = fs::read_to_string(&path).expect("docs/design/kernel.md is there");
     let (before, rest) = text.split_once(BEGIN).expect("the table's begin is marked");
     let (_, after) = rest.split_once(END).expect("the table's end is marked");
     let wanted = format!("{before}{}{after}", table());
     if std::env::var_os("LINECARD_WRITE").is_some_and(|value| value == "1") {
-        fs::write(&path, &wanted).expect("docs/kernel.md can be written");
+        fs::write(&path, &wanted).expect("docs/design/kernel.md can be written");
     } else {
         assert!(
             text == wanted,
-            "docs/kernel.md is not up to date: set LINECARD_WRITE=1 to write it"
+            "docs/design/kernel.md is not up to date: set LINECARD_WRITE=1 to write it"
         );
     }
 }

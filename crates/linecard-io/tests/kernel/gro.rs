@@ -19,6 +19,8 @@ fn compare(lab: &mut Lab, cases: &[Case]) -> Verdicts {
     cases.iter().map(verdict).collect()
 }
 
+/// Promise (Offloads): GRO of Linux 6.18 merges what the coalescer merges, byte for byte, in 196 of
+/// 226 rule cases; the others are in the table of design/kernel.md with their reasons.
 #[test]
 fn the_kernel_merges_what_we_merge() {
     let cases = cases::plain();
@@ -59,6 +61,9 @@ pub(crate) fn check_differences(verdicts: &Verdicts, mut expected: BTreeMap<&str
     }
 }
 
+/// Promise (Offloads): GRO of Linux 6.18 merges what the coalescer merges in 176 of 191 tunnel
+/// cases; the others are in the table of design/kernel.md with their reasons.
+///
 /// Packets in packets. What the kernel makes of them is written down in the cases, too.
 #[test]
 fn the_kernel_merges_tunnels() {

@@ -20,6 +20,8 @@ fn all_frames() -> Vec<Vec<u8>> {
     plain.chain(tagged).collect()
 }
 
+/// Promise (Live interfaces): Packet sockets deliver frames as they were on the wire, both ways: 20
+/// frames of 60 to 1,518 bytes with VLAN tags, on veth with Linux 6.18, as root.
 #[test]
 fn frames_come_out_as_they_went_in() {
     inside("frames through packet sockets", || {
@@ -156,6 +158,7 @@ fn a_frame_above_the_mtu_is_counted_and_the_others_go() {
     });
 }
 
+/// Promise (Live interfaces): A fanout of packet sockets gives each of 64 flows to one port.
 #[test]
 fn a_fanout_gives_each_flow_to_one_port() {
     const FLOWS: u16 = 64;

@@ -19,6 +19,8 @@ fn datagram(to: [u8; 6], number: u8) -> Vec<u8> {
     frame
 }
 
+/// Promise (Live interfaces): Packets of an attached interface reach the port and not the kernel's
+/// protocols, for packet sockets since Linux 6.6.
 #[test]
 fn packets_come_to_the_port_and_not_to_the_kernel_while_it_lives() {
     inside("an interface taken over", || {

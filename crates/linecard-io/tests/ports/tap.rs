@@ -150,6 +150,8 @@ fn carry(kind: TapKind, way: &Way, bytes: usize) -> (Carrier, Counters, Counters
     (carrier, counters.0, counters.1)
 }
 
+/// Promise (Live interfaces): 8 MiB of the kernel's TCP pass two TAP devices in large packets,
+/// whole; further tests segment them and merge them again.
 #[test]
 fn large_packets_of_the_kernel_go_whole() {
     inside("TCP through TAP devices", || {

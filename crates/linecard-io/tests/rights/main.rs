@@ -18,6 +18,9 @@ const ROLE: &str = "LINECARD_TEST_RIGHTS";
 /// What `linecard attach` would be given.
 const CAPABILITIES: &str = "+net_raw,+net_admin";
 
+/// Promise (Live interfaces): Dropped privileges do not return: no thread has a capability, can
+/// open a port or become root, and open ports continue, with 3 threads from before and one from
+/// after the drop.
 fn main() -> ExitCode {
     if let Ok(role) = std::env::var(ROLE) {
         return child::run(&role);

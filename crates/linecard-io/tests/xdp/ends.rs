@@ -34,6 +34,8 @@ fn the_program_is_gone_when_the_last_port_is() {
     });
 }
 
+/// Promise (Live interfaces): The program of an AF_XDP port leaves the interface with its process,
+/// however that ends.
 #[test]
 fn the_program_is_gone_when_its_process_is_killed() {
     with_cable("detached when killed", "1500", |cable| {

@@ -14,6 +14,8 @@ use std::thread;
 const MODES: [Mode; 2] = [Mode::Native, Mode::Generic];
 const LENGTHS: std::ops::RangeInclusive<usize> = 60..=1514;
 
+/// Promise (Live interfaces): AF_XDP ports change no byte of frames of 60 to 1,514 bytes and of
+/// 9,014 bytes.
 #[test]
 fn frames_of_all_lengths_are_received_byte_for_byte() {
     with_cable("frames received", "1500", |cable| {
@@ -54,6 +56,8 @@ fn frames_of_all_lengths_are_sent_byte_for_byte() {
     });
 }
 
+/// Promise (Live interfaces): AF_XDP ports deliver 20,000 frames in order and without loss, on veth
+/// in native and generic mode, copy mode, Linux 6.18, as root.
 #[test]
 fn twenty_thousand_frames_come_in_order_without_loss() {
     const FRAMES: u32 = 20_000;

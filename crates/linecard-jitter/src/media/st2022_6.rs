@@ -218,6 +218,9 @@ mod tests {
     use super::*;
     use alloc::string::ToString;
 
+    /// Promise (Jitter): Periods of ST 2022-6 are within 0.6 ps of the published 7,419.761,
+    /// 7,412.349, 7,411.525 and 3,709.881 ns.
+    ///
     /// Every value of jitter.md, to the picosecond.
     #[test]
     fn formats_are_those_of_the_specification() {
@@ -238,6 +241,8 @@ mod tests {
         assert_eq!((really.period_ns() / 10.0).round() / 100.0, 7.42);
     }
 
+    /// Promise (Jitter): Frame sizes times rates of 17 formats are the pixel clocks.
+    ///
     /// The pixel clocks of ST 292-1, ST 424 and ST 259, from sizes and rates.
     #[test]
     fn sizes_times_rates_are_the_pixel_clocks() {

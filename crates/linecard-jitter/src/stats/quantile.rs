@@ -130,6 +130,9 @@ mod tests {
     use alloc::vec::Vec;
     use linecard::rng::Rng;
 
+    /// Promise (Jitter): Below 29,956 samples, p99.99 has no interval and the output says "n too
+    /// small".
+    ///
     /// jitter.md: "95 % needs 29,956 samples for p99.99".
     #[test]
     fn p99_99_needs_29956_samples() {
@@ -153,6 +156,8 @@ mod tests {
         assert_eq!(ranks(5, 0.5, 0.95), None);
     }
 
+    /// Promise (Jitter): The interval of a quantile covers it at least as often as it says.
+    ///
     /// The exact coverage, by summing the binomial, is never below what was asked for.
     #[test]
     fn coverage_is_at_least_the_confidence() {

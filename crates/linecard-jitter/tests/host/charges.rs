@@ -8,6 +8,9 @@ use std::collections::BTreeMap;
 
 const SEEDS: u64 = 300;
 
+/// Promise (Jitter): Each nanosecond of each late packet is charged once, to its stage and
+/// occupant: 300 generated hosts with over 1,000 spikes, examined nanosecond by nanosecond, without
+/// a difference.
 #[test]
 fn charges_are_those_of_each_nanosecond() {
     let mut spikes = 0;

@@ -67,6 +67,8 @@ const FAULTS: [(&str, &[&str], Fault); 11] = [
     }),
 ];
 
+/// Promise (Jitter): A faulty measurement gets no verdict: 11 kinds of faults with 100 seeds each
+/// are all found by their gate.
 #[test]
 fn every_fault_is_found() {
     for (what, gates, fault) in FAULTS {
@@ -86,6 +88,7 @@ fn every_fault_is_found() {
     }
 }
 
+/// Promise (Jitter): Measurements without a fault get a verdict, with 100 seeds.
 #[test]
 fn without_a_fault_there_is_a_verdict() {
     for seed in 0..SEEDS {

@@ -142,6 +142,10 @@ fn again_and_again(over: &AtomicBool, mut work: impl FnMut()) -> Windows {
     windows
 }
 
+/// Promise (Jitter): Injected causes are found with recall and precision of at least 0.95: a pinned
+/// thread, and in further tests a timer storm, softirq load and deferred interrupts, 100 injections
+/// in a run of 60,000 packets, best of six runs, as root on two cores.
+///
 /// A thread that is pinned to the sink's core and goes before it.
 #[test]
 fn a_pinned_thread_is_found() {

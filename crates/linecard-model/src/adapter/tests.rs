@@ -60,6 +60,8 @@ fn both_send_what_segmentation_makes() {
     }
 }
 
+/// Promise (Hardware model): The zero-copy adapter moves payload 0 times through its memory, the
+/// store-and-forward one 2 times, and both send the same frames.
 #[test]
 fn payload_stays_out_of_embedded_memory_or_passes_it_twice() {
     let mut rng = Rng::new(4);

@@ -43,6 +43,9 @@ fn mean(values: &[f64]) -> (f64, f64) {
     (mean, (squares / (count - 1.0) / count).sqrt())
 }
 
+/// Promise (Hardware model): The modelled network processor has the published plateau of 4.75
+/// Gbit/s and the throughput of the formula below it, with the live coalescer.
+///
 /// "Finally stabilizes around 4.75 Gbps", and before that as many threads work as have a connection.
 #[test]
 fn throughput_follows_the_threads_that_have_a_connection() {
@@ -198,6 +201,9 @@ fn the_published_window_overruns_a_slow_receiver() {
     assert!(done_ms.is_some_and(|ms| ms <= read_ms + 5), "{done_ms:?}");
 }
 
+/// Promise (Hardware model): The modelled network processor loses no packet uncounted in 60 random
+/// overloads.
+///
 /// Every part too small by turns, with wrong and late frames: nothing is lost uncounted, no wrong
 /// byte arrives, and each way to be dropped is taken.
 #[test]

@@ -103,6 +103,8 @@ mod tests {
     use crate::pcie::Generation;
     use linecard::rng::Rng;
 
+    /// Promise (Hardware model): Closed form and simulation of PCI Express agree within 1 % on 300
+    /// links.
     #[test]
     fn the_closed_form_is_what_the_simulation_does() {
         let mut rng = Rng::new(11);

@@ -147,6 +147,8 @@ fn random_design(rng: &mut Rng) -> Design {
     }
 }
 
+/// Promise (Hardware model): The receiving core delivers what was sent and counts the rest: 300
+/// seeds of interleaved flows, half of them damaged.
 #[test]
 fn what_is_delivered_is_what_was_sent() {
     for seed in 0..150 {

@@ -87,6 +87,9 @@ fn traffic(rng: &mut Rng, mtu: u16) -> Traffic {
     Traffic { flows: (0..1 + rng.below(2)).map(|_| flow(rng)).collect() }
 }
 
+/// Promise (Hardware model): The solver predicts what firmware does within 1 %: 300 random designs,
+/// 3,000 in a release build.
+///
 /// The closed form beside the firmware, over designs drawn at random.
 #[test]
 fn the_solver_predicts_what_the_firmware_does() {
@@ -146,6 +149,9 @@ fn clocks_that_lock_are_walked_through() {
     assert!(off.abs() < 0.01, "{off:.4}");
 }
 
+/// Promise (Hardware model): The limit that the solver names is the one whose relief helps, in at
+/// least 99 % of 40 designs, 250 in a release build.
+///
 /// What is named as the limit is what helps when it is relieved: in the firmware, not in the formula.
 #[test]
 fn the_named_limit_is_the_one_whose_relief_helps() {

@@ -30,6 +30,10 @@ fn message(udp: bool, payload: usize) -> Message {
     Message::new(firmware::example_message(udp, payload), Ps::ZERO).expect("a message")
 }
 
+/// Promise (Hardware model): The published transmit core is reproduced cycle for cycle by real
+/// firmware: total = P + max(T, O) in every cell, for both protocols, three sizes and each packet
+/// class.
+///
 /// The published firmware's cycles are those that the published tables reduce to.
 #[test]
 fn every_cell_is_p_and_the_longer_of_transfer_and_o() {
@@ -95,6 +99,9 @@ fn images() -> [Image; 4] {
     [firmware::approach_1(), firmware::approach_2(), firmware::best(), firmware::compiled()]
 }
 
+/// Promise (Hardware model): Every packet that leaves the model is what our own offloads make of
+/// its message, for four programs and all bus policies, header paths, cores and lines, IPv4 TCP and
+/// fragments.
 #[test]
 fn all_firmware_sends_the_same_packets_under_all_policies() {
     let of = |message: &Message| match message.kind() {

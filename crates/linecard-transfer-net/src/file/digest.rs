@@ -167,6 +167,8 @@ mod tests {
         tree.root(size).unwrap()
     }
 
+    /// Promise (Transfer): The hash that is combined from chunks equals the plain BLAKE3 hash at
+    /// all boundary sizes.
     #[test]
     fn the_tree_of_chunks_is_the_hash_of_the_whole() {
         let mut rng = Rng::new(5);

@@ -40,6 +40,7 @@ fn put(folder: &Path, part: &[u8], journal: &[u8]) {
     fs::write(folder.join(JOURNAL), journal).unwrap();
 }
 
+/// Promise (Transfer): A journal that is cut at any byte, or damaged, never yields a wrong chunk.
 #[test]
 fn a_journal_cut_at_any_byte_is_gone_on_with() {
     let bytes = random(4 * CHUNK + 10);

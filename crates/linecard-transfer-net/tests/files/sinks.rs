@@ -6,6 +6,8 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::Command;
 
+/// Promise (Transfer): An object appears under its name only when it is complete and its BLAKE3
+/// hash is the sender's.
 #[test]
 fn a_file_appears_when_it_is_whole_with_mode_and_time() {
     let folder = tempfile::tempdir().unwrap();

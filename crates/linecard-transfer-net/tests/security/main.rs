@@ -1,4 +1,4 @@
-//! What protects a transfer, tried from outside: each test is named in `docs/transfer-security.md`.
+//! What protects a transfer, tried from outside: each test is named in `docs/design/transfer-security.md`.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test stops at the first surprise")]
 
 mod access;

@@ -164,6 +164,8 @@ mod tests {
         Packet::new(bytes, LinkType::Raw, Meta::default())
     }
 
+    /// Promise (Offloads): Flows are steered as network hardware does (Toeplitz): 8 published
+    /// examples, IPv4 and IPv6, with and without ports.
     #[test]
     fn equals_the_published_examples() {
         let toeplitz = Toeplitz::new(&Toeplitz::MICROSOFT);

@@ -188,7 +188,7 @@ fn deadline(question: &Question) -> Option<f64> {
 }
 
 fn payload(question: &Question) -> Option<f64> {
-    // The sizes that frames of usual MTUs carry, as in docs/plan.md.
+    // The sizes that frames of usual MTUs carry, as in docs/design/plan.md.
     [1_408.0, 4_096.0, 8_896.0].into_iter().find(|&payload| {
         let mut larger = question.clone();
         larger.demand.payload = payload;

@@ -76,6 +76,8 @@ mod tests {
         assert_eq!(nothing.delay_ns(Service { rate: 0.0, latency_ns: 0.0 }), None);
     }
 
+    /// Promise (Plans): No simulated queue is longer than its computed bound.
+    ///
     /// Random arrivals within the curve, at a server that is away for up to `T` and then takes batches:
     /// the queue never holds more than the bound.
     #[test]

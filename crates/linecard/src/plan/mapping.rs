@@ -303,6 +303,7 @@ mod tests {
         Problem { loads, flows, cores, prefer, most_used: 0.5 + unit(rng) }
     }
 
+    /// Promise (Plans): Mappings of up to eight parts on eight cores are optimal.
     #[test]
     fn up_to_eight_parts_on_eight_cores_are_placed_as_well_as_can_be() {
         let mut rng = Rng::new(21);

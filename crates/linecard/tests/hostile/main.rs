@@ -30,6 +30,9 @@ fn total(fates: &[Fate], of: impl Fn(&Fate) -> usize) -> usize {
     fates.iter().map(of).sum()
 }
 
+/// Promise (Offloads): A million hostile flows cost others what sharing the table costs, and no
+/// memory: beside 1,000,000 packets of 757,897 new flows, the mean aggregate of 64 flows is 26.4 of
+/// 40.9 alone, where the bound allows 19.0.
 #[test]
 fn a_million_hostile_flows_cost_the_others_table_pressure_and_no_more() {
     let (attack, config) = (Attack::Mixed, Config::default());
@@ -64,6 +67,9 @@ fn a_million_hostile_flows_cost_the_others_table_pressure_and_no_more() {
     );
 }
 
+/// Promise (Offloads): A sender who knows the hash key harms one bucket of eight flows: the other
+/// 63 of 64 flows merge exactly as alone beside 200,000 colliding packets.
+///
 /// One who knows the key sends all flows to one bucket: those who live there lose, nobody else
 /// does, and there is nothing longer to search than the bucket.
 #[test]

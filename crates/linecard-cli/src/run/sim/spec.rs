@@ -21,7 +21,7 @@ const MEMORY_BYTES: u64 = 512 << 20;
 
 /// A transfer over equal lanes. Without further values: the published experiment with all of its
 /// lanes, in stable mode (papers/end2end100.txt); what the paper leaves open is told in
-/// docs/end2end100.md.
+/// docs/results/end2end100.md.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Spec {
     /// 1 to 64.

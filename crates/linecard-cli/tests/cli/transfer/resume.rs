@@ -129,6 +129,8 @@ fn chunks_of_another_length_are_not_sent_again() {
     assert_eq!(had_bytes(&sent), before);
 }
 
+/// Promise (Transfer): A receiver that is killed at random moments resumes, and what is sent again
+/// is at most its window and what its disk does not have with the right hash.
 #[test]
 fn killed_at_any_moment() {
     let seed = std::env::var("LINECARD_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);

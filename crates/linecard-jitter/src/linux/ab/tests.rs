@@ -90,6 +90,7 @@ fn an_effect_is_found_and_the_host_is_as_before() {
     );
 }
 
+/// Promise (Jitter): A toggle that did not double or halve its own counter gets no verdict.
 #[test]
 fn a_toggle_that_took_no_effect_gets_no_verdict() {
     let host = Host::new();

@@ -249,6 +249,8 @@ fn a_journal_is_full_at_its_bound() {
     assert_eq!(place.read(0), "00\n");
 }
 
+/// Promise (Jitter): A journal that is cut at any byte leaves no setting changed.
+///
 /// Whatever was changed, and wherever the process was killed: all is as before.
 #[test]
 fn a_crash_at_any_byte_leaves_nothing_changed() {

@@ -116,6 +116,8 @@ fn repair_packets_never_change() {
     assert_eq!(text, ["6072726a761110696f6e", "d1f6eb961dbfd7243d43", "5faeda5329f54b2b45a3"]);
 }
 
+/// Promise (Transfer): Up to `m` lost packets of a group are computed from the others, and more are
+/// refused: 600 random groups, 1 ≤ k, k + m ≤ 256.
 #[test]
 fn any_losses_up_to_the_repair_packets_are_repaired_and_more_are_refused() {
     let mut rng = Rng::new(2);
@@ -259,6 +261,7 @@ fn what_does_not_fit_is_refused_and_nothing_is_written() {
     assert_eq!(error, CodeError::EmptyPackets { len: 1 });
 }
 
+/// Promise (Transfer): All products in GF(256) equal those of a published crate.
 #[test]
 fn the_published_crate_has_the_same_field() {
     for a in 0..=255 {

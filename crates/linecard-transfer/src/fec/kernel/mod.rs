@@ -342,6 +342,8 @@ mod tests {
         }
     }
 
+    /// Promise (Transfer): Every kernel of error correction computes what the plain one does.
+    ///
     /// Several rows and sources of all lengths, whole blocks and ends, new sums and added ones.
     #[test]
     fn every_kernel_computes_what_the_plain_one_does() {

@@ -3,7 +3,7 @@
 //! GFNI multiplies each byte by a matrix of bits, here that of a factor, in one instruction. AVX2
 //! looks up the products with both halves of a byte, in two (J. S. Plank and others, "Screaming
 //! Fast Galois Field Arithmetic Using Intel SIMD Instructions", FAST 2013). What they win beside
-//! plain code is in docs/fec.md.
+//! plain code is in docs/results/fec.md.
 #![expect(unsafe_code, reason = "vector loads and stores, and calls of code for newer CPUs")]
 
 use super::{Product, Vectors, by_vectors};

@@ -1,0 +1,140 @@
+//! Documents that have a size limit, and the index of decisions.
+
+use std::fs;
+use std::path::Path;
+
+use crate::Finding;
+
+/// What a newcomer reads first stays short.
+const MAX_ARCHITECTURE_BYTES: usize = 8 * 1024;
+const MAX_README_LINES: usize = 120;
+
+/// The folder of decisions, and the generated list of them.
+const DECISIONS: &str = "docs/decisions";
+pub(crate) const INDEX: &str = "docs/decisions/index.md";
+
+const INTRODUCTION: &str = "\
+# Decisions
+
+One file per decision, with its context and its consequence, newest first. To add one, write a file
+`YYYY-MM-DD-slug.md` like the others, and run `LINECARD_WRITE=1 cargo test -p linecard-cli --test tidy decisions`, which
+writes this list.
+
+| date | area | decision |
+|---|---|---|
+";
+
+/// Documents beyond their limit.
+pub(crate) fn check_sizes(root: &Path) -> Vec<Finding> {
+    let read = |name: &str| fs::read_to_string(root.join(name)).unwrap_or_default();
+    let sizes = [
+        ("ARCHITECTURE.md", read("ARCHITECTURE.md").len(), MAX_ARCHITECTURE_BYTES, "bytes"),
+        ("README.md", read("README.md").lines().count(), MAX_README_LINES, "lines"),
+    ];
+    let beyond = sizes.into_iter().filter(|(_, size, limit, _)| size > limit);
+    let finding = |(name, size, limit, unit): (&str, usize, usize, &str)| {
+        Finding::new(name, 0, format!("has {size} {unit}, limit {limit}: move details to docs/"))
+    };
+    beyond.map(finding).collect()
+}
+
+/// One decision.
+#[derive(Debug, PartialEq, Eq)]
+struct Decision {
+    /// Its file below `docs/decisions`, which begins with its date.
+    file: String,
+    area: String,
+    title: String,
+}
+
+impl Decision {
+    /// Reads `# Title`, `DATE, AREA`, and the three paragraphs that a decision has.
+    fn parse(file: &str, text: &str) -> Result<Self, String> {
+        let mut lines = text.lines().filter(|line| !line.is_empty());
+        let title = lines.next().and_then(|line| line.strip_prefix("# "));
+        let title = title.ok_or("does not begin with `# Title`")?;
+        let (date, area) = lines
+            .next()
+            .and_then(|line| line.split_once(", "))
+            .ok_or("has no line `DATE, AREA`")?;
+        if !is_date(date) || !file.starts_with(&format!("{date}-")) {
+            return Err(format!("its name does not begin with its date `{date}`"));
+        }
+        for part in ["**Context.** ", "**Decision.** ", "**Consequence.** "] {
+            if !text.lines().any(|line| line.starts_with(part)) {
+                return Err(format!("has no paragraph `{part}`"));
+            }
+        }
+        Ok(Self { file: file.to_owned(), area: area.to_owned(), title: title.to_owned() })
+    }
+
+    fn date(&self) -> &str {
+        &self.file[.."YYYY-MM-DD".len()]
+    }
+}
+
+fn is_date(text: &str) -> bool {
+    let shape = text.bytes().map(|byte| if byte.is_ascii_digit() { b'0' } else { byte });
+    shape.eq(*b"0000-00-00")
+}
+
+/// The index that the files give, or what is wrong with them.
+pub(crate) fn index(root: &Path) -> Result<String, Vec<Finding>> {
+    let mut decisions = Vec::new();
+    let mut findings = Vec::new();
+    let entries = fs::read_dir(root.join(DECISIONS)).expect("the folder of decisions is readable");
+    let names =
+        entries.filter_map(Result::ok).map(|e| e.file_name().to_string_lossy().into_owned());
+    for name in names.filter(|name| name != "index.md") {
+        let text = fs::read_to_string(root.join(DECISIONS).join(&name)).unwrap_or_default();
+        match Decision::parse(&name, &text) {
+            Ok(decision) => decisions.push(decision),
+            Err(why) => findings.push(Finding::new(&format!("{DECISIONS}/{name}"), 0, why)),
+        }
+    }
+    if findings.is_empty() { Ok(render(decisions)) } else { Err(findings) }
+}
+
+fn render(mut decisions: Vec<Decision>) -> String {
+    decisions.sort_by(|a, b| b.date().cmp(a.date()).then_with(|| a.file.cmp(&b.file)));
+    let rows = decisions.iter().map(|decision| {
+        let Decision { file, area, title } = decision;
+        format!("| {} | {area} | [{title}]({file}) |\n", decision.date())
+    });
+    rows.fold(INTRODUCTION.to_owned(), |text, row| text + &row)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "# Title\n\n2026-11-23, area\n\n**Context.** A.\n\n**Decision.** B.\n\n**Consequence.** C.\n";
+
+    #[test]
+    fn decisions_have_a_title_a_date_and_three_paragraphs() {
+        let decision = Decision::parse("2026-11-23-slug.md", TEXT).unwrap();
+        assert_eq!((decision.title.as_str(), decision.area.as_str()), ("Title", "area"));
+        let refused = |file: &str, text: &str| Decision::parse(file, text).unwrap_err();
+        assert!(refused("2026-11-22-slug.md", TEXT).contains("its date `2026-11-23`"));
+        assert!(refused("2026-11-23-slug.md", &TEXT.replace("# ", "")).contains("# Title"));
+        let lacking = TEXT.replace("**Context.** A.", "");
+        assert!(refused("2026-11-23-slug.md", &lacking).contains("**Context.**"));
+    }
+
+    #[test]
+    fn newest_decisions_come_first() {
+        let decision = |file: &str| Decision {
+            file: file.to_owned(),
+            area: "area".to_owned(),
+            title: "Title".to_owned(),
+        };
+        let text = render(vec![
+            decision("2026-11-21-a.md"),
+            decision("2026-11-23-b.md"),
+            decision("2026-11-23-a.md"),
+        ]);
+        let at = |file: &str| text.find(file).unwrap();
+        assert!(at("2026-11-23-a.md") < at("2026-11-23-b.md"));
+        assert!(at("2026-11-23-b.md") < at("2026-11-21-a.md"));
+    }
+}
