@@ -234,8 +234,16 @@ fn the_link_of_the_control_connection_fails() {
         let mut cut_at = None;
         let ended = links.run(&ends, |progress| cut(&links, &[1], progress, &mut cut_at));
         let took = cut_at.expect("something had arrived").elapsed();
-        links.whole(ended);
+        let (sent, _) = links.whole(ended);
         assert!(took < SOON, "{lanes:?}: {took:?}");
+        // The lane over that link is named, with the time for which it did not answer.
+        let is_named = |note: &String| {
+            note.starts_with("lane 1 (")
+                && note.contains("did not answer for")
+                && note.contains(" s of ")
+        };
+        let named = sent.notes.iter().filter(|note| is_named(note)).count();
+        assert_eq!(named, usize::from(lanes.len() == 2), "{lanes:?}: {:?}", sent.notes);
         links.set(0, "link set link1 up");
     }
 }
