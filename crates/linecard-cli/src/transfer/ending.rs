@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::say;
-use linecard_lanes::control::ControlError;
+use linecard_lanes::control::{ControlError, Protocol};
 use linecard_lanes::file::{Failures, FileError};
 use linecard_lanes::receive::ReceiveError;
 use linecard_lanes::send::SendError;
@@ -73,6 +73,14 @@ pub(super) fn of_visitor(error: ReceiveError) -> String {
         ),
         ReceiveError::Control(ControlError::Closed | ControlError::ClosedEarly) => {
             "it has closed the connection before it sent anything".into()
+        }
+        ReceiveError::Control(ControlError::OtherProtocol { expected: Protocol::Tls }) => {
+            "what came is not TLS: it is another program, or a sender with --insecure-none".into()
+        }
+        ReceiveError::Control(ControlError::OtherProtocol { expected: Protocol::Linecard }) => {
+            "what came is not linecard's protocol without keys: it is another program, or a sender \
+             without --insecure-none"
+                .into()
         }
         ReceiveError::Control(error) => of_control(error, "it").to_string(),
         ReceiveError::Busy(with) => format!("another transfer runs, from {with}"),

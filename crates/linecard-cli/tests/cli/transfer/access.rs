@@ -3,6 +3,7 @@
 use super::ends::{Ends, says, signal};
 use crate::folder::Folder;
 use std::fs;
+use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 #[test]
@@ -112,6 +113,23 @@ fn keys_in_words_and_json() {
     let again = ends.command("host", &["keys", "psk", "psk"]).output().unwrap();
     assert_eq!(again.status.code(), Some(1));
     says(&String::from_utf8_lossy(&again.stderr), &["psk", "exists"]);
+}
+
+/// The port scanner of an institution, a browser, or a sender without keys.
+#[test]
+fn what_is_no_tls_at_all() {
+    let ends = Ends::with_file(1_000);
+    let receiver = ends.receiver(&[]);
+    let mut scanner = std::net::TcpStream::connect(&receiver.address).unwrap();
+    scanner.write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
+    // It is turned away when the connection ends.
+    let mut rest = Vec::new();
+    let _reset = scanner.read_to_end(&mut rest);
+    drop(scanner);
+    assert_eq!(ends.send("from.bin", &receiver, &[]).code, Some(0));
+    let got = receiver.end();
+    let expected = "what came is not TLS: it is another program, or a sender with --insecure-none";
+    assert!(got.stderr.contains(expected), "{}", got.stderr);
 }
 
 /// A list that others may write lets them in: it is refused at both ends, as SSH does.
