@@ -154,6 +154,10 @@ fn of_control(error: ControlError, peer: &str) -> Failure {
         ControlError::NotAccepted { own } => Failure::Stranger(format!(
             "{peer} does not accept this end's key; run there: linecard keys authorize {own}"
         )),
+        ControlError::NoListThere { own } => Failure::Stranger(format!(
+            "{peer} cannot use its list of who may send, and accepts nobody: what `linecard recv` prints there \
+             says how to mend it. The key of this end is {own}"
+        )),
         ControlError::OtherAccess => Failure::Stranger(
             "the other end authenticates in another way: give --psk to both ends, or to neither"
                 .into(),
@@ -166,7 +170,7 @@ fn of_control(error: ControlError, peer: &str) -> Failure {
         | ControlError::OtherProtocol { .. }
         | ControlError::Tls(_) => Failure::Stranger(text),
         ControlError::Insecure(_) => Failure::Usage(text),
-        ControlError::Key(_) => Failure::Storage(text),
+        ControlError::Key(_) | ControlError::NoList(_) => Failure::Storage(text),
         ControlError::Suite(_) | ControlError::Lane(_) => Failure::Thread(text),
         ControlError::Full | ControlError::Message(_) => Failure::Declined(text),
     }

@@ -75,6 +75,18 @@ pub enum ControlError {
         /// The key that this end has shown.
         own: Fingerprint,
     },
+    /// The list of keys that this end accepts is there and cannot be used.
+    #[error("the list of who may send cannot be used, and nobody may until it is mended: {0}")]
+    NoList(#[source] KeyError),
+    /// The same at the other end.
+    #[error(
+        "the other end cannot use its list of who may send, and accepts nobody: its own messages say why. This \
+         end's key is {own}"
+    )]
+    NoListThere {
+        /// The key that this end has shown.
+        own: Fingerprint,
+    },
     /// The proofs do not go with the key here.
     #[error("the other end has another shared key: both need the same file")]
     WrongSharedKey,

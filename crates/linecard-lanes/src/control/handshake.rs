@@ -220,6 +220,12 @@ impl Handshake<'_> {
                 ControlError::Tls(rustls::Error::AlertReceived(AlertDescription::AccessDenied)),
                 Access::Keys { identity, .. },
             ) => ControlError::NotAccepted { own: identity.fingerprint() },
+            (
+                ControlError::Tls(rustls::Error::AlertReceived(
+                    AlertDescription::CertificateUnknown,
+                )),
+                Access::Keys { identity, .. },
+            ) => ControlError::NoListThere { own: identity.fingerprint() },
             (error, _) => error,
         }
     }
