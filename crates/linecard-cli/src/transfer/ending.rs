@@ -50,7 +50,7 @@ pub(super) fn of_receive(error: ReceiveError) -> Failure {
         ReceiveError::OneOnly => Failure::Usage(error.to_string()),
         ReceiveError::Refused(_)
         | ReceiveError::Busy(_)
-        | ReceiveError::Crowded
+        | ReceiveError::Crowded(_)
         | ReceiveError::TooManyFolders { .. }
         | ReceiveError::Unexpected(_)
         | ReceiveError::Scheme(_)
