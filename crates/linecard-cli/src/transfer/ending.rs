@@ -119,10 +119,6 @@ fn of_file(error: FileError) -> Failure {
             path.display()
         )),
         FileError::Damaged { .. } => Failure::Wrong(error.to_string()),
-        FileError::Exists { path } => Failure::Storage(format!(
-            "{} exists; move it away, or let recv replace it by --overwrite",
-            path.display()
-        )),
         FileError::System { path, source, .. }
             if source.kind() == ErrorKind::BrokenPipe && path == Path::new("standard output") =>
         {

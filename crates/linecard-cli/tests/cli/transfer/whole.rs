@@ -140,7 +140,7 @@ fn one_sender_after_the_other() {
     let complete: Vec<bool> =
         accounts.map(|account| account.unwrap()["transfer"]["complete"] == true).collect();
     assert_eq!(complete, [true, true, true, false]);
-    says(&got.stderr, &["to/more.bin exists", "--overwrite"]);
+    says(&got.stderr, &["to/more.bin\" exists", "--overwrite"]);
 }
 
 /// Modes travel as far as the receiver's umask lets them, as with cp; never those that give rights away.
