@@ -162,6 +162,11 @@ fn a_ladder_climbs_and_runs_agree() {
         assert!((carried(step) / run - 1.0).abs() < 0.01, "{step}");
     }
     folder.refuses(2, &["model", "ladder", "s.toml", "--steps", "0"], &["--steps", "1"]);
+    folder.refuses(
+        2,
+        &["model", "ladder", "--rate", "400G"],
+        &["<SCENARIO>", "for example: linecard model ladder scenarios/model-lso.toml --rate 400G"],
+    );
     // A ladder that is cut off says so.
     let cut = folder.succeeds(&["model", "ladder", "s.toml", "--rate", "1600G", "--steps", "2"]);
     assert!(cut.contains("2 steps end at") && cut.contains("--steps takes more"), "{cut}");
