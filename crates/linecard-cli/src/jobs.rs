@@ -67,7 +67,7 @@ pub fn job(
 ) -> Result<Done, Refused> {
     let arguments = std::iter::once(OsString::from("linecard")).chain(arguments);
     let arguments = Arguments::try_parse_from(arguments).map_err(|error| {
-        let text = usage::one_line(&error.render().to_string());
+        let text = usage::of(&error);
         Refused { text, code: 2 }
     })?;
     watch::during(watch, || {

@@ -1,7 +1,7 @@
 //! Wrong arguments, said as every other failure: in one line.
 
 use crate::say;
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ErrorKind};
 use std::process::ExitCode;
 
 /// Says what clap found. Help and version are asked for, and printed as they are.
@@ -12,12 +12,51 @@ pub(crate) fn refuse(error: &clap::Error) -> ExitCode {
         let _ = error.print();
         return if no_command { ExitCode::from(2) } else { ExitCode::SUCCESS };
     }
-    say(&one_line(&error.render().to_string()));
+    say(&of(error));
     ExitCode::from(2)
 }
 
+/// Options that are given to the command of the wrong end: the command, the option, and where it is.
+const ELSEWHERE: [(&str, &str, &str); 1] = [(
+    "linecard send ",
+    "--overwrite",
+    "the receiver decides what is replaced: give it to `linecard recv DIR --overwrite`",
+)];
+
+/// Commands that need a scenario, with an example of it.
+const SCENARIOS: [(&str, &str); 4] = [
+    ("linecard model run ", "linecard model run scenarios/model-lso.toml"),
+    ("linecard model trace ", "linecard model trace scenarios/model-lso.toml --output lso.json"),
+    (
+        "linecard model sweep ",
+        "linecard model sweep scenarios/model-lso.toml --vary core.mhz=60..480:60",
+    ),
+    ("linecard model ladder ", "linecard model ladder scenarios/model-lso.toml --rate 400G"),
+];
+
+/// What clap found, in one line.
+pub(crate) fn of(error: &clap::Error) -> String {
+    let text = |kind| error.get(kind).map(ToString::to_string).unwrap_or_default();
+    let (option, usage) = (text(ContextKind::InvalidArg), text(ContextKind::Usage));
+    let is_unknown = error.kind() == ErrorKind::UnknownArgument;
+    let elsewhere = ELSEWHERE
+        .iter()
+        .find(|(command, name, _)| is_unknown && usage.contains(command) && option == *name);
+    if let Some((_, _, tip)) = elsewhere {
+        // Clap's tip is to pass it as a file.
+        return format!("unexpected argument '{option}' found; {tip}");
+    }
+    let line = one_line(&error.render().to_string());
+    let is_missing = error.kind() == ErrorKind::MissingRequiredArgument;
+    let example = SCENARIOS.iter().find(|(command, _)| is_missing && usage.contains(command));
+    match example {
+        Some((_, example)) => format!("{line}; for example: {example}"),
+        None => line,
+    }
+}
+
 /// What is wrong and clap's tips; not the usage, which `--help` has.
-pub(crate) fn one_line(text: &str) -> String {
+fn one_line(text: &str) -> String {
     let mut line = String::new();
     let wanted = |text: &&str| !text.starts_with("Usage:") && !text.starts_with("For more");
     for part in text.lines().map(str::trim).filter(|part| !part.is_empty()).take_while(wanted) {

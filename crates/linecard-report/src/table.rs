@@ -67,7 +67,7 @@ impl Table {
     pub(crate) fn markup(&self) -> Markup {
         let left = self.rows.len().saturating_sub(self.most);
         html! {
-            div.wide {
+            div.wide.full {
                 table {
                     caption.unseen { (self.title) }
                     thead { tr { @for (index, (_, name)) in self.columns.iter().enumerate() {

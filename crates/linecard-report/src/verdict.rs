@@ -91,7 +91,7 @@ impl Verdicts {
     /// The table without its title.
     pub(crate) fn markup(&self) -> Markup {
         html! {
-            div.wide { table.verdicts {
+            div.wide.full { table.verdicts {
                 caption.unseen { (self.title) }
                 thead { tr {
                     th scope="col" { "verdict" } th scope="col" { "of" }

@@ -253,7 +253,15 @@ pub(crate) fn reproduce(report: &mut Report) -> Result<(), Failure> {
             }
         };
         let label = format!("{} {}", one.id(), one.title());
-        section.add(one.id(), label, Value::Text(record::beside_the_paper(&record)));
+        let mut text = record::beside_the_paper(&record);
+        // That of the busy loop is the paper's own.
+        if record.period_ns > 0
+            && record.period_ns != base.period_ps / 1_000
+            && !record.is_busy_loop()
+        {
+            text += &format!(" (a packet each {})", Value::Ns(record.period_ns as f64));
+        }
+        section.add(one.id(), label, Value::Text(text));
     }
     report.push(section);
     why.into_iter().for_each(|why| report.note(why));
@@ -290,7 +298,10 @@ fn conduct(
     let mut record = match (reality, one.setup(base)) {
         (Reality::NotHere(why), _) => record::not_measured(place, why),
         (_, Setup::Dummy) => dummy_record(base, stop)?,
-        (_, Setup::Stream(conditions)) => stream_record(place, &conditions, stop)?,
+        (_, Setup::Stream(conditions)) => {
+            let record = stream_record(place, &conditions, stop)?;
+            explained(one, base, &conditions, record)
+        }
     };
     one.id().clone_into(&mut record.id);
     one.title().clone_into(&mut record.title);
@@ -302,6 +313,31 @@ fn conduct(
         Reality::NotHere(why) => format!("not testable here: {why}"),
     });
     Ok(record)
+}
+
+/// A record with what its experiment takes otherwise than the base.
+fn explained(one: Experiment, base: &Conditions, taken: &Conditions, mut record: Record) -> Record {
+    if taken.period_ps != base.period_ps {
+        record.remarks.push(format!(
+            "{} sends a packet each {}, and not each {}: this host has no third core for the busy thread, so \
+             it has the sender's, which has to sleep between packets.",
+            one.id(),
+            period(taken),
+            period(base)
+        ));
+    }
+    if taken.traced.is_none() && base.traced.is_some() {
+        let untraced = format!(
+            "{} looks at the stream only, and E2 is the same stream with a trace",
+            one.id()
+        );
+        record.untraced = record.untraced.map(|_| untraced);
+    }
+    record
+}
+
+fn period(conditions: &Conditions) -> Value {
+    Value::Ns(conditions.period_ps as f64 / 1e3)
 }
 
 /// Whether the trace shows what the experiment is about; nothing where it shows that in any case, or
@@ -516,4 +552,29 @@ fn read(path: &Path) -> Result<Record, Failure> {
         return Err(refused(why));
     }
     Ok(record)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// E6 had another period, and E0 no trace, without a word.
+    #[test]
+    fn what_an_experiment_takes_otherwise_is_said() {
+        let base = Conditions { traced: Some(Means::Auto), ..Conditions::default() };
+        let record = || Record { untraced: Some("off".to_owned()), ..Record::default() };
+        let slow = Conditions { period_ps: 400_000_000, ..base.clone() };
+        let remarks = explained(Experiment::E6, &base, &slow, record()).remarks;
+        assert!(
+            remarks[0].starts_with("E6 sends a packet each 400 µs, and not each 7.4"),
+            "{remarks:?}"
+        );
+        let without = Conditions { traced: None, ..base.clone() };
+        let untraced = explained(Experiment::E0, &base, &without, record()).untraced;
+        assert!(untraced.is_some_and(|why| why.contains("E2 is the same stream with a trace")));
+        // Whoever has turned it off knows.
+        let untraced = explained(Experiment::E0, &without, &without, record()).untraced;
+        assert_eq!(untraced.as_deref(), Some("off"));
+        assert_eq!(explained(Experiment::E2, &base, &base, record()), record());
+    }
 }

@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::say;
-use linecard_transfer_net::control::ControlError;
+use linecard_transfer_net::control::{ControlError, Protocol};
 use linecard_transfer_net::file::{Failures, FileError};
 use linecard_transfer_net::receive::ReceiveError;
 use linecard_transfer_net::send::SendError;
@@ -50,7 +50,7 @@ pub(super) fn of_receive(error: ReceiveError) -> Failure {
         ReceiveError::OneOnly => Failure::Usage(error.to_string()),
         ReceiveError::Refused(_)
         | ReceiveError::Busy(_)
-        | ReceiveError::Crowded
+        | ReceiveError::Crowded(_)
         | ReceiveError::TooManyFolders { .. }
         | ReceiveError::Unexpected(_)
         | ReceiveError::Scheme(_)
@@ -73,6 +73,14 @@ pub(super) fn of_visitor(error: ReceiveError) -> String {
         ),
         ReceiveError::Control(ControlError::Closed | ControlError::ClosedEarly) => {
             "it has closed the connection before it sent anything".into()
+        }
+        ReceiveError::Control(ControlError::OtherProtocol { expected: Protocol::Tls }) => {
+            "what came is not TLS: it is another program, or a sender with --insecure-none".into()
+        }
+        ReceiveError::Control(ControlError::OtherProtocol { expected: Protocol::Linecard }) => {
+            "what came is not linecard's protocol without keys: it is another program, or a sender \
+             without --insecure-none"
+                .into()
         }
         ReceiveError::Control(error) => of_control(error, "it").to_string(),
         ReceiveError::Busy(with) => format!("another transfer runs, from {with}"),
@@ -111,10 +119,6 @@ fn of_file(error: FileError) -> Failure {
             path.display()
         )),
         FileError::Damaged { .. } => Failure::Wrong(error.to_string()),
-        FileError::Exists { path } => Failure::Storage(format!(
-            "{} exists; move it away, or let recv replace it by --overwrite",
-            path.display()
-        )),
         FileError::System { path, source, .. }
             if source.kind() == ErrorKind::BrokenPipe && path == Path::new("standard output") =>
         {
@@ -146,6 +150,10 @@ fn of_control(error: ControlError, peer: &str) -> Failure {
         ControlError::NotAccepted { own } => Failure::Stranger(format!(
             "{peer} does not accept this end's key; run there: linecard keys authorize {own}"
         )),
+        ControlError::NoListThere { own } => Failure::Stranger(format!(
+            "{peer} cannot use its list of who may send, and accepts nobody: what `linecard recv` prints there \
+             says how to mend it. The key of this end is {own}"
+        )),
         ControlError::OtherAccess => Failure::Stranger(
             "the other end authenticates in another way: give --psk to both ends, or to neither"
                 .into(),
@@ -158,7 +166,7 @@ fn of_control(error: ControlError, peer: &str) -> Failure {
         | ControlError::OtherProtocol { .. }
         | ControlError::Tls(_) => Failure::Stranger(text),
         ControlError::Insecure(_) => Failure::Usage(text),
-        ControlError::Key(_) => Failure::Storage(text),
+        ControlError::Key(_) | ControlError::NoList(_) => Failure::Storage(text),
         ControlError::Suite(_) | ControlError::Lane(_) => Failure::Thread(text),
         ControlError::Full | ControlError::Message(_) => Failure::Declined(text),
     }

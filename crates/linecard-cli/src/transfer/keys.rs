@@ -90,7 +90,7 @@ fn authorize(path: &Path, fingerprint: Fingerprint, note: &str) -> Result<String
     }
     // A list that is not as it should be would be refused later, with this line in it.
     access::allowed(path)?;
-    if Authorized::load(path).is_ok_and(|list| list.allows(fingerprint)) {
+    if Authorized::Listed(path.to_owned()).allows(fingerprint).map_err(|error| of_file(&error))? {
         return Ok(format!("{fingerprint} is in {} already\n", path.display()));
     }
     let line = format!("{fingerprint} {note}");

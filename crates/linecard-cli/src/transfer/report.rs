@@ -34,7 +34,7 @@ pub(super) fn of_sent(sent: &Sent, arguments: &SendArguments, is_ipv6: bool) -> 
         let mut section = Section::new("bound", "Against what these lanes could carry");
         section.add("framing_bound_bps", "after framing and repair", Value::BitRate(bound_bps));
         let overhead = 1.0 - goodput_bps / bound_bps;
-        section.add("management_overhead", "management overhead", Value::Share(overhead));
+        add_overhead(&mut section, overhead, &sent.lanes, sent.elapsed);
         report.push(section);
     }
     report.push(sending_lanes(&sent.lanes));
@@ -168,6 +168,32 @@ fn framing_bound(sent: &Sent, arguments: &SendArguments, is_ipv6: bool) -> Optio
     Some(rate_bps as f64 * share / (1.0 + arguments.fec.overhead()))
 }
 
+/// A lane that takes longer than this to be reached carries less than its share of a transfer of some seconds.
+const REACHED: Duration = Duration::from_secs(1);
+/// Lanes that were down for less than this part of the time change the overhead by no more.
+const NEGLIGIBLE: u32 = 100;
+
+/// The overhead of the management, if it is not that of lanes that were down.
+fn add_overhead(section: &mut Section, overhead: f64, lanes: &[LaneView], elapsed: Duration) {
+    let is_down = |lane: &&LaneView| {
+        lane.state != LaneState::Alive || lane.counters.deaths > 0 || lane.silent > REACHED
+    };
+    let is_long =
+        |lane: &LaneView| lane.state != LaneState::Alive || lane.silent > elapsed / NEGLIGIBLE;
+    let down: Vec<&LaneView> = lanes.iter().filter(is_down).collect();
+    let names = down.iter().map(|lane| format!("{} for {}", lane.name, nanoseconds(lane.silent)));
+    let names = names.collect::<Vec<_>>().join(", ");
+    if down.iter().any(|lane| is_long(lane)) {
+        let why = format!("not given, as lanes were not alive all the time: {names}");
+        section.add("no_overhead", "management overhead", Value::Text(why));
+        return;
+    }
+    section.add("management_overhead", "management overhead", Value::Share(overhead));
+    if !down.is_empty() {
+        section.add("lanes_down", "which includes lanes that were down", Value::Text(names));
+    }
+}
+
 fn bits_per_second(bytes: u64, elapsed: Duration) -> f64 {
     let seconds = elapsed.as_secs_f64();
     if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 }
@@ -178,28 +204,30 @@ fn sending_lanes(lanes: &[LaneView]) -> Section {
     for lane in lanes {
         let state = state(lane.state);
         let (packets, lost) = (lane.counters.packets, lane.counters.lost);
-        let rtt = Value::Ns(lane.rtt_ns as f64);
+        let rtt = lane.rtt_ns.map(|rtt_ns| Value::Ns(rtt_ns as f64));
         let late = match lane.counters.late {
             0 => String::new(),
             late => format!(" ({late} only late)"),
         };
         let packets_words = Value::Count(packets);
-        let words = format!("{state}, {packets_words} packets, {lost} lost{late}, RTT {rtt}");
-        let fields = vec![
+        let rtt_words = rtt.as_ref().map_or(String::new(), |rtt| format!(", RTT {rtt}"));
+        let words = format!("{state}, {packets_words} packets, {lost} lost{late}{rtt_words}");
+        let mut fields = vec![
             ("state", Value::Text(state.into())),
             ("packets", Value::Count(packets)),
             ("line_bytes", Value::Bytes(lane.counters.line_bytes)),
             ("lost", Value::Count(lost)),
             ("late", Value::Count(lane.counters.late)),
-            ("rtt_ns", rtt),
             ("deaths", Value::Count(lane.counters.deaths)),
+            ("silent_ns", nanoseconds(lane.silent)),
         ];
+        fields.extend(rtt.map(|rtt| ("rtt_ns", rtt)));
         section.add("lane", lane.name.clone(), Value::Fields(words, fields));
     }
     section
 }
 
-/// What was said about lanes that carried nothing, or shared a link.
+/// What was said about lanes that carried nothing, stopped answering, or shared a link.
 fn push_notes(report: &mut Report, notes: &[String]) {
     if notes.is_empty() {
         return;
@@ -235,6 +263,57 @@ const fn state(state: LaneState) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use linecard_transfer::lane::LaneCounters;
+
+    fn lane(state: LaneState, deaths: u64, silent_ms: u64) -> LaneView {
+        LaneView {
+            name: format!("lane {deaths}"),
+            state,
+            rtt_ns: (state != LaneState::Validating).then_some(1_000_000),
+            silent: Duration::from_millis(silent_ms),
+            counters: LaneCounters { deaths, ..LaneCounters::default() },
+            carrier: CarrierCounters::default(),
+        }
+    }
+
+    /// A lane that was cut off for most of a transfer was called overhead of the management.
+    #[test]
+    fn the_overhead_is_not_that_of_lanes_that_were_down() {
+        let of = |lanes: &[LaneView]| {
+            let mut section = Section::new("bound", "");
+            add_overhead(&mut section, 0.25, lanes, Duration::from_secs(20));
+            serde_json::to_value(section).unwrap()
+        };
+        let alive = || lane(LaneState::Alive, 0, 40);
+        assert_eq!(of(&[alive(), alive()]), serde_json::json!({"management_overhead": 0.25}));
+        for (down, named) in [
+            (lane(LaneState::Alive, 1, 12_340), "lane 1 for 12.34 s"),
+            (lane(LaneState::Suspect, 2, 100), "lane 2 for 100 ms"),
+            (lane(LaneState::Validating, 0, 5_000), "lane 0 for 5.00 s"),
+        ] {
+            let found = of(&[alive(), down]);
+            assert!(found["management_overhead"].is_null(), "{found}");
+            assert!(found["no_overhead"].as_str().unwrap().ends_with(named), "{found}");
+        }
+        // A moment is no reason to give nothing.
+        let found = of(&[lane(LaneState::Alive, 1, 16), alive()]);
+        assert_eq!(
+            (&found["management_overhead"], &found["lanes_down"]),
+            (&0.25.into(), &"lane 1 for 16.00 ms".into())
+        );
+    }
+
+    /// The first guess of 100 ms was shown for a lane that nobody had answered on.
+    #[test]
+    fn a_round_trip_that_was_not_measured_is_not_shown() {
+        let never = sending_lanes(&[lane(LaneState::Validating, 0, 5_000)]);
+        let json = serde_json::to_value(&never).unwrap();
+        assert_eq!(json[0]["value"]["state"], "not reached");
+        assert!(json[0]["value"].get("rtt_ns").is_none(), "{json}");
+        assert!(!never.to_string().contains("RTT"), "{never}");
+        let alive = sending_lanes(&[lane(LaneState::Alive, 0, 40)]);
+        assert!(alive.to_string().contains("RTT 1.00 ms"), "{alive}");
+    }
 
     #[test]
     fn quantiles_are_values_that_were_measured() {

@@ -52,6 +52,23 @@ fn the_first_commands_work_when_they_are_pasted() {
     });
 }
 
+/// The shell makes the file in the background: the first look may come before that.
+#[test]
+fn the_wait_for_the_log_needs_no_file() {
+    let text = commands("## Commands that work");
+    let wait = text.lines().find(|line| line.starts_with("while ")).expect("it waits");
+    let folder = tempfile::tempdir().expect("there is room");
+    let script = format!(
+        "set -e; (sleep 0.3; echo attached: a and b > attach.log; exec sleep 60) & {wait}; kill $!"
+    );
+    let mut shell = Command::new("bash");
+    shell.args(["-c", &script]).current_dir(folder.path()).stdin(Stdio::null());
+    let output = shell.output().expect("there is a shell");
+    let said = [&output.stdout[..], &output.stderr[..]].map(String::from_utf8_lossy);
+    assert_eq!((said[0].as_ref(), said[1].as_ref()), ("attached: a and b\n", ""));
+    assert!(output.status.success(), "{output:?}");
+}
+
 /// What a shell has said on stderr.
 fn errors(shell: &mut Child) -> String {
     let mut text = String::new();

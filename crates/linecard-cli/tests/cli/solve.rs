@@ -27,6 +27,8 @@ fn edges_are_confirmed_by_runs_below_and_above() {
         (&["--rate", "100G", "--packets", "3", "--policy", "dual-port"], 80.0, 160.0),
         (&["--rate", "100G", "--policy", "interleave"], 80.0, 170.0),
         (&["--rate", "10G", "--header", "bus", "--overhead", "38"], 5.0, 20.0),
+        // Core and DMA of nearly one frequency: how their edges lie beside each other decides.
+        (&["--rate", "1600G", "--bus", "1024"], 2_000.0, 2_800.0),
     ] {
         let found = solve(arguments);
         let from = number(&found, &["core_clock", "from_mhz"]);
@@ -39,6 +41,23 @@ fn edges_are_confirmed_by_runs_below_and_above() {
             );
         }
     }
+}
+
+/// Widths and numbers around those that were asked for, each with a clock or with the reason why there is none.
+#[test]
+fn other_designs_are_those_around_the_one_asked_for() {
+    let found = solve(&["--rate", "1600G", "--bus", "1024"]);
+    let rows = found["alternatives"].as_array().expect("a list");
+    let design = |row: &Json| {
+        (row["value"]["cores"].as_u64().unwrap(), row["value"]["bus_bits"].as_u64().unwrap())
+    };
+    let designs: Vec<_> = rows.iter().map(design).collect();
+    assert_eq!(designs, [(1, 512), (1, 2048), (1, 4096), (2, 1024), (4, 1024), (8, 1024)]);
+    for row in &rows[3..] {
+        assert!(number(row, &["value", "from_mhz"]) < 1_500.0, "{row}");
+    }
+    let text = Folder::new().succeeds(&["model", "solve", "--rate", "1600G", "--bus", "1024"]);
+    assert!(text.contains("no such bus: 32 to 1024 bits"), "{text}");
 }
 
 #[test]
@@ -143,6 +162,11 @@ fn a_ladder_climbs_and_runs_agree() {
         assert!((carried(step) / run - 1.0).abs() < 0.01, "{step}");
     }
     folder.refuses(2, &["model", "ladder", "s.toml", "--steps", "0"], &["--steps", "1"]);
+    folder.refuses(
+        2,
+        &["model", "ladder", "--rate", "400G"],
+        &["<SCENARIO>", "for example: linecard model ladder scenarios/model-lso.toml --rate 400G"],
+    );
     // A ladder that is cut off says so.
     let cut = folder.succeeds(&["model", "ladder", "s.toml", "--rate", "1600G", "--steps", "2"]);
     assert!(cut.contains("2 steps end at") && cut.contains("--steps takes more"), "{cut}");

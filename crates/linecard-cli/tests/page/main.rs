@@ -102,3 +102,30 @@ fn charts_of_little_are_drawn() {
     }
     assert_eq!(found.list("plots").len(), sample::LITTLE);
 }
+
+/// Tables were in the column of text, a word on a line, however wide the window was.
+#[test]
+fn wide_tables_take_the_window_and_scroll_in_their_own_box() {
+    if !browser::is_installed() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("sample.html");
+    sample::page().write(&path).unwrap();
+    for width in [1_400, 800] {
+        let found = browser::probe(&path, View { width, is_dark: false });
+        assert_eq!(found.0["scrolls"], false, "the page itself at {width}");
+        let number = |one: &serde_json::Value, key: &str| one[key].as_f64().unwrap();
+        let boxes = found.list("boxes");
+        let widest =
+            boxes.iter().max_by(|a, b| number(a, "content").total_cmp(&number(b, "content")));
+        let widest = widest.unwrap();
+        let (left, right) = (number(widest, "left"), number(widest, "right"));
+        assert!(left >= 0.0 && right <= f64::from(width), "{width}: {widest}");
+        let hidden = number(widest, "content") - (right - left);
+        match width {
+            1_400 => assert!(right - left > 1_200.0 && hidden < 1.0, "{widest}"),
+            _ => assert!(right - left > 700.0 && hidden > 100.0, "{widest}"),
+        }
+    }
+}

@@ -59,6 +59,11 @@ addEventListener("load", () => {
     if (element.closest(".wide, svg, .plot")) continue;
     if (element.getBoundingClientRect().right > innerWidth + 1) found.wide.push(element.outerHTML.slice(0, 80));
   }
+  found.boxes = [...document.querySelectorAll(".full")].map((box) => {
+    const { left, right } = box.getBoundingClientRect();
+    return { left, right, content: box.scrollWidth };
+  });
+  found.scrolls = document.documentElement.scrollWidth > innerWidth;
   found.elements = document.querySelectorAll("b.evil, img, script[src]").length + Number(window.evil ?? 0);
   const plots = [...document.querySelectorAll(".plot")];
   const look = (index) => {

@@ -21,6 +21,7 @@ pub(crate) fn page() -> Page {
     page.heading("Over time").chart(series(&gaps));
     page.heading("Distributions").chart(histograms(&gaps)).chart(spread());
     page.heading("Causes").chart(ledger()).chart(effects()).table(table());
+    page.heading("Experiments").table(wide_table());
     page.heading("Run").summary(&report()).note("Nothing was changed on this host.");
     page
 }
@@ -127,6 +128,34 @@ fn verdicts() -> Verdicts {
         });
     }
     verdicts
+}
+
+/// More columns than the column of text has room for, two of them sentences.
+fn wide_table() -> Table {
+    let columns: [(&str, &str); 8] = [
+        ("experiment", "experiment"),
+        ("what", "what"),
+        ("deviation", "deviation of gaps"),
+        ("gap", "gap, 99.9 %"),
+        ("most", "gap, most"),
+        ("beyond", "beyond two periods"),
+        ("paper", "the paper"),
+        ("here", "here"),
+    ];
+    let mut table = Table::new("experiments", "Experiments");
+    table.columns(columns);
+    let text = |text: &str| Value::Text(text.to_owned());
+    table.row(vec![
+        text("E5"),
+        text("interrupts between cores"),
+        Value::Ns(9_860.0),
+        Value::Ns(51_160.0),
+        Value::Ns(87_250.0),
+        Value::Count(6_542),
+        text("slightly more jitter than with interrupts on the core of the application"),
+        text("emulated: the sender's core interrupts the sink's for each packet (RPS)"),
+    ]);
+    table
 }
 
 fn table() -> Table {

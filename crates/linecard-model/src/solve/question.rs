@@ -102,6 +102,25 @@ impl Question {
             .ok_or(SolveError::NoClosedForm)
     }
 
+    /// Whether a design carries the rate. Positions of the clocks are walked through only where they decide,
+    /// which is where some positions carry it and others do not.
+    fn carries(&self, design: &Design) -> Result<bool, SolveError> {
+        self.is_answerable(design)?;
+        let with = |phase| {
+            let prediction = Prediction::estimate(design, &self.firmware, &self.traffic, phase);
+            let prediction = prediction.ok_or(SolveError::NoClosedForm)?;
+            Ok(prediction.carries(self.bits_per_second))
+        };
+        if self.phase != Phase::Typical {
+            return with(self.phase);
+        }
+        match (with(Phase::Best)?, with(Phase::Worst)?) {
+            (false, _) => Ok(false),
+            (_, true) => Ok(true),
+            _ => Ok(self.predict(design)?.carries(self.bits_per_second)),
+        }
+    }
+
     fn is_answerable(&self, design: &Design) -> Result<(), SolveError> {
         design.check()?;
         if self.traffic.flows.iter().all(|flow| flow.weight == 0 || flow.payload == 0) {
@@ -125,8 +144,9 @@ impl Question {
         let (mut first, mut last_bad) = (None, None);
         let mut hz = lowest;
         while hz <= Clock::MAX_HZ {
-            let prediction = self.estimate(&self.with_core(hz))?;
-            match prediction.carries(self.bits_per_second) {
+            let design = self.with_core(hz);
+            let prediction = self.estimate(&design)?;
+            match self.carries(&design)? {
                 true => first = first.or(Some((last_bad, hz))),
                 false => last_bad = Some(hz),
             }
@@ -149,7 +169,7 @@ impl Question {
     fn between(&self, mut bad: u64, mut good: u64) -> Result<u64, SolveError> {
         while good.saturating_sub(bad) > RESOLUTION_HZ {
             let middle = bad.midpoint(good);
-            match self.estimate(&self.with_core(middle))?.carries(self.bits_per_second) {
+            match self.carries(&self.with_core(middle))? {
                 true => good = middle,
                 false => bad = middle,
             }

@@ -39,7 +39,7 @@ pub enum Policy {
 }
 
 /// What a key of the other end is.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) enum Verdict {
     Right,
     /// To be written down once it has proved itself.
@@ -49,13 +49,18 @@ pub(super) enum Verdict {
         known: Fingerprint,
         file: PathBuf,
     },
+    /// The list of keys cannot be used, so that nobody is let in.
+    NoList(KeyError),
 }
 
 impl Trust {
     pub(super) fn verdict(&self, name: &str, found: Fingerprint) -> Verdict {
         match self {
-            Self::Authorized(list) if list.allows(found) => Verdict::Right,
-            Self::Authorized(_) => Verdict::Unknown,
+            Self::Authorized(list) => match list.allows(found) {
+                Ok(true) => Verdict::Right,
+                Ok(false) => Verdict::Unknown,
+                Err(error) => Verdict::NoList(error),
+            },
             Self::Known(peers, policy) => of_standing(peers, peers.standing(name, found), *policy),
         }
     }
@@ -78,6 +83,7 @@ impl Verdict {
             Self::Changed { known, file } => {
                 Some(ControlError::KeyChanged { name, known, found, file })
             }
+            Self::NoList(error) => Some(ControlError::NoList(error)),
         }
     }
 }

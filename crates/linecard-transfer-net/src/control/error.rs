@@ -2,9 +2,28 @@
 
 use crate::keys::{Fingerprint, KeyError};
 use linecard_transfer::control::{MessageError, Suite};
+use std::fmt;
 use std::io;
 use std::net::IpAddr;
 use std::path::PathBuf;
+
+/// What an end speaks first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    /// With keys.
+    Tls,
+    /// Without.
+    Linecard,
+}
+
+impl fmt::Display for Protocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Tls => "TLS",
+            Self::Linecard => "linecard's protocol",
+        })
+    }
+}
 
 /// Who is to blame, and what to do.
 #[derive(Debug, thiserror::Error)]
@@ -56,6 +75,18 @@ pub enum ControlError {
         /// The key that this end has shown.
         own: Fingerprint,
     },
+    /// The list of keys that this end accepts is there and cannot be used.
+    #[error("the list of who may send cannot be used, and nobody may until it is mended: {0}")]
+    NoList(#[source] KeyError),
+    /// The same at the other end.
+    #[error(
+        "the other end cannot use its list of who may send, and accepts nobody: its own messages say why. This \
+         end's key is {own}"
+    )]
+    NoListThere {
+        /// The key that this end has shown.
+        own: Fingerprint,
+    },
     /// The proofs do not go with the key here.
     #[error("the other end has another shared key: both need the same file")]
     WrongSharedKey,
@@ -69,7 +100,7 @@ pub enum ControlError {
     #[error("the other end does not speak {expected}: --insecure-none is for both ends or none")]
     OtherProtocol {
         /// What this end speaks.
-        expected: &'static str,
+        expected: Protocol,
     },
     /// Without keys, an address beyond this machine.
     #[error("--insecure-none is for connections within one machine, and {0} is beyond")]

@@ -2,7 +2,7 @@
 
 use super::Control;
 use super::access::Access;
-use super::error::ControlError;
+use super::error::{ControlError, Protocol};
 use super::tls::{self, Verifier};
 use super::transport::{Received, Transport};
 use crate::seal::Direction;
@@ -150,7 +150,7 @@ impl Handshake<'_> {
             }
             let common = have.min(MAGIC.len());
             if opening[..common] != MAGIC[..common] {
-                return Err(ControlError::OtherProtocol { expected: "linecard's protocol" });
+                return Err(ControlError::OtherProtocol { expected: Protocol::Linecard });
             }
         }
     }
@@ -220,6 +220,12 @@ impl Handshake<'_> {
                 ControlError::Tls(rustls::Error::AlertReceived(AlertDescription::AccessDenied)),
                 Access::Keys { identity, .. },
             ) => ControlError::NotAccepted { own: identity.fingerprint() },
+            (
+                ControlError::Tls(rustls::Error::AlertReceived(
+                    AlertDescription::CertificateUnknown,
+                )),
+                Access::Keys { identity, .. },
+            ) => ControlError::NoListThere { own: identity.fingerprint() },
             (error, _) => error,
         }
     }

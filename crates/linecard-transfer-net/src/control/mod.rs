@@ -21,7 +21,7 @@ mod tls;
 mod transport;
 
 pub use access::{Access, Policy, Trust};
-pub use error::ControlError;
+pub use error::{ControlError, Protocol};
 
 use crate::keys::Fingerprint;
 use crate::seal::{Direction, LaneSecret, Opener, Sealer};

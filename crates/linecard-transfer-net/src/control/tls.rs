@@ -12,7 +12,7 @@ use rustls::server::{AlwaysResolvesServerRawPublicKeys, NoServerSessionStorage};
 use rustls::version::TLS13;
 use rustls::{
     CertificateError, ClientConfig, ClientConnection, Connection, DigitallySignedStruct,
-    DistinguishedName, Error, ServerConfig, ServerConnection, SignatureScheme,
+    DistinguishedName, Error, OtherError, ServerConfig, ServerConnection, SignatureScheme,
 };
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
@@ -113,22 +113,23 @@ impl Verifier {
     /// Writes down a key that is new, now that its owner has proved to have it.
     pub(super) fn remember(&self) -> Result<(), ControlError> {
         let (Some(trust), Some(found)) = (&self.trust, self.shown.get()) else { return Ok(()) };
-        if trust.verdict(&self.name, *found) != Verdict::RightAndNew {
+        if !matches!(trust.verdict(&self.name, *found), Verdict::RightAndNew) {
             return Ok(());
         }
         let verdict = trust.remember(&self.name, *found)?;
         verdict.objection(&self.name, *found).map_or(Ok(()), Err)
     }
 
-    /// For a key that is not right the handshake ends with the alert `access_denied`, which tells
-    /// the other end why.
+    /// For a key that is not right the handshake ends with the alert `access_denied`, and with
+    /// `certificate_unknown` where that cannot be found out: so the other end is told why.
     fn look_at(&self, key: &CertificateDer<'_>) -> Result<(), Error> {
         let _first = self.shown.set(Fingerprint::of(key));
         match self.objection() {
             None => Ok(()),
-            Some(_) => {
-                Err(Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure))
+            Some(error @ ControlError::NoList(_)) => {
+                Err(CertificateError::Other(OtherError(Arc::new(error))).into())
             }
+            Some(_) => Err(CertificateError::ApplicationVerificationFailure.into()),
         }
     }
 

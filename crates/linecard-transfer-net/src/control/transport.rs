@@ -1,6 +1,6 @@
 //! Bytes to the other end and from it, through TLS or not, never waiting.
 
-use super::error::ControlError;
+use super::error::{ControlError, Protocol};
 use core::fmt;
 use rustls::{AlertDescription, Connection, Error, InvalidMessage, PeerIncompatible};
 use std::io::{self, ErrorKind, Read, Write};
@@ -195,7 +195,7 @@ fn of_tls(error: Error) -> ControlError {
         }
         Error::InvalidMessage(
             InvalidMessage::InvalidContentType | InvalidMessage::UnknownProtocolVersion,
-        ) => ControlError::OtherProtocol { expected: "TLS" },
+        ) => ControlError::OtherProtocol { expected: Protocol::Tls },
         other => ControlError::Tls(other),
     }
 }

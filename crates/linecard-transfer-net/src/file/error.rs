@@ -55,7 +55,7 @@ pub enum FileError {
         why: &'static str,
     },
     /// Something is there already.
-    #[error("{path:?} exists; move it away, or allow overwriting")]
+    #[error("{path:?} exists; move it away, or let recv replace it by --overwrite")]
     Exists {
         /// What is there.
         path: PathBuf,

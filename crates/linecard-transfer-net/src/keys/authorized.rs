@@ -2,6 +2,7 @@
 
 use super::{Fingerprint, KeyError, private};
 use std::fs::File;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// A list of fingerprints, or everybody.
@@ -12,8 +13,7 @@ use std::path::{Path, PathBuf};
 pub enum Authorized {
     /// Only these.
     Only(Vec<Fingerprint>),
-    /// Those that this file names whenever somebody comes; nobody while there is no such file, or one
-    /// that is not as it should be.
+    /// Those that this file names whenever somebody comes; nobody while there is no such file.
     Listed(PathBuf),
     /// Everybody who shows any key: for a network that one trusts.
     Anybody,
@@ -39,12 +39,20 @@ impl Authorized {
     }
 
     /// Whether this one may send.
-    #[must_use]
-    pub fn allows(&self, fingerprint: Fingerprint) -> bool {
+    ///
+    /// # Errors
+    ///
+    /// A file that is there and is not as it should be: nobody may send then.
+    pub fn allows(&self, fingerprint: Fingerprint) -> Result<bool, KeyError> {
         match self {
-            Self::Only(list) => list.contains(&fingerprint),
-            Self::Listed(path) => Self::load(path).is_ok_and(|list| list.allows(fingerprint)),
-            Self::Anybody => true,
+            Self::Only(list) => Ok(list.contains(&fingerprint)),
+            Self::Listed(path) => match Self::load(path) {
+                Err(KeyError::File { cause, .. }) if cause.kind() == ErrorKind::NotFound => {
+                    Ok(false)
+                }
+                list => list?.allows(fingerprint),
+            },
+            Self::Anybody => Ok(true),
         }
     }
 }
@@ -59,11 +67,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("authorized");
         let (list, a) = (Authorized::Listed(path.clone()), Fingerprint::of(b"a"));
-        assert!(!list.allows(a), "nobody is on a list that is not there");
+        assert!(!list.allows(a).unwrap(), "nobody is on a list that is not there");
         fs::write(&path, a.to_string()).unwrap();
-        assert!(list.allows(a));
+        assert!(list.allows(a).unwrap());
         fs::write(&path, format!("{a}\nnobody\n")).unwrap();
-        assert!(!list.allows(a), "a list that is not as it should be allows nobody");
+        let refused = list.allows(a);
+        assert!(matches!(refused, Err(KeyError::Line { line: 2, .. })), "{refused:?}");
     }
 
     #[test]
@@ -73,10 +82,13 @@ mod tests {
         let [a, b] = [Fingerprint::of(b"a"), Fingerprint::of(b"b")];
         fs::write(&path, format!("# senders\n{a} the lab's recorder\n\n")).unwrap();
         let list = Authorized::load(&path).unwrap();
-        assert!(list.allows(a) && !list.allows(b));
-        assert!(Authorized::Anybody.allows(b));
+        assert!(list.allows(a).unwrap() && !list.allows(b).unwrap());
+        assert!(Authorized::Anybody.allows(b).unwrap());
         fs::write(&path, "").unwrap();
-        assert!(!Authorized::load(&path).unwrap().allows(a), "an empty list allows nobody");
+        assert!(
+            !Authorized::load(&path).unwrap().allows(a).unwrap(),
+            "an empty list allows nobody"
+        );
         fs::write(&path, format!("{a}\nrecorder {b}\n")).unwrap();
         assert!(matches!(Authorized::load(&path), Err(KeyError::Line { line: 2, .. })));
         assert!(matches!(Authorized::load(folder.path()), Err(KeyError::NotAFile { .. })));

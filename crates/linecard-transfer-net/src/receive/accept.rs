@@ -218,8 +218,8 @@ impl Shared {
         stream.set_nonblocking(false)?;
         let to_end = stream.try_clone()?;
         let ended = self.state().pendings.make_room(from);
-        if let Some(ended) = ended {
-            self.turned_away(ended, ReceiveError::Crowded);
+        if let Some((ended, crowd)) = ended {
+            self.turned_away(ended, ReceiveError::Crowded(crowd));
         }
         if self.threads.load(Ordering::Relaxed) >= MAX_THREADS {
             return Err(io::Error::other("too many handshakes are ending"));
@@ -323,4 +323,4 @@ fn plain(from: SocketAddr) -> SocketAddr {
     SocketAddr::new(from.ip().to_canonical(), from.port())
 }
 
-const _: () = assert!(MAX_FROM_ADDRESS <= MAX_HANDSHAKES && MAX_HANDSHAKES <= MAX_THREADS);
+const _: () = assert!(MAX_FROM_ADDRESS < MAX_HANDSHAKES && MAX_HANDSHAKES <= MAX_THREADS);

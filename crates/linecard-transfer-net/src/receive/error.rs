@@ -1,6 +1,6 @@
 //! Why a transfer ended early, on the receiving side.
 
-use super::pending::{MAX_FROM_ADDRESS, MAX_HANDSHAKES};
+use super::pending::Crowd;
 use crate::control::ControlError;
 use crate::file::FileError;
 use crate::lane::OpenError;
@@ -30,11 +30,8 @@ pub enum ReceiveError {
     )]
     Busy(SocketAddr),
     /// A peer that was slow made room for others.
-    #[error(
-        "more than {MAX_HANDSHAKES} connections, or {MAX_FROM_ADDRESS} from one address, wait to \
-         authenticate; this was the oldest"
-    )]
-    Crowded,
+    #[error("{0} wait to authenticate, and this one made room")]
+    Crowded(Crowd),
     /// A peer authenticated, and then did not say what it wants to send.
     #[error("it has said nothing for {0:?} after it authenticated")]
     NoHello(Duration),
@@ -106,7 +103,7 @@ impl ReceiveError {
     pub(super) const fn is_of_sender(&self) -> bool {
         match self {
             Self::Busy(_)
-            | Self::Crowded
+            | Self::Crowded(_)
             | Self::TooManyFolders { .. }
             | Self::NoHello(_)
             | Self::NothingAnnounced(_)

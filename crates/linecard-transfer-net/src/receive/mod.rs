@@ -11,7 +11,7 @@ mod writing;
 
 pub use accept::{Acceptor, Notice, TurnedAway};
 pub use error::ReceiveError;
-pub use pending::{MAX_FROM_ADDRESS, MAX_HANDSHAKES};
+pub use pending::{Crowd, MAX_FROM_ADDRESS, MAX_HANDSHAKES};
 
 use crate::control::Access;
 use crate::end::{CarrierCounters, Clock, Cores, Pinned, Waker, processor_time};

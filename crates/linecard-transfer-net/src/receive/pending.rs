@@ -1,5 +1,6 @@
 //! Connections whose peers have not said yet what they want to send, and which of them makes room for others.
 
+use std::fmt;
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 
 /// Connections in their handshake at once, at most.
@@ -7,7 +8,25 @@ pub const MAX_HANDSHAKES: usize = 64;
 /// Connections in their handshake from one IPv4 address or one IPv6 network (/64), at most.
 pub const MAX_FROM_ADDRESS: usize = 16;
 
-const _: () = assert!(MAX_FROM_ADDRESS < MAX_HANDSHAKES);
+/// Which bound a connection was beyond.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Crowd {
+    /// [`MAX_HANDSHAKES`] of all peers.
+    All,
+    /// [`MAX_FROM_ADDRESS`] of the peer's address or network.
+    Address,
+}
+
+impl fmt::Display for Crowd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::All => write!(f, "more than {MAX_HANDSHAKES} connections"),
+            Self::Address => {
+                write!(f, "more than {MAX_FROM_ADDRESS} connections from its address or network")
+            }
+        }
+    }
+}
 
 /// A connection in its handshake.
 #[derive(Debug)]
@@ -57,17 +76,18 @@ impl Pendings {
     /// authenticated are dropped before those that have; then those of the address with the most
     /// connections; then the oldest. A sender that answers at once is the newest, so it gets in however
     /// many others are silent.
-    pub(super) fn make_room(&mut self, from: SocketAddr) -> Option<SocketAddr> {
-        let position = if self.of_source(from) >= MAX_FROM_ADDRESS {
+    pub(super) fn make_room(&mut self, from: SocketAddr) -> Option<(SocketAddr, Crowd)> {
+        let (position, crowd) = if self.of_source(from) >= MAX_FROM_ADDRESS {
             let own = self.all.iter().enumerate();
             let own = own.filter(|(_, other)| source(other.from) == source(from));
-            own.min_by_key(|(_, other)| other.is_authenticated).map(|(at, _)| at)
+            let oldest = own.min_by_key(|(_, other)| other.is_authenticated).map(|(at, _)| at);
+            (oldest, Crowd::Address)
         } else if self.all.len() >= MAX_HANDSHAKES {
-            self.most_expendable()
+            (self.most_expendable(), Crowd::All)
         } else {
-            None
+            return None;
         };
-        position.map(|at| self.end(at))
+        position.map(|at| (self.end(at), crowd))
     }
 
     /// Ends the connection that is missed least, whatever there is room for.
@@ -139,7 +159,8 @@ mod tests {
         assert_eq!(pendings.make_room(at("[2001:db8:0:1::1]:9")), None, "another network");
         assert_eq!(pendings.make_room(at("192.0.2.1:9")), None);
         let oldest = pendings.make_room(at("[2001:db8::4]:9"));
-        assert_eq!(oldest, Some(at("[2001:db8::3]:2")), "who has authenticated stays");
+        let expected = (at("[2001:db8::3]:2"), Crowd::Address);
+        assert_eq!(oldest, Some(expected), "who has authenticated stays");
         assert!(pendings.has(first));
     }
 
@@ -152,7 +173,9 @@ mod tests {
             assert_eq!(pendings.make_room(from), None);
             pendings.add(from, stream());
         }
-        assert_eq!(pendings.make_room(at("203.0.113.1:1")), Some(at("198.51.100.0:1")));
+        let ended = pendings.make_room(at("203.0.113.1:1"));
+        assert_eq!(ended, Some((at("198.51.100.0:1"), Crowd::All)));
+        assert_eq!(Crowd::All.to_string(), "more than 64 connections");
         assert!(pendings.has(single) && pendings.remove(single) && !pendings.remove(single));
         pendings.end_all();
         assert_eq!(pendings.end_one(), None);

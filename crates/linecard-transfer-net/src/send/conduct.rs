@@ -143,10 +143,14 @@ impl<'a> Conductor<'a> {
     ) -> Result<Sent, SendError> {
         let start = clock.now();
         self.answered = start;
+        self.notes.start(start);
         self.start_lanes(start);
         let outcome = self.turn_until_over(waker, clock, watch);
         let now = clock.now();
         self.notes.look(&self.opened.paths, &self.opened.sender);
+        if outcome.is_ok() {
+            self.notes.sum_up_silence(&self.opened.paths, &self.opened.sender, now);
+        }
         self.show(start, now, watch);
         if let Err(error) = &outcome {
             self.explain(error, clock);
@@ -192,6 +196,7 @@ impl<'a> Conductor<'a> {
                 if now.ns_since(start) >= REACH_NS {
                     self.notes.look(&self.opened.paths, &self.opened.sender);
                 }
+                self.notes.report_silence(&self.opened.paths, &self.opened.sender, now);
                 self.show(start, now, watch);
             }
             if more {
@@ -544,8 +549,14 @@ impl<'a> Conductor<'a> {
         while let Some(event) = self.opened.sender.next_event() {
             match event {
                 SendEvent::Done { chunk, latency_ns } => self.done(chunk, latency_ns),
-                SendEvent::Up(lane) => self.connections[lane].works(),
-                SendEvent::Down(lane) => self.connections[lane].is_silent(now),
+                SendEvent::Up(lane) => {
+                    self.connections[lane].works();
+                    self.notes.turned(lane, true, now);
+                }
+                SendEvent::Down(lane) => {
+                    self.connections[lane].is_silent(now);
+                    self.notes.turned(lane, false, now);
+                }
             }
         }
     }
@@ -594,14 +605,15 @@ impl<'a> Conductor<'a> {
             Some(LaneView {
                 name: carrier.lane().describe(),
                 state: sending.state(),
-                rtt_ns: sending.rtt().smoothed_ns(),
+                rtt_ns: (sending.rtt().samples() > 0).then(|| sending.rtt().smoothed_ns()),
+                silent: self.notes.silent_for(lane, now),
                 counters: sending.counters,
                 carrier: carrier.counters(),
             })
         });
         self.progress.lanes = lanes.collect();
         self.progress.elapsed = now.since(start);
-        if self.progress.notes.len() != self.notes.lines().len() {
+        if self.progress.notes != self.notes.lines() {
             self.progress.notes = self.notes.lines().to_vec();
         }
         self.progress.counters = sender.counters();

@@ -7,6 +7,7 @@ mod notes;
 mod open;
 mod path;
 mod reading;
+mod silence;
 
 pub use error::SendError;
 
@@ -62,7 +63,7 @@ pub struct SendProgress {
     pub done_bytes: u64,
     /// Of each lane.
     pub lanes: Vec<LaneView>,
-    /// What the user should know about lanes that carry nothing, or not what they should: at most three lines
+    /// What the user should know about lanes that carry nothing, or not what they should: at most four lines
     /// for each lane.
     pub notes: Vec<String>,
     /// Since the first message.
@@ -78,8 +79,10 @@ pub struct LaneView {
     pub name: String,
     /// Whether it works.
     pub state: LaneState,
-    /// Its round-trip time, in ns.
-    pub rtt_ns: u64,
+    /// Its round-trip time, in ns; nothing while none was measured.
+    pub rtt_ns: Option<u64>,
+    /// How long it was not alive since lanes are probed, the time until the first answer included.
+    pub silent: Duration,
     /// What the protocol has counted.
     pub counters: LaneCounters,
     /// What the socket has.

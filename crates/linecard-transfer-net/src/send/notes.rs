@@ -1,8 +1,11 @@
-//! What the user is told about lanes that carry nothing, or share a link.
+//! What the user is told about lanes that carry nothing, stopped answering, or share a link.
 
 use super::path::Path;
-use linecard_transfer::lane::LaneState;
+use super::silence::Silence;
+use linecard::time::Instant;
+use linecard_transfer::lane::{LaneSender, LaneState};
 use linecard_transfer::send::Sender;
+use std::time::Duration;
 
 /// Probes without an answer after which a lane is said not to be reached.
 const UNANSWERED: u64 = 3;
@@ -15,12 +18,17 @@ pub(super) struct Notes {
     lines: Vec<String>,
     /// Bit i: lane i was said not to be reached.
     unreached: u64,
+    /// Of each lane.
+    silences: Vec<Silence>,
+    /// The line that says that a lane has stopped answering.
+    silent: Vec<Option<usize>>,
+    start: Instant,
 }
 
 impl Notes {
     /// What is known when the lanes have been opened.
     pub(super) fn of(paths: &[Path]) -> Self {
-        let mut notes = Self::default();
+        let mut notes = Self { silent: vec![None; paths.len()], ..Self::default() };
         for (lane, path) in paths.iter().enumerate() {
             if let Some(problem) = &path.problem {
                 notes.add(lane, path, &format!("{problem}; nothing goes over it"));
@@ -36,9 +44,63 @@ impl Notes {
         &self.lines
     }
 
+    /// Lanes are probed from now on.
+    pub(super) fn start(&mut self, start: Instant) {
+        self.start = start;
+        self.silences = vec![Silence::from(start); self.silent.len()];
+    }
+
+    /// `lane` answers, or has stopped answering.
+    pub(super) fn turned(&mut self, lane: usize, is_up: bool, now: Instant) {
+        match self.silences.get_mut(lane) {
+            Some(silence) if is_up => silence.ended(now),
+            Some(silence) => silence.began(now),
+            None => {}
+        }
+    }
+
+    /// How long `lane` was not alive.
+    pub(super) fn silent_for(&self, lane: usize, now: Instant) -> Duration {
+        self.silences.get(lane).map_or(Duration::ZERO, |silence| silence.total(now))
+    }
+
+    /// Reports lanes that have stopped answering while others go on.
+    pub(super) fn report_silence(&mut self, paths: &[Path], sender: &Sender, now: Instant) {
+        let state = |lane: usize| sender.lane(lane).map(LaneSender::state);
+        if !(0..paths.len()).any(|lane| state(lane) == Some(LaneState::Alive)) {
+            return;
+        }
+        for (lane, path) in paths.iter().enumerate() {
+            // Why one is closed is said already.
+            let is_silent = state(lane) == Some(LaneState::Suspect);
+            let Some(silence) = self.silences.get(lane).filter(|_| is_silent) else { continue };
+            if self.silent[lane].is_none()
+                && let Some(text) = silence.running(self.start, now)
+            {
+                self.silent[lane] = Some(self.lines.len());
+                self.add(lane, path, &text);
+            }
+        }
+    }
+
+    /// Says for how long lanes did not answer, in place of that they have stopped.
+    pub(super) fn sum_up_silence(&mut self, paths: &[Path], sender: &Sender, now: Instant) {
+        for (lane, path) in paths.iter().enumerate() {
+            let is_open = sender.lane(lane).is_some_and(|lane| lane.state() != LaneState::Closed);
+            let silence = self.silences.get(lane).filter(|_| is_open);
+            let Some(text) = silence.and_then(|silence| silence.summary(self.start, now)) else {
+                continue;
+            };
+            match self.silent[lane] {
+                Some(at) => self.lines[at] = line(lane, path, &text),
+                None => self.add(lane, path, &text),
+            }
+        }
+    }
+
     /// A line about `lane`, which users count from 1.
     pub(super) fn add(&mut self, lane: usize, path: &Path, text: &str) {
-        self.lines.push(format!("lane {} ({path}): {text}", lane + 1));
+        self.lines.push(line(lane, path, text));
     }
 
     /// Looks for lanes that nobody has answered on while others work.
@@ -66,4 +128,8 @@ impl Notes {
             }
         }
     }
+}
+
+fn line(lane: usize, path: &Path, text: &str) -> String {
+    format!("lane {} ({path}): {text}", lane + 1)
 }

@@ -4,6 +4,7 @@ use super::{NAME, authorizing, knowing, listener, meet, met, shared, soon};
 use linecard_transfer_net::control::{Access, Control, ControlError, Policy, Trust};
 use linecard_transfer_net::keys::{Authorized, Identity};
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::time::Instant;
 
 #[test]
@@ -26,6 +27,33 @@ fn a_sender_that_is_not_authorized_is_refused_and_told_so() {
         Err(ControlError::UnknownPeer { found, .. }) => assert_eq!(found, own),
         other => panic!("{other:?}"),
     }
+}
+
+/// Both ends were told that the key is not on the list, and what to do about that did not help.
+#[test]
+fn a_list_that_others_can_change_lets_nobody_in_and_both_ends_say_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("authorized");
+    let [sender, receiver] = [(); 2].map(|()| Identity::generate().unwrap());
+    fs::write(&file, sender.fingerprint().to_string()).unwrap();
+    let chmod = |mode| fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+    chmod(0o600);
+    let trust = Trust::Authorized(Authorized::Listed(file.clone()));
+    let accepting = Access::Keys { identity: receiver.clone(), trust };
+    let connecting = authorizing(&sender, &[&receiver]);
+    met(&connecting, &accepting);
+    chmod(0o666);
+    let (at_sender, at_receiver) = meet(&connecting, &accepting);
+    let own = sender.fingerprint();
+    assert!(
+        matches!(at_sender, Err(ControlError::NoListThere { own: told }) if told == own),
+        "{at_sender:?}"
+    );
+    let text = at_receiver.unwrap_err().to_string();
+    assert!(text.contains("mode 666") && text.contains("chmod go-w"), "{text}");
+    // It is looked at again for each connection.
+    chmod(0o600);
+    met(&connecting, &accepting);
 }
 
 #[test]

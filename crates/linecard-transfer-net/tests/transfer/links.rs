@@ -143,6 +143,8 @@ impl Drop for Links {
 
 const TWO: [&str; 2] = ["10.9.1.1", "10.9.2.1"];
 
+/// Promise (Transfer): Each lane uses its own link without an address given to the receiver: of 6 MiB over two lanes,
+/// each link's interface counts more than 1 MiB.
 #[test]
 fn each_lane_uses_its_own_link() {
     let Some(links) = Links::new("each_lane_uses_its_own_link", 2) else { return };
@@ -198,6 +200,36 @@ fn a_lane_that_is_not_reached_is_said() {
     assert!(note.contains("lane 2 (") && note.contains("arp_ignore"), "{note}");
 }
 
+/// Strict reverse-path filtering (RFC 3704, section 2.2): the receiver's way back to lane 2 is not the link on
+/// which it comes, so its kernel drops what comes there.
+#[test]
+fn a_lane_that_the_reverse_path_filter_drops_is_said() {
+    let name = "a_lane_that_the_reverse_path_filter_drops_is_said";
+    let Some(links) = Links::new(name, 2) else { return };
+    links.set(1, "route del 10.9.2.0/24 dev link2");
+    links.set(1, "route add 10.9.2.0/24 dev link1");
+    for is_strict in ["0", "1"] {
+        for conf in ["all", "link1", "link2"] {
+            links.sysctl(1, &format!("conf/{conf}/rp_filter"), is_strict);
+        }
+        let _again = fs::remove_dir_all(links.folder.path().join("to"));
+        let mut ends = links.ends(12 << 20, &TWO);
+        ends.1.lanes = ["10.9.1.2", "10.9.2.2"].map(|at| at.parse().expect("a lane")).into();
+        let ended = links.run(&ends, |_| {});
+        let (sent, _) = links.whole(ended);
+        if is_strict == "0" {
+            assert!(sent.notes.is_empty(), "{:?}", sent.notes);
+            assert!(sent.lanes.iter().all(|lane| lane.rtt_ns.is_some()), "{:?}", sent.lanes);
+            continue;
+        }
+        let [note] = &sent.notes[..] else { panic!("{:?}", sent.notes) };
+        assert!(note.starts_with("lane 2 (") && note.contains("rp_filter"), "{note}");
+        // What was never measured is not shown.
+        assert_eq!((sent.lanes[1].rtt_ns, sent.lanes[1].counters.packets), (None, 0));
+        assert!(sent.lanes[0].rtt_ns.is_some() && sent.lanes[1].silent > sent.elapsed / 2);
+    }
+}
+
 #[test]
 fn a_receiver_cannot_lead_a_lane_to_the_senders_own_host() {
     let name = "a_receiver_cannot_lead_a_lane_to_the_senders_own_host";
@@ -224,6 +256,8 @@ fn cut(links: &Links, numbers: &[usize], progress: &SendProgress, cut_at: &mut O
     }
 }
 
+/// Promise (Transfer): A transfer survives the loss of its control connection's link while a lane is left: control
+/// messages go over lanes, sealed, in order and once each.
 #[test]
 fn the_link_of_the_control_connection_fails() {
     let Some(links) = Links::new("the_link_of_the_control_connection_fails", 2) else { return };
@@ -234,8 +268,16 @@ fn the_link_of_the_control_connection_fails() {
         let mut cut_at = None;
         let ended = links.run(&ends, |progress| cut(&links, &[1], progress, &mut cut_at));
         let took = cut_at.expect("something had arrived").elapsed();
-        links.whole(ended);
+        let (sent, _) = links.whole(ended);
         assert!(took < SOON, "{lanes:?}: {took:?}");
+        // The lane over that link is named, with the time for which it did not answer.
+        let is_named = |note: &String| {
+            note.starts_with("lane 1 (")
+                && note.contains("did not answer for")
+                && note.contains(" s of ")
+        };
+        let named = sent.notes.iter().filter(|note| is_named(note)).count();
+        assert_eq!(named, usize::from(lanes.len() == 2), "{lanes:?}: {:?}", sent.notes);
         links.set(0, "link set link1 up");
     }
 }

@@ -385,10 +385,12 @@ impl LaneSender {
         self.idle_answers = 0;
     }
 
-    /// The lane will not be used any more.
-    pub fn close(&mut self, now: Instant, outcome: &mut Outcome) {
-        self.fail(now, outcome);
+    /// The lane will not be used any more: what it had is in `outcome.lost`. That is no death, and nothing was
+    /// lost on it.
+    pub fn close(&mut self, outcome: &mut Outcome) {
+        self.flight.abandon(outcome);
         self.state = LaneState::Closed;
+        (self.asked, self.answer, self.loss_timer) = (None, None, None);
     }
 
     fn account(&mut self, outcome: &Outcome, now: Instant) {
@@ -471,5 +473,41 @@ impl LaneSender {
             self.silence_ends(),
         ];
         times.into_iter().flatten().min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn at(ms: u64) -> Instant {
+        Instant::from_ns(1_000 * MS + ms * MS)
+    }
+
+    /// A lane that was answered on, with three packets in flight.
+    fn sending() -> LaneSender {
+        let mut lane = LaneSender::new(LaneSettings::default());
+        let (_, probe) = lane.probe(at(0), &mut Rng::new(7)).expect("it asks");
+        assert!(lane.probed(Probe { challenge: None, response: probe.challenge }, at(1)));
+        for slot in 0..3 {
+            lane.send(Piece { chunk: 0, slot }, 1_000, at(2));
+        }
+        lane
+    }
+
+    /// A healthy lane that was closed was counted as one that had died, with its packets as lost.
+    #[test]
+    fn a_lane_that_is_closed_has_not_died_and_gives_back_what_it_had() {
+        let (mut closed, mut outcome) = (sending(), Outcome::default());
+        closed.close(&mut outcome);
+        assert_eq!((closed.state(), outcome.lost.len()), (LaneState::Closed, 3));
+        assert_eq!((closed.counters.deaths, closed.counters.lost), (0, 0));
+        assert_eq!((closed.in_flight(), closed.next_wakeup(true)), (0, None));
+        let (mut failed, mut outcome) = (sending(), Outcome::default());
+        failed.fail(at(3), &mut outcome);
+        assert_eq!((failed.state(), outcome.lost.len()), (LaneState::Suspect, 3));
+        assert_eq!((failed.counters.deaths, failed.counters.lost), (1, 3));
     }
 }

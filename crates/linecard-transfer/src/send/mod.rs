@@ -457,7 +457,7 @@ impl Sender {
 
     /// A lane will not be used any more.
     pub fn close(&mut self, lane: usize, now: Instant) {
-        self.end(lane, now, LaneSender::close);
+        self.end(lane, now, |sender, _now, outcome| sender.close(outcome));
     }
 
     fn end(&mut self, lane: usize, now: Instant, how: fn(&mut LaneSender, Instant, &mut Outcome)) {

@@ -79,7 +79,7 @@ fn schedule(basis: Option<Basis>) -> Value {
             let text = format!("RTP time, {} Hz (not a constant rate)", Value::Count(clock.into()));
             ("rtp-time", text)
         }
-        None => ("none", "none found: no lateness".to_owned()),
+        None => ("none", "none found (why is below): no lateness".to_owned()),
     };
     Value::Fields(text, vec![("name", Value::Text(name.to_owned()))])
 }
@@ -132,9 +132,8 @@ fn timing(figures: &Figures) -> Section {
         section.add("period_ns", "period, seen", nanoseconds(period_ns));
     }
     if let Some(Skew::Drift(ppm)) = figures.skew {
-        let text = format!("{ppm:+.2} ppm");
         let fields = vec![("ppm", Value::Number(ppm))];
-        section.add("skew", "sender slower by", Value::Fields(text, fields));
+        section.add("skew", "sender's clock", Value::Fields(drift(ppm), fields));
     }
     let seconds = figures.span_ns as f64 / 1e9;
     let rate = figures.spikes.and_then(|spikes| Rate::of(spikes, seconds, CONFIDENCE));
@@ -142,6 +141,12 @@ fn timing(figures: &Figures) -> Section {
         section.add("spikes", "gaps over 2 periods", spikes(&rate));
     }
     section
+}
+
+/// Of a clock that is so many millionths slower.
+fn drift(ppm: f64) -> String {
+    let which = if ppm < 0.0 { "faster" } else { "slower" };
+    format!("{:.2} ppm {which} than the capture's", ppm.abs())
 }
 
 fn spikes(rate: &Rate) -> Value {
@@ -301,6 +306,26 @@ fn sound(audio: Audio) -> Section {
     section
 }
 
+/// Why there is no lateness. A stream that does not keep the schedule of its format has a note of its own.
+fn no_schedule(figures: &Figures) -> Option<&'static str> {
+    let is_said = figures.kind != Kind::Rtp && matches!(figures.skew, Some(Skew::Mismatch(_)));
+    if figures.lateness.is_some() || is_said {
+        return None;
+    }
+    Some(match figures.kind {
+        Kind::Ancillary => {
+            "ancillary data come with their picture, which is another flow, and have no rate of their own"
+        }
+        Kind::Video => {
+            "frames differ in packets, or no two of them are whole, so that there are no buffers either"
+        }
+        Kind::Rtp => "they have no constant rate, and time stamps of no known RTP clock",
+        Kind::Audio | Kind::St2022_6 | Kind::Probe | Kind::Udp => {
+            "their numbers and times are too few, or fit no rate"
+        }
+    })
+}
+
 /// What limits the figures.
 pub(super) fn notes(report: &mut Report, figures: &Figures, is_full: bool) {
     if figures.resolution_ns > 1 {
@@ -318,23 +343,29 @@ pub(super) fn notes(report: &mut Report, figures: &Figures, is_full: bool) {
              than what was sent; see --format."
         ));
     }
-    if figures.lateness.is_none() && figures.kind == Kind::Rtp {
-        report.note(
-            "No constant rate, and time stamps of no known RTP clock: there is no schedule that packets \
-             could be late against.",
-        );
+    if let Some(why) = no_schedule(figures) {
+        let packets = Value::Count(figures.order.received);
+        report.note(format!(
+            "{packets} packets were read, and there is no schedule that they could be late against: {why}."
+        ));
     }
     if figures.lateness.is_some() {
         report.note(
             "Lateness counts from the packet with the least delay: a delay that all have is not seen.",
         );
     }
-    if figures.kind == Kind::Video && figures.stream.is_none() {
-        report.note(
-            "Frames differ in packets, or are no two whole ones: no schedule and no buffers can be said.",
-        );
-    }
     if is_full {
         report.note("There are more packets than are kept: the figures are of those before.");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::drift;
+
+    #[test]
+    fn a_clock_is_faster_or_slower_without_a_sign() {
+        assert_eq!(drift(-24.0), "24.00 ppm faster than the capture's");
+        assert_eq!(drift(1.5), "1.50 ppm slower than the capture's");
     }
 }

@@ -3,6 +3,7 @@
 use super::ends::{Ends, says, signal};
 use crate::folder::Folder;
 use std::fs;
+use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 #[test]
@@ -112,6 +113,51 @@ fn keys_in_words_and_json() {
     let again = ends.command("host", &["keys", "psk", "psk"]).output().unwrap();
     assert_eq!(again.status.code(), Some(1));
     says(&String::from_utf8_lossy(&again.stderr), &["psk", "exists"]);
+}
+
+/// A list that becomes writable while the receiver waits: nobody was "allowed" any more, without a reason.
+#[test]
+fn a_list_that_others_can_change_while_the_receiver_waits() {
+    let ends = Ends::with_file(1_000);
+    let shown = ends.command("sender", &["keys", "--json"]).output().unwrap();
+    let shown: serde_json::Value = serde_json::from_slice(&shown.stdout).unwrap();
+    let own = shown["own"]["fingerprint"].as_str().unwrap();
+    let authorize = ends.command("receiver", &["keys", "authorize", own]).output().unwrap();
+    assert!(authorize.status.success(), "{authorize:?}");
+    let receiver = ends.listen(&["to"]);
+    let list = ends.folder.path("receiver/linecard/authorized");
+    let send = || {
+        let all = ["send", "from.bin", &receiver.address, "--accept-new"];
+        ends.command("sender", &all).output().unwrap()
+    };
+    fs::set_permissions(&list, fs::Permissions::from_mode(0o666)).unwrap();
+    let refused = send();
+    assert_eq!(refused.status.code(), Some(15), "{refused:?}");
+    says(&String::from_utf8_lossy(&refused.stderr), &["cannot use its list of who may send", own]);
+    fs::set_permissions(&list, fs::Permissions::from_mode(0o600)).unwrap();
+    let sent = send();
+    assert_eq!(sent.status.code(), Some(0), "{sent:?}");
+    let got = receiver.end();
+    let parts = ["turned away", "other users can change it (mode 666)", "chmod go-w"];
+    assert!(parts.iter().all(|part| got.stderr.contains(part)), "{}", got.stderr);
+    assert!(!got.stderr.contains("keys authorize"), "{}", got.stderr);
+}
+
+/// The port scanner of an institution, a browser, or a sender without keys.
+#[test]
+fn what_is_no_tls_at_all() {
+    let ends = Ends::with_file(1_000);
+    let receiver = ends.receiver(&[]);
+    let mut scanner = std::net::TcpStream::connect(&receiver.address).unwrap();
+    scanner.write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
+    // It is turned away when the connection ends.
+    let mut rest = Vec::new();
+    let _reset = scanner.read_to_end(&mut rest);
+    drop(scanner);
+    assert_eq!(ends.send("from.bin", &receiver, &[]).code, Some(0));
+    let got = receiver.end();
+    let expected = "what came is not TLS: it is another program, or a sender with --insecure-none";
+    assert!(got.stderr.contains(expected), "{}", got.stderr);
 }
 
 /// A list that others may write lets them in: it is refused at both ends, as SSH does.

@@ -26,7 +26,7 @@ fn something_is_there_already() {
     let (sent, got) = ends.both("from.bin", &[], &[]);
     assert_eq!((sent.code, got.code), (Some(16), Some(1)), "{sent:?} {got:?}");
     one_line(&sent.stderr, &["the receiver has ended it", "to/from.bin", "exists"]);
-    says(&got.stderr, &["to/from.bin exists", "--overwrite"]);
+    says(&got.stderr, &["to/from.bin\" exists", "--overwrite"]);
     assert_eq!(ends.folder.read("to/from.bin"), b"precious");
     let (sent, got) = ends.both("from.bin", &[], &["--overwrite"]);
     assert_eq!((sent.code, got.code), (Some(0), Some(0)), "{sent:?} {got:?}");

@@ -124,8 +124,8 @@ fn what_differs_is_kept_unless_it_may_be_replaced() {
     for outcome in [&sent, &got] {
         assert_eq!((number(outcome, "failed"), number(outcome, "unchanged")), (2, 57));
         assert_eq!(transfer(outcome)["complete"], false);
-        for name in ["f11", "f12"] {
-            assert!(outcome.stderr.contains(name), "{}", outcome.stderr);
+        for part in ["f11", "f12", "exists; move it away, or let recv replace it by --overwrite"] {
+            assert!(outcome.stderr.contains(part), "{}", outcome.stderr);
         }
     }
     assert_eq!(ends.folder.read(&format!("to/{}", name(11))), same_length);

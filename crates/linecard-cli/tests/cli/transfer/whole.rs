@@ -140,7 +140,15 @@ fn one_sender_after_the_other() {
     let complete: Vec<bool> =
         accounts.map(|account| account.unwrap()["transfer"]["complete"] == true).collect();
     assert_eq!(complete, [true, true, true, false]);
-    says(&got.stderr, &["to/more.bin exists", "--overwrite"]);
+    says(&got.stderr, &["to/more.bin\" exists", "--overwrite"]);
+}
+
+/// Clap's tip was to send a file of that name.
+#[test]
+fn the_receiver_decides_what_is_replaced() {
+    let ends = Ends::with_file(1_000);
+    let parts = ["unexpected argument '--overwrite'", "`linecard recv DIR --overwrite`"];
+    ends.folder.refuses(2, &["send", "from.bin", "127.0.0.1", "--overwrite"], &parts);
 }
 
 /// Modes travel as far as the receiver's umask lets them, as with cp; never those that give rights away.

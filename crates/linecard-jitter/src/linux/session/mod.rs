@@ -97,7 +97,7 @@ pub struct Outcome {
 #[derive(Debug, thiserror::Error)]
 pub enum NotTraced {
     /// It was not asked for.
-    #[error("it was not asked for")]
+    #[error("tracing is off, and --trace auto, bpf or tracefs turns it on")]
     NotWanted,
     /// It cannot be.
     #[error(transparent)]

@@ -1,5 +1,9 @@
 //! `linecard model solve`: from a line rate back to clocks, widths and cores.
 
+mod alternatives;
+mod confirm;
+
+use self::confirm::{Confirmed, Side};
 use super::scenario::Scenario;
 use super::settings::Settings;
 use super::{firmware, ladder, values};
@@ -408,30 +412,46 @@ impl Solving {
 
     /// The core's clock, confirmed, and what else would do.
     fn core_clock(&self) -> Result<Vec<Section>, Failure> {
-        let (edge, below) = match self.question.design.policy {
-            BusPolicy::Interleave => self.core_clock_by_runs()?,
-            _ => {
-                let edge = self.question.core_clock().map_err(|error| self.refuse(error))?;
-                (edge, edge.smallest_hz / 100 * 99)
-            }
+        let has_closed_form = self.question.design.policy != BusPolicy::Interleave;
+        let edge = match has_closed_form {
+            true => self.question.core_clock().map_err(|error| self.refuse(error))?,
+            false => self.core_clock_by_runs()?,
         };
         self.within(CORE, edge.from_hz, self.limits.core_hz)?;
+        let confirm = |side, hz| self.confirm(CORE, side, hz, |hz| self.with_core(hz));
+        let [below, above] =
+            [confirm(Side::Below, edge.smallest_hz)?, confirm(Side::Above, edge.from_hz)?];
         let mut answer = Section::new("core_clock", "The core's clock");
         let mhz = |hz: u64| Value::Number(hz as f64 / 1e6);
-        answer.add("smallest_mhz", "smallest, MHz", mhz(edge.smallest_hz));
-        answer.add("from_mhz", "every clock from, MHz", mhz(edge.from_hz));
-        self.utilisation(&self.with_core(edge.from_hz), &mut answer);
-        let runs = [("below", below), ("above", edge.from_hz / 100 * 101)];
-        let runs = runs.map(|(key, hz)| (key, hz, self.with_core(hz)));
-        let mut sections = vec![answer, self.confirmed(&runs)?];
-        if self.question.design.policy != BusPolicy::Interleave {
+        answer.add("smallest_mhz", "smallest, MHz", mhz(below.hz));
+        answer.add("from_mhz", "every clock from, MHz", mhz(above.hz));
+        below.correction("closed_form_smallest", &mut answer);
+        above.correction("closed_form_from", &mut answer);
+        self.utilisation(&self.with_core(above.hz), &mut answer);
+        let mut sections = vec![answer, confirm::section(&[below, above])];
+        if has_closed_form {
             sections.push(self.alternatives());
         }
         Ok(sections)
     }
 
-    /// No closed form: by runs, at clocks a hundredth apart; and a clock just below the smallest.
-    fn core_clock_by_runs(&self) -> Result<(Edge, u64), Failure> {
+    /// A clock that runs confirm, within its limit.
+    fn confirm(
+        &self,
+        what: &str,
+        side: Side,
+        computed_hz: u64,
+        design: impl Fn(u64) -> Design,
+    ) -> Result<Confirmed, Failure> {
+        let limit_hz = if what == CORE { self.limits.core_hz } else { self.limits.dma_hz };
+        let wanted = self.question.bits_per_second as f64;
+        let carried = |hz| Ok(self.run(&design(hz))?.wire_bits_per_second);
+        let confirmed = side.confirm(computed_hz, limit_hz, wanted, carried);
+        confirmed.map_err(|error| self.unconfirmed(what, computed_hz, error))
+    }
+
+    /// No closed form: by runs, at clocks a hundredth apart.
+    fn core_clock_by_runs(&self) -> Result<Edge, Failure> {
         let wanted = self.question.bits_per_second as f64;
         let carries = |hz| -> Result<bool, Failure> {
             Ok(self.run(&self.with_core(hz))?.wire_bits_per_second >= wanted)
@@ -449,14 +469,14 @@ impl Solving {
         let (mut hz, mut first, mut last_bad) = (good / 4, None, good / 4);
         while hz <= (2 * good).min(Clock::MAX_HZ) {
             match carries(hz)? {
-                true => first = first.or(Some((last_bad, hz))),
+                true => first = first.or(Some(hz)),
                 false => last_bad = hz,
             }
             hz += (hz / 100).max(1);
         }
-        let (bad, first) = first.unwrap_or((good / 2, good));
+        let first = first.unwrap_or(good);
         let from_hz = if last_bad < first { first } else { last_bad + last_bad / 100 };
-        Ok((Edge { smallest_hz: first, from_hz }, bad))
+        Ok(Edge { smallest_hz: first, from_hz })
     }
 
     /// Shares of their time for which resources work, and what limits.
@@ -471,50 +491,6 @@ impl Solving {
         }
     }
 
-    /// Runs beside the edge.
-    fn confirmed(&self, runs: &[(&'static str, u64, Design)]) -> Result<Section, Failure> {
-        let mut section = Section::new("confirmed", "Confirmed by runs of the firmware");
-        for (key, hz, design) in runs {
-            let measured = self.run(design)?;
-            let carried = measured.wire_bits_per_second;
-            let holds = (carried >= self.question.bits_per_second as f64) == (*key == "above");
-            let words = format!(
-                "carries {:.2} Gbit/s{}",
-                carried / 1e9,
-                if holds { "" } else { ": NOT as computed" }
-            );
-            let label = format!("just {key}, at {:.2} MHz", *hz as f64 / 1e6);
-            let fields =
-                vec![("carried", Value::BitRate(carried)), ("as_computed", Value::Flag(holds))];
-            section.add(*key, label, Value::Fields(words, fields));
-        }
-        Ok(section)
-    }
-
-    /// The core's clock with other widths and numbers.
-    fn alternatives(&self) -> Section {
-        let mut section =
-            Section::list("alternatives", "The core's clock with other widths and cores");
-        let wider = [64, 128, 256, 512].map(|bus_bits| (1, bus_bits));
-        for (cores, bus_bits) in wider.into_iter().chain([(2, 64), (4, 64), (8, 64)]) {
-            let design = Design { cores, bus_bits, ..self.question.design.clone() };
-            let edge = Question { design, ..self.question.clone() }.core_clock();
-            let edge = edge.ok().filter(|edge| edge.from_hz <= self.limits.core_hz);
-            let words = match edge {
-                Some(edge) => format!("{:.1} MHz", edge.from_hz as f64 / 1e6),
-                None => format!("no clock up to {} MHz", self.limits.core_hz / 1_000_000),
-            };
-            let mut fields = vec![
-                ("cores", Value::Count(cores as u64)),
-                ("bus_bits", Value::Count(bus_bits.into())),
-            ];
-            fields.extend(edge.map(|e| ("from_mhz", Value::Number(e.from_hz as f64 / 1e6))));
-            let cores = if cores == 1 { "1 core".to_owned() } else { format!("{cores} cores") };
-            section.add("", format!("{cores}, {bus_bits} bits"), Value::Fields(words, fields));
-        }
-        section
-    }
-
     fn dma_clock(&self) -> Result<Vec<Section>, Failure> {
         let hz = self.question.dma_clock().map_err(|error| self.refuse(error))?;
         self.within(DMA, hz, self.limits.dma_hz)?;
@@ -522,12 +498,17 @@ impl Solving {
             let old = &self.question.design;
             Design { dma: Clock::new(hz, Ps::ZERO).unwrap_or(old.dma), ..old.clone() }
         };
+        let confirm = |side, hz| self.confirm(DMA, side, hz, of);
+        let above = confirm(Side::Above, hz)?;
+        let below = confirm(Side::Below, hz)?;
         let mut answer = Section::new("dma_clock", "The DMA's clock");
-        answer.add("smallest_mhz", "smallest, MHz", Value::Number(hz as f64 / 1e6));
-        self.utilisation(&of(hz), &mut answer);
-        let runs = [("below", hz / 100 * 99), ("above", hz / 100 * 101)];
-        let runs = runs.map(|(key, hz)| (key, hz, of(hz)));
-        Ok(vec![answer, self.confirmed(&runs)?])
+        let mhz = |hz: u64| Value::Number(hz as f64 / 1e6);
+        answer.add("smallest_mhz", "smallest, MHz", mhz(below.hz));
+        answer.add("from_mhz", "every clock from, MHz", mhz(above.hz));
+        below.correction("closed_form_smallest", &mut answer);
+        above.correction("closed_form_from", &mut answer);
+        self.utilisation(&of(above.hz), &mut answer);
+        Ok(vec![answer, confirm::section(&[below, above])])
     }
 
     /// Both clocks are given: what they carry, and what is missing.
