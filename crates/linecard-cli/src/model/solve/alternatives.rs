@@ -1,9 +1,9 @@
 //! The core's clock with buses and numbers of cores around those that were asked for.
 
 use super::Solving;
-use linecard::report::{Section, Value};
 use linecard_model::solve::{Question, SolveError};
 use linecard_model::transmit::Design;
+use linecard_report::{Section, Value};
 
 /// Widths of a bus that can be built.
 const BUS_BITS: std::ops::RangeInclusive<u32> = 32..=1024;

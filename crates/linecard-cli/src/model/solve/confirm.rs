@@ -2,8 +2,8 @@
 
 use super::{CORE, Solving};
 use crate::failure::Failure;
-use linecard::report::{Section, Value};
 use linecard_model::Clock;
+use linecard_report::{Section, Value};
 
 /// Which side of an edge is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
