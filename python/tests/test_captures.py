@@ -29,7 +29,7 @@ def plainly(path: Path) -> list[tuple[int, bytes, int]]:
     return packets
 
 
-# Promise (Python): Packets of a capture are those of the file: 18 captures beside a plain reading
+# Promise (Python): Packets of a capture are those of the file: 17 pcap files beside a plain reading
 # of the format.
 @pytest.mark.parametrize("path", [path for path in CAPTURES if path.suffix == ".pcap"], ids=lambda path: path.name)
 def test_packets_are_those_of_the_file(path: Path) -> None:

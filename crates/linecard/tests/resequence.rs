@@ -473,9 +473,8 @@ fn sequence(arrival: &Arrival) -> u32 {
     common::frame::be32(&arrival.bytes, view.transport + 4)
 }
 
-/// Promise (Offloads): Reordered traffic merges like ordered traffic: a mean of 32.0 packets, where
-/// the coalescer alone merges 1.5 to 17.9, with 1 % to all of 20,000 packets displaced by up to 3
-/// and held for at most 20 µs.
+/// Promise (Offloads): Reordered traffic merges like ordered traffic, with 1 % to all of 20,000
+/// packets displaced by up to 3 and held for at most 20 µs; design/modes.md has the table.
 ///
 /// The promise: on traffic reordered by up to 3 the mean aggregate is at least twice the kernel's
 /// (5.5), and on ordered traffic it is that of the default mode.
