@@ -65,8 +65,8 @@ fn compare_layouts(draw: Draw, reach: usize, values: &[u8]) -> String {
 }
 
 /// Promise (Offloads): The coalescer merges exactly as a naive one does, and segmenting restores
-/// every byte: 3.0 million random packets together with those in tunnels, half of them damaged or
-/// with random bounds, without a mismatch.
+/// every byte: 3.0 million random packets,
+/// half of them in tunnels, with damaged ones and random bounds, without a mismatch.
 #[test]
 fn merges_as_the_naive_coalescer_does_and_gives_everything_back() {
     println!("{}", compare_merges(scenario));
@@ -180,8 +180,8 @@ fn ip_options(rng: &mut Rng) -> Vec<u8> {
     options
 }
 
-/// Promise (Offloads): The segmenter produces what a naive splitter produces, from slices and from
-/// contiguous payload: 363,853 segments without a mismatch, tunnels included.
+/// Promise (Offloads): The segmenter produces what a naive splitter produces, from slices
+/// and from contiguous payload: 363,853 segments without a mismatch.
 #[test]
 fn segments_equal_those_of_the_naive_splitter() {
     println!("{}", compare_segments(large));

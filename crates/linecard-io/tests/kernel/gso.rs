@@ -193,8 +193,7 @@ fn merged(cases: &[Case]) -> Vec<Large> {
     large
 }
 
-/// Promise (Offloads): GSO of Linux 6.18 segments 859 packets as `segment` does, byte for byte,
-/// tunnels included.
+/// Promise (Offloads): GSO of Linux 6.18 segments 859 packets as `segment` does, byte for byte.
 #[test]
 fn the_kernel_cuts_what_we_cut() {
     let mut large = large();
