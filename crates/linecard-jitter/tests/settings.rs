@@ -7,17 +7,16 @@
 use linecard_jitter::linux::journal::{Change, Fate, Journal, Store};
 use linecard_jitter::linux::setting::{Form, Namespace, Setting};
 use linecard_jitter::linux::toggle::napi_threads;
+use linecard_testkit::lab::{self, End, cable};
 use std::fs;
 use std::io::Write;
 use std::net::UdpSocket;
-use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// A namespace with a cable and a TAP device.
 struct Place {
-    name: String,
+    space: lab::Namespace,
     /// Names of interfaces are those of NAPI threads too, which have no namespace.
     wire: String,
     folder: tempfile::TempDir,
@@ -25,31 +24,32 @@ struct Place {
 
 impl Place {
     fn new(what: &str) -> Option<Self> {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("settings-{}-{number}", std::process::id());
-        let wire = format!("w{}{number}", std::process::id() % 100_000);
-        let place = Self { name, wire, folder: tempfile::tempdir().unwrap() };
-        let made = ip(&["netns", "add", &place.name])
-            && place.ip(&["link", "add", &place.wire, "type", "veth", "peer", "name", "far"])
-            && place.ip(&["link", "set", &place.wire, "up"])
-            && place.ip(&["link", "set", "far", "up"]);
-        if !made {
-            linecard_testkit::skip(
-                what,
-                "no network namespace with a veth; run as root with iproute2",
-            );
-            return None;
+        match Self::wired() {
+            Ok(place) => Some(place),
+            Err(why) => {
+                linecard_testkit::skip(what, why);
+                None
+            }
         }
-        Some(place)
+    }
+
+    fn wired() -> Result<Self, String> {
+        let space = lab::Namespace::new()?;
+        let wire = space.device();
+        let end = |device| End { namespace: &space, device, options: &[] };
+        cable(end(&wire), end("far"))?;
+        for device in [&wire, "far"] {
+            space.ip(&["link", "set", device, "up"])?;
+        }
+        Ok(Self { space, wire, folder: tempfile::tempdir().unwrap() })
     }
 
     fn ip(&self, arguments: &[&str]) -> bool {
-        ip(&[&["-n", &self.name], arguments].concat())
+        self.space.ip(arguments).is_ok()
     }
 
     fn namespace(&self) -> Option<Namespace> {
-        Some(Namespace::at(Path::new("/run/netns").join(&self.name)).unwrap())
+        Some(Namespace::at(self.space.path()).unwrap())
     }
 
     fn file(&self, file: &str, form: Form) -> Setting {
@@ -64,18 +64,6 @@ impl Place {
     fn journal(&self) -> Journal {
         Journal::begin(&self.store()).unwrap()
     }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        ip(&["netns", "del", &self.name]);
-    }
-}
-
-fn ip(arguments: &[&str]) -> bool {
-    let mut command = Command::new("ip");
-    let status = command.args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).status();
-    status.is_ok_and(|status| status.success())
 }
 
 /// Changes all of them, looks, rolls back and looks again.
@@ -176,7 +164,7 @@ fn what_has_gone_with_its_namespace_is_no_conflict() {
     let setting = place.file("gro_flush_timeout", Form::Plain);
     let mut journal = place.journal();
     journal.change(&setting, "1000").unwrap();
-    assert!(ip(&["netns", "del", &place.name]));
+    drop(place.space);
     let restorations = journal.roll_back().unwrap();
     assert!(matches!(restorations[0].fate, Fate::Gone), "{restorations:?}");
     assert!(!place.folder.path().join("journals").exists());
@@ -236,7 +224,7 @@ fn a_comparison_that_is_killed_leaves_nothing_after_the_next_start() {
     let before = read();
     let journals = place.folder.path().join("journals");
     for wait_ms in [0, 3, 11, 40] {
-        let own = format!("/run/netns/{} {} {}", place.name, place.wire, journals.display());
+        let own = format!("{} {} {}", place.space.path().display(), place.wire, journals.display());
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "child_that_compares_until_it_is_killed"])
             .env(CHILD, own)

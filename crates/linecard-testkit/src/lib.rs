@@ -1,5 +1,8 @@
 //! What the tests of all crates share.
 
+#[cfg(all(feature = "lab", target_os = "linux"))]
+pub mod lab;
+
 use std::fmt::Display;
 use std::fs::OpenOptions;
 use std::io::Write;

@@ -1,8 +1,8 @@
 //! Two network namespaces with a cable between them: the peer's end `lcp`, and the host's end `lcw`,
 //! which the command takes as near port. Both namespaces go with the test, however it ends.
 
-use crate::sys;
-use std::fs::{self, File};
+use linecard_testkit::lab::{End, Namespace, cable, is_root};
+use std::fs;
 use std::process::{Command, Output};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -14,36 +14,19 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 /// Two transfers at once on two cores say nothing about either.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// A network namespace, as long as it is not dropped.
+/// A network namespace in which nothing sends by itself, as long as it is not dropped.
 #[derive(Debug)]
-pub(crate) struct Place(File);
+pub(crate) struct Place(Namespace);
 
 impl Place {
-    fn new() -> Result<Self, String> {
-        let make = || {
-            sys::leave_network().map_err(|error| format!("no network namespace: {error}"))?;
-            for scope in ["all", "default"] {
-                // Nothing is to send by itself; without IPv6 in the kernel nothing does.
-                let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{scope}/disable_ipv6"), "1");
-            }
-            File::open("/proc/thread-self/ns/net").map_err(|error| error.to_string())
-        };
-        thread::scope(|scope| scope.spawn(make).join()).expect("no panic").map(Self)
-    }
-
     /// Works in a thread that has entered it.
     pub(crate) fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
-        let entered = || {
-            sys::enter(&self.0).expect("root may");
-            work()
-        };
-        let ended = thread::scope(|scope| scope.spawn(entered).join());
-        ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        self.0.inside(work)
     }
 
     /// Moves the calling thread into it, for good.
     pub(crate) fn enter(&self) {
-        sys::enter(&self.0).expect("root may");
+        self.0.enter().expect("root may");
     }
 
     /// Runs a program there that has to succeed; gives what it prints.
@@ -56,10 +39,7 @@ impl Place {
 
     /// Runs a program there.
     pub(crate) fn try_run(&self, line: &str) -> Output {
-        let mut words = line.split(' ');
-        let program = words.next().expect("a line has a word");
-        let output = self.inside(|| Command::new(program).args(words).output());
-        output.unwrap_or_else(|error| panic!("{program}: {error}"))
+        self.0.run(line)
     }
 
     /// Whether there is such an interface.
@@ -96,7 +76,7 @@ impl Place {
 
     /// Writes a setting of the network.
     pub(crate) fn set(&self, setting: &str, value: &str) -> bool {
-        self.inside(|| fs::write(format!("/proc/sys/net/{setting}"), value)).is_ok()
+        self.0.sysctl(setting, value)
     }
 }
 
@@ -124,7 +104,7 @@ pub(crate) fn with_queues(what: &str, queues: u32, work: impl FnOnce(&Lab)) {
 }
 
 fn lab(queues: u32) -> Result<Lab, String> {
-    if !sys::is_root() {
+    if !is_root() {
         return Err("not root, which namespaces and ports need".into());
     }
     let programs = [("ip", "-V"), ("ethtool", "--version"), ("unshare", "-V"), ("setpriv", "-V")];
@@ -132,7 +112,7 @@ fn lab(queues: u32) -> Result<Lab, String> {
         let there = Command::new(program).arg(version).output().is_ok();
         there.then_some(()).ok_or_else(|| format!("`{program}` is not installed"))?;
     }
-    let lab = Lab { host: Place::new()?, peer: Place::new()? };
+    let lab = Lab { host: Place(Namespace::quiet()?), peer: Place(Namespace::quiet()?) };
     let Lab { host, peer } = &lab;
     lab.cable(queues)?;
     for (place, name) in [(host, "lcw"), (peer, "lcp")] {
@@ -154,13 +134,10 @@ fn lab(queues: u32) -> Result<Lab, String> {
 
 impl Lab {
     fn cable(&self, queues: u32) -> Result<(), String> {
-        use std::os::fd::AsRawFd;
-        let end = format!("numrxqueues {queues} numtxqueues {queues}");
-        let peer = format!("/proc/{}/fd/{}", std::process::id(), self.peer.0.as_raw_fd());
-        let line = format!("ip link add lcw {end} type veth peer name lcp {end} netns {peer}");
-        let output = self.host.try_run(&line);
-        let said = String::from_utf8_lossy(&output.stderr);
-        output.status.success().then_some(()).ok_or_else(|| format!("no veth: {}", said.trim()))
+        let queues = queues.to_string();
+        let options = ["numrxqueues", &queues, "numtxqueues", &queues];
+        let near = End { namespace: &self.host.0, device: "lcw", options: &options };
+        cable(near, End { namespace: &self.peer.0, device: "lcp", options: &options })
     }
 
     /// Gives the TAP its addresses, 10.9.0.2 and `fd09::2`.

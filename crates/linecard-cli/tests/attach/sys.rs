@@ -1,8 +1,7 @@
-//! What std does not have: network namespaces, signals, a filter of system calls, frames by the
-//! thousand. The only file of this test with `unsafe`.
+//! What std does not have: signals, a filter of system calls, frames by the thousand. The only file of
+//! this test with `unsafe`.
 #![expect(unsafe_code, reason = "system calls have no safe form in std")]
 
-use std::fs::File;
 use std::io;
 use std::mem::size_of;
 use std::net::TcpStream;
@@ -27,25 +26,6 @@ const CLASSIFIER: u32 = 3;
 
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
-}
-
-/// Whether this process has the rights of root.
-pub(crate) fn is_root() -> bool {
-    // SAFETY: takes nothing and cannot fail.
-    unsafe { libc::geteuid() == 0 }
-}
-
-/// Moves the calling thread, no other, into a network namespace of its own, which goes with the
-/// last thread and descriptor in it.
-pub(crate) fn leave_network() -> io::Result<()> {
-    // SAFETY: takes a number; only the calling thread changes.
-    check(unsafe { libc::unshare(libc::CLONE_NEWNET) }).map(drop)
-}
-
-/// Moves the calling thread, no other, into a network namespace.
-pub(crate) fn enter(namespace: &File) -> io::Result<()> {
-    // SAFETY: the descriptor is open for the whole call.
-    check(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) }).map(drop)
 }
 
 /// Sends a signal to a child that has not been waited for.

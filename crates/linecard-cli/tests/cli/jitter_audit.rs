@@ -3,11 +3,11 @@
 
 use crate::folder::{Folder, Outcome};
 use crate::support::linecard;
+use linecard_testkit::lab::{End, Namespace, cable};
 use serde_json::Value as Json;
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -26,47 +26,41 @@ const FILES: [(&str, &str, &str); 4] = [
 
 /// A namespace with one cable in it, both ends.
 struct Place {
-    name: String,
+    namespace: Namespace,
     folder: Folder,
 }
 
 impl Place {
     /// None, said loudly, without the rights.
     fn new() -> Option<Self> {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("audit-{}-{number}", std::process::id());
-        let made = ip(&["netns", "add", &name]);
-        let place = Self { name, folder: Folder::new() };
-        if !made {
-            linecard_testkit::skip(
-                "settings put back after signals",
-                "no network namespace; run as root with iproute2",
-            );
-            return None;
-        }
-        let made = place.ip(&["link", "add", "wire", "type", "veth", "peer", "name", "far"]);
-        let up = ["wire", "far"].iter().all(|end| place.ip(&["link", "set", end, "up"]));
-        // Threads poll an interface only where it has NAPI, which GRO brings.
-        let gro = place.within("ethtool").args(["-K", "wire", "gro", "on"]).status();
-        if !(made && up && gro.is_ok_and(|status| status.success())) {
-            linecard_testkit::skip("settings put back after signals", "no veth, or no ethtool");
-            return None;
-        }
+        let namespace = match Self::wired() {
+            Ok(namespace) => namespace,
+            Err(why) => {
+                linecard_testkit::skip("settings put back after signals", why);
+                return None;
+            }
+        };
         for (file, found, _) in FILES {
-            let write = format!("echo {found} > /sys/class/net/wire/{file}");
-            assert!(place.within("sh").args(["-c", &write]).status().unwrap().success(), "{file}");
+            namespace.write(&format!("/sys/class/net/wire/{file}"), found).expect(file);
         }
-        Some(place)
+        Some(Self { namespace, folder: Folder::new() })
     }
 
-    fn ip(&self, arguments: &[&str]) -> bool {
-        ip(&[&["-n", &self.name], arguments].concat())
+    fn wired() -> Result<Namespace, String> {
+        let namespace = Namespace::new()?;
+        let end = |device| End { namespace: &namespace, device, options: &[] };
+        cable(end("wire"), end("far"))?;
+        for device in ["wire", "far"] {
+            namespace.ip(&["link", "set", device, "up"])?;
+        }
+        // Threads poll an interface only where it has NAPI, which GRO brings.
+        namespace.ethtool("wire", &["gro", "on"])?;
+        Ok(namespace)
     }
 
     fn within(&self, program: &str) -> Command {
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", &self.name, program]).stderr(Stdio::null());
+        let mut command = self.namespace.command(program);
+        command.stderr(Stdio::null());
         command
     }
 
@@ -119,18 +113,6 @@ impl Place {
             thread::sleep(Duration::from_millis(20));
         }
     }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        ip(&["netns", "del", &self.name]);
-    }
-}
-
-fn ip(arguments: &[&str]) -> bool {
-    let mut command = Command::new("ip");
-    let status = command.args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).status();
-    status.is_ok_and(|status| status.success())
 }
 
 /// `ip netns exec` becomes what it runs, so the child is the command itself.

@@ -3,6 +3,7 @@
 use crate::around::is_there;
 use crate::folder::{Folder, Outcome};
 use crate::support::linecard;
+use linecard_testkit::lab::{End, Namespace, cable};
 use serde_json::Value as Json;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -75,17 +76,23 @@ fn whoever_asks_is_answered() {
 }
 
 /// A cable whose one end is up, in a namespace of its own.
-const CABLE: &str = "mount -t sysfs none /sys || echo 'no own /sys' >&2; \
-    ip link add lcva address 02:00:00:00:00:0a mtu 1400 type veth peer name lcvb && \
-    ip link set lcva up && exec \"$0\" \"$@\"";
+fn cabled() -> Result<Namespace, String> {
+    let namespace = Namespace::new()?;
+    let end = |device, options| End { namespace: &namespace, device, options };
+    cable(end("lcva", &["address", "02:00:00:00:00:0a", "mtu", "1400"]), end("lcvb", &[]))?;
+    namespace.ip(&["link", "set", "lcva", "up"])?;
+    Ok(namespace)
+}
 
 #[test]
 fn interfaces_of_the_namespace_are_listed() {
-    let starter = ["unshare", "--net", "--mount", "sh", "-c", CABLE];
-    let outcome = behind(&starter, &program(), &["ports", "--json"]);
-    if outcome.code != Some(0) {
-        return linecard_testkit::skip("ports of a namespace", outcome.stderr);
-    }
+    let namespace = match cabled() {
+        Ok(namespace) => namespace,
+        Err(why) => return linecard_testkit::skip("ports of a namespace", why),
+    };
+    let mut command = namespace.command(program());
+    let outcome: Outcome = command.args(["ports", "--json"]).output().unwrap().into();
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
     let found: Json = serde_json::from_str(&outcome.stdout).unwrap();
     keys_are_stable(&found);
     let near = &found["interfaces"]["lcva"];
@@ -94,9 +101,7 @@ fn interfaces_of_the_namespace_are_listed() {
         (&near["mac"], &near["ports"]),
         (&"02:00:00:00:00:0a".into(), &"xdp:lcva packet:lcva".into())
     );
-    if outcome.stderr.is_empty() {
-        assert!(near["rx_queues"].as_u64() > Some(0) && near["tx_queues"].as_u64() > Some(0));
-    }
+    assert!(near["rx_queues"].as_u64() > Some(0) && near["tx_queues"].as_u64() > Some(0));
     assert_eq!(found["interfaces"]["lcvb"]["state"], "down");
     let interfaces = found["interfaces"].as_object().unwrap();
     assert!(interfaces.keys().all(|name| !name.starts_with("lcprobe")), "a device is left");

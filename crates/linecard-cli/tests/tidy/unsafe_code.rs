@@ -42,9 +42,9 @@ const ALLOWED: [(&str, &str); 29] = [
         "crates/linecard-transfer-net/benches/lanes/sys.rs",
         "many datagrams by one call, as the peer",
     ),
-    ("crates/linecard-cli/tests/attach/sys.rs", "namespaces, filters and floods for attachments"),
+    ("crates/linecard-cli/tests/attach/sys.rs", "filters and floods for attachments"),
     ("crates/linecard-jitter/tests/jitter/sys.rs", "an option of sockets, to make a load"),
-    ("crates/linecard-io/tests/ports/sys.rs", "namespaces and lost rights for live ports"),
+    ("crates/linecard-io/tests/ports/sys.rs", "lost rights for live ports"),
     ("crates/linecard-io/tests/kernel/sys.rs", "system calls for the kernel as witness"),
 ];
 

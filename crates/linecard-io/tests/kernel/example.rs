@@ -1,9 +1,9 @@
 //! The example `tun`: TCP through a tunnel of two such programs, in namespaces of the test.
 
 use crate::around::{root, say, skipped};
-use crate::lab::{self, Namespace};
-use crate::sys;
+use crate::lab;
 use linecard::rng::Rng;
+use linecard_testkit::lab::Namespace;
 use std::fs;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -58,8 +58,8 @@ impl<'a> End<'a> {
         namespace.ip(&["addr", "add", &format!("192.0.2.{number}/24"), "dev", &device])?;
         let said = folder.join(format!("said{number}"));
         let file = fs::File::create(&said).expect("a file in our folder");
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", &namespace.name]).arg(program).arg("tun0");
+        let mut command = namespace.command(program);
+        command.arg("tun0");
         command.args([number, 3 - number].map(|end| format!("192.0.2.{end}:5000")));
         let program = command.stderr(file).spawn().map_err(|error| format!("no `ip`: {error}"))?;
         let mut end = Self { namespace, program, said };
@@ -121,13 +121,13 @@ fn connect(ends: [&Namespace; 2], address: SocketAddr) -> io::Result<()> {
     thread::scope(|scope| {
         let (ready, when_ready) = std::sync::mpsc::channel();
         let server = scope.spawn(move || {
-            sys::enter(&ends[1].path())?;
+            ends[1].enter()?;
             let listener = TcpListener::bind(address)?;
             let _ = ready.send(());
             exchange(listener.accept()?.0, (1, false))
         });
         let client = scope.spawn(move || {
-            sys::enter(&ends[0].path())?;
+            ends[0].enter()?;
             when_ready.recv().map_err(io::Error::other)?;
             exchange(TcpStream::connect_timeout(&address, PATIENCE)?, (1, true))
         });
@@ -135,7 +135,7 @@ fn connect(ends: [&Namespace; 2], address: SocketAddr) -> io::Result<()> {
         if client.is_err() && !server.is_finished() {
             // The listener may wait for ever: a connection that is closed at once ends it.
             scope.spawn(move || {
-                sys::enter(&ends[1].path()).and_then(|()| TcpStream::connect(address)).map(drop)
+                ends[1].enter().and_then(|()| TcpStream::connect(address)).map(drop)
             });
         }
         let server = server.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));

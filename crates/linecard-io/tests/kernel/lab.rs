@@ -5,17 +5,12 @@
 
 use crate::around::say;
 use crate::sys::{self, PacketSocket, Tap};
+use linecard_testkit::lab::{End, Namespace, cable, is_root};
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
-use std::process::{self, Command};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
-const NAMESPACES: &str = "/run/netns";
-/// Names of ours begin so; the number of the process follows.
-const PREFIX: &str = "linecard-";
 /// The largest frames sent are jumbo frames; the merged ones need no MTU.
 const MTU: &str = "9500";
 /// Devices in the sending namespace.
@@ -49,7 +44,7 @@ pub(crate) fn inside<R: Send>(
     vnet_len: usize,
     work: impl FnOnce(&mut Lab) -> R + Send,
 ) -> Result<R, String> {
-    if !sys::is_root() {
+    if !is_root() {
         return Err("not root: namespaces and packet sockets need it".to_owned());
     }
     thread::scope(|scope| {
@@ -75,7 +70,7 @@ pub(crate) fn bridged<R: Send>(
     (into, out_of): (Side, Side),
     work: impl FnOnce(&mut Bridge) -> R + Send,
 ) -> Result<R, String> {
-    if !sys::is_root() {
+    if !is_root() {
         return Err("not root: namespaces and TAP devices need it".to_owned());
     }
     thread::scope(|scope| {
@@ -86,11 +81,8 @@ pub(crate) fn bridged<R: Send>(
 
 impl Bridge {
     fn new(into: Side, out_of: Side) -> Result<Self, String> {
-        remove_leftovers();
-        let namespace = Namespace::new()?;
-        namespace.write("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1")?;
-        namespace.write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1")?;
-        sys::enter(&namespace.path()).map_err(|error| format!("no namespace: {error}"))?;
+        let namespace = Namespace::quiet()?;
+        namespace.enter().map_err(|error| format!("no namespace: {error}"))?;
         let bridge = ["link", "add", "br0", "type", "bridge", "forward_delay", "0"];
         namespace.ip(&[&bridge[..], &["mcast_snooping", "0"]].concat())?;
         let open = |end: &str, (vnet_len, offloads): Side| {
@@ -108,17 +100,18 @@ impl Bridge {
 
 /// Two namespaces with a cable between their devices, which are up.
 pub(crate) fn cabled() -> Result<[Namespace; 2], String> {
-    if !sys::is_root() {
-        return Err("not root: namespaces need it".to_owned());
-    }
-    remove_leftovers();
     let (near, far) = (Namespace::new()?, Namespace::new()?);
-    let cable = ["link", "add", &near.device(), "type", "veth", "peer", "name", &far.device()];
-    near.ip(&[&cable[..], &["netns", &far.name]].concat())?;
+    lay(&near, &far, [&[], &[]])?;
     for namespace in [&near, &far] {
         namespace.ip(&["link", "set", &namespace.device(), "up"])?;
     }
     Ok([near, far])
+}
+
+/// A cable between the devices of two namespaces.
+pub(crate) fn lay(near: &Namespace, far: &Namespace, [a, b]: [&[&str]; 2]) -> Result<(), String> {
+    let near = End { namespace: near, device: &near.device(), options: a };
+    cable(near, End { namespace: far, device: &far.device(), options: b })
 }
 
 impl Lab {
@@ -132,7 +125,8 @@ impl Lab {
             order_threads(&far)?;
         }
         let open = |namespace: &Namespace, open: &dyn Fn(u32) -> io::Result<PacketSocket>| {
-            sys::enter(&namespace.path())
+            namespace
+                .enter()
                 .and_then(|()| sys::interface(&namespace.device()))
                 .and_then(open)
                 .map_err(|error| format!("no packet socket: {error}"))
@@ -147,7 +141,9 @@ impl Lab {
     /// Adds a TAP device to the sending end, and a bridge that hands on what it receives, unchanged
     /// but for what the cable needs done before. The error says what the kernel lacks.
     pub(crate) fn add_tap(&mut self, header_len: usize, offloads: u32) -> Result<Tap, String> {
-        let tap = sys::enter(&self.sending.path())
+        let tap = self
+            .sending
+            .enter()
             .and_then(|()| Tap::new(TAP, header_len, offloads))
             .map_err(|error| format!("no TAP device with these offloads: {error}"))?;
         let near = self.sending.device();
@@ -176,18 +172,9 @@ impl Lab {
 /// Two namespaces with a cable between their devices, on which nothing is sent but what a test
 /// sends: sending and receiving end, the latter merging (GRO) or not.
 pub(crate) fn quiet_cable(mtu: &str, merging: bool) -> Result<(Namespace, Namespace), String> {
-    remove_leftovers();
-    let (sending, receiving) = (Namespace::new()?, Namespace::new()?);
+    let (sending, receiving) = (Namespace::quiet()?, Namespace::quiet()?);
     let (near, far) = (sending.device(), receiving.device());
-    let cable = ["link", "add", &near, "type", "veth", "peer", "name", &far, "netns"];
-    sending.ip(&[&cable[..], &[&receiving.name]].concat())?;
-    // Neighbour discovery would send frames of its own.
-    for namespace in [&sending, &receiving] {
-        for scope in ["all", "default"] {
-            namespace.write(&format!("/proc/sys/net/ipv6/conf/{scope}/disable_ipv6"), "1")?;
-        }
-        namespace.ip(&["link", "set", &namespace.device(), "mtu", mtu])?;
-    }
+    lay(&sending, &receiving, [&["mtu", mtu], &["mtu", mtu]])?;
     sending.ethtool(&near, &["tso", "off", "gso", "off", "tx", "off", "sg", "off"])?;
     // What the test sends is what arrives: no merging on the way back either.
     sending.ethtool(&near, &["gro", "off"])?;
@@ -249,78 +236,4 @@ fn thread_named(prefix: &str) -> Option<i32> {
         let name = fs::read_to_string(format!("/proc/{number}/comm"));
         name.is_ok_and(|name| name.starts_with(prefix))
     })
-}
-
-/// A network namespace of ours, deleted with all its devices when dropped.
-#[derive(Debug)]
-pub(crate) struct Namespace {
-    pub(crate) name: String,
-    number: u32,
-}
-
-impl Namespace {
-    pub(crate) fn new() -> Result<Self, String> {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let namespace = Self { name: format!("{PREFIX}{}-{number}", process::id()), number };
-        run("ip", &["netns", "add", &namespace.name])?;
-        Ok(namespace)
-    }
-
-    /// The one device in it. Unique on the machine, as its kernel thread is looked for by name;
-    /// names have at most 15 bytes.
-    pub(crate) fn device(&self) -> String {
-        format!("lc{}n{}", process::id(), self.number)
-    }
-
-    pub(crate) fn path(&self) -> PathBuf {
-        Path::new(NAMESPACES).join(&self.name)
-    }
-
-    pub(crate) fn ip(&self, arguments: &[&str]) -> Result<(), String> {
-        run("ip", &[&["-n", &self.name], arguments].concat())
-    }
-
-    /// Runs a command in it.
-    pub(crate) fn exec(&self, command: &[&str]) -> Result<(), String> {
-        run("ip", &[&["netns", "exec", &self.name], command].concat())
-    }
-
-    fn ethtool(&self, device: &str, features: &[&str]) -> Result<(), String> {
-        self.exec(&[&["ethtool", "-K", device], features].concat())
-    }
-
-    /// Writes a file of /proc or /sys as it is seen in it.
-    fn write(&self, file: &str, value: &str) -> Result<(), String> {
-        self.exec(&["sh", "-c", &format!("echo {value} > {file}")])
-    }
-}
-
-impl Drop for Namespace {
-    fn drop(&mut self) {
-        // Nothing better can be done while a test fails; the next run tries again.
-        let _ = run("ip", &["netns", "del", &self.name]);
-    }
-}
-
-/// Removes namespaces of runs that were killed.
-fn remove_leftovers() {
-    let Ok(entries) = fs::read_dir(NAMESPACES) else { return };
-    for name in entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()) {
-        let owner = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next());
-        let Some(owner) = owner.and_then(|owner| owner.parse::<u32>().ok()) else { continue };
-        if !Path::new("/proc").join(owner.to_string()).exists() {
-            let _ = run("ip", &["netns", "del", &name]);
-        }
-    }
-}
-
-fn run(program: &str, arguments: &[&str]) -> Result<(), String> {
-    let output = Command::new(program).args(arguments).output();
-    let output = output.map_err(|error| format!("cannot run `{program}`: {error}"))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let said = String::from_utf8_lossy(&output.stderr);
-    Err(format!("`{program} {}` failed: {}", arguments.join(" "), said.trim()))
 }

@@ -2,10 +2,11 @@
 //! as the kernel receives them from the TAP device.
 
 use crate::around::say;
-use crate::lab::{Namespace, quiet_cable, wait_for_cable};
+use crate::lab::{quiet_cable, wait_for_cable};
 use crate::sys::{self, PacketSocket};
 use linecard_io::attach::{Attached, Prepared, Settings};
 use linecard_io::port::{probe, xdp};
+use linecard_testkit::lab::{Namespace, is_root};
 use std::io;
 use std::thread;
 use std::time::Duration;
@@ -53,7 +54,7 @@ pub(crate) fn attached<R: Send>(
 
 /// What the kernel has to have; all that fails besides is a fault.
 fn lacking(near: Near) -> Result<(), String> {
-    if !sys::is_root() {
+    if !is_root() {
         return Err("not root: namespaces, ports and TAP devices need it".to_owned());
     }
     let tap = probe::tap();
@@ -72,11 +73,12 @@ impl Live {
     fn new(near: Near) -> Result<Self, String> {
         let (sending, receiving) = quiet_cable(MTU, false)?;
         let no_socket = |error: io::Error| format!("no packet socket: {error}");
-        let tx = sys::enter(&sending.path())
+        let tx = sending
+            .enter()
             .and_then(|()| sys::interface(&sending.device()))
             .and_then(|interface| PacketSocket::sender(interface, 0))
             .map_err(no_socket)?;
-        sys::enter(&receiving.path()).map_err(|error| format!("no namespace: {error}"))?;
+        receiving.enter().map_err(|error| format!("no namespace: {error}"))?;
         let prepared = behind_this_thread(|| {
             Prepared::new(settings(near, &receiving.device())).expect("ports can be opened")
         });

@@ -1,12 +1,11 @@
-//! The system calls that the witness needs and std does not have: network namespaces, packet
-//! sockets, and the order in which threads run. The only file of this test with `unsafe`.
+//! The system calls that the witness needs and std does not have: packet sockets, and the order in
+//! which threads run. The only file of this test with `unsafe`.
 #![expect(unsafe_code, reason = "system calls have no safe form in std")]
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::mem::size_of;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::path::Path;
 use std::ptr;
 use std::time::Duration;
 
@@ -19,19 +18,6 @@ const PACKET_VNET_HDR_SZ: libc::c_int = 24;
 
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
-}
-
-/// Whether this process has the rights of root.
-pub(crate) fn is_root() -> bool {
-    // SAFETY: takes nothing and cannot fail.
-    unsafe { libc::geteuid() == 0 }
-}
-
-/// Moves the calling thread, no other, into a network namespace.
-pub(crate) fn enter(namespace: &Path) -> io::Result<()> {
-    let file = File::open(namespace)?;
-    // SAFETY: the descriptor is open for the whole call.
-    check(unsafe { libc::setns(file.as_raw_fd(), libc::CLONE_NEWNET) }).map(drop)
 }
 
 /// The first processor that the calling thread may run on.

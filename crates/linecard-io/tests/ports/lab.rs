@@ -1,11 +1,10 @@
 //! A network namespace for each test, and frames for it.
 
-use crate::sys;
-use crate::witness;
 use linecard::packet::{Batch, LinkType, Meta, Packet, Pool, PoolBuffer};
 use linecard::port::{Port, PortState};
 use linecard::time::Instant;
 use linecard_io::port::{self, BUFFER_LEN, PacketConfig, PacketSocket};
+use linecard_testkit::lab::Namespace;
 use std::io::Write;
 use std::os::fd::AsFd;
 use std::process::Command;
@@ -24,26 +23,14 @@ pub(crate) fn say(text: &str) {
 
 /// Works in a thread with a network namespace of its own, or says loudly why not.
 pub(crate) fn inside(what: &str, work: impl FnOnce() + Send) {
-    if !witness::is_root() {
-        return linecard_testkit::skip(what, "not root, which namespaces and ports need");
-    }
-    thread::scope(|scope| {
-        let worker = scope.spawn(|| match new_network() {
-            Ok(()) => work(),
-            Err(why) => linecard_testkit::skip(what, why),
-        });
-        worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-    });
+    linecard_testkit::lab::inside(what, |_| work());
 }
 
 /// Moves this thread into a new namespace in which nothing sends by itself.
-pub(crate) fn new_network() -> Result<(), String> {
-    sys::leave_network().map_err(|error| format!("no network namespace: {error}"))?;
-    for scope in ["all", "default"] {
-        // Neighbour discovery; without IPv6 in the kernel there is none.
-        let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{scope}/disable_ipv6"), "1");
-    }
-    Ok(())
+pub(crate) fn new_network() -> Namespace {
+    let namespace = Namespace::quiet().expect("there was one before");
+    namespace.enter().expect("root may");
+    namespace
 }
 
 /// Runs `ip` in this thread's namespace.

@@ -4,16 +4,6 @@
 
 use std::io;
 
-/// Moves the calling thread, no other, into a network namespace of its own, which goes with the
-/// last thread and descriptor in it.
-pub(crate) fn leave_network() -> io::Result<()> {
-    // SAFETY: takes a number; only the calling thread changes.
-    match unsafe { libc::unshare(libc::CLONE_NEWNET) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
 /// Makes the calling thread, no other, one of user "nobody", who may nothing.
 pub(crate) fn lose_rights() -> io::Result<()> {
     let nobody: libc::uid_t = 65_534;

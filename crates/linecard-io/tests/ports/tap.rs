@@ -120,7 +120,7 @@ fn carry(kind: TapKind, way: &Way, bytes: usize) -> (Carrier, Counters, Counters
         stream.set_write_timeout(Some(PATIENCE)).expect("a timeout");
         stream.write_all(&content(bytes)).expect("all is taken");
     });
-    new_network().expect("there was one before");
+    let _far = new_network();
     let mut b = open(kind, "10.9.0.2");
     let listener = TcpListener::bind("10.9.0.2:7000").expect("nobody else is here");
     start.send(()).expect("the client waits");
@@ -156,7 +156,7 @@ fn carry(kind: TapKind, way: &Way, bytes: usize) -> (Carrier, Counters, Counters
 fn large_packets_of_the_kernel_go_whole() {
     inside("TCP through TAP devices", || {
         for kind in [TapKind::Ethernet, TapKind::Ip] {
-            new_network().expect("there was one before");
+            let _near = new_network();
             let (carrier, a, b) = carry(kind, &Way::Whole, BYTES);
             assert!(carrier.gso > 0 && carrier.longest.0 > 10_000, "{:?}", carrier.longest);
             assert_eq!((a.dropped.total(), b.dropped.total(), b.cut), (0, 0, 0), "{a:?} {b:?}");
@@ -190,7 +190,7 @@ fn merged_packets_are_received_whole() {
 fn bits_per_second() {
     inside("bits per second", || {
         for way in [Way::Whole, Way::Cut, Way::Merged] {
-            new_network().expect("there was one before");
+            let _near = new_network();
             carry(TapKind::Ethernet, &way, 256 << 20);
         }
     });

@@ -4,9 +4,6 @@
 //! Needs root for most of it; else it says so.
 
 mod child;
-#[path = "../ports/sys.rs"]
-#[expect(dead_code, reason = "shared with the tests of live ports")]
-mod sys;
 
 use std::ffi::OsStr;
 use std::io::Write;
@@ -29,13 +26,8 @@ fn main() -> ExitCode {
     if std::env::args().nth(1).is_some_and(|word| !"rights".contains(&word)) {
         return ExitCode::SUCCESS;
     }
-    // A network of this process alone, which its children have too.
-    match sys::leave_network() {
-        Ok(()) => as_root(),
-        Err(why) => {
-            linecard_testkit::skip("rights of root", format_args!("no network namespace: {why}"));
-        }
-    }
+    // A network of this test alone, which its children have too.
+    linecard_testkit::lab::inside("rights of root", |_| as_root());
     without_rights();
     say("rights: passed");
     ExitCode::SUCCESS

@@ -4,7 +4,6 @@
 
 use crate::around::say;
 use crate::cable::{frame, packet, with_cable};
-use crate::sys;
 use linecard::packet::{BATCH, Batch, Pool, PoolBuffer};
 use linecard::port::Port;
 use linecard_io::port::xdp::{Attachment, Config, Mode, XdpBuffer, XdpPort};
@@ -19,10 +18,10 @@ fn rate() {
         for len in [60, 1514] {
             with_cable("rates", "1500", |cable| {
                 let config = Config::default();
-                sys::enter(&cable.far.path()).expect("it is there");
+                cable.far.enter().expect("it is there");
                 let far = Attachment::in_mode(&cable.far.device(), mode).expect("it is free");
                 let mut far = XdpPort::open(&far, 0, &config).expect("it is free");
-                sys::enter(&cable.near.path()).expect("it is there");
+                cable.near.enter().expect("it is there");
                 let mut near = cable.port(mode, &config);
                 measure(&mut far, &mut near, len, mode);
             });

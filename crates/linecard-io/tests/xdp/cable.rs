@@ -1,12 +1,13 @@
 //! A cable with a packet socket at its far end and room for AF_XDP ports at the near one.
 
 use crate::around::skipped;
-use crate::lab::Namespace;
+use crate::lab::lay;
 use crate::sys::{self, PacketSocket};
 use linecard::packet::{Batch, LinkType, Meta, Packet};
 use linecard::port::{Port, PortState};
 use linecard::time::Instant;
 use linecard_io::port::xdp::{Attachment, Config, Mode, XdpBuffer, XdpPort, probe};
+use linecard_testkit::lab::Namespace;
 use std::thread;
 use std::time::Duration;
 
@@ -48,24 +49,18 @@ pub(crate) fn with_queues(what: &str, far: (&str, &str), work: impl FnOnce(&mut 
 
 impl Cable {
     fn new((mtu, sends_by): (&str, &str)) -> Result<Self, String> {
-        let (near, far) = (Namespace::new()?, Namespace::new()?);
-        let queues = ["numtxqueues", "2", "numrxqueues", "2"];
-        let (near_device, far_device) = (near.device(), far.device());
-        let near_end = ["link", "add", &near_device];
-        let far_end = ["type", "veth", "peer", "name", &far_device, "netns", &far.name];
-        let far_queues = ["numtxqueues", sends_by, "numrxqueues", "2"];
-        near.ip(&[&near_end[..], &queues, &far_end, &far_queues].concat())?;
+        let (near, far) = (Namespace::quiet()?, Namespace::quiet()?);
+        let queues = |sends_by| ["numtxqueues", sends_by, "numrxqueues", "2"];
+        lay(&near, &far, [&queues("2"), &queues(sends_by)])?;
         for namespace in [&near, &far] {
-            // Neighbour discovery would send frames of its own.
-            let quiet = "echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6";
-            namespace.exec(&["sh", "-c", quiet])?;
             namespace.ip(&["link", "set", &namespace.device(), "mtu", mtu, "up"])?;
         }
-        let socket = sys::enter(&far.path())
+        let socket = far
+            .enter()
             .and_then(|()| sys::interface(&far.device()))
             .and_then(PacketSocket::receiver)
             .map_err(|error| format!("no packet socket: {error}"))?;
-        sys::enter(&near.path()).map_err(|error| format!("no namespace: {error}"))?;
+        near.enter().map_err(|error| format!("no namespace: {error}"))?;
         Ok(Self { near, far, socket })
     }
 

@@ -12,7 +12,7 @@ const HELD: &str = "LINECARD_TEST_XDP_HELD";
 
 /// Whether `ip` shows a program on the interface.
 fn is_attached(cable: &Cable) -> bool {
-    let arguments = ["-n", &cable.near.name, "link", "show", "dev", &cable.near.device()];
+    let arguments = ["-n", cable.near.name(), "link", "show", "dev", &cable.near.device()];
     let output = Command::new("ip").args(arguments).output().expect("`ip` runs");
     assert!(output.status.success());
     String::from_utf8_lossy(&output.stdout).contains("prog/xdp")
@@ -100,7 +100,7 @@ fn an_interface_moved_away_ends_its_port() {
     with_cable("interface moved", "1500", |cable| {
         let mut port = cable.port(Mode::Native, &Config::default());
         let device = cable.near.device();
-        cable.near.ip(&["link", "set", &device, "netns", &cable.far.name]).expect("it is ours");
+        cable.near.ip(&["link", "set", &device, "netns", cable.far.name()]).expect("it is ours");
         let mut batch = Batch::<XdpBuffer>::new();
         until("the port ends", || port.receive(&mut batch, now()) == PortState::Ended);
     });

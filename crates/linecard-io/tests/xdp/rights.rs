@@ -2,8 +2,8 @@
 
 use crate::around::skipped;
 use crate::cable::with_cable;
-use crate::sys;
 use linecard_io::port::xdp::{Attachment, Config, XdpError, XdpPort, probe};
+use linecard_testkit::lab::is_root;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
@@ -14,7 +14,7 @@ const USER: u32 = 65_534;
 
 #[test]
 fn no_permission_is_said_with_what_it_takes() {
-    if !sys::is_root() {
+    if !is_root() {
         return without_rights();
     }
     let program = std::env::current_exe().expect("this test");

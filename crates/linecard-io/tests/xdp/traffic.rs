@@ -104,12 +104,12 @@ fn two_ports_on_two_threads_lose_nothing_and_keep_the_order() {
         for mode in MODES {
             let config = Config::default();
             let mut port = cable.port(mode, &config);
-            let (far, device) = (cable.far.path(), cable.far.device());
+            let (far, device) = (&cable.far, cable.far.device());
             let came = AtomicU32::new(0);
             let len = |number: u32| 60 + number as usize * 7 % 1455;
             thread::scope(|scope| {
                 scope.spawn(|| {
-                    sys::enter(&far).expect("it is there");
+                    far.enter().expect("it is there");
                     let attachment = Attachment::in_mode(&device, mode).expect("it is free");
                     let mut port = XdpPort::open(&attachment, 0, &config).expect("it is free");
                     let mut batch = Batch::new();

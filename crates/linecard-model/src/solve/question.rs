@@ -114,11 +114,10 @@ impl Question {
         if self.phase != Phase::Typical {
             return with(self.phase);
         }
-        match (with(Phase::Best)?, with(Phase::Worst)?) {
-            (false, _) => Ok(false),
-            (_, true) => Ok(true),
-            _ => Ok(self.predict(design)?.carries(self.bits_per_second)),
+        if !with(Phase::Best)? {
+            return Ok(false);
         }
+        Ok(with(Phase::Worst)? || self.predict(design)?.carries(self.bits_per_second))
     }
 
     fn is_answerable(&self, design: &Design) -> Result<(), SolveError> {

@@ -1,36 +1,14 @@
 //! What only another network shows: a small MTU, an interface that goes down.
 //!
-//! The test starts itself in a network namespace of its own, where there is nothing but a loopback
-//! interface that may be changed.
+//! Both are changed in a network namespace of the test's own.
 
 use super::{loopback, random, take_all, trouble};
+use linecard_testkit::lab;
 use linecard_transfer_net::lane::{Datagrams, Lane, Spec, Trouble, Udp};
 use std::process::Command;
 
-const INSIDE: &str = "LINECARD_TEST_INSIDE_NAMESPACE";
-
-/// Runs a test of this file in a new namespace; false if it has to be skipped, which is said.
-fn elsewhere(test: &str) -> bool {
-    if std::env::var_os(INSIDE).is_some() {
-        return true;
-    }
-    let can = Command::new("unshare").args(["-n", "ip", "link", "set", "lo", "up"]).output();
-    if !can.is_ok_and(|output| output.status.success()) {
-        linecard_testkit::skip(test, "needs root, `unshare` and `ip` for a network namespace");
-        return false;
-    }
-    let program = std::env::current_exe().unwrap();
-    let output = Command::new("unshare")
-        .arg("-n")
-        .arg(program)
-        .args(["--exact", test, "--nocapture"])
-        .env(INSIDE, "1")
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "inside the namespace: {text}");
-    false
-}
+/// Set for the child of this test that has lost a right.
+const INSIDE: &str = "LINECARD_TEST_WITHOUT_NET_ADMIN";
 
 fn ip(arguments: &str) {
     let status = Command::new("ip").args(arguments.split(' ')).status().unwrap();
@@ -73,53 +51,54 @@ fn a_buffer_that_is_not_granted_is_said_in_one_line() {
 
 #[test]
 fn an_mtu_that_shrinks_is_named_and_large_packets_stay_large() {
-    if !elsewhere("namespace::an_mtu_that_shrinks_is_named_and_large_packets_stay_large") {
-        return;
-    }
-    ip("link set lo up mtu 9000");
-    let mut far = Udp::bind(&loopback()).unwrap();
-    let mut near = Udp::connect(&loopback(), far.local_addr().unwrap()).unwrap();
-    assert_eq!(near.max_datagram(), 9_000 - 28);
-    let bytes = random(64_000);
-    assert_eq!(near.send(&Datagrams { bytes: &bytes[..62_804], stride: 8_972 }).unwrap(), 7);
-    assert!(matches!(
-        near.send(&Datagrams { bytes: &bytes, stride: 8_973 }),
-        Err(Trouble::TooLong { bytes: 8_973, limit: 8_972 })
-    ));
-    ip("link set lo mtu 1500");
-    for datagrams in [&bytes[..62_804], &bytes[..8_972]] {
-        let refused = near.send(&Datagrams { bytes: datagrams, stride: 8_972 }).unwrap_err();
-        assert!(
-            matches!(refused, Trouble::TooLong { bytes: 8_972, limit: 1_472 }),
-            "{refused} {refused:?}"
+    lab::inside("an MTU that shrinks", |_| {
+        ip("link set lo up mtu 9000");
+        let mut far = Udp::bind(&loopback()).unwrap();
+        let mut near = Udp::connect(&loopback(), far.local_addr().unwrap()).unwrap();
+        assert_eq!(near.max_datagram(), 9_000 - 28);
+        let bytes = random(64_000);
+        assert_eq!(near.send(&Datagrams { bytes: &bytes[..62_804], stride: 8_972 }).unwrap(), 7);
+        assert!(matches!(
+            near.send(&Datagrams { bytes: &bytes, stride: 8_973 }),
+            Err(Trouble::TooLong { bytes: 8_973, limit: 8_972 })
+        ));
+        ip("link set lo mtu 1500");
+        for datagrams in [&bytes[..62_804], &bytes[..8_972]] {
+            let refused = near.send(&Datagrams { bytes: datagrams, stride: 8_972 }).unwrap_err();
+            assert!(
+                matches!(refused, Trouble::TooLong { bytes: 8_972, limit: 1_472 }),
+                "{refused} {refused:?}"
+            );
+        }
+        let calls = near.send_calls();
+        assert_eq!(
+            near.send(&Datagrams { bytes: &bytes[..44 * 1_408], stride: 1_408 }).unwrap(),
+            44
         );
-    }
-    let calls = near.send_calls();
-    assert_eq!(near.send(&Datagrams { bytes: &bytes[..44 * 1_408], stride: 1_408 }).unwrap(), 44);
-    assert_eq!(near.send_calls(), calls + 1);
-    assert_eq!(take_all(&mut far, 7 + 44).len(), 7 + 44);
+        assert_eq!(near.send_calls(), calls + 1);
+        assert_eq!(take_all(&mut far, 7 + 44).len(), 7 + 44);
+    });
 }
 
 #[test]
 fn an_interface_that_is_down_is_a_dead_lane() {
-    if !elsewhere("namespace::an_interface_that_is_down_is_a_dead_lane") {
-        return;
-    }
-    ip("link add v0 type veth peer name v1");
-    ip("address add 10.9.9.1/24 dev v0");
-    ip("link set v0 up");
-    ip("link set v1 up");
-    let at = "10.9.9.1".parse::<Spec>().unwrap().at();
-    let mut near = Udp::connect(&at, "10.9.9.2:7000".parse().unwrap()).unwrap();
-    assert_eq!(near.send(&Datagrams::one(b"up")).unwrap(), 1);
-    ip("link set v0 down");
-    let dead = trouble(|| near.send(&Datagrams::one(b"down")));
-    assert!(dead.may_recover(), "{dead:?}");
-    ip("link set v0 up");
-    // What was noted meanwhile may be told once more.
-    let _told = near.send(&Datagrams::one(b"up again"));
-    assert_eq!(near.send(&Datagrams::one(b"up again")).unwrap(), 1);
-    ip("link delete v0");
-    let gone = trouble(|| near.send(&Datagrams::one(b"gone")));
-    assert!(gone.may_recover(), "{gone:?}");
+    lab::inside("an interface that is down", |_| {
+        ip("link add v0 type veth peer name v1");
+        ip("address add 10.9.9.1/24 dev v0");
+        ip("link set v0 up");
+        ip("link set v1 up");
+        let at = "10.9.9.1".parse::<Spec>().unwrap().at();
+        let mut near = Udp::connect(&at, "10.9.9.2:7000".parse().unwrap()).unwrap();
+        assert_eq!(near.send(&Datagrams::one(b"up")).unwrap(), 1);
+        ip("link set v0 down");
+        let dead = trouble(|| near.send(&Datagrams::one(b"down")));
+        assert!(dead.may_recover(), "{dead:?}");
+        ip("link set v0 up");
+        // What was noted meanwhile may be told once more.
+        let _told = near.send(&Datagrams::one(b"up again"));
+        assert_eq!(near.send(&Datagrams::one(b"up again")).unwrap(), 1);
+        ip("link delete v0");
+        let gone = trouble(|| near.send(&Datagrams::one(b"gone")));
+        assert!(gone.may_recover(), "{gone:?}");
+    });
 }

@@ -1,53 +1,46 @@
 //! Two hosts with several links between them: network namespaces and veth pairs.
 
 use crate::ends;
+use linecard_testkit::lab::{self, End, Namespace};
 use linecard_transfer_net::receive::{Got, ReceiveError, ReceiveOptions, receive};
 use linecard_transfer_net::send::{SendError, SendOptions, SendProgress, Sent, send};
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
-use std::fs::{self, File};
+use std::fs;
 use std::net::TcpListener;
-use std::os::fd::AsFd;
-use std::process::Command;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-
-static NUMBER: AtomicU32 = AtomicU32::new(0);
 
 /// The sender's host `a` and the receiver's host `b`. Link n has the interface `link<n>` on both, with the
 /// addresses 10.9.n.1 and 10.9.n.2.
 struct Links {
-    names: [String; 2],
+    hosts: [Namespace; 2],
     folder: tempfile::TempDir,
 }
 
 type Ended = (Result<Sent, SendError>, Result<Got, ReceiveError>);
 
-fn ip(arguments: &str) -> bool {
-    let output = Command::new("ip").args(arguments.split(' ')).output();
-    output.is_ok_and(|output| output.status.success())
-}
-
 impl Links {
     /// None, which is said, where namespaces cannot be made.
     fn new(test: &str, count: usize) -> Option<Self> {
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = |end| format!("lc-links-{}-{number}-{end}", std::process::id());
-        let links = Self { names: ["a", "b"].map(name), folder: tempfile::tempdir().ok()? };
-        let [a, b] = &links.names;
-        if !ip(&format!("netns add {a}")) || !ip(&format!("netns add {b}")) {
-            linecard_testkit::skip(test, "it needs root and `ip` for network namespaces");
-            return None;
-        }
+        let hosts = Namespace::new().and_then(|a| Ok([a, Namespace::new()?]));
+        let hosts = match hosts {
+            Ok(hosts) => hosts,
+            Err(why) => {
+                linecard_testkit::skip(test, why);
+                return None;
+            }
+        };
+        let links = Self { hosts, folder: tempfile::tempdir().ok()? };
         for link in 1..=count {
-            let ends = format!("link{link} netns {a} type veth peer name link{link} netns {b}");
-            assert!(ip(&format!("link add {ends}")));
+            let device = format!("link{link}");
+            let end = |namespace| End { namespace, device: &device, options: &[] };
+            let [a, b] = &links.hosts;
+            lab::cable(end(a), end(b)).expect("root may");
         }
-        for (name, host) in [(a, 1), (b, 2)] {
-            assert!(ip(&format!("-n {name} link set lo up")));
+        for host in [0, 1] {
+            links.set(host, "link set lo up");
             for link in 1..=count {
-                let address = format!("10.9.{link}.{host}/24");
-                assert!(ip(&format!("-n {name} address add {address} dev link{link}")));
-                assert!(ip(&format!("-n {name} link set link{link} up")));
+                links.set(host, &format!("address add 10.9.{link}.{}/24 dev link{link}", host + 1));
+                links.set(host, &format!("link set link{link} up"));
             }
         }
         Some(links)
@@ -55,26 +48,17 @@ impl Links {
 
     /// `ip` on one of the hosts.
     fn set(&self, host: usize, arguments: &str) {
-        assert!(ip(&format!("-n {} {arguments}", self.names[host])), "ip {arguments}");
+        let words: Vec<&str> = arguments.split(' ').collect();
+        self.hosts[host].ip(&words).expect("it is done");
     }
 
     /// Does work on a host. Sockets stay where they were opened.
     fn on<T: Send>(&self, host: usize, work: impl FnOnce() -> T + Send) -> T {
-        let namespace =
-            File::open(format!("/run/netns/{}", self.names[host])).expect("it is there");
-        std::thread::scope(|scope| {
-            let working = scope.spawn(move || {
-                move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
-                    .expect("it can be entered");
-                work()
-            });
-            working.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        })
+        self.hosts[host].inside(work)
     }
 
     fn sysctl(&self, host: usize, name: &str, value: &str) {
-        self.on(host, || fs::write(format!("/proc/sys/net/ipv4/{name}"), value))
-            .expect("it is set");
+        assert!(self.hosts[host].sysctl(&format!("ipv4/{name}"), value), "{name}");
     }
 
     /// Bytes that host `a` has sent on each link.
@@ -129,15 +113,6 @@ impl Links {
         let of = |name: &str| fs::read(self.folder.path().join(name)).expect("it is there");
         assert!(of("from.bin") == of("to/from.bin"), "other bytes came");
         (sent, got)
-    }
-}
-
-impl Drop for Links {
-    fn drop(&mut self) {
-        for name in &self.names {
-            // Another test that makes a namespace at the same moment may keep the file busy.
-            let _removed = (0..3).any(|_| ip(&format!("netns del {name}")));
-        }
     }
 }
 

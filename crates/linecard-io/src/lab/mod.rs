@@ -8,14 +8,15 @@
 //!
 //! Needs root, `ip` (iproute2) and `ethtool`.
 
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
-use std::fs::{self, File};
+mod namespace;
+
+pub use namespace::{Namespace, remove_leftovers};
+
+use std::fs;
 use std::io;
 use std::net::Ipv4Addr;
-use std::os::fd::AsFd;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::thread;
 
 /// The interface's name at both ends of the cable.
 pub const CABLE: &str = "wire";
@@ -25,10 +26,6 @@ pub const DEVICE: &str = "lc0";
 pub const BACK: &str = "back";
 /// The host's address on that cable.
 const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 77, 1, 2);
-/// Where `ip` keeps namespaces.
-const NAMESPACES: &str = "/run/netns";
-/// What our namespaces' names begin with; the number of their process follows.
-const PREFIX: &str = "linecard-";
 
 /// Which of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,13 +56,13 @@ impl Host {
         Ipv4Addr::new(a, b, 10_u8.saturating_add(lane), host)
     }
 
-    fn namespace(self) -> String {
-        let part = match self {
+    /// The part of its namespace's name that is its own.
+    fn part(self) -> &'static str {
+        match self {
             Self::Peer => "peer",
             Self::Own => "host",
             Self::Beyond => "beyond",
-        };
-        format!("{PREFIX}{}-{part}", std::process::id())
+        }
     }
 }
 
@@ -122,7 +119,10 @@ pub enum LabError {
 /// # Ok::<(), linecard_io::lab::LabError>(())
 /// ```
 #[derive(Debug)]
-pub struct Lab(());
+pub struct Lab {
+    /// Those of all hosts; the one beyond is made when it is wanted.
+    namespaces: [Namespace; 3],
+}
 
 impl Lab {
     /// Makes both hosts and their cable.
@@ -132,7 +132,8 @@ impl Lab {
     /// See [`LabError`]; nothing stays behind.
     pub fn new(cable: Cable) -> Result<Self, LabError> {
         remove_leftovers();
-        let lab = Self(());
+        let namespace = |host: Host| Namespace::named(host.part());
+        let lab = Self { namespaces: [Host::Peer, Host::Own, Host::Beyond].map(namespace) };
         for host in [Host::Peer, Host::Own] {
             lab.make(host)?;
         }
@@ -140,16 +141,20 @@ impl Lab {
         Ok(lab)
     }
 
+    fn at(&self, host: Host) -> &Namespace {
+        &self.namespaces[host as usize]
+    }
+
     fn make(&self, host: Host) -> Result<(), LabError> {
-        ip(&["netns", "add", &host.namespace()])?;
+        self.at(host).make()?;
         self.ip(host, &["link", "set", "lo", "up"])
     }
 
     fn lay(&self, cable: Cable) -> Result<(), LabError> {
-        let (peer, own) = (Host::Peer.namespace(), Host::Own.namespace());
+        let (peer, own) = (self.at(Host::Peer).name(), self.at(Host::Own).name());
         let (mtu, queues) = (cable.mtu.to_string(), cable.queues.to_string());
         let shape = ["mtu", &mtu, "numrxqueues", &queues, "numtxqueues", &queues];
-        let ends = [["netns", &peer], ["netns", &own]];
+        let ends = [["netns", peer], ["netns", own]];
         let head = ["link", "add", CABLE];
         let middle = ["type", "veth", "peer", "name", CABLE];
         ip(&[&head, &ends[0][..], &shape, &middle, &ends[1], &shape].concat())?;
@@ -170,12 +175,12 @@ impl Lab {
     ///
     /// See [`LabError`]; needs `tc`, too.
     pub fn lay_lanes(&self, rates_bps: &[u64]) -> Result<(), LabError> {
-        let (peer, own) = (Host::Peer.namespace(), Host::Own.namespace());
+        let (peer, own) = (self.at(Host::Peer).name(), self.at(Host::Own).name());
         self.give_address(Host::Own, CABLE)?;
         for (lane, rate_bps) in (0..=u8::MAX).zip(rates_bps) {
             let name = lane_name(lane);
-            let ends = ["type", "veth", "peer", "name", &name, "netns", &own];
-            ip(&[&["link", "add", &name, "netns", &peer][..], &ends].concat())?;
+            let ends = ["type", "veth", "peer", "name", &name, "netns", own];
+            ip(&[&["link", "add", &name, "netns", peer][..], &ends].concat())?;
             for host in [Host::Peer, Host::Own] {
                 let address = format!("{}/24", host.lane_address(lane));
                 self.ip(host, &["address", "add", &address, "dev", &name])?;
@@ -220,8 +225,7 @@ impl Lab {
     ///
     /// No such interface or feature.
     pub fn features(&self, host: Host, interface: &str, wanted: &[&str]) -> Result<(), LabError> {
-        let mut ethtool = self.command(host, "ethtool");
-        run(ethtool.args(["-K", interface]).args(wanted), "ethtool", "ethtool")
+        self.at(host).features(interface, wanted)
     }
 
     /// Has the host's kernel forward to a host beyond, instead of an attachment. With `gro` it merges
@@ -232,9 +236,9 @@ impl Lab {
     /// See [`LabError`].
     pub fn forward(&self, gro: bool) -> Result<(), LabError> {
         self.make(Host::Beyond)?;
-        let (own, beyond) = (Host::Own.namespace(), Host::Beyond.namespace());
-        let ends = ["type", "veth", "peer", "name", BACK, "netns", &beyond];
-        ip(&[&["link", "add", BACK, "netns", &own][..], &ends].concat())?;
+        let (own, beyond) = (self.at(Host::Own).name(), self.at(Host::Beyond).name());
+        let ends = ["type", "veth", "peer", "name", BACK, "netns", beyond];
+        ip(&[&["link", "add", BACK, "netns", own][..], &ends].concat())?;
         for host in [Host::Own, Host::Beyond] {
             self.ip(host, &["link", "set", BACK, "up"])?;
         }
@@ -256,7 +260,7 @@ impl Lab {
     ///
     /// No such device.
     pub fn replace_cable(&self, device: &str) -> Result<(), LabError> {
-        self.ip(Host::Own, &["link", "set", device, "netns", &Host::Peer.namespace()])?;
+        self.ip(Host::Own, &["link", "set", device, "netns", self.at(Host::Peer).name()])?;
         self.ip(Host::Peer, &["address", "flush", "dev", CABLE])?;
         self.ip(Host::Peer, &["link", "set", device, "up"])?;
         self.features(
@@ -270,15 +274,13 @@ impl Lab {
     /// A program to be run on a host.
     #[must_use]
     pub fn command(&self, host: Host, program: impl AsRef<std::ffi::OsStr>) -> Command {
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", &host.namespace()]).arg(program);
-        command
+        self.at(host).command(program)
     }
 
     /// The file of a host's namespace.
     #[must_use]
     pub fn namespace_file(&self, host: Host) -> PathBuf {
-        Path::new(NAMESPACES).join(host.namespace())
+        self.at(host).file()
     }
 
     /// Does work on a host, on a thread of its own. Sockets stay where they were opened.
@@ -291,15 +293,7 @@ impl Lab {
         host: Host,
         work: impl FnOnce() -> T + Send,
     ) -> Result<T, LabError> {
-        let namespace = File::open(self.namespace_file(host))?;
-        thread::scope(|scope| {
-            let entered = scope.spawn(move || {
-                let network = Some(LinkNameSpaceType::Network);
-                move_into_link_name_space(namespace.as_fd(), network).map_err(io::Error::from)?;
-                Ok(work())
-            });
-            entered.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        })
+        self.at(host).enter(work)
     }
 
     /// Writes a setting of a host's network: a file of /sys or /proc.
@@ -308,40 +302,16 @@ impl Lab {
     ///
     /// No such setting, or no such value.
     pub fn set(&self, host: Host, path: &str, value: &str) -> Result<(), LabError> {
-        // /sys shows the network of whoever mounted it, and `ip netns exec` mounts it anew.
-        let mut shell = self.command(host, "sh");
-        run(shell.args(["-c", "printf %s \"$1\" > \"$0\"", path, value]), "sh", "dash")
+        self.at(host).set(path, value)
     }
 
     fn ip(&self, host: Host, arguments: &[&str]) -> Result<(), LabError> {
-        ip(&[&["-n", &host.namespace()], arguments].concat())
-    }
-}
-
-impl Drop for Lab {
-    fn drop(&mut self) {
-        for host in [Host::Peer, Host::Own, Host::Beyond] {
-            // What could not be made is not there to be removed.
-            let _removed = ip(&["netns", "del", &host.namespace()]);
-        }
+        self.at(host).ip(arguments)
     }
 }
 
 fn lane_name(lane: u8) -> String {
     format!("lane{lane}")
-}
-
-/// Removes the namespaces of processes that are no more.
-fn remove_leftovers() {
-    let Ok(entries) = fs::read_dir(NAMESPACES) else { return };
-    for name in entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()) {
-        let process = name.strip_prefix(PREFIX).and_then(|rest| rest.split_once('-'));
-        let Some((process, _)) = process else { continue };
-        let is_gone = process.parse::<u32>().is_ok() && !Path::new("/proc").join(process).exists();
-        if is_gone {
-            let _removed = ip(&["netns", "del", &name]);
-        }
-    }
 }
 
 fn ip(arguments: &[&str]) -> Result<(), LabError> {
