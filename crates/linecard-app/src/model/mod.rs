@@ -2,6 +2,7 @@
 
 mod account;
 pub mod npu;
+pub mod pcie;
 
 use super::AnyJob;
 
@@ -9,7 +10,7 @@ use super::AnyJob;
 const COMMAND: &str = "model";
 
 /// The models.
-pub const MODELS: [AnyJob; 1] = [AnyJob::of::<npu::NpuModel>()];
+pub const MODELS: [AnyJob; 2] = [AnyJob::of::<npu::NpuModel>(), AnyJob::of::<pcie::PcieModel>()];
 
 /// The model of this name.
 #[must_use]

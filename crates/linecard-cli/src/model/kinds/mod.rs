@@ -7,7 +7,6 @@ mod adapter;
 mod lanes;
 mod path;
 mod pci;
-mod pcie;
 mod receive;
 mod transfer;
 
@@ -53,10 +52,9 @@ struct Entry {
 /// All kinds, the sending side first, which is run by itself.
 pub(super) const NAMES: [&str; 9] =
     [Settings::NAME, "receive", "npu", "pci", "pcie", "adapter", "path", "lanes", "transfer"];
-const MODELS: [Entry; 7] = [
+const MODELS: [Entry; 6] = [
     entry::<receive::Settings>(),
     entry::<pci::Settings>(),
-    entry::<pcie::Settings>(),
     entry::<adapter::Settings>(),
     entry::<path::Settings>(),
     entry::<lanes::Settings>(),
