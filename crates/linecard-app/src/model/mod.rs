@@ -2,6 +2,7 @@
 
 mod account;
 pub mod npu;
+pub mod pci;
 pub mod pcie;
 
 use super::AnyJob;
@@ -10,7 +11,8 @@ use super::AnyJob;
 const COMMAND: &str = "model";
 
 /// The models.
-pub const MODELS: [AnyJob; 2] = [AnyJob::of::<npu::NpuModel>(), AnyJob::of::<pcie::PcieModel>()];
+pub const MODELS: [AnyJob; 3] =
+    [AnyJob::of::<npu::NpuModel>(), AnyJob::of::<pci::PciModel>(), AnyJob::of::<pcie::PcieModel>()];
 
 /// The model of this name.
 #[must_use]
