@@ -167,8 +167,7 @@ impl Document {
     /// Refuses a parameter's value, for a reason that the value alone does not show.
     #[must_use]
     pub fn refuse(&self, parameter: &str, what: impl Into<String>) -> ConfigError {
-        let (place, name) = (Place::Parameter(parameter.to_owned()), parameter.to_owned());
-        self.placed(ConfigError::new(place, Some(name), Problem::Invalid(what.into())))
+        self.placed(ConfigError::of_parameter(parameter, what))
     }
 
     /// Where a parameter's value comes from.

@@ -22,6 +22,14 @@ impl ConfigError {
     pub fn new(place: Place, parameter: Option<String>, problem: Problem) -> Self {
         Self { place: Box::new(place), parameter, problem: Box::new(problem) }
     }
+
+    /// Refuses a parameter's value, for a reason that its range does not show. Its place is known once
+    /// [`Document::placed`](super::Document::placed) has seen the error.
+    #[must_use]
+    pub fn of_parameter(parameter: &str, what: impl Into<String>) -> Self {
+        let (place, name) = (Place::Parameter(parameter.to_owned()), parameter.to_owned());
+        Self::new(place, Some(name), Problem::Invalid(what.into()))
+    }
 }
 
 /// Where a value stands.

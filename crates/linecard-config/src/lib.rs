@@ -46,10 +46,12 @@ mod choice;
 mod document;
 mod error;
 mod parameter;
+mod rules;
 mod units;
 
 pub use choice::{Absent, Maybe, OneOrMany, Switch};
 pub use document::{Document, Origin};
 pub use error::{ConfigError, Place, Problem};
 pub use parameter::{Config, Parameter, check, parameters, schema};
+pub use rules::power_of_two;
 pub use units::{Bytes, Duration, Frequency, Rate, UnitError};

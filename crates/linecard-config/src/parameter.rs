@@ -95,8 +95,11 @@ pub fn parameters<C: Config>() -> Vec<Parameter> {
 /// The first such value, by its parameter.
 pub fn check<C: Config>(config: &C) -> Result<(), ConfigError> {
     let Err(report) = config.validate() else { return Ok(()) };
-    let Some((path, error)) = report.iter().next() else { return Ok(()) };
-    let (name, what) = (path.to_string(), error.to_string());
+    let mut found = report.iter().map(|(path, error)| (path.to_string(), error.to_string()));
+    let Some((name, first)) = found.next() else { return Ok(()) };
+    // Other rules of a parameter take its range for granted.
+    let range = found.find(|(other, what)| *other == name && is_range(what));
+    let what = range.map_or(first, |(_, what)| what);
     let values = serde_json::to_value(config).unwrap_or_default();
     // In a list, it is an element that is wrong.
     let bare = name.split('[').next().unwrap_or_default().to_owned();

@@ -7,14 +7,23 @@ use schemars::generate::SchemaSettings;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// A job's result: a struct of sections, each a struct of values.
+/// A job's result: a struct of sections, each a struct of values or a list.
 ///
 /// Names of fields are the keys in JSON. The documentation of a field is what people read: of a section its title, of a
 /// value its label. Types say the unit ([`Share`], [`BitRate`] …). What is `None` is left out.
+///
+/// A list is a `Vec` of structs with two fields: `label`, a text, and `value`, one value or a struct of them. Optional
+/// values in such a struct need `skip_serializing_if`.
 pub trait Outcome: Serialize + JsonSchema {
     /// The title of a section, where it says more than its documentation: with values of this outcome.
     fn title(&self, section: &str) -> Option<String> {
         let _ = section;
+        None
+    }
+
+    /// The text of an item of a list, where its values with commas between them do not do.
+    fn item(&self, section: &str, index: usize) -> Option<String> {
+        let _ = (section, index);
         None
     }
 
@@ -32,6 +41,8 @@ pub trait Outcome: Serialize + JsonSchema {
 /// struct Found {
 ///     /// Packets
 ///     packets: Packets,
+///     /// Lanes
+///     lanes: Vec<Lane>,
 /// }
 /// #[derive(serde::Serialize, schemars::JsonSchema)]
 /// struct Packets {
@@ -40,11 +51,27 @@ pub trait Outcome: Serialize + JsonSchema {
 ///     /// of them lost
 ///     lost: Share,
 /// }
+/// #[derive(serde::Serialize, schemars::JsonSchema)]
+/// struct Lane {
+///     label: String,
+///     value: Carried,
+/// }
+/// #[derive(serde::Serialize, schemars::JsonSchema)]
+/// struct Carried {
+///     packets: u64,
+///     share: Share,
+/// }
 /// impl Outcome for Found {}
 ///
-/// let found = Found { packets: Packets { received: 12_345, lost: Share(0.25) } };
+/// let carried = Carried { packets: 12_345, share: Share(1.0) };
+/// let found = Found {
+///     packets: Packets { received: 12_345, lost: Share(0.25) },
+///     lanes: vec![Lane { label: "first".to_owned(), value: carried }],
+/// };
 /// let text = report_of("example", &found).to_string();
-/// assert_eq!(text, "Packets\n  came in      12,345\n  of them lost  25.0 %\n");
+/// let (packets, lanes) = text.split_once("\n\n").expect("two sections");
+/// assert_eq!(packets, "Packets\n  came in       12,345\n  of them lost  25.0 %");
+/// assert_eq!(lanes, "Lanes\n  first  12,345, 100.0 %\n");
 /// ```
 pub fn report_of<O: Outcome>(job: &'static str, outcome: &O) -> Report {
     let mut report = Report::new(job);
@@ -52,10 +79,23 @@ pub fn report_of<O: Outcome>(job: &'static str, outcome: &O) -> Report {
     let schema = schema.for_serialize().into_generator().into_root_schema_for::<O>();
     let values = serde_json::to_value(outcome).unwrap_or_default();
     for (key, field) in properties(schema.as_value()) {
-        let Some(values) = values.get(key).and_then(Value::as_object) else { continue };
         let title = outcome.title(key).unwrap_or_else(|| label(field));
-        let mut section = Section::new(key.clone(), title);
-        add_values(&mut section, "", field, values);
+        let section = match values.get(key) {
+            Some(Value::Object(values)) => {
+                let mut section = Section::new(key.clone(), title);
+                add_values(&mut section, "", field, values);
+                section
+            }
+            Some(Value::Array(items)) => {
+                let mut section = Section::list(key.clone(), title);
+                let schema = field.get("items").unwrap_or(&Value::Null);
+                for (index, item) in items.iter().enumerate() {
+                    add_item(&mut section, schema, item, outcome.item(key, index));
+                }
+                section
+            }
+            _ => continue,
+        };
         report.push(section);
     }
     for note in outcome.notes() {
@@ -70,6 +110,26 @@ fn add_values(section: &mut Section, before: &str, schema: &Value, values: &Map<
         let key = format!("{before}{key}");
         section.add(key, label(field), shown(field, value));
     }
+}
+
+fn add_item(section: &mut Section, schema: &Value, item: &Value, text: Option<String>) {
+    let (Some(label), Some(value)) = (item.get("label").and_then(Value::as_str), item.get("value"))
+    else {
+        return;
+    };
+    let schema = schema.pointer("/properties/value").unwrap_or(&Value::Null);
+    let shown = match value {
+        Value::Object(values) => {
+            let each = properties(schema).filter_map(|(key, field)| {
+                let value = values.get(key).filter(|value| !value.is_null())?;
+                Some(shown(field, value).to_string())
+            });
+            let text = text.unwrap_or_else(|| each.collect::<Vec<String>>().join(", "));
+            Shown::Object(text, values.clone())
+        }
+        value => shown(schema, value),
+    };
+    section.add("", label.to_owned(), shown);
 }
 
 fn properties(schema: &Value) -> impl Iterator<Item = (&String, &Value)> {

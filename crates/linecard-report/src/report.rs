@@ -69,6 +69,8 @@ pub enum Value {
     Text(String),
     /// Several things said of one: words for people, and the same under stable keys in JSON.
     Fields(String, Vec<(&'static str, Value)>),
+    /// The same from the definition of an outcome: words for people, and the object in JSON.
+    Object(String, serde_json::Map<String, serde_json::Value>),
 }
 
 impl Report {
@@ -221,7 +223,7 @@ impl Value {
     /// Whether it reads as words, not as a number.
     #[must_use]
     pub fn is_text(&self) -> bool {
-        matches!(self, Self::Flag(_) | Self::Text(_) | Self::Fields(..))
+        matches!(self, Self::Flag(_) | Self::Text(_) | Self::Fields(..) | Self::Object(..))
     }
 }
 
@@ -238,7 +240,7 @@ impl fmt::Display for Value {
             Self::Seconds(x) => format!("{x:.2} s"),
             Self::Share(x) => format!("{:.1} %", x * 100.0),
             Self::Flag(so) => if *so { "yes" } else { "no" }.to_string(),
-            Self::Text(text) | Self::Fields(text, _) => text.clone(),
+            Self::Text(text) | Self::Fields(text, _) | Self::Object(text, _) => text.clone(),
         };
         f.pad(&text)
     }
@@ -315,6 +317,7 @@ impl Serialize for Value {
             Self::Fields(_, fields) => {
                 serializer.collect_map(fields.iter().map(|(key, value)| (key, value)))
             }
+            Self::Object(_, object) => object.serialize(serializer),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What outcomes of models share.
 
 use crate::Error;
+use serde::Serialize;
 
 /// From this share of the time on, a resource is said to limit.
 const LIMITS_FROM: f64 = 0.9;
@@ -31,4 +32,12 @@ pub(super) fn limit(shares: &[(&str, f64)]) -> String {
 /// A ratio, or 0 where there is nothing to divide by.
 pub(super) fn ratio(of: f64, to: f64) -> f64 {
     if to > 0.0 { of / to } else { 0.0 }
+}
+
+/// A choice as scenarios name it.
+pub(super) fn word(choice: impl Serialize) -> String {
+    match serde_json::to_value(choice) {
+        Ok(serde_json::Value::String(word)) => word,
+        _ => String::new(),
+    }
 }

@@ -3,6 +3,8 @@
 mod account;
 pub mod npu;
 pub mod path;
+pub mod pci;
+pub mod pcie;
 
 use super::AnyJob;
 
@@ -10,7 +12,12 @@ use super::AnyJob;
 const COMMAND: &str = "model";
 
 /// The models.
-pub const MODELS: [AnyJob; 2] = [AnyJob::of::<npu::NpuModel>(), AnyJob::of::<path::PathModel>()];
+pub const MODELS: [AnyJob; 4] = [
+    AnyJob::of::<npu::NpuModel>(),
+    AnyJob::of::<pci::PciModel>(),
+    AnyJob::of::<pcie::PcieModel>(),
+    AnyJob::of::<path::PathModel>(),
+];
 
 /// The model of this name.
 #[must_use]

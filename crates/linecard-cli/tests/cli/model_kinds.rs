@@ -9,7 +9,7 @@ const KINDS: [(&str, &str, &str, &str); 7] = [
     ("receive", "dma.mhz=5x", "bus.bits=96", "power of two"),
     ("npu", "npu.merge=off", "npu.ring=1000000", "16777216 bytes"),
     ("pci", "server.mhz=400", "adapter.requeue_batch=513", "choose 1 to 512"),
-    ("pcie", "link.generation=gen5", "link.lanes=3", "1, 2, 4, 8, 16 or 32"),
+    ("pcie", "link.generation=gen5", "link.lanes=3", "choose 2 or 4"),
     ("adapter", "adapter.kind=store-and-forward", "adapter.wire=unlimited", "this has a limit"),
     ("path", "stage.sleep=published", "stage.dma=5us", "is no stage"),
     ("lanes", "lanes.spreading=chunk-over-all", "load.chunks=1000000", "packets in all"),

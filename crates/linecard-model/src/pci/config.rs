@@ -1,66 +1,135 @@
-//! What there is to decide about adapter, server and load, and where it came from.
+//! The parameters: the adapter, the server and what its software costs, the clients.
 
 use super::bus::PCI_HZ;
-use crate::Ps;
+use crate::{Clock, Ps};
+use alloc::format;
+use garde::Validate;
+use linecard_config::{Bytes, Duration, Frequency, Rate, Switch};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
-/// A run of the model.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The longest run, and the longest warm-up.
+const LONGEST: Duration = Duration::from_secs(100);
+/// The most cycles that software takes for a frame.
+const MAX_CYCLES: u32 = 100_000_000;
+
+/// A gigabit adapter on PCI and the server behind it: by default the 700 MHz server with eight clients of six sessions
+/// each, at which the paper saw most.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema, Validate)]
+#[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// The adapter.
+    /// The run itself.
+    #[garde(dive)]
+    pub run: Run,
+    /// The adapter and its bus.
+    #[garde(dive)]
     pub adapter: Adapter,
-    /// The server.
+    /// The server's processors and what runs where.
+    #[garde(dive)]
     pub server: Server,
     /// What its software costs.
+    #[garde(dive)]
     pub costs: Costs,
     /// What the clients do.
+    #[garde(dive)]
     pub load: Load,
-    /// Draws the clients' starts and answers.
+}
+
+/// The run itself.
+#[derive(
+    Debug, Clone, Copy, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema, Validate,
+)]
+#[serde(default, deny_unknown_fields)]
+pub struct Run {
+    /// draws the clients' starts and answers
+    #[default(1)]
+    #[garde(range(min = 0, max = i64::MAX as u64))]
     pub seed: u64,
-    /// Not measured, at the beginning.
-    pub warm_up: Ps,
-    /// Measured.
-    pub duration: Ps,
+    /// time before measuring begins
+    #[default(Duration::from_ms(50))]
+    #[garde(range(min = Duration::ZERO, max = LONGEST))]
+    pub warm_up: Duration,
+    /// time that is measured
+    #[default(Duration::from_ms(200))]
+    #[garde(range(min = Duration::from_ms(1), max = LONGEST))]
+    pub duration: Duration,
 }
 
 /// The adapter and its bus.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema, Validate,
+)]
+#[serde(default, deny_unknown_fields)]
+#[garde(allow_unvalidated)]
 pub struct Adapter {
-    /// Bus clocks a second.
-    pub bus_hz: u64,
-    /// Room for received bytes, 1518 … 2²⁴. The paper has no figure; 64 KiB is ours.
-    pub fifo_bytes: u32,
-    /// Bytes of a frame that have to be there before the bus is asked for, 0 … 1518. The paper has no
-    /// figure; 400 is fitted to its 100 wait states of a frame.
-    pub threshold_bytes: u32,
-    /// Receive buffers, 1 … 65536. The paper has no figure: 512 hold all that 70 sessions may send.
+    /// the bus clock in MHz
+    #[default(Frequency::from_hz(PCI_HZ))]
+    #[garde(range(
+        min = Frequency::from_hz(Clock::MIN_HZ),
+        max = Frequency::from_hz(Clock::MAX_HZ)
+    ))]
+    pub bus_mhz: Frequency,
+    /// bytes of the FIFO
+    ///
+    /// The paper has no figure; 64 KiB is ours.
+    #[default(Bytes::new(64 << 10))]
+    #[garde(range(min = Bytes::new(1_518), max = Bytes::new(16 << 20)))]
+    pub fifo: Bytes,
+    /// bytes of a frame before the bus is asked for
+    ///
+    /// The paper has no figure; 400 is fitted to its 100 wait states of a frame.
+    #[default(400)]
+    #[garde(range(min = 0, max = 1_518))]
+    pub threshold: u32,
+    /// receive buffers
+    ///
+    /// The paper has no figure: 512 hold all that 70 sessions may send.
+    #[default(512)]
+    #[garde(range(min = 1, max = 65_536))]
     pub buffers: u32,
-    /// Buffers returned together, 1 … the number of buffers; the paper saw about 18.
+    /// buffers returned together, at most all
+    ///
+    /// The paper saw about 18.
+    #[default(18)]
+    #[garde(range(min = 1, max = 65_536), custom(at_most_all(self.buffers)))]
     pub requeue_batch: u32,
-    /// Returns a batch by a single write instead of one for each buffer, as the paper suggests.
-    pub requeue_by_one_write: bool,
+    /// whether a batch is returned by a single write instead of one for each buffer, as the paper suggests
+    pub one_write: Switch,
 }
 
 /// The server's processors and what runs where.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema, Validate,
+)]
+#[serde(default, deny_unknown_fields)]
+#[garde(allow_unvalidated)]
 pub struct Server {
-    /// Clock of each processor in MHz, 1 … 10000.
+    /// clock of each processor in MHz
+    #[default(700)]
+    #[garde(range(min = 1, max = 10_000))]
     pub mhz: u32,
-    /// Processors, 1 … 16.
+    /// processors
+    #[default(4)]
+    #[garde(range(min = 1, max = 16))]
     pub cpus: u8,
-    /// Whether the interrupt handler copies frames out of the receive buffers.
-    pub copies: bool,
-    /// Where the protocol work is done.
+    /// whether the interrupt handler copies frames out of the buffers
+    #[default(Switch::ON)]
+    pub copies: Switch,
+    /// where the protocol work is done
     pub protocol: Protocol,
 }
 
 /// Where protocol work is done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Protocol {
-    /// In deferred tasks on the processor that took the interrupt, when no frame waits; as measured.
+    /// in deferred tasks on the processor that took the interrupt, when no frame waits; as measured
+    #[default]
     Deferred,
-    /// In the interrupt handler itself: nothing is deferred.
+    /// in the interrupt handler itself
     InHandler,
-    /// On a processor of its own, beside the interrupt handler: the paper's "deserializing".
+    /// on a processor of its own beside the interrupt handler: the paper's "deserializing"
     Parallel,
 }
 
@@ -69,134 +138,84 @@ pub enum Protocol {
 /// (figure 8); at 700 MHz eight clients are just served, 15.35 µs a frame (figures 2 and 9, whose
 /// parts add up to 15.4); beside one processor at 100 %, three others are at 10 % each at 550 MHz.
 /// What does not go with the clock between 400 and 700 MHz is taken to be the copy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema, Validate,
+)]
+#[serde(default, deny_unknown_fields)]
 pub struct Costs {
-    /// Cycles of the interrupt handler for a frame, beside the copy.
+    /// cycles of the interrupt handler for a frame, beside the copy
+    #[default(5_432)]
+    #[garde(range(min = 0, max = MAX_CYCLES))]
     pub handler_cycles: u32,
-    /// Copy from memory to memory: picoseconds a byte, whatever the processor's clock.
+    /// picoseconds to copy a byte from memory to memory, whatever the processor's clock
+    #[default(3_900)]
+    #[garde(range(min = 0, max = 1_000_000))]
     pub copy_ps_per_byte: u32,
-    /// Cycles of protocol work for a frame or a request.
+    /// cycles of protocol work for a frame or a request
+    #[default(1_172)]
+    #[garde(range(min = 0, max = MAX_CYCLES))]
     pub protocol_cycles: u32,
-    /// Cycles of the application for a frame.
+    /// cycles of the application for a frame
+    #[default(2_960)]
+    #[garde(range(min = 0, max = MAX_CYCLES))]
     pub application_cycles: u32,
 }
 
 /// What clients do: each session asks for a file, receives it, and asks for the next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema, Validate,
+)]
+#[serde(default, deny_unknown_fields)]
 pub struct Load {
-    /// Clients, 1 … 64, each on a link of [`Load::client_bps`].
+    /// clients, each on a link of its own
+    #[default(8)]
+    #[garde(range(min = 1, max = 64))]
     pub clients: u32,
-    /// Sessions of each client, 1 … 64.
+    /// sessions of each client
+    #[default(6)]
+    #[garde(range(min = 1, max = 64))]
     pub sessions: u32,
-    /// Frames that a session may have sent without an answer, 2 … 1024. The paper has no figure;
-    /// 6 is the window of Windows NT 4.0, 8760 bytes.
+    /// frames that a session sends without an answer
+    ///
+    /// The paper has no figure; 6 is the window of Windows NT 4.0, 8760 bytes.
+    #[default(6)]
+    #[garde(range(min = 2, max = 1_024))]
     pub window_frames: u32,
-    /// Bytes of a file, 1 … 2³⁰.
+    /// bytes of a file
+    #[default(100_000)]
+    #[garde(range(min = 1, max = 1 << 30))]
     pub file_bytes: u32,
-    /// Bits per second of a client's link.
-    pub client_bps: u64,
-    /// What a client and the switch take to answer, at least; up to twice this is drawn. The paper
-    /// has no figure; ours is 50 µs.
-    pub answer: Ps,
+    /// bits per second of a client's link
+    #[default(Rate::new(100_000_000))]
+    #[garde(range(min = Rate::new(1_000_000), max = Rate::giga(1)))]
+    pub client_rate: Rate,
+    /// the least time that a client and the switch take to answer; up to twice this is drawn
+    ///
+    /// The paper has no figure; 50 µs is ours.
+    #[default(Duration::from_ns(50_000))]
+    #[garde(range(min = Duration::ZERO, max = Duration::from_secs(1)))]
+    pub answer: Duration,
 }
 
-/// A value that cannot be.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ConfigError {
-    /// Out of its range.
-    #[error("{name} is {value}: choose {low} to {high}")]
-    Range {
-        /// Which value.
-        name: &'static str,
-        /// What it is.
-        value: u64,
-        /// Its least.
-        low: u64,
-        /// Its most.
-        high: u64,
-    },
-    /// No such bus clock.
-    #[error(transparent)]
-    Clock(#[from] crate::ClockError),
-}
+impl Run {
+    /// When measuring begins.
+    pub(super) fn begins(&self) -> Ps {
+        self.warm_up.into()
+    }
 
-impl Default for Config {
-    /// The 700 MHz server with eight clients of six sessions each, at which the paper saw most.
-    fn default() -> Self {
-        Self {
-            adapter: Adapter::default(),
-            server: Server { mhz: 700, cpus: 4, copies: true, protocol: Protocol::Deferred },
-            costs: Costs::default(),
-            load: Load::default(),
-            seed: 1,
-            warm_up: Ps::from_ns(50_000_000),
-            duration: Ps::from_ns(200_000_000),
-        }
+    /// The end.
+    pub(super) fn ends(&self) -> Ps {
+        self.begins() + self.duration.into()
     }
 }
 
-impl Default for Adapter {
-    fn default() -> Self {
-        Self {
-            bus_hz: PCI_HZ,
-            fifo_bytes: 65_536,
-            threshold_bytes: 400,
-            buffers: 512,
-            requeue_batch: 18,
-            requeue_by_one_write: false,
+fn at_most_all(buffers: u32) -> impl FnOnce(&u32, &()) -> garde::Result {
+    move |batch, ()| {
+        if *batch <= buffers {
+            return Ok(());
         }
-    }
-}
-
-impl Default for Costs {
-    fn default() -> Self {
-        Self {
-            handler_cycles: 5_432,
-            copy_ps_per_byte: 3_900,
-            protocol_cycles: 1_172,
-            application_cycles: 2_960,
-        }
-    }
-}
-
-impl Default for Load {
-    fn default() -> Self {
-        Self {
-            clients: 8,
-            sessions: 6,
-            window_frames: 6,
-            file_bytes: 100_000,
-            client_bps: 100_000_000,
-            answer: Ps::from_ns(50_000),
-        }
-    }
-}
-
-impl Config {
-    /// Refuses what cannot be run.
-    pub(super) fn check(&self) -> Result<(), ConfigError> {
-        let (adapter, server, load) = (&self.adapter, &self.server, &self.load);
-        let second = Ps::SECOND.0;
-        let ranges = [
-            ("fifo_bytes", adapter.fifo_bytes.into(), (1_518, 1 << 24)),
-            ("threshold_bytes", adapter.threshold_bytes.into(), (0, 1_518)),
-            ("buffers", adapter.buffers.into(), (1, 65_536)),
-            ("requeue_batch", adapter.requeue_batch.into(), (1, adapter.buffers.into())),
-            ("mhz", server.mhz.into(), (1, 10_000)),
-            ("cpus", server.cpus.into(), (1, 16)),
-            ("clients", load.clients.into(), (1, 64)),
-            ("sessions", load.sessions.into(), (1, 64)),
-            ("window_frames", load.window_frames.into(), (2, 1_024)),
-            ("file_bytes", load.file_bytes.into(), (1, 1 << 30)),
-            ("client_bps", load.client_bps, (1_000_000, 1_000_000_000)),
-            ("warm_up", self.warm_up.0, (0, 100 * second)),
-            ("duration", self.duration.0, (1_000_000_000, 100 * second)),
-        ];
-        for (name, value, (low, high)) in ranges {
-            if !(low..=high).contains(&value) {
-                return Err(ConfigError::Range { name, value, low, high });
-            }
-        }
-        Ok(())
+        let what =
+            format!("{batch} of {buffers} buffers cannot be returned: choose 1 to {buffers}");
+        Err(garde::Error::new(what))
     }
 }

@@ -134,7 +134,7 @@ impl Host {
         let (cycles, copied) = match task {
             Task::Handle(frame) => {
                 let protocol = if in_handler { u64::from(costs.protocol_cycles) } else { 0 };
-                let copied = if self.server.copies { frame.len() } else { 0 };
+                let copied = if self.server.copies.0 { frame.len() } else { 0 };
                 (u64::from(costs.handler_cycles) + protocol, copied)
             }
             Task::Receive(_) | Task::Request(_) => (costs.protocol_cycles.into(), 0),

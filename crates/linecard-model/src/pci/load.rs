@@ -61,7 +61,7 @@ impl Clients {
     pub(super) fn new(load: &Load) -> Self {
         let session = Session { left: 0, credit: load.window_frames, is_queued: false };
         Self {
-            bits_per_second: load.client_bps,
+            bits_per_second: load.client_rate.bits_per_second(),
             per_client: load.sessions as usize,
             sessions: vec![session; (load.clients * load.sessions) as usize],
             links: vec![Link::default(); load.clients as usize],

@@ -20,7 +20,7 @@ mod overhead;
 mod simulation;
 
 pub use bus::{Bus, PCI_HZ, Transfer};
-pub use config::{Adapter, Config, ConfigError, Costs, Load, Protocol, Server};
+pub use config::{Adapter, Config, Costs, Load, Protocol, Run, Server};
 pub use outcome::{Frames, Outcome};
 pub use overhead::{FRAME_OVERHEAD, WIRE_OVERHEAD, efficiency, file_frames};
 pub use simulation::{simulate, simulate_watched};

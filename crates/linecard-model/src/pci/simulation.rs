@@ -1,15 +1,17 @@
 //! Events from the clients' links to the application and back.
 
 use super::bus::{Bus, arrival};
-use super::config::{Config, ConfigError};
+use super::config::Config;
 use super::host::{Answer, Host, Task};
 use super::load::{Clients, Frame};
 use super::outcome::{Frames, Outcome};
 use crate::{Events, Ps};
 use alloc::collections::VecDeque;
+use alloc::string::ToString;
 use alloc::vec;
 use linecard::rng::Rng;
 use linecard::watch::{Pulse, Watch};
+use linecard_config::ConfigError;
 
 /// The link from the switch to the adapter, in bits per second.
 const GIGABIT: u64 = 1_000_000_000;
@@ -49,7 +51,7 @@ enum Event {
 /// use linecard_model::pci::{Config, simulate};
 /// let outcome = simulate(&Config::default())?;
 /// assert!(outcome.mbps() > 700.0 && outcome.frames.dropped == 0);
-/// # Ok::<(), linecard_model::pci::ConfigError>(())
+/// # Ok::<(), linecard_config::ConfigError>(())
 /// ```
 ///
 /// # Errors
@@ -64,10 +66,10 @@ pub fn simulate(config: &Config) -> Result<Outcome, ConfigError> {
 /// # Errors
 /// A value out of its range.
 pub fn simulate_watched(config: &Config, watch: &Watch) -> Result<Outcome, ConfigError> {
-    config.check()?;
+    linecard_config::check(config)?;
     let mut simulation = Simulation::new(config)?;
     simulation.begin();
-    let end = config.warm_up + config.duration;
+    let end = config.run.ends();
     let mut pulse = Pulse::new(watch, end.0 as usize);
     while simulation.events.next_time().is_some_and(|time| time <= end)
         && pulse.goes_on(simulation.now.0 as usize)
@@ -111,8 +113,10 @@ struct Adapter {
 
 impl<'c> Simulation<'c> {
     fn new(config: &'c Config) -> Result<Self, ConfigError> {
+        let bus = Bus::new(config.adapter.bus_mhz.hz())
+            .map_err(|error| ConfigError::of_parameter("adapter.bus_mhz", error.to_string()))?;
         let adapter = Adapter {
-            bus: Bus::new(config.adapter.bus_hz)?,
+            bus,
             fifo: VecDeque::new(),
             fifo_bytes: 0,
             moving: 0,
@@ -127,7 +131,7 @@ impl<'c> Simulation<'c> {
             config,
             now: Ps::ZERO,
             events: Events::default(),
-            rng: Rng::new(config.seed),
+            rng: Rng::new(config.run.seed),
             clients: Clients::new(&config.load),
             port_free: Ps::ZERO,
             adapter,
@@ -138,7 +142,7 @@ impl<'c> Simulation<'c> {
 
     /// Each session asks for its first file, at a time of its own.
     fn begin(&mut self) {
-        self.events.add(self.config.warm_up, Event::Measure);
+        self.events.add(self.config.run.begins(), Event::Measure);
         let load = &self.config.load;
         for session in 0..(load.clients * load.sessions) as usize {
             let answer = Answer { session, frames: 0, asks: true };
@@ -191,7 +195,7 @@ impl<'c> Simulation<'c> {
 
     fn arrives(&mut self, frame: Frame) {
         self.outcome.frames.received += 1;
-        if self.adapter.fifo_bytes + frame.len() > self.config.adapter.fifo_bytes {
+        if u64::from(self.adapter.fifo_bytes + frame.len()) > self.config.adapter.fifo.get() {
             self.outcome.frames.dropped += 1;
             self.events.add(self.now + RETRANSMIT, Event::Lost(frame));
             return;
@@ -206,7 +210,7 @@ impl<'c> Simulation<'c> {
         let adapter = &mut self.adapter;
         let Some(&frame) = adapter.fifo.front().filter(|_| adapter.buffers > 0) else { return };
         let clock = *adapter.bus.clock();
-        let threshold = self.config.adapter.threshold_bytes.min(frame.len());
+        let threshold = self.config.adapter.threshold.min(frame.len());
         let ready = arrival(frame.first_byte, threshold).max(clock.edge(adapter.free));
         if ready > self.now {
             if adapter.planned != ready {
@@ -261,7 +265,7 @@ impl<'c> Simulation<'c> {
         let done = self.host.finish(cpu);
         self.outcome.phases += u64::from(done.phase);
         for answer in done.answers {
-            let least = self.config.load.answer;
+            let least = Ps::from(self.config.load.answer);
             let at = self.now + least + Ps(self.rng.below(least.0));
             let bytes = if answer.asks { self.config.load.file_bytes } else { 0 };
             self.events.add(at, Event::Answered(answer, bytes));
@@ -285,7 +289,7 @@ impl<'c> Simulation<'c> {
             return;
         }
         let buffers = core::mem::take(&mut adapter.to_requeue);
-        let clocks = Bus::writes(if config.requeue_by_one_write { 1 } else { buffers });
+        let clocks = Bus::writes(if config.one_write.0 { 1 } else { buffers });
         let begin = adapter.bus.clock().at_or_after(self.now);
         adapter.free = adapter.free.max(begin) + clocks;
         adapter.writes += clocks;
@@ -303,7 +307,7 @@ impl<'c> Simulation<'c> {
 /// Nothing measured yet.
 fn measured(config: &Config, frames: Frames) -> Outcome {
     Outcome {
-        duration: config.duration,
+        duration: config.run.duration.into(),
         frames,
         busy: vec![Ps::ZERO; usize::from(config.server.cpus)],
         ..Outcome::default()
@@ -313,7 +317,8 @@ fn measured(config: &Config, frames: Frames) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pci::{Adapter, Load, Protocol, Server};
+    use crate::pci::{Adapter, Load, Protocol, Run, Server};
+    use linecard_config::{Bytes, Duration, Frequency, Switch};
 
     fn config(mhz: u32, clients: u32, sessions: u32) -> Config {
         let base = Config::default();
@@ -371,7 +376,7 @@ mod tests {
     #[test]
     fn a_high_threshold_frees_the_bus_at_the_same_throughput() {
         let base = config(700, 8, 6);
-        let adapter = Adapter { threshold_bytes: 1_024, ..base.adapter };
+        let adapter = Adapter { threshold: 1_024, ..base.adapter };
         let (low, high) = (run(&base), run(&Config { adapter, ..base.clone() }));
         assert_eq!(high.bus.waits, 0);
         assert!((high.mbps() / low.mbps() - 1.0).abs() < 0.01, "{} {}", low.mbps(), high.mbps());
@@ -381,8 +386,8 @@ mod tests {
     fn what_the_paper_suggests_helps() {
         let base = config(400, 10, 7);
         let with = |protocol, copies, one_write| {
-            let server = Server { protocol, copies, ..base.server };
-            let adapter = Adapter { requeue_by_one_write: one_write, ..base.adapter };
+            let server = Server { protocol, copies: Switch(copies), ..base.server };
+            let adapter = Adapter { one_write: Switch(one_write), ..base.adapter };
             run(&Config { server, adapter, ..base.clone() })
         };
         let as_is = run(&base);
@@ -405,8 +410,8 @@ mod tests {
             let base = Config::default();
             let config = Config {
                 adapter: Adapter {
-                    fifo_bytes: draw(1_518, 20_000),
-                    threshold_bytes: draw(0, 1_518),
+                    fifo: Bytes::new(draw(1_518, 20_000).into()),
+                    threshold: draw(0, 1_518),
                     buffers,
                     requeue_batch: draw(1, buffers.into()),
                     ..base.adapter
@@ -414,7 +419,7 @@ mod tests {
                 server: Server {
                     mhz: draw(50, 2_000),
                     cpus: draw(1, 4) as u8,
-                    copies: draw(0, 1) == 1,
+                    copies: Switch(draw(0, 1) == 1),
                     protocol: [Protocol::Deferred, Protocol::InHandler, Protocol::Parallel]
                         [draw(0, 2) as usize],
                 },
@@ -425,9 +430,11 @@ mod tests {
                     file_bytes: draw(1, 200_000),
                     ..base.load
                 },
-                seed: draw(0, 1_000).into(),
-                warm_up: Ps::ZERO,
-                duration: Ps::from_ns(400_000_000),
+                run: Run {
+                    seed: draw(0, 1_000).into(),
+                    warm_up: Duration::ZERO,
+                    duration: Duration::from_ms(400),
+                },
                 ..base
             };
             assert!(run(&config).delivered_bytes > 0, "{config:?}");
@@ -437,17 +444,21 @@ mod tests {
     #[test]
     fn what_finds_no_room_is_dropped_counted_and_sent_again() {
         let base = config(400, 10, 6);
-        let adapter = Adapter { buffers: 20, fifo_bytes: 8_192, ..base.adapter };
-        let outcome = run(&Config { adapter, duration: Ps::SECOND, ..base });
+        let adapter = Adapter { buffers: 20, fifo: Bytes::new(8_192), ..base.adapter };
+        let run_for = Run { duration: Duration::from_secs(1), ..base.run };
+        let outcome = run(&Config { adapter, run: run_for, ..base });
         assert!(outcome.frames.dropped > 0 && outcome.mbps() > 10.0, "{outcome:?}");
     }
 
     #[test]
     fn what_cannot_be_run_is_refused() {
         let mut config = config(0, 8, 6);
-        assert_eq!(simulate(&config).unwrap_err().to_string(), "mhz is 0: choose 1 to 10000");
+        let refused = |config: &Config| simulate(config).unwrap_err().to_string();
+        assert_eq!(refused(&config), "server.mhz: 0 is out of range: choose 1 to 10000");
         config = self::config(700, 8, 6);
-        config.adapter.bus_hz = 1;
-        assert!(simulate(&config).is_err());
+        config.adapter.bus_mhz = Frequency::from_hz(500);
+        assert!(refused(&config).starts_with("adapter.bus_mhz: 0.0005 is out of range"));
+        config.adapter = Adapter { requeue_batch: 21, buffers: 20, ..Adapter::default() };
+        assert!(refused(&config).starts_with("adapter.requeue_batch: 21 of 20 buffers"));
     }
 }

@@ -1,30 +1,43 @@
 //! Reads in flight: a round trip has to be filled, or the link waits for the host.
 
-use super::link::{Link, Traffic};
+use super::link::{Link, MAX_SIZE, Traffic};
 use crate::{Events, Ps};
+use garde::Validate;
+use linecard_config::Duration;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
 /// Tags that a device has at most: 10 bits.
 const MAX_TAGS: u32 = 1_024;
 
 /// A device that reads without a pause.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema, Validate)]
+#[serde(default, deny_unknown_fields)]
 pub struct Reads {
-    /// Requests that may be open at a time, 1 … 1024 (tags).
+    /// requests that may be open
+    ///
+    /// Each has a tag.
+    #[default(64)]
+    #[garde(range(min = 1, max = MAX_TAGS))]
     pub tags: u32,
-    /// Bytes of a request, up to the link's largest read.
+    /// bytes of a request: MRRS at most
+    #[default(512)]
+    #[garde(range(min = 1, max = MAX_SIZE))]
     pub bytes: u32,
-    /// From a request's arrival at the host to its first completion.
-    pub latency: Ps,
-    /// Bytes that the device writes with each request; none when 0.
+    /// from a request at the host to its first completion
+    #[default(Duration::from_ns(500))]
+    #[garde(range(min = Duration::from_ns(1), max = Duration::from_ms(1)))]
+    pub latency: Duration,
+    /// bytes that the device writes with each request
+    #[garde(range(min = 0, max = 65_536))]
     pub written: u32,
 }
 
 impl Reads {
     fn parts(&self, link: &Link) -> (Traffic, Traffic) {
         let bytes = u64::from(self.bytes).clamp(1, link.max_read());
-        let written =
-            if self.written == 0 { Traffic::default() } else { link.write(self.written.into()) };
-        (link.read(bytes), written)
+        (link.read(bytes), link.write(self.written.into()))
     }
 
     /// Data read in bits per second, in closed form: what the busier direction carries, or what the
@@ -35,7 +48,7 @@ impl Reads {
         let (read, written) = self.parts(link);
         let limit = link.data_bps(bytes, read.and(written));
         let on_link = (read.up + written.up + read.down) as f64 * 8.0 / link.tlp_bps() as f64;
-        let round_trip = self.latency.as_secs_f64() + on_link;
+        let round_trip = Ps::from(self.latency).as_secs_f64() + on_link;
         limit.min(f64::from(self.tags.clamp(1, MAX_TAGS)) * bytes as f64 * 8.0 / round_trip)
     }
 }
@@ -77,7 +90,7 @@ pub fn simulate_reads(link: &Link, reads: &Reads, count: u32) -> f64 {
         match event {
             Event::Free => {
                 up_free = up_free.max(now) + up;
-                events.add(up_free + reads.latency, Event::Found);
+                events.add(up_free + reads.latency.into(), Event::Found);
             }
             Event::Found => {
                 down_free = down_free.max(now) + down;
@@ -114,7 +127,7 @@ mod tests {
             let reads = Reads {
                 tags: 1 + rng.below(256) as u32,
                 bytes: 64 << rng.below(4),
-                latency: Ps::from_ns(100 + rng.below(2_000)),
+                latency: Duration::from_ns(100 + rng.below(2_000)),
                 written: [0, 64, 256][rng.below(3) as usize],
             };
             let (formula, simulated) = (reads.bps(&link), simulate_reads(&link, &reads, 20_000));
@@ -126,8 +139,7 @@ mod tests {
     #[test]
     fn enough_reads_in_flight_fill_the_link() {
         let link = Link::new(Generation::Gen4, 16).unwrap();
-        let at =
-            |tags| Reads { tags, bytes: 512, latency: Ps::from_ns(500), written: 0 }.bps(&link);
+        let at = |tags| Reads { tags, ..Reads::default() }.bps(&link);
         let wanted = at(1_024);
         let needed = reads_in_flight(wanted as u64, Ps::from_ns(525), 512) as u32;
         assert!(at(needed) > wanted * 0.99 && at(needed - 2) < wanted, "{needed}");

@@ -1,19 +1,41 @@
 //! A link: what is left of its rate, and what reads and writes put on it.
 
-/// The rates that there are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+use super::config::LinkConfig;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The widest link.
+pub(super) const MAX_LANES: u32 = 32;
+/// The least and the greatest size of payloads and read requests, in bytes.
+pub(super) const MIN_SIZE: u32 = 128;
+pub(super) const MAX_SIZE: u32 = 4_096;
+/// The least size of a completion.
+pub(super) const MIN_COMPLETION: u32 = 64;
+
+/// The generations of PCI Express.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
 pub enum Generation {
-    /// 2.5 GT/s, 8b/10b.
+    /// 2.5 GT/s
+    ///
+    /// In 8b/10b, as Gen2.
     Gen1,
-    /// 5 GT/s, 8b/10b.
+    /// 5 GT/s
     Gen2,
-    /// 8 GT/s, 128b/130b.
+    /// 8 GT/s
+    ///
+    /// In 128b/130b, as Gen4 and Gen5.
+    #[default]
     Gen3,
-    /// 16 GT/s, 128b/130b.
+    /// 16 GT/s
     Gen4,
-    /// 32 GT/s, 128b/130b.
+    /// 32 GT/s
     Gen5,
-    /// 64 GT/s, PAM4 in flits of 256 bytes, of which 236 carry transactions.
+    /// 64 GT/s
+    ///
+    /// PAM4 in flits of 256 bytes, of which 236 carry transactions.
     Gen6,
 }
 
@@ -52,23 +74,10 @@ impl Generation {
     }
 }
 
-/// Why a link cannot be.
+/// A number of lanes that no link has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum LinkError {
-    /// No such width.
-    #[error("{0} lanes: choose 1, 2, 4, 8, 16 or 32")]
-    Lanes(u32),
-    /// No such size.
-    #[error("{name} is {value}: choose a power of two from {low} to 4096")]
-    Size {
-        /// Of what.
-        name: &'static str,
-        /// What was given.
-        value: u32,
-        /// The least.
-        low: u32,
-    },
-}
+#[error("{0} lanes: choose 1, 2, 4, 8, 16 or 32")]
+pub struct LanesError(pub u32);
 
 /// A link as it was negotiated.
 ///
@@ -80,7 +89,7 @@ pub enum LinkError {
 /// let link = Link::new(Generation::Gen3, 8)?;
 /// assert_eq!(link.raw_bps() / 1_000_000, 63_015);
 /// assert_eq!(link.tlp_bps() / 10_000_000, 5_788);
-/// # Ok::<(), linecard_model::pcie::LinkError>(())
+/// # Ok::<(), linecard_model::pcie::LanesError>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Link {
@@ -126,26 +135,23 @@ impl Link {
     ///
     /// # Errors
     /// A number of lanes that is not 1, 2, 4, 8, 16 or 32.
-    pub const fn new(generation: Generation, lanes: u32) -> Result<Self, LinkError> {
-        if !lanes.is_power_of_two() || lanes > 32 {
-            return Err(LinkError::Lanes(lanes));
+    pub fn new(generation: Generation, lanes: u32) -> Result<Self, LanesError> {
+        if !lanes.is_power_of_two() || lanes > MAX_LANES {
+            return Err(LanesError(lanes));
         }
-        Ok(Self { generation, lanes, max_payload: 256, max_read: 512, completion: 256 })
+        Ok(Self::of(&LinkConfig { generation, lanes, ..LinkConfig::default() }))
     }
 
-    /// The same with other sizes in bytes: payload of a packet (MPS), of a read request (MRRS), and of
-    /// a completion, which is MPS, or the read completion boundary (RCB) where a chipset cuts there.
-    ///
-    /// # Errors
-    /// A size that is no power of two from 128 (64 for completions) to 4096.
-    pub fn with_sizes(self, mps: u32, mrrs: u32, completion: u32) -> Result<Self, LinkError> {
-        for (name, value, low) in [("MPS", mps, 128), ("MRRS", mrrs, 128), ("RCB", completion, 64)]
-        {
-            if !value.is_power_of_two() || !(low..=4_096).contains(&value) {
-                return Err(LinkError::Size { name, value, low });
-            }
+    /// A link whose values have been checked.
+    pub(super) fn of(config: &LinkConfig) -> Self {
+        let LinkConfig { generation, lanes, mps, mrrs, completion } = *config;
+        Self {
+            generation,
+            lanes,
+            max_payload: mps,
+            max_read: mrrs,
+            completion: completion.min(mps),
         }
-        Ok(Self { max_payload: mps, max_read: mrrs, completion: completion.min(mps), ..self })
     }
 
     /// Bits per second in each direction after encoding.
@@ -227,6 +233,7 @@ impl Link {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pcie::Config;
 
     fn link(generation: Generation, lanes: u32) -> Link {
         Link::new(generation, lanes).unwrap()
@@ -236,7 +243,8 @@ mod tests {
     #[test]
     fn packets_are_acknowledged_as_often_as_specified() {
         let symbols = |generation, lanes, mps| {
-            link(generation, lanes).with_sizes(mps, 512, 64).unwrap().acknowledge_symbols()
+            Link::of(&LinkConfig { generation, lanes, mps, ..LinkConfig::default() })
+                .acknowledge_symbols()
         };
         for (lanes, expected) in [
             (1, [333, 512, 655, 1167]),
@@ -258,7 +266,7 @@ mod tests {
         assert_eq!(link.write(256), Traffic { up: 256 + 24, down: 0 });
         assert_eq!(link.write(257), Traffic { up: 257 + 48, down: 0 });
         assert_eq!(link.read(513), Traffic { up: 48, down: 513 + 60 });
-        let chunks = link.with_sizes(256, 512, 64).unwrap();
+        let chunks = Link::of(&LinkConfig { completion: 64, ..LinkConfig::default() });
         assert_eq!(chunks.read(512), Traffic { up: 24, down: 512 + 160 });
     }
 
@@ -271,9 +279,19 @@ mod tests {
 
     #[test]
     fn what_no_link_can_be_is_refused() {
-        assert_eq!(Link::new(Generation::Gen4, 3), Err(LinkError::Lanes(3)));
-        assert_eq!(Link::new(Generation::Gen4, 64), Err(LinkError::Lanes(64)));
-        let link = link(Generation::Gen4, 4);
-        assert!(link.with_sizes(100, 512, 64).is_err() && link.with_sizes(128, 8_192, 64).is_err());
+        assert_eq!(Link::new(Generation::Gen4, 3), Err(LanesError(3)));
+        assert_eq!(Link::new(Generation::Gen4, 64), Err(LanesError(64)));
+        let refused = |change: fn(&mut Config)| {
+            let mut config = Config::default();
+            change(&mut config);
+            config.link().expect_err("refused").to_string()
+        };
+        let mps = refused(|config| config.link.mps = 100);
+        assert_eq!(mps, "link.mps: 100 is out of range: choose 128 to 4096");
+        let mrrs = refused(|config| config.link.mrrs = 1_000);
+        assert_eq!(mrrs, "link.mrrs: 1000 is not a power of two: choose 512 or 1024");
+        assert!(refused(|config| config.link.completion = 8_192).starts_with("link.completion: "));
+        let reads = refused(|config| config.reads.bytes = 513);
+        assert!(reads.starts_with("reads.bytes: 513 bytes in a request"), "{reads}");
     }
 }

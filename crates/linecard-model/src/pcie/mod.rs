@@ -4,10 +4,12 @@
 //! host networking" (SIGCOMM 2018), carried on to Gen6; and a small simulation of reads with tags and
 //! a round trip ([`simulate_reads`]) that has to agree with it.
 
+mod config;
 mod flight;
 mod link;
 mod nic;
 
+pub use config::{Config, LinkConfig, Load, NicConfig};
 pub use flight::{Reads, reads_in_flight, simulate_reads};
-pub use link::{Generation, Link, LinkError, Traffic};
+pub use link::{Generation, LanesError, Link, Traffic};
 pub use nic::{Nic, ethernet_needs_bps, fewest_lanes};

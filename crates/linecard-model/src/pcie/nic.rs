@@ -1,15 +1,19 @@
 //! What a network interface puts on its link for a packet, and which link carries which Ethernet.
 
 use super::link::{Generation, Link, Traffic};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-/// Three ways to work with a host (section 3 and figure 1 of the paper).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How an interface and its driver work together (section 3 and figure 1 of the paper).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Nic {
-    /// Pointers, descriptors and an interrupt for each packet.
+    /// pointers, descriptors and an interrupt for each packet
     Simple,
-    /// As an Intel 82599 with a kernel driver: descriptors in batches, fewer interrupts.
+    /// descriptors in batches and fewer interrupts, as an Intel 82599 with a kernel driver
     Kernel,
-    /// The same with a driver that polls: no interrupts, no reading of pointers.
+    /// the same with a driver that polls: no interrupts, no reading of pointers
+    #[default]
     Polled,
 }
 
@@ -28,6 +32,9 @@ const INTERRUPT: u64 = 32;
 const RECEIVE_POINTER: u64 = 8;
 
 impl Nic {
+    /// All of them, the one that carries least first.
+    pub const ALL: [Self; 3] = [Self::Simple, Self::Kernel, Self::Polled];
+
     /// Traffic for [`Nic::PACKETS`] packets of `bytes` sent and as many received, CRC left out.
     #[must_use]
     pub fn traffic(self, link: &Link, bytes: u64) -> Traffic {
@@ -118,8 +125,7 @@ mod tests {
     fn a_better_interface_carries_more() {
         let link = Link::new(Generation::Gen3, 8).unwrap();
         for bytes in [60, 124, 252, 508, 1514] {
-            let [simple, kernel, polled] =
-                [Nic::Simple, Nic::Kernel, Nic::Polled].map(|nic| nic.bps(&link, bytes));
+            let [simple, kernel, polled] = Nic::ALL.map(|nic| nic.bps(&link, bytes));
             assert!(simple < kernel && kernel < polled, "{bytes}: {simple} {kernel} {polled}");
             assert!(polled < link.tlp_bps() as f64);
         }
@@ -136,7 +142,7 @@ mod tests {
 
     #[test]
     fn faster_ethernet_needs_more() {
-        for nic in [Nic::Simple, Nic::Kernel, Nic::Polled] {
+        for nic in Nic::ALL {
             for frame in [64, 512, 1518] {
                 let lanes = [10, 40, 100, 200, 400, 800].map(|gbps| {
                     fewest_lanes(Generation::Gen6, nic, gbps * 1_000_000_000, frame).unwrap_or(64)

@@ -5,8 +5,6 @@
 
 mod adapter;
 mod lanes;
-mod pci;
-mod pcie;
 mod receive;
 mod transfer;
 
@@ -15,7 +13,7 @@ pub(crate) use adapter::load as adapter_load;
 use super::key::{self, Kind, Told};
 use super::scenario::{File, Scenario};
 use super::settings::Settings;
-use super::values::{mhz, rate, within};
+use super::values::{rate, within};
 use crate::failure::{EXIT_CODES, Failure};
 use crate::{units, watch};
 use linecard_app::model;
@@ -52,10 +50,8 @@ struct Entry {
 /// All kinds, the sending side first, which is run by itself.
 pub(super) const NAMES: [&str; 9] =
     [Settings::NAME, "receive", "npu", "pci", "pcie", "adapter", "path", "lanes", "transfer"];
-const MODELS: [Entry; 6] = [
+const MODELS: [Entry; 4] = [
     entry::<receive::Settings>(),
-    entry::<pci::Settings>(),
-    entry::<pcie::Settings>(),
     entry::<adapter::Settings>(),
     entry::<lanes::Settings>(),
     entry::<transfer::Settings>(),
@@ -189,12 +185,6 @@ fn put_bytes<T: TryFrom<usize>>(
 /// Bits per second.
 fn put_rate(text: &str, to: &mut u64) -> Result<(), String> {
     *to = rate(text)?.ok_or("this has a limit: write for example \"10G\"")?;
-    Ok(())
-}
-
-/// A clock in MHz.
-fn put_clock(text: &str, to: &mut u64) -> Result<(), String> {
-    *to = mhz(text)?;
     Ok(())
 }
 

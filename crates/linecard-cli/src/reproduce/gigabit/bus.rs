@@ -5,6 +5,7 @@ use super::{FITTED, run};
 use crate::failure::Failure;
 use crate::reproduce::Reproduced;
 use crate::reproduce::comparison::{Comparison, Row, add_all};
+use linecard_config::Switch;
 use linecard_model::pci::{Adapter, Config, Outcome, Protocol, Server};
 use linecard_report::{Report, Section, Value};
 use std::ops::RangeInclusive;
@@ -147,7 +148,7 @@ fn figure_9(config: &Config, fast: &Outcome) -> Comparison {
     table.add(data.within(2.0));
     table.add(part("wait states", (3.0, 0), fast.bus.waits));
     table.add(part("status", (0.5, 1), fast.bus.status));
-    let until_threshold = f64::from(config.adapter.threshold_bytes) * 0.008;
+    let until_threshold = f64::from(config.adapter.threshold) * 0.008;
     let row =
         Row::number("a frame with its refill", (11.4, 1), drawn(fast) + until_threshold).unit("µs");
     table.add(row.within(1.0).because(
@@ -169,7 +170,7 @@ fn figure_9(config: &Config, fast: &Outcome) -> Comparison {
 /// The paper's "Possibilities for Increasing Throughput", tried.
 fn suggestions(scenario: &Bus, slow: &Outcome, fast: &Outcome) -> Result<Comparison, Failure> {
     let mut table = Comparison::new("suggestions", "What the paper suggests, tried");
-    let adapter = Adapter { threshold_bytes: scenario.high_threshold, ..scenario.fast.adapter };
+    let adapter = Adapter { threshold: scenario.high_threshold, ..scenario.fast.adapter };
     let high = run(&Config { adapter, ..scenario.fast.clone() })?;
     let busy = |outcome: &Outcome| outcome.per_transfer(outcome.bus.clocks());
     table.add(Row::shape(
@@ -184,7 +185,7 @@ fn suggestions(scenario: &Bus, slow: &Outcome, fast: &Outcome) -> Result<Compari
         ),
         high.bus.waits == 0 && (high.mbps() / fast.mbps() - 1.0).abs() < 0.01,
     ));
-    let adapter = Adapter { requeue_by_one_write: true, ..scenario.fast.adapter };
+    let adapter = Adapter { one_write: Switch::ON, ..scenario.fast.adapter };
     let one = run(&Config { adapter, ..scenario.fast.clone() })?;
     let requeue = |outcome: &Outcome| outcome.per_transfer(outcome.requeue_clocks);
     table.add(Row::shape(
@@ -196,7 +197,7 @@ fn suggestions(scenario: &Bus, slow: &Outcome, fast: &Outcome) -> Result<Compari
     let slow_with = |server: Server| run(&Config { server, ..scenario.slow.clone() });
     let server = scenario.slow.server;
     let text = |outcome: &Outcome| format!("{:.0} to {:.0} Mbit/s", slow.mbps(), outcome.mbps());
-    let no_copy = slow_with(Server { copies: false, ..server })?;
+    let no_copy = slow_with(Server { copies: Switch::OFF, ..server })?;
     let faster = |outcome: &Outcome| outcome.mbps() > slow.mbps() * 1.05;
     table.add(Row::shape(
         "no copy, 400 MHz",

@@ -3,8 +3,9 @@
 use crate::failure::Failure;
 use crate::scenario::Source;
 use crate::units;
+use linecard_config::{Bytes, Duration as Span};
 use linecard_model::Ps;
-use linecard_model::pci::{Adapter, Config, Load, Server};
+use linecard_model::pci::{Adapter, Config, Load, Run, Server};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::ops::RangeInclusive;
@@ -81,12 +82,13 @@ struct RawRun {
 
 impl RawRun {
     fn checked(&self, check: &Check<'_>) -> Result<Config, Failure> {
-        Ok(Config {
+        let span = |raw, low| Ok::<_, Failure>(Span::from_ps(check.time(raw, (low, "10s"))?.0));
+        let run = Run {
             seed: check.number(&self.seed, 0..=i64::MAX)?,
-            warm_up: check.time(&self.warm_up, ("0us", "10s"))?,
-            duration: check.time(&self.duration, ("1ms", "10s"))?,
-            ..Config::default()
-        })
+            warm_up: span(&self.warm_up, "0us")?,
+            duration: span(&self.duration, "1ms")?,
+        };
+        Ok(Config { run, ..Config::default() })
     }
 }
 
@@ -287,8 +289,8 @@ impl RawAdapter {
         }
         let buffers = check.number(&self.buffers, 1..=65_536)?;
         Ok(Adapter {
-            threshold_bytes: check.number(&self.threshold, 0..=1_518)?,
-            fifo_bytes: fifo as u32,
+            threshold: check.number(&self.threshold, 0..=1_518)?,
+            fifo: Bytes::new(fifo as u64),
             buffers,
             requeue_batch: check.number(&self.requeue_batch, 1..=buffers.into())?,
             ..Adapter::default()

@@ -1,0 +1,218 @@
+//! A gigabit adapter on PCI and the server behind it: [`linecard_model::pci`].
+
+use super::account::{conserved, limit, ratio};
+use crate::{Context, Error, Job};
+use linecard_model::pci::{Config, Outcome, efficiency, simulate_watched};
+use linecard_report::{BitRate, Nanoseconds, Share};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// Bits per second behind the switch.
+const GIGABIT: f64 = 1e9;
+/// The longest frame.
+const FULL_FRAME: u32 = 1_518;
+
+/// The job.
+#[derive(Debug)]
+pub struct PciModel;
+
+/// The outcome of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct PciOutcome {
+    /// Frames
+    pub account: Account,
+    /// Rates
+    pub rates: Rates,
+    /// Bus clocks of a frame on average
+    pub bus: BusClocks,
+    /// What was busy, as a share of the time
+    pub busy: Busy,
+    #[serde(skip)]
+    title: String,
+}
+
+/// Frames: in is out, dropped and held together.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Account {
+    /// frames, in
+    #[serde(rename = "in")]
+    pub received: u64,
+    /// frames, out
+    #[serde(rename = "out")]
+    pub delivered: u64,
+    /// frames, dropped
+    pub dropped: u64,
+    /// frames, held at the end
+    pub held: u64,
+    /// measured
+    pub ns: Nanoseconds,
+}
+
+/// Rates.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Rates {
+    /// file data
+    pub bits_per_second: BitRate,
+    /// frames in a second
+    pub frames_per_second: u64,
+    /// frames between answers
+    pub burst_frames: f64,
+    /// frames that the handler takes at once
+    pub run_frames: f64,
+}
+
+/// Bus clocks of a frame on average.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct BusClocks {
+    /// before the first word
+    pub header_clocks: f64,
+    /// words of cache lines
+    pub data_clocks: f64,
+    /// waiting for the adapter
+    pub wait_clocks: f64,
+    /// the rest of a cache line
+    pub tail_clocks: f64,
+    /// status
+    pub status_clocks: f64,
+    /// returning buffers
+    pub requeue_clocks: f64,
+    /// idle, pauses left out
+    pub refill_clocks: f64,
+}
+
+/// Shares of the time since measuring began.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Busy {
+    /// bus
+    pub bus_busy: Share,
+    /// the busiest processor
+    pub cpu_busy: Share,
+    /// clients' links
+    pub clients_busy: Share,
+    /// gigabit link
+    pub wire_busy: Share,
+    /// the other processors
+    pub others_busy: Option<Share>,
+    /// interrupt handler
+    pub handler_busy: Share,
+    /// protocol work
+    pub protocol_busy: Share,
+    /// what limits
+    pub limit: String,
+}
+
+impl Job for PciModel {
+    const NAME: &'static str = "pci";
+    const COMMAND: &'static str = super::COMMAND;
+    type Config = Config;
+    type Outcome = PciOutcome;
+
+    fn run(config: &Config, context: &Context<'_>) -> Result<PciOutcome, Error> {
+        let outcome = simulate_watched(config, context.progress)?;
+        context.go_on()?;
+        Ok(PciOutcome {
+            account: Account::new(&outcome),
+            rates: Rates::new(&outcome),
+            bus: BusClocks::new(&outcome),
+            busy: Busy::new(config, &outcome),
+            title: format!(
+                "{} processors at {} MHz, bus at {} MHz, {} clients with {} sessions each",
+                config.server.cpus,
+                config.server.mhz,
+                config.adapter.bus_mhz,
+                config.load.clients,
+                config.load.sessions,
+            ),
+        })
+    }
+
+    fn check(outcome: &PciOutcome) -> Result<(), Error> {
+        let Account { received, delivered, dropped, held, .. } = outcome.account;
+        conserved([received, delivered, dropped, held], true)
+    }
+}
+
+impl linecard_report::Outcome for PciOutcome {
+    fn title(&self, section: &str) -> Option<String> {
+        (section == "account").then(|| self.title.clone())
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let note = "Frames are counted from the beginning, all else without the warm-up.";
+        vec![note.to_owned()]
+    }
+}
+
+impl Account {
+    fn new(outcome: &Outcome) -> Self {
+        let frames = &outcome.frames;
+        Self {
+            received: frames.received,
+            delivered: frames.delivered,
+            dropped: frames.dropped,
+            held: frames.held,
+            ns: Nanoseconds(outcome.duration.0 as f64 / 1e3),
+        }
+    }
+}
+
+impl Rates {
+    fn new(outcome: &Outcome) -> Self {
+        let frames = ratio(outcome.handled as f64, outcome.duration.as_secs_f64());
+        Self {
+            bits_per_second: BitRate(outcome.mbps() * 1e6),
+            frames_per_second: frames as u64,
+            burst_frames: outcome.burst_frames(),
+            run_frames: outcome.run_frames(),
+        }
+    }
+}
+
+impl BusClocks {
+    fn new(outcome: &Outcome) -> Self {
+        let (sums, each) = (&outcome.bus, |clocks| outcome.per_transfer(clocks));
+        Self {
+            header_clocks: each(sums.header),
+            data_clocks: each(sums.data),
+            wait_clocks: each(sums.waits),
+            tail_clocks: each(sums.tail),
+            status_clocks: each(sums.status),
+            requeue_clocks: each(outcome.requeue_clocks),
+            refill_clocks: outcome.refill_clocks(),
+        }
+    }
+}
+
+impl Busy {
+    fn new(config: &Config, outcome: &Outcome) -> Self {
+        let seconds = outcome.duration.as_secs_f64();
+        let clocks = (outcome.bus.clocks() + outcome.requeue_clocks) as f64;
+        let bus = ratio(clocks, clocks + outcome.idle_clocks as f64);
+        let each = (0..outcome.busy.len()).map(|cpu| outcome.utilisation(cpu));
+        let (busiest, sum) = (each.clone().fold(0.0, f64::max), each.sum::<f64>());
+        let others = outcome.busy.len().saturating_sub(1);
+        let others = (others > 0).then(|| (sum - busiest) / others as f64);
+        // All frames are taken to be full: the last one of a file is not.
+        let bits = outcome.delivered_bytes as f64 * 8.0 / efficiency(FULL_FRAME);
+        let rate = config.load.client_rate.bits_per_second() as f64;
+        let clients = ratio(bits, rate * f64::from(config.load.clients) * seconds);
+        let wire = ratio(bits, GIGABIT * seconds);
+        let mut shares = vec![
+            ("bus", bus),
+            ("the busiest processor", busiest),
+            ("clients' links", clients),
+            ("gigabit link", wire),
+        ];
+        shares.extend(others.map(|others| ("the other processors", others)));
+        Self {
+            bus_busy: Share(bus),
+            cpu_busy: Share(busiest),
+            clients_busy: Share(clients),
+            wire_busy: Share(wire),
+            others_busy: others.map(Share),
+            handler_busy: Share(ratio(outcome.handler_time.as_secs_f64(), seconds)),
+            protocol_busy: Share(ratio(outcome.protocol_time.as_secs_f64(), seconds)),
+            limit: limit(&shares),
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! The parameters: the link, the interface at its end, frames, and reads.
+
+use super::flight::Reads;
+use super::link::{Generation, Link, MAX_LANES, MAX_SIZE, MIN_COMPLETION, MIN_SIZE};
+use super::nic::Nic;
+use alloc::format;
+use garde::Validate;
+use linecard_config::{ConfigError, power_of_two};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
+
+/// A PCI Express link, and what a network interface asks of it. Defaults are the link of the paper.
+///
+/// ```
+/// use linecard_model::pcie::Config;
+/// let mut config = Config::default();
+/// assert_eq!(config.link()?.tlp_bps() / 10_000_000, 5_788);
+///
+/// config.link.lanes = 3;
+/// let error = config.link().expect_err("no such link");
+/// assert_eq!(error.to_string(), "link.lanes: 3 is not a power of two: choose 2 or 4");
+/// # Ok::<(), linecard_config::ConfigError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema, Validate)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// The link as it was negotiated.
+    #[garde(dive)]
+    pub link: LinkConfig,
+    /// The network interface.
+    #[garde(dive)]
+    pub nic: NicConfig,
+    /// What it sends and receives.
+    #[garde(dive)]
+    pub load: Load,
+    /// Reads of host memory without a pause.
+    #[garde(dive)]
+    pub reads: Reads,
+}
+
+/// The link as it was negotiated.
+#[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema, Validate)]
+#[serde(default, deny_unknown_fields)]
+#[garde(allow_unvalidated)]
+pub struct LinkConfig {
+    /// the generation of PCI Express
+    pub generation: Generation,
+    /// lanes, a power of two
+    #[default(8)]
+    #[garde(range(min = 1, max = MAX_LANES), custom(power_of_two))]
+    pub lanes: u32,
+    /// bytes of a packet's payload (MPS), a power of two
+    #[default(256)]
+    #[garde(range(min = MIN_SIZE, max = MAX_SIZE), custom(power_of_two))]
+    pub mps: u32,
+    /// bytes of a read request (MRRS), a power of two
+    #[default(512)]
+    #[garde(range(min = MIN_SIZE, max = MAX_SIZE), custom(power_of_two))]
+    pub mrrs: u32,
+    /// bytes of a completion, a power of two: MPS at most
+    ///
+    /// It is as long as MPS, or as the read completion boundary (RCB) where a chipset cuts there. What is longer than MPS
+    /// counts as MPS.
+    #[default(256)]
+    #[garde(range(min = MIN_COMPLETION, max = MAX_SIZE), custom(power_of_two))]
+    pub completion: u32,
+}
+
+/// The network interface.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema, Validate)]
+#[serde(default, deny_unknown_fields)]
+#[garde(allow_unvalidated)]
+pub struct NicConfig {
+    /// how the interface and its driver work together
+    pub kind: Nic,
+}
+
+/// What the interface sends and receives.
+#[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema, Validate)]
+#[serde(default, deny_unknown_fields)]
+pub struct Load {
+    /// bytes of an Ethernet frame, CRC included
+    #[default(1_518)]
+    #[garde(range(min = 64, max = 65_535))]
+    pub frame: u64,
+}
+
+impl Config {
+    /// The link, if all values are right.
+    ///
+    /// # Errors
+    ///
+    /// The first value that is out of range or does not fit the others.
+    pub fn link(&self) -> Result<Link, ConfigError> {
+        linecard_config::check(self)?;
+        let (bytes, most) = (self.reads.bytes, self.link.mrrs);
+        if bytes > most {
+            let what = format!("{bytes} bytes in a request: choose up to the link's MRRS, {most}");
+            return Err(ConfigError::of_parameter("reads.bytes", what));
+        }
+        Ok(Link::of(&self.link))
+    }
+}
