@@ -1,6 +1,7 @@
 //! Hardware in virtual time: one job for each model, chosen by `model = "…"` in the scenario file.
 
 mod account;
+pub mod adapter;
 pub mod npu;
 pub mod pci;
 pub mod pcie;
@@ -11,8 +12,12 @@ use super::AnyJob;
 const COMMAND: &str = "model";
 
 /// The models.
-pub const MODELS: [AnyJob; 3] =
-    [AnyJob::of::<npu::NpuModel>(), AnyJob::of::<pci::PciModel>(), AnyJob::of::<pcie::PcieModel>()];
+pub const MODELS: [AnyJob; 4] = [
+    AnyJob::of::<adapter::AdapterModel>(),
+    AnyJob::of::<npu::NpuModel>(),
+    AnyJob::of::<pci::PciModel>(),
+    AnyJob::of::<pcie::PcieModel>(),
+];
 
 /// The model of this name.
 #[must_use]

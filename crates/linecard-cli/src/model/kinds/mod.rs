@@ -3,13 +3,10 @@
 //! Jobs of [`linecard_app::model`] have typed configurations. The kinds below still have settings with a table of keys
 //! ([`Kind`]) and run to a report ([`Model`]).
 
-mod adapter;
 mod lanes;
 mod path;
 mod receive;
 mod transfer;
-
-pub(crate) use adapter::load as adapter_load;
 
 use super::key::{self, Kind, Told};
 use super::scenario::{File, Scenario};
@@ -51,9 +48,8 @@ struct Entry {
 /// All kinds, the sending side first, which is run by itself.
 pub(super) const NAMES: [&str; 9] =
     [Settings::NAME, "receive", "npu", "pci", "pcie", "adapter", "path", "lanes", "transfer"];
-const MODELS: [Entry; 5] = [
+const MODELS: [Entry; 4] = [
     entry::<receive::Settings>(),
-    entry::<adapter::Settings>(),
     entry::<path::Settings>(),
     entry::<lanes::Settings>(),
     entry::<transfer::Settings>(),
