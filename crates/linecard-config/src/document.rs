@@ -267,7 +267,7 @@ impl Document {
             .replace("expected usize", "expected a whole number of 0 or more")
             .replace("expected f64", "expected a number")
             .replace('\n', " ");
-        Problem::Invalid(plain)
+        Problem::Invalid(plain.trim_end().to_owned())
     }
 }
 
@@ -426,6 +426,8 @@ mod tests {
         }
         let error = with(&["line.rate=fast"]).expect_err("refused");
         assert!(error.starts_with("--set line.rate=fast: \"fast\" is not a rate"), "{error}");
+        let error = with(&["core.mhz=fast"]).expect_err("refused");
+        assert!(error.ends_with("423 or 0.5"), "{error:?}");
         let error = with(&["core.count=1.5"]).expect_err("refused");
         assert!(error.contains("expected a whole number") || error.contains("u16"), "{error}");
     }

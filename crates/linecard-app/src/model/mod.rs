@@ -1,6 +1,7 @@
 //! Hardware in virtual time: one job for each model, chosen by `model = "…"` in the scenario file.
 
 mod account;
+pub mod adapter;
 pub mod npu;
 pub mod path;
 pub mod pci;
@@ -12,7 +13,8 @@ use super::AnyJob;
 const COMMAND: &str = "model";
 
 /// The models.
-pub const MODELS: [AnyJob; 4] = [
+pub const MODELS: [AnyJob; 5] = [
+    AnyJob::of::<adapter::AdapterModel>(),
     AnyJob::of::<npu::NpuModel>(),
     AnyJob::of::<pci::PciModel>(),
     AnyJob::of::<pcie::PcieModel>(),

@@ -20,7 +20,6 @@ mod values;
 use crate::failure::Failure;
 use crate::interrupt;
 use clap::{Args, Subcommand};
-pub(crate) use kinds::adapter_load;
 #[cfg(all(test, target_os = "linux"))]
 pub(crate) use kinds::told;
 use std::path::PathBuf;

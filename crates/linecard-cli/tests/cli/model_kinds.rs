@@ -10,7 +10,7 @@ const KINDS: [(&str, &str, &str, &str); 7] = [
     ("npu", "npu.merge=off", "npu.ring=1000000", "16777216 bytes"),
     ("pci", "server.mhz=400", "adapter.requeue_batch=513", "choose 1 to 512"),
     ("pcie", "link.generation=gen5", "link.lanes=3", "choose 2 or 4"),
-    ("adapter", "adapter.kind=store-and-forward", "adapter.wire=unlimited", "this has a limit"),
+    ("adapter", "adapter.kind=store-and-forward", "adapter.wire=unlimited", "is not a rate"),
     ("path", "stage.sleep=published", "stage.dma=5us", "is no stage"),
     ("lanes", "lanes.spreading=chunk-over-all", "load.chunks=1000000", "packets in all"),
 ];

@@ -11,19 +11,24 @@
 //! Bounds: [`HEADER_SLOTS`] headers and [`PAYLOAD_BUFFERS`] messages in embedded memory, one frame on
 //! the wire and one in the device.
 
+mod config;
 mod device;
 mod firmware;
+mod load;
 mod memory;
 mod simulation;
 #[cfg(test)]
 mod tests;
 
+pub use config::{Adapter, Config, Firmware, Host, Kind, Load};
 pub use device::Fragment;
+pub use load::{HEADERS, message, segments};
 pub use memory::{AddressMap, Fault, Side, Window};
 pub use simulation::simulate;
 
 use crate::Ps;
 use alloc::vec::Vec;
+use linecard_config::ConfigError;
 
 /// Headers that wait in embedded memory for the device; firmware runs so far ahead.
 pub const HEADER_SLOTS: usize = 16;
@@ -31,58 +36,6 @@ pub const HEADER_SLOTS: usize = 16;
 pub const PAYLOAD_BUFFERS: usize = 2;
 /// Bytes of a message with its headers: what TCP segmentation is asked for, and an Ethernet header.
 pub const MAX_MESSAGE: usize = 65_536 + 64;
-
-/// Where payload goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// From host memory to the device.
-    ZeroCopy,
-    /// From host memory to embedded memory, and from there to the device.
-    StoreAndForward,
-}
-
-/// An adapter. All rates are ours; the defaults are of the time of the source: a bus of 64 bit and
-/// 66 MHz, memory of 100 MHz, a core of 100 MHz, gigabit Ethernet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Config {
-    /// Where payload goes.
-    pub kind: Kind,
-    /// Bytes of a packet from the IP header on, 68 … 9216.
-    pub mtu: usize,
-    /// Host bus, bits per second.
-    pub host_bus_bps: u64,
-    /// From a read of host memory to its first byte.
-    pub host_latency: Ps,
-    /// Embedded memory, bits per second, reads and writes together.
-    pub embedded_bps: u64,
-    /// Ethernet, bits per second.
-    pub wire_bps: u64,
-    /// The firmware's core, cycles per second.
-    pub firmware_hz: u64,
-    /// Cycles to take up a message.
-    pub message_cycles: u64,
-    /// Cycles to build a header.
-    pub header_cycles: u64,
-    /// Bytes of host memory that the device's window shows; what lies beyond is a fault.
-    pub host_window: u64,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            kind: Kind::ZeroCopy,
-            mtu: 1_500,
-            host_bus_bps: 4_266_666_667,
-            host_latency: Ps::from_ns(600),
-            embedded_bps: 3_200_000_000,
-            wire_bps: 1_000_000_000,
-            firmware_hz: 100_000_000,
-            message_cycles: 300,
-            header_cycles: 200,
-            host_window: 1 << 30,
-        }
-    }
-}
 
 /// What came of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -117,12 +70,15 @@ impl Outcome {
     }
 }
 
-/// What an adapter does not send.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+/// Why a run is refused.
+#[derive(Debug, thiserror::Error)]
 pub enum AdapterError {
+    /// A parameter.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
     /// Not TCP over IPv4 on Ethernet.
     #[error(
-        "message {0} is no whole TCP datagram over IPv4 on Ethernet: the firmware sends no other"
+        "message {0} is not a whole TCP datagram over IPv4 on Ethernet: the firmware sends no other"
     )]
     Message(usize),
     /// Too long for the embedded memory's buffers.
@@ -133,10 +89,4 @@ pub enum AdapterError {
         /// Its bytes.
         len: usize,
     },
-    /// No room for payload, or more than frames carry.
-    #[error("an MTU of {0} bytes: choose 256 to 9216")]
-    Mtu(usize),
-    /// Something never ends.
-    #[error("{0} is 0: give a rate above 0")]
-    Rate(&'static str),
 }

@@ -6,15 +6,20 @@ use super::memory::Memories;
 use super::{AdapterError, Config, HEADER_SLOTS, Kind, MAX_MESSAGE, Outcome, PAYLOAD_BUFFERS};
 use crate::{Clock, Events, Ps};
 use alloc::collections::VecDeque;
+use alloc::string::ToString;
 use alloc::vec::Vec;
 use linecard::packet::MAX_HEADER_LEN;
+use linecard_config::{ConfigError, Rate};
 
 /// Bytes on the wire beside the frame: preamble 8, CRC 4, gap 12.
 const WIRE_OVERHEAD: u64 = 24;
 /// Where payload begins in embedded memory.
 const PAYLOAD_BASE: usize = HEADER_SLOTS * MAX_HEADER_LEN;
 
-/// Sends messages, which lie in host memory from the beginning, as fast as the adapter can.
+/// Sends messages, which lie in host memory from the beginning, as fast as the adapter can: those of [`Load::all`] or
+/// others.
+///
+/// [`Load::all`]: super::Load::all
 ///
 /// ```
 /// use linecard_model::adapter::{Config, simulate};
@@ -24,16 +29,17 @@ const PAYLOAD_BASE: usize = HEADER_SLOTS * MAX_HEADER_LEN;
 /// ```
 ///
 /// # Errors
-/// A message that is no TCP over IPv4 or is too long, an MTU that leaves no room, a rate of 0.
+/// A parameter out of its range, a message that is not TCP over IPv4 or is too long.
 pub fn simulate(config: &Config, messages: &[Vec<u8>]) -> Result<Outcome, AdapterError> {
-    check(config)?;
+    linecard_config::check(config)?;
     let mut parsed = Vec::with_capacity(messages.len());
     let mut host = Vec::new();
     for (index, bytes) in messages.iter().enumerate() {
         if bytes.len() > MAX_MESSAGE {
             return Err(AdapterError::TooLong { index, len: bytes.len() });
         }
-        let message = Message::take(bytes, config.mtu).ok_or(AdapterError::Message(index))?;
+        let message =
+            Message::take(bytes, config.adapter.mtu).ok_or(AdapterError::Message(index))?;
         parsed.push(Job { address: host.len() as u64, message, buffer: 0 });
         host.extend_from_slice(bytes);
     }
@@ -45,21 +51,6 @@ pub fn simulate(config: &Config, messages: &[Vec<u8>]) -> Result<Outcome, Adapte
         simulation.step(event);
     }
     Ok(simulation.finish())
-}
-
-fn check(config: &Config) -> Result<(), AdapterError> {
-    if !(256..=9_216).contains(&config.mtu) {
-        return Err(AdapterError::Mtu(config.mtu));
-    }
-    let rates = [
-        ("host_bus_bps", config.host_bus_bps),
-        ("embedded_bps", config.embedded_bps),
-        ("wire_bps", config.wire_bps),
-    ];
-    match rates.into_iter().find(|(_, rate)| *rate == 0) {
-        Some((name, _)) => Err(AdapterError::Rate(name)),
-        None => Ok(()),
-    }
 }
 
 /// Something that one user has at a time, in the order of asking.
@@ -129,23 +120,25 @@ struct Simulation<'c> {
 
 impl<'c> Simulation<'c> {
     fn new(config: &'c Config, messages: Vec<Job>, host: Vec<u8>) -> Result<Self, AdapterError> {
-        let resource = |bits_per_second| Resource { free: Ps::ZERO, bits_per_second };
-        let clock = Clock::new(config.firmware_hz, Ps::ZERO);
-        let staged = config.kind == Kind::StoreAndForward;
+        let resource =
+            |rate: Rate| Resource { free: Ps::ZERO, bits_per_second: rate.bits_per_second() };
+        let clock = Clock::new(config.firmware.mhz.hz(), Ps::ZERO)
+            .map_err(|error| ConfigError::of_parameter("firmware.mhz", error.to_string()))?;
+        let staged = config.adapter.kind == Kind::StoreAndForward;
         let ready = if staged { 0..0 } else { 0..messages.len() };
         Ok(Self {
             config,
             now: Ps::ZERO,
             events: Events::default(),
-            clock: clock.map_err(|_| AdapterError::Rate("firmware_hz"))?,
+            clock,
             memories: Memories::new(
                 host,
-                config.host_window,
+                config.host.window,
                 PAYLOAD_BASE + PAYLOAD_BUFFERS * MAX_MESSAGE,
             ),
-            host_bus: resource(config.host_bus_bps),
-            embedded: resource(config.embedded_bps),
-            wire: resource(config.wire_bps),
+            host_bus: resource(config.host.bus),
+            embedded: resource(config.adapter.embedded),
+            wire: resource(config.adapter.wire),
             next_staged: 0,
             is_staging: false,
             buffers: (0..PAYLOAD_BUFFERS).collect(),
@@ -189,7 +182,7 @@ impl<'c> Simulation<'c> {
     /// Begins to bring the next message to embedded memory, if that is done and there is a buffer.
     fn stage(&mut self) {
         let is_last = self.next_staged == self.messages.len();
-        if self.config.kind == Kind::ZeroCopy || is_last || self.is_staging {
+        if self.config.adapter.kind == Kind::ZeroCopy || is_last || self.is_staging {
             return;
         }
         if let Some(buffer) = self.buffers.pop() {
@@ -211,7 +204,7 @@ impl<'c> Simulation<'c> {
             self.ready.push_back(message);
             return self.release(None);
         }
-        let bytes = self.config.mtu.min(len - done);
+        let bytes = self.config.adapter.mtu.min(len - done);
         let to = buffer_at(buffer) + done;
         if self.memories.copy_in(address + done as u64, to, bytes).is_err() {
             self.is_staging = false;
@@ -221,7 +214,8 @@ impl<'c> Simulation<'c> {
         }
         let payload = (done + bytes).saturating_sub(done.max(what.header_len()));
         self.outcome.embedded_payload_bytes += payload as u64;
-        let from_host = self.host_bus.take(self.now + self.config.host_latency, bytes as u64);
+        let from_host =
+            self.host_bus.take(self.now + self.config.host.latency.into(), bytes as u64);
         let stored = self.embedded.take(self.now, bytes as u64);
         self.events.add(from_host.max(stored), Event::Staged { message, bytes: done + bytes });
     }
@@ -234,11 +228,11 @@ impl<'c> Simulation<'c> {
         };
         let index = self.next_packet;
         let Job { address, message: ref what, .. } = self.messages[message];
-        let mut cycles = self.config.header_cycles;
+        let mut cycles = self.config.firmware.header_cycles;
         let mut begin = self.now;
         if index == 0 {
-            cycles += self.config.message_cycles;
-            if self.config.kind == Kind::ZeroCopy {
+            cycles += self.config.firmware.message_cycles;
+            if self.config.adapter.kind == Kind::ZeroCopy {
                 let len = what.header_len();
                 if self.memories.read(address, len).is_err() {
                     self.outcome.dropped += 1;
@@ -246,7 +240,7 @@ impl<'c> Simulation<'c> {
                     self.events.add(self.now, Event::Dropped { buffer: None });
                     return;
                 }
-                begin = self.host_bus.take(self.now + self.config.host_latency, len as u64);
+                begin = self.host_bus.take(self.now + self.config.host.latency.into(), len as u64);
             }
         }
         self.slots -= 1;
@@ -271,7 +265,7 @@ impl<'c> Simulation<'c> {
         let (start, len) = what.part(index);
         let embedded = self.memories.map.embedded.base;
         let is_last = index + 1 == what.packets();
-        let (data, freed) = match self.config.kind {
+        let (data, freed) = match self.config.adapter.kind {
             Kind::ZeroCopy => (address, None),
             Kind::StoreAndForward => {
                 (embedded + buffer_at(buffer) as u64, Some(buffer).filter(|_| is_last))
@@ -298,7 +292,7 @@ impl<'c> Simulation<'c> {
             Err(_) => self.outcome.dropped += 1,
             Ok((frame, fetched)) => {
                 let embedded = self.embedded.take(self.now, fetched.embedded);
-                let asked = self.now + self.config.host_latency;
+                let asked = self.now + self.config.host.latency.into();
                 let host = if fetched.host > 0 {
                     self.host_bus.take(asked, fetched.host)
                 } else {

@@ -1,10 +1,10 @@
 //! Both adapters beside each other, and beside the crate's own segmentation.
 
-use super::{AdapterError, Config, Kind, Outcome, simulate};
+use super::{Adapter, AdapterError, Config, Host, Kind, Outcome, segments, simulate};
+use alloc::string::ToString;
 use alloc::vec::Vec;
-use linecard::offload::segment::segment;
-use linecard::packet::{Gso, LinkType, Meta, Packet};
 use linecard::rng::Rng;
+use linecard_config::{Frequency, Rate};
 
 const HEADERS: usize = 14 + 20 + 20;
 
@@ -21,20 +21,13 @@ fn message(rng: &mut Rng, payload: usize) -> Vec<u8> {
     bytes
 }
 
-fn segments(message: &[u8], mtu: usize) -> Vec<Vec<u8>> {
-    let packet = Packet::new(message, LinkType::Ethernet, Meta::default());
-    let gso = Gso { size: (mtu - 40) as u16, ..Gso::default() };
-    let mut segments = segment(&packet, gso).expect("it can be cut");
-    let mut frames = Vec::new();
-    let mut room = alloc::vec![0; segments.max_len()];
-    while let Some(written) = segments.write_next(&mut room).expect("there is room") {
-        frames.push(room[..written.len].to_vec());
-    }
-    frames
+fn config(kind: Kind, mtu: usize) -> Config {
+    let adapter = Adapter { kind, mtu, ..Adapter::default() };
+    Config { adapter, ..Config::default() }
 }
 
 fn run(kind: Kind, messages: &[Vec<u8>]) -> Outcome {
-    simulate(&Config { kind, ..Config::default() }, messages).expect("a run")
+    simulate(&config(kind, 1_500), messages).expect("a run")
 }
 
 #[test]
@@ -50,10 +43,9 @@ fn both_send_what_segmentation_makes() {
                 message(&mut rng, payload as usize)
             })
             .collect();
-        let expected: Vec<_> = messages.iter().flat_map(|message| segments(message, mtu)).collect();
+        let expected = segments(&messages, mtu).expect("it can be cut");
         for kind in [Kind::ZeroCopy, Kind::StoreAndForward] {
-            let config = Config { kind, mtu, ..Config::default() };
-            let outcome = simulate(&config, &messages).expect("a run");
+            let outcome = simulate(&config(kind, mtu), &messages).expect("a run");
             assert!(outcome.frames == expected, "{kind:?}, MTU {mtu}");
             assert_eq!((outcome.faults, outcome.dropped), (0, 0));
         }
@@ -91,12 +83,13 @@ fn what_lies_outside_the_windows_is_a_fault() {
     let mut rng = Rng::new(6);
     let messages: Vec<_> = (0..4).map(|_| message(&mut rng, 10_000)).collect();
     // All of the first message, and the header and some packets of the second.
-    let host_window = messages[0].len() as u64 + 4_000;
+    let window = messages[0].len() as u64 + 4_000;
     for kind in [Kind::ZeroCopy, Kind::StoreAndForward] {
-        let config = Config { kind, host_window, ..Config::default() };
+        let host = Host { window, ..Host::default() };
+        let config = Config { host, ..config(kind, 1_500) };
         let outcome = simulate(&config, &messages).expect("a run");
         assert!(outcome.faults >= 3 && outcome.faults == outcome.dropped, "{outcome:?}");
-        let whole = segments(&messages[0], 1_500);
+        let whole = segments(&messages[..1], 1_500).expect("it can be cut");
         assert!(outcome.frames.starts_with(&whole) && outcome.frames.len() < 2 * whole.len());
     }
 }
@@ -105,8 +98,15 @@ fn what_lies_outside_the_windows_is_a_fault() {
 fn what_cannot_be_sent_is_refused() {
     let config = Config::default();
     let error = simulate(&config, &[alloc::vec![0; 100]]).expect_err("no TCP");
-    assert_eq!(error, AdapterError::Message(0));
-    assert!(simulate(&Config { mtu: 40, ..config }, &[]).is_err());
-    assert!(simulate(&Config { wire_bps: 0, ..config }, &[]).is_err());
-    assert!(simulate(&Config { firmware_hz: 0, ..config }, &[]).is_err());
+    assert!(matches!(error, AdapterError::Message(0)));
+    let refused = |change: fn(&mut Config)| {
+        let mut config = Config::default();
+        change(&mut config);
+        simulate(&config, &[]).expect_err("refused").to_string()
+    };
+    let mtu = refused(|config| config.adapter.mtu = 40);
+    assert_eq!(mtu, "adapter.mtu: 40 is out of range: choose 256 to 9216");
+    let wire = refused(|config| config.adapter.wire = Rate::new(0));
+    assert_eq!(wire, "adapter.wire: 0 is out of range: choose 1K to 100T");
+    assert!(refused(|config| config.firmware.mhz = Frequency::from_hz(0)).contains("firmware.mhz"));
 }

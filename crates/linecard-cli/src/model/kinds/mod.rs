@@ -3,12 +3,9 @@
 //! Jobs of [`linecard_app::model`] have typed configurations. The kinds below still have settings with a table of keys
 //! ([`Kind`]) and run to a report ([`Model`]).
 
-mod adapter;
 mod lanes;
 mod receive;
 mod transfer;
-
-pub(crate) use adapter::load as adapter_load;
 
 use super::key::{self, Kind, Told};
 use super::scenario::{File, Scenario};
@@ -50,9 +47,8 @@ struct Entry {
 /// All kinds, the sending side first, which is run by itself.
 pub(super) const NAMES: [&str; 9] =
     [Settings::NAME, "receive", "npu", "pci", "pcie", "adapter", "path", "lanes", "transfer"];
-const MODELS: [Entry; 4] = [
+const MODELS: [Entry; 3] = [
     entry::<receive::Settings>(),
-    entry::<adapter::Settings>(),
     entry::<lanes::Settings>(),
     entry::<transfer::Settings>(),
 ];

@@ -4,11 +4,12 @@
 mod scenario;
 
 use crate::failure::Failure;
-use crate::model::adapter_load::{HEADERS, message, segments};
 use crate::reproduce::Reproduced;
 use crate::reproduce::comparison::{Comparison, Row, add_all};
 use linecard::rng::Rng;
-use linecard_model::adapter::{Config, Kind, Outcome, simulate};
+use linecard_model::adapter::{
+    Adapter, Config, HEADERS, Host, Kind, Outcome, message, segments, simulate,
+};
 use linecard_report::{Report, Section, Value};
 use scenario::Scenario;
 use std::path::Path;
@@ -54,15 +55,17 @@ fn once(scenario: &Scenario, message_bytes: usize) -> Result<Seen, Failure> {
     let messages: Vec<_> =
         (0..scenario.messages).map(|_| message(&mut rng, message_bytes)).collect();
     let [zero_copy, stored] =
-        [Kind::ZeroCopy, Kind::StoreAndForward].map(|kind| run(&scenario.adapter, kind, &messages));
+        [Kind::ZeroCopy, Kind::StoreAndForward].map(|kind| run(&scenario.config, kind, &messages));
     let (zero_copy, stored) = (zero_copy?, stored?);
-    let expected = segments(&messages, scenario.adapter.mtu)?;
+    let expected = segments(&messages, scenario.config.adapter.mtu)
+        .map_err(|error| Failure::Wrong(format!("segmentation refuses a message: {error}")))?;
     let is_equal = zero_copy.frames == expected && stored.frames == expected;
     Ok(Seen { message_bytes, zero_copy, stored, is_equal })
 }
 
-fn run(adapter: &Config, kind: Kind, messages: &[Vec<u8>]) -> Result<Outcome, Failure> {
-    simulate(&Config { kind, ..*adapter }, messages)
+fn run(config: &Config, kind: Kind, messages: &[Vec<u8>]) -> Result<Outcome, Failure> {
+    let adapter = Adapter { kind, ..config.adapter };
+    simulate(&Config { adapter, ..config.clone() }, messages)
         .map_err(|error| Failure::Usage(error.to_string()))
 }
 
@@ -87,7 +90,7 @@ fn claims(seen: &[Seen], scenario: &Scenario) -> Result<Comparison, Failure> {
         if equal { "equal to segmentation, byte for byte" } else { "other packets" },
         equal,
     ));
-    let most = scenario.adapter.mtu - (HEADERS - 14);
+    let most = scenario.config.adapter.mtu - (HEADERS - 14);
     let singles = |seen: &&Seen| seen.message_bytes <= most;
     let small = seen.iter().filter(singles).count() as u64 * scenario.messages as u64;
     let single = sum(&|seen| seen.zero_copy.single_packets);
@@ -99,7 +102,8 @@ fn claims(seen: &[Seen], scenario: &Scenario) -> Result<Comparison, Failure> {
     ));
     // All but the first message lie beyond the window.
     let messages: Vec<_> = (0..3).map(|_| message(&mut Rng::new(scenario.seed), most)).collect();
-    let outside = Config { host_window: messages[0].len() as u64, ..scenario.adapter };
+    let host = Host { window: messages[0].len() as u64, ..scenario.config.host };
+    let outside = Config { host, ..scenario.config.clone() };
     let outcome = run(&outside, Kind::ZeroCopy, &messages)?;
     table.add(Row::shape(
         "reads by their address (claim 10)",

@@ -2,7 +2,8 @@
 
 use crate::failure::Failure;
 use crate::reproduce::gigabit::scenario::{Check, read};
-use linecard_model::adapter::Config;
+use linecard_config::{Duration, Frequency, Rate};
+use linecard_model::adapter::{Adapter, Config, Firmware, Host};
 use serde::Deserialize;
 use std::path::Path;
 use toml::Spanned;
@@ -13,7 +14,7 @@ type Number = Spanned<i64>;
 #[derive(Debug)]
 pub(super) struct Scenario {
     pub(super) seed: u64,
-    pub(super) adapter: Config,
+    pub(super) config: Config,
     pub(super) message_bytes: Vec<usize>,
     pub(super) messages: usize,
 }
@@ -52,15 +53,25 @@ impl Scenario {
             seed: check.number(&raw.seed, 0..=i64::MAX)?,
             message_bytes: check.numbers(&raw.message_bytes, 1..=65_000)?,
             messages: check.number(&raw.messages, 1..=1_000)?,
-            adapter: Config {
-                mtu: check.number(&raw.mtu, 256..=9_216)?,
-                host_bus_bps: mega(&adapter.host_bus_mbps)?,
-                host_latency: check.time(&adapter.host_latency, ("0us", "1ms"))?,
-                embedded_bps: mega(&adapter.embedded_mbps)?,
-                wire_bps: mega(&adapter.wire_mbps)?,
-                firmware_hz: mega(&adapter.firmware_mhz)?,
-                message_cycles: check.number(&adapter.message_cycles, 0..=1_000_000)?,
-                header_cycles: check.number(&adapter.header_cycles, 0..=1_000_000)?,
+            config: Config {
+                adapter: Adapter {
+                    mtu: check.number(&raw.mtu, 256..=9_216)?,
+                    embedded: Rate::new(mega(&adapter.embedded_mbps)?),
+                    wire: Rate::new(mega(&adapter.wire_mbps)?),
+                    ..Adapter::default()
+                },
+                host: Host {
+                    bus: Rate::new(mega(&adapter.host_bus_mbps)?),
+                    latency: Duration::from_ps(
+                        check.time(&adapter.host_latency, ("0us", "1ms"))?.0,
+                    ),
+                    ..Host::default()
+                },
+                firmware: Firmware {
+                    mhz: Frequency::from_hz(mega(&adapter.firmware_mhz)?),
+                    message_cycles: check.number(&adapter.message_cycles, 0..=1_000_000)?,
+                    header_cycles: check.number(&adapter.header_cycles, 0..=1_000_000)?,
+                },
                 ..Config::default()
             },
         })
