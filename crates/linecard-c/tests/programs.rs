@@ -2,17 +2,12 @@
 //! library, under the address sanitizer and under valgrind where those are there.
 #![expect(clippy::panic, reason = "a test stops at the first surprise")]
 
-use std::io::Write;
+use linecard_testkit::say;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use tempfile::TempDir;
 
 const LIBRARIES: [&str; 3] = ["-lpthread", "-ldl", "-lm"];
-
-/// Says something although the test passes: the harness swallows what `eprintln!` prints.
-fn say(text: &str) {
-    let _ = writeln!(std::io::stderr(), "{text}");
-}
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))

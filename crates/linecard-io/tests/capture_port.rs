@@ -13,20 +13,12 @@ use linecard::time::Instant;
 use linecard_io::attach::{Prepared, Settings};
 use linecard_io::capture::{Format, OutputFile, Reader, Record};
 use linecard_io::port::{BUFFER_LEN, CaptureSink, CaptureSource, Pace};
+use linecard_testkit::captures;
 use std::fs;
-use std::path::{Path, PathBuf};
-
-fn captures() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/captures");
-    let mut paths: Vec<_> =
-        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    paths.sort();
-    assert!(paths.len() > 10);
-    paths
-}
+use std::path::Path;
 
 fn bulk() -> Vec<u8> {
-    let path = captures().into_iter().find(|path| path.ends_with("tcp4-bulk.pcap"));
+    let path = captures::own().into_iter().find(|path| path.ends_with("tcp4-bulk.pcap"));
     fs::read(path.unwrap()).unwrap()
 }
 
@@ -83,7 +75,7 @@ fn through(bytes: &[u8], stage: impl Stage<PoolBuffer>, format: Format) -> Vec<u
 /// the nanosecond.
 #[test]
 fn every_frame_comes_through() {
-    for path in captures() {
+    for path in captures::own() {
         let bytes = fs::read(&path).unwrap();
         for format in [Format::Pcap, Format::PcapNg] {
             let written = through(&bytes, Forward::default(), format);
@@ -115,7 +107,7 @@ fn payload(bytes: &[u8]) -> (usize, usize) {
 #[test]
 fn merged_packets_are_written_as_one_valid_frame() {
     for name in ["tcp4-bulk.pcap", "tcp4-8flows.pcap", "tcp6-bulk.pcap", "tcp4-sll2.pcap"] {
-        let path = captures().into_iter().find(|path| path.ends_with(name)).unwrap();
+        let path = captures::own().into_iter().find(|path| path.ends_with(name)).unwrap();
         let bytes = fs::read(path).unwrap();
         for format in [Format::Pcap, Format::PcapNg] {
             let written = through(&bytes, Coalesce::new(Config::default()), format);

@@ -3,44 +3,12 @@
 //! The folder is named by `LINECARD_CAPTURES`, or is `../shared/captures` beside the workspace.
 #![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
 
+use linecard_testkit::{captures, say};
 use std::fs;
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
 
 use linecard_io::capture::{CaptureError, Format, Lost, Reader, Record, Writer};
 use pcap_file::pcap::PcapReader;
 use pcap_file::pcapng::PcapNgReader;
-
-/// All files of the folder; none, and loud words, if there is no folder.
-fn captures() -> Vec<PathBuf> {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/captures");
-    let folder = std::env::var_os("LINECARD_CAPTURES").map_or(beside, PathBuf::from);
-    let mut files = Vec::new();
-    collect(&folder, &mut files);
-    files.sort();
-    if files.is_empty() {
-        linecard_testkit::skip("real captures", "set LINECARD_CAPTURES to a folder of them");
-    }
-    files
-}
-
-/// Past the test harness, which would keep it to itself.
-fn say(text: &str) {
-    let mut stderr = std::io::stderr();
-    writeln!(stderr, "{text}").unwrap();
-}
-
-fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
-    let Ok(entries) = fs::read_dir(folder) else { return };
-    for entry in entries {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            collect(&path, files);
-        } else {
-            files.push(path);
-        }
-    }
-}
 
 /// What became of a file.
 struct Outcome {
@@ -89,7 +57,7 @@ fn packets(bytes: &[u8]) -> Vec<Record> {
 #[test]
 fn the_same_format_gives_the_same_bytes() {
     let (mut read, mut damaged) = (0, Vec::new());
-    for path in captures() {
+    for path in captures::real().unwrap_or_default() {
         let bytes = fs::read(&path).unwrap();
         let Some(outcome) = convert(&bytes, |format| format) else { continue };
         read += 1;
@@ -108,7 +76,7 @@ fn the_same_format_gives_the_same_bytes() {
 
 #[test]
 fn pcap_through_pcapng_gives_the_same_packets() {
-    for path in captures() {
+    for path in captures::real().unwrap_or_default() {
         let bytes = fs::read(&path).unwrap();
         let Some(ng) = convert(&bytes, |_| Format::PcapNg) else { continue };
         if !matches!(Reader::new(&bytes[..]).unwrap().format(), Format::Pcap) {
@@ -130,7 +98,7 @@ fn pcap_through_pcapng_gives_the_same_packets() {
 
 #[test]
 fn pcapng_to_pcap_keeps_the_packets_or_says_why_not() {
-    for path in captures() {
+    for path in captures::real().unwrap_or_default() {
         let bytes = fs::read(&path).unwrap();
         let Some(pcap) = convert(&bytes, |_| Format::Pcap) else { continue };
         match pcap.error {
@@ -158,7 +126,7 @@ fn pcapng_to_pcap_keeps_the_packets_or_says_why_not() {
 #[test]
 fn another_reader_sees_the_same() {
     let mut compared = 0;
-    for path in captures() {
+    for path in captures::real().unwrap_or_default() {
         let bytes = fs::read(&path).unwrap();
         let Ok(mut reader) = Reader::new(&bytes[..]) else { continue };
         let mut record = Record::default();

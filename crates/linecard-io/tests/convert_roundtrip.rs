@@ -12,6 +12,7 @@ use linecard_io::capture::{Format, PacketChange, Reader, Record, Source, Writer}
 use linecard_io::convert::{
     CoalesceAccount, Cut, NoObserver, Step, TRAIL_OPTION, Trail, coalesce, segment,
 };
+use linecard_testkit::{captures, root};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -78,21 +79,6 @@ fn segments(account: &CoalesceAccount) -> u64 {
     (segments.mean() * segments.count() as f64).round() as u64
 }
 
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let mut files = Vec::new();
-    let Ok(entries) = fs::read_dir(folder) else { return files };
-    for entry in entries.flatten() {
-        let path = entry.path();
-        if path.is_dir() { files.extend(self::files(&path)) } else { files.push(path) }
-    }
-    files.sort();
-    files
-}
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
 fn check_all(what: &str, files: &[PathBuf], config: &Config) -> u64 {
     let (mut captures, mut packets, mut merged) = (0, 0, 0);
     for path in files {
@@ -123,8 +109,7 @@ fn configs() -> [(&'static str, Config); 4] {
 /// and 16 packets.
 #[test]
 fn own_captures_come_back() {
-    let files = files(&root().join("testdata/captures"));
-    assert!(files.len() >= 15, "testdata/captures is incomplete");
+    let files = captures::own();
     for (what, config) in configs() {
         assert!(check_all(what, &files, &config) > 300, "{what}: little was merged");
     }
@@ -148,13 +133,7 @@ fn a_capture_taken_before_checksum_offload_comes_back() {
 /// configurations, where those captures are available.
 #[test]
 fn real_captures_come_back() {
-    let folder = std::env::var_os("LINECARD_CAPTURES")
-        .map_or_else(|| root().join("../shared/captures"), PathBuf::from);
-    let files = files(&folder);
-    if files.is_empty() {
-        linecard_testkit::skip("real captures", "set LINECARD_CAPTURES to a folder of them");
-        return;
-    }
+    let Some(files) = captures::real() else { return };
     for (what, config) in configs() {
         assert!(check_all(what, &files, &config) > 1_000, "{what}: little was merged");
     }

@@ -1,11 +1,13 @@
 //! What the tests of all crates share.
 
+pub mod captures;
 #[cfg(all(feature = "lab", target_os = "linux"))]
 pub mod lab;
 
 use std::fmt::Display;
 use std::fs::OpenOptions;
 use std::io::Write;
+use std::path::{Path, PathBuf};
 
 /// Names a file to which skipped tests are appended, a line each. `./test` prints it at its end.
 const LIST: &str = "LINECARD_SKIPS";
@@ -40,4 +42,22 @@ pub fn skips_hangup(what: impl Display) -> bool {
         );
     }
     is_ignored
+}
+
+/// Says something although the test passes: the harness swallows what `eprintln!` prints.
+pub fn say(text: &str) {
+    // A test whose stderr is closed goes on all the same.
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+/// The root of the workspace.
+#[must_use]
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Whether the long run was asked for.
+#[must_use]
+pub fn is_long() -> bool {
+    std::env::var_os("LINECARD_LONG").is_some_and(|value| value == "1")
 }

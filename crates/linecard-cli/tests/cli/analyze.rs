@@ -1,7 +1,7 @@
 //! `linecard jitter analyze`: streams made here, whose figures are known, and real ones, whose figures
 //! are computed again from what tshark says.
 
-use crate::around::{is_there, root};
+use crate::around::is_there;
 use crate::folder::{Folder, one_line};
 use serde_json::Value as Json;
 use std::path::{Path, PathBuf};
@@ -169,14 +169,7 @@ fn real(name: &str) -> Option<PathBuf> {
 
 /// The same of another project.
 fn real_of(project: &str, name: &str) -> Option<PathBuf> {
-    let beside = || root().join("../shared/captures");
-    let folder = std::env::var_os("LINECARD_CAPTURES").map_or_else(beside, PathBuf::from);
-    let path = folder.join(project).join(name);
-    if !path.is_file() {
-        linecard_testkit::skip("real captures", "set LINECARD_CAPTURES to a folder of them");
-        return None;
-    }
-    path.is_absolute().then_some(path.clone()).or_else(|| path.canonicalize().ok())
+    linecard_testkit::captures::real_named(Path::new(project).join(name))
 }
 
 /// A packet as tshark sees it.

@@ -1,8 +1,8 @@
 //! `coalesce` and `segment` on captures of real kernel traffic.
 
-use crate::around::root;
 use crate::entries::packets;
 use crate::folder::{Folder, capture, one_line};
+use linecard_testkit::root;
 use serde_json::Value as Json;
 use std::fs;
 

@@ -68,7 +68,7 @@ fn every_difference_has_its_reason() {
 #[test]
 fn another_experiment_is_not_the_papers() {
     let folder = Folder::new();
-    let path = crate::around::root().join("scenarios/end2end100.toml");
+    let path = linecard_testkit::root().join("scenarios/end2end100.toml");
     let scenario = std::fs::read_to_string(path).unwrap();
     let with = |from: &str, to: &str| {
         assert!(scenario.contains(from), "no {from}");

@@ -1,7 +1,8 @@
 //! Firmware of one's own: files that try to take too much memory, paths, mistakes.
 
-use crate::around::{is_there, root};
+use crate::around::is_there;
 use crate::folder::Folder;
+use linecard_testkit::root;
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};

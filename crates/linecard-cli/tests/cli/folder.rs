@@ -1,7 +1,7 @@
 //! A folder of its own for every test, and the command run in it.
 
-use crate::around::root;
 use crate::support::linecard;
+use linecard_testkit::root;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};

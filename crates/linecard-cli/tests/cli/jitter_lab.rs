@@ -3,7 +3,8 @@
 //! machine that runs this may be busy, so each verdict may be withheld, with exit code 11.
 
 use crate::folder::{Folder, Outcome, one_line};
-use crate::support::{linecard, say};
+use crate::support::linecard;
+use linecard_testkit::say;
 use serde_json::Value as Json;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

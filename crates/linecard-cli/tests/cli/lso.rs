@@ -1,7 +1,7 @@
 //! `linecard reproduce lso-…`: the send offload's tables from runs of real firmware.
 
-use crate::around::root;
 use crate::folder::Folder;
+use linecard_testkit::root;
 use serde_json::Value as Json;
 
 fn reproduce(name: &str) -> Json {

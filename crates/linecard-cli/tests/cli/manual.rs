@@ -12,8 +12,7 @@
 //! - `<!-- exits CODE -->`: all of its commands end with this code.
 //! - `<!-- shows one run -->`: figures differ from run to run, and are not compared.
 
-use crate::around::root;
-use crate::support::say;
+use linecard_testkit::{root, say};
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};

@@ -1,9 +1,9 @@
 //! `linecard model`: scenarios and their mistakes, runs, firmware that fails, captures, traces, sweeps.
 
-use crate::around::root;
 use crate::entries;
 use crate::folder::Folder;
 use linecard::packet::{LinkType, Meta, Packet};
+use linecard_testkit::root;
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 

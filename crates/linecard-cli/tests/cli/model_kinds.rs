@@ -1,7 +1,7 @@
 //! `linecard model run` for every model but the sending side: scenarios, accounts, mistakes.
 
-use crate::around::root;
 use crate::folder::Folder;
+use linecard_testkit::root;
 use serde_json::Value as Json;
 
 /// Each kind with a value that changes what comes out, and one that is wrong with what is said of it.

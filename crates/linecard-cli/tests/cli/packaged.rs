@@ -1,7 +1,8 @@
 //! What packages take from the command besides itself: manual pages, completions, the listing of what is in it.
 
-use crate::around::{is_there, root};
+use crate::around::is_there;
 use crate::folder::Folder;
+use linecard_testkit::root;
 use serde_json::Value as Json;
 use std::fs;
 use std::process::Command;

@@ -1,8 +1,9 @@
 //! `linecard plan` and `linecard calibrate`: answers, refusals, files.
 
-use crate::around::{is_there, root};
+use crate::around::is_there;
 use crate::folder::{Folder, Outcome, one_line};
 use crate::support::linecard;
+use linecard_testkit::root;
 use serde_json::Value as Json;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

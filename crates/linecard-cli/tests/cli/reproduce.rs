@@ -1,7 +1,8 @@
 //! Published figures beside ours: what is measured, and how it is said.
 
-use crate::around::{is_there, root};
+use crate::around::is_there;
 use crate::folder::{Folder, Outcome};
+use linecard_testkit::root;
 use serde_json::Value as Json;
 
 /// As `scenarios/lro-npu.toml`, as short as can be.

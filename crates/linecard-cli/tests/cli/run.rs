@@ -1,7 +1,7 @@
 //! `linecard run`: the main job.
 
-use crate::around::root;
 use crate::folder::Folder;
+use linecard_testkit::root;
 use serde_json::Value as Json;
 
 const SHORT: [&str; 3] = ["run", "--seconds", "0.05"];

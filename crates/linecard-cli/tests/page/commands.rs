@@ -41,7 +41,7 @@ fn last_document(stdout: &[u8]) -> Vec<u8> {
 }
 
 fn of_workspace(path: &str) -> String {
-    crate::around::root().join(path).display().to_string()
+    linecard_testkit::root().join(path).display().to_string()
 }
 
 fn new_file(folder: &TempDir, name: &str) -> String {

@@ -7,7 +7,6 @@ mod browser;
 mod commands;
 mod sample;
 #[path = "../support/mod.rs"]
-#[expect(dead_code, reason = "nothing is said here but what is skipped")]
 mod support;
 
 use browser::{DESK, Found, View};

@@ -12,18 +12,14 @@ mod support;
 
 use block::{Section, packet};
 use frames::{Frames, pcap_header};
+use linecard_testkit::{is_long, say};
 use peak::{Peak, feed};
 use std::sync::{Mutex, MutexGuard};
-use support::say;
 
 /// What is promised.
 const LIMIT: u64 = 100_000_000;
 /// Of the hostile captures, which only have to be longer than memory may become.
 const HOSTILE: u64 = 250_000_000;
-
-fn is_long() -> bool {
-    std::env::var_os("LINECARD_LONG").is_some_and(|value| value == "1")
-}
 
 /// One at a time: three busy processes share the machine's cores already.
 fn alone() -> MutexGuard<'static, ()> {

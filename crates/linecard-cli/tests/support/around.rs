@@ -1,12 +1,6 @@
 //! What there is around the command: the workspace, and other programs.
 
-use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-
-/// The root of the workspace.
-pub(crate) fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
 
 /// Whether a program of the system is there; says what is skipped when it is not.
 pub(crate) fn is_there(program: &str, what_for: &str) -> bool {

@@ -22,51 +22,19 @@ mod support;
 mod tshark;
 mod tunnels;
 
-use around::{is_there, root};
+use around::is_there;
 use conversion::{Checksum, Conversion};
+use linecard_testkit::{captures, is_long, root, say};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use support::say;
 use tshark::{Fault, Verdict};
 
 /// Of the real captures with merged packets, so many are shown to tshark in the normal run.
 const SAMPLE: usize = 100;
 /// tshark takes most of the time; the machines of the tests have two cores.
 const THREADS: usize = 2;
-
-fn is_long() -> bool {
-    std::env::var_os("LINECARD_LONG").is_some_and(|value| value == "1")
-}
-
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let mut files = Vec::new();
-    let Ok(entries) = fs::read_dir(folder) else { return files };
-    for entry in entries.flatten() {
-        let path = entry.path();
-        if path.is_dir() { files.extend(self::files(&path)) } else { files.push(path) }
-    }
-    files.sort();
-    files
-}
-
-fn own_captures() -> Vec<PathBuf> {
-    let files = files(&root().join("testdata/captures"));
-    assert!(files.len() >= 15, "testdata/captures is incomplete");
-    files
-}
-
-fn real_captures() -> Option<Vec<PathBuf>> {
-    let folder = std::env::var_os("LINECARD_CAPTURES")
-        .map_or_else(|| root().join("../shared/captures"), PathBuf::from);
-    let files = files(&folder);
-    if files.is_empty() {
-        linecard_testkit::skip("real captures", "set LINECARD_CAPTURES to a folder of them");
-        return None;
-    }
-    Some(files)
-}
 
 /// Does something for each, on all threads; gives the results in no order.
 fn for_each<T: Sync, R: Send>(all: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
@@ -122,14 +90,14 @@ fn tshark_finds_nothing_new_in_our_own_captures() {
     if !is_there("tshark", "the independent witness") {
         return;
     }
-    let merged = convert(&own_captures());
+    let merged = convert(&captures::own());
     assert!(merged.len() >= 25, "little was merged");
     assert_eq!(complaints(&merged), Vec::<String>::new());
 }
 
 #[test]
 fn tshark_finds_nothing_new_in_real_captures() {
-    let (true, Some(files)) = (is_there("tshark", "the independent witness"), real_captures())
+    let (true, Some(files)) = (is_there("tshark", "the independent witness"), captures::real())
     else {
         return;
     };
@@ -181,7 +149,7 @@ fn tshark_reads_what_comes_back_as_what_went_in() {
     if !is_there("tshark", "the independent witness") {
         return;
     }
-    let merged = convert(&own_captures());
+    let merged = convert(&captures::own());
     let different = for_each(&merged, |conversion| {
         let (was, is) = (Verdict::of(&conversion.input), Verdict::of(conversion.back_file()));
         (was != is).then(|| conversion.input.display().to_string())
@@ -195,7 +163,7 @@ fn tshark_finds_nothing_wrong_in_what_segment_cuts() {
     if !is_there("tshark", "the independent witness") {
         return;
     }
-    let cuts = conversion::cuts_of_merged(&own_captures());
+    let cuts = conversion::cuts_of_merged(&captures::own());
     assert!(cuts.len() > 20);
     let bad = for_each(&cuts, |(what, folder)| {
         let verdict = Verdict::of(&folder.path().join("cut.pcapng"));
@@ -210,7 +178,7 @@ fn streams_have_the_same_bytes() {
     if !is_there("tshark", "the independent witness") {
         return;
     }
-    let mut merged = convert(&own_captures());
+    let mut merged = convert(&captures::own());
     merged.retain(|made| made.checksum == Checksum::Verify && made.name().starts_with("tcp"));
     assert!(merged.len() >= 10);
     let compared = for_each(&merged, |conversion| {

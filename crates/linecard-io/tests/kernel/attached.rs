@@ -6,7 +6,7 @@
 //! coalescer makes of it is sent anew: a thread may be kept from its processor for longer than the
 //! timer waits. That has to be rare.
 
-use crate::around::{say, skipped};
+use crate::around::skipped;
 use crate::carry::{Carrier, Refusal};
 use crate::cases::{self, Case};
 use crate::compare::Verdict;
@@ -18,6 +18,7 @@ use crate::live::{self, Live, Near};
 use crate::random;
 use crate::session::{Merged, by_attachment, by_kernel, by_us, drain};
 use crate::sys::PacketSocket;
+use linecard_testkit::say;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use std::thread;

@@ -2,8 +2,8 @@
 //!
 //! `LINECARD_WRITE=1 cargo test -p linecard-io --test kernel document` writes it anew.
 
-use crate::around::root;
 use crate::differences::{DIFFERENCES, Group, IN_TUNNELS, Kind};
+use linecard_testkit::root;
 use std::fmt::Write;
 use std::fs;
 

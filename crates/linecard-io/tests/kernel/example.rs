@@ -1,9 +1,10 @@
 //! The example `tun`: TCP through a tunnel of two such programs, in namespaces of the test.
 
-use crate::around::{root, say, skipped};
+use crate::around::skipped;
 use crate::lab;
 use linecard::rng::Rng;
 use linecard_testkit::lab::Namespace;
+use linecard_testkit::{root, say};
 use std::fs;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -1,11 +1,12 @@
 //! GRO: one list of frames, merged by the kernel and by us.
 
-use crate::around::{kernel_release, say, skipped};
+use crate::around::{kernel_release, skipped};
 use crate::cases::{self, Case};
 use crate::compare::Verdict;
 use crate::differences::{self, DIFFERENCES, Expected, IN_TUNNELS, Kind, WRITTEN_FOR};
 use crate::lab::{self, Lab, Receiver};
 use crate::session::{by_kernel, by_us};
+use linecard_testkit::say;
 use std::collections::BTreeMap;
 
 /// What was compared, by case.

@@ -3,7 +3,7 @@
 //! The packet is sent with a virtio header out of a device that can neither segment nor compute
 //! checksums, so the kernel does both; the other end sees the segments.
 
-use crate::around::{say, skipped};
+use crate::around::skipped;
 use crate::cases::{self, Case};
 use crate::frame::{
     ACK, AE, CWR, DF, ECE, FIN, Field, Frame, PSH, RST, SYN, TCP, UDP, URG, content,
@@ -12,6 +12,7 @@ use crate::lab::{self, Lab, Receiver};
 use crate::session::{by_us, origins};
 use linecard::offload::segment::segment;
 use linecard::packet::{Gso, LinkType, Meta, Packet};
+use linecard_testkit::say;
 use std::time::Duration;
 
 /// Bytes of the virtio header with the number of buffers, and without.

@@ -4,13 +4,14 @@
 //! UDP tunnels. What it receives goes over a bridge to the veth device that can neither segment nor
 //! compute checksums.
 
-use crate::around::{say, skipped};
+use crate::around::skipped;
 use crate::cases;
 use crate::frame::{Frame, Ip, TCP, Tunnel, UDP, content, sum16};
 use crate::gso::{cut_by_us, receive};
 use crate::lab::{self, Lab, Receiver};
 use crate::session::{by_us, origins};
 use crate::sys::Tap;
+use linecard_testkit::say;
 
 /// Bytes of the virtio header with tunnel fields, behind those of the hash.
 const HEADER: usize = 24;

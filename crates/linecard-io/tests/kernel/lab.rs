@@ -3,9 +3,9 @@
 //! Frames are sent raw at one end and received raw at the other, each by a socket that was opened
 //! inside its namespace by one thread. Nothing outside the two namespaces is touched.
 
-use crate::around::say;
 use crate::sys::{self, PacketSocket, Tap};
 use linecard_testkit::lab::{End, Namespace, cable, is_root};
+use linecard_testkit::say;
 use std::fs;
 use std::io;
 use std::thread;

@@ -1,12 +1,12 @@
 //! A live attachment at the receiving end of a cable: frames are sent raw at the other end, and seen
 //! as the kernel receives them from the TAP device.
 
-use crate::around::say;
 use crate::lab::{quiet_cable, wait_for_cable};
 use crate::sys::{self, PacketSocket};
 use linecard_io::attach::{Attached, Prepared, Settings};
 use linecard_io::port::{probe, xdp};
 use linecard_testkit::lab::{Namespace, is_root};
+use linecard_testkit::say;
 use std::io;
 use std::thread;
 use std::time::Duration;

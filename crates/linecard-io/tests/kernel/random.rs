@@ -5,7 +5,7 @@
 //! and what Linux lets overtake held data. `LINECARD_SEED` replays one list, `LINECARD_LONG=1` runs twenty
 //! times as many.
 
-use crate::around::{is_long, say, skipped};
+use crate::around::skipped;
 use crate::cases::Case;
 use crate::compare::Verdict;
 use crate::frame::{
@@ -16,6 +16,7 @@ use crate::session::{Merged, by_kernel, by_us, origins};
 use linecard::offload::segment::segment;
 use linecard::packet::{Gso, LinkType, Meta, Packet};
 use linecard::rng::Rng;
+use linecard_testkit::{is_long, say};
 
 /// Lists of a normal run, which takes some seconds.
 const LISTS: u64 = 4_000;

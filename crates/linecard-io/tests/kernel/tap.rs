@@ -3,7 +3,7 @@
 //! What was merged is written to one device, and comes out of another: whole, with a header that
 //! the kernel has made, or cut by the kernel, where the other end says that it can do nothing.
 
-use crate::around::{say, skipped};
+use crate::around::skipped;
 use crate::frame::{ACK, FIN, Frame, Ip, PSH, TCP, Tunnel, UDP, content};
 use crate::lab::{self, Bridge};
 use linecard::offload::coalesce::{Coalescer, Config, Flush};
@@ -12,6 +12,7 @@ use linecard::offload::virtio::{Endian, Format, Header};
 use linecard::offload::{complete_checksum, defer_checksum};
 use linecard::packet::{ChecksumState, Layout, LinkType, Meta, Packet};
 use linecard::time::Instant;
+use linecard_testkit::say;
 use std::time::Duration;
 
 /// Checksums, TCP of both versions with ECN, UDP of both versions.

@@ -5,7 +5,6 @@ use linecard::port::{Port, PortState};
 use linecard::time::Instant;
 use linecard_io::port::{self, BUFFER_LEN, PacketConfig, PacketSocket};
 use linecard_testkit::lab::Namespace;
-use std::io::Write;
 use std::os::fd::AsFd;
 use std::process::Command;
 use std::thread;
@@ -15,11 +14,6 @@ use std::time::Duration;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 /// For what should not come.
 pub(crate) const MOMENT: Duration = Duration::from_millis(100);
-
-/// Says something although the test passes: the harness swallows what `eprintln!` prints.
-pub(crate) fn say(text: &str) {
-    let _ = writeln!(std::io::stderr(), "{text}");
-}
 
 /// Works in a thread with a network namespace of its own, or says loudly why not.
 pub(crate) fn inside(what: &str, work: impl FnOnce() + Send) {

@@ -1,12 +1,13 @@
 //! Packet sockets on a cable between two devices.
 
-use crate::lab::{self, MOMENT, cable, frame, inside, ip, open, packet, receive, say, send};
+use crate::lab::{self, MOMENT, cable, frame, inside, ip, open, packet, receive, send};
 use crate::witness;
 use linecard::offload::segment::segment;
 use linecard::packet::{Batch, ChecksumState, Gso, LinkType, Meta, Packet};
 use linecard::port::{Port, PortState};
 use linecard::time::Instant;
 use linecard_io::port::{self, Fanout, FanoutBy, PortError};
+use linecard_testkit::say;
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! TAP devices: the kernel's own TCP between two namespaces, carried by two ports.
 
-use crate::lab::{self, PATIENCE, frame, inside, ip, new_network, packet, say, send};
+use crate::lab::{self, PATIENCE, frame, inside, ip, new_network, packet, send};
 use linecard::offload::coalesce::Config;
 use linecard::offload::virtio::Format;
 use linecard::packet::{Batch, ChecksumState, LinkType, Meta, Packet, Pool, PoolBuffer};
@@ -9,6 +9,7 @@ use linecard::stage::Stage;
 use linecard::stages::{Coalesce, Segment};
 use linecard::time::Instant;
 use linecard_io::port::{self, Counters, PortError, Tap, TapConfig, TapKind, interface};
+use linecard_testkit::say;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};

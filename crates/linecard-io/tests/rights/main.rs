@@ -5,8 +5,8 @@
 
 mod child;
 
+use linecard_testkit::say;
 use std::ffi::OsStr;
-use std::io::Write;
 use std::path::Path;
 use std::process::{Command, ExitCode, Output};
 
@@ -31,10 +31,6 @@ fn main() -> ExitCode {
     without_rights();
     say("rights: passed");
     ExitCode::SUCCESS
-}
-
-fn say(text: &str) {
-    let _ = writeln!(std::io::stderr(), "{text}");
 }
 
 fn as_root() {

@@ -2,11 +2,11 @@
 //! so that no scheduler stands between them, and the thread's time on its processor is what counts:
 //! other load on the machine hardly shows.
 
-use crate::around::say;
 use crate::cable::{frame, packet, with_cable};
 use linecard::packet::{BATCH, Batch, Pool, PoolBuffer};
 use linecard::port::Port;
 use linecard_io::port::xdp::{Attachment, Config, Mode, XdpBuffer, XdpPort};
+use linecard_testkit::say;
 use std::time::{Duration, Instant};
 
 const TIME: Duration = Duration::from_secs(2);

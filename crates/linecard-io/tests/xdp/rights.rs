@@ -118,5 +118,5 @@ fn what_a_kernel_lacks_is_one_line_each() {
     for line in features.lacking() {
         assert!(!line.is_empty() && !line.contains('\n'));
     }
-    crate::around::say(&format!("this kernel: {features}"));
+    linecard_testkit::say(&format!("this kernel: {features}"));
 }

@@ -47,11 +47,8 @@ struct Entry {
 /// All kinds, the sending side first, which is run by itself.
 pub(super) const NAMES: [&str; 9] =
     [Settings::NAME, "receive", "npu", "pci", "pcie", "adapter", "path", "lanes", "transfer"];
-const MODELS: [Entry; 3] = [
-    entry::<receive::Settings>(),
-    entry::<lanes::Settings>(),
-    entry::<transfer::Settings>(),
-];
+const MODELS: [Entry; 3] =
+    [entry::<receive::Settings>(), entry::<lanes::Settings>(), entry::<transfer::Settings>()];
 
 const fn entry<S: Model>() -> Entry {
     Entry {

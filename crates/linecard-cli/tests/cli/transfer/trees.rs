@@ -2,7 +2,7 @@
 
 use super::ends::{Ends, Sender, noise, signal};
 use crate::folder::Outcome;
-use crate::support::say;
+use linecard_testkit::say;
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
