@@ -14,8 +14,9 @@ use rustls::{
     CertificateError, ClientConfig, ClientConnection, Connection, DigitallySignedStruct,
     DistinguishedName, Error, OtherError, ServerConfig, ServerConnection, SignatureScheme,
 };
+use std::fmt;
 use std::net::IpAddr;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Which kind of access, as a protocol of ALPN (RFC 7301): who expects another is told so.
 const ALPN_KEYS: &[u8] = b"linecard/1 keys";
@@ -91,6 +92,8 @@ pub(super) struct Verifier {
     name: String,
     /// The key that it has shown.
     shown: OnceLock<Fingerprint>,
+    /// Why that key was refused: what was found then, as lists of keys can change meanwhile.
+    objection: Mutex<Option<ControlError>>,
 }
 
 impl Verifier {
@@ -100,14 +103,18 @@ impl Verifier {
             Access::Shared(_) | Access::Open => None,
         };
         let provider = Arc::new(ring::default_provider());
-        Self { provider, trust, name: name.to_owned(), shown: OnceLock::new() }
+        Self {
+            provider,
+            trust,
+            name: name.to_owned(),
+            shown: OnceLock::new(),
+            objection: Mutex::new(None),
+        }
     }
 
-    /// Why the key that was shown is not right; none if it is, or none was.
+    /// Why the key that was shown was refused, told once; none if it was not, or none was shown.
     pub(super) fn objection(&self) -> Option<ControlError> {
-        let found = *self.shown.get()?;
-        let verdict = self.trust.as_ref()?.verdict(&self.name, found);
-        verdict.objection(&self.name, found)
+        self.objection.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Writes down a key that is new, now that its owner has proved to have it.
@@ -123,14 +130,17 @@ impl Verifier {
     /// For a key that is not right the handshake ends with the alert `access_denied`, and with
     /// `certificate_unknown` where that cannot be found out: so the other end is told why.
     fn look_at(&self, key: &CertificateDer<'_>) -> Result<(), Error> {
-        let _first = self.shown.set(Fingerprint::of(key));
-        match self.objection() {
-            None => Ok(()),
-            Some(error @ ControlError::NoList(_)) => {
-                Err(CertificateError::Other(OtherError(Arc::new(error))).into())
-            }
-            Some(_) => Err(CertificateError::ApplicationVerificationFailure.into()),
-        }
+        let found = *self.shown.get_or_init(|| Fingerprint::of(key));
+        let Some(trust) = &self.trust else { return Ok(()) };
+        let Some(error) = trust.verdict(&self.name, found).objection(&self.name, found) else {
+            return Ok(());
+        };
+        let refused = match error {
+            ControlError::NoList(_) => CertificateError::Other(OtherError(Arc::new(fmt::Error))),
+            _ => CertificateError::ApplicationVerificationFailure,
+        };
+        *self.objection.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+        Err(refused.into())
     }
 
     fn check_signature(
