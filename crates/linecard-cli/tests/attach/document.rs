@@ -55,7 +55,7 @@ fn the_first_commands_work_when_they_are_pasted() {
 /// The shell makes the file in the background: the first look may come before that.
 #[test]
 fn the_wait_for_the_log_needs_no_file() {
-    let text = commands("## Commands that work");
+    let text = commands("## Examples");
     let wait = text.lines().find(|line| line.starts_with("while ")).expect("it waits");
     let folder = tempfile::tempdir().expect("there is room");
     let script = format!(

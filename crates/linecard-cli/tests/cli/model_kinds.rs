@@ -11,7 +11,7 @@ const KINDS: [(&str, &str, &str, &str); 7] = [
     ("pci", "server.mhz=400", "adapter.requeue_batch=513", "choose 1 to 512"),
     ("pcie", "link.generation=gen5", "link.lanes=3", "choose 2 or 4"),
     ("adapter", "adapter.kind=store-and-forward", "adapter.wire=unlimited", "is not a rate"),
-    ("path", "stage.sleep=published", "stage.dma=5us", "is no stage"),
+    ("path", "stage.sleep=published", "stage.dma=5us", "is not a stage"),
     ("lanes", "lanes.spreading=chunk-over-all", "load.chunks=1000000", "packets in all"),
 ];
 
