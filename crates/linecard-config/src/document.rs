@@ -25,8 +25,8 @@ pub struct Document {
 struct Set {
     /// Where it would stand, were it behind the text: places of values are ranges of bytes.
     at: usize,
-    /// As it was given.
-    given: String,
+    /// Where it was given.
+    given: Place,
     /// As TOML, at its place.
     line: String,
 }
@@ -85,6 +85,19 @@ impl Document {
         &self.path
     }
 
+    /// Sets a value, given by an option of a command; errors name the option.
+    ///
+    /// # Errors
+    ///
+    /// A key that cannot be one. Whether it exists and the value fits is seen by [`Self::config`].
+    pub fn set_by(&mut self, option: &str, key: &str, value: &str) -> Result<(), ConfigError> {
+        self.set(&format!("{key}={value}"))?;
+        if let Some(set) = self.sets.last_mut() {
+            set.given = Place::Option(format!("--{option} {value}"));
+        }
+        Ok(())
+    }
+
     /// Sets a value, given as `KEY=VALUE`; it takes precedence over the file's.
     ///
     /// # Errors
@@ -107,7 +120,7 @@ impl Document {
         if DeTable::parse(&line).is_err() {
             return Err(refuse("write KEY=VALUE, as core.mhz=423"));
         }
-        self.sets.push(Set { at, given: set.to_owned(), line });
+        self.sets.push(Set { at, given: Place::Set(set.to_owned()), line });
         Ok(())
     }
 
@@ -230,7 +243,7 @@ impl Document {
             return line_at(&self.path, &self.text, at);
         }
         let set = self.sets.iter().rev().find(|set| set.at <= at);
-        Place::Set(set.map(|set| set.given.clone()).unwrap_or_default())
+        set.map_or_else(|| Place::File(self.path.clone()), |set| set.given.clone())
     }
 
     /// A deserializer's sentence in our words.

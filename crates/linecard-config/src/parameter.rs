@@ -1,7 +1,7 @@
 //! The parameters of a configuration, read from its JSON Schema.
 
 use super::error::{ConfigError, Place, Problem};
-use super::units::{Bytes, Duration, Frequency, Rate};
+use super::units::{Bytes, Duration, Frequency, Probability, Rate};
 use garde::Validate;
 use schemars::generate::SchemaSettings;
 use schemars::transform::RecursiveTransform;
@@ -43,8 +43,13 @@ pub struct Parameter {
     pub choices: Vec<(String, String)>,
     /// A word that is taken beside values of the type, as "unlimited".
     pub word: Option<String>,
-    /// The unit, by the name of its format: "rate", "bytes", "duration", "frequency"; "" for plain values.
+    /// The unit, by the name of its format: "rate", "bytes", "duration", "frequency", "probability"; "" for plain values.
     pub format: String,
+    /// Whether plain values are numbers.
+    pub is_number: bool,
+    /// The option of a command that sets it, as "chunk" for `--chunk`, where there is one: the field's
+    /// `#[schemars(extend("x-flag" = "chunk"))]`.
+    pub flag: Option<String>,
 }
 
 /// The JSON Schema of a configuration (draft 2020-12), without references.
@@ -159,6 +164,17 @@ impl Parameter {
         self.text_of(&self.default)
     }
 
+    /// For `--help` of an option: documentation, range and default. Choices are listed by the parser of options.
+    #[must_use]
+    pub fn help(&self) -> String {
+        let mut text = Self { choices: Vec::new(), ..self.clone() }.to_string();
+        if let Some(first) = text.get(..1) {
+            text.replace_range(..1, &first.to_uppercase());
+        }
+        text.truncate(text.rfind(" [").unwrap_or(text.len()));
+        format!("{text} [default: {}]", self.default_text())
+    }
+
     pub(crate) fn range_problem(&self, value: &Value) -> Problem {
         let text =
             |bound: &Option<Value>| bound.as_ref().map(|b| self.text_of(b)).unwrap_or_default();
@@ -213,7 +229,9 @@ fn parameter(name: String, field: &Map<String, Value>, default: Value) -> Parame
     let of = |key: &str| field.get(key).or_else(|| field.get("items")?.get(key));
     let text = |key: &str| of(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let format = text("format");
-    let units = [Rate::FORMAT, Bytes::FORMAT, Duration::FORMAT, Frequency::FORMAT];
+    let units =
+        [Rate::FORMAT, Bytes::FORMAT, Duration::FORMAT, Frequency::FORMAT, Probability::FORMAT];
+    let is_number = matches!(of("type").and_then(Value::as_str), Some("integer" | "number"));
     Parameter {
         name,
         doc: one_line(&text("description")),
@@ -223,6 +241,8 @@ fn parameter(name: String, field: &Map<String, Value>, default: Value) -> Parame
         choices: choices(field),
         word: of("x-absent").and_then(Value::as_str).map(str::to_owned),
         format: if units.contains(&format.as_str()) { format } else { String::new() },
+        is_number,
+        flag: of("x-flag").and_then(Value::as_str).map(str::to_owned),
     }
 }
 
