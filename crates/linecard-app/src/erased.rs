@@ -19,7 +19,7 @@ pub struct AnyJob {
     schema: fn() -> Schema,
 }
 
-/// What a job came to.
+/// The result of a job.
 #[derive(Debug)]
 pub struct Finished {
     /// The outcome as data: names of fields are keys.

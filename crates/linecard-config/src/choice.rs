@@ -1,4 +1,4 @@
-//! Values that may be absent, switched, or several.
+//! Optional, boolean and list values.
 
 use super::units::{Bytes, Rate};
 use garde::rules::inner::Inner;

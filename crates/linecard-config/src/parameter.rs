@@ -37,7 +37,7 @@ pub struct Parameter {
     pub low: Option<Value>,
     /// The greatest value.
     pub high: Option<Value>,
-    /// The value that counts when none is given.
+    /// The default.
     pub default: Value,
     /// Words that can be chosen, each with its documentation; empty where any value of the type can.
     pub choices: Vec<(String, String)>,
@@ -47,9 +47,13 @@ pub struct Parameter {
     pub format: String,
     /// Whether plain values are numbers.
     pub is_number: bool,
+    /// Whether all texts are values, as of a path.
+    pub is_text: bool,
     /// The option of a command that sets it, as "chunk" for `--chunk`, where there is one: the field's
     /// `#[schemars(extend("x-flag" = "chunk"))]`.
     pub flag: Option<String>,
+    /// Its former name in its section, which is still read: the field's `#[schemars(extend("x-former" = "begin"))]`.
+    pub former: Option<String>,
 }
 
 /// The JSON Schema of a configuration (draft 2020-12), without references.
@@ -175,6 +179,20 @@ impl Parameter {
         format!("{text} [default: {}]", self.default_text())
     }
 
+    /// Whether all texts are values: a path, a scheme.
+    pub(crate) fn is_text(&self) -> bool {
+        self.is_text
+    }
+
+    /// The path that it had.
+    pub(crate) fn former_name(&self) -> Option<String> {
+        let old = self.former.as_ref()?;
+        Some(match self.name.rsplit_once('.') {
+            Some((section, _)) => format!("{section}.{old}"),
+            None => old.clone(),
+        })
+    }
+
     pub(crate) fn range_problem(&self, value: &Value) -> Problem {
         let text =
             |bound: &Option<Value>| bound.as_ref().map(|b| self.text_of(b)).unwrap_or_default();
@@ -231,6 +249,10 @@ fn parameter(name: String, field: &Map<String, Value>, default: Value) -> Parame
     let format = text("format");
     let units =
         [Rate::FORMAT, Bytes::FORMAT, Duration::FORMAT, Frequency::FORMAT, Probability::FORMAT];
+    let is_text = of("type").and_then(Value::as_str) == Some("string")
+        && format.is_empty()
+        && field.get("items").is_none()
+        && of("enum").is_none();
     let is_number = matches!(of("type").and_then(Value::as_str), Some("integer" | "number"));
     Parameter {
         name,
@@ -242,7 +264,9 @@ fn parameter(name: String, field: &Map<String, Value>, default: Value) -> Parame
         word: of("x-absent").and_then(Value::as_str).map(str::to_owned),
         format: if units.contains(&format.as_str()) { format } else { String::new() },
         is_number,
+        is_text,
         flag: of("x-flag").and_then(Value::as_str).map(str::to_owned),
+        former: of("x-former").and_then(Value::as_str).map(str::to_owned),
     }
 }
 

@@ -43,7 +43,8 @@ pub struct Probability(f64);
 type Decimal = (&'static str, usize);
 
 const RATES: [Decimal; 6] = [("T", 12), ("G", 9), ("M", 6), ("K", 3), ("k", 3), ("", 0)];
-const TIMES: [Decimal; 6] = [("s", 12), ("ms", 9), ("us", 6), ("µs", 6), ("ns", 3), ("ps", 0)];
+const TIMES: [Decimal; 7] =
+    [("s", 12), ("ms", 9), ("us", 6), ("µs", 6), ("μs", 6), ("ns", 3), ("ps", 0)];
 const FREQUENCIES: [Decimal; 5] = [("GHz", 9), ("MHz", 6), ("kHz", 3), ("Hz", 0), ("", 6)];
 const SIZES: [(&str, u64); 4] = [("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10), ("", 1)];
 
@@ -96,13 +97,13 @@ impl Rate {
     /// So many Gbit/s.
     #[must_use]
     pub const fn giga(count: u64) -> Self {
-        Self(count * 1_000_000_000)
+        Self(count.saturating_mul(1_000_000_000))
     }
 
     /// So many Tbit/s.
     #[must_use]
     pub const fn tera(count: u64) -> Self {
-        Self(count * 1_000_000_000_000)
+        Self(count.saturating_mul(1_000_000_000_000))
     }
 
     /// Bits per second.
@@ -139,19 +140,19 @@ impl Duration {
     /// So many nanoseconds.
     #[must_use]
     pub const fn from_ns(ns: u64) -> Self {
-        Self(ns * 1_000)
+        Self(ns.saturating_mul(1_000))
     }
 
     /// So many milliseconds.
     #[must_use]
     pub const fn from_ms(ms: u64) -> Self {
-        Self(ms * 1_000_000_000)
+        Self(ms.saturating_mul(1_000_000_000))
     }
 
     /// So many seconds.
     #[must_use]
     pub const fn from_secs(seconds: u64) -> Self {
-        Self(seconds * 1_000_000_000_000)
+        Self(seconds.saturating_mul(1_000_000_000_000))
     }
 
     /// Picoseconds.
@@ -177,7 +178,7 @@ impl Frequency {
     /// So many megahertz.
     #[must_use]
     pub const fn from_mhz(mhz: u64) -> Self {
-        Self(mhz * 1_000_000)
+        Self(mhz.saturating_mul(1_000_000))
     }
 
     /// Hertz.
@@ -198,7 +199,8 @@ impl FromStr for Rate {
     type Err = UnitError;
 
     fn from_str(text: &str) -> Result<Self, UnitError> {
-        let bare = text.trim().trim_end_matches("bit/s").trim_end();
+        let text = text.trim();
+        let bare = text.strip_suffix("bit/s").unwrap_or(text).trim_end();
         decimal(bare, &RATES).map(Self).ok_or_else(|| Self::refuse(text))
     }
 }
