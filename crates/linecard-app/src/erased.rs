@@ -3,7 +3,7 @@
 use super::job::{Context, Error, Job};
 use linecard::watch::Watch;
 use linecard_config::{Document, Parameter, parameters, schema};
-use linecard_report::{Report, report_of};
+use linecard_report::{Chart, Report, report_of};
 use schemars::Schema;
 use serde_json::Value;
 
@@ -19,13 +19,15 @@ pub struct AnyJob {
     schema: fn() -> Schema,
 }
 
-/// What a job came to.
+/// The result of a job.
 #[derive(Debug)]
 pub struct Finished {
     /// The outcome as data: names of fields are keys.
     pub value: Value,
     /// The same for people.
     pub report: Report,
+    /// Charts for a page.
+    pub charts: Vec<Chart>,
     /// Set where the outcome is no success.
     pub failure: Option<Error>,
 }
@@ -84,6 +86,19 @@ impl AnyJob {
 }
 
 fn run<J: Job>(document: &Document, progress: &Watch) -> Result<Finished, Error> {
+    finish::<J>(J::COMMAND, document, progress)
+}
+
+/// Runs a job whose types are known with the configuration of a document; reports name `command` as their job.
+///
+/// # Errors
+///
+/// What [`Job::run`] refuses, with places in the document.
+pub fn finish<J: Job>(
+    command: &'static str,
+    document: &Document,
+    progress: &Watch,
+) -> Result<Finished, Error> {
     let config: J::Config = document.config()?;
     let context = Context { progress, document: Some(document) };
     let outcome = J::run(&config, &context).map_err(|error| match error {
@@ -92,7 +107,8 @@ fn run<J: Job>(document: &Document, progress: &Watch) -> Result<Finished, Error>
     })?;
     Ok(Finished {
         value: serde_json::to_value(&outcome).unwrap_or_default(),
-        report: report_of(J::COMMAND, &outcome),
+        report: report_of(command, &outcome),
+        charts: J::charts(&outcome),
         failure: J::check(&outcome).err(),
     })
 }

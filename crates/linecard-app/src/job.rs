@@ -2,7 +2,7 @@
 
 use linecard::watch::Watch;
 use linecard_config::{Config, ConfigError, Document};
-use linecard_report::Outcome;
+use linecard_report::{Chart, Outcome};
 use std::path::PathBuf;
 
 /// A task with a configuration and an outcome.
@@ -22,6 +22,12 @@ pub trait Job {
     ///
     /// A configuration whose values do not fit each other; resources that cannot be had; cancellation.
     fn run(config: &Self::Config, context: &Context<'_>) -> Result<Self::Outcome, Error>;
+
+    /// Charts of an outcome, for its page.
+    fn charts(outcome: &Self::Outcome) -> Vec<Chart> {
+        let _ = outcome;
+        Vec::new()
+    }
 
     /// Whether an outcome is a success: what is not is shown all the same.
     ///

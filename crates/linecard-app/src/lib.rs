@@ -8,5 +8,5 @@ mod erased;
 mod job;
 pub mod model;
 
-pub use erased::{AnyJob, Finished};
+pub use erased::{AnyJob, Finished, finish};
 pub use job::{Context, Error, Job};

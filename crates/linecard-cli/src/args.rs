@@ -14,7 +14,7 @@ use crate::page::PageArguments;
 use crate::plan::PlanArguments;
 use crate::reproduce::ReproduceArguments;
 use crate::run::lanes::LanesValue;
-use crate::run::sim::SimArguments;
+use crate::run::sim::SimFlags;
 use crate::schema::SchemaArguments;
 #[cfg(target_os = "linux")]
 use crate::transfer::{KeysArguments, RecvArguments, SendArguments};
@@ -161,8 +161,8 @@ pub(crate) struct RunArguments {
     /// Print the account as JSON.
     #[arg(long)]
     pub(crate) json: bool,
-    #[command(flatten)]
-    pub(crate) sim: SimArguments,
+    #[command(flatten, next_help_heading = "Transfer over lanes in virtual time (--lanes sim)")]
+    pub(crate) sim: SimFlags,
 }
 
 #[derive(Debug, Args)]

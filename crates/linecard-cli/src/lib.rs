@@ -11,6 +11,7 @@ mod coalesce;
 mod completions;
 mod explain;
 mod failure;
+mod flags;
 mod found;
 mod interrupt;
 mod jitter;

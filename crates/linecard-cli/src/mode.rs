@@ -3,7 +3,7 @@
 use clap::ValueEnum;
 use linecard_transfer::send::Mode;
 
-/// What `--mode` and the key `transfer.mode` take.
+/// What `--mode` takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ModeName {
     /// Each chunk whole on one lane: the most throughput.
@@ -22,13 +22,4 @@ impl From<ModeName> for Mode {
             ModeName::Auto => Self::Auto,
         }
     }
-}
-
-/// All names, and what they stand for.
-pub(crate) fn names() -> Vec<(String, Mode)> {
-    let named = |mode: &ModeName| {
-        let value = mode.to_possible_value()?;
-        Some((value.get_name().to_owned(), Mode::from(*mode)))
-    };
-    ModeName::value_variants().iter().filter_map(named).collect()
 }

@@ -1,4 +1,4 @@
-//! Values that may be absent, switched, or several.
+//! Optional, boolean and list values.
 
 use super::units::{Bytes, Rate};
 use garde::rules::inner::Inner;
@@ -9,6 +9,7 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::fmt;
+use std::str::FromStr;
 
 /// A value with a word for its absence: `"none"`, or `"unlimited"` of rates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -95,6 +96,37 @@ impl<T: Bounds> Bounds for Maybe<T> {
 impl<T: PartialOrd> PartialOrd for Maybe<T> {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         self.0.partial_cmp(&other.0)
+    }
+}
+
+/// A value that documents write as text, by its `Display` and `FromStr`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Parsed<T>(pub T);
+
+impl<T: fmt::Display> Serialize for Parsed<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
+
+impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for Parsed<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map(Self).map_err(D::Error::custom)
+    }
+}
+
+impl<T> JsonSchema for Parsed<T> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Parsed".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string" })
     }
 }
 

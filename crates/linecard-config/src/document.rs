@@ -2,6 +2,8 @@
 
 use super::error::{ConfigError, Place, Problem};
 use super::parameter::{self, Config, Parameter, parameters};
+use std::fs::File;
+use std::io::Read;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use toml::Spanned;
@@ -9,6 +11,8 @@ use toml::de::{DeTable, DeValue, Deserializer};
 
 /// The most bytes of a scenario file: 1 MiB, far above any that people write.
 const MAX_BYTES: u64 = 1 << 20;
+/// The most characters of a line that an error shows.
+const MAX_SHOWN: usize = 100;
 
 /// A scenario: the text of a file, and values as `KEY=VALUE` that take precedence.
 #[derive(Debug, Clone)]
@@ -23,12 +27,11 @@ pub struct Document {
 /// A value that was set.
 #[derive(Debug, Clone)]
 struct Set {
-    /// Where it would stand, were it behind the text: places of values are ranges of bytes.
-    at: usize,
-    /// As it was given.
-    given: String,
-    /// As TOML, at its place.
-    line: String,
+    /// Where it was given.
+    given: Place,
+    /// The parts of its key.
+    key: Vec<String>,
+    value: String,
 }
 
 /// Where a value comes from.
@@ -50,9 +53,12 @@ impl Document {
     /// A file that cannot be read, is longer than 1 MiB, or is not TOML.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let refuse = |problem| ConfigError::new(Place::File(path.into()), None, problem);
-        let bytes = std::fs::read(path).map_err(|error| refuse(Problem::Unreadable(error)))?;
+        let mut bytes = Vec::new();
+        let file = File::open(path).map_err(|error| refuse(Problem::Unreadable(error)))?;
+        let read = file.take(MAX_BYTES + 1).read_to_end(&mut bytes);
+        read.map_err(|error| refuse(Problem::Unreadable(error)))?;
         if bytes.len() as u64 > MAX_BYTES {
-            let what = format!("{} bytes: a scenario has at most {MAX_BYTES}", bytes.len());
+            let what = format!("the file is longer than the {MAX_BYTES} bytes of a scenario");
             return Err(refuse(Problem::Invalid(what)));
         }
         match String::from_utf8(bytes) {
@@ -75,7 +81,7 @@ impl Document {
     pub fn of_text(path: impl Into<PathBuf>, text: impl Into<String>) -> Result<Self, ConfigError> {
         let document =
             Self { path: path.into(), text: text.into(), sets: Vec::new(), taken: Vec::new() };
-        document.table()?;
+        document.file()?;
         Ok(document)
     }
 
@@ -85,30 +91,43 @@ impl Document {
         &self.path
     }
 
+    /// Sets a value, given by an option of a command; errors name the option.
+    ///
+    /// # Errors
+    ///
+    /// A key that cannot be one. Whether it exists and the value fits is checked by [`Self::config`].
+    pub fn set_by(&mut self, option: &str, key: &str, value: &str) -> Result<(), ConfigError> {
+        self.put(Place::Option(format!("--{option} {value}")), key, value)
+    }
+
     /// Sets a value, given as `KEY=VALUE`; it takes precedence over the file's.
     ///
     /// # Errors
     ///
-    /// A text without a key. Whether the key exists and the value fits is seen by [`Self::config`].
+    /// A text without a key. Whether the key exists and the value fits is checked by [`Self::config`].
     pub fn set(&mut self, set: &str) -> Result<(), ConfigError> {
-        let refuse = |what: &str| {
-            let problem = Problem::Invalid(what.to_owned());
-            ConfigError::new(Place::Set(set.to_owned()), None, problem)
+        let given = Place::Set(set.to_owned());
+        match set.split_once('=') {
+            Some((key, value)) => self.put(given, key, value),
+            None => Err(ConfigError::new(given, None, Problem::Invalid(WRITE.to_owned()))),
+        }
+    }
+
+    fn put(&mut self, given: Place, key: &str, value: &str) -> Result<(), ConfigError> {
+        let key: Vec<String> = key.trim().split('.').map(str::to_owned).collect();
+        let is_bare = |part: &String| {
+            let of_key = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+            !part.is_empty() && part.chars().all(of_key)
         };
-        let (key, value) =
-            set.split_once('=').ok_or_else(|| refuse("write KEY=VALUE, as core.mhz=423"))?;
-        let (key, value) = (key.trim(), value.trim());
-        let at = self.sets.last().map_or(self.text.len() + 1, |last| last.line.len() + 1);
-        let before = " ".repeat(at);
-        let mut line = format!("{before}{key} = {value}");
-        if value.contains(['\n', '#']) || DeTable::parse(&line).is_err() {
-            line = format!("{before}{key} = {}", toml::Value::from(value));
-        }
-        if DeTable::parse(&line).is_err() {
-            return Err(refuse("write KEY=VALUE, as core.mhz=423"));
-        }
-        self.sets.push(Set { at, given: set.to_owned(), line });
-        Ok(())
+        let what = if !key.iter().all(is_bare) {
+            WRITE.to_owned()
+        } else if self.taken.contains(&key[0]) {
+            format!("{} is not a parameter: it stands in the scenario", key[0])
+        } else {
+            self.sets.push(Set { given, key, value: value.trim().to_owned() });
+            return Ok(());
+        };
+        Err(ConfigError::new(given, None, Problem::Invalid(what)))
     }
 
     /// Takes a value of the first level out of the document, as the one that says which kind it is of.
@@ -117,7 +136,7 @@ impl Document {
     ///
     /// A value that is not a text.
     pub fn take_text(&mut self, key: &str) -> Result<Option<String>, ConfigError> {
-        let table = self.table()?;
+        let table = self.file()?;
         let Some(value) = table.get(key) else { return Ok(None) };
         let text = value.get_ref().as_str().map(str::to_owned);
         let text = text.ok_or_else(|| self.refuse(key, "write a text in quotes"))?;
@@ -131,15 +150,15 @@ impl Document {
     ///
     /// The first value that is unknown, not of its type, out of range, or does not fit the others.
     pub fn config<C: Config>(&self) -> Result<C, ConfigError> {
-        let mut table = self.table()?;
-        for key in &self.taken {
-            table.remove(key.as_str());
-        }
+        let known = parameters::<C>();
+        let table = self.table(&known)?;
+        let walk = Walk { document: self, known: &known };
+        walk.sets()?;
+        walk.section("", &table)?;
         let table = Spanned::new(0..self.text.len(), table);
         let config = C::deserialize(Deserializer::from(table)).map_err(|error| {
             let place = self.place_at(error.span().unwrap_or_default().start);
-            let problem = self.explain(error.message(), &parameters::<C>());
-            ConfigError::new(place, None, problem)
+            ConfigError::new(place, None, Problem::Invalid(plain(error.message())))
         })?;
         self.check(&config)?;
         Ok(config)
@@ -157,9 +176,8 @@ impl Document {
     /// An error about a parameter, with its place in this document.
     #[must_use]
     pub fn placed(&self, error: ConfigError) -> ConfigError {
-        let place = error.parameter.as_deref().and_then(|name| self.find(name));
-        match place {
-            Some(range) => ConfigError { place: Box::new(self.place_at(range.start)), ..error },
+        match error.parameter.as_deref().and_then(|name| self.find(name)) {
+            Some(place) => ConfigError { place: Box::new(place), ..error },
             None => error,
         }
     }
@@ -175,7 +193,7 @@ impl Document {
     pub fn origin(&self, parameter: &str) -> Origin {
         match self.find(parameter) {
             None => Origin::Default,
-            Some(range) if range.start < self.text.len() => Origin::File,
+            Some(Place::Line { .. }) => Origin::File,
             Some(_) => Origin::Set,
         }
     }
@@ -190,34 +208,57 @@ impl Document {
         }
     }
 
-    /// All values: those of the file, and those that were set in their place.
-    fn table(&self) -> Result<DeTable<'_>, ConfigError> {
-        let mut table = match DeTable::parse(&self.text) {
-            Ok(table) => table.into_inner(),
-            Err(error) => {
-                let place = self.place_at(error.span().unwrap_or_default().start);
-                let problem = Problem::Invalid(error.message().replace('\n', " "));
-                return Err(ConfigError::new(place, None, problem));
-            }
-        };
-        for set in &self.sets {
-            // Each was parsed when it was set.
-            if let Ok(line) = DeTable::parse(&set.line) {
-                merge(&mut table, line.into_inner());
-            }
+    /// The values of the file.
+    fn file(&self) -> Result<DeTable<'_>, ConfigError> {
+        DeTable::parse(&self.text).map(Spanned::into_inner).map_err(|error| {
+            let place = self.place_at(error.span().unwrap_or_default().start);
+            ConfigError::new(place, None, Problem::Invalid(plain(error.message())))
+        })
+    }
+
+    /// All values of parameters: those of the file, and those that were set in their place. Former names of
+    /// parameters are replaced by those of today.
+    fn table(&self, known: &[Parameter]) -> Result<DeTable<'_>, ConfigError> {
+        let mut table = self.file()?;
+        for key in &self.taken {
+            table.remove(key.as_str());
+        }
+        for parameter in known {
+            let Some(old) = &parameter.former else { continue };
+            let (section, new) = parameter.name.rsplit_once('.').unwrap_or(("", &parameter.name));
+            rename(&mut table, section, old, new);
+        }
+        for (index, set) in self.sets.iter().enumerate() {
+            let at = self.text.len() + 1 + index;
+            let parameter = named(known, &set.key);
+            let value = match parameter {
+                // Of a text, all that was written counts: `1.5` and `true` too.
+                Some(parameter) if parameter.is_text() => {
+                    DeValue::String(set.value.as_str().into())
+                }
+                _ => value(&set.value),
+            };
+            let name =
+                parameter.map(|parameter| parameter.name.split('.').map(str::to_owned).collect());
+            let key: Vec<String> = name.unwrap_or_else(|| set.key.clone());
+            insert(&mut table, &key, at..at, value);
         }
         Ok(table)
     }
 
-    /// The place of a parameter's key.
-    fn find(&self, parameter: &str) -> Option<Range<usize>> {
-        let all = self.table().ok()?;
+    /// The place of a parameter's key: of the value that counts.
+    fn find(&self, parameter: &str) -> Option<Place> {
+        let is_set = |set: &&Set| set.key.join(".") == parameter;
+        if let Some(set) = self.sets.iter().rev().find(is_set) {
+            return Some(set.given.clone());
+        }
+        let all = self.file().ok()?;
         let mut table = &all;
         let mut path = parameter.split('.').peekable();
         while let Some(name) = path.next() {
             let (key, value) = table.get_key_value(name)?;
             match (path.peek(), value.get_ref()) {
-                (None, _) => return Some(key.span()),
+                (None, _) => return Some(self.place_at(key.span().start)),
                 (Some(_), DeValue::Table(next)) => table = next,
                 _ => return None,
             }
@@ -226,75 +267,208 @@ impl Document {
     }
 
     fn place_at(&self, at: usize) -> Place {
-        if at <= self.text.len() {
-            return line_at(&self.path, &self.text, at);
+        match at.checked_sub(self.text.len() + 1).and_then(|index| self.sets.get(index)) {
+            Some(set) => set.given.clone(),
+            None => line_at(&self.path, &self.text, at),
         }
-        let set = self.sets.iter().rev().find(|set| set.at <= at);
-        Place::Set(set.map(|set| set.given.clone()).unwrap_or_default())
+    }
+}
+
+/// The form of a value that is set.
+const WRITE: &str = "write KEY=VALUE, as line.rate=10G";
+
+/// Looks at all values before they are deserialised: which parameters they are of, and what no deserialiser would say
+/// in the words of a user.
+struct Walk<'d> {
+    document: &'d Document,
+    known: &'d [Parameter],
+}
+
+impl Walk<'_> {
+    /// Refuses keys that go on behind a value.
+    fn sets(&self) -> Result<(), ConfigError> {
+        for set in &self.document.sets {
+            let key = set.key.join(".");
+            let goes_on = |known: &&Parameter| {
+                key.strip_prefix(&known.name).is_some_and(|rest| rest.starts_with('.'))
+            };
+            if let Some(known) = self.known.iter().find(goes_on) {
+                let problem = Problem::Invalid(format!("{} is a value, not a section", known.name));
+                return Err(ConfigError::new(set.given.clone(), Some(key), problem));
+            }
+        }
+        Ok(())
     }
 
-    /// A deserializer's sentence in our words.
-    fn explain(&self, message: &str, known: &[Parameter]) -> Problem {
-        let quoted = |text: &str| text.split('`').nth(1).unwrap_or_default().to_owned();
-        if message.starts_with("unknown field") {
-            let name = quoted(message);
-            let expected: Vec<String> =
-                message.split('`').skip(3).step_by(2).map(str::to_owned).collect();
-            let mut names: Vec<String> = known.iter().map(|known| known.name.clone()).collect();
-            // The section's own names, where the name stands in one.
-            if let Some(first) = expected.first() {
-                let suffix = format!(".{first}");
-                let section = names.iter().find_map(|name| name.strip_suffix(&suffix));
-                if let Some(section) = section.map(|section| format!("{section}.")) {
-                    names.retain(|name| name.starts_with(&section));
-                    return Problem::Unknown { name: format!("{section}{name}"), known: names };
+    fn section(&self, path: &str, table: &DeTable<'_>) -> Result<(), ConfigError> {
+        for (key, value) in table {
+            let name = match path {
+                "" => key.get_ref().to_string(),
+                path => format!("{path}.{}", key.get_ref()),
+            };
+            let refuse = |problem| {
+                let place = self.document.place_at(key.span().start);
+                Err(ConfigError::new(place, Some(name.clone()), problem))
+            };
+            if let Some(parameter) = self.known.iter().find(|known| known.name == name) {
+                match problem(parameter, value.get_ref()) {
+                    Some(problem) => return refuse(problem),
+                    None => continue,
                 }
             }
-            return Problem::Unknown { name, known: names };
+            let inside = format!("{name}.");
+            let Some(first) = self.known.iter().find(|known| known.name.starts_with(&inside))
+            else {
+                return refuse(Problem::Unknown { known: self.names(path), name: name.clone() });
+            };
+            match value.get_ref() {
+                DeValue::Table(values) => self.section(&name, values)?,
+                _ => {
+                    let what = format!("{name} is a section: write {} = …", first.name);
+                    return refuse(Problem::Invalid(what));
+                }
+            }
         }
-        if message.starts_with("unknown variant") {
-            let choices: Vec<String> =
-                message.split('`').skip(3).step_by(2).map(|word| format!("\"{word}\"")).collect();
-            let name = quoted(message);
-            let what = format!("\"{name}\" is not a choice: choose {}", choices.join(", "));
-            return Problem::Invalid(what);
-        }
-        let plain = message
-            .replace("expected i64", "expected a whole number")
-            .replace("expected u64", "expected a whole number of 0 or more")
-            .replace("expected u32", "expected a whole number of 0 or more")
-            .replace("expected u16", "expected a whole number of 0 or more")
-            .replace("expected usize", "expected a whole number of 0 or more")
-            .replace("expected f64", "expected a number")
-            .replace('\n', " ");
-        Problem::Invalid(plain.trim_end().to_owned())
+        Ok(())
     }
+
+    /// The parameters and sections of a section.
+    fn names(&self, path: &str) -> Vec<String> {
+        let prefix = if path.is_empty() { String::new() } else { format!("{path}.") };
+        let mut names: Vec<String> = Vec::new();
+        for known in self.known {
+            let Some(rest) = known.name.strip_prefix(&prefix) else { continue };
+            let first = rest.split('.').next().unwrap_or_default();
+            let name = format!("{prefix}{first}");
+            if names.last() != Some(&name) {
+                names.push(name);
+            }
+        }
+        names
+    }
+}
+
+/// What is wrong with a value, as far as it shows without its type.
+fn problem(parameter: &Parameter, value: &DeValue<'_>) -> Option<Problem> {
+    let invalid = |what: String| Some(Problem::Invalid(what));
+    let written = match value {
+        DeValue::Integer(number) => number.to_string(),
+        DeValue::Float(number) => number.as_str().to_owned(),
+        DeValue::Boolean(flag) => flag.to_string(),
+        DeValue::String(text) => text.to_string(),
+        DeValue::Array(_) => return None,
+        DeValue::Table(_) => {
+            return invalid(format!("{} is a value, not a section", parameter.name));
+        }
+        DeValue::Datetime(date) => {
+            return invalid(format!("{date} is a date: no parameter takes one"));
+        }
+    };
+    if !parameter.choices.is_empty() {
+        let is_choice = parameter.choices.iter().any(|(choice, _)| *choice == written);
+        let is_switch = matches!(value, DeValue::Boolean(_)) && parameter.choices[0].0 == "on";
+        let names: Vec<String> =
+            parameter.choices.iter().map(|(choice, _)| format!("\"{choice}\"")).collect();
+        let what = format!("\"{written}\" is not a choice: choose {}", names.join(", "));
+        return if is_choice || is_switch { None } else { invalid(what) };
+    }
+    let number = match value {
+        DeValue::Integer(_) => written.replace('_', "").parse::<f64>().ok()?,
+        DeValue::Float(_) => {
+            let number = written.replace('_', "").parse::<f64>().ok()?;
+            if !number.is_finite() {
+                return invalid(format!("{written} is not a number that can be computed with"));
+            }
+            number
+        }
+        _ => return None,
+    };
+    let beyond = |bound: &Option<serde_json::Value>, is_beyond: fn(f64, f64) -> bool| {
+        bound.as_ref().and_then(serde_json::Value::as_f64).is_some_and(|b| is_beyond(number, b))
+    };
+    let is_out =
+        beyond(&parameter.low, |n, low| n < low) || beyond(&parameter.high, |n, high| n > high);
+    // Whole numbers that no type holds; units have their own say otherwise.
+    (parameter.is_number && is_out && parameter.high.is_some())
+        .then(|| parameter.range_problem(&written.into()))
+}
+
+/// The parameter of this name, today's or the former one.
+fn named<'k>(known: &'k [Parameter], key: &[String]) -> Option<&'k Parameter> {
+    let name = key.join(".");
+    known.iter().find(|known| known.name == name || known.former_name().as_ref() == Some(&name))
+}
+
+/// A value as TOML has it, or as a text where it is none.
+fn value(text: &str) -> DeValue<'_> {
+    match DeValue::parse(text) {
+        Ok(value) if value.span().end == text.len() => value.into_inner(),
+        _ => DeValue::String(text.into()),
+    }
+}
+
+/// Gives a value of a section another name.
+fn rename(table: &mut DeTable<'_>, section: &str, old: &str, new: &str) {
+    let mut table = table;
+    for part in section.split('.').filter(|part| !part.is_empty()) {
+        match table.get_mut(part).map(Spanned::get_mut) {
+            Some(DeValue::Table(next)) => table = next,
+            _ => return,
+        }
+    }
+    let Some((key, _)) = table.get_key_value(old) else { return };
+    let key = Spanned::new(key.span(), new.to_owned().into());
+    if let Some(value) = table.remove(old) {
+        table.insert(key, value);
+    }
+}
+
+/// Puts a value at its place, in the place of what is there.
+fn insert<'t>(table: &mut DeTable<'t>, key: &[String], at: Range<usize>, value: DeValue<'t>) {
+    let [name, rest @ ..] = key else { return };
+    let spanned = || Spanned::new(at.clone(), name.clone().into());
+    if rest.is_empty() {
+        table.remove(name.as_str());
+        table.insert(spanned(), Spanned::new(at, value));
+        return;
+    }
+    if !table.contains_key(name.as_str()) {
+        table.insert(spanned(), Spanned::new(at.clone(), DeValue::Table(DeTable::new())));
+    }
+    // What is no section stays, to be refused where it stands.
+    if let Some(DeValue::Table(section)) = table.get_mut(name.as_str()).map(Spanned::get_mut) {
+        insert(section, rest, at, value);
+    }
+}
+
+/// A sentence of the deserialiser in our words.
+fn plain(message: &str) -> String {
+    let plain = message
+        .replace("expected i64", "expected a whole number")
+        .replace("expected u64", "expected a whole number of 0 or more")
+        .replace("expected u32", "expected a whole number of 0 or more")
+        .replace("expected u16", "expected a whole number of 0 or more")
+        .replace("expected u8", "expected a whole number of 0 or more")
+        .replace("expected usize", "expected a whole number of 0 or more")
+        .replace("expected f64", "expected a number")
+        .replace(
+            "data did not match any variant of untagged enum Part",
+            "a part is a time or a whole number",
+        )
+        .replace('\n', " ");
+    plain.trim_end().to_owned()
 }
 
 /// The line of a file with the byte at `at`.
 fn line_at(path: &Path, text: &str, at: usize) -> Place {
     let before = text.get(..at).unwrap_or(text);
     let line = before.matches('\n').count() + 1;
-    let content = text.lines().nth(line - 1).unwrap_or_default().trim().to_owned();
-    Place::Line { file: path.into(), line, content }
-}
-
-/// Puts values into a table, section by section.
-fn merge<'t>(table: &mut DeTable<'t>, from: DeTable<'t>) {
-    for (key, value) in from {
-        match (table.get_mut(key.get_ref().as_ref()).map(Spanned::get_mut), value) {
-            (Some(DeValue::Table(section)), value) if value.get_ref().is_table() => {
-                if let DeValue::Table(values) = value.into_inner() {
-                    merge(section, values);
-                }
-            }
-            (_, value) => {
-                // The key's place is that of the value that counts.
-                table.remove(key.get_ref().as_ref());
-                table.insert(key, value);
-            }
-        }
+    let whole = text.lines().nth(line - 1).unwrap_or_default().trim();
+    let mut content: String = whole.chars().take(MAX_SHOWN).collect();
+    if content.len() < whole.len() {
+        content.push('…');
     }
+    Place::Line { file: path.into(), line, content }
 }
 
 #[cfg(test)]
@@ -343,6 +517,7 @@ mod tests {
     struct Line {
         /// bits per second
         #[garde(range(min = Rate::KILO, max = Rate::tera(10)))]
+        #[schemars(extend("x-former" = "speed"))]
         rate: Maybe<Rate>,
         /// payload bytes of a message
         #[default(OneOrMany(vec![Bytes::new(64_000)]))]
@@ -419,8 +594,8 @@ mod tests {
                 &["line.wait=2s", "core.count=1"],
                 "--set line.wait=2s: 2s is out of range: choose 0ns to 1s",
             ),
-            (&["nothing"], "--set nothing: write KEY=VALUE, as core.mhz=423"),
-            (&["=1"], "--set =1: write KEY=VALUE, as core.mhz=423"),
+            (&["nothing"], "--set nothing: write KEY=VALUE, as line.rate=10G"),
+            (&["=1"], "--set =1: write KEY=VALUE, as line.rate=10G"),
         ] {
             assert_eq!(with(sets).expect_err("refused"), expected);
         }
@@ -430,6 +605,51 @@ mod tests {
         assert!(error.ends_with("423 or 0.5"), "{error:?}");
         let error = with(&["core.count=1.5"]).expect_err("refused");
         assert!(error.contains("expected a whole number") || error.contains("u16"), "{error}");
+    }
+
+    #[test]
+    fn keys_that_cannot_be_are_refused() {
+        for (set, says) in [
+            ("#core.count=0", "write KEY=VALUE"),
+            ("[core]\ncount=0", "write KEY=VALUE"),
+            ("core..count=1", "write KEY=VALUE"),
+            ("kind=y", "kind is not a parameter: it stands in the scenario"),
+            ("core=[2]", "core is a section: write core.count = …"),
+            ("core.count.x=1", "core.count is a value, not a section"),
+            ("core.count=70000", "70000 is out of range: choose 1 to 64"),
+            ("core.count=99999999999999999999", "99999999999999999999 is out of range"),
+            ("core.count=-1", "-1 is out of range: choose 1 to 64"),
+            ("core.order=1", "\"1\" is not a choice: choose \"fifo\", \"round-robin\""),
+            ("core.order={fifo=1}", "core.order is a value, not a section"),
+            ("line.merge=1979-05-27", "1979-05-27 is a date: no parameter takes one"),
+            ("line.rate=nan", "nan is not a number"),
+            (
+                "line.x=1",
+                "unknown key `line.x`: known are line.rate, line.size, line.wait, line.merge",
+            ),
+        ] {
+            let error = with(&[set]).expect_err(set);
+            assert!(
+                error.starts_with(&format!("--set {set}: ")) && error.contains(says),
+                "{error}"
+            );
+        }
+        assert_eq!(with(&["line.size=[64,\n128]"]).map(|whole| whole.line.size.0.len()), Ok(2));
+        assert!(
+            with(&["line.merge=true", "core.order=fifo"]).is_ok_and(|whole| whole.line.merge.0)
+        );
+    }
+
+    #[test]
+    fn former_names_are_read_in_files_and_sets() {
+        let text = "[line]\nspeed = \"1G\"\n";
+        let mut document = Document::of_text("x.toml", text).expect("a document");
+        let rate = |document: &Document| document.config::<Whole>().map(|whole| whole.line.rate);
+        assert_eq!(rate(&document).ok(), Some(Maybe::from(Rate::giga(1))));
+        document.set("line.speed=2G").expect("set");
+        assert_eq!(rate(&document).ok(), Some(Maybe::from(Rate::giga(2))));
+        document.set("line.rate=3G").expect("set");
+        assert_eq!(rate(&document).ok(), Some(Maybe::from(Rate::giga(3))));
     }
 
     #[test]
@@ -443,7 +663,7 @@ mod tests {
         assert_eq!(text("[core]\ncount = 99\n"), expected);
         let error = text("[cores]\ncount = 99\n");
         assert!(
-            error.starts_with("a/x.toml:1: `[cores]`: unknown key `cores`: known are core.count")
+            error.starts_with("a/x.toml:1: `[cores]`: unknown key `cores`: known are core, line")
         );
         assert!(text("[core\n").starts_with("a/x.toml:1: `[core`: "));
         assert!(text("core = 1").starts_with("a/x.toml:1: `core = 1`: "));

@@ -48,6 +48,8 @@ pub enum Place {
     File(PathBuf),
     /// Given beside the file, as `KEY=VALUE`.
     Set(String),
+    /// Given by an option of a command, as `--rate 10G`.
+    Option(String),
     /// Nowhere: the default, or a value made by a program.
     Parameter(String),
 }
@@ -87,6 +89,7 @@ impl fmt::Display for Place {
             }
             Self::File(file) => write!(f, "{}: ", file.display()),
             Self::Set(set) => write!(f, "--set {set}: "),
+            Self::Option(option) => write!(f, "{option}: "),
             Self::Parameter(name) => write!(f, "{name}: "),
         }
     }

@@ -49,9 +49,9 @@ mod parameter;
 mod rules;
 mod units;
 
-pub use choice::{Absent, Maybe, OneOrMany, Switch};
+pub use choice::{Absent, Maybe, OneOrMany, Parsed, Switch};
 pub use document::{Document, Origin};
 pub use error::{ConfigError, Place, Problem};
 pub use parameter::{Config, Parameter, check, parameters, schema};
 pub use rules::power_of_two;
-pub use units::{Bytes, Duration, Frequency, Rate, UnitError};
+pub use units::{Bytes, Duration, Frequency, Probability, Rate, UnitError};

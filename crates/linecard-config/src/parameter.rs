@@ -1,7 +1,7 @@
 //! The parameters of a configuration, read from its JSON Schema.
 
 use super::error::{ConfigError, Place, Problem};
-use super::units::{Bytes, Duration, Frequency, Rate};
+use super::units::{Bytes, Duration, Frequency, Probability, Rate};
 use garde::Validate;
 use schemars::generate::SchemaSettings;
 use schemars::transform::RecursiveTransform;
@@ -37,14 +37,23 @@ pub struct Parameter {
     pub low: Option<Value>,
     /// The greatest value.
     pub high: Option<Value>,
-    /// The value that counts when none is given.
+    /// The default.
     pub default: Value,
     /// Words that can be chosen, each with its documentation; empty where any value of the type can.
     pub choices: Vec<(String, String)>,
     /// A word that is taken beside values of the type, as "unlimited".
     pub word: Option<String>,
-    /// The unit, by the name of its format: "rate", "bytes", "duration", "frequency"; "" for plain values.
+    /// The unit, by the name of its format: "rate", "bytes", "duration", "frequency", "probability"; "" for plain values.
     pub format: String,
+    /// Whether plain values are numbers.
+    pub is_number: bool,
+    /// Whether all texts are values, as of a path.
+    pub is_text: bool,
+    /// The option of a command that sets it, as "chunk" for `--chunk`, where there is one: the field's
+    /// `#[schemars(extend("x-flag" = "chunk"))]`.
+    pub flag: Option<String>,
+    /// Its former name in its section, which is still read: the field's `#[schemars(extend("x-former" = "begin"))]`.
+    pub former: Option<String>,
 }
 
 /// The JSON Schema of a configuration (draft 2020-12), without references.
@@ -159,6 +168,31 @@ impl Parameter {
         self.text_of(&self.default)
     }
 
+    /// For `--help` of an option: documentation, range and default. Choices are listed by the parser of options.
+    #[must_use]
+    pub fn help(&self) -> String {
+        let mut text = Self { choices: Vec::new(), ..self.clone() }.to_string();
+        if let Some(first) = text.get(..1) {
+            text.replace_range(..1, &first.to_uppercase());
+        }
+        text.truncate(text.rfind(" [").unwrap_or(text.len()));
+        format!("{text} [default: {}]", self.default_text())
+    }
+
+    /// Whether all texts are values: a path, a scheme.
+    pub(crate) fn is_text(&self) -> bool {
+        self.is_text
+    }
+
+    /// The path that it had.
+    pub(crate) fn former_name(&self) -> Option<String> {
+        let old = self.former.as_ref()?;
+        Some(match self.name.rsplit_once('.') {
+            Some((section, _)) => format!("{section}.{old}"),
+            None => old.clone(),
+        })
+    }
+
     pub(crate) fn range_problem(&self, value: &Value) -> Problem {
         let text =
             |bound: &Option<Value>| bound.as_ref().map(|b| self.text_of(b)).unwrap_or_default();
@@ -213,7 +247,13 @@ fn parameter(name: String, field: &Map<String, Value>, default: Value) -> Parame
     let of = |key: &str| field.get(key).or_else(|| field.get("items")?.get(key));
     let text = |key: &str| of(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let format = text("format");
-    let units = [Rate::FORMAT, Bytes::FORMAT, Duration::FORMAT, Frequency::FORMAT];
+    let units =
+        [Rate::FORMAT, Bytes::FORMAT, Duration::FORMAT, Frequency::FORMAT, Probability::FORMAT];
+    let is_text = of("type").and_then(Value::as_str) == Some("string")
+        && format.is_empty()
+        && field.get("items").is_none()
+        && of("enum").is_none();
+    let is_number = matches!(of("type").and_then(Value::as_str), Some("integer" | "number"));
     Parameter {
         name,
         doc: one_line(&text("description")),
@@ -223,6 +263,10 @@ fn parameter(name: String, field: &Map<String, Value>, default: Value) -> Parame
         choices: choices(field),
         word: of("x-absent").and_then(Value::as_str).map(str::to_owned),
         format: if units.contains(&format.as_str()) { format } else { String::new() },
+        is_number,
+        is_text,
+        flag: of("x-flag").and_then(Value::as_str).map(str::to_owned),
+        former: of("x-former").and_then(Value::as_str).map(str::to_owned),
     }
 }
 

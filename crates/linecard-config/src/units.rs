@@ -35,11 +35,16 @@ pub struct Duration(u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Frequency(u64);
 
+/// A share of all, 0 to 1: `0.01` or `1%`.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Default)]
+pub struct Probability(f64);
+
 /// A suffix and how many digits it shifts the point.
 type Decimal = (&'static str, usize);
 
 const RATES: [Decimal; 6] = [("T", 12), ("G", 9), ("M", 6), ("K", 3), ("k", 3), ("", 0)];
-const TIMES: [Decimal; 6] = [("s", 12), ("ms", 9), ("us", 6), ("µs", 6), ("ns", 3), ("ps", 0)];
+const TIMES: [Decimal; 7] =
+    [("s", 12), ("ms", 9), ("us", 6), ("µs", 6), ("μs", 6), ("ns", 3), ("ps", 0)];
 const FREQUENCIES: [Decimal; 5] = [("GHz", 9), ("MHz", 6), ("kHz", 3), ("Hz", 0), ("", 6)];
 const SIZES: [(&str, u64); 4] = [("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10), ("", 1)];
 
@@ -92,13 +97,13 @@ impl Rate {
     /// So many Gbit/s.
     #[must_use]
     pub const fn giga(count: u64) -> Self {
-        Self(count * 1_000_000_000)
+        Self(count.saturating_mul(1_000_000_000))
     }
 
     /// So many Tbit/s.
     #[must_use]
     pub const fn tera(count: u64) -> Self {
-        Self(count * 1_000_000_000_000)
+        Self(count.saturating_mul(1_000_000_000_000))
     }
 
     /// Bits per second.
@@ -135,19 +140,19 @@ impl Duration {
     /// So many nanoseconds.
     #[must_use]
     pub const fn from_ns(ns: u64) -> Self {
-        Self(ns * 1_000)
+        Self(ns.saturating_mul(1_000))
     }
 
     /// So many milliseconds.
     #[must_use]
     pub const fn from_ms(ms: u64) -> Self {
-        Self(ms * 1_000_000_000)
+        Self(ms.saturating_mul(1_000_000_000))
     }
 
     /// So many seconds.
     #[must_use]
     pub const fn from_secs(seconds: u64) -> Self {
-        Self(seconds * 1_000_000_000_000)
+        Self(seconds.saturating_mul(1_000_000_000_000))
     }
 
     /// Picoseconds.
@@ -173,7 +178,7 @@ impl Frequency {
     /// So many megahertz.
     #[must_use]
     pub const fn from_mhz(mhz: u64) -> Self {
-        Self(mhz * 1_000_000)
+        Self(mhz.saturating_mul(1_000_000))
     }
 
     /// Hertz.
@@ -194,7 +199,8 @@ impl FromStr for Rate {
     type Err = UnitError;
 
     fn from_str(text: &str) -> Result<Self, UnitError> {
-        let bare = text.trim().trim_end_matches("bit/s").trim_end();
+        let text = text.trim();
+        let bare = text.strip_suffix("bit/s").unwrap_or(text).trim_end();
         decimal(bare, &RATES).map(Self).ok_or_else(|| Self::refuse(text))
     }
 }
@@ -220,6 +226,70 @@ impl FromStr for Duration {
 
     fn from_str(text: &str) -> Result<Self, UnitError> {
         decimal(text, &TIMES).map(Self).ok_or_else(|| Self::refuse(text))
+    }
+}
+
+impl Probability {
+    /// The format that the JSON Schema names.
+    pub const FORMAT: &'static str = "probability";
+
+    /// The share, 0 to 1.
+    #[must_use]
+    pub const fn get(self) -> f64 {
+        self.0
+    }
+}
+
+impl FromStr for Probability {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        let (number, whole) = match text.trim().strip_suffix('%') {
+            Some(number) => (number.trim_end(), 100.0),
+            None => (text.trim(), 1.0),
+        };
+        let value = number.parse::<f64>().ok().map(|number| number / whole);
+        let value = value.filter(|value| (0.0..=1.0).contains(value));
+        value.map(Self).ok_or_else(|| UnitError {
+            text: text.to_owned(),
+            expected: "a probability: write 0 to 1, or 0% to 100%",
+        })
+    }
+}
+
+impl fmt::Display for Probability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+impl Serialize for Probability {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_f64(self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Probability {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = match Value::deserialize(deserializer)? {
+            Value::String(text) => text,
+            other => other.to_string(),
+        };
+        text.parse().map_err(D::Error::custom)
+    }
+}
+
+impl JsonSchema for Probability {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Probability".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": ["number", "string"], "format": Self::FORMAT, "minimum": 0, "maximum": 1 })
     }
 }
 
@@ -441,6 +511,18 @@ mod tests {
         assert_eq!(Frequency::from_hz(500_000).to_string(), "0.5");
         for text in ["-1", "1e3", "", ".5", "1.0000001"] {
             assert!(text.parse::<Frequency>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn probabilities_are_shares_or_per_cent() {
+        assert_eq!("1%".parse(), Ok(Probability(0.01)));
+        assert_eq!(
+            serde_json::from_str("[0.25, \"50 %\", 1]").ok(),
+            Some([0.25, 0.5, 1.0].map(Probability))
+        );
+        for text in ["2", "-1", "NaN", "101%", ""] {
+            assert!(text.parse::<Probability>().is_err(), "{text}");
         }
     }
 

@@ -53,7 +53,7 @@ fn packets(bytes: &[u8]) -> Vec<Record> {
 }
 
 /// Promise (Captures): Captures that are read and written in the same format are the same bytes up
-/// to their end or damage: 730 files, where they are available.
+/// to their end or damage: 730 files, where `LINECARD_CAPTURES` names them.
 #[test]
 fn the_same_format_gives_the_same_bytes() {
     let (mut read, mut damaged) = (0, Vec::new());

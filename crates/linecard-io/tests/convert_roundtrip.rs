@@ -130,7 +130,7 @@ fn a_capture_taken_before_checksum_offload_comes_back() {
 
 /// Promise (Captures): What is merged from a capture is restored byte for byte, with the time
 /// stamps and the order of the whole file: 180,443 packets of 730 real captures in 4
-/// configurations, where those captures are available.
+/// configurations, where `LINECARD_CAPTURES` names them.
 #[test]
 fn real_captures_come_back() {
     let Some(files) = captures::real() else { return };

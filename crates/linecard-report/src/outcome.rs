@@ -21,6 +21,12 @@ pub trait Outcome: Serialize + JsonSchema {
         None
     }
 
+    /// The label of a value whose key is made at run time: of a section that is a map.
+    fn label(&self, section: &str, key: &str) -> Option<String> {
+        let _ = (section, key);
+        None
+    }
+
     /// The text of an item of a list, where its values with commas between them do not do.
     fn item(&self, section: &str, index: usize) -> Option<String> {
         let _ = (section, index);
@@ -84,6 +90,12 @@ pub fn report_of<O: Outcome>(job: &'static str, outcome: &O) -> Report {
             Some(Value::Object(values)) => {
                 let mut section = Section::new(key.clone(), title);
                 add_values(&mut section, "", field, values);
+                if let Some(schema) = field.get("additionalProperties").filter(|s| s.is_object()) {
+                    for (name, value) in values {
+                        let label = outcome.label(key, name).unwrap_or_else(|| name.clone());
+                        section.add(name.clone(), label, shown(schema, value));
+                    }
+                }
                 section
             }
             Some(Value::Array(items)) => {

@@ -6,6 +6,7 @@ pub mod npu;
 pub mod path;
 pub mod pci;
 pub mod pcie;
+pub mod transfer;
 
 use super::AnyJob;
 
@@ -13,12 +14,13 @@ use super::AnyJob;
 const COMMAND: &str = "model";
 
 /// The models.
-pub const MODELS: [AnyJob; 5] = [
+pub const MODELS: [AnyJob; 6] = [
     AnyJob::of::<adapter::AdapterModel>(),
     AnyJob::of::<npu::NpuModel>(),
     AnyJob::of::<pci::PciModel>(),
     AnyJob::of::<pcie::PcieModel>(),
     AnyJob::of::<path::PathModel>(),
+    AnyJob::of::<transfer::TransferModel>(),
 ];
 
 /// The model of this name.

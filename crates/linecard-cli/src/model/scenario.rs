@@ -256,6 +256,10 @@ impl<'de> Visitor<'de> for EntryVisitor {
         Ok(Entry::Value(value.to_string()))
     }
 
+    fn visit_bool<E: Error>(self, value: bool) -> Result<Entry, E> {
+        Ok(Entry::Value(value.to_string()))
+    }
+
     fn visit_str<E: Error>(self, value: &str) -> Result<Entry, E> {
         Ok(Entry::Value(value.to_owned()))
     }

@@ -29,7 +29,7 @@ pub(crate) fn find(arguments: &RunArguments) -> Result<Found, Failure> {
     if lanes.are_simulated {
         return sim::find(arguments, lanes.count);
     }
-    arguments.sim.refuse()?;
+    sim::refuse(&arguments.sim)?;
     let spec = spec(arguments, lanes.count)?;
     let outcome = run_watched(&spec, &watch::any());
     let title = "Large sends, segmented, over lanes, merged, verified";

@@ -241,7 +241,7 @@ fn vrx(seen: &[Seen]) -> (i64, i64) {
 }
 
 /// Promise (Jitter): Figures of a real 1080i59.94 capture (`C_inst`, VRX, N, gaps) equal counting
-/// loops over the output of tshark, where both are available.
+/// loops over the output of tshark, where `LINECARD_CAPTURES` names it and tshark is installed.
 ///
 /// pi-list's picture, as tshark and slow twins have it.
 #[test]
@@ -276,7 +276,7 @@ fn a_real_picture_is_as_its_twins_say() {
 }
 
 /// Promise (Jitter): TS-DF of real sound equals a counting loop over the output of tshark, where
-/// both are available.
+/// `LINECARD_CAPTURES` names a capture of it and tshark is installed.
 ///
 /// pi-list's sound with nanoseconds: TS-DF of each second, again by all pairs of packets.
 #[test]

@@ -1,6 +1,7 @@
 //! Crates know only those to their left: `linecard <- linecard-io <- linecard-jitter <- linecard-cli <-
 //! linecard-py`, where linecard-jitter needs linecard-io only to measure; `linecard-config <- linecard-model <-
-//! linecard-app <- linecard-cli`; `linecard <- linecard-report`, which only the last two use, and `linecard <- linecard-c`;
+//! linecard-app <- linecard-cli`; `linecard <- linecard-transfer <- linecard-app`; `linecard <- linecard-report`, which
+//! only linecard-app, linecard-cli and linecard-py use, and `linecard <- linecard-c`;
 //! tests of all may use linecard-testkit, which knows linecard-io behind a feature; and each takes its lints from the workspace.
 
 use std::fs;
@@ -19,7 +20,10 @@ const MAY_USE: [(&str, &[&str]); 13] = [
     ("linecard-report", &["linecard"]),
     ("linecard-io", &["linecard"]),
     ("linecard-transfer-net", &["linecard", "linecard-transfer"]),
-    ("linecard-app", &["linecard", "linecard-config", "linecard-model", "linecard-report"]),
+    (
+        "linecard-app",
+        &["linecard", "linecard-config", "linecard-model", "linecard-report", "linecard-transfer"],
+    ),
     ("linecard-cli", &ENGINES),
     ("linecard-py", &["linecard", "linecard-report", "linecard-io", "linecard-cli"]),
     (TESTKIT, &["linecard-io"]),

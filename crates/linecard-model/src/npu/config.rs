@@ -208,7 +208,7 @@ pub struct Dma {
     /// bits per second that the engine moves
     #[default(Rate::giga(16))]
     #[garde(range(min = Rate::KILO, max = MAX_RATE))]
-    #[serde(alias = "bits_per_second")]
+    #[schemars(extend("x-former" = "bits_per_second"))]
     pub rate: Rate,
     /// time per request besides
     #[default(200)]
@@ -237,7 +237,7 @@ pub struct Host {
     /// bits per second of the copy to the application
     #[default(Rate::giga(40))]
     #[garde(range(min = Rate::KILO, max = MAX_RATE))]
-    #[serde(alias = "copy_bits_per_second")]
+    #[schemars(extend("x-former" = "copy_bits_per_second"))]
     pub copy_rate: Rate,
     /// bytes of a connection that wait for the application; windows are not scaled
     #[default(65_535)]
@@ -280,13 +280,13 @@ pub struct Client {
     pub head_start_ns: u64,
     /// when connections begin to send
     pub start: Start,
-    /// bytes that each connection sends, or "none": without end
+    /// bytes that each connection sends; without an end by default
     #[garde(range(min = 1, max = 1_u64 << 40))]
     pub bytes: Maybe<u64>,
     /// bits per second on the link (published: 10 Gbit/s)
     #[default(Rate::giga(10))]
     #[garde(range(min = Rate::KILO, max = MAX_RATE))]
-    #[serde(alias = "link_bits_per_second")]
+    #[schemars(extend("x-former" = "link_bits_per_second"))]
     pub link_rate: Rate,
     /// payload bytes of a segment
     #[default(1_460)]

@@ -21,7 +21,7 @@ pub(crate) struct Load {
     pub(crate) segments: usize,
 }
 
-/// The loads of the figures: large packets of just below 64 KiB.
+/// The loads of the figures: large packets of 44 segments, or 7 jumbo ones, below 64 KiB.
 pub(crate) const LOADS: [Load; 5] = [
     Load { name: "TCP 1448 B", kind: Kind::Tcp4, size: 1448, segments: 44 },
     Load { name: "IPv6 1428 B", kind: Kind::Tcp6, size: 1428, segments: 44 },

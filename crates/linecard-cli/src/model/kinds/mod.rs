@@ -5,7 +5,6 @@
 
 mod lanes;
 mod receive;
-mod transfer;
 
 use super::key::{self, Kind, Told};
 use super::scenario::{File, Scenario};
@@ -47,8 +46,7 @@ struct Entry {
 /// All kinds, the sending side first, which is run by itself.
 pub(super) const NAMES: [&str; 9] =
     [Settings::NAME, "receive", "npu", "pci", "pcie", "adapter", "path", "lanes", "transfer"];
-const MODELS: [Entry; 3] =
-    [entry::<receive::Settings>(), entry::<lanes::Settings>(), entry::<transfer::Settings>()];
+const MODELS: [Entry; 2] = [entry::<receive::Settings>(), entry::<lanes::Settings>()];
 
 const fn entry<S: Model>() -> Entry {
     Entry {

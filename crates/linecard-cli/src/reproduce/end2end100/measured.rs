@@ -4,9 +4,12 @@ use super::published::LANES;
 use super::scenario::Scenario;
 use crate::failure::Failure;
 use crate::model::parallel;
-use crate::run::sim::{Spec, mode_name, run, uncut};
+use crate::watch;
+use linecard_app::Context;
+use linecard_app::model::transfer::{Spec, mode_name, simulate};
 use linecard_report::{Section, Value};
 use linecard_transfer::fec::Scheme;
+use linecard_transfer::layout::LayoutError;
 use linecard_transfer::send::Mode;
 
 /// The two modes of the paper.
@@ -100,7 +103,8 @@ fn with_chunks(spec: Spec, scenario: &Scenario) -> Spec {
 }
 
 fn measure(spec: &Spec) -> Result<Point, Failure> {
-    let outcome = run(spec)?;
+    let progress = watch::any();
+    let outcome = simulate(spec, &Context::new(&progress))?;
     Ok(Point {
         lanes: spec.lanes,
         goodput: outcome.goodput_bps() / 1e9,
@@ -171,4 +175,9 @@ mod tests {
         let (a, b) = fit(&(1..=8).map(point).collect::<Vec<_>>());
         assert!((a - 13.675).abs() < 1e-9 && (b - 38.6).abs() < 1e-6, "{a} {b}");
     }
+}
+
+/// A chunk that cannot be cut.
+fn uncut(error: LayoutError) -> Failure {
+    Failure::Usage(error.to_string())
 }

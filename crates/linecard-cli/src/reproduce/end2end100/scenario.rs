@@ -2,9 +2,9 @@
 
 use crate::failure::Failure;
 use crate::reproduce::gigabit::scenario::{Check, read};
-use crate::run::sim::Spec;
 use crate::scenario::Source;
 use crate::units;
+use linecard_app::model::transfer::Spec;
 use linecard_transfer::fec::Scheme;
 use serde::Deserialize;
 use std::ops::RangeInclusive;

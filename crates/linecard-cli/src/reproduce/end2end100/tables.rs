@@ -7,7 +7,7 @@ use super::published::{
 };
 use super::scenario::Scenario;
 use crate::reproduce::comparison::{Comparison, Row};
-use crate::run::sim::{Spec, mode_name};
+use linecard_app::model::transfer::{Spec, mode_name};
 use linecard_transfer::send::Mode;
 use linecard_transfer::wire::OVERHEAD_BYTES;
 use std::ops::RangeInclusive;

@@ -197,6 +197,17 @@ mod tests {
     }
 
     #[test]
+    fn rates_under_their_former_names_are_read() {
+        let old = BUILT_IN
+            .replace("\nrate = \"16G\"", "\nbits_per_second = 15_000_000_000")
+            .replace("\nslow_rate = \"100M\"", "\nslow_bits_per_second = 99_000_000");
+        let document = Document::of_text("x.toml", old).expect("TOML");
+        let [old, new] = [document, Document::of_text("x.toml", BUILT_IN).expect("TOML")]
+            .map(|document| format!("{:?}", document.config::<Scenario>().expect("right")));
+        assert_eq!(old.replace("15000000000", "16000000000").replace("99000000", "100000000"), new);
+    }
+
+    #[test]
     fn a_wrong_value_is_refused_where_it_stands() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("wrong.toml");
@@ -206,7 +217,7 @@ mod tests {
             ("\"stack\"]", "\"heap\"]", "\"heap\" is not a choice"),
             ("transfers = 7", "transfer = 7", "unknown key `active_ack.transfer`"),
             ("hold = \"200ms\"", "hold = \"2\"", "\"2\" is not a time"),
-            ("packet_ns = 32_000", "packet_ns = -1", "-1"),
+            ("packet_ns = 32_000", "packet_ns = -1", "-1 is out of range: choose 0 to"),
             ("ring = 1_024", "ring = 100_000", "shared memory has 16777216 bytes"),
             ("check_ns = 200", "check_ns = 0", "0 is out of range: choose 1 to"),
             ("busy = 3", "bussy = 3", "unknown key `model.starvation.bussy`"),

@@ -106,6 +106,7 @@ pub(super) struct ActiveAck {
     /// bits per second that it reads
     #[default(Rate::new(100_000_000))]
     #[garde(range(min = Rate::KILO, max = Rate::tera(10)))]
+    #[schemars(extend("x-former" = "slow_bits_per_second"))]
     pub(super) slow_rate: Rate,
 }
 

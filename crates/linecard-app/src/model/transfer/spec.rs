@@ -1,6 +1,6 @@
-//! A transfer in virtual time over equal lanes: what there is to decide, and what can be known of it
-//! before it runs.
+//! A transfer over equal lanes as the simulation takes it, and what follows from it before it runs.
 
+use super::Config;
 use linecard_transfer::fec::Scheme;
 use linecard_transfer::lane::LaneSettings;
 use linecard_transfer::layout::{Layout, LayoutError};
@@ -14,61 +14,55 @@ use linecard_transfer::wire::OVERHEAD_BYTES;
 const SLACK_NS: u64 = 2_000_000;
 
 /// Packets of a run, repair included: some ten seconds.
-pub(crate) const MAX_PACKETS: u64 = 10_000_000;
+pub const MAX_PACKETS: u64 = 10_000_000;
 
 /// What a receiver has for chunks, as `linecard recv` without `--memory`.
 const MEMORY_BYTES: u64 = 512 << 20;
 
-/// A transfer over equal lanes. Without further values: the published experiment with all of its
-/// lanes, in stable mode (papers/end2end100.txt); what the paper leaves open is told in
-/// docs/results/end2end100.md.
+/// A transfer over equal lanes, in the units of the simulation: see [`super::Config`].
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Spec {
+pub struct Spec {
     /// 1 to 64.
-    pub(crate) lanes: u64,
+    pub lanes: u64,
     /// Of each, in bit/s, framing included.
-    pub(crate) rate_bps: u64,
+    pub rate_bps: u64,
     /// How chunks are spread.
-    pub(crate) mode: Mode,
+    pub mode: Mode,
     /// What repairs lost packets.
-    pub(crate) fec: Scheme,
+    pub fec: Scheme,
     /// Chunks to send.
-    pub(crate) chunks: u64,
+    pub chunks: u64,
     /// Of them at once.
-    pub(crate) under_way: u32,
+    pub under_way: u32,
     /// Of each.
-    pub(crate) chunk_bytes: u32,
+    pub chunk_bytes: u32,
     /// Data of a packet.
-    pub(crate) payload_bytes: u32,
+    pub payload_bytes: u32,
     /// On the line, beside data, header and seal.
-    pub(crate) framing_bytes: u32,
+    pub framing_bytes: u32,
     /// Of a lane, one way.
-    pub(crate) delay_ns: u64,
+    pub delay_ns: u64,
     /// What it costs the sender's host to begin a chunk on a lane.
-    pub(crate) begin_ns: u64,
+    pub begin_ns: u64,
     /// What goes wrong on each lane.
-    pub(crate) faults: Faults,
+    pub faults: Faults,
     /// Of everything that is random.
-    pub(crate) seed: u64,
+    pub seed: u64,
 }
 
 impl Default for Spec {
     fn default() -> Self {
-        Self {
-            lanes: 8,
-            rate_bps: 10_000_000_000,
-            mode: Mode::Stable,
-            fec: Scheme::NONE,
-            chunks: 32,
-            under_way: MAX_WINDOW,
-            chunk_bytes: 16 << 20,
-            payload_bytes: 4_096,
-            framing_bytes: 38,
-            delay_ns: 5_000,
-            begin_ns: 26_000,
-            faults: Faults::default(),
-            seed: 1,
-        }
+        Config::default().unchecked()
+    }
+}
+
+/// The name of a mode, for people.
+#[must_use]
+pub const fn mode_name(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Stable => "stable",
+        Mode::LowLatency => "low latency",
+        Mode::Auto => "auto",
     }
 }
 
@@ -78,13 +72,14 @@ impl Spec {
     /// # Errors
     ///
     /// Chunks that cannot be cut.
-    pub(crate) fn packets(&self) -> Result<u64, LayoutError> {
+    pub fn packets(&self) -> Result<u64, LayoutError> {
         let layout = Layout::new(self.chunk_bytes, self.payload_bytes, self.fec)?;
         Ok(self.chunks * u64::from(layout.slots()))
     }
 
     /// The same for the simulation.
-    pub(crate) fn settings(&self) -> Settings {
+    #[must_use]
+    pub fn settings(&self) -> Settings {
         let lane = LaneSettings {
             rate_bps: self.rate_bps,
             framing_bytes: self.framing_bytes,
@@ -126,7 +121,8 @@ impl Spec {
     }
 
     /// What all lanes carry together, framing included, in bit/s.
-    pub(crate) fn line_bps(&self) -> f64 {
+    #[must_use]
+    pub fn line_bps(&self) -> f64 {
         self.lanes as f64 * self.rate_bps as f64
     }
 
@@ -135,7 +131,7 @@ impl Spec {
     /// # Errors
     ///
     /// Chunks that cannot be cut.
-    pub(crate) fn framing_bound_bps(&self) -> Result<f64, LayoutError> {
+    pub fn framing_bound_bps(&self) -> Result<f64, LayoutError> {
         self.bound_bps(Scheme::NONE)
     }
 
@@ -144,7 +140,7 @@ impl Spec {
     /// # Errors
     ///
     /// Chunks that cannot be cut.
-    pub(crate) fn repair_bound_bps(&self) -> Result<f64, LayoutError> {
+    pub fn repair_bound_bps(&self) -> Result<f64, LayoutError> {
         self.bound_bps(self.fec)
     }
 

@@ -1,0 +1,58 @@
+//! A transfer over equal lanes in virtual time: both ends are the real ones ([`linecard_transfer`]), the lanes are
+//! modelled, and packets are counted without their bytes. The same seed gives the same outcome, byte for byte.
+
+mod config;
+mod outcome;
+mod spec;
+
+pub use config::{Chunk, Config, Lanes, Packet, Run, Spreading, Transfer};
+pub use outcome::TransferOutcome;
+pub use spec::{MAX_PACKETS, Spec, mode_name};
+
+use crate::{Context, Error, Job};
+use linecard_report::{Axis, Chart, Histograms, Unit};
+use linecard_transfer::sim::{self, Outcome};
+
+/// Buckets of the latencies' chart.
+const BUCKETS: usize = 100;
+
+/// The job.
+#[derive(Debug)]
+pub struct TransferModel;
+
+impl Job for TransferModel {
+    const NAME: &'static str = "transfer";
+    const COMMAND: &'static str = super::COMMAND;
+    type Config = Config;
+    type Outcome = TransferOutcome;
+
+    fn run(config: &Config, context: &Context<'_>) -> Result<TransferOutcome, Error> {
+        linecard_config::check(config)?;
+        let spec = config.spec()?;
+        TransferOutcome::new(&spec, &simulate(&spec, context)?)
+    }
+
+    fn charts(outcome: &TransferOutcome) -> Vec<Chart> {
+        let latencies: Vec<f64> = outcome.latencies_ns.iter().map(|&ns| ns as f64).collect();
+        let mut chart = Histograms::new("latency_ns", "How long chunks took", "chunks");
+        chart.x(Axis::new("from the first packet to the news", Unit::Ns));
+        chart.values("chunks", &latencies, BUCKETS);
+        vec![chart.into()]
+    }
+}
+
+/// Runs a transfer to its end.
+///
+/// # Errors
+///
+/// A transfer that does not come to its end, and cancellation.
+pub fn simulate(spec: &Spec, context: &Context<'_>) -> Result<Outcome, Error> {
+    let outcome = sim::run_watched(&spec.settings(), context.progress).map_err(|error| {
+        context.go_on().err().unwrap_or_else(|| {
+            let seed = spec.seed;
+            Error::Wrong(format!("the transfer did not come to its end: {error} (seed {seed})"))
+        })
+    })?;
+    context.go_on()?;
+    Ok(outcome)
+}

@@ -1,0 +1,196 @@
+//! The parameters. The defaults are those of a published experiment with all of its lanes, in stable mode
+//! (papers/end2end100.txt); what the paper leaves open is in docs/results/end2end100.md.
+
+use super::spec::{MAX_PACKETS, Spec};
+use garde::Validate;
+use linecard_config::{Bytes, ConfigError, Duration, Parsed, Probability, Rate};
+use linecard_transfer::fec::Scheme;
+use linecard_transfer::receive::MAX_WINDOW;
+use linecard_transfer::send::Mode;
+use linecard_transfer::sim::Faults;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
+
+/// A transfer over equal lanes in virtual time.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema, Validate)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// The lanes.
+    #[garde(dive)]
+    pub lanes: Lanes,
+    /// The chunks.
+    #[garde(dive)]
+    pub chunk: Chunk,
+    /// The packets.
+    #[garde(dive)]
+    pub packet: Packet,
+    /// The protocol.
+    #[garde(dive)]
+    pub transfer: Transfer,
+    /// The run itself.
+    #[garde(dive)]
+    pub run: Run,
+}
+
+/// The lanes.
+#[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema, Validate)]
+#[serde(default, deny_unknown_fields)]
+#[garde(allow_unvalidated)]
+pub struct Lanes {
+    /// lanes
+    #[default(8)]
+    #[garde(range(min = 1, max = 64))]
+    pub count: u64,
+    /// bits per second of each lane, framing included
+    #[default(Rate::giga(10))]
+    #[garde(range(min = Rate::new(1_000_000), max = Rate::tera(1)))]
+    #[schemars(extend("x-flag" = "rate"))]
+    pub rate: Rate,
+    /// delay of a lane, one way
+    #[default(Duration::from_ns(5_000))]
+    #[garde(range(min = Duration::ZERO, max = Duration::from_ms(100)))]
+    #[schemars(extend("x-flag" = "delay"))]
+    pub delay: Duration,
+    /// bytes on the line beside data, header and seal: 38 for bare Ethernet, 66 for UDP over IPv4
+    #[default(Bytes::new(38))]
+    #[garde(range(min = Bytes::new(0), max = Bytes::new(1_000)))]
+    #[schemars(extend("x-flag" = "framing"))]
+    pub framing: Bytes,
+    /// share of packets that a lane loses, as 0.01 or "1%"
+    pub loss: Probability,
+    /// share of packets that arrive twice
+    pub duplicate: Probability,
+    /// share of packets that others overtake
+    pub reorder: Probability,
+    /// share of packets that are refused, because a bit of them has changed
+    pub corrupt: Probability,
+}
+
+/// The chunks.
+#[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema, Validate)]
+#[serde(default, deny_unknown_fields)]
+pub struct Chunk {
+    /// chunks to send
+    #[default(32)]
+    #[garde(range(min = 1, max = 100_000))]
+    #[schemars(extend("x-flag" = "chunks"))]
+    pub count: u64,
+    /// chunks in flight, if the receiver has room; with 1, each chunk waits for the confirmation of the one before, as in the
+    /// published low-latency mode
+    #[default(MAX_WINDOW)]
+    #[garde(range(min = 1, max = MAX_WINDOW))]
+    #[schemars(extend("x-flag" = "under-way"))]
+    pub under_way: u32,
+    /// bytes of a chunk
+    #[default(Bytes::new(16 << 20))]
+    #[garde(range(min = Bytes::new(1), max = Bytes::new(1 << 30)))]
+    #[schemars(extend("x-flag" = "chunk"))]
+    pub bytes: Bytes,
+    /// time that a host loses for a chunk that begins on a lane
+    #[default(Duration::from_ns(26_000))]
+    #[garde(range(min = Duration::ZERO, max = Duration::from_secs(1)))]
+    #[schemars(extend("x-flag" = "begin"))]
+    pub begin: Duration,
+}
+
+/// The packets.
+#[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema, Validate)]
+#[serde(default, deny_unknown_fields)]
+pub struct Packet {
+    /// bytes of data in a packet; header and seal are 40 more
+    #[default(Bytes::new(4_096))]
+    #[garde(range(min = Bytes::new(64), max = Bytes::new(65_000)))]
+    #[schemars(extend("x-flag" = "payload"))]
+    pub bytes: Bytes,
+}
+
+/// The protocol.
+#[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema, Validate)]
+#[serde(default, deny_unknown_fields)]
+#[garde(allow_unvalidated)]
+pub struct Transfer {
+    /// how chunks are spread over lanes
+    #[schemars(extend("x-flag" = "mode"))]
+    pub mode: Spreading,
+    /// repair of lost packets: "none", "xor:K", "rs:K,M" or "duplicate"
+    #[default(Parsed(Scheme::NONE))]
+    #[schemars(extend("x-flag" = "fec"))]
+    pub fec: Parsed<Scheme>,
+}
+
+/// The run itself.
+#[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema, Validate)]
+#[serde(default, deny_unknown_fields)]
+pub struct Run {
+    /// seed of everything that is random
+    #[default(1)]
+    #[garde(range(min = 0, max = u64::MAX))]
+    pub seed: u64,
+}
+
+/// How chunks are spread over lanes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Spreading {
+    /// each chunk whole on one lane: the most throughput
+    #[default]
+    Stable,
+    /// each chunk over all lanes: the least latency
+    LowLatency,
+    /// stable while there are chunks for all lanes, low latency when not
+    Auto,
+}
+
+impl From<Spreading> for Mode {
+    fn from(spreading: Spreading) -> Self {
+        match spreading {
+            Spreading::Stable => Self::Stable,
+            Spreading::LowLatency => Self::LowLatency,
+            Spreading::Auto => Self::Auto,
+        }
+    }
+}
+
+impl Config {
+    /// The transfer, which can be cut into packets and has not too many of them.
+    ///
+    /// # Errors
+    ///
+    /// Chunks that cannot be cut, and more packets than a run has.
+    pub fn spec(&self) -> Result<Spec, ConfigError> {
+        let spec = self.unchecked();
+        let refuse = |what: String| ConfigError::of_parameter("chunk.count", what);
+        let packets = spec.packets().map_err(|error| refuse(error.to_string()))?;
+        if packets > MAX_PACKETS {
+            return Err(refuse(format!("{packets} packets in all: choose up to {MAX_PACKETS}")));
+        }
+        Ok(spec)
+    }
+
+    pub(super) fn unchecked(&self) -> Spec {
+        let Self { lanes, chunk, packet, transfer, run } = self;
+        // Within their ranges they fit.
+        let bytes = |bytes: Bytes| u32::try_from(bytes.get()).unwrap_or(u32::MAX);
+        Spec {
+            lanes: lanes.count,
+            rate_bps: lanes.rate.bits_per_second(),
+            mode: transfer.mode.into(),
+            fec: transfer.fec.0,
+            chunks: chunk.count,
+            under_way: chunk.under_way,
+            chunk_bytes: bytes(chunk.bytes),
+            payload_bytes: bytes(packet.bytes),
+            framing_bytes: bytes(lanes.framing),
+            delay_ns: lanes.delay.as_ns(),
+            begin_ns: chunk.begin.as_ns(),
+            faults: Faults {
+                loss: lanes.loss.get(),
+                duplicate: lanes.duplicate.get(),
+                reorder: lanes.reorder.get(),
+                corrupt: lanes.corrupt.get(),
+            },
+            seed: run.seed,
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! What a transfer came to.
+
+use super::spec::{Spec, mode_name};
+use crate::Error;
+use linecard_config::ConfigError;
+use linecard_report::{BitRate, ByteCount, Nanoseconds};
+use linecard_transfer::fec::Scheme;
+use linecard_transfer::layout::LayoutError;
+use linecard_transfer::sim::Outcome;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use std::borrow::Cow;
+
+/// The outcome of a run.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, JsonSchema)]
+pub struct TransferOutcome {
+    /// The transfer
+    pub summary: Summary,
+    /// Latency of a chunk, from its first packet to the news that it is whole
+    pub chunk_latency: Latency,
+    /// Packets
+    pub packets: Packets,
+    /// Bytes on the lines
+    pub lanes: LaneBytes,
+    /// Of each chunk, in nanoseconds.
+    #[serde(skip)]
+    pub latencies_ns: Vec<u64>,
+    #[serde(skip)]
+    title: String,
+}
+
+/// The transfer.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, JsonSchema)]
+pub struct Summary {
+    /// virtual time
+    pub virtual_ns: Nanoseconds,
+    /// data
+    pub bytes: ByteCount,
+    /// goodput
+    pub goodput_bits_per_second: BitRate,
+    /// framing bound
+    pub framing_bound_bits_per_second: BitRate,
+    /// the same with repair
+    pub repair_bound_bits_per_second: Option<BitRate>,
+    /// management overhead, per cent
+    pub management_overhead_percent: f64,
+}
+
+/// Latency of a chunk.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, JsonSchema)]
+pub struct Latency {
+    /// least
+    pub min_ns: Nanoseconds,
+    /// median
+    pub p50_ns: Nanoseconds,
+    /// most
+    pub max_ns: Nanoseconds,
+}
+
+/// Packets.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, JsonSchema)]
+pub struct Packets {
+    /// sent, data and repair
+    pub sent: u64,
+    /// lost by lanes, probes included
+    pub lost: u64,
+    /// overtaken
+    pub reordered: u64,
+    /// sent again because one was lost
+    pub resent: u64,
+    /// sent twice to be there sooner
+    pub duplicates: u64,
+    /// groups repaired
+    pub groups_repaired: u64,
+    /// arrived without need
+    pub repeated: u64,
+    /// acknowledgments
+    pub acks: u64,
+}
+
+/// Bytes on each line, under the keys `lane_0_bytes`, `lane_1_bytes` …
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LaneBytes(pub Vec<u64>);
+
+impl Serialize for LaneBytes {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for (index, bytes) in self.0.iter().enumerate() {
+            map.serialize_entry(&format!("lane_{index}_bytes"), bytes)?;
+        }
+        map.end()
+    }
+}
+
+impl JsonSchema for LaneBytes {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "LaneBytes".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let each = generator.subschema_for::<ByteCount>();
+        json_schema!({ "type": "object", "additionalProperties": each })
+    }
+}
+
+impl linecard_report::Outcome for TransferOutcome {
+    fn title(&self, section: &str) -> Option<String> {
+        (section == "summary").then(|| self.title.clone())
+    }
+
+    fn label(&self, section: &str, key: &str) -> Option<String> {
+        (section == "lanes").then(|| key.trim_end_matches("_bytes").replace('_', " "))
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let note = "Virtual time: both ends are the real ones, the lanes are made up, and packets are counted without \
+                    their bytes. Management overhead is 1 - goodput / framing bound; repair, where there is any, is part \
+                    of the bound.";
+        vec![note.to_owned()]
+    }
+}
+
+impl TransferOutcome {
+    pub(super) fn new(spec: &Spec, outcome: &Outcome) -> Result<Self, Error> {
+        let latencies_ns = outcome.latencies_ns.clone();
+        let of = |ns: Option<u64>| Nanoseconds(ns.unwrap_or(0) as f64);
+        Ok(Self {
+            summary: Summary::new(spec, outcome)
+                .map_err(|error| ConfigError::of_parameter("chunk.count", error.to_string()))?,
+            chunk_latency: Latency {
+                min_ns: of(latencies_ns.iter().copied().min()),
+                p50_ns: of(Some(outcome.median_latency_ns())),
+                max_ns: of(latencies_ns.iter().copied().max()),
+            },
+            packets: Packets::new(outcome),
+            lanes: LaneBytes(outcome.lanes.iter().map(|lane| lane.line_bytes).collect()),
+            latencies_ns,
+            title: title(spec),
+        })
+    }
+}
+
+fn title(spec: &Spec) -> String {
+    let fec = if spec.fec == Scheme::NONE { "no repair".to_owned() } else { spec.fec.to_string() };
+    format!(
+        "{} chunks of {} bytes over {} lane{} of {} in virtual time, {}, {fec}, seed {}",
+        spec.chunks,
+        spec.chunk_bytes,
+        spec.lanes,
+        if spec.lanes == 1 { "" } else { "s" },
+        linecard_report::Value::BitRate(spec.rate_bps as f64),
+        mode_name(spec.mode),
+        spec.seed
+    )
+}
+
+impl Summary {
+    fn new(spec: &Spec, outcome: &Outcome) -> Result<Self, LayoutError> {
+        let goodput_bps = outcome.goodput_bps();
+        let bound_bps = spec.repair_bound_bps()?;
+        Ok(Self {
+            virtual_ns: Nanoseconds(outcome.end.as_ns() as f64),
+            bytes: ByteCount(outcome.bytes),
+            goodput_bits_per_second: BitRate(goodput_bps),
+            framing_bound_bits_per_second: BitRate(spec.framing_bound_bps()?),
+            repair_bound_bits_per_second: (spec.fec != Scheme::NONE).then_some(BitRate(bound_bps)),
+            management_overhead_percent: (1.0 - goodput_bps / bound_bps) * 100.0,
+        })
+    }
+}
+
+impl Packets {
+    fn new(outcome: &Outcome) -> Self {
+        Self {
+            sent: outcome.lanes.iter().map(|lane| lane.packets).sum(),
+            lost: outcome.links.iter().map(|link| link.lost).sum(),
+            reordered: outcome.links.iter().map(|link| link.reordered).sum(),
+            resent: outcome.send.resent,
+            duplicates: outcome.send.duplicates,
+            groups_repaired: outcome.receive.repaired,
+            repeated: outcome.receive.repeated,
+            acks: outcome.receive.acks,
+        }
+    }
+}

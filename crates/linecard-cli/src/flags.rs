@@ -1,0 +1,94 @@
+//! Options of commands that set parameters of a job: name, help, range and default are those of the parameter.
+
+use crate::failure::Failure;
+use clap::builder::PossibleValuesParser;
+use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
+use linecard_config::{Config, Document, Parameter, parameters};
+use std::fmt;
+use std::marker::PhantomData;
+
+/// The options that were given, of all parameters of a configuration that have one.
+pub(crate) struct Flags<C> {
+    given: Vec<Given>,
+    of: PhantomData<fn() -> C>,
+}
+
+/// An option that was given.
+#[derive(Debug)]
+struct Given {
+    option: String,
+    parameter: String,
+    value: String,
+}
+
+impl<C: Config> Flags<C> {
+    /// The first option that was given.
+    pub(crate) fn first(&self) -> Option<&str> {
+        self.given.first().map(|given| given.option.as_str())
+    }
+
+    /// The values that were given, as a document without a file.
+    pub(crate) fn document(&self) -> Result<Document, Failure> {
+        let mut document = Document::of_text("", "")?;
+        for Given { option, parameter, value } in &self.given {
+            document.set_by(option, parameter, value)?;
+        }
+        Ok(document)
+    }
+}
+
+impl<C> fmt::Debug for Flags<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(&self.given).finish()
+    }
+}
+
+/// Parameters with an option, each with its name.
+fn flags<C: Config>() -> impl Iterator<Item = (String, Parameter)> {
+    parameters::<C>().into_iter().filter_map(|parameter| Some((parameter.flag.clone()?, parameter)))
+}
+
+fn arg(flag: String, parameter: &Parameter) -> Arg {
+    let name = match parameter.format.as_str() {
+        "rate" => "RATE".to_owned(),
+        "bytes" => "BYTES".to_owned(),
+        "duration" => "TIME".to_owned(),
+        "frequency" => "MHZ".to_owned(),
+        _ if parameter.is_number => "N".to_owned(),
+        _ => flag.to_uppercase(),
+    };
+    let arg = Arg::new(flag.clone()).long(flag).value_name(name).help(parameter.help());
+    match parameter.choices.as_slice() {
+        [] => arg,
+        choices => {
+            arg.value_parser(PossibleValuesParser::new(choices.iter().map(|(name, doc)| {
+                clap::builder::PossibleValue::new(name.clone()).help(doc.clone())
+            })))
+        }
+    }
+}
+
+impl<C: Config> Args for Flags<C> {
+    fn augment_args(command: Command) -> Command {
+        command.args(flags::<C>().map(|(flag, parameter)| arg(flag, &parameter)))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl<C: Config> FromArgMatches for Flags<C> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let given = flags::<C>().filter_map(|(option, parameter)| {
+            let value = matches.get_one::<String>(&option)?.clone();
+            Some(Given { option, parameter: parameter.name, value })
+        });
+        Ok(Self { given: given.collect(), of: PhantomData })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
