@@ -158,6 +158,11 @@ impl Point {
     }
 }
 
+/// A chunk that cannot be cut.
+fn uncut(error: LayoutError) -> Failure {
+    Failure::Usage(error.to_string())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -175,9 +180,4 @@ mod tests {
         let (a, b) = fit(&(1..=8).map(point).collect::<Vec<_>>());
         assert!((a - 13.675).abs() < 1e-9 && (b - 38.6).abs() < 1e-6, "{a} {b}");
     }
-}
-
-/// A chunk that cannot be cut.
-fn uncut(error: LayoutError) -> Failure {
-    Failure::Usage(error.to_string())
 }
