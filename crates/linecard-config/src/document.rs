@@ -356,7 +356,9 @@ fn problem(parameter: &Parameter, value: &DeValue<'_>) -> Option<Problem> {
         DeValue::Float(number) => number.as_str().to_owned(),
         DeValue::Boolean(flag) => flag.to_string(),
         DeValue::String(text) => text.to_string(),
-        DeValue::Array(_) => return None,
+        DeValue::Array(values) => {
+            return values.iter().find_map(|value| problem(parameter, value.get_ref()));
+        }
         DeValue::Table(_) => {
             return invalid(format!("{} is a value, not a section", parameter.name));
         }

@@ -260,7 +260,10 @@ fn parameter(name: String, field: &Map<String, Value>, default: Value) -> Parame
         low: of("minimum").or_else(|| of(LOW)).cloned(),
         high: of("maximum").or_else(|| of(HIGH)).cloned(),
         default,
-        choices: choices(field),
+        choices: match (choices(field), field.get("items").and_then(Value::as_object)) {
+            (own, Some(items)) if own.is_empty() => choices(items),
+            (own, _) => own,
+        },
         word: of("x-absent").and_then(Value::as_str).map(str::to_owned),
         format: if units.contains(&format.as_str()) { format } else { String::new() },
         is_number,

@@ -22,7 +22,7 @@ const WRONG: [(&str, &str, &[&str]); 22] = [
     ("model = \"transmit\"\n[core]\nmhz = 0\n", "s.toml:3:", &["`mhz = 0`", "choose 0.001"]),
     ("model = \"transmit\"\n[core]\nmhz = -1\n", "s.toml:3:", &["\"-1\" is no clock"]),
     ("model = \"transmit\"\n[core]\nmhz = 1e9\n", "s.toml:3:", &["out of range"]),
-    ("model = \"transmit\"\n[core]\nmhz = true\n", "s.toml:3:", &["`mhz = true`", "a number"]),
+    ("model = \"transmit\"\n[core]\nmhz = true\n", "s.toml:3:", &["`mhz = true`", "no clock"]),
     ("model = \"transmit\"\n[core]\nmhz = 1\nmhz = 2\n", "s.toml:4:", &["duplicate key"]),
     ("model = \"transmit\"\n[core.mhz]\na = 1\n", "s.toml:2:", &["core.mhz is a value"]),
     ("model = \"transmit\"\n[dma]\nmhz = \"0x\"\n", "s.toml:3:", &["0.001x to 1000x"]),
