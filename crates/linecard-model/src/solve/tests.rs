@@ -182,6 +182,8 @@ fn the_named_limit_is_the_one_whose_relief_helps() {
     assert!(u64::from(right) * 100 >= runs * 99, "{right} of {runs}");
 }
 
+/// Promise (Hardware model): The smallest clocks that the solver finds are those from which the firmware carries the
+/// line, in 5 designs, one of them with clocks of nearly one frequency.
 #[test]
 fn an_edge_is_where_the_firmware_begins_to_carry_the_line() {
     for (kind, mtu, rate, bus_bits) in [

@@ -173,6 +173,7 @@ fn silent_connections_keep_nobody_out() {
     const { assert!(MAX_FROM_ADDRESS > 4 && MAX_HANDSHAKES < 100) };
 }
 
+/// Promise (Transfer): Senders that authenticate and then say nothing do not keep others out.
 #[test]
 fn a_sender_that_authenticates_and_is_silent_keeps_nobody_out() {
     for access in [shared(1), Access::Open] {

@@ -136,6 +136,7 @@ fn each_lane_uses_its_own_link() {
     }
 }
 
+/// Promise (Transfer): A lane without a route is named with the reason, and the others carry the transfer.
 #[test]
 fn a_lane_without_a_route_is_said_and_the_other_carries_on() {
     let name = "a_lane_without_a_route_is_said_and_the_other_carries_on";
@@ -280,6 +281,7 @@ fn a_folder_goes_on_when_the_link_of_the_control_connection_fails() {
     }
 }
 
+/// Promise (Transfer): Without a lane that is left, both ends stop after `--patience`.
 #[test]
 fn both_ends_keep_to_their_patience_when_all_links_fail() {
     let name = "both_ends_keep_to_their_patience_when_all_links_fail";
