@@ -15,7 +15,7 @@ pub struct AnyJob {
     /// Runs it with the configuration of a document.
     run: fn(&Document, &Watch) -> Result<Finished, Error>,
     check: fn(&Document) -> Result<(), Error>,
-    parameters: fn() -> Vec<Parameter>,
+    parameters: fn() -> &'static [Parameter],
     schema: fn() -> Schema,
 }
 
@@ -65,7 +65,7 @@ impl AnyJob {
 
     /// Its parameters.
     #[must_use]
-    pub fn parameters(&self) -> Vec<Parameter> {
+    pub fn parameters(&self) -> &'static [Parameter] {
         (self.parameters)()
     }
 

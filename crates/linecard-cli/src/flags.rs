@@ -44,8 +44,8 @@ impl<C> fmt::Debug for Flags<C> {
 }
 
 /// Parameters with an option, each with its name.
-fn flags<C: Config>() -> impl Iterator<Item = (String, Parameter)> {
-    parameters::<C>().into_iter().filter_map(|parameter| Some((parameter.flag.clone()?, parameter)))
+fn flags<C: Config>() -> impl Iterator<Item = (String, &'static Parameter)> {
+    parameters::<C>().iter().filter_map(|parameter| Some((parameter.flag.clone()?, parameter)))
 }
 
 fn arg(flag: String, parameter: &Parameter) -> Arg {
@@ -70,7 +70,7 @@ fn arg(flag: String, parameter: &Parameter) -> Arg {
 
 impl<C: Config> Args for Flags<C> {
     fn augment_args(command: Command) -> Command {
-        command.args(flags::<C>().map(|(flag, parameter)| arg(flag, &parameter)))
+        command.args(flags::<C>().map(|(flag, parameter)| arg(flag, parameter)))
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -82,7 +82,7 @@ impl<C: Config> FromArgMatches for Flags<C> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let given = flags::<C>().filter_map(|(option, parameter)| {
             let value = matches.get_one::<String>(&option)?.clone();
-            Some(Given { option, parameter: parameter.name, value })
+            Some(Given { option, parameter: parameter.name.clone(), value })
         });
         Ok(Self { given: given.collect(), of: PhantomData })
     }

@@ -151,8 +151,8 @@ impl Document {
     /// The first value that is unknown, not of its type, out of range, or does not fit the others.
     pub fn config<C: Config>(&self) -> Result<C, ConfigError> {
         let known = parameters::<C>();
-        let table = self.table(&known)?;
-        let walk = Walk { document: self, known: &known };
+        let table = self.table(known)?;
+        let walk = Walk { document: self, known };
         walk.sets()?;
         walk.section("", &table)?;
         let table = Spanned::new(0..self.text.len(), table);

@@ -46,6 +46,7 @@ mod choice;
 mod document;
 mod error;
 mod parameter;
+mod per_type;
 mod rules;
 mod units;
 
@@ -53,5 +54,6 @@ pub use choice::{Absent, Maybe, OneOrMany, Parsed, Switch};
 pub use document::{Document, Origin};
 pub use error::{ConfigError, Place, Problem};
 pub use parameter::{Config, Parameter, check, parameters, schema};
+pub use per_type::per_type;
 pub use rules::power_of_two;
 pub use units::{Bytes, Duration, Frequency, Probability, Rate, UnitError};

@@ -1,6 +1,7 @@
 //! The parameters of a configuration, read from its JSON Schema.
 
 use super::error::{ConfigError, Place, Problem};
+use super::per_type::per_type;
 use super::units::{Bytes, Duration, Frequency, Probability, Rate};
 use garde::Validate;
 use schemars::generate::SchemaSettings;
@@ -17,12 +18,18 @@ const HIGH: &str = "x-maximum";
 
 /// A struct whose fields define the parameters of a job; structs in it are sections.
 pub trait Config:
-    Default + Clone + Serialize + DeserializeOwned + JsonSchema + Validate<Context = ()>
+    Default + Clone + Serialize + DeserializeOwned + JsonSchema + Validate<Context = ()> + 'static
 {
 }
 
 impl<T> Config for T where
-    T: Default + Clone + Serialize + DeserializeOwned + JsonSchema + Validate<Context = ()>
+    T: Default
+        + Clone
+        + Serialize
+        + DeserializeOwned
+        + JsonSchema
+        + Validate<Context = ()>
+        + 'static
 {
 }
 
@@ -90,11 +97,13 @@ fn durations(schema: &mut Schema) {
 
 /// All parameters of a configuration, in the order of its fields.
 #[must_use]
-pub fn parameters<C: Config>() -> Vec<Parameter> {
-    let mut found = Vec::new();
-    let defaults = serde_json::to_value(C::default()).unwrap_or_default();
-    collect("", schema::<C>().as_value(), &defaults, &mut found);
-    found
+pub fn parameters<C: Config>() -> &'static [Parameter] {
+    per_type::<C, Vec<Parameter>>(|| {
+        let mut found = Vec::new();
+        let defaults = serde_json::to_value(C::default()).unwrap_or_default();
+        collect("", schema::<C>().as_value(), &defaults, &mut found);
+        found
+    })
 }
 
 /// Refuses values that are out of range or do not fit each other, in the order of their fields.
@@ -113,7 +122,7 @@ pub fn check<C: Config>(config: &C) -> Result<(), ConfigError> {
     // In a list, it is an element that is wrong.
     let bare = name.split('[').next().unwrap_or_default().to_owned();
     let value = pointer(&values, &name);
-    let known = parameters::<C>().into_iter().find(|parameter| parameter.name == bare);
+    let known = parameters::<C>().iter().find(|parameter| parameter.name == bare);
     let problem = match known {
         Some(parameter) if is_range(&what) => parameter.range_problem(value.unwrap_or_default()),
         _ => Problem::Invalid(what),

@@ -2,8 +2,9 @@
 
 use crate::quantity::{BitRate, ByteCount, Nanoseconds, Seconds, Share};
 use crate::report::{Report, Section, Value as Shown};
-use schemars::JsonSchema;
+use linecard_config::per_type;
 use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -14,7 +15,7 @@ use serde_json::{Map, Value};
 ///
 /// A list is a `Vec` of structs with two fields: `label`, a text, and `value`, one value or a struct of them. Optional
 /// values in such a struct need `skip_serializing_if`.
-pub trait Outcome: Serialize + JsonSchema {
+pub trait Outcome: Serialize + JsonSchema + 'static {
     /// The title of a section, where it says more than its documentation: with values of this outcome.
     fn title(&self, section: &str) -> Option<String> {
         let _ = section;
@@ -81,8 +82,11 @@ pub trait Outcome: Serialize + JsonSchema {
 /// ```
 pub fn report_of<O: Outcome>(job: &'static str, outcome: &O) -> Report {
     let mut report = Report::new(job);
-    let schema = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
-    let schema = schema.for_serialize().into_generator().into_root_schema_for::<O>();
+    let schema = per_type::<O, Schema>(|| {
+        let settings =
+            SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
+        settings.for_serialize().into_generator().into_root_schema_for::<O>()
+    });
     let values = serde_json::to_value(outcome).unwrap_or_default();
     for (key, field) in properties(schema.as_value()) {
         let title = outcome.title(key).unwrap_or_else(|| label(field));

@@ -17,7 +17,7 @@ const MAY_USE: [(&str, &[&str]); 13] = [
     ("linecard-model", &["linecard", "linecard-config"]),
     ("linecard-jitter", &["linecard", "linecard-io"]),
     ("linecard-transfer", &["linecard"]),
-    ("linecard-report", &["linecard"]),
+    ("linecard-report", &["linecard", "linecard-config"]),
     ("linecard-io", &["linecard"]),
     ("linecard-transfer-net", &["linecard", "linecard-transfer"]),
     (

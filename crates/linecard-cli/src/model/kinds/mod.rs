@@ -112,7 +112,7 @@ pub(crate) fn told() -> Vec<Told> {
 
 fn told_of(name: &'static str) -> Option<Told> {
     if let Some(job) = model::named(name) {
-        let keys = job.parameters().into_iter().map(|key| (key.name.clone(), key.to_string()));
+        let keys = job.parameters().iter().map(|key| (key.name.clone(), key.to_string()));
         return Some(Told { kind: name, keys: keys.collect() });
     }
     match MODELS.iter().find(|model| model.name == name) {
