@@ -1,11 +1,13 @@
 //! Jobs whose types are not known: chosen by name at run time.
 
-use super::job::{Context, Error, Job};
+use super::error::Error;
+use super::job::{Context, Job};
 use linecard::watch::Watch;
 use linecard_config::{Document, Parameter, parameters, schema};
-use linecard_report::{Chart, Report, report_of};
+use linecard_report::{Page, Report, report_of};
 use schemars::Schema;
 use serde_json::Value;
+use std::sync::Arc;
 
 /// A job without its types.
 #[derive(Debug, Clone, Copy)]
@@ -13,7 +15,7 @@ pub struct AnyJob {
     /// As scenario files name it.
     pub name: &'static str,
     /// Runs it with the configuration of a document.
-    run: fn(&Document, &Watch) -> Result<Finished, Error>,
+    run: fn(&Document, &Arc<Watch>) -> Result<Finished, Error>,
     check: fn(&Document) -> Result<(), Error>,
     parameters: fn() -> &'static [Parameter],
     schema: fn() -> Schema,
@@ -26,8 +28,8 @@ pub struct Finished {
     pub value: Value,
     /// The same for people.
     pub report: Report,
-    /// Charts for a page.
-    pub charts: Vec<Chart>,
+    /// The same with charts, for a browser.
+    pub page: Page,
     /// Set where the outcome is no success.
     pub failure: Option<Error>,
 }
@@ -50,7 +52,7 @@ impl AnyJob {
     /// # Errors
     ///
     /// What [`Job::run`] refuses, with places in the document.
-    pub fn run(&self, document: &Document, progress: &Watch) -> Result<Finished, Error> {
+    pub fn run(&self, document: &Document, progress: &Arc<Watch>) -> Result<Finished, Error> {
         (self.run)(document, progress)
     }
 
@@ -85,7 +87,18 @@ impl AnyJob {
     }
 }
 
-fn run<J: Job>(document: &Document, progress: &Watch) -> Result<Finished, Error> {
+impl Finished {
+    /// The result of a job that makes its report itself: the report is all of its page.
+    #[must_use]
+    pub fn of_report(title: impl Into<String>, report: Report) -> Self {
+        let mut page = Page::new(title);
+        page.summary(&report);
+        let value = serde_json::to_value(&report).unwrap_or_default();
+        Self { value, report, page, failure: None }
+    }
+}
+
+fn run<J: Job>(document: &Document, progress: &Arc<Watch>) -> Result<Finished, Error> {
     finish::<J>(J::COMMAND, document, progress)
 }
 
@@ -97,7 +110,7 @@ fn run<J: Job>(document: &Document, progress: &Watch) -> Result<Finished, Error>
 pub fn finish<J: Job>(
     command: &'static str,
     document: &Document,
-    progress: &Watch,
+    progress: &Arc<Watch>,
 ) -> Result<Finished, Error> {
     let config: J::Config = document.config()?;
     let context = Context { progress, document: Some(document) };
@@ -105,10 +118,9 @@ pub fn finish<J: Job>(
         Error::Config(error) => Error::Config(document.placed(error)),
         error => error,
     })?;
-    Ok(Finished {
-        value: serde_json::to_value(&outcome).unwrap_or_default(),
-        report: report_of(command, &outcome),
-        charts: J::charts(&outcome),
-        failure: J::check(&outcome).err(),
-    })
+    let mut finished = Finished::of_report(J::title(&config), report_of(command, &outcome));
+    finished.value = serde_json::to_value(&outcome).unwrap_or_default();
+    J::draw(&outcome, &mut finished.page);
+    finished.failure = J::check(&outcome).err();
+    Ok(finished)
 }

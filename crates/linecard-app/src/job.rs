@@ -1,9 +1,12 @@
 //! What a job is.
 
+use crate::Error;
 use linecard::watch::Watch;
-use linecard_config::{Config, ConfigError, Document};
-use linecard_report::{Chart, Outcome};
+use linecard_config::{Config, Document};
+use linecard_report::{Outcome, Page};
+use std::io::{self, Read};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// A task with a configuration and an outcome.
 pub trait Job {
@@ -23,10 +26,12 @@ pub trait Job {
     /// A configuration whose values do not fit each other; resources that cannot be had; cancellation.
     fn run(config: &Self::Config, context: &Context<'_>) -> Result<Self::Outcome, Error>;
 
-    /// Charts of an outcome, for its page.
-    fn charts(outcome: &Self::Outcome) -> Vec<Chart> {
-        let _ = outcome;
-        Vec::new()
+    /// The title of its page.
+    fn title(config: &Self::Config) -> String;
+
+    /// Adds charts and tables of an outcome to its page.
+    fn draw(outcome: &Self::Outcome, page: &mut Page) {
+        let _ = (outcome, page);
     }
 
     /// Whether an outcome is a success: what is not is shown all the same.
@@ -44,7 +49,7 @@ pub trait Job {
 #[derive(Debug, Clone, Copy)]
 pub struct Context<'a> {
     /// Progress, in a unit of the job's own, and cancellation.
-    pub progress: &'a Watch,
+    pub progress: &'a Arc<Watch>,
     /// The document that the configuration was read from, if it was: paths in it are seen from its folder, and errors
     /// name its lines.
     pub document: Option<&'a Document>,
@@ -53,7 +58,7 @@ pub struct Context<'a> {
 impl<'a> Context<'a> {
     /// Without a document.
     #[must_use]
-    pub const fn new(progress: &'a Watch) -> Self {
+    pub const fn new(progress: &'a Arc<Watch>) -> Self {
         Self { progress, document: None }
     }
 
@@ -61,9 +66,27 @@ impl<'a> Context<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::Cancelled`].
+    /// [`Error::Stopped`].
     pub fn go_on(&self) -> Result<(), Error> {
-        if self.progress.is_stopped() { Err(Error::Cancelled) } else { Ok(()) }
+        if self.progress.is_stopped() { Err(Error::cancelled()) } else { Ok(()) }
+    }
+
+    /// Items of a run, until the job is cancelled. They are counted if [`Watch::expect`] was called before: threads of a
+    /// sweep share their progress, and do not count into it.
+    pub fn each<T>(&self, items: impl Iterator<Item = T>) -> impl Iterator<Item = T> {
+        let progress = Arc::clone(self.progress);
+        let is_counted = progress.progress().1 > 0;
+        items.map_while(move |item| {
+            if is_counted {
+                progress.advance(1);
+            }
+            (!progress.is_stopped()).then_some(item)
+        })
+    }
+
+    /// An input that fails once the job is cancelled.
+    pub fn input<R: Read>(&self, input: R) -> Cancellable<R> {
+        Cancellable::new(input, Arc::clone(self.progress))
     }
 
     /// The file that a parameter's value names.
@@ -73,16 +96,58 @@ impl<'a> Context<'a> {
     }
 }
 
-/// Why a job did not succeed.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// A value of the configuration.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    /// The outcome is wrong: a fault of what was modelled or measured, or of this program.
-    #[error("{0}")]
-    Wrong(String),
-    /// It was cancelled.
-    #[error("stopped")]
-    Cancelled,
+/// An input that fails once its job is cancelled, so that nothing is left half written.
+#[derive(Debug)]
+pub struct Cancellable<R> {
+    input: R,
+    progress: Arc<Watch>,
+}
+
+impl<R: Read> Cancellable<R> {
+    /// Reads `input` until `progress` is stopped.
+    pub const fn new(input: R, progress: Arc<Watch>) -> Self {
+        Self { input, progress }
+    }
+}
+
+impl<R: Read> Read for Cancellable<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self.progress.is_stopped() {
+            true => Err(io::Error::other("stopped")),
+            false => self.input.read(buffer),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_input_fails_once_its_job_is_cancelled() {
+        let progress = Arc::new(Watch::new());
+        let context = Context::new(&progress);
+        let mut input = context.input(io::repeat(7));
+        assert!(input.read(&mut [0; 4]).is_ok_and(|read| read == 4) && context.go_on().is_ok());
+        progress.stop();
+        assert!(input.read(&mut [0; 4]).is_err());
+        assert_eq!(context.go_on().expect_err("cancelled").code(), 130);
+    }
+
+    #[test]
+    fn items_end_when_the_job_is_cancelled_and_are_counted() {
+        let progress = Arc::new(Watch::new());
+        let context = Context::new(&progress);
+        progress.expect(10);
+        let stop = |item: &u32| {
+            if *item == 3 {
+                progress.stop();
+            }
+        };
+        assert_eq!(context.each(0..10).inspect(stop).count(), 4);
+        assert_eq!(progress.progress(), (5, 10));
+        let other = Arc::new(Watch::new());
+        assert_eq!(Context::new(&other).each(0..10).count(), 10);
+        assert_eq!(other.progress(), (0, 0));
+    }
 }

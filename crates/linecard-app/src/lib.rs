@@ -5,8 +5,10 @@
 //! configurations their way and show outcomes their way; what a job does is written here, once.
 
 mod erased;
+mod error;
 mod job;
 pub mod model;
 
 pub use erased::{AnyJob, Finished, finish};
-pub use job::{Context, Error, Job};
+pub use error::{EXIT_CODES, Error};
+pub use job::{Cancellable, Context, Job};

@@ -4,13 +4,14 @@ use crate::account;
 use crate::args::{Checksum, CoalesceArguments};
 use crate::explain::Explanation;
 use crate::failure::Failure;
-use crate::found::Found;
+use crate::found;
 use crate::interrupt;
 use crate::page;
 use crate::progress::Progress;
 use crate::watch;
 use linecard::offload::coalesce::{ChecksumPolicy, Config, Counters, Exit, Refusal, Verdict};
 use linecard::packet::Packet;
+use linecard_app::Finished;
 use linecard_io::capture::{CaptureError, Format, OutputFile};
 use linecard_io::convert::{self, CoalesceAccount, Numbered, Observer};
 use linecard_report::{Report, Section, Value};
@@ -27,11 +28,11 @@ pub(crate) fn command(arguments: &CoalesceArguments) -> Result<(), Failure> {
     let (input, output) = (&arguments.input, &arguments.output);
     let page = arguments.page.check(&[input, output])?;
     interrupt::remove_incomplete_output()?;
-    find(arguments)?.show(arguments.json, Some(output), &page)
+    found::show(find(arguments)?, arguments.json, Some(output), &page)
 }
 
 /// Merges, and says what became of the packets.
-pub(crate) fn find(arguments: &CoalesceArguments) -> Result<Found, Failure> {
+pub(crate) fn find(arguments: &CoalesceArguments) -> Result<Finished, Failure> {
     let config = config(arguments)?;
     let explanation = arguments.explain_flow.as_deref().map(Explanation::of_flow).transpose()?;
     let (input, output) = (&arguments.input, &arguments.output);
@@ -47,9 +48,9 @@ pub(crate) fn find(arguments: &CoalesceArguments) -> Result<Found, Failure> {
 
     let mut report = report(&account);
     let missing = follow.explanation.and_then(|explanation| explanation.report(&mut report));
-    let mut found = Found::new(format!("Packets of {} merged", input.display()), report);
+    let mut found = Finished::of_report(format!("Packets of {} merged", input.display()), report);
     page::merging(&mut found.page, "", &account.counters);
-    found.ending = finish(input, account, missing);
+    found.failure = finish(input, account, missing).err();
     Ok(found)
 }
 

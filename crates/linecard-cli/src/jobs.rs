@@ -3,7 +3,6 @@
 
 use crate::args::{Arguments, Command};
 use crate::failure::Failure;
-use crate::found::Found;
 use crate::jitter::{JitterArguments, JitterCommand, analyze};
 use crate::model::scenario::File;
 use crate::model::sweep::points;
@@ -11,12 +10,13 @@ use crate::model::{ModelArguments, ModelCommand, ladder, run, solve};
 use crate::{coalesce, segment, usage, watch};
 use clap::Parser;
 use linecard::watch::Watch;
+use linecard_app::Finished;
 use linecard_report::{Page, Report};
 use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
 
-pub use crate::watch::Watched;
+pub use linecard_app::Cancellable as Watched;
 pub use points::Row;
 
 /// Why a job did not come to its end, or not to a good one.
@@ -46,10 +46,10 @@ pub struct Done {
     pub refused: Option<Refused>,
 }
 
-impl From<Found> for Done {
-    fn from(found: Found) -> Self {
-        let Found { report, page, ending } = found;
-        Self { report, page, refused: ending.err().map(Refused::from) }
+impl From<Finished> for Done {
+    fn from(found: Finished) -> Self {
+        let Finished { report, page, failure, .. } = found;
+        Self { report, page, refused: failure.map(Refused::from) }
     }
 }
 
@@ -78,7 +78,7 @@ pub fn job(
     })
 }
 
-fn find(command: &Command) -> Result<Found, Refused> {
+fn find(command: &Command) -> Result<Finished, Refused> {
     Ok(match command {
         Command::Coalesce(arguments) => coalesce::find(arguments)?,
         Command::Segment(arguments) => segment::find(arguments)?,

@@ -82,7 +82,7 @@ pub fn main() -> ExitCode {
             if !failure.is_broken_pipe() {
                 say(&failure.to_string());
             }
-            failure.exit_code()
+            ExitCode::from(failure.code())
         }
     }
 }

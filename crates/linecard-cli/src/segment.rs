@@ -4,10 +4,11 @@ use crate::account;
 use crate::args::SegmentArguments;
 use crate::coalesce::{create, ending, format_of, open};
 use crate::failure::Failure;
-use crate::found::Found;
+use crate::found;
 use crate::interrupt;
 use crate::page::PageFile;
 use crate::progress::Progress;
+use linecard_app::Finished;
 use linecard_io::convert::{self, Cut, Observer, SegmentAccount};
 use linecard_report::{Report, Section, Value};
 
@@ -19,11 +20,11 @@ const MAX: usize = 65_535;
 /// Runs the command.
 pub(crate) fn command(arguments: &SegmentArguments) -> Result<(), Failure> {
     interrupt::remove_incomplete_output()?;
-    find(arguments)?.show(arguments.json, Some(&arguments.output), &PageFile::default())
+    found::show(find(arguments)?, arguments.json, Some(&arguments.output), &PageFile::default())
 }
 
 /// Cuts, and says what became of the packets.
-pub(crate) fn find(arguments: &SegmentArguments) -> Result<Found, Failure> {
+pub(crate) fn find(arguments: &SegmentArguments) -> Result<Finished, Failure> {
     let cut = cut(arguments)?;
     let (input, output) = (&arguments.input, &arguments.output);
     let reader = open(input)?;
@@ -34,8 +35,9 @@ pub(crate) fn find(arguments: &SegmentArguments) -> Result<Found, Failure> {
         convert::segment(reader, writer, format_of(output), cut, &mut follow).map_err(capture)?;
     writer.commit().map_err(capture)?;
     follow.0.done();
-    let mut found = Found::new(format!("Packets of {} cut", input.display()), report(&account));
-    found.ending = ending(input, account.damage, &account.unknown, account.packets_in);
+    let mut found =
+        Finished::of_report(format!("Packets of {} cut", input.display()), report(&account));
+    found.failure = ending(input, account.damage, &account.unknown, account.packets_in).err();
     Ok(found)
 }
 

@@ -2,8 +2,9 @@
 
 use crate::failure::Failure;
 use linecard::watch::Watch;
+use linecard_app::Cancellable;
 use std::cell::RefCell;
-use std::io::{self, Read};
+use std::io::Read;
 use std::sync::Arc;
 
 thread_local! {
@@ -54,36 +55,14 @@ pub(crate) fn each<T>(items: impl Iterator<Item = T>) -> impl Iterator<Item = T>
 pub(crate) fn input(input: Box<dyn Read>) -> Box<dyn Read> {
     match current() {
         None => input,
-        Some(watch) => Box::new(Watched::new(input, watch)),
-    }
-}
-
-/// An input that fails once its watch is stopped.
-#[derive(Debug)]
-pub struct Watched<R> {
-    input: R,
-    watch: Arc<Watch>,
-}
-
-impl<R: Read> Watched<R> {
-    /// `input` until then.
-    pub fn new(input: R, watch: Arc<Watch>) -> Self {
-        Self { input, watch }
-    }
-}
-
-impl<R: Read> Read for Watched<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self.watch.is_stopped() {
-            true => Err(io::Error::other("stopped")),
-            false => self.input.read(buffer),
-        }
+        Some(watch) => Box::new(Cancellable::new(input, watch)),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io;
 
     #[test]
     fn an_input_fails_once_it_is_to_end() {

@@ -88,6 +88,10 @@ impl Job for AdapterModel {
     type Config = Config;
     type Outcome = AdapterOutcome;
 
+    fn title(_: &Config) -> String {
+        super::title(Self::NAME)
+    }
+
     fn run(config: &Config, _: &Context<'_>) -> Result<AdapterOutcome, Error> {
         linecard_config::check(config)?;
         let messages = config.load.all();

@@ -13,6 +13,11 @@ use super::AnyJob;
 /// The command of all models.
 const COMMAND: &str = "model";
 
+/// The title of a model's page.
+fn title(name: &str) -> String {
+    format!("A model in virtual time: {name}")
+}
+
 /// The models.
 pub const MODELS: [AnyJob; 6] = [
     AnyJob::of::<adapter::AdapterModel>(),

@@ -136,6 +136,10 @@ impl Job for NpuModel {
     type Config = Config;
     type Outcome = NpuOutcome;
 
+    fn title(_: &Config) -> String {
+        super::title(Self::NAME)
+    }
+
     fn run(config: &Config, context: &Context<'_>) -> Result<NpuOutcome, Error> {
         let whole = run_watched(config, context.progress)?;
         let before = warm_up(config, context)?;

@@ -95,6 +95,10 @@ impl Job for PathModel {
     type Config = Config;
     type Outcome = PathOutcome;
 
+    fn title(_: &Config) -> String {
+        super::title(Self::NAME)
+    }
+
     fn run(config: &Config, context: &Context<'_>) -> Result<PathOutcome, Error> {
         linecard_config::check(config)?;
         let stream = config.stream();

@@ -107,6 +107,10 @@ impl Job for PciModel {
     type Config = Config;
     type Outcome = PciOutcome;
 
+    fn title(_: &Config) -> String {
+        super::title(Self::NAME)
+    }
+
     fn run(config: &Config, context: &Context<'_>) -> Result<PciOutcome, Error> {
         let outcome = simulate_watched(config, context.progress)?;
         context.go_on()?;

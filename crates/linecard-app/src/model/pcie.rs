@@ -151,6 +151,10 @@ impl Job for PcieModel {
     type Config = Config;
     type Outcome = PcieOutcome;
 
+    fn title(_: &Config) -> String {
+        super::title(Self::NAME)
+    }
+
     fn run(config: &Config, _: &Context<'_>) -> Result<PcieOutcome, Error> {
         let link = config.link()?;
         let frame = config.load.frame;

@@ -10,7 +10,7 @@ pub use outcome::TransferOutcome;
 pub use spec::{MAX_PACKETS, Spec, mode_name};
 
 use crate::{Context, Error, Job};
-use linecard_report::{Axis, Chart, Histograms, Unit};
+use linecard_report::{Axis, Histograms, Page, Unit};
 use linecard_transfer::sim::{self, Outcome};
 
 /// Buckets of the latencies' chart.
@@ -26,18 +26,22 @@ impl Job for TransferModel {
     type Config = Config;
     type Outcome = TransferOutcome;
 
+    fn title(_: &Config) -> String {
+        super::title(Self::NAME)
+    }
+
     fn run(config: &Config, context: &Context<'_>) -> Result<TransferOutcome, Error> {
         linecard_config::check(config)?;
         let spec = config.spec()?;
         TransferOutcome::new(&spec, &simulate(&spec, context)?)
     }
 
-    fn charts(outcome: &TransferOutcome) -> Vec<Chart> {
+    fn draw(outcome: &TransferOutcome, page: &mut Page) {
         let latencies: Vec<f64> = outcome.latencies_ns.iter().map(|&ns| ns as f64).collect();
         let mut chart = Histograms::new("latency_ns", "How long chunks took", "chunks");
         chart.x(Axis::new("from the first packet to the news", Unit::Ns));
         chart.values("chunks", &latencies, BUCKETS);
-        vec![chart.into()]
+        page.chart(chart);
     }
 }
 

@@ -4,10 +4,11 @@ use super::scenario::Scenario;
 use super::settings::{Protocol, Settings};
 use super::{ScenarioArguments, firmware, values};
 use crate::failure::{EXIT_CODES, Failure};
-use crate::found::Found;
+use crate::found;
 use crate::page::PageFile;
 use crate::watch;
 use clap::Args;
+use linecard_app::Finished;
 use linecard_model::rv32::Image;
 use linecard_model::solve::{
     ClockLimits, Firmware, Flow, Phase, Question, Resource, Step, Traffic, measure,
@@ -49,11 +50,11 @@ pub(crate) struct ClockArguments {
 
 /// Runs the command.
 pub(crate) fn command(arguments: &LadderArguments) -> Result<(), Failure> {
-    find(arguments)?.show(arguments.json, None, &PageFile::default())
+    found::show(find(arguments)?, arguments.json, None, &PageFile::default())
 }
 
 /// Climbs.
-pub(crate) fn find(arguments: &LadderArguments) -> Result<Found, Failure> {
+pub(crate) fn find(arguments: &LadderArguments) -> Result<Finished, Failure> {
     let scenario = Scenario::read(&arguments.from.scenario, &arguments.from.sets)?;
     let image = firmware::load(&scenario)?.image().clone();
     let design = scenario.design(0)?;
@@ -98,7 +99,7 @@ pub(crate) fn find(arguments: &LadderArguments) -> Result<Found, Failure> {
             wanted as f64 / 1e9
         ));
     }
-    Ok(Found::new("What limits, and what limits next", report))
+    Ok(Finished::of_report("What limits, and what limits next", report))
 }
 
 impl ClockArguments {

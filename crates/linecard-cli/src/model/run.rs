@@ -7,11 +7,12 @@ use super::scenario::{File, Scenario};
 use super::settings::Settings;
 use super::{ScenarioArguments, annotate, firmware, kinds};
 use crate::failure::{EXIT_CODES, Failure};
-use crate::found::Found;
+use crate::found;
 use crate::page::PageArguments;
 use crate::units;
 use crate::watch;
 use clap::Args;
+use linecard_app::Finished;
 use linecard_model::transmit::{BusPolicy, Sent};
 use linecard_report::{Axis, Ledger, Page, Report, Section, Unit, Value};
 use std::path::PathBuf;
@@ -50,7 +51,7 @@ pub(crate) fn command(arguments: &RunArguments) -> Result<(), Failure> {
     let output = arguments.output();
     let others = [Some(arguments.scenario.scenario.as_path()), output.as_deref()];
     let page = arguments.page.check(&others.into_iter().flatten().collect::<Vec<_>>())?;
-    find(arguments)?.show(arguments.json, output.as_deref(), &page)
+    found::show(find(arguments)?, arguments.json, output.as_deref(), &page)
 }
 
 impl RunArguments {
@@ -60,7 +61,7 @@ impl RunArguments {
 }
 
 /// Runs a scenario of any kind.
-pub(crate) fn find(arguments: &RunArguments) -> Result<Found, Failure> {
+pub(crate) fn find(arguments: &RunArguments) -> Result<Finished, Failure> {
     let phases = arguments.phases.unwrap_or(PHASES);
     if !(1..=MAX_PHASES).contains(&phases) {
         return Err(Failure::Usage(format!("--phases {phases}: choose 1 to {MAX_PHASES}")));
@@ -76,10 +77,10 @@ pub(crate) fn find(arguments: &RunArguments) -> Result<Found, Failure> {
     if arguments.annotate {
         report.push(annotate::section(&scenario)?);
     }
-    let mut found = Found::new("A network interface in virtual time", report);
+    let mut found = Finished::of_report("A network interface in virtual time", report);
     if let Some(first) = runs.first() {
         charts(&mut found.page, first);
-        found.ending = ending(first);
+        found.failure = ending(first).err();
     }
     Ok(found)
 }
@@ -106,7 +107,7 @@ fn charts(page: &mut Page, figures: &Figures) {
 }
 
 /// A scenario of any other kind, which has none of the options for firmware that sends.
-fn other_kind(file: File, arguments: &RunArguments) -> Result<Found, Failure> {
+fn other_kind(file: File, arguments: &RunArguments) -> Result<Finished, Failure> {
     for (option, is_given) in [
         ("--phases", arguments.phases.is_some()),
         ("--capture", arguments.capture.is_some()),
@@ -119,8 +120,8 @@ fn other_kind(file: File, arguments: &RunArguments) -> Result<Found, Failure> {
     }
     let kind = file.kind().to_owned();
     let ran = kinds::run(file, &arguments.scenario.sets)?;
-    let mut found = Found::new(format!("A model in virtual time: {kind}"), ran.report);
-    found.ending = ran.wrong.map_or(Ok(()), |what| Err(Failure::Wrong(what)));
+    let mut found = Finished::of_report(format!("A model in virtual time: {kind}"), ran.report);
+    found.failure = ran.wrong.map(Failure::Wrong);
     Ok(found)
 }
 

@@ -11,10 +11,11 @@ use crate::account;
 use crate::calibrate::Only;
 use crate::calibrate::lines::PAYLOADS;
 use crate::failure::{EXIT_CODES, Failure};
-use crate::found::Found;
+use crate::found;
 use crate::page::PageArguments;
 use clap::Args;
 use linecard::plan;
+use linecard_app::Finished;
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, Args)]
@@ -77,11 +78,11 @@ pub(crate) fn command(arguments: &PlanArguments) -> Result<(), Failure> {
         return account::print(&report, arguments.json, None);
     };
     let page = arguments.page.check(&[path])?;
-    find(arguments, path)?.show(arguments.json, None, &page)
+    found::show(find(arguments, path)?, arguments.json, None, &page)
 }
 
 /// Plans what a scenario asks for.
-pub(crate) fn find(arguments: &PlanArguments, path: &Path) -> Result<Found, Failure> {
+pub(crate) fn find(arguments: &PlanArguments, path: &Path) -> Result<Finished, Failure> {
     let asked = settings::read(path, arguments.calibration.as_deref())?;
     let question = &asked.question;
     let answer = plan::plan(question).map_err(|error| asked.refuse(&error))?;
@@ -94,6 +95,6 @@ pub(crate) fn find(arguments: &PlanArguments, path: &Path) -> Result<Found, Fail
         measured::add(&mut text, &asked, answer.as_ref().ok())?;
     }
     let page = report::page(&text, question);
-    let ending = answer.map(drop).map_err(|why| Failure::Infeasible(why.text));
-    Ok(Found { report: text, page, ending })
+    let failure = answer.err().map(|why| Failure::Infeasible(why.text));
+    Ok(Finished { page, failure, ..Finished::of_report("", text) })
 }

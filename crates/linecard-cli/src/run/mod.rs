@@ -8,9 +8,10 @@ pub(crate) mod sim;
 use crate::account;
 use crate::args::RunArguments;
 use crate::failure::Failure;
-use crate::found::Found;
+use crate::found;
 use crate::page;
 use crate::watch;
+use linecard_app::Finished;
 use linecard_io::run::{RunOutcome, RunSpec, Times, run_watched};
 use linecard_report::{Axis, Ledger, Page, Report, Section, Unit, Value};
 pub(crate) use settings::spec;
@@ -20,11 +21,11 @@ use std::time::Duration;
 pub(crate) fn command(arguments: &RunArguments) -> Result<(), Failure> {
     let scenario: Vec<_> = arguments.scenario.iter().map(AsRef::as_ref).collect();
     let page = arguments.page.check(&scenario)?;
-    find(arguments)?.show(arguments.json, None, &page)
+    found::show(find(arguments)?, arguments.json, None, &page)
 }
 
 /// Does it, in memory or in virtual time, and says where the time went.
-pub(crate) fn find(arguments: &RunArguments) -> Result<Found, Failure> {
+pub(crate) fn find(arguments: &RunArguments) -> Result<Finished, Failure> {
     let lanes = lanes::Lanes::of(&arguments.lanes)?;
     if lanes.are_simulated {
         return sim::find(arguments, lanes.count);
@@ -33,9 +34,9 @@ pub(crate) fn find(arguments: &RunArguments) -> Result<Found, Failure> {
     let spec = spec(arguments, lanes.count)?;
     let outcome = run_watched(&spec, &watch::any());
     let title = "Large sends, segmented, over lanes, merged, verified";
-    let mut found = Found::new(title, report(&spec, &outcome));
+    let mut found = Finished::of_report(title, report(&spec, &outcome));
     charts(&mut found.page, &outcome);
-    found.ending = ending(&spec, &outcome);
+    found.failure = ending(&spec, &outcome).err();
     Ok(found)
 }
 

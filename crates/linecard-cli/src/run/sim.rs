@@ -3,8 +3,8 @@
 use crate::args::RunArguments;
 use crate::failure::Failure;
 use crate::flags::Flags;
-use crate::found::Found;
 use crate::watch;
+use linecard_app::Finished;
 use linecard_app::finish;
 use linecard_app::model::transfer::{Config, TransferModel};
 
@@ -13,7 +13,7 @@ use linecard_app::model::transfer::{Config, TransferModel};
 pub(crate) type SimFlags = Flags<Config>;
 
 /// Transfers, and says how long that took.
-pub(super) fn find(arguments: &RunArguments, lanes: Option<u64>) -> Result<Found, Failure> {
+pub(super) fn find(arguments: &RunArguments, lanes: Option<u64>) -> Result<Finished, Failure> {
     let other = [
         ("a scenario", arguments.scenario.is_some()),
         ("--flows", arguments.flows.is_some()),
@@ -36,12 +36,7 @@ pub(super) fn find(arguments: &RunArguments, lanes: Option<u64>) -> Result<Found
             document.set_by(option, parameter, &value)?;
         }
     }
-    let done = finish::<TransferModel>("run", &document, &watch::any())?;
-    let mut found = Found::new("A transfer over many lanes, in virtual time", done.report);
-    for chart in done.charts {
-        found.page.chart(chart);
-    }
-    Ok(found)
+    Ok(finish::<TransferModel>("run", &document, &watch::any())?)
 }
 
 /// Refuses options that lanes in memory do not have.

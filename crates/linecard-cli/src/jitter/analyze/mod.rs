@@ -5,9 +5,10 @@ mod read;
 mod text;
 
 use crate::failure::Failure;
-use crate::found::Found;
+use crate::found;
 use crate::page::PageFile;
 use clap::{Args, ValueEnum};
+use linecard_app::Finished;
 use linecard_jitter::media::figures::Figures;
 use linecard_jitter::media::flow::Kind;
 use linecard_jitter::media::st2022_6::Format;
@@ -61,11 +62,11 @@ impl AnalyzeArguments {
 
 /// Runs the command.
 pub(crate) fn command(arguments: &AnalyzeArguments) -> Result<(), Failure> {
-    find(arguments)?.show(arguments.json, None, &PageFile::default())
+    found::show(find(arguments)?, arguments.json, None, &PageFile::default())
 }
 
 /// Looks for a stream, and says how evenly it comes.
-pub(crate) fn find(arguments: &AnalyzeArguments) -> Result<Found, Failure> {
+pub(crate) fn find(arguments: &AnalyzeArguments) -> Result<Finished, Failure> {
     let format = match arguments.format.as_str() {
         "auto" => None,
         name => Some(
@@ -90,9 +91,10 @@ pub(crate) fn find(arguments: &AnalyzeArguments) -> Result<Found, Failure> {
         damage = damage.or(second.damage);
     }
     text::notes(&mut report, &figures, first.is_full);
-    let mut found = Found::new(format!("A stream in {}", arguments.input.display()), report);
+    let mut found =
+        Finished::of_report(format!("A stream in {}", arguments.input.display()), report);
     if let Some((input, damage)) = damage {
-        found.ending = Err(Failure::Damaged { input, damage });
+        found.failure = Some(Failure::Damaged { input, damage });
     }
     Ok(found)
 }

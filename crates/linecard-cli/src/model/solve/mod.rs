@@ -8,10 +8,11 @@ use super::scenario::Scenario;
 use super::settings::Settings;
 use super::{firmware, ladder, values};
 use crate::failure::{EXIT_CODES, Failure};
-use crate::found::Found;
+use crate::found;
 use crate::page::PageArguments;
 use crate::watch;
 use clap::{Args, ValueEnum};
+use linecard_app::Finished;
 use linecard_model::pcie::{Generation, Link, Nic, ethernet_needs_bps};
 use linecard_model::rv32::Image;
 use linecard_model::solve::{
@@ -165,11 +166,11 @@ struct Solving {
 /// Runs the command.
 pub(crate) fn command(arguments: &SolveArguments) -> Result<(), Failure> {
     let page = arguments.page.check(&[])?;
-    find(arguments)?.show(arguments.json, None, &page)
+    found::show(find(arguments)?, arguments.json, None, &page)
 }
 
 /// Looks for what is not given.
-pub(crate) fn find(arguments: &SolveArguments) -> Result<Found, Failure> {
+pub(crate) fn find(arguments: &SolveArguments) -> Result<Finished, Failure> {
     let solving = solving(arguments)?;
     let mut report = Report::new("model solve");
     report.push(solving.demand());
@@ -182,7 +183,7 @@ pub(crate) fn find(arguments: &SolveArguments) -> Result<Found, Failure> {
     answers.into_iter().for_each(|section| report.push(section));
     report.push(solving.host_link());
     solving.contradictions(&mut report);
-    Ok(Found::new("The smallest interface that carries a line", report))
+    Ok(Finished::of_report("The smallest interface that carries a line", report))
 }
 
 fn solving(arguments: &SolveArguments) -> Result<Solving, Failure> {
