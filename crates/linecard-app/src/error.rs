@@ -1,6 +1,6 @@
 //! Why a job ends without success.
 
-use linecard_config::ConfigError;
+use linecard_config::{ConfigError, Problem};
 use linecard_io::capture::CaptureError;
 use linecard_report::ReportError;
 use std::io;
@@ -157,6 +157,7 @@ impl Error {
     #[must_use]
     pub fn code(&self) -> u8 {
         match self {
+            Self::Config(error) if matches!(*error.problem, Problem::Unreadable(_)) => 1,
             Self::Config(_) | Self::Usage(_) | Self::Page(ReportError::Name { .. }) => 2,
             _ if self.is_broken_pipe() => 0,
             Self::Capture { source, .. } if source.is_damage() => 4,

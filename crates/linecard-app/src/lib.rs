@@ -9,6 +9,6 @@ mod error;
 mod job;
 pub mod model;
 
-pub use erased::{AnyJob, Finished, finish};
+pub use erased::{AnyJob, Finished, finish, finished};
 pub use error::{EXIT_CODES, Error};
 pub use job::{Cancellable, Context, Job};

@@ -58,6 +58,7 @@ fn arg(flag: String, parameter: &Parameter) -> Arg {
         _ => flag.to_uppercase(),
     };
     let arg = Arg::new(flag.clone()).long(flag).value_name(name).help(parameter.help());
+    let arg = arg.required(parameter.is_required).conflicts_with_all(&parameter.excludes);
     match parameter.choices.as_slice() {
         [] => arg,
         choices => {

@@ -113,6 +113,11 @@ impl Document {
         }
     }
 
+    /// Sets a value that a program gives: errors begin with the key and the value.
+    pub(crate) fn give(&mut self, key: &str, value: &str) -> Result<(), ConfigError> {
+        self.put(Place::Parameter(format!("{key}={value}")), key, value)
+    }
+
     fn put(&mut self, given: Place, key: &str, value: &str) -> Result<(), ConfigError> {
         let key: Vec<String> = key.trim().split('.').map(str::to_owned).collect();
         let is_bare = |part: &String| {
@@ -396,7 +401,7 @@ fn problem(parameter: &Parameter, value: &DeValue<'_>) -> Option<Problem> {
 }
 
 /// The parameter of this name, today's or the former one.
-fn named<'k>(known: &'k [Parameter], key: &[String]) -> Option<&'k Parameter> {
+pub(crate) fn named<'k>(known: &'k [Parameter], key: &[String]) -> Option<&'k Parameter> {
     let name = key.join(".");
     known.iter().find(|known| known.name == name || known.former_name().as_ref() == Some(&name))
 }

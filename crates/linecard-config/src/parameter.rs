@@ -59,6 +59,10 @@ pub struct Parameter {
     /// The option of a command that sets it, as "chunk" for `--chunk`, where there is one: the field's
     /// `#[schemars(extend("x-flag" = "chunk"))]`.
     pub flag: Option<String>,
+    /// Whether the option has to be given: the field's `#[schemars(extend("x-required" = true))]`.
+    pub is_required: bool,
+    /// Options that cannot be given beside it: the field's `#[schemars(extend("x-excludes" = ["mix"]))]`.
+    pub excludes: Vec<String>,
     /// Its former name in its section, which is still read: the field's `#[schemars(extend("x-former" = "begin"))]`.
     pub former: Option<String>,
 }
@@ -185,7 +189,10 @@ impl Parameter {
             text.replace_range(..1, &first.to_uppercase());
         }
         text.truncate(text.rfind(" [").unwrap_or(text.len()));
-        format!("{text} [default: {}]", self.default_text())
+        match self.is_required {
+            true => text,
+            false => format!("{text} [default: {}]", self.default_text()),
+        }
     }
 
     /// Whether all texts are values: a path, a scheme.
@@ -278,6 +285,10 @@ fn parameter(name: String, field: &Map<String, Value>, default: Value) -> Parame
         is_number,
         is_text,
         flag: of("x-flag").and_then(Value::as_str).map(str::to_owned),
+        is_required: of("x-required") == Some(&Value::Bool(true)),
+        excludes: of("x-excludes")
+            .and_then(|list| serde_json::from_value(list.clone()).ok())
+            .unwrap_or_default(),
         former: of("x-former").and_then(Value::as_str).map(str::to_owned),
     }
 }

@@ -56,7 +56,8 @@ fn split(text: &str) -> (&str, &str) {
 }
 
 /// A decimal number times 10 to the power of `places`; nothing where digits would be lost.
-fn scaled(text: &str, places: usize) -> Option<u64> {
+#[must_use]
+pub fn scaled(text: &str, places: usize) -> Option<u64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     let fraction = fraction.trim_end_matches('0');

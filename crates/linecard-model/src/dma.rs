@@ -1,15 +1,19 @@
 //! A transfer over the local bus, and who waits for it.
 
 use super::{Clock, Ps};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// Who has the local bus while a transfer is under way (papers/lso-risc.txt, section 4).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum BusPolicy {
-    /// The DMA keeps it to the end, as published.
+    /// the DMA keeps it to the end, as published
+    #[default]
     Hold,
-    /// The core comes between two words and delays those behind.
+    /// the core comes between two words and delays those behind
     Interleave,
-    /// Memories have a port for each: nobody waits.
+    /// memories have a port for each: nobody waits
     DualPort,
 }
 

@@ -17,7 +17,6 @@ mod dma;
 pub mod elf;
 mod events;
 mod hash;
-pub mod lanes;
 pub mod npu;
 pub mod path;
 pub mod pci;

@@ -6,7 +6,7 @@ use linecard_config::per_type;
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 /// A job's result: a struct of sections, each a struct of values or a list.
 ///
@@ -22,8 +22,15 @@ pub trait Outcome: Serialize + JsonSchema + 'static {
         None
     }
 
-    /// The label of a value whose key is made at run time: of a section that is a map.
+    /// The label of a value, where it says more than its documentation, or where its key is made at run time: of a section
+    /// that is a map.
     fn label(&self, section: &str, key: &str) -> Option<String> {
+        let _ = (section, key);
+        None
+    }
+
+    /// The text of a value that is a struct, where its values with commas between them do not do.
+    fn text(&self, section: &str, key: &str) -> Option<String> {
         let _ = (section, key);
         None
     }
@@ -93,12 +100,17 @@ pub fn report_of<O: Outcome>(job: &'static str, outcome: &O) -> Report {
         let section = match values.get(key) {
             Some(Value::Object(values)) => {
                 let mut section = Section::new(key.clone(), title);
-                add_values(&mut section, "", field, values);
-                if let Some(schema) = field.get("additionalProperties").filter(|s| s.is_object()) {
-                    for (name, value) in values {
-                        let label = outcome.label(key, name).unwrap_or_else(|| name.clone());
-                        section.add(name.clone(), label, shown(schema, value));
+                let mut add = |name: &String, label: String, schema: &Value, value: &Value| {
+                    let label = outcome.label(key, name).unwrap_or(label);
+                    section.add(name.clone(), label, shown(schema, value, outcome.text(key, name)));
+                };
+                for (name, field) in properties(field) {
+                    if let Some(value) = values.get(name).filter(|value| !value.is_null()) {
+                        add(name, label(field), field, value);
                     }
+                }
+                if let Some(schema) = field.get("additionalProperties").filter(|s| s.is_object()) {
+                    values.iter().for_each(|(name, value)| add(name, name.clone(), schema, value));
                 }
                 section
             }
@@ -120,32 +132,13 @@ pub fn report_of<O: Outcome>(job: &'static str, outcome: &O) -> Report {
     report
 }
 
-fn add_values(section: &mut Section, before: &str, schema: &Value, values: &Map<String, Value>) {
-    for (key, field) in properties(schema) {
-        let Some(value) = values.get(key).filter(|value| !value.is_null()) else { continue };
-        let key = format!("{before}{key}");
-        section.add(key, label(field), shown(field, value));
-    }
-}
-
 fn add_item(section: &mut Section, schema: &Value, item: &Value, text: Option<String>) {
     let (Some(label), Some(value)) = (item.get("label").and_then(Value::as_str), item.get("value"))
     else {
         return;
     };
     let schema = schema.pointer("/properties/value").unwrap_or(&Value::Null);
-    let shown = match value {
-        Value::Object(values) => {
-            let each = properties(schema).filter_map(|(key, field)| {
-                let value = values.get(key).filter(|value| !value.is_null())?;
-                Some(shown(field, value).to_string())
-            });
-            let text = text.unwrap_or_else(|| each.collect::<Vec<String>>().join(", "));
-            Shown::Object(text, values.clone())
-        }
-        value => shown(schema, value),
-    };
-    section.add("", label.to_owned(), shown);
+    section.add("", label.to_owned(), shown(schema, value, text));
 }
 
 fn properties(schema: &Value) -> impl Iterator<Item = (&String, &Value)> {
@@ -159,8 +152,16 @@ fn label(schema: &Value) -> String {
     words.join(" ").trim_end_matches('.').to_owned()
 }
 
-/// A value with the unit that its type says.
-fn shown(schema: &Value, value: &Value) -> Shown {
+/// A value with the unit that its type says; a struct as `text`, or its values with commas between them.
+fn shown(schema: &Value, value: &Value, text: Option<String>) -> Shown {
+    if let Value::Object(values) = value {
+        let each = properties(schema).filter_map(|(key, field)| {
+            let value = values.get(key).filter(|value| !value.is_null())?;
+            Some(shown(field, value, None).to_string())
+        });
+        let text = text.unwrap_or_else(|| each.collect::<Vec<String>>().join(", "));
+        return Shown::Object(text, values.clone());
+    }
     let format = schema.get("format").and_then(Value::as_str).unwrap_or_default();
     let (whole, number) = (value.as_u64(), value.as_f64());
     match (format, whole, number) {

@@ -2,15 +2,19 @@
 
 use crate::Ps;
 use crate::transmit::Design;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// Where the clocks' edges lie beside each other when a transfer starts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Phase {
-    /// The DMA's edge is there when the core asks: what the published tables count.
+    /// the DMA's edge is there when the core asks: what the published tables count
     Best,
-    /// As it comes.
+    /// as it comes
+    #[default]
     Typical,
-    /// The core has just missed an edge.
+    /// the core has just missed an edge
     Worst,
 }
 

@@ -3,13 +3,17 @@
 use super::map::SBI_HEADER_LEN;
 use crate::dma::{BusPolicy, Dma};
 use crate::{Clock, ClockError, Ps};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// How headers reach the line interface.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum HeaderPath {
-    /// Beside the payload, by a port of their own: what the published tables count.
+    /// beside the payload, by a port of their own: what the published tables count
+    #[default]
     Beside,
-    /// By the DMA, over the bus, before the payload.
+    /// by the DMA, over the bus, before the payload
     Bus,
 }
 

@@ -3,9 +3,9 @@
 use super::published::LANES;
 use super::scenario::Scenario;
 use crate::failure::Failure;
-use crate::model::parallel;
 use crate::watch;
 use linecard_app::Context;
+use linecard_app::model::parallel;
 use linecard_app::model::transfer::{Spec, mode_name, simulate};
 use linecard_report::{Section, Value};
 use linecard_transfer::fec::Scheme;
