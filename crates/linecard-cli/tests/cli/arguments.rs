@@ -45,7 +45,7 @@ const RUN: [(&[&str], &[&str]); 22] = [
     (&["--mtu", "1.5e"], &["--mtu 1.5e", "\"1.5e\" is not a size"]),
     (&["--size", "0"], &["--size", "0 is out of range", "1 to 16M"]),
     (&["--size", "17M"], &["--size", "17M is out of range", "1 to 16M"]),
-    (&["--loss", "2"], &["--loss", "2 is", "0% to 100%"]),
+    (&["--loss", "2"], &["--loss 2", "is not a probability", "0% to 100%"]),
     (&["--loss", "-0.1"], &["--loss -0.1", "is not a probability"]),
     (&["--loss", "NaN"], &["--loss", "\"NaN\" is not a probability"]),
     (&["--reorder", "101%"], &["--reorder", "\"101%\" is not a probability"]),
