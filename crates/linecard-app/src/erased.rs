@@ -123,10 +123,24 @@ pub fn finish<J: Job>(
     document: &Document,
     progress: &Arc<Watch>,
 ) -> Result<Finished, Error> {
-    let config: J::Config = document.config()?;
     let context = Context { progress, document: Some(document) };
-    let outcome = J::run(&config, &context).map_err(|error| context.placed(error))?;
-    Ok(finished::<J>(command, J::title(&config), &outcome))
+    finish_with::<J>(command, &document.config()?, &context)
+}
+
+/// Runs a job with a configuration; reports name `command` as their job.
+///
+/// # Errors
+///
+/// What [`Job::run`] refuses, with places in the context's document.
+pub fn finish_with<J: Job>(
+    command: &'static str,
+    config: &J::Config,
+    context: &Context<'_>,
+) -> Result<Finished, Error> {
+    let outcome = J::run(config, context).map_err(|error| context.placed(error))?;
+    let mut finished = finished::<J>(command, J::title(config), &outcome);
+    finished.failure = finished.failure.map(|error| context.placed(error));
+    Ok(finished)
 }
 
 /// The outcome of a job, as front ends show it; reports name `command` as their job.

@@ -5,6 +5,7 @@ use linecard_io::capture::CaptureError;
 use linecard_report::ReportError;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Exit codes of the command: [`Error::code`] gives one for each error.
 pub const EXIT_CODES: &str = "\
@@ -80,7 +81,7 @@ pub enum Error {
         /// The input as named by the user.
         input: String,
         /// Where and what.
-        damage: CaptureError,
+        damage: Arc<CaptureError>,
     },
     /// What arrived is not what was sent.
     #[error("{0}")]

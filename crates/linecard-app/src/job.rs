@@ -114,12 +114,12 @@ impl<'a> Context<'a> {
         self.document.map_or(Path::new(""), Document::path)
     }
 
-    /// An error, with its place in the document if it is about a parameter.
+    /// An error with its place in the document, where it is about a parameter.
     #[must_use]
     pub fn placed(&self, error: Error) -> Error {
-        match (error, self.document) {
-            (Error::Config(error), Some(document)) => Error::Config(document.placed(error)),
-            (error, _) => error,
+        match (self.document, error) {
+            (Some(document), Error::Config(error)) => Error::Config(document.placed(error)),
+            (_, error) => error,
         }
     }
 

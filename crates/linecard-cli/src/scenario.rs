@@ -1,7 +1,6 @@
 //! Scenario files: read whole, and pointed into where a value is refused.
 
 use crate::failure::Failure;
-use linecard_config::Document;
 use serde::de::DeserializeOwned;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -33,11 +32,6 @@ impl Source {
         text: &str,
     ) -> Result<(T, Self), Failure> {
         Self { path: name.into(), text: text.to_owned() }.parsed()
-    }
-
-    /// The same for a job.
-    pub(crate) fn document(&self) -> Result<Document, Failure> {
-        Ok(Document::of_text(&self.path, self.text.as_str())?)
     }
 
     fn parsed<T: DeserializeOwned>(self) -> Result<(T, Self), Failure> {

@@ -50,6 +50,7 @@ mod per_type;
 mod rules;
 mod units;
 mod varied;
+mod walk;
 
 pub use choice::{Absent, Maybe, OneOrMany, Parsed, Switch};
 pub use document::{Document, Origin};

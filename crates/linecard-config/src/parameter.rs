@@ -63,6 +63,11 @@ pub struct Parameter {
     pub is_required: bool,
     /// Options that cannot be given beside it: the field's `#[schemars(extend("x-excludes" = ["mix"]))]`.
     pub excludes: Vec<String>,
+    /// The value of an option that is given without one, where it can be: the field's
+    /// `#[schemars(extend("x-flag-alone" = "receiver"))]`.
+    pub flag_alone: Option<String>,
+    /// The option's former name, which is still taken: the field's `#[schemars(extend("x-former-flag" = "pause"))]`.
+    pub former_flag: Option<String>,
     /// Its former name in its section, which is still read: the field's `#[schemars(extend("x-former" = "begin"))]`.
     pub former: Option<String>,
 }
@@ -289,6 +294,8 @@ fn parameter(name: String, field: &Map<String, Value>, default: Value) -> Parame
         excludes: of("x-excludes")
             .and_then(|list| serde_json::from_value(list.clone()).ok())
             .unwrap_or_default(),
+        flag_alone: of("x-flag-alone").and_then(Value::as_str).map(str::to_owned),
+        former_flag: of("x-former-flag").and_then(Value::as_str).map(str::to_owned),
         former: of("x-former").and_then(Value::as_str).map(str::to_owned),
     }
 }

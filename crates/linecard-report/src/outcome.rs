@@ -1,17 +1,23 @@
 //! The report of an outcome: text, JSON and page of one value, by its own definition.
 
 use crate::quantity::{BitRate, ByteCount, Nanoseconds, Seconds, Share};
+use crate::reasons::REASONS;
 use crate::report::{Report, Section, Value as Shown};
 use linecard_config::per_type;
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
+use std::borrow::Cow;
 
 /// A job's result: a struct of sections, each a struct of values or a list.
 ///
 /// Names of fields are the keys in JSON. The documentation of a field is what people read: of a section its title, of a
 /// value its label. Types say the unit ([`Share`], [`BitRate`] …). What is `None` is left out.
+///
+/// A section of [`Reasons`](crate::Reasons), or of counts in a struct with the attribute
+/// `schemars(extend("x-reasons" = true))`, shows the names of fields and their documentation behind the counts, without
+/// those that are zero.
 ///
 /// A list is a `Vec` of structs with two fields: `label`, a text, and `value`, one value or a struct of them. Optional
 /// values in such a struct need `skip_serializing_if`.
@@ -89,28 +95,20 @@ pub trait Outcome: Serialize + JsonSchema + 'static {
 /// ```
 pub fn report_of<O: Outcome>(job: &'static str, outcome: &O) -> Report {
     let mut report = Report::new(job);
-    let schema = per_type::<O, Schema>(|| {
-        let settings =
-            SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
-        settings.for_serialize().into_generator().into_root_schema_for::<O>()
-    });
+    let schema = schema_of::<O>();
     let values = serde_json::to_value(outcome).unwrap_or_default();
     for (key, field) in properties(schema.as_value()) {
         let title = outcome.title(key).unwrap_or_else(|| label(field));
         let section = match values.get(key) {
             Some(Value::Object(values)) => {
-                let mut section = Section::new(key.clone(), title);
-                let mut add = |name: &String, label: String, schema: &Value, value: &Value| {
-                    let label = outcome.label(key, name).unwrap_or(label);
-                    section.add(name.clone(), label, shown(schema, value, outcome.text(key, name)));
-                };
-                for (name, field) in properties(field) {
-                    if let Some(value) = values.get(name).filter(|value| !value.is_null()) {
-                        add(name, label(field), field, value);
-                    }
-                }
+                let own = |name: &str| [outcome.label(key, name), outcome.text(key, name)];
+                let mut section = object(key.clone(), title, (field, values), &own);
                 if let Some(schema) = field.get("additionalProperties").filter(|s| s.is_object()) {
-                    values.iter().for_each(|(name, value)| add(name, name.clone(), schema, value));
+                    for (name, value) in values {
+                        let [label, text] = own(name);
+                        let label = label.unwrap_or_else(|| name.clone());
+                        section.add(name.clone(), label, shown(schema, value, text));
+                    }
                 }
                 section
             }
@@ -130,6 +128,52 @@ pub fn report_of<O: Outcome>(job: &'static str, outcome: &O) -> Report {
         report.note(note);
     }
     report
+}
+
+/// A section of a report that is made by hand, from a struct of values.
+pub fn section_of<T: Serialize + JsonSchema + 'static>(
+    key: impl Into<Cow<'static, str>>,
+    title: impl Into<Cow<'static, str>>,
+    values: &T,
+) -> Section {
+    let schema = schema_of::<T>().as_value();
+    match serde_json::to_value(values) {
+        Ok(Value::Object(values)) => object(key, title, (schema, &values), &|_| [None, None]),
+        _ => Section::new(key, title),
+    }
+}
+
+fn schema_of<T: JsonSchema + 'static>() -> &'static Schema {
+    per_type::<T, Schema>(|| {
+        let settings =
+            SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
+        settings.for_serialize().into_generator().into_root_schema_for::<T>()
+    })
+}
+
+/// A section of a struct; `own` gives a value's own label and text, by its key.
+fn object(
+    key: impl Into<Cow<'static, str>>,
+    title: impl Into<Cow<'static, str>>,
+    (schema, values): (&Value, &Map<String, Value>),
+    own: &dyn Fn(&str) -> [Option<String>; 2],
+) -> Section {
+    let mut section = Section::new(key, title);
+    if schema.get(REASONS).is_some() {
+        let description = |name: &str| Some(label(schema.get("properties")?.get(name)?));
+        for (name, count) in values {
+            let explanation = description(name).unwrap_or_default();
+            section.add_reason(name.clone(), explanation, count.as_u64().unwrap_or(0));
+        }
+        return section;
+    }
+    for (key, field) in properties(schema) {
+        let Some(value) = values.get(key).filter(|value| !value.is_null()) else { continue };
+        let [own_label, text] = own(key);
+        let label = own_label.unwrap_or_else(|| label(field));
+        section.add(key.clone(), label, shown(field, value, text));
+    }
+    section
 }
 
 fn add_item(section: &mut Section, schema: &Value, item: &Value, text: Option<String>) {

@@ -2,6 +2,7 @@
 
 use super::{ScenarioArguments, help};
 use crate::failure::{EXIT_CODES, Failure};
+use crate::progress;
 use crate::say;
 use crate::units;
 use crate::watch;
@@ -54,7 +55,9 @@ pub(crate) fn command(arguments: &SweepArguments) -> Result<(), Failure> {
     };
     let sweep = Sweep::new(&document, &options)?;
     check_ending(&options.output, options.format)?;
-    if let Some(warning) = sweep.run(&watch::any())?.warning()? {
+    let watch = watch::any();
+    let tally = progress::shown(progress::POINTS, &watch, || sweep.run(&watch))?;
+    if let Some(warning) = tally.warning()? {
         say(&warning);
     }
     Ok(())
@@ -89,5 +92,4 @@ fn check_ending(output: &Path, format: Format) -> Result<(), Failure> {
 #[cfg(feature = "parquet")]
 const HOW: &str = "add --parquet";
 #[cfg(not(feature = "parquet"))]
-const HOW: &str =
-    "build the command with --features parquet, or call linecard.sweep in Python";
+const HOW: &str = "build the command with --features parquet, or call linecard.sweep in Python";

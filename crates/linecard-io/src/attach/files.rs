@@ -121,7 +121,7 @@ impl Recorder {
         };
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let zero_ns = linecard::time::ns(since_1970).saturating_sub(now.as_ns());
-        let format = Format::of_path(&self.path);
+        let format = format_of(&self.path);
         self.state = State::Writing(Box::new(CaptureSink::new(file, format, link, zero_ns)?));
         Ok(())
     }
@@ -140,6 +140,14 @@ impl Recorder {
             State::Writing(sink) => sink.finish().map(drop),
             _ => Ok(()),
         }
+    }
+}
+
+/// The format that a file's name asks for.
+fn format_of(path: &Path) -> Format {
+    match path.extension() {
+        Some(extension) if extension.eq_ignore_ascii_case("pcap") => Format::Pcap,
+        _ => Format::PcapNg,
     }
 }
 

@@ -40,8 +40,6 @@ pub use record::{Record, Shape};
 pub use source::Source;
 pub use writer::{Lost, OptionMatch, PacketChange, Writer};
 
-use std::path::Path;
-
 /// The two file formats for captures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Format {
@@ -49,15 +47,4 @@ pub enum Format {
     Pcap,
     /// The block format: sections, interfaces, packets with options, anything else.
     PcapNg,
-}
-
-impl Format {
-    /// That of an output: pcap where the name ends so, else pcapng.
-    #[must_use]
-    pub fn of_path(output: &Path) -> Self {
-        match output.extension() {
-            Some(extension) if extension.eq_ignore_ascii_case("pcap") => Self::Pcap,
-            _ => Self::PcapNg,
-        }
-    }
 }

@@ -7,8 +7,8 @@ use super::super::Reproduced;
 use super::super::comparison::{Comparison, Row, add_all};
 use super::{Bench, DMA_HZ, Point, SIZES, protocol};
 use crate::failure::Failure;
-use linecard_app::model::transmit::figures::CLASSES;
 use linecard_app::model::core::DmaClock;
+use linecard_app::model::transmit::figures::CLASSES;
 use linecard_report::Report;
 use std::path::Path;
 

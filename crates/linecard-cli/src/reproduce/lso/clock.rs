@@ -112,7 +112,8 @@ fn add_two_cycles(bench: &Bench, table: &mut Comparison) -> Result<(), Failure> 
         let cycles = settings.design(0).map_err(refuse)?.transfer_cycles(0, point.mss());
         let mut starts = Vec::new();
         bench.run(&settings, |sent| starts.push(sent.cell.moved_from))?;
-        let packets_per_second = RATE as f64 / ((u64::from(mtu) + settings.line.overhead.get()) as f64 * 8.0);
+        let packets_per_second =
+            RATE as f64 / ((u64::from(mtu) + settings.line.overhead.get()) as f64 * 8.0);
         let load = cycles as f64 * packets_per_second / DMA_HZ as f64;
         // From one transfer to the next, as long as the core is no limit at 1 GHz.
         let from_to = starts.first().zip(starts.last());
