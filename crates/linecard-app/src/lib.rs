@@ -8,6 +8,7 @@ mod erased;
 mod error;
 mod job;
 pub mod model;
+pub mod reproduce;
 
 pub use erased::{AnyJob, Finished, finish};
 pub use error::{EXIT_CODES, Error};
