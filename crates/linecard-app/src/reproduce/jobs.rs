@@ -208,12 +208,8 @@ impl<'p> Job<'p> {
                 for index in 0..count {
                     let mut point = point.clone();
                     for (key, values) in axis {
-                        let value = match &values[index] {
-                            Value::String(text) => text.clone(),
-                            value => value.to_string(),
-                        };
                         let place = place.clone().ok_or_else(|| refuse("is not in a file"))?;
-                        point.set_at(place, key, &value)?;
+                        point.set_at(place, key, &values[index])?;
                     }
                     varied.push(point);
                 }
