@@ -22,7 +22,7 @@ pub(super) fn of_send(error: SendError, peer: &str) -> Failure {
         SendError::Open(_) | SendError::NoLane(_) => Failure::Attach(error.to_string()),
         SendError::Layout(_) | SendError::Lanes(_) => Failure::Usage(error.to_string()),
         SendError::Silent(_) | SendError::NeverReached { .. } | SendError::Unconfirmed { .. } => {
-            Failure::Away(error.to_string())
+            Failure::Unreachable(error.to_string())
         }
         SendError::Stopped => Failure::Stopped(format!("stopped; {SEND_AGAIN}")),
         SendError::Wait(_) => Failure::Attach(error.to_string()),
@@ -30,7 +30,7 @@ pub(super) fn of_send(error: SendError, peer: &str) -> Failure {
         SendError::Refused(_)
         | SendError::Welcome(_)
         | SendError::Unexpected(_)
-        | SendError::Ended(_) => Failure::Declined(error.to_string()),
+        | SendError::Ended(_) => Failure::PeerRefused(error.to_string()),
     }
 }
 
@@ -43,7 +43,7 @@ pub(super) fn of_receive(error: ReceiveError) -> Failure {
             Failure::Attach(error.to_string())
         }
         ReceiveError::Silent(_) | ReceiveError::NoHello(_) | ReceiveError::NothingAnnounced(_) => {
-            Failure::Away(error.to_string())
+            Failure::Unreachable(error.to_string())
         }
         ReceiveError::Stopped => Failure::Stopped(format!("stopped; {SEND_AGAIN}")),
         ReceiveError::Seal(_) => Failure::Thread(error.to_string()),
@@ -57,7 +57,7 @@ pub(super) fn of_receive(error: ReceiveError) -> Failure {
         | ReceiveError::Ended(_)
         | ReceiveError::Layout(_)
         | ReceiveError::Announce(_)
-        | ReceiveError::Repair(_) => Failure::Declined(error.to_string()),
+        | ReceiveError::Repair(_) => Failure::PeerRefused(error.to_string()),
     }
 }
 
@@ -133,41 +133,41 @@ fn of_control(error: ControlError, peer: &str) -> Failure {
     let text = error.to_string();
     match error {
         ControlError::Connect { cause, .. } if cause.kind() == ErrorKind::TimedOut => {
-            Failure::Away(format!(
+            Failure::Unreachable(format!(
                 "{peer} does not answer; check its address and the firewalls on the way"
             ))
         }
         ControlError::Connect { .. } => {
-            Failure::Away(format!("{text}; is `linecard recv` running there, at this port?"))
+            Failure::Unreachable(format!("{text}; is `linecard recv` running there, at this port?"))
         }
-        ControlError::TimedOut { .. } => Failure::Away(text),
+        ControlError::TimedOut { .. } => Failure::Unreachable(text),
         ControlError::Closed | ControlError::ClosedEarly | ControlError::Io(_) => {
-            Failure::Away(format!("{text}; {SEND_AGAIN}"))
+            Failure::Unreachable(format!("{text}; {SEND_AGAIN}"))
         }
         ControlError::UnknownPeer { found, .. } => {
-            Failure::Stranger(format!("the key of {peer} is not known: {found}"))
+            Failure::Unauthenticated(format!("the key of {peer} is not known: {found}"))
         }
-        ControlError::NotAccepted { own } => Failure::Stranger(format!(
+        ControlError::NotAccepted { own } => Failure::Unauthenticated(format!(
             "{peer} does not accept this end's key; run there: linecard keys authorize {own}"
         )),
-        ControlError::NoListThere { own } => Failure::Stranger(format!(
+        ControlError::NoListThere { own } => Failure::Unauthenticated(format!(
             "{peer} cannot use its list of who may send, and accepts nobody: what `linecard recv` prints there \
              says how to mend it. The key of this end is {own}"
         )),
-        ControlError::OtherAccess => Failure::Stranger(
+        ControlError::OtherAccess => Failure::Unauthenticated(
             "the other end authenticates in another way: give --psk to both ends, or to neither"
                 .into(),
         ),
-        ControlError::WrongSharedKey => Failure::Stranger(
+        ControlError::WrongSharedKey => Failure::Unauthenticated(
             "the other end has another shared key: both need a copy of the same file for --psk"
                 .into(),
         ),
         ControlError::KeyChanged { .. }
         | ControlError::OtherProtocol { .. }
-        | ControlError::Tls(_) => Failure::Stranger(text),
+        | ControlError::Tls(_) => Failure::Unauthenticated(text),
         ControlError::Insecure(_) => Failure::Usage(text),
         ControlError::Key(_) | ControlError::NoList(_) => Failure::Storage(text),
         ControlError::Suite(_) | ControlError::Lane(_) => Failure::Thread(text),
-        ControlError::Full | ControlError::Message(_) => Failure::Declined(text),
+        ControlError::Full | ControlError::Message(_) => Failure::PeerRefused(text),
     }
 }

@@ -20,10 +20,10 @@ impl Peer {
     pub(super) fn addresses(&self) -> Result<Vec<SocketAddr>, Failure> {
         let found = (self.host.as_str(), self.port).to_socket_addrs();
         let found: Vec<SocketAddr> = found.map(Iterator::collect).map_err(|error| {
-            Failure::Away(format!("cannot find {}: {error}; check its name", self.host))
+            Failure::Unreachable(format!("cannot find {}: {error}; check its name", self.host))
         })?;
         if found.is_empty() {
-            return Err(Failure::Away(format!("{} has no address; check its name", self.host)));
+            return Err(Failure::Unreachable(format!("{} has no address; check its name", self.host)));
         }
         Ok(found)
     }

@@ -209,7 +209,7 @@ impl SendArguments {
     fn explain(&self, error: SendError) -> Failure {
         let is_new = matches!(error, SendError::Control(ControlError::UnknownPeer { .. }));
         match ending::of_send(error, &self.peer.to_string()) {
-            Failure::Stranger(text) if is_new => Failure::Stranger(format!(
+            Failure::Unauthenticated(text) if is_new => Failure::Unauthenticated(format!(
                 "{text}. If `linecard recv` prints this fingerprint there, send with --accept-new \
                  once, and it is remembered"
             )),
