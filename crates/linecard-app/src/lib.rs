@@ -8,6 +8,8 @@ mod erased;
 mod error;
 mod job;
 pub mod model;
+#[cfg(target_os = "linux")]
+pub mod transfer;
 
 pub use erased::{AnyJob, Finished, finish};
 pub use error::{EXIT_CODES, Error};

@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use clap::builder::PossibleValuesParser;
-use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use linecard_config::{Config, Document, Parameter, parameters};
 use std::fmt;
 use std::marker::PhantomData;
@@ -17,8 +17,8 @@ pub(crate) struct Flags<C> {
 #[derive(Debug)]
 struct Given {
     option: String,
-    parameter: String,
-    value: String,
+    parameter: &'static Parameter,
+    values: Vec<String>,
 }
 
 impl<C: Config> Flags<C> {
@@ -30,8 +30,11 @@ impl<C: Config> Flags<C> {
     /// The values that were given, as a document without a file.
     pub(crate) fn document(&self) -> Result<Document, Failure> {
         let mut document = Document::of_text("", "")?;
-        for Given { option, parameter, value } in &self.given {
-            document.set_by(option, parameter, value)?;
+        for Given { option, parameter, values } in &self.given {
+            match values.as_slice() {
+                [value] if !parameter.is_list => document.set_by(option, &parameter.name, value)?,
+                values => document.set_list_by(option, &parameter.name, values)?,
+            }
         }
         Ok(document)
     }
@@ -50,6 +53,8 @@ fn flags<C: Config>() -> impl Iterator<Item = (String, &'static Parameter)> {
 
 fn arg(flag: String, parameter: &Parameter) -> Arg {
     let name = match parameter.format.as_str() {
+        _ if parameter.value_name.is_some() => parameter.value_name.clone().unwrap_or_default(),
+        _ if parameter.bare_unit.as_deref() == Some("s") => "SECONDS".to_owned(),
         "rate" => "RATE".to_owned(),
         "bytes" => "BYTES".to_owned(),
         "duration" => "TIME".to_owned(),
@@ -57,7 +62,13 @@ fn arg(flag: String, parameter: &Parameter) -> Arg {
         _ if parameter.is_number => "N".to_owned(),
         _ => flag.to_uppercase(),
     };
-    let arg = Arg::new(flag.clone()).long(flag).value_name(name).help(parameter.help());
+    let arg = Arg::new(flag.clone()).long(flag).help(parameter.help());
+    let arg = arg.conflicts_with_all(&parameter.conflicts);
+    if parameter.is_switch() {
+        return arg.action(ArgAction::SetTrue);
+    }
+    let arg = arg.value_name(name);
+    let arg = if parameter.is_list { arg.action(ArgAction::Append) } else { arg };
     match parameter.choices.as_slice() {
         [] => arg,
         choices => {
@@ -66,6 +77,18 @@ fn arg(flag: String, parameter: &Parameter) -> Arg {
             })))
         }
     }
+}
+
+/// The values of an option, if it was given.
+fn values(matches: &ArgMatches, option: &str, parameter: &Parameter) -> Option<Vec<String>> {
+    if parameter.is_switch() {
+        return matches.get_flag(option).then(|| vec!["on".to_owned()]);
+    }
+    let with_unit = |value: &String| match &parameter.bare_unit {
+        Some(unit) if value.parse::<f64>().is_ok() => format!("{value}{unit}"),
+        _ => value.clone(),
+    };
+    Some(matches.get_many::<String>(option)?.map(with_unit).collect())
 }
 
 impl<C: Config> Args for Flags<C> {
@@ -81,8 +104,8 @@ impl<C: Config> Args for Flags<C> {
 impl<C: Config> FromArgMatches for Flags<C> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let given = flags::<C>().filter_map(|(option, parameter)| {
-            let value = matches.get_one::<String>(&option)?.clone();
-            Some(Given { option, parameter: parameter.name.clone(), value })
+            let values = values(matches, &option, parameter)?;
+            Some(Given { option, parameter, values })
         });
         Ok(Self { given: given.collect(), of: PhantomData })
     }

@@ -100,6 +100,23 @@ impl Document {
         self.put(Place::Option(format!("--{option} {value}")), key, value)
     }
 
+    /// Sets a list, given by an option of a command once for each value.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::set_by`].
+    pub fn set_list_by(
+        &mut self,
+        option: &str,
+        key: &str,
+        values: &[String],
+    ) -> Result<(), ConfigError> {
+        let given = values.iter().map(|value| format!("--{option} {value}")).collect::<Vec<_>>();
+        // Texts of JSON are texts of TOML.
+        let list = serde_json::Value::from(values).to_string();
+        self.put(Place::Option(given.join(" ")), key, &list)
+    }
+
     /// Sets a value, given as `KEY=VALUE`; it takes precedence over the file's.
     ///
     /// # Errors
