@@ -144,9 +144,8 @@ impl Document {
         values: &[String],
     ) -> Result<(), ConfigError> {
         let given = values.iter().map(|value| format!("--{option} {value}")).collect::<Vec<_>>();
-        // Texts of JSON are texts of TOML.
-        let list = serde_json::Value::from(values).to_string();
-        self.put(Place::Option(given.join(" ")), key, &list)
+        let list = literal(&Value::from(values));
+        self.put(Place::Option(given.join(" ")), key, Given::Literal(list))
     }
 
     /// Sets a value, given as `KEY=VALUE`; it takes precedence over the file's.
