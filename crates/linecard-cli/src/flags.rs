@@ -4,6 +4,7 @@ use crate::failure::Failure;
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use linecard_config::{Config, Document, Parameter, parameters};
+use std::ffi::OsString;
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -62,13 +63,21 @@ fn arg(flag: String, parameter: &Parameter) -> Arg {
         _ if parameter.is_number => "N".to_owned(),
         _ => flag.to_uppercase(),
     };
-    let arg = Arg::new(flag.clone()).long(flag).help(parameter.help());
-    let arg = arg.conflicts_with_all(&parameter.conflicts);
+    let mut arg = Arg::new(flag.clone()).long(flag).help(parameter.help());
+    arg = arg.conflicts_with_all(&parameter.conflicts);
+    if let Some(former) = &parameter.former_flag {
+        arg = arg.alias(former.clone());
+    }
     if parameter.is_switch() {
         return arg.action(ArgAction::SetTrue);
     }
-    let arg = arg.value_name(name);
-    let arg = if parameter.is_list { arg.action(ArgAction::Append) } else { arg };
+    arg = arg.value_name(name);
+    if parameter.is_list {
+        arg = arg.action(ArgAction::Append);
+    }
+    if let Some(value) = &parameter.flag_alone {
+        arg = arg.num_args(0..=1).default_missing_value(value.clone());
+    }
     match parameter.choices.as_slice() {
         [] => arg,
         choices => {
@@ -89,6 +98,29 @@ fn values(matches: &ArgMatches, option: &str, parameter: &Parameter) -> Option<V
         _ => value.clone(),
     };
     Some(matches.get_many::<String>(option)?.map(with_unit).collect())
+}
+
+/// Options of a command line that were given by a former name, each with the name of today.
+pub(crate) fn former_names(
+    command: &Command,
+    arguments: impl IntoIterator<Item = OsString>,
+) -> Vec<(String, String)> {
+    let (mut command, mut found) = (command, Vec::new());
+    for argument in arguments {
+        let text = argument.to_string_lossy();
+        match text.strip_prefix("--") {
+            Some("") => break,
+            Some(option) => {
+                let name = option.split('=').next().unwrap_or_default();
+                let is_former =
+                    |arg: &&Arg| arg.get_all_aliases().is_some_and(|all| all.contains(&name));
+                let today = command.get_arguments().find(is_former).and_then(Arg::get_long);
+                found.extend(today.map(|today| (name.to_owned(), today.to_owned())));
+            }
+            None => command = command.find_subcommand(&*text).unwrap_or(command),
+        }
+    }
+    found
 }
 
 impl<C: Config> Args for Flags<C> {
@@ -113,5 +145,24 @@ impl<C: Config> FromArgMatches for Flags<C> {
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
         *self = Self::from_arg_matches(matches)?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::Arguments;
+    use clap::CommandFactory;
+
+    #[test]
+    fn former_names_of_options_are_known_with_those_of_today() {
+        let found = |line: &str| {
+            let arguments = line.split(' ').map(OsString::from);
+            former_names(&Arguments::command(), arguments)
+        };
+        let pause = ("pause".to_owned(), "idle-timeout".to_owned());
+        assert_eq!(found("attach a b --pause 1ms"), [pause.clone()]);
+        assert_eq!(found("attach a b --pause=1ms"), [pause]);
+        assert_eq!(found("attach a b --idle-timeout 1ms -- --pause"), []);
     }
 }

@@ -69,6 +69,11 @@ pub struct Parameter {
     pub bare_unit: Option<String>,
     /// Whether it is a list, whose option is given once for each value.
     pub is_list: bool,
+    /// The value of an option that is given without one, where it can be: the field's
+    /// `#[schemars(extend("x-flag-alone" = "receiver"))]`.
+    pub flag_alone: Option<String>,
+    /// The option's former name, which is still taken: the field's `#[schemars(extend("x-former-flag" = "pause"))]`.
+    pub former_flag: Option<String>,
     /// Its former name in its section, which is still read: the field's `#[schemars(extend("x-former" = "begin"))]`.
     pub former: Option<String>,
 }
@@ -323,6 +328,8 @@ fn parameter(name: String, field: &Map<String, Value>, default: Value) -> Parame
         default_words: words("x-default"),
         bare_unit: words("x-bare"),
         is_list: types == ["array"],
+        flag_alone: words("x-flag-alone"),
+        former_flag: words("x-former-flag"),
         former: words("x-former"),
     }
 }
