@@ -4,6 +4,7 @@ use crate::failure::Failure;
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 use linecard_config::{Config, Document, Parameter, parameters};
+use std::ffi::OsString;
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -57,7 +58,13 @@ fn arg(flag: String, parameter: &Parameter) -> Arg {
         _ if parameter.is_number => "N".to_owned(),
         _ => flag.to_uppercase(),
     };
-    let arg = Arg::new(flag.clone()).long(flag).value_name(name).help(parameter.help());
+    let mut arg = Arg::new(flag.clone()).long(flag).value_name(name).help(parameter.help());
+    if let Some(former) = &parameter.former_flag {
+        arg = arg.alias(former.clone());
+    }
+    if let Some(value) = &parameter.flag_alone {
+        arg = arg.num_args(0..=1).default_missing_value(value.clone());
+    }
     match parameter.choices.as_slice() {
         [] => arg,
         choices => {
@@ -66,6 +73,29 @@ fn arg(flag: String, parameter: &Parameter) -> Arg {
             })))
         }
     }
+}
+
+/// Options of a command line that were given by a former name, each with the name of today.
+pub(crate) fn former_names(
+    command: &Command,
+    arguments: impl IntoIterator<Item = OsString>,
+) -> Vec<(String, String)> {
+    let (mut command, mut found) = (command, Vec::new());
+    for argument in arguments {
+        let text = argument.to_string_lossy();
+        match text.strip_prefix("--") {
+            Some("") => break,
+            Some(option) => {
+                let name = option.split('=').next().unwrap_or_default();
+                let is_former =
+                    |arg: &&Arg| arg.get_all_aliases().is_some_and(|all| all.contains(&name));
+                let today = command.get_arguments().find(is_former).and_then(Arg::get_long);
+                found.extend(today.map(|today| (name.to_owned(), today.to_owned())));
+            }
+            None => command = command.find_subcommand(&*text).unwrap_or(command),
+        }
+    }
+    found
 }
 
 impl<C: Config> Args for Flags<C> {
@@ -90,5 +120,24 @@ impl<C: Config> FromArgMatches for Flags<C> {
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
         *self = Self::from_arg_matches(matches)?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::Arguments;
+    use clap::CommandFactory;
+
+    #[test]
+    fn former_names_of_options_are_known_with_those_of_today() {
+        let found = |line: &str| {
+            let arguments = line.split(' ').map(OsString::from);
+            former_names(&Arguments::command(), arguments)
+        };
+        let pause = ("pause".to_owned(), "idle-timeout".to_owned());
+        assert_eq!(found("attach a b --pause 1ms"), [pause.clone()]);
+        assert_eq!(found("attach a b --pause=1ms"), [pause]);
+        assert_eq!(found("attach a b --idle-timeout 1ms -- --pause"), []);
     }
 }

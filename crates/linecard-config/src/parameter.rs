@@ -59,6 +59,11 @@ pub struct Parameter {
     /// The option of a command that sets it, as "chunk" for `--chunk`, where there is one: the field's
     /// `#[schemars(extend("x-flag" = "chunk"))]`.
     pub flag: Option<String>,
+    /// The value of an option that is given without one, where it can be: the field's
+    /// `#[schemars(extend("x-flag-alone" = "receiver"))]`.
+    pub flag_alone: Option<String>,
+    /// The option's former name, which is still taken: the field's `#[schemars(extend("x-former-flag" = "pause"))]`.
+    pub former_flag: Option<String>,
     /// Its former name in its section, which is still read: the field's `#[schemars(extend("x-former" = "begin"))]`.
     pub former: Option<String>,
 }
@@ -278,6 +283,8 @@ fn parameter(name: String, field: &Map<String, Value>, default: Value) -> Parame
         is_number,
         is_text,
         flag: of("x-flag").and_then(Value::as_str).map(str::to_owned),
+        flag_alone: of("x-flag-alone").and_then(Value::as_str).map(str::to_owned),
+        former_flag: of("x-former-flag").and_then(Value::as_str).map(str::to_owned),
         former: of("x-former").and_then(Value::as_str).map(str::to_owned),
     }
 }
