@@ -1,10 +1,11 @@
 //! Why a job ends without success.
 
-use linecard_config::ConfigError;
+use linecard_config::{ConfigError, Problem};
 use linecard_io::capture::CaptureError;
 use linecard_report::ReportError;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Exit codes of the command: [`Error::code`] gives one for each error.
 pub const EXIT_CODES: &str = "\
@@ -80,7 +81,7 @@ pub enum Error {
         /// The input as named by the user.
         input: String,
         /// Where and what.
-        damage: CaptureError,
+        damage: Arc<CaptureError>,
     },
     /// What arrived is not what was sent.
     #[error("{0}")]
@@ -112,15 +113,15 @@ pub enum Error {
     /// What is sent cannot be read, or what is received not be stored.
     #[error("{0}")]
     Storage(String),
-    /// The other end of a transfer is not there, or not any more.
+    /// The peer of a transfer cannot be reached, or has stopped answering.
     #[error("{0}")]
-    Away(String),
-    /// The other end of a transfer is not who it should be, or takes this one for such.
+    Unreachable(String),
+    /// The peer of a transfer cannot prove its identity, or rejects that of this end.
     #[error("{0}")]
-    Stranger(String),
-    /// The other end of a transfer does not want to, or cannot.
+    Unauthenticated(String),
+    /// The peer of a transfer refused or ended it.
     #[error("{0}")]
-    Declined(String),
+    PeerRefused(String),
     /// Some files of a transfer are not there, all others are.
     #[error("{0}")]
     Partial(String),
@@ -157,6 +158,7 @@ impl Error {
     #[must_use]
     pub fn code(&self) -> u8 {
         match self {
+            Self::Config(error) if matches!(*error.problem, Problem::Unreadable(_)) => 1,
             Self::Config(_) | Self::Usage(_) | Self::Page(ReportError::Name { .. }) => 2,
             _ if self.is_broken_pipe() => 0,
             Self::Capture { source, .. } if source.is_damage() => 4,
@@ -177,9 +179,9 @@ impl Error {
             Self::Withheld(_) => 11,
             Self::NotRestored(_) => 12,
             Self::Infeasible(_) => 13,
-            Self::Away(_) => 14,
-            Self::Stranger(_) => 15,
-            Self::Declined(_) => 16,
+            Self::Unreachable(_) => 14,
+            Self::Unauthenticated(_) => 15,
+            Self::PeerRefused(_) => 16,
             Self::Partial(_) => 17,
             Self::Stopped(_) => Self::STOPPED,
         }

@@ -202,6 +202,22 @@ impl Document {
         }
     }
 
+    /// Sets a list, given by an option of a command once for each value.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::set_by`].
+    pub fn set_list_by(
+        &mut self,
+        option: &str,
+        key: &str,
+        values: &[String],
+    ) -> Result<(), ConfigError> {
+        let given = values.iter().map(|value| format!("--{option} {value}")).collect::<Vec<_>>();
+        let list = literal(&Value::from(values));
+        self.put(Place::Option(given.join(" ")), key, Given::Literal(list))
+    }
+
     /// Sets a value, given as `KEY=VALUE`; it takes precedence over the file's.
     ///
     /// # Errors
@@ -472,6 +488,7 @@ fn plain(message: &str) -> String {
         .replace("expected u8", "expected a whole number of 0 or more")
         .replace("expected usize", "expected a whole number of 0 or more")
         .replace("expected f64", "expected a number")
+        .replace("JSON number out of range", "the number is too large")
         .replace(
             "data did not match any variant of untagged enum Part",
             "a part is a time or a whole number",
