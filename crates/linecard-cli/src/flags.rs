@@ -31,10 +31,28 @@ impl<C: Config> Flags<C> {
     /// The values that were given, as a document without a file.
     pub(crate) fn document(&self) -> Result<Document, Failure> {
         let mut document = Document::of_text("", "")?;
+        self.set(&mut document)?;
+        Ok(document)
+    }
+
+    /// Sets the values that were given.
+    pub(crate) fn set(&self, document: &mut Document) -> Result<(), Failure> {
         for Given { option, parameter, value } in &self.given {
             document.set_by(option, parameter, value)?;
         }
-        Ok(document)
+        Ok(())
+    }
+
+    /// The same for options that another job has too; the first that it does not have.
+    pub(crate) fn set_shared<D: Config>(
+        &self,
+        document: &mut Document,
+    ) -> Result<Option<&str>, Failure> {
+        let is_known = |name: &str| parameters::<D>().iter().any(|known| known.name == name);
+        if let Some(other) = self.given.iter().find(|given| !is_known(&given.parameter)) {
+            return Ok(Some(&other.option));
+        }
+        self.set(document).map(|()| None)
     }
 }
 
@@ -56,9 +74,11 @@ fn arg(flag: String, parameter: &Parameter) -> Arg {
         "duration" => "TIME".to_owned(),
         "frequency" => "MHZ".to_owned(),
         _ if parameter.is_number => "N".to_owned(),
-        _ => flag.to_uppercase(),
+        _ => flag.rsplit('-').next().unwrap_or_default().to_uppercase(),
     };
-    let mut arg = Arg::new(flag.clone()).long(flag).value_name(name).help(parameter.help());
+    let arg = Arg::new(flag.clone()).long(flag).value_name(name).help(parameter.help());
+    // `-1ms` is refused as a time, not as an option.
+    let mut arg = arg.allow_hyphen_values(parameter.format == "duration");
     if let Some(former) = &parameter.former_flag {
         arg = arg.alias(former.clone());
     }

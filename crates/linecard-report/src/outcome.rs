@@ -1,17 +1,23 @@
 //! The report of an outcome: text, JSON and page of one value, by its own definition.
 
 use crate::quantity::{BitRate, ByteCount, Nanoseconds, Seconds, Share};
+use crate::reasons::REASONS;
 use crate::report::{Report, Section, Value as Shown};
 use linecard_config::per_type;
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
 use serde::Serialize;
 use serde_json::{Map, Value};
+use std::borrow::Cow;
 
 /// A job's result: a struct of sections, each a struct of values or a list.
 ///
 /// Names of fields are the keys in JSON. The documentation of a field is what people read: of a section its title, of a
 /// value its label. Types say the unit ([`Share`], [`BitRate`] …). What is `None` is left out.
+///
+/// A section of [`Reasons`](crate::Reasons), or of counts in a struct with the attribute
+/// `schemars(extend("x-reasons" = true))`, shows the names of fields and their documentation behind the counts, without
+/// those that are zero.
 ///
 /// A list is a `Vec` of structs with two fields: `label`, a text, and `value`, one value or a struct of them. Optional
 /// values in such a struct need `skip_serializing_if`.
@@ -82,18 +88,13 @@ pub trait Outcome: Serialize + JsonSchema + 'static {
 /// ```
 pub fn report_of<O: Outcome>(job: &'static str, outcome: &O) -> Report {
     let mut report = Report::new(job);
-    let schema = per_type::<O, Schema>(|| {
-        let settings =
-            SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
-        settings.for_serialize().into_generator().into_root_schema_for::<O>()
-    });
+    let schema = schema_of::<O>();
     let values = serde_json::to_value(outcome).unwrap_or_default();
     for (key, field) in properties(schema.as_value()) {
         let title = outcome.title(key).unwrap_or_else(|| label(field));
         let section = match values.get(key) {
             Some(Value::Object(values)) => {
-                let mut section = Section::new(key.clone(), title);
-                add_values(&mut section, "", field, values);
+                let mut section = object(key.clone(), title, field, values);
                 if let Some(schema) = field.get("additionalProperties").filter(|s| s.is_object()) {
                     for (name, value) in values {
                         let label = outcome.label(key, name).unwrap_or_else(|| name.clone());
@@ -120,12 +121,47 @@ pub fn report_of<O: Outcome>(job: &'static str, outcome: &O) -> Report {
     report
 }
 
-fn add_values(section: &mut Section, before: &str, schema: &Value, values: &Map<String, Value>) {
+/// A section of a report that is made by hand, from a struct of values.
+pub fn section_of<T: Serialize + JsonSchema + 'static>(
+    key: impl Into<Cow<'static, str>>,
+    title: impl Into<Cow<'static, str>>,
+    values: &T,
+) -> Section {
+    let schema = schema_of::<T>().as_value();
+    match serde_json::to_value(values) {
+        Ok(Value::Object(values)) => object(key, title, schema, &values),
+        _ => Section::new(key, title),
+    }
+}
+
+fn schema_of<T: JsonSchema + 'static>() -> &'static Schema {
+    per_type::<T, Schema>(|| {
+        let settings =
+            SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
+        settings.for_serialize().into_generator().into_root_schema_for::<T>()
+    })
+}
+
+fn object(
+    key: impl Into<Cow<'static, str>>,
+    title: impl Into<Cow<'static, str>>,
+    schema: &Value,
+    values: &Map<String, Value>,
+) -> Section {
+    let mut section = Section::new(key, title);
+    if schema.get(REASONS).is_some() {
+        let description = |name: &str| Some(label(schema.get("properties")?.get(name)?));
+        for (name, count) in values {
+            let explanation = description(name).unwrap_or_default();
+            section.add_reason(name.clone(), explanation, count.as_u64().unwrap_or(0));
+        }
+        return section;
+    }
     for (key, field) in properties(schema) {
         let Some(value) = values.get(key).filter(|value| !value.is_null()) else { continue };
-        let key = format!("{before}{key}");
-        section.add(key, label(field), shown(field, value));
+        section.add(key.clone(), label(field), shown(field, value));
     }
+    section
 }
 
 fn add_item(section: &mut Section, schema: &Value, item: &Value, text: Option<String>) {

@@ -94,7 +94,7 @@ pub(crate) fn find(arguments: &AnalyzeArguments) -> Result<Finished, Failure> {
     let mut found =
         Finished::of_report(format!("A stream in {}", arguments.input.display()), report);
     if let Some((input, damage)) = damage {
-        found.failure = Some(Failure::Damaged { input, damage });
+        found.failure = Some(Failure::Damaged { input, damage: damage.into() });
     }
     Ok(found)
 }

@@ -1,10 +1,11 @@
 //! The UDP flows of a capture.
 
-use crate::coalesce;
 use crate::failure::Failure;
 use crate::progress::Progress;
+use crate::watch;
 use linecard::packet::header::protocol;
 use linecard::packet::{FiveTuple, Form, Layout, LinkType};
+use linecard_app::{Context, captures};
 use linecard_io::capture::{CaptureError, Reader, Record};
 use linecard_jitter::media::flow::{Flow, Kind};
 use std::collections::HashMap;
@@ -64,7 +65,8 @@ impl Captured {
 /// Reads a capture.
 pub(super) fn capture(path: &Path) -> Result<Captured, Failure> {
     let failed = |source| Failure::of_capture(path, source);
-    let mut reader = Reader::new(coalesce::open(path)?).map_err(failed)?;
+    let mut reader =
+        Reader::new(captures::open(path, &Context::new(&watch::any()))?).map_err(failed)?;
     let mut progress = Progress::for_input(path);
     let (mut captured, mut record) = (Captured::default(), Record::default());
     let mut flows: HashMap<Ends, Flow> = HashMap::new();
