@@ -11,6 +11,8 @@ mod job;
 pub mod model;
 pub mod offload;
 pub mod run;
+#[cfg(target_os = "linux")]
+pub mod transfer;
 
 pub use erased::{AnyJob, Finished, finish, finish_with};
 pub use error::{EXIT_CODES, Error};
