@@ -3,7 +3,6 @@
 use crate::failure::Failure;
 use crate::say;
 use clap::Args;
-pub(crate) use linecard_app::offload::draw_merging as merging;
 use linecard_report::{Origin, Page, Report, Target};
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -17,7 +17,7 @@ use std::borrow::Cow;
 /// itself: an object in JSON, whose text [`Outcome::text`] has.
 ///
 /// A section of [`Reasons`](crate::Reasons), or of counts in a struct with the attribute
-/// `schemars(extend("x-reasons" = true))`, shows the names of fields and their documentation behind the counts, without
+/// `schemars(extend("x-reasons" = true))`, or a count with it, shows the names of fields and their documentation behind the counts, without
 /// those that are zero.
 ///
 /// A list is a `Vec` of structs with two fields: `label`, a text, and `value`, one value or a struct of them. Optional
@@ -168,16 +168,14 @@ fn object(
     words: impl Fn(&str) -> Words,
 ) -> Section {
     let mut section = Section::new(key, title);
-    if schema.get(REASONS).is_some() {
-        let description = |name: &str| Some(label(schema.get("properties")?.get(name)?));
-        for (name, count) in values {
-            let explanation = description(name).unwrap_or_default();
-            section.add_reason(name.clone(), explanation, count.as_u64().unwrap_or(0));
+    let are_reasons = schema.get(REASONS).is_some();
+    for (key, value) in values.iter().filter(|(_, value)| !value.is_null()) {
+        let field = schema.get("properties").and_then(|properties| properties.get(key));
+        let Some(field) = field else { continue };
+        if are_reasons || field.get(REASONS).is_some() {
+            section.add_reason(key.clone(), label(field), value.as_u64().unwrap_or(0));
+            continue;
         }
-        return section;
-    }
-    for (key, field) in properties(schema) {
-        let Some(value) = values.get(key).filter(|value| !value.is_null()) else { continue };
         let Words { label: own, text } = words(key);
         let shown = match (value, text) {
             (Value::Object(fields), Some(text)) => Shown::Object(text, fields.clone()),
