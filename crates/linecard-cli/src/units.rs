@@ -97,18 +97,6 @@ pub(crate) fn period_ps(text: &str) -> Result<u64, String> {
     if (0.5..=3.6e15).contains(&value) { Ok(value.round() as u64) } else { Err(wrong()) }
 }
 
-/// A probability: `0.01` or `1%`.
-pub(crate) fn probability(text: &str) -> Result<f64, String> {
-    let wrong = || format!("\"{text}\" is no probability: write 0 to 1, or 0% to 100%");
-    let (number, percent) = match text.strip_suffix('%') {
-        Some(number) => (number, 100.0),
-        None => (text, 1.0),
-    };
-    let value: f64 = number.trim().parse().map_err(|_| wrong())?;
-    let value = value / percent;
-    if (0.0..=1.0).contains(&value) { Ok(value) } else { Err(wrong()) }
-}
-
 fn split(text: &str) -> (&str, &str) {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     text.split_at(end)
@@ -168,13 +156,5 @@ mod tests {
         assert_eq!((bit_rate("200M"), bit_rate("9600")), (Ok(200_000_000), Ok(9_600)));
         assert!(bit_rate("0").is_err() && bit_rate("fast").is_err() && bit_rate("-1G").is_err());
         assert!(bit_rate("10Gbit").is_err() && bit_rate("99999T").is_err());
-    }
-
-    #[test]
-    fn probabilities() {
-        assert_eq!(probability("1%"), Ok(0.01));
-        assert_eq!(probability("0.25"), Ok(0.25));
-        assert!(probability("2").is_err() && probability("-1").is_err());
-        assert!(probability("NaN").is_err());
     }
 }
