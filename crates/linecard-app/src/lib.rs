@@ -16,6 +16,8 @@ pub mod offload;
 pub mod plan;
 pub mod run;
 pub mod scenario;
+#[cfg(target_os = "linux")]
+pub mod transfer;
 
 pub use erased::{AnyJob, Finished, finish, finish_with};
 pub use error::{EXIT_CODES, Error};

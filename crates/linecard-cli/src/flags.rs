@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use clap::builder::PossibleValuesParser;
-use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use linecard_config::{Config, Document, Parameter, parameters};
 use std::ffi::OsString;
 use std::fmt;
@@ -18,8 +18,8 @@ pub(crate) struct Flags<C> {
 #[derive(Debug)]
 struct Given {
     option: String,
-    parameter: String,
-    value: String,
+    parameter: &'static Parameter,
+    values: Vec<String>,
 }
 
 impl<C: Config> Flags<C> {
@@ -37,8 +37,11 @@ impl<C: Config> Flags<C> {
 
     /// Sets the values that were given.
     pub(crate) fn set(&self, document: &mut Document) -> Result<(), Failure> {
-        for Given { option, parameter, value } in &self.given {
-            document.set_by(option, parameter, value)?;
+        for Given { option, parameter, values } in &self.given {
+            match values.as_slice() {
+                [value] if !parameter.is_list => document.set_by(option, &parameter.name, value)?,
+                values => document.set_list_by(option, &parameter.name, values)?,
+            }
         }
         Ok(())
     }
@@ -49,7 +52,7 @@ impl<C: Config> Flags<C> {
         document: &mut Document,
     ) -> Result<Option<&str>, Failure> {
         let is_known = |name: &str| parameters::<D>().iter().any(|known| known.name == name);
-        if let Some(other) = self.given.iter().find(|given| !is_known(&given.parameter)) {
+        if let Some(other) = self.given.iter().find(|given| !is_known(&given.parameter.name)) {
             return Ok(Some(&other.option));
         }
         self.set(document).map(|()| None)
@@ -69,6 +72,8 @@ fn flags<C: Config>() -> impl Iterator<Item = (String, &'static Parameter)> {
 
 fn arg(flag: String, parameter: &Parameter) -> Arg {
     let name = match parameter.format.as_str() {
+        _ if parameter.value_name.is_some() => parameter.value_name.clone().unwrap_or_default(),
+        _ if parameter.bare_unit.as_deref() == Some("s") => "SECONDS".to_owned(),
         "rate" => "RATE".to_owned(),
         "bytes" => "BYTES".to_owned(),
         "duration" => "TIME".to_owned(),
@@ -76,11 +81,19 @@ fn arg(flag: String, parameter: &Parameter) -> Arg {
         _ if parameter.is_number => "N".to_owned(),
         _ => flag.rsplit('-').next().unwrap_or_default().to_uppercase(),
     };
-    let arg = Arg::new(flag.clone()).long(flag).value_name(name).help(parameter.help());
+    let mut arg = Arg::new(flag.clone()).long(flag).help(parameter.help());
+    arg = arg.conflicts_with_all(&parameter.conflicts);
     // `-1ms` is refused as a time, not as an option.
-    let mut arg = arg.allow_hyphen_values(parameter.format == "duration");
+    arg = arg.allow_hyphen_values(parameter.format == "duration");
     if let Some(former) = &parameter.former_flag {
         arg = arg.alias(former.clone());
+    }
+    if parameter.is_switch() {
+        return arg.action(ArgAction::SetTrue);
+    }
+    arg = arg.value_name(name);
+    if parameter.is_list {
+        arg = arg.action(ArgAction::Append);
     }
     if let Some(value) = &parameter.flag_alone {
         arg = arg.num_args(0..=1).default_missing_value(value.clone());
@@ -93,6 +106,18 @@ fn arg(flag: String, parameter: &Parameter) -> Arg {
             })))
         }
     }
+}
+
+/// The values of an option, if it was given.
+fn values(matches: &ArgMatches, option: &str, parameter: &Parameter) -> Option<Vec<String>> {
+    if parameter.is_switch() {
+        return matches.get_flag(option).then(|| vec!["on".to_owned()]);
+    }
+    let with_unit = |value: &String| match &parameter.bare_unit {
+        Some(unit) if value.parse::<f64>().is_ok() => format!("{value}{unit}"),
+        _ => value.clone(),
+    };
+    Some(matches.get_many::<String>(option)?.map(with_unit).collect())
 }
 
 /// Options of a command line that were given by a former name, each with the name of today.
@@ -131,8 +156,8 @@ impl<C: Config> Args for Flags<C> {
 impl<C: Config> FromArgMatches for Flags<C> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let given = flags::<C>().filter_map(|(option, parameter)| {
-            let value = matches.get_one::<String>(&option)?.clone();
-            Some(Given { option, parameter: parameter.name.clone(), value })
+            let values = values(matches, &option, parameter)?;
+            Some(Given { option, parameter, values })
         });
         Ok(Self { given: given.collect(), of: PhantomData })
     }

@@ -16,7 +16,6 @@ mod interrupt;
 mod jitter;
 pub mod jobs;
 mod man;
-mod mode;
 mod model;
 mod page;
 #[cfg(target_os = "linux")]

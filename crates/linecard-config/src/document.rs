@@ -132,6 +132,22 @@ impl Document {
         }
     }
 
+    /// Sets a list, given by an option of a command once for each value.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::set_by`].
+    pub fn set_list_by(
+        &mut self,
+        option: &str,
+        key: &str,
+        values: &[String],
+    ) -> Result<(), ConfigError> {
+        let given = values.iter().map(|value| format!("--{option} {value}")).collect::<Vec<_>>();
+        let list = literal(&Value::from(values));
+        self.put(Place::Option(given.join(" ")), key, Given::Literal(list))
+    }
+
     /// Sets a value, given as `KEY=VALUE`; it takes precedence over the file's.
     ///
     /// # Errors

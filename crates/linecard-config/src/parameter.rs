@@ -59,6 +59,16 @@ pub struct Parameter {
     /// The option of a command that sets it, as "chunk" for `--chunk`, where there is one: the field's
     /// `#[schemars(extend("x-flag" = "chunk"))]`.
     pub flag: Option<String>,
+    /// Options that exclude that of this parameter: the field's `#[schemars(extend("x-conflicts" = ["psk"]))]`.
+    pub conflicts: Vec<String>,
+    /// What the help calls a value of its option: the field's `#[schemars(extend("x-value" = "FILE"))]`.
+    pub value_name: Option<String>,
+    /// What holds where there is no value: the field's `#[schemars(extend("x-default" = "all addresses"))]`.
+    pub default_words: Option<String>,
+    /// The unit of values of its option that have none: the field's `#[schemars(extend("x-bare" = "s"))]`.
+    pub bare_unit: Option<String>,
+    /// Whether it is a list, whose option is given once for each value.
+    pub is_list: bool,
     /// The value of an option that is given without one, where it can be: the field's
     /// `#[schemars(extend("x-flag-alone" = "receiver"))]`.
     pub flag_alone: Option<String>,
@@ -176,21 +186,57 @@ impl Parameter {
         })
     }
 
-    /// Its default, as people write it.
+    /// Its default, as people write it; nothing where there is none.
     #[must_use]
     pub fn default_text(&self) -> String {
-        self.text_of(&self.default)
+        match (&self.default_words, &self.default) {
+            (Some(words), _) => words.clone(),
+            (None, Value::Null) => String::new(),
+            (None, default) => self.text_of(default),
+        }
     }
 
-    /// For `--help` of an option: documentation, range and default. Choices are listed by the parser of options.
+    /// For `--help` of an option: documentation, range and default. Choices are listed by the parser of options; what
+    /// is off is not said to be.
     #[must_use]
     pub fn help(&self) -> String {
-        let mut text = Self { choices: Vec::new(), ..self.clone() }.to_string();
+        let mut text = Self { choices: Vec::new(), ..self.clone() }.without_default();
         if let Some(first) = text.get(..1) {
             text.replace_range(..1, &first.to_uppercase());
         }
-        text.truncate(text.rfind(" [").unwrap_or(text.len()));
-        format!("{text} [default: {}]", self.default_text())
+        match self.default_text() {
+            default if default.is_empty() || self.is_switch() => text,
+            default => format!("{text} [default: {default}]"),
+        }
+    }
+
+    /// Whether it is on or off: a [`Switch`](crate::Switch).
+    #[must_use]
+    pub fn is_switch(&self) -> bool {
+        self.choices.first().is_some_and(|(choice, _)| choice == "on")
+    }
+
+    /// Documentation, range and choices.
+    fn without_default(&self) -> String {
+        let mut line = self.doc.clone();
+        let text = |bound: &Option<Value>| bound.as_ref().map(|bound| self.text_of(bound));
+        match (text(&self.low), text(&self.high)) {
+            (Some(low), Some(high)) => line += &format!(", {low} to {high}"),
+            (Some(low), None) if low != "0" => line += &format!(", at least {low}"),
+            (None, Some(high)) => line += &format!(", at most {high}"),
+            (_, None) => {}
+        }
+        if let Some(word) = &self.word {
+            line += &format!(", or \"{word}\"");
+        }
+        for (at, (choice, doc)) in self.choices.iter().enumerate() {
+            line += if at == 0 { ": " } else { ", " };
+            line += &format!("\"{choice}\"");
+            if !doc.is_empty() {
+                line += &format!(" ({doc})");
+            }
+        }
+        line
     }
 
     /// Whether all texts are values: a path, a scheme.
@@ -221,25 +267,11 @@ impl Parameter {
 
 impl fmt::Display for Parameter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.doc)?;
-        let text = |bound: &Option<Value>| bound.as_ref().map(|bound| self.text_of(bound));
-        match (text(&self.low), text(&self.high)) {
-            (Some(low), Some(high)) => write!(f, ", {low} to {high}")?,
-            (Some(low), None) if low != "0" => write!(f, ", at least {low}")?,
-            (None, Some(high)) => write!(f, ", at most {high}")?,
-            (_, None) => {}
+        f.write_str(&self.without_default())?;
+        match self.default_text() {
+            default if default.is_empty() => Ok(()),
+            default => write!(f, " [{default}]"),
         }
-        if let Some(word) = &self.word {
-            write!(f, ", or \"{word}\"")?;
-        }
-        for (at, (choice, doc)) in self.choices.iter().enumerate() {
-            f.write_str(if at == 0 { ": " } else { ", " })?;
-            write!(f, "\"{choice}\"")?;
-            if !doc.is_empty() {
-                write!(f, " ({doc})")?;
-            }
-        }
-        write!(f, " [{}]", self.default_text())
     }
 }
 
@@ -263,11 +295,16 @@ fn parameter(name: String, field: &Map<String, Value>, default: Value) -> Parame
     let format = text("format");
     let units =
         [Rate::FORMAT, Bytes::FORMAT, Duration::FORMAT, Frequency::FORMAT, Probability::FORMAT];
-    let is_text = of("type").and_then(Value::as_str) == Some("string")
+    let types: Vec<&str> = match of("type") {
+        Some(Value::Array(types)) => types.iter().filter_map(Value::as_str).collect(),
+        one => one.and_then(Value::as_str).into_iter().collect(),
+    };
+    let words = |key: &str| of(key).and_then(Value::as_str).map(str::to_owned);
+    let is_text = matches!(types.as_slice(), ["string"] | ["string", "null"])
         && format.is_empty()
         && field.get("items").is_none()
         && of("enum").is_none();
-    let is_number = matches!(of("type").and_then(Value::as_str), Some("integer" | "number"));
+    let is_number = matches!(types.as_slice(), ["integer" | "number"]);
     Parameter {
         name,
         doc: one_line(&text("description")),
@@ -278,14 +315,22 @@ fn parameter(name: String, field: &Map<String, Value>, default: Value) -> Parame
             (own, Some(items)) if own.is_empty() => choices(items),
             (own, _) => own,
         },
-        word: of("x-absent").and_then(Value::as_str).map(str::to_owned),
+        word: words("x-absent"),
         format: if units.contains(&format.as_str()) { format } else { String::new() },
         is_number,
         is_text,
-        flag: of("x-flag").and_then(Value::as_str).map(str::to_owned),
-        flag_alone: of("x-flag-alone").and_then(Value::as_str).map(str::to_owned),
-        former_flag: of("x-former-flag").and_then(Value::as_str).map(str::to_owned),
-        former: of("x-former").and_then(Value::as_str).map(str::to_owned),
+        flag: words("x-flag"),
+        conflicts: {
+            let list = of("x-conflicts").and_then(Value::as_array).into_iter().flatten();
+            list.filter_map(Value::as_str).map(str::to_owned).collect()
+        },
+        value_name: words("x-value"),
+        default_words: words("x-default"),
+        bare_unit: words("x-bare"),
+        is_list: types == ["array"],
+        flag_alone: words("x-flag-alone"),
+        former_flag: words("x-former-flag"),
+        former: words("x-former"),
     }
 }
 

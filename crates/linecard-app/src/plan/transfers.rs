@@ -24,7 +24,6 @@ use std::fs;
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
@@ -345,7 +344,7 @@ fn over_loopback(
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(failed)?;
     let peer = listener.local_addr().map_err(failed)?;
     let access = Access::Shared(SharedKey::new(&[7; 32]));
-    let stop = Arc::new(AtomicBool::new(false));
+    let stop = Arc::default();
     let on = |core| Cores { lanes: Some(core), files: Some(core) };
     let patience = Duration::from_secs(20);
     let sending = SendOptions {
@@ -379,7 +378,9 @@ fn over_loopback(
     let near = || {
         let sent = send(&sending, &mut |_| {}).map_err(failed);
         // Nobody comes to the receiver any more, if nobody has.
-        sending.stop.store(sent.is_err(), Ordering::Relaxed);
+        if sent.is_err() {
+            sending.stop.stop();
+        }
         sent
     };
     let (sent, got) = thread::scope(|scope| {

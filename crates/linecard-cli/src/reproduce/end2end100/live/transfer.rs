@@ -13,7 +13,6 @@ use linecard_transfer_net::send::{SendOptions, SendProgress, Sent, send};
 use std::fmt::Display;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Where the receiver listens.
@@ -84,7 +83,9 @@ pub(super) fn run(lab: &Lab, order: &Order<'_>) -> Result<Moved, Failure> {
         let sent = lab.enter(Host::Own, || send(&sending, &mut |progress| watch.look(progress)));
         let sent = sent.map_err(failed).and_then(|sent| sent.map_err(failed));
         // Nobody comes to the receiver any more, if nobody has.
-        receiving.stop.store(sent.is_err(), Ordering::Relaxed);
+        if sent.is_err() {
+            receiving.stop.stop();
+        }
         let got = receiver.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         let sent = sent?;
         got.map_err(failed)?.map_err(failed)?;
@@ -143,7 +144,7 @@ fn send_options(access: Access, order: &Order<'_>) -> Result<SendOptions, Failur
         payload_bytes: Some(super::PAYLOAD as u32),
         cores: Cores::default(),
         patience: PATIENCE,
-        stop: Arc::new(AtomicBool::new(false)),
+        stop: Arc::default(),
     })
 }
 
@@ -159,7 +160,7 @@ fn receive_options(access: Access, lanes: usize) -> Result<ReceiveOptions, Failu
         memory_bytes: MEMORY,
         cores: Cores::default(),
         patience: PATIENCE,
-        stop: Arc::new(AtomicBool::new(false)),
+        stop: Arc::default(),
     })
 }
 

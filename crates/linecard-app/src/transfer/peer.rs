@@ -1,31 +1,41 @@
-//! Where the other end is, and where to listen.
+//! The address of the other end, and that at which a receiver listens.
 
-use crate::failure::Failure;
+use crate::Error;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::str::FromStr;
 
-/// Where `recv` listens and `send` connects to, unless said otherwise: no service is registered there.
-pub(super) const DEFAULT_PORT: u16 = 4_780;
+/// The port of a receiver, unless another is given: no service is registered there.
+pub const DEFAULT_PORT: u16 = 4_780;
 
 /// Another host as the user calls it: `HOST`, `HOST:PORT`, `[IPv6]:PORT`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Peer {
+pub struct Peer {
     host: String,
     port: u16,
 }
 
 impl Peer {
     /// Its addresses, in the order in which they should be tried; at least one.
-    pub(super) fn addresses(&self) -> Result<Vec<SocketAddr>, Failure> {
+    pub(super) fn addresses(&self) -> Result<Vec<SocketAddr>, Error> {
         let found = (self.host.as_str(), self.port).to_socket_addrs();
         let found: Vec<SocketAddr> = found.map(Iterator::collect).map_err(|error| {
-            Failure::Away(format!("cannot find {}: {error}; check its name", self.host))
+            Error::Unreachable(format!("cannot find {}: {error}; check its name", self.host))
         })?;
         if found.is_empty() {
-            return Err(Failure::Away(format!("{} has no address; check its name", self.host)));
+            return Err(Error::Unreachable(format!(
+                "{} has no address; check its name",
+                self.host
+            )));
         }
         Ok(found)
+    }
+}
+
+impl Default for Peer {
+    /// A receiver on this machine.
+    fn default() -> Self {
+        Self { host: Ipv4Addr::LOCALHOST.to_string(), port: DEFAULT_PORT }
     }
 }
 
@@ -68,19 +78,32 @@ impl fmt::Display for Peer {
     }
 }
 
-/// What `--listen` takes: `ADDR` or `ADDR:PORT`.
-pub(super) fn listen_at(text: &str) -> Result<SocketAddr, String> {
-    if let Ok(address) = text.parse() {
-        return Ok(address);
+/// An address of this host to listen at: `ADDR` or `ADDR:PORT`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Listen(pub SocketAddr);
+
+impl FromStr for Listen {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Ok(address) = text.parse() {
+            return Ok(Self(address));
+        }
+        let ip = ip(text).map_err(|()| {
+            format!("\"{text}\" is no address of this host: write 0.0.0.0, 192.0.2.1:{DEFAULT_PORT} or [::1]:{DEFAULT_PORT}")
+        })?;
+        Ok(Self(SocketAddr::new(ip, DEFAULT_PORT)))
     }
-    let ip = ip(text).map_err(|()| {
-        format!("\"{text}\" is no address of this host: write 0.0.0.0, 192.0.2.1:{DEFAULT_PORT} or [::1]:{DEFAULT_PORT}")
-    })?;
-    Ok(SocketAddr::new(ip, DEFAULT_PORT))
 }
 
-/// Listens there; everywhere if nothing is said, on this machine only if it is `open`.
-pub(super) fn listen(at: Option<SocketAddr>, open: bool) -> Result<TcpListener, Failure> {
+impl fmt::Display for Listen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Listens at an address; without one at all addresses, or if it is `open` on this machine only.
+pub(super) fn listen(at: Option<SocketAddr>, open: bool) -> Result<TcpListener, Error> {
     let port = DEFAULT_PORT;
     let failed = |at: SocketAddr| {
         move |error: std::io::Error| {
@@ -89,11 +112,11 @@ pub(super) fn listen(at: Option<SocketAddr>, open: bool) -> Result<TcpListener, 
                 std::io::ErrorKind::AddrNotAvailable => "; `ip address` lists those of this host",
                 _ => "",
             };
-            Failure::Attach(format!("cannot listen at {at}: {error}{hint}"))
+            Error::Attach(format!("cannot listen at {at}: {error}{hint}"))
         }
     };
     match at {
-        Some(at) if open && !at.ip().is_loopback() => Err(Failure::Usage(format!(
+        Some(at) if open && !at.ip().is_loopback() => Err(Error::Usage(format!(
             "--insecure-none --listen {at}: without keys, only this machine may connect: listen at \
              127.0.0.1, or use keys"
         ))),
@@ -142,9 +165,10 @@ mod tests {
 
     #[test]
     fn where_to_listen() {
-        assert_eq!(listen_at("127.0.0.1"), Ok(SocketAddr::from(([127, 0, 0, 1], 4_780))));
-        assert_eq!(listen_at("127.0.0.1:0"), Ok(SocketAddr::from(([127, 0, 0, 1], 0))));
-        assert_eq!(listen_at("::1"), Ok(SocketAddr::from((Ipv6Addr::LOCALHOST, 4_780))));
-        assert!(listen_at("eth0").is_err() && listen_at("").is_err());
+        let at = |text: &str| text.parse::<Listen>().map(|listen| listen.0);
+        assert_eq!(at("127.0.0.1"), Ok(SocketAddr::from(([127, 0, 0, 1], 4_780))));
+        assert_eq!(at("127.0.0.1:0"), Ok(SocketAddr::from(([127, 0, 0, 1], 0))));
+        assert_eq!(at("::1"), Ok(SocketAddr::from((Ipv6Addr::LOCALHOST, 4_780))));
+        assert!(at("eth0").is_err() && at("").is_err());
     }
 }

@@ -1,53 +1,51 @@
-//! How a transfer ended, as the user is told: who is to blame, and what to do.
+//! Errors of a transfer as errors of jobs: which end is at fault, and what to do.
 
-use crate::failure::Failure;
-use crate::say;
+use crate::Error;
 use linecard_transfer_net::control::{ControlError, Protocol};
-use linecard_transfer_net::file::{Failures, FileError};
+use linecard_transfer_net::file::FileError;
+use linecard_transfer_net::keys::KeyError;
 use linecard_transfer_net::receive::ReceiveError;
 use linecard_transfer_net::send::SendError;
 use std::io::ErrorKind;
 use std::path::Path;
 
-/// Of files that are not transferred, so many are said one by one.
-pub(super) const MAX_SAID: usize = 10;
 /// What to do at either end.
 const SEND_AGAIN: &str = "what has arrived is kept: run the same commands again to go on";
 
-/// Of a sender. `peer` is what the user calls the other end.
-pub(super) fn of_send(error: SendError, peer: &str) -> Failure {
+/// An error of a sender. `peer` is what the user calls the other end.
+pub(super) fn of_send(error: SendError, peer: &str) -> Error {
     match error {
         SendError::File(error) => of_file(error),
         SendError::Control(error) => of_control(error, peer),
-        SendError::Open(_) | SendError::NoLane(_) => Failure::Attach(error.to_string()),
-        SendError::Layout(_) | SendError::Lanes(_) => Failure::Usage(error.to_string()),
+        SendError::Open(_) | SendError::NoLane(_) => Error::Attach(error.to_string()),
+        SendError::Layout(_) | SendError::Lanes(_) => Error::Usage(error.to_string()),
         SendError::Silent(_) | SendError::NeverReached { .. } | SendError::Unconfirmed { .. } => {
-            Failure::Away(error.to_string())
+            Error::Unreachable(error.to_string())
         }
-        SendError::Stopped => Failure::Stopped(format!("stopped; {SEND_AGAIN}")),
-        SendError::Wait(_) => Failure::Attach(error.to_string()),
-        SendError::Seal(_) => Failure::Thread(error.to_string()),
+        SendError::Stopped => Error::Stopped(format!("stopped; {SEND_AGAIN}")),
+        SendError::Wait(_) => Error::Attach(error.to_string()),
+        SendError::Seal(_) => Error::Thread(error.to_string()),
         SendError::Refused(_)
         | SendError::Welcome(_)
         | SendError::Unexpected(_)
-        | SendError::Ended(_) => Failure::Declined(error.to_string()),
+        | SendError::Ended(_) => Error::PeerRefused(error.to_string()),
     }
 }
 
-/// Of a receiver.
-pub(super) fn of_receive(error: ReceiveError) -> Failure {
+/// An error of a receiver.
+pub(super) fn of_receive(error: ReceiveError) -> Error {
     match error {
         ReceiveError::File(error) => of_file(error),
         ReceiveError::Control(error) => of_control(error, "the sender"),
         ReceiveError::Open(_) | ReceiveError::Listen { .. } | ReceiveError::Wait(_) => {
-            Failure::Attach(error.to_string())
+            Error::Attach(error.to_string())
         }
         ReceiveError::Silent(_) | ReceiveError::NoHello(_) | ReceiveError::NothingAnnounced(_) => {
-            Failure::Away(error.to_string())
+            Error::Unreachable(error.to_string())
         }
-        ReceiveError::Stopped => Failure::Stopped(format!("stopped; {SEND_AGAIN}")),
-        ReceiveError::Seal(_) => Failure::Thread(error.to_string()),
-        ReceiveError::OneOnly => Failure::Usage(error.to_string()),
+        ReceiveError::Stopped => Error::Stopped(format!("stopped; {SEND_AGAIN}")),
+        ReceiveError::Seal(_) => Error::Thread(error.to_string()),
+        ReceiveError::OneOnly => Error::Usage(error.to_string()),
         ReceiveError::Refused(_)
         | ReceiveError::Busy(_)
         | ReceiveError::Crowded(_)
@@ -57,12 +55,12 @@ pub(super) fn of_receive(error: ReceiveError) -> Failure {
         | ReceiveError::Ended(_)
         | ReceiveError::Layout(_)
         | ReceiveError::Announce(_)
-        | ReceiveError::Repair(_) => Failure::Declined(error.to_string()),
+        | ReceiveError::Repair(_) => Error::PeerRefused(error.to_string()),
     }
 }
 
-/// Why a peer was turned away that had connected to send.
-pub(super) fn of_visitor(error: ReceiveError) -> String {
+/// Why a peer that had connected to send was rejected.
+pub(super) fn of_rejected(error: ReceiveError) -> String {
     match error {
         ReceiveError::Control(ControlError::UnknownPeer { found, .. }) => {
             format!("nobody has allowed its key {found}")
@@ -88,86 +86,73 @@ pub(super) fn of_visitor(error: ReceiveError) -> String {
     }
 }
 
-/// Of files that were not transferred, while all others were: each is said, and at the end how many.
-pub(super) fn of_part(failures: &Failures, objects: u64) -> Result<(), Failure> {
-    if failures.count() == 0 {
-        return Ok(());
-    }
-    for why in failures.first().iter().take(MAX_SAID) {
-        say(&format!("not transferred: {why}"));
-    }
-    let count = failures.count();
-    if count > MAX_SAID as u64 {
-        say(&format!("and {} more were not transferred", count - MAX_SAID as u64));
-    }
-    Err(Failure::Partial(part(count, objects)))
-}
-
-/// The same in one line, for the account.
-pub(super) fn part(count: u64, objects: u64) -> String {
-    format!(
-        "{count} not transferred, {objects} files and folders are in their places; what is there already \
-         is not sent when the same commands are run again"
-    )
-}
-
-/// Of files at this end.
-fn of_file(error: FileError) -> Failure {
+/// An error of files at this end.
+fn of_file(error: FileError) -> Error {
     match error {
-        FileError::Damaged { path, kept } if path == kept => Failure::Wrong(format!(
+        FileError::Damaged { path, kept } if path == kept => Error::Wrong(format!(
             "what went to {} does not have the hash of what was sent: do not use it, send it again",
             path.display()
         )),
-        FileError::Damaged { .. } => Failure::Wrong(error.to_string()),
+        FileError::Damaged { .. } => Error::Wrong(error.to_string()),
         FileError::System { path, source, .. }
             if source.kind() == ErrorKind::BrokenPipe && path == Path::new("standard output") =>
         {
-            Failure::Report(source)
+            Error::Report(source)
         }
-        error => Failure::Storage(error.to_string()),
+        error => Error::Storage(error.to_string()),
     }
 }
 
-/// Of the connection between both.
-fn of_control(error: ControlError, peer: &str) -> Failure {
+/// An error of the control connection.
+fn of_control(error: ControlError, peer: &str) -> Error {
     let text = error.to_string();
     match error {
         ControlError::Connect { cause, .. } if cause.kind() == ErrorKind::TimedOut => {
-            Failure::Away(format!(
+            Error::Unreachable(format!(
                 "{peer} does not answer; check its address and the firewalls on the way"
             ))
         }
         ControlError::Connect { .. } => {
-            Failure::Away(format!("{text}; is `linecard recv` running there, at this port?"))
+            Error::Unreachable(format!("{text}; is `linecard recv` running there, at this port?"))
         }
-        ControlError::TimedOut { .. } => Failure::Away(text),
+        ControlError::TimedOut { .. } => Error::Unreachable(text),
         ControlError::Closed | ControlError::ClosedEarly | ControlError::Io(_) => {
-            Failure::Away(format!("{text}; {SEND_AGAIN}"))
+            Error::Unreachable(format!("{text}; {SEND_AGAIN}"))
         }
         ControlError::UnknownPeer { found, .. } => {
-            Failure::Stranger(format!("the key of {peer} is not known: {found}"))
+            Error::Unauthenticated(format!("the key of {peer} is not known: {found}"))
         }
-        ControlError::NotAccepted { own } => Failure::Stranger(format!(
+        ControlError::NotAccepted { own } => Error::Unauthenticated(format!(
             "{peer} does not accept this end's key; run there: linecard keys authorize {own}"
         )),
-        ControlError::NoListThere { own } => Failure::Stranger(format!(
+        ControlError::NoListThere { own } => Error::Unauthenticated(format!(
             "{peer} cannot use its list of who may send, and accepts nobody: what `linecard recv` prints there \
              says how to mend it. The key of this end is {own}"
         )),
-        ControlError::OtherAccess => Failure::Stranger(
+        ControlError::OtherAccess => Error::Unauthenticated(
             "the other end authenticates in another way: give --psk to both ends, or to neither"
                 .into(),
         ),
-        ControlError::WrongSharedKey => Failure::Stranger(
+        ControlError::WrongSharedKey => Error::Unauthenticated(
             "the other end has another shared key: both need a copy of the same file for --psk"
                 .into(),
         ),
         ControlError::KeyChanged { .. }
         | ControlError::OtherProtocol { .. }
-        | ControlError::Tls(_) => Failure::Stranger(text),
-        ControlError::Insecure(_) => Failure::Usage(text),
-        ControlError::Key(_) | ControlError::NoList(_) => Failure::Storage(text),
-        ControlError::Suite(_) | ControlError::Lane(_) => Failure::Thread(text),
-        ControlError::Full | ControlError::Message(_) => Failure::Declined(text),
+        | ControlError::Tls(_) => Error::Unauthenticated(text),
+        ControlError::Insecure(_) => Error::Usage(text),
+        ControlError::Key(_) | ControlError::NoList(_) => Error::Storage(text),
+        ControlError::Suite(_) | ControlError::Lane(_) => Error::Thread(text),
+        ControlError::Full | ControlError::Message(_) => Error::PeerRefused(text),
     }
+}
+
+/// An error of a file of keys.
+pub(super) fn of_key(error: KeyError) -> Error {
+    Error::Storage(error.to_string())
+}
+
+/// Whether a file of keys does not exist.
+pub(super) fn is_missing(error: &KeyError) -> bool {
+    matches!(error, KeyError::File { cause, .. } if cause.kind() == ErrorKind::NotFound)
 }
