@@ -14,6 +14,7 @@ pub mod model;
 pub mod offload;
 #[cfg(target_os = "linux")]
 pub mod plan;
+pub mod reproduce;
 pub mod run;
 pub mod scenario;
 #[cfg(target_os = "linux")]
