@@ -10,6 +10,7 @@ mod error;
 mod job;
 pub mod model;
 pub mod offload;
+pub mod reproduce;
 pub mod run;
 #[cfg(target_os = "linux")]
 pub mod transfer;

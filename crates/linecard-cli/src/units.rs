@@ -63,23 +63,6 @@ pub(crate) fn many(text: &str) -> Result<u64, String> {
     value.ok_or_else(wrong)
 }
 
-/// Bits per second: `10G`, `2.5G`, `200M`. K, M, G and T count in 1000.
-pub(crate) fn bit_rate(text: &str) -> Result<u64, String> {
-    let wrong = || format!("\"{text}\" is no rate in bit/s: write for example 10G, 2.5G or 200M");
-    let (number, unit) = split(text);
-    let factor = match unit {
-        "" => 1.0,
-        "k" | "K" => 1e3,
-        "M" => 1e6,
-        "G" => 1e9,
-        "T" => 1e12,
-        _ => return Err(wrong()),
-    };
-    let rate = number.parse::<f64>().map_err(|_| wrong())? * factor;
-    // Below this a double has every whole number.
-    if (1.0..=9e15).contains(&rate) { Ok(rate.round() as u64) } else { Err(wrong()) }
-}
-
 /// A period in picoseconds: `7.41us`, `7419.761ns`; the unit is required.
 pub(crate) fn period_ps(text: &str) -> Result<u64, String> {
     let wrong = || format!("\"{text}\" is no period: write for example 7.41us, 125us or 1ms");
@@ -160,14 +143,6 @@ mod tests {
         assert_eq!((many("250"), many("64k"), many("1M")), (Ok(250), Ok(64_000), Ok(1_000_000)));
         assert!(many("1.5M").is_err() && many("1G").is_err() && many("").is_err());
         assert!(many("99999999999999999999").is_err() && many("99999999999999999M").is_err());
-    }
-
-    #[test]
-    fn bit_rates() {
-        assert_eq!((bit_rate("10G"), bit_rate("2.5G")), (Ok(10_000_000_000), Ok(2_500_000_000)));
-        assert_eq!((bit_rate("200M"), bit_rate("9600")), (Ok(200_000_000), Ok(9_600)));
-        assert!(bit_rate("0").is_err() && bit_rate("fast").is_err() && bit_rate("-1G").is_err());
-        assert!(bit_rate("10Gbit").is_err() && bit_rate("99999T").is_err());
     }
 
     #[test]

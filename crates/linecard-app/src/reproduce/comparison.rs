@@ -5,7 +5,7 @@
 //! beyond the limit of its reason, is marked DIFFERS and fails the command.
 
 use linecard_report::{Report, Section, Value};
-use std::borrow::Cow;
+use serde::Deserialize;
 use std::ops::RangeInclusive;
 
 /// A published table or figure beside ours.
@@ -19,18 +19,21 @@ use std::ops::RangeInclusive;
 /// add_all(&[table], &mut report);
 /// ```
 #[derive(Debug, Clone)]
-pub(super) struct Comparison {
-    key: &'static str,
-    title: Cow<'static, str>,
+pub struct Comparison {
+    key: String,
+    title: String,
     rows: Vec<Row>,
 }
 
 /// One value, or one statement about a curve.
 #[derive(Debug, Clone)]
-pub(super) struct Row {
-    what: Cow<'static, str>,
+pub struct Row {
+    what: String,
     seen: Seen,
-    unit: &'static str,
+    unit: String,
+    class: Class,
+    /// That was chosen so that this value comes out.
+    parameter: String,
     within_percent: Option<f64>,
     reason: Option<Reason>,
 }
@@ -38,29 +41,47 @@ pub(super) struct Row {
 /// Why a row may differ, and how far.
 #[derive(Debug, Clone)]
 struct Reason {
-    text: Cow<'static, str>,
+    text: String,
     /// The value that decides, with its unit: of a number the number itself.
     value: f64,
-    unit: &'static str,
+    unit: String,
     limit: RangeInclusive<f64>,
 }
 
 #[derive(Debug, Clone)]
 enum Seen {
     Numbers { paper: Printed, ours: f64 },
-    Words { paper: Cow<'static, str>, ours: Cow<'static, str>, holds: bool },
+    Words { paper: String, ours: String, holds: bool },
 }
 
 /// A number with as many decimals as were printed: 450, or (19.4, 1).
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Printed {
+pub struct Printed {
     value: f64,
     decimals: usize,
 }
 
+/// What it says if a row agrees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Class {
+    /// Equal to the printed digits, by a model that does not contain the value.
+    Exact,
+    /// Within a tolerance fixed beforehand, by a model none of whose parameters was chosen to meet this value.
+    Predicted,
+    /// A parameter was chosen so that this value comes out.
+    Fitted,
+    /// Computed from the paper's own numbers by the paper's own formula.
+    Arithmetic,
+    /// Outside, with a reason and a limit.
+    Differs,
+    /// Needs what no machine here has.
+    Cannot,
+}
+
 /// How a row came out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub enum Verdict {
     /// To each digit that was printed, or the shape that was described.
     Same,
     /// Within the per cents allowed.
@@ -73,28 +94,28 @@ pub(super) enum Verdict {
 
 impl Comparison {
     /// No rows yet; `key` names the section in JSON, `title` in text.
-    pub(super) fn new(key: &'static str, title: impl Into<Cow<'static, str>>) -> Self {
-        Self { key, title: title.into(), rows: Vec::new() }
+    pub fn new(key: impl Into<String>, title: impl Into<String>) -> Self {
+        Self { key: key.into(), title: title.into(), rows: Vec::new() }
     }
 
     /// Adds a row.
-    pub(super) fn add(&mut self, row: Row) {
+    pub fn add(&mut self, row: Row) {
         self.rows.push(row);
     }
 
     /// Rows that came out as `verdict`.
-    pub(super) fn count(&self, verdict: Verdict) -> usize {
+    pub fn count(&self, verdict: Verdict) -> usize {
         self.rows.iter().filter(|row| row.verdict() == verdict).count()
     }
 
     /// Rows that differ without a reason: a test wants 0.
-    pub(super) fn unexplained(&self) -> usize {
+    pub fn unexplained(&self) -> usize {
         self.count(Verdict::Unexplained)
     }
 
     /// The rows for a report: aligned words for people, fields for JSON.
-    pub(super) fn section(&self) -> Section {
-        let mut section = Section::list(self.key, self.title.clone());
+    pub fn section(&self) -> Section {
+        let mut section = Section::list(self.key.clone(), self.title.clone());
         let texts: Vec<_> = self.rows.iter().map(Row::texts).collect();
         let widths: [usize; 3] = std::array::from_fn(|column| {
             texts.iter().map(|texts| texts[column].chars().count()).max().unwrap_or(0)
@@ -103,8 +124,9 @@ impl Comparison {
         for (row, [paper, ours, difference]) in self.rows.iter().zip(&texts) {
             let text = format!(
                 "paper {paper:>paper_width$}  ours {ours:>ours_width$}  \
-                 {difference:>difference_width$}  {}",
-                row.verdict_text()
+                 {difference:>difference_width$}  {}{}",
+                row.verdict_text(),
+                row.class_text()
             );
             section.add("", row.what.clone(), Value::Fields(text, row.fields()));
         }
@@ -114,7 +136,7 @@ impl Comparison {
 
 /// Adds all comparisons to a report, and how they came out together; gives the number of rows that
 /// differ without a reason or beyond its limit.
-pub(super) fn add_all(comparisons: &[Comparison], report: &mut Report) -> usize {
+pub fn add_all(comparisons: &[Comparison], free: &[String], report: &mut Report) -> usize {
     for comparison in comparisons {
         report.push(comparison.section());
     }
@@ -130,42 +152,71 @@ pub(super) fn add_all(comparisons: &[Comparison], report: &mut Report) -> usize 
     let unexplained: usize = comparisons.iter().map(Comparison::unexplained).sum();
     section.add("unexplained", "DIFFER without a reason", Value::Count(unexplained as u64));
     report.push(section);
+    report.push(agreement(comparisons, free));
     unexplained
+}
+
+/// How many of the values that say something about the model agree, and what is left out.
+fn agreement(comparisons: &[Comparison], free: &[String]) -> Section {
+    let rows = || comparisons.iter().flat_map(|one| &one.rows);
+    let of = |class: Class| rows().filter(|row| row.class == class).count() as u64;
+    let counted = rows().filter(|row| row.class.counts());
+    let agreed = counted.clone().filter(|row| row.agrees()).count();
+    let mut section = Section::new("agreement", "Values that the model was not given");
+    let text = format!("{agreed} of {}", counted.clone().count());
+    let fields =
+        vec![("agree", Value::Count(agreed as u64)), ("of", Value::Count(counted.count() as u64))];
+    section.add("predicted", "agree", Value::Fields(text, fields));
+    for (key, label, class) in [
+        ("fitted", "fitted, not counted", Class::Fitted),
+        ("arithmetic", "arithmetic, not counted", Class::Arithmetic),
+        ("cannot", "cannot be had here", Class::Cannot),
+    ] {
+        section.add(key, label, Value::Count(of(class)));
+    }
+    let text = format!("{}", free.len());
+    let text = if free.is_empty() { text } else { format!("{text}: {}", free.join("; ")) };
+    section.add("free", "free parameters", Value::Text(text));
+    section
 }
 
 impl Row {
     /// A number: the paper's, as it was printed, and ours. They have to be the same to the digits
     /// that were printed, unless [`Row::within`] says otherwise.
-    pub(super) fn number(
-        what: impl Into<Cow<'static, str>>,
-        paper: impl Into<Printed>,
-        ours: f64,
-    ) -> Self {
+    pub fn number(what: impl Into<String>, paper: impl Into<Printed>, ours: f64) -> Self {
         Self::new(what.into(), Seen::Numbers { paper: paper.into(), ours })
     }
 
     /// A statement about a curve, in words, and whether it holds for ours.
-    pub(super) fn shape(
-        what: impl Into<Cow<'static, str>>,
-        paper: impl Into<Cow<'static, str>>,
-        ours: impl Into<Cow<'static, str>>,
+    pub fn shape(
+        what: impl Into<String>,
+        paper: impl Into<String>,
+        ours: impl Into<String>,
         holds: bool,
     ) -> Self {
         Self::new(what.into(), Seen::Words { paper: paper.into(), ours: ours.into(), holds })
     }
 
-    fn new(what: Cow<'static, str>, seen: Seen) -> Self {
-        Self { what, seen, unit: "", within_percent: None, reason: None }
+    fn new(what: String, seen: Seen) -> Self {
+        Self {
+            what,
+            seen,
+            unit: String::new(),
+            class: Class::Predicted,
+            parameter: String::new(),
+            within_percent: None,
+            reason: None,
+        }
     }
 
     /// What both numbers are in: "MHz", "cycles".
-    pub(super) fn unit(mut self, unit: &'static str) -> Self {
-        self.unit = unit;
+    pub fn unit(mut self, unit: impl Into<String>) -> Self {
+        self.unit = unit.into();
         self
     }
 
     /// Ours may be off by so many per cent of the paper's.
-    pub(super) fn within(mut self, percent: f64) -> Self {
+    pub fn within(mut self, percent: f64) -> Self {
         self.within_percent = Some(percent);
         self
     }
@@ -173,33 +224,44 @@ impl Row {
     /// Why a number differs, if it does: half a sentence, and the values of ours that it explains, in
     /// the row's unit. Not said of a row that agrees. For a statement in words, give the value that
     /// decides: [`Row::because_measured`].
-    pub(super) fn because(
-        self,
-        text: impl Into<Cow<'static, str>>,
-        limit: RangeInclusive<f64>,
-    ) -> Self {
+    pub fn because(self, text: impl Into<String>, limit: RangeInclusive<f64>) -> Self {
         let value = match self.seen {
             Seen::Numbers { ours, .. } => ours,
             // Nothing that a limit could be held against.
             Seen::Words { .. } => f64::NAN,
         };
-        let unit = self.unit;
+        let unit = self.unit.clone();
         self.because_measured(text, (value, unit), limit)
     }
 
     /// The same with another value, and its unit, that has to be within the limit.
-    pub(super) fn because_measured(
+    pub fn because_measured(
         mut self,
-        text: impl Into<Cow<'static, str>>,
-        (value, unit): (f64, &'static str),
+        text: impl Into<String>,
+        (value, unit): (f64, impl Into<String>),
         limit: RangeInclusive<f64>,
     ) -> Self {
-        self.reason = Some(Reason { text: text.into(), value, unit, limit });
+        self.reason = Some(Reason { text: text.into(), value, unit: unit.into(), limit });
+        self
+    }
+
+    /// What agreement of this row says.
+    #[must_use]
+    pub const fn class(mut self, class: Class) -> Self {
+        self.class = class;
+        self
+    }
+
+    /// Names the parameter that was chosen so that this value comes out.
+    #[must_use]
+    pub fn fitted_by(mut self, parameter: impl Into<String>) -> Self {
+        self.parameter = parameter.into();
         self
     }
 
     /// How this row came out.
-    pub(super) fn verdict(&self) -> Verdict {
+    #[must_use]
+    pub fn verdict(&self) -> Verdict {
         let (is_same, is_within) = match &self.seen {
             Seen::Words { holds, .. } => (*holds, false),
             Seen::Numbers { paper, ours } => {
@@ -215,6 +277,10 @@ impl Row {
         }
     }
 
+    fn agrees(&self) -> bool {
+        matches!(self.verdict(), Verdict::Same | Verdict::Within)
+    }
+
     fn verdict_text(&self) -> String {
         match (self.verdict(), &self.reason, self.within_percent) {
             (Verdict::Same, ..) => "same".to_owned(),
@@ -226,6 +292,15 @@ impl Row {
                 format!("DIFFERS beyond its reason ({}): {}", reason.limit_text(), reason.text)
             }
             _ => "DIFFERS".to_owned(),
+        }
+    }
+
+    /// Why agreement of this row does not count, if it does not.
+    fn class_text(&self) -> String {
+        match self.class {
+            Class::Fitted => format!(" (fitted: {})", self.parameter),
+            Class::Arithmetic | Class::Cannot => format!(" ({})", self.class.name()),
+            _ => String::new(),
         }
     }
 
@@ -255,25 +330,28 @@ impl Row {
 
     fn fields(&self) -> Vec<(&'static str, Value)> {
         let mut fields = match &self.seen {
-            Seen::Words { paper, ours, .. } => vec![
-                ("paper", Value::Text(paper.to_string())),
-                ("ours", Value::Text(ours.to_string())),
-            ],
+            Seen::Words { paper, ours, .. } => {
+                vec![("paper", Value::Text(paper.clone())), ("ours", Value::Text(ours.clone()))]
+            }
             Seen::Numbers { paper, ours } => vec![
                 ("paper", Value::Number(paper.value)),
                 ("ours", Value::Number(*ours)),
                 ("difference", Value::Number(ours - paper.value)),
-                ("unit", Value::Text(self.unit.to_owned())),
+                ("unit", Value::Text(self.unit.clone())),
             ],
         };
         if let Some(percent) = self.within_percent {
             fields.push(("within_percent", Value::Number(percent)));
         }
         let verdict = self.verdict();
+        fields.push(("class", Value::Text(self.class.name().to_owned())));
+        if !self.parameter.is_empty() {
+            fields.push(("parameter", Value::Text(self.parameter.clone())));
+        }
         fields.push(("verdict", Value::Text(verdict.name().to_owned())));
         let differs = matches!(verdict, Verdict::Explained | Verdict::Unexplained);
         if let Some(reason) = self.reason.as_ref().filter(|_| differs) {
-            fields.push(("reason", Value::Text(reason.text.to_string())));
+            fields.push(("reason", Value::Text(reason.text.clone())));
             fields.push(("measured", Value::Number(reason.value)));
             fields.push(("from", Value::Number(*reason.limit.start())));
             fields.push(("to", Value::Number(*reason.limit.end())));
@@ -300,6 +378,24 @@ impl Reason {
         let unit = if self.unit.is_empty() { "" } else { " " };
         let range = if low == high { low } else { format!("{low} to {high}") };
         format!("explains {range}{unit}{}", self.unit)
+    }
+}
+
+impl Class {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Exact => "exact",
+            Self::Predicted => "predicted",
+            Self::Fitted => "fitted",
+            Self::Arithmetic => "arithmetic",
+            Self::Differs => "differs",
+            Self::Cannot => "cannot",
+        }
+    }
+
+    /// Whether a row says something about the model: what was chosen or computed to meet the paper does not.
+    const fn counts(self) -> bool {
+        matches!(self, Self::Exact | Self::Predicted | Self::Differs)
     }
 }
 
@@ -393,7 +489,7 @@ mod tests {
     #[test]
     fn people_see_columns_and_what_differs() {
         let mut report = Report::new("reproduce");
-        add_all(&[rows()], &mut report);
+        add_all(&[rows()], &[], &mut report);
         let text = report.to_string();
         let lines: Vec<&str> = text.lines().map(str::trim).collect();
         assert_eq!(lines[0], "A figure");
@@ -408,7 +504,7 @@ mod tests {
     #[test]
     fn json_has_the_numbers_themselves() {
         let mut report = Report::new("reproduce");
-        add_all(&[rows()], &mut report);
+        add_all(&[rows()], &[], &mut report);
         let found = serde_json::to_value(&report).expect("JSON");
         let rate = &found["figure"][1];
         assert_eq!(
