@@ -6,6 +6,8 @@
 
 #[cfg(target_os = "linux")]
 pub mod attach;
+#[cfg(target_os = "linux")]
+pub mod calibrate;
 pub mod captures;
 mod erased;
 mod error;
@@ -13,9 +15,12 @@ mod job;
 pub mod model;
 pub mod offload;
 #[cfg(target_os = "linux")]
+pub mod plan;
+#[cfg(target_os = "linux")]
 mod ports;
 pub mod reproduce;
 pub mod run;
+pub mod scenario;
 #[cfg(target_os = "linux")]
 pub mod transfer;
 

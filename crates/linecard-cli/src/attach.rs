@@ -8,9 +8,7 @@ use crate::failure::{EXIT_CODES, Failure};
 use crate::flags::Flags;
 use crate::page::PageArguments;
 use crate::say;
-use crate::signals;
 use clap::Args;
-use linecard_app::Context;
 use linecard_app::attach::{self, Config, Observer, Rates};
 use linecard_io::attach::PortSpec;
 use linecard_report::Report;
@@ -34,20 +32,18 @@ pub(crate) struct AttachArguments {
 
 /// Runs the command.
 pub(crate) fn command(arguments: &AttachArguments) -> Result<(), Failure> {
-    let document = arguments.flags.document()?;
-    let config: Config = document.config()?;
-    let settings = config.settings().map_err(|error| document.placed(error))?;
-    let captures: Vec<&Path> =
-        [&settings.near, &settings.far].into_iter().filter_map(PortSpec::file).collect();
-    let page = arguments.page.check(&captures)?;
-    let files: Vec<PathBuf> = page.files().map(Path::to_owned).collect();
-    let progress = signals::progress()?;
-    let context = Context { progress: &progress, document: Some(&document) };
-    let output = settings.far.file();
-    let mut show = Show::of(arguments.json, output);
-    let finished = attach::run(&config, &context, &files, &mut show)?;
-    show.last(&finished.report, output)?;
-    page.write(|| finished.page, finished.failure.map_or(Ok(()), Err))
+    arguments.flags.until_signal(|config: &Config, context| {
+        let settings = config.settings()?;
+        let captures: Vec<&Path> =
+            [&settings.near, &settings.far].into_iter().filter_map(PortSpec::file).collect();
+        let page = arguments.page.check(&captures)?;
+        let files: Vec<PathBuf> = page.files().map(Path::to_owned).collect();
+        let output = settings.far.file();
+        let mut show = Show::of(arguments.json, output);
+        let finished = attach::run(config, context, &files, &mut show)?;
+        show.last(&finished.report, output)?;
+        page.write(|| finished.page, finished.failure.map_or(Ok(()), Err))
+    })
 }
 
 /// How rates are shown.

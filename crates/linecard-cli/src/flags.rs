@@ -34,12 +34,6 @@ impl<C: Config> Flags<C> {
         self.given.iter().find_map(|given| given.parameter.flag.as_deref())
     }
 
-    /// The value of a parameter that was given.
-    pub(crate) fn value(&self, parameter: &str) -> Option<&str> {
-        let given = self.given.iter().find(|given| given.parameter.name == parameter);
-        given.map(|given| given.value.as_str())
-    }
-
     /// Runs what takes the configuration that was given, until a signal cancels it.
     pub(crate) fn until_signal<T>(
         &self,
