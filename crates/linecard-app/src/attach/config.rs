@@ -39,10 +39,10 @@ pub struct Config {
     #[schemars(extend("x-argument" = "FAR"))]
     pub far: String,
     /// the direction in which packets are merged
-    #[schemars(extend("x-flag" = "merge"))]
+    #[schemars(extend("x-flag" = "merge", "x-value" = "WAY"))]
     pub merge: Merge,
     /// what to do with checksums that no port vouches for
-    #[schemars(extend("x-flag" = "checksum"))]
+    #[schemars(extend("x-flag" = "checksum", "x-value" = "POLICY"))]
     pub checksum: Checksum,
     /// longest time a packet is held
     #[default(Duration::from_ms(1))]
@@ -58,7 +58,7 @@ pub struct Config {
     /// flush held packets at the end of each batch, as kernels do at the end of a poll: less delay, smaller packets
     #[schemars(extend("x-flag" = "flush-batches"))]
     pub flush_batches: bool,
-    /// largest merged packet, from the IP header
+    /// bytes of the largest merged packet, counted from the IP header
     #[default(Bytes::new(65_535))]
     #[garde(range(min = Bytes::new(576), max = Bytes::new(65_535)))]
     #[schemars(extend("x-flag" = "max-size"))]
@@ -69,13 +69,13 @@ pub struct Config {
     #[schemars(extend("x-flag" = "max-flows"))]
     pub max_flows: usize,
     /// the packet with which a flow is remembered
-    #[schemars(extend("x-flag" = "learn-on", "x-former-flag" = "create-on"))]
+    #[schemars(extend("x-flag" = "learn-on", "x-value" = "PACKET", "x-former-flag" = "create-on"))]
     pub learn_on: LearnOn,
     /// put TCP data into sequence before it is merged, waiting at most 250us for missing data
     #[schemars(extend("x-flag" = "reorder"))]
     pub reorder: bool,
     /// acknowledge data from NEAR on behalf of its receiver; docs/design/modes.md says what that gives up
-    #[schemars(extend("x-flag" = "active-ack", "x-flag-alone" = "receiver"))]
+    #[schemars(extend("x-flag" = "active-ack", "x-flag-alone" = "receiver", "x-value" = "WINDOW"))]
     pub active_ack: ActiveAck,
     /// workers; with inline deployment each has a queue of both ports
     #[default(1)]
@@ -86,10 +86,10 @@ pub struct Config {
     #[schemars(extend("x-flag" = "cores", "x-value" = "LIST"))]
     pub cores: Parsed<Cores>,
     /// the threads and what each does
-    #[schemars(extend("x-flag" = "deployment"))]
+    #[schemars(extend("x-flag" = "deployment", "x-value" = "HOW"))]
     pub deployment: Deployment,
     /// what a thread does when there is nothing to do
-    #[schemars(extend("x-flag" = "idle"))]
+    #[schemars(extend("x-flag" = "idle", "x-value" = "POLICY"))]
     pub idle: Idle,
     /// packets taken from a port at a time
     #[default(64)]
