@@ -207,7 +207,7 @@ impl Program {
         self.end()
     }
 
-    /// Where those go that leave early.
+    /// Appends the target of the early exits.
     fn end(mut self) -> Vec<[u8; 8]> {
         let end = self.code.len();
         for at in std::mem::take(&mut self.exits) {
@@ -218,7 +218,7 @@ impl Program {
         self.code
     }
 
-    /// `R1 =` which log this core has; ends the program on others.
+    /// `R1 =` index of this core's log; ends the program on other cores.
     fn slot(&mut self, cores: &[u16]) {
         self.call(GET_SMP_PROCESSOR_ID);
         for (slot, core) in cores.iter().enumerate() {
@@ -231,7 +231,7 @@ impl Program {
 
     /// `R2 =` the address of this byte of the log.
     fn log_address(&mut self, map: BorrowedFd<'_>, offset: i32) {
-        // BPF_PSEUDO_MAP_VALUE: a number of 64 bits that the kernel makes an address.
+        // BPF_PSEUDO_MAP_VALUE: a 64-bit constant that the kernel replaces with an address.
         self.push(0x18, R2, 2, 0, map.as_raw_fd());
         self.push(0, 0, 0, 0, offset);
     }
