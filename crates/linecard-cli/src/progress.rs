@@ -82,9 +82,6 @@ impl Progress {
         Self { next: STEP, step: STEP, ..Self::new(len, BYTES) }
     }
 
-    /// For so many rounds of a measurement, of a second or so each; no bar when nobody would see it.
-    pub(crate) fn for_rounds(rounds: u64) -> Self {
-        Self::new(rounds, ROUNDS)
     }
 
     fn new(all: u64, Kind { template, least }: Kind) -> Self {

@@ -45,10 +45,10 @@ pub struct Config {
     pub protocol: Protocol,
     /// packets of a message; without it a steady stream of full packets
     #[garde(range(min = 1, max = 1_000))]
-    #[schemars(extend("x-flag" = "packets", "x-excludes" = ["mix"]))]
+    #[schemars(extend("x-flag" = "packets", "x-conflicts" = ["mix"]))]
     pub packets: Maybe<u64>,
     /// messages of several kinds, as tcp:44=3,udp:1=1: full packets of each, and how many of such
-    #[schemars(extend("x-flag" = "mix", "x-excludes" = ["protocol"]))]
+    #[schemars(extend("x-flag" = "mix", "x-conflicts" = ["protocol"]))]
     pub mix: Maybe<String>,
     /// the cores' clock in MHz; without it the smallest is looked for
     #[garde(range(min = MIN_CLOCK, max = MAX_CLOCK))]

@@ -1,17 +1,17 @@
-//! Two clocks that do not know each other: how many core cycles a transfer takes on average.
+//! Two unrelated clocks: how many core cycles a transfer takes on average.
 
 use crate::Ps;
 use crate::transmit::Design;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Where the clocks' edges lie beside each other when a transfer starts.
+/// The relative position of the clocks' edges when a transfer starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
-    /// the DMA's edge is there when the core asks: what the published tables count
+    /// the DMA has an edge when the core starts it, as the published tables assume
     Best,
-    /// as it comes
+    /// random
     #[default]
     Typical,
     /// the core has just missed an edge
