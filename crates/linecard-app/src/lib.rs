@@ -6,9 +6,12 @@
 
 mod erased;
 mod error;
+mod files;
+pub mod jitter;
 mod job;
 pub mod model;
 
 pub use erased::{AnyJob, Finished, finish};
 pub use error::{EXIT_CODES, Error};
+pub use files::is_stdout;
 pub use job::{Cancellable, Context, Job};

@@ -1,37 +1,64 @@
-//! Options of commands that set parameters of a job: name, help, range and default are those of the parameter.
+//! Options and arguments of commands that set parameters of a job: name, help, range and default are those of the
+//! parameter. A `bool` is an option without a value, a list an option that can be repeated (or values with commas
+//! between them).
 
 use crate::failure::Failure;
+use crate::signals;
 use clap::builder::PossibleValuesParser;
-use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+use linecard_app::Context;
 use linecard_config::{Config, Document, Parameter, parameters};
 use std::fmt;
 use std::marker::PhantomData;
 
-/// The options that were given, of all parameters of a configuration that have one.
+/// The options and arguments that were given, of all parameters of a configuration that have one.
 pub(crate) struct Flags<C> {
     given: Vec<Given>,
     of: PhantomData<fn() -> C>,
 }
 
-/// An option that was given.
+/// An option or an argument that was given.
 #[derive(Debug)]
 struct Given {
-    option: String,
-    parameter: String,
+    /// As the user sees it: `--chunk 1M`.
+    shown: String,
+    parameter: &'static Parameter,
+    /// As documents have it.
     value: String,
 }
 
 impl<C: Config> Flags<C> {
     /// The first option that was given.
     pub(crate) fn first(&self) -> Option<&str> {
-        self.given.first().map(|given| given.option.as_str())
+        self.given.iter().find_map(|given| given.parameter.flag.as_deref())
+    }
+
+    /// The value of a parameter that was given.
+    pub(crate) fn value(&self, parameter: &str) -> Option<&str> {
+        let given = self.given.iter().find(|given| given.parameter.name == parameter);
+        given.map(|given| given.value.as_str())
+    }
+
+    /// Runs what takes the configuration that was given, until a signal cancels it.
+    pub(crate) fn until_signal<T>(
+        &self,
+        run: impl FnOnce(&C, &Context<'_>) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let document = self.document()?;
+        let config = document.config()?;
+        let progress = signals::progress()?;
+        let context = Context { progress: &progress, document: Some(&document) };
+        run(&config, &context).map_err(|failure| match failure {
+            Failure::Config(error) => Failure::Config(document.placed(error)),
+            failure => failure,
+        })
     }
 
     /// The values that were given, as a document without a file.
     pub(crate) fn document(&self) -> Result<Document, Failure> {
         let mut document = Document::of_text("", "")?;
-        for Given { option, parameter, value } in &self.given {
-            document.set_by(option, parameter, value)?;
+        for Given { shown, parameter, value } in &self.given {
+            document.set_as(shown.clone(), &parameter.name, value)?;
         }
         Ok(document)
     }
@@ -43,21 +70,36 @@ impl<C> fmt::Debug for Flags<C> {
     }
 }
 
-/// Parameters with an option, each with its name.
-fn flags<C: Config>() -> impl Iterator<Item = (String, &'static Parameter)> {
-    parameters::<C>().iter().filter_map(|parameter| Some((parameter.flag.clone()?, parameter)))
+/// Parameters that can be given, with what the command line calls them.
+fn named<C: Config>() -> impl Iterator<Item = (&'static str, &'static Parameter)> {
+    parameters::<C>().iter().filter_map(|parameter| {
+        let name = parameter.flag.as_deref().or(parameter.argument.as_deref())?;
+        Some((name, parameter))
+    })
 }
 
-fn arg(flag: String, parameter: &Parameter) -> Arg {
-    let name = match parameter.format.as_str() {
-        "rate" => "RATE".to_owned(),
-        "bytes" => "BYTES".to_owned(),
-        "duration" => "TIME".to_owned(),
-        "frequency" => "MHZ".to_owned(),
+fn arg(name: &'static str, parameter: &'static Parameter) -> Arg {
+    let value = match (&parameter.value_name, parameter.format.as_str()) {
+        (Some(value), _) => value.clone(),
+        (None, "rate") => "RATE".to_owned(),
+        (None, "bytes") => "BYTES".to_owned(),
+        (None, "duration") => "TIME".to_owned(),
+        (None, "frequency") => "MHZ".to_owned(),
+        (None, "count") => "N".to_owned(),
         _ if parameter.is_number => "N".to_owned(),
-        _ => flag.to_uppercase(),
+        _ => name.to_uppercase(),
     };
-    let arg = Arg::new(flag.clone()).long(flag).value_name(name).help(parameter.help());
+    let arg = Arg::new(parameter.name.as_str()).help(parameter.help());
+    let arg = match &parameter.flag {
+        Some(flag) if parameter.is_switch() => return arg.long(flag).action(ArgAction::SetTrue),
+        Some(flag) if parameter.is_list => {
+            arg.long(flag).value_delimiter(',').action(ArgAction::Append)
+        }
+        Some(flag) => arg.long(flag),
+        None if parameter.is_list => arg.num_args(1..).required(parameter.is_required()),
+        None => arg.required(parameter.is_required()),
+    };
+    let arg = arg.value_name(value);
     match parameter.choices.as_slice() {
         [] => arg,
         choices => {
@@ -68,9 +110,29 @@ fn arg(flag: String, parameter: &Parameter) -> Arg {
     }
 }
 
+/// What was given for a parameter, if anything was.
+fn given(matches: &ArgMatches, name: &str, parameter: &'static Parameter) -> Option<Given> {
+    let id = parameter.name.as_str();
+    let option = if parameter.flag.is_some() { format!("--{name}") } else { name.to_owned() };
+    if parameter.is_switch() {
+        let value = "true".to_owned();
+        return matches.get_flag(id).then_some(Given { shown: option, parameter, value });
+    }
+    let values: Vec<&str> = matches.get_many::<String>(id)?.map(String::as_str).collect();
+    let shown = format!("{option} {}", values.join(","));
+    let value = match values.as_slice() {
+        several if parameter.is_list && parameter.is_number => format!("[{}]", several.join(",")),
+        // Quotes of JSON are those of TOML.
+        several if parameter.is_list => serde_json::to_string(several).ok()?,
+        [one, ..] => (*one).to_owned(),
+        [] => return None,
+    };
+    Some(Given { shown, parameter, value })
+}
+
 impl<C: Config> Args for Flags<C> {
     fn augment_args(command: Command) -> Command {
-        command.args(flags::<C>().map(|(flag, parameter)| arg(flag, parameter)))
+        command.args(named::<C>().map(|(name, parameter)| arg(name, parameter)))
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -80,10 +142,7 @@ impl<C: Config> Args for Flags<C> {
 
 impl<C: Config> FromArgMatches for Flags<C> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let given = flags::<C>().filter_map(|(option, parameter)| {
-            let value = matches.get_one::<String>(&option)?.clone();
-            Some(Given { option, parameter: parameter.name.clone(), value })
-        });
+        let given = named::<C>().filter_map(|(name, parameter)| given(matches, name, parameter));
         Ok(Self { given: given.collect(), of: PhantomData })
     }
 

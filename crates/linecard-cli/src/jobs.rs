@@ -3,7 +3,7 @@
 
 use crate::args::{Arguments, Command};
 use crate::failure::Failure;
-use crate::jitter::{JitterArguments, JitterCommand, analyze};
+use crate::jitter::{JitterArguments, JitterCommand};
 use crate::model::scenario::File;
 use crate::model::sweep::points;
 use crate::model::{ModelArguments, ModelCommand, ladder, run, solve};
@@ -92,7 +92,7 @@ fn find(command: &Command) -> Result<Finished, Refused> {
         Command::Jitter(JitterArguments {
             command: Some(JitterCommand::Analyze(arguments)),
             ..
-        }) => analyze::find(arguments)?,
+        }) => arguments.find(&watch::any())?,
         #[cfg(target_os = "linux")]
         Command::Plan(arguments) => match &arguments.scenario {
             Some(path) => crate::plan::find(arguments, path)?,

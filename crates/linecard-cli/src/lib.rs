@@ -15,6 +15,7 @@ mod flags;
 mod found;
 mod interrupt;
 mod jitter;
+mod job;
 pub mod jobs;
 mod man;
 mod mode;

@@ -49,20 +49,6 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(value * seconds).map_err(|_| wrong())
 }
 
-/// A number of things, large ones too: `250`, `64k`, `1M`. k and M count in 1000.
-pub(crate) fn many(text: &str) -> Result<u64, String> {
-    let wrong = || format!("\"{text}\" is no whole number: write for example 1000, 64k or 1M");
-    let (number, unit) = split(text);
-    let factor = match unit {
-        "" => 1,
-        "k" | "K" => 1_000,
-        "M" => 1_000_000,
-        _ => return Err(wrong()),
-    };
-    let value = number.parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
-    value.ok_or_else(wrong)
-}
-
 /// Bits per second: `10G`, `2.5G`, `200M`. K, M, G and T count in 1000.
 pub(crate) fn bit_rate(text: &str) -> Result<u64, String> {
     let wrong = || format!("\"{text}\" is no rate in bit/s: write for example 10G, 2.5G or 200M");
@@ -78,23 +64,6 @@ pub(crate) fn bit_rate(text: &str) -> Result<u64, String> {
     let rate = number.parse::<f64>().map_err(|_| wrong())? * factor;
     // Below this a double has every whole number.
     if (1.0..=9e15).contains(&rate) { Ok(rate.round() as u64) } else { Err(wrong()) }
-}
-
-/// A period in picoseconds: `7.41us`, `7419.761ns`; the unit is required.
-pub(crate) fn period_ps(text: &str) -> Result<u64, String> {
-    let wrong = || format!("\"{text}\" is no period: write for example 7.41us, 125us or 1ms");
-    let (number, unit) = split(text);
-    let factor = match unit.trim() {
-        "ps" => 1.0,
-        "ns" => 1e3,
-        "us" | "µs" => 1e6,
-        "ms" => 1e9,
-        "s" => 1e12,
-        _ => return Err(wrong()),
-    };
-    let value = number.parse::<f64>().map_err(|_| wrong())? * factor;
-    // The largest is an hour, far inside of what the type keeps exactly.
-    if (0.5..=3.6e15).contains(&value) { Ok(value.round() as u64) } else { Err(wrong()) }
 }
 
 /// A probability: `0.01` or `1%`.
@@ -141,25 +110,6 @@ mod tests {
         assert_eq!(duration("50us"), Ok(Duration::from_micros(50)));
         assert_eq!(duration("0.5s"), Ok(Duration::from_millis(500)));
         assert!(duration("5").is_err() && duration("1e3s").is_err() && duration("-1s").is_err());
-    }
-
-    #[test]
-    fn periods_are_exact_to_the_picosecond() {
-        assert_eq!(period_ps("7.41us"), Ok(7_410_000));
-        assert_eq!(period_ps("7419.761 ns"), Ok(7_419_761));
-        assert_eq!(period_ps("7.419761us"), Ok(7_419_761));
-        assert_eq!(period_ps("3600s"), Ok(3_600_000_000_000_000));
-        assert!(period_ps("0us").is_err() && period_ps("7.41").is_err());
-        assert!(
-            period_ps("3601s").is_err() && period_ps("-1us").is_err() && period_ps("us").is_err()
-        );
-    }
-
-    #[test]
-    fn many_things() {
-        assert_eq!((many("250"), many("64k"), many("1M")), (Ok(250), Ok(64_000), Ok(1_000_000)));
-        assert!(many("1.5M").is_err() && many("1G").is_err() && many("").is_err());
-        assert!(many("99999999999999999999").is_err() && many("99999999999999999M").is_err());
     }
 
     #[test]

@@ -97,7 +97,16 @@ impl Document {
     ///
     /// A key that cannot be one. Whether it exists and the value fits is checked by [`Self::config`].
     pub fn set_by(&mut self, option: &str, key: &str, value: &str) -> Result<(), ConfigError> {
-        self.put(Place::Option(format!("--{option} {value}")), key, value)
+        self.set_as(format!("--{option} {value}"), key, value)
+    }
+
+    /// The same, where errors show what was given as `given`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::set_by`].
+    pub fn set_as(&mut self, given: String, key: &str, value: &str) -> Result<(), ConfigError> {
+        self.put(Place::Option(given), key, value)
     }
 
     /// Sets a value, given as `KEY=VALUE`; it takes precedence over the file's.

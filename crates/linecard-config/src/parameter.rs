@@ -2,7 +2,7 @@
 
 use super::error::{ConfigError, Place, Problem};
 use super::per_type::per_type;
-use super::units::{Bytes, Duration, Frequency, Probability, Rate};
+use super::units::{Bytes, Count, Duration, Frequency, Probability, Rate};
 use garde::Validate;
 use schemars::generate::SchemaSettings;
 use schemars::transform::RecursiveTransform;
@@ -50,15 +50,24 @@ pub struct Parameter {
     pub choices: Vec<(String, String)>,
     /// A word that is taken beside values of the type, as "unlimited".
     pub word: Option<String>,
-    /// The unit, by the name of its format: "rate", "bytes", "duration", "frequency", "probability"; "" for plain values.
+    /// The unit, by the name of its format: "rate", "bytes", "count", "duration", "frequency",
+    /// "probability"; "" for plain values.
     pub format: String,
     /// Whether plain values are numbers.
     pub is_number: bool,
     /// Whether all texts are values, as of a path.
     pub is_text: bool,
+    /// Whether it has several values ([`OneOrMany`](crate::OneOrMany)).
+    pub is_list: bool,
     /// The option of a command that sets it, as "chunk" for `--chunk`, where there is one: the field's
-    /// `#[schemars(extend("x-flag" = "chunk"))]`.
+    /// `#[schemars(extend("x-flag" = "chunk"))]`. The option of a `bool` takes no value.
     pub flag: Option<String>,
+    /// Its name as a command's argument without an option, as "INPUT", where it is one: the field's
+    /// `#[schemars(extend("x-argument" = "INPUT"))]`. If it is an empty text or list by default, it has to be given.
+    pub argument: Option<String>,
+    /// The name of an option's value in `--help`, where its type does not have one: the field's
+    /// `#[schemars(extend("x-value" = "ADDRESS:PORT"))]`.
+    pub value_name: Option<String>,
     /// Its former name in its section, which is still read: the field's `#[schemars(extend("x-former" = "begin"))]`.
     pub former: Option<String>,
 }
@@ -154,10 +163,14 @@ impl Parameter {
             (Bytes::FORMAT, Value::Number(number)) => {
                 number.as_u64().map(|n| Bytes::new(n).to_string())
             }
+            (Count::FORMAT, Value::Number(number)) => {
+                number.as_u64().map(|n| Count::new(n).to_string())
+            }
             _ => None,
         };
         printed.unwrap_or_else(|| match value {
             Value::String(text) => text.clone(),
+            Value::Null => String::new(),
             Value::Array(values) => {
                 let texts: Vec<String> = values.iter().map(|value| self.text_of(value)).collect();
                 texts.join(",")
@@ -185,7 +198,22 @@ impl Parameter {
             text.replace_range(..1, &first.to_uppercase());
         }
         text.truncate(text.rfind(" [").unwrap_or(text.len()));
+        if self.is_switch() || self.default_text().is_empty() {
+            return text;
+        }
         format!("{text} [default: {}]", self.default_text())
+    }
+
+    /// Whether it is set or not, so that its option takes no value.
+    #[must_use]
+    pub const fn is_switch(&self) -> bool {
+        matches!(self.default, Value::Bool(_))
+    }
+
+    /// Whether it is empty by default: neither a value nor none.
+    #[must_use]
+    pub fn is_required(&self) -> bool {
+        !self.default.is_null() && self.default_text().is_empty()
     }
 
     /// Whether all texts are values: a path, a scheme.
@@ -256,13 +284,19 @@ fn parameter(name: String, field: &Map<String, Value>, default: Value) -> Parame
     let of = |key: &str| field.get(key).or_else(|| field.get("items")?.get(key));
     let text = |key: &str| of(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let format = text("format");
-    let units =
-        [Rate::FORMAT, Bytes::FORMAT, Duration::FORMAT, Frequency::FORMAT, Probability::FORMAT];
-    let is_text = of("type").and_then(Value::as_str) == Some("string")
+    let units = [
+        Rate::FORMAT,
+        Bytes::FORMAT,
+        Count::FORMAT,
+        Duration::FORMAT,
+        Frequency::FORMAT,
+        Probability::FORMAT,
+    ];
+    let is_text = kind(of("type")) == Some("string")
         && format.is_empty()
         && field.get("items").is_none()
         && of("enum").is_none();
-    let is_number = matches!(of("type").and_then(Value::as_str), Some("integer" | "number"));
+    let is_number = matches!(kind(of("type")), Some("integer" | "number"));
     Parameter {
         name,
         doc: one_line(&text("description")),
@@ -277,8 +311,22 @@ fn parameter(name: String, field: &Map<String, Value>, default: Value) -> Parame
         format: if units.contains(&format.as_str()) { format } else { String::new() },
         is_number,
         is_text,
+        is_list: field.get("items").is_some(),
         flag: of("x-flag").and_then(Value::as_str).map(str::to_owned),
+        argument: of("x-argument").and_then(Value::as_str).map(str::to_owned),
+        value_name: of("x-value").and_then(Value::as_str).map(str::to_owned),
         former: of("x-former").and_then(Value::as_str).map(str::to_owned),
+    }
+}
+
+/// The type of values, if there is one beside null, which stands for a value that is not there.
+fn kind(types: Option<&Value>) -> Option<&str> {
+    match types? {
+        Value::Array(types) => match types.as_slice() {
+            [kind, null] | [null, kind] if null == "null" => kind.as_str(),
+            _ => None,
+        },
+        kind => kind.as_str(),
     }
 }
 

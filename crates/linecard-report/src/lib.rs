@@ -35,7 +35,7 @@ mod verdict;
 pub use axis::Axis;
 pub use chart::{Chart, Effects, Histograms, Ledger, Spread, TimeSeries};
 pub use origin::Origin;
-pub use outcome::{Outcome, report_of};
+pub use outcome::{Named, Outcome, report_of};
 pub use page::Page;
 pub use quantity::{BitRate, ByteCount, Nanoseconds, Seconds, Share};
 pub use report::{Report, Row, Section, Value};

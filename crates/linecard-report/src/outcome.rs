@@ -4,14 +4,16 @@ use crate::quantity::{BitRate, ByteCount, Nanoseconds, Seconds, Share};
 use crate::report::{Report, Section, Value as Shown};
 use linecard_config::per_type;
 use schemars::generate::SchemaSettings;
-use schemars::{JsonSchema, Schema};
-use serde::Serialize;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
+use std::borrow::Cow;
 
 /// A job's result: a struct of sections, each a struct of values or a list.
 ///
 /// Names of fields are the keys in JSON. The documentation of a field is what people read: of a section its title, of a
-/// value its label. Types say the unit ([`Share`], [`BitRate`] …). What is `None` is left out.
+/// value its label. Types say the unit ([`Share`], [`BitRate`] …). What is `None` is left out. A value can be a struct
+/// itself: an object in JSON, whose text [`Outcome::text`] has.
 ///
 /// A list is a `Vec` of structs with two fields: `label`, a text, and `value`, one value or a struct of them. Optional
 /// values in such a struct need `skip_serializing_if`.
@@ -22,7 +24,7 @@ pub trait Outcome: Serialize + JsonSchema + 'static {
         None
     }
 
-    /// The label of a value whose key is made at run time: of a section that is a map.
+    /// The label of a value, where its documentation does not do; of a section that is a map.
     fn label(&self, section: &str, key: &str) -> Option<String> {
         let _ = (section, key);
         None
@@ -34,9 +36,40 @@ pub trait Outcome: Serialize + JsonSchema + 'static {
         None
     }
 
+    /// The text of a value that is a struct.
+    fn text(&self, section: &str, key: &str) -> Option<String> {
+        let _ = (section, key);
+        None
+    }
+
     /// Sentences under the figures: what they mean, or what to do.
     fn notes(&self) -> Vec<String> {
         Vec::new()
+    }
+}
+
+/// Values under names that are made at run time, in their order: a section whose keys are the names.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Named<T>(pub Vec<(String, T)>);
+
+impl<T: Serialize> Serialize for Named<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for Named<T> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        format!("Named{}", T::schema_name()).into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let each = generator.subschema_for::<T>();
+        json_schema!({ "type": "object", "additionalProperties": each })
     }
 }
 
@@ -93,7 +126,7 @@ pub fn report_of<O: Outcome>(job: &'static str, outcome: &O) -> Report {
         let section = match values.get(key) {
             Some(Value::Object(values)) => {
                 let mut section = Section::new(key.clone(), title);
-                add_values(&mut section, "", field, values);
+                add_values(&mut section, outcome, field, values);
                 if let Some(schema) = field.get("additionalProperties").filter(|s| s.is_object()) {
                     for (name, value) in values {
                         let label = outcome.label(key, name).unwrap_or_else(|| name.clone());
@@ -120,11 +153,23 @@ pub fn report_of<O: Outcome>(job: &'static str, outcome: &O) -> Report {
     report
 }
 
-fn add_values(section: &mut Section, before: &str, schema: &Value, values: &Map<String, Value>) {
+fn add_values(
+    section: &mut Section,
+    outcome: &impl Outcome,
+    schema: &Value,
+    values: &Map<String, Value>,
+) {
     for (key, field) in properties(schema) {
-        let Some(value) = values.get(key).filter(|value| !value.is_null()) else { continue };
-        let key = format!("{before}{key}");
-        section.add(key, label(field), shown(field, value));
+        let shown = match values.get(key) {
+            None | Some(Value::Null) => continue,
+            Some(Value::Object(fields)) => {
+                let text = outcome.text(section.key(), key);
+                Shown::Object(text.unwrap_or_default(), fields.clone())
+            }
+            Some(value) => shown(field, value),
+        };
+        let label = outcome.label(section.key(), key).unwrap_or_else(|| label(field));
+        section.add(key.clone(), label, shown);
     }
 }
 
@@ -162,6 +207,9 @@ fn label(schema: &Value) -> String {
 /// A value with the unit that its type says.
 fn shown(schema: &Value, value: &Value) -> Shown {
     let format = schema.get("format").and_then(Value::as_str).unwrap_or_default();
+    if let (None, Some(difference)) = (value.as_u64(), value.as_i64()) {
+        return Shown::Difference(difference);
+    }
     let (whole, number) = (value.as_u64(), value.as_f64());
     match (format, whole, number) {
         (ByteCount::FORMAT, Some(bytes), _) => Shown::Bytes(bytes),

@@ -22,7 +22,15 @@ const MAY_USE: [(&str, &[&str]); 13] = [
     ("linecard-transfer-net", &["linecard", "linecard-transfer"]),
     (
         "linecard-app",
-        &["linecard", "linecard-config", "linecard-model", "linecard-report", "linecard-transfer"],
+        &[
+            "linecard",
+            "linecard-config",
+            "linecard-io",
+            "linecard-jitter",
+            "linecard-model",
+            "linecard-report",
+            "linecard-transfer",
+        ],
     ),
     ("linecard-cli", &ENGINES),
     ("linecard-py", &["linecard", "linecard-report", "linecard-io", "linecard-cli"]),

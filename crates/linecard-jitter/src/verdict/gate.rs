@@ -1,4 +1,4 @@
-//! Gates: what has to hold before a measurement carries a verdict.
+//! Gates: what has to hold before a measurement gives a verdict.
 //!
 //! A tracer that loses records, clocks that differ, a sender that stutters: each makes figures that look
 //! like any others. So each is looked for, and where it is found the figures are shown and the verdict is
@@ -39,7 +39,7 @@ impl Gate {
     }
 }
 
-/// Whether figures carry a verdict.
+/// Whether figures give a verdict.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Gates(pub Vec<Gate>);
 

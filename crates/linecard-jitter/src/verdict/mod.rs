@@ -1,4 +1,4 @@
-//! What a measurement comes to: how late, how sure, the causes, and whether that carries a verdict.
+//! What a measurement comes to: how late, how sure, the causes, and whether that gives a verdict.
 
 mod gate;
 mod remedy;

@@ -3,13 +3,11 @@
 use super::spec::{Spec, mode_name};
 use crate::Error;
 use linecard_config::ConfigError;
-use linecard_report::{BitRate, ByteCount, Nanoseconds};
+use linecard_report::{BitRate, ByteCount, Named, Nanoseconds};
 use linecard_transfer::fec::Scheme;
 use linecard_transfer::layout::LayoutError;
 use linecard_transfer::sim::Outcome;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::ser::{Serialize, SerializeMap, Serializer};
-use std::borrow::Cow;
+use schemars::JsonSchema;
 
 /// The outcome of a run.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, JsonSchema)]
@@ -21,7 +19,7 @@ pub struct TransferOutcome {
     /// Packets
     pub packets: Packets,
     /// Bytes on the lines
-    pub lanes: LaneBytes,
+    pub lanes: Named<ByteCount>,
     /// Of each chunk, in nanoseconds.
     #[serde(skip)]
     pub latencies_ns: Vec<u64>,
@@ -78,35 +76,6 @@ pub struct Packets {
     pub acks: u64,
 }
 
-/// Bytes on each line, under the keys `lane_0_bytes`, `lane_1_bytes` …
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LaneBytes(pub Vec<u64>);
-
-impl Serialize for LaneBytes {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(self.0.len()))?;
-        for (index, bytes) in self.0.iter().enumerate() {
-            map.serialize_entry(&format!("lane_{index}_bytes"), bytes)?;
-        }
-        map.end()
-    }
-}
-
-impl JsonSchema for LaneBytes {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "LaneBytes".into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let each = generator.subschema_for::<ByteCount>();
-        json_schema!({ "type": "object", "additionalProperties": each })
-    }
-}
-
 impl linecard_report::Outcome for TransferOutcome {
     fn title(&self, section: &str) -> Option<String> {
         (section == "summary").then(|| self.title.clone())
@@ -128,6 +97,8 @@ impl TransferOutcome {
     pub(super) fn new(spec: &Spec, outcome: &Outcome) -> Result<Self, Error> {
         let latencies_ns = outcome.latencies_ns.clone();
         let of = |ns: Option<u64>| Nanoseconds(ns.unwrap_or(0) as f64);
+        let lanes = outcome.lanes.iter().enumerate();
+        let lanes = lanes.map(|(n, lane)| (format!("lane_{n}_bytes"), ByteCount(lane.line_bytes)));
         Ok(Self {
             summary: Summary::new(spec, outcome)
                 .map_err(|error| ConfigError::of_parameter("chunk.count", error.to_string()))?,
@@ -137,7 +108,7 @@ impl TransferOutcome {
                 max_ns: of(latencies_ns.iter().copied().max()),
             },
             packets: Packets::new(outcome),
-            lanes: LaneBytes(outcome.lanes.iter().map(|lane| lane.line_bytes).collect()),
+            lanes: Named(lanes.collect()),
             latencies_ns,
             title: title(spec),
         })

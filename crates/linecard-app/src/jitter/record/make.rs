@@ -15,7 +15,7 @@ use linecard_jitter::verdict::{Analysis, Gate, Series, Traced, remedy};
 use linecard_report::kept;
 
 /// The record of a stream.
-pub(crate) fn of_outcome(place: &Place, outcome: &Outcome) -> Record {
+pub(in crate::jitter) fn of_outcome(place: &Place, outcome: &Outcome) -> Record {
     let measured = &outcome.measured;
     let trace = outcome.trace.as_ref();
     let mut analysis = Analysis::of(measured, trace.ok());
@@ -69,7 +69,7 @@ pub(crate) fn of_outcome(place: &Place, outcome: &Outcome) -> Record {
 }
 
 /// The record of what cannot be measured there.
-pub(crate) fn not_measured(place: &Place, why: &str) -> Record {
+pub(in crate::jitter) fn not_measured(place: &Place, why: &str) -> Record {
     let gate = GateRecord { name: "testable".to_owned(), passes: false, found: why.to_owned() };
     Record {
         version: VERSION,
@@ -80,7 +80,7 @@ pub(crate) fn not_measured(place: &Place, why: &str) -> Record {
 }
 
 /// The record of a busy loop: when it looked at the clock, and when it should have.
-pub(crate) fn of_dummy(
+pub(in crate::jitter) fn of_dummy(
     schedule: Schedule,
     times_ns: &[u64],
     conditions: Vec<(String, String)>,

@@ -1,8 +1,7 @@
 //! The UDP flows of a capture.
 
-use crate::coalesce;
-use crate::failure::Failure;
-use crate::progress::Progress;
+use super::Damage;
+use crate::{Context, Error, files};
 use linecard::packet::header::protocol;
 use linecard::packet::{FiveTuple, Form, Layout, LinkType};
 use linecard_io::capture::{CaptureError, Reader, Record};
@@ -34,7 +33,7 @@ pub(super) struct Captured {
     /// Streams first, each with the most packets first.
     pub(super) flows: Vec<Candidate>,
     /// What was read before the input turned out to be damaged.
-    pub(super) damage: Option<(String, CaptureError)>,
+    pub(super) damage: Option<Damage>,
     /// There are more packets than are kept.
     pub(super) is_full: bool,
     packets: u64,
@@ -46,14 +45,14 @@ pub(super) struct Captured {
 
 impl Captured {
     /// Why there is nothing to analyse, with what was there.
-    pub(super) fn nothing_found(&self, input: &Path) -> Failure {
+    pub(super) fn nothing_found(&self, input: &Path) -> Error {
         let input = input.display();
         match self.unknown_link {
-            Some(link) if !self.known_link => Failure::UnknownLink(format!(
+            Some(link) if !self.known_link => Error::UnknownLink(format!(
                 "{input}: link type {link} is not known; known are 0, 1, 101, 108, 113, 228, 229, 276: \
                  loopback, Ethernet, raw IP, Linux cooked"
             )),
-            _ => Failure::Withheld(format!(
+            _ => Error::Withheld(format!(
                 "{input}: no UDP flow among {} packets ({} fragments, which are not put together)",
                 self.packets, self.fragments
             )),
@@ -62,10 +61,10 @@ impl Captured {
 }
 
 /// Reads a capture.
-pub(super) fn capture(path: &Path) -> Result<Captured, Failure> {
-    let failed = |source| Failure::of_capture(path, source);
-    let mut reader = Reader::new(coalesce::open(path)?).map_err(failed)?;
-    let mut progress = Progress::for_input(path);
+pub(super) fn read(path: &Path, context: &Context<'_>) -> Result<Captured, Error> {
+    // Reading fails once the job is cancelled.
+    let failed = |source| context.go_on().err().unwrap_or_else(|| Error::of_capture(path, source));
+    let mut reader = Reader::new(files::open(path, context)?).map_err(failed)?;
     let (mut captured, mut record) = (Captured::default(), Record::default());
     let mut flows: HashMap<Ends, Flow> = HashMap::new();
     loop {
@@ -76,18 +75,17 @@ pub(super) fn capture(path: &Path) -> Result<Captured, Failure> {
                 captured.add(&mut flows, &record, link);
             }
             Ok(true) => {}
-            Err(damage) if damage.is_damage() && captured.packets > 0 => {
-                captured.damage = Some((path.display().to_string(), damage));
+            Err(CaptureError::Damaged { offset, what }) if captured.packets > 0 => {
+                captured.damage = Some(Damage { input: path.to_owned(), offset, what });
                 break;
             }
             Err(error) => return Err(failed(error)),
         }
-        progress.at(reader.offset());
+        context.progress.reach(reader.offset() as usize);
         if captured.is_full {
             break;
         }
     }
-    progress.done();
     captured.sort(flows);
     Ok(captured)
 }

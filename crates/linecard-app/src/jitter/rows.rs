@@ -1,23 +1,23 @@
 //! Times packet by packet, as CSV.
 
-use crate::failure::Failure;
+use crate::{Error, is_stdout};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 /// Writes a head and rows of whole numbers to a file, or to stdout for `-`.
-pub(crate) fn write<const N: usize>(
+pub(super) fn write<const N: usize>(
     path: &Path,
     head: &str,
     rows: impl Iterator<Item = [u64; N]>,
-) -> Result<(), Failure> {
+) -> Result<(), Error> {
     let named = |source: io::Error| {
         let text = format!("{}: {source}", path.display());
-        Failure::Output { source: io::Error::new(source.kind(), text) }
+        Error::Output { source: io::Error::new(source.kind(), text) }
     };
-    if path == Path::new("-") {
+    if is_stdout(path) {
         return write_to(io::stdout().lock(), head, rows)
-            .map_err(|source| Failure::Output { source });
+            .map_err(|source| Error::Output { source });
     }
     let file = File::create(path).map_err(named)?;
     write_to(file, head, rows).map_err(named)

@@ -1,6 +1,6 @@
 //! A record as one screen of text.
 
-use super::super::with_interval;
+use crate::jitter::with_interval;
 use super::{QuantileRecord, Record, SeriesRecord, SummaryRecord};
 use linecard_report::{Report, Section, Value};
 
@@ -12,7 +12,7 @@ const WIDTH: usize = 100;
 const COLUMNS: [f64; 4] = [0.5, 0.99, 0.999, 0.9999];
 
 /// One screen: at most 50 lines of 100 columns. All quantiles are in JSON and on the page.
-pub(crate) fn screen(record: &Record) -> String {
+pub fn screen(record: &Record) -> String {
     let sections = report(record).sections().iter().map(ToString::to_string).collect::<Vec<_>>();
     let notes: String = notes(record).iter().map(|note| folded(note)).collect();
     let between = if notes.is_empty() { "" } else { "\n" };
@@ -20,7 +20,7 @@ pub(crate) fn screen(record: &Record) -> String {
 }
 
 /// What the screen and the page begin with.
-pub(crate) fn report(record: &Record) -> Report {
+pub(super) fn report(record: &Record) -> Report {
     let mut report = Report::new("jitter");
     report.push(head(record));
     let sink = if record.is_busy_loop() { "Busy loop" } else { "Application" };
@@ -57,7 +57,7 @@ pub(crate) fn report(record: &Record) -> Report {
 }
 
 /// The paper's figure and this one, in a line.
-pub(crate) fn beside_the_paper(record: &Record) -> String {
+pub(in crate::jitter) fn beside_the_paper(record: &Record) -> String {
     let gaps = record.sink.as_ref().and_then(|sink| sink.gaps.as_ref());
     if let (None, Some(reality)) = (gaps, &record.reality) {
         return reality.clone();
@@ -81,7 +81,7 @@ pub(crate) fn beside_the_paper(record: &Record) -> String {
     let cause = record.main_causes().next();
     let cause = cause.map_or(String::new(), |cause| format!(", mostly {}", cause.name));
     let verdict =
-        if record.carries_a_verdict() { "" } else { " (no verdict: a gate does not hold)" };
+        if record.gives_a_verdict() { "" } else { " (no verdict: a gate does not hold)" };
     let published = record.published.as_deref().unwrap_or_default();
     format!(
         "[{tag}] paper: {published}; ours: {ours}, {spikes} beyond two periods{batch}{cause}{verdict}"
@@ -176,7 +176,7 @@ fn trace_section(record: &Record) -> Section {
 }
 
 /// Broken at spaces into lines that fit the screen.
-pub(crate) fn folded(text: &str) -> String {
+pub fn folded(text: &str) -> String {
     let (mut folded, mut column) = (String::with_capacity(text.len() + 1), 0);
     for word in text.split_whitespace() {
         let length = word.chars().count();
@@ -208,7 +208,7 @@ fn notes(record: &Record) -> Vec<String> {
             ));
         }
     }
-    if record.carries_a_verdict() {
+    if record.gives_a_verdict() {
         let remedies =
             record.main_causes().filter_map(|cause| Some((cause, cause.remedy.as_ref()?)));
         for (cause, remedy) in remedies.take(3) {

@@ -1,6 +1,6 @@
 //! Measured effects of toggles, from the JSON of an A/B run.
 
-use crate::failure::Failure;
+use crate::Error;
 use linecard_jitter::linux::audit::{Effects, Measured};
 use serde::Deserialize;
 use std::path::Path;
@@ -29,13 +29,13 @@ struct Effect {
 }
 
 /// The first figure of each toggle that took effect; none without a file.
-pub(super) fn read(path: Option<&Path>) -> Result<Effects, Failure> {
+pub(super) fn read(path: Option<&Path>) -> Result<Effects, Error> {
     let Some(path) = path else { return Ok(Effects::new()) };
     let text = std::fs::read_to_string(path)
-        .map_err(|source| Failure::Open { path: path.to_owned(), source })?;
+        .map_err(|source| Error::Open { path: path.to_owned(), source })?;
     let run: Run = serde_json::from_str(&text).map_err(|error| {
         let what = "not the JSON of `linecard jitter ab --json`";
-        Failure::Usage(format!("--effects {}: {what}: {error}", path.display()))
+        Error::Usage(format!("--effects {}: {what}: {error}", path.display()))
     })?;
     let mut effects = Effects::new();
     for Row { value } in run.effects.into_iter().filter(|row| row.value.took_effect) {

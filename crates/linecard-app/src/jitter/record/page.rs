@@ -12,7 +12,7 @@ const BARS: usize = 12;
 const SHOWN: usize = 20;
 
 /// A page of all, one behind the other, with what they come to first.
-pub(crate) fn page(title: &str, records: &[Record]) -> Page {
+pub fn page(title: &str, records: &[Record]) -> Page {
     let mut page = Page::new(title);
     page.headline(headline(records));
     if records.len() > 1 {
@@ -27,7 +27,7 @@ pub(crate) fn page(title: &str, records: &[Record]) -> Page {
 }
 
 /// How late, how sure, and why.
-pub(crate) fn headline(records: &[Record]) -> String {
+pub fn headline(records: &[Record]) -> String {
     match records {
         [] => "Nothing was measured.".to_owned(),
         [one] if one.id.is_empty() => sentence(one),
@@ -51,7 +51,7 @@ fn of_several(records: &[Record]) -> String {
     );
     let each: Vec<String> = records.iter().map(each).collect();
     let doubtful =
-        records.iter().filter(|record| record.arrived > 0 && !record.carries_a_verdict());
+        records.iter().filter(|record| record.arrived > 0 && !record.gives_a_verdict());
     let doubtful: Vec<&str> = doubtful.map(|record| record.id.as_str()).collect();
     let doubt = match doubtful.as_slice() {
         [] => String::new(),
@@ -93,7 +93,7 @@ fn sentence(record: &Record) -> String {
     } else {
         format!("Most of the delay: {}. ", causes.join("; "))
     };
-    let sure = if record.carries_a_verdict() {
+    let sure = if record.gives_a_verdict() {
         "All gates hold.".to_owned()
     } else {
         format!("No verdict, for what was found at: {}.", record.failed_gates())
@@ -105,7 +105,7 @@ fn gates(records: &[Record]) -> Verdicts {
     let all = records.iter().flat_map(|record| &record.gates);
     let (count, holds) = (all.clone().count(), all.filter(|gate| gate.passes).count());
     let title =
-        format!("What has to hold before figures carry a verdict: {holds} of {count} gates hold");
+        format!("What has to hold before figures give a verdict: {holds} of {count} gates hold");
     let mut verdicts = Verdicts::new("gates", title);
     verdicts.folded();
     for record in records {
@@ -408,7 +408,7 @@ mod tests {
         let at = |text: &str| html.find(text).unwrap_or_else(|| panic!("no {text}: {html}"));
         assert!(at("Half the packets") < at("<figure"));
         assert!(at("<figure") < at("1 of 1 gates hold"));
-        assert!(html.contains("<summary>What has to hold before figures carry a verdict"));
+        assert!(html.contains("<summary>What has to hold before figures give a verdict"));
         // A number does not break into lines: in its column causes would be cut off.
         assert!(html.contains("<td>12.00 µs interrupt 24"), "{html}");
     }
