@@ -2,6 +2,8 @@
 
 use super::error::{ConfigError, Place, Problem};
 use super::parameter::{self, Config, Parameter, parameters};
+use super::walk::Walk;
+use serde_json::Value;
 use std::fs::File;
 use std::io::Read;
 use std::ops::Range;
@@ -31,7 +33,16 @@ struct Set {
     given: Place,
     /// The parts of its key.
     key: Vec<String>,
-    value: String,
+    value: Given,
+}
+
+/// A value as it was given.
+#[derive(Debug, Clone)]
+enum Given {
+    /// By a user, without the quotes of texts.
+    Text(String),
+    /// By a program: a literal of TOML.
+    Literal(String),
 }
 
 /// Where a value comes from.
@@ -106,7 +117,28 @@ impl Document {
     ///
     /// As [`Self::set_by`].
     pub fn set_as(&mut self, given: String, key: &str, value: &str) -> Result<(), ConfigError> {
-        self.put(Place::Option(given), key, value)
+        self.put(Place::Option(given), key, Given::of_text(value))
+    }
+
+    /// Sets a value, given by an argument of a program's call; errors name the argument. Null is no value: the parameter
+    /// keeps the one that it has.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::set_by`].
+    pub fn set_value(
+        &mut self,
+        argument: &str,
+        key: &str,
+        value: &Value,
+    ) -> Result<(), ConfigError> {
+        match value {
+            Value::Null => Ok(()),
+            value => {
+                let given = Place::Argument(format!("{argument}={}", plain_text(value)));
+                self.put(given, key, Given::Literal(literal(value)))
+            }
+        }
     }
 
     /// Sets a value, given as `KEY=VALUE`; it takes precedence over the file's.
@@ -117,12 +149,12 @@ impl Document {
     pub fn set(&mut self, set: &str) -> Result<(), ConfigError> {
         let given = Place::Set(set.to_owned());
         match set.split_once('=') {
-            Some((key, value)) => self.put(given, key, value),
+            Some((key, value)) => self.put(given, key, Given::of_text(value)),
             None => Err(ConfigError::new(given, None, Problem::Invalid(WRITE.to_owned()))),
         }
     }
 
-    fn put(&mut self, given: Place, key: &str, value: &str) -> Result<(), ConfigError> {
+    fn put(&mut self, given: Place, key: &str, value: Given) -> Result<(), ConfigError> {
         let key: Vec<String> = key.trim().split('.').map(str::to_owned).collect();
         let is_bare = |part: &String| {
             let of_key = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
@@ -133,7 +165,7 @@ impl Document {
         } else if self.taken.contains(&key[0]) {
             format!("{} is not a parameter: it stands in the scenario", key[0])
         } else {
-            self.sets.push(Set { given, key, value: value.trim().to_owned() });
+            self.sets.push(Set { given, key, value });
             return Ok(());
         };
         Err(ConfigError::new(given, None, Problem::Invalid(what)))
@@ -162,8 +194,7 @@ impl Document {
         let known = parameters::<C>();
         let table = self.table(known)?;
         let walk = Walk { document: self, known };
-        walk.sets()?;
-        walk.section("", &table)?;
+        walk.check(&table)?;
         let table = Spanned::new(0..self.text.len(), table);
         let config = C::deserialize(Deserializer::from(table)).map_err(|error| {
             let place = self.place_at(error.span().unwrap_or_default().start);
@@ -240,12 +271,13 @@ impl Document {
         for (index, set) in self.sets.iter().enumerate() {
             let at = self.text.len() + 1 + index;
             let parameter = named(known, &set.key);
-            let value = match parameter {
+            let value = match &set.value {
+                Given::Literal(literal) => value(literal),
                 // Of a text, all that was written counts: `1.5` and `true` too.
-                Some(parameter) if parameter.is_text() => {
-                    DeValue::String(set.value.as_str().into())
+                Given::Text(text) if parameter.is_some_and(Parameter::is_text) => {
+                    DeValue::String(text.as_str().into())
                 }
-                _ => value(&set.value),
+                Given::Text(text) => value(text),
             };
             let name =
                 parameter.map(|parameter| parameter.name.split('.').map(str::to_owned).collect());
@@ -253,6 +285,11 @@ impl Document {
             insert(&mut table, &key, at..at, value);
         }
         Ok(table)
+    }
+
+    /// Keys that were set, each with the place where.
+    pub(crate) fn keys_set(&self) -> impl Iterator<Item = (&Place, String)> {
+        self.sets.iter().map(|set| (&set.given, set.key.join(".")))
     }
 
     /// The place of a parameter's key: of the value that counts.
@@ -275,7 +312,7 @@ impl Document {
         None
     }
 
-    fn place_at(&self, at: usize) -> Place {
+    pub(crate) fn place_at(&self, at: usize) -> Place {
         match at.checked_sub(self.text.len() + 1).and_then(|index| self.sets.get(index)) {
             Some(set) => set.given.clone(),
             None => line_at(&self.path, &self.text, at),
@@ -286,128 +323,36 @@ impl Document {
 /// The form of a value that is set.
 const WRITE: &str = "write KEY=VALUE, as line.rate=10G";
 
-/// Looks at all values before they are deserialised: which parameters they are of, and what no deserialiser would say
-/// in the words of a user.
-struct Walk<'d> {
-    document: &'d Document,
-    known: &'d [Parameter],
-}
-
-impl Walk<'_> {
-    /// Refuses keys that go on behind a value.
-    fn sets(&self) -> Result<(), ConfigError> {
-        for set in &self.document.sets {
-            let key = set.key.join(".");
-            let goes_on = |known: &&Parameter| {
-                key.strip_prefix(&known.name).is_some_and(|rest| rest.starts_with('.'))
-            };
-            if let Some(known) = self.known.iter().find(goes_on) {
-                let problem = Problem::Invalid(format!("{} is a value, not a section", known.name));
-                return Err(ConfigError::new(set.given.clone(), Some(key), problem));
-            }
-        }
-        Ok(())
-    }
-
-    fn section(&self, path: &str, table: &DeTable<'_>) -> Result<(), ConfigError> {
-        for (key, value) in table {
-            let name = match path {
-                "" => key.get_ref().to_string(),
-                path => format!("{path}.{}", key.get_ref()),
-            };
-            let refuse = |problem| {
-                let place = self.document.place_at(key.span().start);
-                Err(ConfigError::new(place, Some(name.clone()), problem))
-            };
-            if let Some(parameter) = self.known.iter().find(|known| known.name == name) {
-                match problem(parameter, value.get_ref()) {
-                    Some(problem) => return refuse(problem),
-                    None => continue,
-                }
-            }
-            let inside = format!("{name}.");
-            let Some(first) = self.known.iter().find(|known| known.name.starts_with(&inside))
-            else {
-                return refuse(Problem::Unknown { known: self.names(path), name: name.clone() });
-            };
-            match value.get_ref() {
-                DeValue::Table(values) => self.section(&name, values)?,
-                _ => {
-                    let what = format!("{name} is a section: write {} = …", first.name);
-                    return refuse(Problem::Invalid(what));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// The parameters and sections of a section.
-    fn names(&self, path: &str) -> Vec<String> {
-        let prefix = if path.is_empty() { String::new() } else { format!("{path}.") };
-        let mut names: Vec<String> = Vec::new();
-        for known in self.known {
-            let Some(rest) = known.name.strip_prefix(&prefix) else { continue };
-            let first = rest.split('.').next().unwrap_or_default();
-            let name = format!("{prefix}{first}");
-            if names.last() != Some(&name) {
-                names.push(name);
-            }
-        }
-        names
-    }
-}
-
-/// What is wrong with a value, as far as it shows without its type.
-fn problem(parameter: &Parameter, value: &DeValue<'_>) -> Option<Problem> {
-    let invalid = |what: String| Some(Problem::Invalid(what));
-    let written = match value {
-        DeValue::Integer(number) => number.to_string(),
-        DeValue::Float(number) => number.as_str().to_owned(),
-        DeValue::Boolean(flag) => flag.to_string(),
-        DeValue::String(text) => text.to_string(),
-        DeValue::Array(values) => {
-            return values.iter().find_map(|value| problem(parameter, value.get_ref()));
-        }
-        DeValue::Table(_) => {
-            return invalid(format!("{} is a value, not a section", parameter.name));
-        }
-        DeValue::Datetime(date) => {
-            return invalid(format!("{date} is a date: no parameter takes one"));
-        }
-    };
-    if !parameter.choices.is_empty() {
-        let is_choice = parameter.choices.iter().any(|(choice, _)| *choice == written);
-        let is_switch = matches!(value, DeValue::Boolean(_)) && parameter.choices[0].0 == "on";
-        let names: Vec<String> =
-            parameter.choices.iter().map(|(choice, _)| format!("\"{choice}\"")).collect();
-        let what = format!("\"{written}\" is not a choice: choose {}", names.join(", "));
-        return if is_choice || is_switch { None } else { invalid(what) };
-    }
-    let number = match value {
-        DeValue::Integer(_) => written.replace('_', "").parse::<f64>().ok()?,
-        DeValue::Float(_) => {
-            let number = written.replace('_', "").parse::<f64>().ok()?;
-            if !number.is_finite() {
-                return invalid(format!("{written} is not a number that can be computed with"));
-            }
-            number
-        }
-        _ => return None,
-    };
-    let beyond = |bound: &Option<serde_json::Value>, is_beyond: fn(f64, f64) -> bool| {
-        bound.as_ref().and_then(serde_json::Value::as_f64).is_some_and(|b| is_beyond(number, b))
-    };
-    let is_out =
-        beyond(&parameter.low, |n, low| n < low) || beyond(&parameter.high, |n, high| n > high);
-    // Whole numbers that no type holds; units have their own say otherwise.
-    (parameter.is_number && is_out && parameter.high.is_some())
-        .then(|| parameter.range_problem(&written.into()))
-}
-
 /// The parameter of this name, today's or the former one.
 fn named<'k>(known: &'k [Parameter], key: &[String]) -> Option<&'k Parameter> {
     let name = key.join(".");
     known.iter().find(|known| known.name == name || known.former_name().as_ref() == Some(&name))
+}
+
+impl Given {
+    fn of_text(text: &str) -> Self {
+        Self::Text(text.trim().to_owned())
+    }
+}
+
+/// A value as TOML writes it.
+fn literal(value: &Value) -> String {
+    match value {
+        Value::Array(values) => {
+            let values: Vec<String> = values.iter().map(literal).collect();
+            format!("[{}]", values.join(", "))
+        }
+        // A text of JSON is one of TOML: what JSON escapes, TOML escapes likewise.
+        value => value.to_string(),
+    }
+}
+
+/// A value as a person writes it.
+fn plain_text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        value => literal(value),
+    }
 }
 
 /// A value as TOML has it, or as a text where it is none.
@@ -489,6 +434,7 @@ mod tests {
     use garde::Validate;
     use schemars::JsonSchema;
     use serde::{Deserialize, Serialize};
+    use serde_json::json;
     use smart_default::SmartDefault;
 
     /// Which packet is next.
@@ -578,6 +524,30 @@ mod tests {
         assert_eq!(*whole.line.size, [Bytes::new(64), Bytes::new(2_048)]);
         assert!(whole.line.merge.0 && whole.line.wait == Duration::from_ns(5_000));
         assert_eq!(with(&["line.rate=unlimited"]).map(|whole| whole.line.rate), Ok(Maybe::NONE));
+    }
+
+    #[test]
+    fn values_of_a_program_have_their_types() {
+        let mut document = Document::of_text("", "").expect("a document");
+        let values = [
+            ("count", "core.count", json!(2)),
+            ("rate", "line.rate", json!(25_000_000_000_u64)),
+            ("size", "line.size", json!([64, "2K"])),
+            ("order", "core.order", json!("round-robin")),
+            ("merge", "line.merge", json!(true)),
+            ("wait", "line.wait", Value::Null),
+        ];
+        for (argument, key, value) in &values {
+            document.set_value(argument, key, value).expect("a key");
+        }
+        let whole: Whole = document.config().expect("a configuration");
+        assert_eq!((whole.core.count, whole.core.order), (2, Order::RoundRobin));
+        assert_eq!(whole.line.rate, Maybe::from(Rate::giga(25)));
+        assert_eq!(*whole.line.size, [Bytes::new(64), Bytes::new(2_048)]);
+        assert!(whole.line.merge.0 && whole.line.wait == Whole::default().line.wait);
+        document.set_value("count", "core.count", &json!(65)).expect("a key");
+        let error = document.config::<Whole>().expect_err("too many").to_string();
+        assert_eq!(error, "count=65: 65 is out of range: choose 1 to 64");
     }
 
     #[test]

@@ -50,6 +50,8 @@ pub enum Place {
     Set(String),
     /// Given by an option of a command, as `--rate 10G`.
     Option(String),
+    /// Given by an argument of a program's call, as `rate=10G`.
+    Argument(String),
     /// Nowhere: the default, or a value made by a program.
     Parameter(String),
 }
@@ -89,7 +91,7 @@ impl fmt::Display for Place {
             }
             Self::File(file) => write!(f, "{}: ", file.display()),
             Self::Set(set) => write!(f, "--set {set}: "),
-            Self::Option(option) => write!(f, "{option}: "),
+            Self::Option(text) | Self::Argument(text) => write!(f, "{text}: "),
             Self::Parameter(name) => write!(f, "{name}: "),
         }
     }

@@ -49,6 +49,7 @@ mod parameter;
 mod per_type;
 mod rules;
 mod units;
+mod walk;
 
 pub use choice::{Absent, Maybe, OneOrMany, Parsed, Switch};
 pub use document::{Document, Origin};

@@ -344,8 +344,7 @@ impl linecard_report::Outcome for AbOutcome {
     fn item(&self, _: &str, index: usize) -> Option<String> {
         let EffectFigures { figure, without, with, difference, lower, upper, p, relative, .. } =
             &self.effects.get(index)?.value;
-        let percent =
-            relative.map_or(String::new(), |share| format!("{:+.1} %, ", share * 100.0));
+        let percent = relative.map_or(String::new(), |share| format!("{:+.1} %, ", share * 100.0));
         Some(format!(
             "{figure}: {without:.3} to {with:.3} ({difference:+.3}, {percent}{lower:+.3} to {upper:+.3}), \
              p {p:.4}"

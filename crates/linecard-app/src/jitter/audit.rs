@@ -77,7 +77,10 @@ impl Config {
         let unknown = self.only.iter().find(|name| checks().all(|check| check.id != **name));
         if let Some(name) = unknown {
             let names: Vec<&str> = checks().map(|check| check.id).collect();
-            return refuse("only", format!("there is no check {name}: there are {}", names.join(", ")));
+            return refuse(
+                "only",
+                format!("there is no check {name}: there are {}", names.join(", ")),
+            );
         }
         if self.apply && self.rollback {
             return refuse("rollback", "settings cannot be applied and put back at once".into());
@@ -88,7 +91,10 @@ impl Config {
             }
         }
         if self.keep && self.seconds.is_some() {
-            return refuse("for", "settings that are kept are not put back: leave out --keep".into());
+            return refuse(
+                "for",
+                "settings that are kept are not put back: leave out --keep".into(),
+            );
         }
         Ok(())
     }

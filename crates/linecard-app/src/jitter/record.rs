@@ -6,8 +6,8 @@ mod text;
 
 pub(super) use make::{not_measured, of_dummy, of_outcome};
 pub use page::{headline, page};
-pub use text::{folded, screen};
 pub(super) use text::beside_the_paper;
+pub use text::{folded, screen};
 
 use crate::Error;
 use serde::{Deserialize, Serialize};
@@ -218,7 +218,9 @@ impl Record {
         read.map_err(|source| Error::Open { path: path.into(), source })?;
         let refused = |why: String| Error::Usage(format!("{}: {why}", path.display()));
         if text.len() as u64 > MAX_BYTES {
-            return Err(refused(format!("it is longer than {MAX_BYTES} bytes, which no result is")));
+            return Err(refused(format!(
+                "it is longer than {MAX_BYTES} bytes, which no result is"
+            )));
         }
         let record: Self = serde_json::from_slice(&text)
             .map_err(|error| refused(format!("it is no result of an experiment ({error})")))?;

@@ -285,8 +285,8 @@ impl Busy {
 mod tests {
     use super::*;
     use linecard::rng::Rng;
-    use linecard::watch::Watch;
     use linecard_config::Duration;
+    use std::sync::Arc;
 
     /// Whatever is asked within the ranges of the parameters.
     #[test]
@@ -306,7 +306,7 @@ mod tests {
                 latency: Duration::from_ns(1 + rng.below(1_000_000)),
                 written: rng.below(65_537) as u32,
             };
-            let outcome = PcieModel::run(&config, &Context::new(&Watch::new())).expect("a run");
+            let outcome = PcieModel::run(&config, &Context::new(&Arc::default())).expect("a run");
             assert!(PcieModel::check(&outcome).is_ok(), "{config:?}: {:?}", outcome.reads);
         }
     }

@@ -50,8 +50,7 @@ fn of_several(records: &[Record]) -> String {
         |baseline| format!("This host, nothing added ({}): {}", name(baseline), sentence(baseline)),
     );
     let each: Vec<String> = records.iter().map(each).collect();
-    let doubtful =
-        records.iter().filter(|record| record.arrived > 0 && !record.gives_a_verdict());
+    let doubtful = records.iter().filter(|record| record.arrived > 0 && !record.gives_a_verdict());
     let doubtful: Vec<&str> = doubtful.map(|record| record.id.as_str()).collect();
     let doubt = match doubtful.as_slice() {
         [] => String::new(),

@@ -1,7 +1,7 @@
 //! A record as one screen of text.
 
-use crate::jitter::with_interval;
 use super::{QuantileRecord, Record, SeriesRecord, SummaryRecord};
+use crate::jitter::with_interval;
 use linecard_report::{Report, Section, Value};
 
 /// Causes that are listed.
@@ -80,8 +80,7 @@ pub(in crate::jitter) fn beside_the_paper(record: &Record) -> String {
     let batch = batch.map_or(String::new(), |batch| format!(", {batch:.1} packets of a poll"));
     let cause = record.main_causes().next();
     let cause = cause.map_or(String::new(), |cause| format!(", mostly {}", cause.name));
-    let verdict =
-        if record.gives_a_verdict() { "" } else { " (no verdict: a gate does not hold)" };
+    let verdict = if record.gives_a_verdict() { "" } else { " (no verdict: a gate does not hold)" };
     let published = record.published.as_deref().unwrap_or_default();
     format!(
         "[{tag}] paper: {published}; ours: {ours}, {spikes} beyond two periods{batch}{cause}{verdict}"

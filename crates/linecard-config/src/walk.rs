@@ -1,0 +1,129 @@
+//! A check of all values of a document, before they are deserialised.
+
+use super::document::Document;
+use super::error::{ConfigError, Problem};
+use super::parameter::Parameter;
+use toml::de::{DeTable, DeValue};
+
+/// Looks at all values before they are deserialised: which parameters they are of, and what no deserialiser would say
+/// in the words of a user.
+pub(crate) struct Walk<'d> {
+    pub(crate) document: &'d Document,
+    pub(crate) known: &'d [Parameter],
+}
+
+impl Walk<'_> {
+    /// Checks the keys that were set, then the values of `table`, which has all.
+    pub(crate) fn check(&self, table: &DeTable<'_>) -> Result<(), ConfigError> {
+        self.sets()?;
+        self.section("", table)
+    }
+
+    /// Refuses keys with further parts behind a parameter's name.
+    fn sets(&self) -> Result<(), ConfigError> {
+        for (given, key) in self.document.keys_set() {
+            let goes_on = |known: &&Parameter| {
+                key.strip_prefix(&known.name).is_some_and(|rest| rest.starts_with('.'))
+            };
+            if let Some(known) = self.known.iter().find(goes_on) {
+                let problem = Problem::Invalid(format!("{} is a value, not a section", known.name));
+                return Err(ConfigError::new(given.clone(), Some(key), problem));
+            }
+        }
+        Ok(())
+    }
+
+    fn section(&self, path: &str, table: &DeTable<'_>) -> Result<(), ConfigError> {
+        for (key, value) in table {
+            let name = match path {
+                "" => key.get_ref().to_string(),
+                path => format!("{path}.{}", key.get_ref()),
+            };
+            let refuse = |problem| {
+                let place = self.document.place_at(key.span().start);
+                Err(ConfigError::new(place, Some(name.clone()), problem))
+            };
+            if let Some(parameter) = self.known.iter().find(|known| known.name == name) {
+                match problem(parameter, value.get_ref()) {
+                    Some(problem) => return refuse(problem),
+                    None => continue,
+                }
+            }
+            let inside = format!("{name}.");
+            let Some(first) = self.known.iter().find(|known| known.name.starts_with(&inside))
+            else {
+                return refuse(Problem::Unknown { known: self.names(path), name: name.clone() });
+            };
+            match value.get_ref() {
+                DeValue::Table(values) => self.section(&name, values)?,
+                _ => {
+                    let what = format!("{name} is a section: write {} = …", first.name);
+                    return refuse(Problem::Invalid(what));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The parameters and sections of a section.
+    fn names(&self, path: &str) -> Vec<String> {
+        let prefix = if path.is_empty() { String::new() } else { format!("{path}.") };
+        let mut names: Vec<String> = Vec::new();
+        for known in self.known {
+            let Some(rest) = known.name.strip_prefix(&prefix) else { continue };
+            let first = rest.split('.').next().unwrap_or_default();
+            let name = format!("{prefix}{first}");
+            if names.last() != Some(&name) {
+                names.push(name);
+            }
+        }
+        names
+    }
+}
+
+/// What is wrong with a value, as far as it shows without its type.
+fn problem(parameter: &Parameter, value: &DeValue<'_>) -> Option<Problem> {
+    let invalid = |what: String| Some(Problem::Invalid(what));
+    let written = match value {
+        DeValue::Integer(number) => number.to_string(),
+        DeValue::Float(number) => number.as_str().to_owned(),
+        DeValue::Boolean(flag) => flag.to_string(),
+        DeValue::String(text) => text.to_string(),
+        DeValue::Array(values) => {
+            return values.iter().find_map(|value| problem(parameter, value.get_ref()));
+        }
+        DeValue::Table(_) => {
+            return invalid(format!("{} is a value, not a section", parameter.name));
+        }
+        DeValue::Datetime(date) => {
+            return invalid(format!("{date} is a date: no parameter takes one"));
+        }
+    };
+    if !parameter.choices.is_empty() {
+        let is_choice = parameter.choices.iter().any(|(choice, _)| *choice == written);
+        let is_switch = matches!(value, DeValue::Boolean(_)) && parameter.choices[0].0 == "on";
+        let names: Vec<String> =
+            parameter.choices.iter().map(|(choice, _)| format!("\"{choice}\"")).collect();
+        let what = format!("\"{written}\" is not a choice: choose {}", names.join(", "));
+        return if is_choice || is_switch { None } else { invalid(what) };
+    }
+    let number = match value {
+        DeValue::Integer(_) => written.replace('_', "").parse::<f64>().ok()?,
+        DeValue::Float(_) => {
+            let number = written.replace('_', "").parse::<f64>().ok()?;
+            if !number.is_finite() {
+                return invalid(format!("{written} is not a number that can be computed with"));
+            }
+            number
+        }
+        _ => return None,
+    };
+    let beyond = |bound: &Option<serde_json::Value>, is_beyond: fn(f64, f64) -> bool| {
+        bound.as_ref().and_then(serde_json::Value::as_f64).is_some_and(|b| is_beyond(number, b))
+    };
+    let is_out =
+        beyond(&parameter.low, |n, low| n < low) || beyond(&parameter.high, |n, high| n > high);
+    // Whole numbers that no type holds; units have their own say otherwise.
+    (parameter.is_number && is_out && parameter.high.is_some())
+        .then(|| parameter.range_problem(&written.into()))
+}
