@@ -8,6 +8,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use linecard_app::Context;
 use linecard_config::{Config, Document, Parameter, parameters};
+use std::ffi::OsString;
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -89,7 +90,13 @@ fn arg(name: &'static str, parameter: &'static Parameter) -> Arg {
         _ if parameter.is_number => "N".to_owned(),
         _ => name.to_uppercase(),
     };
-    let arg = Arg::new(parameter.name.as_str()).help(parameter.help());
+    let mut arg = Arg::new(name).help(parameter.help());
+    if let Some(former) = &parameter.former_flag {
+        arg = arg.alias(former.clone());
+    }
+    if let Some(value) = &parameter.flag_alone {
+        arg = arg.num_args(0..=1).default_missing_value(value.clone());
+    }
     let arg = match &parameter.flag {
         Some(flag) if parameter.is_switch() => return arg.long(flag).action(ArgAction::SetTrue),
         Some(flag) if parameter.is_list => {
@@ -112,13 +119,12 @@ fn arg(name: &'static str, parameter: &'static Parameter) -> Arg {
 
 /// What was given for a parameter, if anything was.
 fn given(matches: &ArgMatches, name: &str, parameter: &'static Parameter) -> Option<Given> {
-    let id = parameter.name.as_str();
     let option = if parameter.flag.is_some() { format!("--{name}") } else { name.to_owned() };
     if parameter.is_switch() {
         let value = "true".to_owned();
-        return matches.get_flag(id).then_some(Given { shown: option, parameter, value });
+        return matches.get_flag(name).then_some(Given { shown: option, parameter, value });
     }
-    let values: Vec<&str> = matches.get_many::<String>(id)?.map(String::as_str).collect();
+    let values: Vec<&str> = matches.get_many::<String>(name)?.map(String::as_str).collect();
     let shown = format!("{option} {}", values.join(","));
     let value = match values.as_slice() {
         several if parameter.is_list && parameter.is_number => format!("[{}]", several.join(",")),
@@ -128,6 +134,29 @@ fn given(matches: &ArgMatches, name: &str, parameter: &'static Parameter) -> Opt
         [] => return None,
     };
     Some(Given { shown, parameter, value })
+}
+
+/// Options of a command line that were given by a former name, each with the name of today.
+pub(crate) fn former_names(
+    command: &Command,
+    arguments: impl IntoIterator<Item = OsString>,
+) -> Vec<(String, String)> {
+    let (mut command, mut found) = (command, Vec::new());
+    for argument in arguments {
+        let text = argument.to_string_lossy();
+        match text.strip_prefix("--") {
+            Some("") => break,
+            Some(option) => {
+                let name = option.split('=').next().unwrap_or_default();
+                let is_former =
+                    |arg: &&Arg| arg.get_all_aliases().is_some_and(|all| all.contains(&name));
+                let today = command.get_arguments().find(is_former).and_then(Arg::get_long);
+                found.extend(today.map(|today| (name.to_owned(), today.to_owned())));
+            }
+            None => command = command.find_subcommand(&*text).unwrap_or(command),
+        }
+    }
+    found
 }
 
 impl<C: Config> Args for Flags<C> {
@@ -149,5 +178,24 @@ impl<C: Config> FromArgMatches for Flags<C> {
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
         *self = Self::from_arg_matches(matches)?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::Arguments;
+    use clap::CommandFactory;
+
+    #[test]
+    fn former_names_of_options_are_known_with_those_of_today() {
+        let found = |line: &str| {
+            let arguments = line.split(' ').map(OsString::from);
+            former_names(&Arguments::command(), arguments)
+        };
+        let pause = ("pause".to_owned(), "idle-timeout".to_owned());
+        assert_eq!(found("attach a b --pause 1ms"), [pause.clone()]);
+        assert_eq!(found("attach a b --pause=1ms"), [pause]);
+        assert_eq!(found("attach a b --idle-timeout 1ms -- --pause"), []);
     }
 }

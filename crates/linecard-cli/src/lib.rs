@@ -41,7 +41,7 @@ mod usage;
 mod watch;
 
 use args::{Arguments, Command};
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -52,6 +52,9 @@ pub fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => return usage::refuse(&error),
     };
+    for (former, today) in flags::former_names(&Arguments::command(), std::env::args_os().skip(1)) {
+        say(&format!("--{former} is now called --{today}"));
+    }
     let result = match arguments.command {
         Command::Run(arguments) => run::command(&arguments),
         Command::Coalesce(arguments) => coalesce::command(&arguments),

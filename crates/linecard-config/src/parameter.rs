@@ -60,8 +60,14 @@ pub struct Parameter {
     /// Whether it has several values ([`OneOrMany`](crate::OneOrMany)).
     pub is_list: bool,
     /// The option of a command that sets it, as "chunk" for `--chunk`, where there is one: the field's
-    /// `#[schemars(extend("x-flag" = "chunk"))]`. The option of a `bool` takes no value.
+    /// `#[schemars(extend("x-flag" = "chunk"))]`, or the struct's `#[schemars(extend("x-flags" = true))]`, with which all
+    /// of its fields have options of their names. The option of a `bool` takes no value.
     pub flag: Option<String>,
+    /// The value of an option that is given without one, where it can be: the field's
+    /// `#[schemars(extend("x-flag-alone" = "receiver"))]`.
+    pub flag_alone: Option<String>,
+    /// The option's former name, which is still taken: the field's `#[schemars(extend("x-former-flag" = "pause"))]`.
+    pub former_flag: Option<String>,
     /// Its name as a command's argument without an option, as "INPUT", where it is one: the field's
     /// `#[schemars(extend("x-argument" = "INPUT"))]`. If it is an empty text or list by default, it has to be given.
     pub argument: Option<String>,
@@ -268,13 +274,18 @@ impl fmt::Display for Parameter {
 
 fn collect(path: &str, schema: &Value, defaults: &Value, found: &mut Vec<Parameter>) {
     let Some(fields) = schema.get("properties").and_then(Value::as_object) else { return };
+    let is_flagged = schema.get("x-flags").is_some();
     for (name, field) in fields {
         let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
         let default = defaults.get(name).unwrap_or(&Value::Null);
         if field.get("properties").is_some() {
             collect(&path, field, default, found);
         } else if let Some(field) = field.as_object() {
-            found.push(parameter(path, field, default.clone()));
+            let mut parameter = parameter(path, field, default.clone());
+            if is_flagged && parameter.argument.is_none() {
+                parameter.flag.get_or_insert_with(|| name.replace('_', "-"));
+            }
+            found.push(parameter);
         }
     }
 }
@@ -313,6 +324,8 @@ fn parameter(name: String, field: &Map<String, Value>, default: Value) -> Parame
         is_text,
         is_list: field.get("items").is_some(),
         flag: of("x-flag").and_then(Value::as_str).map(str::to_owned),
+        flag_alone: of("x-flag-alone").and_then(Value::as_str).map(str::to_owned),
+        former_flag: of("x-former-flag").and_then(Value::as_str).map(str::to_owned),
         argument: of("x-argument").and_then(Value::as_str).map(str::to_owned),
         value_name: of("x-value").and_then(Value::as_str).map(str::to_owned),
         former: of("x-former").and_then(Value::as_str).map(str::to_owned),

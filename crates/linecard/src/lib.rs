@@ -1,19 +1,19 @@
-//! **Linecard is a line card in software**: it cuts large sends into packets (LSO), merges
-//! received packets back (LRO), and runs protocol work as small stages.
+//! **Linecard is a line card in software**: it segments large sends into packets (LSO), merges
+//! received packets (LRO), and runs protocol work as small stages.
 //!
-//! This crate is pure: no clock, no random source, no I/O. Time ([`time::Instant`]) and chance
-//! ([`rng::Rng`]) are arguments, so that one code runs live, on a capture and in a model, and
-//! every test replays from a seed. It is `no_std` + `alloc`; the feature `std` (on by default)
+//! This crate is pure: no clock, no random source, no I/O. Time ([`time::Instant`]) and randomness
+//! ([`rng::Rng`]) are arguments, so the same code runs live, on a capture and in a model, and every
+//! test can be replayed from a seed. It is `no_std` + `alloc`; the feature `std` (on by default)
 //! adds run-time CPU detection and the standard error traits.
 //!
-//! The six nouns:
+//! The core types:
 //!
 //! | noun | type |
 //! |---|---|
-//! | bytes in a buffer the caller owns, parsed offsets, metadata | [`packet::Packet`] |
-//! | at most 64 packets handled by one call | [`packet::Batch`] |
-//! | a state machine: packets and a time in, packets out, next wake-up | [`stage::Stage`] |
-//! | stages and ports composed | [`pipeline::Pipeline`] |
+//! | bytes in a buffer that the caller owns, parsed offsets, metadata | [`packet::Packet`] |
+//! | at most 64 packets processed by one call | [`packet::Batch`] |
+//! | a state machine: packets and a time in; packets and the next wake-up out | [`stage::Stage`] |
+//! | stages and ports connected | [`pipeline::Pipeline`] |
 //! | where packets come from and go to | [`port::Port`] |
 //! | one of several parallel paths | [`port::Lane`] |
 //!

@@ -1,4 +1,4 @@
-//! Stages and ports composed: a source, a stage (or a chain of them), a sink.
+//! Pipelines: a source port, a stage (or a chain of stages) and a sink port.
 
 use crate::packet::Batch;
 use crate::port::{Port, PortState};
@@ -17,9 +17,9 @@ pub enum Part {
     Sink,
 }
 
-/// Takes note of the time that parts of a pipeline use. The pipeline itself reads no clock.
+/// Measures the time that each part of a pipeline takes. The pipeline itself reads no clock.
 pub trait Meter {
-    /// `part` has just ended; it has moved this many packets.
+    /// Called when `part` has finished and has moved `packets` packets.
     fn lap(&mut self, part: Part, packets: usize);
 }
 
@@ -31,12 +31,12 @@ impl Meter for NoMeter {
     fn lap(&mut self, _part: Part, _packets: usize) {}
 }
 
-/// What one turn of a pipeline has done.
+/// The result of one turn of a pipeline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Turn {
-    /// Packets that moved between parts: 0 means that nothing was to be done.
+    /// Packets moved between parts; 0 means that there was nothing to do.
     pub moved: usize,
-    /// The source has ended and everything has left through the sink.
+    /// The source has ended and every packet has left through the sink.
     pub ended: bool,
 }
 
@@ -57,11 +57,11 @@ pub struct Turn {
 /// ```
 #[derive(Debug)]
 pub struct Pipeline<B, S, T, K> {
-    /// Where packets come from.
+    /// The port that packets are received from.
     pub source: S,
-    /// What is done with them.
+    /// The stage that processes them.
     pub stage: T,
-    /// Where they go.
+    /// The port that they are transmitted to.
     pub sink: K,
     input: Batch<B>,
     output: Batch<B>,
@@ -69,7 +69,7 @@ pub struct Pipeline<B, S, T, K> {
 }
 
 impl<B, S: Port<B>, T: Stage<B>, K: Port<B>> Pipeline<B, S, T, K> {
-    /// Composes a pipeline.
+    /// Connects a source, a stage and a sink.
     pub fn new(source: S, stage: T, sink: K) -> Self {
         Self { source, stage, sink, input: Batch::new(), output: Batch::new(), ended: false }
     }
@@ -86,8 +86,8 @@ impl<B, S: Port<B>, T: Stage<B>, K: Port<B>> Pipeline<B, S, T, K> {
         Self { output: Batch::bounded(limit), ..self }
     }
 
-    /// One turn: the only loop body, whoever calls it. The sink comes first, so that there is
-    /// room when the stage runs, and so is there for the source.
+    /// Runs the pipeline once: sink, stage, source. The sink runs first so that the stage has room
+    /// for its output, and the stage before the source for the same reason.
     pub fn run_once<M: Meter>(&mut self, now: Instant, meter: &mut M) -> Turn {
         let waiting = self.output.len();
         self.sink.transmit(&mut self.output, now);
@@ -111,25 +111,25 @@ impl<B, S: Port<B>, T: Stage<B>, K: Port<B>> Pipeline<B, S, T, K> {
         Turn { moved, ended: self.ended && self.is_empty() }
     }
 
-    /// When the pipeline wants its next turn even if nothing arrives.
+    /// When the pipeline has to run again even if no packet arrives.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Instant> {
         self.stage.next_wakeup()
     }
 
-    /// No more input will come, though the source may not know it.
+    /// Declares the end of input, even if the source does not report it.
     pub fn stop(&mut self) {
         self.ended = true;
         self.stage.stop();
     }
 
-    /// Whether something waits for room in the sink.
+    /// Whether packets wait for room in the sink.
     #[must_use]
     pub fn is_blocked(&self) -> bool {
         !self.output.is_empty()
     }
 
-    /// Whether no packet is on its way inside.
+    /// Whether no packet is inside the pipeline.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.input.is_empty() && self.output.is_empty() && self.stage.held() == 0
@@ -148,7 +148,7 @@ pub struct Chain<B, A, C> {
 }
 
 impl<B, A: Stage<B>, C: Stage<B>> Chain<B, A, C> {
-    /// `first`, then `second`.
+    /// A chain that runs `first`, then `second`.
     pub fn new(first: A, second: C) -> Self {
         Self { first, second, between: Batch::new(), stopping: false }
     }
@@ -175,7 +175,7 @@ impl<B, A: Stage<B>, C: Stage<B>> Stage<B> for Chain<B, A, C> {
         [self.first.next_wakeup(), self.second.next_wakeup()].into_iter().flatten().min()
     }
 
-    /// The second stage is told when the first has nothing left.
+    /// The second stage is stopped once the first has nothing left.
     fn stop(&mut self) {
         self.first.stop();
         self.stopping = true;

@@ -1,8 +1,8 @@
-//! Chance as an argument: a small seeded generator, equal on every machine.
+//! A small seeded random number generator with equal results on every machine.
 
 /// xoshiro256\*\* (Blackman and Vigna, "Scrambled linear pseudorandom number generators", 2021),
-/// seeded by `SplitMix64`. Good statistics, 1 ns a number; **not** for keys that an adversary must
-/// not guess: those come from the caller.
+/// seeded by `SplitMix64`. Good statistics, 1 ns per number. **Not for cryptographic keys**: those
+/// have to come from the caller.
 ///
 /// ```
 /// let mut rng = linecard::rng::Rng::new(7);
@@ -48,7 +48,7 @@ impl Rng {
 
     /// True with probability `p` (clamped to 0 … 1).
     pub fn chance(&mut self, p: f64) -> bool {
-        // 53 bits are what an f64 resolves.
+        // An f64 has 53 bits of precision.
         let unit = (self.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
         unit < p
     }

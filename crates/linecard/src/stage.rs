@@ -1,12 +1,13 @@
-//! The one contract that every piece of protocol work fulfils.
+//! The trait that every stage implements.
 
 use crate::packet::Batch;
 use crate::time::Instant;
 
-/// A state machine: packets and a time in, packets out, and when it next wants to be called.
+/// A state machine: it takes packets and the time, and returns packets and the time of its next
+/// wake-up.
 ///
-/// A stage reads no clock and no random source, and does no I/O. A test bench, a live pipeline
-/// and the hardware model are three ways to run the same stages.
+/// A stage reads no clock and no random source, and does no I/O, so a test bench, a live pipeline
+/// and the hardware model run the same stages.
 ///
 /// ```
 /// use linecard::packet::{Batch, LinkType, Meta, Packet};
@@ -43,24 +44,25 @@ pub trait Stage<B> {
     /// A short name for reports.
     fn name(&self) -> &'static str;
 
-    /// Moves packets from `input` to `output` until one is empty or the other full. What is left
-    /// in `input` stays there for the next call: that is how a full output is felt upstream.
-    /// Called with an empty input too, so that timers run.
+    /// Moves packets from `input` to `output` until one is empty or the other full. Packets left in
+    /// `input` stay there for the next call, which is how a full output exerts back pressure.
+    /// Called with an empty input too, so that timers can fire.
     fn process(&mut self, input: &mut Batch<B>, now: Instant, output: &mut Batch<B>);
 
-    /// When the stage wants to be called even if no packet comes; none for "no matter".
+    /// When the stage has to be called even if no packet arrives; `None` if it has no timer
+    /// pending.
     fn next_wakeup(&self) -> Option<Instant> {
         None
     }
 
-    /// No more input will come: what is held goes out in the next calls of `process`.
+    /// Declares the end of input: held packets leave in the next calls of `process`.
     fn stop(&mut self) {}
 
-    /// Packets held inside.
+    /// The number of packets held inside.
     fn held(&self) -> usize {
         0
     }
 
-    /// Shows the stage's counters by name.
+    /// Calls `visit` with the name and value of each counter.
     fn counters(&self, visit: &mut dyn FnMut(&'static str, u64));
 }

@@ -1,11 +1,11 @@
-//! Counting without allocation: a histogram of fixed size.
+//! A histogram of fixed size, which never allocates.
 
 /// Sub-buckets per power of two: a bucket is at most 12.5 % wide.
 const SUB: usize = 8;
 /// Values below `SUB` have a bucket each, then `SUB` buckets for each power of two up to 2⁶³.
 const BUCKETS: usize = SUB + (64 - SUB.ilog2() as usize) * SUB;
 
-/// A histogram of 64-bit values with logarithmic buckets (at most 12.5 % wide), fixed in memory.
+/// A histogram of 64-bit values with logarithmic buckets (at most 12.5 % wide) and of fixed size.
 ///
 /// ```
 /// let mut h = linecard::stats::Histogram::default();
@@ -55,7 +55,7 @@ impl Histogram {
         self.max = self.max.max(value);
     }
 
-    /// Adds all that `other` has counted.
+    /// Adds the counts of `other`.
     pub fn add(&mut self, other: &Self) {
         self.buckets.iter_mut().zip(&other.buckets).for_each(|(a, b)| *a += b);
         self.count += other.count;
@@ -63,8 +63,8 @@ impl Histogram {
         self.max = self.max.max(other.max);
     }
 
-    /// What has been counted since an earlier state of the same histogram. Its maximum is known as
-    /// closely as its quantiles are.
+    /// The values counted since `earlier`, an older copy of the same histogram. The maximum of the
+    /// difference is only as exact as a quantile.
     ///
     /// ```
     /// let mut h = linecard::stats::Histogram::default();
@@ -86,8 +86,8 @@ impl Histogram {
         since
     }
 
-    /// How many values are at most `value`, as far as buckets tell: those of the bucket that `value`
-    /// lies in count only where it is the last value of it, as 7, 15 or 31 are.
+    /// The number of values that are at most `value`, to the precision of the buckets: the bucket
+    /// that contains `value` counts only if `value` is its upper edge (such as 7, 15 or 31).
     ///
     /// ```
     /// let mut h = linecard::stats::Histogram::default();
@@ -101,8 +101,8 @@ impl Histogram {
         self.buckets[..index + whole].iter().sum()
     }
 
-    /// The buckets that hold something, in order: least and greatest value that lie in each, and how
-    /// many do. At most 496.
+    /// The buckets that are not empty, in order: smallest value, largest value and count of each.
+    /// At most 496.
     ///
     /// ```
     /// let mut h = linecard::stats::Histogram::default();

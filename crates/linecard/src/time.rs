@@ -1,4 +1,4 @@
-//! Points in time as arguments: nanoseconds since an epoch of the caller's choosing.
+//! Points in time: nanoseconds since an epoch that the caller chooses.
 //!
 //! Nothing in this crate reads a clock. A live engine passes its monotonic clock, a capture the
 //! packets' own timestamps, a model its virtual time.
@@ -7,7 +7,7 @@ use core::time::Duration;
 
 /// A point in time: nanoseconds since the caller's epoch, 0 … 2⁶⁴ − 1 (584 years).
 ///
-/// Arithmetic saturates: a capture with a senseless timestamp must not end the program.
+/// Arithmetic saturates, because captures may hold arbitrary timestamps.
 ///
 /// ```
 /// use core::time::Duration;

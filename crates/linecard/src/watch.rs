@@ -1,12 +1,12 @@
-//! A long run as other threads see it: how far it has come, and whether it is to end early.
+//! Progress and cancellation of a long run, shared between threads.
 
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Shared by what runs and by who waits for it.
+/// Progress counter and cancellation token of a run.
 ///
-/// What runs looks at it as often as it can be told to end, and says how much it has done in a unit of
-/// its own: bytes, messages, nanoseconds of virtual time.
+/// The run polls for cancellation and reports its progress in a unit of its own choosing: bytes,
+/// messages, nanoseconds of virtual time.
 ///
 /// ```
 /// use linecard::watch::Watch;
@@ -25,7 +25,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Of something that has not begun.
+    /// A run that has not started.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -43,44 +43,44 @@ impl Watch {
         &self.stopped
     }
 
-    /// What runs is to end as soon as it sees this.
+    /// Requests cancellation. The run ends at its next poll.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it is to end.
+    /// Whether cancellation was requested.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::Relaxed)
     }
 
-    /// There is so much to do, and nothing of it is done.
+    /// Sets the amount of work to `all`, and the amount done to 0.
     pub fn expect(&self, all: usize) {
         self.done.store(0, Ordering::Relaxed);
         self.all.store(all, Ordering::Relaxed);
     }
 
-    /// So much is done.
+    /// Sets the amount of work done.
     pub fn reach(&self, done: usize) {
         self.done.store(done, Ordering::Relaxed);
     }
 
-    /// So much more is done.
+    /// Adds to the amount of work done.
     pub fn advance(&self, by: usize) {
         self.done.fetch_add(by, Ordering::Relaxed);
     }
 
-    /// How much is done, and how much there is to do: 0 where that is not known.
+    /// The amount of work done and the total, which is 0 if unknown.
     #[must_use]
     pub fn progress(&self) -> (usize, usize) {
         (self.done.load(Ordering::Relaxed), self.all.load(Ordering::Relaxed))
     }
 }
 
-/// Calls of [`Pulse::goes_on`] between looks at the watch.
+/// Calls of [`Pulse::goes_on`] between two polls of the shared state.
 const CALLS: u32 = 256;
 
-/// Looks at a watch now and then, from where events take nanoseconds.
+/// Polls a run's state once per 256 calls, for loops whose iterations take nanoseconds.
 #[derive(Debug)]
 pub struct Pulse<'w> {
     watch: &'w Watch,
@@ -88,14 +88,14 @@ pub struct Pulse<'w> {
 }
 
 impl<'w> Pulse<'w> {
-    /// Expects `all` of the watch, in the run's own unit.
+    /// Sets the total amount of work to `all`, in the run's own unit.
     #[must_use]
     pub fn new(watch: &'w Watch, all: usize) -> Self {
         watch.expect(all);
         Self { watch, calls: 0 }
     }
 
-    /// To be called for each event: whether the run goes on, of which so much is `done`.
+    /// Call once per event with the amount of work done; false once cancellation was requested.
     pub fn goes_on(&mut self, done: usize) -> bool {
         self.calls += 1;
         if self.calls < CALLS {

@@ -38,6 +38,7 @@ pub struct Ab;
 /// What is compared, and how often.
 #[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema, Validate)]
 #[serde(default, deny_unknown_fields)]
+#[schemars(extend("x-flags" = true))]
 #[garde(allow_unvalidated)]
 pub struct Config {
     /// what is switched
@@ -46,11 +47,9 @@ pub struct Config {
     /// blocks of four runs (ABBA or BAAB by a coin); six can show an effect at 5 %
     #[default(8)]
     #[garde(range(min = 5, max = 64))]
-    #[schemars(extend("x-flag" = "blocks"))]
     pub blocks: usize,
     /// decides the order of runs
     #[default(1)]
-    #[schemars(extend("x-flag" = "seed"))]
     pub seed: u64,
     /// The stream of each run.
     #[garde(dive)]

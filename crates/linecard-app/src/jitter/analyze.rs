@@ -31,6 +31,7 @@ pub struct Analyze;
 /// What is to be analysed.
 #[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema, Validate)]
 #[serde(default, deny_unknown_fields)]
+#[schemars(extend("x-flags" = true))]
 #[garde(allow_unvalidated)]
 pub struct Config {
     /// capture to read, pcap or pcapng; - is stdin
@@ -41,14 +42,12 @@ pub struct Config {
     pub second: Option<String>,
     /// the flow to take: its number in the list of flows, or where it goes to, as 239.0.1.2:50000; without it, the one
     /// with the most packets, streams first
-    #[schemars(extend("x-flag" = "flow", "x-value" = "N|ADDR:PORT"))]
+    #[schemars(extend("x-value" = "N|ADDR:PORT"))]
     pub flow: Option<String>,
     /// the SDI format of an ST 2022-6 stream, as 1080i59.94; auto reads it off the payload header, or else the period
     #[default("auto".to_owned())]
-    #[schemars(extend("x-flag" = "format"))]
     pub format: String,
     /// what the sender promises to be, of ST 2110-21
-    #[schemars(extend("x-flag" = "sender", "x-value" = "TYPE"))]
     pub sender: Sender,
 }
 

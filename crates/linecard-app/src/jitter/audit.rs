@@ -24,36 +24,31 @@ const LOOK: Duration = Duration::from_millis(20);
 /// What is looked at, and what is changed.
 #[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema, Validate)]
 #[serde(default, deny_unknown_fields)]
+#[schemars(extend("x-flags" = true))]
 #[garde(allow_unvalidated)]
 pub struct Config {
     /// change what can be changed now, verify it, and hold it until Ctrl-C, then put it back
-    #[schemars(extend("x-flag" = "apply"))]
     pub apply: bool,
     /// put back what `--apply --keep` has left
-    #[schemars(extend("x-flag" = "rollback"))]
     pub rollback: bool,
     /// with `--apply`: end at once and leave the settings, until `--rollback` or a restart
-    #[schemars(extend("x-flag" = "keep"))]
     pub keep: bool,
     /// with `--apply`: put back after so many seconds, a week at most
     #[garde(range(min = 0.0, max = 604_800.0))]
     #[serde(rename = "for")]
-    #[schemars(extend("x-flag" = "for", "x-value" = "SECONDS"))]
+    #[schemars(extend("x-value" = "SECONDS"))]
     pub seconds: Option<f64>,
     /// the interface that packets come by; without it, the only one that is up and has hardware
-    #[schemars(extend("x-flag" = "interface", "x-value" = "IF"))]
     pub interface: Option<String>,
     /// the sink's core; without it, the first isolated one, else the last
-    #[schemars(extend("x-flag" = "core", "x-value" = "N"))]
     pub core: Option<usize>,
     /// only these checks, by name
-    #[schemars(extend("x-flag" = "only", "x-value" = "CHECK"))]
+    #[schemars(extend("x-value" = "CHECK"))]
     pub only: OneOrMany<String>,
     /// what toggles were measured to do: the JSON of `linecard jitter ab --json`
-    #[schemars(extend("x-flag" = "effects", "x-value" = "FILE"))]
+    #[schemars(extend("x-value" = "FILE"))]
     pub effects: Option<String>,
     /// also what is good or absent, and for each check the cause, the source and the risk
-    #[schemars(extend("x-flag" = "all"))]
     pub all: bool,
 }
 

@@ -17,20 +17,18 @@ pub struct Dummy;
 /// A busy loop.
 #[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema, Validate)]
 #[serde(default, deny_unknown_fields)]
+#[schemars(extend("x-flags" = true))]
 pub struct Config {
     /// period of a lap
     #[default(Duration::from_ns(7_410))]
     #[garde(range(min = Duration::from_ps(1), max = Duration::from_secs(3_600)))]
-    #[schemars(extend("x-flag" = "period"))]
     pub period: Duration,
     /// laps
     #[default(Count::new(1_000_000))]
     #[garde(range(min = Count::new(2), max = Count::new(MAX_LAPS)))]
-    #[schemars(extend("x-flag" = "count"))]
     pub count: Count,
     /// each lap counts from the last one, as in the paper's loop: pauses move the schedule, and nothing is ever late
     #[garde(skip)]
-    #[schemars(extend("x-flag" = "relative"))]
     pub relative: bool,
     /// Where the loop runs.
     #[garde(dive)]

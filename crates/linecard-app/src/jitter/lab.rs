@@ -25,6 +25,7 @@ const MAX_COUNT: u64 = 10_000_000;
 /// The experiments to run.
 #[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema, Validate)]
 #[serde(default, deny_unknown_fields)]
+#[schemars(extend("x-flags" = true))]
 #[garde(allow_unvalidated)]
 pub struct Config {
     /// experiments, E0 to E8
@@ -32,41 +33,35 @@ pub struct Config {
     #[schemars(extend("x-argument" = "EXPERIMENT"))]
     pub experiments: OneOrMany<String>,
     /// all of them, one after the other
-    #[schemars(extend("x-flag" = "all"))]
     pub all: bool,
     /// The stream.
     #[garde(dive)]
     pub stream: Stream,
     /// keep each result in this folder, for `linecard jitter report`
-    #[schemars(extend("x-flag" = "output", "x-value" = "DIR"))]
+    #[schemars(extend("x-value" = "DIR"))]
     pub output: Option<String>,
 }
 
 /// The stream that experiments measure.
 #[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema, Validate)]
 #[serde(default, deny_unknown_fields)]
+#[schemars(extend("x-flags" = true))]
 #[garde(allow_unvalidated)]
 pub struct Stream {
     /// period of the stream; the default is that of ST 2022-6 with 1080i59.94
     #[default(Duration::from_ps(7_419_761))]
     #[garde(range(min = Duration::from_ps(1), max = Duration::from_secs(3_600)))]
-    #[schemars(extend("x-flag" = "period"))]
     pub period: Duration,
     /// packets; without it, 1M, and 40k in each run of `ab`
     #[garde(range(min = Count::new(2), max = Count::new(MAX_COUNT)))]
-    #[schemars(extend("x-flag" = "count"))]
     pub count: Option<Count>,
     /// core of the sender; without it, the first
-    #[schemars(extend("x-flag" = "sender-core", "x-value" = "CORE"))]
     pub sender_core: Option<u16>,
     /// core of the sink; without it, the last
-    #[schemars(extend("x-flag" = "sink-core", "x-value" = "CORE"))]
     pub sink_core: Option<u16>,
     /// over the loopback interface, which needs no rights, and has no interrupts to speak of
-    #[schemars(extend("x-flag" = "loopback"))]
     pub loopback: bool,
     /// by what means the kernel is traced
-    #[schemars(extend("x-flag" = "trace", "x-value" = "MEANS"))]
     pub trace: Tracing,
 }
 

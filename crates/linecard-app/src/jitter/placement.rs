@@ -12,14 +12,14 @@ use serde::{Deserialize, Serialize};
     Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Validate,
 )]
 #[serde(default, deny_unknown_fields)]
+#[schemars(extend("x-flags" = true))]
 #[garde(allow_unvalidated)]
 pub struct Placement {
     /// core that the measuring thread runs on; without it, any
-    #[schemars(extend("x-flag" = "core", "x-value" = "N"))]
     pub core: Option<usize>,
     /// real-time priority (`SCHED_FIFO`) of the measuring thread; needs root or `CAP_SYS_NICE`
     #[garde(range(min = 1, max = 99))]
-    #[schemars(extend("x-flag" = "fifo", "x-value" = "PRIORITY"))]
+    #[schemars(extend("x-value" = "PRIORITY"))]
     pub fifo: Option<u8>,
 }
 

@@ -25,6 +25,7 @@ pub struct Send;
 /// A stream of constant rate.
 #[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema, Validate)]
 #[serde(default, deny_unknown_fields)]
+#[schemars(extend("x-flags" = true))]
 #[garde(allow_unvalidated)]
 pub struct Config {
     /// where to: `192.0.2.1:5004`, `[2001:db8::1]:5004`
@@ -32,35 +33,29 @@ pub struct Config {
     pub target: String,
     /// known stream to be like; a wrong one lists all
     #[default(PRESETS[0].name.to_owned())]
-    #[schemars(extend("x-flag" = "format", "x-value" = "NAME"))]
     pub format: String,
     /// time from packet to packet, in place of the format's
     #[garde(range(min = Duration::from_ps(1), max = Duration::from_secs(3_600)))]
-    #[schemars(extend("x-flag" = "period"))]
     pub period: Option<Duration>,
     /// bytes of UDP payload, in place of the format's
     #[garde(range(min = Bytes::new(MIN_LEN as u64), max = Bytes::new(MAX_PAYLOAD as u64)))]
-    #[schemars(extend("x-flag" = "payload"))]
     pub payload: Option<Bytes>,
     /// packets
     #[default(Count::new(1_000_000))]
     #[garde(range(min = Count::new(1), max = Count::new(MAX_COUNT)))]
-    #[schemars(extend("x-flag" = "count"))]
     pub count: Count,
     /// how long to send, in place of a number of packets
-    #[schemars(extend("x-flag" = "duration"))]
     pub duration: Option<Duration>,
     /// where from; without it, any address and port
-    #[schemars(extend("x-flag" = "bind", "x-value" = "ADDRESS:PORT"))]
+    #[schemars(extend("x-value" = "ADDRESS:PORT"))]
     pub bind: Option<Parsed<SocketAddr>>,
     /// sleep until shortly before each packet; without it, the sender reads the clock all the time
-    #[schemars(extend("x-flag" = "sleep"))]
     pub sleep: bool,
     /// Where the sender runs.
     #[garde(dive)]
     pub placement: Placement,
     /// file for each packet's number, when it was due and when it was sent (0: refused), as CSV; `-` is stdout
-    #[schemars(extend("x-flag" = "output", "x-value" = "FILE"))]
+    #[schemars(extend("x-value" = "FILE"))]
     pub output: Option<String>,
 }
 

@@ -26,6 +26,7 @@ pub struct Sink;
 /// Where and how to receive.
 #[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema, Validate)]
 #[serde(default, deny_unknown_fields)]
+#[schemars(extend("x-flags" = true))]
 #[garde(allow_unvalidated)]
 pub struct Config {
     /// where to receive
@@ -33,19 +34,16 @@ pub struct Config {
     #[schemars(extend("x-argument" = "ADDRESS:PORT"))]
     pub address: Parsed<SocketAddr>,
     /// how to receive: poll, block, busy-poll, epoll, recvmmsg, io-uring, af-xdp
-    #[schemars(extend("x-flag" = "mode"))]
     pub mode: Parsed<SinkMode>,
     /// interface that packets come by, for af-xdp, which takes those of this port past the kernel
-    #[schemars(extend("x-flag" = "interface", "x-value" = "IF"))]
     pub interface: Option<String>,
     /// end after so many packets
-    #[schemars(extend("x-flag" = "expect"))]
     pub expect: Option<Count>,
     /// Where the receiver runs.
     #[garde(dive)]
     pub placement: Placement,
     /// file for each packet's number and when it came, in the order in which they came, as CSV; `-` is stdout
-    #[schemars(extend("x-flag" = "output", "x-value" = "FILE"))]
+    #[schemars(extend("x-value" = "FILE"))]
     pub output: Option<String>,
 }
 

@@ -19,33 +19,28 @@ const PACKETS: u64 = 200_000;
 /// The conditions of the stream.
 #[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema, Validate)]
 #[serde(default, deny_unknown_fields)]
+#[schemars(extend("x-flags" = true))]
 #[garde(allow_unvalidated)]
 pub struct Config {
     /// measure what it costs to record one event, by each means, on the sink's core, and end
-    #[schemars(extend("x-flag" = "cost"))]
     pub cost: bool,
     /// how the sink receives: poll, block, busy-poll, epoll, recvmmsg, io-uring
-    #[schemars(extend("x-flag" = "mode"))]
     pub mode: Parsed<SinkMode>,
     /// where packets come up: sender, on its core; sink, on its core; thread:CORE, in a thread of the kernel's there
     #[default(Parsed(Receive::Sender))]
-    #[schemars(extend("x-flag" = "receive", "x-value" = "WHERE"))]
     pub receive: Parsed<Receive>,
     /// put polls off until a timer of this period
-    #[schemars(extend("x-flag" = "defer"))]
     pub defer: Option<Duration>,
     /// priority of sender and sink in the real-time class FIFO; without it, 50 where both have a core of their own
     #[garde(range(min = 1, max = 99))]
-    #[schemars(extend("x-flag" = "fifo", "x-value" = "N"))]
     pub fifo: Option<Maybe<u8>>,
     /// whether all cores are kept awake
-    #[schemars(extend("x-flag" = "awake"))]
     pub awake: Awake,
     /// The stream.
     #[garde(dive)]
     pub stream: Stream,
     /// keep the result in this folder, for `linecard jitter report`
-    #[schemars(extend("x-flag" = "output", "x-value" = "DIR"))]
+    #[schemars(extend("x-value" = "DIR"))]
     pub output: Option<String>,
 }
 

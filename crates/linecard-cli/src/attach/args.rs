@@ -35,8 +35,8 @@ pub(crate) struct AttachArguments {
     pub(crate) hold: Duration,
     /// How long a flow has to pause at least before what is held of it is let go: ten times its average
     /// interval, but no less than this, 1us to 1s.
-    #[arg(long, value_name = "TIME", default_value = "20us", value_parser = units::duration)]
-    pub(crate) pause: Duration,
+    #[arg(long, alias = "pause", value_name = "TIME", default_value = "20us", value_parser = units::duration)]
+    pub(crate) idle_timeout: Duration,
     /// Let go what is held when nothing more has come at once, as kernels do at the end of a poll:
     /// less delay, smaller packets.
     #[arg(long)]
@@ -48,8 +48,8 @@ pub(crate) struct AttachArguments {
     #[arg(long, value_name = "N", default_value_t = 4096, value_parser = units::count)]
     pub(crate) max_flows: u64,
     /// When a flow is remembered: with its first data, or with its SYN.
-    #[arg(long, value_name = "EVENT", default_value = "data")]
-    pub(crate) create_on: CreateOn,
+    #[arg(long, alias = "create-on", value_name = "EVENT", default_value = "data")]
+    pub(crate) learn_on: LearnOn,
     /// Put TCP data into sequence before it is merged, waiting at most 250us for what is missing.
     #[arg(long)]
     pub(crate) reorder: bool,
@@ -112,9 +112,9 @@ pub(crate) enum MergeWay {
     None,
 }
 
-/// What `--create-on` takes.
+/// What `--learn-on` takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum CreateOn {
+pub(crate) enum LearnOn {
     /// With its first data.
     Data,
     /// With its SYN; connections that were there before are not merged.

@@ -1,7 +1,7 @@
 //! From arguments to settings, each checked.
 
 use super::args::{
-    ActiveAckWindow, AttachArguments, CreateOn, DeploymentKind, IdlePolicy, MergeWay, OutputOrder,
+    ActiveAckWindow, AttachArguments, DeploymentKind, IdlePolicy, LearnOn, MergeWay, OutputOrder,
 };
 use crate::args::Checksum;
 use crate::failure::Failure;
@@ -87,7 +87,7 @@ fn coalesce(
     checksum: coalesce::ChecksumPolicy,
 ) -> Result<coalesce::Config, Failure> {
     let times = Duration::from_micros(1)..=Duration::from_secs(1);
-    for (option, time) in [("--hold", arguments.hold), ("--pause", arguments.pause)] {
+    for (option, time) in [("--hold", arguments.hold), ("--idle-timeout", arguments.idle_timeout)] {
         if !times.contains(&time) {
             let text = format!("{option} {time:?} is out of range: choose 1us to 1s");
             return Err(Failure::Usage(text));
@@ -95,12 +95,12 @@ fn coalesce(
     }
     Ok(coalesce::Config {
         checksum,
-        creation: match arguments.create_on {
-            CreateOn::Data => coalesce::Creation::OnData,
-            CreateOn::Syn => coalesce::Creation::OnSyn,
+        creation: match arguments.learn_on {
+            LearnOn::Data => coalesce::Creation::OnData,
+            LearnOn::Syn => coalesce::Creation::OnSyn,
         },
         hold_budget: arguments.hold,
-        idle_floor: arguments.pause,
+        idle_floor: arguments.idle_timeout,
         flush_at_batch_end: arguments.flush_batches,
         flush_quiet_at_batch_end: true,
         max_bytes: size("--max-size", arguments.max_size as u64, &(576..=65_535))?,

@@ -1,24 +1,24 @@
-//! Checksums left to hardware, and taken back from it.
+//! Checksum offload: deferring a checksum to hardware, and completing a deferred one.
 //!
 //! Between a program and a device (a TAP, a virtual machine, a network interface) a packet may
-//! travel with the sum of its pseudo header in the checksum field, and the last one to handle it
-//! computes the rest ([`ChecksumState::Partial`]).
+//! carry only the sum of its pseudo header in the checksum field; the device completes the checksum
+//! ([`ChecksumState::Partial`]).
 
 use crate::packet::checksum::Sum;
 use crate::packet::header::be16_at;
 use crate::packet::{ChecksumState, Form, Layer, LayerKind, Layout, MAX_LAYERS, Packet};
 
-/// Leaves the transport checksum to whoever sends the packet: the field takes the pseudo header's
-/// sum. False, and nothing is changed, when the packet is no whole datagram, or carries no
-/// checksum (UDP over IPv4).
+/// Defers the transport checksum to the sending device: the field is set to the sum of the pseudo
+/// header. Returns false, and changes nothing, if the packet is not a complete datagram or carries
+/// no checksum (UDP over IPv4).
 ///
-/// Only for packets whose checksum is known to be right, as all that was merged under
-/// [`ChecksumPolicy::Verify`](super::coalesce::ChecksumPolicy::Verify): a wrong one would be
-/// replaced by a right one over corrupt data.
+/// The checksum must be known to be valid, as that of every packet merged under
+/// [`ChecksumPolicy::Verify`](super::coalesce::ChecksumPolicy::Verify): otherwise corrupt data
+/// would get a valid checksum.
 ///
-/// In tunnels this is the innermost checksum; those around it stay, as they will be right once the
-/// inner one is. In a packet that is to be cut they get their pseudo header's sum too: whoever cuts
-/// computes one for each segment.
+/// In tunnels this defers the innermost checksum; outer checksums stay, and are valid once the
+/// inner one is completed. If the packet is to be segmented, outer checksums are deferred too,
+/// because the segmenting device computes one for each segment.
 pub fn defer_checksum<B: AsRef<[u8]> + AsMut<[u8]>>(packet: &mut Packet<B>) -> bool {
     let layout = *packet.layout();
     if !has_checksum(packet.bytes(), &layout) {
@@ -38,9 +38,8 @@ pub fn defer_checksum<B: AsRef<[u8]> + AsMut<[u8]>>(packet: &mut Packet<B>) -> b
     true
 }
 
-/// Computes the checksums that were left to hardware: what a device does with
-/// [`ChecksumState::Partial`]. Payload is read. False, and nothing is changed, as in
-/// [`defer_checksum`].
+/// Completes the checksums that were deferred, as a device does for [`ChecksumState::Partial`].
+/// This reads the payload. Returns false, and changes nothing, as [`defer_checksum`] does.
 pub fn complete_checksum<B: AsRef<[u8]> + AsMut<[u8]>>(packet: &mut Packet<B>) -> bool {
     let layout = *packet.layout();
     if !has_checksum(packet.bytes(), &layout) {
@@ -54,7 +53,7 @@ pub fn complete_checksum<B: AsRef<[u8]> + AsMut<[u8]>>(packet: &mut Packet<B>) -
     }
     let len = packet.payload_len();
     let bytes = packet.bytes_mut();
-    // From the inside out: those further out cover those further in.
+    // From the innermost outwards, because outer checksums cover the inner ones.
     for (layer, field) in summed_layers(bytes, &layout).into_iter().flatten() {
         bytes[field..field + 2].fill(0);
         let pseudo = layout.pseudo_sum_of(bytes, layer, layout.header_len() - layer.at() + len);
@@ -70,8 +69,8 @@ fn has_checksum(bytes: &[u8], layout: &Layout) -> bool {
     layout.form() == Form::Datagram && summed_layers(bytes, layout)[0].is_some()
 }
 
-/// Layers with a checksum over payload and where it stands, innermost first; none for a UDP header
-/// that carries 0, "no checksum" (RFC 768).
+/// Layers with a checksum over payload, and the offset of their checksum field, innermost first. A
+/// UDP header with checksum 0, "no checksum" (RFC 768), is left out.
 fn summed_layers(bytes: &[u8], layout: &Layout) -> [Option<(Layer, usize)>; MAX_LAYERS] {
     let mut found = [None; MAX_LAYERS];
     let layers = layout.layers().rev();
@@ -83,13 +82,14 @@ fn summed_layers(bytes: &[u8], layout: &Layout) -> [Option<(Layer, usize)>; MAX_
     found
 }
 
-/// A length as its field of 16 bits has it: 0 where it does not fit ("BIG TCP").
+/// A length as a 16-bit field: 0 if it does not fit ("BIG TCP").
 #[inline]
 pub(super) fn field_of(len: usize) -> u16 {
     u16::try_from(len).unwrap_or(0)
 }
 
-/// The checksum as senders write it: UDP sends 0xFFFF for 0, which would mean "none" (RFC 768).
+/// The value of the checksum field: UDP replaces 0 by 0xFFFF, because 0 means "no checksum" (RFC
+/// 768).
 #[inline]
 pub(super) fn written_checksum(kind: LayerKind, sum: Sum) -> u16 {
     match (kind, sum.checksum()) {

@@ -1,13 +1,13 @@
-//! What flows hold, by the two ends they are between: for packets that do not show their ports and
-//! must not overtake any of it.
+//! An index of held data by address pair, for packets whose ports are not visible and which must
+//! not overtake held data of any flow between their addresses.
 
 use super::lists::Lists;
 use crate::packet::{FlowHasher, MAX_TUNNELS, Packet};
 
-/// IP headers in one packet: held data is listed under each.
+/// IP headers in one packet: held data is listed under each of them.
 const MAX_ENDS: usize = MAX_TUNNELS + 1;
 
-/// Places that hold something, in lists by the hashes of their ends.
+/// Table places that hold data, in lists by the hash of their address pair.
 #[derive(Debug)]
 pub(super) struct Ends {
     lists: Lists,
@@ -15,13 +15,13 @@ pub(super) struct Ends {
 }
 
 impl Ends {
-    /// For `places` places.
+    /// An index for `places` table places.
     pub(super) fn new(places: usize) -> Self {
         let lists = places.next_power_of_two();
         Self { lists: Lists::new(lists, places * MAX_ENDS), mask: lists - 1 }
     }
 
-    /// Notes that `place` holds `packet`.
+    /// Records that `place` holds `packet`.
     pub(super) fn enter<B: AsRef<[u8]>>(
         &mut self,
         hasher: &FlowHasher,
@@ -33,16 +33,16 @@ impl Ends {
         }
     }
 
-    /// Notes that `place` holds nothing.
+    /// Records that `place` holds nothing.
     pub(super) fn leave(&mut self, place: u32) {
-        // A packet with fewer IP headers has entered under the first of them.
+        // A packet with fewer IP headers is listed under the first of them only.
         let entered = members(place).take_while(|member| self.lists.list_of(*member).is_some());
         let entered = entered.count();
         members(place).take(entered).for_each(|member| self.lists.remove(member));
     }
 
-    /// Some place between the ends that `packet` shows, by hash, of which `holds` says that it is
-    /// so. Call until there is none, and let each go.
+    /// A place that holds data between the addresses of `packet`: candidates are found by hash and
+    /// confirmed by `holds`. Call repeatedly, flushing each, until it returns none.
     pub(super) fn find<B: AsRef<[u8]>>(
         &self,
         hasher: &FlowHasher,

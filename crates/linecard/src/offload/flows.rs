@@ -1,8 +1,8 @@
-//! A table of flows in memory of fixed size: eight places per hash value, so that a lookup has a
-//! bound whoever chose the addresses.
+//! A flow table of fixed size: eight places per bucket, so that a lookup is bounded whatever
+//! addresses peers choose.
 //!
-//! A flow is known by its hash of 64 bits, keyed ([`crate::packet::FlowHasher`]); what is kept of it
-//! is the business of the offload that uses the table.
+//! A flow is identified by its keyed 64-bit hash ([`crate::packet::FlowHasher`]). Each offload
+//! defines its own state `T` per flow.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -19,11 +19,11 @@ pub(super) type FlowId = u32;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     Free(FlowId),
-    /// The place of a flow that has to go.
+    /// The place of a flow that has to be evicted.
     Occupied(FlowId),
 }
 
-/// Flows by hash, with what is kept of each.
+/// Flow states by hash.
 #[derive(Debug)]
 pub(super) struct Flows<T> {
     tags: Box<[[u64; WAYS]]>,
@@ -53,7 +53,7 @@ impl<T: Clone + Default> Flows<T> {
         self.used
     }
 
-    /// The place of the flow with this hash.
+    /// The place of the flow with this hash, if it is in the table.
     #[inline]
     pub(super) fn find(&self, hash: u64) -> Option<FlowId> {
         let (bucket, tag) = self.locate(hash);
@@ -71,13 +71,13 @@ impl<T: Clone + Default> Flows<T> {
         &mut self.states[id as usize]
     }
 
-    /// What is kept of all flows, free places included.
+    /// The states of all flows, free places included.
     pub(super) fn states_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.states.iter_mut()
     }
 
-    /// A place for a flow that is not in the table: a free one, else that of the flow with the
-    /// least `worth`.
+    /// A place for a flow that is not in the table: a free one, or else the place of the flow with
+    /// the lowest `worth`.
     pub(super) fn place<K: Ord>(&self, hash: u64, worth: impl Fn(FlowId, &T) -> K) -> Place {
         let (bucket, _) = self.locate(hash);
         let first = bucket * WAYS;
@@ -89,7 +89,7 @@ impl<T: Clone + Default> Flows<T> {
         Place::Occupied(least.unwrap_or(first as FlowId))
     }
 
-    /// Puts a flow into the place found for it.
+    /// Stores a flow in the place returned by [`Flows::place`].
     pub(super) fn occupy(&mut self, id: FlowId, hash: u64, state: T) {
         let (bucket, tag) = self.locate(hash);
         let place = &mut self.tags[bucket][id as usize % WAYS];
@@ -98,7 +98,7 @@ impl<T: Clone + Default> Flows<T> {
         *self.get_mut(id) = state;
     }
 
-    /// Forgets a flow.
+    /// Removes a flow.
     pub(super) fn release(&mut self, id: FlowId) {
         let tag = &mut self.tags[id as usize / WAYS][id as usize % WAYS];
         self.used -= usize::from(*tag != FREE);
@@ -107,7 +107,8 @@ impl<T: Clone + Default> Flows<T> {
 
     #[inline]
     fn locate(&self, hash: u64) -> (usize, u64) {
-        // The lowest bit is no part of the bucket's number: set, it keeps tags from being "free".
+        // The lowest bit is not part of the bucket number, and is set so that a tag is never
+        // [`FREE`].
         ((hash >> 1) as usize & self.mask, hash | 1)
     }
 }

@@ -1,5 +1,5 @@
-//! Pairing heaps over indices, in memory of fixed size: a member joins in O(1), and leaves in
-//! O(log n) amortised, wherever it is (Fredman, Sedgewick, Sleator, Tarjan, "The pairing heap", 1986).
+//! Pairing heaps over indices, in memory of fixed size: insertion takes O(1), and removal of any
+//! member O(log n) amortised (Fredman, Sedgewick, Sleator, Tarjan, "The pairing heap", 1986).
 
 use crate::time::Instant;
 use alloc::boxed::Box;
@@ -11,10 +11,10 @@ const NONE: u32 = u32::MAX;
 #[derive(Debug, Clone, Copy)]
 struct Node {
     key: Instant,
-    /// Decides between equal keys: the member that joined first comes first.
+    /// Breaks ties: of equal keys, the member inserted first comes first.
     order: u64,
     heap: u32,
-    /// The previous sibling, or for a first child the parent.
+    /// The previous sibling, or the parent of a first child.
     previous: u32,
     next: u32,
     child: u32,
@@ -43,7 +43,7 @@ impl Heaps {
         }
     }
 
-    /// Puts `member` into `heap`, out of the heap it was in.
+    /// Inserts `member` into `heap`, after removing it from the heap that it is in.
     #[inline]
     pub(super) fn insert(&mut self, heap: usize, member: u32, key: Instant) {
         self.remove(member);
@@ -54,7 +54,7 @@ impl Heaps {
         self.roots[heap] = self.meld(self.roots[heap], member);
     }
 
-    /// Takes `member` out of its heap, if it is in one.
+    /// Removes `member` from its heap, if it is in one.
     #[inline]
     pub(super) fn remove(&mut self, member: u32) {
         let Node { key, heap, previous, next, child, .. } = self.nodes[member as usize];
@@ -83,7 +83,7 @@ impl Heaps {
         (heap != NONE).then_some(heap as usize)
     }
 
-    /// The key with which `member` joined last.
+    /// The key with which `member` was last inserted.
     #[inline(always)]
     pub(super) fn key(&self, member: u32) -> Instant {
         self.nodes[member as usize].key
@@ -96,7 +96,7 @@ impl Heaps {
         (root != NONE).then_some(root)
     }
 
-    /// Makes one tree of two, which have no siblings; gives its root.
+    /// Merges two trees whose roots have no siblings, and returns the root.
     #[inline]
     fn meld(&mut self, one: u32, other: u32) -> u32 {
         if one == NONE || other == NONE {
@@ -117,8 +117,8 @@ impl Heaps {
         root
     }
 
-    /// Makes one tree of siblings from `first` on: in pairs from the first to the last, then the
-    /// pairs from the last to the first.
+    /// Merges the trees of the siblings from `first` on: in pairs from the first to the last, then
+    /// the pairs from the last to the first.
     fn meld_siblings(&mut self, first: u32) -> u32 {
         let (mut pairs, mut next) = (NONE, first);
         while next != NONE {
@@ -138,7 +138,7 @@ impl Heaps {
         root
     }
 
-    /// Takes a tree out of its list of siblings; gives the next one.
+    /// Unlinks a tree from its list of siblings, and returns the next sibling.
     fn detach(&mut self, member: u32) -> u32 {
         let node = &mut self.nodes[member as usize];
         node.previous = NONE;

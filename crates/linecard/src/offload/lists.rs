@@ -1,4 +1,4 @@
-//! Queues over indices, in memory of fixed size: members join and leave in O(1), wherever they are.
+//! Doubly linked lists over indices, in memory of fixed size: any member can be removed in O(1).
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -9,7 +9,7 @@ const NONE: u32 = u32::MAX;
 #[derive(Debug, Clone, Copy)]
 struct Link {
     list: u32,
-    /// Of the first member: the last.
+    /// For the first member: the last member.
     previous: u32,
     next: u32,
 }
@@ -29,7 +29,7 @@ impl Lists {
         Self { heads, links: vec![UNLINKED; members].into_boxed_slice() }
     }
 
-    /// Puts `member` at the end of `list`, out of the list it was in.
+    /// Appends `member` to `list`, after removing it from the list that it is in.
     #[inline]
     pub(super) fn insert(&mut self, list: usize, member: u32) {
         self.remove(member);
@@ -46,7 +46,7 @@ impl Lists {
         self.links[member as usize] = Link { list: list as u32, previous: last, next: NONE };
     }
 
-    /// Takes `member` out of its list, if it is in one.
+    /// Removes `member` from its list, if it is in one.
     #[inline]
     pub(super) fn remove(&mut self, member: u32) {
         let link = core::mem::replace(&mut self.links[member as usize], UNLINKED);
@@ -59,7 +59,7 @@ impl Lists {
         } else {
             self.links[link.previous as usize].next = link.next;
         }
-        // Who follows, or the head if nobody does, points back to who was before.
+        // The follower, or the head if there is none, points back to the member before.
         let follower = if link.next != NONE { link.next } else { head };
         if follower != member {
             self.links[follower as usize].previous = link.previous;
@@ -79,7 +79,7 @@ impl Lists {
         (head != NONE).then_some(head)
     }
 
-    /// The member behind `member` in its list.
+    /// The member after `member` in its list.
     #[inline]
     pub(super) fn next(&self, member: u32) -> Option<u32> {
         let next = self.links[member as usize].next;

@@ -1,12 +1,12 @@
-//! The two offloads: [`coalesce`] (LRO) merges received packets, [`segment`] (LSO) cuts large
-//! ones. `segment(coalesce(x)) == x`, byte for byte, for everything merged. [`reassemble`] puts IP
-//! fragments together, so that what comes behind sees whole datagrams; [`resequence`] gives TCP data
-//! on in the order of its sequence numbers; [`ack_filter`] lets a newer acknowledgment stand for older
-//! ones; [`active_ack`] acknowledges held data on the receiver's behalf. [`virtio`] is how a large
-//! packet is described to a kernel or a virtual machine.
+//! The offloads. [`coalesce`] (LRO) merges received packets, and [`segment`] (LSO) segments large
+//! ones: `segment(coalesce(x)) == x`, byte for byte, for everything merged. [`reassemble`]
+//! reassembles IP fragments, so that later stages see complete datagrams; [`resequence`] reorders
+//! TCP data by sequence number; [`ack_filter`] drops acknowledgments that a newer one supersedes;
+//! [`active_ack`] acknowledges held data on behalf of the receiver. [`virtio`] is the header that
+//! describes a large packet to a kernel or a virtual machine.
 //!
-//! They work on a packet's layers (see [`crate::packet::Layout`]): rules for a layer are written once and
-//! multiply with those of the others, so that no combination of protocols is enumerated.
+//! All of them work on a packet's layers (see [`crate::packet::Layout`]): each kind of layer has
+//! its own rules, so that combinations of protocols need not be enumerated.
 
 pub mod ack_filter;
 pub mod active_ack;
@@ -31,7 +31,7 @@ use crate::packet::header::{self, Ipv4, Ipv6, PPPOE_LEN, PPPOE_LENGTH, Udp};
 use crate::packet::{LayerKind, Layout};
 use checksum::field_of;
 
-/// Sets the length fields of every layer for `payload_len` bytes behind the headers, and the
+/// Sets the length fields of every layer for `payload_len` bytes after the headers, and the
 /// checksums of IPv4 headers. Checksums over payload are left to the caller.
 #[inline]
 fn set_lengths(header: &mut [u8], layout: &Layout, payload_len: usize) {
@@ -60,11 +60,11 @@ fn set_lengths(header: &mut [u8], layout: &Layout, payload_len: usize) {
 /// are not supported.
 const MAX_LENGTH: usize = 65_535;
 
-/// A length field that cannot hold its value, where the outermost datagram ends `end` bytes behind
-/// the start of the frame, and the value.
+/// The first length field that cannot hold its value, and the value; `end` is the end of the
+/// outermost datagram, counted from the start of the frame.
 #[inline]
 fn exceeded_length(layout: &Layout, end: usize) -> Option<(&'static str, usize)> {
-    // No field counts more than the frame has.
+    // No length field exceeds the length of the frame.
     if end <= MAX_LENGTH { None } else { first_exceeded_length(layout, end) }
 }
 
@@ -83,7 +83,7 @@ fn first_exceeded_length(layout: &Layout, end: usize) -> Option<(&'static str, u
     fields.into_iter().find(|(_, len)| *len > MAX_LENGTH)
 }
 
-/// Computes the checksum of the IPv4 header at `offset` anew.
+/// Recomputes the checksum of the IPv4 header at `offset`.
 #[inline]
 fn set_ipv4_checksum(bytes: &mut [u8], offset: usize) {
     let ip = header::at_mut::<Ipv4>(bytes, offset);

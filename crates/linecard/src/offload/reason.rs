@@ -1,14 +1,14 @@
-//! Reasons and how often they occurred: every exit of an offload has one, and each is counted.
+//! Reasons and their counters: every exit of an offload has a reason, and each reason is counted.
 
 use core::marker::PhantomData;
 
-/// One of a fixed set of reasons; the enums of the offloads are.
+/// One of a fixed set of reasons; implemented by the reason enums of the offloads.
 pub trait Reason: Copy {
-    /// Its place in the list of all.
+    /// The index of this reason in `ALL`.
     fn index(self) -> usize;
 }
 
-/// An enum whose values can be listed, counted and explained.
+/// Defines an enum whose values can be listed, counted and explained.
 macro_rules! reasons {
     ($(#[$doc:meta])* $name:ident { $($(#[doc = $text:literal])+ $value:ident = $key:literal,)+ }) => {
         $(#[$doc])*
@@ -25,7 +25,7 @@ macro_rules! reasons {
                 match self { $(Self::$value => $key),+ }
             }
 
-            /// What it means, in a line.
+            /// One line that explains the reason.
             #[must_use]
             pub fn explanation(self) -> &'static str {
                 match self { $(Self::$value => concat!($($text),+).trim_ascii()),+ }
@@ -42,7 +42,7 @@ macro_rules! reasons {
 }
 pub(crate) use reasons;
 
-/// How often each of `N` reasons occurred.
+/// A counter for each of `N` reasons.
 ///
 /// ```
 /// use linecard::offload::coalesce::{Refusal, Refusals};
@@ -78,7 +78,7 @@ impl<R: Reason, const N: usize> Tally<R, N> {
         self.counts.iter().sum()
     }
 
-    /// Adds what `other` has counted.
+    /// Adds the counts of `other`.
     pub fn add(&mut self, other: &Self) {
         self.counts.iter_mut().zip(&other.counts).for_each(|(a, b)| *a += b);
     }

@@ -1,11 +1,11 @@
-//! One TCP segment alone: what its header says, and whether to believe it.
+//! Parsing and verifying a single TCP segment.
 
 use super::coalesce::ChecksumPolicy;
 use crate::packet::checksum::Sum;
 use crate::packet::header::{self, Ipv4, Ipv6, Tcp, be16_at, tcp_flags};
 use crate::packet::{ChecksumState, Form, Layer, LayerKind, Layout, Packet, Piece};
 
-/// Fields of a TCP header, and the bytes of payload behind it.
+/// Fields of a TCP header, and the length of the payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Segment {
     pub(super) sequence: u32,
@@ -17,7 +17,7 @@ pub(super) struct Segment {
 }
 
 impl Segment {
-    /// Reads the header of a packet that is a whole TCP segment.
+    /// Reads the header of a packet that is a complete TCP segment.
     pub(super) fn read<B: AsRef<[u8]>>(packet: &Packet<B>) -> Option<Self> {
         let layout = packet.layout();
         let transport = layout.transport().filter(|layer| layer.kind == LayerKind::Tcp)?;
@@ -39,34 +39,35 @@ impl Segment {
         self.flags & flags != 0
     }
 
-    /// The sequence number behind it: SYN and FIN count as a byte each (RFC 9293, section 3.4).
+    /// The sequence number after this segment: SYN and FIN count as one byte each (RFC 9293,
+    /// section 3.4).
     pub(super) fn end(&self) -> u32 {
         let ends = [tcp_flags::SYN, tcp_flags::FIN].map(|flag| u32::from(self.has(flag)));
         self.sequence.wrapping_add(self.len).wrapping_add(ends[0] + ends[1])
     }
 }
 
-/// What is read of a TCP header's options.
+/// The options of a TCP header that are of interest here.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Options {
     /// The sender's clock, and the echo of its peer's (RFC 7323, section 3).
     pub(super) timestamps: Option<(u32, u32)>,
-    /// Window scale, of a SYN (RFC 7323, section 2).
+    /// The window scale of a SYN (RFC 7323, section 2).
     pub(super) window_scale: Option<u8>,
-    /// There are others, or what there is cannot be read.
+    /// There are other options, or malformed ones.
     pub(super) others: bool,
 }
 
 impl Options {
-    /// Reads the options of a packet that is a whole TCP segment.
+    /// Reads the options of a packet that is a complete TCP segment.
     pub(super) fn read<B: AsRef<[u8]>>(packet: &Packet<B>) -> Self {
         let mut options = Self::default();
         let Some(transport) = packet.layout().transport() else { return options };
         let mut rest = &packet.header()[transport.at() + Tcp::LEN..];
-        // Each turn takes a byte at least, and there are 40 at most.
+        // Each iteration consumes at least one byte, and there are at most 40.
         loop {
             match rest {
-                // End of the list, and what is padding behind it.
+                // End of the options; padding follows.
                 [] | [0, ..] => return options,
                 [1, behind @ ..] => rest = behind,
                 [kind, len, ..] if usize::from(*len) >= 2 && usize::from(*len) <= rest.len() => {
@@ -93,21 +94,21 @@ impl Options {
     }
 }
 
-/// How far `b` lies behind `a` in sequence numbers, which wrap; negative when it lies before
+/// The signed distance from sequence number `a` to `b`, modulo 2³²; negative if `b` lies before `a`
 /// (RFC 9293, section 3.4).
 #[inline]
 pub(super) fn distance(a: u32, b: u32) -> i32 {
     b.wrapping_sub(a) as i32
 }
 
-/// Bytes of a frame, those of merged packets included.
+/// Bytes of a frame, including those of merged packets.
 pub(super) fn frame_len<B: AsRef<[u8]>>(packet: &Packet<B>) -> usize {
     packet.bytes().len() + packet.chain().iter().map(Piece::len).sum::<usize>()
 }
 
-/// Whether what a whole datagram says may steer anything: its checksums are right, or somebody who
-/// is trusted says so. What has been computed is noted in the packet's metadata, so that no later
-/// stage reads the payload again.
+/// Whether a complete datagram may be acted upon: its checksums are verified here or were verified
+/// by a trusted port. The result is recorded in the packet's metadata, so that no later stage reads
+/// the payload again.
 pub(super) fn vouch<B: AsRef<[u8]>>(packet: &mut Packet<B>, policy: ChecksumPolicy) -> bool {
     let (layout, bytes) = (packet.layout(), packet.bytes());
     let mut ipv4 = layout.layers().filter(|layer| layer.kind == LayerKind::Ipv4);
@@ -115,7 +116,7 @@ pub(super) fn vouch<B: AsRef<[u8]>>(packet: &mut Packet<B>, policy: ChecksumPoli
         return false;
     }
     match packet.meta.checksum {
-        // A partial checksum is a packet of this host: no wire has touched it.
+        // A packet with a partial checksum comes from this host and was never on a wire.
         ChecksumState::Valid | ChecksumState::Partial => true,
         ChecksumState::Unknown if policy == ChecksumPolicy::Trust => true,
         ChecksumState::Unknown if packet.is_merged() => false,
@@ -130,13 +131,13 @@ pub(super) fn vouch<B: AsRef<[u8]>>(packet: &mut Packet<B>, policy: ChecksumPoli
     }
 }
 
-/// Whether an IPv4 header is as it was sent.
+/// Whether the checksum of an IPv4 header is valid.
 fn is_intact(bytes: &[u8], layer: Layer) -> bool {
     let len = header::at::<Ipv4>(bytes, layer.at()).header_len();
     Sum::of(&bytes[layer.at()..layer.at() + len]).is_valid()
 }
 
-/// Whether a checksum over payload is right, or a UDP header has none.
+/// Whether a checksum over payload is valid, or absent in UDP.
 fn is_right(bytes: &[u8], layout: &Layout, layer: Layer) -> bool {
     let field = Layout::checksum_field(layer).map_or(0, |at| be16_at(bytes, at));
     if layer.kind == LayerKind::Udp && field == 0 {
@@ -157,7 +158,7 @@ pub(super) fn traffic_classes<B: AsRef<[u8]>>(packet: &Packet<B>) -> impl Iterat
     })
 }
 
-/// Whether some IP header carries the mark of congestion (RFC 3168, section 5).
+/// Whether any IP header is marked "congestion experienced" (RFC 3168, section 5).
 pub(super) fn is_marked<B: AsRef<[u8]>>(packet: &Packet<B>) -> bool {
     traffic_classes(packet).any(|class| class & 3 == 3)
 }

@@ -1,5 +1,5 @@
-//! A timer wheel: one deadline per flow, none of them missed, O(1) to set, and O(log n) amortised to
-//! expire or to forget, of the n deadlines that share a slot.
+//! A timer wheel with one deadline per flow: setting a deadline takes O(1), and expiring or
+//! cancelling one O(log n) amortised for the n deadlines that share a slot.
 
 use super::heaps::Heaps;
 use crate::time::{Instant, ns};
@@ -7,11 +7,11 @@ use core::time::Duration;
 
 /// Slots of the wheel: about a microsecond each with the default budget.
 const SLOTS: usize = 1024;
-/// A hold budget spans at most this many slots, so that none holds deadlines of two turns.
+/// A hold budget spans at most this many slots, so that no slot holds deadlines of two rotations.
 const SPAN: u64 = SLOTS as u64 - 2;
 
-/// Deadlines of flows, each at most the hold budget ahead. The deadlines of a slot are a heap: the
-/// earliest is known, whatever their number.
+/// Deadlines of flows, each at most the hold budget ahead. The deadlines of a slot form a heap,
+/// which keeps the earliest at hand.
 #[derive(Debug)]
 pub(super) struct Wheel {
     slots: Heaps,
@@ -51,7 +51,7 @@ impl Wheel {
         old.into_iter().for_each(|old| self.clear_if_empty(old));
     }
 
-    /// Forgets the deadline of `flow`.
+    /// Cancels the deadline of `flow`.
     #[inline]
     pub(super) fn disarm(&mut self, flow: u32) {
         if let Some(slot) = self.slots.heap_of(flow) {
@@ -60,14 +60,14 @@ impl Wheel {
         }
     }
 
-    /// The deadline that was set last for `flow`, which has one.
+    /// The current deadline of `flow`, which has one.
     #[inline(always)]
     pub(super) fn deadline(&self, flow: u32) -> Instant {
         self.slots.key(flow)
     }
 
-    /// The flow with the earliest deadline, if that has come; of equal ones the first that was set.
-    /// Call until there is none, and disarm each.
+    /// The flow with the earliest deadline if it has expired; of equal deadlines, the one set
+    /// first. Call until it returns none, and disarm each.
     #[inline]
     pub(super) fn due(&mut self, now: Instant) -> Option<u32> {
         if now >= self.earliest {
@@ -82,13 +82,13 @@ impl Wheel {
         None
     }
 
-    /// Starts a new time line; no deadline may be set.
+    /// Starts a new timeline; no deadline may be set.
     pub(super) fn restart(&mut self, now: Instant) {
         self.tick = now.as_ns() >> self.shift;
         self.earliest = Instant::NEVER;
     }
 
-    /// The earliest deadline, exact.
+    /// The earliest deadline.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         self.first().map(|flow| self.deadline(flow))
     }
@@ -97,7 +97,7 @@ impl Wheel {
         self.next_occupied().and_then(|slot| self.slots.first(slot))
     }
 
-    /// The first slot with deadlines in the order of time: from the wheel's position around.
+    /// The first slot with deadlines, starting at the current position of the wheel.
     fn next_occupied(&self) -> Option<usize> {
         let start = self.tick as usize % SLOTS;
         let words = SLOTS / 64;

@@ -1,14 +1,14 @@
-//! Batches: what one call handles.
+//! Batches: the packets processed by one call.
 
 use super::Packet;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-/// Packets in one batch: enough to spread the cost of a call, few enough to stay in the L1 cache
-/// and to keep a batch's latency below 2 µs at 30 ns a packet.
+/// Packets in a batch: enough to amortise the cost of a call, few enough to stay in the L1 cache
+/// and to keep a batch's latency below 2 µs at 30 ns per packet.
 pub const BATCH: usize = 64;
 
-/// A queue of at most [`BATCH`] packets: what goes into and comes out of a stage.
+/// A queue of at most [`BATCH`] packets: the input and output of a stage.
 ///
 /// ```
 /// use linecard::packet::{Batch, LinkType, Meta, Packet};
@@ -35,13 +35,13 @@ impl<B> Batch<B> {
         Self::bounded(BATCH)
     }
 
-    /// The same for at most `limit` packets, 1 to [`BATCH`]; what is beyond is brought within.
+    /// The same for at most `limit` packets; `limit` is clamped to 1 … [`BATCH`].
     #[must_use]
     pub fn bounded(limit: usize) -> Self {
         Self { packets: VecDeque::with_capacity(BATCH), limit: limit.clamp(1, BATCH) }
     }
 
-    /// Appends a packet, or gives it back when the batch is full.
+    /// Appends a packet, or returns it if the batch is full.
     ///
     /// # Errors
     ///
@@ -54,7 +54,7 @@ impl<B> Batch<B> {
         Ok(())
     }
 
-    /// Takes the oldest packet.
+    /// Removes the oldest packet.
     pub fn pop(&mut self) -> Option<Packet<B>> {
         self.packets.pop_front()
     }
@@ -75,35 +75,35 @@ impl<B> Batch<B> {
         self.packets.iter_mut()
     }
 
-    /// Takes the packets with their memory, which [`Batch::set_list`] gives back: in a list they can
-    /// be looked at while they are taken.
+    /// Takes the list of packets, which [`Batch::set_list`] returns: a list allows access to
+    /// packets while others are removed.
     pub(crate) fn take_list(&mut self) -> Vec<Packet<B>> {
         Vec::from(core::mem::take(&mut self.packets))
     }
 
-    /// Gives memory back.
+    /// Returns the list for reuse.
     pub(crate) fn set_list(&mut self, packets: Vec<Packet<B>>) {
         self.packets = VecDeque::from(packets);
     }
 
-    /// Takes all packets, oldest first.
+    /// Removes all packets, oldest first.
     pub fn drain(&mut self) -> impl Iterator<Item = Packet<B>> {
         self.packets.drain(..)
     }
 
-    /// Packets inside.
+    /// The number of packets.
     #[must_use]
     pub fn len(&self) -> usize {
         self.packets.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no packets.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.packets.is_empty()
     }
 
-    /// Packets that still fit.
+    /// The number of packets that still fit.
     #[must_use]
     pub fn room(&self) -> usize {
         self.limit - self.packets.len()

@@ -1,14 +1,14 @@
-//! What people call a flow: addresses, ports, protocol.
+//! The five-tuple: addresses, ports and protocol.
 
 use super::header::{self, Ipv4, Ipv6, Udp};
 use super::{LayerKind, Layout};
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
 
-/// Who sends to whom: the innermost addresses, the ports, and TCP or UDP.
+/// The five-tuple of a packet: the innermost addresses, the ports, and TCP or UDP.
 ///
-/// To tell flows apart for people. Flow tables go by [`FlowHasher`](super::FlowHasher), which knows lanes, tags
-/// and tunnels too.
+/// Identifies flows to people. Flow tables use [`FlowHasher`](super::FlowHasher), which also
+/// includes lanes, tags and tunnels.
 ///
 /// ```
 /// use linecard::packet::{FiveTuple, Layout, LinkType};
@@ -19,21 +19,22 @@ use core::net::{IpAddr, SocketAddr};
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FiveTuple {
-    /// Who sends.
+    /// Source address and port.
     pub source: SocketAddr,
-    /// To whom.
+    /// Destination address and port.
     pub destination: SocketAddr,
     /// 6 is TCP, 17 is UDP.
     pub protocol: u8,
 }
 
 impl FiveTuple {
-    /// Of a packet's first `bytes`, laid out like this; none where they show no ports: another protocol, a
-    /// fragment that is not the first, a header that was not captured.
+    /// The five-tuple of a packet with this layout, given its first `bytes`; none if the ports are
+    /// not visible: another protocol, a fragment other than the first, a header that was not
+    /// captured.
     #[must_use]
     pub fn of(layout: &Layout, bytes: &[u8]) -> Option<Self> {
         let (network, transport) = (layout.network()?, layout.transport()?);
-        // TCP and UDP both begin with their ports.
+        // TCP and UDP both start with their ports.
         let ports = header::get::<Udp>(bytes, transport.at())?;
         let (source, destination): (IpAddr, IpAddr) = match network.kind {
             LayerKind::Ipv4 => {
@@ -52,7 +53,7 @@ impl FiveTuple {
         })
     }
 
-    /// Both ends.
+    /// Source and destination.
     #[must_use]
     pub const fn ends(self) -> (SocketAddr, SocketAddr) {
         (self.source, self.destination)

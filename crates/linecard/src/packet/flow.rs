@@ -1,4 +1,4 @@
-//! Which flow a packet belongs to: a keyed hash of what its packets have in common.
+//! A keyed hash that identifies the flow of a packet.
 
 use super::header::{self, Ipv4, Ipv6};
 use super::layout::{Form, Layer, LayerKind, MAX_HEADER_LEN, MAX_TUNNELS};
@@ -13,13 +13,13 @@ const WORD_KEYS: usize = MAX_HEADER_LEN / 8 + 2;
 
 /// A keyed hash for flow tables.
 ///
-/// Of a flow's packets it takes in what they have in common: lane, link header with VLAN tags and
-/// labels, addresses, flow label, extension headers, ports, and the same of every outer header.
+/// It covers what a flow's packets have in common: lane, link header with VLAN tags and labels,
+/// addresses, flow label, extension headers, ports, and the same fields of every outer header.
 ///
-/// The construction is NH, the universal hash of UMAC (RFC 4418, section 5.2), on words of 64 bits: without
-/// the key nobody can choose packets that collide, and two flows collide with a probability of
-/// about 2⁻⁶⁴. So a flow is known by its hash alone; what a collision would cost is that two flows
-/// share a place, never that their packets merge.
+/// The construction is NH, the universal hash of UMAC (RFC 4418, section 5.2), on 64-bit words:
+/// without the key, peers cannot choose packets that collide, and two flows collide with a
+/// probability of about 2⁻⁶⁴. So the hash alone identifies a flow; in case of a collision two flows
+/// share a table entry, but their packets never merge.
 ///
 /// ```
 /// use linecard::packet::{FlowHasher, LinkType, Meta, Packet};
@@ -40,8 +40,8 @@ pub struct FlowHasher {
 }
 
 impl FlowHasher {
-    /// A hash keyed by `secret`: from the operating system's random source where peers are not
-    /// trusted, a constant where runs have to be equal.
+    /// A hash keyed by `secret`: take it from the operating system's random source if peers are not
+    /// trusted, or use a constant for reproducible runs.
     #[must_use]
     pub fn new(secret: u64) -> Self {
         let mut rng = Rng::new(secret);
@@ -52,14 +52,14 @@ impl FlowHasher {
         }
     }
 
-    /// The hash of a packet's flow; none for packets that do not show their ports, or only behind
-    /// more than [`MAX_HEADER_LEN`] bytes of headers.
+    /// The hash of a packet's flow; none for packets whose ports are not visible or lie after more
+    /// than [`MAX_HEADER_LEN`] bytes of headers.
     #[must_use]
     pub fn flow<B: AsRef<[u8]>>(&mut self, packet: &Packet<B>) -> Option<u64> {
         self.flow_of(packet.bytes(), packet.layout(), packet.meta.lane)
     }
 
-    /// [`FlowHasher::flow`] for bytes laid out like this.
+    /// [`FlowHasher::flow`] for bytes with this layout.
     #[inline]
     pub(crate) fn flow_of(&mut self, bytes: &[u8], layout: &Layout, lane: u32) -> Option<u64> {
         let Self { keys, last, shapes } = self;
@@ -93,8 +93,8 @@ impl FlowHasher {
         fold(hash ^ self.last[0], word ^ self.last[3])
     }
 
-    /// Hashes of the ends that a packet shows: its outermost pair of addresses, that and the next
-    /// pair, and so on. Equal for all ports.
+    /// Hashes of the address pairs of a packet: of the outermost pair, of that and the next one,
+    /// and so on. Equal for all ports.
     pub(crate) fn ends<B: AsRef<[u8]>>(&self, packet: &Packet<B>) -> impl Iterator<Item = u64> {
         let bytes = packet.bytes();
         let start = fold(u64::from(packet.meta.lane) ^ self.last[0], self.last[1]);
@@ -109,7 +109,7 @@ impl FlowHasher {
     }
 }
 
-/// NH over the masked words of the header, two at a time, then a last fold with lane and place.
+/// NH over the masked words of the header, two at a time, and a final step with lane and length.
 #[inline(always)]
 fn hash(
     (keys, last): (&[u64; WORD_KEYS], &[u64; 4]),
@@ -137,8 +137,8 @@ fn hash(
     fold(folded ^ last[1], sum as u64 ^ last[2])
 }
 
-/// Whether `packet` shows the same ends as the packet `of` a flow, as far as it shows any: on the
-/// same lane, and equal addresses from the outermost IP header to the innermost it has.
+/// Whether `packet` has the same addresses as the packet `of` a flow, from the outermost IP header
+/// to the innermost that it has, and the same lane.
 pub(crate) fn same_ends<A: AsRef<[u8]>, B: AsRef<[u8]>>(
     of: &Packet<A>,
     packet: &Packet<B>,
@@ -153,8 +153,8 @@ pub(crate) fn same_ends<A: AsRef<[u8]>, B: AsRef<[u8]>>(
         })
 }
 
-/// Addresses as four words; an IPv4 address fills the first of its pair, and the second tells it
-/// from IPv6.
+/// Addresses as four words; an IPv4 address fills the first word of its pair, and the second
+/// distinguishes it from IPv6.
 #[inline]
 fn addresses(bytes: &[u8], network: Layer) -> [u64; 4] {
     if network.kind == LayerKind::Ipv4 {

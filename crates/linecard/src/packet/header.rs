@@ -1,4 +1,4 @@
-//! Header formats as they lie in memory, network byte order inside.
+//! Header formats in network byte order, as they are in memory.
 
 use zerocopy::byteorder::network_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -207,7 +207,7 @@ pub mod protocol {
     pub const MPLS: u8 = 137;
 }
 
-/// The header at `offset`, none when it does not lie inside `bytes`.
+/// The header at `offset`; none if it does not lie inside `bytes`.
 #[must_use]
 #[inline]
 pub fn get<T: FromBytes + KnownLayout + Immutable + Unaligned>(
@@ -217,11 +217,11 @@ pub fn get<T: FromBytes + KnownLayout + Immutable + Unaligned>(
     T::ref_from_prefix(bytes.get(offset..)?).ok().map(|(header, _)| header)
 }
 
-/// The header at an offset that a [`Layout`](super::Layout) of these bytes has given.
+/// The header at an offset from a [`Layout`](super::Layout) of these bytes.
 ///
 /// # Panics
 ///
-/// When the buffer has become shorter since it was parsed: a bug of its owner.
+/// If the buffer has become shorter since it was parsed, which is a bug of its owner.
 #[must_use]
 #[inline]
 pub fn at<T: FromBytes + KnownLayout + Immutable + Unaligned>(bytes: &[u8], offset: usize) -> &T {
@@ -244,7 +244,7 @@ pub fn at_mut<T: FromBytes + IntoBytes + KnownLayout + Immutable + Unaligned>(
         .expect("a layout's offsets lie inside the packet it was parsed from")
 }
 
-/// The 16-bit number at an offset that a layout has given.
+/// The 16-bit number at an offset from a layout.
 #[inline]
 pub(crate) fn be16_at(bytes: &[u8], offset: usize) -> u16 {
     at::<U16>(bytes, offset).get()

@@ -1,9 +1,9 @@
-//! A packet's headers as offsets: parsed once, when they are first asked for.
+//! A packet's headers as offsets, parsed once at their first use.
 //!
-//! A layout is the list of those headers whose fields change when packets are merged or cut:
+//! A layout is the list of those headers whose fields change when packets are merged or segmented:
 //! the *layers*, outermost first. All other header bytes (link header, VLAN tags, MPLS labels,
-//! extension headers, VXLAN and Geneve headers) must be equal to merge and are copied to cut, so
-//! they need no entry. A tunnel adds layers, and nothing else changes.
+//! extension headers, VXLAN and Geneve headers) must be equal to merge and are copied to segment,
+//! so they need no entry. A tunnel only adds layers.
 
 use super::header;
 use super::link::LinkType;
@@ -13,7 +13,7 @@ use core::ops::Range;
 
 /// Layers of one packet: three VXLAN tunnels around TCP over IP take eight.
 pub const MAX_LAYERS: usize = 8;
-/// VLAN tags followed: one more than any standard stacks, so that a loop of tags is cut short.
+/// VLAN tags followed: one more than any standard stacks; longer stacks are not parsed.
 pub const MAX_TAGS: usize = 4;
 /// MPLS labels followed: transport, service and entropy labels of two domains.
 pub const MAX_LABELS: usize = 8;
@@ -21,8 +21,8 @@ pub const MAX_LABELS: usize = 8;
 pub const MAX_TUNNELS: usize = 3;
 /// IPv6 extension headers followed: RFC 8200, section 4.1 names six kinds, one of them twice.
 pub const MAX_EXTENSIONS: usize = 8;
-/// Bytes before the payload in packets that are merged or cut: all plain headers with full TCP
-/// options (14 + 16 + 40 + 60) plus 190 of extension or outer headers.
+/// Header bytes of packets that are merged or segmented: all plain headers with full TCP options
+/// (14 + 16 + 40 + 60) plus 190 of extension or outer headers.
 pub const MAX_HEADER_LEN: usize = 320;
 
 /// Offsets of layers have 13 bits.
@@ -32,7 +32,7 @@ const LAYER_BITS: usize = 16;
 const PER_WORD: usize = 4;
 const _: () = assert!(MAX_LAYERS == 2 * PER_WORD && MAX_HEADER_LEN <= MAX_OFFSET);
 
-/// A header with fields that change when packets are merged or cut.
+/// A header with fields that change when packets are merged or segmented.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum LayerKind {
@@ -44,7 +44,7 @@ pub enum LayerKind {
     Tcp = 3,
     /// UDP, alone or around a tunnel: length, checksum.
     Udp = 4,
-    /// GRE with a checksum (RFC 2784); without, nothing of it changes.
+    /// GRE with a checksum (RFC 2784); without one, none of its fields changes.
     Gre = 5,
     /// PPPoE (RFC 2516): length.
     Pppoe = 6,
@@ -69,7 +69,7 @@ pub struct Layer {
 }
 
 impl Layer {
-    /// Where it starts, as an index.
+    /// Its offset as an index.
     #[must_use]
     #[inline]
     pub fn at(self) -> usize {
@@ -105,13 +105,13 @@ pub enum Form {
     NotIp = 0,
     /// A whole TCP segment or UDP datagram.
     Datagram = 1,
-    /// As [`Form::Datagram`], in a tunnel packet that goes on behind it.
+    /// As [`Form::Datagram`], inside a tunnel packet with further bytes after it.
     Padded = 2,
     /// One fragment of an IP datagram.
     Fragment = 3,
-    /// IP with another protocol than TCP and UDP, or in more tunnels than are followed.
+    /// IP with a protocol other than TCP and UDP, or in more tunnels than are followed.
     OtherTransport = 4,
-    /// IP whose length goes beyond the bytes present, as in captures with a snap length.
+    /// IP whose length exceeds the bytes present, as in captures with a snap length.
     CutShort = 5,
     /// A header contradicts itself or the bytes present.
     Malformed = 6,
@@ -122,12 +122,12 @@ pub enum Form {
 pub struct Layout {
     /// Layers of 16 bits each, the outermost lowest: kind (3) and offset (13).
     outer: u64,
-    /// The layers behind the first four.
+    /// The layers after the first four.
     inner: u64,
-    /// The rest in one word, so that a layout is copied and compared as three, lowest first: end
-    /// of the innermost IP datagram (32 bits), end of all headers known (16), protocol (8),
-    /// number of layers (4), form (3), and a bit that is set: a layout that is not there yet takes
-    /// no more room than one that is.
+    /// The rest in one word, so that a layout is copied and compared as three words; lowest first:
+    /// end of the innermost IP datagram (32 bits), end of all known headers (16), protocol (8),
+    /// number of layers (4), form (3), and a bit that is always set, so that `Option<Layout>` has
+    /// the same size.
     rest: NonZeroU64,
 }
 
@@ -139,23 +139,23 @@ const FORMS: u64 = 7;
 const THERE: NonZeroU64 = NonZeroU64::new(1 << 63).expect("a bit is set");
 
 impl Default for Layout {
-    /// Nothing that could be followed.
+    /// The layout of a frame without any known header.
     fn default() -> Self {
         Self::from_words(0, 0, THERE)
     }
 }
 
 impl Layout {
-    /// Follows the headers of a frame. Any bytes give a layout; [`Layout::form`] says how far it
-    /// came.
+    /// Parses the headers of a frame. Any bytes give a layout; [`Layout::form`] tells how far
+    /// parsing came.
     #[must_use]
     #[inline]
     pub fn parse(link: LinkType, bytes: &[u8]) -> Self {
         Parser::parse(link, bytes)
     }
 
-    /// [`Layout::parse`] for a frame of `frame_len` bytes whose first are `head`, and whose others
-    /// lie elsewhere. All headers have to be in `head`; one that ends behind it is
+    /// [`Layout::parse`] for a frame of `frame_len` bytes that starts with `head` and continues
+    /// elsewhere. All headers have to be in `head`; a header that exceeds it makes the frame
     /// [`Form::Malformed`] or [`Form::CutShort`].
     #[must_use]
     pub fn parse_head(link: LinkType, head: &[u8], frame_len: usize) -> Self {
@@ -226,21 +226,21 @@ impl Layout {
         (self.rest() >> COUNT & 0xF) as usize
     }
 
-    /// Whether the same headers lie at the same places in both packets.
+    /// Whether both packets have the same headers at the same offsets.
     #[must_use]
     #[inline]
     pub fn same_headers(&self, other: &Self) -> bool {
         self.same_layers(other) && (self.rest() ^ other.rest()) >> PAYLOAD & 0xFFFF == 0
     }
 
-    /// A number that differs for most layouts with other headers at other places.
+    /// A number that differs for most layouts with other headers or offsets.
     #[inline]
     pub(super) fn arrangement(&self) -> u64 {
         let words = self.outer ^ self.inner.rotate_left(32) ^ (self.header_len() as u64) << 48;
         words.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 60
     }
 
-    /// Whether the same layers lie at the same places in both packets.
+    /// Whether both packets have the same layers at the same offsets.
     #[must_use]
     #[inline]
     pub fn same_layers(&self, other: &Self) -> bool {
@@ -259,8 +259,8 @@ impl Layout {
     pub fn network(&self) -> Option<Layer> {
         let last = self.layer_count().checked_sub(1)?;
         let innermost = |index| self.layer(index).filter(|layer| layer.kind.is_ip());
-        // A transport header stands right behind it. Other headers, where something else is amiss,
-        // may stand further in.
+        // Usually followed directly by a transport header. Other headers may be inside of it if
+        // something else is amiss.
         let near = innermost(last).or_else(|| innermost(last.checked_sub(1)?));
         near.or_else(|| (0..last).rev().find_map(innermost))
     }
@@ -292,21 +292,21 @@ impl Layout {
         (self.rest() >> PAYLOAD) as usize & 0xFFFF
     }
 
-    /// The payload: behind all headers known, up to the end of the IP datagram.
+    /// The payload: from the end of all known headers to the end of the IP datagram.
     #[must_use]
     #[inline]
     pub fn payload(&self) -> Range<usize> {
         self.header_len()..self.end()
     }
 
-    /// End of the innermost IP datagram in the frame; bytes behind it are padding or a trailer.
+    /// End of the innermost IP datagram in the frame; later bytes are padding or a trailer.
     #[must_use]
     #[inline]
     pub fn end(&self) -> usize {
         self.rest() as u32 as usize
     }
 
-    /// The same headers where the payload in the packet's first buffer ends at `end`, and goes on
+    /// The same headers with payload that ends at `end` in the packet's first buffer, and continues
     /// in pieces.
     #[must_use]
     pub(crate) fn ending_at(self, end: usize) -> Self {
@@ -327,8 +327,8 @@ impl Layout {
         self.layer(self.layer_count().checked_sub(1)?)
     }
 
-    /// Adds a layer and moves the end of all headers known; false when there is no room or an
-    /// offset does not fit.
+    /// Adds a layer and moves the end of all known headers; false if there is no room or an offset
+    /// does not fit.
     #[inline(always)]
     pub(super) fn push(&mut self, kind: LayerKind, offset: usize, payload: usize) -> bool {
         let index = self.layer_count();

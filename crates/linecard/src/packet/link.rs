@@ -1,9 +1,9 @@
-//! Link layers: where the network layer starts.
+//! Link types, and where the network layer starts.
 
 use super::header::be16;
 use super::layout::MAX_TAGS;
 
-/// What the bytes of a frame start with.
+/// The link header that a frame starts with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 // As wide as the gap behind it in a packet would be; see `ChecksumState`.
 #[repr(u32)]
@@ -11,7 +11,7 @@ pub enum LinkType {
     /// Ethernet, with up to four VLAN tags (802.1Q, 802.1ad).
     #[default]
     Ethernet,
-    /// An IPv4 or IPv6 packet, told apart by its version.
+    /// An IPv4 or IPv6 packet, distinguished by its version.
     Raw,
     /// BSD loopback: four bytes of address family in either byte order.
     Loopback,
@@ -19,7 +19,7 @@ pub enum LinkType {
     LinuxSll,
     /// Linux cooked capture, version 2: 20 bytes, protocol first.
     LinuxSll2,
-    /// Not known: the packet passes as it is.
+    /// Unknown: the packet passes unchanged.
     Other,
 }
 
@@ -44,14 +44,14 @@ const LOOPBACK_IPV4: u32 = 2;
 const SLL2_LEN: usize = 20;
 
 impl LinkType {
-    /// The type with this number in capture files (LINKTYPE values), [`LinkType::Other`] if it is
-    /// not known here.
+    /// The link type with this LINKTYPE number in capture files, [`LinkType::Other`] if it is
+    /// unknown.
     #[must_use]
     pub fn from_capture(number: u32) -> Self {
         match number {
             0 | 108 => Self::Loopback,
             1 => Self::Ethernet,
-            // 12 and 14 are raw IP on some BSDs, written to files by old programs.
+            // 12 and 14 are raw IP on some BSDs, written by old programs.
             12 | 14 | 101 | 228 | 229 => Self::Raw,
             113 => Self::LinuxSll,
             276 => Self::LinuxSll2,
@@ -59,8 +59,8 @@ impl LinkType {
         }
     }
 
-    /// The EtherType of what lies behind the link header, and where that starts. Links without one
-    /// name the version of IP.
+    /// The EtherType and offset of the header after the link header. For links without an
+    /// EtherType, that of the IP version.
     #[inline(always)]
     pub(super) fn network(self, bytes: &[u8]) -> Option<(u16, usize)> {
         match self {
@@ -86,7 +86,7 @@ impl LinkType {
     }
 }
 
-/// The type comes first; tags follow behind the header of 20 bytes.
+/// The type comes first; tags follow the 20-byte header.
 fn sll2(bytes: &[u8]) -> Option<(u16, usize)> {
     let value = be16(bytes, 0)?;
     if ethertype::TAGS.contains(&value) {

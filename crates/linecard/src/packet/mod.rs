@@ -1,7 +1,7 @@
-//! Packets: bytes in a buffer the caller owns, parsed into offsets at most once.
+//! Packets: bytes in a buffer that the caller owns, parsed into offsets at most once.
 //!
-//! [`Layout::parse`] is total: any bytes give a layout, and its [`Form`] says how far the headers
-//! could be followed. What later code reads lies, by construction, inside the packet.
+//! [`Layout::parse`] accepts any bytes; the [`Form`] of its result tells how far parsing came. By
+//! construction, all offsets lie inside the packet.
 
 mod batch;
 pub mod checksum;
@@ -42,10 +42,10 @@ use alloc::vec::Vec;
 use core::cell::OnceCell;
 use core::ops::Range;
 
-/// One packet: bytes in a buffer `B` that the caller owns, offsets and metadata.
+/// A packet: bytes in a buffer `B` that the caller owns, offsets and metadata.
 ///
-/// Offsets are parsed when they are first asked for: a packet that simply continues the run of its
-/// flow merges without that. So a packet may go to another thread, but threads cannot share one.
+/// Offsets are parsed at their first use; a packet that simply continues its flow is merged without
+/// parsing. So a packet can be sent to another thread, but not shared between threads.
 ///
 /// A packet merged from several is its first packet, header patched in place, plus the payload of
 /// the others as a list of [`Piece`]s: no payload byte is moved.
@@ -64,7 +64,7 @@ pub struct Packet<B> {
     layout: OnceCell<Layout>,
     /// Time, path, checksum state and segment size.
     pub meta: Meta,
-    /// Where the packet starts in its buffer: later than at 0 when a header was taken out.
+    /// Start of the packet in its buffer: not 0 if a header was removed.
     start: u32,
     link: LinkType,
 }
@@ -85,14 +85,14 @@ impl<B: AsRef<[u8]>> Packet<B> {
         Self { buffer, start: 0, link, layout: OnceCell::new(), meta, chain: Vec::new() }
     }
 
-    /// A packet whose bytes have been parsed already. A layout of other bytes gives wrong
-    /// results, or a panic where it leaves the buffer.
+    /// A packet whose bytes have been parsed already. A layout of other bytes gives wrong results,
+    /// or a panic if it exceeds the buffer.
     pub fn with_layout(buffer: B, link: LinkType, layout: Layout, meta: Meta) -> Self {
         Self { layout: OnceCell::from(layout), ..Self::new(buffer, link, meta) }
     }
 
-    /// A packet whose payload lies in pieces behind what `head` has of it: all headers, and as many
-    /// bytes of payload as there are. Lengths in the headers are those of the whole.
+    /// A packet whose payload continues in pieces after `head`, which holds all headers and
+    /// possibly some payload. Lengths in the headers are those of the whole.
     ///
     /// ```
     /// use linecard::packet::{LinkType, Meta, Packet, Piece};
@@ -111,8 +111,8 @@ impl<B: AsRef<[u8]>> Packet<B> {
     ///
     /// # Errors
     ///
-    /// How far the headers could be followed, when that is no [`Form::Datagram`] which ends where
-    /// the last piece does ([`Form::Padded`] when it ends before).
+    /// The form of the packet, if it is not a [`Form::Datagram`] that ends where the last piece
+    /// does ([`Form::Padded`] if it ends before).
     pub fn gather(
         head: B,
         pieces: Vec<Piece<B>>,
@@ -137,18 +137,18 @@ impl<B: AsRef<[u8]>> Packet<B> {
         self.layout.get_or_init(|| Layout::parse(self.link, self.bytes()))
     }
 
-    /// What the frame starts with.
+    /// The link header that the frame starts with.
     pub fn link(&self) -> LinkType {
         self.link
     }
 
-    /// The buffer of the packet, of its first packet when merged. [`Packet::bytes`] is the part of
-    /// it that belongs to the packet: all of it, except behind a header that was taken out.
+    /// The buffer of the packet; of the first packet if merged. [`Packet::bytes`] is the part that
+    /// belongs to the packet: all of it, unless a header was removed.
     pub fn buffer(&self) -> &B {
         &self.buffer
     }
 
-    /// All bytes in the first buffer: the whole frame unless merged.
+    /// All bytes in the first buffer: the whole frame, unless merged.
     #[inline(always)]
     pub fn bytes(&self) -> &[u8] {
         &self.buffer.as_ref()[self.start as usize..]
@@ -165,17 +165,17 @@ impl<B: AsRef<[u8]>> Packet<B> {
         core::iter::once(first).chain(self.chain.iter().map(Piece::bytes))
     }
 
-    /// Bytes of payload in all.
+    /// Total bytes of payload.
     pub fn payload_len(&self) -> usize {
         self.layout().payload().len() + self.chain.iter().map(Piece::len).sum::<usize>()
     }
 
-    /// Bytes of the frame without what lies behind the IP datagram.
+    /// Bytes of the frame up to the end of the IP datagram.
     pub fn datagram_len(&self) -> usize {
         self.layout().header_len() + self.payload_len()
     }
 
-    /// The merged packets behind the first.
+    /// The payload of the packets merged into this one.
     pub fn chain(&self) -> &[Piece<B>] {
         &self.chain
     }
@@ -185,7 +185,7 @@ impl<B: AsRef<[u8]>> Packet<B> {
         !self.chain.is_empty()
     }
 
-    /// Gives the buffers back: the first packet's and those behind it.
+    /// Returns the buffers: the first packet's and those of its pieces.
     pub fn into_parts(self) -> (B, Vec<Piece<B>>) {
         (self.buffer, self.chain)
     }
@@ -197,32 +197,32 @@ impl<B: AsRef<[u8]>> Packet<B> {
         self.into_piece_of(payload)
     }
 
-    /// Becomes a piece of another packet: these of its bytes.
+    /// Becomes a piece of another packet: the given range of its bytes.
     pub(crate) fn into_piece_of(self, bytes: Range<usize>) -> Piece<B> {
         // Layouts hold offsets of 32 bits at most.
         let (start, end) = (self.start + bytes.start as u32, self.start + bytes.end as u32);
         Piece { buffer: self.buffer, start, end, timestamp: self.meta.timestamp }
     }
 
-    /// Makes `layout` that of the bytes, after they were changed.
+    /// Sets the layout after the bytes were changed.
     pub(crate) fn set_layout(&mut self, layout: Layout) {
         self.layout = OnceCell::from(layout);
     }
 
-    /// Fetches what merging another packet into this one touches.
+    /// Prefetches what merging another packet into this one touches.
     #[inline]
     pub(crate) fn prefetch_to_grow(&self) {
         prefetch(self.header(), Cache::L1);
         prefetch_behind(&self.chain);
     }
 
-    /// The merged packets behind the first, to put further ones behind them.
+    /// The pieces, to append further ones.
     #[inline]
     pub(crate) fn chain_mut(&mut self) -> &mut Vec<Piece<B>> {
         &mut self.chain
     }
 
-    /// Takes the merged packets behind the first away, to be given back longer.
+    /// Removes the pieces, to be returned by [`Packet::set_chain`].
     #[inline]
     pub(crate) fn take_chain(&mut self) -> Vec<Piece<B>> {
         core::mem::take(&mut self.chain)
@@ -234,7 +234,7 @@ impl<B: AsRef<[u8]>> Packet<B> {
         self.chain = chain;
     }
 
-    /// Puts the payload of a further packet behind this one's.
+    /// Appends the payload of another packet.
     #[inline]
     pub(crate) fn append(&mut self, piece: Piece<B>) {
         self.chain.push(piece);
@@ -242,15 +242,15 @@ impl<B: AsRef<[u8]>> Packet<B> {
 }
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Packet<B> {
-    /// The bytes of the first buffer, to be patched. Offsets stay as parsed before.
+    /// The bytes of the first buffer, to be patched. The parsed offsets stay unchanged.
     #[inline]
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         self.layout();
         &mut self.buffer.as_mut()[self.start as usize..]
     }
 
-    /// Takes a header out: what lies before it moves up to what lies behind it, so that no payload
-    /// moves, and the packet starts later in its buffer. The layout has to be set anew.
+    /// Removes a header: the bytes before it move up to those after it, so no payload moves, and
+    /// the packet starts later in its buffer. The layout has to be set afterwards.
     pub(crate) fn cut_out(&mut self, header: Range<usize>) {
         let len = header.len();
         self.bytes_mut().copy_within(..header.start, len);
@@ -260,7 +260,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Packet<B> {
 }
 
 impl<B: AsRef<[u8]>> Piece<B> {
-    /// These bytes of `buffer`; none when they are not inside, or lie beyond 4 GiB.
+    /// The given bytes of `buffer`; none if they do not lie inside, or lie beyond 4 GiB.
     pub fn new(buffer: B, bytes: Range<usize>, timestamp: Instant) -> Option<Self> {
         buffer.as_ref().get(bytes.clone())?;
         let (start, end) = (u32::try_from(bytes.start).ok()?, u32::try_from(bytes.end).ok()?);
@@ -274,7 +274,7 @@ impl<B: AsRef<[u8]>> Piece<B> {
 }
 
 impl<B> Piece<B> {
-    /// These bytes of `buffer`, which are inside.
+    /// The given bytes of `buffer`, which have to lie inside.
     #[inline(always)]
     pub(crate) fn of(buffer: B, bytes: Range<usize>, timestamp: Instant) -> Self {
         // Frames are far below 4 GiB.
@@ -301,7 +301,7 @@ impl<B> Piece<B> {
         &self.buffer
     }
 
-    /// Gives the buffer back.
+    /// Returns the buffer.
     pub fn into_buffer(self) -> B {
         self.buffer
     }

@@ -1,4 +1,4 @@
-//! The parser: follows headers from the link to the innermost TCP or UDP.
+//! The parser: follows headers from the link layer to the innermost TCP or UDP header.
 //!
 //! Bounds: [`MAX_TAGS`](super::MAX_TAGS), [`MAX_LABELS`], [`MAX_TUNNELS`], [`MAX_EXTENSIONS`] and
 //! [`MAX_LAYERS`](super::MAX_LAYERS); nothing recurses.
@@ -19,18 +19,18 @@ const VXLAN_PORTS: [u16; 2] = [4789, 8472];
 const GENEVE_PORT: u16 = 6081;
 const MPLS_PORT: u16 = 6635;
 
-/// What stands behind a header.
+/// What follows a header.
 enum Next {
     /// A header of this EtherType at this offset.
     Header(u16, usize),
-    /// Nothing that is followed.
+    /// No header that is followed.
     End(Form),
 }
 
 use Next::{End, Header};
 
-/// The plain frame in a straight line: Ethernet, IP without options or extension headers, TCP or UDP.
-/// None for all others, and for those in which anything is amiss.
+/// The fast path for plain frames: Ethernet, IP without options or extension headers, TCP or UDP.
+/// None for all others and for malformed frames.
 #[inline(always)]
 fn plain(link: LinkType, bytes: &[u8]) -> Option<Layout> {
     if link != LinkType::Ethernet {
@@ -81,11 +81,11 @@ pub(super) struct Parser<'a> {
     /// Bytes of the whole frame.
     len: usize,
     layout: Layout,
-    /// Where the innermost header with a length says the packet ends.
+    /// The end of the packet according to the innermost header with a length.
     bound: usize,
     /// IP headers so far.
     depth: usize,
-    /// Some datagram ends before the one around it does.
+    /// Some datagram ends before the one around it.
     slack: bool,
     /// The bound comes from a header, not from the bytes present.
     inside: bool,
@@ -94,8 +94,8 @@ pub(super) struct Parser<'a> {
 impl<'a> Parser<'a> {
     #[inline(always)]
     pub(super) fn parse(link: LinkType, bytes: &'a [u8]) -> Layout {
-        // Word by word, so that the common case stays in registers: copied as a whole, the layout
-        // would go through memory, and wait there for its parts.
+        // Word by word, so that the common case stays in registers: copying the layout as a whole
+        // would go through memory and stall on its parts.
         let (outer, inner, rest) = match plain(link, bytes) {
             Some(layout) => layout.words(),
             None => Self::parse_head(link, bytes, bytes.len()).words(),
@@ -120,7 +120,7 @@ impl<'a> Parser<'a> {
     }
 
     fn follow(&mut self, mut kind: u16, mut offset: usize) -> Form {
-        // Each turn adds a layer or reads labels, and layers are bounded.
+        // Each iteration adds a layer or reads labels, both of which are bounded.
         loop {
             let next = match kind {
                 ethertype::IPV4 => self.ipv4(offset),
@@ -136,7 +136,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The form of a packet whose innermost header is none that is known.
+    /// The form of a packet whose innermost header is unknown.
     fn unknown(&self) -> Form {
         if self.depth == 0 { Form::NotIp } else { Form::OtherTransport }
     }
@@ -154,7 +154,8 @@ impl<'a> Parser<'a> {
         if total == 0 {
             total = self.beyond_16_bits(offset);
         }
-        // Addresses are known from here on, whatever the length says: flows between them wait.
+        // Addresses are known from here on, whatever the length says, so flows between them have to
+        // wait.
         if !self.enter(LayerKind::Ipv4, offset, offset + header_len) {
             return End(Form::OtherTransport);
         }
@@ -196,20 +197,20 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Adds an IP layer if there is room for it.
+    /// Adds an IP layer if there is room.
     fn enter(&mut self, kind: LayerKind, offset: usize, end: usize) -> bool {
         self.depth += 1;
         self.depth <= MAX_TUNNELS + 1 && self.layout.push(kind, offset, end)
     }
 
-    /// What the length field of an outermost IP packet counts, from `offset` on, where it is 0
-    /// because that does not fit: Linux calls that BIG TCP.
+    /// The length of an outermost IP packet, from `offset` on, whose length field is 0 because the
+    /// length does not fit ("BIG TCP" in Linux).
     fn beyond_16_bits(&self, offset: usize) -> usize {
         let len = self.len - offset;
         if self.inside || len <= usize::from(u16::MAX) { 0 } else { len }
     }
 
-    /// An IP datagram ends here; inside of another it should end where that does.
+    /// Checks the end of an IP datagram against that of the datagram around it.
     fn ends_at(&mut self, end: usize) -> Result<(), Form> {
         if self.bound < end {
             return Err(self.cut());
@@ -221,7 +222,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Bytes are missing: in the capture, or in the packet around.
+    /// The form of a packet with missing bytes: in the capture, or in the packet around it.
     fn cut(&self) -> Form {
         if self.inside { Form::Malformed } else { Form::CutShort }
     }
@@ -253,7 +254,7 @@ impl<'a> Parser<'a> {
         Err(Form::OtherTransport)
     }
 
-    /// What stands behind an IP header.
+    /// What follows an IP header.
     fn transport(&mut self, offset: usize) -> Next {
         match self.layout.protocol() {
             protocol::TCP => End(self.tcp(offset)),
@@ -283,7 +284,8 @@ impl<'a> Parser<'a> {
         if form != Form::Datagram || !is_tunnel(port) {
             return End(form);
         }
-        // What cannot be seen may be a header, and then this is no datagram to be cut.
+        // Bytes that are not visible may be a header, and then this is not a datagram that can be
+        // segmented.
         let shown = self.bound <= self.bytes.len();
         let otherwise = if shown { form } else { Form::Malformed };
         self.udp_tunnel(port, offset + Udp::LEN).unwrap_or(End(otherwise))
@@ -310,8 +312,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// GRE (RFC 2784) with a key (RFC 2890). Sequence numbers would have to differ from packet to
-    /// packet: such tunnels are not followed.
+    /// GRE (RFC 2784) with an optional key (RFC 2890). Tunnels with sequence numbers, which differ
+    /// from packet to packet, are not followed.
     fn gre(&mut self, offset: usize) -> Next {
         let Some(flags) = be16(self.datagram_bytes(), offset) else { return End(Form::Malformed) };
         let Some(kind) = be16(self.datagram_bytes(), offset + 2) else {
@@ -332,14 +334,16 @@ impl<'a> Parser<'a> {
         self.inner(kind, end)
     }
 
-    /// What a UDP tunnel carries; none when the datagram is not what its port says. One that ends
-    /// within the tunnel's header is not followed: with another merged behind it, it would look whole.
+    /// The contents of a UDP tunnel; none if the datagram does not match its port. A datagram that
+    /// ends within the tunnel's header is not followed: merged with another, it would look
+    /// complete.
     fn udp_tunnel(&mut self, port: u16, offset: usize) -> Option<Next> {
         if port == MPLS_PORT {
             return Some(Header(ethertype::MPLS, offset));
         }
         let bytes = self.datagram_bytes();
-        // What is cut short is no plain datagram: merged with others, it would look like a tunnel.
+        // A truncated tunnel header is not a plain datagram: merged with others, it would look like
+        // a tunnel.
         let Some(header) = bytes.get(offset..).and_then(<[u8]>::first_chunk::<TUNNEL_LEN>) else {
             return Some(End(Form::OtherTransport));
         };
@@ -360,7 +364,7 @@ impl<'a> Parser<'a> {
         Some(self.inner(u16::from_be_bytes([third, fourth]), end))
     }
 
-    /// A header behind a tunnel's own, which may be an Ethernet frame.
+    /// A header after a tunnel's own, which may be an Ethernet frame.
     fn inner(&mut self, kind: u16, offset: usize) -> Next {
         if kind != ethertype::BRIDGING {
             return Header(kind, offset);
@@ -389,7 +393,7 @@ impl<'a> Parser<'a> {
         if !self.layout.push(LayerKind::Pppoe, offset, offset + PPPOE_LEN + 2) {
             return End(self.unknown());
         }
-        // It counts the protocol, too.
+        // The length includes the protocol field.
         if len < 2 {
             return End(Form::Malformed);
         }
@@ -399,7 +403,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A stack of MPLS labels (RFC 3032); what is behind the last shows itself by its version.
+    /// A stack of MPLS labels (RFC 3032); the header after the last is recognised by its version.
     fn mpls(&mut self, mut offset: usize) -> Next {
         let bytes = self.datagram_bytes();
         for _ in 0..MAX_LABELS {
@@ -418,7 +422,7 @@ impl<'a> Parser<'a> {
         End(self.unknown())
     }
 
-    /// What is here of the innermost datagram and all before it.
+    /// The bytes present of the innermost datagram and everything before it.
     fn datagram_bytes(&self) -> &'a [u8] {
         &self.bytes[..self.bound.min(self.bytes.len())]
     }

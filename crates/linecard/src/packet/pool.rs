@@ -1,10 +1,10 @@
-//! A pool of equal buffers for one worker: memory is taken once, and use of it is bounded.
+//! A pool of buffers of equal size for one worker: allocated once, and bounded.
 
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::RefCell;
 
-/// A bounded pool of buffers. Share nothing: a pool and its buffers stay on one thread.
+/// A bounded pool of buffers. A pool and its buffers stay on one thread.
 ///
 /// ```
 /// use linecard::packet::Pool;
@@ -20,7 +20,7 @@ pub struct Pool {
     buffer_len: usize,
 }
 
-/// A buffer of a [`Pool`], given back when dropped.
+/// A buffer of a [`Pool`], returned to it on drop.
 #[derive(Debug)]
 pub struct PoolBuffer {
     bytes: Vec<u8>,
@@ -29,14 +29,14 @@ pub struct PoolBuffer {
 }
 
 impl Pool {
-    /// Takes memory for `buffers` buffers of `buffer_len` bytes.
+    /// Allocates `buffers` buffers of `buffer_len` bytes.
     #[must_use]
     pub fn new(buffers: usize, buffer_len: usize) -> Self {
         let free = (0..buffers).map(|_| alloc::vec![0; buffer_len]).collect();
         Self { free: Rc::new(RefCell::new(free)), buffer_len }
     }
 
-    /// A buffer of `buffer_len` old bytes, or none when all are in use.
+    /// A buffer of `buffer_len` bytes with arbitrary contents, or none if all are in use.
     #[must_use]
     pub fn take(&self) -> Option<PoolBuffer> {
         let bytes = self.free.borrow_mut().pop()?;
@@ -57,7 +57,7 @@ impl Pool {
 }
 
 impl PoolBuffer {
-    /// Shortens the buffer to the bytes in use; longer has no effect.
+    /// Shortens the buffer to the bytes in use; has no effect if `len` is larger.
     pub fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
     }

@@ -1,36 +1,36 @@
-//! Asking for cache lines before they are needed.
+//! Prefetching of cache lines.
 //!
-//! Won by it: scattered packets of 1460 B in memory are summed in 96 ns each instead of 146 when
-//! the one after the next is asked for meanwhile; 64 headers asked for together cost 5 ns each
-//! instead of a miss of 80. A hint changes no result, so these functions are safe; they do nothing
-//! on CPUs without such an instruction.
+//! Effect: scattered packets of 1460 B in memory are summed in 96 ns each instead of 146 if the
+//! packet after the next is prefetched meanwhile; 64 headers prefetched together cost 5 ns each
+//! instead of a miss of 80 ns. A prefetch changes no result, so these functions are safe; they do
+//! nothing on CPUs without such an instruction.
 #![cfg_attr(
     any(target_arch = "x86_64", target_arch = "aarch64"),
     expect(unsafe_code, reason = "prefetch instructions take any address")
 )]
 
-/// Buffers so close behind one another are read in order: three jumbo frames.
+/// Buffers at most this far apart are read in memory order by the hardware: three jumbo frames.
 const ORDERED: usize = 32 << 10;
 
 /// Bytes of a cache line on the CPUs that matter here.
 const LINE: usize = 64;
 
-/// The cache a line shall come to.
+/// The cache level to prefetch into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cache {
-    /// The first level: for what is used within the next 100 ns or so.
+    /// The first level: for data used within the next 100 ns or so.
     L1,
     /// The second level: for whole packets, of which the first level holds too few.
     L2,
 }
 
-/// Asks for the line in which `value` begins to be read into the first-level cache.
+/// Prefetches the line in which `value` begins into the first-level cache.
 #[inline]
 pub fn prefetch_line<T: ?Sized>(value: &T) {
     hint::<true>(core::ptr::from_ref(value).cast());
 }
 
-/// Asks for all lines of `value` to be read into the first-level cache.
+/// Prefetches all lines of `value` into the first-level cache.
 #[inline]
 pub(crate) fn prefetch_value<T>(value: &T) {
     let start = core::ptr::from_ref(value).cast::<u8>();
@@ -39,22 +39,22 @@ pub(crate) fn prefetch_value<T>(value: &T) {
     }
 }
 
-/// Asks for the two lines that a frame's headers most often lie in.
+/// Prefetches the two lines that usually contain a frame's headers.
 #[inline(always)]
 pub(crate) fn prefetch_header(frame: &[u8]) {
     hint::<true>(frame.as_ptr());
     hint::<true>(frame.as_ptr().wrapping_add(LINE));
 }
 
-/// Asks for the line behind a list, where its next element will lie.
+/// Prefetches the line after a list, where its next element will be.
 #[inline]
 pub(crate) fn prefetch_behind<T>(list: &[T]) {
     hint::<true>(list.as_ptr().wrapping_add(list.len()).cast());
 }
 
-/// Asks for all lines of `bytes`.
+/// Prefetches all lines of `bytes`.
 ///
-/// A core has some 20 to 50 reads of memory under way at once; asking for more makes it wait.
+/// A core has some 20 to 50 outstanding memory reads; more prefetches make it stall.
 ///
 /// ```
 /// use linecard::packet::{Cache, prefetch};
@@ -70,14 +70,14 @@ pub fn prefetch(bytes: &[u8], cache: Cache) {
     }
 }
 
-/// Whether `later` lies elsewhere than a little behind `bytes`: what is read in the order of
-/// memory the hardware fetches by itself, and is only slowed down by being asked.
+/// Whether `later` does not follow `bytes` closely in memory: reads in memory order are prefetched
+/// by the hardware, and explicit prefetches only slow them down.
 #[inline]
 pub(crate) fn is_scattered(bytes: &[u8], later: &[u8]) -> bool {
     later.as_ptr().addr().wrapping_sub(bytes.as_ptr().addr()) > ORDERED
 }
 
-/// The lines of a slice that have not been asked for yet.
+/// The lines of a slice that have not been prefetched yet.
 #[derive(Debug)]
 pub(crate) struct Lines {
     next: *const u8,
@@ -92,7 +92,7 @@ impl Lines {
         Self { next: bytes.as_ptr().wrapping_sub(into_line), left }
     }
 
-    /// Asks for the next two lines to be read into the second-level cache.
+    /// Prefetches the next two lines into the second-level cache.
     #[inline(always)]
     pub(crate) fn ask_two(&mut self) {
         if self.left >= 2 {
@@ -103,7 +103,7 @@ impl Lines {
         }
     }
 
-    /// Asks for the rest.
+    /// Prefetches the rest.
     #[inline(always)]
     pub(crate) fn ask_rest(self) {
         self.each(hint::<false>);

@@ -7,8 +7,8 @@ use super::{Layer, LayerKind, Layout};
 
 /// Sum over the pseudo header of a datagram whose transport part is `transport_len` bytes.
 ///
-/// With an IPv6 routing header the final destination may differ from the header's: such packets
-/// do not verify, and are therefore passed on as they are.
+/// With an IPv6 routing header the final destination may differ from the header's: the checksum of
+/// such packets does not verify, so they pass unchanged.
 #[must_use]
 #[inline]
 pub fn pseudo_sum(bytes: &[u8], network: Layer, protocol: u8, transport_len: usize) -> Sum {
@@ -39,8 +39,8 @@ impl Layout {
         Some(pseudo_sum(bytes, network, self.protocol(), transport_len))
     }
 
-    /// Sum over what the checksum of `layer` covers beside the `len` bytes from there on: a pseudo
-    /// header, or nothing for GRE.
+    /// Sum over what the checksum of `layer` covers in addition to the `len` bytes from there on: a
+    /// pseudo header, or nothing for GRE.
     #[must_use]
     #[inline]
     pub fn pseudo_sum_of(&self, bytes: &[u8], layer: Layer, len: usize) -> Sum {
@@ -49,7 +49,7 @@ impl Layout {
             LayerKind::Udp => protocol::UDP,
             _ => return Sum::ZERO,
         };
-        // The innermost is asked for most often.
+        // The innermost layer is the most frequent case.
         let network = match (self.transport(), self.network()) {
             (Some(transport), Some(network)) if transport == layer => Some(network),
             _ => self.layers().take_while(|other| other.offset < layer.offset).last(),

@@ -1,4 +1,5 @@
-//! Receive side scaling: the Toeplitz hash by which network hardware spreads flows over queues.
+//! Receive side scaling: the Toeplitz hash with which network hardware distributes flows over
+//! queues.
 
 use super::header::{self, Ipv4};
 use super::layout::{Layer, LayerKind};
@@ -8,15 +9,15 @@ use alloc::vec;
 
 /// Bytes of a key: enough for two IPv6 addresses and two ports.
 pub const RSS_KEY_LEN: usize = 40;
-/// Bytes that are hashed at most.
+/// The most bytes that are hashed.
 const INPUT_LEN: usize = 36;
 
 /// The hash of Microsoft's "RSS hashing functions", which most hardware implements: of addresses and
 /// ports, source first.
 ///
-/// A packet is hashed by its outermost IP header, and by the ports if TCP or UDP stands right behind
-/// that: fragments, other protocols and IPv6 extension headers go by their addresses alone, and what
-/// is not IP hashes to 0.
+/// A packet is hashed by its outermost IP header, and by the ports if TCP or UDP directly follows
+/// that header: fragments, other protocols and packets with IPv6 extension headers are hashed by
+/// their addresses alone. Packets other than IP hash to 0.
 ///
 /// ```
 /// use linecard::packet::{LinkType, Meta, Packet, Toeplitz};
@@ -30,7 +31,7 @@ const INPUT_LEN: usize = 36;
 /// ```
 #[derive(Debug, Clone)]
 pub struct Toeplitz {
-    /// What each half byte of the input adds.
+    /// The contribution of each half byte of the input.
     tables: Box<[[u32; 16]]>,
 }
 
@@ -42,9 +43,9 @@ impl Toeplitz {
         0xF2, 0x0C, 0x6A, 0x42, 0xB7, 0x3B, 0xBE, 0xAC, 0x01, 0xFA,
     ];
 
-    /// A key under which both directions of a connection hash alike: it repeats every 16 bits, so
-    /// that swapping addresses and ports changes nothing. Any such key does; one that nobody else
-    /// knows keeps peers from choosing the queue.
+    /// A key under which both directions of a connection have the same hash: it repeats every 16
+    /// bits, so that swapping addresses and ports changes nothing. Any such key works; a secret one
+    /// keeps peers from choosing the queue.
     pub const SYMMETRIC: [u8; RSS_KEY_LEN] = {
         let mut key = [0x6D; RSS_KEY_LEN];
         let mut index = 1;
@@ -68,7 +69,7 @@ impl Toeplitz {
         Self { tables }
     }
 
-    /// The hash of up to 36 bytes; what lies behind is not looked at.
+    /// The hash of up to 36 bytes; later bytes are ignored.
     #[must_use]
     pub fn hash(&self, input: &[u8]) -> u32 {
         let pairs = input.iter().zip(self.tables.as_chunks::<2>().0);
@@ -95,7 +96,7 @@ impl Toeplitz {
     }
 }
 
-/// The outermost IP header, and where the ports are if they stand right behind it.
+/// The outermost IP header, and the offset of the ports if they directly follow it.
 fn fields(layout: &Layout, bytes: &[u8]) -> Option<(Layer, Option<usize>)> {
     let mut layers = layout.layers().skip_while(|layer| !layer.kind.is_ip());
     let network = layers.next()?;
@@ -110,7 +111,7 @@ fn fields(layout: &Layout, bytes: &[u8]) -> Option<(Layer, Option<usize>)> {
     Some((network, transport.map(Layer::at)))
 }
 
-/// The 32 bits of the key from this bit on.
+/// The 32 bits of the key that start at `bit`.
 fn window(key: &[u8; RSS_KEY_LEN], bit: usize) -> u32 {
     let byte = |index: usize| u64::from(key.get(bit / 8 + index).copied().unwrap_or(0));
     let bits = (0..5).fold(0, |bits, index| bits << 8 | byte(index));

@@ -1,8 +1,8 @@
-//! Which header bytes tell flows apart, and which must be equal to merge: masks over the header,
-//! made once per arrangement of layers.
+//! Masks over headers: which bytes identify a flow, and which must be equal to merge. They are
+//! computed once per arrangement of layers.
 //!
-//! That is how layers multiply instead of combinations: each kind names its fields here, and two
-//! headers are compared, or hashed, under a mask, a word at a time.
+//! This way rules multiply by layer instead of by combination: each kind of layer names its fields
+//! here, and headers are compared, or hashed, under a mask, a word at a time.
 
 use super::header::{PPPOE_LENGTH, tcp_flags};
 use super::layout::{Layer, LayerKind, Layout, MAX_HEADER_LEN};
@@ -10,7 +10,7 @@ use alloc::boxed::Box;
 use alloc::vec;
 use core::ops::Range;
 
-/// Arrangements remembered. Traffic has a handful; with more, masks are made again.
+/// Arrangements cached. Traffic has a handful; with more, masks are recomputed.
 const SHAPES: usize = 16;
 
 /// Shortest header with a transport: IPv4 and UDP.
@@ -30,32 +30,32 @@ const _: () = assert!(MAX_HEADER_LEN.is_multiple_of(CHUNK));
 pub(crate) struct Shape {
     layout: Layout,
     transport: Layer,
-    /// The two layers of packets that have no more.
+    /// The two layers of packets that have exactly two.
     plain: Option<(Layer, Layer)>,
     /// Bytes that may be hashed: up to the ports.
     identity_len: usize,
-    /// Bytes that are compared where there are as many: the header, in whole chunks.
+    /// Bytes that are compared if present: the header, in whole chunks.
     compared: usize,
-    /// Set where a flow's packets have equal bits.
+    /// Bits that are equal in all packets of a flow.
     identity: [u8; MAX_HEADER_LEN],
-    /// Set where packets that merge have equal bits.
+    /// Bits that are equal in packets that merge.
     merge: Mask,
 }
 
-/// Aligned, so that what is compared need not be loaded first.
+/// Aligned, so that it can be a memory operand.
 #[derive(Debug, Clone)]
 #[repr(align(32))]
 struct Mask([u8; MAX_HEADER_LEN]);
 
-/// What the header of a packet that merges looks like, where that is all within the first
-/// [`PATTERN`] bytes, for comparing many.
+/// The header of packets that merge, if it lies within the first [`PATTERN`] bytes, for comparing
+/// many packets.
 pub(crate) struct Pattern<'a> {
     first: &'a [u8; PATTERN],
     mask: &'a Mask,
 }
 
 impl Pattern<'_> {
-    /// The first bytes of a frame, if it begins with such a header; none of a shorter frame.
+    /// The first bytes of a frame that begins with such a header; none for shorter frames.
     #[inline(always)]
     pub(crate) fn find<'b>(&self, bytes: &'b [u8]) -> Option<&'b [u8; PATTERN]> {
         let next = bytes.first_chunk::<PATTERN>()?;
@@ -71,8 +71,8 @@ impl Pattern<'_> {
 }
 
 impl Shape {
-    /// The masks for packets laid out like this; none for those that show no ports or have more
-    /// than [`MAX_HEADER_LEN`] bytes of header.
+    /// The masks for packets with this layout; none if their ports are not visible or their header
+    /// exceeds [`MAX_HEADER_LEN`] bytes.
     fn of(layout: &Layout) -> Option<Self> {
         let (transport, len) = (layout.transport()?, layout.header_len());
         if !(MIN_HEADER..=MAX_HEADER_LEN).contains(&len) {
@@ -96,8 +96,8 @@ impl Shape {
         })
     }
 
-    /// What tells the flow of a packet with this shape apart: its header up to the ports, and the
-    /// mask over it.
+    /// The bytes that identify the flow of a packet with this shape (its header up to the ports),
+    /// and the mask over them.
     #[inline]
     pub(super) fn identity<'a>(&'a self, bytes: &'a [u8]) -> (&'a [u8], &'a [u8]) {
         (&bytes[..self.identity_len], &self.identity[..self.identity_len])
@@ -122,8 +122,8 @@ impl Shape {
         Some(Pattern { first, mask: &self.merge })
     }
 
-    /// Whether the header of `next`, which may be any bytes, is that of `first`, which has this
-    /// shape, but for what is derived when segmenting.
+    /// Whether the header of `next`, which may be any bytes, equals that of `first`, which has this
+    /// shape, except for fields that segmenting derives.
     #[inline(always)]
     pub(crate) fn mergeable(&self, first: &[u8], next: &[u8]) -> bool {
         match (first.get(..self.compared), next.get(..self.compared)) {
@@ -145,7 +145,7 @@ impl Shape {
 fn equal_in_chunks(first: &[u8], next: &[u8], mask: &[u8; MAX_HEADER_LEN]) -> bool {
     let (first, next, mask) = (first.as_chunks().0, next.as_chunks().0, mask.as_chunks().0);
     match (first, next, mask) {
-        // Most headers: TCP over IPv4, and over IPv6 or with options.
+        // The most frequent headers: TCP over IPv4, and over IPv6 or with options.
         ([a, b], [x, y], [m, n, ..]) => differing([(a, x, m), (b, y, n)]) == NOTHING,
         ([a, b, c], [x, y, z], [m, n, o, ..]) => {
             differing([(a, x, m), (b, y, n), (c, z, o)]) == NOTHING
@@ -157,7 +157,7 @@ fn equal_in_chunks(first: &[u8], next: &[u8], mask: &[u8; MAX_HEADER_LEN]) -> bo
     }
 }
 
-/// The bits in which some chunk differs under its mask, without a branch for each.
+/// The bits in which any chunk differs under its mask, without a branch per chunk.
 #[inline(always)]
 fn differing<const N: usize>(chunks: [(&Chunk, &Chunk, &Chunk); N]) -> Chunk {
     let mut differing = NOTHING;
@@ -169,7 +169,7 @@ fn differing<const N: usize>(chunks: [(&Chunk, &Chunk, &Chunk); N]) -> Chunk {
     differing
 }
 
-/// Fields that merging derives and segmenting gives back.
+/// Fields that merging derives and segmenting restores.
 fn clear_derived(mask: &mut [u8], layer: Layer) {
     let mut clear = |range: Range<usize>| mask[layer.at()..][range].fill(0);
     match layer.kind {
@@ -201,17 +201,17 @@ fn clear_passing(mask: &mut [u8], layer: Layer) {
             mask[at + 6..at + 9].fill(0);
         }
         LayerKind::Ipv6 => {
-            // Traffic class lies across two bytes; hop limit.
+            // The traffic class spans two bytes; hop limit.
             mask[at] &= 0xF0;
             mask[at + 1] &= 0x0F;
             mask[at + 7] = 0;
         }
-        // TCP is cut off behind the ports.
+        // TCP is cut off after the ports.
         LayerKind::Tcp | LayerKind::Udp | LayerKind::Gre | LayerKind::Pppoe => {}
     }
 }
 
-/// The shapes seen last.
+/// The most recent shapes.
 #[derive(Debug, Clone)]
 pub(crate) struct Shapes {
     shapes: Box<[Option<Shape>]>,
@@ -222,7 +222,7 @@ impl Shapes {
         Self { shapes: vec![None; SHAPES].into_boxed_slice() }
     }
 
-    /// The shape of a packet with this layout; none as in [`Shape::of`].
+    /// The shape of a packet with this layout; none as for [`Shape::of`].
     #[inline(always)]
     pub(crate) fn of(&mut self, layout: &Layout) -> Option<&Shape> {
         let place = &mut self.shapes[layout.arrangement() as usize % SHAPES];

@@ -1,4 +1,5 @@
-//! Plans, or the reason why there is none and what would help: each piece of advice has been tried.
+//! Plans, or the reason why there is none and changes that would help, each of which has been
+//! tried.
 
 use super::design::{Plan, design};
 use super::parts::Question;
@@ -12,31 +13,31 @@ use core::fmt;
 
 /// Halvings in the search for the largest goodput: it is exact to a part in 65,536.
 const HALVINGS: u32 = 16;
-/// Cores more that are tried.
+/// The most additional cores that are tried.
 const MORE_CORES: usize = 16;
 
-/// The first reason why nothing fits. Stages are numbers.
+/// The first reason why no plan fits. Stages are given by number.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Reason {
     /// Stages that share a core need more replicas than their state allows.
     Replicas {
         /// The stages.
         stages: Vec<usize>,
-        /// Cores that they need.
+        /// Cores needed.
         used: f64,
-        /// Replicas that they need.
+        /// Replicas needed.
         needed: u32,
-        /// Replicas that they may have.
+        /// Replicas allowed.
         allowed: u32,
     },
-    /// There are too few cores for all that is to be done.
+    /// There are too few cores for all the work.
     Cores {
-        /// Cores that would be needed if work could be divided at will and cores used in full.
+        /// Cores needed if work could be divided at will and cores used in full.
         used: f64,
-        /// Cores that there are.
+        /// Cores available.
         cores: usize,
     },
-    /// A core cannot do its stages in turn.
+    /// A core cannot serve its stages in turn.
     Late {
         /// The stages on the core.
         stages: Vec<usize>,
@@ -45,40 +46,40 @@ pub enum Reason {
     },
     /// A ring would need more slots than it may have.
     Ring {
-        /// The stage that gives.
+        /// The producing stage.
         from: usize,
-        /// The stage that takes.
+        /// The consuming stage.
         to: usize,
     },
 }
 
-/// What would help, by itself.
+/// A change that would help by itself.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Help {
-    /// No more goodput than this, in bits per second.
+    /// At most this goodput, in bits per second.
     Goodput(f64),
-    /// So many cores.
+    /// This number of cores.
     Cores(usize),
-    /// Batches of so many firings at most.
+    /// Batches of at most this many firings.
     Batch(u32),
-    /// No stage with a shorter deadline than this, in nanoseconds.
+    /// No deadline shorter than this, in nanoseconds.
     Deadline(f64),
-    /// So many bytes of payload in a packet, if a packet costs no more then.
+    /// This many payload bytes per packet, if the cost per packet stays the same.
     Payload(f64),
 }
 
-/// Nothing fits.
+/// No plan fits.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Infeasible {
     /// Why.
     pub reason: Reason,
-    /// What would help; each was tried by itself.
+    /// Changes that would help; each was tried by itself.
     pub help: Vec<Help>,
     /// Both in words.
     pub text: String,
 }
 
-/// Plans what is asked: a plan, or why there is none and what would help.
+/// Computes a plan, or the reason why there is none and what would help.
 ///
 /// ```
 /// use linecard::plan::{Cost, Demand, Edge, Graph, Machine, Port, Question, StageSpec, Token, plan};
@@ -108,7 +109,7 @@ pub struct Infeasible {
 ///
 /// # Errors
 ///
-/// When it is no question: a value is out of its range. The inner error is the answer that nothing fits.
+/// If a value is out of its range. The inner error is the result that no plan fits.
 pub fn plan(question: &Question) -> Result<Result<Plan, Box<Infeasible>>, PlanError> {
     question.check()?;
     Ok(design(question).map_err(|reason| {
@@ -132,7 +133,7 @@ fn fits(question: &Question) -> bool {
     design(question).is_ok()
 }
 
-/// The largest goodput that fits, but for a little; none where even a thousandth does not.
+/// The largest goodput that fits, approximately; none if not even a thousandth fits.
 fn goodput(question: &Question) -> Option<f64> {
     let at = |share: f64| {
         let mut less = question.clone();
@@ -169,8 +170,8 @@ fn batch(question: &Question) -> Option<u32> {
     })
 }
 
-/// Without deadlines, the longest cycle that misses one is a deadline that would do; where the mapping is
-/// another one then, up to eight times that is tried.
+/// The longest cycle without deadlines is a deadline that suffices; if the mapping differs then, up
+/// to eight times that is tried.
 fn deadline(question: &Question) -> Option<f64> {
     let with = |deadline_ns: f64| {
         let mut later = question.clone();
@@ -188,7 +189,7 @@ fn deadline(question: &Question) -> Option<f64> {
 }
 
 fn payload(question: &Question) -> Option<f64> {
-    // The sizes that frames of usual MTUs carry, as in docs/design/plan.md.
+    // The payload sizes of usual MTUs, as in docs/design/plan.md.
     [1_408.0, 4_096.0, 8_896.0].into_iter().find(|&payload| {
         let mut larger = question.clone();
         larger.demand.payload = payload;

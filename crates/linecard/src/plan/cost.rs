@@ -1,31 +1,32 @@
-//! What firings of a stage cost: measured, fitted, or given for a modelled core.
+//! The cost of a stage's firings: measured, fitted, or given for a modelled core.
 
 use alloc::vec::Vec;
 use thiserror::Error;
 
-/// Points of a [`Spread`]: quantiles that are worth telling apart.
+/// The most points of a [`Spread`].
 pub const MAX_POINTS: usize = 16;
 
-/// How calls spread around their mean: a discrete distribution of `time / mean time`.
+/// How the times of calls vary around their mean: a discrete distribution of `time / mean time`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Spread(Vec<(f64, f64)>);
 
 impl Default for Spread {
-    /// Every call takes the mean.
+    /// Every call takes the mean time.
     fn default() -> Self {
         Self(alloc::vec![(1.0, 1.0)])
     }
 }
 
 impl Spread {
-    /// Shares of calls up to which a point of a measured spread goes: each is the mean of its calls.
+    /// Quantiles at which a measured spread is divided: each point is the mean of the calls in
+    /// between.
     const STEPS: [f64; 11] = [0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9999, 1.0];
 
-    /// `(time / mean, probability)` of each point; probabilities are made to add up to 1.
+    /// `(time / mean, probability)` of each point; probabilities are normalised to a sum of 1.
     ///
     /// # Errors
     ///
-    /// When there is no point or more than [`MAX_POINTS`], or one is negative or no number.
+    /// If there is no point or more than [`MAX_POINTS`], or one is negative or not a number.
     pub fn new(points: &[(f64, f64)]) -> Result<Self, CostError> {
         let sound = |(ratio, share): &(f64, f64)| {
             ratio.is_finite() && share.is_finite() && *ratio >= 0.0 && *share >= 0.0
@@ -39,11 +40,11 @@ impl Spread {
         Ok(Self(points))
     }
 
-    /// Of measured times of equal calls: eleven points whose mean is that of all.
+    /// From measured times of equal calls: eleven points with the same mean.
     ///
     /// # Errors
     ///
-    /// When there is none, or they add up to nothing.
+    /// If there are none, or their sum is 0.
     pub fn of(times_ns: &[f64]) -> Result<Self, CostError> {
         let mut sorted = times_ns.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -67,7 +68,7 @@ impl Spread {
         &self.0
     }
 
-    /// The ratio that a share `q` (0 … 1) of calls does not exceed.
+    /// The ratio that a fraction `q` (0 … 1) of calls does not exceed.
     #[must_use]
     pub fn quantile(&self, q: f64) -> f64 {
         let mut seen = 0.0;
@@ -79,8 +80,8 @@ impl Spread {
     }
 }
 
-/// What a call of a stage costs: `C(b) = a + b·e` nanoseconds for `b` firings in the mean, and how
-/// calls spread around that.
+/// The cost of a call of a stage: `C(b) = a + b·e` nanoseconds for `b` firings on average, and how
+/// the times vary around that.
 ///
 /// ```
 /// use linecard::plan::Cost;
@@ -92,15 +93,15 @@ impl Spread {
 /// ```
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Cost {
-    /// `a`: of each call, nanoseconds.
+    /// `a`: per call, nanoseconds.
     pub fixed_ns: f64,
-    /// `e`: of each firing, nanoseconds.
+    /// `e`: per firing, nanoseconds.
     pub each_ns: f64,
-    /// How calls spread.
+    /// How the times of calls vary.
     pub spread: Spread,
 }
 
-/// Why there is no cost.
+/// Why a cost is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[expect(missing_docs, reason = "the messages say it")]
 pub enum CostError {
@@ -113,11 +114,11 @@ pub enum CostError {
 }
 
 impl Cost {
-    /// `a` and `e` in nanoseconds; every call takes the mean.
+    /// `a` and `e` in nanoseconds; every call takes the mean time.
     ///
     /// # Errors
     ///
-    /// When one is negative or no number, or both are 0.
+    /// If one is negative or not a number, or both are 0.
     pub fn new(fixed_ns: f64, each_ns: f64) -> Result<Self, CostError> {
         let sound = |ns: f64| ns.is_finite() && ns >= 0.0;
         if !sound(fixed_ns) || !sound(each_ns) || fixed_ns + each_ns <= 0.0 {
@@ -126,7 +127,7 @@ impl Cost {
         Ok(Self { fixed_ns, each_ns, spread: Spread::default() })
     }
 
-    /// Of a modelled core: cycles of each call and of each firing, and the clock in hertz.
+    /// For a modelled core: cycles per call and per firing, and the clock in hertz.
     ///
     /// # Errors
     ///
@@ -147,35 +148,35 @@ impl Cost {
         self.fixed_ns + batch * self.each_ns
     }
 
-    /// Time that a share `q` of such calls does not exceed, in nanoseconds.
+    /// The time that a fraction `q` of such calls does not exceed, in nanoseconds.
     #[must_use]
     pub fn quantile(&self, batch: f64, q: f64) -> f64 {
         self.at(batch) * self.spread.quantile(q)
     }
 
-    /// `h = b / C(b)`: firings per second of one core that does nothing else.
+    /// `h = b / C(b)`: firings per second of a core dedicated to the stage.
     #[must_use]
     pub fn capacity(&self, batch: f64) -> f64 {
         batch * 1e9 / self.at(batch)
     }
 }
 
-/// A cost, and how well it fits.
+/// A fitted cost, and the quality of the fit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fit {
-    /// The cost; its spread is still to be given.
+    /// The cost; its spread is the default.
     pub cost: Cost,
-    /// The largest difference of a measurement to the fit, as a share of the measurement.
+    /// The largest deviation of a measurement from the fit, relative to the measurement.
     pub residual: f64,
 }
 
-/// Fits `a + b·e` to `(firings in a call, mean time of it in ns)`: least squares of relative differences, so that
-/// small batches count as much as large ones; neither part below 0. Equal batches are taken by their
-/// median first, so that a single disturbed measurement says nothing.
+/// Fits `a + b·e` to `(firings in a call, mean time of it in ns)` by least squares of relative
+/// deviations, so that small batches have the same weight as large ones; neither part is negative.
+/// Equal batches are replaced by their median first, so that a single outlier has no effect.
 ///
 /// # Errors
 ///
-/// When there is no measurement, or one is no positive number.
+/// If there is no measurement, or one is not a positive number.
 ///
 /// ```
 /// use linecard::plan::fit;
@@ -205,7 +206,7 @@ pub fn fit(measured: &[(f64, f64)]) -> Result<Fit, CostError> {
     let solvable = determinant > 1e-9 * uu * vv;
     let fixed = if solvable { (u1 * vv - v1 * uv) / determinant } else { 0.0 };
     let each = if solvable { (v1 * uu - u1 * uv) / determinant } else { v1 / vv };
-    // Outside of what a cost can be, the best point on the border.
+    // If the optimum is not a valid cost, the best point on the border.
     let (fixed, each) = match (fixed < 0.0, each < 0.0) {
         (true, _) => (0.0, v1 / vv),
         (_, true) => (u1 / uu, 0.0),

@@ -1,22 +1,22 @@
-//! Network calculus: what a queue needs at most.
+//! Network calculus: upper bounds for a queue.
 //!
 //! Source: J.-Y. Le Boudec and P. Thiran, "Network Calculus", 2001, section 1.4: for arrivals within
 //! `σ + ρ·t` at a server that gives `R·(t − T)`, the backlog is at most `σ + ρ·T` and the delay at most
 //! `T + σ/R`.
 
-/// Slots of a ring at most: 64 MiB of descriptors of 64 bytes.
+/// The most slots of a ring: 64 MiB of descriptors of 64 bytes.
 pub const MAX_RING: u64 = 1 << 20;
 
-/// Tokens that come: at most `burst + rate · t` in any time `t`.
+/// An arrival curve: at most `burst + rate · t` tokens in any time `t`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Arrival {
-    /// `σ`, tokens at once.
+    /// `σ`, tokens arriving at once.
     pub burst: f64,
     /// `ρ`, tokens per second.
     pub rate: f64,
 }
 
-/// A server that gives at least `rate · (t − latency)` in any busy time `t`.
+/// A service curve: at least `rate · (t − latency)` tokens in any busy time `t`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Service {
     /// `R`, tokens per second.
@@ -26,7 +26,7 @@ pub struct Service {
 }
 
 impl Arrival {
-    /// Tokens that wait at most; none when more come than are served.
+    /// The most tokens that wait; none if the arrival rate exceeds the service rate.
     ///
     /// ```
     /// use linecard::plan::{Arrival, Service};
@@ -41,15 +41,16 @@ impl Arrival {
         (self.rate <= service.rate).then(|| self.burst + self.rate * service.latency_ns / 1e9)
     }
 
-    /// How long a token waits at most, in nanoseconds; none when more come than are served.
+    /// The longest time that a token waits, in nanoseconds; none if the arrival rate exceeds the
+    /// service rate.
     #[must_use]
     pub fn delay_ns(self, service: Service) -> Option<f64> {
         (self.rate <= service.rate && service.rate > 0.0)
             .then(|| service.latency_ns + self.burst * 1e9 / service.rate)
     }
 
-    /// Slots of a ring that never overflows: a power of two; none when more come than are served, or
-    /// when that is more than [`MAX_RING`].
+    /// Slots of a ring that never overflows: a power of two; none if the arrival rate exceeds the
+    /// service rate, or if more than [`MAX_RING`] slots are needed.
     #[must_use]
     pub fn ring(self, service: Service) -> Option<u64> {
         let slots = super::ceil(self.backlog(service)?).max(2);

@@ -1,4 +1,4 @@
-//! A plan that fits, or the first reason why there is none.
+//! Finds a plan that fits, or the first reason why there is none.
 
 use super::advice::Reason;
 use super::curve::{Arrival, Service};
@@ -9,33 +9,33 @@ use super::saturation::saturation;
 use super::schedule::{Cycle, Load, round_robin};
 use alloc::vec::Vec;
 
-/// What is planned for a stage.
+/// The plan for a stage.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StagePlan {
-    /// `λ`: firings per second that are asked of it.
+    /// `λ`: required firings per second.
     pub rate: f64,
-    /// `h`: firings per second that a core can do, with the longest batches.
+    /// `h`: firings per second of one core with the longest batches.
     pub capacity: f64,
     /// `U = λ/h`.
     pub used: f64,
     /// Replicas.
     pub replicas: u32,
-    /// Firings in a call: the smallest batch that keeps up, of any replica.
+    /// Firings per call: the smallest batch that keeps up, of any replica.
     pub batch: u32,
     /// The core of each replica.
     pub cores: Vec<usize>,
 }
 
-/// What is planned for a core.
+/// The plan for a core.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CorePlan {
     /// Stages by number, in the order of their calls.
     pub stages: Vec<usize>,
-    /// Share of the core that they need with the longest batches.
+    /// Utilisation of the core with the longest batches.
     pub used: f64,
-    /// What the core does again and again.
+    /// The cycle that the core repeats.
     pub cycle: Cycle,
-    /// Payload packets per second that it carries at most.
+    /// The most payload packets per second that it can process.
     pub most_packets: f64,
 }
 
@@ -44,38 +44,39 @@ pub struct CorePlan {
 pub struct RingPlan {
     /// The edge of the graph, by number.
     pub edge: usize,
-    /// Who gives.
+    /// The producing core.
     pub from_core: usize,
-    /// Who takes.
+    /// The consuming core.
     pub to_core: usize,
-    /// Slots: a power of two, enough for whatever the curves allow.
+    /// Slots: a power of two, sufficient for the worst case of the curves.
     pub slots: u64,
-    /// How long a token waits in it at most, nanoseconds.
+    /// The longest time that a token waits in it, nanoseconds.
     pub delay_ns: f64,
 }
 
-/// What runs where, and what is to be expected of it.
+/// Which stage runs on which core, and the predicted performance.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// Each stage, by number.
+    /// The stages, by number.
     pub stages: Vec<StagePlan>,
-    /// Cores that have something, by number.
+    /// Cores with at least one stage, by number.
     pub cores: Vec<CorePlan>,
     /// Rings between them.
     pub rings: Vec<RingPlan>,
-    /// `ΣU`: cores that would be enough if work could be divided at will, rounded up.
+    /// `ΣU`, rounded up: cores needed if work could be divided at will.
     pub least_cores: u64,
-    /// Share of the most used core.
+    /// Utilisation of the most used core.
     pub most_used: f64,
-    /// Goodput that this mapping carries at most, bits per second.
+    /// The highest goodput that this mapping can carry, bits per second.
     pub most_goodput_bps: f64,
-    /// Time from the first stage to the last at most, but for a share `miss` of cycles, nanoseconds.
+    /// The longest time from the first stage to the last, except in a fraction `miss` of cycles,
+    /// nanoseconds.
     pub latency_ns: f64,
-    /// Predicted share of cycles that are too long, of the worst stage.
+    /// Predicted fraction of cycles that are too long, for the worst stage.
     pub miss: f64,
 }
 
-/// Plans, without advice.
+/// Computes a plan, without advice.
 pub(super) fn design(question: &Question) -> Result<Plan, Reason> {
     let mut clusters = clusters(question);
     let all: f64 = (0..question.stages.len()).map(|stage| question.used(stage, 1)).sum();
@@ -95,14 +96,14 @@ pub(super) fn design(question: &Question) -> Result<Plan, Reason> {
     Design { question, clusters: &clusters, parts: &parts, mapping: &mapping }.plan(all)
 }
 
-/// Places the fewest parts that fit. Where parts are too coarse, the heaviest gets one replica more.
+/// Places the fewest parts that fit. If parts are too coarse, the heaviest gets one more replica.
 fn place(
     question: &Question,
     clusters: &mut [Cluster],
     all: f64,
 ) -> Result<(Parts, Mapping), Reason> {
     let (cores, most_used) = (question.machine.cores, question.machine.most_used);
-    // Each round adds a replica, and there are at most so many.
+    // Each round adds a replica, and their number is bounded.
     for _ in 0..MAX_PARTS {
         if clusters.iter().map(|cluster| cluster.replicas as usize).sum::<usize>() > MAX_PARTS {
             break;
@@ -125,7 +126,7 @@ fn place(
     Err(Reason::Cores { used: all, cores })
 }
 
-/// A mapping that fits by its means.
+/// A mapping that fits on average.
 struct Design<'q> {
     question: &'q Question,
     clusters: &'q [Cluster],
@@ -157,7 +158,7 @@ impl Design<'_> {
         })
     }
 
-    /// Stages on a core, in the order of tokens, with the part that each is of.
+    /// Stages on a core in token order, and the part that each belongs to.
     fn stages_on(&self, core: usize) -> Vec<(usize, usize)> {
         let here = |part: &usize| self.mapping.core_of[*part] == core;
         let parts: Vec<usize> = (0..self.mapping.core_of.len()).filter(here).collect();
@@ -176,7 +177,7 @@ impl Design<'_> {
         self.parts.flows.iter().filter(|f| core_of[f.flow.from] != core_of[f.flow.to])
     }
 
-    /// What a firing of a stage costs more, for what goes to other cores and comes from there.
+    /// The additional cost of a firing, for tokens exchanged with other cores.
     fn extra_ns(&self, stage: usize, part: usize) -> f64 {
         let [giving, taking] = self.question.machine.crossing_ns;
         let edges = self.question.graph.edges();
@@ -256,7 +257,7 @@ impl Design<'_> {
         plan
     }
 
-    /// Who gives is done with a call at once; who takes comes round once in a cycle.
+    /// The producer finishes with a call; the consumer gets its turn once per cycle.
     fn ring(
         &self,
         part: &PartFlow,
@@ -281,8 +282,8 @@ impl Design<'_> {
         Ok(RingPlan { edge: part.edge, from_core, to_core, slots, delay_ns })
     }
 
-    /// Along the longest way: what comes waits for the next cycle and is done in it; on its way it passes
-    /// stages of a core in one cycle, and waits in each ring.
+    /// Along the longest path: a token waits for the next cycle and is processed in it; it passes
+    /// consecutive stages of a core in one cycle, and waits in each ring.
     fn latency_ns(&self, stages: &[StagePlan], cores: &[CorePlan], rings: &[RingPlan]) -> f64 {
         let longest = |stage: usize| {
             let bounds = stages[stage].cores.iter().map(|core| cores[*core].cycle.bound_ns);

@@ -5,11 +5,11 @@ use alloc::vec::Vec;
 /// Bins of a distribution.
 const BINS: usize = 512;
 
-/// A distribution of times in bins of equal width, from 0 on. What is longer than all bins is in none,
-/// and counts as longer than anything.
+/// A distribution of times in bins of equal width, starting at 0. Times beyond the last bin are in
+/// none, and count as longer than any bound.
 ///
-/// Times are rounded up to a bin's end: what it says of a miss is never too little, and a sum of `n`
-/// times is too long by at most `n` bins.
+/// Times are rounded up to a bin's end: a predicted miss probability is never too low, and a sum of
+/// `n` times is too long by at most `n` bins.
 ///
 /// ```
 /// use linecard::plan::Distribution;
@@ -28,7 +28,7 @@ pub struct Distribution {
 }
 
 impl Distribution {
-    /// Nothing takes no time; later sums are told apart up to `longest_ns`.
+    /// The distribution of a sum without terms: 0; later sums are resolved up to `longest_ns`.
     #[must_use]
     pub fn zero(longest_ns: f64) -> Self {
         let mut bins = alloc::vec![0.0; BINS];
@@ -36,7 +36,7 @@ impl Distribution {
         Self { bin_ns: longest_ns.max(f64::MIN_POSITIVE) / (BINS - 1) as f64, bins }
     }
 
-    /// Adds an independent time, `(ns, probability)` for each that it may be: a convolution.
+    /// Adds an independent time, given as `(ns, probability)` pairs: a convolution.
     pub fn add(&mut self, time: &[(f64, f64)]) {
         let mut sum = alloc::vec![0.0; BINS];
         for (ns, share) in time {
@@ -48,23 +48,23 @@ impl Distribution {
         self.bins = sum;
     }
 
-    /// Probability that it takes longer than `ns`.
+    /// The probability of a time longer than `ns`.
     #[must_use]
     pub fn tail(&self, ns: f64) -> f64 {
-        // A time on the edge of a bin is that bin's, whatever the last bit says.
+        // A time on the edge of a bin belongs to that bin despite rounding.
         let within = (ns / self.bin_ns + 1e-6) as usize;
         let within: f64 = self.bins.iter().take(within.saturating_add(1)).sum();
         (1.0 - within).max(0.0)
     }
 
-    /// The least time that is exceeded with probability `miss` at most, in nanoseconds; none when that is
-    /// longer than all bins.
+    /// The smallest time that is exceeded with a probability of at most `miss`, in nanoseconds;
+    /// none if that lies beyond the last bin.
     #[must_use]
     pub fn bound(&self, miss: f64) -> Option<f64> {
         let mut left = 1.0;
         let at = self.bins.iter().position(|share| {
             left -= share;
-            // Rounding must not make a bound infinite where nothing is beyond it.
+            // Rounding must not make a bound infinite if nothing lies beyond it.
             left <= miss + 1e-9
         });
         at.map(|bin| bin as f64 * self.bin_ns)

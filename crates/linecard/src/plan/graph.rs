@@ -1,4 +1,4 @@
-//! Stages joined by edges on which tokens flow at fixed rates: synchronous data flow.
+//! A graph of stages whose edges carry tokens at fixed rates: synchronous data flow.
 //!
 //! Source: E. A. Lee and D. G. Messerschmitt, "Synchronous data flow", 1987: a graph has a periodic
 //! schedule iff its balance equations have a solution, the repetition vector.
@@ -9,15 +9,15 @@ use alloc::vec::Vec;
 use core::fmt;
 use thiserror::Error;
 
-/// Stages of a graph: more than any protocol here has.
+/// The most stages of a graph: more than any protocol here has.
 pub const MAX_STAGES: usize = 64;
-/// Edges of a graph: four to a stage.
+/// The most edges of a graph: four per stage.
 pub const MAX_EDGES: usize = 4 * MAX_STAGES;
 
-/// What flows on an edge, and what a stage's firing handles.
+/// What flows on an edge, and what one firing of a stage processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Token {
-    /// A packet as it is on the wire.
+    /// A packet on the wire.
     Packet,
     /// Packets that belong together: a large packet with its segments, a FEC group.
     Group,
@@ -35,29 +35,29 @@ impl fmt::Display for Token {
     }
 }
 
-/// One end of an edge: so many tokens of a kind in one firing of its stage.
+/// One end of an edge: the tokens that one firing of its stage produces or consumes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Port {
-    /// What flows.
+    /// The kind of token.
     pub token: Token,
-    /// Tokens in a firing, at least 1.
+    /// Tokens per firing, at least 1.
     pub rate: u32,
 }
 
-/// From an output of a stage to an input of another.
+/// A connection from an output of one stage to an input of another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Edge {
-    /// The stage that gives, by its number.
+    /// The producing stage, by number.
     pub from: usize,
-    /// What a firing of it gives.
+    /// What one firing produces.
     pub gives: Port,
-    /// The stage that takes.
+    /// The consuming stage.
     pub to: usize,
-    /// What a firing of it takes.
+    /// What one firing consumes.
     pub takes: Port,
 }
 
-/// Why stages and edges are no graph that can run for ever in bounded memory.
+/// Why stages and edges do not form a graph that can run forever in bounded memory.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum GraphError {
@@ -107,11 +107,11 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// Joins stages, which are known by their number in `names`.
+    /// Connects stages, which are identified by their index in `names`.
     ///
     /// # Errors
     ///
-    /// Whatever keeps it from running for ever in bounded memory.
+    /// The reason why it cannot run forever in bounded memory.
     pub fn new<S: ToString>(names: &[S], edges: &[Edge]) -> Result<Self, GraphError> {
         let names: Vec<String> = names.iter().map(ToString::to_string).collect();
         check_size(&names, edges)?;
@@ -121,8 +121,8 @@ impl Graph {
         Ok(Self { names, edges: edges.to_vec(), repetitions, order })
     }
 
-    /// Firings of each stage in an iteration, after which every edge has as many tokens as before:
-    /// least integers.
+    /// Firings of each stage in one iteration, after which every edge has as many tokens as before:
+    /// smallest integers.
     #[must_use]
     pub fn repetitions(&self) -> &[u64] {
         &self.repetitions
@@ -140,7 +140,7 @@ impl Graph {
         &self.edges
     }
 
-    /// Stages by number, each behind all that it takes from.
+    /// Stages by number in topological order.
     #[must_use]
     pub fn order(&self) -> &[usize] {
         &self.order
@@ -173,7 +173,7 @@ fn check_edges(names: &[String], edges: &[Edge]) -> Result<(), GraphError> {
     Ok(())
 }
 
-/// Stages behind those that they take from (Kahn's algorithm), the first named first.
+/// Stages in topological order (Kahn's algorithm); ties go to the first named.
 fn order(names: &[String], edges: &[Edge]) -> Result<Vec<usize>, GraphError> {
     let mut order = Vec::new();
     let mut is_placed = alloc::vec![false; names.len()];
@@ -187,11 +187,11 @@ fn order(names: &[String], edges: &[Edge]) -> Result<Vec<usize>, GraphError> {
     Ok(order)
 }
 
-/// A stage from which edges lead back to itself: the first.
+/// The first stage that is part of a cycle.
 fn in_cycle(names: &[String], edges: &[Edge]) -> String {
     let returns = |&stage: &usize| {
         let mut reached = alloc::vec![false; names.len()];
-        // As many rounds as there are stages reach whatever can be reached.
+        // As many rounds as there are stages reach everything that is reachable.
         for _ in 0..names.len() {
             for edge in edges {
                 reached[edge.to] |= edge.from == stage || reached[edge.from];

@@ -1,10 +1,10 @@
-//! Which part runs on which core: a search that is exact while it is small.
+//! Assigns parts to cores: a search that is exact as long as it is small.
 //!
-//! Parts are placed in turn, the heaviest first, on each core that has something and on one that has
-//! nothing (cores are equal, so another empty one gives nothing new), and given up as soon as the best
-//! mapping so far cannot be beaten. What goes to another core costs both cores more. With more
-//! parts than the search has steps for, the start — each part on the least used core, then moves and
-//! exchanges that help — stays the answer.
+//! Parts are placed in turn, the heaviest first, on each core in use and on one empty core (cores
+//! are equal, so other empty ones add nothing). A branch is abandoned as soon as it cannot beat the
+//! best mapping so far. A token that crosses cores costs both cores more. If there are too many
+//! parts for the search's budget of steps, the initial solution is the result: each part on the
+//! least used core, improved by moves and exchanges.
 
 use super::stage::Prefer;
 use alloc::vec::Vec;
@@ -12,59 +12,59 @@ use core::cmp::Ordering;
 
 /// Steps of a search: some tens of milliseconds, and more than eight parts on eight cores need.
 const MAX_STEPS: u32 = 200_000;
-/// Rounds of moves and exchanges before the search: each makes the best one of all.
+/// Rounds of moves and exchanges before the search: each applies the best one.
 const MAX_ROUNDS: u32 = 16;
-/// Shares of a core that are as good as equal.
+/// Utilisations that differ by less than this count as equal.
 const EQUAL: f64 = 1e-9;
 
-/// What is placed, and what that costs.
+/// The parts to place, and the costs of doing so.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Problem {
-    /// Share of a core that each part needs.
+    /// Utilisation of a core by each part.
     pub loads: Vec<f64>,
-    /// What flows between parts.
+    /// Flows of tokens between parts.
     pub flows: Vec<Flow>,
-    /// Cores, equal ones, at least 1.
+    /// Number of equal cores, at least 1.
     pub cores: usize,
-    /// What is best among mappings.
+    /// The objective.
     pub prefer: Prefer,
-    /// The share of a core that may be used: mappings with more are worse than any with less.
+    /// The highest allowed utilisation of a core: mappings above it are worse than any below.
     pub most_used: f64,
 }
 
-/// Tokens from a part to another.
+/// Tokens that flow from one part to another.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Flow {
-    /// The part that gives.
+    /// The producing part.
     pub from: usize,
-    /// The part that takes.
+    /// The consuming part.
     pub to: usize,
-    /// Share of a core that the giving and the taking part need more if they are on different cores.
+    /// Additional utilisation of the producing and of the consuming core if they differ.
     pub crossing: [f64; 2],
 }
 
-/// How good a mapping is.
+/// The quality of a mapping.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Score {
-    /// Share of the most used core.
+    /// Utilisation of the most used core.
     pub most_used: f64,
     /// Flows between cores.
     pub crossings: usize,
-    /// Cores that have something.
+    /// Cores in use.
     pub cores: usize,
 }
 
-/// The core of each part, and how good that is.
+/// The core of each part, and the quality of that.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mapping {
     /// Core of each part; those in use are numbered from 0.
     pub core_of: Vec<usize>,
-    /// How good it is.
+    /// Its quality.
     pub score: Score,
 }
 
 impl Problem {
-    /// How good it is to have the parts on these cores.
+    /// The score of an assignment of parts to cores.
     #[must_use]
     pub fn score(&self, core_of: &[usize]) -> Score {
         let mut used = alloc::vec![0.0; self.cores];
@@ -85,7 +85,7 @@ impl Problem {
         }
     }
 
-    /// `Less` when the first is better.
+    /// `Less` if the first is better.
     #[must_use]
     pub fn compare(&self, a: Score, b: Score) -> Ordering {
         let over = |score: Score| (score.most_used - self.most_used).max(0.0);
@@ -128,7 +128,7 @@ impl Problem {
         search.best.renumbered()
     }
 
-    /// Each part on the core that is used least.
+    /// Assigns each part to the least used core.
     fn spread(&self, order: &[usize]) -> Vec<usize> {
         let mut used = alloc::vec![0.0; self.cores];
         let mut core_of = alloc::vec![0; self.loads.len()];
@@ -140,7 +140,7 @@ impl Problem {
         core_of
     }
 
-    /// Moves and exchanges parts as long as that helps, for some rounds.
+    /// Moves and exchanges parts as long as that helps, for a limited number of rounds.
     fn improve(&self, core_of: &mut Vec<usize>) {
         for _ in 0..MAX_ROUNDS {
             let before = self.score(core_of);
@@ -172,7 +172,7 @@ impl Problem {
 }
 
 impl Mapping {
-    /// Cores numbered in the order in which parts use them.
+    /// Renumbers cores in the order in which parts use them.
     fn renumbered(mut self) -> Self {
         let mut known: Vec<usize> = Vec::new();
         for core in &mut self.core_of {
@@ -186,11 +186,11 @@ impl Mapping {
     }
 }
 
-/// A search under way.
+/// The state of a search.
 struct Search<'p> {
     problem: &'p Problem,
     order: Vec<usize>,
-    /// Core of each part that is placed.
+    /// Core of each part placed so far.
     core_of: Vec<Option<usize>>,
     used: Vec<f64>,
     crossings: usize,
@@ -204,7 +204,7 @@ impl<'p> Search<'p> {
         Self { problem, order, core_of, used, crossings: 0, best, steps: 0 }
     }
 
-    /// Places the part whose turn it is, and all after it; `cores` have something.
+    /// Places part number `turn` and all after it; `cores` cores are in use.
     fn place(&mut self, turn: usize, cores: usize) {
         let Some(&part) = self.order.get(turn) else { return self.take(cores) };
         for core in 0..(cores + 1).min(self.problem.cores) {
@@ -240,7 +240,8 @@ impl<'p> Search<'p> {
         }
     }
 
-    /// Nothing gets better by placing more; and the most used core has the mean at least.
+    /// Placing more parts never improves the score, and the most used core has at least the mean
+    /// utilisation.
     fn may_win(&self, cores: usize) -> bool {
         let mean = self.problem.loads.iter().sum::<f64>() / self.problem.cores as f64;
         let most_used = self.used.iter().copied().fold(mean, f64::max);

@@ -1,9 +1,11 @@
-//! From what is asked to what runs where: requirements, capacities, mapping, queues, predictions.
+//! Plans a pipeline for many cores: from requirements to replicas, core mapping, queues and
+//! predictions.
 //!
-//! A protocol is a [`Graph`] of stages on whose edges tokens flow at fixed rates. What is asked
-//! ([`Demand`]) says how often each stage has to fire; what its calls [`Cost`] says how often a core can
-//! fire it. [`plan`] decides replicas, cores, batches and rings, and predicts throughput, latency and how
-//! often a cycle is too long; or it says why nothing fits and what would help ([`Infeasible`]).
+//! A protocol is a [`Graph`] of stages whose edges carry tokens at fixed rates. The [`Demand`]
+//! determines how often each stage has to fire; the [`Cost`] of its calls determines how often a
+//! core can fire it. [`plan`] chooses replicas, cores, batches and rings, and predicts throughput,
+//! latency and the fraction of cycles that are too long; or it returns why no plan fits and what
+//! would help ([`Infeasible`]).
 //!
 //! Its parts can be used by themselves: [`fit`] for measured costs, [`round_robin`] for one core,
 //! [`Distribution`] for sums of times, [`Arrival`] and [`Service`] for queues, [`Problem`] for mappings.
@@ -37,7 +39,7 @@ pub use saturation::saturation;
 pub use schedule::{Cycle, Late, Load, keeps_up, round_robin};
 pub use stage::{Demand, MAX_BATCH, MAX_CORES, Machine, PlanError, Prefer, StageSpec, State};
 
-/// The least whole number that is not below `x`, but for what rounding has added to it; `x` is not
+/// The smallest integer that is not below `x`, except for rounding errors in `x`, which is not
 /// negative.
 fn ceil(x: f64) -> u64 {
     let exact = x * (1.0 - 1e-9);

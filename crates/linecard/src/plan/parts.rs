@@ -1,24 +1,24 @@
-//! From a question to the parts that are placed: how often each stage fires, how many replicas it needs,
-//! and what flows between them.
+//! Derives the parts to place from the input: how often each stage fires, how many replicas it
+//! needs, and what flows between them.
 
 use super::graph::Graph;
 use super::mapping::{Flow, Problem};
 use super::stage::{Demand, Machine, PlanError, StageSpec};
 use alloc::vec::Vec;
 
-/// Parts, replicas counted, that are placed at most.
+/// The most parts, replicas included, that can be placed.
 pub const MAX_PARTS: usize = 128;
 
-/// What is to be planned.
+/// The input of a plan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Question {
-    /// How stages are joined.
+    /// How the stages are connected.
     pub graph: Graph,
     /// The stages, by their numbers in the graph.
     pub stages: Vec<StageSpec>,
-    /// What is asked of them.
+    /// The required performance.
     pub demand: Demand,
-    /// What they run on.
+    /// The machine that they run on.
     pub machine: Machine,
 }
 
@@ -33,8 +33,8 @@ impl Question {
         self.machine.check()
     }
 
-    /// Firings of a stage for each packet of payload: `q` relative to that of the payload's stage, more
-    /// where everything on the wire counts.
+    /// Firings of a stage per payload packet: its repetitions relative to those of the payload
+    /// stage, and more if the stage processes everything on the wire.
     #[must_use]
     pub fn firings(&self, stage: usize) -> f64 {
         let q = self.graph.repetitions();
@@ -48,8 +48,8 @@ impl Question {
         self.firings(stage) * self.demand.packets_per_second()
     }
 
-    /// The longest batch that makes sense for a stage of which a replica fires so often: what is beyond
-    /// would come after its deadline.
+    /// The longest useful batch for a stage of which one replica fires at this rate: a longer one
+    /// would miss its deadline.
     #[must_use]
     pub fn longest_batch(&self, stage: usize, rate: f64) -> f64 {
         let StageSpec { batch: [least, most], deadline_ns, .. } = self.stages[stage];
@@ -65,16 +65,16 @@ impl Question {
     }
 }
 
-/// Stages that share cores, as one part with replicas.
+/// Stages that share a core, as one part with replicas.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Cluster {
-    /// In the order in which tokens pass.
+    /// In token order.
     pub(super) stages: Vec<usize>,
     pub(super) replicas: u32,
 }
 
 impl Cluster {
-    /// Share of a core that a replica needs.
+    /// Utilisation of a core by one replica.
     pub(super) fn used(&self, question: &Question, replicas: u32) -> f64 {
         self.stages.iter().map(|&stage| question.used(stage, replicas)).sum()
     }
@@ -85,15 +85,15 @@ impl Cluster {
         self.stages.iter().map(allowed).min().unwrap_or(1)
     }
 
-    /// The fewest replicas of which each fits on a core.
+    /// The smallest number of replicas of which each fits on a core.
     pub(super) fn needed(&self, question: &Question) -> u32 {
         let ratio = self.used(question, 1) / question.machine.most_used;
-        // What does not fit 32 bits is more than any state or machine allows.
+        // A number that does not fit 32 bits exceeds what any state or machine allows.
         u32::try_from(super::ceil(ratio)).unwrap_or(u32::MAX).max(1)
     }
 }
 
-/// The stages, those together that have to be beside each other; one replica of each.
+/// The stages, grouped by those that have to share a core; one replica of each.
 pub(super) fn clusters(question: &Question) -> Vec<Cluster> {
     let mut of: Vec<usize> = (0..question.stages.len()).collect();
     for (stage, spec) in question.stages.iter().enumerate() {
@@ -115,18 +115,18 @@ pub(super) fn clusters(question: &Question) -> Vec<Cluster> {
     clusters.into_iter().map(|(_, cluster)| cluster).collect()
 }
 
-/// A flow between replicas, and the edge that it is a part of.
+/// A flow between replicas, and the edge that it belongs to.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct PartFlow {
     pub(super) edge: usize,
     /// Tokens per second.
     pub(super) rate: f64,
-    /// Replicas that give to the taking one.
+    /// Replicas that feed the consuming one.
     pub(super) givers: u32,
     pub(super) flow: Flow,
 }
 
-/// What is placed: replica `r` of cluster `c` is part `first[c] + r`.
+/// The parts to place: replica `r` of cluster `c` is part `first[c] + r`.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Parts {
     pub(super) first: Vec<usize>,
@@ -154,7 +154,7 @@ impl Parts {
         parts
     }
 
-    /// Replicas of equal number are joined one to one, as lanes are; others each to each.
+    /// Equal numbers of replicas are connected one to one, as lanes are; otherwise each to each.
     fn add_flows(&mut self, question: &Question, clusters: &[Cluster], number: usize) {
         let edge = question.graph.edges()[number];
         let cluster = |stage: usize| clusters.iter().position(|c| c.stages.contains(&stage));

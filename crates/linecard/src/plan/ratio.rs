@@ -12,7 +12,7 @@ pub(super) struct Ratio {
 impl Ratio {
     pub(super) const ONE: Self = Self { numerator: 1, denominator: 1 };
 
-    /// `self · by / per`, none when that does not fit or divides by 0.
+    /// `self · by / per`; none if that overflows or divides by 0.
     pub(super) fn scaled(self, by: u32, per: u32) -> Option<Self> {
         let numerator = u128::from(self.numerator) * u128::from(by);
         let denominator = u128::from(self.denominator) * u128::from(per);
@@ -26,7 +26,7 @@ impl Ratio {
     }
 }
 
-/// Least integers in these proportions, none when they do not fit.
+/// The smallest integers in these proportions; none if they overflow.
 pub(super) fn integers(ratios: &[Ratio]) -> Option<Vec<u64>> {
     let multiple = ratios.iter().try_fold(1_u64, |multiple, ratio| {
         let common = gcd(multiple.into(), ratio.denominator.into()) as u64;

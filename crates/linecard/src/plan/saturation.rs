@@ -1,13 +1,14 @@
-//! The most that a mapping carries.
+//! The saturation throughput of a mapping.
 
 use super::cost::Cost;
 use alloc::vec::Vec;
 
-/// Payload packets per second that a core carries if it always has enough to do, `loads` being all that
-/// it does: `(cost, firings for each payload packet, longest batch, more for each firing in ns)`.
+/// Payload packets per second that a core can process if it always has enough work; `loads` is
+/// everything it does: `(cost, firings per payload packet, longest batch, additional ns per
+/// firing)`.
 ///
-/// A cycle then has as many packets as the stage with the shortest batch for them takes:
-/// `1 / (Σ f·C(b)/b + other/n)` with `n` packets in a cycle and `b = max(1, f·n)`.
+/// A cycle then processes as many packets as the stage with the shortest batch allows: `1 / (Σ
+/// f·C(b)/b + other/n)` with `n` packets per cycle and `b = max(1, f·n)`.
 ///
 /// ```
 /// use linecard::plan::{Cost, saturation};
@@ -17,7 +18,7 @@ use alloc::vec::Vec;
 /// # Ok::<(), linecard::plan::CostError>(())
 /// ```
 ///
-/// None for a core that does nothing.
+/// None for a core without work.
 #[must_use]
 pub fn saturation(loads: &[(&Cost, f64, u32, f64)], other_ns: f64) -> Option<f64> {
     let packets = loads.iter().map(|(_, firings, batch, _)| f64::from(*batch) / firings);

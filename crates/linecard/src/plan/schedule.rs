@@ -1,21 +1,22 @@
-//! One core: stages in turn, each with as much as has come, and whether all are in time.
+//! Round-robin scheduling of one core: each stage in turn processes what has arrived; checks
+//! whether all keep up.
 //!
-//! A cycle calls every stage once. It keeps up if it takes no longer than the time in which a batch
-//! comes, for each of its stages, and meets the deadlines if it takes no longer than those:
-//! `ΣC(b) ≤ min(D, b/λ)`. Larger batches share the fixed part of a call among more firings, until the
-//! cycle is too long.
+//! A cycle calls every stage once. It keeps up if, for each of its stages, it takes no longer than
+//! the time in which a batch arrives, and it meets the deadlines if it takes no longer than those:
+//! `ΣC(b) ≤ min(D, b/λ)`. Larger batches share the fixed part of a call among more firings, until
+//! the cycle is too long.
 //!
-//! The smallest batches that keep up are a least fixed point: what comes during a cycle has to be done in
-//! the next, so `b = ⌈λ·W(b)⌉`, where `W` is the cycle's time. `W` does not fall when a batch grows;
-//! beginning with the least batches and doing what has come therefore never passes the smallest solution,
-//! in any of its stages, and ends there. (The same argument as for response times: M. Joseph and
+//! The smallest batches that keep up are a least fixed point: what arrives during a cycle has to be
+//! processed in the next, so `b = ⌈λ·W(b)⌉`, where `W` is the cycle's time. `W` does not decrease
+//! when a batch grows; so an iteration from the smallest batches never exceeds the smallest
+//! solution in any stage, and ends there. (The same argument as for response times: M. Joseph and
 //! P. Pandya, "Finding response times in a real-time system", 1986.)
 
 use super::cost::Cost;
 use super::distribution::Distribution;
 use alloc::vec::Vec;
 
-/// Cycles that are told apart are at most so many times as long as their mean.
+/// Cycle times are resolved up to this multiple of their mean.
 const LONGEST: f64 = 16.0;
 
 /// A stage, or a replica of it, on one core.
@@ -23,7 +24,7 @@ const LONGEST: f64 = 16.0;
 pub struct Load<'s> {
     /// What calls cost.
     pub cost: &'s Cost,
-    /// More for each firing, nanoseconds.
+    /// Additional cost per firing, nanoseconds.
     pub extra_ns: f64,
     /// `λ`: firings per second.
     pub rate: f64,
@@ -31,43 +32,43 @@ pub struct Load<'s> {
     pub deadline_ns: f64,
     /// `ε`, 0 to 0.5.
     pub miss: f64,
-    /// Firings in a call, least and most.
+    /// Firings per call: minimum and maximum.
     pub batch: [u32; 2],
 }
 
-/// What a core does again and again.
+/// The cycle that a core repeats.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cycle {
-    /// Firings in a call of each stage: the smallest that keep up.
+    /// Firings per call of each stage: the smallest that keep up.
     pub batches: Vec<u32>,
-    /// Its time in the mean, nanoseconds.
+    /// Mean cycle time, nanoseconds.
     pub mean_ns: f64,
-    /// Its time that is exceeded in a share `ε` of cycles at most, nanoseconds.
+    /// Cycle time that is exceeded in at most a fraction `ε` of cycles, nanoseconds.
     pub bound_ns: f64,
-    /// Predicted share of cycles that are too long for each stage.
+    /// Predicted fraction of cycles that are too long for each stage.
     pub misses: Vec<f64>,
 }
 
-/// Why a core cannot do its stages in turn.
+/// Why a core cannot serve its stages in turn.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Late {
-    /// No cycle keeps up: the core would be used for more than its time.
+    /// No cycle keeps up: the core would be overloaded.
     Overload {
-        /// Share of a core that is needed with the longest batches.
+        /// Utilisation with the longest batches.
         used: f64,
     },
-    /// A stage would need a longer batch than it may have.
+    /// A stage would need a longer batch than allowed.
     Batch {
         /// Its number on the core.
         stage: usize,
-        /// Firings that come in a cycle, at least.
+        /// Firings that arrive in a cycle, at least.
         needed: u64,
     },
     /// The shortest cycle that keeps up is longer than a stage's deadline.
     Deadline {
         /// Its number on the core.
         stage: usize,
-        /// That cycle, nanoseconds.
+        /// The length of that cycle, nanoseconds.
         cycle_ns: f64,
     },
 }
@@ -84,19 +85,20 @@ impl Load<'_> {
         cycle.add(&times);
     }
 
-    /// Until when a cycle has to be over, with this batch.
+    /// The longest cycle that is in time, with this batch.
     fn limit_ns(&self, batch: u32) -> f64 {
         self.deadline_ns.min(f64::from(batch) * 1e9 / self.rate)
     }
 
-    /// Share of a core that is needed, with the longest batches.
+    /// Utilisation with the longest batches.
     fn used(&self) -> f64 {
         let batch = self.batch[1];
         self.rate * self.mean_ns(batch) / (f64::from(batch) * 1e9)
     }
 }
 
-/// The shortest cycle over these stages that keeps up; `other_ns` is what else a cycle takes.
+/// The shortest cycle over these stages that keeps up; `other_ns` is the time per cycle for
+/// anything else.
 ///
 /// ```
 /// use linecard::plan::{Cost, Load, round_robin};
@@ -113,10 +115,10 @@ impl Load<'_> {
 ///
 /// # Errors
 ///
-/// When there is none, and why.
+/// The reason why there is none.
 pub fn round_robin(loads: &[Load<'_>], other_ns: f64) -> Result<Cycle, Late> {
     let mut batches: Vec<u32> = loads.iter().map(|load| load.batch[0]).collect();
-    // Means first: they are quick, and no cycle may be shorter.
+    // Means first: they are quick, and no cycle can be shorter.
     grow(loads, &mut batches, |batches| mean_ns(loads, batches, other_ns))?;
     let needed = |batches: &[u32]| bound_ns(loads, batches, other_ns);
     grow(loads, &mut batches, needed)?;
@@ -129,7 +131,7 @@ pub fn round_robin(loads: &[Load<'_>], other_ns: f64) -> Result<Cycle, Late> {
     Ok(Cycle { batches, mean_ns, bound_ns, misses })
 }
 
-/// Share of cycles that are too long for each stage.
+/// Fraction of cycles that are too long for each stage.
 fn misses(loads: &[Load<'_>], batches: &[u32], other_ns: f64) -> Vec<f64> {
     if !is_uneven(loads) {
         // All cycles are equal, and this one keeps up.
@@ -148,17 +150,17 @@ fn is_uneven(loads: &[Load<'_>]) -> bool {
 #[must_use]
 pub fn keeps_up(loads: &[Load<'_>], batches: &[u32], other_ns: f64) -> bool {
     let cycle = bound_ns(loads, batches, other_ns);
-    // What comes in a cycle and what a cycle does may be equal, whatever the last bit says.
+    // Arrivals and work per cycle may be equal despite rounding.
     loads.iter().zip(batches).all(|(load, batch)| cycle <= load.limit_ns(*batch) * (1.0 + 1e-9))
 }
 
-/// Does what has come, until no more comes than is done.
+/// Enlarges batches to what has arrived, until no more arrives than is processed.
 fn grow(
     loads: &[Load<'_>],
     batches: &mut [u32],
     cycle_ns: impl Fn(&[u32]) -> f64,
 ) -> Result<(), Late> {
-    // Each round but the last makes a batch longer, which has a limit.
+    // Each iteration but the last enlarges a batch, which has a limit.
     loop {
         let cycle = cycle_ns(batches);
         let mut is_over = true;
@@ -188,8 +190,8 @@ fn mean_ns(loads: &[Load<'_>], batches: &[u32], other_ns: f64) -> f64 {
     other_ns + loads.iter().zip(batches).map(|(load, batch)| load.mean_ns(*batch)).sum::<f64>()
 }
 
-/// The cycle that is exceeded in as small a share as the strictest stage allows, and never less than
-/// the mean: else more would come in the long run than is done.
+/// The cycle time that is exceeded in at most the fraction that the strictest stage allows, and
+/// never less than the mean: otherwise more would arrive in the long run than is processed.
 fn bound_ns(loads: &[Load<'_>], batches: &[u32], other_ns: f64) -> f64 {
     let mean = mean_ns(loads, batches, other_ns);
     if !is_uneven(loads) {
@@ -201,13 +203,13 @@ fn bound_ns(loads: &[Load<'_>], batches: &[u32], other_ns: f64) -> f64 {
     (other_ns + bound.min(longest)).max(mean)
 }
 
-/// All calls at their longest.
+/// The cycle time if all calls take their longest time.
 fn longest_ns(loads: &[Load<'_>], batches: &[u32]) -> f64 {
     let all = loads.iter().zip(batches);
     all.map(|(load, batch)| load.mean_ns(*batch) * load.cost.spread.quantile(1.0)).sum()
 }
 
-/// The stages' part of a cycle.
+/// The distribution of the stages' part of a cycle.
 fn distribution(loads: &[Load<'_>], batches: &[u32], other_ns: f64) -> Distribution {
     let mean = mean_ns(loads, batches, other_ns) - other_ns;
     let longest = longest_ns(loads, batches).min(LONGEST * mean);

@@ -1,4 +1,4 @@
-//! What is to be planned: stages, what is asked of them, and the machine.
+//! The input of a plan: stages, required performance, and the machine.
 
 use super::cost::Cost;
 use super::graph::Token;
@@ -6,42 +6,42 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use thiserror::Error;
 
-/// What a stage keeps between firings, which says how it may be replicated.
+/// The state that a stage keeps between firings, which limits its replication.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum State {
-    /// Nothing: any replica may do any token.
+    /// None: any replica may process any token.
     #[default]
     None,
-    /// Of a chunk: at most as many replicas as chunks are in flight.
+    /// Per chunk: at most as many replicas as chunks in flight.
     PerChunk,
-    /// Of a lane: at most as many replicas as lanes.
+    /// Per lane: at most as many replicas as lanes.
     PerLane,
-    /// Of everything: one only.
+    /// Global: one replica only.
     Global,
 }
 
-/// A stage of a graph, by the same number there.
+/// A stage; its number is that in the graph.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StageSpec {
     /// Its name, as in the graph.
     pub name: String,
-    /// What a firing handles.
+    /// What one firing processes.
     pub unit: Token,
-    /// Whether it handles what is on the wire, repair packets and retransmissions included, and not
-    /// each payload once.
+    /// Whether it processes everything on the wire, including repair packets and retransmissions,
+    /// or each payload only once.
     pub on_wire: bool,
-    /// Firings in a call, least and most, at least 1.
+    /// Firings per call: minimum and maximum, at least 1.
     pub batch: [u32; 2],
-    /// What it keeps.
+    /// The state that it keeps.
     pub state: State,
-    /// What a call costs.
+    /// The cost of a call.
     pub cost: Cost,
-    /// `D`: how long a call may be put off, nanoseconds; infinite for "no matter".
+    /// `D`: how long a call may be delayed, nanoseconds; infinite for no deadline.
     pub deadline_ns: f64,
-    /// `ε`: share of cycles that may be longer than deadline or arrivals allow, 0 to 0.5; 0 plans for
-    /// the longest.
+    /// `ε`: fraction of cycles that may be longer than deadline or arrivals allow, 0 to 0.5; 0
+    /// plans for the longest.
     pub miss: f64,
-    /// Stages that have to be on the same core.
+    /// Stages that have to run on the same core.
     pub beside: Vec<usize>,
 }
 
@@ -64,19 +64,19 @@ impl StageSpec {
     }
 }
 
-/// What is asked of all stages together.
+/// The required performance of all stages together.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Demand {
     /// `G`: goodput, bits of payload per second.
     pub goodput_bps: f64,
-    /// `P`: bytes of payload in a packet.
+    /// `P`: bytes of payload per packet.
     pub payload: f64,
-    /// The stage that fires once for each packet of payload, by its number.
+    /// The stage that fires once per payload packet, by number.
     pub payload_stage: usize,
-    /// `k` and `m`: so many repair packets to so many data packets. None where the graph has the stage
-    /// that makes them, or where there are none.
+    /// `k` and `m`: data packets and repair packets per group. None without FEC, or if the graph
+    /// contains the stage that makes repair packets.
     pub fec: Option<(u32, u32)>,
-    /// `p`: share of packets that are lost and sent again, 0 to less than 1.
+    /// `p`: fraction of packets that are lost and retransmitted, 0 to less than 1.
     pub loss: f64,
     /// Lanes.
     pub lanes: u32,
@@ -85,13 +85,13 @@ pub struct Demand {
 }
 
 impl Demand {
-    /// Packets of payload per second: `G / 8P`.
+    /// Payload packets per second: `G / 8P`.
     #[must_use]
     pub fn packets_per_second(&self) -> f64 {
         self.goodput_bps / (8.0 * self.payload)
     }
 
-    /// Packets on the wire for each packet of payload: `(k+m)/k · 1/(1−p)`.
+    /// Packets on the wire per payload packet: `(k+m)/k · 1/(1−p)`.
     #[must_use]
     pub fn on_wire(&self) -> f64 {
         let fec = self.fec.map_or(1.0, |(k, m)| (f64::from(k) + f64::from(m)) / f64::from(k));
@@ -110,24 +110,24 @@ impl Demand {
     }
 }
 
-/// What stages run on.
+/// The machine that stages run on.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Machine {
-    /// Cores, equal ones.
+    /// Number of equal cores.
     pub cores: usize,
-    /// `U_max`: share of a core that may be used, above 0, at most 1.
+    /// `U_max`: the highest allowed utilisation of a core, above 0, at most 1.
     pub most_used: f64,
-    /// What a cycle costs besides its stages, nanoseconds: the clock is read, for example.
+    /// Time per cycle besides the stages, nanoseconds, such as reading the clock.
     pub cycle_ns: f64,
-    /// What a token costs the giving and the taking stage more when it goes to another core,
-    /// nanoseconds.
+    /// Additional cost of a token for the producing and the consuming stage if it goes to another
+    /// core, nanoseconds.
     pub crossing_ns: [f64; 2],
-    /// What is best among mappings that fit.
+    /// The objective among mappings that fit.
     pub prefer: Prefer,
 }
 
 impl Machine {
-    /// So many equal cores, used for up to 80 %; nothing besides stages costs time.
+    /// A number of equal cores with at most 80 % utilisation, and no costs besides those of stages.
     #[must_use]
     pub fn new(cores: usize) -> Self {
         Self {
@@ -140,17 +140,17 @@ impl Machine {
     }
 }
 
-/// What is best among mappings that fit.
+/// The objective among mappings that fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Prefer {
-    /// The least used of the most used cores, then the fewest crossings, then the fewest cores.
+    /// Minimise the highest utilisation, then the number of crossings, then the number of cores.
     #[default]
     Balance,
-    /// The fewest cores first: the others stay free.
+    /// Minimise the number of cores first.
     FewCores,
 }
 
-/// What cannot be planned, as it is no question.
+/// Why the input of a plan is invalid.
 #[derive(Debug, Clone, PartialEq, Error)]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum PlanError {
@@ -164,9 +164,9 @@ pub enum PlanError {
     Cores(usize),
 }
 
-/// Cores that are planned for at most.
+/// The most cores of a plan.
 pub const MAX_CORES: usize = 256;
-/// Firings in a call at most.
+/// The most firings of a call.
 pub const MAX_BATCH: u32 = 65_536;
 
 impl StageSpec {

@@ -1,4 +1,4 @@
-//! Applications that send: a source of large packets.
+//! Simulated sending applications: a source of large packets.
 
 use super::stream::{MAX_RUN, Stream};
 use super::{Port, PortState};
@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 const LINK_LEN: usize = 14;
 /// TCP header with the timestamp option and two bytes of padding before it (RFC 7323).
 const TCP_LEN: usize = 32;
-/// Where packets of flow 0 come from; flow numbers are added.
+/// Source port of flow 0; flow numbers are added.
 const FIRST_PORT: u16 = 10_000;
 /// Flows per address pair.
 const PORTS: usize = 50_000;
@@ -39,14 +39,14 @@ impl Family {
     }
 }
 
-/// What applications send.
+/// The traffic that applications send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Workload {
-    /// Flows that send in turn, numbered from `first_flow` on in steps of `flow_step`.
+    /// Number of flows, which send in turn.
     pub flows: usize,
     /// Number of the first flow.
     pub first_flow: usize,
-    /// Distance of flow numbers: with lanes, each takes every n-th flow.
+    /// Increment of flow numbers: with lanes, each takes every n-th flow.
     pub flow_step: usize,
     /// Bytes of one send.
     pub send_len: usize,
@@ -54,12 +54,12 @@ pub struct Workload {
     pub mtu: usize,
     /// IP version.
     pub family: Family,
-    /// Decides the data sent.
+    /// Seed of the data sent.
     pub seed: u64,
 }
 
 impl Workload {
-    /// Payload bytes of a full segment; 0 when the MTU has no room for any.
+    /// Payload bytes of a full segment; 0 if the MTU has no room for any.
     #[must_use]
     pub fn segment_size(&self) -> usize {
         self.mtu.saturating_sub(self.family.network_len() + TCP_LEN)
@@ -80,7 +80,7 @@ impl Workload {
     }
 }
 
-/// A port to receive large sends from: TCP packets of up to 64 KiB with a segment size.
+/// A port that emits large sends: TCP packets of up to 64 KiB with a segment size.
 #[derive(Debug)]
 pub struct Application {
     workload: Workload,
@@ -95,7 +95,7 @@ pub struct Application {
 #[derive(Debug, Clone, Default)]
 struct Sender {
     offset: u64,
-    /// Bytes of the current send still to go.
+    /// Bytes left of the current send.
     left: usize,
     id: u16,
 }
@@ -115,7 +115,7 @@ impl Application {
         }
     }
 
-    /// No more sends.
+    /// Ends sending.
     pub fn stop(&mut self) {
         self.stopped = true;
     }
@@ -165,13 +165,13 @@ impl Port<PoolBuffer> for Application {
         if self.stopped { PortState::Ended } else { PortState::Open }
     }
 
-    /// Applications here only send: what comes is dropped.
+    /// These applications only send; received packets are dropped.
     fn transmit(&mut self, batch: &mut Batch<PoolBuffer>, _now: Instant) {
         batch.drain().for_each(drop);
     }
 }
 
-/// The flow that a packet belongs to, by its addresses and ports.
+/// The flow number of a packet, by its addresses and ports.
 pub(super) fn flow_number(bytes: &[u8], network: usize, transport: usize) -> usize {
     let low = if bytes[network] >> 4 == 4 { network + 14 } else { network + 22 };
     let pair = usize::from(u16::from_be_bytes([bytes[low], bytes[low + 1]]));
@@ -179,7 +179,7 @@ pub(super) fn flow_number(bytes: &[u8], network: usize, transport: usize) -> usi
     pair * PORTS + port.wrapping_sub(FIRST_PORT.into())
 }
 
-/// Link, network and TCP header; checksums are the segmenter's work.
+/// Link, network and TCP header; the segmenter computes checksums.
 fn write_header(bytes: &mut [u8], flow: usize, sender: &Sender, len: usize, family: Family) {
     let transport = LINK_LEN + family.network_len();
     bytes[..12].copy_from_slice(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1]);

@@ -1,4 +1,4 @@
-//! Loss, corruption and reordering on purpose, seeded.
+//! Fault injection: seeded loss, corruption and reordering.
 
 use super::{Port, PortState};
 use crate::packet::{Batch, Packet};
@@ -9,10 +9,10 @@ use alloc::collections::VecDeque;
 /// A reordered packet is overtaken by one to this many others.
 const MAX_OVERTAKEN: u64 = 3;
 
-/// How often each fault happens to a packet: probabilities 0 … 1.
+/// The probability of each fault per packet, 0 … 1.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct FaultRates {
-    /// The packet vanishes.
+    /// The packet is dropped.
     pub loss: f64,
     /// One to three later packets overtake it.
     pub reorder: f64,
@@ -20,12 +20,12 @@ pub struct FaultRates {
     pub corrupt: f64,
 }
 
-/// What a [`Fault`] has done.
+/// Counters of a [`Fault`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FaultCounters {
-    /// Packets that vanished.
+    /// Packets dropped.
     pub lost: u64,
-    /// Payload bytes that vanished with them.
+    /// Payload bytes of those.
     pub lost_payload: u64,
     /// Packets overtaken by others.
     pub reordered: u64,
@@ -34,7 +34,7 @@ pub struct FaultCounters {
 }
 
 impl FaultCounters {
-    /// Adds what another has counted.
+    /// Adds the counters of `other`.
     pub fn add(&mut self, other: &Self) {
         self.lost += other.lost;
         self.lost_payload += other.lost_payload;
@@ -43,33 +43,33 @@ impl FaultCounters {
     }
 }
 
-/// Decorates a port with faults on what it transmits.
+/// Decorates a port with faults on the packets that it transmits.
 #[derive(Debug)]
 pub struct Fault<B, P> {
     port: P,
     rates: FaultRates,
     rng: Rng,
-    /// Packets kept back, and how many have still to overtake them.
+    /// Delayed packets, and the number of packets that have still to overtake each.
     late: VecDeque<(Packet<B>, u64)>,
-    /// Decided, but not yet taken by the port.
+    /// Decided, but not yet accepted by the port.
     ready: Batch<B>,
     counters: FaultCounters,
 }
 
 impl<B, P> Fault<B, P> {
-    /// Faults at these rates, decided by `seed`.
+    /// Faults with these rates, decided by `seed`.
     pub fn new(port: P, rates: FaultRates, seed: u64) -> Self {
         let (late, ready) = (VecDeque::new(), Batch::new());
         Self { port, rates, rng: Rng::new(seed), late, ready, counters: FaultCounters::default() }
     }
 
-    /// What has been done so far.
+    /// The counters so far.
     #[must_use]
     pub fn counters(&self) -> FaultCounters {
         self.counters
     }
 
-    /// Packets kept back now.
+    /// Packets delayed now.
     #[must_use]
     pub fn held(&self) -> usize {
         self.late.len() + self.ready.len()
@@ -81,7 +81,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, P: Port<B>> Port<B> for Fault<B, P> {
         self.port.receive(batch, now)
     }
 
-    /// With an empty batch it lets late packets go, as nothing comes that could overtake them.
+    /// An empty batch emits delayed packets, because no packet comes that could overtake them.
     fn transmit(&mut self, batch: &mut Batch<B>, now: Instant) {
         let idle = batch.is_empty();
         while self.ready.room() > 0 {
@@ -100,7 +100,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, P: Port<B>> Port<B> for Fault<B, P> {
 }
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>, P> Fault<B, P> {
-    /// A late packet whose time has come.
+    /// The next delayed packet that is due.
     fn next_late(&mut self, idle: bool) -> Option<Packet<B>> {
         let due = self.late.iter().position(|(_, overtakers)| *overtakers == 0 || idle)?;
         self.late.remove(due).map(|(packet, _)| packet)

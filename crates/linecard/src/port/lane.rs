@@ -4,13 +4,13 @@ use super::{Port, PortState};
 use crate::packet::Batch;
 use crate::time::Instant;
 
-/// One of several parallel paths: a link, a queue, a core's ring. It marks what it receives with
-/// its number and counts both directions.
+/// One of several parallel paths: a link, a queue, a core's ring. It marks packets that it receives
+/// with its number and counts both directions.
 #[derive(Debug)]
 pub struct Lane<P> {
-    /// The number that received packets carry.
+    /// The number that received packets are marked with.
     pub id: u32,
-    /// The way packets take.
+    /// The underlying port.
     pub port: P,
     counters: LaneCounters,
 }
@@ -30,7 +30,7 @@ impl<P> Lane<P> {
         Self { id, port, counters: LaneCounters::default() }
     }
 
-    /// What has been counted so far.
+    /// The counters so far.
     #[must_use]
     pub fn counters(&self) -> LaneCounters {
         self.counters

@@ -1,4 +1,4 @@
-//! A link in memory: what one end transmits, the other receives.
+//! An in-memory link: what one end transmits, the other receives.
 
 use super::{Port, PortState};
 use crate::packet::{Batch, Packet};
@@ -7,7 +7,7 @@ use alloc::collections::VecDeque;
 use alloc::rc::Rc;
 use core::cell::RefCell;
 
-/// One end of a link in memory.
+/// One end of an in-memory link.
 #[derive(Debug)]
 pub struct Memory<B> {
     outgoing: Queue<B>,
@@ -41,7 +41,7 @@ pub fn link<B>(capacity: usize) -> (Memory<B>, Memory<B>) {
 }
 
 impl<B> Port<B> for Memory<B> {
-    /// Ended when the other end is gone and its last packet taken.
+    /// Ended once the other end is dropped and its last packet received.
     fn receive(&mut self, batch: &mut Batch<B>, _now: Instant) -> PortState {
         let mut queue = self.incoming.borrow_mut();
         while batch.room() > 0 {

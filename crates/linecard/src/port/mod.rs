@@ -1,6 +1,6 @@
-//! Where packets come from and go to.
+//! Ports: sources and sinks of packets.
 //!
-//! Faults, delays and taps are decorators around a port, so that no stage has a debug mode.
+//! Faults, delays and taps are decorators of a port, so that no stage has a debug mode.
 
 mod application;
 mod fault;
@@ -24,18 +24,18 @@ use core::cell::RefCell;
 /// Whether more can be received from a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PortState {
-    /// More may come.
+    /// More packets may arrive.
     Open,
-    /// Nothing will come any more.
+    /// No more packets will arrive.
     Ended,
 }
 
-/// Where packets come from and go to: memory, a capture file, an interface, a modelled NIC.
+/// A source and sink of packets: memory, a capture file, an interface, a modelled NIC.
 pub trait Port<B> {
-    /// Adds what has arrived to `batch`, as far as there is room.
+    /// Adds packets that have arrived to `batch`, as long as there is room.
     fn receive(&mut self, batch: &mut Batch<B>, now: Instant) -> PortState;
 
-    /// Takes packets from `batch`; leaves those for which there is no room yet.
+    /// Transmits packets of `batch`; leaves those for which there is no room yet.
     fn transmit(&mut self, batch: &mut Batch<B>, now: Instant);
 }
 
@@ -49,7 +49,8 @@ impl<B, P: Port<B> + ?Sized> Port<B> for Box<P> {
     }
 }
 
-/// One port for two pipelines of a thread: one receives from it, the other transmits to it.
+/// Shares a port between two pipelines of a thread: one receives from it, the other transmits to
+/// it.
 impl<B, P: Port<B> + ?Sized> Port<B> for Rc<RefCell<P>> {
     fn receive(&mut self, batch: &mut Batch<B>, now: Instant) -> PortState {
         self.borrow_mut().receive(batch, now)

@@ -1,4 +1,4 @@
-//! The bytes that applications send in tests and demonstrations: known at every position.
+//! The test data that applications send: the byte at every position is known.
 
 use crate::rng::Rng;
 use alloc::vec::Vec;
@@ -6,10 +6,10 @@ use alloc::vec::Vec;
 /// Period of the stream: a prime above 64 KiB, so that data shifted by a segment, a page or a
 /// large send never looks right.
 const PERIOD: usize = 65_537;
-/// The longest piece that lies in one run.
+/// The longest contiguous range.
 pub(super) const MAX_RUN: usize = 65_536;
 
-/// A byte stream per flow: random bytes of a prime period, at another phase for every flow.
+/// A byte stream per flow: random bytes with a prime period, at a different phase for every flow.
 #[derive(Debug, Clone)]
 pub(super) struct Stream {
     block: Vec<u8>,

@@ -1,4 +1,4 @@
-//! The far end: checks that every byte is the one that was sent, where it was sent.
+//! The receiving end: checks that every byte is the one that was sent at its position.
 
 use super::application::{Workload, flow_number};
 use super::stream::Stream;
@@ -10,28 +10,28 @@ use crate::time::Instant;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-/// Gaps remembered per flow: with more, the oldest counts as lost for good.
+/// Gaps remembered per flow: with more, the oldest counts as lost.
 const MAX_GAPS: usize = 65_536;
 
-/// What a [`Verify`] has seen.
+/// Counters of a [`Verify`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct VerifyCounters {
     /// Packets, merged ones counted once.
     pub packets: u64,
-    /// Payload bytes that were right, each counted once.
+    /// Payload bytes that were correct, each counted once.
     pub good: u64,
-    /// Packets with a wrong byte, or a wrong position, or bytes that came before.
+    /// Packets with a wrong byte, a wrong position, or bytes received before.
     pub bad: u64,
-    /// Packets whose checksums are wrong: as corrupted packets must be.
+    /// Packets with wrong checksums, which corrupted packets must have.
     pub bad_checksum: u64,
     /// Payload bytes of those.
     pub rejected: u64,
-    /// Packets that came after data sent behind them.
+    /// Packets that arrived after data sent later.
     pub late: u64,
 }
 
 impl VerifyCounters {
-    /// Adds what another has counted.
+    /// Adds the counters of `other`.
     pub fn add(&mut self, other: &Self) {
         self.packets += other.packets;
         self.good += other.good;
@@ -42,7 +42,7 @@ impl VerifyCounters {
     }
 }
 
-/// A port that takes what [`Application`](super::Application) has sent and checks every byte.
+/// A port that receives what [`Application`](super::Application) has sent and checks every byte.
 #[derive(Debug)]
 pub struct Verify {
     stream: Stream,
@@ -54,9 +54,9 @@ pub struct Verify {
 
 #[derive(Debug, Clone, Default)]
 struct Receiver {
-    /// All data before this has come, or is in a gap.
+    /// All data before this has arrived, or is in a gap.
     high: u64,
-    /// Data missing so far: start → end.
+    /// Missing data: start → end.
     gaps: BTreeMap<u64, u64>,
 }
 
@@ -73,7 +73,7 @@ impl Verify {
         }
     }
 
-    /// What has been counted so far.
+    /// The counters so far.
     #[must_use]
     pub fn counters(&self) -> VerifyCounters {
         self.counters
@@ -102,7 +102,7 @@ impl Verify {
         }
     }
 
-    /// Payload bytes when all are right and new.
+    /// The number of payload bytes if all of them are correct and new.
     fn check_payload<B: AsRef<[u8]>>(
         &mut self,
         packet: &Packet<B>,
@@ -135,7 +135,7 @@ impl<B: AsRef<[u8]>> Port<B> for Verify {
 }
 
 impl Receiver {
-    /// Takes note of data that has come; false when some of it came before.
+    /// Records data that has arrived; false if some of it arrived before.
     fn take(&mut self, start: u64, end: u64) -> bool {
         if start >= self.high {
             if start > self.high {
@@ -162,13 +162,13 @@ impl Receiver {
     }
 }
 
-/// The stream position of a sequence number: the one nearest to what is expected.
+/// The stream position of a sequence number: the one closest to the expected position.
 fn position(expected: u64, sequence: u32) -> u64 {
     let ahead = i64::from(sequence.wrapping_sub(expected as u32) as i32);
     expected.saturating_add_signed(ahead)
 }
 
-/// Computed over all bytes, whatever the coalescer has done.
+/// Verifies checksums over all bytes, whatever the coalescer has done.
 fn checksums_are_right<B: AsRef<[u8]>>(packet: &Packet<B>) -> bool {
     let (layout, bytes) = (packet.layout(), packet.bytes());
     let (Some(network), Some(transport)) = (layout.network(), layout.transport()) else {

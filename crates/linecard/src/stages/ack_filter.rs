@@ -7,7 +7,7 @@ use crate::stage::Stage;
 use crate::time::Instant;
 use alloc::collections::VecDeque;
 
-/// Of consecutive acknowledgments of a flow keeps the newest; see [`crate::offload::ack_filter`].
+/// Keeps the newest of consecutive acknowledgments of a flow; see [`crate::offload::ack_filter`].
 ///
 /// ```
 /// use linecard::offload::ack_filter::Config;
@@ -25,7 +25,7 @@ use alloc::collections::VecDeque;
 #[derive(Debug)]
 pub struct AckFilter<B> {
     filter: ack_filter::AckFilter<B>,
-    /// Let go, but not yet taken: at most what was held, plus one.
+    /// Flushed, but not yet output: at most what was held, plus one.
     ready: VecDeque<Packet<B>>,
     stopping: bool,
 }
@@ -38,7 +38,7 @@ impl<B: AsRef<[u8]>> AckFilter<B> {
         Self { filter, ready: VecDeque::new(), stopping: false }
     }
 
-    /// What it has done.
+    /// The counters of the offload.
     #[must_use]
     pub fn offload_counters(&self) -> &Counters {
         self.filter.counters()

@@ -7,12 +7,13 @@ use crate::stage::Stage;
 use crate::time::Instant;
 use alloc::collections::VecDeque;
 
-/// Acknowledges data on the receiver's behalf; see [`crate::offload::active_ack`] for what that gives
-/// up.
+/// Acknowledges data on behalf of the receiver; see [`crate::offload::active_ack`] for the
+/// limitations.
 ///
-/// Both directions go through it: packets of the host's lane ([`Meta::lane`]) come from the receiver,
-/// all others go to it. What it sends itself leaves on the host's lane, behind the data it answers.
-/// It belongs between [`Resequence`](super::Resequence) and [`Coalesce`](super::Coalesce).
+/// Both directions pass through it: packets of the host's lane ([`Meta::lane`]) come from the
+/// receiver, all others go to it. Its acknowledgments leave on the host's lane, after the data that
+/// they acknowledge. It belongs between [`Resequence`](super::Resequence) and
+/// [`Coalesce`](super::Coalesce).
 ///
 /// ```
 /// use linecard::offload::active_ack::Config;
@@ -33,20 +34,20 @@ pub struct ActiveAck {
     link: LinkType,
     host: u32,
     pool: Pool,
-    /// Not yet taken: at most a packet and its answer.
+    /// Not yet output: at most a packet and its acknowledgment.
     ready: VecDeque<Packet<PoolBuffer>>,
 }
 
 impl ActiveAck {
-    /// Answers frames of `link` on behalf of the host on the lane `host`, with buffers of `pool`, of
-    /// [`Reply::MAX_LEN`] bytes at least; when there is none, nothing is sent.
+    /// Acknowledges frames of `link` on behalf of the host on lane `host`, in buffers of `pool`
+    /// with at least [`Reply::MAX_LEN`] bytes; if none is free, nothing is sent.
     #[must_use]
     pub fn new(link: LinkType, host: u32, pool: Pool, config: Config) -> Self {
         let active = active_ack::ActiveAck::new(link, config);
         Self { active, link, host, pool, ready: VecDeque::with_capacity(2) }
     }
 
-    /// What it has done.
+    /// The counters of the offload.
     #[must_use]
     pub fn offload_counters(&self) -> &Counters {
         self.active.counters()

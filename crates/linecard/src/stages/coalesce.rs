@@ -1,4 +1,4 @@
-//! The coalescer as a stage, alone or behind resequencing.
+//! The coalescer as a stage, with optional resequencing before it.
 
 use super::give;
 use crate::offload::coalesce::{Coalescer, Config, Counters, Flush};
@@ -13,7 +13,7 @@ use alloc::collections::VecDeque;
 pub struct Coalesce<B> {
     resequencer: Option<Resequencer<B>>,
     coalescer: Coalescer<B>,
-    /// Let go, but not yet taken: at most what both held, and a batch.
+    /// Flushed, but not yet output: at most what both held, and a batch.
     ready: VecDeque<Packet<B>>,
     stopping: bool,
 }
@@ -30,8 +30,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalesce<B> {
         }
     }
 
-    /// The same, with TCP data put into sequence before it is merged; see
-    /// [`crate::offload::resequence`]. Both hold packets, each at most for its own budget.
+    /// Puts TCP data into sequence before merging; see [`crate::offload::resequence`]. Both hold
+    /// packets, each at most for its own budget.
     ///
     /// ```
     /// use linecard::offload::{coalesce, resequence};
@@ -48,19 +48,19 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalesce<B> {
         Self { resequencer: Some(Resequencer::new(config)), ..self }
     }
 
-    /// What resequencing has done, if it is asked for.
+    /// The counters of resequencing, if it is enabled.
     #[must_use]
     pub fn resequence_counters(&self) -> Option<&resequence::Counters> {
         self.resequencer.as_ref().map(Resequencer::counters)
     }
 
-    /// What it has done.
+    /// The counters of the offload.
     #[must_use]
     pub fn offload_counters(&self) -> &Counters {
         self.coalescer.counters()
     }
 
-    /// Lets go what is due, out of both.
+    /// Flushes what is due, from both.
     fn advance(&mut self, now: Instant) {
         let Self { resequencer, coalescer, ready, .. } = self;
         if let Some(resequencer) = resequencer {
@@ -89,7 +89,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalesce<B> {
         }
     }
 
-    /// Lets everything go, out of both.
+    /// Flushes everything, from both.
     fn drain(&mut self, now: Instant) {
         let Self { resequencer, coalescer, ready, .. } = self;
         if let Some(resequencer) = resequencer {

@@ -1,10 +1,10 @@
-//! Nothing but moving on, for pipelines that join two ports.
+//! A stage that only forwards, for pipelines that connect two ports.
 
 use crate::packet::Batch;
 use crate::stage::Stage;
 use crate::time::Instant;
 
-/// Moves packets from input to output as they are.
+/// Moves packets from input to output unchanged.
 ///
 /// ```
 /// use linecard::packet::{Batch, LinkType, Meta, Packet};

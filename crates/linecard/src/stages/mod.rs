@@ -1,4 +1,4 @@
-//! The stages, a file each.
+//! The stages, one per file.
 
 mod ack_filter;
 mod active_ack;
@@ -19,7 +19,7 @@ pub use segment::Segment;
 use crate::packet::{Batch, Packet};
 use alloc::collections::VecDeque;
 
-/// Moves what is ready to the output; false when that is full and something is left.
+/// Moves ready packets to the output; false if that is full and packets are left.
 fn give<B>(ready: &mut VecDeque<Packet<B>>, output: &mut Batch<B>) -> bool {
     while let Some(packet) = ready.pop_front() {
         if let Err(packet) = output.push(packet) {

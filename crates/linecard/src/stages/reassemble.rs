@@ -7,8 +7,8 @@ use crate::stage::Stage;
 use crate::time::Instant;
 use alloc::collections::VecDeque;
 
-/// Makes whole datagrams of IP fragments; see [`crate::offload::reassemble`]. Other packets pass
-/// at once. Standing before [`Coalesce`](super::Coalesce), it shows that one ports and payload.
+/// Reassembles IP fragments; see [`crate::offload::reassemble`]. Other packets pass at once. Before
+/// [`Coalesce`](super::Coalesce) it makes ports and payload visible to that stage.
 ///
 /// ```
 /// use linecard::offload::reassemble::Config;
@@ -26,7 +26,7 @@ use alloc::collections::VecDeque;
 #[derive(Debug)]
 pub struct Reassemble<B> {
     reassembler: Reassembler<B>,
-    /// Let go, but not yet taken: at most what was held, plus one.
+    /// Flushed, but not yet output: at most what was held, plus one.
     ready: VecDeque<Packet<B>>,
     stopping: bool,
 }
@@ -39,7 +39,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Reassemble<B> {
         Self { reassembler, ready: VecDeque::new(), stopping: false }
     }
 
-    /// What it has done.
+    /// The counters of the offload.
     #[must_use]
     pub fn offload_counters(&self) -> &Counters {
         self.reassembler.counters()

@@ -7,8 +7,8 @@ use crate::stage::Stage;
 use crate::time::Instant;
 use alloc::collections::VecDeque;
 
-/// Gives TCP data on in sequence; see [`crate::offload::resequence`]. Standing before
-/// [`Coalesce`](super::Coalesce), it lets that one merge data that was reordered on its way.
+/// Emits TCP data in sequence; see [`crate::offload::resequence`]. Before
+/// [`Coalesce`](super::Coalesce) it makes reordered data mergeable.
 ///
 /// ```
 /// use linecard::offload::{coalesce, resequence};
@@ -28,7 +28,7 @@ use alloc::collections::VecDeque;
 #[derive(Debug)]
 pub struct Resequence<B> {
     resequencer: Resequencer<B>,
-    /// Let go, but not yet taken: at most what was held, plus one.
+    /// Flushed, but not yet output: at most what was held, plus one.
     ready: VecDeque<Packet<B>>,
     stopping: bool,
 }
@@ -41,7 +41,7 @@ impl<B: AsRef<[u8]>> Resequence<B> {
         Self { resequencer, ready: VecDeque::new(), stopping: false }
     }
 
-    /// What it has done.
+    /// The counters of the offload.
     #[must_use]
     pub fn offload_counters(&self) -> &Counters {
         self.resequencer.counters()

@@ -7,32 +7,32 @@ use crate::stage::Stage;
 use crate::time::Instant;
 use alloc::collections::VecDeque;
 
-/// Cuts packets that carry a segment size into segments, each in a buffer of its own (LSO); see
-/// [`crate::offload::segment`]. Other packets go on as they are.
+/// Divides packets that carry a segment size into segments, each in its own buffer (LSO); see
+/// [`crate::offload::segment`]. Other packets pass unchanged.
 #[derive(Debug)]
 pub struct Segment {
     link: LinkType,
     pool: Pool,
-    /// Cut, but not yet taken: at most the segments of one packet.
+    /// Segmented, but not yet output: at most the segments of one packet.
     ready: VecDeque<Packet<PoolBuffer>>,
     counters: Counters,
 }
 
 impl Segment {
-    /// Takes buffers for segments from `pool`. When there are too few for a packet, the packet
-    /// waits; the pool must therefore hold the segments of the largest one.
+    /// Takes buffers for segments from `pool`. If too few are free, the packet waits; so the pool
+    /// must have enough buffers for the segments of the largest packet.
     #[must_use]
     pub fn new(link: LinkType, pool: Pool) -> Self {
         Self { link, pool, ready: VecDeque::new(), counters: Counters::default() }
     }
 
-    /// What it has done.
+    /// The counters of the offload.
     #[must_use]
     pub fn offload_counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// Cuts one packet; false when it has to wait for buffers.
+    /// Segments one packet; false if it has to wait for buffers.
     fn cut(&mut self, packet: &Packet<PoolBuffer>, gso: Gso) -> Result<bool, SegmentError> {
         let mut segments = segment(packet, gso)?;
         let (needed, room) = (segments.max_len(), self.pool.buffer_len());

@@ -1,4 +1,4 @@
-//! One acknowledgment alone: whether it may be held, and whether a newer one says all it says.
+//! Examines single acknowledgments: whether one may be held, and whether a newer one supersedes it.
 
 use super::reason::Pass;
 use crate::offload::tcp::{Options, Segment, distance, is_marked, traffic_classes};
@@ -15,7 +15,7 @@ pub(super) struct Ack {
 }
 
 impl Ack {
-    /// Looks at a packet that is vouched for.
+    /// Examines a packet whose checksums are verified.
     pub(super) fn examine<B: AsRef<[u8]>>(
         packet: &Packet<B>,
         segment: &Segment,
@@ -39,8 +39,8 @@ impl Ack {
         Err(pass)
     }
 
-    /// Whether this one, which acknowledges more, says all that `older` says: its window has not
-    /// shrunk, and its timestamps have not gone back.
+    /// Whether this acknowledgment, which has a higher number, supersedes `older`: its window is
+    /// not smaller, and its timestamps are not older.
     fn covers(&self, older: &Self) -> bool {
         let timestamps = match (older.timestamps, self.timestamps) {
             (None, None) => true,
@@ -58,13 +58,14 @@ impl Ack {
 pub(super) struct Held<B> {
     pub(super) packet: Packet<B>,
     pub(super) ack: Ack,
-    /// How many it stands for, itself included, and when the first of them arrived.
+    /// The number of acknowledgments that it replaces, itself included, and the arrival of the
+    /// first.
     pub(super) run: u16,
     pub(super) since: Instant,
 }
 
 impl<B: AsRef<[u8]>> Held<B> {
-    /// Whether the packet of a newer acknowledgment may take the place of this one.
+    /// Whether the packet of a newer acknowledgment may replace this one.
     pub(super) fn may_give_way(&self, packet: &Packet<B>, ack: &Ack) -> bool {
         let (held, new) = (self.packet.meta, packet.meta);
         ack.covers(&self.ack)

@@ -1,10 +1,10 @@
-//! What the filter may do, and its bounds.
+//! Configuration of the ACK filter.
 
 use crate::offload::coalesce::ChecksumPolicy;
 use core::time::Duration;
 
-/// Configuration of an [`AckFilter`](super::AckFilter). Memory is taken at construction: about 300
-/// bytes for each flow, the one acknowledgment that it may hold included, its buffer aside.
+/// Configuration of an [`AckFilter`](super::AckFilter). Memory is allocated at construction: about
+/// 300 bytes per flow, including the acknowledgment that it may hold but not that packet's buffer.
 ///
 /// ```
 /// use linecard::offload::ack_filter::Config;
@@ -13,15 +13,16 @@ use core::time::Duration;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
-    /// Whose word is taken for checksums. Default: verify; there is no payload to be read.
+    /// How checksums are verified. Default: verify; acknowledgments have no payload to read.
     pub checksum: ChecksumPolicy,
-    /// No acknowledgment is late by more than this, those counted for which the one that leaves
-    /// stands. Default: 50 µs, the time between interrupts of most adapters, and little beside any
-    /// round trip outside of a rack.
+    /// The longest delay of an acknowledgment, counted from the first one that it replaces.
+    /// Default: 50 µs, the interrupt interval of most adapters, and small compared to any
+    /// round-trip time outside of a rack.
     pub hold_budget: Duration,
-    /// One acknowledgment stands for at most so many, itself included; at least 1. Default: 8. A
-    /// receiver acknowledges two segments at a time, so that is 16 segments: about what a sender's
-    /// hardware cuts of one send, and few enough for the initial window of ten (RFC 6928).
+    /// The most acknowledgments that one may replace, itself included; at least 1. Default: 8. A
+    /// receiver acknowledges two segments at a time, so that is 16 segments: about as many as a
+    /// sender's hardware makes of one send, and few enough for the initial window of ten (RFC
+    /// 6928).
     pub max_run: u16,
     /// Flows in the table, rounded up to a power of two, at least 8; each holds one acknowledgment
     /// at most. Default: 4,096, as in the coalescer.

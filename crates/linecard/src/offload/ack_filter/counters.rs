@@ -1,34 +1,35 @@
-//! What the filter has done, in numbers.
+//! Counters of the ACK filter.
 
 use super::reason::{Passes, Release, Releases};
 use crate::stats::Histogram;
 
-/// Counters of an [`AckFilter`](super::AckFilter). Every packet received has been passed, kept or
-/// dropped, or is held: `packets_in == passed.total() + kept.total() + dropped + held`.
+/// Counters of an [`AckFilter`](super::AckFilter). Every packet received was passed, kept or
+/// dropped, or is still held: `packets_in == passed.total() + kept.total() + dropped + held`.
 #[derive(Debug, Clone, Default)]
 pub struct Counters {
     /// Packets received.
     pub packets_in: u64,
-    /// Packets given on.
+    /// Packets that left.
     pub packets_out: u64,
-    /// Why packets went through without being held.
+    /// Packets passed without being held, by reason.
     pub passed: Passes,
     /// Acknowledgments that were held and have left, by reason.
     pub kept: Releases,
-    /// Acknowledgments dropped: a newer one says all that they said.
+    /// Acknowledgments dropped because a newer one superseded them.
     pub dropped: u64,
-    /// Acknowledgments that each kept one stands for, itself included.
+    /// Acknowledgments that each kept one replaces, itself included.
     pub run: Histogram,
-    /// How late each kept one left, in nanoseconds, from the arrival of the first it stands for.
+    /// Delay of each kept acknowledgment in nanoseconds, from the arrival of the first one it
+    /// replaces.
     pub hold_ns: Histogram,
-    /// Flows made.
+    /// Flows created.
     pub flows_made: u64,
-    /// Flows that gave their place to another.
+    /// Flows evicted for another.
     pub flows_evicted: u64,
 }
 
 impl Counters {
-    /// Adds what another has counted.
+    /// Adds the counters of `other`.
     pub fn add(&mut self, other: &Self) {
         self.packets_in += other.packets_in;
         self.packets_out += other.packets_out;

@@ -1,26 +1,27 @@
 //! ACK coalescing: of consecutive acknowledgments of a flow the newest is kept, and older ones are
 //! dropped (RFC 3449, section 5.2.1, names it ACK filtering).
 //!
-//! An acknowledgment is cumulative (RFC 9293, section 3.4): a newer one says all that an older one
-//! says, if only it says nothing else. So [`AckFilter`] holds an acknowledgment for a moment, and a
-//! newer one takes its place, when all of these hold:
+//! An acknowledgment is cumulative (RFC 9293, section 3.4): a newer one supersedes an older one
+//! unless either carries other information. So [`AckFilter`] holds an acknowledgment for a short
+//! time, and a newer one replaces it if all of these conditions hold:
 //!
-//! - both have no payload, the flag ACK alone, and no options but timestamps: selective
-//!   acknowledgments (RFC 2018), congestion echoes (ECE, CWR, AE), PSH and all else pass;
-//! - the newer acknowledges more: a number that was acknowledged before is a duplicate, by which a
-//!   sender counts losses (RFC 5681, section 2), or a window update, and passes at once;
-//! - its window is not smaller, and none is zero;
-//! - its timestamps have not gone back (RFC 7323, section 4.3), and it has some if the older has;
+//! - both have no payload, no flag but ACK, and no options but timestamps: selective
+//!   acknowledgments (RFC 2018), congestion echoes (ECE, CWR, AE), PSH and everything else pass;
+//! - the newer one acknowledges more: a repeated number is a duplicate acknowledgment, by which a
+//!   sender detects losses (RFC 5681, section 2), or a window update, and passes at once;
+//! - its window is not smaller, and neither window is zero;
+//! - its timestamps are not older (RFC 7323, section 4.3), and it has timestamps if the older one
+//!   has;
 //! - sequence number, traffic class, lane and mark are equal, and no header is marked "congestion
 //!   experienced".
 //!
-//! **Nothing of a flow overtakes a held acknowledgment of that flow**: whatever cannot take its place
-//! passes behind it. A corrupt acknowledgment is never held and never takes another's place.
+//! **No packet of a flow overtakes a held acknowledgment of that flow**: a packet that cannot
+//! replace it passes after it. A corrupt acknowledgment is never held and never replaces another.
 //!
-//! **Price.** A sender that counts acknowledgments instead of bytes grows its window more slowly
-//! (RFC 3465 counts bytes), and one that is clocked by acknowledgments sends larger bursts, up to
-//! [`Config::max_run`] times as large (RFC 3449, section 5.2.1). Its round-trip times contain up to
-//! [`Config::hold_budget`] more. Per packet it costs a hash and a lookup.
+//! **Cost.** A sender that counts acknowledgments instead of bytes grows its window more slowly
+//! (RFC 3465 counts bytes), and a sender clocked by acknowledgments sends bursts up to
+//! [`Config::max_run`] times as large (RFC 3449, section 5.2.1). Its round-trip times grow by up to
+//! [`Config::hold_budget`]. Each packet costs a hash and a lookup.
 
 mod ack;
 mod config;
@@ -42,14 +43,14 @@ use crate::time::Instant;
 use ack::{Ack, Held};
 use alloc::boxed::Box;
 
-/// What became of a packet given to [`AckFilter::push`].
+/// The result of [`AckFilter::push`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// It went out as it was.
     Passed(Pass),
-    /// It is held; an older one was dropped for it, if so.
+    /// It is held, and may have replaced an older one.
     Held {
-        /// An older one was dropped for it.
+        /// Whether an older one was dropped for it.
         dropped: bool,
     },
 }
@@ -59,14 +60,14 @@ pub enum Verdict {
 pub enum Exit {
     /// It was never held.
     Passed(Pass),
-    /// It was held, and stands for those dropped before it.
+    /// It was held, and replaces those dropped before it.
     Kept(Release),
 }
 
-/// What is kept of a flow.
+/// State of a flow.
 #[derive(Debug, Clone, Copy, Default)]
 struct Flow {
-    /// The highest number that was acknowledged.
+    /// The highest number acknowledged so far.
     newest: u32,
     last_arrival: Instant,
 }
@@ -90,7 +91,7 @@ struct Flow {
 /// let config = Config { checksum: ChecksumPolicy::Trust, ..Config::default() };
 /// let mut filter = AckFilter::new(config);
 /// let mut out = Vec::new();
-/// // The last is a duplicate, which passes, behind what is held.
+/// The last is a duplicate, which passes after the held one.
 /// for number in [1, 2, 3, 4, 4] {
 ///     let mut give = |packet: Packet<Vec<u8>>, exit| out.push((packet.bytes()[31], exit));
 ///     filter.push(ack(number), Instant::ZERO, &mut give);
@@ -108,8 +109,8 @@ pub struct AckFilter<B> {
     hasher: FlowHasher,
     flows: Flows<Flow>,
     held: Box<[Option<Held<B>>]>,
-    /// Flows that hold an acknowledgment, in the order of their deadlines: one queue, as the budget
-    /// is the same for all.
+    /// Flows that hold an acknowledgment, by deadline: a queue, because the budget is the same for
+    /// all.
     ages: Lists,
     ends: Ends,
     holding: usize,
@@ -118,7 +119,7 @@ pub struct AckFilter<B> {
 }
 
 impl<B: AsRef<[u8]>> AckFilter<B> {
-    /// Takes the memory it will need, buffers of packets aside.
+    /// Allocates all memory but packet buffers.
     #[must_use]
     pub fn new(config: Config) -> Self {
         let flows = Flows::new(config.max_flows);
@@ -136,13 +137,13 @@ impl<B: AsRef<[u8]>> AckFilter<B> {
         }
     }
 
-    /// The configuration it was made with.
+    /// The configuration.
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// What has been counted so far.
+    /// The counters so far.
     #[must_use]
     pub fn counters(&self) -> &Counters {
         &self.counters
@@ -160,13 +161,14 @@ impl<B: AsRef<[u8]>> AckFilter<B> {
         self.flows.used()
     }
 
-    /// When [`AckFilter::advance`] wants to be called next: the earliest deadline of what is held.
+    /// When [`AckFilter::advance`] has to be called next: the earliest deadline of a held
+    /// acknowledgment.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Instant> {
         Some(self.deadline(self.ages.first(0)?))
     }
 
-    /// Takes all packets of a batch. What leaves goes to `out`, with the reason.
+    /// Processes all packets of a batch. Packets that leave go to `out`, each with its reason.
     pub fn push_batch<F: FnMut(Packet<B>, Exit)>(
         &mut self,
         batch: &mut Batch<B>,
@@ -178,8 +180,8 @@ impl<B: AsRef<[u8]>> AckFilter<B> {
         }
     }
 
-    /// Takes one packet that arrived at `now`; what is due is let go first. A time before the
-    /// latest one given counts as that.
+    /// Processes a packet that arrived at `now`, after flushing what is due. If `now` lies before
+    /// the latest time given, that latest time is used.
     pub fn push<F: FnMut(Packet<B>, Exit)>(
         &mut self,
         mut packet: Packet<B>,
@@ -208,7 +210,7 @@ impl<B: AsRef<[u8]>> AckFilter<B> {
         self.follow(hash, packet, &segment, out)
     }
 
-    /// Lets go what is due at `now`.
+    /// Flushes what is due at `now`.
     pub fn advance<F: FnMut(Packet<B>, Exit)>(&mut self, now: Instant, out: &mut F) {
         self.now = self.now.max(now);
         while let Some(id) = self.ages.first(0).filter(|id| self.deadline(*id) <= self.now) {
@@ -216,22 +218,23 @@ impl<B: AsRef<[u8]>> AckFilter<B> {
         }
     }
 
-    /// Lets everything go, in the order in which it would be due.
+    /// Flushes everything, in the order of deadlines.
     pub fn flush_all<F: FnMut(Packet<B>, Exit)>(&mut self, out: &mut F) {
         while let Some(id) = self.ages.first(0) {
             self.release(id, Release::Stop, out);
         }
     }
 
-    /// Starts a new time line, for captures whose clock was set back: everything is let go, and
-    /// the next time given may be earlier.
+    /// Starts a new timeline, for captures whose clock was set back: flushes everything, after
+    /// which `now` may lie before earlier times.
     pub fn restart_clock<F: FnMut(Packet<B>, Exit)>(&mut self, now: Instant, out: &mut F) {
         self.flush_all(out);
         self.flows.states_mut().for_each(|flow| flow.last_arrival = now);
         self.now = now;
     }
 
-    /// Follows what a flow acknowledges: a packet passes behind what is held, or is held.
+    /// Updates a flow's state with a packet of it; the packet is held, or passes after the held
+    /// one.
     fn follow<F: FnMut(Packet<B>, Exit)>(
         &mut self,
         hash: u64,
@@ -243,7 +246,7 @@ impl<B: AsRef<[u8]>> AckFilter<B> {
         let found = self.flows.find(hash);
         let acknowledges = segment.has(tcp_flags::ACK);
         let Some(id) = found else {
-            // Without an acknowledgment number there is nothing to remember.
+            // Without an acknowledgment number there is nothing to record.
             if acknowledges && !segment.has(tcp_flags::RST | tcp_flags::FIN) {
                 let id = self.make(hash, out);
                 let newest = segment.acknowledgment;
@@ -265,7 +268,7 @@ impl<B: AsRef<[u8]>> AckFilter<B> {
             Err(pass) => pass,
         };
         self.release(id, Release::Bypass, out);
-        // The connection ends, or another begins whose numbers are not known yet.
+        // The connection ends, or a new one begins whose numbers are not known yet.
         let ends = segment.has(tcp_flags::RST | tcp_flags::FIN);
         if ends || starts && !acknowledges {
             self.flows.release(id);
@@ -273,8 +276,8 @@ impl<B: AsRef<[u8]>> AckFilter<B> {
         self.pass(packet, pass, out)
     }
 
-    /// Holds an acknowledgment that is newer than all before, in the place of the one held if that
-    /// says nothing else.
+    /// Holds an acknowledgment that is newer than all before; it replaces the held one if it
+    /// supersedes it.
     fn hold<F: FnMut(Packet<B>, Exit)>(
         &mut self,
         id: FlowId,
@@ -306,7 +309,7 @@ impl<B: AsRef<[u8]>> AckFilter<B> {
         Verdict::Held { dropped }
     }
 
-    /// Lets go what a flow holds, if it holds anything.
+    /// Flushes the acknowledgment that a flow holds, if any.
     fn release<F: FnMut(Packet<B>, Exit)>(&mut self, id: FlowId, why: Release, out: &mut F) {
         let Some(held) = self.held[id as usize].take() else { return };
         self.ages.remove(id);
@@ -316,8 +319,8 @@ impl<B: AsRef<[u8]>> AckFilter<B> {
         out(held.packet, Exit::Kept(why));
     }
 
-    /// A place for a new flow, that of another if none is free: one that holds nothing and has been
-    /// idle longest, else one that has held longest.
+    /// A place for a new flow; if none is free, evicts the flow that holds nothing and has been
+    /// idle longest, or else the one that has held longest.
     fn make<F: FnMut(Packet<B>, Exit)>(&mut self, hash: u64, out: &mut F) -> FlowId {
         let held = &self.held;
         let worth = |id: FlowId, flow: &Flow| match &held[id as usize] {
@@ -337,7 +340,7 @@ impl<B: AsRef<[u8]>> AckFilter<B> {
         id
     }
 
-    /// Lets go all that is held between the ends that a packet shows.
+    /// Flushes everything held between the addresses of a packet.
     fn release_ends<F: FnMut(Packet<B>, Exit)>(&mut self, packet: &Packet<B>, out: &mut F) {
         let holds = |held: &[Option<Held<B>>], id: u32| {
             held[id as usize].as_ref().is_some_and(|held| same_ends(&held.packet, packet))

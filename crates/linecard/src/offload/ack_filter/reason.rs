@@ -1,13 +1,13 @@
-//! Why packets passed, and why held acknowledgments were let go: every one has a counted reason.
+//! Reasons of the ACK filter: why packets pass, and why held acknowledgments are flushed.
 
 use crate::offload::reason::{Tally, reasons};
 
 reasons! {
-    /// Why a packet went through without being held.
+    /// Why a packet passed without being held.
     Pass {
-        /// the first of its flow: what was acknowledged before is not known
+        /// the first of its flow: earlier acknowledgments are not known
         First = "first",
-        /// this number was acknowledged before: a duplicate, which tells of loss, or a window update
+        /// this number was acknowledged before: a duplicate, which signals loss, or a window update
         Repeated = "repeated",
         /// a newer number was acknowledged before
         Old = "old",
@@ -15,29 +15,29 @@ reasons! {
         Data = "data",
         /// other flags than ACK alone: SYN, FIN, RST, PSH, URG, or congestion echoes
         Flags = "flags",
-        /// options beside timestamps: selective acknowledgments, most often
+        /// options other than timestamps, usually selective acknowledgments
         Options = "options",
         /// a window of zero
         ZeroWindow = "zero-window",
-        /// an IP header carries the mark of congestion
+        /// an IP header is marked "congestion experienced"
         Congestion = "congestion",
-        /// the port cannot do without the packet
+        /// the port does not allow the packet to be dropped
         Unmergeable = "unmergeable",
-        /// nobody vouches for its checksums
+        /// its checksums are wrong or not verified
         Checksum = "checksum",
         /// UDP
         NotTcp = "not-tcp",
-        /// it does not show its ports (a fragment, cut short, malformed, IPv4 options), or is not IP
+        /// its ports are not visible (a fragment, cut short, malformed, IPv4 options), or it is not IP
         NoFlow = "no-flow",
     }
 }
 
 reasons! {
-    /// Why a held acknowledgment was let go.
+    /// Why a held acknowledgment was flushed.
     Release {
-        /// it stands for as many as it may
+        /// it has replaced as many as allowed
         Run = "run",
-        /// the next one does not say all that it says
+        /// the next one does not supersede it
         Differs = "differs",
         /// a packet of its flow that is not held must not overtake it
         Bypass = "bypass",
@@ -45,12 +45,12 @@ reasons! {
         Budget = "budget",
         /// the flow table had no place for another flow
         TableFull = "table-full",
-        /// the caller asked for everything
+        /// the caller flushed everything
         Stop = "stop",
     }
 }
 
 /// Passed packets by reason.
 pub type Passes = Tally<Pass, { Pass::ALL.len() }>;
-/// Acknowledgments let go by reason.
+/// Flushed acknowledgments by reason.
 pub type Releases = Tally<Release, { Release::ALL.len() }>;

@@ -1,23 +1,23 @@
-//! What active acknowledgment may do, and its bounds.
+//! Configuration of active acknowledgment.
 
 use crate::offload::coalesce::ChecksumPolicy;
 
-/// What an active acknowledgment promises as receive window.
+/// The receive window that an active acknowledgment advertises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Mode {
-    /// No byte more than the receiver has promised itself: the right edge of its window stays where
-    /// it put it. Needs the window scale, and so both SYNs of the connection; without, nothing is
-    /// acknowledged. The receiver's own acknowledgments that come later are dropped where they say
-    /// nothing new, and raised where they move the window.
+    /// Never more than the receiver itself has advertised: the right edge of its window stays where
+    /// it is. This requires the window scale, and thus both SYNs of the connection; without them,
+    /// nothing is acknowledged. Later acknowledgments of the receiver are dropped if they are
+    /// redundant, and their number is raised if they move the window.
     #[default]
     WindowHonest,
-    /// 0xFFFF, whatever the receiver has room for (papers/lro-npu.txt, V.C); what the receiver sends
-    /// later passes untouched. For the figures of the paper, and for nothing else.
+    /// 0xFFFF, regardless of the receiver's buffer (papers/lro-npu.txt, V.C); later acknowledgments
+    /// of the receiver pass unchanged. Only for reproducing the figures of the paper.
     Paper,
 }
 
-/// Configuration of an [`ActiveAck`](super::ActiveAck). Memory is taken at construction: about 200
-/// bytes for each connection.
+/// Configuration of an [`ActiveAck`](super::ActiveAck). Memory is allocated at construction: about
+/// 200 bytes per connection.
 ///
 /// ```
 /// use linecard::offload::active_ack::{Config, Mode};
@@ -26,16 +26,16 @@ pub enum Mode {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
-    /// What is promised as window. Default: no more than the receiver did.
+    /// The advertised window. Default: never more than the receiver's.
     pub mode: Mode,
-    /// Whose word is taken for checksums; what is not vouched for is never acknowledged. Default:
+    /// How checksums are verified; data with unverified checksums is never acknowledged. Default:
     /// verify.
     pub checksum: ChecksumPolicy,
-    /// One acknowledgment for so many packets of data, at least 1. Default: 2, as receivers should
-    /// (RFC 9293, section 3.8.6.3); the paper sends one for each.
+    /// Data packets per acknowledgment, at least 1. Default: 2, as recommended for receivers (RFC
+    /// 9293, section 3.8.6.3); the paper acknowledges each packet.
     pub every: u32,
-    /// Bytes that may be acknowledged before the receiver has done so: what is lost at most, of one
-    /// connection, when the host dies. Default: 128 KiB, twice what the coalescer holds of one.
+    /// Bytes that may be acknowledged ahead of the receiver: the most data that a connection can
+    /// lose if the host dies. Default: 128 KiB, twice what the coalescer holds per connection.
     pub max_ahead: u32,
     /// Connections in the table, rounded up to a power of two, at least 8. Default: 4,096, as in the
     /// coalescer.

@@ -1,4 +1,4 @@
-//! What is kept of a connection: what has arrived, what was acknowledged, what was promised.
+//! State of a connection: what has arrived, what was acknowledged, and which window was advertised.
 
 use super::key::Key;
 use crate::offload::tcp::{Options, Segment, distance};
@@ -9,12 +9,12 @@ const MAX_SCALE: u8 = 14;
 /// Congestion echo (RFC 3168, section 6.1), or a bit of Accurate ECN's counter (RFC 9768).
 const ECE: u16 = 0x0040;
 
-/// What a SYN says of window scaling.
+/// The window scaling option of a SYN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Offer {
     #[default]
     Unseen,
-    /// It has no such option: the connection has no scaling.
+    /// The SYN has no such option: the connection does not scale windows.
     Without,
     Scale(u8),
 }
@@ -25,20 +25,20 @@ impl Offer {
     }
 }
 
-/// What the receiver has said last.
+/// What the receiver has last sent.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Receiver {
-    /// The highest number it has acknowledged.
+    /// The highest number that it has acknowledged.
     pub(super) acknowledged: u32,
-    /// Its window as the header has it.
+    /// Its window field, unscaled.
     window: u16,
-    /// It was the window of a SYN, which is never scaled.
+    /// The window comes from a SYN, in which windows are never scaled.
     unscaled: bool,
-    /// What it sends next, as far as was seen.
+    /// Its next sequence number, as far as observed.
     pub(super) next: u32,
-    /// Its clock.
+    /// Its timestamp clock.
     clock: Option<u32>,
-    /// It has echoed a mark of congestion.
+    /// It echoes a congestion mark.
     echoes: bool,
 }
 
@@ -46,26 +46,26 @@ pub(super) struct Receiver {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Connection {
     pub(super) key: Key,
-    /// What the sender's and the receiver's SYN have said.
+    /// The offers of the sender's and the receiver's SYN.
     offers: [Offer; 2],
     pub(super) receiver: Option<Receiver>,
-    /// All before this number has gone towards the receiver, or has been acknowledged by it.
+    /// All data before this number has passed towards the receiver, or was acknowledged by it.
     pub(super) complete: Option<u32>,
-    /// The latest stretch of data without a gap that was seen: start and end.
+    /// The latest contiguous range of data: start and end.
     stretch: Option<(u32, u32)>,
-    /// What the sender takes for acknowledged, and the window it was told with it.
+    /// The number last acknowledged to the sender, and the window advertised with it.
     pub(super) told: u32,
     pub(super) told_window: u16,
     /// Packets since the last acknowledgment.
     pub(super) unanswered: u32,
-    /// Data up to here was marked: the receiver has to answer it.
+    /// Data up to here carries a congestion mark: the receiver has to acknowledge it itself.
     marked: Option<u32>,
-    /// When it was used last, in turns.
+    /// When it was last used, in packets.
     pub(super) used: u64,
 }
 
 impl Connection {
-    /// A connection of which nothing is known but who has it.
+    /// A connection of which only the key is known.
     pub(super) fn new(key: Key, used: u64) -> Self {
         Self { key, used, ..Self::default() }
     }
@@ -79,17 +79,17 @@ impl Connection {
         }
     }
 
-    /// The sender's SYN; without ACK it begins a connection.
+    /// The sender's SYN; without ACK it starts a connection.
     pub(super) fn opens(&mut self, segment: &Segment, options: &Options) {
         if !segment.has(tcp_flags::ACK) {
             *self = Self::new(self.key, self.used);
         }
         self.offers[0] = Offer::of(options);
-        // What a SYN carries as data is for the receiver to take or leave (RFC 7413).
+        // Data on a SYN may or may not be accepted by the receiver (RFC 7413).
         self.complete = Some(segment.sequence.wrapping_add(1));
     }
 
-    /// Takes note of data towards the receiver.
+    /// Records data on its way to the receiver.
     pub(super) fn passes(&mut self, segment: &Segment, marked: bool) {
         let (start, end) = (segment.sequence, segment.end());
         if let Some(complete) = self.complete
@@ -102,7 +102,7 @@ impl Connection {
             Some((first, last)) if distance(first, start) >= 0 && distance(start, last) >= 0 => {
                 Some((first, if distance(last, end) > 0 { end } else { last }))
             }
-            // Late data leaves the stretch as it is; data behind a gap begins another.
+            // Late data leaves the range unchanged; data after a gap starts a new range.
             Some(known) if distance(known.1, start) <= 0 => Some(known),
             _ => Some((start, end)),
         };
@@ -112,7 +112,7 @@ impl Connection {
         self.join();
     }
 
-    /// Data without a gap behind what is complete is complete too.
+    /// Extends the complete data by a range that follows it without a gap.
     fn join(&mut self) {
         if let (Some(complete), Some((start, end))) = (self.complete, self.stretch)
             && distance(start, complete) >= 0
@@ -122,7 +122,7 @@ impl Connection {
         }
     }
 
-    /// Takes note of a packet from the receiver; tells whether it acknowledges more than before.
+    /// Records a packet from the receiver; returns whether it acknowledges more than before.
     pub(super) fn answers(&mut self, segment: &Segment, options: &Options) -> bool {
         let syn = segment.has(tcp_flags::SYN);
         if syn {
@@ -161,13 +161,13 @@ impl Connection {
         before.is_some_and(|step| step > 0)
     }
 
-    /// Whether the receiver has to speak of congestion before anybody speaks for it.
+    /// Whether only the receiver itself may acknowledge, because of a congestion mark.
     pub(super) fn is_congested(&self) -> bool {
         self.marked.is_some() || self.receiver.is_some_and(|receiver| receiver.echoes)
     }
 
-    /// The window field with which `number` may be acknowledged: never beyond the right edge that
-    /// the receiver has set; none when that is not known.
+    /// The window field to advertise with acknowledgment `number` so that the receiver's right edge
+    /// is not exceeded; none if that edge is not known.
     pub(super) fn honest_window(&self, number: u32) -> Option<u16> {
         let (scale, receiver) = (self.scale()?, self.receiver?);
         let own = if receiver.unscaled { 0 } else { scale };
@@ -176,7 +176,7 @@ impl Connection {
         Some((room.saturating_sub(ahead) >> scale).min(0xFFFF) as u16)
     }
 
-    /// The receiver's clock as far as anybody knows: it has shown it, or its peer has echoed it.
+    /// The receiver's clock as last seen: in its own packets, or echoed by its peer.
     pub(super) fn clock(&self, echoed: u32) -> u32 {
         let shown = self.receiver.and_then(|receiver| receiver.clock);
         later(shown, Some(echoed)).unwrap_or(echoed)

@@ -1,4 +1,4 @@
-//! What active acknowledgment has done, in numbers.
+//! Counters of active acknowledgment.
 
 use super::reason::{Answers, Silences};
 use crate::stats::Histogram;
@@ -9,24 +9,24 @@ use crate::stats::Histogram;
 pub struct Counters {
     /// Packets towards the receiver.
     pub data_in: u64,
-    /// Acknowledgments sent on the receiver's behalf.
+    /// Acknowledgments sent on behalf of the receiver.
     pub sent: u64,
-    /// Why packets were not answered.
+    /// Packets not acknowledged, by reason.
     pub silent: Silences,
     /// Packets from the receiver.
     pub answers_in: u64,
-    /// What became of them.
+    /// Packets from the receiver, by what was done with them.
     pub answers: Answers,
     /// Bytes by which each acknowledgment sent was ahead of the receiver's own.
     pub ahead: Histogram,
-    /// Connections made.
+    /// Connections created.
     pub connections_made: u64,
-    /// Connections that gave their place to another.
+    /// Connections evicted for another.
     pub connections_evicted: u64,
 }
 
 impl Counters {
-    /// Adds what another has counted.
+    /// Adds the counters of `other`.
     pub fn add(&mut self, other: &Self) {
         self.data_in += other.data_in;
         self.sent += other.sent;

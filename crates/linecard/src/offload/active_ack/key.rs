@@ -1,4 +1,4 @@
-//! Which connection a packet belongs to, whichever way it goes.
+//! The key of a connection, equal for both directions.
 
 use crate::packet::header::{self, Ipv4, Ipv6};
 use crate::packet::{Form, LayerKind, LinkType, MAX_TAGS, Packet};
@@ -8,7 +8,7 @@ const ROOM: usize = 2 * 16 + 2 * 2 + 4 * MAX_TAGS + 2;
 /// Bytes of both MAC addresses.
 pub(super) const MACS: usize = 12;
 
-/// A connection as its sender of data shows it.
+/// The addresses and ports of a connection, those of the data's sender first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Key([u8; ROOM]);
 
@@ -18,16 +18,16 @@ impl Default for Key {
     }
 }
 
-/// The way a packet goes.
+/// The direction of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
     /// From the sender of data to its receiver.
     ToReceiver,
-    /// Back.
+    /// From the receiver back to the sender.
     ToSender,
 }
 
-/// Where the headers of plain TCP lie.
+/// Header offsets of a plain TCP packet.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Plain {
     pub(super) v6: bool,
@@ -36,8 +36,8 @@ pub(super) struct Plain {
 }
 
 impl Plain {
-    /// The headers of a packet, if there is nothing else: no tunnel, no IPv4 options, no extension
-    /// headers.
+    /// The headers of a packet without tunnel, IPv4 options or extension headers; none for other
+    /// packets.
     pub(super) fn of<B: AsRef<[u8]>>(link: LinkType, packet: &Packet<B>) -> Option<Self> {
         let layout = packet.layout();
         let (network, transport) = (layout.network()?, layout.transport()?);
@@ -55,7 +55,7 @@ impl Plain {
         plain.then(|| Self { v6, network: network.at(), transport: transport.at() })
     }
 
-    /// The connection.
+    /// The key of the connection.
     pub(super) fn key(&self, bytes: &[u8], way: Way) -> Key {
         let mut key = [0; ROOM];
         let (ends, tags) = key.split_at_mut(2 * 16 + 2 * 2);
@@ -79,7 +79,7 @@ impl Plain {
         let shown = &bytes[self.transport..][..4];
         ports[2 * one..][..2].copy_from_slice(&shown[..2]);
         ports[2 * other..][..2].copy_from_slice(&shown[2..]);
-        // The EtherType behind the tags tells the versions of IP apart.
+        // The EtherType after the tags tells the versions of IP apart.
         let link = &bytes[MACS.min(self.network)..self.network];
         tags[..link.len()].copy_from_slice(link);
         if link.is_empty() {

@@ -1,50 +1,52 @@
-//! Active acknowledgment: data that is held on its way to the receiver is acknowledged on the
-//! receiver's behalf, so that its sender does not wait for what the coalescer waits for
-//! (papers/lro-npu.txt, V.C).
+//! Active acknowledgment: data that is held on its way to the receiver is acknowledged on behalf of
+//! the receiver, so that its sender need not wait for the coalescer (papers/lro-npu.txt, V.C).
 //!
-//! A coalescer that holds 64 KiB of a connection whose sender may have 32 KiB outstanding stalls it
-//! until a timer fires: no data reaches the receiver, so none is acknowledged. [`ActiveAck`] stands
-//! between [resequencing](super::resequence) and the [coalescer](super::coalesce), sees both
-//! directions, and answers data that leaves no gap ([`ActiveAck::data`]); the receiver's own
-//! acknowledgments pass it on their way back ([`ActiveAck::answer`]).
+//! A coalescer that holds 64 KiB of a connection whose sender may have 32 KiB in flight stalls that
+//! sender until a timer fires: no data reaches the receiver, so nothing is acknowledged.
+//! [`ActiveAck`] sits between [resequencing](super::resequence) and the
+//! [coalescer](super::coalesce), sees both directions, and acknowledges data that leaves no gap
+//! ([`ActiveAck::data`]); the receiver's own acknowledgments pass through it
+//! ([`ActiveAck::answer`]).
 //!
-//! # What it gives up
+//! # Limitations
 //!
-//! **An acknowledged byte can be lost.** An acknowledgment says that the receiving TCP has taken
-//! responsibility for the data (RFC 793, section 2.6); RFC 3135, sections 3.1.2 and 4.1.3, weighs
-//! what local acknowledgments do to that. Here the data lies in a buffer before the receiver: if the
-//! host dies, the packet is dropped behind this point, or its checksum fails there, nobody sends it
-//! again and the connection stalls for good. [`Config::max_ahead`] bounds how much. Also:
+//! **An acknowledged byte can be lost.** By an acknowledgment the receiving TCP takes
+//! responsibility for the data (RFC 793, section 2.6); RFC 3135, sections 3.1.2 and 4.1.3,
+//! discusses what local acknowledgments do to that. Here the data is in a buffer before the
+//! receiver: if the host dies, the packet is dropped later on, or its checksum fails, it is never
+//! retransmitted and the connection stalls permanently. [`Config::max_ahead`] bounds the amount.
+//! Also:
 //!
 //! - **Acknowledgments clock the sender** by the path up to here: round-trip times no longer contain
 //!   the host. Its timestamps echo the latest data, not the earliest unacknowledged
 //!   (RFC 7323, section 4.3).
-//! - **Selective acknowledgments** (RFC 2018) are never sent: behind a gap there is silence, and the
-//!   receiver's own pass untouched. A receiver that reports a gap below what was acknowledged for it
-//!   has lost data that nobody sends again.
-//! - **Congestion marks**: behind data that is marked "congestion experienced" there is silence until
-//!   the receiver has answered it, and as long as it echoes (RFC 3168, section 6.1.3; Accurate ECN,
-//!   RFC 9768, counts in the same bits, so that those connections are hardly ever answered).
-//! - **Authenticated or encrypted segments** (TCP-AO, RFC 5925; `IPsec`) cannot be answered; a peer that
-//!   signs ignores the answers.
+//! - **Selective acknowledgments** (RFC 2018) are never sent: data after a gap is not acknowledged,
+//!   and the receiver's own acknowledgments pass unchanged. A receiver that reports a gap below the
+//!   acknowledged number has lost data that is never retransmitted.
+//! - **Congestion marks**: after data marked "congestion experienced", nothing is acknowledged
+//!   until the receiver has acknowledged it, and as long as it echoes the mark (RFC 3168, section
+//!   6.1.3; Accurate ECN, RFC 9768, counts in the same bits, so those connections are hardly ever
+//!   acknowledged).
+//! - **Authenticated or encrypted segments** (TCP-AO, RFC 5925; `IPsec`) cannot be acknowledged; a
+//!   peer that uses TCP-AO ignores the acknowledgments.
 //!
-//! # When the receiver's own acknowledgment comes
+//! # The receiver's own acknowledgments
 //!
-//! In the mode [`Mode::WindowHonest`] the window is the receiver's own, to the byte: each answer
-//! keeps the right edge that the receiver has set, and none is sent when less than a packet fits
-//! before it. The receiver's acknowledgment of what has been acknowledged for it says nothing new
-//! and would look like a duplicate, three of which make a sender retransmit (RFC 5681, section 3.2):
+//! In mode [`Mode::WindowHonest`] the window is exactly the receiver's: each acknowledgment keeps
+//! the right edge that the receiver has set, and none is sent if less than a packet fits before
+//! that edge. An acknowledgment of the receiver for data acknowledged already is redundant and
+//! would look like a duplicate, three of which make a sender retransmit (RFC 5681, section 3.2):
 //!
-//! | a pure acknowledgment of the receiver | becomes |
+//! | a pure acknowledgment of the receiver that | is handled so |
 //! |---|---|
-//! | acknowledges more than anybody before | passes |
-//! | at or below what was acknowledged for it, and its window ends where it did | is dropped, the first time |
-//! | the same, and its window ends elsewhere | passes, its number raised to what the sender knows, as a window update |
-//! | repeats its number | passes: a real duplicate |
-//! | has flags, data, or options beside timestamps | passes |
+//! | acknowledges more than was acknowledged so far | passes |
+//! | is at or below the number acknowledged for it, with an unchanged right edge | is dropped, the first time |
+//! | is the same, with another right edge | passes as a window update, its number raised to the one the sender knows |
+//! | repeats its number | passes: a genuine duplicate |
+//! | has flags, data, or options other than timestamps | passes |
 //!
-//! In the mode [`Mode::Paper`] all of them pass, on the ground that "duplicate ACKs are harmless": an
-//! older number is ignored (RFC 9293, section 3.10.7.4), and an equal one counts once.
+//! In mode [`Mode::Paper`] all of them pass, because "duplicate ACKs are harmless": an older number
+//! is ignored (RFC 9293, section 3.10.7.4), and an equal one counts as one duplicate.
 
 mod config;
 mod connection;
@@ -69,7 +71,7 @@ use reply::{Say, set_tcp_checksum};
 /// The window of the paper.
 const PAPER_WINDOW: u16 = 0xFFFF;
 
-/// Answers data on the receiver's behalf; see the [module](self).
+/// Acknowledges data on behalf of the receiver; see the [module](self).
 ///
 /// ```
 /// use linecard::offload::active_ack::{ActiveAck, Config, Silence};
@@ -90,8 +92,8 @@ pub struct ActiveAck {
 }
 
 impl ActiveAck {
-    /// Takes the memory it will need. All packets are frames of `link`: Ethernet or raw IP; of
-    /// other links nothing is answered.
+    /// Allocates all memory. All packets are frames of `link`: Ethernet or raw IP; data on other
+    /// links is never acknowledged.
     #[must_use]
     pub fn new(link: LinkType, config: Config) -> Self {
         Self {
@@ -104,13 +106,13 @@ impl ActiveAck {
         }
     }
 
-    /// The configuration it was made with.
+    /// The configuration.
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// What has been counted so far.
+    /// The counters so far.
     #[must_use]
     pub fn counters(&self) -> &Counters {
         &self.counters
@@ -122,13 +124,12 @@ impl ActiveAck {
         self.connections.used()
     }
 
-    /// Takes note of a packet on its way to the receiver. The frame that comes back is to be sent to
-    /// its sender, once the packet is where it will not be lost; it is never asked for when
-    /// `can_send` is false.
+    /// Processes a packet on its way to the receiver. Returns the acknowledgment to send to its
+    /// sender once the packet is safely stored; none is made if `can_send` is false.
     ///
     /// # Errors
     ///
-    /// Why there is nothing to send; it is counted.
+    /// The reason why nothing is to be sent; it is counted.
     pub fn data<B: AsRef<[u8]>>(
         &mut self,
         packet: &mut Packet<B>,
@@ -143,9 +144,8 @@ impl ActiveAck {
         answered
     }
 
-    /// Takes note of a packet of the receiver on its way to the sender, and tells what becomes of
-    /// it: it is not to be sent when it is [`Answer::Suppressed`], and has been changed when it is
-    /// [`Answer::Raised`].
+    /// Processes a packet from the receiver on its way to the sender. The packet must not be sent
+    /// if the result is [`Answer::Suppressed`], and has been modified if it is [`Answer::Raised`].
     pub fn answer<B: AsRef<[u8]> + AsMut<[u8]>>(&mut self, packet: &mut Packet<B>) -> Answer {
         self.counters.answers_in += 1;
         let answer = self.follow(packet).unwrap_or(Answer::Passed);
@@ -186,7 +186,8 @@ impl ActiveAck {
         Ok(Reply::to(packet.bytes(), &plain, &say))
     }
 
-    /// The sender opens, closes or breaks the connection, or sends what is not answered here.
+    /// Handles a packet of the sender that opens, closes or resets the connection, or that is never
+    /// acknowledged here.
     fn control(&mut self, key: Key, segment: &Segment, options: &Options) {
         if segment.has(tcp_flags::SYN) {
             let id = self.find_or_make(key);
@@ -249,7 +250,7 @@ impl ActiveAck {
         }
         let hash = self.hash(&key);
         let place = match self.connections.find(hash) {
-            // Another key of the same hash: one of them has to go.
+            // Another key has the same hash: that connection is evicted.
             Some(id) => Place::Occupied(id),
             None => self.connections.place(hash, |_, connection| connection.used),
         };
@@ -270,7 +271,7 @@ impl ActiveAck {
     }
 }
 
-/// What is to be said to the sender of a packet that has just passed.
+/// Decides which acknowledgment to send for a packet that has just passed.
 fn say(
     config: &Config,
     connection: &mut Connection,
@@ -295,7 +296,7 @@ fn say(
         Mode::WindowHonest => {
             let scale = connection.scale().ok_or(Silence::NoScale)?;
             let window = connection.honest_window(number).ok_or(Silence::NoScale)?;
-            // A window of less than a packet is a silly one (RFC 9293, section 3.8.6.2.2).
+            // A window below the size of a packet would be silly (RFC 9293, section 3.8.6.2.2).
             if u32::from(window) << scale < segment.len {
                 return Err(Silence::Window);
             }
@@ -309,7 +310,7 @@ fn say(
     Ok(Say { sequence: receiver.next, number, window, timestamps })
 }
 
-/// Raises the number of a pure acknowledgment to what was acknowledged for its sender.
+/// Raises the number of a pure acknowledgment to the one that the sender has received.
 fn raise<B: AsRef<[u8]> + AsMut<[u8]>>(
     packet: &mut Packet<B>,
     plain: &Plain,
@@ -321,7 +322,7 @@ fn raise<B: AsRef<[u8]> + AsMut<[u8]>>(
     let tcp = header::at_mut::<Tcp>(bytes, plain.transport);
     tcp.acknowledgment.set(number);
     tcp.window.set(window);
-    // A partial checksum covers the pseudo header only, of which nothing has changed.
+    // A partial checksum covers only the pseudo header, which has not changed.
     if let Some(network) = network.filter(|_| !partial) {
         set_tcp_checksum(bytes, network, plain.transport);
     }

@@ -1,50 +1,51 @@
-//! Why nothing was acknowledged, and what became of the receiver's own acknowledgments.
+//! Reasons of active acknowledgment: why data is not acknowledged, and what is done with the
+//! receiver's own acknowledgments.
 
 use crate::offload::reason::{Tally, reasons};
 
 reasons! {
-    /// Why a packet towards the receiver was not answered on its behalf.
+    /// Why a packet was not acknowledged on behalf of the receiver.
     Silence {
         /// not plain TCP: tunnels, IPv4 options, extension headers, fragments, another link
         NotPlain = "not-plain",
-        /// nobody vouches for its checksums
+        /// its checksums are wrong or not verified
         Checksum = "checksum",
-        /// SYN, FIN, RST or urgent data: the receiver answers itself
+        /// SYN, FIN, RST or urgent data: only the receiver acknowledges those
         Control = "control",
         /// no data
         NoData = "no-data",
-        /// the receiver has not acknowledged anything yet, as far as was seen
+        /// no acknowledgment of the receiver has been seen yet
         Unknown = "unknown",
-        /// nothing but what is acknowledged, or data behind a gap
+        /// its data is acknowledged already, or follows a gap
         NothingNew = "nothing-new",
-        /// one in so many is answered, and this is not that one
+        /// only one in `every` packets is acknowledged
         NotYet = "not-yet",
-        /// marked "congestion experienced", or the receiver echoes such a mark: it has to say so itself
+        /// marked "congestion experienced", or the receiver echoes such a mark: only the receiver acknowledges those
         Congestion = "congestion",
         /// the receiver's window scale is not known: its SYN or its peer's was not seen
         NoScale = "no-scale",
         /// the receiver's window has no room for another packet
         Window = "window",
-        /// the receiver is behind by as much as is allowed
+        /// the acknowledgments are as far ahead of the receiver as allowed
         Ahead = "ahead",
-        /// there was no buffer for it
+        /// no buffer was free
         NoBuffer = "no-buffer",
     }
 }
 
 reasons! {
-    /// What became of a packet from the receiver.
+    /// What was done with a packet from the receiver.
     Answer {
-        /// it passed: it says something that has not been said for it
+        /// it passed: it carries new information
         Passed = "passed",
-        /// it passed, its number raised to what was acknowledged for it: it moves the window
+        /// it passed as a window update, its number raised to the one acknowledged already
         Raised = "raised",
-        /// it was dropped: all it says has been said, and it would look like a duplicate
+        /// it was dropped: it is redundant, and would look like a duplicate
         Suppressed = "suppressed",
     }
 }
 
-/// Unanswered packets by reason.
+/// Packets not acknowledged, by reason.
 pub type Silences = Tally<Silence, { Silence::ALL.len() }>;
-/// Packets from the receiver by what became of them.
+/// Packets from the receiver, by what was done with them.
 pub type Answers = Tally<Answer, { Answer::ALL.len() }>;

@@ -1,4 +1,4 @@
-//! The acknowledgment that is sent on the receiver's behalf.
+//! Builds the acknowledgment that is sent on behalf of the receiver.
 
 use super::key::{MACS, Plain};
 use crate::offload::set_ipv4_checksum;
@@ -9,9 +9,9 @@ use zerocopy::network_endian::{U16, U32};
 
 /// Ethernet with all tags, IPv6, TCP with timestamps.
 const ROOM: usize = MACS + 4 * MAX_TAGS + 2 + Ipv6::LEN + Tcp::LEN + TIMESTAMPS;
-/// Bytes of the timestamps option, padded as everybody does.
+/// Bytes of the timestamps option, with the usual padding.
 const TIMESTAMPS: usize = 12;
-/// Hops that an answer may take: the recommended start value (RFC 1340, and IANA since).
+/// Hop limit of acknowledgments: the recommended initial value (RFC 1340, and IANA since).
 const HOPS: u8 = 64;
 
 /// A frame that acknowledges data to its sender.
@@ -27,7 +27,7 @@ impl AsRef<[u8]> for Reply {
     }
 }
 
-/// What an acknowledgment says.
+/// The contents of an acknowledgment.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Say {
     pub(super) sequence: u32,
@@ -40,8 +40,8 @@ impl Reply {
     /// Bytes of the longest one.
     pub const MAX_LEN: usize = ROOM;
 
-    /// Answers a packet of data: its ends exchanged, nothing else of it taken over but tags and
-    /// DSCP. (Pure acknowledgments are not ECN-capable: RFC 3168, section 6.1.4.)
+    /// Acknowledges a data packet: addresses and ports are exchanged, and only tags and DSCP are
+    /// copied. (Pure acknowledgments are not ECN-capable: RFC 3168, section 6.1.4.)
     pub(super) fn to(data: &[u8], plain: &Plain, say: &Say) -> Self {
         let Plain { v6, network, .. } = *plain;
         let transport = network + if v6 { Ipv6::LEN } else { Ipv4::LEN };
@@ -117,7 +117,7 @@ fn answer_tcp(bytes: &mut [u8], asked: &Tcp, transport: usize, say: &Say) {
     }
 }
 
-/// Computes the checksum of a TCP segment, up to the end of `bytes`, anew.
+/// Recomputes the checksum of a TCP segment that extends to the end of `bytes`.
 pub(super) fn set_tcp_checksum(bytes: &mut [u8], network: Layer, transport: usize) {
     header::at_mut::<Tcp>(bytes, transport).checksum = U16::ZERO;
     let pseudo = pseudo_sum(bytes, network, protocol::TCP, bytes.len() - transport);

@@ -1,5 +1,5 @@
-//! What happens to a packet that may merge: it joins its flow's held data, or is held as the first
-//! of new data. The packet has landed in the slab.
+//! Handles a packet that may merge: it joins the held data of its flow, or is held as the first of
+//! new data. The packet is in the slab already.
 
 use super::aggregate::Aggregate;
 use super::ahead::Known;
@@ -13,8 +13,8 @@ use crate::packet::header::tcp_flags;
 use crate::packet::{LayerKind, Packet};
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
-    /// Merges a candidate into its flow's held data, or holds it as the first of new data. The
-    /// flow's hash may be known already.
+    /// Merges a candidate into the held data of its flow, or holds it as the first of new data. The
+    /// flow hash may be known already.
     #[inline]
     pub(super) fn admit<F: FnMut(Packet<B>, Exit)>(
         &mut self,
@@ -41,7 +41,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         }
     }
 
-    /// Whether the headers of the packet are those of what is held at `slot`.
+    /// Whether the headers of the packet equal those of the data held at `slot`.
     #[inline(always)]
     fn continues(&mut self, slot: SlotId) -> bool {
         let (Some(first), Some(packet)) = (&self.held.get(slot).packet, self.held.landed()) else {
@@ -56,7 +56,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
                 .is_some_and(|shape| shape.mergeable(first.bytes(), packet.bytes()))
     }
 
-    /// Merges a packet with equal headers, if nothing else is in the way.
+    /// Merges a packet with equal headers unless a limit prevents it.
     fn join<F: FnMut(Packet<B>, Exit)>(
         &mut self,
         slot: SlotId,
@@ -74,7 +74,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         }
     }
 
-    /// Lets go what is held, and holds the packet in its place.
+    /// Flushes the held data, and holds the packet in its place.
     fn displace<F: FnMut(Packet<B>, Exit)>(
         &mut self,
         slot: SlotId,
@@ -87,7 +87,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         self.open(flow, candidate, Some(refusal), out)
     }
 
-    /// The flow's place, made if that is allowed; its clock is kept.
+    /// The flow's place, created if allowed; its clock is updated.
     fn flow_of<F: FnMut(Packet<B>, Exit)>(
         &mut self,
         (hash, hint): (u64, Option<FlowId>),
@@ -109,7 +109,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         Some(self.create(hash, out))
     }
 
-    /// Makes a flow, in the place of an older one when there is none free.
+    /// Creates a flow, evicting an older one if no place is free.
     pub(super) fn create<F: FnMut(Packet<B>, Exit)>(&mut self, hash: u64, out: &mut F) -> FlowId {
         let held = &self.held;
         let flow = match self.table.place(hash, |slot| held.get(slot).aggregate.opened) {
@@ -184,8 +184,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         Verdict::Merged
     }
 
-    /// Lets go what has been held longest until one more packet may be held: the one that has
-    /// landed. Tells whether what is at `slot`, which it would join, was let go itself.
+    /// Flushes the data held longest until there is room for one more packet, the one that has
+    /// landed. Returns whether the data at `slot`, which the packet would join, was itself flushed.
     #[inline]
     fn make_room<F: FnMut(Packet<B>, Exit)>(&mut self, slot: Option<SlotId>, out: &mut F) -> bool {
         let bytes = self.held.landed().map_or(0, |packet| packet.bytes().len());
@@ -202,7 +202,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         hit
     }
 
-    /// FIN and RST remove a flow, where flows open on SYN.
+    /// Removes a flow at FIN or RST if flows are created at SYN.
     #[inline(always)]
     pub(super) fn release_at_end(&mut self, flow: FlowId, flags: u16) {
         if self.config.creation == Creation::OnSyn && flags & (tcp_flags::FIN | tcp_flags::RST) != 0

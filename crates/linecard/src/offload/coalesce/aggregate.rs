@@ -1,4 +1,4 @@
-//! A merged packet while it grows.
+//! A merged packet under construction.
 
 use super::candidate::{Candidate, ChecksumKind, END_FLAGS, MAX_NESTED, Padding};
 use super::config::Config;
@@ -9,23 +9,23 @@ use crate::packet::header::{self, Ipv4, Ipv6, Udp};
 use crate::packet::{LayerKind, Layout, Packet, is_tunnel};
 use crate::time::Instant;
 
-/// Held packets of one flow that will leave as one.
+/// Held packets of one flow that will leave as one packet.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Aggregate {
     pub(super) flow: FlowId,
-    /// Its place among those opened in this batch, plus 1; see [`super::fresh`].
+    /// Its index among those opened in this batch, plus 1; see [`super::fresh`].
     pub(super) fresh: u16,
-    /// Where the ports are, if the next packet can be predicted; else 0.
+    /// Offset of the ports if the next packet can be predicted; else 0.
     pub(super) ports: u16,
-    /// Headers with a checksum over payload that there is.
+    /// Headers that have a checksum over payload.
     pub(super) summed: u8,
     pub(super) checksum: ChecksumKind,
     pub(super) padding: Padding,
-    /// Packets that fit.
+    /// The most packets that it may have.
     limit: u16,
     /// Payload of the first packet: the segment size.
     pub(super) size: u32,
-    /// Payload that fits in all.
+    /// The most payload that it may have.
     room: u32,
     mark: u32,
     /// Of the first packet's innermost IPv4 header; see [`ipv4_fields`].
@@ -38,11 +38,11 @@ pub(super) struct Aggregate {
     pub(super) outer: [[u64; 2]; MAX_NESTED - 1],
 }
 
-/// What grows with every packet of an aggregate.
+/// The fields that change with every packet of an aggregate.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Grown {
     pub(super) count: u16,
-    /// Identifications that stand still; see [`Grown::follow_ids`].
+    /// Bits of headers whose identification is constant; see [`Grown::follow_ids`].
     pub(super) fixed_ids: u8,
     /// Flags of the last packet, of which PSH and FIN are carried.
     pub(super) last_flags: u16,
@@ -50,13 +50,13 @@ pub(super) struct Grown {
     pub(super) payload_len: u32,
     /// Identifications of the first packet.
     pub(super) ids: [u16; MAX_NESTED],
-    /// Sums of the derived fields (see [`super::candidate::Derived`]) of packets whose payload
-    /// starts at an even offset of the whole, and at an odd one; of the innermost transport.
+    /// Sums of the derived fields (see [`super::candidate::Derived`]) of the innermost transport:
+    /// of packets whose payload starts at an even offset of the whole, and at an odd one.
     pub(super) fields: [u64; 2],
 }
 
 impl Grown {
-    /// By how much identifications go on, 0 or 1, if `next` is the next one.
+    /// The increment of identifications, 0 or 1, if `next` is the next one.
     #[inline(always)]
     pub(super) fn id_step(&self, next: u16) -> Option<u16> {
         let difference = next.wrapping_sub(self.ids[0]);
@@ -65,8 +65,8 @@ impl Grown {
         (difference == expected).then_some(u16::from(!fixed))
     }
 
-    /// Takes one packet, where the first has `size` bytes of payload. The reason to let go follows
-    /// when nothing can come behind it.
+    /// Adds one packet; the first has `size` bytes of payload. Returns the reason to flush if no
+    /// packet may follow.
     #[inline(always)]
     pub(super) fn advance(
         &mut self,
@@ -88,8 +88,8 @@ impl Grown {
         }
     }
 
-    /// Takes several packets of `size` bytes of payload each and without flags that matter.
-    /// `fields` are all of theirs; `fixed` tells whether IPv4 identifications stand still.
+    /// Adds several packets of `size` bytes of payload each, without relevant flags. `fields` is
+    /// their total sum; `fixed` tells whether IPv4 identifications are constant.
     #[inline(always)]
     pub(super) fn take_steady(&mut self, packets: u16, size: u32, fields: u64, fixed: bool) {
         if self.count == 1 {
@@ -103,8 +103,8 @@ impl Grown {
         self.count += packets;
     }
 
-    /// Whether an IPv4 header, the nth from the inside, has the next identification. The second
-    /// packet says whether identifications stand still.
+    /// Whether an IPv4 header, the nth from the innermost, has the expected identification. The
+    /// second packet decides whether identifications are constant.
     #[inline(always)]
     pub(super) fn predicts_id(&mut self, nth: usize, id: u16) -> bool {
         let Some(first) = self.ids.get(nth) else { return false };
@@ -116,14 +116,14 @@ impl Grown {
     }
 }
 
-/// What a packet changes when it joins.
+/// The effect of a joining packet.
 pub(super) struct Step {
     pub(super) fixed_ids: u8,
     pub(super) padding: Padding,
 }
 
 impl Aggregate {
-    /// Begins with one packet.
+    /// Starts an aggregate with one packet.
     #[inline]
     pub(super) fn open<B: AsRef<[u8]>>(
         (flow, packet): (FlowId, &Packet<B>),
@@ -166,7 +166,8 @@ impl Aggregate {
         }
     }
 
-    /// Whether `next`, whose headers are equal, continues this, and if not, why.
+    /// Whether `next`, whose headers are equal, continues this aggregate; the reason if it does
+    /// not.
     #[inline(always)]
     pub(super) fn fits(&self, candidate: &Candidate, mark: u32) -> Result<Step, Refusal> {
         let grown = &self.grown;
@@ -194,8 +195,8 @@ impl Aggregate {
         Ok(Step { fixed_ids, padding })
     }
 
-    /// A quick look at the ports, which tell most flows apart, before more is prepared; never true
-    /// where the next packet cannot be predicted.
+    /// A quick check of the ports, which distinguishes most flows, before more is prepared; never
+    /// true if the next packet cannot be predicted.
     #[inline(always)]
     pub(super) fn may_continue(&self, first: &[u8], next: &[u8]) -> bool {
         let ports = |bytes: &[u8]| {
@@ -213,18 +214,18 @@ impl Aggregate {
     /// Packets as large as the first that still fit.
     #[inline(always)]
     pub(super) fn full_packets_left(&self) -> usize {
-        // There is payload in the first.
+        // The first packet has payload, so the size is not 0.
         let room = (self.room - self.grown.payload_len.min(self.room)) / self.size.max(1);
         self.packets_left().min(room as usize)
     }
 
-    /// Whether there is payload, and it fits behind what there is.
+    /// Whether the packet has payload and that payload fits.
     #[inline(always)]
     pub(super) fn has_room(&self, grown: &Grown, payload_len: u32) -> bool {
         payload_len.wrapping_sub(1) < self.size && grown.payload_len + payload_len <= self.room
     }
 
-    /// Takes a packet of `bytes` bytes, which [`Aggregate::fits`]; see [`Grown::advance`].
+    /// Adds a packet of `bytes` bytes for which [`Aggregate::fits`] holds; see [`Grown::advance`].
     #[inline(always)]
     pub(super) fn append(&mut self, candidate: &Candidate, bytes: usize) -> Option<Flush> {
         let odd = (self.grown.payload_len & 1) as usize;
@@ -243,8 +244,8 @@ impl Aggregate {
     }
 }
 
-/// Where the ports are, if the next packet can be predicted: it has one checksum and needs no
-/// padding, and its payload is none that may turn out to be a tunnel's packet.
+/// Offset of the ports if the next packet can be predicted: the packet has one checksum and needs
+/// no padding, and its payload cannot turn out to be a tunnel's packet.
 #[inline]
 fn ports<B: AsRef<[u8]>>(candidate: &Candidate, packet: &Packet<B>) -> u16 {
     let simple = candidate.checksum == ChecksumKind::Full
@@ -256,16 +257,16 @@ fn ports<B: AsRef<[u8]>>(candidate: &Candidate, packet: &Packet<B>) -> u16 {
     if tunnel { 0 } else { transport.offset }
 }
 
-/// The sum of the words that differ in an IPv4 header whose packet merges.
+/// The sum of the words of an IPv4 header that may differ in packets that merge.
 #[inline(always)]
 pub(super) fn ipv4_fields(ip: &Ipv4) -> u16 {
     let fields = [ip.total_len.get(), ip.id.get(), ip.checksum.get()].map(u64::from);
     Sum::from_fields(fields.iter().sum()).fold()
 }
 
-/// Payload that fits behind the headers: lengths from the outermost layer on have 16 bits, but
-/// TCP directly over IP needs none ("BIG TCP"). Behind extension headers, a length of 0 would be
-/// read as it is.
+/// The most payload that fits after the headers: length fields have 16 bits from the outermost
+/// layer on, but TCP directly over IP may exceed them ("BIG TCP"). With extension headers, a length
+/// of 0 would be taken literally.
 #[inline]
 fn room(layout: &Layout, config: &Config) -> u32 {
     let outermost = layout.layer(0).map_or(0, |layer| layer.at());
@@ -281,7 +282,7 @@ fn room(layout: &Layout, config: &Config) -> u32 {
 }
 
 impl Padding {
-    /// Short frames of one merged packet are all padded, or none is.
+    /// Either all short frames of a merged packet are padded, or none is.
     #[inline(always)]
     fn join(self, next: Self) -> Result<Self, Refusal> {
         match (self, next) {

@@ -1,19 +1,18 @@
-//! Fetching what the packets of a batch will need, when there are so many flows that it no longer
-//! lies in the nearest caches.
+//! Prefetches the data that a batch's packets need, for flow counts beyond the nearest caches.
 
 use super::Coalescer;
 use super::arrivals::Arrivals;
 use super::table::FlowId;
 use crate::packet::{BATCH, Packet, is_scattered, prefetch_header, prefetch_value};
 
-/// With more flows than this, a batch's places are fetched before it is taken.
+/// With more flows than this, a batch's table entries are prefetched before it is processed.
 const FEW_FLOWS: usize = 512;
 
 /// What is known of a packet's flow.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Known {
     pub(super) hash: Option<u64>,
-    /// Where the flow was then.
+    /// The flow's place at that time.
     pub(super) flow: Option<FlowId>,
 }
 
@@ -31,12 +30,12 @@ impl Ahead {
 }
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
-    /// Fetches what the packets of a batch will need of tables into the cache, all at once: their
-    /// flows' places, then what those hold, then its headers.
+    /// Prefetches what the packets of a batch need, all at once: their flows' places, then the data
+    /// held there, then its headers.
     #[inline(always)]
     pub(super) fn look_ahead<A: Arrivals<B>>(&mut self, arrivals: &mut A) -> Option<Ahead> {
         let many = self.table.used() > FEW_FLOWS;
-        // Frames in the order of memory are fetched by the hardware.
+        // Frames in memory order are prefetched by the hardware.
         let pair = arrivals.bytes(0).zip(arrivals.bytes(1));
         if many || pair.is_some_and(|(first, second)| is_scattered(first, second)) {
             for index in 0..arrivals.len().min(BATCH) {

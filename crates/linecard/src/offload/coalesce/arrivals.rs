@@ -1,46 +1,48 @@
-//! What arrives together: packets of a batch, or frames that nobody has made packets of yet.
+//! Packets that arrive together: a batch of packets, or frames that have not been wrapped in
+//! packets yet.
 
 use crate::packet::{ChecksumState, FlowHasher, Layout, LinkType, Meta, Packet, Piece};
 use alloc::vec::{Drain, Vec};
 use core::ops::Range;
 
-/// Where packets have to come from.
+/// The origin that packets must have to be predicted.
 pub(super) struct Source {
     pub(super) link: LinkType,
     pub(super) lane: u32,
     pub(super) mark: u32,
-    /// Whether checksums that nobody has verified are computed; else their packets are not
-    /// predicted.
+    /// Whether unverified checksums are computed; otherwise packets with unverified checksums are
+    /// not predicted.
     pub(super) verifies: bool,
 }
 
-/// What is known of the checksum of a packet that comes from a [`Source`].
+/// What is known of the checksum of a packet from a [`Source`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Trust {
-    /// Somebody has verified it.
+    /// It has been verified.
     Vouched,
     /// It has to be verified.
     Verify,
 }
 
-/// Packets in the order in which they are taken.
+/// Packets in the order of their arrival.
 pub(super) trait Arrivals<B> {
-    /// How many are left.
+    /// The number of packets left.
     fn len(&self) -> usize;
 
-    /// The bytes of one of them.
+    /// The bytes of a packet.
     fn bytes(&self, index: usize) -> Option<&[u8]>;
 
-    /// What is known of a packet, if it is a plain one of this source.
+    /// What is known of a packet's checksum; none if the packet is not a plain one of this source.
     fn trust(&self, index: usize, source: &Source) -> Option<Trust>;
 
     /// The hash of its flow; see [`FlowHasher::flow`].
     fn flow(&mut self, index: usize, hasher: &mut FlowHasher) -> Option<u64>;
 
-    /// Takes the first.
+    /// Removes the first.
     fn take(&mut self) -> Option<Packet<B>>;
 
-    /// Takes the first ones as pieces: these of their bytes.
+    /// Removes the first `count` packets, and appends the given range of their bytes to `chain` as
+    /// pieces.
     fn take_pieces(&mut self, count: usize, bytes: Range<usize>, chain: &mut Vec<Piece<B>>);
 }
 
@@ -82,12 +84,12 @@ impl<B: AsRef<[u8]>> Arrivals<B> for Packets<'_, B> {
     }
 }
 
-/// Frames, and what is known of all of them.
+/// Frames, and the metadata that they share.
 pub(super) struct Frames<'a, B> {
     frames: Drain<'a, B>,
     link: LinkType,
     meta: Meta,
-    /// The layout of one of them, known by how many were left.
+    /// The layout of one frame, identified by the number of frames left.
     parsed: Option<(usize, Layout)>,
 }
 
@@ -141,7 +143,7 @@ impl<B: AsRef<[u8]>> Arrivals<B> for Frames<'_, B> {
 }
 
 impl Source {
-    /// What is known of a packet, if it comes from here.
+    /// What is known of a packet's checksum, if it comes from this source.
     #[inline(always)]
     fn trust(&self, link: LinkType, meta: &Meta) -> Option<Trust> {
         let here = (link, meta.lane, meta.mark) == (self.link, self.lane, self.mark);

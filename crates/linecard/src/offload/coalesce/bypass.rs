@@ -1,4 +1,4 @@
-//! What happens to a packet that cannot merge: it passes, behind all that it must not overtake.
+//! Handles a packet that cannot merge: it passes, after all data that it must not overtake.
 
 use super::candidate::Candidate;
 use super::reason::{Flush, Refusal};
@@ -7,7 +7,7 @@ use crate::packet::header::{self, Ipv4, Tcp, protocol, tcp_flags};
 use crate::packet::{Form, LayerKind, Packet, same_ends};
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
-    /// Passes the packet that has landed behind all that it must not overtake.
+    /// Passes the packet that has landed, after all data that it must not overtake.
     #[inline(never)]
     pub(super) fn bypass<F: FnMut(Packet<B>, Exit)>(
         &mut self,
@@ -45,8 +45,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         Verdict::Passed(refusal)
     }
 
-    /// Lets go all held data between the ends that `packet` shows: it does not show its ports, or
-    /// its headers differ from those of its flow.
+    /// Flushes all held data between the addresses of `packet`, whose ports are not visible or
+    /// whose headers differ from those of its flow.
     fn flush_ends<F: FnMut(Packet<B>, Exit)>(&mut self, packet: &Packet<B>, out: &mut F) {
         self.settle();
         while let Some(slot) = self.ends.find(&self.hasher, packet, |slot| {
@@ -56,7 +56,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         }
     }
 
-    /// SYN makes a flow and FIN or RST removes it, when flows open on SYN.
+    /// Creates a flow at SYN and removes it at FIN or RST, if flows are created at SYN.
     fn follow_connection<F: FnMut(Packet<B>, Exit)>(
         &mut self,
         packet: &Packet<B>,
@@ -75,7 +75,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
     }
 }
 
-/// Whether TCP or UDP may lie behind this protocol number: ICMP need not wait for data.
+/// Whether TCP or UDP may follow this protocol number. ICMP need not wait for data.
 pub(in crate::offload) fn may_belong_to_a_flow(number: u8) -> bool {
     use protocol::{DESTINATION, FRAGMENT, GRE, HOP_BY_HOP, IPV4, IPV6, MPLS, ROUTING, TCP, UDP};
     matches!(
@@ -84,8 +84,8 @@ pub(in crate::offload) fn may_belong_to_a_flow(number: u8) -> bool {
     )
 }
 
-/// Whether its headers differ from those of its flow: with options, it may belong to any between
-/// its ends.
+/// Whether its headers differ from those of its flow: with IP options, it may belong to any flow
+/// between its addresses.
 pub(in crate::offload) fn has_ip_options<B: AsRef<[u8]>>(packet: &Packet<B>) -> bool {
     let ipv4 = packet.layout().layers().filter(|layer| layer.kind == LayerKind::Ipv4);
     let lens = ipv4.map(|layer| header::at::<Ipv4>(packet.bytes(), layer.at()).header_len());

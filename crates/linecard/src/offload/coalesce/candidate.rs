@@ -1,4 +1,4 @@
-//! Which packets may be merged at all: a look at one packet alone.
+//! Decides whether a single packet may be merged at all.
 
 use super::config::{ChecksumPolicy, Config, Creation};
 use super::reason::Refusal;
@@ -10,33 +10,33 @@ use crate::packet::{
     pseudo_sum,
 };
 
-/// Frames shorter than this are padded on Ethernet (IEEE 802.3, frame check sequence aside).
+/// Frames shorter than this are padded on Ethernet (IEEE 802.3, without the frame check sequence).
 pub(crate) const MIN_FRAME: usize = 60;
 
-/// IPv4 headers in one packet, and headers with a checksum over payload.
+/// The most IPv4 headers in one packet, and the most headers with a checksum over payload.
 pub(super) const MAX_NESTED: usize = MAX_TUNNELS + 1;
 
-/// What is in a packet's transport checksum field.
+/// The contents of a packet's transport checksum field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum ChecksumKind {
-    /// The checksum of the whole.
+    /// The complete checksum.
     #[default]
     Full,
-    /// The sum of the pseudo header: hardware was to complete it.
+    /// The sum of the pseudo header: hardware is to complete it.
     Partial,
-    /// Nothing (UDP over IPv4).
+    /// No checksum (UDP over IPv4).
     None,
 }
 
-/// Whether a short frame is padded; segmenting has to give it back as it was.
+/// Whether a short frame is padded; segmenting has to restore it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Padding {
-    /// Long enough to need none.
+    /// Long enough to need no padding.
     #[default]
     NotNeeded,
-    /// Shorter than an Ethernet frame may be, as senders see their own packets.
+    /// Shorter than an Ethernet frame may be, as captured at the sender.
     Missing,
-    /// Filled up to 60 bytes with zeros.
+    /// Padded to 60 bytes with zeros.
     Zeros,
 }
 
@@ -61,23 +61,23 @@ pub(super) struct Derived {
     pub(super) ids: [u16; MAX_NESTED],
     pub(super) id_count: u8,
     /// For each header with a checksum over payload: the sum of all derived fields that the
-    /// checksum covers, itself included. All else it covers but the payload is equal in packets
-    /// that merge.
+    /// checksum covers, the checksum included. Everything else it covers, except payload, is equal
+    /// in packets that merge.
     pub(super) sums: [u64; MAX_NESTED],
-    /// The headers with such checksums, of which a bit is set where there is one.
+    /// A bit for each header that has such a checksum.
     pub(super) summed: u8,
     pub(super) sum_count: u8,
     /// Some header's checksum is valid, but not in the form that a sender computes.
     pub(super) unusual: bool,
 }
 
-/// PSH, FIN, URG, RST and SYN: no packet is merged behind one that has them.
+/// PSH, FIN, URG, RST and SYN: no packet is merged after one that has any of them.
 pub(super) const END_FLAGS: u16 =
     tcp_flags::PSH | tcp_flags::FIN | tcp_flags::URG | tcp_flags::RST | tcp_flags::SYN;
 
 impl Candidate {
-    /// Looks at a packet; the payload is read only to verify its checksum, while the lines of
-    /// `ahead`, a later packet, are fetched.
+    /// Examines a packet; its payload is read only to verify its checksum, while the cache lines of
+    /// `ahead`, a later packet, are prefetched.
     #[inline(always)]
     pub(super) fn examine<B: AsRef<[u8]>>(
         packet: &Packet<B>,
@@ -108,8 +108,8 @@ impl Candidate {
         Ok(Self { kind: transport.kind, payload_len, sequence, flags, checksum, padding, derived })
     }
 
-    /// Whether a packet that does not merge may open or close its flow, where flows open on SYN:
-    /// when its checksums are right.
+    /// Whether a packet that does not merge may create or remove its flow, where flows are created
+    /// at SYN: its checksums have to be valid.
     pub(super) fn controls<B: AsRef<[u8]>>(packet: &Packet<B>, config: &Config) -> bool {
         let (layout, bytes) = (packet.layout(), packet.bytes());
         let (Creation::OnSyn, Some(transport)) = (config.creation, layout.transport()) else {
@@ -119,7 +119,7 @@ impl Candidate {
             && is_right(&examine_checksum(packet, transport, config.checksum, &[]))
     }
 
-    /// Whether nothing may be merged behind this packet.
+    /// Whether no packet may be merged after this one.
     #[inline]
     pub(super) fn ends(&self) -> bool {
         self.flags & END_FLAGS != 0
@@ -127,12 +127,12 @@ impl Candidate {
 }
 
 impl Derived {
-    /// Reads the fields of all layers, and verifies the headers of IPv4.
+    /// Reads the fields of all layers, and verifies the IPv4 headers.
     #[inline(always)]
     fn read(bytes: &[u8], layout: &Layout) -> Result<Self, Refusal> {
         let mut derived = Self::default();
         if layout.layer_count() == 2 {
-            // Unrolled: most packets have no more.
+            // Unrolled: most packets have two layers.
             let fields = derived.read_layer(bytes, layout, 1, 0)?;
             derived.read_layer(bytes, layout, 0, fields)?;
         } else {
@@ -140,11 +140,11 @@ impl Derived {
                 .rev()
                 .try_fold(0, |fields, index| derived.read_layer(bytes, layout, index, fields))?;
         }
-        // Last, since all headers have to be right for a packet to be believed.
+        // Checked last, because no header may be trusted before all are verified.
         if derived.unusual { Err(Refusal::UnusualChecksum) } else { Ok(derived) }
     }
 
-    /// Reads the fields of one layer; gives the sum of its and all further in.
+    /// Reads the fields of one layer; returns the sum of its fields and of all inner layers.
     #[inline(always)]
     fn read_layer(
         &mut self,
@@ -167,7 +167,7 @@ impl Derived {
                 let len = u64::from(udp.length.get());
                 let checksum = u64::from(udp.checksum.get());
                 fields += len + checksum;
-                // The length is in the pseudo header, too.
+                // The length is also in the pseudo header.
                 self.add_sum(fields + len, checksum != 0);
             }
             LayerKind::Gre => {
@@ -214,7 +214,7 @@ impl Derived {
     }
 }
 
-/// What is only unusual is right.
+/// An unusual checksum is valid.
 fn is_right<T>(checked: &Result<T, Refusal>) -> bool {
     matches!(checked, Ok(_) | Err(Refusal::UnusualChecksum))
 }
@@ -240,8 +240,8 @@ fn check_limits(layout: &Layout, bytes: &[u8], config: &Config) -> Result<(), Re
     if layout.layer_count() > 2 && layout.tunnels() > config.max_tunnels {
         return Err(Refusal::TunnelDepth);
     }
-    // A packet that is merged has to be made again by the segmenter, which makes none without its
-    // length fields.
+    // The segmenter has to restore the packet after merging, and it refuses packets that exceed
+    // their length fields.
     let too_large =
         bytes.len() > config.max_held_bytes || exceeded_length(layout, layout.end()).is_some();
     if too_large { Err(Refusal::TooLarge) } else { Ok(()) }
@@ -277,7 +277,7 @@ fn examine_checksum<B: AsRef<[u8]>>(
         return Err(Refusal::NoChecksum);
     }
     let state = match packet.meta.checksum {
-        // There is nothing to complete, and nothing is known of the checksums around.
+        // There is nothing to complete, and nothing is known of the outer checksums.
         ChecksumState::Partial if absent => ChecksumState::Unknown,
         state => state,
     };
@@ -293,11 +293,11 @@ fn examine_checksum<B: AsRef<[u8]>>(
             return Err(Refusal::Checksum);
         }
     }
-    // Valid in both forms, but a TCP sender computes 0x0000, and that is what segmenting gives.
+    // Valid in both forms, but TCP senders compute 0x0000, and so does segmenting.
     if tcp && field == 0xFFFF { Err(Refusal::UnusualChecksum) } else { Ok(kind) }
 }
 
-/// Whether a checksum field holds the sum of the pseudo header only.
+/// Whether a checksum field holds only the sum of the pseudo header.
 #[inline]
 fn is_partial<B: AsRef<[u8]>>(packet: &Packet<B>, field: u16) -> bool {
     let layout = packet.layout();
@@ -305,8 +305,8 @@ fn is_partial<B: AsRef<[u8]>>(packet: &Packet<B>, field: u16) -> bool {
     pseudo.is_some_and(|pseudo| pseudo.fold() == field)
 }
 
-/// Computes the transport checksum, and those of the headers around it that have one, which cost
-/// no second look at the payload.
+/// Verifies the transport checksum, and the outer checksums if there are any, which need no second
+/// pass over the payload.
 #[inline(always)]
 fn verify<B: AsRef<[u8]>>(
     packet: &Packet<B>,
@@ -328,7 +328,7 @@ fn verify<B: AsRef<[u8]>>(
     verify_outer(bytes, layout, sum)
 }
 
-/// The checksums of tunnel headers, `inner` being the sum from the innermost transport on.
+/// Verifies the checksums of tunnel headers; `inner` is the sum from the innermost transport on.
 #[inline(never)]
 fn verify_outer(bytes: &[u8], layout: &Layout, inner: Sum) -> Result<(), Refusal> {
     let mut layers = layout.layers().rev();
@@ -349,9 +349,9 @@ fn verify_outer(bytes: &[u8], layout: &Layout, inner: Sum) -> Result<(), Refusal
             _ => None,
         };
         if let Some((pseudo, end)) = covered {
-            // Headers have even lengths, so the inner sum needs no swap.
+            // Headers have even lengths, so the inner sum is not swapped.
             let around = Sum::of(&bytes[layer.at()..transport.at()]).plus(pseudo);
-            // Padding of an inner frame is covered, too.
+            // Padding of an inner frame is covered too.
             let padding = Sum::of(bytes.get(layout.end()..end).unwrap_or_default());
             let odd = (layout.end() - transport.at()) % 2 == 1;
             let padding = if odd { padding.swapped() } else { padding };
@@ -364,7 +364,7 @@ fn verify_outer(bytes: &[u8], layout: &Layout, inner: Sum) -> Result<(), Refusal
     Ok(())
 }
 
-/// Where the datagram of an outer IP header ends.
+/// The end of the datagram of an outer IP header.
 fn datagram_end(bytes: &[u8], network: Layer) -> usize {
     let at = network.at();
     if network.kind == LayerKind::Ipv4 {

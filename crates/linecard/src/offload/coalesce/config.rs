@@ -1,76 +1,77 @@
-//! What the coalescer may do, and its bounds.
+//! Configuration of the coalescer.
 
 use core::time::Duration;
 
-/// Whose word is taken for a transport checksum.
+/// How transport checksums are verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ChecksumPolicy {
-    /// Every checksum is computed; packets that fail are passed on as they are. Packets that the
-    /// port vouches for ([`ChecksumState::Valid`](crate::packet::ChecksumState::Valid)) are not
+    /// Every checksum is computed; packets that fail pass unchanged. Packets whose checksum the
+    /// port has verified ([`ChecksumState::Valid`](crate::packet::ChecksumState::Valid)) are not
     /// read.
     #[default]
     Verify,
-    /// No payload is read: hardware has verified it, or the capture was taken on the sender
-    /// before its hardware computed checksums. A wrong checksum stays wrong in the merged packet,
-    /// but its segments get right ones: only under [`Verify`](Self::Verify) does everything come
-    /// back byte for byte whatever arrives.
+    /// No payload is read: hardware has verified it, or the capture was taken at the sender before
+    /// its hardware computed checksums. A wrong checksum stays wrong in the merged packet, but its
+    /// segments get valid ones: only [`Verify`](Self::Verify) restores every packet byte for byte,
+    /// whatever arrives.
     Trust,
 }
 
-/// When a flow gets its place in the table.
+/// When a flow is entered into the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Creation {
-    /// With its first data.
+    /// At its first data.
     #[default]
     OnData,
-    /// With its SYN, until FIN or RST (papers/lro-npu.txt, section IV.A); TCP only. Data of other
-    /// flows pass. UDP flows, which have no SYN, are made on data.
+    /// At its SYN, until FIN or RST (papers/lro-npu.txt, section IV.A); TCP only. Data of unknown
+    /// flows passes. UDP flows, which have no SYN, are created at their first data.
     OnSyn,
 }
 
-/// Configuration of a [`Coalescer`](super::Coalescer). The defaults suit a receiver that wants
-/// the rules of Linux and at most a millisecond of delay.
+/// Configuration of a [`Coalescer`](super::Coalescer). The defaults suit a receiver that wants the
+/// rules of Linux and at most a millisecond of delay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
-    /// Whose word is taken for transport checksums. Default: verify.
+    /// How transport checksums are verified. Default: verify.
     pub checksum: ChecksumPolicy,
-    /// When flows are made. Default: on data.
+    /// When flows are created. Default: at their first data.
     pub creation: Creation,
-    /// No packet is held longer than this. Default: 1 ms, about the time in which a flow of
-    /// 0.5 Gbit/s fills 64 KiB.
+    /// The longest time for which a packet is held. Default: 1 ms, about the time in which a flow
+    /// of 0.5 Gbit/s fills 64 KiB.
     pub hold_budget: Duration,
-    /// The adaptive timer waits at least this long: packets that arrive in one burst often carry
-    /// one timestamp, so that their average interval is nothing. Default: 20 µs.
+    /// The shortest timeout of the adaptive timer: packets that arrive in one burst often carry the
+    /// same timestamp, so their average interval is 0. Default: 20 µs.
     pub idle_floor: Duration,
-    /// Whether a batch's end flushes everything, as at the end of a NAPI poll. Default: no.
+    /// Whether everything is flushed at the end of a batch, as at the end of a NAPI poll. Default:
+    /// no.
     pub flush_at_batch_end: bool,
-    /// Whether a batch's end flushes flows of which no packet is to be expected soon: those whose
-    /// average interval is above half of [`idle_floor`](Self::idle_floor), and those with one packet so far. A
-    /// lone datagram, or a request that waits for its answer, is then not delayed at all, and slow
-    /// flows are merged within a batch only. For live traffic, where a batch is what has arrived.
+    /// Whether flows of which no packet is expected soon are flushed at the end of a batch: those
+    /// whose average interval exceeds half of [`idle_floor`](Self::idle_floor), and those with one
+    /// packet so far. A lone datagram or request is then not delayed at all, and slow flows are
+    /// merged only within a batch. For live traffic, where a batch is whatever has arrived.
     /// Default: no.
     pub flush_quiet_at_batch_end: bool,
-    /// Bytes of a merged packet from its outermost header with a length on: IP, or PPPoE around
-    /// it. TCP directly over IP may reach [`Config::MAX_BYTES`] ("BIG TCP": beyond 65,535 the IP
-    /// length field is 0, as Linux has it); other packets have length fields of 16 bits, and stay
-    /// within 65,535. Default: 65,535, which every receiver takes.
+    /// The largest merged packet in bytes, counted from the outermost header with a length field:
+    /// IP, or PPPoE around it. TCP directly over IP may reach [`Config::MAX_BYTES`] ("BIG TCP":
+    /// beyond 65,535 the IP length field is 0, as in Linux); the length fields of other packets
+    /// limit them to 65,535. Default: 65,535, which every receiver accepts.
     pub max_bytes: usize,
-    /// Packets in a merged TCP packet. Default: 1,024, that is 64 bytes each in 64 KiB.
+    /// The most packets in a merged TCP packet. Default: 1,024, that is 64 bytes each in 64 KiB.
     pub max_segments: u16,
-    /// Packets in a merged UDP packet. Default: 64, as in Linux.
+    /// The most packets in a merged UDP packet. Default: 64, as in Linux.
     pub max_datagrams: u16,
-    /// Tunnels around what is merged, at most [`MAX_TUNNELS`](crate::packet::MAX_TUNNELS). Default: 2,
-    /// an overlay in a provider's tunnel; a sender who nests deeper has something else in mind.
+    /// The most tunnels around merged packets, at most [`MAX_TUNNELS`](crate::packet::MAX_TUNNELS).
+    /// Default: 2, an overlay in a provider's tunnel.
     pub max_tunnels: usize,
     /// Flows in the table, rounded up to a power of two, at least 8. A flow takes 24 bytes.
-    /// Default: 4,096, some times the flows that are active within a millisecond.
+    /// Default: 4,096, several times the number of flows active within a millisecond.
     pub max_flows: usize,
-    /// Packets held in all, at least 1; and so merged packets under way, of which each takes
-    /// about 500 bytes, for as many as there are packets or flows, whichever is less. Default:
-    /// 16,384: two milliseconds of 100 Gbit/s.
+    /// The most packets held in total, at least 1; this also limits merged packets under
+    /// construction, which take about 500 bytes each, for as many as there are packets or flows,
+    /// whichever is less. Default: 16,384: two milliseconds of 100 Gbit/s.
     pub max_held_packets: usize,
-    /// Bytes held in all, headers included. Default: 32 MiB, which is above what the packets'
-    /// limit lets happen with frames of 1500 bytes; jumbo frames reach it first.
+    /// The most bytes held in total, headers included. Default: 32 MiB, above what the packet limit
+    /// allows with frames of 1500 bytes; jumbo frames reach this limit first.
     pub max_held_bytes: usize,
     /// Key of the hash: from the operating system's random source where peers are not trusted. The
     /// default is a constant, so that equal captures give equal results.

@@ -1,50 +1,50 @@
-//! What a coalescer has done, in numbers.
+//! Counters of the coalescer.
 
 use super::reason::{Flush, Flushes, Refusals};
 use crate::stats::Histogram;
 
-/// Counters of a [`Coalescer`](super::Coalescer). Every packet received is passed, held now, or
-/// has left within a flushed packet: `received == passed + flushed segments + held`.
+/// Counters of a [`Coalescer`](super::Coalescer). Every packet received was passed, is held, or has
+/// left within a flushed packet: `received == passed + flushed segments + held`.
 #[derive(Debug, Clone, Default)]
 pub struct Counters {
     /// Packets received.
     pub packets_in: u64,
     /// Bytes of frames received.
     pub bytes_in: u64,
-    /// Packets let out, merged ones counted once.
+    /// Packets that left, merged ones counted once.
     pub packets_out: u64,
-    /// Bytes of frames let out.
+    /// Bytes of frames that left.
     pub bytes_out: u64,
     /// Packets never held.
     pub passed: u64,
-    /// Why packets were passed, or did not join the held data of their flow.
+    /// Why packets passed, or did not join the held data of their flow.
     pub refused: Refusals,
-    /// Why held packets were let go.
+    /// Why held packets were flushed.
     pub flushed: Flushes,
     /// Packets merged into another: `packets_in − packets_out − held`.
     pub merged: u64,
-    /// Packets per flushed packet, 1 for those that found no company.
+    /// Packets per flushed packet: 1 for those merged with no other.
     pub segments: Histogram,
-    /// How long flushed packets were held, in nanoseconds, by their first packet.
+    /// How long flushed packets were held, in nanoseconds, counted from their first packet.
     pub hold_ns: Histogram,
-    /// Flows made with their first data.
+    /// Flows created at their first data.
     pub flows_on_data: u64,
-    /// Flows made at their SYN.
+    /// Flows created at their SYN.
     pub flows_on_syn: u64,
     /// Flows removed at FIN or RST.
     pub flows_released: u64,
-    /// Flows that gave their place to another.
+    /// Flows evicted for another.
     pub flows_evicted: u64,
 }
 
 impl Counters {
-    /// Mean number of packets in what was held and let go; 0 before the first.
+    /// Mean number of packets per flushed packet; 0 before the first flush.
     #[must_use]
     pub fn mean_aggregate(&self) -> f64 {
         self.segments.mean()
     }
 
-    /// Adds what another coalescer has counted.
+    /// Adds the counters of another coalescer.
     pub fn add(&mut self, other: &Self) {
         self.packets_in += other.packets_in;
         self.bytes_in += other.bytes_in;

@@ -1,12 +1,12 @@
-//! What has been opened in the batch under way. Most of it is let go before the batch is over, so
-//! only what is still there then is listed by age, ends and deadline.
+//! Data opened in the current batch. Most of it is flushed before the batch ends, so only the rest
+//! is indexed by age, addresses and deadline.
 
 use super::slab::SlotId;
 use super::{Coalescer, Exit};
 use crate::packet::{BATCH, Packet};
 use alloc::vec::Vec;
 
-/// Opened in this batch, oldest first; none for those let go again.
+/// Slots opened in this batch, oldest first; none for those flushed already.
 #[derive(Debug)]
 pub(super) struct Fresh {
     slots: Vec<Option<SlotId>>,
@@ -17,7 +17,7 @@ impl Fresh {
         Self { slots: Vec::with_capacity(BATCH) }
     }
 
-    /// Adds what is held at `slot`; gives its place, plus 1.
+    /// Adds the data at `slot`; returns its index, plus 1.
     #[inline(always)]
     pub(super) fn add(&mut self, slot: SlotId) -> u16 {
         self.slots.push(Some(slot));
@@ -25,7 +25,7 @@ impl Fresh {
         self.slots.len() as u16
     }
 
-    /// Forgets what is at this place.
+    /// Removes the entry at this index.
     #[inline(always)]
     pub(super) fn forget(&mut self, place: u16) {
         if let Some(slot) = self.slots.get_mut(usize::from(place).wrapping_sub(1)) {
@@ -33,14 +33,14 @@ impl Fresh {
         }
     }
 
-    /// What is at this place, if there is such a place.
+    /// The entry at this index, if there is one.
     fn get(&self, place: usize) -> Option<Option<SlotId>> {
         self.slots.get(place).copied()
     }
 }
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
-    /// Lists what has been opened, to be found by age, ends and deadline.
+    /// Indexes the opened data by age, addresses and deadline.
     #[inline(always)]
     pub(super) fn settle(&mut self) {
         if !self.fresh.slots.is_empty() {
@@ -63,9 +63,9 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         self.fresh.slots.clear();
     }
 
-    /// Lets go what quiet flows have opened, oldest first.
+    /// Flushes the data opened by quiet flows, oldest first.
     pub(super) fn flush_quiet<F: FnMut(Packet<B>, Exit)>(&mut self, out: &mut F) {
-        // A request and its answer may take no longer than the floor where both ends are near.
+        // Between nearby hosts, a request and its answer may arrive within the floor.
         let soon_ns = self.floor_ns / 2;
         for place in 0.. {
             let Some(slot) = self.fresh.get(place) else { break };
@@ -76,7 +76,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         }
     }
 
-    /// Lets go what has been opened, oldest first.
+    /// Flushes the data opened in this batch, oldest first.
     pub(super) fn flush_fresh<F: FnMut(Packet<B>, Exit)>(
         &mut self,
         reason: super::Flush,

@@ -1,8 +1,7 @@
 //! The merge rules: which header fields must be equal, and how IPv4 identifications go on.
 //!
-//! Whether headers may merge is decided by one comparison under a mask
-//! ([`Shape`](crate::packet::FlowHasher)). What is here says *why* they may not, layer by layer, for
-//! the few that do not.
+//! One comparison under a mask ([`Shape`](crate::packet::FlowHasher)) decides whether headers may
+//! merge. This module finds *why* they may not, layer by layer, for the few packets that do not.
 
 use super::aggregate::Grown;
 use super::candidate::Derived;
@@ -12,12 +11,12 @@ use crate::packet::{Layer, LayerKind, Packet};
 
 type Rule = Result<(), Refusal>;
 
-/// Holds when `condition` does, else is refused with `refusal`.
+/// `Ok` if `condition` holds, else the refusal.
 fn require(condition: bool, refusal: Refusal) -> Rule {
     if condition { Ok(()) } else { Err(refusal) }
 }
 
-/// Why two packets' headers keep them apart; none when all fields are equal that must be.
+/// Why two packets' headers do not merge; none if all fields that must be equal are.
 #[cold]
 pub(super) fn difference<A: AsRef<[u8]>, B: AsRef<[u8]>>(
     first: &Packet<A>,
@@ -29,7 +28,7 @@ pub(super) fn difference<A: AsRef<[u8]>, B: AsRef<[u8]>>(
 fn same_headers<A: AsRef<[u8]>, B: AsRef<[u8]>>(first: &Packet<A>, next: &Packet<B>) -> Rule {
     let (a, b) = (first.layout(), next.layout());
     require(a.same_layers(b) && first.meta.lane == next.meta.lane, Refusal::Envelope)?;
-    // Equal offsets and another header length: TCP options take another space.
+    // Equal offsets but another header length: the TCP options differ in length.
     require(a.header_len() == b.header_len(), Refusal::Options)?;
     let (first, next) = (first.header(), next.header());
     let (mut compared, mut between) = (0, Refusal::Envelope);
@@ -44,7 +43,7 @@ fn same_headers<A: AsRef<[u8]>, B: AsRef<[u8]>>(first: &Packet<A>, next: &Packet
     require(first[compared..] == next[compared..], between)
 }
 
-/// The rule of one layer; gives the bytes of header it has covered.
+/// The rule of one layer; returns the number of header bytes it has covered.
 fn layer_rule(layer: Layer, first: &[u8], next: &[u8]) -> Result<usize, Refusal> {
     let at = layer.at();
     let equal = |from: usize, to: usize| {
@@ -86,8 +85,9 @@ fn ipv6_rule(first: &Ipv6, next: &Ipv6) -> Rule {
     require(equal, Refusal::Envelope)
 }
 
-/// The flag word is equal outside FIN and PSH, and so are window and acknowledgment. The urgent
-/// pointer, which Linux does not compare, must be equal too: it could not be given back.
+/// Flags other than FIN and PSH have to be equal, and so have window and acknowledgment number. The
+/// urgent pointer, which Linux does not compare, has to be equal too, because it could not be
+/// restored.
 fn tcp_rule(first: &Tcp, next: &Tcp) -> Rule {
     let changed = first.offset_flags.get() ^ next.offset_flags.get();
     require(changed >> 12 == 0, Refusal::Options)?;
@@ -100,9 +100,10 @@ fn tcp_rule(first: &Tcp, next: &Tcp) -> Rule {
 }
 
 impl Grown {
-    /// Which identifications stand still once `next` has joined: a bit for each IPv4 header,
-    /// innermost lowest. At the first merge a difference of 0 fixes it; afterwards it has to stay
-    /// so, or count the packets. DF does not matter. IPv6 has no identification.
+    /// Which identifications are constant once `next` has joined: a bit for each IPv4 header,
+    /// innermost lowest. At the first merge a difference of 0 makes it constant; afterwards it has
+    /// to stay constant, or increase with each packet. DF does not matter. IPv6 has no
+    /// identification.
     #[inline(always)]
     pub(super) fn follow_ids(&self, next: &Derived) -> Result<u8, Refusal> {
         let mut fixed = if self.count == 1 { 0 } else { self.fixed_ids };

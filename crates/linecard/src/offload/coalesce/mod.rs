@@ -1,14 +1,14 @@
-//! LRO: the coalescer merges consecutive packets of a flow into one, and gives back the originals
-//! by segmenting (see [`crate::offload::segment`]).
+//! LRO: the coalescer merges consecutive packets of a flow into one; segmenting restores the
+//! originals (see [`crate::offload::segment`]).
 //!
 //! Payload is neither copied nor read to merge: a merged packet is its first packet with a patched
-//! header, and the others' payload as a list of slices. Its checksum comes from the segments' own.
-//! Rules are those of Linux's GRO, made strict where it is not reversible. Sources:
-//! papers/lro-npu.txt (connection table, timers, creation at SYN).
+//! header, and the payload of the others as a list of slices. Its checksum is computed from the
+//! checksums of the segments. The rules are those of Linux's GRO, made stricter where GRO is not
+//! reversible. Sources: papers/lro-npu.txt (connection table, timers, creation at SYN).
 //!
-//! Nothing of a flow overtakes held data of that flow, and nothing is held beyond its budget.
-//! Memory is taken at construction, lists of merged packets aside, which are reused when they are
-//! given back; see [`Config`] for every bound.
+//! No packet overtakes held data of its flow, and nothing is held beyond its budget. Memory is
+//! allocated at construction, except for the lists of merged packets, which are reused when they
+//! are given back; see [`Config`] for every bound.
 
 mod admit;
 mod aggregate;
@@ -49,20 +49,20 @@ use recent::Recent;
 use slab::{Slab, SlotId};
 use table::Table;
 
-/// Emptied lists of pieces kept for the next merged packets, and the room of a new one: most
-/// merged packets have fewer pieces.
+/// Emptied lists of pieces kept for reuse, and the capacity of a new list: most merged packets have
+/// fewer pieces.
 const SPARE_CHAINS: usize = 256;
 const CHAIN_ROOM: usize = 16;
 
-/// What became of a packet given to [`Coalescer::push`].
+/// The result of [`Coalescer::push`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// It joined the held data of its flow.
     Merged,
-    /// It opened a new merged packet; the reason why it did not join the data held before, if
-    /// there was any.
+    /// It opened a new merged packet; if data was held before, the reason why the packet did not
+    /// join it.
     Opened(Option<Refusal>),
-    /// It went out as it was.
+    /// It passed unchanged.
     Passed(Refusal),
 }
 
@@ -109,20 +109,20 @@ pub struct Coalescer<B> {
     held: Slab<B>,
     held_packets: usize,
     held_bytes: usize,
-    /// What the next packet is tried with first: most often what the last one joined or opened.
-    /// Only a guess, as what it held may be gone.
+    /// The held data with which the next packet is compared first: usually what the last packet
+    /// joined or opened. Only a guess: the data may have been flushed.
     current: Option<SlotId>,
     wheel: Wheel,
     recent: Recent,
-    /// The limits of its deadlines.
+    /// The hold budget and the idle floor in nanoseconds.
     budget_ns: u64,
     floor_ns: u64,
-    /// Whether there is time between them: with limits of nothing, each packet is due when the next
-    /// one comes.
+    /// Whether data is held between batches at all: with limits of 0, each packet is due when the
+    /// next one comes.
     patient: bool,
-    /// What is held, in the order in which it was opened: one queue.
+    /// Held data in the order in which it was opened: a queue.
     ages: Lists,
-    /// What is held by its ends, for packets that show no ports.
+    /// Held data by address pair, for packets whose ports are not visible.
     ends: Ends,
     fresh: Fresh,
     chains: Vec<Vec<Piece<B>>>,
@@ -131,7 +131,7 @@ pub struct Coalescer<B> {
 }
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
-    /// Takes the memory it will need, buffers of packets and lists of merged ones aside.
+    /// Allocates all memory but packet buffers and the lists of merged packets.
     #[must_use]
     pub fn new(config: Config) -> Self {
         let table = Table::new(config.max_flows);
@@ -160,13 +160,13 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         }
     }
 
-    /// The configuration it was made with.
+    /// The configuration.
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// What has been counted so far.
+    /// The counters so far.
     #[must_use]
     pub fn counters(&self) -> &Counters {
         &self.counters
@@ -184,14 +184,14 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         self.table.used()
     }
 
-    /// When [`Coalescer::advance`] wants to be called next: not later than the earliest deadline
-    /// of held data.
+    /// When [`Coalescer::advance`] has to be called next: not later than the earliest deadline of
+    /// held data.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Instant> {
         self.wheel.next_deadline()
     }
 
-    /// Takes all packets of a batch. What leaves goes to `out`, with the reason.
+    /// Processes all packets of a batch. Packets that leave go to `out`, each with its reason.
     pub fn push_batch<F: FnMut(Packet<B>, Exit)>(
         &mut self,
         batch: &mut Batch<B>,
@@ -205,9 +205,9 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         self.end_batch(out);
     }
 
-    /// Takes all frames of a list, which have the same metadata, as many as there are: packets are
-    /// made only of those that do not simply continue what is held. What leaves goes to `out`, with
-    /// the reason.
+    /// Processes all frames of a list of any length, which share the same metadata. A packet is
+    /// made only of those that do not simply continue held data. Packets that leave go to `out`,
+    /// each with its reason.
     ///
     /// ```
     /// use linecard::offload::coalesce::{Coalescer, Config};
@@ -242,7 +242,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         self.end_batch(out);
     }
 
-    /// Takes up to [`BATCH`] packets.
+    /// Processes up to [`BATCH`] packets.
     #[inline(always)]
     fn push_all<A: Arrivals<B>, F: FnMut(Packet<B>, Exit)>(
         &mut self,
@@ -253,8 +253,9 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         let end = count.saturating_sub(BATCH);
         let ahead = self.look_ahead(arrivals);
         while arrivals.len() > end {
-            // Most packets follow one of their flow, or one a little before. For the others, the
-            // flow's own data is looked for; what does not simply continue that, takes the long way.
+            // Most packets continue the current data, or data opened a little earlier. For the
+            // others, the data of their flow is looked up; a packet that does not simply continue
+            // it takes the slow path.
             self.follow(arrivals, out);
             if ahead.is_none() && self.turn_to_recent(arrivals) && self.follow(arrivals, out) > 0 {
                 continue;
@@ -282,8 +283,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         }
     }
 
-    /// Takes one packet that arrived at `now`; what is due is let go first. A time before the
-    /// latest one given counts as that.
+    /// Processes a packet that arrived at `now`, after flushing what is due. If `now` lies before
+    /// the latest time given, that latest time is used.
     pub fn push<F: FnMut(Packet<B>, Exit)>(
         &mut self,
         packet: Packet<B>,
@@ -316,8 +317,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         }
     }
 
-    /// Makes what the first packet may continue the current data; tells whether that is other data
-    /// than before.
+    /// Makes the data that the first packet may continue the current data; returns whether that is
+    /// other data than before.
     #[inline(always)]
     fn turn_to_recent<A: Arrivals<B>>(&mut self, arrivals: &A) -> bool {
         let guess = arrivals.bytes(0).and_then(|bytes| self.recent.guess(bytes));
@@ -328,8 +329,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         turned
     }
 
-    /// Makes what the flow with this hash holds the current data; tells whether that is other data
-    /// than before.
+    /// Makes the data held by the flow with this hash the current data; returns whether that is
+    /// other data than before.
     fn turn_to(&mut self, known: &mut Known) -> bool {
         known.flow = known.hash.and_then(|hash| self.table.find_near(hash, known.flow));
         let held = known.flow.and_then(|flow| self.table.held(flow));
@@ -340,13 +341,13 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         turned
     }
 
-    /// A list for a packet that is merged: one given back, if there is any.
+    /// A list for a merged packet: a reused one if there is any.
     #[inline(always)]
     fn spare_chain(chains: &mut Vec<Vec<Piece<B>>>) -> Vec<Piece<B>> {
         chains.pop().unwrap_or_else(|| Vec::with_capacity(CHAIN_ROOM))
     }
 
-    /// Gives the list of a merged packet back for reuse, so that no memory is taken per packet.
+    /// Takes the list of a merged packet back for reuse, which avoids an allocation per packet.
     pub fn recycle(&mut self, mut chain: Vec<Piece<B>>) {
         if chain.capacity() > 0 && self.chains.len() < SPARE_CHAINS {
             chain.clear();

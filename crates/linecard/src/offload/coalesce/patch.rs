@@ -1,5 +1,6 @@
-//! The header of a merged packet, made of its first packet's: lengths and flags are the whole's, and
-//! checksums follow from the segments' own, without a look at payload (RFC 1624).
+//! Patches the header of the first packet into that of the merged packet: lengths and flags are
+//! those of the whole, and checksums are computed from those of the segments without reading
+//! payload (RFC 1624).
 
 use super::aggregate::Aggregate;
 use super::candidate::{ChecksumKind, Padding};
@@ -10,22 +11,22 @@ use crate::packet::header::{
 };
 use crate::packet::{ChecksumState, Gso, Layer, LayerKind, Layout, Packet};
 
-/// What has been patched, from the inside out.
+/// What has been patched so far, from the innermost layer outwards.
 #[derive(Default)]
 struct Inside {
-    /// Sum of the fields that segmenting derives, as they are now.
+    /// Sum of the patched fields that segmenting derives.
     fields: u64,
     /// Headers with a checksum over payload.
     sums: usize,
-    /// The flag word as it was.
+    /// The flag word of the first packet.
     flags: u16,
 }
 
 /// A header whose checksum covers payload.
 struct Covering {
     layer: Layer,
-    /// Its derived fields, checksum included, as they are in the first packet and as they become,
-    /// checksum aside; without what a pseudo header adds.
+    /// The sums of its derived fields, checksum included, in the first packet, and after patching
+    /// without the checksum; without the pseudo header.
     before: u64,
     after: u64,
     /// Length in the pseudo header.
@@ -33,7 +34,7 @@ struct Covering {
 }
 
 impl Aggregate {
-    /// Turns the first packet's header into that of the merged packet.
+    /// Turns the header of the first packet into that of the merged packet.
     pub(super) fn patch<B: AsRef<[u8]> + AsMut<[u8]>>(&self, packet: &mut Packet<B>) {
         let layout = *packet.layout();
         let bytes = &mut packet.bytes_mut()[..layout.header_len()];
@@ -41,7 +42,7 @@ impl Aggregate {
         if let (2, Some(network), Some(transport)) =
             (layout.layer_count(), layout.layer(0), layout.layer(1))
         {
-            // Unrolled: most packets have no more.
+            // Unrolled: most packets have two layers.
             self.patch_layer(bytes, (&layout, transport), &mut inside);
             self.patch_layer(bytes, (&layout, network), &mut inside);
         } else {
@@ -53,7 +54,7 @@ impl Aggregate {
             packet.meta.checksum = ChecksumState::Partial;
         }
         packet.meta.gso = Some(Gso {
-            // Payload of an IP packet is below 2¹⁶.
+            // The payload of an IP packet is below 2¹⁶ bytes.
             size: self.size as u16,
             segments: self.grown.count,
             fixed_ids: self.grown.fixed_ids,
@@ -127,7 +128,7 @@ impl Aggregate {
         };
     }
 
-    /// The checksum of a header around payload, of which what is further in has been patched.
+    /// The checksum of a header around payload, after the inner headers have been patched.
     #[inline(always)]
     fn checksum(
         &self,
@@ -154,9 +155,9 @@ impl Aggregate {
         written_checksum(layer.kind, all)
     }
 
-    /// The sum of all payload out of the packets' own checksum fields: pseudo header, headers and
-    /// payload together sum to zero in each. A corrupt payload gives a wrong sum, and so a checksum
-    /// that still fails at the receiver.
+    /// The sum of all payload, from the packets' own checksum fields: in each packet, pseudo
+    /// header, headers and payload sum to zero. Corrupt payload gives a wrong sum, and so a
+    /// checksum that still fails at the receiver.
     #[inline(always)]
     fn payload_sum(&self, nth: usize, common: Sum) -> Sum {
         let [even, odd] = match nth.checked_sub(1) {

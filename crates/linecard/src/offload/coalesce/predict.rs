@@ -1,12 +1,13 @@
-//! The short way for the common packet: the next of what the last one joined, or of what is guessed
-//! or found, with a header that differs from the first's only as it must.
+//! The fast path for the common case: a packet that continues the current data, with a header that
+//! differs from the first one's only where it must.
 //!
-//! That is Van Jacobson's header prediction, for merging: one comparison under a mask stands for
-//! all rules on equal fields, and for parsing, too, since equal headers have equal offsets. What
-//! remains is that lengths are those of the frame, numbers go on, and IPv4 headers are intact: the
-//! few words of theirs that may differ sum up as the first's did. A run of such packets is taken in
-//! one go. Everything else takes the long way ([`Candidate::examine`](super::candidate::Candidate)),
-//! which comes to the same result for what is taken here.
+//! This is Van Jacobson's header prediction, applied to merging: one comparison under a mask covers
+//! all rules on equal fields, and also replaces parsing, since equal headers have equal offsets.
+//! What remains to be checked is that lengths match the frame, numbers continue, and IPv4 headers
+//! are intact: the few words that may differ have to sum up as in the first. A run of such packets
+//! is processed in one go. All others take the slow path
+//! ([`Candidate::examine`](super::candidate::Candidate)), which gives the same result for the
+//! packets handled here.
 
 use super::aggregate::{Aggregate, Grown, ipv4_fields};
 use super::arrivals::{Arrivals, Source, Trust};
@@ -19,29 +20,29 @@ use crate::packet::header::{self, Ipv4, Ipv6, PPPOE_LEN, PPPOE_LENGTH, Tcp, Udp,
 use crate::packet::{Layer, LayerKind, Layout, Meta, Packet, Piece, Shape, is_scattered};
 use alloc::vec::Vec;
 
-/// What is expected of the next packet, apart from what grows with the run.
+/// What is expected of the next packet, except for the fields that change within the run.
 pub(super) struct Expected<'a> {
-    /// The first packet's.
+    /// The bytes of the first packet.
     pub(super) bytes: &'a [u8],
     layout: &'a Layout,
     pub(super) shape: &'a Shape,
     pub(super) header_len: usize,
     pub(super) transport: Layer,
     pub(super) source: Source,
-    /// What the words that may differ in the innermost IPv4 header sum up to.
+    /// The expected sum of those words of the innermost IPv4 header that may differ.
     pub(super) ipv4_fields: u16,
-    /// Sum of the pseudo header, its length aside; nothing where no checksum is verified.
+    /// Sum of the pseudo header without its length; zero if no checksum is verified.
     pseudo: Sum,
 }
 
-/// How much one run may take.
+/// How much a run may add.
 pub(super) struct Limits {
     pub(super) packets: usize,
     pub(super) bytes: usize,
 }
 
 impl Limits {
-    /// Whether a packet of this length fits behind those taken of what has `grown`.
+    /// Whether a packet of this length still fits, given what has `grown`.
     #[inline(always)]
     fn leave_room(
         &self,
@@ -55,12 +56,12 @@ impl Limits {
     }
 }
 
-/// What has been taken.
+/// The packets added.
 #[derive(Default)]
 struct Taken {
     packets: usize,
     bytes: usize,
-    /// Why none can come behind it.
+    /// Why no packet may follow.
     ended: Option<Flush>,
 }
 
@@ -73,7 +74,8 @@ struct Next {
 }
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
-    /// Takes packets off the front as long as they continue the current data; gives their number.
+    /// Merges packets from the front as long as they continue the current data; returns their
+    /// number.
     #[inline(always)]
     pub(super) fn follow<A: Arrivals<B>, F: FnMut(Packet<B>, Exit)>(
         &mut self,
@@ -119,7 +121,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         }
     }
 
-    /// Takes packets as long as they continue what is held at `slot`.
+    /// Merges packets as long as they continue the data held at `slot`.
     #[inline(always)]
     fn join_all<A: Arrivals<B>>(&mut self, slot: SlotId, arrivals: &mut A) -> Taken {
         let mut limits = self.limits();
@@ -155,7 +157,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         taken
     }
 
-    /// Takes one packet if it continues what is held at `slot`.
+    /// Merges one packet if it continues the data held at `slot`.
     #[inline(always)]
     fn join_one<A: Arrivals<B>>(&mut self, slot: SlotId, arrivals: &mut A) -> Taken {
         let limits = self.limits();
@@ -185,7 +187,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
 }
 
 impl<'a> Expected<'a> {
-    /// Behind what begins with `first`.
+    /// What is expected after data that begins with `first`.
     #[inline(always)]
     fn after<B: AsRef<[u8]>, A: Arrivals<B>>(
         first: &'a Packet<B>,
@@ -196,7 +198,8 @@ impl<'a> Expected<'a> {
         let (layout, bytes, transport) = (first.layout(), first.bytes(), shape.transport());
         let Meta { lane, mark, .. } = first.meta;
         let mut source = Source { link: first.link(), lane, mark, verifies };
-        // A run that begins with a packet somebody vouches for has no sum to verify others with.
+        // If the first packet's checksum was verified by the port, there is no sum to verify others
+        // with.
         source.verifies = arrivals.trust(0, &source) == Some(Trust::Verify);
         let verifies = source.verifies;
         let pseudo = if verifies { layout.pseudo_sum_of(bytes, transport, 0) } else { Sum::ZERO };
@@ -212,8 +215,8 @@ impl<'a> Expected<'a> {
         }
     }
 
-    /// Takes packets as long as they are the next ones. A function of its own, so that what it
-    /// needs stays in registers.
+    /// Adds packets as long as each is the next one. A separate function, so that its state stays
+    /// in registers.
     #[inline(never)]
     fn run<B: AsRef<[u8]>, A: Arrivals<B>>(
         &self,
@@ -239,7 +242,7 @@ impl<'a> Expected<'a> {
         taken
     }
 
-    /// What the first packet adds to the aggregate, if it is the next one, and its length.
+    /// What the first packet adds to the aggregate, and its length, if it is the next one.
     #[inline(always)]
     fn read<B: AsRef<[u8]>, A: Arrivals<B>>(
         &self,
@@ -261,8 +264,8 @@ impl<'a> Expected<'a> {
         intact.then_some((next, bytes.len()))
     }
 
-    /// Whether the lengths and identifications of an IP header are the next ones, and it is as
-    /// intact as the first's.
+    /// Whether the length and identification of an IP header are the next ones, and the header is
+    /// as intact as the first.
     #[inline(always)]
     fn network_goes_on(&self, network: Layer, bytes: &[u8], grown: &mut Grown) -> bool {
         let len = bytes.len() - network.at();
@@ -278,7 +281,7 @@ impl<'a> Expected<'a> {
         }
     }
 
-    /// The same for all headers around the transport, of a packet in tunnels.
+    /// The same for all headers around the transport of a tunnelled packet.
     #[inline(never)]
     fn layers_go_on(&self, bytes: &[u8], grown: &mut Grown) -> bool {
         let mut ids = 0;
@@ -303,14 +306,14 @@ impl<'a> Expected<'a> {
                     let udp = header::at::<Udp>(bytes, layer.at());
                     usize::from(udp.length.get()) == len && udp.checksum.get() == 0
                 }
-                // Its checksum is a second one.
+                // Its checksum would be a second one.
                 LayerKind::Gre | LayerKind::Tcp => false,
             }
         })
     }
 
-    /// What the transport header adds, if the payload follows what is there and the checksum is
-    /// one that a sender computes.
+    /// What the transport header adds, if the payload continues the data and the checksum has a
+    /// form that a sender computes.
     #[inline(always)]
     fn transport(&self, bytes: &[u8], grown: &Grown) -> Option<Next> {
         let at = self.transport.at();
@@ -333,12 +336,12 @@ impl<'a> Expected<'a> {
         }
     }
 
-    /// Whether the checksum is right.
+    /// Whether the checksum is valid.
     #[inline(always)]
     pub(super) fn is_intact(&self, bytes: &[u8], later: Option<&[u8]>) -> bool {
         let covered = &bytes[self.transport.at()..];
         let sum = match later {
-            // Two packets ahead: one's checksum takes half as long as another's lines need.
+            // Two packets ahead: summing one takes half as long as fetching the lines of another.
             Some(later) if is_scattered(bytes, later) => Sum::of_ahead(covered, later),
             _ => Sum::of(covered),
         };
@@ -346,7 +349,7 @@ impl<'a> Expected<'a> {
     }
 }
 
-/// Whether an IPv4 header, of which all else is equal, has this length and sums up to the same.
+/// Whether an IPv4 header, whose other fields are equal, has this length and the same sum.
 #[inline(always)]
 fn is_next_ipv4(ip: &Ipv4, len: usize, fields: u16) -> bool {
     usize::from(ip.total_len.get()) == len

@@ -1,4 +1,4 @@
-//! Why packets did not merge and why held ones were let go: every one has a counted reason.
+//! Reasons of the coalescer: why packets do not merge, and why held packets are flushed.
 
 use crate::offload::reason::{Tally, reasons};
 
@@ -11,7 +11,7 @@ reasons! {
         OtherTransport = "other-transport",
         /// a fragment of an IP datagram
         Fragment = "fragment",
-        /// the IP length goes beyond the bytes present (a capture with a snap length?)
+        /// the IP length exceeds the bytes present (a capture with a snap length?)
         CutShort = "cut-short",
         /// a header contradicts itself or the bytes present
         Malformed = "malformed",
@@ -21,7 +21,7 @@ reasons! {
         TunnelDepth = "tunnel-depth",
         /// more bytes than may be held in all
         TooLarge = "too-large",
-        /// the port cannot give the packet back if it is merged
+        /// the port could not restore the packet if it were merged
         Unmergeable = "unmergeable",
         /// IPv4 options
         IpOptions = "ip-options",
@@ -47,7 +47,7 @@ reasons! {
         TrafficClass = "traffic-class",
         /// another setting of the IPv4 flags
         DontFragment = "dont-fragment",
-        /// the IPv4 identification neither stands still nor counts up by one
+        /// the IPv4 identification is neither constant nor increased by one
         IpId = "ip-id",
         /// another acknowledgment number
         Acknowledgment = "acknowledgment",
@@ -55,7 +55,7 @@ reasons! {
         Window = "window",
         /// other TCP flags (PSH and FIN aside)
         Flags = "flags",
-        /// other TCP options, most often the timestamp's next tick
+        /// other TCP options, usually the timestamp's next tick
         Options = "options",
         /// another urgent pointer
         Urgent = "urgent",
@@ -65,11 +65,11 @@ reasons! {
         Longer = "longer",
         /// sequence numbers leave a gap: a packet is missing or late
         SequenceGap = "sequence-gap",
-        /// bytes that came before: a retransmission, a duplicate or a late packet
+        /// bytes received before: a retransmission, a duplicate or a late packet
         SequenceOld = "sequence-old",
-        /// the merged packet would be larger than the limit
+        /// the merged packet would exceed the size limit
         SizeLimit = "size-limit",
-        /// the merged packet would have more segments than the limit
+        /// the merged packet would exceed the limit of segments
         SegmentLimit = "segment-limit",
         /// short frames of which some are padded and some are not
         Padding = "padding",
@@ -81,7 +81,7 @@ reasons! {
 }
 
 reasons! {
-    /// Why held packets were let go.
+    /// Why held packets were flushed.
     Flush {
         /// the next packet would not fit into the size or segment limit
         Size = "size",
@@ -103,7 +103,7 @@ reasons! {
         HeldLimit = "held-limit",
         /// the batch ended, and the policy is not to hold beyond a batch
         BatchEnd = "batch-end",
-        /// the caller asked for everything
+        /// the caller flushed everything
         Stop = "stop",
     }
 }

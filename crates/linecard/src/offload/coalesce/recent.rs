@@ -1,17 +1,17 @@
-//! What was opened last, by its ports: a guess at what the next packet continues that needs neither
-//! its layout nor its hash. Whether it does is compared in full, so that a wrong guess costs a
-//! little time and nothing else.
+//! Recently opened data by ports: a guess at the data that the next packet continues, which needs
+//! neither its layout nor its hash. The guess is verified in full, so a wrong one costs only a
+//! little time.
 
 use super::slab::SlotId;
 
-/// Places: some more than flows that share a link in turns most often.
+/// Entries: somewhat more than the flows that usually share a link in turns.
 const PLACES: usize = 64;
 
-/// Places of what was opened last, by ports.
+/// Recently opened slots by ports.
 #[derive(Debug)]
 pub(super) struct Recent {
     slots: [Option<SlotId>; PLACES],
-    /// Where the last one had its ports: most have them there.
+    /// The port offset of the last entry: most packets have the same.
     ports: usize,
 }
 
@@ -20,8 +20,8 @@ impl Recent {
         Self { slots: [None; PLACES], ports: 0 }
     }
 
-    /// Notes that what begins with these bytes, and has its ports there, is at `slot`. With its
-    /// ports at 0 it cannot be predicted, and nothing is noted.
+    /// Records that data whose first packet has these bytes, with ports at this offset, is at
+    /// `slot`. Nothing is recorded if the offset is 0, because such data cannot be predicted.
     #[inline(always)]
     pub(super) fn note(&mut self, bytes: &[u8], ports: usize, slot: SlotId) {
         if ports == 0 {
@@ -33,7 +33,7 @@ impl Recent {
         }
     }
 
-    /// Where what this packet continues may be.
+    /// The slot of the data that this packet may continue.
     #[inline(always)]
     pub(super) fn guess(&self, bytes: &[u8]) -> Option<SlotId> {
         self.slots[self.place(bytes)?]
@@ -42,7 +42,7 @@ impl Recent {
     #[inline(always)]
     fn place(&self, bytes: &[u8]) -> Option<usize> {
         let ports = u32::from_ne_bytes(*bytes.get(self.ports..)?.first_chunk()?);
-        // Fibonacci hashing: the upper bits depend on all.
+        // Fibonacci hashing: the upper bits depend on all bits.
         Some((ports.wrapping_mul(0x9E37_79B9) >> (u32::BITS - PLACES.ilog2())) as usize)
     }
 }

@@ -1,4 +1,4 @@
-//! When held data is let go: its time has come, its room is needed, or somebody asks for it.
+//! Flushing held data: its deadline has passed, its room is needed, or the caller asks for it.
 
 use super::reason::Flush;
 use super::slab::SlotId;
@@ -7,13 +7,13 @@ use crate::packet::Packet;
 use crate::time::Instant;
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
-    /// Lets go what is due at `now`.
+    /// Flushes what is due at `now`.
     pub fn advance<F: FnMut(Packet<B>, Exit)>(&mut self, now: Instant, out: &mut F) {
         self.now = self.now.max(now);
         while let Some(slot) = self.wheel.due(self.now) {
             let deadline = self.deadline(slot);
             if deadline > self.now {
-                // Packets that came since have moved it.
+                // Packets that arrived since have moved it.
                 self.wheel.arm(slot, deadline);
                 continue;
             }
@@ -23,7 +23,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         }
     }
 
-    /// Lets everything go, in the order in which it was opened.
+    /// Flushes everything, in the order in which it was opened.
     pub fn flush_all<F: FnMut(Packet<B>, Exit)>(&mut self, reason: Flush, out: &mut F) {
         while let Some(slot) = self.ages.first(0) {
             self.flush(slot, reason, out);
@@ -31,8 +31,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         self.flush_fresh(reason, out);
     }
 
-    /// Starts a new time line, for captures whose clock was set back: everything is let go, and
-    /// the next time given may be earlier.
+    /// Starts a new timeline, for captures whose clock was set back: flushes everything, after
+    /// which `now` may lie before earlier times.
     pub fn restart_clock<F: FnMut(Packet<B>, Exit)>(&mut self, now: Instant, out: &mut F) {
         self.flush_all(Flush::Stop, out);
         self.wheel.restart(now);
@@ -40,8 +40,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         self.now = now;
     }
 
-    /// When held data has to go: its flow has paused, or the budget is used up, whichever comes
-    /// first.
+    /// When held data is due: its flow is idle, or the budget is used up, whichever comes first.
     #[inline(always)]
     pub(super) fn deadline(&self, slot: SlotId) -> Instant {
         let aggregate = &self.held.get(slot).aggregate;
@@ -49,8 +48,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         budget.min(self.table.idle_at(aggregate.flow, self.floor_ns))
     }
 
-    /// Sets the timer after an arrival if the deadline has come nearer. A later one is found out
-    /// about when the timer fires.
+    /// Sets the timer after an arrival if the deadline has moved closer. If it has moved away, that
+    /// is noticed when the timer fires.
     #[inline(always)]
     pub(super) fn hasten(&mut self, slot: SlotId) {
         if self.held.get(slot).aggregate.fresh != 0 {
@@ -62,7 +61,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         }
     }
 
-    /// Lets go what is held at `slot`.
+    /// Flushes the data held at `slot`.
     #[inline(never)]
     pub(super) fn flush<F: FnMut(Packet<B>, Exit)>(
         &mut self,

@@ -1,7 +1,7 @@
-//! What flows hold, in memory of fixed size: merged packets as they grow.
+//! Memory of fixed size for held data: merged packets under construction.
 //!
-//! Every packet lands here first, at a free place, and is looked at where it lies: the first of a
-//! merged packet then stays, and is moved no more until it leaves.
+//! Every packet is first stored ("lands") in a free place and examined there. The first packet of a
+//! merged one stays there and is not moved until it leaves.
 
 use super::aggregate::Aggregate;
 use crate::packet::Packet;
@@ -10,20 +10,20 @@ use alloc::vec::Vec;
 /// Place of a merged packet in the slab.
 pub(super) type SlotId = u32;
 
-/// A merged packet while it grows, in as few cache lines as it fits in.
+/// A merged packet under construction, in as few cache lines as possible.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct Held<B> {
-    /// The first packet, with those behind it as its chain.
+    /// The first packet; those merged into it are its chain.
     pub(super) packet: Option<Packet<B>>,
     pub(super) aggregate: Aggregate,
 }
 
-/// Places for as many merged packets as given at construction, and one to land on.
+/// As many places for merged packets as given at construction, and one to land on.
 #[derive(Debug)]
 pub(super) struct Slab<B> {
     slots: Vec<Held<B>>,
-    /// Free places, the last used on top: it is the one most likely in the cache.
+    /// Free places; the last used, which is most likely cached, is on top.
     free: Vec<SlotId>,
     landing: SlotId,
 }
@@ -39,7 +39,7 @@ impl<B> Slab<B> {
         }
     }
 
-    /// Ids that there are.
+    /// Number of slot ids.
     pub(super) fn slots(&self) -> usize {
         self.slots.len()
     }
@@ -48,7 +48,7 @@ impl<B> Slab<B> {
         self.free.is_empty()
     }
 
-    /// Puts a packet where the next one lands.
+    /// Stores a packet in the landing place.
     #[inline(always)]
     pub(super) fn land(&mut self, packet: Packet<B>) {
         self.slots[self.landing as usize].packet = Some(packet);
@@ -60,14 +60,14 @@ impl<B> Slab<B> {
         self.slots[self.landing as usize].packet.as_ref()
     }
 
-    /// Takes the packet that has landed away.
+    /// Removes the packet that has landed.
     #[inline(always)]
     pub(super) fn take_landed(&mut self) -> Option<Packet<B>> {
         self.slots[self.landing as usize].packet.take()
     }
 
-    /// Keeps the packet that has landed as the first of a merged one. The caller has made room;
-    /// else there is no place.
+    /// Keeps the packet that has landed as the first of a merged one. None if no place is free,
+    /// which the caller has to prevent.
     #[inline(always)]
     pub(super) fn open(&mut self) -> Option<(SlotId, &mut Held<B>)> {
         let slot = core::mem::replace(&mut self.landing, self.free.pop()?);
@@ -84,13 +84,13 @@ impl<B> Slab<B> {
         &mut self.slots[id as usize]
     }
 
-    /// The packet that has landed, and a place that it may join.
+    /// The packet that has landed, and a place whose data it may join.
     #[inline(always)]
     pub(super) fn landed_and(&mut self, id: SlotId) -> (Option<Packet<B>>, &mut Held<B>) {
         (self.take_landed(), &mut self.slots[id as usize])
     }
 
-    /// Takes the packet at `id`, whose place becomes free.
+    /// Removes the packet at `id` and frees its place.
     #[inline]
     pub(super) fn take(&mut self, id: SlotId) -> Option<Packet<B>> {
         let packet = self.slots[id as usize].packet.take()?;

@@ -1,5 +1,5 @@
-//! The shortest way: full-size segments in a row, in no tunnel. What differs from one to the next
-//! goes on by a step, so that each is checked with a few comparisons of whole words.
+//! The fastest path: consecutive full-size segments outside of tunnels. The fields that differ
+//! change by a constant step, so each packet is checked with a few comparisons of whole words.
 
 use super::aggregate::{Aggregate, Grown};
 use super::arrivals::{Arrivals, Trust};
@@ -8,11 +8,10 @@ use crate::packet::checksum::Sum;
 use crate::packet::header::{Ipv4, Tcp, Udp, be16, be16_at, tcp_flags};
 use crate::packet::{LayerKind, PATTERN};
 
-/// Headers start before this: those of IPv6 and TCP behind Ethernet with two tags do.
+/// Headers start before this offset: those of IPv6 and TCP behind Ethernet with two tags do.
 const NEAR: usize = 64;
 
-/// What the next packet of the row has in its fields. IPv4 and IPv6, TCP and UDP differ in steps
-/// and masks only.
+/// Expected fields of the next packet. IPv4 and IPv6, TCP and UDP differ only in steps and masks.
 struct Steady {
     /// Bytes of the frame.
     len: usize,
@@ -21,23 +20,23 @@ struct Steady {
     /// The first eight bytes of the IP header, with length and identification.
     start: u64,
     id_step: u16,
-    /// The two bytes where IPv4 has its checksum: what identifications add, it loses.
+    /// IPv4's header checksum: it decreases by as much as the identification increases.
     ip_checksum: u16,
-    /// Bytes 4 to 8 of the transport header: a sequence number, or UDP's length.
+    /// Bytes 4 to 8 of the transport header: TCP's sequence number, or UDP's length and checksum.
     middle: u32,
     middle_step: u32,
     middle_mask: u32,
-    /// Where the transport has its checksum, and the one that is not taken.
+    /// Offset of the transport checksum, and the value that is not accepted.
     checksum: usize,
     not: u16,
-    /// Flags that none has.
+    /// Flags that must not be set.
     flags: u8,
-    /// Sum of the fields that differ, of those taken.
+    /// Sum of the differing fields of the packets added.
     sum: u64,
 }
 
-/// Takes full-size segments that are the next ones, where each begins at an even offset of the
-/// whole; gives their number. A function of its own, so that what it needs stays in registers.
+/// Adds full-size segments as long as each is the next one, where each begins at an even offset of
+/// the whole; returns their number. A separate function, so that its state stays in registers.
 #[inline(never)]
 pub(super) fn follow<B, A: Arrivals<B>>(
     arrivals: &A,
@@ -76,7 +75,7 @@ pub(super) fn follow<B, A: Arrivals<B>>(
 }
 
 impl Steady {
-    /// Before `next`; gives the most packets that it can tell, too.
+    /// The state before `next`, and the most packets for which it is valid.
     #[inline(always)]
     fn before(next: &[u8], expected: &Expected<'_>, grown: &Grown) -> Option<(Self, usize)> {
         let (network, transport) = expected.shape.plain()?;
@@ -89,9 +88,9 @@ impl Steady {
             let id = be16(next, at + Ipv4::ID)?;
             id_step = grown.id_step(id)?;
             start = start & !(0xFFFF << 16) | u64::from(id) << 16;
-            // Counted within its 16 bits.
+            // The identification must not wrap within the run.
             most = usize::from(u16::MAX - id);
-            // The three words sum up to what the first's did; 0 is what a sender writes for that.
+            // The three words sum up to what the first packet's did; a sender writes 0 for that.
             let length = be16_at(first, at + Ipv4::TOTAL_LEN);
             let others = Sum::word(!length).add(Sum::word(!id));
             ip_checksum = others.add(Sum::word(expected.ipv4_fields)).fold() % u16::MAX;
@@ -116,7 +115,7 @@ impl Steady {
         Some((steady, most))
     }
 
-    /// The checksum of a packet whose header is the expected one otherwise, if it is the next.
+    /// The checksum of a packet if it is the next one: its header is otherwise the expected one.
     #[inline(always)]
     fn next(&self, header: &[u8; PATTERN]) -> Option<u16> {
         let (network, transport) = (self.network, self.transport);
@@ -130,7 +129,7 @@ impl Steady {
         is_next.then_some(checksum)
     }
 
-    /// The next packet, with this checksum, is taken.
+    /// Adds the next packet, which has this checksum.
     #[inline(always)]
     fn advance(&mut self, checksum: u16) {
         self.sum += u64::from(self.middle) + u64::from(checksum);
@@ -140,11 +139,12 @@ impl Steady {
         self.middle = self.middle.wrapping_add(self.middle_step);
     }
 
-    /// The sum of the fields that differ of the packets taken (see
-    /// [`super::candidate::Derived`]), and whether IPv4 identifications stand still.
+    /// The sum of the differing fields of the packets added (see [`super::candidate::Derived`]),
+    /// and whether IPv4 identifications are constant.
     #[inline(always)]
     fn fields(&self, expected: &Expected<'_>, packets: usize) -> (u64, bool) {
-        // In each: the length of the pseudo header, and TCP's flag word, which is the first's.
+        // In each: the length of the pseudo header, and TCP's flag word, which equals the first
+        // one's.
         let length = self.len - self.transport;
         let word = match expected.transport.kind {
             LayerKind::Tcp => be16_at(expected.bytes, self.transport + Tcp::FLAGS - 1),
@@ -156,8 +156,8 @@ impl Steady {
     }
 }
 
-/// The bytes at `offset` of a header that starts [`NEAR`]: so said to the compiler, which then knows
-/// that they are inside.
+/// The bytes at `offset` of a header that starts before [`NEAR`]; the explicit bound lets the
+/// compiler omit bounds checks.
 #[inline(always)]
 fn word<const N: usize>(header: &[u8; PATTERN], start: usize, offset: usize) -> [u8; N] {
     let mut word = [0; N];

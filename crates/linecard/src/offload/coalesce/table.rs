@@ -1,9 +1,9 @@
-//! The flow table: eight places per hash value, so that a lookup has a bound whoever chose the
-//! addresses, and memory of fixed size.
+//! The flow table, of fixed size: eight places per bucket, so that a lookup is bounded whatever
+//! addresses peers choose.
 //!
-//! A flow is known by its hash ([`crate::packet::FlowHasher`]). A bucket is one cache line: eight
-//! tags, and for each what its flow holds. So a lookup touches one line, and a second for the
-//! flow's clock, however many flows there are.
+//! A flow is identified by its hash ([`crate::packet::FlowHasher`]). A bucket is one cache line:
+//! eight tags, and the slot that each flow holds. So a lookup touches one line, and a second one
+//! for the flow's clock, regardless of the number of flows.
 
 use super::slab::SlotId;
 use crate::packet::prefetch_line;
@@ -38,14 +38,14 @@ struct Clock {
     last_arrival: Instant,
     /// Average interval of arrivals, at most 4.29 s.
     interval_ns: u32,
-    /// The time line that the last arrival belongs to.
+    /// The timeline of the last arrival.
     era: u32,
 }
 
 /// Where a new flow goes.
 pub(super) enum Place {
     Free(FlowId),
-    /// The place of a flow that has to go, and what it holds.
+    /// The place of a flow that has to be evicted, and the slot that it holds.
     Occupied(FlowId, Option<SlotId>),
 }
 
@@ -56,7 +56,7 @@ pub(super) struct Table {
     clocks: Box<[Clock]>,
     mask: usize,
     used: usize,
-    /// Counts the time lines: arrivals of different ones cannot be compared.
+    /// The number of the current timeline: arrivals of different timelines cannot be compared.
     era: u32,
 }
 
@@ -83,17 +83,17 @@ impl Table {
         self.used
     }
 
-    /// The place of the flow with this hash.
+    /// The place of the flow with this hash, if it is in the table.
     #[inline(always)]
     pub(super) fn find(&self, hash: u64) -> Option<FlowId> {
         let (bucket, tag) = self.locate(hash);
         let tags = &self.buckets[bucket].tags;
-        // All at once; a byte for each.
+        // All tags at once, a byte for each.
         let hits = u64::from_le_bytes(tags.map(|other| u8::from(other == tag)));
         (hits != 0).then(|| (bucket * WAYS) as FlowId + hits.trailing_zeros() / u8::BITS)
     }
 
-    /// [`Table::find`], where the flow may be at a place that is known.
+    /// [`Table::find`], given the place where the flow was last.
     #[inline(always)]
     pub(super) fn find_near(&self, hash: u64, place: Option<FlowId>) -> Option<FlowId> {
         let (bucket, tag) = self.locate(hash);
@@ -104,32 +104,31 @@ impl Table {
         place.filter(is_at).or_else(|| self.find(hash))
     }
 
-    /// Fetches what a lookup will touch.
+    /// Prefetches the lines that a lookup touches.
     #[inline(always)]
     pub(super) fn prefetch(&self, hash: u64) {
         let (bucket, _) = self.locate(hash);
         prefetch_line(&self.buckets[bucket]);
-        // Four clocks in a line.
+        // Four clocks share a line.
         prefetch_line(&self.clocks[bucket * WAYS]);
         prefetch_line(&self.clocks[bucket * WAYS + WAYS / 2]);
     }
 
-    /// What a flow holds.
+    /// The slot that a flow holds.
     #[inline(always)]
     pub(super) fn held(&self, id: FlowId) -> Option<SlotId> {
         let slot = self.buckets[id as usize / WAYS].held[id as usize % WAYS];
         (slot != NOTHING).then_some(slot)
     }
 
-    /// Notes what a flow holds.
+    /// Sets the slot that a flow holds.
     #[inline]
     pub(super) fn set_held(&mut self, id: FlowId, slot: Option<SlotId>) {
         self.buckets[id as usize / WAYS].held[id as usize % WAYS] = slot.unwrap_or(NOTHING);
     }
 
-    /// A place for a flow that is not in the table: a free one, else that of the flow that has
-    /// been idle longest, else that of the flow that has held data longest. `opened` tells since
-    /// when.
+    /// A place for a flow that is not in the table: a free one; else that of the flow that has been
+    /// idle longest; else that of the flow that has held data longest, according to `opened`.
     pub(super) fn place(&self, hash: u64, opened: impl Fn(SlotId) -> Instant) -> Place {
         let (bucket, _) = self.locate(hash);
         let first = bucket * WAYS;
@@ -145,7 +144,7 @@ impl Table {
         Place::Occupied(oldest, self.held(oldest))
     }
 
-    /// Puts a new flow into a place that is free or whose flow holds nothing.
+    /// Stores a new flow in a place that is free or whose flow holds nothing.
     pub(super) fn occupy(&mut self, id: FlowId, hash: u64, now: Instant) {
         let (bucket, tag) = self.locate(hash);
         let way = id as usize % WAYS;
@@ -155,8 +154,7 @@ impl Table {
         self.clocks[id as usize] = Clock { last_arrival: now, interval_ns: UNKNOWN, era: self.era };
     }
 
-    /// Takes note that a packet of a flow has arrived: average ← (average + delta) / 2
-    /// (papers/lro-npu.txt, IV.E).
+    /// Records an arrival of a flow: average ← (average + delta) / 2 (papers/lro-npu.txt, IV.E).
     #[inline(always)]
     pub(super) fn arrived(&mut self, id: FlowId, now: Instant) {
         let clock = &mut self.clocks[id as usize];
@@ -170,12 +168,12 @@ impl Table {
         clock.last_arrival = now;
     }
 
-    /// [`Table::arrived`] for several packets at one time.
+    /// [`Table::arrived`] for several packets that arrive at once.
     #[inline(always)]
     pub(super) fn arrived_together(&mut self, id: FlowId, now: Instant, packets: usize) {
         self.arrived(id, now);
         let clock = &mut self.clocks[id as usize];
-        // Each after the first has an interval of nothing, and halves the average.
+        // Each packet after the first has an interval of 0, and halves the average.
         let halved = packets.saturating_sub(1) as u32;
         if halved > 0 {
             let known = Some(clock.interval_ns).filter(|interval| *interval != UNKNOWN);
@@ -184,7 +182,7 @@ impl Table {
         }
     }
 
-    /// When the flow counts as paused: ten times its average interval from its last arrival on.
+    /// When the flow counts as idle: ten times its average interval after its last arrival.
     #[inline(always)]
     pub(super) fn idle_at(&self, id: FlowId, floor_ns: u64) -> Instant {
         let clock = &self.clocks[id as usize];
@@ -194,14 +192,14 @@ impl Table {
         clock.last_arrival.plus_ns((u64::from(clock.interval_ns) * 10).max(floor_ns))
     }
 
-    /// Whether no packet of the flow is to be expected within `soon_ns`.
+    /// Whether no packet of the flow is expected within `soon_ns`.
     #[inline]
     pub(super) fn is_quiet(&self, id: FlowId, soon_ns: u64) -> bool {
-        // An interval that is not known yet is the longest.
+        // An unknown interval is the longest possible.
         u64::from(self.clocks[id as usize].interval_ns) > soon_ns
     }
 
-    /// A new time line begins: arrivals so far are older than all that come.
+    /// Starts a new timeline: previous arrivals are older than all later ones.
     pub(super) fn restart_clock(&mut self) {
         self.era = self.era.wrapping_add(1);
     }

@@ -1,10 +1,10 @@
-//! What reassembly has done, in numbers.
+//! Counters of reassembly.
 
 use super::reason::{GiveUps, Passes};
 use crate::stats::Histogram;
 
-/// Counters of a [`Reassembler`](super::Reassembler). Every packet received has been passed,
-/// dropped, has left in a whole datagram or with one that was given up, or is held:
+/// Counters of a [`Reassembler`](super::Reassembler). Every packet received was passed, was
+/// dropped, has left in a complete datagram or with one that was given up, or is still held:
 /// `packets_in == passed.total() + dropped + joined + released + held`.
 #[derive(Debug, Clone, Default)]
 pub struct Counters {
@@ -12,32 +12,32 @@ pub struct Counters {
     pub packets_in: u64,
     /// Bytes of frames received.
     pub bytes_in: u64,
-    /// Packets let out, whole datagrams counted once.
+    /// Packets that left, complete datagrams counted once.
     pub packets_out: u64,
-    /// Bytes of frames let out.
+    /// Bytes of frames that left.
     pub bytes_out: u64,
-    /// Why packets were passed without being held.
+    /// Packets passed without being held, by reason.
     pub passed: Passes,
-    /// Exact duplicates dropped, which only happens when asked for.
+    /// Exact duplicates dropped, if that is configured.
     pub dropped: u64,
-    /// Datagrams made whole, atomic fragments included.
+    /// Datagrams completed, atomic fragments included.
     pub reassembled: u64,
-    /// Fragments that were a whole datagram (RFC 6946).
+    /// Fragments that were a complete datagram (RFC 6946).
     pub atomic: u64,
-    /// Fragments that became part of whole datagrams, atomic ones included.
+    /// Fragments that became part of complete datagrams, atomic ones included.
     pub joined: u64,
     /// Why datagrams were given up.
     pub given_up: GiveUps,
-    /// Fragments that left as they came because their datagram was given up.
+    /// Fragments that left unchanged because their datagram was given up.
     pub released: u64,
-    /// Fragments per datagram made whole.
+    /// Fragments per completed datagram.
     pub fragments: Histogram,
-    /// Time from the first fragment's arrival to the whole datagram, in nanoseconds.
+    /// Time from the first fragment's arrival to the complete datagram, in nanoseconds.
     pub hold_ns: Histogram,
 }
 
 impl Counters {
-    /// Adds what another has counted.
+    /// Adds the counters of `other`.
     pub fn add(&mut self, other: &Self) {
         self.packets_in += other.packets_in;
         self.bytes_in += other.bytes_in;

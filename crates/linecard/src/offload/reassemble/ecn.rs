@@ -10,7 +10,7 @@ const CE: u8 = 3;
 const NOT_ECT: u32 = 1;
 const MARKED: u32 = 1 << CE;
 
-/// Which codepoints the fragments have, four bits for each layer.
+/// The set of codepoints of the fragments, four bits per layer.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Ecn(u32);
 
@@ -28,14 +28,14 @@ impl Ecn {
         Self(self.0 | other.0)
     }
 
-    /// Whether Not-ECT stands beside others. With CE the datagram must not become whole, and
-    /// otherwise no honest sender makes it (Linux gives up both).
+    /// Whether Not-ECT occurs together with others. With CE the datagram must not be completed, and
+    /// without it no conforming sender produces it (Linux gives up both).
     pub(super) fn is_mixed(self) -> bool {
         let layers = (0..MAX_LAYERS).map(|index| self.layer(index));
         layers.into_iter().any(|seen| seen & NOT_ECT != 0 && seen != NOT_ECT)
     }
 
-    /// Marks the headers of the first fragment as any fragment was: no mark may be lost.
+    /// Marks the headers of the first fragment if any fragment was marked: no mark may be lost.
     pub(super) fn mark(self, bytes: &mut [u8], layout: &Layout) {
         for (index, layer) in layers(layout).enumerate() {
             if self.layer(index) & MARKED != 0 {

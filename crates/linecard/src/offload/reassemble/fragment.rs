@@ -1,4 +1,4 @@
-//! A look at one fragment alone: where its data belongs, and what is wrong with it.
+//! Examines a single fragment: the position of its data, and whether it is valid.
 
 use super::reason::{GiveUp, Pass};
 use crate::offload::MAX_LENGTH;
@@ -11,33 +11,33 @@ use core::ops::Range;
 pub(super) const FRAGMENT_HEADER: usize = 8;
 /// Fragment offsets count units of this many bytes.
 const UNIT: usize = 8;
-/// Bytes of the first fragment that are looked at to find its headers: those of any packet that is
-/// merged or cut, and as many again for extension headers.
+/// Bytes of the first fragment that are searched for its headers: those of any packet that can be
+/// merged or segmented, and as many again for extension headers.
 pub(super) const HEAD: usize = 512;
 const _: () = assert!(HEAD >= MAX_HEADER_LEN + 60);
 
-/// A fragment of an IP datagram: what its headers say.
+/// Header fields of a fragment of an IP datagram.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Fragment {
     pub(super) v6: bool,
     /// Start of the IP header.
     pub(super) network: usize,
-    /// End of the header that stays in the whole datagram. IPv6's fragment header comes behind.
+    /// End of the header that stays in the complete datagram. IPv6's fragment header follows it.
     pub(super) header_end: usize,
     /// Start of the data.
     pub(super) start: usize,
     /// Bytes of data.
     pub(super) len: usize,
-    /// Where the data belongs in that of the datagram, in bytes.
+    /// Position of the data within that of the datagram, in bytes.
     pub(super) offset: usize,
     pub(super) more: bool,
     pub(super) id: u32,
-    /// Where the type of the header behind `header_end` stands; IPv6 only.
+    /// Offset of the field with the type of the header after `header_end`; IPv6 only.
     pub(super) type_field: usize,
 }
 
 impl Fragment {
-    /// Looks at a packet's headers. Errors are about the packet: they say nothing of its datagram.
+    /// Examines a packet's headers. Errors concern only the packet, not its datagram.
     pub(super) fn examine<B: AsRef<[u8]>>(packet: &Packet<B>) -> Result<Self, Pass> {
         let layout = packet.layout();
         let (Form::Fragment, Some(network)) = (layout.form(), layout.network()) else {
@@ -102,22 +102,22 @@ impl Fragment {
         })
     }
 
-    /// Where the data ends in that of the datagram.
+    /// The end of the data within that of the datagram.
     pub(super) fn end(&self) -> usize {
         self.offset + self.len
     }
 
-    /// Where the data lies in the packet.
+    /// The range of the data in the packet.
     pub(super) fn data(&self) -> Range<usize> {
         self.start..self.start + self.len
     }
 
-    /// Whether it is the whole datagram all the same (RFC 6946). IPv4 has no such thing.
+    /// Whether it is a complete datagram nevertheless (RFC 6946). IPv4 has no atomic fragments.
     pub(super) fn is_atomic(&self) -> bool {
         self.offset == 0 && !self.more
     }
 
-    /// What keeps the datagram of this fragment from ever becoming whole.
+    /// The fault that keeps the datagram of this fragment from ever being completed.
     pub(super) fn fault<B: AsRef<[u8]>>(&self, packet: &Packet<B>) -> Option<GiveUp> {
         let layout = packet.layout();
         if self.len == 0 {
@@ -135,8 +135,8 @@ impl Fragment {
         (self.offset == 0 && !self.has_all_headers(datagram)).then_some(GiveUp::HeaderChain)
     }
 
-    /// Whether a datagram with `data` bytes behind this fragment's header is longer than a length
-    /// field can say. The outermost IP header counts most.
+    /// Whether a datagram with `data` bytes after this fragment's header exceeds a length field.
+    /// The outermost IP header has the largest length.
     pub(super) fn exceeds(&self, layout: &Layout, data: usize) -> bool {
         let outermost = layers(layout).find(|layer| is_ip(layer.kind));
         let (from, most) = match outermost {
@@ -147,8 +147,8 @@ impl Fragment {
         self.header_end - from + data > most
     }
 
-    /// Whether a first fragment holds every header up to the transport's (RFC 8200, section 4.5;
-    /// RFC 7112, section 5). For IPv4 RFC 1858, section 3 recommends the same of TCP.
+    /// Whether a first fragment contains every header up to the transport's (RFC 8200, section 4.5;
+    /// RFC 7112, section 5). For IPv4, RFC 1858, section 3 recommends the same for TCP.
     fn has_all_headers(&self, datagram: &[u8]) -> bool {
         let next = if self.v6 {
             let kind = datagram[self.header_end];
@@ -166,7 +166,7 @@ impl Fragment {
             },
             protocol::UDP | ICMPV6 => Udp::LEN,
             NO_NEXT_HEADER => 0,
-            // An unknown header's length is unknown too.
+            // The length of an unknown header is unknown too.
             _ => 1,
         };
         let end = next.at + needed;
@@ -178,7 +178,7 @@ impl Fragment {
 const ICMPV6: u8 = 58;
 const NO_NEXT_HEADER: u8 = 59;
 
-/// A header of a chain: its type, where that stands, and where the header starts.
+/// A header of a chain: its type, the offset of that type, and the offset of the header.
 #[derive(Debug, Clone, Copy)]
 struct Next {
     kind: u8,
@@ -187,7 +187,7 @@ struct Next {
 }
 
 impl Next {
-    /// The first header that is no extension header (RFC 8200, section 4), none when the chain
+    /// The first header that is not an extension header (RFC 8200, section 4); none if the chain
     /// leaves the datagram.
     fn follow(mut self, datagram: &[u8]) -> Option<Self> {
         use protocol::{DESTINATION, HOP_BY_HOP, ROUTING};
@@ -203,8 +203,8 @@ impl Next {
     }
 }
 
-/// Nothing may stand in the headers that could not be made right for the whole: a wrong header
-/// checksum would become a valid one, and an outer checksum covers data that is not read.
+/// Headers must not contain anything that could not be corrected in the complete datagram: a wrong
+/// header checksum would become valid, and an outer checksum covers data that is not read.
 fn examine_layer(datagram: &[u8], layer: Layer) -> Result<(), Pass> {
     let at = start(layer);
     match layer.kind {

@@ -1,5 +1,5 @@
-//! Held fragments in memory of fixed size: those of one datagram are chained twice, in the order
-//! of their data and in the order of their arrival.
+//! Held fragments in memory of fixed size: those of one datagram are linked twice, in data order
+//! and in order of arrival.
 
 use super::ecn::Ecn;
 use super::fragment::Fragment;
@@ -26,9 +26,9 @@ pub(super) struct Held<B> {
 /// Why a fragment does not join its datagram.
 #[derive(Debug)]
 pub(super) enum Misfit {
-    /// It is held already, and nothing is wrong.
+    /// It is held already, and is otherwise valid.
     Duplicate,
-    /// The datagram cannot become whole.
+    /// The datagram cannot be completed.
     Fault(GiveUp),
 }
 
@@ -36,7 +36,7 @@ pub(super) enum Misfit {
 #[derive(Debug)]
 pub(super) struct Fragments<B> {
     slots: Vec<Option<Held<B>>>,
-    /// Free places, the last used on top: it is the one most likely in the cache.
+    /// Free places; the last used, which is most likely cached, is on top.
     free: Vec<Slot>,
 }
 
@@ -71,8 +71,8 @@ impl<B: AsRef<[u8]>> Fragments<B> {
         })
     }
 
-    /// Where a fragment belongs among those of its datagram: behind the one given back. The data is
-    /// read only where a held fragment claims the very same place.
+    /// The position of a fragment among those of its datagram: after the returned slot. Data is
+    /// read only if a held fragment covers exactly the same range.
     pub(super) fn fits(
         &self,
         datagram: &Datagram,
@@ -87,8 +87,8 @@ impl<B: AsRef<[u8]>> Fragments<B> {
         if datagram.contradicts_end(fragment) {
             return Err(Misfit::Fault(GiveUp::End));
         }
-        // RFC 8200, section 4.5 (from RFC 5722): any overlap ends the datagram. RFC 791 would let
-        // the later one win, which is how filters are passed by (RFC 1858).
+        // RFC 8200, section 4.5 (from RFC 5722): any overlap invalidates the datagram. RFC 791
+        // would let the later one win, which can be used to evade filters (RFC 1858).
         if self.overlaps(ahead, datagram, fragment) {
             return Err(Misfit::Fault(GiveUp::Overlap));
         }
@@ -101,8 +101,8 @@ impl<B: AsRef<[u8]>> Fragments<B> {
         Ok(ahead)
     }
 
-    /// Keeps a fragment behind `ahead`. The caller has made room; were there none, the memory
-    /// would grow rather than lose a packet.
+    /// Stores a fragment after `ahead`. The caller has made room; if it has not, the memory grows,
+    /// so that no packet is lost.
     pub(super) fn insert(
         &mut self,
         datagram: &mut Datagram,
@@ -128,7 +128,7 @@ impl<B: AsRef<[u8]>> Fragments<B> {
         datagram.latest = slot;
     }
 
-    /// Takes the fragment at `slot`, and tells which one's data comes behind.
+    /// Removes the fragment at `slot`; returns the next one in data order too.
     pub(super) fn take(&mut self, slot: Slot) -> Option<(Held<B>, Slot)> {
         let held = self.slots.get_mut(slot as usize)?.take()?;
         self.free.push(slot);
@@ -136,14 +136,15 @@ impl<B: AsRef<[u8]>> Fragments<B> {
         Some((held, behind))
     }
 
-    /// Takes the fragment at `slot`, and tells which one came later.
+    /// Removes the fragment at `slot`; returns the next one in order of arrival too.
     pub(super) fn release(&mut self, slot: Slot) -> Option<(Packet<B>, Slot)> {
         let later = self.get(slot)?.later;
         self.take(slot).map(|(held, _)| (held.packet, later))
     }
 
-    /// The last fragment whose data starts at or before `offset`. In order and in reverse order
-    /// it is found at once; else in as many steps as fragments are allowed.
+    /// The last fragment whose data starts at or before `offset`. For fragments in order or in
+    /// reverse order it is found at once; else in at most as many steps as a datagram may have
+    /// fragments.
     fn ahead(&self, datagram: &Datagram, offset: usize) -> Slot {
         let starts = |slot| self.get(slot).is_some_and(|held| held.fragment.offset <= offset);
         if starts(datagram.last) {

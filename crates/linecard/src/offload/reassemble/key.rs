@@ -1,4 +1,4 @@
-//! Which datagram a fragment belongs to.
+//! The key of a fragment's datagram.
 
 use super::fragment::{Fragment, layers, start};
 use crate::packet::header::{self, Ipv4, Ipv6};
@@ -6,11 +6,11 @@ use crate::packet::{FlowHasher, Layer, LayerKind, LinkType, Packet};
 use core::ops::Range;
 
 /// What the fragments of one datagram have in common: source, destination and identification; for
-/// IPv4 the protocol too (RFC 791, section 3.2; RFC 8200, section 4.5). Beyond that, lane, mark and
-/// everything before the IP header, VLAN tags and tunnels: what they separate stays apart.
+/// IPv4 the protocol too (RFC 791, section 3.2; RFC 8200, section 4.5). In addition, lane, mark,
+/// VLAN tags, tunnels and everything else before the IP header have to be equal.
 ///
-/// Station addresses do not count, for fragments may come by different routers, and neither do
-/// those fields of outer headers that differ from packet to packet.
+/// MAC addresses are ignored, because fragments may come by different routers, and so are those
+/// fields of outer headers that differ from packet to packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Key {
     /// Source, then destination; those of IPv4 fill the first 8 bytes.
@@ -62,7 +62,7 @@ impl Key {
         self.v6
     }
 
-    /// The place of the datagram in a table.
+    /// The hash that selects the datagram's place in a table.
     pub(super) fn hash(&self, hasher: &FlowHasher) -> u64 {
         let hash = hasher.bytes(self.envelope, &self.addresses);
         let hash = hasher.pair(hash, u64::from(self.id) << 32 | u64::from(self.lane));
@@ -70,20 +70,20 @@ impl Key {
         hasher.pair(hash, u64::from(self.mark) << 32 | kind)
     }
 
-    /// The place of the datagram's source: an IPv4 address or an IPv6 network of 64 bits, for
-    /// whoever has one address of such a network has all.
+    /// The hash of the datagram's source: an IPv4 address or an IPv6 /64, because the owner of one
+    /// address of such a network has all of them.
     pub(super) fn source_hash(&self, hasher: &FlowHasher) -> u64 {
         let source = if self.v6 { &self.addresses[..8] } else { &self.addresses[..4] };
         hasher.bytes(u64::from(self.lane), source)
     }
 }
 
-/// Bytes of the link header before its type field: addresses and what comes with them.
+/// Bytes of the link header before its type field: addresses and their types.
 fn stations(link: LinkType) -> usize {
     match link {
         LinkType::Ethernet => 12,
         LinkType::LinuxSll => 14,
-        // The type comes first; it says no more than the IP header itself. Tags stand behind.
+        // The type comes first and only repeats the IP version. Tags follow the header.
         LinkType::LinuxSll2 => 20,
         LinkType::Raw | LinkType::Loopback | LinkType::Other => 0,
     }

@@ -1,33 +1,34 @@
-//! IP reassembly: fragments of a datagram become one packet.
+//! IP reassembly: combines the fragments of a datagram into one packet.
 //!
-//! [`Reassembler`] puts fragments of IPv4 (RFC 791, section 3.2; RFC 815; RFC 1122, section 3.3.2)
-//! and IPv6 (RFC 8200, section 4.5) together, those of the innermost IP header that a packet's
-//! [`Layout`] shows. The whole datagram is the first fragment's packet, header patched in place,
-//! with the data of the others as a list of [`Piece`]s: no payload is copied, and none is read.
+//! [`Reassembler`] reassembles fragments of IPv4 (RFC 791, section 3.2; RFC 815; RFC 1122, section
+//! 3.3.2) and IPv6 (RFC 8200, section 4.5), those of the innermost IP header that a packet's
+//! [`Layout`] shows. The complete datagram is the packet of the first fragment, its header patched
+//! in place, with the data of the others as a list of [`Piece`]s: payload is neither copied nor
+//! read.
 //!
-//! **Nothing is lost.** What cannot become whole leaves as it came: fragments that overlap
-//! (RFC 5722), contradict each other or reach too far, those whose time is up, and the oldest when
-//! a bound is reached. The fragments of such a datagram leave in the order of their arrival, each
-//! with a counted reason ([`GiveUp`]), and what comes of it later passes untouched until the time
-//! is up once more or its place is needed.
+//! **Nothing is lost.** Fragments that cannot be reassembled leave unchanged: those that overlap
+//! (RFC 5722), contradict each other or exceed the largest datagram, those whose timeout has
+//! expired, and the oldest ones if a bound is reached. The fragments of such a datagram leave in
+//! the order of their arrival, each with a counted reason ([`GiveUp`]); its later fragments pass
+//! unchanged until another timeout has expired or the place is needed.
 //!
 //! | question | answer |
 //! |---|---|
-//! | whose header | the first fragment's (offset 0): options, TTL, DSCP, "don't fragment" |
+//! | which header is used | that of the first fragment (offset 0): options, TTL, DSCP, "don't fragment" |
 //! | congestion marks | CE if any fragment has it; Not-ECT beside others: given up (RFC 3168, 5.3) |
 //! | timestamp | that of the fragment that completed the datagram, as in Linux |
-//! | checksum state | vouched for only if it was for every fragment |
-//! | exact duplicates | passed on as they came, or dropped when asked; others overlap |
-//! | atomic fragments | become whole at once, whatever else is held (RFC 6946) |
+//! | checksum state | verified only if it was for every fragment |
+//! | exact duplicates | passed unchanged, or dropped if configured; others count as overlap |
+//! | atomic fragments | completed at once, whatever else is held (RFC 6946) |
 //! | a first fragment without all headers | given up (RFC 7112; for TCP over IPv4, RFC 1858) |
-//! | order | other packets pass at once: they may overtake a datagram under way, as in hosts |
+//! | order | other packets pass at once: they may overtake an incomplete datagram, as in hosts |
 //!
-//! **In tunnels** everything before the inner header has to be equal too, fields aside that differ
-//! from packet to packet, and the lengths of outer headers grow with the datagram. Outer headers
-//! with a checksum over what they carry are not followed: the fragment passes.
+//! **In tunnels** everything before the inner header has to be equal too, except for fields that
+//! differ from packet to packet; the length fields of outer headers are updated. A fragment inside
+//! an outer header whose checksum covers payload passes unchanged.
 //!
-//! Not supported: a datagram made whole that is itself a fragment, or carries one, is not put
-//! together any further; a second stage behind the first passes it on.
+//! Not supported: if the complete datagram is itself a fragment, or contains one, that fragment is
+//! not reassembled any further; a second stage would pass it.
 
 mod config;
 mod counters;
@@ -61,18 +62,18 @@ use crate::packet::Layout;
 /// Emptied lists of pieces kept for the next datagrams.
 const SPARE_CHAINS: usize = 64;
 
-/// What became of a packet given to [`Reassembler::push`].
+/// The result of [`Reassembler::push`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is held until its datagram is whole.
+    /// It is held until its datagram is complete.
     Held,
-    /// It made its datagram whole.
+    /// It completed its datagram.
     Completed,
-    /// It went out as it was.
+    /// It passed unchanged.
     Passed(Pass),
-    /// It went out as it was, and so did all of its datagram that was held.
+    /// It left unchanged, and so did all held fragments of its datagram.
     GivenUp(GiveUp),
-    /// It is an exact duplicate, and those are to be dropped.
+    /// It is an exact duplicate and was dropped.
     Dropped,
 }
 
@@ -81,13 +82,13 @@ pub enum Verdict {
 pub enum Exit {
     /// It was never held.
     Passed(Pass),
-    /// It is a whole datagram made of fragments.
+    /// It is a complete datagram.
     Reassembled,
-    /// It is a fragment as it came: its datagram was given up.
+    /// It is an unchanged fragment whose datagram was given up.
     GivenUp(GiveUp),
 }
 
-/// Makes datagrams of fragments; see the [module](self).
+/// Reassembles datagrams; see the [module](self).
 ///
 /// ```
 /// use linecard::offload::reassemble::{Config, Reassembler};
@@ -132,18 +133,18 @@ pub struct Reassembler<B> {
     counters: Counters,
 }
 
-/// What remains of a datagram that is given up.
+/// What happens to the table entry of a datagram that is given up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum After {
-    /// It is remembered, so that the rest of it need not wait.
+    /// The entry is kept, so that later fragments are passed at once.
     Refuse,
     /// Its place is free.
     Forget,
 }
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Reassembler<B> {
-    /// Takes the memory it will need, buffers of packets and lists of pieces aside. All packets
-    /// are frames of `link`.
+    /// Allocates all memory but packet buffers and lists of pieces. All packets are frames of
+    /// `link`.
     #[must_use]
     pub fn new(link: LinkType, config: Config) -> Self {
         Self {
@@ -161,13 +162,13 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Reassembler<B> {
         }
     }
 
-    /// The configuration it was made with.
+    /// The configuration.
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// What has been counted so far.
+    /// The counters so far.
     #[must_use]
     pub fn counters(&self) -> &Counters {
         &self.counters
@@ -185,21 +186,20 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Reassembler<B> {
         self.held_bytes
     }
 
-    /// Datagrams in the table now: those under way, and those given up but remembered.
+    /// Datagrams in the table now, including those given up but still remembered.
     #[must_use]
     pub fn datagrams(&self) -> usize {
         self.table.used()
     }
 
-    /// When [`Reassembler::advance`] wants to be called next: the earliest deadline of what is
-    /// held.
+    /// When [`Reassembler::advance`] has to be called next: the earliest deadline of a held
+    /// datagram.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Instant> {
         self.table.next_deadline()
     }
 
-    /// Whether all sums are right and all bounds hold: for tests and fuzzing, as it looks at
-    /// everything.
+    /// Whether all sums and bounds hold: for tests and fuzzing, because it visits every entry.
     #[must_use]
     pub fn is_consistent(&self) -> bool {
         let counters = &self.counters;
@@ -211,7 +211,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Reassembler<B> {
             && self.table.used() <= self.config.max_datagrams.max(1)
     }
 
-    /// Takes all packets of a batch. What leaves goes to `out`, with the reason.
+    /// Processes all packets of a batch. Packets that leave go to `out`, each with its reason.
     pub fn push_batch<F: FnMut(Packet<B>, Exit)>(
         &mut self,
         batch: &mut Batch<B>,
@@ -223,8 +223,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Reassembler<B> {
         }
     }
 
-    /// Takes one packet that arrived at `now`; what is due is let go first. A time before the
-    /// latest one given counts as that.
+    /// Processes a packet that arrived at `now`, after giving up what is due. If `now` lies before
+    /// the latest time given, that latest time is used.
     pub fn push<F: FnMut(Packet<B>, Exit)>(
         &mut self,
         packet: Packet<B>,
@@ -261,14 +261,14 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Reassembler<B> {
         }
     }
 
-    /// Starts a new time line, for captures whose clock was set back: everything is given up, and
-    /// the next time given may be earlier.
+    /// Starts a new timeline, for captures whose clock was set back: gives up everything, after
+    /// which `now` may lie before earlier times.
     pub fn restart_clock<F: FnMut(Packet<B>, Exit)>(&mut self, now: Instant, out: &mut F) {
         self.flush_all(out);
         self.now = now;
     }
 
-    /// Gives the list of a whole datagram's pieces back for reuse, so that no memory is taken per
+    /// Takes the list of a datagram's pieces back for reuse, which avoids an allocation per
     /// datagram.
     pub fn recycle(&mut self, mut chain: Vec<Piece<B>>) {
         if chain.capacity() > 0 && self.chains.len() < SPARE_CHAINS {
@@ -277,8 +277,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Reassembler<B> {
         }
     }
 
-    /// Takes the fragment header out of an atomic fragment. Others of the same identification are
-    /// not its company (RFC 6946, section 4).
+    /// Removes the fragment header of an atomic fragment. Other fragments with the same
+    /// identification are unrelated (RFC 6946, section 4).
     fn strip<F: FnMut(Packet<B>, Exit)>(
         &mut self,
         mut packet: Packet<B>,
@@ -303,7 +303,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Reassembler<B> {
         }
     }
 
-    /// Holds a fragment, and gives out its datagram if nothing is missing any more.
+    /// Holds a fragment, and emits its datagram if that is complete.
     fn admit<F: FnMut(Packet<B>, Exit)>(
         &mut self,
         packet: Packet<B>,
@@ -313,7 +313,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Reassembler<B> {
         let key = Key::of(&packet, &fragment, self.link, &self.hasher);
         let hash = key.hash(&self.hasher);
         let found = self.table.find(hash, &key).or_else(|| self.open(key, hash, out));
-        // A table that has been made room in has a place.
+        // After making room, the table has a free place.
         let Some(id) = found.filter(|id| !self.table.get(*id).refused) else {
             return self.pass(packet, Pass::Refused, out);
         };
@@ -349,7 +349,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Reassembler<B> {
         }
     }
 
-    /// Makes a place for a new datagram, by giving up an older one if need be.
+    /// Makes a place for a new datagram, giving up an older one if necessary.
     fn open<F: FnMut(Packet<B>, Exit)>(&mut self, key: Key, hash: u64, out: &mut F) -> Option<Id> {
         let share = self.table.share_of(key.source_hash(&self.hasher));
         if self.table.uses(share).datagrams >= self.share.datagrams {
@@ -370,8 +370,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Reassembler<B> {
     }
 
     /// Gives up datagrams, the oldest first, until one more fragment of `bytes` may be held for
-    /// `id`: those of its source while that is beyond its share, else any. Tells why if `id`
-    /// itself was among them.
+    /// `id`: those of its source if that exceeds its share, else any. Returns the reason if `id`
+    /// itself was given up.
     fn make_room<F: FnMut(Packet<B>, Exit)>(
         &mut self,
         id: Id,
@@ -387,7 +387,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Reassembler<B> {
         own
     }
 
-    /// The datagram to be given up for another fragment of a source, if one has to be.
+    /// The datagram to give up for another fragment of a source, if one has to be.
     fn in_the_way(&self, share: usize, bytes: usize) -> Option<(Id, GiveUp)> {
         let uses = self.table.uses(share);
         if uses.fragments >= self.share.fragments || uses.bytes + bytes > self.share.bytes {
@@ -411,7 +411,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Reassembler<B> {
         self.held_bytes += bytes;
     }
 
-    /// Gives out a datagram of which nothing is missing.
+    /// Emits a complete datagram.
     fn complete<F: FnMut(Packet<B>, Exit)>(&mut self, id: Id, data: usize, out: &mut F) -> Verdict {
         if let Err(why) = self.build(id, data) {
             self.give_up(id, why, After::Refuse, out);
@@ -437,8 +437,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Reassembler<B> {
         self.builder.complete(&mut first.packet, &first.fragment, data, datagram.ecn)
     }
 
-    /// Takes the fragments in the order of their data: the first as the packet, the others as its
-    /// pieces.
+    /// Collects the fragments in data order: the first becomes the packet, the others its pieces.
     fn collect(&mut self, id: Id) -> Option<Packet<B>> {
         let (first, count, latest) = {
             let datagram = self.table.get(id);
@@ -462,7 +461,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Reassembler<B> {
         Some(packet)
     }
 
-    /// Lets the fragments of a datagram go as they came, in the order of their arrival.
+    /// Emits the fragments of a datagram unchanged, in the order of their arrival.
     fn give_up<F: FnMut(Packet<B>, Exit)>(
         &mut self,
         id: Id,
@@ -481,7 +480,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Reassembler<B> {
         }
     }
 
-    /// Settles the sums of a datagram that holds nothing any more.
+    /// Updates the sums for a datagram that holds nothing any more.
     fn settle(&mut self, id: Id, after: After) {
         let Datagram { key, share, count, bytes, .. } = *self.table.get(id);
         let uses = self.table.uses_mut(share);
@@ -523,8 +522,9 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Reassembler<B> {
     }
 }
 
-/// Makes datagrams of a list of frames that all arrive at once, and lets go what stays incomplete:
-/// [`Reassembler`] for tests, fuzzing and small tools. What leaves, leaves in that order.
+/// Reassembles a list of frames that all arrive at once, and gives up what stays incomplete:
+/// [`Reassembler`] for tests, fuzzing and small tools. Packets are returned in the order in which
+/// they leave.
 ///
 /// ```
 /// use linecard::offload::reassemble::{Config, Exit, Pass, reassemble};

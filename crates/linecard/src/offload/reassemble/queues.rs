@@ -1,10 +1,10 @@
-//! Queues over indices, in memory of fixed size: a member joins at the back, and leaves from
-//! anywhere in O(1). What is at the front has waited longest.
+//! Queues over indices, in memory of fixed size: members are added at the back and can be removed
+//! from anywhere in O(1).
 
 use alloc::boxed::Box;
 use alloc::vec;
 
-/// No member, no queue.
+/// No member, or no queue.
 const NONE: u32 = u32::MAX;
 
 #[derive(Debug, Clone, Copy)]
@@ -37,7 +37,7 @@ impl Queues {
         }
     }
 
-    /// Puts `member` at the back of `queue`, out of the queue it was in.
+    /// Appends `member` to `queue`, after removing it from the queue that it is in.
     pub(super) fn push(&mut self, queue: usize, member: u32) {
         self.remove(member);
         let ends = &mut self.ends[queue];
@@ -50,7 +50,7 @@ impl Queues {
         self.links[member as usize] = Link { queue: queue as u32, ahead, behind: NONE };
     }
 
-    /// Takes `member` out of its queue, if it is in one.
+    /// Removes `member` from its queue, if it is in one.
     pub(super) fn remove(&mut self, member: u32) {
         let link = core::mem::replace(&mut self.links[member as usize], UNLINKED);
         if link.queue == NONE {

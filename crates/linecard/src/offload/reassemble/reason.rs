@@ -1,21 +1,21 @@
-//! Why fragments leave as they came: every one has a counted reason.
+//! Reasons of reassembly: why fragments leave unchanged.
 
 use crate::offload::reason::{Tally, reasons};
 
 reasons! {
-    /// Why a packet was passed on without being held.
+    /// Why a packet passed without being held.
     Pass {
-        /// no fragment of an IP datagram, as far as headers are followed
+        /// not a fragment of an IP datagram, as far as headers are followed
         NotAFragment = "not-a-fragment",
-        /// merged already, or the port could not give it back
+        /// merged already, or the port could not restore it
         Unmergeable = "unmergeable",
-        /// the transport checksum is to be completed, which a fragment's cannot be
+        /// the transport checksum is partial, and cannot be completed in a fragment
         PartialChecksum = "partial-checksum",
         /// an IPv4 header checksum is wrong
         IpChecksum = "ip-checksum",
-        /// an outer header has a checksum over all that it carries
+        /// an outer header has a checksum over its payload
         OuterChecksum = "outer-checksum",
-        /// no room for the fragment header that is announced
+        /// the announced fragment header does not fit
         Malformed = "malformed",
         /// more header bytes than are kept for one packet
         HeaderTooLong = "header-too-long",
@@ -29,7 +29,7 @@ reasons! {
 }
 
 reasons! {
-    /// Why a datagram was given up: its fragments left as they came.
+    /// Why a datagram was given up; its fragments left unchanged.
     GiveUp {
         /// fragments overlap (RFC 8200, section 4.5; RFC 5722)
         Overlap = "overlap",
@@ -37,17 +37,17 @@ reasons! {
         End = "end",
         /// the datagram would be longer than IP allows ("ping of death")
         TooLong = "too-long",
-        /// a fragment that is not the last has a length that is no multiple of 8
+        /// a fragment other than the last has a length that is not a multiple of 8
         Uneven = "uneven",
         /// a fragment without data
         Empty = "empty",
         /// the first fragment does not hold all headers (RFC 7112; RFC 1858), or more than 512 bytes
         HeaderChain = "header-chain",
-        /// some fragments say that their transport knows ECN and some do not (RFC 3168, section 5.3)
+        /// some fragments are ECN-capable and some are not (RFC 3168, section 5.3)
         Ecn = "ecn",
         /// more fragments than the limit
         TooMany = "too-many",
-        /// a fragment is missing, and the time is up
+        /// a fragment is missing, and the timeout has expired
         Timeout = "timeout",
         /// no place for another datagram: this was the oldest
         TableFull = "table-full",
@@ -55,7 +55,7 @@ reasons! {
         HeldLimit = "held-limit",
         /// the source has used up its share: this was its oldest
         Share = "share",
-        /// the caller asked for everything
+        /// the caller flushed everything
         Stop = "stop",
     }
 }

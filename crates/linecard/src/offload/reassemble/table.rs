@@ -1,4 +1,4 @@
-//! The datagrams under way: found by key, and queued by age, in all and for each source.
+//! Incomplete datagrams: by key, and by age both in total and per source.
 
 use super::ecn::Ecn;
 use super::fragment::Fragment;
@@ -13,20 +13,20 @@ use alloc::vec::Vec;
 /// Place of a datagram in the table.
 pub(super) type Id = u32;
 
-/// Places in the table at least: so that few sources fall into one, however small the table.
+/// The least number of places, so that sources rarely share one even in a small table.
 const MIN_PLACES: usize = 1_024;
 
-/// What is kept of a datagram.
+/// State of a datagram.
 #[derive(Debug, Clone)]
 pub(super) struct Datagram {
     pub(super) key: Key,
-    /// Given up: what comes of it passes.
+    /// Given up: its later fragments pass.
     pub(super) refused: bool,
-    /// Where what its source uses is counted.
+    /// Index of the usage counter of its source.
     pub(super) share: usize,
     pub(super) opened: Instant,
     deadline: Instant,
-    /// Held fragments by data: first and last; by arrival: earliest and latest.
+    /// Held fragments: first and last in data order; earliest and latest in order of arrival.
     pub(super) first: Slot,
     pub(super) last: Slot,
     pub(super) earliest: Slot,
@@ -35,7 +35,7 @@ pub(super) struct Datagram {
     pub(super) ecn: Ecn,
     /// Bytes of frames held.
     pub(super) bytes: usize,
-    /// Bytes of data held, where they end, and where the datagram does if that is known.
+    /// Bytes of data held, where they end, and the end of the datagram if it is known.
     data: usize,
     reach: usize,
     total: Option<usize>,
@@ -64,12 +64,12 @@ impl Default for Datagram {
 }
 
 impl Datagram {
-    /// A datagram of which nothing is held yet.
+    /// A datagram without fragments.
     pub(super) fn new(key: Key, share: usize, opened: Instant) -> Self {
         Self { key, share, opened, ..Self::default() }
     }
 
-    /// Counts a fragment that has been found to fit.
+    /// Counts a fragment that fits.
     pub(super) fn joins(&mut self, fragment: &Fragment, bytes: usize) {
         self.count += 1;
         self.bytes += bytes;
@@ -80,12 +80,12 @@ impl Datagram {
         }
     }
 
-    /// Bytes of data when nothing is missing: fragments do not overlap, so they add up.
+    /// Bytes of data if it is complete: fragments do not overlap, so their lengths add up.
     pub(super) fn whole(&self) -> Option<usize> {
         self.total.filter(|total| *total == self.data)
     }
 
-    /// Whether the fragment and those held disagree about the end.
+    /// Whether the fragment contradicts the held ones about the end of the datagram.
     pub(super) fn contradicts_end(&self, fragment: &Fragment) -> bool {
         let end = fragment.end();
         match self.total {
@@ -95,7 +95,7 @@ impl Datagram {
     }
 }
 
-/// What one source uses.
+/// Usage of one source.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Use {
     pub(super) datagrams: usize,
@@ -109,12 +109,12 @@ pub(super) struct Table {
     datagrams: Box<[Datagram]>,
     free: Vec<Id>,
     by_key: Queues,
-    /// By version, and by whether given up: in each all deadlines are equally far, so the front is
-    /// next.
+    /// By version, and by whether given up: within each, all timeouts are equal, so the front is
+    /// due first.
     by_age: Queues,
     by_share: Queues,
     uses: Box<[Use]>,
-    /// Queues by key and shares, less one.
+    /// Number of queues by key and of shares, minus 1.
     mask: usize,
     /// No deadline lies before this point.
     earliest: Instant,
@@ -155,7 +155,7 @@ impl Table {
         self.by_key.members(hash as usize & self.mask).find(|id| self.get(*id).key == *key)
     }
 
-    /// Where what a source uses is counted.
+    /// The usage counter of a source.
     pub(super) fn share_of(&self, source_hash: u64) -> usize {
         source_hash as usize & self.mask
     }
@@ -168,7 +168,7 @@ impl Table {
         &mut self.uses[share]
     }
 
-    /// Puts a new datagram into a free place, of which there is one.
+    /// Stores a new datagram in a free place, of which there must be one.
     pub(super) fn open(&mut self, hash: u64, datagram: Datagram, deadline: Instant) -> Option<Id> {
         let id = self.free.pop()?;
         self.by_key.push(hash as usize & self.mask, id);
@@ -178,14 +178,14 @@ impl Table {
         Some(id)
     }
 
-    /// Remembers until `deadline` that a datagram was given up; its fragments have been taken.
+    /// Remembers until `deadline` that a datagram was given up; its fragments have been removed.
     pub(super) fn refuse(&mut self, id: Id, deadline: Instant) {
         let Datagram { key, share, opened, .. } = *self.get(id);
         *self.get_mut(id) = Datagram { refused: true, ..Datagram::new(key, share, opened) };
         self.enqueue(id, deadline);
     }
 
-    /// Forgets a datagram; its fragments have been taken.
+    /// Removes a datagram whose fragments have been removed.
     pub(super) fn remove(&mut self, id: Id) {
         self.by_key.remove(id);
         self.by_age.remove(id);
@@ -196,18 +196,18 @@ impl Table {
         self.free.push(id);
     }
 
-    /// The datagram that has been under way longest.
+    /// The datagram that has been incomplete longest.
     pub(super) fn oldest(&self) -> Option<Id> {
         self.first_by(|datagram| datagram.opened, [LIVE, LIVE | V6])
     }
 
-    /// The datagram to be forgotten for another: one given up, else the oldest.
+    /// The datagram to evict for another: one that was given up, else the oldest.
     pub(super) fn oldest_of_all(&self) -> Option<Id> {
         self.first_by(|datagram| datagram.deadline, [REFUSED, REFUSED | V6])
             .or_else(|| self.oldest())
     }
 
-    /// The same of one source's.
+    /// The same among those of one source.
     pub(super) fn oldest_of_share(&self, share: usize) -> Option<Id> {
         self.by_share.front(2 * share + REFUSED).or_else(|| self.oldest_live_of_share(share))
     }
@@ -216,8 +216,8 @@ impl Table {
         self.by_share.front(2 * share + LIVE)
     }
 
-    /// Some datagram whose time is up, the earliest first. Call until there is none, and remove
-    /// each.
+    /// A datagram whose timeout has expired, the earliest first. Call until it returns none, and
+    /// remove each.
     #[inline]
     pub(super) fn due(&mut self, now: Instant) -> Option<Id> {
         if now < self.earliest {
@@ -235,7 +235,7 @@ impl Table {
         Some(self.get(next).deadline)
     }
 
-    /// Whether the sums are those of what is inside; slow, for tests.
+    /// Whether the sums match the entries; slow, for tests.
     pub(super) fn is_consistent(&self) -> bool {
         let mut uses = vec![Use::default(); self.uses.len()];
         for datagram in (0..4).flat_map(|queue| self.by_age.members(queue)).map(|id| self.get(id)) {

@@ -1,4 +1,4 @@
-//! Makes the first fragment the first part of its whole datagram.
+//! Turns the first fragment into the first part of its complete datagram.
 
 use super::ecn::Ecn;
 use super::fragment::{FRAGMENT_HEADER, Fragment, HEAD};
@@ -9,14 +9,15 @@ use crate::packet::{Layout, LinkType, MAX_HEADER_LEN, Packet};
 use alloc::boxed::Box;
 use alloc::vec;
 
-/// The longest frame: a whole IPv6 datagram and what lies before it.
+/// The longest frame: a complete IPv6 datagram and the headers before it.
 const MAX_FRAME: usize = MAX_HEADER_LEN + 65_535 + 40;
 
-/// Builds the headers of whole datagrams.
+/// Builds the headers of complete datagrams.
 ///
-/// They are built, and parsed, in an area that is as long as any datagram, with the datagram's
-/// first bytes at the front and zeros behind: what a parser finds there is what it would find if
-/// the datagram lay in one piece, and until all is well the fragments stay as they came. Costs: [`HEAD`] bytes copied for each datagram, whatever its size; no payload is moved.
+/// Headers are built and parsed in a scratch area as long as any datagram, with the datagram's
+/// first bytes at the front and zeros after them. The parser finds there what it would find in a
+/// contiguous datagram, and the fragments stay unchanged until it succeeds. Cost: [`HEAD`] bytes
+/// copied per datagram, whatever its size; no payload is moved.
 #[derive(Debug)]
 pub(super) struct Builder {
     link: LinkType,
@@ -28,8 +29,8 @@ impl Builder {
         Self { link, area: vec![0; MAX_FRAME].into_boxed_slice() }
     }
 
-    /// Puts the first bytes of a datagram into the area: what comes before its data, without
-    /// fragment header, and its data in order.
+    /// Copies the first bytes of a datagram into the area: what comes before its data, without the
+    /// fragment header, then its data in order.
     pub(super) fn fill<'d>(&mut self, header: &[u8], data: impl Iterator<Item = &'d [u8]>) {
         let (area, mut rest) = self.area[..HEAD].split_at_mut(header.len());
         area.copy_from_slice(header);
@@ -41,7 +42,7 @@ impl Builder {
         rest.fill(0);
     }
 
-    /// Makes `first` the first part of a datagram with `data` bytes behind the IP header, whose
+    /// Turns `first` into the first part of a datagram with `data` bytes after the IP header, whose
     /// first bytes are in the area.
     pub(super) fn complete<B: AsRef<[u8]> + AsMut<[u8]>>(
         &mut self,
@@ -57,8 +58,8 @@ impl Builder {
         let header_end = fragment.header_end;
         let header = &mut self.area[..header_end];
         if fragment.v6 {
-            // RFC 8200, section 4.5: the fragment header goes, and its next header value moves to
-            // the last header before it.
+            // RFC 8200, section 4.5: the fragment header is removed, and its next header value
+            // moves to the last header before it.
             header[fragment.type_field] = first.bytes()[header_end];
         } else {
             let ip = header::at_mut::<Ipv4>(header, fragment.network);
@@ -68,7 +69,7 @@ impl Builder {
         set_lengths(header, &layout, header_end - layout.header_len() + data);
         let whole = Layout::parse(self.link, &self.area[..header_end + data]);
         let end = header_end + fragment.len;
-        // Headers behind the transport's, those of a tunnel, may still reach into other fragments.
+        // Headers after the transport header, those of a tunnel, may extend into other fragments.
         if whole.header_len() > end {
             return Err(GiveUp::HeaderChain);
         }

@@ -1,4 +1,4 @@
-//! What happens to a packet: it passes, or is held in its place.
+//! Handles a packet: it passes, or is held at its position.
 
 use super::flow::Flow;
 use super::reason::{Pass, Release};
@@ -9,10 +9,10 @@ use crate::offload::tcp::{Segment, distance, frame_len, vouch};
 use crate::packet::header::tcp_flags;
 use crate::packet::{LayerKind, Packet, same_ends};
 
-/// Flags with which a segment is more than data.
+/// Flags that make a segment more than data.
 const CONTROL: u16 = tcp_flags::SYN | tcp_flags::FIN | tcp_flags::RST;
 
-/// Where data lies, seen from what is expected.
+/// The position of data relative to the expected sequence number.
 enum Position {
     Expected,
     Before,
@@ -20,9 +20,9 @@ enum Position {
     Outside,
 }
 
-/// What keeps a packet from being held.
+/// Why a packet cannot be held.
 enum Obstacle {
-    /// No bound of the configuration would hold.
+    /// It exceeds a bound of the configuration by itself.
     Size,
     FlowLimit,
     HeldLimit,
@@ -55,7 +55,7 @@ impl<B: AsRef<[u8]>> Resequencer<B> {
         }
     }
 
-    /// Passes a packet of a flow that says nothing of its sequence.
+    /// Passes a packet of a flow that does not affect its sequence.
     fn bypass<F: FnMut(Packet<B>, Exit)>(
         &mut self,
         hash: u64,
@@ -69,7 +69,7 @@ impl<B: AsRef<[u8]>> Resequencer<B> {
         self.pass(packet, why, out)
     }
 
-    /// Passes a packet that is more than data, and follows what it says.
+    /// Passes a control packet, and updates the expected sequence number.
     fn control<F: FnMut(Packet<B>, Exit)>(
         &mut self,
         hash: u64,
@@ -82,7 +82,7 @@ impl<B: AsRef<[u8]>> Resequencer<B> {
             self.release_all(id, Release::Bypass, out);
         }
         match found {
-            // It says where data begins (RFC 9293, section 3.4).
+            // A SYN defines where data begins (RFC 9293, section 3.4).
             _ if segment.has(tcp_flags::SYN) => {
                 let id = found.unwrap_or_else(|| self.make(hash, out));
                 *self.flows.get_mut(id) = Flow::new(segment, self.now);
@@ -91,7 +91,7 @@ impl<B: AsRef<[u8]>> Resequencer<B> {
                 self.flows.release(id);
                 self.counters.flows_removed += 1;
             }
-            // Urgent data takes its place in the sequence, wherever that is.
+            // Urgent data is part of the sequence, at whatever position.
             Some(id) => {
                 let flow = self.flows.get_mut(id);
                 flow.skip_to(segment.sequence);
@@ -103,7 +103,7 @@ impl<B: AsRef<[u8]>> Resequencer<B> {
         self.pass(packet, if urgent { Pass::Urgent } else { Pass::Control }, out)
     }
 
-    /// Passes data, or holds it in its place (papers/lro-npu.txt, Algorithm 1).
+    /// Passes data, or holds it at its position (papers/lro-npu.txt, Algorithm 1).
     fn admit<F: FnMut(Packet<B>, Exit)>(
         &mut self,
         hash: u64,
@@ -118,11 +118,11 @@ impl<B: AsRef<[u8]>> Resequencer<B> {
         };
         self.flows.get_mut(id).arrived(self.now);
         if self.flows.get(id).count > 0 {
-            // Its interval is another, and so may be its deadline.
+            // The interval has changed, and so may the deadline.
             self.settle(id);
         }
         let bytes = frame_len(&packet);
-        // Each turn lets something go, so that there are no more than held packets and one.
+        // Each iteration releases a packet, so there is at most one more than held packets.
         loop {
             match self.position(id, segment) {
                 Position::Expected => return self.go_on(id, packet, segment, out),
@@ -153,7 +153,7 @@ impl<B: AsRef<[u8]>> Resequencer<B> {
         }
     }
 
-    /// Expected data passes, and what is held behind it.
+    /// Passes expected data, and releases held data that follows it.
     fn go_on<F: FnMut(Packet<B>, Exit)>(
         &mut self,
         id: FlowId,
@@ -169,7 +169,7 @@ impl<B: AsRef<[u8]>> Resequencer<B> {
         verdict
     }
 
-    /// Data that starts before what is expected passes at once; its end may be new.
+    /// Passes data that starts before the expected sequence number; its end may be new.
     fn give_late<F: FnMut(Packet<B>, Exit)>(
         &mut self,
         id: FlowId,
@@ -189,8 +189,8 @@ impl<B: AsRef<[u8]>> Resequencer<B> {
         verdict
     }
 
-    /// Data from outside the window passes. Whoever forges one packet must not move what is
-    /// expected: a second one has to continue it.
+    /// Passes data from outside the window. A single forged packet must not move the expected
+    /// sequence number: a second packet has to continue it.
     fn stray<F: FnMut(Packet<B>, Exit)>(
         &mut self,
         id: FlowId,
@@ -213,7 +213,7 @@ impl<B: AsRef<[u8]>> Resequencer<B> {
         self.pass(packet, Pass::Stray, out)
     }
 
-    /// Data that is larger than may be held passes behind all that is held before it.
+    /// Passes data that is larger than may be held, after all data held before it.
     fn give_large<F: FnMut(Packet<B>, Exit)>(
         &mut self,
         id: FlowId,
@@ -241,7 +241,7 @@ impl<B: AsRef<[u8]>> Resequencer<B> {
         (beyond || self.held.len() >= config.max_held_packets).then_some(Obstacle::HeldLimit)
     }
 
-    /// Holds data in its place (papers/lro-npu.txt, Algorithm 2).
+    /// Holds data at its position (papers/lro-npu.txt, Algorithm 2).
     fn hold<F: FnMut(Packet<B>, Exit)>(
         &mut self,
         id: FlowId,
@@ -273,8 +273,8 @@ impl<B: AsRef<[u8]>> Resequencer<B> {
         Verdict::Held
     }
 
-    /// A place for a new flow, that of another if none is free: one that holds nothing and has been
-    /// idle longest, else one that has held longest.
+    /// A place for a new flow; if none is free, evicts the flow that holds nothing and has been
+    /// idle longest, or else the one that has held longest.
     fn make<F: FnMut(Packet<B>, Exit)>(&mut self, hash: u64, out: &mut F) -> FlowId {
         let held = &self.held;
         let worth = |id, flow: &Flow| match held.earliest(id) {
@@ -294,7 +294,7 @@ impl<B: AsRef<[u8]>> Resequencer<B> {
         id
     }
 
-    /// Lets go all that is held between the ends that a packet shows.
+    /// Releases everything held between the addresses of a packet.
     fn release_ends<F: FnMut(Packet<B>, Exit)>(&mut self, packet: &Packet<B>, out: &mut F) {
         loop {
             let (flows, held) = (&self.flows, &self.held);

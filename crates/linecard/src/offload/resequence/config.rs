@@ -1,10 +1,10 @@
-//! What resequencing may do, and its bounds.
+//! Configuration of resequencing.
 
 use crate::offload::coalesce::ChecksumPolicy;
 use core::time::Duration;
 
-/// Configuration of a [`Resequencer`](super::Resequencer). Memory is taken at construction: about
-/// 200 bytes for each flow and 250 for each packet that may be held, buffers aside.
+/// Configuration of a [`Resequencer`](super::Resequencer). Memory is allocated at construction:
+/// about 200 bytes per flow and 250 per packet that may be held, without packet buffers.
 ///
 /// ```
 /// use linecard::offload::resequence::Config;
@@ -13,35 +13,36 @@ use core::time::Duration;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
-    /// Whose word is taken for checksums: only packets that are vouched for move what is expected.
-    /// Default: verify. What was verified is marked so, and a coalescer behind does not read it
-    /// again.
+    /// How checksums are verified: only packets with valid checksums move the expected sequence
+    /// number. Default: verify. The result is recorded in the packet, so that a coalescer behind
+    /// does not verify it again.
     pub checksum: ChecksumPolicy,
-    /// Whether packets of which every byte has been given on, or is held, are dropped
-    /// (papers/lro-npu.txt, Algorithms 1 and 2). Default: no; they are passed on. **With this, a
-    /// retransmission that was sent because an acknowledgment was lost never reaches the receiver,
-    /// which would have acknowledged it again (RFC 9293, section 3.10.7.4)**: the sender waits until
-    /// later data is acknowledged, and if there is none, for good. Use it behind links that duplicate
-    /// packets, where acknowledgments are not lost.
+    /// Whether packets are dropped if every byte of them has been passed or is held
+    /// (papers/lro-npu.txt, Algorithms 1 and 2). Default: no; they are passed. **If set, a
+    /// retransmission caused by a lost acknowledgment never reaches the receiver, which would have
+    /// acknowledged it again (RFC 9293, section 3.10.7.4)**: the sender waits until later data is
+    /// acknowledged, and without any, forever. Only for links that duplicate packets and do not
+    /// lose acknowledgments.
     pub drop_duplicates: bool,
-    /// No packet is held longer than this. Default: 250 µs, a quarter of what the coalescer may
-    /// hold; it covers packets that took paths of lengths 250 µs apart, and it is what a lost packet
-    /// costs at most before the receiver notices.
+    /// The longest time for which a packet is held. Default: 250 µs, a quarter of the coalescer's
+    /// budget; it covers paths that differ in delay by 250 µs, and bounds how much later the
+    /// receiver notices a lost packet.
     pub hold_budget: Duration,
-    /// A gap is waited for at least this long, if the budget allows: packets that arrive in one
-    /// burst often carry one timestamp, so that their average interval is nothing. Default: 50 µs,
-    /// above the time between interrupts of most adapters.
+    /// The shortest time for which a gap is waited for, if the budget allows: packets that arrive
+    /// in one burst often carry the same timestamp, so their average interval is 0. Default: 50 µs,
+    /// above the interrupt interval of most adapters.
     pub gap_floor: Duration,
-    /// Packets held of one flow, at least 1. Default: 128, 150 µs of 10 Gbit/s at 1,460 bytes each;
-    /// the paper's unit holds 45.
+    /// The most packets held per flow, at least 1. Default: 128, 150 µs of 10 Gbit/s at 1,460 bytes
+    /// each; the paper's unit holds 45.
     pub max_flow_packets: usize,
-    /// How far ahead of the expected byte a packet may reach, and bytes of frames held of one flow.
-    /// What lies farther ahead, or farther behind, is taken for another sequence and not waited
-    /// for. Default: 256 KiB, above 128 packets of 1,500 bytes.
+    /// The window in bytes: how far ahead of the expected byte a packet may reach, and the most
+    /// bytes of frames held per flow. Data farther ahead or behind is treated as another sequence
+    /// and not waited for. Default: 256 KiB, above 128 packets of 1,500 bytes.
     pub max_flow_bytes: usize,
-    /// Packets held in all, at least 1. Default: 4,096: 250 µs of 200 Gbit/s at 1,460 bytes each.
+    /// The most packets held in total, at least 1. Default: 4,096: 250 µs of 200 Gbit/s at 1,460
+    /// bytes each.
     pub max_held_packets: usize,
-    /// Bytes of frames held in all. Default: 8 MiB, above 4,096 packets of 1,500 bytes.
+    /// The most bytes of frames held in total. Default: 8 MiB, above 4,096 packets of 1,500 bytes.
     pub max_held_bytes: usize,
     /// Flows in the table, rounded up to a power of two, at least 8. Default: 4,096, as in the
     /// coalescer.
@@ -69,11 +70,12 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The bounds as they hold: none is zero, and sequence numbers can be told apart.
+    /// The configuration with every bound within its range: none is zero, and sequence numbers stay
+    /// distinguishable.
     pub(super) fn bounded(self) -> Self {
         Self {
             max_flow_packets: self.max_flow_packets.max(1),
-            // Half of all sequence numbers are ahead; half of those are enough for any window.
+            // Half of all sequence numbers are ahead; half of those suffice for any window.
             max_flow_bytes: self.max_flow_bytes.min(1 << 30),
             max_held_packets: self.max_held_packets.max(1),
             ..self

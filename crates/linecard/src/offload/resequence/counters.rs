@@ -1,42 +1,43 @@
-//! What resequencing has done, in numbers.
+//! Counters of resequencing.
 
 use super::reason::{Passes, Release, Releases};
 use crate::stats::Histogram;
 
-/// Counters of a [`Resequencer`](super::Resequencer). Every packet received has been passed, let go
-/// or dropped, or is held: `packets_in == passed.total() + released.total() + dropped + held`.
+/// Counters of a [`Resequencer`](super::Resequencer). Every packet received was passed, released or
+/// dropped, or is still held: `packets_in == passed.total() + released.total() + dropped + held`.
 #[derive(Debug, Clone, Default)]
 pub struct Counters {
     /// Packets received.
     pub packets_in: u64,
     /// Bytes of frames received.
     pub bytes_in: u64,
-    /// Packets given on.
+    /// Packets that left.
     pub packets_out: u64,
-    /// Bytes of frames given on.
+    /// Bytes of frames that left.
     pub bytes_out: u64,
-    /// Why packets went through without being held.
+    /// Packets passed without being held, by reason.
     pub passed: Passes,
-    /// Why held packets were let go.
+    /// Packets released, by reason.
     pub released: Releases,
-    /// Duplicates dropped, which only happens when asked for.
+    /// Duplicates dropped, if that is configured.
     pub dropped: u64,
     /// How long packets were held, in nanoseconds.
     pub hold_ns: Histogram,
-    /// Packets that each held packet was put before, from the end on: the price of its place.
+    /// Held packets passed over to find each packet's position, counted from the end.
     pub steps: Histogram,
-    /// Flows made.
+    /// Flows created.
     pub flows_made: u64,
     /// Flows removed at FIN or RST.
     pub flows_removed: u64,
-    /// Flows that gave their place to another.
+    /// Flows evicted for another.
     pub flows_evicted: u64,
-    /// Flows that went on elsewhere in sequence: two packets in a row, outside the window, agreed.
+    /// Flows whose expected sequence number was reset: two consecutive packets outside the window
+    /// matched.
     pub restarts: u64,
 }
 
 impl Counters {
-    /// Adds what another has counted.
+    /// Adds the counters of `other`.
     pub fn add(&mut self, other: &Self) {
         self.packets_in += other.packets_in;
         self.bytes_in += other.bytes_in;

@@ -1,4 +1,4 @@
-//! What is kept of a flow: what is expected next, and how fast it comes.
+//! State of a flow: the expected sequence number, and the interval of arrivals.
 
 use super::held::{NONE, Slot};
 use crate::offload::tcp::{Segment, distance};
@@ -6,25 +6,26 @@ use crate::time::Instant;
 
 /// The interval before the second packet.
 const UNKNOWN: u32 = u32::MAX;
-/// A stretch without a gap is not measured any further: no duplicate is sought farther back.
+/// A contiguous range is not tracked beyond this length: duplicates are not detected any farther
+/// back.
 const MAX_RUN: u32 = 1 << 30;
 
-/// A flow, known by its place in the table.
+/// State of a flow.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Flow {
-    /// The sequence number behind all that was given on.
+    /// The sequence number after all data that has left.
     pub(super) next: u32,
-    /// Bytes before `next` that were all given on.
+    /// Bytes before `next` that have all left.
     run: u32,
-    /// Where the last packet from outside the window ended, if it was the last.
+    /// The end of the previous packet, if that was outside the window.
     pub(super) strayed: Option<u32>,
-    /// Held packets in sequence: first and last.
+    /// Held packets in sequence order: first and last.
     pub(super) first: Slot,
     pub(super) last: Slot,
     pub(super) count: usize,
     /// Bytes of frames held.
     pub(super) bytes: usize,
-    /// When data came last, and the average interval of arrivals, at most 4.29 s.
+    /// The last arrival of data, and the average interval of arrivals, at most 4.29 s.
     pub(super) last_arrival: Instant,
     interval_ns: u32,
 }
@@ -46,26 +47,26 @@ impl Default for Flow {
 }
 
 impl Flow {
-    /// A flow that goes on behind its first segment.
+    /// A flow that continues after its first segment.
     pub(super) fn new(first: &Segment, now: Instant) -> Self {
         let mut flow = Self { last_arrival: now, ..Self::default() };
         flow.restart(first);
         flow
     }
 
-    /// What is expected is what lies behind this segment, whatever was before.
+    /// Sets the expected sequence number to the end of this segment.
     pub(super) fn restart(&mut self, segment: &Segment) {
         self.next = segment.end();
         self.run = segment.len;
         self.strayed = None;
     }
 
-    /// How far a segment lies ahead of what is expected.
+    /// The distance from the expected sequence number to the segment.
     pub(super) fn ahead(&self, segment: &Segment) -> i32 {
         distance(self.next, segment.sequence)
     }
 
-    /// Takes note that a segment, which leaves no gap, has been given on.
+    /// Records that a segment without a gap before it has left.
     pub(super) fn advance(&mut self, end: u32) {
         let step = distance(self.next, end);
         if step > 0 {
@@ -74,7 +75,7 @@ impl Flow {
         }
     }
 
-    /// Gives up what is missing before `sequence`.
+    /// Skips what is missing before `sequence`.
     pub(super) fn skip_to(&mut self, sequence: u32) {
         if distance(self.next, sequence) > 0 {
             self.next = sequence;
@@ -82,14 +83,14 @@ impl Flow {
         }
     }
 
-    /// Whether every byte of a segment has been given on.
+    /// Whether every byte of a segment has left already.
     pub(super) fn has_given_on(&self, segment: &Segment) -> bool {
         let start = distance(segment.sequence, self.next);
         let end = distance(segment.end(), self.next);
         start >= 0 && end >= 0 && start as u32 <= self.run
     }
 
-    /// Takes note that data has arrived: average ← (average + delta) / 2 (papers/lro-npu.txt, IV.E).
+    /// Records an arrival of data: average ← (average + delta) / 2 (papers/lro-npu.txt, IV.E).
     pub(super) fn arrived(&mut self, now: Instant) {
         let delta = now.ns_since(self.last_arrival).min(u64::from(UNKNOWN - 1)) as u32;
         self.interval_ns =
@@ -97,13 +98,13 @@ impl Flow {
         self.last_arrival = now;
     }
 
-    /// Arrivals so far cannot be compared with those that come.
+    /// Discards the times of previous arrivals, which cannot be compared with later ones.
     pub(super) fn forget_times(&mut self, now: Instant) {
         self.last_arrival = now;
         self.interval_ns = UNKNOWN;
     }
 
-    /// How long a gap is waited for: ten times the average interval, if that is known.
+    /// How long a gap is waited for: ten times the average interval if that is known.
     pub(super) fn patience_ns(&self, floor_ns: u64, budget_ns: u64) -> u64 {
         match self.interval_ns {
             UNKNOWN => budget_ns,

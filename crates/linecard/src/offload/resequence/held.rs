@@ -1,4 +1,4 @@
-//! Held packets: in one store of fixed size, chained in sequence for each flow.
+//! Held packets in one store of fixed size, linked in sequence order for each flow.
 
 use super::flow::Flow;
 use crate::offload::flows::FlowId;
@@ -14,7 +14,7 @@ pub(super) type Slot = u32;
 /// No place.
 pub(super) const NONE: Slot = Slot::MAX;
 
-/// A packet that waits for what comes before it.
+/// A packet that waits for earlier data.
 #[derive(Debug)]
 pub(super) struct Held<B> {
     pub(super) packet: Packet<B>,
@@ -25,14 +25,14 @@ pub(super) struct Held<B> {
     behind: Slot,
 }
 
-/// Where a segment belongs among those held of its flow.
+/// The position of a segment among the held ones of its flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Spot {
-    /// The held packet that it comes behind.
+    /// The held packet before it.
     behind: Slot,
-    /// Packets that were looked at to find it.
+    /// Packets visited to find it.
     pub(super) steps: u32,
-    /// Those before it start where it does, and hold all its bytes.
+    /// The packets before it start at the same position and contain all its bytes.
     pub(super) duplicate: bool,
 }
 
@@ -42,7 +42,7 @@ pub(super) struct Store<B> {
     slots: Box<[Option<Held<B>>]>,
     free: Vec<Slot>,
     bytes: usize,
-    /// A list for each flow, in the order of arrival.
+    /// A list per flow, in order of arrival.
     arrivals: Lists,
 }
 
@@ -57,12 +57,12 @@ impl<B: AsRef<[u8]>> Store<B> {
         }
     }
 
-    /// Packets held in all.
+    /// Packets held in total.
     pub(super) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 
-    /// Bytes of frames held in all.
+    /// Bytes of frames held in total.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -76,11 +76,11 @@ impl<B: AsRef<[u8]>> Store<B> {
         self.get(self.arrivals.first(id as usize)?)
     }
 
-    /// Where a segment belongs: behind all that do not start behind it, sought from the end on, as
-    /// that is where most belong. (From the front, each packet costs 22 steps where 45 are held.)
+    /// The position of a segment, after all that do not start later. Searched from the end, where
+    /// most segments belong. (From the front, each packet takes 22 steps if 45 are held.)
     pub(super) fn spot(&self, flow: &Flow, segment: &Segment) -> Spot {
         let start = |held: &Held<B>| distance(held.sequence, segment.sequence);
-        // A sender of falling sequence numbers must not make every packet walk.
+        // Descending sequence numbers must not cost a full search per packet.
         if self.get(flow.first).is_some_and(|first| start(first) < 0) {
             return Spot { behind: NONE, steps: 1, duplicate: false };
         }
@@ -96,7 +96,8 @@ impl<B: AsRef<[u8]>> Store<B> {
         Spot { behind: NONE, steps, duplicate: false }
     }
 
-    /// Holds a packet at its spot. The caller has made room; else it comes back.
+    /// Stores a packet at its position. The packet is returned if there is no room, which the
+    /// caller has to prevent.
     pub(super) fn insert(
         &mut self,
         (id, flow): (FlowId, &mut Flow),
@@ -130,7 +131,7 @@ impl<B: AsRef<[u8]>> Store<B> {
         Ok(())
     }
 
-    /// Takes the first packet of a flow.
+    /// Removes the first packet of a flow.
     pub(super) fn take_first(&mut self, flow: &mut Flow) -> Option<Held<B>> {
         let slot = flow.first;
         let held = self.slots.get_mut(slot as usize)?.take()?;

@@ -1,38 +1,38 @@
-//! Reordering: TCP data of a flow is given on in the order of its sequence numbers, within a bounded
-//! window, so that the coalescer behind it merges what took different paths.
+//! Reordering: TCP data of a flow leaves in the order of its sequence numbers, within a bounded
+//! window, so that the coalescer behind it can merge data that took different paths.
 //!
-//! [`Resequencer`] follows papers/lro-npu.txt (IV.C, Algorithms 1 to 3; timeouts IV.E). Data that is
-//! expected goes straight through, and what follows it with it; data ahead of a gap is held, sorted
-//! from the end of what is held. **What leaves is what came**: no packet is changed, and none is
-//! lost, except duplicates when that is asked for.
+//! [`Resequencer`] follows papers/lro-npu.txt (IV.C, Algorithms 1 to 3; timeouts IV.E). Expected
+//! data passes at once, together with held data that follows it; data after a gap is held, sorted
+//! from the end of the held data. **Packets leave unchanged**, and none is lost, except duplicates
+//! if that is configured.
 //!
-//! | packet | what becomes of it |
+//! | packet | what is done with it |
 //! |---|---|
-//! | the first data of a flow | passes; what lies behind it is expected |
-//! | expected data | passes at once, then what is held behind it |
-//! | data that starts before that | passes at once, as "old": late, a retransmission, a duplicate |
-//! | data ahead | held: until the gap is filled, its time is up, or a bound is reached |
-//! | the same data twice | both are held, and leave one behind the other |
-//! | data from outside the window | passes behind what is held; a second one that continues it says where the flow is now |
-//! | SYN, FIN, RST, urgent data | passes behind what is held, and says what is expected |
-//! | acknowledgments, wrong checksums | pass behind what is held, and say nothing |
-//! | what shows no ports | passes behind what is held between its two ends |
+//! | the first data of a flow | passes; the data after it is expected next |
+//! | expected data | passes at once, then the held data that follows it |
+//! | data that starts before that | passes at once, as "old": late, retransmitted or duplicate |
+//! | data ahead | is held until the gap is filled, its timeout expires, or a bound is reached |
+//! | the same data twice | both are held, and leave one after the other |
+//! | data outside the window | passes after the held data; if a second packet continues it, its end is expected next |
+//! | SYN, FIN, RST, urgent data | passes after the held data, and sets the expected sequence number |
+//! | acknowledgments, wrong checksums | pass after the held data, without effect on the sequence |
+//! | packets without visible ports | pass after all data held between their addresses |
 //!
-//! So **nothing of a flow overtakes held data of that flow** but data that belongs before it. Only
-//! packets whose checksums are right, or vouched for, move what is expected.
+//! So **no packet overtakes held data of its flow** except data that belongs before it. Only
+//! packets with valid checksums move the expected sequence number.
 //!
-//! **Time.** A gap is waited for ten times the flow's average interval, from the arrival of the
-//! packet that has waited longest, at least [`Config::gap_floor`] and at most
-//! [`Config::hold_budget`]. (The paper waits ten intervals from the last arrival on: in a steady flow
-//! that never comes, and one lost packet holds all data up.) A sender whose packet is lost learns of
-//! it that much later.
+//! **Timeouts.** A gap is waited for ten times the flow's average interval, counted from the
+//! arrival of the packet that has waited longest, at least [`Config::gap_floor`] and at most
+//! [`Config::hold_budget`]. (The paper counts ten intervals from the last arrival: in a steady flow
+//! that timeout never expires, and one lost packet holds all data up.) A sender whose packet is
+//! lost learns of it that much later.
 //!
-//! **Price.** A packet in order costs a hash, a lookup and a comparison; its checksum is computed
-//! here and not again behind. A held packet costs as many steps as it is packets late, at most
-//! [`Config::max_flow_packets`].
+//! **Cost.** A packet in order costs a hash, a lookup and a comparison; its checksum is verified
+//! here and not again later. A held packet costs as many steps as packets have overtaken it, at
+//! most [`Config::max_flow_packets`].
 //!
-//! Not supported: sequences of tunnels or of other transports; captures that cut packets short show
-//! no flows, so that nothing of them is held.
+//! Not supported: sequences of tunnels or of other transports. In captures with truncated packets
+//! flows are not visible, so nothing is held.
 
 mod admit;
 mod config;
@@ -56,14 +56,14 @@ use crate::time::Instant;
 use flow::Flow;
 use held::Store;
 
-/// What became of a packet given to [`Resequencer::push`].
+/// The result of [`Resequencer::push`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// It went out as it was.
+    /// It passed unchanged.
     Passed(Pass),
     /// It is held.
     Held,
-    /// It is a duplicate, and those are to be dropped.
+    /// It is a duplicate and was dropped.
     Dropped,
 }
 
@@ -76,7 +76,7 @@ pub enum Exit {
     Released(Release),
 }
 
-/// Gives TCP data on in sequence; see the [module](self).
+/// Emits TCP data in sequence; see the [module](self).
 ///
 /// ```
 /// use linecard::offload::coalesce::ChecksumPolicy;
@@ -114,7 +114,7 @@ pub struct Resequencer<B> {
     flows: Flows<Flow>,
     held: Store<B>,
     wheel: Wheel,
-    /// Flows that hold something, in the order in which they began to: one queue.
+    /// Flows that hold data, in the order in which they began to: a queue.
     ages: Lists,
     ends: Ends,
     now: Instant,
@@ -122,7 +122,7 @@ pub struct Resequencer<B> {
 }
 
 impl<B: AsRef<[u8]>> Resequencer<B> {
-    /// Takes the memory it will need, buffers of packets aside.
+    /// Allocates all memory but packet buffers.
     #[must_use]
     pub fn new(config: Config) -> Self {
         let config = config.bounded();
@@ -141,13 +141,13 @@ impl<B: AsRef<[u8]>> Resequencer<B> {
         }
     }
 
-    /// The configuration as it holds: bounds that are too small or too large have been moved.
+    /// The configuration in effect, with bounds moved into their range.
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// What has been counted so far.
+    /// The counters so far.
     #[must_use]
     pub fn counters(&self) -> &Counters {
         &self.counters
@@ -171,13 +171,13 @@ impl<B: AsRef<[u8]>> Resequencer<B> {
         self.flows.used()
     }
 
-    /// When [`Resequencer::advance`] wants to be called next: the earliest deadline of what is held.
+    /// When [`Resequencer::advance`] has to be called next: the earliest deadline of held data.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Instant> {
         self.wheel.next_deadline()
     }
 
-    /// Takes all packets of a batch. What leaves goes to `out`, with the reason.
+    /// Processes all packets of a batch. Packets that leave go to `out`, each with its reason.
     pub fn push_batch<F: FnMut(Packet<B>, Exit)>(
         &mut self,
         batch: &mut Batch<B>,
@@ -189,8 +189,8 @@ impl<B: AsRef<[u8]>> Resequencer<B> {
         }
     }
 
-    /// Takes one packet that arrived at `now`; what is due is let go first. A time before the
-    /// latest one given counts as that.
+    /// Processes a packet that arrived at `now`, after releasing what is due. If `now` lies before
+    /// the latest time given, that latest time is used.
     pub fn push<F: FnMut(Packet<B>, Exit)>(
         &mut self,
         packet: Packet<B>,

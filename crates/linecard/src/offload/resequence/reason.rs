@@ -1,17 +1,17 @@
-//! Why packets passed, and why held ones were let go: every one has a counted reason.
+//! Reasons of resequencing: why packets pass, and why held packets are released.
 
 use crate::offload::reason::{Tally, reasons};
 
 reasons! {
-    /// Why a packet went through without being held.
+    /// Why a packet passed without being held.
     Pass {
         /// the next data of its flow
         InOrder = "in-order",
-        /// the first data of a flow: it says what is expected next
+        /// the first data of a flow: it sets the expected sequence number
         First = "first",
         /// data that starts before what is expected: late, a retransmission or a duplicate
         Old = "old",
-        /// data farther away from what is expected than the window reaches
+        /// data outside the window around the expected sequence number
         Stray = "stray",
         /// data of one flow that is longer than may be held
         TooLarge = "too-large",
@@ -21,21 +21,21 @@ reasons! {
         Urgent = "urgent",
         /// no payload: an acknowledgment
         NoPayload = "no-payload",
-        /// nobody vouches for its checksums: it steers nothing
+        /// its checksums are wrong or not verified: it does not affect the sequence
         Checksum = "checksum",
         /// UDP
         NotTcp = "not-tcp",
-        /// it does not show its ports (a fragment, cut short, malformed, IPv4 options), or is not IP
+        /// its ports are not visible (a fragment, cut short, malformed, IPv4 options), or it is not IP
         NoFlow = "no-flow",
     }
 }
 
 reasons! {
-    /// Why a held packet was let go.
+    /// Why a held packet was released.
     Release {
-        /// what was missing before it has come
+        /// the gap before it was filled
         Filled = "filled",
-        /// ten average intervals of the flow have passed, and something is still missing
+        /// the gap was not filled within ten average intervals of the flow
         Gap = "gap",
         /// the hold budget was used up
         Budget = "budget",
@@ -45,16 +45,16 @@ reasons! {
         HeldLimit = "held-limit",
         /// a packet of its flow that is not held must not overtake it
         Bypass = "bypass",
-        /// data of its flow came from outside the window
+        /// data of its flow arrived from outside the window
         Stray = "stray",
         /// the flow table had no place for another flow
         TableFull = "table-full",
-        /// the caller asked for everything
+        /// the caller flushed everything
         Stop = "stop",
     }
 }
 
 /// Passed packets by reason.
 pub type Passes = Tally<Pass, { Pass::ALL.len() }>;
-/// Packets let go by reason.
+/// Released packets by reason.
 pub type Releases = Tally<Release, { Release::ALL.len() }>;

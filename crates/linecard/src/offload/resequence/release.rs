@@ -1,5 +1,5 @@
-//! When held data is let go: what was missing has come, its time is up, its room is needed, or
-//! somebody asks for it.
+//! Releasing held data: the gap was filled, its timeout has expired, its room is needed, or the
+//! caller asks for it.
 
 use super::reason::Release;
 use super::{Exit, Resequencer};
@@ -9,11 +9,11 @@ use crate::packet::Packet;
 use crate::time::{Instant, ns};
 
 impl<B: AsRef<[u8]>> Resequencer<B> {
-    /// Lets go what is due at `now`.
+    /// Releases what is due at `now`.
     pub fn advance<F: FnMut(Packet<B>, Exit)>(&mut self, now: Instant, out: &mut F) {
         self.now = self.now.max(now);
         while let Some(id) = self.wheel.due(self.now) {
-            // What came since may have moved the deadline.
+            // Later arrivals may have moved the deadline.
             while let Some(arrived) =
                 self.longest_held(id).filter(|_| self.deadline(id) <= self.now)
             {
@@ -24,15 +24,15 @@ impl<B: AsRef<[u8]>> Resequencer<B> {
         }
     }
 
-    /// Lets everything go: flows in the order in which they began to hold, each in sequence.
+    /// Releases everything: flows in the order in which they began to hold, each in sequence.
     pub fn flush_all<F: FnMut(Packet<B>, Exit)>(&mut self, out: &mut F) {
         while let Some(id) = self.ages.first(0) {
             self.release_all(id, Release::Stop, out);
         }
     }
 
-    /// Starts a new time line, for captures whose clock was set back: everything is let go, and
-    /// the next time given may be earlier.
+    /// Starts a new timeline, for captures whose clock was set back: releases everything, after
+    /// which `now` may lie before earlier times.
     pub fn restart_clock<F: FnMut(Packet<B>, Exit)>(&mut self, now: Instant, out: &mut F) {
         self.flush_all(out);
         self.wheel.restart(now);
@@ -40,7 +40,7 @@ impl<B: AsRef<[u8]>> Resequencer<B> {
         self.now = now;
     }
 
-    /// Lets go what has become next (papers/lro-npu.txt, Algorithm 3).
+    /// Releases the data that has become next (papers/lro-npu.txt, Algorithm 3).
     pub(super) fn release_ready<F: FnMut(Packet<B>, Exit)>(
         &mut self,
         id: FlowId,
@@ -61,7 +61,7 @@ impl<B: AsRef<[u8]>> Resequencer<B> {
         }
     }
 
-    /// No longer waits for what is missing before the first held packet.
+    /// Stops waiting for the gap before the first held packet.
     pub(super) fn give_up_gap<F: FnMut(Packet<B>, Exit)>(
         &mut self,
         id: FlowId,
@@ -75,7 +75,7 @@ impl<B: AsRef<[u8]>> Resequencer<B> {
         self.release_ready(id, why, out);
     }
 
-    /// Lets go all that a flow holds.
+    /// Releases everything that a flow holds.
     pub(super) fn release_all<F: FnMut(Packet<B>, Exit)>(
         &mut self,
         id: FlowId,
@@ -87,14 +87,14 @@ impl<B: AsRef<[u8]>> Resequencer<B> {
         }
     }
 
-    /// Lets go what the flow that has held longest holds.
+    /// Releases the data of the flow that has held longest.
     pub(super) fn release_oldest<F: FnMut(Packet<B>, Exit)>(&mut self, out: &mut F) {
         if let Some(id) = self.ages.first(0) {
             self.release_all(id, Release::HeldLimit, out);
         }
     }
 
-    /// Enters or removes a flow's deadline, after what it holds has changed.
+    /// Sets or clears a flow's deadline after its held data has changed.
     pub(super) fn settle(&mut self, id: FlowId) {
         if self.flows.get(id).count == 0 {
             self.wheel.disarm(id);
@@ -105,14 +105,14 @@ impl<B: AsRef<[u8]>> Resequencer<B> {
         }
     }
 
-    /// When a gap of the flow has been waited for long enough.
+    /// When a gap of the flow times out.
     fn deadline(&self, id: FlowId) -> Instant {
         let patience = (self.flows.get(id))
             .patience_ns(ns(self.config.gap_floor), ns(self.config.hold_budget));
         self.longest_held(id).map_or(Instant::NEVER, |arrived| arrived.plus_ns(patience))
     }
 
-    /// When the packet of a flow arrived that has been held longest.
+    /// The arrival of the packet of a flow that has been held longest.
     fn longest_held(&self, id: FlowId) -> Option<Instant> {
         self.held.earliest(id).map(|held| held.arrived)
     }

@@ -1,4 +1,4 @@
-//! What a segmenter has done, in numbers.
+//! Counters of the segmenter.
 
 use super::{Class, Written};
 
@@ -9,22 +9,22 @@ pub struct Counters {
     pub packets_in: u64,
     /// Bytes of frames taken.
     pub bytes_in: u64,
-    /// Bytes of frames made.
+    /// Bytes of frames produced.
     pub bytes_out: u64,
     /// Packets that came out as one (single segment message).
     pub ssm: u64,
     /// First segments (beginning of message).
     pub bom: u64,
-    /// Segments between (continuation of message).
+    /// Segments in between (continuation of message).
     pub com: u64,
     /// Last segments (end of message).
     pub eom: u64,
-    /// Packets that could not be cut and went on as they were.
+    /// Packets that could not be segmented and passed unchanged.
     pub refused: u64,
 }
 
 impl Counters {
-    /// Segments made.
+    /// Segments produced.
     #[must_use]
     pub fn segments(&self) -> u64 {
         self.ssm + self.bom + self.com + self.eom
@@ -36,7 +36,7 @@ impl Counters {
         self.bytes_in += bytes as u64;
     }
 
-    /// Counts a segment made.
+    /// Counts a segment produced.
     pub fn count(&mut self, written: Written) {
         self.bytes_out += written.len as u64;
         match written.class {
@@ -47,7 +47,7 @@ impl Counters {
         }
     }
 
-    /// Adds what another has counted.
+    /// Adds the counters of `other`.
     pub fn add(&mut self, other: &Self) {
         self.packets_in += other.packets_in;
         self.bytes_in += other.bytes_in;

@@ -1,4 +1,4 @@
-//! Payload in order, out of a packet's first buffer and the pieces behind it.
+//! Payload in order, from a packet's first buffer and the pieces after it.
 
 use crate::packet::checksum::Sum;
 use crate::packet::{Packet, Piece};
@@ -10,7 +10,7 @@ pub(super) struct Cursor<'p, B> {
     rest: &'p [Piece<B>],
 }
 
-/// Slices that make up one segment's payload.
+/// The slices of one segment's payload.
 #[derive(Debug)]
 pub struct Slices<'p, B> {
     cursor: Cursor<'p, B>,
@@ -18,12 +18,12 @@ pub struct Slices<'p, B> {
 }
 
 impl<'p, B: AsRef<[u8]>> Cursor<'p, B> {
-    /// All that follows the first `offset` bytes of the datagram.
+    /// Everything after the first `offset` bytes of the datagram.
     pub(super) fn behind(packet: &'p Packet<B>, offset: usize) -> Self {
         Self { current: &packet.bytes()[offset..packet.layout().end()], rest: packet.chain() }
     }
 
-    /// The next `len` bytes, which are there.
+    /// The next `len` bytes, which have to exist.
     #[inline(always)]
     pub(super) fn take(&mut self, len: usize) -> Slices<'p, B> {
         let slices = Slices { cursor: Self { current: self.current, rest: self.rest }, len };
@@ -40,7 +40,7 @@ impl<'p, B: AsRef<[u8]>> Cursor<'p, B> {
         while left > 0 && self.next_slice(&mut left).is_some() {}
     }
 
-    /// A slice of at most `left` bytes, which it subtracts.
+    /// A slice of at most `left` bytes; its length is subtracted from `left`.
     fn next_slice(&mut self, left: &mut usize) -> Option<&'p [u8]> {
         while self.current.is_empty() {
             let (next, rest) = self.rest.split_first()?;
@@ -69,13 +69,13 @@ impl<'p, B: AsRef<[u8]>> Iterator for Slices<'p, B> {
 }
 
 impl<B: AsRef<[u8]>> Slices<'_, B> {
-    /// The sum of the bytes as one run.
+    /// The sum of the bytes as one contiguous run.
     #[inline(always)]
     pub(super) fn sum_bytes(self) -> Sum {
         self.fold_sum(Sum::of)
     }
 
-    /// Copies the bytes to `out`, which is as long; gives their sum.
+    /// Copies the bytes to `out`, which has the same length; returns their sum.
     #[inline(always)]
     pub(super) fn copy_to(self, out: &mut [u8]) -> Sum {
         let mut at = 0;
@@ -87,14 +87,14 @@ impl<B: AsRef<[u8]>> Slices<'_, B> {
 
     #[inline(always)]
     fn fold_sum(self, mut sum_of: impl FnMut(&[u8]) -> Sum) -> Sum {
-        // Most segments lie in one piece.
+        // Most segments are contiguous.
         match self.cursor.current.get(..self.len) {
             Some(slice) => Sum::ZERO.plus(sum_of(slice)),
             None => self.fold_sums(sum_of),
         }
     }
 
-    /// A slice that starts at an odd offset counts with its bytes swapped.
+    /// The sum of a slice that starts at an odd offset is swapped.
     #[cold]
     #[inline(never)]
     fn fold_sums(self, mut sum_of: impl FnMut(&[u8]) -> Sum) -> Sum {

@@ -12,7 +12,7 @@ const FRAGMENT_HEADER: usize = 8;
 /// Fragment offsets count units of this many bytes.
 const UNIT: usize = 8;
 
-/// What the fragments' headers are made from.
+/// What the fragments' headers are built from.
 #[derive(Debug)]
 pub(super) struct Fragmenting {
     /// Start of the IP header, and of a PPPoE header before it.
@@ -29,7 +29,7 @@ pub(super) struct Fragmenting {
 
 #[derive(Debug, Clone, Copy)]
 enum Version {
-    /// It fits and comes out as it is.
+    /// The datagram fits and is not fragmented.
     Whole,
     V4 {
         /// Flags and offset of the datagram, which may itself be a fragment.
@@ -39,7 +39,7 @@ enum Version {
 }
 
 impl Fragmenting {
-    /// Puts the first fragment's header into `area`.
+    /// Stores the first fragment's header in `area`.
     pub(super) fn new<B: AsRef<[u8]>>(
         packet: &Packet<B>,
         mtu: usize,
@@ -48,8 +48,8 @@ impl Fragmenting {
     ) -> Result<Self, SegmentError> {
         let layout = packet.layout();
         let whole = matches!(layout.form(), Form::Datagram | Form::OtherTransport | Form::Fragment);
-        // A router cuts the outermost datagram. Where the innermost ends is known, and for those
-        // with a transport that all around it end there too.
+        // A router fragments the outermost datagram. The end of the innermost one is known; with a
+        // transport header, all outer datagrams end there too.
         let network = layout.outer_network().filter(|outer| {
             whole && (layout.form() == Form::Datagram || layout.network() == Some(*outer))
         });
@@ -61,7 +61,7 @@ impl Fragmenting {
         let datagram = &packet.bytes()[..layout.end()];
         let (split, next_header) =
             if v4 { (ipv4_split(datagram, at), 0) } else { unfragmentable(datagram, at) };
-        // With more extension headers than are followed, the last may end anywhere.
+        // With more extension headers than are followed, the last one may end anywhere.
         if split > datagram.len() {
             return Err(SegmentError::NotIp(Form::Malformed));
         }
@@ -89,7 +89,7 @@ impl Fragmenting {
                 plan.prepare_v4(area, len, mtu)?;
             } else {
                 if layout.form() == Form::Fragment {
-                    // RFC 8200, section 4.5: only the source fragments, and that has happened.
+                    // RFC 8200, section 4.5: only the source fragments, and it already has.
                     return Err(SegmentError::NotIp(Form::Fragment));
                 }
                 plan.prepare_v6(area, next_header, identification);
@@ -99,7 +99,7 @@ impl Fragmenting {
         Ok(plan)
     }
 
-    /// Where the data that is divided starts in the frame.
+    /// The offset in the frame of the data that is divided.
     pub(super) fn split(&self) -> usize {
         self.split
     }
@@ -117,8 +117,8 @@ impl Fragmenting {
         self.first_len
     }
 
-    /// Completes the header in `area` for one fragment; gives its length. Fragments are built in
-    /// order: behind the first, options that are not copied are gone from the area.
+    /// Completes the header in `area` for one fragment; returns its length. Fragments have to be
+    /// built in order: after the first, options that are not copied are removed from the area.
     pub(super) fn build(&self, area: &mut [u8; HEADER_AREA], part: Part) -> usize {
         let len = self.header_len(part);
         match self.version {
@@ -154,8 +154,8 @@ impl Fragmenting {
         Ok(())
     }
 
-    /// Puts a fragment header where the fragmentable part starts; `next_header` is where the type
-    /// of that part stands.
+    /// Inserts a fragment header before the fragmentable part; `next_header` is the offset of the
+    /// type of that part.
     fn prepare_v6(
         &mut self,
         area: &mut [u8; HEADER_AREA],
@@ -199,7 +199,7 @@ impl Fragmenting {
     }
 }
 
-/// Data bytes of a fragment: all but the last carry a multiple of 8.
+/// Data bytes of a fragment: all but the last have a multiple of 8.
 fn fragment_size(mtu: usize, headers: usize) -> Result<usize, SegmentError> {
     match mtu.saturating_sub(headers) / UNIT * UNIT {
         0 => Err(SegmentError::MtuTooSmall { mtu, headers }),
@@ -211,7 +211,7 @@ fn ipv4_split(bytes: &[u8], network: usize) -> usize {
     network + header::at::<Ipv4>(bytes, network).header_len()
 }
 
-/// The options that go into every fragment: those with the copied flag (RFC 791, section 3.1),
+/// The options that every fragment carries: those with the copied flag (RFC 791, section 3.1),
 /// padded to 32 bits.
 fn copied_options(options: &[u8]) -> ([u8; 40], usize) {
     let (mut copied, mut len, mut rest) = ([0; 40], 0, options);
@@ -231,14 +231,14 @@ fn copied_options(options: &[u8]) -> ([u8; 40], usize) {
     (copied, len.next_multiple_of(4))
 }
 
-/// Where the fragmentable part of an IPv6 packet starts, behind the headers that routers on the
-/// way read: hop-by-hop options and everything up to a routing header. Second, where the type of
-/// the part's first header stands.
+/// The start of the fragmentable part of an IPv6 packet, after the headers that routers on the path
+/// read (hop-by-hop options and everything up to a routing header), and the offset of the field
+/// with the type of that part's first header.
 fn unfragmentable(bytes: &[u8], network: usize) -> (usize, usize) {
     let mut field = network + 6;
     let mut at = network + Ipv6::LEN;
     let mut end = (at, field);
-    // What does not lie inside the datagram ends the walk.
+    // A header that leaves the datagram ends the walk.
     while let (Some(kind), Some([_, units])) = (bytes.get(field), bytes.get(at..at + 2)) {
         if !matches!(*kind, protocol::HOP_BY_HOP | protocol::ROUTING | protocol::DESTINATION) {
             break;

@@ -1,10 +1,10 @@
-//! LSO: cuts a large packet into segments (TCP, UDP) or IP fragments.
+//! LSO: divides a large packet into segments (TCP, UDP) or IP fragments.
 //!
-//! [`segment`] and [`fragment`] give an iterator of [`Segments`]: a header built in a small header
-//! area, and payload fetched from where it lies, as slices ([`Segments::next_segment`]) or copied
-//! and summed in one pass ([`Segments::write_next`]). Either a packet can be cut as a whole or
-//! there is an error before anything comes out. Sources: papers/lso-risc.txt; RFC 791 for
-//! fragments, RFC 8200 for those of IPv6.
+//! [`segment`] and [`fragment`] return an iterator of [`Segments`]: a header built in a small
+//! header area, and payload fetched in place, as slices ([`Segments::next_segment`]) or copied and
+//! summed in one pass ([`Segments::write_next`]). Whether a packet can be segmented is decided
+//! before the first segment is produced. Sources: papers/lso-risc.txt; RFC 791 for fragments, RFC
+//! 8200 for those of IPv6.
 
 mod counters;
 mod cursor;
@@ -25,7 +25,7 @@ use template::{Field, Portion, Template};
 /// Room for the header of a segment: an IPv6 fragment header may be added.
 const HEADER_AREA: usize = MAX_HEADER_LEN + 8;
 
-/// Where a segment stands in its message (papers/lso-risc.txt, section 3).
+/// The position of a segment in its message (papers/lso-risc.txt, section 3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
     /// Single segment message: the packet fits as it is.
@@ -38,7 +38,7 @@ pub enum Class {
     Eom,
 }
 
-/// Why a packet cannot be cut. Nothing has been emitted.
+/// Why a packet cannot be segmented. No segment has been produced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SegmentError {
     /// The size of segments is zero.
@@ -74,10 +74,10 @@ pub enum SegmentError {
         /// The MTU asked for.
         mtu: usize,
     },
-    /// A fragment that reaches beyond the end of any datagram.
+    /// A fragment that extends beyond the end of any datagram.
     #[error("the fragment ends at byte {end} of its datagram, which has at most 65535")]
     OffsetTooLarge {
-        /// Where it ends.
+        /// Its end.
         end: usize,
     },
     /// A length field of a segment or fragment would exceed its 16 bits. IPv6 jumbograms (RFC 2675)
@@ -86,13 +86,13 @@ pub enum SegmentError {
     LengthField {
         /// The field, as the RFC of its header calls it.
         field: &'static str,
-        /// What it would have to hold.
+        /// The value that it would have to hold.
         len: usize,
     },
-    /// The transport checksum is still to be completed, which fragments make impossible.
+    /// The transport checksum is partial, which fragments cannot express.
     #[error("the transport checksum is not complete: complete it before fragmenting")]
     UnfinishedChecksum,
-    /// The place for a segment is too small.
+    /// The output buffer is too small for a segment.
     #[error("output of {room} bytes is too small for a segment of {needed}")]
     OutputTooSmall {
         /// Bytes given.
@@ -120,7 +120,7 @@ impl SegmentError {
         }
     }
 
-    /// What it means, in a line without values.
+    /// One line that explains it, without values.
     #[must_use]
     pub fn explanation(self) -> &'static str {
         match self {
@@ -143,11 +143,11 @@ impl SegmentError {
 pub struct Segment<'s, 'p, B> {
     /// Link, network and transport header, complete.
     pub header: &'s [u8],
-    /// The payload where it lies.
+    /// The payload in place.
     pub payload: Slices<'p, B>,
-    /// Zeros to add behind the payload.
+    /// Zeros to append to the payload.
     pub padding: usize,
-    /// Where it stands in its message.
+    /// Its position in its message.
     pub class: Class,
 }
 
@@ -156,16 +156,16 @@ pub struct Segment<'s, 'p, B> {
 pub struct Written {
     /// Bytes of the frame.
     pub len: usize,
-    /// Where it stands in its message.
+    /// Its position in its message.
     pub class: Class,
 }
 
-/// Cuts a TCP or UDP packet into segments of `gso.size` payload bytes, the last one shorter
-/// (TSO, USO). A packet with no more payload than that comes out as one (SSM). `gso.segments` is not
-/// used; `gso.padded` pads short frames to 60 bytes.
+/// Divides a TCP or UDP packet into segments of `gso.size` payload bytes, the last one shorter
+/// (TSO, USO). A packet with no more payload than that gives a single segment (SSM). `gso.segments`
+/// is ignored; `gso.padded` pads short frames to 60 bytes.
 ///
-/// Sequence numbers, IPv4 identifications, lengths and checksums follow; FIN and PSH go on the
-/// last segment only, and CWR on the first only, unless it belongs to Accurate ECN.
+/// Sequence numbers, IPv4 identifications, lengths and checksums are set in each segment; FIN and
+/// PSH only in the last, and CWR only in the first unless it belongs to Accurate ECN.
 ///
 /// ```
 /// use linecard::offload::segment::segment;
@@ -185,8 +185,8 @@ pub struct Written {
 ///
 /// # Errors
 ///
-/// When the packet is no whole TCP or UDP datagram, its header is too long, the size is 0, or a
-/// segment would be longer than one of its length fields allows ([`SegmentError::LengthField`]).
+/// If the packet is not a complete TCP or UDP datagram, its header is too long, the size is 0, or a
+/// segment would exceed one of its length fields ([`SegmentError::LengthField`]).
 #[inline]
 pub fn segment<B: AsRef<[u8]>>(
     packet: &Packet<B>,
@@ -215,15 +215,15 @@ pub fn segment<B: AsRef<[u8]>>(
     Ok(segments)
 }
 
-/// Cuts an IP datagram into fragments of at most `mtu` bytes from the IP header on
+/// Divides an IP datagram into fragments of at most `mtu` bytes from the IP header on
 /// (papers/lso-risc.txt, section 3.1; RFC 791; RFC 8200, section 4.5). `identification` is used
-/// by IPv6 only, whose packets carry none before. A datagram that fits comes out as it is, without
-/// what lay behind it in its frame.
+/// only for IPv6, whose unfragmented packets carry none. A datagram that fits is returned
+/// unchanged, without the bytes after it in its frame.
 ///
 /// # Errors
 ///
-/// When the packet is no whole IP datagram, says "don't fragment", is longer than its length field
-/// allows, or the MTU is too small.
+/// If the packet is not a complete IP datagram, has "don't fragment" set, exceeds its length field,
+/// or if the MTU is too small.
 pub fn fragment<B: AsRef<[u8]>>(
     packet: &Packet<B>,
     mtu: usize,
@@ -236,16 +236,16 @@ pub fn fragment<B: AsRef<[u8]>>(
     Ok(Segments::new(Plan::Fragment(plan), (area, cursor), (size, total)))
 }
 
-/// Checks that every length field of a frame can hold its value, where the outermost datagram ends
-/// `end` bytes behind the start of the frame.
+/// Checks that every length field of a frame can hold its value; `end` is the end of the outermost
+/// datagram, counted from the start of the frame.
 #[inline]
 fn check_lengths(layout: &Layout, end: usize) -> Result<(), SegmentError> {
     let too_long = exceeded_length(layout, end);
     too_long.map_or(Ok(()), |(field, len)| Err(SegmentError::LengthField { field, len }))
 }
 
-/// What stands in the innermost checksum field of a whole datagram: one without is cut into such,
-/// and one that hardware was to complete leaves that to hardware.
+/// The contents of the innermost checksum field of a complete datagram. Segments get the same:
+/// none, a partial checksum for hardware, or a full one.
 fn checksum_field<B: AsRef<[u8]>>(packet: &Packet<B>) -> Option<Field> {
     let (layout, bytes) = (packet.layout(), packet.bytes());
     let field = layout.checksum_offset().filter(|_| layout.form() == Form::Datagram)?;
@@ -273,17 +273,17 @@ pub struct Segments<'p, B> {
     min_len: usize,
     run: Run,
     done: usize,
-    /// Segments made.
+    /// Segments produced.
     index: usize,
 }
 
-/// Segments of one class, and so of one length: their headers have all but a few fields in common.
+/// Segments of one class, and so of equal length: their headers differ in only a few fields.
 #[derive(Debug)]
 struct Run {
     class: Class,
     /// Payload bytes of each.
     len: usize,
-    /// How many are still to be made.
+    /// The number still to be produced.
     left: usize,
 }
 
@@ -330,7 +330,7 @@ impl<'p, B: AsRef<[u8]>> Segments<'p, B> {
         Self { cursor, area, plan, size, total, summed, min_len: 0, run, done: 0, index: 0 }
     }
 
-    /// Segments in all: at least one.
+    /// The total number of segments: at least one.
     #[must_use]
     pub fn count(&self) -> usize {
         self.total.div_ceil(self.size).max(1)
@@ -342,8 +342,8 @@ impl<'p, B: AsRef<[u8]>> Segments<'p, B> {
         (self.header_len() + self.size.min(self.total)).max(MIN_FRAME)
     }
 
-    /// The next segment with its payload where it lies. Payload is read only when the checksum is
-    /// to be computed.
+    /// The next segment, with its payload in place. Payload is read only if the checksum has to be
+    /// computed.
     #[inline]
     pub fn next_segment(&mut self) -> Option<Segment<'_, 'p, B>> {
         let part = self.part()?;
@@ -354,11 +354,11 @@ impl<'p, B: AsRef<[u8]>> Segments<'p, B> {
         Some(Segment { header: &self.area[..len], payload, padding, class: part.class })
     }
 
-    /// Writes the next segment to the front of `out`: payload is copied and summed in one pass.
+    /// Writes the next segment to the front of `out`; payload is copied and summed in one pass.
     ///
     /// # Errors
     ///
-    /// When `out` is too small; the segment is not lost, and can be written again.
+    /// If `out` is too small; the segment is not lost, and can be written again.
     #[inline]
     pub fn write_next(&mut self, out: &mut [u8]) -> Result<Option<Written>, SegmentError> {
         let Some(part) = self.peek() else { return Ok(None) };
@@ -386,7 +386,7 @@ impl<'p, B: AsRef<[u8]>> Segments<'p, B> {
         Some(Part { start: self.done, len, index: self.index, class })
     }
 
-    /// Begins the next run, if any payload is left or there was none.
+    /// Starts the next run, if any payload is left or there was none at all.
     #[cold]
     #[inline(never)]
     fn begin_run(&mut self) -> bool {
@@ -420,7 +420,7 @@ impl<'p, B: AsRef<[u8]>> Segments<'p, B> {
         Some(part)
     }
 
-    /// Completes the header in the header area; gives its length.
+    /// Completes the header in the header area; returns its length.
     #[inline(always)]
     fn build(&mut self, part: Part, payload: Sum) -> usize {
         match &self.plan {
@@ -432,13 +432,13 @@ impl<'p, B: AsRef<[u8]>> Segments<'p, B> {
         }
     }
 
-    /// Writes the header of a segment to `out`, which is as long.
+    /// Writes the header of a segment to `out`, which has the same length.
     #[inline(always)]
     fn write_header(&mut self, part: Part, payload: Sum, out: &mut [u8]) {
         match &self.plan {
             Plan::Transport(template) => {
-                // Completed where it goes: copied behind the last change, it would have to wait for
-                // all that was written in parts.
+                // Completed in place: a copy right after the last change would stall until all
+                // partial writes have completed.
                 out.copy_from_slice(&self.area[..out.len()]);
                 template.complete(out, part.portion(), payload);
             }

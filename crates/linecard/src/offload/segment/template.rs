@@ -1,38 +1,38 @@
-//! Headers of segments, made from that of the packet that is cut.
+//! Builds the headers of segments from that of the original packet.
 //!
-//! All fields that differ between the segments are taken out and the rest is summed once. Lengths
-//! and flags, which most of the segments share, are then fixed; what is left for each is to complete
-//! sequence number, identifications and checksums.
+//! All fields that differ between segments are cleared and the rest is summed once. Lengths and
+//! flags, which most segments share, are then set; for each segment, only sequence number,
+//! identifications and checksums remain.
 
 use crate::offload::checksum::{field_of, written_checksum};
 use crate::packet::checksum::Sum;
 use crate::packet::header::{self, Ipv4, Ipv6, PPPOE_LEN, PPPOE_LENGTH, Tcp, Udp, tcp_flags};
 use crate::packet::{LayerKind, Layout, MAX_LAYERS};
 
-/// What goes into the innermost checksum field.
+/// The contents of the innermost checksum field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Field {
-    /// The checksum of the whole.
+    /// The complete checksum.
     Full,
     /// The pseudo header's sum: hardware completes it.
     Partial,
-    /// Nothing (UDP).
+    /// No checksum (UDP).
     None,
 }
 
-/// What of a layer is the same in all packets.
+/// The part of a layer that is the same in all segments.
 #[derive(Debug, Clone, Copy)]
 struct LayerTemplate {
     kind: LayerKind,
     /// Whether there is a checksum over payload.
     summed: bool,
     at: u16,
-    /// The first packet's IPv4 identification, and what each further one adds.
+    /// The IPv4 identification of the first packet, and its increment.
     id: u16,
     id_step: u8,
-    /// The sum of all that the layer's checksum covers but does not change.
+    /// The constant part of the sum that the layer's checksum covers.
     base: Sum,
-    /// With what has been fixed.
+    /// The same, including the fields set by `fix`.
     fixed: Sum,
 }
 
@@ -52,9 +52,9 @@ impl LayerTemplate {
         usize::from(self.at)
     }
 
-    /// Fixes a header around the innermost transport, `len` bytes with all behind it. `inside` is
-    /// what the fields further in add to its checksum; gives what this layer and they add to those
-    /// further out.
+    /// Sets the fields of a header around the innermost transport; `len` counts it and all after
+    /// it. `inside` is what the inner fields add to its checksum; returns what this layer and they
+    /// add to outer checksums.
     #[inline(always)]
     fn fix(&mut self, area: &mut [u8], len: usize, inside: Sum) -> Sum {
         let at = self.at();
@@ -63,7 +63,7 @@ impl LayerTemplate {
                 let length = field_of(len);
                 header::at_mut::<Ipv4>(area, at).total_len.set(length);
                 self.fixed = self.base.add(Sum::word(length));
-                // With its checksum the header sums to zero.
+                // Including its checksum, the header sums to zero.
                 inside.add(self.base.negated())
             }
             LayerKind::Ipv6 => {
@@ -79,16 +79,16 @@ impl LayerTemplate {
             LayerKind::Udp => {
                 let length = field_of(len);
                 header::at_mut::<Udp>(area, at).length.set(length);
-                // The length is in the pseudo header, too.
+                // The length is also in the pseudo header.
                 self.fix_summed(Sum::word(length), Sum::word(length), inside)
             }
             LayerKind::Gre => self.fix_summed(Sum::ZERO, Sum::ZERO, inside),
-            // It carries nothing further in.
+            // It carries no inner layer.
             LayerKind::Tcp => inside,
         }
     }
 
-    /// The same for a header of which `own` and, in its pseudo header, `pseudo` have been fixed.
+    /// The same for a header of which `own` and, in its pseudo header, `pseudo` have been set.
     #[inline(always)]
     fn fix_summed(&mut self, own: Sum, pseudo: Sum, inside: Sum) -> Sum {
         if !self.summed {
@@ -96,15 +96,15 @@ impl LayerTemplate {
         }
         let base = self.base.add(pseudo);
         self.fixed = base.add(own).add(inside);
-        // With payload and checksum all that is covered sums to zero: what is not in the base, too,
+        // Including payload and checksum, everything covered sums to zero: what is not in the base
         // is its complement.
         base.negated()
     }
 
-    /// Completes IPv4 in the packet of that index.
+    /// Completes IPv4 in the packet with this index.
     #[inline(always)]
     fn complete_ipv4(&self, area: &mut [u8], index: usize) {
-        // Counts up from the first segment's and wraps, like sequence numbers.
+        // Counts up from that of the first segment and wraps.
         let id = self.id.wrapping_add(u16::from(self.id_step).wrapping_mul(index as u16));
         let ip = header::at_mut::<Ipv4>(area, self.at());
         ip.id.set(id);
@@ -128,7 +128,7 @@ impl LayerTemplate {
     }
 }
 
-/// Which packet a header is for.
+/// The packet that a header is built for.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Portion {
     /// Bytes of payload before it, and in it.
@@ -140,7 +140,7 @@ pub(super) struct Portion {
     pub(super) is_last: bool,
 }
 
-/// What headers are made from.
+/// What headers are built from.
 #[derive(Debug)]
 pub(super) struct Template {
     header_len: usize,
@@ -148,7 +148,7 @@ pub(super) struct Template {
     layers: [LayerTemplate; MAX_LAYERS],
     count: usize,
     field: Field,
-    /// The innermost pseudo header, its length aside.
+    /// The innermost pseudo header, without its length.
     pseudo: Sum,
     sequence: u32,
     flags: u16,
@@ -156,9 +156,9 @@ pub(super) struct Template {
 }
 
 impl Template {
-    /// Takes from the header of a packet what changes, and leaves zeros. `fixed_ids` and `accecn`
-    /// are as in [`Gso`](crate::packet::Gso). Inline, with its parts: a template is large to move,
-    /// and a message costs some 20 ns less.
+    /// Extracts the fields of a header that change, and clears them. `fixed_ids` and `accecn` are
+    /// as in [`Gso`](crate::packet::Gso). Inline, with its parts: a template is large to move, and
+    /// inlining saves some 20 ns per message.
     #[inline(always)]
     pub(super) fn take(
         bytes: &mut [u8],
@@ -182,7 +182,7 @@ impl Template {
         template
     }
 
-    /// Takes the fields that differ from the template, and leaves zeros.
+    /// Extracts the fields that differ from the template, and clears them.
     #[inline(always)]
     fn take_fields(&mut self, area: &mut [u8], layout: &Layout, fixed_ids: u8) {
         let mut fixed = fixed_ids;
@@ -230,8 +230,8 @@ impl Template {
 
     #[inline(always)]
     fn take_sums(&mut self, area: &[u8], layout: &Layout) {
-        // With an innermost checksum that hardware completes, what lies from there on sums to what
-        // that field is completed to; see `fix_innermost`.
+        // If hardware completes the innermost checksum, everything from that header on will sum to
+        // the value to which its field is completed; see `fix_innermost`.
         let partial = self.field == Field::Partial;
         let inner = if partial { self.layers[0].at() } else { self.header_len };
         let layers = layout.layers().rev().zip(&mut self.layers);
@@ -261,15 +261,15 @@ impl Template {
         self.header_len
     }
 
-    /// Whether payload has to be summed.
+    /// Whether the payload has to be summed.
     #[inline]
     pub(super) fn needs_sum(&self) -> bool {
         self.field == Field::Full
             || self.field == Field::None && self.layers[1..self.count].iter().any(|l| l.summed)
     }
 
-    /// Writes lengths and flags into `area`, from the innermost layer out. They are the same in all
-    /// packets of that length that are neither first nor last.
+    /// Sets lengths and flags in `area`, from the innermost layer outwards. They are the same in
+    /// all packets of that length that are neither first nor last.
     #[inline(always)]
     pub(super) fn fix(&mut self, area: &mut [u8], part: Portion) {
         let area = &mut area[..self.header_len];
@@ -280,11 +280,12 @@ impl Template {
         }
     }
 
-    /// Writes the other fields into `area`, which is the one last fixed, or a copy.
+    /// Sets the other fields in `area`, which was the last argument of `fix` or is a copy of it.
     #[inline(always)]
     pub(super) fn complete(&self, area: &mut [u8], part: Portion, payload: Sum) {
         self.complete_innermost(area, part, payload);
-        // With its checksum, what a header covers sums to zero: those further out see no payload.
+        // Including its checksum, everything a header covers sums to zero: outer headers do not see
+        // payload.
         let mut payload = if self.field == Field::None { payload } else { Sum::ZERO };
         for layer in &self.layers[1..self.count] {
             if layer.kind == LayerKind::Ipv4 {
@@ -296,7 +297,8 @@ impl Template {
         }
     }
 
-    /// Fixes TCP, or UDP that carries no tunnel; gives what its fields add to the checksums around.
+    /// Sets the fields of TCP, or of UDP without a tunnel; returns what they add to outer
+    /// checksums.
     #[inline(always)]
     fn fix_innermost(&mut self, area: &mut [u8], part: Portion) -> Sum {
         let len = self.header_len - self.layers[0].at() + part.len;
@@ -306,8 +308,8 @@ impl Template {
         match self.field {
             Field::Full => layer.fix_summed(own, len, Sum::ZERO),
             Field::Partial => {
-                // Hardware will make pseudo header, header and payload sum to zero: what the
-                // checksums around see is the pseudo header's complement.
+                // Hardware will make pseudo header, header and payload sum to zero, so what outer
+                // checksums see is the complement of the pseudo header.
                 let pseudo = self.pseudo.add(len);
                 layer.write_checksum(area, pseudo.fold());
                 pseudo.negated()
@@ -331,7 +333,7 @@ impl Template {
         Sum::word(field)
     }
 
-    /// Completes TCP, or UDP that carries no tunnel.
+    /// Completes TCP, or UDP without a tunnel.
     #[inline(always)]
     fn complete_innermost(&self, area: &mut [u8], part: Portion, payload: Sum) {
         let layer = &self.layers[0];

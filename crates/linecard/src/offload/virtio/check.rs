@@ -1,33 +1,33 @@
-//! A header held against its frame.
+//! Validates a virtio header against its frame.
 
 use super::{Header, flag, gso_type};
 use crate::packet::header::be16_at;
 use crate::packet::{ChecksumState, Form, Gso, Layer, LayerKind, Layout, Meta};
 
-/// What a header says about its frame, found true: to go into the packet's [`Meta`].
+/// The validated meaning of a header, to be stored in the packet's [`Meta`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Offload {
     /// What is known of the innermost checksum.
     pub checksum: ChecksumState,
-    /// How the frame is to be cut, if it is.
+    /// How the frame is to be segmented, if it is.
     pub gso: Option<Gso>,
 }
 
 impl Offload {
-    /// `meta` with this in it.
+    /// `meta` with these values.
     #[must_use]
     pub fn into_meta(self, meta: Meta) -> Meta {
         Meta { checksum: self.checksum, gso: self.gso, ..meta }
     }
 }
 
-/// Which field of a header its frame contradicts. Nothing has been done.
+/// The field of a header that contradicts its frame. Nothing has been changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FieldError {
     /// Bits that contradict each other or the frame.
     #[error("flags {0:#04x} contradict each other, the type of segments or the frame")]
     Flags(u8),
-    /// No type that is known, or another than the frame's protocols.
+    /// Not a known type, or not that of the frame's protocols.
     #[error("gso_type {value:#04x} is unknown or not what the frame is ({form:?})")]
     GsoType {
         /// The field.
@@ -35,8 +35,8 @@ pub enum FieldError {
         /// How far the frame's headers could be followed.
         form: Form,
     },
-    /// A frame that is to be cut into nothing, into more than 65,535 segments, or into segments
-    /// beyond what IP can carry.
+    /// Segmenting would give empty segments, more than 65,535 of them, or segments that exceed IP's
+    /// length.
     #[error("gso_size {0} does not divide the frame into segments")]
     GsoSize(u16),
     /// Headers longer than the frame.
@@ -45,7 +45,7 @@ pub enum FieldError {
     /// The sum to be completed does not start at the innermost transport header.
     #[error("csum_start {0} is not where the transport header starts")]
     CsumStart(u16),
-    /// It does not go where that header has its checksum.
+    /// Not the offset of that header's checksum field.
     #[error("csum_offset {0} is not where the transport header has its checksum")]
     CsumOffset(u16),
     /// Not where the tunnel's own UDP header starts.
@@ -73,7 +73,7 @@ impl FieldError {
     }
 }
 
-/// The layers of a frame that a header can ask to be cut.
+/// The layers of a frame that a device can segment.
 pub(super) struct Layers {
     /// IP and UDP of a tunnel.
     pub(super) tunnel: Option<(Layer, Layer)>,
@@ -82,7 +82,7 @@ pub(super) struct Layers {
 }
 
 impl Layers {
-    /// One IP header, or two with UDP between; what a device cannot cut has others.
+    /// One IP header, or two with UDP between them; a device cannot segment other frames.
     pub(super) fn of(layout: &Layout) -> Option<Self> {
         let (Form::Datagram, Some(transport), Some(network)) =
             (layout.form(), layout.transport(), layout.network())
@@ -102,7 +102,7 @@ impl Layers {
         Some(Self { tunnel, network, transport })
     }
 
-    /// The type of segments, ECN aside.
+    /// The type of the segments, without the ECN bit.
     pub(super) fn gso_type(&self) -> u8 {
         let inner = match (self.transport.kind, self.network.kind) {
             (LayerKind::Udp, _) => gso_type::UDP_L4,
@@ -119,21 +119,21 @@ impl Layers {
 }
 
 impl Header {
-    /// Whether what the header says is true of `frame`, which has this layout; and what that means.
-    /// Of a frame in pieces, `frame` is the part with the headers
+    /// Validates the header against `frame`, which has this layout, and returns its meaning. If the
+    /// frame is in pieces, `frame` is the part with the headers
     /// ([`Layout::parse_head`](crate::packet::Layout::parse_head)).
     ///
-    /// Fields without meaning for this frame are not looked at, nor are flags that are not known
-    /// (section 5.1.6.2.2), and neither `hdr_len`, unless it is more than the frame, nor
-    /// `num_buffers` decide anything. The bit for ECN may be missing: CWR goes on the first
-    /// segment only, either way. A frame with no more payload than `gso_size` is not to be cut.
+    /// Fields without meaning for this frame and unknown flags are ignored (section 5.1.6.2.2), and
+    /// so are `num_buffers` and `hdr_len`, unless `hdr_len` exceeds the frame. The ECN bit may be
+    /// missing: CWR is set only in the first segment either way. A frame with no more payload than
+    /// `gso_size` is not segmented.
     ///
     /// For a segmenter whose segments need complete checksums, set the packet's
     /// [`Meta::checksum`](crate::packet::Meta::checksum) to [`ChecksumState::Unknown`].
     ///
     /// # Errors
     ///
-    /// The field that is not true.
+    /// The field that contradicts the frame.
     pub fn check(&self, frame: &[u8], layout: &Layout) -> Result<Offload, FieldError> {
         if usize::from(self.hdr_len) > frame.len().max(layout.end()) {
             return Err(FieldError::HdrLen(self.hdr_len));
@@ -152,8 +152,8 @@ impl Header {
 
     fn checksum(&self, frame: &[u8], layout: &Layout) -> Result<ChecksumState, FieldError> {
         if !self.has(flag::NEEDS_CSUM) {
-            // It vouches for the outermost checksum, and with the other flag for the tunnel's and
-            // the one inside.
+            // The flag covers the outermost checksum; with the other flag also the tunnel's and the
+            // inner one.
             let all =
                 layout.tunnels() == 0 || layout.tunnels() == 1 && self.has(flag::UDP_TUNNEL_CSUM);
             let valid = self.has(flag::DATA_VALID) && all;
@@ -169,7 +169,7 @@ impl Header {
         if Layout::checksum_field(transport) != Some(start + offset) {
             return Err(FieldError::CsumOffset(self.csum_offset));
         }
-        // No pseudo header sums up to 0, which says "no checksum" (RFC 768).
+        // The sum of a pseudo header is never 0, which means "no checksum" (RFC 768).
         if transport.kind == LayerKind::Udp && be16_at(frame, start + offset) == 0 {
             return Err(FieldError::Flags(self.flags));
         }
@@ -194,7 +194,7 @@ impl Header {
     fn check_tunnel(&self, frame: &[u8], udp: Layer, inner: Layer) -> Result<(), FieldError> {
         let field = Layout::checksum_field(udp);
         let summed = field.is_some_and(|field| be16_at(frame, field) != 0);
-        // Linux asks for a sum to be completed, here and nowhere else.
+        // Linux sets the flag for a checksum to be completed only here.
         let wanted = self.has(flag::NEEDS_CSUM) && !self.has(flag::DATA_VALID);
         if !wanted || self.has(flag::UDP_TUNNEL_CSUM) != summed {
             return Err(FieldError::Flags(self.flags));

@@ -1,75 +1,75 @@
-//! A packet described by a header.
+//! Describes a packet by a virtio header.
 
 use super::check::Layers;
 use super::{Header, flag, gso_type};
 use crate::packet::header::{self, Ipv4, Tcp, be16_at, tcp_flags};
 use crate::packet::{ChecksumState, Form, Gso, Layer, LayerKind, Layout, Packet};
 
-/// Why no header describes a packet. Its segments can be sent one by one.
+/// Why no header can describe a packet. Its segments can still be sent one by one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Undescribable {
-    /// No whole TCP or UDP datagram.
+    /// Not a complete TCP or UDP datagram.
     #[error("not a whole TCP or UDP datagram: {0:?}")]
     NotADatagram(Form),
-    /// To be cut, with a checksum that is not left to the device: see
+    /// To be segmented, but its checksum is not deferred to the device: see
     /// [`defer_checksum`](crate::offload::defer_checksum).
     #[error("a packet to be cut leaves its checksum to the device; this one does not")]
     Checksum,
-    /// To be cut, and without a UDP checksum: the device would compute one.
+    /// To be segmented, but without a UDP checksum: the device would compute one.
     #[error("its datagrams have no checksum, and a device would compute one")]
     NoChecksum,
-    /// All its segments have one IPv4 identification, which the device would count up, and that is
-    /// not harmless; see [`Identifications`].
+    /// All its segments have the same IPv4 identification, which the device would increment; see
+    /// [`Identifications`].
     #[error("its IPv4 identifications stand still, and a device would count them up")]
     FixedIds,
-    /// CWR is on all its segments (Accurate ECN): the device would leave it on the first only.
+    /// All its segments have CWR set (Accurate ECN): the device would keep it only in the first.
     #[error("all its segments have CWR, and a device would leave it on the first")]
     AccurateEcn,
     /// Its segments are short frames padded to 60 bytes.
     #[error("its segments are padded, and a device would not pad them")]
     Padded,
-    /// In tunnels that a device cannot cut: others than UDP's, or several.
+    /// In tunnels that a device cannot segment: other than UDP tunnels, or more than one.
     #[error("in tunnels that a device cannot cut")]
     Tunnels,
-    /// Longer than an IP datagram, which only some devices take ("BIG TCP").
+    /// Longer than an IP datagram, which only some devices accept ("BIG TCP").
     #[error("{0} bytes are more than an IP datagram has")]
     TooLarge(usize),
 }
 
-/// How the IPv4 identifications of a described packet have to come back from a device, which gives
-/// each segment the next number.
+/// How a device that increments IPv4 identifications may treat those of a described packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Identifications {
-    /// Segments that all had the same identification may come back with numbers that count up, if
-    /// they are atomic datagrams ("don't fragment" is set, and they are no fragments): RFC 6864,
-    /// section 4.1, takes away every meaning of their identification. Many senders leave it constant.
+    /// Segments that all had the same identification may get increasing ones if they are atomic
+    /// datagrams ("don't fragment" is set, and they are not fragments): according to RFC 6864,
+    /// section 4.1, their identification has no meaning. Many senders leave it constant.
     #[default]
     Rfc6864,
-    /// Byte for byte as they came: packets with a constant identification are not described.
+    /// Restored byte for byte: packets with a constant identification are not described.
     Exact,
 }
 
 impl Header {
-    /// The header that describes `packet` to a device; [`Header::num_buffers`] is left 0.
+    /// The header that describes `packet` to a device; [`Header::num_buffers`] is 0.
     ///
-    /// A packet that was merged must have its checksum deferred first
-    /// ([`defer_checksum`](crate::offload::defer_checksum)): devices take no other.
+    /// The checksum of a merged packet has to be deferred first
+    /// ([`defer_checksum`](crate::offload::defer_checksum)): devices require that.
     ///
-    /// Constant identifications of atomic datagrams are described as if they counted up:
-    /// [`Identifications::Rfc6864`]. [`Header::of_with`] has the choice.
+    /// Constant identifications of atomic datagrams are described as if they increased:
+    /// [`Identifications::Rfc6864`]. [`Header::of_with`] gives the choice.
     ///
     /// # Errors
     ///
-    /// Why no header does so that the device would give back every byte, those identifications aside.
+    /// The reason why no header makes the device restore every byte, apart from those
+    /// identifications.
     pub fn of<B: AsRef<[u8]>>(packet: &Packet<B>) -> Result<Self, Undescribable> {
         Self::of_with(packet, Identifications::default())
     }
 
-    /// [`Header::of`], where `identifications` come back as asked for.
+    /// [`Header::of`] with a choice for constant `identifications`.
     ///
     /// # Errors
     ///
-    /// Why no header does so.
+    /// The reason why no header describes the packet.
     pub fn of_with<B: AsRef<[u8]>>(
         packet: &Packet<B>,
         identifications: Identifications,
@@ -93,8 +93,8 @@ impl Header {
         let layout = packet.layout();
         match packet.meta.checksum {
             ChecksumState::Unknown => {}
-            // Of a tunnel nobody has said that the outermost checksum was verified, which is what
-            // the flag says.
+            // In a tunnel, the flag would state that the outermost checksum was verified, which is
+            // not known.
             ChecksumState::Valid if layout.tunnels() > 0 => {}
             ChecksumState::Valid => self.flags = flag::DATA_VALID,
             ChecksumState::Partial => {
@@ -159,7 +159,7 @@ impl Header {
     }
 }
 
-/// Refuses what a device would cut in another way.
+/// Refuses packets that a device would segment differently.
 fn refuse_unlike<B: AsRef<[u8]>>(
     packet: &Packet<B>,
     layers: &Layers,
@@ -183,8 +183,8 @@ fn refuse_unlike<B: AsRef<[u8]>>(
     Ok(())
 }
 
-/// Whether a device may count up the identifications of all IPv4 headers: they do so already, or
-/// are those of atomic datagrams.
+/// Whether a device may increment the identifications of all IPv4 headers: they increase already,
+/// or are those of atomic datagrams.
 fn ids_may_count_up<B: AsRef<[u8]>>(
     packet: &Packet<B>,
     gso: Gso,

@@ -1,13 +1,13 @@
-//! The virtio-net header: how a frame says to a kernel, a virtual machine or a device that it is to
-//! be cut, or that its checksum is still to be computed.
+//! The virtio-net header, which tells a kernel, a virtual machine or a device that a frame is to be
+//! segmented, or that its checksum is partial.
 //!
 //! It stands before each frame on TUN and TAP devices (`IFF_VNET_HDR`), packet sockets
 //! (`PACKET_VNET_HDR`) and virtio queues. Format: virtio 1.3, section 5.1.6; the tunnel form as in
 //! Linux 6.17, `struct virtio_net_hdr_v1_hash_tunnel`.
 //!
-//! [`Header::read`] and [`Header::write`] are bytes to numbers and back. [`Header::check`] holds
-//! those numbers against the frame itself: nothing in them is trusted. [`Header::of`] describes a
-//! packet, or says why no header can, so that its segments are sent one by one.
+//! [`Header::read`] and [`Header::write`] convert between bytes and fields. [`Header::check`]
+//! validates the fields against the frame: none of them is trusted. [`Header::of`] describes a
+//! packet, or returns why no header can, so that its segments are sent one by one.
 
 mod check;
 mod describe;
@@ -18,7 +18,7 @@ pub use describe::{Identifications, Undescribable};
 use crate::packet::checksum::Sum;
 use crate::packet::header::Udp;
 
-/// Where UDP has its checksum.
+/// Offset of the checksum in a UDP header.
 const UDP_FIELD: usize = Udp::CHECKSUM;
 
 /// Bits of [`Header::flags`].
@@ -35,27 +35,28 @@ pub mod flag {
 
 /// Values of [`Header::gso_type`], and bits that go with them.
 pub mod gso_type {
-    /// Not to be cut.
+    /// Not to be segmented.
     pub const NONE: u8 = 0;
     /// TCP over IPv4.
     pub const TCPV4: u8 = 1;
-    /// UDP, to be cut into IP fragments: an old form that is neither read nor made here.
+    /// UDP, to be divided into IP fragments: an obsolete type that is neither read nor written
+    /// here.
     pub const UDP_FRAGMENTS: u8 = 3;
     /// TCP over IPv6.
     pub const TCPV6: u8 = 4;
-    /// UDP, to be cut into datagrams.
+    /// UDP, to be segmented into datagrams.
     pub const UDP_L4: u8 = 5;
     /// In a UDP tunnel over IPv4.
     pub const UDP_TUNNEL_IPV4: u8 = 0x20;
     /// In a UDP tunnel over IPv6.
     pub const UDP_TUNNEL_IPV6: u8 = 0x40;
-    /// CWR is set, and goes on the first segment only (RFC 3168).
+    /// CWR is set, and belongs only in the first segment (RFC 3168).
     pub const ECN: u8 = 0x80;
     /// Both tunnel bits.
     pub const TUNNELS: u8 = UDP_TUNNEL_IPV4 | UDP_TUNNEL_IPV6;
 }
 
-/// Which form of the header both sides have agreed on; on a TAP, by `TUNSETVNETHDRSZ`.
+/// The format of the header that both sides have agreed on; on a TAP, by `TUNSETVNETHDRSZ`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Format {
     /// 10 bytes: `struct virtio_net_hdr`.
@@ -67,7 +68,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// Bytes of the longest.
+    /// Bytes of the longest format.
     pub const MAX_LEN: usize = 24;
 
     /// Bytes of the header.
@@ -80,7 +81,7 @@ impl Format {
         }
     }
 
-    /// The form that has `len` bytes.
+    /// The format with `len` bytes.
     #[must_use]
     pub const fn of_len(len: usize) -> Option<Self> {
         match len {
@@ -121,7 +122,7 @@ impl Endian {
     }
 }
 
-/// The header's numbers. Offsets count from the start of the frame.
+/// The fields of the header. Offsets count from the start of the frame.
 ///
 /// ```
 /// use linecard::offload::virtio::{Endian, Format, Header, flag, gso_type};
@@ -143,25 +144,25 @@ pub struct Header {
     pub flags: u8,
     /// One of [`gso_type`], with its bits.
     pub gso_type: u8,
-    /// Bytes before the payload: a hint, which many senders get wrong.
+    /// Bytes before the payload: a hint that many senders set wrongly.
     pub hdr_len: u16,
     /// Payload bytes of every segment but the last.
     pub gso_size: u16,
-    /// Where the sum starts that is to be completed.
+    /// Start of the bytes that the checksum to be completed covers.
     pub csum_start: u16,
-    /// Where it goes, from there.
+    /// Offset of the checksum field from there.
     pub csum_offset: u16,
     /// Buffers that hold the frame: 0 from a driver, 1 or more from a device (section 5.1.6.4).
     /// The frame given to this module is always whole.
     pub num_buffers: u16,
-    /// Where the tunnel's own UDP header starts.
+    /// Start of the tunnel's own UDP header.
     pub outer_th_offset: u16,
-    /// Where the IP header in the tunnel starts.
+    /// Start of the IP header inside the tunnel.
     pub inner_nh_offset: u16,
 }
 
 impl Header {
-    /// The header at the front of `bytes`; none when they are too few.
+    /// The header at the front of `bytes`; none if there are too few.
     #[must_use]
     pub fn read(bytes: &[u8], format: Format, endian: Endian) -> Option<Self> {
         let bytes = bytes.get(..format.header_len())?;
@@ -176,14 +177,14 @@ impl Header {
             csum_start: at(6),
             csum_offset: at(8),
             num_buffers: at(10),
-            // Between are the hash and its type, 8 bytes.
+            // The hash and its type, 8 bytes, are skipped.
             outer_th_offset: at(20),
             inner_nh_offset: at(22),
         })
     }
 
-    /// Writes the header to the front of `out`; gives its length, or none when there is no room,
-    /// or a tunnel is to be written in a format without. The hash is left 0, "none".
+    /// Writes the header to the front of `out`; returns its length, or none if there is no room or
+    /// the format cannot describe a tunnel. The hash is 0, "none".
     #[must_use]
     pub fn write(&self, out: &mut [u8], format: Format, endian: Endian) -> Option<usize> {
         if format != Format::Tunnel && self.gso_type & gso_type::TUNNELS != 0 {
@@ -209,14 +210,14 @@ impl Header {
         Some(format.header_len())
     }
 
-    /// Does to a frame what [`flag::NEEDS_CSUM`] asks for, as a device does it, without a look at
-    /// protocols: sums from [`Header::csum_start`] to the end. For frames that are not to be cut
-    /// and whose checksum is not that of a [`Form::Datagram`](crate::packet::Form::Datagram), say
-    /// in a tunnel that is not followed.
+    /// Completes the checksum that [`flag::NEEDS_CSUM`] asks for, as a device does, without parsing
+    /// protocols: it sums from [`Header::csum_start`] to the end. For frames that are not to be
+    /// segmented and whose checksum is not that of a
+    /// [`Form::Datagram`](crate::packet::Form::Datagram), for example in an unknown tunnel.
     ///
     /// # Errors
     ///
-    /// When the fields lead out of the frame.
+    /// If the fields point outside of the frame.
     pub fn complete_checksum(&self, frame: &mut [u8]) -> Result<(), FieldError> {
         if self.flags & flag::NEEDS_CSUM == 0 {
             return Ok(());
@@ -226,7 +227,7 @@ impl Header {
         let checksum = Sum::of(covered).checksum();
         let field = covered.get_mut(offset..offset + 2);
         let field = field.ok_or(FieldError::CsumOffset(self.csum_offset))?;
-        // 0 would mean "none" in UDP (RFC 768), whose field lies there.
+        // 0 would mean "no checksum" in UDP (RFC 768), whose checksum is at this offset.
         let checksum = if checksum == 0 && offset == UDP_FIELD { 0xFFFF } else { checksum };
         field.copy_from_slice(&checksum.to_be_bytes());
         Ok(())

@@ -1,4 +1,4 @@
-//! Which code sums: the best of what the CPU can run.
+//! Selects the fastest checksum code that the CPU can run.
 
 #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
 use super::neon;
@@ -7,10 +7,10 @@ use super::x86::{Avx2, Avx512};
 use super::{Sum, plain};
 use crate::packet::prefetch::Lines;
 
-/// Below this, vectors do not pay.
+/// Below this length, vectors do not pay.
 const SHORT: usize = 128;
 
-/// Bytes whose sum the lanes of every kernel hold for certain. Tests need less memory.
+/// Bytes that every kernel can sum without overflow of its lanes. Smaller in tests, to save memory.
 const LONGEST: usize = if cfg!(test) { 3 << 18 } else { 1 << 30 };
 
 /// Code for one set of vector instructions that this CPU has.
@@ -40,7 +40,8 @@ enum Code {
 }
 
 impl Kernel {
-    /// The fastest on this CPU. Without the feature `std` it is what the compiler may assume.
+    /// The fastest on this CPU. Without the feature `std`, chosen by the compiler's target
+    /// features.
     #[must_use]
     #[inline]
     pub fn best() -> Self {
@@ -61,7 +62,7 @@ impl Kernel {
         all.into_iter().flatten().map(Self)
     }
 
-    /// What it is called: `plain`, `AVX2`, `AVX-512` or `NEON`.
+    /// Its name: `plain`, `AVX2`, `AVX-512` or `NEON`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self.0 {
@@ -75,14 +76,14 @@ impl Kernel {
         }
     }
 
-    /// [`Sum::of`] by this code.
+    /// [`Sum::of`] with this code.
     #[must_use]
     #[inline]
     pub fn sum(self, bytes: &[u8]) -> Sum {
         self.sum_each(bytes, || ())
     }
 
-    /// [`Sum::of_ahead`] by this code.
+    /// [`Sum::of_ahead`] with this code.
     #[must_use]
     #[inline]
     pub fn sum_ahead(self, bytes: &[u8], ahead: &[u8]) -> Sum {
@@ -92,7 +93,7 @@ impl Kernel {
         sum
     }
 
-    /// [`Sum::of_copy`] by this code.
+    /// [`Sum::of_copy`] with this code.
     ///
     /// # Panics
     ///
@@ -114,7 +115,7 @@ impl Kernel {
         })
     }
 
-    /// Calls `each_block` before each 128 bytes, but for the last few.
+    /// Calls `each_block` before each 128 bytes except the last few.
     #[inline]
     fn sum_each(self, bytes: &[u8], each_block: impl FnMut()) -> Sum {
         if bytes.len() > LONGEST {
@@ -131,7 +132,7 @@ impl Kernel {
         })
     }
 
-    // Apart, so that what calls itself does not keep the rest from being inlined.
+    // A separate function, because recursion would keep the rest from being inlined.
     #[cold]
     #[inline(never)]
     fn copy_chunks(self, from: &[u8], to: &mut [u8]) -> Sum {
@@ -165,13 +166,13 @@ fn vectors() -> Option<Code> {
     None
 }
 
-/// Of few bytes inline, of many by the best kernel.
+/// Short inputs are summed inline, long ones by the best kernel.
 #[inline]
 pub(super) fn sum(bytes: &[u8]) -> Sum {
     if bytes.len() < SHORT { Sum::from_native(plain::sum_short(bytes)) } else { sum_long(bytes) }
 }
 
-// Not inline: finding the kernel is code for every caller, and a header's sum has none of it.
+// Not inline: selecting the kernel takes code that summing a header does not need.
 #[inline(never)]
 fn sum_long(bytes: &[u8]) -> Sum {
     Kernel::best().sum(bytes)

@@ -43,12 +43,11 @@ impl Sum {
         kernel::sum(bytes)
     }
 
-    /// [`Sum::of`], and meanwhile all lines of `ahead` are asked for, to lie in the second-level
-    /// cache.
+    /// [`Sum::of`], which also prefetches all lines of `ahead` into the second-level cache.
     ///
     /// For packets in memory whose buffers are scattered; `ahead` is best the packet after the
-    /// next. What lies in a cache already, or in order behind `bytes`, only gets slower (by 6 ns
-    /// for 1460 bytes): there the hardware needs no help.
+    /// next. Data that is cached, or follows `bytes` in memory, only gets slower (by 6 ns for 1460
+    /// bytes), because the hardware prefetches it.
     #[must_use]
     #[inline]
     pub fn of_ahead(bytes: &[u8], ahead: &[u8]) -> Self {
@@ -79,7 +78,7 @@ impl Sum {
         Self(u64::from(word))
     }
 
-    /// The sum of both.
+    /// The sum of `self` and `other`.
     #[must_use]
     #[inline]
     pub fn plus(self, other: Self) -> Self {
@@ -87,7 +86,8 @@ impl Sum {
         Self(self.partly_folded() + other.partly_folded())
     }
 
-    /// The sum of both, where all come to less than 2⁶⁴: that of 64 KiB, not folded, may be 2⁶².
+    /// The sum of `self` and `other` without folding; their total must be below 2⁶⁴. An unfolded
+    /// sum of 64 KiB may be 2⁶².
     #[must_use]
     #[inline(always)]
     pub(crate) fn add(self, other: Self) -> Self {
@@ -101,7 +101,7 @@ impl Sum {
         self.plus(other.negated())
     }
 
-    /// The sum of `count` equal ones.
+    /// The sum of `count` equal sums.
     #[must_use]
     #[inline]
     pub fn times(self, count: u32) -> Self {

@@ -1,7 +1,7 @@
 //! The sum with NEON, which every 64-bit ARM has that runs a general operating system.
 //!
-//! What it wins is not measured; Miri has run it. One instruction adds neighbouring words of 32 bits to lanes
-//! of 64, so nothing is lost and nothing has to be folded between.
+//! Its speed-up is not measured; Miri has run it. One instruction adds neighbouring words of 32
+//! bits to lanes of 64, so nothing is lost and no folding is needed in between.
 #![expect(unsafe_code, reason = "vector loads and stores")]
 
 use core::arch::aarch64::{

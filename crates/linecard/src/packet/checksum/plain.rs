@@ -1,12 +1,12 @@
-//! The sum without vector instructions of its own: for CPUs without a kernel here, for few bytes,
-//! and as the twin of the kernels.
+//! The sum without explicit vector instructions: for CPUs without a kernel here, for short inputs,
+//! and as the reference of the kernels.
 
 /// Bytes per turn: eight lanes of 64 bits.
 const BLOCK: usize = 64;
 
-/// Words of 64 bits added up without loss, as in every kernel here: `all` wraps, `high` adds the
-/// upper halves; what the lower halves add up to is then `all` less 2³² times `high`, exactly.
-/// Three operations on each vector, where widening the halves would take four.
+/// Adds 64-bit words without loss, as every kernel here: `all` wraps and `high` adds the upper
+/// halves; the sum of the lower halves is exactly `all` minus 2³² times `high`. Three operations
+/// per vector instead of four for widening the halves.
 #[derive(Default)]
 struct Lanes {
     all: [u64; BLOCK / 8],
@@ -47,14 +47,14 @@ pub(super) fn sum(bytes: &[u8], mut each_block: impl FnMut()) -> u64 {
     lanes.fold() + sum_short(rest)
 }
 
-/// [`sum`] of `from`, which is copied to `to` of the same length. Two passes: what the compiler
-/// makes of one is slower.
+/// [`sum`] of `from`, which is copied to `to` of the same length. Two passes: the compiler's code
+/// for one pass is slower.
 pub(super) fn copy_and_sum(from: &[u8], to: &mut [u8]) -> u64 {
     to.copy_from_slice(from);
     sum(from, || ())
 }
 
-/// Few bytes: headers, and what is left of blocks. Inline, because a call and the set-up of
+/// Short inputs: headers, and what is left of blocks. Inline, because a call and the set-up of
 /// vectors would cost more than the sum.
 #[inline(always)]
 pub(super) fn sum_short(bytes: &[u8]) -> u64 {
