@@ -1,9 +1,9 @@
 //! Traffic to the filter of acknowledgments: packets leave as they came and in order, and of each
 //! that is dropped a newer one of its flow leaves.
 
-use crate::common::plain;
-use crate::common::runner::{Buffer, packet};
-use crate::common::traffic::Arrival;
+use linecard_testkit::packets::plain;
+use linecard_testkit::packets::runner::{Buffer, packet};
+use linecard_testkit::packets::traffic::Arrival;
 use crate::draw::Draw;
 use crate::traffic::arrivals;
 use linecard::offload::ack_filter::{AckFilter, Config, Exit};
@@ -68,5 +68,5 @@ fn check(arrivals: &[Arrival], out: &[(usize, Exit)]) {
 }
 
 fn acknowledged(arrivals: &[Arrival], number: usize, transport: usize) -> u32 {
-    crate::common::frame::be32(&arrivals[number].bytes, transport + 8)
+    linecard_testkit::packets::frame::be32(&arrivals[number].bytes, transport + 8)
 }

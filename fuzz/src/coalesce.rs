@@ -1,8 +1,8 @@
 //! Traffic to the coalescer: what leaves is what the naive twin lets out, everything comes back
 //! byte for byte, and batches make no difference.
 
-use crate::common::runner::{self, Real, check_counters, check_round_trip, packet};
-use crate::common::traffic::{Arrival, Scenario};
+use linecard_testkit::packets::runner::{self, Real, check_counters, check_round_trip, packet};
+use linecard_testkit::packets::traffic::{Arrival, Scenario};
 use crate::draw::Draw;
 use crate::traffic::{MOST, arrivals};
 use core::time::Duration;

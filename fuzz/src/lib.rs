@@ -3,9 +3,6 @@
 //! The builders of frames and the slow twins are those of the property tests, so that a fuzzer
 //! holds the code against the same specification, with inputs that coverage has led it to.
 
-#[path = "../../crates/linecard/tests/common/mod.rs"]
-#[expect(dead_code, reason = "the targets use a part of what the tests share")]
-mod common;
 
 mod ack_filter;
 mod capture;

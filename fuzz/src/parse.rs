@@ -1,6 +1,6 @@
 //! Any bytes as a frame: the layout is that of a plain parser, and lies inside.
 
-use crate::common::plain;
+use linecard_testkit::packets::plain;
 use crate::draw::{Draw, LINKS};
 use linecard::packet::{Form, Layout, LinkType, MAX_LAYERS, MAX_TUNNELS};
 

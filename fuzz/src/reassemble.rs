@@ -1,11 +1,11 @@
 //! Fragments in any order, with gaps, overlaps and lies: what leaves is what the naive twin lets
 //! out, and nothing is lost.
 
-use crate::common::fragments::{Part, Whole};
-use crate::common::plain;
-use crate::common::reassembler::{Real, Twin};
-use crate::common::runner::numbers;
-use crate::common::traffic::Arrival;
+use linecard_testkit::packets::fragments::{Part, Whole};
+use linecard_testkit::packets::plain;
+use linecard_testkit::packets::reassembler::{Real, Twin};
+use linecard_testkit::packets::runner::numbers;
+use linecard_testkit::packets::traffic::Arrival;
 use crate::draw::{Draw, LINKS};
 use crate::traffic::{MOST, damage, disturb, frame};
 use core::time::Duration;

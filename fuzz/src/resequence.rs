@@ -1,9 +1,9 @@
 //! Reordered traffic: what leaves is what the naive twin lets out, nothing is lost, and nothing
 //! overtakes what it must not.
 
-use crate::common::plain::view;
-use crate::common::sequencing::{by_flow, check, run};
-use crate::common::traffic::Arrival;
+use linecard_testkit::packets::plain::view;
+use linecard_testkit::packets::sequencing::{by_flow, check, run};
+use linecard_testkit::packets::traffic::Arrival;
 use crate::draw::Draw;
 use crate::traffic::arrivals;
 use core::time::Duration;

@@ -1,13 +1,13 @@
 //! Any frame cut at any size: an error, or what the naive splitter makes of it; fragments become
 //! the datagram again.
 
-use crate::common::fragments::seal;
-use crate::common::frame::{Field, put16};
-use crate::common::plain::{self, View};
-use crate::common::reassembler;
-use crate::common::runner::whole;
-use crate::common::splitter::{self, collect};
-use crate::common::traffic::Arrival;
+use linecard_testkit::packets::fragments::seal;
+use linecard_testkit::packets::frame::{Field, put16};
+use linecard_testkit::packets::plain::{self, View};
+use linecard_testkit::packets::reassembler;
+use linecard_testkit::packets::runner::whole;
+use linecard_testkit::packets::splitter::{self, collect};
+use linecard_testkit::packets::traffic::Arrival;
 use crate::draw::{Draw, LINKS};
 use crate::traffic::{damage, disturb, frame};
 use linecard::offload::reassemble::{Config, Exit};

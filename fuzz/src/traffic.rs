@@ -1,9 +1,9 @@
 //! Traffic drawn from bytes: a few flows, in tunnels or not, whose packets go on as a sender's
 //! would unless a byte says what is to go wrong.
 
-use crate::common::frame::{ACK, Behind, Field, Frame, IpField, TCP, UDP};
-use crate::common::traffic::Arrival;
-use crate::common::tunnel::{Wrap, each_kind};
+use linecard_testkit::packets::frame::{ACK, Behind, Field, Frame, IpField, TCP, UDP};
+use linecard_testkit::packets::traffic::Arrival;
+use linecard_testkit::packets::tunnel::{Wrap, each_kind};
 use crate::draw::{Draw, LINKS};
 use linecard::packet::Meta;
 use linecard::time::Instant;

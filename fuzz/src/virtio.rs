@@ -1,7 +1,7 @@
 //! Any virtio-net header before any frame: refused, or true of the frame, which can then be cut as
 //! it says. What is read can be written, and what is described is found true.
 
-use crate::common::splitter::collect;
+use linecard_testkit::packets::splitter::collect;
 use crate::draw::Draw;
 use crate::segment::built;
 use linecard::offload::segment::segment;

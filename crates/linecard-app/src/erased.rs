@@ -112,15 +112,24 @@ pub fn finish<J: Job>(
     document: &Document,
     progress: &Arc<Watch>,
 ) -> Result<Finished, Error> {
-    let config: J::Config = document.config()?;
     let context = Context { progress, document: Some(document) };
-    let outcome = J::run(&config, &context).map_err(|error| match error {
-        Error::Config(error) => Error::Config(document.placed(error)),
-        error => error,
-    })?;
-    let mut finished = Finished::of_report(J::title(&config), report_of(command, &outcome));
+    finish_with::<J>(command, &document.config()?, &context)
+}
+
+/// Runs a job with a configuration; reports name `command` as their job.
+///
+/// # Errors
+///
+/// What [`Job::run`] refuses, with places in the context's document.
+pub fn finish_with<J: Job>(
+    command: &'static str,
+    config: &J::Config,
+    context: &Context<'_>,
+) -> Result<Finished, Error> {
+    let outcome = J::run(config, context).map_err(|error| context.placed(error))?;
+    let mut finished = Finished::of_report(J::title(config), report_of(command, &outcome));
     finished.value = serde_json::to_value(&outcome).unwrap_or_default();
     J::draw(&outcome, &mut finished.page);
-    finished.failure = J::check(&outcome).err();
+    finished.failure = J::check(&outcome).err().map(|error| context.placed(error));
     Ok(finished)
 }

@@ -1,10 +1,11 @@
 //! Why a job ends without success.
 
-use linecard_config::ConfigError;
+use linecard_config::{ConfigError, Problem};
 use linecard_io::capture::CaptureError;
 use linecard_report::ReportError;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Exit codes of the command: [`Error::code`] gives one for each error.
 pub const EXIT_CODES: &str = "\
@@ -80,7 +81,7 @@ pub enum Error {
         /// The input as named by the user.
         input: String,
         /// Where and what.
-        damage: CaptureError,
+        damage: Arc<CaptureError>,
     },
     /// What arrived is not what was sent.
     #[error("{0}")]
@@ -157,6 +158,7 @@ impl Error {
     #[must_use]
     pub fn code(&self) -> u8 {
         match self {
+            Self::Config(error) if matches!(*error.problem, Problem::Unreadable(_)) => 1,
             Self::Config(_) | Self::Usage(_) | Self::Page(ReportError::Name { .. }) => 2,
             _ if self.is_broken_pipe() => 0,
             Self::Capture { source, .. } if source.is_damage() => 4,

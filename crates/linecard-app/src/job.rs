@@ -89,6 +89,15 @@ impl<'a> Context<'a> {
         Cancellable::new(input, Arc::clone(self.progress))
     }
 
+    /// An error with its place in the document, where it is about a parameter.
+    #[must_use]
+    pub fn placed(&self, error: Error) -> Error {
+        match (self.document, error) {
+            (Some(document), Error::Config(error)) => Error::Config(document.placed(error)),
+            (_, error) => error,
+        }
+    }
+
     /// The file that a parameter's value names.
     #[must_use]
     pub fn path_of(&self, parameter: &str, name: &str) -> PathBuf {

@@ -4,14 +4,15 @@
 //! Progress and cancellation come with the [`Context`], as an argument. The command, Python and other faces read
 //! configurations their way and show outcomes their way; what a job does is written here, once.
 
+pub mod captures;
 mod erased;
 mod error;
-mod files;
 pub mod jitter;
 mod job;
 pub mod model;
+pub mod offload;
+pub mod run;
 
-pub use erased::{AnyJob, Finished, finish};
+pub use erased::{AnyJob, Finished, finish, finish_with};
 pub use error::{EXIT_CODES, Error};
-pub use files::is_stdout;
 pub use job::{Cancellable, Context, Job};

@@ -2,11 +2,8 @@
 
 use crate::failure::Failure;
 use linecard::offload::coalesce::{Counters, Flush, Refusal};
-use linecard::offload::segment;
-use linecard_io::capture::Lost;
 use linecard_report::{Report, Section, Value};
 use serde::Serialize;
-use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 
@@ -93,48 +90,6 @@ pub(crate) fn reasons_in(sections: [Section; 2], counters: &Counters) -> [Sectio
         refused.add_reason(reason.name(), reason.explanation(), count);
     }
     [flushed, refused]
-}
-
-/// The paper's packet classes.
-pub(crate) fn classes(counters: &segment::Counters) -> Section {
-    let mut section = Section::new("segmenting", "Segmenting (LSO)");
-    section.add("packets_in", "large packets in", Value::Count(counters.packets_in));
-    section.add("segments_out", "segments out", Value::Count(counters.segments()));
-    section.add("bytes_out", "bytes out", Value::Bytes(counters.bytes_out));
-    section.add("bom", "first (BOM)", Value::Count(counters.bom));
-    section.add("com", "middle (COM)", Value::Count(counters.com));
-    section.add("eom", "last (EOM)", Value::Count(counters.eom));
-    section.add("ssm", "single (SSM)", Value::Count(counters.ssm));
-    section
-}
-
-/// Link types that were not followed.
-pub(crate) fn unknown_note(report: &mut Report, unknown: &BTreeMap<u32, u64>) {
-    if let Some(text) = unknown_text(unknown) {
-        report.note(text);
-    }
-}
-
-/// What to say of link types that were not followed.
-pub(crate) fn unknown_text(unknown: &BTreeMap<u32, u64>) -> Option<String> {
-    let list: Vec<String> = unknown
-        .iter()
-        .map(|(link, packets)| format!("link type {link} ({packets} packets)"))
-        .collect();
-    let known = "known are 0, 1, 101, 108, 113, 228, 229, 276: loopback, Ethernet, raw IP, \
-                 Linux cooked";
-    (!list.is_empty()).then(|| format!("{} passed unchanged; {known}", list.join(", ")))
-}
-
-/// What the output format could not hold.
-pub(crate) fn lost_note(report: &mut Report, lost: &Lost) {
-    let Lost { blocks, options, timestamps } = *lost;
-    if blocks + options + timestamps > 0 {
-        report.note(format!(
-            "The output is pcap, which cannot hold {blocks} blocks, {options} options and \
-             {timestamps} timestamps of the input; name it .pcapng to keep them."
-        ));
-    }
 }
 
 fn by_count<R: Copy>(reasons: &[R], count: impl Fn(R) -> u64) -> Vec<R> {

@@ -6,6 +6,7 @@ use crate::attach::AttachArguments;
 use crate::calibrate::CalibrateArguments;
 use crate::completions::CompletionsArguments;
 use crate::failure::EXIT_CODES;
+use crate::flags::Flags;
 use crate::jitter::JitterArguments;
 use crate::man::ManArguments;
 use crate::model::ModelArguments;
@@ -14,15 +15,16 @@ use crate::page::PageArguments;
 use crate::plan::PlanArguments;
 use crate::reproduce::ReproduceArguments;
 use crate::run::lanes::LanesValue;
-use crate::run::sim::SimFlags;
 use crate::schema::SchemaArguments;
 #[cfg(target_os = "linux")]
 use crate::transfer::{KeysArguments, RecvArguments, SendArguments};
 use crate::units;
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use linecard_app::model::transfer;
+use linecard_app::offload::{coalesce, segment};
+use linecard_app::run;
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// A line card in software: cuts large sends into packets (LSO), merges received packets back
 /// (LRO), and says where the time goes.
@@ -118,51 +120,20 @@ pub(crate) enum Command {
 pub(crate) struct RunArguments {
     /// Scenario file (TOML); see scenarios/ for examples.
     pub(crate) scenario: Option<PathBuf>,
-    /// Flows that send, 1 to 1000000 [default: 16].
-    #[arg(long, value_name = "N", value_parser = units::count)]
-    pub(crate) flows: Option<u64>,
+    #[command(flatten)]
+    pub(crate) flags: Flags<run::Config>,
     /// Parallel lanes that flows are spread over, 1 to 64 [default: 1]. With the word `sim`, lanes are
     /// links in virtual time, over which chunks are transferred: `--lanes sim --lanes 4` or
     /// `--lanes sim:4` [default: 8].
     #[arg(long, value_name = "N|sim[:N]", value_parser = LanesValue::parse)]
     pub(crate) lanes: Vec<LanesValue>,
-    /// Largest IP packet on a lane, 576 (IPv6: 1280) to 65535 bytes [default: 1500].
-    #[arg(long, value_name = "BYTES", value_parser = units::bytes)]
-    pub(crate) mtu: Option<usize>,
-    /// Bytes of one send of an application, 1 to 16M [default: 64K].
-    #[arg(long, value_name = "BYTES", value_parser = units::bytes)]
-    pub(crate) size: Option<usize>,
-    /// How long applications send, 0.01 to 3600 [default: 2].
-    #[arg(
-        long,
-        value_name = "SECONDS",
-        value_parser = units::seconds
-    )]
-    pub(crate) seconds: Option<f64>,
-    /// Share of packets that lanes lose, as 0.01 or 1% [default: 0].
-    #[arg(
-        long,
-        value_name = "SHARE",
-        value_parser = units::probability
-    )]
-    pub(crate) loss: Option<f64>,
-    /// Share of packets that one to three others overtake [default: 0].
-    #[arg(
-        long,
-        value_name = "SHARE",
-        value_parser = units::probability
-    )]
-    pub(crate) reorder: Option<f64>,
-    /// Decides the data and the faults: equal seeds give equal ones [default: 1].
-    #[arg(long, value_name = "NUMBER", value_parser = units::count)]
-    pub(crate) seed: Option<u64>,
     #[command(flatten)]
     pub(crate) page: PageArguments,
     /// Print the account as JSON.
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten, next_help_heading = "Transfer over lanes in virtual time (--lanes sim)")]
-    pub(crate) sim: SimFlags,
+    pub(crate) sim: Flags<transfer::Config>,
 }
 
 #[derive(Debug, Args)]
@@ -174,41 +145,8 @@ pub(crate) struct CoalesceArguments {
     /// sizes; all others give pcapng.
     #[arg(value_parser = PathBufValueParser::new().map(units::output))]
     pub(crate) output: PathBuf,
-    /// Whose word to take for TCP and UDP checksums: compute them, or trust them, as for captures
-    /// taken on the sender with checksum offload.
-    #[arg(long, value_name = "POLICY", default_value = "verify")]
-    pub(crate) checksum: Checksum,
-    /// Longest time a packet is held, in the capture's time, as 50us, 1ms or 2s (at most 10s).
-    #[arg(
-        long,
-        value_name = "TIME",
-        default_value = "1ms",
-        value_parser = units::duration,
-        allow_hyphen_values = true
-    )]
-    pub(crate) hold: Duration,
-    /// Largest merged packet, counted from the IP header, 576 to 524288 bytes. Beyond 65535 the IP
-    /// length field is 0 (BIG TCP), and only TCP outside of tunnels gets there; Wireshark reads
-    /// packets of up to 262144 bytes.
-    #[arg(
-        long,
-        value_name = "BYTES",
-        default_value = "65535",
-        value_parser = units::bytes
-    )]
-    pub(crate) max_size: usize,
-    /// Flows remembered at once, 8 to 4194304.
-    #[arg(
-        long,
-        value_name = "N",
-        default_value_t = 4096,
-        value_parser = units::count
-    )]
-    pub(crate) max_flows: u64,
-    /// Say for one flow, as `10.0.0.1:5000-10.0.0.2:80` or `[fd00::1]:5000-[fd00::2]:80`, why each
-    /// of its packets did or did not merge.
-    #[arg(long, value_name = "FLOW")]
-    pub(crate) explain_flow: Option<String>,
+    #[command(flatten)]
+    pub(crate) flags: Flags<coalesce::Config>,
     #[command(flatten)]
     pub(crate) page: PageArguments,
     /// Print the account as JSON.
@@ -224,18 +162,8 @@ pub(crate) struct SegmentArguments {
     /// Capture to write; - is stdout. Names ending in .pcap give pcap, all others pcapng.
     #[arg(value_parser = PathBufValueParser::new().map(units::output))]
     pub(crate) output: PathBuf,
-    /// Cut TCP and UDP packets with more payload than this into segments, 1 to 65535 bytes.
-    #[arg(
-        long,
-        value_name = "BYTES",
-        value_parser = units::bytes,
-        conflicts_with = "mtu"
-    )]
-    pub(crate) mss: Option<usize>,
-    /// Cut so that no IP packet is longer, 68 to 65535 bytes: TCP is segmented, everything else
-    /// becomes IP fragments.
-    #[arg(long, value_name = "BYTES", value_parser = units::bytes)]
-    pub(crate) mtu: Option<usize>,
+    #[command(flatten)]
+    pub(crate) flags: Flags<segment::Config>,
     /// Print the account as JSON.
     #[arg(long)]
     pub(crate) json: bool,
@@ -250,7 +178,7 @@ pub(crate) struct PortsArguments {
     pub(crate) json: bool,
 }
 
-/// What `--checksum` takes.
+/// What `--checksum` of `linecard attach` takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Checksum {
     /// Compute every checksum; packets that fail pass unmerged.

@@ -49,19 +49,34 @@ impl<C: Config> Flags<C> {
         let config = document.config()?;
         let progress = signals::progress()?;
         let context = Context { progress: &progress, document: Some(&document) };
-        run(&config, &context).map_err(|failure| match failure {
-            Failure::Config(error) => Failure::Config(document.placed(error)),
-            failure => failure,
-        })
+        run(&config, &context).map_err(|failure| context.placed(failure))
     }
 
     /// The values that were given, as a document without a file.
     pub(crate) fn document(&self) -> Result<Document, Failure> {
         let mut document = Document::of_text("", "")?;
+        self.set(&mut document)?;
+        Ok(document)
+    }
+
+    /// Sets the values that were given.
+    pub(crate) fn set(&self, document: &mut Document) -> Result<(), Failure> {
         for Given { shown, parameter, value } in &self.given {
             document.set_as(shown.clone(), &parameter.name, value)?;
         }
-        Ok(document)
+        Ok(())
+    }
+
+    /// The same for options that another job has too; the first that it does not have.
+    pub(crate) fn set_shared<D: Config>(
+        &self,
+        document: &mut Document,
+    ) -> Result<Option<&str>, Failure> {
+        let is_known = |name: &str| parameters::<D>().iter().any(|known| known.name == name);
+        if let Some(other) = self.given.iter().find(|given| !is_known(&given.parameter.name)) {
+            return Ok(other.parameter.flag.as_deref());
+        }
+        self.set(document).map(|()| None)
     }
 }
 
@@ -88,9 +103,11 @@ fn arg(name: &'static str, parameter: &'static Parameter) -> Arg {
         (None, "frequency") => "MHZ".to_owned(),
         (None, "count") => "N".to_owned(),
         _ if parameter.is_number => "N".to_owned(),
-        _ => name.to_uppercase(),
+        _ => name.rsplit('-').next().unwrap_or_default().to_uppercase(),
     };
-    let mut arg = Arg::new(name).help(parameter.help());
+    let arg = Arg::new(name).help(parameter.help());
+    // `-1ms` is refused as a time, not as an option.
+    let mut arg = arg.allow_hyphen_values(parameter.format == "duration");
     if let Some(former) = &parameter.former_flag {
         arg = arg.alias(former.clone());
     }

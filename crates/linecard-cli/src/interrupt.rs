@@ -1,7 +1,6 @@
 //! Ctrl-C while a file is being written: what is not complete is removed, and the user is told.
 
 use crate::failure::Failure;
-use crate::watch;
 use linecard_io::capture::{Incomplete, OutputFile};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::{flag, low_level::pipe};
@@ -16,12 +15,9 @@ const SIGNALS: [(i32, &str); 3] =
     [(SIGINT, "SIGINT (Ctrl-C)"), (SIGTERM, "SIGTERM"), (SIGHUP, "SIGHUP")];
 
 /// From now on a signal removes output that is not complete, says so in a line, and ends the process
-/// with the documented code; a second one ends it at once. For commands that write files; jobs of a
-/// library (Python) have a watch, and signals belong to their program.
+/// with the documented code; a second one ends it at once. For commands that write files, before their job: signals of
+/// a program that calls jobs belong to it.
 pub(crate) fn remove_incomplete_output() -> Result<(), Failure> {
-    if watch::current().is_some() {
-        return Ok(());
-    }
     let (mut woken, wake) = UnixStream::pair()?;
     let (asked, which) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
     for (index, (signal, _)) in SIGNALS.into_iter().enumerate() {

@@ -4,6 +4,7 @@ use crate::failure::{EXIT_CODES, Failure};
 use crate::flags::Flags;
 use crate::found;
 use crate::page::PageFile;
+use crate::progress::{BYTES, Kind, ROUNDS, shown};
 use crate::signals;
 use clap::Args;
 use linecard::watch::Watch;
@@ -23,14 +24,19 @@ pub(crate) struct JobArguments<J: Job> {
 }
 
 impl<J: Job> JobArguments<J> {
-    /// Runs the job, and shows its outcome.
-    pub(crate) fn command(&self, progress: &Arc<Watch>, page: &PageFile) -> Result<(), Failure> {
-        found::show(self.find(progress)?, self.json, self.data(), page)
+    /// Runs a job that reads a capture, and prints its outcome.
+    pub(crate) fn command(&self) -> Result<(), Failure> {
+        self.show(BYTES, &Arc::default(), &PageFile::default())
     }
 
-    /// The same for a job that a signal ends, with an outcome all the same.
+    /// Runs a job that a signal ends, with an outcome all the same.
     pub(crate) fn until_signal(&self, page: &PageFile) -> Result<(), Failure> {
-        self.command(&signals::progress()?, page)
+        self.show(ROUNDS, &signals::progress()?, page)
+    }
+
+    fn show(&self, bar: Kind, progress: &Arc<Watch>, page: &PageFile) -> Result<(), Failure> {
+        let finished = shown(bar, progress, || self.find(progress))?;
+        found::show(finished, self.json, self.data(), page)
     }
 
     /// Runs the job.
@@ -41,6 +47,6 @@ impl<J: Job> JobArguments<J> {
     /// Where the job's data go, if that is stdout.
     fn data(&self) -> Option<&Path> {
         let output = self.flags.value("output").map(Path::new)?;
-        linecard_app::is_stdout(output).then_some(Path::new("-"))
+        linecard_app::captures::is_stdout(output).then_some(Path::new("-"))
     }
 }

@@ -7,7 +7,7 @@ use crate::jitter::{JitterArguments, JitterCommand};
 use crate::model::scenario::File;
 use crate::model::sweep::points;
 use crate::model::{ModelArguments, ModelCommand, ladder, run, solve};
-use crate::{coalesce, segment, usage, watch};
+use crate::{captures, usage, watch};
 use clap::Parser;
 use linecard::watch::Watch;
 use linecard_app::Finished;
@@ -80,9 +80,9 @@ pub fn job(
 
 fn find(command: &Command) -> Result<Finished, Refused> {
     Ok(match command {
-        Command::Coalesce(arguments) => coalesce::find(arguments)?,
-        Command::Segment(arguments) => segment::find(arguments)?,
-        Command::Run(arguments) => crate::run::find(arguments)?,
+        Command::Coalesce(arguments) => captures::find_coalesced(arguments, &watch::any())?,
+        Command::Segment(arguments) => captures::find_segmented(arguments, &watch::any())?,
+        Command::Run(arguments) => crate::run::find(arguments, &watch::any())?,
         Command::Model(ModelArguments { command }) => match command {
             ModelCommand::Run(arguments) => run::find(arguments)?,
             ModelCommand::Solve(arguments) => solve::find(arguments)?,

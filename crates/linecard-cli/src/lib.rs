@@ -7,9 +7,8 @@ mod args;
 mod attach;
 #[cfg(target_os = "linux")]
 mod calibrate;
-mod coalesce;
+mod captures;
 mod completions;
-mod explain;
 mod failure;
 mod flags;
 mod found;
@@ -32,7 +31,6 @@ mod reproduce;
 mod run;
 mod scenario;
 mod schema;
-mod segment;
 mod signals;
 #[cfg(target_os = "linux")]
 mod transfer;
@@ -57,12 +55,12 @@ pub fn main() -> ExitCode {
     }
     let result = match arguments.command {
         Command::Run(arguments) => run::command(&arguments),
-        Command::Coalesce(arguments) => coalesce::command(&arguments),
+        Command::Coalesce(arguments) => captures::coalesce(&arguments),
         #[cfg(target_os = "linux")]
         Command::Attach(arguments) => attach::command(&arguments),
         Command::Jitter(arguments) => jitter::command(&arguments),
         Command::Model(arguments) => model::command(&arguments),
-        Command::Segment(arguments) => segment::command(&arguments),
+        Command::Segment(arguments) => captures::segment(&arguments),
         Command::Reproduce(arguments) => reproduce::command(&arguments),
         #[cfg(target_os = "linux")]
         Command::Calibrate(arguments) => calibrate::command(&arguments),

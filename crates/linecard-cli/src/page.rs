@@ -3,8 +3,8 @@
 use crate::failure::Failure;
 use crate::say;
 use clap::Args;
-use linecard::offload::coalesce::{Counters, Flush, Refusal};
-use linecard_report::{Axis, Histograms, Ledger, Origin, Page, Report, Target, Unit};
+pub(crate) use linecard_app::offload::draw_merging as merging;
+use linecard_report::{Origin, Page, Report, Target};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -88,39 +88,6 @@ pub(crate) fn of(title: impl Into<String>, report: &Report) -> Page {
     let mut page = Page::new(title);
     page.summary(report);
     page
-}
-
-/// How much was merged, how long that took, and what ended it. `way` says of which packets, where there
-/// are several.
-pub(crate) fn merging(page: &mut Page, way: &str, counters: &Counters) {
-    if counters.segments.count() > 0 {
-        let title = format!("Packets merged into one{way}");
-        let mut sizes = Histograms::new("segments", title, "merged packets");
-        sizes.x(Axis::new("packets in one", Unit::Count).log());
-        page.chart(sizes.histogram("merged packets", &counters.segments, 1.0).clone());
-        let title = format!("How long packets were held{way}");
-        let mut hold = Histograms::new("hold_ns", title, "merged packets");
-        hold.x(Axis::new("held", Unit::Ns).log());
-        page.chart(hold.histogram("merged packets", &counters.hold_ns, 1.0).clone());
-    }
-    let flushed = Flush::ALL.iter().map(|&why| (why.name(), counters.flushed.of(why)));
-    reasons(page, "flushed", format!("Why held packets were let go{way}"), flushed.collect());
-    let refused = Refusal::ALL.iter().map(|&why| (why.name(), counters.refused.of(why)));
-    reasons(page, "refused", format!("Why packets did not merge{way}"), refused.collect());
-}
-
-/// Those that occurred, the most frequent first.
-fn reasons(page: &mut Page, key: &'static str, title: String, mut all: Vec<(&str, u64)>) {
-    all.retain(|(_, count)| *count > 0);
-    all.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    if all.is_empty() {
-        return;
-    }
-    let mut ledger = Ledger::new(key, title, Axis::new("packets", Unit::Count));
-    for (name, count) in all {
-        ledger.cause(name, count as f64, None);
-    }
-    page.chart(ledger);
 }
 
 #[cfg(test)]

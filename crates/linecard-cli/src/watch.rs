@@ -2,9 +2,7 @@
 
 use crate::failure::Failure;
 use linecard::watch::Watch;
-use linecard_app::Cancellable;
 use std::cell::RefCell;
-use std::io::Read;
 use std::sync::Arc;
 
 thread_local! {
@@ -51,32 +49,9 @@ pub(crate) fn each<T>(items: impl Iterator<Item = T>) -> impl Iterator<Item = T>
     })
 }
 
-/// An input that fails when the job of this thread is to end, so that nothing is left half written.
-pub(crate) fn input(input: Box<dyn Read>) -> Box<dyn Read> {
-    match current() {
-        None => input,
-        Some(watch) => Box::new(Cancellable::new(input, watch)),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io;
-
-    #[test]
-    fn an_input_fails_once_it_is_to_end() {
-        let watch = Arc::new(Watch::new());
-        during(&watch, || {
-            let mut input = input(Box::new(io::repeat(7)));
-            assert!(input.read(&mut [0; 4]).is_ok_and(|read| read == 4) && go_on().is_ok());
-            watch.stop();
-            assert!(input.read(&mut [0; 4]).is_err() && go_on().is_err());
-        });
-        // Other jobs of the thread are not told.
-        assert_eq!(input(Box::new(io::repeat(7))).read(&mut [0; 4]).ok(), Some(4));
-        assert!(go_on().is_ok());
-    }
 
     #[test]
     fn items_end_early_and_are_counted() {

@@ -407,6 +407,7 @@ fn plain(message: &str) -> String {
         .replace("expected u8", "expected a whole number of 0 or more")
         .replace("expected usize", "expected a whole number of 0 or more")
         .replace("expected f64", "expected a number")
+        .replace("JSON number out of range", "the number is too large")
         .replace(
             "data did not match any variant of untagged enum Part",
             "a part is a time or a whole number",

@@ -1,11 +1,12 @@
 //! The report of an outcome: text, JSON and page of one value, by its own definition.
 
 use crate::quantity::{BitRate, ByteCount, Nanoseconds, Seconds, Share};
+use crate::reasons::REASONS;
 use crate::report::{Report, Section, Value as Shown};
 use linecard_config::per_type;
 use schemars::generate::SchemaSettings;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Serialize, Serializer};
+use schemars::{JsonSchema, Schema};
+use serde::Serialize;
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 
@@ -14,6 +15,10 @@ use std::borrow::Cow;
 /// Names of fields are the keys in JSON. The documentation of a field is what people read: of a section its title, of a
 /// value its label. Types say the unit ([`Share`], [`BitRate`] …). What is `None` is left out. A value can be a struct
 /// itself: an object in JSON, whose text [`Outcome::text`] has.
+///
+/// A section of [`Reasons`](crate::Reasons), or of counts in a struct with the attribute
+/// `schemars(extend("x-reasons" = true))`, shows the names of fields and their documentation behind the counts, without
+/// those that are zero.
 ///
 /// A list is a `Vec` of structs with two fields: `label`, a text, and `value`, one value or a struct of them. Optional
 /// values in such a struct need `skip_serializing_if`.
@@ -45,31 +50,6 @@ pub trait Outcome: Serialize + JsonSchema + 'static {
     /// Sentences under the figures: what they mean, or what to do.
     fn notes(&self) -> Vec<String> {
         Vec::new()
-    }
-}
-
-/// Values under names that are made at run time, in their order: a section whose keys are the names.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Named<T>(pub Vec<(String, T)>);
-
-impl<T: Serialize> Serialize for Named<T> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
-    }
-}
-
-impl<T: JsonSchema> JsonSchema for Named<T> {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        format!("Named{}", T::schema_name()).into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let each = generator.subschema_for::<T>();
-        json_schema!({ "type": "object", "additionalProperties": each })
     }
 }
 
@@ -115,18 +95,17 @@ impl<T: JsonSchema> JsonSchema for Named<T> {
 /// ```
 pub fn report_of<O: Outcome>(job: &'static str, outcome: &O) -> Report {
     let mut report = Report::new(job);
-    let schema = per_type::<O, Schema>(|| {
-        let settings =
-            SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
-        settings.for_serialize().into_generator().into_root_schema_for::<O>()
-    });
+    let schema = schema_of::<O>();
     let values = serde_json::to_value(outcome).unwrap_or_default();
     for (key, field) in properties(schema.as_value()) {
         let title = outcome.title(key).unwrap_or_else(|| label(field));
         let section = match values.get(key) {
             Some(Value::Object(values)) => {
-                let mut section = Section::new(key.clone(), title);
-                add_values(&mut section, outcome, field, values);
+                let words = |name: &str| Words {
+                    label: outcome.label(key, name),
+                    text: outcome.text(key, name),
+                };
+                let mut section = object(key.clone(), title, field, values, words);
                 if let Some(schema) = field.get("additionalProperties").filter(|s| s.is_object()) {
                     for (name, value) in values {
                         let label = outcome.label(key, name).unwrap_or_else(|| name.clone());
@@ -153,24 +132,60 @@ pub fn report_of<O: Outcome>(job: &'static str, outcome: &O) -> Report {
     report
 }
 
-fn add_values(
-    section: &mut Section,
-    outcome: &impl Outcome,
+/// A section of a report that is made by hand, from a struct of values.
+pub fn section_of<T: Serialize + JsonSchema + 'static>(
+    key: impl Into<Cow<'static, str>>,
+    title: impl Into<Cow<'static, str>>,
+    values: &T,
+) -> Section {
+    let schema = schema_of::<T>().as_value();
+    match serde_json::to_value(values) {
+        Ok(Value::Object(values)) => object(key, title, schema, &values, |_| Words::default()),
+        _ => Section::new(key, title),
+    }
+}
+
+fn schema_of<T: JsonSchema + 'static>() -> &'static Schema {
+    per_type::<T, Schema>(|| {
+        let settings =
+            SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
+        settings.for_serialize().into_generator().into_root_schema_for::<T>()
+    })
+}
+
+/// What an outcome says of a value.
+#[derive(Default)]
+struct Words {
+    label: Option<String>,
+    text: Option<String>,
+}
+
+fn object(
+    key: impl Into<Cow<'static, str>>,
+    title: impl Into<Cow<'static, str>>,
     schema: &Value,
     values: &Map<String, Value>,
-) {
-    for (key, field) in properties(schema) {
-        let shown = match values.get(key) {
-            None | Some(Value::Null) => continue,
-            Some(Value::Object(fields)) => {
-                let text = outcome.text(section.key(), key);
-                Shown::Object(text.unwrap_or_default(), fields.clone())
-            }
-            Some(value) => shown(field, value),
-        };
-        let label = outcome.label(section.key(), key).unwrap_or_else(|| label(field));
-        section.add(key.clone(), label, shown);
+    words: impl Fn(&str) -> Words,
+) -> Section {
+    let mut section = Section::new(key, title);
+    if schema.get(REASONS).is_some() {
+        let description = |name: &str| Some(label(schema.get("properties")?.get(name)?));
+        for (name, count) in values {
+            let explanation = description(name).unwrap_or_default();
+            section.add_reason(name.clone(), explanation, count.as_u64().unwrap_or(0));
+        }
+        return section;
     }
+    for (key, field) in properties(schema) {
+        let Some(value) = values.get(key).filter(|value| !value.is_null()) else { continue };
+        let Words { label: own, text } = words(key);
+        let shown = match (value, text) {
+            (Value::Object(fields), Some(text)) => Shown::Object(text, fields.clone()),
+            _ => shown(field, value),
+        };
+        section.add(key.clone(), own.unwrap_or_else(|| label(field)), shown);
+    }
+    section
 }
 
 fn add_item(section: &mut Section, schema: &Value, item: &Value, text: Option<String>) {

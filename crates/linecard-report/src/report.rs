@@ -41,7 +41,7 @@ pub struct Row {
     key: Cow<'static, str>,
     label: Cow<'static, str>,
     value: Value,
-    remark: Option<&'static str>,
+    remark: Option<Cow<'static, str>>,
 }
 
 /// A value with its unit.
@@ -136,11 +136,20 @@ impl Section {
     }
 
     /// Adds a count with an explanation, unless it is zero.
-    pub fn add_reason(&mut self, name: &'static str, explanation: &'static str, count: u64) {
+    pub fn add_reason(
+        &mut self,
+        name: impl Into<Cow<'static, str>>,
+        explanation: impl Into<Cow<'static, str>>,
+        count: u64,
+    ) {
         if count > 0 {
-            let value = Value::Count(count);
-            let remark = Some(explanation);
-            self.rows.push(Row { key: name.into(), label: name.into(), value, remark });
+            let (key, value) = (name.into(), Value::Count(count));
+            self.rows.push(Row {
+                label: key.clone(),
+                key,
+                value,
+                remark: Some(explanation.into()),
+            });
         }
     }
 }
@@ -180,8 +189,8 @@ impl Row {
 
     /// What people read behind the value.
     #[must_use]
-    pub fn remark(&self) -> Option<&'static str> {
-        self.remark
+    pub fn remark(&self) -> Option<&str> {
+        self.remark.as_deref()
     }
 }
 
@@ -210,7 +219,7 @@ impl fmt::Display for Section {
         for (row, text) in self.rows.iter().zip(&texts) {
             let width = if row.value.is_text() { 0 } else { values };
             write!(f, "  {:labels$}  {text:>width$}", row.label)?;
-            match row.remark {
+            match &row.remark {
                 Some(remark) => writeln!(f, "  {remark}")?,
                 None => writeln!(f)?,
             }

@@ -3,6 +3,8 @@
 pub mod captures;
 #[cfg(all(feature = "lab", target_os = "linux"))]
 pub mod lab;
+#[cfg(feature = "packets")]
+pub mod packets;
 
 use std::fmt::Display;
 use std::fs::OpenOptions;

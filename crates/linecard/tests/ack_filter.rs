@@ -1,11 +1,5 @@
 //! ACK coalescing, rule by rule, and against an obvious slow twin.
 
-#[expect(dead_code, reason = "each test file uses a part of what they share")]
-mod common;
-
-use common::frame::{ACK, AE, CWR, ECE, FIN, Field, Frame, PSH, RST, SYN, UDP, URG};
-use common::runner::{Buffer, arrival, packet};
-use common::{between, for_seeds, pick};
 use core::time::Duration;
 use linecard::offload::ack_filter::{AckFilter, Config, Exit, Pass, Release};
 use linecard::packet::{Batch, Meta};
@@ -13,6 +7,11 @@ use linecard::rng::Rng;
 use linecard::stage::Stage;
 use linecard::stages;
 use linecard::time::{Instant, ns};
+use linecard_testkit::packets::frame::{
+    ACK, AE, CWR, ECE, FIN, Field, Frame, PSH, RST, SYN, UDP, URG,
+};
+use linecard_testkit::packets::runner::{Buffer, arrival, packet};
+use linecard_testkit::packets::{between, for_seeds, pick};
 use std::collections::{BTreeSet, HashMap};
 
 const FIRST: Exit = Exit::Passed(Pass::First);
@@ -364,7 +363,7 @@ fn judge(frame: &Frame) -> Option<Pass> {
 }
 
 fn says_all(older: &Frame, newer: &Frame) -> bool {
-    let word = |options: &[u8], at: usize| common::frame::be32(options, at);
+    let word = |options: &[u8], at: usize| linecard_testkit::packets::frame::be32(options, at);
     let later = |at| word(&newer.options, at).wrapping_sub(word(&older.options, at)) as i32 >= 0;
     let timestamps = older.options.is_empty() || later(4) && later(8);
     newer.options.len() == older.options.len()

@@ -1,17 +1,14 @@
 //! Active acknowledgment, rule by rule, and with a whole connection around it.
 
-#[expect(dead_code, reason = "each test file uses a part of what they share")]
-mod common;
-
-use common::connection::{Run, SCALE, Setting, run};
-use common::frame::{ACK, ECE, FIN, Field, Frame, RST, SYN, URG, be16, be32};
-use common::{between, for_seeds};
 use linecard::offload::active_ack::{ActiveAck, Answer, Config, Mode, Reply, Silence};
 use linecard::packet::{Batch, Layout, LinkType, Meta, Packet, Pool, PoolBuffer};
 use linecard::rng::Rng;
 use linecard::stage::Stage;
 use linecard::stages;
 use linecard::time::Instant;
+use linecard_testkit::packets::connection::{Run, SCALE, Setting, run};
+use linecard_testkit::packets::frame::{ACK, ECE, FIN, Field, Frame, RST, SYN, URG, be16, be32};
+use linecard_testkit::packets::{between, for_seeds};
 
 /// The `index`th packet of data: 1,000 bytes each.
 fn data(index: usize) -> Frame {

@@ -1,21 +1,18 @@
 //! Every limit of the coalescer's configuration holds, at its exact value, and whatever time does.
 
-#[expect(dead_code, reason = "each test file uses a part of what they share")]
-mod common;
-
-use common::frame::{ACK, FIN, Field, Frame, RST, SYN, UDP};
-use common::runner::{
-    Real, arrival, arrivals, check_counters, check_round_trip, coalesce, numbers, packet, whole,
-};
-use common::traffic::{Arrival, scenario};
-use common::tunnel::each_kind;
-use common::{for_seeds, pick};
 use core::time::Duration;
 use linecard::offload::coalesce::{Config, Creation, Exit, Flush, Refusal};
 use linecard::offload::segment::segment;
 use linecard::packet::{BATCH, Batch, ChecksumState, Meta, Packet};
 use linecard::rng::Rng;
 use linecard::time::Instant;
+use linecard_testkit::packets::frame::{ACK, FIN, Field, Frame, RST, SYN, UDP};
+use linecard_testkit::packets::runner::{
+    Real, arrival, arrivals, check_counters, check_round_trip, coalesce, numbers, packet, whole,
+};
+use linecard_testkit::packets::traffic::{Arrival, scenario};
+use linecard_testkit::packets::tunnel::each_kind;
+use linecard_testkit::packets::{for_seeds, pick};
 
 /// Packets in each that left, and why.
 fn left(real: &Real) -> Vec<(Vec<usize>, Option<Flush>)> {
@@ -496,7 +493,11 @@ fn a_merged_packet_is_not_merged_again() {
     again.coalescer.push(large, Instant::ZERO, &mut |p, e| out.push((p, e)));
     assert_eq!(again.out[0].1, Exit::Passed(Refusal::Unmergeable));
     let never = Meta { mark: Meta::NEVER, ..Meta::default() };
-    let bytes = common::runner::Buffer { link: of(1, 0).link, number: 0, bytes: of(1, 0).bytes() };
+    let bytes = linecard_testkit::packets::runner::Buffer {
+        link: of(1, 0).link,
+        number: 0,
+        bytes: of(1, 0).bytes(),
+    };
     let out = &mut again.out;
     let packet = Packet::new(bytes, of(1, 0).link, never);
     again.coalescer.push(packet, Instant::ZERO, &mut |p, e| out.push((p, e)));

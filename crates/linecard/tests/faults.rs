@@ -1,17 +1,16 @@
 //! One test for each fault that other engines have: the list of offload.md, "What others get
 //! wrong". Each fails when the rule it is named after is taken away.
 
-#[expect(dead_code, reason = "each test file uses a part of what they share")]
-mod common;
-
-use common::frame::{
-    self, ACK, AE, Behind, CWR, ECE, FIN, Field, Frame, IpField, PSH, RST, TCP, UDP, URG,
-};
-use common::runner::{Real, arrival, arrivals, check_round_trip, coalesce, groups};
-use common::{plain, splitter};
 use linecard::offload::coalesce::{Config, Exit, Flush, Refusal};
 use linecard::offload::segment::{SegmentError, fragment, segment};
 use linecard::packet::{Form, Gso, LayerKind, LinkType, MAX_TAGS, Meta, Packet};
+use linecard_testkit::packets::frame::{
+    self, ACK, AE, Behind, CWR, ECE, FIN, Field, Frame, IpField, PSH, RST, TCP, UDP, URG,
+};
+use linecard_testkit::packets::runner::{
+    Real, arrival, arrivals, check_round_trip, coalesce, groups,
+};
+use linecard_testkit::packets::{plain, splitter};
 
 /// Three packets of a bulk transfer, the second changed.
 fn second(change: impl Fn(&mut Frame)) -> Vec<Frame> {
@@ -467,7 +466,8 @@ fn fault_13_payload_stays_where_it_arrived() {
     let mut places = Vec::new();
     let mut real = Real::new(Config::default());
     for index in 0..5 {
-        let packet = common::runner::packet(index, &arrival(&Frame::bulk(index, 100), 0));
+        let packet =
+            linecard_testkit::packets::runner::packet(index, &arrival(&Frame::bulk(index, 100), 0));
         places.push(packet.bytes()[54..].as_ptr());
         let out = &mut real.out;
         real.coalescer.push(packet, linecard::time::Instant::ZERO, &mut |p, e| out.push((p, e)));

@@ -1,20 +1,19 @@
 //! The faults of offload.md, "What others get wrong", as they look from inside a tunnel, or in the
 //! headers around it; numbered as in `faults.rs`.
 
-#[expect(dead_code, reason = "each test file uses a part of what they share")]
-mod common;
-
-use common::frame::{ACK, Field, Frame, IpField, RST, SYN, UDP, be16};
-use common::ip::Ip;
-use common::plain;
-use common::runner::{Real, arrivals, check_round_trip, coalesce, groups, whole};
-use common::splitter;
-use common::tunnel::{Wrap, each_kind};
 use linecard::offload::coalesce::{Config, Creation, Exit, Refusal};
 use linecard::offload::segment::fragment;
 use linecard::packet::{
     ChecksumState, Form, LayerKind, Layout, LinkType, MAX_LABELS, MAX_TUNNELS, Meta, Packet,
 };
+use linecard_testkit::packets::frame::{ACK, Field, Frame, IpField, RST, SYN, UDP, be16};
+use linecard_testkit::packets::ip::Ip;
+use linecard_testkit::packets::plain;
+use linecard_testkit::packets::runner::{
+    Real, arrivals, check_round_trip, coalesce, groups, whole,
+};
+use linecard_testkit::packets::splitter;
+use linecard_testkit::packets::tunnel::{Wrap, each_kind};
 
 /// Three packets of a bulk transfer in a tunnel of the kind at `at` of [`each_kind`].
 fn three(at: usize) -> Vec<Frame> {
@@ -346,7 +345,9 @@ fn fault_09_padding_inside_a_tunnel_is_not_payload() {
     frames.iter_mut().for_each(|frame| frame.payload.truncate(1));
     frames[1].sequence = frames[0].sequence + 1;
     frames[2].sequence = frames[0].sequence + 2;
-    frames.iter_mut().for_each(|frame| frame.behind = common::frame::Behind::Padding);
+    frames
+        .iter_mut()
+        .for_each(|frame| frame.behind = linecard_testkit::packets::frame::Behind::Padding);
     assert_eq!(frames[0].bytes().len(), 14 + 8 + 41);
     assert_eq!(groups(&frames), [[0, 1, 2]]);
 }

@@ -1,15 +1,12 @@
 //! Headers and a list of payload slices are the same packet as both in one buffer.
-#![expect(dead_code, reason = "the common module serves several tests")]
 
-mod common;
-
-use common::frame::Frame;
-use common::traffic::scenario;
-use common::{between, for_seeds, vxlan};
 use linecard::offload::segment::segment;
 use linecard::packet::{Form, Gso, Layout, LinkType, Meta, Packet, Piece};
 use linecard::rng::Rng;
 use linecard::time::Instant;
+use linecard_testkit::packets::frame::Frame;
+use linecard_testkit::packets::traffic::scenario;
+use linecard_testkit::packets::{between, for_seeds, vxlan};
 
 /// `frame` with all behind `head_len` bytes in pieces of at most `piece_len`.
 fn gather(

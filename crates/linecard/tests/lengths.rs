@@ -1,14 +1,11 @@
 //! No segment or fragment is longer than its 16-bit length fields can say, whatever is asked for.
-#![expect(dead_code, reason = "the common module serves several tests")]
 
-mod common;
-
-use common::frame::{Frame, TCP, UDP};
-use common::tunnel::each_kind;
-use common::{between, for_seeds, pick};
 use linecard::offload::segment::{SegmentError, Segments, fragment, segment};
 use linecard::packet::{Form, Gso, LayerKind, Layout, LinkType, Meta, Packet};
 use linecard::rng::Rng;
+use linecard_testkit::packets::frame::{Frame, TCP, UDP};
+use linecard_testkit::packets::tunnel::each_kind;
+use linecard_testkit::packets::{between, for_seeds, pick};
 
 const MAX: usize = 65_535;
 

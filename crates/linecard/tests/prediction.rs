@@ -1,19 +1,16 @@
 //! Packets that are predicted merge just as they do the long way: with any bit of any header
 //! changed, whether they come one by one, in a batch or as frames.
 
-#[expect(dead_code, reason = "each test file uses a part of what they share")]
-mod common;
-
-use common::coalescer::Out;
-use common::fragments::seal;
-use common::frame::{Field, Frame, PSH, UDP, add16, put16, sum16};
-use common::plain;
-use common::runner::{Buffer, Real, packet};
-use common::traffic::Arrival;
-use common::tunnel::each_kind;
 use linecard::offload::coalesce::{Config, Counters};
 use linecard::packet::{Batch, ChecksumState, LayerKind, LinkType, Meta};
 use linecard::time::Instant;
+use linecard_testkit::packets::coalescer::Out;
+use linecard_testkit::packets::fragments::seal;
+use linecard_testkit::packets::frame::{Field, Frame, PSH, UDP, add16, put16, sum16};
+use linecard_testkit::packets::plain;
+use linecard_testkit::packets::runner::{Buffer, Real, packet};
+use linecard_testkit::packets::traffic::Arrival;
+use linecard_testkit::packets::tunnel::each_kind;
 
 const FRAMES: usize = 6;
 
@@ -229,7 +226,7 @@ fn ends_are_seen() {
             |frame| frame.source = 9,
         ] as [fn(&mut Frame); 10]
         {
-            for protocol in [common::frame::TCP, UDP] {
+            for protocol in [linecard_testkit::packets::frame::TCP, UDP] {
                 let mut frames = row(|index| Frame { protocol, ..Frame::bulk(index, 100) });
                 change(&mut frames[at]);
                 let frames: Vec<_> = frames.iter().map(Frame::bytes).collect();

@@ -1,13 +1,5 @@
 //! The rules of reassembly, each with its source, and its bounds.
 
-#[expect(dead_code, reason = "each test file uses a part of what they share")]
-mod common;
-
-use common::fragments::{Part, Whole, seal};
-use common::frame::{Frame, TCP, UDP, put16};
-use common::reassembler::Real;
-use common::runner::whole;
-use common::traffic::Arrival;
 use core::time::Duration;
 use linecard::offload::coalesce::{self, Coalescer, Flush};
 use linecard::offload::reassemble::{Config, Exit, GiveUp, Pass, Reassembler, Verdict, reassemble};
@@ -16,6 +8,11 @@ use linecard::rng::Rng;
 use linecard::stage::Stage;
 use linecard::stages::Reassemble;
 use linecard::time::Instant;
+use linecard_testkit::packets::fragments::{Part, Whole, seal};
+use linecard_testkit::packets::frame::{Frame, TCP, UDP, put16};
+use linecard_testkit::packets::reassembler::Real;
+use linecard_testkit::packets::runner::whole;
+use linecard_testkit::packets::traffic::Arrival;
 
 const LINK: LinkType = LinkType::Ethernet;
 const SECOND: u64 = 1_000_000_000;

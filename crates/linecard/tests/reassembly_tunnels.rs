@@ -1,18 +1,15 @@
 //! Reassembly inside of tunnels, and of the tunnels' own packets.
 
-#[expect(dead_code, reason = "each test file uses a part of what they share")]
-mod common;
-
-use common::fragments::Whole;
-use common::frame::{Field, Frame, UDP};
-use common::plain;
-use common::reassembler::{Real, frame_of};
-use common::runner::arrival;
-use common::traffic::Arrival;
-use common::tunnel::{Wrap, each_kind};
 use linecard::offload::reassemble::{Config, Exit, GiveUp, Pass};
 use linecard::offload::segment::fragment;
 use linecard::packet::{Form, Layout, LinkType, Meta, Packet};
+use linecard_testkit::packets::fragments::Whole;
+use linecard_testkit::packets::frame::{Field, Frame, UDP};
+use linecard_testkit::packets::plain;
+use linecard_testkit::packets::reassembler::{Real, frame_of};
+use linecard_testkit::packets::runner::arrival;
+use linecard_testkit::packets::traffic::Arrival;
+use linecard_testkit::packets::tunnel::{Wrap, each_kind};
 
 /// A datagram in a tunnel of the kind at `at` of [`each_kind`]: whole, and as fragments, each in a
 /// tunnel packet of its own.
@@ -82,7 +79,7 @@ fn congestion_marks_of_outer_headers_survive() {
         let mark = |bytes: &mut Vec<u8>, code: u8| {
             bytes[outer.0 + 1] |= if outer.1 { code << 4 } else { code };
             if !outer.1 {
-                common::fragments::seal(bytes, outer.0);
+                linecard_testkit::packets::fragments::seal(bytes, outer.0);
             }
         };
         frames.iter_mut().for_each(|bytes| mark(bytes, 2));

@@ -1,22 +1,19 @@
 //! Reassembly against a naive twin, on random fragments of random datagrams: in any order, with
 //! duplicates, overlaps, losses and lies, under tiny limits; and what is cut comes back.
 
-#[expect(dead_code, reason = "each test file uses a part of what they share")]
-mod common;
-
-use common::fragments::{Part, Whole, seal};
-use common::frame::{Behind, Frame, TCP, UDP};
-use common::overlay::Overlay;
-use common::reassembler::{Real, Twin, frame_of};
-use common::runner::whole;
-use common::traffic::Arrival;
-use common::{between, for_seeds, pick, plain};
 use core::time::Duration;
 use linecard::offload::reassemble::{Config, Counters, Exit, GiveUp};
 use linecard::offload::segment::fragment;
 use linecard::packet::{Layout, LinkType, Meta, Packet};
 use linecard::rng::Rng;
 use linecard::time::Instant;
+use linecard_testkit::packets::fragments::{Part, Whole, seal};
+use linecard_testkit::packets::frame::{Behind, Frame, TCP, UDP};
+use linecard_testkit::packets::overlay::Overlay;
+use linecard_testkit::packets::reassembler::{Real, Twin, frame_of};
+use linecard_testkit::packets::runner::whole;
+use linecard_testkit::packets::traffic::Arrival;
+use linecard_testkit::packets::{between, for_seeds, pick, plain};
 
 /// Seeds that once failed: more header bytes than are looked at.
 const KEPT: [u64; 1] = [15_714];

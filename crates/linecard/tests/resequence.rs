@@ -1,13 +1,6 @@
 //! Resequencing, rule by rule: what is held and what is not, every bound, and what it does for
 //! merging.
 
-#[expect(dead_code, reason = "each test file uses a part of what they share")]
-mod common;
-
-use common::frame::{ACK, FIN, Field, Frame, IpField, PSH, RST, SYN, URG};
-use common::runner::{Buffer, arrival, numbers, packet};
-use common::traffic::Arrival;
-use common::{between, plain};
 use core::time::Duration;
 use linecard::offload::coalesce::{self, Coalescer, Flush};
 use linecard::offload::resequence::{Config, Counters, Exit, Pass, Release, Resequencer};
@@ -17,6 +10,10 @@ use linecard::rng::Rng;
 use linecard::stage::Stage;
 use linecard::stages::{Coalesce, Resequence};
 use linecard::time::{Instant, ns};
+use linecard_testkit::packets::frame::{ACK, FIN, Field, Frame, IpField, PSH, RST, SYN, URG};
+use linecard_testkit::packets::runner::{Buffer, arrival, numbers, packet};
+use linecard_testkit::packets::traffic::Arrival;
+use linecard_testkit::packets::{between, plain};
 
 const FIRST: Exit = Exit::Passed(Pass::First);
 const IN_ORDER: Exit = Exit::Passed(Pass::InOrder);
@@ -470,7 +467,7 @@ fn merge(mut stage: Coalesce<Buffer>, arrivals: &[Arrival], ordered: bool) -> Co
 
 fn sequence(arrival: &Arrival) -> u32 {
     let view = plain::view(arrival.link, &arrival.bytes);
-    common::frame::be32(&arrival.bytes, view.transport + 4)
+    linecard_testkit::packets::frame::be32(&arrival.bytes, view.transport + 4)
 }
 
 /// Promise (Offloads): Reordered traffic merges like ordered traffic, with 1 % to all of 20,000

@@ -2,16 +2,13 @@
 //!
 //! `LINECARD_SEED` replays one seed, `LINECARD_LONG` looks twenty times longer.
 
-#[expect(dead_code, reason = "each test file uses a part of what they share")]
-mod common;
-
-use common::sequencing::{by_flow, check, run};
-use common::traffic::{Arrival, scenario};
-use common::{between, for_seeds, pick};
 use core::time::Duration;
 use linecard::offload::resequence::{Config, Release};
 use linecard::rng::Rng;
 use linecard::time::{Instant, ns};
+use linecard_testkit::packets::sequencing::{by_flow, check, run};
+use linecard_testkit::packets::traffic::{Arrival, scenario};
+use linecard_testkit::packets::{between, for_seeds, pick};
 use std::collections::BTreeSet;
 
 /// Packets of one scenario.

@@ -1,20 +1,17 @@
 //! The coalescer and the segmenter against obvious slow twins, on random traffic.
 //!
-//! `LINECARD_SEED` replays one seed, `LINECARD_LONG` looks longer; see `common::seeds`.
+//! `LINECARD_SEED` replays one seed, `LINECARD_LONG` looks longer; see `linecard_testkit::packets::seeds`.
 
-#[expect(dead_code, reason = "each test file uses a part of what they share")]
-mod common;
-
-use common::frame::{self, Field, Frame, TCP, UDP, be16};
-use common::overlay::Overlay;
-use common::runner::{check_counters, check_round_trip, run, same_outs, whole};
-use common::traffic::{Scenario, scenario, tunnelled};
-use common::{between, for_seeds, pick, plain, splitter};
 use linecard::offload::coalesce::Config;
 use linecard::offload::segment::{fragment, segment};
 use linecard::packet::{ChecksumState, Form, Gso, LinkType, Meta, Packet};
 use linecard::rng::Rng;
 use linecard::time::ns;
+use linecard_testkit::packets::frame::{self, Field, Frame, TCP, UDP, be16};
+use linecard_testkit::packets::overlay::Overlay;
+use linecard_testkit::packets::runner::{check_counters, check_round_trip, run, same_outs, whole};
+use linecard_testkit::packets::traffic::{Scenario, scenario, tunnelled};
+use linecard_testkit::packets::{between, for_seeds, pick, plain, splitter};
 
 /// Seeds that once failed: fragments' options, a UDP datagram without checksum called partial.
 const KEPT: &[u64] = &[2, 11, 46_087];

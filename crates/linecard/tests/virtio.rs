@@ -1,13 +1,6 @@
 //! The virtio-net header: what is described is read back and cut into the same segments, and what
 //! a header says is never trusted.
-#![expect(dead_code, reason = "the common module serves several tests")]
 
-mod common;
-
-use common::frame::{CWR, Field, Frame};
-use common::runner::{Buffer, Real, numbers, whole};
-use common::traffic::{Arrival, scenario};
-use common::{between, for_seeds, pick, runner, vxlan};
 use linecard::offload::coalesce::{ChecksumPolicy, Config};
 use linecard::offload::segment::segment;
 use linecard::offload::virtio::{
@@ -16,6 +9,10 @@ use linecard::offload::virtio::{
 use linecard::offload::{complete_checksum, defer_checksum};
 use linecard::packet::{ChecksumState, Gso, Layout, LinkType, Meta, Packet};
 use linecard::rng::Rng;
+use linecard_testkit::packets::frame::{CWR, Field, Frame};
+use linecard_testkit::packets::runner::{Buffer, Real, numbers, whole};
+use linecard_testkit::packets::traffic::{Arrival, scenario};
+use linecard_testkit::packets::{between, for_seeds, pick, runner, vxlan};
 
 const FORMATS: [Format; 3] = [Format::Legacy, Format::V1, Format::Tunnel];
 const ENDIANS: [Endian; 2] = [Endian::Little, Endian::Big];
@@ -372,7 +369,7 @@ fn what_a_device_cannot_cut_is_refused_by_name() {
     assert_eq!(none, Err(Undescribable::NoChecksum));
     let short = merged(&|index, frame| {
         *frame = Frame::bulk(index, 4);
-        frame.behind = common::frame::Behind::Padding;
+        frame.behind = linecard_testkit::packets::frame::Behind::Padding;
     });
     assert_eq!(short, Err(Undescribable::Padded));
 }

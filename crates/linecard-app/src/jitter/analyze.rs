@@ -14,7 +14,6 @@ use crate::{Context, Error, Job};
 use capture::{Candidate, Captured};
 use garde::Validate;
 use linecard_config::ConfigError;
-use linecard_io::capture::CaptureError;
 use linecard_jitter::media::figures::Figures;
 use linecard_jitter::media::flow::Kind;
 use linecard_jitter::media::st2022_6::Format;
@@ -22,7 +21,7 @@ use linecard_jitter::media::st2110;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use smart_default::SmartDefault;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The job.
 #[derive(Debug)]
@@ -96,18 +95,11 @@ impl Job for Analyze {
     }
 
     fn check(outcome: &AnalyzeOutcome) -> Result<(), Error> {
-        let Some(Damage { input, offset, what }) = outcome.damage.clone() else { return Ok(()) };
-        let damage = CaptureError::Damaged { offset, what };
-        Err(Error::Damaged { input: input.display().to_string(), damage })
+        match outcome.damage.clone() {
+            Some((input, damage)) => Err(Error::Damaged { input, damage }),
+            None => Ok(()),
+        }
     }
-}
-
-/// Where a capture is damaged: everything before has been read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Damage {
-    input: PathBuf,
-    offset: u64,
-    what: linecard_io::capture::Damage,
 }
 
 impl Config {

@@ -1,6 +1,7 @@
 //! Times packet by packet, as CSV.
 
-use crate::{Error, is_stdout};
+use crate::Error;
+use crate::captures::is_stdout;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;

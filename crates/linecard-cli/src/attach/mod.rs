@@ -209,7 +209,7 @@ fn refused(error: AttachError) -> Failure {
 fn failed(error: AttachError) -> Failure {
     match error {
         AttachError::Capture { path, error } if error.is_damage() => {
-            Failure::Damaged { input: path.display().to_string(), damage: error }
+            Failure::Damaged { input: path.display().to_string(), damage: error.into() }
         }
         error @ (AttachError::Capture { .. } | AttachError::Open { .. }) => refused(error),
         other => Failure::Thread(other.to_string()),

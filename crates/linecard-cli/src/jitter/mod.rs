@@ -8,15 +8,13 @@ mod lab;
 use crate::failure::{EXIT_CODES, Failure};
 use crate::job::JobArguments;
 #[cfg(target_os = "linux")]
-use crate::page::PageArguments;
-use crate::page::PageFile;
+use crate::page::{PageArguments, PageFile};
 #[cfg(target_os = "linux")]
 use crate::say;
 use clap::{Args, Subcommand};
 use linecard_app::jitter::analyze::Analyze;
 #[cfg(target_os = "linux")]
 use linecard_app::jitter::{self, ab::Ab, dummy::Dummy, send::Send, sink::Sink};
-use std::sync::Arc;
 
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
@@ -118,9 +116,7 @@ pub(crate) fn command(arguments: &JitterArguments) -> Result<(), Failure> {
     match command {
         #[cfg(target_os = "linux")]
         JitterCommand::Ab(AbArguments { job, page }) => job.until_signal(&page.check(&[])?),
-        JitterCommand::Analyze(arguments) => {
-            arguments.command(&Arc::default(), &PageFile::default())
-        }
+        JitterCommand::Analyze(arguments) => arguments.command(),
         #[cfg(target_os = "linux")]
         JitterCommand::Audit(arguments) => audit::command(arguments),
         #[cfg(target_os = "linux")]

@@ -1,8 +1,8 @@
 //! Packets that left the model, as a capture in virtual time.
 
 use super::scenario::Scenario;
-use crate::coalesce::format_of;
 use crate::failure::Failure;
+use linecard_app::captures::format_of;
 use linecard_io::capture::{CaptureError, OutputFile, PacketChange, Record, Source, Writer};
 use linecard_model::transmit::Sent;
 use std::path::Path;

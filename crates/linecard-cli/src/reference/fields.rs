@@ -1,6 +1,7 @@
 //! Keys of scenarios whose raw values are structs: read off their source, where each has its meaning.
 
 use super::default_of;
+use linecard_config::{Config, parameters};
 
 /// A key.
 pub(super) struct Field {
@@ -41,6 +42,23 @@ pub(super) fn sections(source: &str) -> Vec<Section> {
             sections.last_mut().expect("it has begun").keys.push(key);
         }
         told.clear();
+    }
+    sections
+}
+
+/// The sections of a configuration.
+pub(super) fn sections_of<C: Config>() -> Vec<Section> {
+    let mut sections: Vec<Section> = Vec::new();
+    for parameter in parameters::<C>() {
+        let (section, name) = parameter.name.rsplit_once('.').unwrap_or(("", &parameter.name));
+        let section = format!("[{section}]");
+        let told = parameter.to_string();
+        let (what, default) = default_of(&told);
+        let key = Field { name: name.to_owned(), what: what.to_owned(), default };
+        match sections.last_mut().filter(|last| last.name == section) {
+            Some(last) => last.keys.push(key),
+            None => sections.push(Section { name: section, keys: vec![key] }),
+        }
     }
     sections
 }

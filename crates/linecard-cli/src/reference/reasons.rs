@@ -1,7 +1,7 @@
 //! Every reason that an offload counts.
 
 use super::{code, compare, table};
-use linecard::offload::{ack_filter, active_ack, coalesce, reassemble, resequence};
+use linecard::offload::{ack_filter, active_ack, coalesce, reassemble, resequence, segment};
 
 /// The names and explanations of an enum of reasons, as a table.
 macro_rules! listed {
@@ -25,6 +25,11 @@ fn reasons_are_those_that_are_counted() {
             "Why held packets were let go",
             "`flushed` in JSON: one for each that leaves, merged or alone.",
             listed!(coalesce::Flush),
+        ),
+        (
+            "Why packets were not cut",
+            "Of `linecard segment`: `refused` in JSON.",
+            listed!(segment::Refusal),
         ),
         (
             "Reordering: why packets went through",

@@ -1,13 +1,11 @@
 //! Keys of scenarios.
 
-use super::fields::{Section, sections};
+use super::fields::{Section, sections, sections_of};
 use super::{code, compare, default_of, root, table};
-use crate::args::{Arguments, Command};
 use crate::model::told;
-use clap::Parser;
+use linecard_app::run;
 use std::fmt::Write as _;
 
-const RUN: &str = include_str!("../run/scenario.rs");
 const PLAN: &str = include_str!("../plan/scenario.rs");
 const HEAD: [&str; 3] = ["key", "meaning and range", "default"];
 
@@ -30,7 +28,7 @@ fn scenarios_have_the_keys_of_the_code() {
             let _ = write!(text, "`{}`\n\n{}", section.name, table(&HEAD, rows));
         }
     };
-    write("linecard run", "`scenarios/run.toml` has all of them.", &sections(RUN));
+    write("linecard run", "`scenarios/run.toml` has all of them.", &sections_of::<run::Config>());
     let intro = "Costs that are not given come from `linecard calibrate`. [Plans](../design/plan.md) has \
                  the terms; `scenarios/plan-offload.toml`, `plan-transfer.toml` and `plan-lanes.toml` are \
                  examples.";
@@ -58,29 +56,5 @@ fn shown(default: &str) -> String {
         "" => "–".to_owned(),
         _ if is_value => code(default),
         _ => default.to_owned(),
-    }
-}
-
-/// What `linecard run` makes of a scenario.
-fn spec(scenario: &str) -> String {
-    let folder = tempfile::tempdir().expect("a folder can be made");
-    let path = folder.path().join("run.toml");
-    std::fs::write(&path, scenario).expect("it can be written");
-    let words = ["linecard".as_ref(), "run".as_ref(), path.as_os_str()];
-    let Command::Run(arguments) = Arguments::parse_from(words).command else {
-        unreachable!("it is what was asked for")
-    };
-    format!("{:?}", crate::run::spec(&arguments, None).expect(scenario))
-}
-
-#[test]
-fn every_default_of_a_run_that_is_told_is_the_default() {
-    let found = sections(RUN);
-    assert_eq!(found.iter().map(|section| section.keys.len()).sum::<usize>(), 12);
-    for section in found {
-        for key in section.keys {
-            let text = format!("{}\n{} = {}\n", section.name, key.name, key.default);
-            assert_eq!(spec(&text), spec(""), "{text}");
-        }
     }
 }

@@ -1,7 +1,6 @@
 //! `--lanes`: how many, and of which kind.
 
 use crate::failure::Failure;
-use crate::units;
 
 /// What one `--lanes` says: `8`, `sim` or `sim:8`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,15 +23,15 @@ impl LanesValue {
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         match text.split_once(':') {
             None if text == "sim" => Ok(Self { is_simulated: true, count: None }),
-            Some(("sim", count)) => {
-                Ok(Self { is_simulated: true, count: Some(units::count(count)?) })
-            }
-            _ => match units::count(text) {
-                Ok(count) => Ok(Self { is_simulated: false, count: Some(count) }),
-                Err(what) => Err(format!("{what}, sim or sim:16")),
-            },
+            Some(("sim", count)) => Ok(Self { is_simulated: true, count: Some(number(count)?) }),
+            _ => Ok(Self { is_simulated: false, count: Some(number(text)?) }),
         }
     }
+}
+
+fn number(text: &str) -> Result<u64, String> {
+    text.parse()
+        .map_err(|_| format!("\"{text}\" is not a number of lanes: write 16, sim or sim:16"))
 }
 
 impl Lanes {
@@ -74,7 +73,7 @@ mod tests {
             assert!(lanes(said).unwrap_err().contains("more than once"), "{said:?}");
         }
         for wrong in ["", "udp", "sim:", "sim:x", "-1"] {
-            assert!(lanes(&[wrong]).unwrap_err().contains("is no whole number"), "{wrong}");
+            assert!(lanes(&[wrong]).unwrap_err().contains("is not a number"), "{wrong}");
         }
     }
 }

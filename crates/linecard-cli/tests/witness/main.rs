@@ -15,7 +15,6 @@
 #[path = "../support/around.rs"]
 mod around;
 mod conversion;
-mod frames;
 mod streams;
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,7 +1,7 @@
 //! Captures of every encapsulation, made here: the same bytes in every run.
 
-use crate::frames::frame::{ACK, Field, Frame, PSH, UDP};
-use crate::frames::tunnel::{Wrap, each_kind};
+use linecard_testkit::packets::frame::{ACK, Field, Frame, PSH, UDP};
+use linecard_testkit::packets::tunnel::{Wrap, each_kind};
 use std::fs;
 use std::path::Path;
 

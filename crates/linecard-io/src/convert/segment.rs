@@ -6,7 +6,7 @@ use crate::capture::{
     CaptureError, Format, Lost, OptionMatch, PacketChange, Record, Shape, Writer,
 };
 use linecard::offload::segment::{
-    Counters, SegmentError, Segments, fragment, segment as cut_segments,
+    Counters, Refusals, SegmentError, Segments, fragment, segment as cut_segments,
 };
 use linecard::packet::{ChecksumState, Gso, LayerKind, LinkType, Meta, Packet};
 use std::collections::BTreeMap;
@@ -50,9 +50,8 @@ pub struct SegmentAccount {
     pub snap_len: usize,
     /// Packets longer than 1500 bytes without a trail, when nothing else was asked for.
     pub large: u64,
-    /// Why packets that should have been cut were not, by [`SegmentError::name`]: explanation and
-    /// packets.
-    pub refused: BTreeMap<&'static str, (&'static str, u64)>,
+    /// Why packets that should have been cut were not.
+    pub refused: Refusals,
     /// The first of these, with its values.
     pub first_refusal: Option<SegmentError>,
     /// Blocks that are no packets, passed through.
@@ -158,8 +157,7 @@ impl Job<'_> {
                 self.cut_up(&packet, segments, trail.as_ref())?;
             }
             Some(Err(error)) => {
-                let (name, explanation) = (error.name(), error.explanation());
-                self.account.refused.entry(name).or_insert((explanation, 0)).1 += 1;
+                self.account.refused.count(error.into());
                 self.account.first_refusal.get_or_insert(error);
                 self.pass(packet.buffer())?;
             }

@@ -3,9 +3,18 @@
 use core::marker::PhantomData;
 
 /// One of a fixed set of reasons; implemented by the reason enums of the offloads.
-pub trait Reason: Copy {
+pub trait Reason: Copy + 'static {
+    /// All reasons, in the order of their indices.
+    fn all() -> &'static [Self];
+
     /// The index of this reason in `ALL`.
     fn index(self) -> usize;
+
+    /// A short stable name, as in JSON reports.
+    fn name(self) -> &'static str;
+
+    /// What it means, in a line.
+    fn explanation(self) -> &'static str;
 }
 
 /// Defines an enum whose values can be listed, counted and explained.
@@ -33,9 +42,21 @@ macro_rules! reasons {
         }
 
         impl $crate::offload::reason::Reason for $name {
+            fn all() -> &'static [Self] {
+                Self::ALL
+            }
+
             #[inline]
             fn index(self) -> usize {
                 self as usize
+            }
+
+            fn name(self) -> &'static str {
+                self.name()
+            }
+
+            fn explanation(self) -> &'static str {
+                self.explanation()
             }
         }
     };
@@ -62,7 +83,8 @@ impl<R, const N: usize> Default for Tally<R, N> {
 }
 
 impl<R: Reason, const N: usize> Tally<R, N> {
-    pub(super) fn count(&mut self, reason: R) {
+    /// Counts one more.
+    pub fn count(&mut self, reason: R) {
         self.counts[reason.index()] += 1;
     }
 

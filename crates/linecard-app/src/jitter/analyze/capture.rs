@@ -1,7 +1,6 @@
 //! The UDP flows of a capture.
 
-use super::Damage;
-use crate::{Context, Error, files};
+use crate::{Context, Error, captures};
 use linecard::packet::header::protocol;
 use linecard::packet::{FiveTuple, Form, Layout, LinkType};
 use linecard_io::capture::{CaptureError, Reader, Record};
@@ -9,6 +8,7 @@ use linecard_jitter::media::flow::{Flow, Kind};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Flows kept: packets of further ones are counted only.
 const MAX_FLOWS: usize = 65_536;
@@ -33,7 +33,7 @@ pub(super) struct Captured {
     /// Streams first, each with the most packets first.
     pub(super) flows: Vec<Candidate>,
     /// What was read before the input turned out to be damaged.
-    pub(super) damage: Option<Damage>,
+    pub(super) damage: Option<(String, Arc<CaptureError>)>,
     /// There are more packets than are kept.
     pub(super) is_full: bool,
     packets: u64,
@@ -64,7 +64,7 @@ impl Captured {
 pub(super) fn read(path: &Path, context: &Context<'_>) -> Result<Captured, Error> {
     // Reading fails once the job is cancelled.
     let failed = |source| context.go_on().err().unwrap_or_else(|| Error::of_capture(path, source));
-    let mut reader = Reader::new(files::open(path, context)?).map_err(failed)?;
+    let mut reader = Reader::new(captures::open(path, context)?).map_err(failed)?;
     let (mut captured, mut record) = (Captured::default(), Record::default());
     let mut flows: HashMap<Ends, Flow> = HashMap::new();
     loop {
@@ -75,8 +75,8 @@ pub(super) fn read(path: &Path, context: &Context<'_>) -> Result<Captured, Error
                 captured.add(&mut flows, &record, link);
             }
             Ok(true) => {}
-            Err(CaptureError::Damaged { offset, what }) if captured.packets > 0 => {
-                captured.damage = Some(Damage { input: path.to_owned(), offset, what });
+            Err(damage) if damage.is_damage() && captured.packets > 0 => {
+                captured.damage = Some((path.display().to_string(), damage.into()));
                 break;
             }
             Err(error) => return Err(failed(error)),

@@ -1,8 +1,9 @@
 //! The figures of a stream, and their texts.
 
+use super::Config;
 use super::capture::{Candidate, Captured};
-use super::{Config, Damage};
 use crate::jitter::with_interval;
+use linecard_io::capture::CaptureError;
 use linecard_jitter::media::cbr::Histogram;
 use linecard_jitter::media::figures::{Audio, Figures};
 use linecard_jitter::media::flow::Kind;
@@ -15,6 +16,7 @@ use linecard_jitter::stats::summary::Sorted;
 use linecard_report::{Nanoseconds, Value};
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::sync::Arc;
 
 /// Flows shown in the list.
 const LISTED: usize = 20;
@@ -22,7 +24,7 @@ const LISTED: usize = 20;
 const STEPS: usize = 100;
 
 /// The figures of a stream.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct AnalyzeOutcome {
     /// Flows (choose with --flow)
     pub flows: Vec<ListedFlow>,
@@ -47,7 +49,7 @@ pub struct AnalyzeOutcome {
     #[serde(skip)]
     notes: Vec<String>,
     #[serde(skip)]
-    pub(super) damage: Option<Damage>,
+    pub(super) damage: Option<(String, Arc<CaptureError>)>,
 }
 
 /// A flow of the capture.

@@ -98,7 +98,8 @@ impl TransferOutcome {
         let latencies_ns = outcome.latencies_ns.clone();
         let of = |ns: Option<u64>| Nanoseconds(ns.unwrap_or(0) as f64);
         let lanes = outcome.lanes.iter().enumerate();
-        let lanes = lanes.map(|(n, lane)| (format!("lane_{n}_bytes"), ByteCount(lane.line_bytes)));
+        let lanes =
+            lanes.map(|(index, lane)| (format!("lane_{index}_bytes"), ByteCount(lane.line_bytes)));
         Ok(Self {
             summary: Summary::new(spec, outcome)
                 .map_err(|error| ConfigError::of_parameter("chunk.count", error.to_string()))?,

@@ -9,10 +9,12 @@
 mod counters;
 mod cursor;
 mod fragment;
+mod reason;
 mod template;
 
 pub use counters::Counters;
 pub use cursor::Slices;
+pub use reason::{Refusal, Refusals};
 
 use super::coalesce::MIN_FRAME;
 use super::exceeded_length;
@@ -100,42 +102,6 @@ pub enum SegmentError {
         /// Bytes needed.
         needed: usize,
     },
-}
-
-impl SegmentError {
-    /// A short stable name, as in JSON reports.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::ZeroSize => "zero-size",
-            Self::NotADatagram(_) => "not-a-datagram",
-            Self::NotIp(_) => "not-ip",
-            Self::HeaderTooLong { .. } => "header-too-long",
-            Self::MtuTooSmall { .. } => "mtu-too-small",
-            Self::DontFragment { .. } => "dont-fragment",
-            Self::OffsetTooLarge { .. } => "offset-too-large",
-            Self::LengthField { .. } => "length-field",
-            Self::UnfinishedChecksum => "unfinished-checksum",
-            Self::OutputTooSmall { .. } => "output-too-small",
-        }
-    }
-
-    /// One line that explains it, without values.
-    #[must_use]
-    pub fn explanation(self) -> &'static str {
-        match self {
-            Self::ZeroSize => "the segment size is 0",
-            Self::NotADatagram(_) => "not a whole TCP or UDP datagram",
-            Self::NotIp(_) => "not a whole IP datagram",
-            Self::HeaderTooLong { .. } => "more header bytes than are kept for one packet",
-            Self::MtuTooSmall { .. } => "the headers leave no room in the MTU",
-            Self::DontFragment { .. } => "larger than the MTU, and says \"don't fragment\"",
-            Self::OffsetTooLarge { .. } => "a fragment that ends beyond any datagram",
-            Self::LengthField { .. } => "a segment longer than its 16-bit length field allows",
-            Self::UnfinishedChecksum => "a checksum to be completed first",
-            Self::OutputTooSmall { .. } => "no room for a segment",
-        }
-    }
 }
 
 /// One segment: header and slices of payload.

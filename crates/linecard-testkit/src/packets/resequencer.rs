@@ -39,11 +39,11 @@ enum Kind {
     Other(Pass),
 }
 
-pub(crate) struct Twin {
+pub struct Twin {
     config: Config,
     flows: HashMap<Vec<u8>, Flow>,
-    pub(crate) out: Vec<(usize, Exit)>,
-    pub(crate) dropped: Vec<usize>,
+    pub out: Vec<(usize, Exit)>,
+    pub dropped: Vec<usize>,
     now: u64,
     turns: u64,
 }
@@ -73,12 +73,12 @@ impl Flow {
 }
 
 impl Twin {
-    pub(crate) fn new(config: Config) -> Self {
+    pub fn new(config: Config) -> Self {
         let (out, dropped) = (Vec::new(), Vec::new());
         Self { config, flows: HashMap::new(), out, dropped, now: 0, turns: 0 }
     }
 
-    pub(crate) fn next_wakeup(&self) -> Option<u64> {
+    pub fn next_wakeup(&self) -> Option<u64> {
         let next = self.flows.values().filter_map(|flow| self.deadline(flow)).min()?;
         Some(next.max(self.now))
     }
@@ -91,7 +91,7 @@ impl Twin {
         Some(flow.earliest()?.saturating_add(wait))
     }
 
-    pub(crate) fn advance(&mut self, now: u64) {
+    pub fn advance(&mut self, now: u64) {
         self.now = self.now.max(now);
         let keys: Vec<Vec<u8>> = self.flows.keys().cloned().collect();
         for key in keys {
@@ -104,7 +104,7 @@ impl Twin {
         }
     }
 
-    pub(crate) fn push(&mut self, number: usize, arrival: &Arrival) {
+    pub fn push(&mut self, number: usize, arrival: &Arrival) {
         self.advance(arrival.now.as_ns());
         let view = plain::view(arrival.link, &arrival.bytes);
         let key = plain::flow_key(&arrival.bytes, &view, arrival.meta.lane);
@@ -141,7 +141,7 @@ impl Twin {
         }
     }
 
-    pub(crate) fn stop(&mut self) {
+    pub fn stop(&mut self) {
         while let Some((key, _)) = self.oldest() {
             self.release_all(&key, Release::Stop);
         }

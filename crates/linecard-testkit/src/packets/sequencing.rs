@@ -10,9 +10,9 @@ use linecard::time::Instant;
 use std::collections::{BTreeSet, HashMap};
 
 /// What has left, and what has been dropped.
-pub(crate) struct Run {
-    pub(crate) resequencer: Resequencer<Buffer>,
-    pub(crate) out: Vec<(Packet<Buffer>, Exit)>,
+pub struct Run {
+    pub resequencer: Resequencer<Buffer>,
+    pub out: Vec<(Packet<Buffer>, Exit)>,
 }
 
 impl Run {
@@ -31,12 +31,12 @@ impl Run {
         self.resequencer.flush_all(&mut |p, e| out.push((p, e)));
     }
 
-    pub(crate) fn numbers(&self) -> Vec<(usize, Exit)> {
+    pub fn numbers(&self) -> Vec<(usize, Exit)> {
         self.out.iter().map(|(packet, exit)| (packet.buffer().number, *exit)).collect()
     }
 }
 
-pub(crate) fn run(config: &Config, arrivals: &[Arrival], punctual: bool) -> (Run, Twin) {
+pub fn run(config: &Config, arrivals: &[Arrival], punctual: bool) -> (Run, Twin) {
     let mut real = Run { resequencer: Resequencer::new(config.clone()), out: Vec::new() };
     let mut twin = Twin::new(config.clone());
     for (number, arrival) in arrivals.iter().enumerate() {
@@ -59,10 +59,10 @@ pub(crate) fn run(config: &Config, arrivals: &[Arrival], punctual: bool) -> (Run
     (real, twin)
 }
 
-pub(crate) type Left = Vec<(usize, Exit)>;
+pub type Left = Vec<(usize, Exit)>;
 
 /// What left, for each flow; packets that show none under the empty key.
-pub(crate) fn by_flow(out: &[(usize, Exit)], arrivals: &[Arrival]) -> HashMap<Vec<u8>, Left> {
+pub fn by_flow(out: &[(usize, Exit)], arrivals: &[Arrival]) -> HashMap<Vec<u8>, Left> {
     let mut flows: HashMap<Vec<u8>, Left> = HashMap::new();
     for (number, exit) in out {
         let arrival = &arrivals[*number];
@@ -75,7 +75,7 @@ pub(crate) fn by_flow(out: &[(usize, Exit)], arrivals: &[Arrival]) -> HashMap<Ve
 
 /// What holds for any input: every packet leaves as it came, and what is not data overtakes
 /// nothing and is not overtaken.
-pub(crate) fn check(run: &Run, arrivals: &[Arrival], config: &Config) {
+pub fn check(run: &Run, arrivals: &[Arrival], config: &Config) {
     let counters = run.resequencer.counters();
     check_counters(counters, run, arrivals);
     assert!(config.drop_duplicates || counters.dropped == 0);

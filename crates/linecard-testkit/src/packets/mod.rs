@@ -1,21 +1,26 @@
-//! What the proofs share: frames built field by field, random traffic, and the slow twins, all
-//! written from the specification and sharing no code with the crate.
+//! Frames built field by field, random traffic, and slow twins of the offloads: written from the specification, without
+//! code of the crate that they test.
+#![expect(
+    missing_docs,
+    reason = "fields have the names of the headers' fields, functions those of the offloads"
+)]
+#![expect(missing_debug_implementations, reason = "only tests have values of these types")]
 
-pub(crate) mod coalescer;
-pub(crate) mod connection;
-pub(crate) mod fragments;
-pub(crate) mod frame;
-pub(crate) mod ip;
-pub(crate) mod overlay;
-pub(crate) mod plain;
-pub(crate) mod reassembler;
-pub(crate) mod resequencer;
-pub(crate) mod runner;
-pub(crate) mod sequencing;
-pub(crate) mod splitter;
-pub(crate) mod traffic;
-pub(crate) mod tunnel;
-pub(crate) mod vxlan;
+pub mod coalescer;
+pub mod connection;
+pub mod fragments;
+pub mod frame;
+pub mod ip;
+pub mod overlay;
+pub mod plain;
+pub mod reassembler;
+pub mod resequencer;
+pub mod runner;
+pub mod sequencing;
+pub mod splitter;
+pub mod traffic;
+pub mod tunnel;
+pub mod vxlan;
 
 use linecard::rng::Rng;
 
@@ -25,7 +30,7 @@ const DEFAULT_PACKETS: u64 = 3_000_000;
 /// The seeds of a run: those kept from former failures and `count` more. `LINECARD_SEED` replays
 /// one alone; `LINECARD_LONG=1` multiplies the number by 20, and `LINECARD_LONG=10M` makes it as
 /// many as it takes for ten million random packets.
-pub(crate) fn seeds(kept: &[u64], start: u64, count: u64) -> Vec<u64> {
+pub fn seeds(kept: &[u64], start: u64, count: u64) -> Vec<u64> {
     if let Some(seed) = std::env::var("LINECARD_SEED").ok().and_then(|text| text.parse().ok()) {
         return vec![seed];
     }
@@ -43,7 +48,7 @@ fn millions(text: &str) -> Option<u64> {
 }
 
 /// Runs `check` once for every seed, and names the seed when it panics.
-pub(crate) fn for_seeds(kept: &[u64], start: u64, count: u64, mut check: impl FnMut(u64)) {
+pub fn for_seeds(kept: &[u64], start: u64, count: u64, mut check: impl FnMut(u64)) {
     for seed in seeds(kept, start, count) {
         let named = NameSeed(seed);
         check(seed);
@@ -61,11 +66,11 @@ impl Drop for NameSeed {
 }
 
 /// A number in `low..=high`.
-pub(crate) fn between(rng: &mut Rng, low: u64, high: u64) -> u64 {
+pub fn between(rng: &mut Rng, low: u64, high: u64) -> u64 {
     low + rng.below(high - low + 1)
 }
 
 /// One of `choices`.
-pub(crate) fn pick<T: Copy>(rng: &mut Rng, choices: &[T]) -> T {
+pub fn pick<T: Copy>(rng: &mut Rng, choices: &[T]) -> T {
     choices[rng.below(choices.len() as u64) as usize]
 }

@@ -4,22 +4,22 @@ use super::ip::Ip;
 use super::tunnel::{self, Carried, Wrap};
 use linecard::packet::LinkType;
 
-pub(crate) const FIN: u16 = 0x001;
-pub(crate) const SYN: u16 = 0x002;
-pub(crate) const RST: u16 = 0x004;
-pub(crate) const PSH: u16 = 0x008;
-pub(crate) const ACK: u16 = 0x010;
-pub(crate) const URG: u16 = 0x020;
-pub(crate) const ECE: u16 = 0x040;
-pub(crate) const CWR: u16 = 0x080;
-pub(crate) const AE: u16 = 0x100;
+pub const FIN: u16 = 0x001;
+pub const SYN: u16 = 0x002;
+pub const RST: u16 = 0x004;
+pub const PSH: u16 = 0x008;
+pub const ACK: u16 = 0x010;
+pub const URG: u16 = 0x020;
+pub const ECE: u16 = 0x040;
+pub const CWR: u16 = 0x080;
+pub const AE: u16 = 0x100;
 
-pub(crate) const TCP: u8 = 6;
-pub(crate) const UDP: u8 = 17;
+pub const TCP: u8 = 6;
+pub const UDP: u8 = 17;
 
 /// What the transport checksum field holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Field {
+pub enum Field {
     /// What a sender computes.
     Good,
     /// The first payload bytes are chosen so that the checksum computes to 0.
@@ -36,7 +36,7 @@ pub(crate) enum Field {
 
 /// What the IPv4 header checksum field holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum IpField {
+pub enum IpField {
     Good,
     Bad,
     /// The identification is chosen so that the checksum computes to 0; the field holds 0.
@@ -47,7 +47,7 @@ pub(crate) enum IpField {
 
 /// What follows the IP datagram.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Behind {
+pub enum Behind {
     Nothing,
     /// Zeros up to 60 bytes, for frames shorter than that.
     Padding,
@@ -55,41 +55,41 @@ pub(crate) enum Behind {
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct Frame {
-    pub(crate) link: LinkType,
+pub struct Frame {
+    pub link: LinkType,
     /// Type and TCI of each VLAN tag.
-    pub(crate) tags: Vec<[u8; 4]>,
-    pub(crate) mac: u8,
+    pub tags: Vec<[u8; 4]>,
+    pub mac: u8,
     /// Tunnels around the datagram, outermost header first.
-    pub(crate) tunnel: Vec<Wrap>,
-    pub(crate) v6: bool,
-    pub(crate) source: u8,
-    pub(crate) destination: u8,
-    pub(crate) tos: u8,
-    pub(crate) ttl: u8,
-    pub(crate) id: u16,
-    pub(crate) flags_fragment: u16,
-    pub(crate) label: u32,
-    pub(crate) ip_options: Vec<u8>,
+    pub tunnel: Vec<Wrap>,
+    pub v6: bool,
+    pub source: u8,
+    pub destination: u8,
+    pub tos: u8,
+    pub ttl: u8,
+    pub id: u16,
+    pub flags_fragment: u16,
+    pub label: u32,
+    pub ip_options: Vec<u8>,
     /// Kind, and the bytes behind its "next header" byte.
-    pub(crate) extensions: Vec<(u8, Vec<u8>)>,
-    pub(crate) protocol: u8,
-    pub(crate) ports: (u16, u16),
-    pub(crate) sequence: u32,
-    pub(crate) acknowledgment: u32,
+    pub extensions: Vec<(u8, Vec<u8>)>,
+    pub protocol: u8,
+    pub ports: (u16, u16),
+    pub sequence: u32,
+    pub acknowledgment: u32,
     /// Reserved bits and flags, 12 bits.
-    pub(crate) flags: u16,
-    pub(crate) window: u16,
-    pub(crate) urgent: u16,
-    pub(crate) options: Vec<u8>,
-    pub(crate) payload: Vec<u8>,
-    pub(crate) field: Field,
-    pub(crate) ip_field: IpField,
-    pub(crate) behind: Behind,
+    pub flags: u16,
+    pub window: u16,
+    pub urgent: u16,
+    pub options: Vec<u8>,
+    pub payload: Vec<u8>,
+    pub field: Field,
+    pub ip_field: IpField,
+    pub behind: Behind,
     /// Bytes kept, as with a snap length.
-    pub(crate) keep: usize,
+    pub keep: usize,
     /// The whole frame, whatever else is said.
-    pub(crate) raw: Option<Vec<u8>>,
+    pub raw: Option<Vec<u8>>,
 }
 
 /// TCP over IPv4 over Ethernet with 4 bytes of payload that differ by sequence number.
@@ -130,7 +130,7 @@ impl Default for Frame {
 
 impl Frame {
     /// The `index`th packet of a bulk transfer with `len` bytes in each.
-    pub(crate) fn bulk(index: usize, len: usize) -> Self {
+    pub fn bulk(index: usize, len: usize) -> Self {
         Self {
             id: index as u16,
             sequence: 1 + (index * len) as u32,
@@ -139,11 +139,11 @@ impl Frame {
         }
     }
 
-    pub(crate) fn udp(index: usize, len: usize) -> Self {
+    pub fn udp(index: usize, len: usize) -> Self {
         Self { protocol: UDP, ..Self::bulk(index, len) }
     }
 
-    pub(crate) fn bytes(&self) -> Vec<u8> {
+    pub fn bytes(&self) -> Vec<u8> {
         if let Some(raw) = &self.raw {
             return raw.clone();
         }
@@ -161,7 +161,7 @@ impl Frame {
     }
 
     /// A datagram of this version behind the headers of tunnels and link.
-    pub(crate) fn around(&self, datagram: Vec<u8>) -> Vec<u8> {
+    pub fn around(&self, datagram: Vec<u8>) -> Vec<u8> {
         let kind = Carried::EtherType(if self.v6 { 0x86DD } else { 0x0800 });
         let wrapped = self
             .tunnel
@@ -290,7 +290,7 @@ impl Frame {
 }
 
 /// The pseudo header of TCP and UDP (RFC 9293, section 3.1; RFC 8200, section 8.1).
-pub(crate) fn pseudo(addresses: &[u8], protocol: u8, len: usize) -> Vec<u8> {
+pub fn pseudo(addresses: &[u8], protocol: u8, len: usize) -> Vec<u8> {
     let mut bytes = addresses.to_vec();
     bytes.extend((len as u32).to_be_bytes());
     bytes.extend([0, 0, 0, protocol]);
@@ -298,7 +298,7 @@ pub(crate) fn pseudo(addresses: &[u8], protocol: u8, len: usize) -> Vec<u8> {
 }
 
 /// The sum of 16-bit words in ones' complement, the plain way.
-pub(crate) fn sum16(bytes: &[u8]) -> u16 {
+pub fn sum16(bytes: &[u8]) -> u16 {
     let mut sum = 0_u64;
     let pairs = bytes.chunks_exact(2);
     if let [last] = pairs.remainder() {
@@ -313,23 +313,23 @@ pub(crate) fn sum16(bytes: &[u8]) -> u16 {
     sum as u16
 }
 
-pub(crate) fn add16(a: u16, b: u16) -> u16 {
+pub fn add16(a: u16, b: u16) -> u16 {
     let sum = u32::from(a) + u32::from(b);
     ((sum & 0xFFFF) + (sum >> 16)) as u16
 }
 
-pub(crate) fn be16(bytes: &[u8], at: usize) -> u16 {
+pub fn be16(bytes: &[u8], at: usize) -> u16 {
     u16::from_be_bytes([bytes[at], bytes[at + 1]])
 }
 
-pub(crate) fn be32(bytes: &[u8], at: usize) -> u32 {
+pub fn be32(bytes: &[u8], at: usize) -> u32 {
     u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
-pub(crate) fn put16(bytes: &mut [u8], at: usize, value: u16) {
+pub fn put16(bytes: &mut [u8], at: usize, value: u16) {
     bytes[at..at + 2].copy_from_slice(&value.to_be_bytes());
 }
 
-pub(crate) fn put32(bytes: &mut [u8], at: usize, value: u32) {
+pub fn put32(bytes: &mut [u8], at: usize, value: u32) {
     bytes[at..at + 4].copy_from_slice(&value.to_be_bytes());
 }

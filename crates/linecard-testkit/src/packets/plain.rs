@@ -5,22 +5,22 @@ use linecard::packet::{Form, LayerKind, LinkType, Meta, Packet};
 
 /// What is known of a frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct View {
-    pub(crate) form: Form,
+pub struct View {
+    pub form: Form,
     /// Headers whose fields change when packets merge, and where they start; outermost first.
-    pub(crate) layers: Vec<(LayerKind, usize)>,
+    pub layers: Vec<(LayerKind, usize)>,
     /// Offset of the innermost IP header, when its addresses could be read.
-    pub(crate) ip: Option<usize>,
-    pub(crate) v6: bool,
+    pub ip: Option<usize>,
+    pub v6: bool,
     /// Protocol behind the headers followed.
-    pub(crate) protocol: u8,
+    pub protocol: u8,
     /// Offset of the TCP or UDP header of a whole datagram.
-    pub(crate) transport: usize,
-    pub(crate) payload: usize,
+    pub transport: usize,
+    pub payload: usize,
     /// End of the headers in the list; extension headers are none of it.
-    pub(crate) headers: usize,
+    pub headers: usize,
     /// End of the innermost IP datagram.
-    pub(crate) end: usize,
+    pub end: usize,
     /// IP headers, those that are too many included.
     depth: usize,
     /// A header with a length has been read.
@@ -30,42 +30,42 @@ pub(crate) struct View {
 }
 
 impl View {
-    pub(crate) fn is_tcp(&self) -> bool {
+    pub fn is_tcp(&self) -> bool {
         self.protocol == TCP
     }
 
-    pub(crate) fn payload_len(&self) -> usize {
+    pub fn payload_len(&self) -> usize {
         self.end - self.payload
     }
 
     /// Whether it shows ports.
-    pub(crate) fn is_datagram(&self) -> bool {
+    pub fn is_datagram(&self) -> bool {
         matches!(self.form, Form::Datagram | Form::Padded)
     }
 
     /// Source and destination address of the innermost IP header.
-    pub(crate) fn addresses<'a>(&self, frame: &'a [u8]) -> Option<&'a [u8]> {
+    pub fn addresses<'a>(&self, frame: &'a [u8]) -> Option<&'a [u8]> {
         Some(addresses(frame, self.ip?, self.v6))
     }
 
     /// Offset of the transport checksum.
-    pub(crate) fn field(&self) -> usize {
+    pub fn field(&self) -> usize {
         self.transport + if self.is_tcp() { 16 } else { 6 }
     }
 
     /// Layers of a kind, outermost first.
-    pub(crate) fn all(&self, kind: LayerKind) -> impl DoubleEndedIterator<Item = usize> {
+    pub fn all(&self, kind: LayerKind) -> impl DoubleEndedIterator<Item = usize> {
         self.layers.iter().filter(move |layer| layer.0 == kind).map(|layer| layer.1)
     }
 
     /// The IP headers and whether each is of version 6, outermost first.
-    pub(crate) fn networks(&self) -> impl DoubleEndedIterator<Item = (usize, bool)> {
+    pub fn networks(&self) -> impl DoubleEndedIterator<Item = (usize, bool)> {
         let ip = self.layers.iter().filter(|(kind, _)| is_ip(*kind));
         ip.map(|(kind, at)| (*at, *kind == LayerKind::Ipv6))
     }
 
     /// The IP header before `at`.
-    pub(crate) fn network_before(&self, at: usize) -> (usize, bool) {
+    pub fn network_before(&self, at: usize) -> (usize, bool) {
         self.networks().take_while(|(ip, _)| *ip < at).last().expect("behind IP")
     }
 
@@ -112,15 +112,15 @@ impl View {
     }
 }
 
-pub(crate) fn is_ip(kind: LayerKind) -> bool {
+pub fn is_ip(kind: LayerKind) -> bool {
     matches!(kind, LayerKind::Ipv4 | LayerKind::Ipv6)
 }
 
-pub(crate) fn addresses(frame: &[u8], ip: usize, v6: bool) -> &[u8] {
+pub fn addresses(frame: &[u8], ip: usize, v6: bool) -> &[u8] {
     if v6 { &frame[ip + 8..ip + 40] } else { &frame[ip + 12..ip + 20] }
 }
 
-pub(crate) fn view(link: LinkType, frame: &[u8]) -> View {
+pub fn view(link: LinkType, frame: &[u8]) -> View {
     let mut view = View {
         form: Form::NotIp,
         layers: Vec::new(),
@@ -404,7 +404,7 @@ fn pppoe(view: &mut View, bytes: &[u8], at: usize) -> Form {
 /// What "the same flow" means: link header with tags, and of every header what does not change
 /// from packet to packet: addresses, flow label, next header, extension headers, ports, labels,
 /// keys. None for frames that show no ports.
-pub(crate) fn flow_key(frame: &[u8], view: &View, lane: u32) -> Option<Vec<u8>> {
+pub fn flow_key(frame: &[u8], view: &View, lane: u32) -> Option<Vec<u8>> {
     if !view.is_datagram() {
         return None;
     }
@@ -435,18 +435,18 @@ pub(crate) fn flow_key(frame: &[u8], view: &View, lane: u32) -> Option<Vec<u8>> 
 
 /// The ends of a frame: its lane, and pairs of addresses from the outermost IP header to the
 /// innermost it shows. Empty when there is no IP.
-pub(crate) fn ends(frame: &[u8], view: &View, lane: u32) -> Vec<Vec<u8>> {
+pub fn ends(frame: &[u8], view: &View, lane: u32) -> Vec<Vec<u8>> {
     let pair = |(ip, v6)| [&lane.to_be_bytes(), addresses(frame, ip, v6)].concat();
     view.networks().map(pair).collect()
 }
 
 /// Whether TCP or UDP may be behind this protocol number: not behind ICMP, for example.
-pub(crate) fn is_carrier(protocol: u8) -> bool {
+pub fn is_carrier(protocol: u8) -> bool {
     [TCP, UDP, 0, 43, 44, 60, 4, 41, 47, 137].contains(&protocol)
 }
 
 /// The parser's layout against the plain one.
-pub(crate) fn same_layout(link: LinkType, bytes: &[u8]) {
+pub fn same_layout(link: LinkType, bytes: &[u8]) {
     let packet = Packet::new(bytes, link, Meta::default());
     let (layout, view) = (packet.layout(), view(link, bytes));
     assert_eq!(layout.form(), view.form, "{link:?} {bytes:02x?}");

@@ -7,7 +7,7 @@ use linecard::offload::segment::{Class, SegmentError, Segments};
 use linecard::packet::{ChecksumState, Gso, LayerKind};
 
 /// What a segment is in its message, by its place.
-pub(crate) fn class(index: usize, count: usize) -> Class {
+pub fn class(index: usize, count: usize) -> Class {
     match (index == 0, index + 1 == count) {
         (true, true) => Class::Ssm,
         (true, false) => Class::Bom,
@@ -17,10 +17,7 @@ pub(crate) fn class(index: usize, count: usize) -> Class {
 }
 
 /// All segments, fetched as slices and written, which have to be equal.
-pub(crate) fn collect<B: AsRef<[u8]>>(
-    mut slices: Segments<B>,
-    mut copies: Segments<B>,
-) -> Vec<Vec<u8>> {
+pub fn collect<B: AsRef<[u8]>>(mut slices: Segments<B>, mut copies: Segments<B>) -> Vec<Vec<u8>> {
     let count = slices.count();
     let longest = slices.max_len();
     let mut all = Vec::new();
@@ -47,7 +44,7 @@ pub(crate) fn collect<B: AsRef<[u8]>>(
 }
 
 /// Cuts a whole TCP or UDP frame without padding.
-pub(crate) fn split(frame: &[u8], view: &View, gso: Gso, checksum: ChecksumState) -> Vec<Vec<u8>> {
+pub fn split(frame: &[u8], view: &View, gso: Gso, checksum: ChecksumState) -> Vec<Vec<u8>> {
     let (header, payload) = frame.split_at(view.payload);
     let chunks: Vec<&[u8]> = match payload {
         [] => vec![payload],
@@ -86,12 +83,7 @@ pub(crate) fn split(frame: &[u8], view: &View, gso: Gso, checksum: ChecksumState
 
 /// Cuts the outermost datagram of a frame without padding, as a router does; none when that is
 /// impossible.
-pub(crate) fn fragment_outer(
-    frame: &[u8],
-    view: &View,
-    mtu: usize,
-    id: u32,
-) -> Option<Vec<Vec<u8>>> {
+pub fn fragment_outer(frame: &[u8], view: &View, mtu: usize, id: u32) -> Option<Vec<Vec<u8>>> {
     let (ip, v6) = view.networks().next()?;
     let mut fragments = fragment(frame, ip, v6, mtu, id)?;
     // A PPPoE header on the way is told the new length.
@@ -106,13 +98,7 @@ pub(crate) fn fragment_outer(
 
 /// Cuts an IP datagram (from the link header to its end) into fragments for `mtu`; none when that
 /// is impossible.
-pub(crate) fn fragment(
-    frame: &[u8],
-    ip: usize,
-    v6: bool,
-    mtu: usize,
-    id: u32,
-) -> Option<Vec<Vec<u8>>> {
+pub fn fragment(frame: &[u8], ip: usize, v6: bool, mtu: usize, id: u32) -> Option<Vec<Vec<u8>>> {
     if frame.len() - ip <= mtu {
         return Some(vec![frame.to_vec()]);
     }
@@ -208,7 +194,7 @@ fn fragment_v6(frame: &[u8], ip: usize, mtu: usize, id: u32) -> Option<Vec<Vec<u
 
 /// Puts fragments of one datagram together, whatever their order: the first one's headers, and the
 /// data by offset. No check that they belong together.
-pub(crate) fn reassemble(fragments: &[Vec<u8>], ip: usize, v6: bool) -> Vec<u8> {
+pub fn reassemble(fragments: &[Vec<u8>], ip: usize, v6: bool) -> Vec<u8> {
     let mut data = Vec::new();
     let mut headers = Vec::new();
     for fragment in fragments {
@@ -249,7 +235,7 @@ pub(crate) fn reassemble(fragments: &[Vec<u8>], ip: usize, v6: bool) -> Vec<u8> 
 }
 
 /// Where the IPv6 fragment header's type stands, and where it starts.
-pub(crate) fn fragment_header(frame: &[u8], ip: usize) -> (usize, usize) {
+pub fn fragment_header(frame: &[u8], ip: usize) -> (usize, usize) {
     let (mut field, mut at) = (ip + 6, ip + 40);
     while frame[field] != 44 {
         field = at;

@@ -9,12 +9,12 @@ use linecard::time::ns;
 
 /// What leaves: the packets in it by their number of arrival, and the frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Out {
-    pub(crate) packets: Vec<usize>,
-    pub(crate) frame: Vec<u8>,
-    pub(crate) gso: Option<Gso>,
+pub struct Out {
+    pub packets: Vec<usize>,
+    pub frame: Vec<u8>,
+    pub gso: Option<Gso>,
     /// Why it was let go; none when it was never held.
-    pub(crate) flush: Option<Flush>,
+    pub flush: Option<Flush>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,27 +45,27 @@ struct Flow {
     average: Option<u64>,
 }
 
-pub(crate) struct Twin {
+pub struct Twin {
     config: Config,
     flows: Vec<Flow>,
     now: u64,
-    pub(crate) out: Vec<Out>,
+    pub out: Vec<Out>,
 }
 
 impl Twin {
-    pub(crate) fn new(config: Config) -> Self {
+    pub fn new(config: Config) -> Self {
         Self { config, flows: Vec::new(), now: 0, out: Vec::new() }
     }
 
-    pub(crate) fn held(&self) -> usize {
+    pub fn held(&self) -> usize {
         self.flows.iter().map(|flow| flow.held.len()).sum()
     }
 
-    pub(crate) fn next_wakeup(&self) -> Option<u64> {
+    pub fn next_wakeup(&self) -> Option<u64> {
         self.flows.iter().filter(|flow| !flow.held.is_empty()).map(|flow| flow.deadline).min()
     }
 
-    pub(crate) fn advance(&mut self, now: u64) {
+    pub fn advance(&mut self, now: u64) {
         self.now = self.now.max(now);
         for at in 0..self.flows.len() {
             let flow = &self.flows[at];
@@ -76,18 +76,11 @@ impl Twin {
         }
     }
 
-    pub(crate) fn flush_all(&mut self, reason: Flush) {
+    pub fn flush_all(&mut self, reason: Flush) {
         (0..self.flows.len()).for_each(|at| self.let_go(at, reason));
     }
 
-    pub(crate) fn push(
-        &mut self,
-        number: usize,
-        link: LinkType,
-        frame: &[u8],
-        meta: Meta,
-        now: u64,
-    ) {
+    pub fn push(&mut self, number: usize, link: LinkType, frame: &[u8], meta: Meta, now: u64) {
         self.advance(now);
         let view = plain::view(link, frame);
         let key = plain::flow_key(frame, &view, meta.lane);
@@ -427,7 +420,7 @@ fn merged(held: &[Held]) -> (Vec<u8>, Option<Gso>) {
 
 /// Sets all lengths and checksums of a frame without padding whose headers are as in `view`. A
 /// UDP header without checksum stays so.
-pub(crate) fn complete(frame: &mut [u8], view: &View, checksum: ChecksumState) {
+pub fn complete(frame: &mut [u8], view: &View, checksum: ChecksumState) {
     let end = frame.len();
     for (kind, at) in &view.layers {
         let len = end - at;

@@ -1,10 +1,11 @@
-//! `--explain-flow`: what happened to each packet of one flow, and why.
+//! What happened to each packet of one flow, and why.
 
-use crate::failure::Failure;
 use linecard::offload::coalesce::{Exit, Flush, Verdict};
 use linecard::packet::{FiveTuple, Packet};
+use linecard_config::ConfigError;
 use linecard_io::convert::Numbered;
-use linecard_report::{Report, Section, Value};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
@@ -15,13 +16,25 @@ const NAMED: usize = 5;
 /// Packets explained one by one; the others count in the summary only.
 const MAX_LINES: usize = 10_000;
 
+/// The parameter that names the flow.
+const PARAMETER: &str = "explain_flow";
+
 type Ends = (SocketAddr, SocketAddr);
 
+/// A packet of a flow, or what was let go of the flow.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Line {
+    /// The packet's number in the capture, as `#1`.
+    pub label: String,
+    /// What became of it.
+    pub value: String,
+}
+
 /// Collects what happens to one flow, one direction of it.
-#[derive(Debug)]
-pub(crate) struct Explanation {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Explanation {
     wanted: Ends,
-    lines: Vec<(u64, String)>,
+    lines: Vec<Line>,
     /// The packet being decided on, when it is of the flow.
     current: Option<(u64, String)>,
     /// What leaves with it, to be told behind it.
@@ -34,15 +47,14 @@ pub(crate) struct Explanation {
 
 impl Explanation {
     /// For a flow written as `SOURCE:PORT-DESTINATION:PORT`.
-    pub(crate) fn of_flow(text: &str) -> Result<Self, Failure> {
+    pub(super) fn of_flow(text: &str) -> Result<Self, ConfigError> {
         let ends = text.split_once('-').and_then(|(source, destination)| {
             Some((source.trim().parse().ok()?, destination.trim().parse().ok()?))
         });
         let wanted = ends.ok_or_else(|| {
-            Failure::Usage(format!(
-                "--explain-flow {text}: write SOURCE:PORT-DESTINATION:PORT, for example \
-                 10.0.0.1:5000-10.0.0.2:80 or [fd00::1]:5000-[fd00::2]:80"
-            ))
+            let what = "write SOURCE:PORT-DESTINATION:PORT, for example 10.0.0.1:5000-10.0.0.2:80 or \
+                        [fd00::1]:5000-[fd00::2]:80";
+            ConfigError::of_parameter(PARAMETER, what)
         })?;
         Ok(Self {
             wanted,
@@ -56,7 +68,7 @@ impl Explanation {
     }
 
     /// A packet is about to be decided on.
-    pub(crate) fn arrives(&mut self, number: u64, packet: &Packet<Numbered>) {
+    pub(super) fn arrives(&mut self, number: u64, packet: &Packet<Numbered>) {
         self.current = None;
         let Some(ends) = ends_of(packet) else { return };
         if ends != self.wanted {
@@ -72,7 +84,7 @@ impl Explanation {
     }
 
     /// What became of it.
-    pub(crate) fn decided(&mut self, number: u64, verdict: Verdict) {
+    pub(super) fn decided(&mut self, number: u64, verdict: Verdict) {
         let Some((_, packet)) = self.current.take() else { return };
         let fate = match verdict {
             Verdict::Merged => "merged".to_owned(),
@@ -91,7 +103,7 @@ impl Explanation {
     }
 
     /// Held packets are let go.
-    pub(crate) fn leaves(&mut self, packet: &Packet<Numbered>, exit: Exit) {
+    pub(super) fn leaves(&mut self, packet: &Packet<Numbered>, exit: Exit) {
         let Exit::Flushed(reason) = exit else { return };
         if ends_of(packet) == Some(self.wanted) {
             let last = packet.chain().last().map_or(packet.buffer(), |piece| piece.buffer());
@@ -103,36 +115,30 @@ impl Explanation {
         }
     }
 
-    /// Adds the explanation to the report; an error text when the flow is not there.
-    pub(crate) fn report(self, report: &mut Report) -> Option<String> {
-        let (source, destination) = self.wanted;
-        if self.start_ns.is_none() {
-            return Some(self.not_found());
-        }
-        let title = format!("Flow {source} to {destination}, packet by packet");
-        let mut section = Section::list("flow", title);
-        for (number, line) in self.lines {
-            section.add("", format!("#{number}"), Value::Text(line));
-        }
-        report.push(section);
-        if self.left_out > 0 {
-            report.note(format!("{} further lines of the flow are left out.", self.left_out));
-        }
-        None
+    /// What became of each packet.
+    pub(super) fn lines(&self) -> Vec<Line> {
+        self.lines.clone()
     }
 
-    fn line(&mut self, number: u64, text: String) {
-        if self.lines.len() < MAX_LINES {
-            self.lines.push((number, text));
-        } else {
-            self.left_out += 1;
-        }
+    /// The title above the lines.
+    pub(super) fn title(&self) -> String {
+        let (source, destination) = self.wanted;
+        format!("Flow {source} to {destination}, packet by packet")
     }
 
-    fn not_found(self) -> String {
-        let (source, destination) = self.wanted;
-        let mut largest: Vec<_> = self.others.into_iter().collect();
-        largest.sort_by_key(|(ends, packets)| (std::cmp::Reverse(*packets), *ends));
+    /// The note on lines beyond the limit.
+    pub(super) fn note(&self) -> Option<String> {
+        let left_out = self.left_out;
+        (left_out > 0).then(|| format!("{left_out} further lines of the flow are left out."))
+    }
+
+    /// Refuses a flow that is not in the capture.
+    pub(super) fn check(&self) -> Result<(), ConfigError> {
+        if self.start_ns.is_some() {
+            return Ok(());
+        }
+        let mut largest: Vec<_> = self.others.iter().collect();
+        largest.sort_by_key(|(ends, packets)| (std::cmp::Reverse(**packets), **ends));
         let named: Vec<String> = largest
             .iter()
             .take(NAMED)
@@ -142,7 +148,16 @@ impl Explanation {
             true => "it has no TCP or UDP flow".to_owned(),
             false => format!("its largest flows (packets) are {}", named.join(", ")),
         };
-        format!("--explain-flow {source}-{destination}: no such flow in the capture; {known}")
+        let what = format!("no such flow in the capture; {known}");
+        Err(ConfigError::of_parameter(PARAMETER, what))
+    }
+
+    fn line(&mut self, number: u64, text: String) {
+        if self.lines.len() < MAX_LINES {
+            self.lines.push(Line { label: format!("#{number}"), value: text });
+        } else {
+            self.left_out += 1;
+        }
     }
 }
 

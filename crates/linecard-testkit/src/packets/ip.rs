@@ -4,19 +4,19 @@ use super::frame::{IpField, sum16};
 
 /// An IP header; its length and what follows it are given when it is written.
 #[derive(Debug, Clone)]
-pub(crate) struct Ip {
-    pub(crate) v6: bool,
-    pub(crate) source: u8,
-    pub(crate) destination: u8,
-    pub(crate) tos: u8,
-    pub(crate) ttl: u8,
-    pub(crate) id: u16,
-    pub(crate) flags_fragment: u16,
-    pub(crate) label: u32,
-    pub(crate) options: Vec<u8>,
+pub struct Ip {
+    pub v6: bool,
+    pub source: u8,
+    pub destination: u8,
+    pub tos: u8,
+    pub ttl: u8,
+    pub id: u16,
+    pub flags_fragment: u16,
+    pub label: u32,
+    pub options: Vec<u8>,
     /// Kind, and the bytes behind its "next header" byte.
-    pub(crate) extensions: Vec<(u8, Vec<u8>)>,
-    pub(crate) field: IpField,
+    pub extensions: Vec<(u8, Vec<u8>)>,
+    pub field: IpField,
 }
 
 /// An outer header; its addresses are not those of any [`Frame`](super::frame::Frame).
@@ -40,7 +40,7 @@ impl Default for Ip {
 
 impl Ip {
     /// The header of a datagram with `len` bytes behind it, the first header there being `protocol`.
-    pub(crate) fn header(&self, protocol: u8, len: usize) -> Vec<u8> {
+    pub fn header(&self, protocol: u8, len: usize) -> Vec<u8> {
         if self.v6 { self.v6(protocol, len) } else { self.v4(protocol, len) }
     }
 
@@ -84,7 +84,7 @@ impl Ip {
     }
 
     /// Source and destination as they lie in the header.
-    pub(crate) fn addresses(&self) -> Vec<u8> {
+    pub fn addresses(&self) -> Vec<u8> {
         let one = |last: u8| {
             if self.v6 {
                 vec![0x20, 1, 0xD, 0xB8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last]

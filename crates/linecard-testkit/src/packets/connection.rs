@@ -18,24 +18,24 @@ const NEAR: u64 = 5_000;
 /// A packet on a wire of 10 Gbit/s.
 const PACE: u64 = 1_230;
 const RTO: u64 = 200_000_000;
-pub(crate) const SCALE: u8 = 7;
+pub const SCALE: u8 = 7;
 
 /// What a run looks like.
 #[derive(Debug, Clone)]
-pub(crate) struct Setting {
-    pub(crate) active: Option<active_ack::Config>,
-    pub(crate) bytes: u32,
+pub struct Setting {
+    pub active: Option<active_ack::Config>,
+    pub bytes: u32,
     /// What the sender has outstanding at most.
-    pub(crate) outstanding: u32,
+    pub outstanding: u32,
     /// The receiver's buffer, and how much it reads of it every 100 µs.
-    pub(crate) buffer: u32,
-    pub(crate) reads: u32,
+    pub buffer: u32,
+    pub reads: u32,
     /// Packets of data that the network loses, by number.
-    pub(crate) lost: Vec<u64>,
+    pub lost: Vec<u64>,
     /// The box misses the beginning of the connection.
-    pub(crate) late: bool,
+    pub late: bool,
     /// Every so many data packets change places with the next.
-    pub(crate) swap: Option<u64>,
+    pub swap: Option<u64>,
 }
 
 impl Default for Setting {
@@ -66,7 +66,7 @@ enum Event {
 
 /// RFC 5681, without selective acknowledgments.
 #[derive(Debug, Default)]
-pub(crate) struct Sender {
+pub struct Sender {
     una: u32,
     next: u32,
     end: u32,
@@ -80,16 +80,16 @@ pub(crate) struct Sender {
     free_at: u64,
     timer: u64,
     recover: u32,
-    pub(crate) fast_retransmits: u64,
-    pub(crate) timeouts: u64,
+    pub fast_retransmits: u64,
+    pub timeouts: u64,
     /// Where the window that it was promised ends at most, and all acknowledgments it has seen.
-    pub(crate) edge: u32,
-    pub(crate) acks: u64,
-    pub(crate) most_duplicates: u32,
+    pub edge: u32,
+    pub acks: u64,
+    pub most_duplicates: u32,
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Receiver {
+pub struct Receiver {
     next: u32,
     unread: u32,
     edge: u32,
@@ -97,24 +97,24 @@ pub(crate) struct Receiver {
     echo: u32,
     /// Stretches behind a gap.
     beyond: BTreeMap<u32, u32>,
-    pub(crate) packets: u64,
+    pub packets: u64,
     /// Bytes for which there was no room.
-    pub(crate) overrun: u64,
-    pub(crate) received: u32,
+    pub overrun: u64,
+    pub received: u32,
 }
 
-pub(crate) struct Run {
+pub struct Run {
     setting: Setting,
     now: u64,
     events: BTreeMap<(u64, u64), Event>,
     count: u64,
-    pub(crate) sender: Sender,
-    pub(crate) receiver: Receiver,
+    pub sender: Sender,
+    pub receiver: Receiver,
     resequencer: Resequencer<Vec<u8>>,
-    pub(crate) active: Option<ActiveAck>,
-    pub(crate) coalescer: Coalescer<Vec<u8>>,
+    pub active: Option<ActiveAck>,
+    pub coalescer: Coalescer<Vec<u8>>,
     /// When the last byte was acknowledged.
-    pub(crate) done_ns: Option<u64>,
+    pub done_ns: Option<u64>,
 }
 
 fn options(value: u32, echo: u32) -> Vec<u8> {
@@ -131,7 +131,7 @@ fn read(bytes: &[u8]) -> (usize, plain::View) {
     (view.transport, view)
 }
 
-pub(crate) fn run(setting: Setting) -> Run {
+pub fn run(setting: Setting) -> Run {
     // The coalescer waits for 64 KiB, or 10 ms.
     let wait = Duration::from_millis(10);
     let config = coalesce::Config { hold_budget: wait, idle_floor: wait, ..Default::default() };

@@ -7,7 +7,7 @@ use super::ip::Ip;
 
 /// One header around what is inside.
 #[derive(Debug, Clone)]
-pub(crate) enum Wrap {
+pub enum Wrap {
     /// An Ethernet frame inside a tunnel. It may go on behind its datagram, and may name another
     /// type than what is inside.
     Ethernet { mac: u8, tags: Vec<[u8; 4]>, behind: Vec<u8>, kind: Option<u16> },
@@ -29,7 +29,7 @@ pub(crate) enum Wrap {
 
 /// How the header around a packet names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Carried {
+pub enum Carried {
     EtherType(u16),
     Protocol(u8),
     /// A UDP header whose checksum waits for its pseudo header.
@@ -38,13 +38,13 @@ pub(crate) enum Carried {
     Known,
 }
 
-pub(crate) const ETHERNET: u16 = 0x6558;
-pub(crate) const MPLS: u16 = 0x8847;
-pub(crate) const PPPOE: u16 = 0x8864;
+pub const ETHERNET: u16 = 0x6558;
+pub const MPLS: u16 = 0x8847;
+pub const PPPOE: u16 = 0x8864;
 
 impl Wrap {
     /// Puts this header before `inner`.
-    pub(crate) fn around(&self, inner: &[u8], carried: Carried) -> (Vec<u8>, Carried) {
+    pub fn around(&self, inner: &[u8], carried: Carried) -> (Vec<u8>, Carried) {
         let kind = ether_type(carried);
         match self {
             Self::Ethernet { mac, tags, behind, kind: other } => {
@@ -103,7 +103,7 @@ fn ip_type(ip: &Ip) -> Carried {
 }
 
 /// The EtherType of what a link or a tunnel carries.
-pub(crate) fn ether_type(carried: Carried) -> u16 {
+pub fn ether_type(carried: Carried) -> u16 {
     match carried {
         Carried::EtherType(kind) => kind,
         // Nothing that is known.
@@ -167,7 +167,7 @@ fn gre(
 
 /// A tunnel of each kind with its usual headers, by name. `index` counts packets: identifications
 /// go on with it.
-pub(crate) fn each_kind(index: usize) -> Vec<(&'static str, Vec<Wrap>)> {
+pub fn each_kind(index: usize) -> Vec<(&'static str, Vec<Wrap>)> {
     let v4 = || Wrap::Ip(Ip { id: 7 + index as u16, ..Ip::default() });
     let v6 = || Wrap::Ip(Ip { v6: true, ..Ip::default() });
     let udp = |port, field| Wrap::Udp { source: 50_000, port, field };

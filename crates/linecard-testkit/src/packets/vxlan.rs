@@ -3,7 +3,7 @@
 use super::frame::{put16, sum16};
 
 /// An outer header of this version around `inner`, its UDP checksum computed or 0.
-pub(crate) fn vxlan(inner: &[u8], v6: bool, checksum: bool, id: u16) -> Vec<u8> {
+pub fn vxlan(inner: &[u8], v6: bool, checksum: bool, id: u16) -> Vec<u8> {
     let mut udp = vec![0xC0, 1, 0x12, 0xB5, 0, 0, 0, 0];
     let len = (16 + inner.len()) as u16;
     put16(&mut udp, 4, len);

@@ -14,42 +14,42 @@ use std::collections::BTreeMap;
 
 /// What left: the frame, which arrivals it is made of, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Left {
-    pub(crate) packets: Vec<usize>,
-    pub(crate) frame: Vec<u8>,
-    pub(crate) exit: Exit,
+pub struct Left {
+    pub packets: Vec<usize>,
+    pub frame: Vec<u8>,
+    pub exit: Exit,
 }
 
 /// The real thing and all that has left it.
-pub(crate) struct Real {
-    pub(crate) reassembler: Reassembler<Buffer>,
-    pub(crate) out: Vec<(Packet<Buffer>, Exit)>,
+pub struct Real {
+    pub reassembler: Reassembler<Buffer>,
+    pub out: Vec<(Packet<Buffer>, Exit)>,
 }
 
 impl Real {
-    pub(crate) fn new(link: LinkType, config: Config) -> Self {
+    pub fn new(link: LinkType, config: Config) -> Self {
         Self { reassembler: Reassembler::new(link, config), out: Vec::new() }
     }
 
-    pub(crate) fn push(&mut self, number: usize, arrival: &Arrival) {
+    pub fn push(&mut self, number: usize, arrival: &Arrival) {
         let out = &mut self.out;
         self.reassembler.push(packet(number, arrival), arrival.now, &mut |p, e| out.push((p, e)));
         assert!(self.reassembler.is_consistent());
     }
 
-    pub(crate) fn advance(&mut self, now: Instant) {
+    pub fn advance(&mut self, now: Instant) {
         let out = &mut self.out;
         self.reassembler.advance(now, &mut |p, e| out.push((p, e)));
     }
 
-    pub(crate) fn stop(&mut self) {
+    pub fn stop(&mut self) {
         let out = &mut self.out;
         self.reassembler.flush_all(&mut |p, e| out.push((p, e)));
         assert!(self.reassembler.is_consistent());
         assert_eq!((self.reassembler.held(), self.reassembler.datagrams()), (0, 0));
     }
 
-    pub(crate) fn left(&self) -> Vec<Left> {
+    pub fn left(&self) -> Vec<Left> {
         let left = |(packet, exit): &(Packet<Buffer>, Exit)| Left {
             packets: numbers(packet),
             frame: frame_of(packet, *exit),
@@ -58,13 +58,13 @@ impl Real {
         self.out.iter().map(left).collect()
     }
 
-    pub(crate) fn exits(&self) -> Vec<(Vec<usize>, Exit)> {
+    pub fn exits(&self) -> Vec<(Vec<usize>, Exit)> {
         self.out.iter().map(|(packet, exit)| (numbers(packet), *exit)).collect()
     }
 }
 
 /// The frame; of a datagram made whole, without what lay behind its first fragment.
-pub(crate) fn frame_of(packet: &Packet<Buffer>, exit: Exit) -> Vec<u8> {
+pub fn frame_of(packet: &Packet<Buffer>, exit: Exit) -> Vec<u8> {
     if exit != Exit::Reassembled {
         assert!(!packet.is_merged());
         return packet.bytes().to_vec();
@@ -377,23 +377,23 @@ enum Misfit {
 }
 
 /// The twin.
-pub(crate) struct Twin {
+pub struct Twin {
     link: LinkType,
     config: Config,
     now: Instant,
     /// Under way or given up, each in the order of becoming so.
     list: Vec<Datagram>,
-    pub(crate) left: Vec<Left>,
-    pub(crate) dropped: Vec<usize>,
+    pub left: Vec<Left>,
+    pub dropped: Vec<usize>,
 }
 
 impl Twin {
-    pub(crate) fn new(link: LinkType, config: Config) -> Self {
+    pub fn new(link: LinkType, config: Config) -> Self {
         let (list, left, dropped) = (Vec::new(), Vec::new(), Vec::new());
         Self { link, config, now: Instant::ZERO, list, left, dropped }
     }
 
-    pub(crate) fn push(&mut self, number: usize, arrival: &Arrival) {
+    pub fn push(&mut self, number: usize, arrival: &Arrival) {
         self.advance(arrival.now);
         let piece = match Piece::read(number, arrival) {
             Ok(piece) if piece.frame.len() > self.share(self.config.max_held_bytes) => {
@@ -414,7 +414,7 @@ impl Twin {
         self.admit(piece);
     }
 
-    pub(crate) fn advance(&mut self, now: Instant) {
+    pub fn advance(&mut self, now: Instant) {
         self.now = self.now.max(now);
         loop {
             let due = self.list.iter().filter(|datagram| datagram.deadline <= self.now);
@@ -425,13 +425,13 @@ impl Twin {
         }
     }
 
-    pub(crate) fn stop(&mut self) {
+    pub fn stop(&mut self) {
         while let Some(key) = self.forgettable() {
             self.give_up(&key, GiveUp::Stop, false);
         }
     }
 
-    pub(crate) fn held(&self) -> usize {
+    pub fn held(&self) -> usize {
         self.list.iter().map(|datagram| datagram.held.len()).sum()
     }
 

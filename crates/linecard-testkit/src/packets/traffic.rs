@@ -14,37 +14,37 @@ use linecard::rng::Rng;
 use linecard::time::Instant;
 
 #[derive(Debug, Clone)]
-pub(crate) struct Arrival {
-    pub(crate) link: LinkType,
-    pub(crate) bytes: Vec<u8>,
-    pub(crate) meta: Meta,
-    pub(crate) now: Instant,
+pub struct Arrival {
+    pub link: LinkType,
+    pub bytes: Vec<u8>,
+    pub meta: Meta,
+    pub now: Instant,
 }
 
 #[derive(Debug)]
-pub(crate) struct Scenario {
-    pub(crate) config: Config,
-    pub(crate) arrivals: Vec<Arrival>,
+pub struct Scenario {
+    pub config: Config,
+    pub arrivals: Vec<Arrival>,
     /// The caller advances the clock at every wake-up, so that nothing is held a moment too long.
-    pub(crate) punctual: bool,
+    pub punctual: bool,
 }
 
 /// What a scenario leaves out, beside what it draws.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mix {
+pub enum Mix {
     All,
     /// All checksums as a sender computes them: somebody vouches for them.
     Vouched,
 }
 
 /// Traffic without tunnels.
-pub(crate) fn scenario(rng: &mut Rng, packets: usize) -> Scenario {
+pub fn scenario(rng: &mut Rng, packets: usize) -> Scenario {
     let mut nothing = |_: &mut Rng, _: LinkType| Overlay::default();
     draw(rng, packets, &mut nothing)
 }
 
 /// The same in tunnels, of which some flows share some.
-pub(crate) fn tunnelled(rng: &mut Rng, packets: usize) -> Scenario {
+pub fn tunnelled(rng: &mut Rng, packets: usize) -> Scenario {
     let mut shared: Vec<(LinkType, Overlay)> = Vec::new();
     let mut overlay = |rng: &mut Rng, link: LinkType| {
         if rng.chance(0.1) {
@@ -143,14 +143,14 @@ fn config(rng: &mut Rng) -> Config {
 
 /// How a sender sets identifications.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ids {
+pub enum Ids {
     Fixed,
     Counting,
     Random,
 }
 
 impl Ids {
-    pub(crate) fn next(self, rng: &mut Rng, id: u16) -> u16 {
+    pub fn next(self, rng: &mut Rng, id: u16) -> u16 {
         match self {
             Self::Fixed => id,
             Self::Counting => id.wrapping_add(1),
@@ -420,7 +420,7 @@ fn fragment_of(rng: &mut Rng, frame: &mut Frame) {
     }
 }
 
-pub(crate) fn tags(rng: &mut Rng, link: LinkType) -> Vec<[u8; 4]> {
+pub fn tags(rng: &mut Rng, link: LinkType) -> Vec<[u8; 4]> {
     let tagged = matches!(link, LinkType::Ethernet | LinkType::LinuxSll | LinkType::LinuxSll2);
     if !tagged || rng.chance(0.5) {
         return Vec::new();

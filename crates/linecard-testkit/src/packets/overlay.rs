@@ -11,8 +11,8 @@ use linecard::rng::Rng;
 
 /// The headers around a flow's datagrams.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Overlay {
-    pub(crate) wraps: Vec<Wrap>,
+pub struct Overlay {
+    pub wraps: Vec<Wrap>,
     /// How identifications go on in each outer IP header.
     ids: Vec<Ids>,
 }
@@ -27,7 +27,7 @@ enum Around {
 }
 
 impl Overlay {
-    pub(crate) fn new(rng: &mut Rng, link: LinkType) -> Self {
+    pub fn new(rng: &mut Rng, link: LinkType) -> Self {
         let mut overlay = Self::default();
         let bare = matches!(link, LinkType::Raw | LinkType::Loopback);
         let mut around = if bare { Around::Ip } else { Around::Type };
@@ -93,14 +93,14 @@ impl Overlay {
     }
 
     /// Goes on to the next packet.
-    pub(crate) fn advance(&mut self, rng: &mut Rng) {
+    pub fn advance(&mut self, rng: &mut Rng) {
         for (ip, ids) in networks(&mut self.wraps).zip(&self.ids) {
             ip.id = ids.next(rng, ip.id);
         }
     }
 
     /// A change that lasts: another way through the network, or congestion there.
-    pub(crate) fn change(&mut self, rng: &mut Rng) {
+    pub fn change(&mut self, rng: &mut Rng) {
         let Some(ip) = any_network(rng, &mut self.wraps) else { return };
         match rng.below(3) {
             0 => ip.ttl = ip.ttl.wrapping_sub(1).max(1),
@@ -154,7 +154,7 @@ fn pppoe(rng: &mut Rng) -> Wrap {
 
 /// Something out of the ordinary in one of the headers, once. What breaks checksums stays out when
 /// somebody vouches for them.
-pub(crate) fn disturb(rng: &mut Rng, wraps: &mut [Wrap], vouched: bool) {
+pub fn disturb(rng: &mut Rng, wraps: &mut [Wrap], vouched: bool) {
     let at = rng.below(wraps.len() as u64) as usize;
     match &mut wraps[at] {
         Wrap::Ip(ip) => disturb_ip(rng, ip, vouched),

@@ -12,10 +12,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// A buffer that knows which arrival it is.
 #[derive(Debug, Clone)]
-pub(crate) struct Buffer {
-    pub(crate) link: LinkType,
-    pub(crate) number: usize,
-    pub(crate) bytes: Vec<u8>,
+pub struct Buffer {
+    pub link: LinkType,
+    pub number: usize,
+    pub bytes: Vec<u8>,
 }
 
 impl AsRef<[u8]> for Buffer {
@@ -30,19 +30,19 @@ impl AsMut<[u8]> for Buffer {
     }
 }
 
-pub(crate) fn packet(number: usize, arrival: &Arrival) -> Packet<Buffer> {
+pub fn packet(number: usize, arrival: &Arrival) -> Packet<Buffer> {
     let buffer = Buffer { link: arrival.link, number, bytes: arrival.bytes.clone() };
     Packet::new(buffer, arrival.link, arrival.meta)
 }
 
 /// Numbers of the arrivals in a packet.
-pub(crate) fn numbers(packet: &Packet<Buffer>) -> Vec<usize> {
+pub fn numbers(packet: &Packet<Buffer>) -> Vec<usize> {
     let rest = packet.chain().iter().map(|piece| piece.buffer().number);
     core::iter::once(packet.buffer().number).chain(rest).collect()
 }
 
 /// The whole frame: of a merged packet, header and payload.
-pub(crate) fn whole(packet: &Packet<Buffer>) -> Vec<u8> {
+pub fn whole(packet: &Packet<Buffer>) -> Vec<u8> {
     if !packet.is_merged() {
         return packet.bytes().to_vec();
     }
@@ -52,26 +52,26 @@ pub(crate) fn whole(packet: &Packet<Buffer>) -> Vec<u8> {
 }
 
 /// The coalescer and all that has left it.
-pub(crate) struct Real {
-    pub(crate) coalescer: Coalescer<Buffer>,
-    pub(crate) out: Vec<(Packet<Buffer>, Exit)>,
+pub struct Real {
+    pub coalescer: Coalescer<Buffer>,
+    pub out: Vec<(Packet<Buffer>, Exit)>,
     batches: usize,
     /// Batches given as frames.
-    pub(crate) as_frames: usize,
+    pub as_frames: usize,
 }
 
 impl Real {
-    pub(crate) fn new(config: Config) -> Self {
+    pub fn new(config: Config) -> Self {
         Self { coalescer: Coalescer::new(config), out: Vec::new(), batches: 0, as_frames: 0 }
     }
 
-    pub(crate) fn push(&mut self, number: usize, arrival: &Arrival) {
+    pub fn push(&mut self, number: usize, arrival: &Arrival) {
         let out = &mut self.out;
         self.coalescer.push(packet(number, arrival), arrival.now, &mut |p, e| out.push((p, e)));
     }
 
     /// As packets, or every other time as frames where that says the same.
-    pub(crate) fn push_batch(&mut self, batch: &mut Batch<Buffer>, now: Instant) {
+    pub fn push_batch(&mut self, batch: &mut Batch<Buffer>, now: Instant) {
         let out = &mut self.out;
         let mut out = |packet, exit| out.push((packet, exit));
         self.batches += 1;
@@ -85,18 +85,18 @@ impl Real {
         }
     }
 
-    pub(crate) fn advance(&mut self, now: Instant) {
+    pub fn advance(&mut self, now: Instant) {
         let out = &mut self.out;
         self.coalescer.advance(now, &mut |p, e| out.push((p, e)));
     }
 
-    pub(crate) fn stop(&mut self) {
+    pub fn stop(&mut self) {
         let out = &mut self.out;
         self.coalescer.flush_all(Flush::Stop, &mut |p, e| out.push((p, e)));
     }
 
     /// What has left, in the twin's terms.
-    pub(crate) fn outs(&self) -> Vec<Out> {
+    pub fn outs(&self) -> Vec<Out> {
         let out = |(packet, exit): &(Packet<Buffer>, Exit)| Out {
             packets: numbers(packet),
             frame: whole(packet),
@@ -120,7 +120,7 @@ fn common(batch: &Batch<Buffer>) -> Option<(LinkType, Meta)> {
 }
 
 /// Gives both the same packets at the same times.
-pub(crate) fn run(scenario: &Scenario) -> (Real, Twin) {
+pub fn run(scenario: &Scenario) -> (Real, Twin) {
     let mut real = Real::new(scenario.config.clone());
     let mut twin = Twin::new(scenario.config.clone());
     let flush_at_end = scenario.config.flush_at_batch_end;
@@ -168,7 +168,7 @@ pub(crate) fn run(scenario: &Scenario) -> (Real, Twin) {
 }
 
 /// The same frames in the same order within each flow.
-pub(crate) fn same_outs(arrivals: &[Arrival], real: &[Out], twin: &[Out]) {
+pub fn same_outs(arrivals: &[Arrival], real: &[Out], twin: &[Out]) {
     let by_flow = |outs: &[Out]| {
         let mut flows: BTreeMap<Option<Vec<u8>>, Vec<Out>> = BTreeMap::new();
         for out in outs {
@@ -189,7 +189,7 @@ pub(crate) fn same_outs(arrivals: &[Arrival], real: &[Out], twin: &[Out]) {
 }
 
 /// `received == passed + flushed segments + held`, and what else the counters promise.
-pub(crate) fn check_counters(real: &Real, arrivals: &[Arrival]) {
+pub fn check_counters(real: &Real, arrivals: &[Arrival]) {
     let counters = real.coalescer.counters();
     let held = real.coalescer.held() as u64;
     let passed = real.out.iter().filter(|(_, exit)| matches!(exit, Exit::Passed(_))).count() as u64;
@@ -214,7 +214,7 @@ pub(crate) fn check_counters(real: &Real, arrivals: &[Arrival]) {
 
 /// Every packet leaves once, as it came, after segmenting; in order in its flow; and what shows no
 /// ports does not overtake anything between its two ends.
-pub(crate) fn check_round_trip(real: &Real, arrivals: &[Arrival]) {
+pub fn check_round_trip(real: &Real, arrivals: &[Arrival]) {
     let mut seen = vec![false; arrivals.len()];
     let mut room = vec![0xCC; 70_000];
     for (packet, _) in &real.out {
@@ -281,7 +281,7 @@ fn check_order(real: &Real, arrivals: &[Arrival]) {
 }
 
 /// Gives frames to a coalescer at one moment and lets everything go behind the last.
-pub(crate) fn coalesce(config: Config, frames: &[Frame]) -> Real {
+pub fn coalesce(config: Config, frames: &[Frame]) -> Real {
     let mut real = Real::new(config);
     let arrivals = arrivals(frames);
     arrivals.iter().enumerate().for_each(|(number, arrival)| real.push(number, arrival));
@@ -291,7 +291,7 @@ pub(crate) fn coalesce(config: Config, frames: &[Frame]) -> Real {
 
 /// [`coalesce`] with the defaults: the packets in each that left, after checking that everything
 /// is given back in order.
-pub(crate) fn groups(frames: &[Frame]) -> Vec<Vec<usize>> {
+pub fn groups(frames: &[Frame]) -> Vec<Vec<usize>> {
     let real = coalesce(Config::default(), frames);
     let arrivals = arrivals(frames);
     check_round_trip(&real, &arrivals);
@@ -299,11 +299,11 @@ pub(crate) fn groups(frames: &[Frame]) -> Vec<Vec<usize>> {
     real.outs().into_iter().map(|out| out.packets).collect()
 }
 
-pub(crate) fn arrivals(frames: &[Frame]) -> Vec<Arrival> {
+pub fn arrivals(frames: &[Frame]) -> Vec<Arrival> {
     frames.iter().map(|frame| arrival(frame, 0)).collect()
 }
 
-pub(crate) fn arrival(frame: &Frame, now: u64) -> Arrival {
+pub fn arrival(frame: &Frame, now: u64) -> Arrival {
     let (link, now) = (frame.link, Instant::from_ns(now));
     Arrival { link, bytes: frame.bytes(), meta: Meta { timestamp: now, ..Meta::default() }, now }
 }

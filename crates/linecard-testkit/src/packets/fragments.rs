@@ -6,28 +6,28 @@ use linecard::packet::LinkType;
 
 /// A part of a datagram's data: where it claims to be, its bytes, and whether more follow.
 #[derive(Debug, Clone)]
-pub(crate) struct Part {
-    pub(crate) offset: usize,
-    pub(crate) data: Vec<u8>,
-    pub(crate) more: bool,
+pub struct Part {
+    pub offset: usize,
+    pub data: Vec<u8>,
+    pub more: bool,
 }
 
 /// A datagram laid open: what every fragment of it carries, and the data.
 #[derive(Debug, Clone)]
-pub(crate) struct Whole {
-    pub(crate) ip: usize,
-    pub(crate) v6: bool,
+pub struct Whole {
+    pub ip: usize,
+    pub v6: bool,
     /// Everything before the data, without fragment header.
     header: Vec<u8>,
     /// Where the type of the data's first header stands.
     field: usize,
-    pub(crate) data: Vec<u8>,
+    pub data: Vec<u8>,
     id: u32,
 }
 
 impl Whole {
     /// IPv6 is cut behind the fixed header and `extensions` bytes.
-    pub(crate) fn new(link: LinkType, frame: &[u8], extensions: usize, id: u32) -> Self {
+    pub fn new(link: LinkType, frame: &[u8], extensions: usize, id: u32) -> Self {
         let view = plain::view(link, frame);
         let (ip, v6) = (view.ip.expect("an IP datagram"), view.v6);
         let header_len = if v6 { 40 + extensions } else { usize::from(frame[ip] & 15) * 4 };
@@ -40,7 +40,7 @@ impl Whole {
     }
 
     /// The frame of one part.
-    pub(crate) fn fragment(&self, part: &Part) -> Vec<u8> {
+    pub fn fragment(&self, part: &Part) -> Vec<u8> {
         let Self { ip, v6, field, .. } = *self;
         let mut bytes = self.header.clone();
         if v6 {
@@ -64,20 +64,20 @@ impl Whole {
     }
 
     /// The part with these bytes of the data, rightly marked.
-    pub(crate) fn part(&self, start: usize, end: usize) -> Part {
+    pub fn part(&self, start: usize, end: usize) -> Part {
         let data = self.data[start..end].to_vec();
         Part { offset: start, data, more: end < self.data.len() }
     }
 
     /// Fragments that end at these places of the data.
-    pub(crate) fn cut(&self, ends: &[usize]) -> Vec<Vec<u8>> {
+    pub fn cut(&self, ends: &[usize]) -> Vec<Vec<u8>> {
         let starts = core::iter::once(0).chain(ends.iter().copied());
         starts.zip(ends).map(|(start, end)| self.fragment(&self.part(start, *end))).collect()
     }
 }
 
 /// Sets the header checksum of the IPv4 header at `ip`.
-pub(crate) fn seal(bytes: &mut [u8], ip: usize) {
+pub fn seal(bytes: &mut [u8], ip: usize) {
     let header_len = usize::from(bytes[ip] & 15) * 4;
     put16(bytes, ip + 10, 0);
     let checksum = !sum16(&bytes[ip..ip + header_len]);

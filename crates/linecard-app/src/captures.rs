@@ -1,0 +1,121 @@
+//! Captures that jobs read and write.
+
+use crate::{Context, Error};
+use linecard_io::capture::{CaptureError, Format, Lost, OutputFile};
+use linecard_io::convert::Unknown;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Opens a capture; `-` is the standard input. The context expects its bytes, and reading fails once the job is
+/// cancelled.
+///
+/// # Errors
+///
+/// A file that cannot be opened, or is a folder.
+pub fn open(path: &Path, context: &Context<'_>) -> Result<Box<dyn Read>, Error> {
+    if path == Path::new("-") {
+        return Ok(Box::new(io::stdin().lock()));
+    }
+    let refuse = |source| Error::Open { path: path.into(), source };
+    let file = File::open(path).map_err(refuse)?;
+    let metadata = file.metadata().ok();
+    if metadata.as_ref().is_some_and(std::fs::Metadata::is_dir) {
+        return Err(refuse(io::ErrorKind::IsADirectory.into()));
+    }
+    context.progress.expect(metadata.map_or(0, |metadata| metadata.len()) as usize);
+    Ok(Box::new(context.input(file)))
+}
+
+/// Opens the output, which must not be the input.
+///
+/// # Errors
+///
+/// A file that cannot be written, or is the input.
+pub fn create(input: &Path, output: &Path) -> Result<OutputFile, Error> {
+    OutputFile::create(output, &[input]).map_err(|source| Error::of_capture(input, source))
+}
+
+/// Whether a path names the standard output: a report would end up among the data there.
+#[must_use]
+pub fn is_stdout(path: &Path) -> bool {
+    ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].map(Path::new).contains(&path)
+}
+
+/// The format that a file's name asks for.
+#[must_use]
+pub fn format_of(output: &Path) -> Format {
+    match output.extension() {
+        Some(extension) if extension.eq_ignore_ascii_case("pcap") => Format::Pcap,
+        _ => Format::PcapNg,
+    }
+}
+
+/// What a conversion says of its input and output, beside its figures.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Remarks {
+    /// The input as the user named it.
+    pub(crate) input: String,
+    pub(crate) packets_in: u64,
+    /// Packets of which the capture has only the first bytes, and how many bytes.
+    pub(crate) truncated: u64,
+    pub(crate) snap_len: usize,
+    /// What a packet that is cut short cannot be.
+    pub(crate) cannot: &'static str,
+    /// What the output's format could not hold.
+    pub(crate) lost: Lost,
+    /// Link types that are not known, with packets.
+    pub(crate) unknown: Unknown,
+    /// Why reading ended early.
+    pub(crate) damage: Option<Arc<CaptureError>>,
+}
+
+impl Remarks {
+    /// The note on packets that were captured only in part.
+    pub(crate) fn truncated(&self) -> Option<String> {
+        let Self { truncated, snap_len, packets_in, cannot, .. } = self;
+        (*truncated > 0).then(|| {
+            format!(
+                "{truncated} of {packets_in} packets were cut short by the capture's snap length of \
+                 {snap_len} bytes: they cannot be {cannot}, as their payload is not there. Capture whole \
+                 packets: `tcpdump -s 0`."
+            )
+        })
+    }
+
+    /// The notes on what the output lacks, and on packets that were not followed.
+    pub(crate) fn notes(&self) -> impl Iterator<Item = String> {
+        let Lost { blocks, options, timestamps } = self.lost;
+        let lost = (blocks + options + timestamps > 0).then(|| {
+            format!(
+                "The output is pcap, which cannot hold {blocks} blocks, {options} options and \
+                 {timestamps} timestamps of the input; name it .pcapng to keep them."
+            )
+        });
+        lost.into_iter().chain(self.unknown())
+    }
+
+    fn unknown(&self) -> Option<String> {
+        let list = self.unknown.iter();
+        let list: Vec<String> =
+            list.map(|(link, packets)| format!("link type {link} ({packets} packets)")).collect();
+        let known = "known are 0, 1, 101, 108, 113, 228, 229, 276: loopback, Ethernet, raw IP, \
+                     Linux cooked";
+        (!list.is_empty()).then(|| format!("{} passed unchanged; {known}", list.join(", ")))
+    }
+
+    /// Refuses a damaged input, and one without any packet that could be followed.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let input = self.input.clone();
+        if let Some(damage) = &self.damage {
+            return Err(Error::Damaged { input, damage: Arc::clone(damage) });
+        }
+        match self.unknown() {
+            Some(text) if self.unknown.values().sum::<u64>() == self.packets_in => {
+                Err(Error::UnknownLink(format!("{input}: {text}")))
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! Merges the packets of a capture, as a receiver with LRO does.
+
+use super::explain::{Explanation, Line};
+use super::{Checksum, Merging, draw_merging};
+use crate::captures::{self, Remarks};
+use crate::{Context, Error, Job};
+use garde::Validate;
+use linecard::offload::coalesce::{self, Counters, Exit, Flush, Refusal, Verdict};
+use linecard::packet::Packet;
+use linecard::watch::Watch;
+use linecard_config::{Bytes, Duration, Maybe};
+use linecard_io::convert::{self, CoalesceAccount, Numbered, Observer};
+use linecard_report::{Page, Reasons};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The limit of a merged packet: that of BIG TCP.
+const MAX_BYTES: Bytes = Bytes::new(coalesce::Config::MAX_BYTES as u64);
+
+/// The parameters.
+#[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema, Validate)]
+#[serde(default, deny_unknown_fields)]
+#[garde(allow_unvalidated)]
+pub struct Config {
+    /// capture to read, pcap or pcapng; - is stdin
+    pub input: PathBuf,
+    /// capture to write; - is stdout. Names ending in .pcap give pcap, which cannot hold segment sizes; all others give
+    /// pcapng
+    pub output: PathBuf,
+    /// what to do with TCP and UDP checksums: compute them, or trust them, as for captures taken on the sender with
+    /// checksum offload
+    #[schemars(extend("x-flag" = "checksum"))]
+    pub checksum: Checksum,
+    /// longest time a packet is held, in the capture's time
+    #[default(Duration::from_ms(1))]
+    #[garde(range(min = Duration::from_ns(1), max = Duration::from_secs(10)))]
+    #[schemars(extend("x-flag" = "hold"))]
+    pub hold: Duration,
+    /// bytes of the largest merged packet, counted from the IP header. Beyond 65535 the IP length field is 0 (BIG TCP), and
+    /// only TCP outside of tunnels gets there; Wireshark reads packets of up to 262144 bytes
+    #[default(Bytes::new(65_535))]
+    #[garde(range(min = Bytes::new(576), max = MAX_BYTES))]
+    #[schemars(extend("x-flag" = "max-size"))]
+    pub max_size: Bytes,
+    /// flows remembered at once
+    #[default(4_096)]
+    #[garde(range(min = 8, max = 1 << 22))]
+    #[schemars(extend("x-flag" = "max-flows"))]
+    pub max_flows: usize,
+    /// flow, as 10.0.0.1:5000-10.0.0.2:80 or [fd00::1]:5000-[fd00::2]:80, of which each packet is listed with the reason why it
+    /// did or did not merge
+    #[schemars(extend("x-flag" = "explain-flow"))]
+    pub explain_flow: Maybe<String>,
+}
+
+/// The outcome.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct CoalesceOutcome {
+    /// Merging (LRO)
+    pub merging: Merging,
+    /// Why held packets were let go
+    pub flushed: Reasons<Flush>,
+    /// Why packets did not merge
+    pub refused: Reasons<Refusal>,
+    /// Capture
+    pub capture: Option<OtherBlocks>,
+    /// The flow asked for, packet by packet
+    pub flow: Vec<Line>,
+    #[serde(skip)]
+    rest: Rest,
+}
+
+/// What a capture has beside packets in the order of their times.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct OtherBlocks {
+    /// blocks that are no packets
+    pub other_blocks: u64,
+    /// clock set back
+    pub clock_resets: u64,
+}
+
+/// What notes, charts and the check of an outcome need beside its figures.
+#[derive(Debug, Clone)]
+struct Rest {
+    counters: Counters,
+    lost_trails: u64,
+    remarks: Remarks,
+    explanation: Option<Explanation>,
+}
+
+/// The job.
+#[derive(Debug)]
+pub struct Coalesce;
+
+impl Job for Coalesce {
+    const NAME: &'static str = "coalesce";
+    const COMMAND: &'static str = Self::NAME;
+    type Config = Config;
+    type Outcome = CoalesceOutcome;
+
+    fn title(config: &Config) -> String {
+        format!("Packets of {} merged", config.input.display())
+    }
+
+    fn run(config: &Config, context: &Context<'_>) -> Result<CoalesceOutcome, Error> {
+        linecard_config::check(config)?;
+        let Config { input, output, explain_flow, .. } = config;
+        let explanation = explain_flow.0.as_deref().map(Explanation::of_flow).transpose()?;
+        let reader = captures::open(input, context)?;
+        let writer = captures::create(input, output)?;
+        let refuse = |source| Error::of_capture(input, source);
+        let format = captures::format_of(output);
+        let mut observer = Follow { progress: context.progress, explanation };
+        let (writer, account) =
+            convert::coalesce(reader, writer, format, config.coalescer(), &mut observer)
+                .map_err(refuse)?;
+        writer.commit().map_err(refuse)?;
+        let input = input.display().to_string();
+        Ok(CoalesceOutcome::new(input, account, observer.explanation))
+    }
+
+    fn draw(outcome: &CoalesceOutcome, page: &mut Page) {
+        draw_merging(page, "", &outcome.rest.counters);
+    }
+
+    fn check(outcome: &CoalesceOutcome) -> Result<(), Error> {
+        outcome.rest.remarks.check()?;
+        Ok(outcome.rest.explanation.as_ref().map_or(Ok(()), Explanation::check)?)
+    }
+}
+
+impl Config {
+    fn coalescer(&self) -> coalesce::Config {
+        coalesce::Config {
+            checksum: self.checksum.into(),
+            hold_budget: self.hold.into(),
+            max_bytes: self.max_size.get() as usize,
+            max_flows: self.max_flows,
+            ..coalesce::Config::default()
+        }
+    }
+}
+
+impl CoalesceOutcome {
+    fn new(input: String, account: CoalesceAccount, explanation: Option<Explanation>) -> Self {
+        let CoalesceAccount { counters, blocks, clock_resets, lost_trails, .. } = account;
+        let remarks = Remarks {
+            input,
+            packets_in: counters.packets_in,
+            truncated: account.truncated,
+            snap_len: account.snap_len,
+            cannot: "merged",
+            lost: account.lost,
+            unknown: account.unknown,
+            damage: account.damage.map(Arc::new),
+        };
+        let capture = OtherBlocks { other_blocks: blocks, clock_resets };
+        Self {
+            merging: Merging::from(&counters),
+            flushed: Reasons::from(&counters.flushed),
+            refused: Reasons::from(&counters.refused),
+            capture: (blocks + clock_resets > 0).then_some(capture),
+            flow: explanation.as_ref().map(Explanation::lines).unwrap_or_default(),
+            rest: Rest { counters, lost_trails, remarks, explanation },
+        }
+    }
+}
+
+impl linecard_report::Outcome for CoalesceOutcome {
+    fn title(&self, section: &str) -> Option<String> {
+        let explanation = self.rest.explanation.as_ref().filter(|_| section == "flow");
+        explanation.map(Explanation::title)
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let Rest { counters, lost_trails, remarks, explanation } = &self.rest;
+        // Captures taken on a sender have packets whose checksums its hardware was to compute.
+        let partial = counters.refused.of(Refusal::PartialChecksum);
+        let partial = (partial > 0).then(|| {
+            format!(
+                "{partial} packets hold only the pseudo header's sum where the checksum belongs: the \
+                 capture looks taken on their sender, with checksum offload. `--checksum trust` \
+                 merges them."
+            )
+        });
+        let lost_trails = (*lost_trails > 0).then(|| {
+            format!(
+                "The output is pcap, which cannot hold the segment sizes of {lost_trails} merged packets: \
+                 name it .pcapng so that `linecard segment` gives back the originals."
+            )
+        });
+        let first = [partial, remarks.truncated(), lost_trails].into_iter().flatten();
+        let left_out = explanation.as_ref().and_then(Explanation::note);
+        first.chain(remarks.notes()).chain(left_out).collect()
+    }
+}
+
+/// Reports progress, and collects what happens to one flow.
+struct Follow<'a> {
+    progress: &'a Watch,
+    explanation: Option<Explanation>,
+}
+
+impl Observer for Follow<'_> {
+    fn progress(&mut self, offset: u64) {
+        self.progress.reach(offset as usize);
+    }
+
+    fn arrives(&mut self, number: u64, packet: &Packet<Numbered>) {
+        if let Some(explanation) = &mut self.explanation {
+            explanation.arrives(number, packet);
+        }
+    }
+
+    fn decided(&mut self, number: u64, verdict: Verdict) {
+        if let Some(explanation) = &mut self.explanation {
+            explanation.decided(number, verdict);
+        }
+    }
+
+    fn leaves(&mut self, packet: &Packet<Numbered>, exit: Exit) {
+        if let Some(explanation) = &mut self.explanation {
+            explanation.leaves(packet, exit);
+        }
+    }
+}

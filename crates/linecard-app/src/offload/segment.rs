@@ -1,0 +1,173 @@
+//! Cuts the large packets of a capture, or gives back those that were merged.
+
+use super::Classes;
+use crate::captures::{self, Remarks};
+use crate::{Context, Error, Job};
+use garde::Validate;
+use linecard::offload::segment::{Refusal, SegmentError};
+use linecard::watch::Watch;
+use linecard_config::{Bytes, ConfigError, Maybe};
+use linecard_io::convert::{self, Cut, Observer, SegmentAccount};
+use linecard_report::Reasons;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Lengths in IP headers have 16 bits.
+const MAX: Bytes = Bytes::new(65_535);
+
+/// The parameters.
+#[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema, Validate)]
+#[serde(default, deny_unknown_fields)]
+#[garde(allow_unvalidated)]
+pub struct Config {
+    /// capture to read, pcap or pcapng; - is stdin
+    pub input: PathBuf,
+    /// capture to write; - is stdout. Names ending in .pcap give pcap, all others pcapng
+    pub output: PathBuf,
+    /// bytes of payload beyond which TCP and UDP packets are cut into segments of this size
+    #[garde(range(min = Bytes::new(1), max = MAX))]
+    #[schemars(extend("x-flag" = "mss"))]
+    pub mss: Maybe<Bytes>,
+    /// bytes of the longest IP packet: longer TCP packets are segmented, all others become IP fragments
+    // The least that IPv4 allows (RFC 791, section 3.2).
+    #[garde(range(min = Bytes::new(68), max = MAX))]
+    #[schemars(extend("x-flag" = "mtu"))]
+    pub mtu: Maybe<Bytes>,
+}
+
+/// The outcome.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct SegmentOutcome {
+    /// Packets
+    pub packets: Packets,
+    /// Segmenting (LSO)
+    pub segmenting: Option<Classes>,
+    /// Why packets were not cut
+    pub refused: Reasons<Refusal>,
+    #[serde(skip)]
+    rest: Rest,
+}
+
+/// Packets.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Packets {
+    /// packets in
+    pub packets_in: u64,
+    /// packets out
+    pub packets_out: u64,
+    /// untouched
+    pub untouched: u64,
+    /// taken apart as merged
+    pub restored: u64,
+}
+
+/// What notes and the check of an outcome need beside its figures.
+#[derive(Debug, Clone)]
+struct Rest {
+    first_refusal: Option<SegmentError>,
+    /// Packets longer than 1500 bytes that nothing says how to cut.
+    large: u64,
+    remarks: Remarks,
+}
+
+/// The job.
+#[derive(Debug)]
+pub struct Segment;
+
+impl Job for Segment {
+    const NAME: &'static str = "segment";
+    const COMMAND: &'static str = Self::NAME;
+    type Config = Config;
+    type Outcome = SegmentOutcome;
+
+    fn title(config: &Config) -> String {
+        format!("Packets of {} cut", config.input.display())
+    }
+
+    fn run(config: &Config, context: &Context<'_>) -> Result<SegmentOutcome, Error> {
+        linecard_config::check(config)?;
+        let (cut, Config { input, output, .. }) = (config.cut()?, config);
+        let reader = captures::open(input, context)?;
+        let writer = captures::create(input, output)?;
+        let refuse = |source| Error::of_capture(input, source);
+        let format = captures::format_of(output);
+        let mut observer = Follow(context.progress);
+        let (writer, account) =
+            convert::segment(reader, writer, format, cut, &mut observer).map_err(refuse)?;
+        writer.commit().map_err(refuse)?;
+        Ok(SegmentOutcome::new(input.display().to_string(), account))
+    }
+
+    fn check(outcome: &SegmentOutcome) -> Result<(), Error> {
+        outcome.rest.remarks.check()
+    }
+}
+
+impl Config {
+    fn cut(&self) -> Result<Cut, ConfigError> {
+        // Both are within 16 bits.
+        match (self.mss.0, self.mtu.0) {
+            (Some(_), Some(_)) => {
+                Err(ConfigError::of_parameter("mss", "cannot be used with mtu: choose one of them"))
+            }
+            (Some(mss), None) => Ok(Cut::Payload(mss.get() as u16)),
+            (None, Some(mtu)) => Ok(Cut::Mtu(mtu.get() as u16)),
+            (None, None) => Ok(Cut::AsMerged),
+        }
+    }
+}
+
+impl SegmentOutcome {
+    fn new(input: String, account: SegmentAccount) -> Self {
+        let SegmentAccount { packets_in, packets_out, untouched, restored, .. } = account;
+        let remarks = Remarks {
+            input,
+            packets_in,
+            truncated: account.truncated,
+            snap_len: account.snap_len,
+            cannot: "segmented",
+            lost: account.lost,
+            unknown: account.unknown,
+            damage: account.damage.map(Arc::new),
+        };
+        let classes = (account.counters.packets_in > 0).then(|| Classes::from(&account.counters));
+        let first_refusal = account.first_refusal;
+        Self {
+            packets: Packets { packets_in, packets_out, untouched, restored },
+            segmenting: classes,
+            refused: Reasons::from(&account.refused),
+            rest: Rest { first_refusal, large: account.large, remarks },
+        }
+    }
+}
+
+impl linecard_report::Outcome for SegmentOutcome {
+    fn notes(&self) -> Vec<String> {
+        let Rest { first_refusal, large, remarks } = &self.rest;
+        let refused = first_refusal.map(|first| {
+            let count: u64 = self.refused.0.iter().map(|(_, count)| count).sum();
+            format!(
+                "{count} packets could not be segmented and are in the output as they came. The first: {first}."
+            )
+        });
+        let large = (*large > 0).then(|| {
+            format!(
+                "{large} packets are larger than 1500 bytes and do not say how they divide: use --mss or --mtu."
+            )
+        });
+        let first = [refused, remarks.truncated(), large].into_iter().flatten();
+        first.chain(remarks.notes()).collect()
+    }
+}
+
+/// Reports progress.
+struct Follow<'a>(&'a Watch);
+
+impl Observer for Follow<'_> {
+    fn progress(&mut self, offset: u64) {
+        self.0.reach(offset as usize);
+    }
+}

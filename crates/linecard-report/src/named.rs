@@ -1,0 +1,30 @@
+//! Values whose names are known at run time only, as a section of an outcome.
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Serialize, Serializer};
+use std::borrow::Cow;
+
+/// Values by name, in their order: an object in JSON. [`Outcome::label`](crate::Outcome::label) has their labels.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Named<T>(pub Vec<(String, T)>);
+
+impl<T: Serialize> Serialize for Named<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for Named<T> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        format!("Named{}", T::schema_name()).into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let each = generator.subschema_for::<T>();
+        json_schema!({ "type": "object", "additionalProperties": each })
+    }
+}
