@@ -113,15 +113,15 @@ pub enum Error {
     /// What is sent cannot be read, or what is received not be stored.
     #[error("{0}")]
     Storage(String),
-    /// The other end of a transfer is not there, or not any more.
+    /// The peer of a transfer cannot be reached, or has stopped answering.
     #[error("{0}")]
-    Away(String),
-    /// The other end of a transfer is not who it should be, or takes this one for such.
+    Unreachable(String),
+    /// The peer of a transfer cannot prove its identity, or rejects that of this end.
     #[error("{0}")]
-    Stranger(String),
-    /// The other end of a transfer does not want to, or cannot.
+    Unauthenticated(String),
+    /// The peer of a transfer refused or ended it.
     #[error("{0}")]
-    Declined(String),
+    PeerRefused(String),
     /// Some files of a transfer are not there, all others are.
     #[error("{0}")]
     Partial(String),
@@ -179,9 +179,9 @@ impl Error {
             Self::Withheld(_) => 11,
             Self::NotRestored(_) => 12,
             Self::Infeasible(_) => 13,
-            Self::Away(_) => 14,
-            Self::Stranger(_) => 15,
-            Self::Declined(_) => 16,
+            Self::Unreachable(_) => 14,
+            Self::Unauthenticated(_) => 15,
+            Self::PeerRefused(_) => 16,
             Self::Partial(_) => 17,
             Self::Stopped(_) => Self::STOPPED,
         }

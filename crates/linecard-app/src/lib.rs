@@ -4,6 +4,8 @@
 //! Progress and cancellation come with the [`Context`], as an argument. The command, Python and other faces read
 //! configurations their way and show outcomes their way; what a job does is written here, once.
 
+#[cfg(target_os = "linux")]
+pub mod calibrate;
 pub mod captures;
 mod erased;
 mod error;
@@ -11,7 +13,13 @@ pub mod jitter;
 mod job;
 pub mod model;
 pub mod offload;
+#[cfg(target_os = "linux")]
+pub mod plan;
+pub mod reproduce;
 pub mod run;
+pub mod scenario;
+#[cfg(target_os = "linux")]
+pub mod transfer;
 
 pub use erased::{AnyJob, Finished, finish, finish_with};
 pub use error::{EXIT_CODES, Error};

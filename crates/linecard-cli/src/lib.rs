@@ -17,7 +17,6 @@ mod jitter;
 mod job;
 pub mod jobs;
 mod man;
-mod mode;
 mod model;
 mod page;
 #[cfg(target_os = "linux")]

@@ -49,35 +49,6 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(value * seconds).map_err(|_| wrong())
 }
 
-/// Bits per second: `10G`, `2.5G`, `200M`. K, M, G and T count in 1000.
-pub(crate) fn bit_rate(text: &str) -> Result<u64, String> {
-    let wrong = || format!("\"{text}\" is no rate in bit/s: write for example 10G, 2.5G or 200M");
-    let (number, unit) = split(text);
-    let factor = match unit {
-        "" => 1.0,
-        "k" | "K" => 1e3,
-        "M" => 1e6,
-        "G" => 1e9,
-        "T" => 1e12,
-        _ => return Err(wrong()),
-    };
-    let rate = number.parse::<f64>().map_err(|_| wrong())? * factor;
-    // Below this a double has every whole number.
-    if (1.0..=9e15).contains(&rate) { Ok(rate.round() as u64) } else { Err(wrong()) }
-}
-
-/// A probability: `0.01` or `1%`.
-pub(crate) fn probability(text: &str) -> Result<f64, String> {
-    let wrong = || format!("\"{text}\" is no probability: write 0 to 1, or 0% to 100%");
-    let (number, percent) = match text.strip_suffix('%') {
-        Some(number) => (number, 100.0),
-        None => (text, 1.0),
-    };
-    let value: f64 = number.trim().parse().map_err(|_| wrong())?;
-    let value = value / percent;
-    if (0.0..=1.0).contains(&value) { Ok(value) } else { Err(wrong()) }
-}
-
 fn split(text: &str) -> (&str, &str) {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     text.split_at(end)
@@ -110,21 +81,5 @@ mod tests {
         assert_eq!(duration("50us"), Ok(Duration::from_micros(50)));
         assert_eq!(duration("0.5s"), Ok(Duration::from_millis(500)));
         assert!(duration("5").is_err() && duration("1e3s").is_err() && duration("-1s").is_err());
-    }
-
-    #[test]
-    fn bit_rates() {
-        assert_eq!((bit_rate("10G"), bit_rate("2.5G")), (Ok(10_000_000_000), Ok(2_500_000_000)));
-        assert_eq!((bit_rate("200M"), bit_rate("9600")), (Ok(200_000_000), Ok(9_600)));
-        assert!(bit_rate("0").is_err() && bit_rate("fast").is_err() && bit_rate("-1G").is_err());
-        assert!(bit_rate("10Gbit").is_err() && bit_rate("99999T").is_err());
-    }
-
-    #[test]
-    fn probabilities() {
-        assert_eq!(probability("1%"), Ok(0.01));
-        assert_eq!(probability("0.25"), Ok(0.25));
-        assert!(probability("2").is_err() && probability("-1").is_err());
-        assert!(probability("NaN").is_err());
     }
 }

@@ -57,23 +57,28 @@ pub struct Parameter {
     pub is_number: bool,
     /// Whether all texts are values, as of a path.
     pub is_text: bool,
-    /// Whether it has several values ([`OneOrMany`](crate::OneOrMany)).
-    pub is_list: bool,
     /// The option of a command that sets it, as "chunk" for `--chunk`, where there is one: the field's
     /// `#[schemars(extend("x-flag" = "chunk"))]`, or the struct's `#[schemars(extend("x-flags" = true))]`, with which all
-    /// of its fields have options of their names. The option of a `bool` takes no value.
+    /// of its fields have options of their names.
     pub flag: Option<String>,
+    /// Its name as a command's argument without an option, as "INPUT", where it is one: the field's
+    /// `#[schemars(extend("x-argument" = "INPUT"))]`. If it is an empty text or list by default, it has to be given.
+    pub argument: Option<String>,
+    /// Options that exclude that of this parameter: the field's `#[schemars(extend("x-conflicts" = ["psk"]))]`.
+    pub conflicts: Vec<String>,
+    /// What the help calls a value of its option: the field's `#[schemars(extend("x-value" = "FILE"))]`.
+    pub value_name: Option<String>,
+    /// What holds where there is no value: the field's `#[schemars(extend("x-default" = "all addresses"))]`.
+    pub default_words: Option<String>,
+    /// The unit of values of its option that have none: the field's `#[schemars(extend("x-bare" = "s"))]`.
+    pub bare_unit: Option<String>,
+    /// Whether it is a list, whose option is given once for each value.
+    pub is_list: bool,
     /// The value of an option that is given without one, where it can be: the field's
     /// `#[schemars(extend("x-flag-alone" = "receiver"))]`.
     pub flag_alone: Option<String>,
     /// The option's former name, which is still taken: the field's `#[schemars(extend("x-former-flag" = "pause"))]`.
     pub former_flag: Option<String>,
-    /// Its name as a command's argument without an option, as "INPUT", where it is one: the field's
-    /// `#[schemars(extend("x-argument" = "INPUT"))]`. If it is an empty text or list by default, it has to be given.
-    pub argument: Option<String>,
-    /// The name of an option's value in `--help`, where its type does not have one: the field's
-    /// `#[schemars(extend("x-value" = "ADDRESS:PORT"))]`.
-    pub value_name: Option<String>,
     /// Its former name in its section, which is still read: the field's `#[schemars(extend("x-former" = "begin"))]`.
     pub former: Option<String>,
 }
@@ -176,7 +181,6 @@ impl Parameter {
         };
         printed.unwrap_or_else(|| match value {
             Value::String(text) => text.clone(),
-            Value::Null => String::new(),
             Value::Array(values) => {
                 let texts: Vec<String> = values.iter().map(|value| self.text_of(value)).collect();
                 texts.join(",")
@@ -190,36 +194,63 @@ impl Parameter {
         })
     }
 
-    /// Its default, as people write it.
+    /// Its default, as people write it; nothing where there is none.
     #[must_use]
     pub fn default_text(&self) -> String {
-        self.text_of(&self.default)
+        match (&self.default_words, &self.default) {
+            (Some(words), _) => words.clone(),
+            (None, Value::Null) => String::new(),
+            (None, default) => self.text_of(default),
+        }
     }
 
-    /// For `--help` of an option: documentation, range and default. Choices are listed by the parser of options.
+    /// For `--help` of an option: documentation, range and default. Choices are listed by the parser of options; what
+    /// is off is not said to be.
     #[must_use]
     pub fn help(&self) -> String {
-        let mut text = Self { choices: Vec::new(), ..self.clone() }.to_string();
+        let mut text = Self { choices: Vec::new(), ..self.clone() }.without_default();
         if let Some(first) = text.get(..1) {
             text.replace_range(..1, &first.to_uppercase());
         }
-        text.truncate(text.rfind(" [").unwrap_or(text.len()));
-        if self.is_switch() || self.default_text().is_empty() {
-            return text;
+        match self.default_text() {
+            default if default.is_empty() || self.is_switch() => text,
+            default => format!("{text} [default: {default}]"),
         }
-        format!("{text} [default: {}]", self.default_text())
     }
 
-    /// Whether it is set or not, so that its option takes no value.
+    /// Whether it is on or off: a [`Switch`](crate::Switch).
     #[must_use]
-    pub const fn is_switch(&self) -> bool {
-        matches!(self.default, Value::Bool(_))
+    pub fn is_switch(&self) -> bool {
+        self.choices.first().is_some_and(|(choice, _)| choice == "on")
     }
 
     /// Whether it is empty by default: neither a value nor none.
     #[must_use]
     pub fn is_required(&self) -> bool {
         !self.default.is_null() && self.default_text().is_empty()
+    }
+
+    /// Documentation, range and choices.
+    fn without_default(&self) -> String {
+        let mut line = self.doc.clone();
+        let text = |bound: &Option<Value>| bound.as_ref().map(|bound| self.text_of(bound));
+        match (text(&self.low), text(&self.high)) {
+            (Some(low), Some(high)) => line += &format!(", {low} to {high}"),
+            (Some(low), None) if low != "0" => line += &format!(", at least {low}"),
+            (None, Some(high)) => line += &format!(", at most {high}"),
+            (_, None) => {}
+        }
+        if let Some(word) = &self.word {
+            line += &format!(", or \"{word}\"");
+        }
+        for (at, (choice, doc)) in self.choices.iter().enumerate() {
+            line += if at == 0 { ": " } else { ", " };
+            line += &format!("\"{choice}\"");
+            if !doc.is_empty() {
+                line += &format!(" ({doc})");
+            }
+        }
+        line
     }
 
     /// Whether all texts are values: a path, a scheme.
@@ -250,25 +281,11 @@ impl Parameter {
 
 impl fmt::Display for Parameter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.doc)?;
-        let text = |bound: &Option<Value>| bound.as_ref().map(|bound| self.text_of(bound));
-        match (text(&self.low), text(&self.high)) {
-            (Some(low), Some(high)) => write!(f, ", {low} to {high}")?,
-            (Some(low), None) if low != "0" => write!(f, ", at least {low}")?,
-            (None, Some(high)) => write!(f, ", at most {high}")?,
-            (_, None) => {}
+        f.write_str(&self.without_default())?;
+        match self.default_text() {
+            default if default.is_empty() => Ok(()),
+            default => write!(f, " [{default}]"),
         }
-        if let Some(word) = &self.word {
-            write!(f, ", or \"{word}\"")?;
-        }
-        for (at, (choice, doc)) in self.choices.iter().enumerate() {
-            f.write_str(if at == 0 { ": " } else { ", " })?;
-            write!(f, "\"{choice}\"")?;
-            if !doc.is_empty() {
-                write!(f, " ({doc})")?;
-            }
-        }
-        write!(f, " [{}]", self.default_text())
     }
 }
 
@@ -303,11 +320,16 @@ fn parameter(name: String, field: &Map<String, Value>, default: Value) -> Parame
         Frequency::FORMAT,
         Probability::FORMAT,
     ];
-    let is_text = kind(of("type")) == Some("string")
+    let types: Vec<&str> = match of("type") {
+        Some(Value::Array(types)) => types.iter().filter_map(Value::as_str).collect(),
+        one => one.and_then(Value::as_str).into_iter().collect(),
+    };
+    let words = |key: &str| of(key).and_then(Value::as_str).map(str::to_owned);
+    let is_text = matches!(types.as_slice(), ["string"] | ["string", "null"])
         && format.is_empty()
         && field.get("items").is_none()
         && of("enum").is_none();
-    let is_number = matches!(kind(of("type")), Some("integer" | "number"));
+    let is_number = matches!(types.as_slice(), ["integer" | "number"]);
     Parameter {
         name,
         doc: one_line(&text("description")),
@@ -318,28 +340,23 @@ fn parameter(name: String, field: &Map<String, Value>, default: Value) -> Parame
             (own, Some(items)) if own.is_empty() => choices(items),
             (own, _) => own,
         },
-        word: of("x-absent").and_then(Value::as_str).map(str::to_owned),
+        word: words("x-absent"),
         format: if units.contains(&format.as_str()) { format } else { String::new() },
         is_number,
         is_text,
-        is_list: field.get("items").is_some(),
-        flag: of("x-flag").and_then(Value::as_str).map(str::to_owned),
-        flag_alone: of("x-flag-alone").and_then(Value::as_str).map(str::to_owned),
-        former_flag: of("x-former-flag").and_then(Value::as_str).map(str::to_owned),
-        argument: of("x-argument").and_then(Value::as_str).map(str::to_owned),
-        value_name: of("x-value").and_then(Value::as_str).map(str::to_owned),
-        former: of("x-former").and_then(Value::as_str).map(str::to_owned),
-    }
-}
-
-/// The type of values, if there is one beside null, which stands for a value that is not there.
-fn kind(types: Option<&Value>) -> Option<&str> {
-    match types? {
-        Value::Array(types) => match types.as_slice() {
-            [kind, null] | [null, kind] if null == "null" => kind.as_str(),
-            _ => None,
+        flag: words("x-flag"),
+        argument: words("x-argument"),
+        conflicts: {
+            let list = of("x-conflicts").and_then(Value::as_array).into_iter().flatten();
+            list.filter_map(Value::as_str).map(str::to_owned).collect()
         },
-        kind => kind.as_str(),
+        value_name: words("x-value"),
+        default_words: words("x-default"),
+        bare_unit: words("x-bare"),
+        is_list: types == ["array"],
+        flag_alone: words("x-flag-alone"),
+        former_flag: words("x-former-flag"),
+        former: words("x-former"),
     }
 }
 

@@ -19,7 +19,6 @@ use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -93,7 +92,7 @@ fn transfer(case: &Case, input: Input, to: &Path) -> Outcome<(f64, f64)> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let access = Access::Shared(SharedKey::new(&[7; 32]));
     let lane = format!("{}:127.0.0.1", case.kind).parse()?;
-    let stop = Arc::new(AtomicBool::new(false));
+    let stop = Arc::default();
     let options = SendOptions {
         input,
         peer: listener.local_addr()?,

@@ -4,7 +4,7 @@ use super::lab::Stream;
 use super::recovery;
 use crate::{Context, Error, Job};
 use garde::Validate;
-use linecard_config::{ConfigError, OneOrMany};
+use linecard_config::ConfigError;
 use linecard_io::placement::Placement;
 use linecard_jitter::linux::ab::{self, AbError, Design, Observation, Outcome, Run, verdict};
 use linecard_jitter::linux::journal::Store;
@@ -43,7 +43,7 @@ pub struct Ab;
 pub struct Config {
     /// what is switched
     #[schemars(extend("x-argument" = "TOGGLE"))]
-    pub toggles: OneOrMany<String>,
+    pub toggles: Vec<String>,
     /// blocks of four runs (ABBA or BAAB by a coin); six can show an effect at 5 %
     #[default(8)]
     #[garde(range(min = 5, max = 64))]

@@ -6,7 +6,7 @@ mod table;
 use super::recovery;
 use crate::{Context, Error};
 use garde::Validate;
-use linecard_config::{ConfigError, OneOrMany};
+use linecard_config::{ConfigError, Switch};
 use linecard_jitter::linux::audit::apply::{Applied, apply as make, verify};
 use linecard_jitter::linux::audit::{Audit, Host, Plan, checks};
 use linecard_jitter::linux::journal::{Change, Journal, JournalError, Store};
@@ -28,28 +28,32 @@ const LOOK: Duration = Duration::from_millis(20);
 #[garde(allow_unvalidated)]
 pub struct Config {
     /// change what can be changed now, verify it, and hold it until Ctrl-C, then put it back
-    pub apply: bool,
+    pub apply: Switch,
     /// put back what `--apply --keep` has left
-    pub rollback: bool,
+    #[schemars(extend("x-conflicts" = ["apply"]))]
+    pub rollback: Switch,
     /// with `--apply`: end at once and leave the settings, until `--rollback` or a restart
-    pub keep: bool,
+    #[schemars(extend("x-conflicts" = ["for"]))]
+    pub keep: Switch,
     /// with `--apply`: put back after so many seconds, a week at most
     #[garde(range(min = 0.0, max = 604_800.0))]
     #[serde(rename = "for")]
     #[schemars(extend("x-value" = "SECONDS"))]
     pub seconds: Option<f64>,
-    /// the interface that packets come by; without it, the only one that is up and has hardware
+    /// the interface that packets come by
+    #[schemars(extend("x-default" = "the only one that is up and has hardware"))]
     pub interface: Option<String>,
-    /// the sink's core; without it, the first isolated one, else the last
+    /// the sink's core
+    #[schemars(extend("x-value" = "N", "x-default" = "the first isolated one, else the last"))]
     pub core: Option<usize>,
-    /// only these checks, by name
+    /// only these checks, by name, with commas between them
     #[schemars(extend("x-value" = "CHECK"))]
-    pub only: OneOrMany<String>,
+    pub only: Vec<String>,
     /// what toggles were measured to do: the JSON of `linecard jitter ab --json`
     #[schemars(extend("x-value" = "FILE"))]
     pub effects: Option<String>,
     /// also what is good or absent, and for each check the cause, the source and the risk
-    pub all: bool,
+    pub all: Switch,
 }
 
 /// How an audit tells what it does while it holds settings.
@@ -66,30 +70,25 @@ pub trait Teller {
 }
 
 impl Config {
-    /// Options that do not fit each other, and checks that do not exist.
+    /// The checks that were asked for; none for all.
+    fn only(&self) -> Result<Vec<String>, ConfigError> {
+        let only: Vec<String> =
+            self.only.iter().flat_map(|names| names.split(',')).map(str::to_owned).collect();
+        let Some(name) = only.iter().find(|name| checks().all(|check| check.id != **name)) else {
+            return Ok(only);
+        };
+        let names: Vec<&str> = checks().map(|check| check.id).collect();
+        let what = format!("there is no check {name}: there are {}", names.join(", "));
+        Err(ConfigError::of_parameter("only", what))
+    }
+
+    /// Settings are held only if they are applied.
     fn check(&self) -> Result<(), ConfigError> {
-        let refuse = |parameter, what: String| Err(ConfigError::of_parameter(parameter, what));
-        let unknown = self.only.iter().find(|name| checks().all(|check| check.id != **name));
-        if let Some(name) = unknown {
-            let names: Vec<&str> = checks().map(|check| check.id).collect();
-            return refuse(
-                "only",
-                format!("there is no check {name}: there are {}", names.join(", ")),
-            );
-        }
-        if self.apply && self.rollback {
-            return refuse("rollback", "settings cannot be applied and put back at once".into());
-        }
-        for (parameter, is_given) in [("keep", self.keep), ("for", self.seconds.is_some())] {
-            if is_given && !self.apply {
-                return refuse(parameter, "it says how long settings hold: add --apply".into());
+        for (parameter, is_given) in [("keep", self.keep.0), ("for", self.seconds.is_some())] {
+            if is_given && !self.apply.0 {
+                let what = "it says how long settings hold: add --apply";
+                return Err(ConfigError::of_parameter(parameter, what));
             }
-        }
-        if self.keep && self.seconds.is_some() {
-            return refuse(
-                "for",
-                "settings that are kept are not put back: leave out --keep".into(),
-            );
         }
         Ok(())
     }
@@ -109,20 +108,21 @@ pub fn run(
     teller: &mut dyn Teller,
 ) -> Result<(), Error> {
     config.check()?;
-    if config.rollback {
+    let only = config.only()?;
+    if config.rollback.0 {
         return roll_back(teller);
     }
     let host = Host::new(config.core, config.interface.as_deref());
     let host = host.map_err(|error| Error::Usage(error.to_string()))?;
     let effects = config.effects.as_ref().map(|name| context.path_of("effects", name));
     let audit = Audit::of(&host, &effects::read(effects.as_deref())?);
-    if config.apply {
-        return apply(audit.plan(&config.only), config, context, teller);
+    if config.apply.0 {
+        return apply(audit.plan(&only), config, context, teller);
     }
-    teller.show(&if is_whole || config.all {
-        table::whole(&host, &audit, &config.only)
+    teller.show(&if is_whole || config.all.0 {
+        table::whole(&host, &audit, &only)
     } else {
-        table::short(&host, &audit, &config.only)
+        table::short(&host, &audit, &only)
     })
 }
 
@@ -149,7 +149,7 @@ fn apply(
         return none_made(&applied);
     }
     let not_restored = |error: JournalError| Error::NotRestored(error.to_string());
-    if config.keep {
+    if config.keep.0 {
         journal.keep().map_err(not_restored)?;
         teller.say(&format!(
             "{changed} settings are changed and stay so until `linecard jitter audit --rollback`, or a restart"

@@ -4,7 +4,7 @@ use super::figures::{Spikes, Thread, Times, sorted};
 use super::placement::{Placement, refused};
 use crate::{Context, Error, Job};
 use garde::Validate;
-use linecard_config::{Count, Duration};
+use linecard_config::{Count, Duration, Switch};
 use linecard_jitter::linux::dummy::{DummyConfig, DummyError, MAX_LAPS, Pace};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -29,7 +29,7 @@ pub struct Config {
     pub count: Count,
     /// each lap counts from the last one, as in the paper's loop: pauses move the schedule, and nothing is ever late
     #[garde(skip)]
-    pub relative: bool,
+    pub relative: Switch,
     /// Where the loop runs.
     #[garde(dive)]
     pub placement: Placement,
@@ -66,7 +66,7 @@ impl Job for Dummy {
         let dummy = DummyConfig {
             period_ps: config.period.as_ps(),
             count: config.count.get(),
-            pace: if config.relative { Pace::Relative } else { Pace::Absolute },
+            pace: if config.relative.0 { Pace::Relative } else { Pace::Absolute },
             placement: config.placement.placement(),
         };
         let laps = dummy.run(context.progress.stop_flag()).map_err(|error| match error {
@@ -85,7 +85,7 @@ impl Job for Dummy {
             spikes,
             lateness: Times::of(&sorted(laps.lateness_ns())),
             thread: Thread { stolen_ticks: laps.stolen_ticks, ..Thread::new(laps.switches) },
-            is_relative: config.relative,
+            is_relative: config.relative.0,
             notes: few.into_iter().chain(config.placement.note(seconds)).collect(),
         })
     }

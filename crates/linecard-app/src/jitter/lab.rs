@@ -3,7 +3,7 @@
 use super::record::{self, CauseRecord, GateRecord, Record};
 use crate::{Context, Error};
 use garde::Validate;
-use linecard_config::{ConfigError, Count, Duration, OneOrMany, Origin};
+use linecard_config::{ConfigError, Count, Duration, Switch};
 use linecard_io::placement::Placement;
 use linecard_jitter::linux::dummy::{DummyConfig, Pace};
 use linecard_jitter::linux::experiment::{Experiment, Reality, Setup, THROTTLE};
@@ -29,11 +29,12 @@ const MAX_COUNT: u64 = 10_000_000;
 #[garde(allow_unvalidated)]
 pub struct Config {
     /// experiments, E0 to E8
-    #[default(OneOrMany(vec![Experiment::E2.id().to_owned()]))]
+    #[default(vec![Experiment::E2.id().to_owned()])]
     #[schemars(extend("x-argument" = "EXPERIMENT"))]
-    pub experiments: OneOrMany<String>,
+    pub experiments: Vec<String>,
     /// all of them, one after the other
-    pub all: bool,
+    #[schemars(extend("x-conflicts" = ["EXPERIMENT"]))]
+    pub all: Switch,
     /// The stream.
     #[garde(dive)]
     pub stream: Stream,
@@ -52,15 +53,18 @@ pub struct Stream {
     #[default(Duration::from_ps(7_419_761))]
     #[garde(range(min = Duration::from_ps(1), max = Duration::from_secs(3_600)))]
     pub period: Duration,
-    /// packets; without it, 1M, and 40k in each run of `ab`
+    /// packets
     #[garde(range(min = Count::new(2), max = Count::new(MAX_COUNT)))]
+    #[schemars(extend("x-default" = "1M; 200k in `trace`, 40k in each run of `ab`"))]
     pub count: Option<Count>,
-    /// core of the sender; without it, the first
+    /// core of the sender
+    #[schemars(extend("x-default" = "the first"))]
     pub sender_core: Option<u16>,
-    /// core of the sink; without it, the last
+    /// core of the sink
+    #[schemars(extend("x-default" = "the last"))]
     pub sink_core: Option<u16>,
     /// over the loopback interface, which needs no rights, and has no interrupts to speak of
-    pub loopback: bool,
+    pub loopback: Switch,
     /// by what means the kernel is traced
     pub trace: Tracing,
 }
@@ -123,7 +127,7 @@ impl Stream {
 
     /// A cable where that can be had, the loopback interface otherwise, and why.
     pub(super) fn place(&self) -> (Place, Option<String>) {
-        if self.loopback {
+        if self.loopback.0 {
             return (Place::Loopback, None);
         }
         match Place::cable() {
@@ -138,19 +142,16 @@ impl Stream {
 }
 
 impl Config {
-    fn chosen(&self, context: &Context<'_>) -> Result<Vec<Experiment>, ConfigError> {
-        let refuse = |what| ConfigError::of_parameter("experiments", what);
-        let is_given = |document: &linecard_config::Document| {
-            document.origin("experiments") != Origin::Default
-        };
-        match (self.all, context.document.is_some_and(is_given)) {
-            (true, true) => return Err(refuse("all were asked for: leave out one of both".into())),
-            (true, false) => return Ok(Experiment::ALL.to_vec()),
-            (false, _) => {}
+    fn chosen(&self) -> Result<Vec<Experiment>, ConfigError> {
+        if self.all.0 {
+            return Ok(Experiment::ALL.to_vec());
         }
         let named = |name: &String| {
             let found = Experiment::ALL.into_iter().find(|one| one.id().eq_ignore_ascii_case(name));
-            found.ok_or_else(|| refuse(format!("\"{name}\" is not an experiment: choose E0 to E8")))
+            found.ok_or_else(|| {
+                let what = format!("\"{name}\" is not an experiment: choose E0 to E8");
+                ConfigError::of_parameter("experiments", what)
+            })
         };
         self.experiments.iter().map(named).collect()
     }
@@ -167,7 +168,7 @@ pub fn run(
     context: &Context<'_>,
     each: &mut dyn FnMut(&Record) -> Result<(), Error>,
 ) -> Result<Results, Error> {
-    let chosen = config.chosen(context)?;
+    let chosen = config.chosen()?;
     let folder = config.output.as_ref().map(|folder| context.path_of("output", folder));
     if let Some(folder) = &folder {
         make_folder(folder)?;

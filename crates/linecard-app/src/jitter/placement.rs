@@ -15,7 +15,8 @@ use serde::{Deserialize, Serialize};
 #[schemars(extend("x-flags" = true))]
 #[garde(allow_unvalidated)]
 pub struct Placement {
-    /// core that the measuring thread runs on; without it, any
+    /// core that the measuring thread runs on
+    #[schemars(extend("x-value" = "N", "x-default" = "any"))]
     pub core: Option<usize>,
     /// real-time priority (`SCHED_FIFO`) of the measuring thread; needs root or `CAP_SYS_NICE`
     #[garde(range(min = 1, max = 99))]

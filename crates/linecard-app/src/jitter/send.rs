@@ -5,7 +5,7 @@ use super::placement::{Placement, refused};
 use super::rows;
 use crate::{Context, Error, Job};
 use garde::Validate;
-use linecard_config::{Bytes, ConfigError, Count, Duration, Origin, Parsed};
+use linecard_config::{Bytes, ConfigError, Count, Duration, Parsed, Switch};
 use linecard_jitter::linux::clock::Wait;
 use linecard_jitter::linux::generator::{
     Departures, Gap, Generator, GeneratorConfig, GeneratorError, MAX_COUNT, MAX_PAYLOAD, Quality,
@@ -45,12 +45,13 @@ pub struct Config {
     #[garde(range(min = Count::new(1), max = Count::new(MAX_COUNT)))]
     pub count: Count,
     /// how long to send, in place of a number of packets
+    #[schemars(extend("x-conflicts" = ["count"]))]
     pub duration: Option<Duration>,
-    /// where from; without it, any address and port
-    #[schemars(extend("x-value" = "ADDRESS:PORT"))]
+    /// where from
+    #[schemars(extend("x-value" = "ADDRESS:PORT", "x-default" = "any address and port"))]
     pub bind: Option<Parsed<SocketAddr>>,
     /// sleep until shortly before each packet; without it, the sender reads the clock all the time
-    pub sleep: bool,
+    pub sleep: Switch,
     /// Where the sender runs.
     #[garde(dive)]
     pub placement: Placement,
@@ -115,7 +116,7 @@ impl Job for Send {
     }
 
     fn run(config: &Config, context: &Context<'_>) -> Result<SendOutcome, Error> {
-        let generator = Generator::open(config.generator(context)?).map_err(|e| failure(&e))?;
+        let generator = Generator::open(config.generator()?).map_err(|e| failure(&e))?;
         let departures = generator.run(context.progress.stop_flag()).map_err(|e| failure(&e))?;
         if let Some(output) = &config.output {
             let numbered = (0_u64..).zip(&departures.sent_ns);
@@ -127,7 +128,7 @@ impl Job for Send {
 }
 
 impl Config {
-    fn generator(&self, context: &Context<'_>) -> Result<GeneratorConfig, ConfigError> {
+    fn generator(&self) -> Result<GeneratorConfig, ConfigError> {
         let refuse = |parameter, what: String| Err(ConfigError::of_parameter(parameter, what));
         let Ok(target) = self.target.parse() else {
             return refuse(
@@ -141,12 +142,6 @@ impl Config {
                 format!("\"{}\" is not a format: take one of {}", self.format, names.join(", "));
             return refuse("format", what);
         };
-        let is_given = |name| {
-            context.document.is_some_and(|document| document.origin(name) != Origin::Default)
-        };
-        if self.duration.is_some() && is_given("count") {
-            return refuse("duration", "give a duration or a number of packets, not both".into());
-        }
         let mut config = GeneratorConfig::new(target).like(preset);
         if let Some(period) = self.period {
             (config.period_ps, config.gap) = (period.as_ps(), Gap::NONE);
@@ -155,7 +150,7 @@ impl Config {
             config.payload_len = payload.get() as usize;
         }
         config.bind = self.bind.map(|Parsed(address)| address);
-        config.wait = if self.sleep { Wait::Sleep } else { Wait::Spin };
+        config.wait = if self.sleep.0 { Wait::Sleep } else { Wait::Spin };
         config.placement = self.placement.placement();
         let count = self.duration.map(|duration| config.packets_in(duration.into()));
         config.count = count.unwrap_or_else(|| self.count.get());

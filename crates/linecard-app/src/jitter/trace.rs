@@ -4,7 +4,7 @@ use super::lab::{self, Stream, make_folder, stream_record};
 use super::record::Record;
 use crate::{Context, Error};
 use garde::Validate;
-use linecard_config::{Duration, Maybe, Parsed};
+use linecard_config::{Duration, Maybe, Parsed, Switch};
 use linecard_jitter::linux::session::{Conditions, Receive};
 use linecard_jitter::linux::sink::SinkMode;
 use linecard_jitter::linux::trace::cost::measure;
@@ -23,7 +23,7 @@ const PACKETS: u64 = 200_000;
 #[garde(allow_unvalidated)]
 pub struct Config {
     /// measure what it costs to record one event, by each means, on the sink's core, and end
-    pub cost: bool,
+    pub cost: Switch,
     /// how the sink receives: poll, block, busy-poll, epoll, recvmmsg, io-uring
     pub mode: Parsed<SinkMode>,
     /// where packets come up: sender, on its core; sink, on its core; thread:CORE, in a thread of the kernel's there
@@ -31,8 +31,9 @@ pub struct Config {
     pub receive: Parsed<Receive>,
     /// put polls off until a timer of this period
     pub defer: Option<Duration>,
-    /// priority of sender and sink in the real-time class FIFO; without it, 50 where both have a core of their own
+    /// priority of sender and sink in the real-time class FIFO
     #[garde(range(min = 1, max = 99))]
+    #[schemars(extend("x-value" = "N", "x-default" = "50 where both have a core of their own"))]
     pub fifo: Option<Maybe<u8>>,
     /// whether all cores are kept awake
     pub awake: Awake,

@@ -90,7 +90,7 @@ pub(crate) fn run(RunArguments { flags, shown }: &RunArguments) -> Result<(), Fa
 pub(crate) fn trace(TraceArguments { flags, shown }: &TraceArguments) -> Result<(), Failure> {
     let page = shown.page.check(&[])?;
     flags.until_signal(|config, context| {
-        if config.cost {
+        if config.cost.0 {
             return account::print(&trace::cost(config)?, shown.json, None);
         }
         let record = trace::run(config, context)?;

@@ -2,8 +2,8 @@
 
 use crate::say;
 use indicatif::{ProgressBar, ProgressStyle};
-use linecard_transfer_net::end::CarrierCounters;
 use std::io::IsTerminal;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Over which time rates of lanes are taken.
@@ -13,7 +13,10 @@ const MAX_SHOWN: usize = 16;
 
 /// A bar with the rate of each lane; nothing when nobody would see it.
 #[derive(Debug)]
-pub(super) struct Bar {
+pub(super) struct Bar(Mutex<State>);
+
+#[derive(Debug)]
+struct State {
     bar: Option<ProgressBar>,
     /// Bytes of each lane, and when that was.
     before: (Instant, Vec<u64>),
@@ -21,22 +24,13 @@ pub(super) struct Bar {
 
 impl Bar {
     pub(super) fn new() -> Self {
-        let bar = std::io::stderr().is_terminal().then(|| {
-            let bar = ProgressBar::no_length();
-            bar.set_style(style("{bytes}, {bytes_per_sec}{wide_msg}"));
-            bar
-        });
-        Self { bar, before: (Instant::now(), Vec::new()) }
+        Self(Mutex::new(State::new()))
     }
 
-    /// So much is done, of so much if that is known; `lanes` have carried so many bytes.
-    pub(super) fn show(
-        &mut self,
-        done: u64,
-        total: Option<u64>,
-        lanes: impl Iterator<Item = CarrierCounters>,
-    ) {
-        let Some(bar) = &self.bar else { return };
+    /// So much is done, of so much if that is known; lanes have sent so many bytes.
+    pub(super) fn show(&self, done: u64, total: Option<u64>, lanes: impl Iterator<Item = u64>) {
+        let mut state = self.state();
+        let State { bar: Some(bar), before: (at, before) } = &*state else { return };
         if bar.length() != total {
             if let Some(total) = total {
                 bar.set_length(total);
@@ -49,33 +43,44 @@ impl Bar {
             bar.reset_eta();
         }
         bar.set_position(done);
-        let (at, before) = &self.before;
         let elapsed = at.elapsed();
         if before.is_empty() || elapsed >= SPAN {
-            let bytes: Vec<u64> = lanes.map(|lane| lane.sent_bytes).collect();
+            let bytes: Vec<u64> = lanes.collect();
             bar.set_message(rates(before, &bytes, elapsed));
-            self.before = (Instant::now(), bytes);
+            state.before = (Instant::now(), bytes);
         }
-    }
-
-    /// The bar itself, for lines that are printed above it.
-    pub(super) fn handle(&self) -> Option<ProgressBar> {
-        self.bar.clone()
     }
 
     /// Prints a line above the bar.
     pub(super) fn say(&self, text: &str) {
-        match &self.bar {
+        match &self.state().bar {
             Some(bar) => bar.suspend(|| say(text)),
             None => say(text),
         }
     }
 
-    /// Removes the bar.
+    /// Removes the bar; the next transfer has a new one.
     pub(super) fn done(&self) {
-        if let Some(bar) = &self.bar {
+        let mut state = self.state();
+        if let Some(bar) = &state.bar {
             bar.finish_and_clear();
         }
+        *state = State::new();
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn new() -> Self {
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let bar = ProgressBar::no_length();
+            bar.set_style(style("{bytes}, {bytes_per_sec}{wide_msg}"));
+            bar
+        });
+        Self { bar, before: (Instant::now(), Vec::new()) }
     }
 }
 

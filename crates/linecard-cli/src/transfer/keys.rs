@@ -1,22 +1,18 @@
 //! `linecard keys`: the key of this host, shared keys, and who may send.
 
-use super::access;
 use crate::account;
 use crate::failure::{EXIT_CODES, Failure};
+use crate::flags::Flags;
 use clap::{Args, Subcommand};
-use linecard_report::{Report, Section, Value};
-use linecard_transfer_net::keys::{Authorized, Fingerprint, KeyError, SharedKey};
-use std::fs::{DirBuilder, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use linecard_app::finish;
+use linecard_app::transfer::keys::{Config, Fingerprint, KeysJob, authorize, create_shared};
+use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct KeysArguments {
-    /// This host's own key; made if the file is missing [default: ~/.config/linecard/identity].
-    #[arg(long, value_name = "FILE")]
-    identity: Option<PathBuf>,
+    #[command(flatten)]
+    flags: Flags<Config>,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -46,73 +42,28 @@ enum Command {
 /// Runs the command.
 pub(crate) fn command(arguments: &KeysArguments) -> Result<(), Failure> {
     match &arguments.command {
-        None => show(arguments),
+        None => {
+            let document = arguments.flags.document()?;
+            let finished = finish::<KeysJob>("keys", &document, &crate::watch::any())?;
+            account::print(&finished.report, arguments.json, None)
+        }
         Some(Command::Psk { file }) => {
-            SharedKey::create(file).map_err(|error| of_file(&error))?;
+            create_shared(file)?;
             account::print_text(&format!(
                 "{}: a new shared key. Copy it to the other end by a safe way, and give --psk to both.\n",
                 file.display()
             ))
         }
         Some(Command::Authorize { fingerprint, note, authorized }) => {
-            let path = access::file(authorized.as_deref(), "authorized", "--authorized")?;
-            account::print_text(&authorize(&path, *fingerprint, note.as_deref().unwrap_or(""))?)
+            let note = note.as_deref().unwrap_or("");
+            let entry = authorize(authorized.as_deref(), *fingerprint, note)?;
+            let list = entry.list.display();
+            account::print_text(&match entry.was_there {
+                true => format!("{fingerprint} is in {list} already\n"),
+                false => format!(
+                    "{fingerprint} may send to this host now; remove its line from {list} to end that\n"
+                ),
+            })
         }
     }
-}
-
-fn show(arguments: &KeysArguments) -> Result<(), Failure> {
-    let path = access::file(arguments.identity.as_deref(), "identity", "--identity")?;
-    let identity = access::identity(Some(&path))?;
-    let mut own = Section::new("own", "This host");
-    own.add("fingerprint", "fingerprint", Value::Text(identity.fingerprint().to_string()));
-    own.add("identity", "its key", Value::Text(path.display().to_string()));
-    let mut others = Section::new("others", "Others");
-    let list = access::file(None, "authorized", "--authorized")?;
-    let known = access::file(None, "known_peers", "--known-peers")?;
-    others.add("authorized_count", "who may send", Value::Count(access::allowed(&list)? as u64));
-    others.add("authorized", "which are in", Value::Text(list.display().to_string()));
-    others.add("known_peers", "known receivers are in", Value::Text(known.display().to_string()));
-    let mut report = Report::new("keys");
-    report.push(own);
-    report.push(others);
-    report.note(format!(
-        "To send from here, run on the receiver: linecard keys authorize {}",
-        identity.fingerprint()
-    ));
-    account::print(&report, arguments.json, None)
-}
-
-/// Writes a fingerprint behind the others; what to say.
-fn authorize(path: &Path, fingerprint: Fingerprint, note: &str) -> Result<String, Failure> {
-    if note.contains(char::is_control) {
-        return Err(Failure::Usage("a note is one line, without control characters".into()));
-    }
-    // A list that is not as it should be would be refused later, with this line in it.
-    access::allowed(path)?;
-    if Authorized::Listed(path.to_owned()).allows(fingerprint).map_err(|error| of_file(&error))? {
-        return Ok(format!("{fingerprint} is in {} already\n", path.display()));
-    }
-    let line = format!("{fingerprint} {note}");
-    append(path, line.trim_end())
-        .map_err(|error| Failure::Storage(format!("{}: {error}", path.display())))?;
-    Ok(format!(
-        "{fingerprint} may send to this host now; remove its line from {} to end that\n",
-        path.display()
-    ))
-}
-
-/// One write at the end, so that lines of two processes do not mix.
-fn append(path: &Path, line: &str) -> io::Result<()> {
-    if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-        DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
-    }
-    let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
-    // An editor may have left the last line open.
-    file.write_all(format!("\n{line}\n").as_bytes())?;
-    file.sync_all()
-}
-
-fn of_file(error: &KeyError) -> Failure {
-    Failure::Storage(error.to_string())
 }

@@ -1,16 +1,10 @@
 //! `linecard send`, `linecard recv` and `linecard keys`: bulk transfer over many lanes.
 
-mod access;
 mod bar;
-mod ending;
 mod keys;
-mod place;
-mod receiving;
-mod report;
-mod sending;
-mod values;
-mod visitors;
+mod recv;
+mod send;
 
 pub(crate) use keys::{KeysArguments, command as keys};
-pub(crate) use receiving::{RecvArguments, command as recv};
-pub(crate) use sending::{SendArguments, command as send};
+pub(crate) use recv::{RecvArguments, command as recv};
+pub(crate) use send::{SendArguments, command as send};

@@ -1,6 +1,7 @@
 //! On which cores an end works: the mapping of a plan.
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use std::fmt;
 use std::io;
 use std::str::FromStr;
 
@@ -18,6 +19,16 @@ pub struct Cores {
     pub lanes: Option<usize>,
     /// Of the thread that reads or writes files, and hashes.
     pub files: Option<usize>,
+}
+
+/// As it is read.
+impl fmt::Display for Cores {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = |core: Option<usize>| core.map(|core| core.to_string());
+        let cores: Vec<String> =
+            [text(self.lanes), text(self.files)].into_iter().flatten().collect();
+        f.write_str(&cores.join(","))
+    }
 }
 
 impl FromStr for Cores {

@@ -14,7 +14,6 @@ use linecard_transfer::receive::{Arrival, ReceiveEvent, Reply};
 use linecard_transfer::wire::{Header, Kind, MAX_LANES, Probe};
 use std::ops::Range;
 use std::os::fd::AsFd;
-use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
 
@@ -130,7 +129,7 @@ impl<'a> Conductor<'a> {
         while !self.is_over(clock.now()) {
             let now = clock.now();
             self.relay.set_now(now);
-            if self.options.stop.load(Ordering::Relaxed) {
+            if self.options.stop.is_stopped() {
                 // Everything is in its place: only the sender's confirmation is missing.
                 return if self.ended.is_some() { Ok(()) } else { Err(ReceiveError::Stopped) };
             }

@@ -18,6 +18,7 @@ use crate::end::{CarrierCounters, Clock, Cores, Pinned, Waker, processor_time};
 use crate::file::{ChunkBytes, Failures, Folder};
 use crate::keys::Fingerprint;
 use crate::lane::Spec;
+use linecard::watch::Watch;
 use linecard_transfer::receive::ReceiveCounters;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
@@ -44,7 +45,7 @@ pub struct ReceiveOptions {
     /// How long to wait for the sender to speak, and for progress.
     pub patience: Duration,
     /// Ends the transfer early.
-    pub stop: Arc<AtomicBool>,
+    pub stop: Arc<Watch>,
 }
 
 /// How far it is.
@@ -120,7 +121,7 @@ impl Acceptor {
         // What cannot be had is said before anybody comes.
         drop((Pinned::to(options.cores.files)?, Pinned::to(options.cores.lanes)?));
         loop {
-            if options.stop.load(Ordering::Relaxed) {
+            if options.stop.is_stopped() {
                 return Err(ReceiveError::Stopped);
             }
             let Some(guest) = self.shared.next()? else { continue };

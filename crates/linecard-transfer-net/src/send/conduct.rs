@@ -16,7 +16,6 @@ use linecard_transfer::send::{Departure, SendEvent};
 use linecard_transfer::wire::{Kind as PacketKind, MAX_LANES};
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
-use std::sync::atomic::Ordering;
 use std::sync::mpsc::TryRecvError;
 use std::time::Duration;
 
@@ -175,7 +174,7 @@ impl<'a> Conductor<'a> {
         let mut watched = start;
         while !self.is_over() {
             let now = clock.now();
-            if self.options.stop.load(Ordering::Relaxed) {
+            if self.options.stop.is_stopped() {
                 return Err(SendError::Stopped);
             }
             self.relay.set_now(now);

@@ -15,16 +15,16 @@ use crate::control::Access;
 use crate::end::{CarrierCounters, Clock, Cores, Pinned, Waker, processor_time};
 use crate::file::{ChunkBytes, Failures, Input, Skipped, Source};
 use crate::lane::Spec;
+use linecard::watch::Watch;
 use linecard_transfer::fec::Scheme;
 use linecard_transfer::lane::{LaneCounters, LaneState};
 use linecard_transfer::send::{Mode, SendCounters};
 use std::net::SocketAddr;
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 /// What to send, to whom, and how.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct SendOptions {
     /// What.
     pub input: Input,
@@ -51,7 +51,7 @@ pub struct SendOptions {
     /// How long to wait for the receiver, and for progress.
     pub patience: Duration,
     /// Ends the transfer early.
-    pub stop: Arc<AtomicBool>,
+    pub stop: Arc<Watch>,
 }
 
 /// How far it is.

@@ -1,6 +1,7 @@
 //! Peers that connect to a receiver and are slow, silent, wrong, or too late: none keeps a sender out.
 
 use super::{listener, shared, soon, until};
+use linecard::watch::Watch;
 use linecard_transfer::control::{
     End, FecScheme, Hello, LaneKind, LaneOffer, Message, Mode, Object, RefuseCode, VERSION,
 };
@@ -14,7 +15,6 @@ use linecard_transfer_net::send::{SendError, SendOptions, Sent, send};
 use socket2::{Domain, Socket, Type};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -27,7 +27,7 @@ const BYTES: u64 = 100_000;
 struct Receiver {
     at: SocketAddr,
     turned_away: Arc<Mutex<Vec<TurnedAway>>>,
-    stop: Arc<AtomicBool>,
+    stop: Arc<Watch>,
     thread: Option<thread::JoinHandle<Vec<Result<Got, ReceiveError>>>>,
 }
 
@@ -35,7 +35,7 @@ impl Receiver {
     fn start(access: &Access, patience: Duration) -> Self {
         let (listener, at) = listener();
         let turned_away = Arc::new(Mutex::new(Vec::new()));
-        let stop = Arc::new(AtomicBool::new(false));
+        let stop = Arc::default();
         let options = ReceiveOptions {
             folder: Some(tempfile::tempdir().unwrap().keep()),
             overwrite: false,
@@ -77,7 +77,7 @@ impl Receiver {
             payload_bytes: None,
             cores: Cores::default(),
             patience: PATIENCE,
-            stop: Arc::new(AtomicBool::new(false)),
+            stop: Arc::default(),
         }
     }
 
@@ -103,7 +103,7 @@ impl Receiver {
 
     /// Ends it: transfers that came to their end, and that it was stopped from outside.
     fn end(mut self) -> usize {
-        self.stop.store(true, Ordering::Relaxed);
+        self.stop.stop();
         let mut all = self.thread.take().unwrap().join().unwrap();
         let last = all.pop();
         assert!(matches!(last, Some(Err(ReceiveError::Stopped))), "{last:?}");

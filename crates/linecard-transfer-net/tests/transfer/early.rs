@@ -6,7 +6,6 @@ use linecard_transfer_net::send::{SendError, send};
 use std::fs;
 use std::io::Write;
 use std::net::{Ipv6Addr, TcpListener, TcpStream};
-use std::sync::atomic::Ordering;
 
 #[test]
 fn the_other_end_is_told_who_stopped() {
@@ -19,7 +18,7 @@ fn the_other_end_is_told_who_stopped() {
     let stop = &send_options.stop;
     let (sent, got) = std::thread::scope(|scope| {
         let receiving = scope.spawn(|| receive(&receive_options, &listener, &mut |_| {}));
-        let sent = send(&send_options, &mut |_| stop.store(true, Ordering::Relaxed));
+        let sent = send(&send_options, &mut |_| stop.stop());
         (sent, receiving.join().expect("the receiver does not panic"))
     });
     assert!(matches!(sent, Err(SendError::Stopped)), "{sent:?}");

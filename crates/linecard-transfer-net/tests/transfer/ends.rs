@@ -11,7 +11,6 @@ use linecard_transfer_net::send::{SendError, SendOptions, Sent, send};
 use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// Options of both ends, with a key that both have.
@@ -31,7 +30,7 @@ pub(crate) fn options(from: &Path, to: &Path) -> (SendOptions, ReceiveOptions, T
         payload_bytes: None,
         cores: Cores::default(),
         patience: Duration::from_secs(20),
-        stop: Arc::new(AtomicBool::new(false)),
+        stop: Arc::default(),
     };
     let receive = ReceiveOptions {
         folder: Some(to.into()),
@@ -41,7 +40,7 @@ pub(crate) fn options(from: &Path, to: &Path) -> (SendOptions, ReceiveOptions, T
         memory_bytes: 64 << 20,
         cores: Cores::default(),
         patience: Duration::from_secs(20),
-        stop: Arc::new(AtomicBool::new(false)),
+        stop: Arc::default(),
     };
     (send, receive, listener)
 }

@@ -6,7 +6,6 @@ use linecard_transfer_net::receive::{Got, ReceiveError, ReceiveOptions, receive}
 use linecard_transfer_net::send::{SendError, SendOptions, SendProgress, Sent, send};
 use std::fs;
 use std::net::TcpListener;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// The sender's host `a` and the receiver's host `b`. Link n has the interface `link<n>` on both, with the
@@ -101,7 +100,7 @@ impl Links {
             let sent = self.on(0, || send(send_options, &mut meanwhile));
             if matches!(sent, Err(SendError::NoLane(_))) {
                 // The receiver goes on waiting for another sender.
-                receive_options.stop.store(true, Ordering::Relaxed);
+                receive_options.stop.stop();
             }
             (sent, receiving.join().expect("the receiver does not panic"))
         })

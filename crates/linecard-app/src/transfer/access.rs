@@ -1,0 +1,98 @@
+//! How the ends of a transfer know each other: the files of keys.
+
+use super::error::{is_missing, of_key};
+use crate::{Context, Error};
+use garde::Validate;
+use linecard_config::{ConfigError, Switch};
+use linecard_transfer_net::control;
+use linecard_transfer_net::keys::{Authorized, Identity, SharedKey};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// How the ends know each other: parameters of both.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema, Validate)]
+#[serde(default, deny_unknown_fields)]
+#[garde(allow_unvalidated)]
+pub struct Access {
+    /// use the key in this file, which both ends have (`linecard keys psk FILE` makes one), in place of one for each
+    #[schemars(extend("x-flag" = "psk", "x-value" = "FILE", "x-conflicts" = ["identity", "insecure-none"]))]
+    pub psk: Option<PathBuf>,
+    /// this end's own key; made if the file is missing
+    #[schemars(extend(
+        "x-flag" = "identity",
+        "x-value" = "FILE",
+        "x-default" = "~/.config/linecard/identity",
+        "x-conflicts" = ["insecure-none"]
+    ))]
+    pub identity: Option<PathBuf>,
+    /// no keys and no encryption, for measurements within one machine: programs there can read and change what is sent;
+    /// refused for other addresses than 127.0.0.1 and `::1`
+    #[schemars(extend("x-flag" = "insecure-none"))]
+    pub insecure_none: Switch,
+}
+
+impl Access {
+    /// The access that needs no key of this end's own.
+    pub(super) fn without_identity(
+        &self,
+        context: &Context<'_>,
+    ) -> Result<Option<control::Access>, Error> {
+        if self.insecure_none.0 {
+            let what = "there are no keys then: leave out psk and identity";
+            return match self.psk.is_some() || self.identity.is_some() {
+                true => Err(ConfigError::of_parameter("access.insecure_none", what).into()),
+                false => Ok(Some(control::Access::Open)),
+            };
+        }
+        let Some(path) = &self.psk else { return Ok(None) };
+        let path = file_of(context, "access.psk", path);
+        let key = SharedKey::load(&path).map_err(|error| match is_missing(&error) {
+            true => Error::Storage(format!(
+                "--psk {error}; `linecard keys psk {}` makes one, for both ends",
+                path.display()
+            )),
+            false => Error::Storage(format!("--psk {error}")),
+        })?;
+        Ok(Some(control::Access::Shared(key)))
+    }
+
+    /// This end's own key.
+    pub(super) fn identity(&self, context: &Context<'_>) -> Result<Identity, Error> {
+        let given = self.identity.as_deref().map(|path| file_of(context, "access.identity", path));
+        identity(given.as_deref())
+    }
+}
+
+/// The file that a parameter names: seen from the scenario's folder if it stands there.
+pub(super) fn file_of(context: &Context<'_>, parameter: &str, path: &Path) -> PathBuf {
+    path.to_str().map_or_else(|| path.into(), |name| context.path_of(parameter, name))
+}
+
+/// The key in this file, or in the usual one; made if it is missing.
+pub(super) fn identity(path: Option<&Path>) -> Result<Identity, Error> {
+    let path = file(path, "identity", "--identity")?;
+    Identity::load_or_create(&path).map_err(of_key)
+}
+
+/// The file that was given, or the one of this name among the settings of the user.
+pub(super) fn file(given: Option<&Path>, name: &str, option: &str) -> Result<PathBuf, Error> {
+    if let Some(path) = given {
+        return Ok(path.into());
+    }
+    let of = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let folder = of("XDG_CONFIG_HOME").or_else(|| of("HOME").map(|home| home.join(".config")));
+    folder.map(|folder| folder.join("linecard").join(name)).ok_or_else(|| {
+        Error::Usage(format!("neither HOME nor XDG_CONFIG_HOME is a path: give {option} FILE"))
+    })
+}
+
+/// The number of senders that the list allows; a missing list allows none.
+pub(super) fn allowed(path: &Path) -> Result<usize, Error> {
+    match Authorized::load(path) {
+        Ok(Authorized::Only(list)) => Ok(list.len()),
+        Ok(_) => Ok(0),
+        Err(error) if is_missing(&error) => Ok(0),
+        Err(error) => Err(of_key(error)),
+    }
+}

@@ -1,0 +1,158 @@
+//! Errors of a transfer as errors of jobs: which end is at fault, and what to do.
+
+use crate::Error;
+use linecard_transfer_net::control::{ControlError, Protocol};
+use linecard_transfer_net::file::FileError;
+use linecard_transfer_net::keys::KeyError;
+use linecard_transfer_net::receive::ReceiveError;
+use linecard_transfer_net::send::SendError;
+use std::io::ErrorKind;
+use std::path::Path;
+
+/// What to do at either end.
+const SEND_AGAIN: &str = "what has arrived is kept: run the same commands again to go on";
+
+/// An error of a sender. `peer` is what the user calls the other end.
+pub(super) fn of_send(error: SendError, peer: &str) -> Error {
+    match error {
+        SendError::File(error) => of_file(error),
+        SendError::Control(error) => of_control(error, peer),
+        SendError::Open(_) | SendError::NoLane(_) => Error::Attach(error.to_string()),
+        SendError::Layout(_) | SendError::Lanes(_) => Error::Usage(error.to_string()),
+        SendError::Silent(_) | SendError::NeverReached { .. } | SendError::Unconfirmed { .. } => {
+            Error::Unreachable(error.to_string())
+        }
+        SendError::Stopped => Error::Stopped(format!("stopped; {SEND_AGAIN}")),
+        SendError::Wait(_) => Error::Attach(error.to_string()),
+        SendError::Seal(_) => Error::Thread(error.to_string()),
+        SendError::Refused(_)
+        | SendError::Welcome(_)
+        | SendError::Unexpected(_)
+        | SendError::Ended(_) => Error::PeerRefused(error.to_string()),
+    }
+}
+
+/// An error of a receiver.
+pub(super) fn of_receive(error: ReceiveError) -> Error {
+    match error {
+        ReceiveError::File(error) => of_file(error),
+        ReceiveError::Control(error) => of_control(error, "the sender"),
+        ReceiveError::Open(_) | ReceiveError::Listen { .. } | ReceiveError::Wait(_) => {
+            Error::Attach(error.to_string())
+        }
+        ReceiveError::Silent(_) | ReceiveError::NoHello(_) | ReceiveError::NothingAnnounced(_) => {
+            Error::Unreachable(error.to_string())
+        }
+        ReceiveError::Stopped => Error::Stopped(format!("stopped; {SEND_AGAIN}")),
+        ReceiveError::Seal(_) => Error::Thread(error.to_string()),
+        ReceiveError::OneOnly => Error::Usage(error.to_string()),
+        ReceiveError::Refused(_)
+        | ReceiveError::Busy(_)
+        | ReceiveError::Crowded(_)
+        | ReceiveError::TooManyFolders { .. }
+        | ReceiveError::Unexpected(_)
+        | ReceiveError::Scheme(_)
+        | ReceiveError::Ended(_)
+        | ReceiveError::Layout(_)
+        | ReceiveError::Announce(_)
+        | ReceiveError::Repair(_) => Error::PeerRefused(error.to_string()),
+    }
+}
+
+/// Why a peer that had connected to send was rejected.
+pub(super) fn of_rejected(error: ReceiveError) -> String {
+    match error {
+        ReceiveError::Control(ControlError::UnknownPeer { found, .. }) => {
+            format!("nobody has allowed its key {found}")
+        }
+        ReceiveError::Control(ControlError::NotAccepted { own }) => format!(
+            "it does not know the key of this end: if it should, it has to send with --accept-new \
+             once, and its user to see that the key is {own}"
+        ),
+        ReceiveError::Control(ControlError::Closed | ControlError::ClosedEarly) => {
+            "it has closed the connection before it sent anything".into()
+        }
+        ReceiveError::Control(ControlError::OtherProtocol { expected: Protocol::Tls }) => {
+            "what came is not TLS: it is another program, or a sender with --insecure-none".into()
+        }
+        ReceiveError::Control(ControlError::OtherProtocol { expected: Protocol::Linecard }) => {
+            "what came is not linecard's protocol without keys: it is another program, or a sender \
+             without --insecure-none"
+                .into()
+        }
+        ReceiveError::Control(error) => of_control(error, "it").to_string(),
+        ReceiveError::Busy(with) => format!("another transfer runs, from {with}"),
+        error => of_receive(error).to_string(),
+    }
+}
+
+/// An error of files at this end.
+fn of_file(error: FileError) -> Error {
+    match error {
+        FileError::Damaged { path, kept } if path == kept => Error::Wrong(format!(
+            "what went to {} does not have the hash of what was sent: do not use it, send it again",
+            path.display()
+        )),
+        FileError::Damaged { .. } => Error::Wrong(error.to_string()),
+        FileError::System { path, source, .. }
+            if source.kind() == ErrorKind::BrokenPipe && path == Path::new("standard output") =>
+        {
+            Error::Report(source)
+        }
+        error => Error::Storage(error.to_string()),
+    }
+}
+
+/// An error of the control connection.
+fn of_control(error: ControlError, peer: &str) -> Error {
+    let text = error.to_string();
+    match error {
+        ControlError::Connect { cause, .. } if cause.kind() == ErrorKind::TimedOut => {
+            Error::Unreachable(format!(
+                "{peer} does not answer; check its address and the firewalls on the way"
+            ))
+        }
+        ControlError::Connect { .. } => {
+            Error::Unreachable(format!("{text}; is `linecard recv` running there, at this port?"))
+        }
+        ControlError::TimedOut { .. } => Error::Unreachable(text),
+        ControlError::Closed | ControlError::ClosedEarly | ControlError::Io(_) => {
+            Error::Unreachable(format!("{text}; {SEND_AGAIN}"))
+        }
+        ControlError::UnknownPeer { found, .. } => {
+            Error::Unauthenticated(format!("the key of {peer} is not known: {found}"))
+        }
+        ControlError::NotAccepted { own } => Error::Unauthenticated(format!(
+            "{peer} does not accept this end's key; run there: linecard keys authorize {own}"
+        )),
+        ControlError::NoListThere { own } => Error::Unauthenticated(format!(
+            "{peer} cannot use its list of who may send, and accepts nobody: what `linecard recv` prints there \
+             says how to mend it. The key of this end is {own}"
+        )),
+        ControlError::OtherAccess => Error::Unauthenticated(
+            "the other end authenticates in another way: give --psk to both ends, or to neither"
+                .into(),
+        ),
+        ControlError::WrongSharedKey => Error::Unauthenticated(
+            "the other end has another shared key: both need a copy of the same file for --psk"
+                .into(),
+        ),
+        ControlError::KeyChanged { .. }
+        | ControlError::OtherProtocol { .. }
+        | ControlError::Tls(_) => Error::Unauthenticated(text),
+        ControlError::Insecure(_) => Error::Usage(text),
+        ControlError::Key(_) | ControlError::NoList(_) => Error::Storage(text),
+        ControlError::Suite(_) | ControlError::Lane(_) => Error::Thread(text),
+        ControlError::Full | ControlError::Message(_) => Error::PeerRefused(text),
+    }
+}
+
+/// An error of a file of keys.
+pub(super) fn of_key(error: KeyError) -> Error {
+    Error::Storage(error.to_string())
+}
+
+/// Whether a file of keys does not exist.
+pub(super) fn is_missing(error: &KeyError) -> bool {
+    matches!(error, KeyError::File { cause, .. } if cause.kind() == ErrorKind::NotFound)
+}

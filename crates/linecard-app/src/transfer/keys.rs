@@ -1,0 +1,155 @@
+//! The key of this host, shared keys, and who may send.
+
+use super::access::{self, allowed};
+use super::error::of_key;
+use crate::{Context, Error, Job};
+use garde::Validate;
+use linecard_transfer_net::keys::{Authorized, SharedKey};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::fs::{DirBuilder, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+pub use linecard_transfer_net::keys::Fingerprint;
+
+/// The job: shows the key of this host, and where those of others are.
+#[derive(Debug)]
+pub struct KeysJob;
+
+/// Which key.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema, Validate)]
+#[serde(default, deny_unknown_fields)]
+#[garde(allow_unvalidated)]
+pub struct Config {
+    /// this host's own key; made if the file is missing
+    #[schemars(extend(
+        "x-flag" = "identity",
+        "x-value" = "FILE",
+        "x-default" = "~/.config/linecard/identity"
+    ))]
+    pub identity: Option<PathBuf>,
+}
+
+/// The keys.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Outcome {
+    /// This host
+    pub own: Own,
+    /// Others
+    pub others: Others,
+}
+
+/// This host's key.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Own {
+    /// fingerprint
+    pub fingerprint: String,
+    /// its key
+    pub identity: String,
+}
+
+/// The keys of other hosts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Others {
+    /// who may send
+    pub authorized_count: u64,
+    /// which are in
+    pub authorized: String,
+    /// known receivers are in
+    pub known_peers: String,
+}
+
+impl Job for KeysJob {
+    const NAME: &'static str = "keys";
+    const COMMAND: &'static str = "keys";
+    type Config = Config;
+    type Outcome = Outcome;
+
+    fn run(config: &Config, context: &Context<'_>) -> Result<Outcome, Error> {
+        let given = config.identity.as_deref();
+        let given = given.map(|path| access::file_of(context, "identity", path));
+        let path = access::file(given.as_deref(), "identity", "--identity")?;
+        let identity = access::identity(Some(&path))?;
+        let list = access::file(None, "authorized", "--authorized")?;
+        let known = access::file(None, "known_peers", "--known-peers")?;
+        Ok(Outcome {
+            own: Own {
+                fingerprint: identity.fingerprint().to_string(),
+                identity: path.display().to_string(),
+            },
+            others: Others {
+                authorized_count: allowed(&list)? as u64,
+                authorized: list.display().to_string(),
+                known_peers: known.display().to_string(),
+            },
+        })
+    }
+
+    fn title(_: &Config) -> String {
+        "The keys of this host".to_owned()
+    }
+}
+
+impl linecard_report::Outcome for Outcome {
+    fn notes(&self) -> Vec<String> {
+        let fingerprint = &self.own.fingerprint;
+        vec![format!(
+            "To send from here, run on the receiver: linecard keys authorize {fingerprint}"
+        )]
+    }
+}
+
+/// Writes a new shared key into a new file.
+///
+/// # Errors
+///
+/// A file that exists or cannot be written.
+pub fn create_shared(path: &Path) -> Result<(), Error> {
+    SharedKey::create(path).map(drop).map_err(of_key)
+}
+
+/// A fingerprint on the list of those who may send.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// The list.
+    pub list: PathBuf,
+    /// Whether it was there before.
+    pub was_there: bool,
+}
+
+/// Appends a fingerprint and a note to the list in `path`, or in the usual file.
+///
+/// # Errors
+///
+/// A note of several lines; a list that cannot be read or written, or that others can write.
+pub fn authorize(
+    path: Option<&Path>,
+    fingerprint: Fingerprint,
+    note: &str,
+) -> Result<Entry, Error> {
+    let list = access::file(path, "authorized", "--authorized")?;
+    if note.contains(char::is_control) {
+        return Err(Error::Usage("a note is one line, without control characters".into()));
+    }
+    // A list that is not as it should be would be refused later, with this line in it.
+    allowed(&list)?;
+    let was_there = Authorized::Listed(list.clone()).allows(fingerprint).map_err(of_key)?;
+    if !was_there {
+        append(&list, format!("{fingerprint} {note}").trim_end())
+            .map_err(|error| Error::Storage(format!("{}: {error}", list.display())))?;
+    }
+    Ok(Entry { list, was_there })
+}
+
+/// One write at the end, so that lines of two processes do not mix.
+fn append(path: &Path, line: &str) -> io::Result<()> {
+    if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
+    }
+    let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
+    // An editor may have left the last line open.
+    file.write_all(format!("\n{line}\n").as_bytes())?;
+    file.sync_all()
+}

@@ -1,0 +1,127 @@
+//! What the outcomes of both ends have in common.
+
+use crate::Error;
+use linecard_report::{BitRate, ByteCount, Nanoseconds, Seconds};
+use linecard_transfer_net::file::Failures;
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::time::Duration;
+
+/// Of files that were not transferred, so many are listed one by one.
+pub const MAX_LISTED: usize = 10;
+
+/// What was transferred.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Transferred {
+    /// complete
+    pub complete: bool,
+    /// because
+    pub error: Option<String>,
+    /// bytes
+    pub bytes: ByteCount,
+    /// of which were there before
+    pub had_bytes: Option<ByteCount>,
+    /// in
+    pub seconds: Seconds,
+    /// goodput
+    pub goodput_bps: BitRate,
+    /// files and folders
+    pub objects: Option<u64>,
+    /// files there already
+    pub unchanged: Option<u64>,
+    /// not transferred
+    pub failed: Option<u64>,
+}
+
+/// A line of a list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Item {
+    /// Of what.
+    pub label: String,
+    /// What.
+    pub value: String,
+}
+
+impl Transferred {
+    /// A transfer that ended early.
+    pub(super) fn part(error: &Error, done_bytes: u64, elapsed: Duration) -> Self {
+        Self {
+            complete: false,
+            error: Some(error.to_string()),
+            ..Self::of_bytes(done_bytes, 0, elapsed)
+        }
+    }
+
+    pub(super) fn of_bytes(bytes: u64, had_bytes: u64, elapsed: Duration) -> Self {
+        Self {
+            complete: true,
+            error: None,
+            bytes: ByteCount(bytes),
+            had_bytes: (had_bytes > 0).then_some(ByteCount(had_bytes)),
+            seconds: Seconds(elapsed.as_secs_f64()),
+            goodput_bps: BitRate(bits_per_second(bytes.saturating_sub(had_bytes), elapsed)),
+            objects: None,
+            unchanged: None,
+            failed: None,
+        }
+    }
+
+    /// The same with its files.
+    pub(super) fn with_files(self, objects: u64, unchanged: u64, failures: &Failures) -> Self {
+        let failed = (failures.count() > 0).then_some(failures.count());
+        Self {
+            complete: failed.is_none(),
+            error: failed.map(|count| incomplete(count, objects)),
+            objects: Some(objects),
+            unchanged: (unchanged > 0).then_some(unchanged),
+            failed,
+            ..self
+        }
+    }
+
+    /// Refuses a transfer of which some files are missing.
+    pub(super) fn check(&self) -> Result<(), Error> {
+        match (self.failed, self.objects) {
+            (Some(failed), Some(objects)) => Err(Error::Partial(incomplete(failed, objects))),
+            _ => Ok(()),
+        }
+    }
+
+    /// A line for each of the first files that are missing.
+    pub(super) fn missing(&self, failures: &[Item]) -> Vec<String> {
+        let lines = failures.iter().map(|item| format!("not transferred: {}", item.value));
+        let failed = self.failed.unwrap_or(0) as usize;
+        listed(lines, failed, |more| format!("and {more} more were not transferred"))
+    }
+}
+
+/// The first of `count` lines, and how many more there are.
+pub(super) fn listed(
+    lines: impl Iterator<Item = String>,
+    count: usize,
+    more: impl Fn(usize) -> String,
+) -> Vec<String> {
+    let rest = count.saturating_sub(MAX_LISTED);
+    lines.take(MAX_LISTED).chain((rest > 0).then(|| more(rest))).collect()
+}
+
+pub(super) fn failures(failures: &Failures) -> Vec<Item> {
+    let item = |why: &String| Item { label: "file".to_owned(), value: why.clone() };
+    failures.first().iter().map(item).collect()
+}
+
+fn incomplete(failed: u64, objects: u64) -> String {
+    format!(
+        "{failed} not transferred, {objects} files and folders are in their places; what is there already \
+         is not sent when the same commands are run again"
+    )
+}
+
+pub(super) fn bits_per_second(bytes: u64, elapsed: Duration) -> f64 {
+    let seconds = elapsed.as_secs_f64();
+    if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 }
+}
+
+pub(super) fn nanoseconds(time: Duration) -> Nanoseconds {
+    Nanoseconds(time.as_nanos() as f64)
+}

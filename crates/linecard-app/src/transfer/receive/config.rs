@@ -1,0 +1,78 @@
+//! The parameters of `recv`.
+
+use crate::transfer::{Access, Listen};
+use garde::Validate;
+use linecard_config::{Bytes, Duration, Parsed, Switch};
+use linecard_transfer_net::end::Cores;
+use linecard_transfer_net::lane::Spec;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
+use std::path::{Path, PathBuf};
+
+/// Where to receive, from whom, and where to put it.
+#[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema, Validate)]
+#[serde(default, deny_unknown_fields)]
+#[garde(allow_unvalidated)]
+pub struct Config {
+    /// the folder that files are put into, made if it is missing; - is stdout, for one file or pipe
+    #[default(PathBuf::from("."))]
+    pub folder: PathBuf,
+    /// where to listen, with :PORT if it is not 4780
+    #[schemars(extend(
+        "x-flag" = "listen",
+        "x-value" = "ADDRESS",
+        "x-default" = "all addresses; with --insecure-none 127.0.0.1"
+    ))]
+    pub listen: Option<Parsed<Listen>>,
+    /// this host's end of a lane, once for each in the sender's order: an interface or an address, with :PORT to let it
+    /// through a firewall
+    #[schemars(extend(
+        "x-flag" = "lane",
+        "x-default" = "the address that this host uses towards the sender's end of the lane"
+    ))]
+    pub lanes: Vec<Parsed<Spec>>,
+    /// How the ends know each other.
+    #[garde(dive)]
+    pub access: Access,
+    /// who may send: a fingerprint on each line, looked at whenever somebody comes
+    #[schemars(extend(
+        "x-flag" = "authorized",
+        "x-value" = "FILE",
+        "x-default" = "~/.config/linecard/authorized",
+        "x-conflicts" = ["psk", "insecure-none"]
+    ))]
+    pub authorized: Option<PathBuf>,
+    /// let everybody send who reaches the port, whatever key they have
+    #[schemars(extend("x-flag" = "accept-any", "x-conflicts" = ["authorized", "psk", "insecure-none"]))]
+    pub accept_any: Switch,
+    /// replace files that are there and differ from what is sent; without it they are kept, and are not transferred
+    #[schemars(extend("x-flag" = "overwrite"))]
+    pub overwrite: Switch,
+    /// memory for chunks in flight
+    #[default(Bytes::new(512 << 20))]
+    #[garde(range(min = Bytes::new(64 << 10), max = Bytes::new(1 << 40)))]
+    #[schemars(extend("x-flag" = "memory"))]
+    pub memory: Bytes,
+    /// cores for this end's two threads, as 2,3: for lanes and encryption, and for files and hashes; or for the first
+    /// alone
+    #[schemars(extend(
+        "x-flag" = "cores",
+        "x-value" = "CORE[,CORE]",
+        "x-default" = "wherever there is room"
+    ))]
+    pub cores: Option<Parsed<Cores>>,
+    /// how long to wait for a sender that has begun and goes silent
+    #[default(Duration::from_secs(30))]
+    #[garde(range(min = Duration::from_ms(100), max = Duration::from_secs(86_400)))]
+    #[schemars(extend("x-flag" = "patience", "x-bare" = "s"))]
+    pub patience: Duration,
+}
+
+impl Config {
+    /// Whether what comes goes to the standard output.
+    #[must_use]
+    pub fn is_pipe(&self) -> bool {
+        self.folder == Path::new("-")
+    }
+}

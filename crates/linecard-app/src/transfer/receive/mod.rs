@@ -1,0 +1,192 @@
+//! Receiving what another host sends, into a folder or a pipe.
+
+mod config;
+mod outcome;
+
+pub use config::Config;
+pub use outcome::{Lane, LaneOutcome, Outcome, Transfer};
+
+use super::access::{allowed, file, file_of};
+use super::error::of_receive;
+use super::rejected::Rejected;
+use super::{Failed, Log, cores, peer};
+use crate::{Context, Error, Job};
+use linecard_transfer_net::control::{Access, Trust};
+use linecard_transfer_net::file::Folder;
+use linecard_transfer_net::keys::Authorized;
+use linecard_transfer_net::receive::{Acceptor, ReceiveError, ReceiveOptions, ReceiveProgress};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The job: receives from one sender.
+#[derive(Debug)]
+pub struct ReceiveJob;
+
+impl Job for ReceiveJob {
+    const NAME: &'static str = "recv";
+    const COMMAND: &'static str = "recv";
+    type Config = Config;
+    type Outcome = Outcome;
+
+    fn run(config: &Config, context: &Context<'_>) -> Result<Outcome, Error> {
+        let receiver = Receiver::listen(config, context, Arc::new(|_| {}))?;
+        receiver.receive(&mut |_| {}).map_err(|failed| failed.error)
+    }
+
+    fn title(config: &Config) -> String {
+        format!("Received into {}", config.folder.display())
+    }
+
+    fn check(outcome: &Outcome) -> Result<(), Error> {
+        outcome.transfer.transferred.check()
+    }
+}
+
+/// Listens for senders, and receives from one after the other.
+#[derive(Debug)]
+pub struct Receiver<'a> {
+    context: Context<'a>,
+    acceptor: Acceptor,
+}
+
+impl<'a> Receiver<'a> {
+    /// Listens. `log` gets where, and who is rejected.
+    ///
+    /// # Errors
+    ///
+    /// Keys, a folder or an address that cannot be used.
+    pub fn listen(config: &Config, context: &Context<'a>, log: Log) -> Result<Self, Error> {
+        linecard_config::check(config)?;
+        let access = config.access_with_trust(context)?;
+        let options = config.options(context, access.clone());
+        if let Some(folder) = &options.folder {
+            Folder::open(folder).map_err(|error| Error::Storage(error.to_string()))?;
+        }
+        let at = config.listen.map(|listen| listen.0.0);
+        let listener = peer::listen(at, config.access.insecure_none.0)?;
+        let at = listener.local_addr()?;
+        let rejected = Rejected::new(config.authorize(), Arc::clone(&log));
+        let notice = Box::new(move |peer| rejected.add(peer));
+        let acceptor = Acceptor::start(listener, options, notice).map_err(of_receive)?;
+        config.announce(context, &access, at)?.iter().for_each(|line| log(line));
+        Ok(Self { context: *context, acceptor })
+    }
+
+    /// Receives from the next sender. Progress counts bytes.
+    ///
+    /// # Errors
+    ///
+    /// Which end failed and why, with what was received until then. What is whole stays, and the sender can go on with
+    /// it.
+    pub fn receive(
+        &self,
+        observer: &mut dyn FnMut(&ReceiveProgress),
+    ) -> Result<Outcome, Failed<Outcome>> {
+        let mut last = None;
+        let result = self.acceptor.receive(&mut |progress| {
+            let watch = self.context.progress;
+            if watch.progress().1 as u64 != progress.total_bytes {
+                watch.expect(progress.total_bytes as usize);
+            }
+            watch.reach(progress.done_bytes as usize);
+            observer(progress);
+            last = Some(progress.clone());
+        });
+        result.map(|got| Outcome::new(&got)).map_err(|error| {
+            let error = match (error, &last) {
+                (ReceiveError::Stopped, None) => {
+                    Error::Stopped("stopped before anything came".to_owned())
+                }
+                (error, _) => of_receive(error),
+            };
+            let outcome = last.map(|progress| Box::new(Outcome::part(&progress, &error)));
+            Failed { error, outcome }
+        })
+    }
+}
+
+impl Config {
+    fn options(&self, context: &Context<'_>, access: Access) -> ReceiveOptions {
+        ReceiveOptions {
+            folder: (!self.is_pipe()).then(|| file_of(context, "folder", &self.folder)),
+            overwrite: self.overwrite.0,
+            access,
+            lanes: self.lanes.iter().map(|lane| lane.0.clone()).collect(),
+            memory_bytes: self.memory.get(),
+            cores: cores(self.cores),
+            patience: self.patience.into(),
+            stop: Arc::clone(context.progress),
+        }
+    }
+
+    fn access_with_trust(&self, context: &Context<'_>) -> Result<Access, Error> {
+        if let Some(access) = self.access.without_identity(context)? {
+            return Ok(access);
+        }
+        let authorized = match self.accept_any.0 {
+            true => Authorized::Anybody,
+            false => {
+                let path = self.list(context)?;
+                // What is wrong with it is said now, and not to those who come.
+                allowed(&path)?;
+                Authorized::Listed(path)
+            }
+        };
+        let identity = self.access.identity(context)?;
+        Ok(Access::Keys { identity, trust: Trust::Authorized(authorized) })
+    }
+
+    fn list(&self, context: &Context<'_>) -> Result<PathBuf, Error> {
+        let given = self.authorized.as_deref().map(|path| file_of(context, "authorized", path));
+        file(given.as_deref(), "authorized", "--authorized")
+    }
+
+    /// Where it listens, what it is known by, and who may send.
+    fn announce(
+        &self,
+        context: &Context<'_>,
+        access: &Access,
+        at: SocketAddr,
+    ) -> Result<Vec<String>, Error> {
+        let into = if self.is_pipe() { "stdout".into() } else { self.folder.display().to_string() };
+        let listening = format!("receiving into {into}, listening at {at}");
+        Ok(match access {
+            Access::Keys { identity, .. } => vec![
+                listening,
+                format!("the key of this end is {}", identity.fingerprint()),
+                self.senders(context)?,
+            ],
+            Access::Shared(_) => vec![format!("{listening}: who has the shared key may send")],
+            Access::Open => vec![format!(
+                "{listening} WITHOUT KEYS: every program of this machine may send, and can read and change what is sent"
+            )],
+        })
+    }
+
+    fn senders(&self, context: &Context<'_>) -> Result<String, Error> {
+        if self.accept_any.0 {
+            return Ok("everybody who reaches the port may send, whatever key they have".to_owned());
+        }
+        let path = self.list(context)?;
+        Ok(match allowed(&path)? {
+            0 => {
+                let (before, behind) = self.authorize();
+                format!(
+                    "nobody may send yet: run `linecard keys` on the sender, and here \
+                     {before}FINGERPRINT{behind}"
+                )
+            }
+            count => format!("{count} may send, as {} says", path.display()),
+        })
+    }
+
+    /// The command that allows a key in the list that is used: what is before the key, and behind it.
+    fn authorize(&self) -> (String, String) {
+        let list = match &self.authorized {
+            Some(path) => format!(" --authorized {}`", path.display()),
+            None => "`".to_owned(),
+        };
+        ("`linecard keys authorize ".to_owned(), list)
+    }
+}

@@ -1,0 +1,118 @@
+//! What was received.
+
+use crate::Error;
+use crate::transfer::outcome::{Item, Transferred, failures, nanoseconds};
+use linecard_report::{Nanoseconds, Value};
+use linecard_transfer_net::end::CarrierCounters;
+use linecard_transfer_net::receive::{Got, ReceiveProgress};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// The outcome of receiving.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Outcome {
+    /// Transfer
+    pub transfer: Transfer,
+    /// Lanes
+    pub lanes: Vec<Lane>,
+    /// Not transferred
+    pub failures: Vec<Item>,
+}
+
+/// What was received.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Transfer {
+    /// What was transferred.
+    #[serde(flatten)]
+    pub transferred: Transferred,
+    /// from
+    pub from: Option<String>,
+    /// whose key is
+    pub sender: Option<String>,
+    /// processor time of this end
+    pub cpu_ns: Option<Nanoseconds>,
+    /// packets taken
+    pub packets: u64,
+    /// groups repaired
+    pub repaired: Option<u64>,
+    /// packets that came twice
+    pub repeated: Option<u64>,
+}
+
+/// A lane: its kind, own end and peer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Lane {
+    /// Its name.
+    pub label: String,
+    /// What came.
+    pub value: LaneOutcome,
+}
+
+/// What came over a lane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct LaneOutcome {
+    /// packets
+    pub packets: u64,
+    /// dropped by this host
+    pub dropped: u64,
+}
+
+impl linecard_report::Outcome for Outcome {
+    fn item(&self, section: &str, index: usize) -> Option<String> {
+        (section == "lanes").then(|| {
+            let LaneOutcome { packets, dropped } = self.lanes[index].value;
+            format!("{} packets, {dropped} dropped by this host", Value::Count(packets))
+        })
+    }
+}
+
+impl Outcome {
+    /// All was received that could be.
+    pub(super) fn new(got: &Got) -> Self {
+        let transferred = Transferred::of_bytes(got.bytes, got.had_bytes, got.elapsed);
+        Self {
+            transfer: Transfer {
+                transferred: transferred.with_files(got.objects, got.unchanged, &got.failures),
+                from: Some(got.from.to_string()),
+                sender: got.sender.map(|sender| sender.to_string()),
+                cpu_ns: Some(nanoseconds(got.processor)),
+                packets: got.counters.taken,
+                repaired: Some(got.counters.repaired),
+                repeated: Some(got.counters.repeated),
+            },
+            lanes: lanes(&got.lanes),
+            failures: failures(&got.failures),
+        }
+    }
+
+    /// It ended early.
+    pub(super) fn part(progress: &ReceiveProgress, error: &Error) -> Self {
+        Self {
+            transfer: Transfer {
+                transferred: Transferred::part(error, progress.done_bytes, progress.elapsed),
+                from: None,
+                sender: None,
+                cpu_ns: None,
+                packets: progress.counters.taken,
+                repaired: None,
+                repeated: None,
+            },
+            lanes: lanes(&progress.lanes),
+            failures: Vec::new(),
+        }
+    }
+
+    /// A line for each of the first files that could not be transferred.
+    #[must_use]
+    pub fn missing(&self) -> Vec<String> {
+        self.transfer.transferred.missing(&self.failures)
+    }
+}
+
+fn lanes(lanes: &[(String, CarrierCounters)]) -> Vec<Lane> {
+    let lane = |(name, counters): &(String, CarrierCounters)| Lane {
+        label: name.clone(),
+        value: LaneOutcome { packets: counters.received, dropped: counters.dropped },
+    };
+    lanes.iter().map(lane).collect()
+}

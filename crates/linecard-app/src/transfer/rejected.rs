@@ -1,0 +1,105 @@
+//! Peers that were rejected: a line for each, but not for each of a flood.
+
+use super::{Log, error};
+use linecard_transfer_net::control::ControlError;
+use linecard_transfer_net::receive::{ReceiveError, TurnedAway};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Lines in [`SPAN`], at most: whoever reaches the port can cause one.
+const MAX_LINES: u32 = 20;
+const SPAN: Duration = Duration::from_secs(10);
+
+/// Logs them.
+pub(super) struct Rejected {
+    /// The command that allows a key, up to the fingerprint.
+    authorize: String,
+    /// And behind it.
+    list: String,
+    log: Log,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    since: Instant,
+    lines: u32,
+    /// Peers without a line.
+    more: u64,
+}
+
+impl Rejected {
+    /// `authorize` and `list` are the command that allows a key, before and behind it.
+    pub(super) fn new((authorize, list): (String, String), log: Log) -> Self {
+        let state = State { since: Instant::now(), lines: 0, more: 0 };
+        Self { authorize, list, log, state: Mutex::new(state) }
+    }
+
+    /// Logs a peer, and how to allow it.
+    pub(super) fn add(&self, TurnedAway { from, why }: TurnedAway) {
+        let hint = match &why {
+            ReceiveError::Control(ControlError::UnknownPeer { found, .. }) => {
+                format!("; to let it send: {}{found}{}", self.authorize, self.list)
+            }
+            _ => String::new(),
+        };
+        let line = format!("turned away {from}: {}{hint}", error::of_rejected(why));
+        self.log_at(&line, Instant::now());
+    }
+
+    fn log_at(&self, line: &str, now: Instant) {
+        let mut state = self.state();
+        if now.duration_since(state.since) >= SPAN {
+            let more = std::mem::take(&mut state.more);
+            (state.since, state.lines) = (now, 0);
+            if more > 0 {
+                self.log_more(more);
+            }
+        }
+        if state.lines >= MAX_LINES {
+            state.more += 1;
+            return;
+        }
+        state.lines += 1;
+        (self.log)(line);
+    }
+
+    fn log_more(&self, more: u64) {
+        (self.log)(&format!("and {more} more were turned away"));
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Rejected {
+    fn drop(&mut self) {
+        let more = self.state().more;
+        if more > 0 {
+            self.log_more(more);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn a_flood_is_counted() {
+        let rejected = Rejected::new((String::new(), String::new()), Arc::new(|_| {}));
+        let counted = || {
+            let state = rejected.state();
+            (state.lines, state.more)
+        };
+        let now = Instant::now();
+        for _ in 0..MAX_LINES + 5 {
+            rejected.log_at("turned away", now);
+        }
+        assert_eq!(counted(), (MAX_LINES, 5));
+        rejected.log_at("turned away", now + SPAN);
+        assert_eq!(counted(), (1, 0));
+    }
+}

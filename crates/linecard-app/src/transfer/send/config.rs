@@ -1,0 +1,98 @@
+//! The parameters of `send`.
+
+use crate::model::transfer::Spreading;
+use crate::transfer::{Access, Peer};
+use garde::Validate;
+use linecard_config::{Bytes, Duration, Maybe, Parsed, Rate, Switch};
+use linecard_transfer::control::{MAX_CHUNK_BYTES, MIN_CHUNK_BYTES, MIN_PAYLOAD_BYTES};
+use linecard_transfer::fec::Scheme;
+use linecard_transfer::wire::MAX_BODY_BYTES;
+use linecard_transfer_net::end::Cores;
+use linecard_transfer_net::file::ChunkBytes;
+use linecard_transfer_net::lane::Spec;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
+use std::path::PathBuf;
+
+/// What to send, to whom, and how.
+#[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema, Validate)]
+#[serde(default, deny_unknown_fields)]
+#[garde(allow_unvalidated)]
+pub struct Config {
+    /// a file, a folder with all in it, - for stdin, or test:SIZE, as test:2G: so many bytes from memory, which the
+    /// receiver drops (a file of such a name is ./test:2G)
+    #[default(PathBuf::from("-"))]
+    pub input: PathBuf,
+    /// where `linecard recv` runs: a name or an address, with :PORT if it is not 4780
+    pub peer: Parsed<Peer>,
+    /// a lane from here to the receiver, once for each: an interface or an address of this host, as eth1,
+    /// 10.0.0.1:7000, tcp:10.0.0.1; behind it ,rate=200M (bit/s, if it is known and ours alone) and ,shared=NAME (lanes
+    /// of one name share a bottleneck)
+    #[schemars(extend("x-flag" = "lane", "x-default" = "one, over UDP"))]
+    pub lanes: Vec<Parsed<Spec>>,
+    /// how chunks are spread over lanes: whole (stable), in parts over all (low-latency), or by how much there is to
+    /// send (auto)
+    #[default(Spreading::Auto)]
+    #[schemars(extend("x-flag" = "mode"))]
+    pub mode: Spreading,
+    /// what repairs lost packets without sending again: none, xor:K (one for K), rs:K,M (M for K), or duplicate
+    #[default(Parsed(Scheme::NONE))]
+    #[schemars(extend("x-flag" = "fec", "x-value" = "SCHEME"))]
+    pub fec: Parsed<Scheme>,
+    /// rate of each lane that says none, in bit/s, as 200M; unlimited is as much as gets through
+    #[garde(range(min = Rate::KILO, max = Rate::tera(10)))]
+    #[schemars(extend("x-flag" = "rate"))]
+    pub rate: Maybe<Rate>,
+    /// data bytes of a packet
+    #[garde(range(min = Bytes::new(MIN_PAYLOAD_BYTES as u64), max = Bytes::new(MAX_BODY_BYTES as u64)))]
+    #[schemars(extend(
+        "x-flag" = "payload",
+        "x-default" = "the most of 8896, 4096 and 1408 that fits"
+    ))]
+    pub payload: Option<Bytes>,
+    /// length of a chunk, a power of two: after an interruption those in flight are sent again
+    #[default(Bytes::new(16 << 20))]
+    #[garde(
+        range(min = Bytes::new(MIN_CHUNK_BYTES as u64), max = Bytes::new(MAX_CHUNK_BYTES as u64)),
+        custom(length_of_chunks)
+    )]
+    #[schemars(extend("x-flag" = "chunk"))]
+    pub chunk: Bytes,
+    /// How the ends know each other.
+    #[garde(dive)]
+    pub access: Access,
+    /// keys of known receivers
+    #[schemars(extend(
+        "x-flag" = "known-peers",
+        "x-value" = "FILE",
+        "x-default" = "~/.config/linecard/known_peers",
+        "x-conflicts" = ["psk", "insecure-none"]
+    ))]
+    pub known_peers: Option<PathBuf>,
+    /// trust a receiver whose key is not known yet, and remember it; one that has changed is refused all the same
+    #[schemars(extend("x-flag" = "accept-new", "x-conflicts" = ["psk", "insecure-none"]))]
+    pub accept_new: Switch,
+    /// refuse a key that is not known, without asking; without a terminal it is so anyway
+    #[schemars(extend("x-flag" = "strict", "x-conflicts" = ["accept-new", "psk", "insecure-none"]))]
+    pub strict: Switch,
+    /// cores for this end's two threads, as 2,3: for lanes and encryption, and for files and hashes; or for the first
+    /// alone
+    #[schemars(extend(
+        "x-flag" = "cores",
+        "x-value" = "CORE[,CORE]",
+        "x-default" = "wherever there is room"
+    ))]
+    pub cores: Option<Parsed<Cores>>,
+    /// how long to wait for the receiver to answer
+    #[default(Duration::from_secs(30))]
+    #[garde(range(min = Duration::from_ms(100), max = Duration::from_secs(86_400)))]
+    #[schemars(extend("x-flag" = "patience", "x-bare" = "s"))]
+    pub patience: Duration,
+}
+
+fn length_of_chunks(bytes: &Bytes, (): &()) -> garde::Result {
+    let is_good = ChunkBytes::new(bytes.get()).is_ok();
+    let wrong = || garde::Error::new(format!("{bytes} is not a power of two: choose 64K to 64M"));
+    is_good.then_some(()).ok_or_else(wrong)
+}

@@ -1,0 +1,243 @@
+//! Sending a file, a folder or a pipe to another host.
+
+mod config;
+mod outcome;
+
+pub use config::Config;
+pub use outcome::{Bound, Lane, LaneOutcome, Latency, Outcome, Transfer};
+
+use super::access::{file, file_of};
+use super::error::{of_key, of_send};
+use super::{Failed, Peer, cores};
+use crate::{Context, Error, Job};
+use linecard_config::{Bytes, ConfigError, Rate};
+use linecard_transfer_net::control::{Access, ControlError, Policy, Trust};
+use linecard_transfer_net::file::{ChunkBytes, Input};
+use linecard_transfer_net::keys::{Fingerprint, KnownPeers};
+use linecard_transfer_net::send::{SendError, SendOptions, SendProgress, Sent};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The job.
+#[derive(Debug)]
+pub struct SendJob;
+
+/// Sees how far it is, and answers what only a user knows.
+pub trait Observer {
+    /// A line for the user.
+    fn line(&mut self, text: &str) {
+        let _ = text;
+    }
+
+    /// Called some times a second, and once more at the end.
+    fn progress(&mut self, progress: &SendProgress) {
+        let _ = progress;
+    }
+
+    /// Whether the user knows this key, which the peer has shown for the first time, to be right.
+    fn is_right(&mut self, peer: &Peer, key: Fingerprint) -> bool {
+        let _ = (peer, key);
+        false
+    }
+}
+
+/// Looks at nothing and trusts no new key.
+impl Observer for () {}
+
+impl Job for SendJob {
+    const NAME: &'static str = "send";
+    const COMMAND: &'static str = "send";
+    type Config = Config;
+    type Outcome = Outcome;
+
+    fn run(config: &Config, context: &Context<'_>) -> Result<Outcome, Error> {
+        send(config, context, &mut ()).map_err(|failed| failed.error)
+    }
+
+    fn title(config: &Config) -> String {
+        format!("{} to {}", config.input.display(), config.peer.0)
+    }
+
+    fn check(outcome: &Outcome) -> Result<(), Error> {
+        outcome.transfer.transferred.check()
+    }
+}
+
+/// Sends. Progress counts bytes.
+///
+/// # Errors
+///
+/// Which end failed and why, with what was sent until then. The same configuration goes on from there.
+pub fn send(
+    config: &Config,
+    context: &Context<'_>,
+    observer: &mut dyn Observer,
+) -> Result<Outcome, Failed<Outcome>> {
+    let addresses = config.peer.0.addresses()?;
+    let options = config.options(context)?;
+    let mut run = Run { context, observer, progress: SendProgress::default(), lines: 0 };
+    let mut result = run.try_all(&options, &addresses);
+    if let Err(SendError::Control(ControlError::UnknownPeer { found, .. })) = &result
+        && !config.strict.0
+        && run.observer.is_right(&config.peer.0, *found)
+    {
+        let mut known = config.known(context)?;
+        known.remember(&config.peer.0.to_string(), *found).map_err(of_key)?;
+        // The list that `options` has does not name it yet.
+        result = run.try_all(&config.options(context)?, &addresses);
+    }
+    let failed = |error| {
+        let error = config.explain(error);
+        Failed { outcome: Some(Box::new(Outcome::part(&run.progress, &error))), error }
+    };
+    let (sent, address) = result.map_err(failed)?;
+    Ok(Outcome::new(&sent, config, address.is_ipv6()))
+}
+
+/// What is seen of a transfer.
+struct Run<'a> {
+    context: &'a Context<'a>,
+    observer: &'a mut dyn Observer,
+    progress: SendProgress,
+    /// Notes about lanes that were shown.
+    lines: usize,
+}
+
+impl Run<'_> {
+    /// Tries the addresses of the receiver until a connection is accepted at one.
+    fn try_all(
+        &mut self,
+        options: &SendOptions,
+        addresses: &[SocketAddr],
+    ) -> Result<(Sent, SocketAddr), SendError> {
+        let mut left = addresses.iter().copied().peekable();
+        loop {
+            let Some(peer) = left.next() else { unreachable!("a peer has an address") };
+            let options = SendOptions { peer, ..options.clone() };
+            match linecard_transfer_net::send::send(&options, &mut |progress| self.show(progress)) {
+                Ok(sent) => return Ok((sent, peer)),
+                Err(SendError::Control(ControlError::Connect { .. })) if left.peek().is_some() => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn show(&mut self, progress: &SendProgress) {
+        for note in progress.notes.iter().skip(self.lines) {
+            self.observer.line(note);
+        }
+        self.lines = progress.notes.len();
+        let watch = self.context.progress;
+        let total = progress.total_bytes.unwrap_or(0) as usize;
+        if watch.progress().1 != total {
+            watch.expect(total);
+        }
+        watch.reach(progress.done_bytes as usize);
+        self.observer.progress(progress);
+        self.progress = progress.clone();
+    }
+}
+
+impl Config {
+    fn options(&self, context: &Context<'_>) -> Result<SendOptions, Error> {
+        linecard_config::check(self)?;
+        Ok(SendOptions {
+            input: input(&self.input)?,
+            // Replaced by each address of the peer.
+            peer: SocketAddr::from(([0; 4], 0)),
+            name: self.peer.0.to_string(),
+            access: self.access_with_trust(context)?,
+            lanes: self.lanes.iter().map(|lane| lane.0.clone()).collect(),
+            rate_bps: self.rate.0.map(Rate::bits_per_second),
+            mode: self.mode.into(),
+            fec: self.fec.0,
+            chunk_bytes: ChunkBytes::new(self.chunk.get())
+                .map_err(|error| ConfigError::of_parameter("chunk", error.to_string()))?,
+            payload_bytes: self.payload.map(|bytes| bytes.get() as u32),
+            cores: cores(self.cores),
+            patience: self.patience.into(),
+            stop: Arc::clone(context.progress),
+        })
+    }
+
+    fn access_with_trust(&self, context: &Context<'_>) -> Result<Access, Error> {
+        if let Some(access) = self.access.without_identity(context)? {
+            return Ok(access);
+        }
+        let identity = self.access.identity(context)?;
+        let policy = if self.accept_new.0 { Policy::AcceptNew } else { Policy::Strict };
+        Ok(Access::Keys { identity, trust: Trust::Known(self.known(context)?, policy) })
+    }
+
+    fn known(&self, context: &Context<'_>) -> Result<KnownPeers, Error> {
+        let given = self.known_peers.as_deref().map(|path| file_of(context, "known_peers", path));
+        let path = file(given.as_deref(), "known_peers", "--known-peers")?;
+        KnownPeers::load(&path).map_err(of_key)
+    }
+
+    /// What failed, and what to do about a new key.
+    fn explain(&self, error: SendError) -> Error {
+        let is_new = matches!(error, SendError::Control(ControlError::UnknownPeer { .. }));
+        match of_send(error, &self.peer.0.to_string()) {
+            Error::Unauthenticated(text) if is_new => Error::Unauthenticated(format!(
+                "{text}. If `linecard recv` prints this fingerprint there, send with --accept-new \
+                 once, and it is remembered"
+            )),
+            error => error,
+        }
+    }
+}
+
+/// What to send. A file's name may be any bytes.
+fn input(path: &Path) -> Result<Input, ConfigError> {
+    let refuse = |what: String| ConfigError::of_parameter("input", what);
+    match path.to_str().and_then(|text| text.strip_prefix("test:")) {
+        Some(size) => {
+            let bytes = size.parse::<Bytes>().map_err(|error| refuse(error.to_string()))?;
+            Ok(Input::Test(bytes.get()))
+        }
+        None if path.as_os_str().is_empty() => Err(refuse("no file has an empty name".to_owned())),
+        None => Ok(Input::Path(path.into())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linecard_config::Document;
+    use std::ffi::OsString;
+    use std::os::unix::ffi::OsStringExt;
+
+    #[test]
+    fn inputs() {
+        let input = |path: &Path| input(path).map_err(|error| error.to_string());
+        assert_eq!(input("test:2G".as_ref()), Ok(Input::Test(2 << 30)));
+        assert_eq!(input("./test:2G".as_ref()), Ok(Input::Path("./test:2G".into())));
+        let odd = OsString::from_vec(vec![b'a', 0xff]);
+        assert_eq!(input(odd.as_ref()), Ok(Input::Path(odd.clone().into())));
+        assert!(input("test:".as_ref()).is_err() && input("".as_ref()).is_err());
+    }
+
+    #[test]
+    fn values_out_of_range_are_refused() {
+        let config = |text: &str| {
+            let document = Document::of_text("send.toml", text).expect("TOML");
+            document.config::<Config>().map_err(|error| error.to_string())
+        };
+        for good in ["chunk = \"16M\"", "payload = 1408", "patience = \"0.5s\"", "rate = \"200M\""]
+        {
+            assert!(config(good).is_ok(), "{:?}", config(good));
+        }
+        for (bad, why) in [
+            ("chunk = \"3M\"", "power of two"),
+            ("chunk = \"32K\"", "choose 64K to 64M"),
+            ("payload = 511", "choose 512 to 65467"),
+            ("patience = \"0s\"", "choose 100ms to 86400s"),
+            ("rate = 999", "choose 1K to 10T"),
+            ("lanes = [\"10.0.0.300\"]", "no address"),
+        ] {
+            assert!(config(bad).is_err_and(|error| error.contains(why)), "{:?}", config(bad));
+        }
+    }
+}

@@ -1,0 +1,362 @@
+//! What was sent, and how each lane did.
+
+use super::Config;
+use crate::Error;
+use crate::transfer::outcome::{Item, Transferred, bits_per_second, failures, listed, nanoseconds};
+use linecard_report::{BitRate, ByteCount, Nanoseconds, Share, Value};
+use linecard_transfer::lane::LaneState;
+use linecard_transfer::wire::OVERHEAD_BYTES;
+use linecard_transfer_net::send::{LaneView, SendProgress, Sent};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::time::Duration;
+
+/// UDP, IPv4 and Ethernet around a datagram, and what IPv6 has more.
+const FRAMING_BYTES: f64 = 8.0 + 20.0 + 14.0;
+const IPV6_MORE_BYTES: f64 = 20.0;
+
+/// The outcome of sending.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Outcome {
+    /// Transfer
+    pub transfer: Transfer,
+    /// From a chunk's first packet until it is whole
+    pub chunk_latency: Option<Latency>,
+    /// Against what these lanes could carry
+    pub bound: Option<Bound>,
+    /// Lanes
+    pub lanes: Vec<Lane>,
+    /// What is wrong with lanes
+    pub lane_notes: Vec<Item>,
+    /// Not transferred
+    pub failures: Vec<Item>,
+    /// Not sent
+    pub skipped: Vec<Item>,
+}
+
+/// What was sent.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Transfer {
+    /// What was transferred.
+    #[serde(flatten)]
+    pub transferred: Transferred,
+    /// data of a packet
+    pub payload_bytes: Option<ByteCount>,
+    /// processor time of this end
+    pub cpu_ns: Option<Nanoseconds>,
+    /// packets sent again
+    pub resent: u64,
+    /// sent twice to be sooner
+    pub duplicates: Option<u64>,
+}
+
+/// Latencies of chunks.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
+pub struct Latency {
+    /// chunks
+    pub chunks: u64,
+    /// median
+    pub p50_ns: Nanoseconds,
+    /// 99th percentile
+    pub p99_ns: Nanoseconds,
+    /// longest
+    pub max_ns: Nanoseconds,
+}
+
+/// What lanes of known rates could carry, and what the transfer took of that.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Bound {
+    /// after framing and repair
+    pub framing_bound_bps: BitRate,
+    /// management overhead
+    pub no_overhead: Option<String>,
+    /// management overhead
+    pub management_overhead: Option<Share>,
+    /// which includes lanes that were down
+    pub lanes_down: Option<String>,
+}
+
+/// A lane: its kind, own end and peer.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Lane {
+    /// Its name.
+    pub label: String,
+    /// What it did.
+    pub value: LaneOutcome,
+}
+
+/// What a lane did.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct LaneOutcome {
+    /// alive, silent, not reached or closed
+    pub state: &'static str,
+    /// packets
+    pub packets: u64,
+    /// bytes on the line
+    pub line_bytes: ByteCount,
+    /// packets lost
+    pub lost: u64,
+    /// packets taken for lost that came late
+    pub late: u64,
+    /// how often it stopped answering
+    pub deaths: u64,
+    /// how long it did not answer
+    pub silent_ns: Nanoseconds,
+    /// round-trip time, if it was measured
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rtt_ns: Option<Nanoseconds>,
+}
+
+impl linecard_report::Outcome for Outcome {
+    fn item(&self, section: &str, index: usize) -> Option<String> {
+        (section == "lanes").then(|| self.lanes[index].value.to_string())
+    }
+}
+
+impl Outcome {
+    /// All was sent that could be.
+    pub(super) fn new(sent: &Sent, config: &Config, is_ipv6: bool) -> Self {
+        let moved = Transferred::of_bytes(sent.bytes, sent.had_bytes, sent.elapsed);
+        let skipped = sent.skipped.iter().map(|skipped| Item {
+            label: skipped.path.display().to_string(),
+            value: skipped.why.to_owned(),
+        });
+        Self {
+            transfer: Transfer {
+                transferred: moved.with_files(sent.objects, sent.unchanged, &sent.failures),
+                payload_bytes: Some(ByteCount(sent.payload_bytes.into())),
+                cpu_ns: Some(nanoseconds(sent.processor)),
+                resent: sent.counters.resent,
+                duplicates: Some(sent.counters.duplicates),
+            },
+            chunk_latency: Latency::of(&sent.latencies_ns),
+            bound: framing_bound(sent, config, is_ipv6).map(|bound_bps| {
+                let moved = sent.bytes.saturating_sub(sent.had_bytes);
+                let overhead = 1.0 - bits_per_second(moved, sent.elapsed) / bound_bps;
+                Bound::new(bound_bps, overhead, &sent.lanes, sent.elapsed)
+            }),
+            lanes: sent.lanes.iter().map(Lane::of).collect(),
+            lane_notes: lane_notes(&sent.notes),
+            failures: failures(&sent.failures),
+            skipped: skipped.collect(),
+        }
+    }
+
+    /// It ended early.
+    pub(super) fn part(progress: &SendProgress, error: &Error) -> Self {
+        Self {
+            transfer: Transfer {
+                transferred: Transferred::part(error, progress.done_bytes, progress.elapsed),
+                payload_bytes: None,
+                cpu_ns: None,
+                resent: progress.counters.resent,
+                duplicates: None,
+            },
+            chunk_latency: None,
+            bound: None,
+            lanes: progress.lanes.iter().map(Lane::of).collect(),
+            lane_notes: lane_notes(&progress.notes),
+            failures: Vec::new(),
+            skipped: Vec::new(),
+        }
+    }
+
+    /// A line for each of the first files that are there and are never sent.
+    #[must_use]
+    pub fn not_sent(&self) -> Vec<String> {
+        let lines =
+            self.skipped.iter().map(|item| format!("not sent: {} is {}", item.label, item.value));
+        listed(lines, self.skipped.len(), |more| format!("and {more} more were not sent"))
+    }
+
+    /// A line for each of the first files that could not be transferred.
+    #[must_use]
+    pub fn missing(&self) -> Vec<String> {
+        self.transfer.transferred.missing(&self.failures)
+    }
+}
+
+impl Latency {
+    fn of(latencies_ns: &[u64]) -> Option<Self> {
+        let mut sorted = latencies_ns.to_vec();
+        sorted.sort_unstable();
+        let &max = sorted.last()?;
+        // The least value that no more than this share is above.
+        let quantile = |share: f64| {
+            let rank = (share * sorted.len() as f64).ceil() as usize;
+            Nanoseconds(sorted[rank.clamp(1, sorted.len()) - 1] as f64)
+        };
+        Some(Self {
+            chunks: sorted.len() as u64,
+            p50_ns: quantile(0.5),
+            p99_ns: quantile(0.99),
+            max_ns: Nanoseconds(max as f64),
+        })
+    }
+}
+
+/// Bits of data a second that the lanes carry at most, if all their rates are known.
+fn framing_bound(sent: &Sent, config: &Config, is_ipv6: bool) -> Option<f64> {
+    let rate = config.rate.0.map(linecard_config::Rate::bits_per_second);
+    let rates: Option<Vec<u64>> = match config.lanes.as_slice() {
+        [] => Some(vec![rate?]),
+        lanes => lanes.iter().map(|lane| lane.0.rate_bps.or(rate)).collect(),
+    };
+    let rate_bps: u64 = rates?.iter().sum();
+    let payload = f64::from(sent.payload_bytes);
+    let framing = FRAMING_BYTES + if is_ipv6 { IPV6_MORE_BYTES } else { 0.0 };
+    let share = payload / (payload + OVERHEAD_BYTES as f64 + framing);
+    Some(rate_bps as f64 * share / (1.0 + config.fec.0.overhead()))
+}
+
+/// A lane that takes longer than this to be reached carries less than its share of a transfer of some seconds.
+const REACHED: Duration = Duration::from_secs(1);
+/// Lanes that were down for less than this part of the time change the overhead by no more.
+const NEGLIGIBLE: u32 = 100;
+
+impl Bound {
+    /// With the overhead of the management, unless it is that of lanes that were down.
+    fn new(bound_bps: f64, overhead: f64, lanes: &[LaneView], elapsed: Duration) -> Self {
+        let is_down = |lane: &&LaneView| {
+            lane.state != LaneState::Alive || lane.counters.deaths > 0 || lane.silent > REACHED
+        };
+        let is_long =
+            |lane: &&LaneView| lane.state != LaneState::Alive || lane.silent > elapsed / NEGLIGIBLE;
+        let down: Vec<&LaneView> = lanes.iter().filter(is_down).collect();
+        let silent = |lane: &LaneView| Value::Ns(lane.silent.as_nanos() as f64);
+        let names = down.iter().map(|lane| format!("{} for {}", lane.name, silent(lane)));
+        let names = names.collect::<Vec<_>>().join(", ");
+        let is_of_lanes = down.iter().any(is_long);
+        Self {
+            framing_bound_bps: BitRate(bound_bps),
+            no_overhead: is_of_lanes
+                .then(|| format!("not given, as lanes were not alive all the time: {names}")),
+            management_overhead: (!is_of_lanes).then_some(Share(overhead)),
+            lanes_down: (!is_of_lanes && !down.is_empty()).then_some(names),
+        }
+    }
+}
+
+impl Lane {
+    fn of(lane: &LaneView) -> Self {
+        let value = LaneOutcome {
+            state: state(lane.state),
+            packets: lane.counters.packets,
+            line_bytes: ByteCount(lane.counters.line_bytes),
+            lost: lane.counters.lost,
+            late: lane.counters.late,
+            deaths: lane.counters.deaths,
+            silent_ns: nanoseconds(lane.silent),
+            rtt_ns: lane.rtt_ns.map(|rtt_ns| Nanoseconds(rtt_ns as f64)),
+        };
+        Self { label: lane.name.clone(), value }
+    }
+}
+
+impl std::fmt::Display for LaneOutcome {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { state, lost, late, .. } = self;
+        write!(f, "{state}, {} packets, {lost} lost", Value::Count(self.packets))?;
+        if *late > 0 {
+            write!(f, " ({late} only late)")?;
+        }
+        self.rtt_ns.map_or(Ok(()), |rtt| write!(f, ", RTT {}", Value::Ns(rtt.0)))
+    }
+}
+
+/// What was said about lanes that carried nothing, stopped answering, or shared a link.
+fn lane_notes(notes: &[String]) -> Vec<Item> {
+    let split = |note: &String| {
+        let (label, value) = note.split_once(": ").unwrap_or(("lane", note));
+        Item { label: label.to_owned(), value: value.to_owned() }
+    };
+    notes.iter().map(split).collect()
+}
+
+const fn state(state: LaneState) -> &'static str {
+    match state {
+        LaneState::Validating => "not reached",
+        LaneState::Alive => "alive",
+        LaneState::Suspect => "silent",
+        LaneState::Closed => "closed",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linecard_transfer::lane::LaneCounters;
+    use linecard_transfer_net::end::CarrierCounters;
+
+    fn lane(state: LaneState, deaths: u64, silent_ms: u64) -> LaneView {
+        LaneView {
+            name: format!("lane {deaths}"),
+            state,
+            rtt_ns: (state != LaneState::Validating).then_some(1_000_000),
+            silent: Duration::from_millis(silent_ms),
+            counters: LaneCounters { deaths, ..LaneCounters::default() },
+            carrier: CarrierCounters::default(),
+        }
+    }
+
+    /// A lane that was cut off for most of a transfer was called overhead of the management.
+    #[test]
+    fn the_overhead_is_not_that_of_lanes_that_were_down() {
+        let of = |lanes: &[LaneView]| Bound::new(1e9, 0.25, lanes, Duration::from_secs(20));
+        let alive = || lane(LaneState::Alive, 0, 40);
+        let found = of(&[alive(), alive()]);
+        assert_eq!((found.management_overhead, &found.lanes_down), (Some(Share(0.25)), &None));
+        for (down, named) in [
+            (lane(LaneState::Alive, 1, 12_340), "lane 1 for 12.34 s"),
+            (lane(LaneState::Suspect, 2, 100), "lane 2 for 100 ms"),
+            (lane(LaneState::Validating, 0, 5_000), "lane 0 for 5.00 s"),
+        ] {
+            let found = of(&[alive(), down]);
+            assert!(found.management_overhead.is_none(), "{found:?}");
+            assert!(found.no_overhead.unwrap().ends_with(named), "{named}");
+        }
+        // A moment is no reason to give nothing.
+        let found = of(&[lane(LaneState::Alive, 1, 16), alive()]);
+        assert_eq!(found.management_overhead, Some(Share(0.25)));
+        assert_eq!(found.lanes_down.as_deref(), Some("lane 1 for 16.00 ms"));
+    }
+
+    /// The first guess of 100 ms was shown for a lane that nobody had answered on.
+    #[test]
+    fn a_round_trip_that_was_not_measured_is_not_shown() {
+        let never = Lane::of(&lane(LaneState::Validating, 0, 5_000)).value;
+        let json = serde_json::to_value(&never).unwrap();
+        assert_eq!(json["state"], "not reached");
+        assert!(json.get("rtt_ns").is_none(), "{json}");
+        assert!(!never.to_string().contains("RTT"), "{never}");
+        let alive = Lane::of(&lane(LaneState::Alive, 0, 40)).value;
+        assert!(alive.to_string().contains("RTT 1.00 ms"), "{alive}");
+    }
+
+    #[test]
+    fn quantiles_are_values_that_were_measured() {
+        let all: Vec<u64> = (1..=100).rev().collect();
+        let of = |values: &[u64]| {
+            Latency::of(values).map(|all| [all.p50_ns.0, all.p99_ns.0, all.max_ns.0])
+        };
+        assert_eq!(of(&all), Some([50.0, 99.0, 100.0]));
+        assert_eq!(of(&[7]), Some([7.0; 3]));
+        assert_eq!(of(&[]), None);
+    }
+
+    #[test]
+    fn the_report_has_the_values_that_there_are() {
+        let progress = SendProgress { done_bytes: 2_000, ..SendProgress::default() };
+        let outcome = Outcome::part(&progress, &Error::cancelled());
+        let report = serde_json::to_value(linecard_report::report_of("send", &outcome)).unwrap();
+        let expected = serde_json::json!({
+            "job": "send",
+            "transfer": {
+                "complete": false, "error": "stopped", "bytes": 2_000, "seconds": 0.0,
+                "goodput_bps": 0.0, "resent": 0,
+            },
+            "notes": [],
+        });
+        assert_eq!(report, expected);
+    }
+}

@@ -1,0 +1,95 @@
+//! `linecard recv`: what another host sends, into a folder or a pipe.
+
+use super::bar::Bar;
+use crate::account;
+use crate::failure::{EXIT_CODES, Failure};
+use crate::flags::Flags;
+use crate::say;
+use crate::signals::cancel_at_signals;
+use crate::units;
+use clap::Args;
+use clap::builder::{PathBufValueParser, TypedValueParser};
+use linecard_app::transfer::Failed;
+use linecard_app::transfer::receive::{Config, Outcome, ReceiveJob, Receiver};
+use linecard_app::{Context, Job};
+use linecard_report::report_of;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct RecvArguments {
+    /// The folder that files are put into, made if it is missing; - is stdout, for one file or pipe.
+    #[arg(value_name = "DIR", value_parser = PathBufValueParser::new().map(units::output))]
+    folder: PathBuf,
+    #[command(flatten)]
+    flags: Flags<Config>,
+    /// Receive from one sender after the other, until Ctrl-C.
+    #[arg(long)]
+    keep: bool,
+    /// Print an account of each transfer as JSON, also when not all came; on stderr if the data goes to
+    /// stdout.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub(crate) fn command(arguments: &RecvArguments) -> Result<(), Failure> {
+    let document = arguments.flags.document()?;
+    let config = Config { folder: arguments.folder.clone(), ..document.config()? };
+    if arguments.keep && config.is_pipe() {
+        return Err(Failure::Usage("--keep is for a folder: stdout takes one file or pipe".into()));
+    }
+    let progress = Arc::default();
+    cancel_at_signals(&progress)?;
+    let context = Context { progress: &progress, document: Some(&document) };
+    let bar = Arc::new(Bar::new());
+    let above = Arc::clone(&bar);
+    let receiver = Receiver::listen(&config, &context, Arc::new(move |line| above.say(line)))?;
+    loop {
+        let result = receiver.receive(&mut |progress| {
+            let total = (progress.total_bytes > 0).then_some(progress.total_bytes);
+            bar.show(progress.done_bytes, total, std::iter::empty());
+        });
+        bar.done();
+        match result {
+            Ok(outcome) => match arguments.received(&outcome) {
+                Err(failure @ Failure::Partial(_)) if arguments.keep => say(&failure.to_string()),
+                result => result?,
+            },
+            Err(Failed { error: Failure::Stopped(_), outcome: None }) if arguments.keep => {
+                return Ok(());
+            }
+            Err(failed) => arguments.failed(failed)?,
+        }
+        if !arguments.keep || progress.is_stopped() {
+            return Ok(());
+        }
+    }
+}
+
+impl RecvArguments {
+    fn received(&self, outcome: &Outcome) -> Result<(), Failure> {
+        self.print(outcome, self.json)?;
+        outcome.missing().iter().for_each(|line| say(line));
+        ReceiveJob::check(outcome)
+    }
+
+    /// A transfer has ended early; the next may come if there is to be one.
+    fn failed(&self, Failed { error, outcome }: Failed<Outcome>) -> Result<(), Failure> {
+        if let Some(outcome) = outcome.filter(|_| self.json) {
+            self.print(&outcome, true)?;
+        }
+        if !self.keep || matches!(error, Failure::Stopped(_)) {
+            return Err(error);
+        }
+        say(&error.to_string());
+        Ok(())
+    }
+
+    /// Beside the data, if that goes to stdout.
+    fn print(&self, outcome: &Outcome, json: bool) -> Result<(), Failure> {
+        let output = (self.folder == Path::new("-")).then_some(&*self.folder);
+        account::print(&report_of("recv", outcome), json, output)
+    }
+}

@@ -1,0 +1,123 @@
+//! `linecard send`: a file, a folder or a pipe to another host.
+
+use super::bar::Bar;
+use crate::account;
+use crate::failure::{EXIT_CODES, Failure};
+use crate::flags::Flags;
+use crate::say;
+use crate::signals::cancel_at_signals;
+use clap::Args;
+use linecard::watch::Watch;
+use linecard_app::transfer::keys::Fingerprint;
+use linecard_app::transfer::send::{Config, Observer, SendJob, send};
+use linecard_app::transfer::{Failed, Peer};
+use linecard_app::{Context, Job};
+use linecard_config::Parsed;
+use linecard_report::report_of;
+use linecard_transfer_net::send::SendProgress;
+use std::io::{BufRead, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// How often is looked whether to end before anything has begun.
+const LOOK: Duration = Duration::from_millis(50);
+
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct SendArguments {
+    /// A file, a folder with all in it, - for stdin, or test:SIZE, as test:2G: so many bytes from memory,
+    /// which the receiver drops (a file of such a name is ./test:2G).
+    #[arg(value_name = "PATH")]
+    input: PathBuf,
+    /// Where `linecard recv` runs: a name or an address, with :PORT if it is not 4780.
+    #[arg(value_name = "PEER")]
+    peer: Peer,
+    #[command(flatten)]
+    flags: Flags<Config>,
+    /// Print the account as JSON, also when not all could be sent.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub(crate) fn command(arguments: &SendArguments) -> Result<(), Failure> {
+    let document = arguments.flags.document()?;
+    let (input, peer) = (arguments.input.clone(), Parsed(arguments.peer.clone()));
+    let config = Config { input, peer, ..document.config()? };
+    let progress = Arc::default();
+    cancel_at_signals(&progress)?;
+    let context = Context { progress: &progress, document: Some(&document) };
+    let mut shown = Shown::new(Arc::clone(&progress), config.input == Path::new("-"));
+    let result = send(&config, &context, &mut shown);
+    shown.bar.done();
+    match result {
+        Ok(outcome) => {
+            outcome.not_sent().iter().for_each(|line| say(line));
+            account::print(&report_of("send", &outcome), arguments.json, None)?;
+            outcome.missing().iter().for_each(|line| say(line));
+            SendJob::check(&outcome)
+        }
+        Err(Failed { error, outcome }) => {
+            if let Some(outcome) = outcome.filter(|_| arguments.json) {
+                account::print(&report_of("send", &*outcome), true, None)?;
+            }
+            Err(error)
+        }
+    }
+}
+
+/// A bar, notes about lanes, and the question about a new key.
+#[derive(Debug)]
+struct Shown {
+    bar: Bar,
+    begun: Arc<AtomicBool>,
+    /// What is sent is read from stdin.
+    is_data: bool,
+}
+
+impl Shown {
+    /// Until it has begun, there is nothing to be put in order when the user ends it.
+    fn new(stop: Arc<Watch>, is_data: bool) -> Self {
+        let begun = Arc::new(AtomicBool::new(false));
+        let has_begun = Arc::clone(&begun);
+        std::thread::spawn(move || {
+            while !has_begun.load(Ordering::Relaxed) {
+                if stop.is_stopped() {
+                    say("stopped before anything was sent");
+                    std::process::exit(Failure::STOPPED.into());
+                }
+                std::thread::sleep(LOOK);
+            }
+        });
+        Self { bar: Bar::new(), begun, is_data }
+    }
+}
+
+impl Observer for Shown {
+    fn line(&mut self, text: &str) {
+        self.bar.say(text);
+    }
+
+    fn progress(&mut self, progress: &SendProgress) {
+        self.begun.store(true, Ordering::Relaxed);
+        let lanes = progress.lanes.iter().map(|lane| lane.carrier.sent_bytes);
+        self.bar.show(progress.done_bytes, progress.total_bytes, lanes);
+    }
+
+    fn is_right(&mut self, peer: &Peer, key: Fingerprint) -> bool {
+        let (stdin, mut stderr) = (std::io::stdin(), std::io::stderr());
+        if self.is_data || !stdin.is_terminal() || !stderr.is_terminal() {
+            return false;
+        }
+        let question = format!(
+            "The key of {peer} is not known. Its fingerprint is\n  {key}\nIs that what `linecard recv` \
+             prints there? [y/N] "
+        );
+        let mut answer = String::new();
+        let asked = stderr.write_all(question.as_bytes());
+        asked.and_then(|()| stdin.lock().read_line(&mut answer)).is_ok()
+            && matches!(answer.trim(), "y" | "Y" | "yes")
+    }
+}
