@@ -5,6 +5,8 @@
 //! configurations their way and show outcomes their way; what a job does is written here, once.
 
 #[cfg(target_os = "linux")]
+pub mod attach;
+#[cfg(target_os = "linux")]
 pub mod calibrate;
 pub mod captures;
 mod erased;
@@ -15,6 +17,8 @@ pub mod model;
 pub mod offload;
 #[cfg(target_os = "linux")]
 pub mod plan;
+#[cfg(target_os = "linux")]
+pub mod ports;
 pub mod reproduce;
 pub mod run;
 pub mod scenario;

@@ -146,7 +146,7 @@ fn arg(flag: String, parameter: &Parameter) -> Arg {
 /// The values of an option, if it was given.
 fn values(matches: &ArgMatches, option: &str, parameter: &Parameter) -> Option<Vec<String>> {
     if parameter.is_switch() {
-        return matches.get_flag(option).then(|| vec!["on".to_owned()]);
+        return matches.get_flag(option).then(|| vec!["true".to_owned()]);
     }
     let with_unit = |value: &String| match &parameter.bare_unit {
         Some(unit) if value.parse::<f64>().is_ok() => format!("{value}{unit}"),
@@ -216,7 +216,7 @@ mod tests {
             former_names(&Arguments::command(), arguments)
         };
         let pause = ("pause".to_owned(), "idle-timeout".to_owned());
-        assert_eq!(found("attach a b --pause 1ms"), [pause.clone()]);
+        assert_eq!(found("attach a b --pause 1ms"), std::slice::from_ref(&pause));
         assert_eq!(found("attach a b --pause=1ms"), [pause]);
         assert_eq!(found("attach a b --idle-timeout 1ms -- --pause"), []);
     }

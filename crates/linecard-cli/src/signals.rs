@@ -4,12 +4,7 @@ use crate::failure::Failure;
 use linecard::watch::Watch;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::Duration;
-
-/// How often is looked for a signal.
-const LOOK: Duration = Duration::from_millis(20);
+use std::sync::atomic::AtomicBool;
 
 /// The progress of a job that a signal cancels: see [`signals`].
 pub(crate) fn progress() -> Result<Arc<Watch>, Failure> {
@@ -29,19 +24,6 @@ pub(crate) fn signals() -> Result<Arc<AtomicBool>, Failure> {
         signal_hook::flag::register(SIGHUP, Arc::clone(&asked))?;
     }
     Ok(asked)
-}
-
-/// Cancels a job at such a signal.
-pub(crate) fn cancel_at_signals(progress: &Arc<Watch>) -> Result<(), Failure> {
-    let asked = signals()?;
-    let progress = Arc::clone(progress);
-    thread::Builder::new().name("signals".to_owned()).spawn(move || {
-        while !asked.load(Ordering::Relaxed) {
-            thread::sleep(LOOK);
-        }
-        progress.stop();
-    })?;
-    Ok(())
 }
 
 /// Whether this process ignores a signal: what the parent has set, as nothing here ignores one.

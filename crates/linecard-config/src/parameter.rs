@@ -218,10 +218,10 @@ impl Parameter {
         }
     }
 
-    /// Whether it is on or off: a [`Switch`](crate::Switch).
+    /// Whether it is on or off, so that its option takes no value: a `bool`, or a [`Switch`](crate::Switch).
     #[must_use]
     pub fn is_switch(&self) -> bool {
-        self.choices.first().is_some_and(|(choice, _)| choice == "on")
+        self.default.is_boolean() || self.choices.first().is_some_and(|(choice, _)| choice == "on")
     }
 
     /// Whether it is empty by default: neither a value nor none.

@@ -17,7 +17,7 @@ use std::borrow::Cow;
 /// itself: an object in JSON, whose text [`Outcome::text`] has.
 ///
 /// A section of [`Reasons`](crate::Reasons), or of counts in a struct with the attribute
-/// `schemars(extend("x-reasons" = true))`, shows the names of fields and their documentation behind the counts, without
+/// `schemars(extend("x-reasons" = true))`, or a count with it, shows the names of fields and their documentation behind the counts, without
 /// those that are zero.
 ///
 /// A list is a `Vec` of structs with two fields: `label`, a text, and `value`, one value or a struct of them. Optional
@@ -105,14 +105,7 @@ pub fn report_of<O: Outcome>(job: &'static str, outcome: &O) -> Report {
                     label: outcome.label(key, name),
                     text: outcome.text(key, name),
                 };
-                let mut section = object(key.clone(), title, field, values, words);
-                if let Some(schema) = field.get("additionalProperties").filter(|s| s.is_object()) {
-                    for (name, value) in values {
-                        let label = outcome.label(key, name).unwrap_or_else(|| name.clone());
-                        section.add(name.clone(), label, shown(schema, value));
-                    }
-                }
-                section
+                object(key.clone(), title, field, values, words)
             }
             Some(Value::Array(items)) => {
                 let mut section = Section::list(key.clone(), title);
@@ -168,22 +161,23 @@ fn object(
     words: impl Fn(&str) -> Words,
 ) -> Section {
     let mut section = Section::new(key, title);
-    if schema.get(REASONS).is_some() {
-        let description = |name: &str| Some(label(schema.get("properties")?.get(name)?));
-        for (name, count) in values {
-            let explanation = description(name).unwrap_or_default();
-            section.add_reason(name.clone(), explanation, count.as_u64().unwrap_or(0));
+    let are_reasons = schema.get(REASONS).is_some();
+    let others = schema.get("additionalProperties").filter(|schema| schema.is_object());
+    for (key, value) in values.iter().filter(|(_, value)| !value.is_null()) {
+        let known = schema.get("properties").and_then(|properties| properties.get(key));
+        let Some(field) = known.or(others) else { continue };
+        if are_reasons || field.get(REASONS).is_some() {
+            section.add_reason(key.clone(), label(field), value.as_u64().unwrap_or(0));
+            continue;
         }
-        return section;
-    }
-    for (key, field) in properties(schema) {
-        let Some(value) = values.get(key).filter(|value| !value.is_null()) else { continue };
         let Words { label: own, text } = words(key);
         let shown = match (value, text) {
             (Value::Object(fields), Some(text)) => Shown::Object(text, fields.clone()),
             _ => shown(field, value),
         };
-        section.add(key.clone(), own.unwrap_or_else(|| label(field)), shown);
+        // Values of a map have no documentation each.
+        let own = own.unwrap_or_else(|| known.map_or_else(|| key.clone(), label));
+        section.add(key.clone(), own, shown);
     }
     section
 }
