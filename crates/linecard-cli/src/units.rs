@@ -22,11 +22,6 @@ pub(crate) fn count(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("\"{text}\" is no whole number: write for example 16"))
 }
 
-/// A number of seconds, without a unit: `2`, `0.5`.
-pub(crate) fn seconds(text: &str) -> Result<f64, String> {
-    text.parse().map_err(|_| format!("\"{text}\" is no number of seconds: write for example 0.5"))
-}
-
 /// An output. What is another name for the standard output is treated as it, or the report would
 /// end up among the data.
 pub(crate) fn output(path: PathBuf) -> PathBuf {
@@ -103,8 +98,6 @@ mod tests {
     fn numbers() {
         assert_eq!(count("16"), Ok(16));
         assert!(count("-1").is_err() && count("1.5").is_err() && count("").is_err());
-        assert_eq!(seconds("0.5"), Ok(0.5));
-        assert!(seconds("2s").is_err());
     }
 
     #[test]

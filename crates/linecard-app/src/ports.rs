@@ -1,14 +1,15 @@
-//! `linecard ports`: what this host can do, found by trying.
+//! What this host can do: kinds of ports, found by trying, and interfaces.
 
-use crate::account;
-use crate::args::PortsArguments;
-use crate::failure::Failure;
+use crate::Finished;
 use linecard_io::port::interface::{self, Device, Interface, State, mac_text};
 use linecard_io::port::{probe, xdp};
 use linecard_report::{Report, Section, Value};
 
-/// Runs the command. What is lacking is what it reports: no failure.
-pub(crate) fn command(arguments: &PortsArguments) -> Result<(), Failure> {
+/// Finds out which kinds of ports can be opened with the privileges of the process, what the kernel lacks, and which
+/// interfaces there are. Opens sockets on the loopback interface and makes a TAP device, for a moment. Whatever is
+/// lacking is part of the result: there is no failure.
+#[must_use]
+pub fn ports() -> Finished {
     let kinds = [xdp_kind(), packet_kind(), tap_kind(), plain("capture"), plain("memory")];
     let mut report = Report::new("ports");
     let (mut usable, mut lacking) =
@@ -26,7 +27,7 @@ pub(crate) fn command(arguments: &PortsArguments) -> Result<(), Failure> {
         Err(error) => report.note(format!("The interfaces cannot be listed: {error}.")),
     }
     report.note("Whether a driver gives AF_XDP its packets without a copy is tried when opened.");
-    account::print(&report, arguments.json, None)
+    Finished::of_report("Ports of this host", report)
 }
 
 /// A kind of port, what it has, and what it lacks.
