@@ -102,7 +102,7 @@ impl Observer for Shown {
 
     fn progress(&mut self, progress: &SendProgress) {
         self.begun.store(true, Ordering::Relaxed);
-        let lanes = progress.lanes.iter().map(|lane| lane.carrier.sent_bytes);
+        let lanes = progress.lanes.iter().map(|lane| lane.socket.sent_bytes);
         self.bar.show(progress.done_bytes, progress.total_bytes, lanes);
     }
 

@@ -2,9 +2,9 @@
 //! at a time.
 
 use super::{FILE_CHUNKS, LineError, LineSettings, Stage};
-use crate::end::Carrier;
+use crate::end::SealedSocket;
 use crate::file::{ChunkBytes, Folder, Name, Object, Sink};
-use crate::lane::Received;
+use crate::lane::ReceiveBuffer;
 use linecard::time::Instant;
 use linecard_transfer::lane::AckSettings;
 use linecard_transfer::receive::{Arrival, ReceiveEvent, ReceiveSettings, Receiver, Reply};
@@ -14,8 +14,8 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 pub(super) struct Far {
-    carrier: Carrier,
-    received: Received,
+    carrier: SealedSocket,
+    received: ReceiveBuffer,
     /// Taken from the socket, and not opened.
     taken: usize,
     /// Of what was opened.
@@ -42,7 +42,7 @@ pub(super) struct Far {
 
 impl Far {
     pub(super) fn new(
-        carrier: Carrier,
+        carrier: SealedSocket,
         (folder, object, root): (Folder, Object, blake3::Hash),
         settings: &LineSettings,
         (connection, window): (u32, u32),
@@ -60,7 +60,7 @@ impl Far {
         };
         Ok(Self {
             carrier,
-            received: Received::new(),
+            received: ReceiveBuffer::new(),
             taken: 0,
             headers: Vec::new(),
             receiver: Receiver::new(receiving, &[], 2)?,

@@ -3,9 +3,9 @@
 
 use super::far::Far;
 use super::{FILE_CHUNKS, LineError, LineSettings, Stage};
-use crate::end::Carrier;
+use crate::end::SealedSocket;
 use crate::file::{ChunkBytes, ChunkHash, Folder, Reader, Source as Files, Tree};
-use crate::lane::{At, Lane, Place as Where, Received, Udp};
+use crate::lane::{At, Lane, Place as Where, ReceiveBuffer, Udp};
 use crate::seal::{LaneSecret, Opener, Sealer};
 use linecard::rng::Rng;
 use linecard::time::Instant;
@@ -32,8 +32,8 @@ pub(super) struct Near {
     buffers: Vec<Vec<u8>>,
     sender: Sender,
     source: Source,
-    carrier: Carrier,
-    received: Received,
+    carrier: SealedSocket,
+    received: ReceiveBuffer,
     departures: Vec<Departure>,
     /// Groups among them whose repair is to be made.
     groups: usize,
@@ -86,7 +86,7 @@ impl Near {
             sender: Sender::new(sending, &[lane], 1),
             source: Source::new(payload_bytes, fec),
             carrier: carrier(Box::new(near_lane), [1, 2])?,
-            received: Received::new(),
+            received: ReceiveBuffer::new(),
             departures: Vec::new(),
             groups: 0,
             room: Vec::new(),
@@ -220,11 +220,11 @@ const fn is_first_row(departure: &Departure) -> bool {
 }
 
 /// A lane with keys for both directions, as they are agreed on.
-fn carrier(lane: Box<dyn Lane>, [own, other]: [u8; 2]) -> Result<Carrier, LineError> {
+fn carrier(lane: Box<dyn Lane>, [own, other]: [u8; 2]) -> Result<SealedSocket, LineError> {
     let suite = Suite::Aes128Gcm;
     let sealer = Sealer::new(suite, LaneSecret::new([own; 32]))?;
     let opener = Opener::new(suite, &LaneSecret::new([other; 32]), 0, CONNECTION)?;
-    Ok(Carrier::new(lane, (sealer, opener)))
+    Ok(SealedSocket::new(lane, (sealer, opener)))
 }
 
 fn write_random(path: &Path, chunk_bytes: ChunkBytes) -> Result<(), LineError> {
