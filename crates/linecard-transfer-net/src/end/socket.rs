@@ -18,7 +18,7 @@ struct Run {
     stride: usize,
 }
 
-/// What a carrier has counted.
+/// What a socket has counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SocketCounters {
     /// Datagrams sent.

@@ -1,4 +1,4 @@
-//! The receiving end, step by step: as `receive::conduct` and `receive::writing` do it, one call to the lane
+//! The receiving end, step by step: as `receive::role` and `receive::writing` do it, one call to the lane
 //! at a time.
 
 use super::{FILE_CHUNKS, LineError, LineSettings, Stage};
@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 pub(super) struct Far {
-    carrier: SealedSocket,
+    socket: SealedSocket,
     received: ReceiveBuffer,
     /// Taken from the socket, and not opened.
     taken: usize,
@@ -42,7 +42,7 @@ pub(super) struct Far {
 
 impl Far {
     pub(super) fn new(
-        carrier: SealedSocket,
+        socket: SealedSocket,
         (folder, object, root): (Folder, Object, blake3::Hash),
         settings: &LineSettings,
         (connection, window): (u32, u32),
@@ -59,7 +59,7 @@ impl Far {
             ack: AckSettings::default(),
         };
         Ok(Self {
-            carrier,
+            socket,
             received: ReceiveBuffer::new(),
             taken: 0,
             headers: Vec::new(),
@@ -99,7 +99,7 @@ impl Far {
     pub(super) fn call(&mut self, stage: Stage, now: Instant) -> Result<u32, LineError> {
         match stage {
             Stage::Rx => {
-                self.taken = self.carrier.take(&mut self.received)?;
+                self.taken = self.socket.take(&mut self.received)?;
                 self.came += self.taken as u64;
                 Ok(self.taken as u32)
             }
@@ -112,7 +112,7 @@ impl Far {
 
     fn open(&mut self) -> Result<u32, LineError> {
         let headers = &mut self.headers;
-        self.carrier.open(&mut self.received, |header, _, from| headers.push((*header, from)));
+        self.socket.open(&mut self.received, |header, _, from| headers.push((*header, from)));
         let taken = std::mem::take(&mut self.taken);
         // Each has its header, or the next stage would take one for another.
         if self.headers.len() != taken {
@@ -135,7 +135,7 @@ impl Far {
             let arrival = self.receiver.receive(header, body, now);
             self.store.put(arrival, body);
             if header.kind == Kind::Probe {
-                from.iter().for_each(|from| self.carrier.answer_to(*from));
+                from.iter().for_each(|from| self.socket.answer_to(*from));
             }
             self.placed += u64::from(matches!(arrival, Arrival::Data { .. }));
         }
@@ -200,11 +200,11 @@ impl Far {
                 index: 0,
             };
             self.number += 1;
-            self.carrier.push(&header, |out| match &reply {
+            self.socket.push(&header, |out| match &reply {
                 Reply::Probe(probe) => probe.write(out, Probe::BYTES),
                 Reply::Ack(ack) => ack.write(out),
             })?;
-            self.carrier.flush(now)?;
+            self.socket.flush(now)?;
         }
         Ok(std::mem::take(&mut self.unacknowledged))
     }
