@@ -20,8 +20,6 @@ mod model;
 mod page;
 #[cfg(target_os = "linux")]
 mod plan;
-#[cfg(target_os = "linux")]
-mod ports;
 mod progress;
 #[cfg(all(test, target_os = "linux"))]
 mod reference;
@@ -65,7 +63,9 @@ pub fn main() -> ExitCode {
         #[cfg(target_os = "linux")]
         Command::Plan(arguments) => plan::command(&arguments),
         #[cfg(target_os = "linux")]
-        Command::Ports(arguments) => ports::command(&arguments),
+        Command::Ports(arguments) => {
+            account::print(&linecard_app::ports().report, arguments.json, None)
+        }
         #[cfg(target_os = "linux")]
         Command::Send(arguments) => transfer::send(&arguments),
         #[cfg(target_os = "linux")]

@@ -22,11 +22,6 @@ pub(crate) fn count(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("\"{text}\" is no whole number: write for example 16"))
 }
 
-/// A number of seconds, without a unit: `2`, `0.5`.
-pub(crate) fn seconds(text: &str) -> Result<f64, String> {
-    text.parse().map_err(|_| format!("\"{text}\" is no number of seconds: write for example 0.5"))
-}
-
 /// An output. What is another name for the standard output is treated as it, or the report would
 /// end up among the data.
 pub(crate) fn output(path: PathBuf) -> PathBuf {
@@ -63,23 +58,6 @@ pub(crate) fn many(text: &str) -> Result<u64, String> {
     value.ok_or_else(wrong)
 }
 
-/// Bits per second: `10G`, `2.5G`, `200M`. K, M, G and T count in 1000.
-pub(crate) fn bit_rate(text: &str) -> Result<u64, String> {
-    let wrong = || format!("\"{text}\" is no rate in bit/s: write for example 10G, 2.5G or 200M");
-    let (number, unit) = split(text);
-    let factor = match unit {
-        "" => 1.0,
-        "k" | "K" => 1e3,
-        "M" => 1e6,
-        "G" => 1e9,
-        "T" => 1e12,
-        _ => return Err(wrong()),
-    };
-    let rate = number.parse::<f64>().map_err(|_| wrong())? * factor;
-    // Below this a double has every whole number.
-    if (1.0..=9e15).contains(&rate) { Ok(rate.round() as u64) } else { Err(wrong()) }
-}
-
 /// A period in picoseconds: `7.41us`, `7419.761ns`; the unit is required.
 pub(crate) fn period_ps(text: &str) -> Result<u64, String> {
     let wrong = || format!("\"{text}\" is no period: write for example 7.41us, 125us or 1ms");
@@ -95,18 +73,6 @@ pub(crate) fn period_ps(text: &str) -> Result<u64, String> {
     let value = number.parse::<f64>().map_err(|_| wrong())? * factor;
     // The largest is an hour, far inside of what the type keeps exactly.
     if (0.5..=3.6e15).contains(&value) { Ok(value.round() as u64) } else { Err(wrong()) }
-}
-
-/// A probability: `0.01` or `1%`.
-pub(crate) fn probability(text: &str) -> Result<f64, String> {
-    let wrong = || format!("\"{text}\" is no probability: write 0 to 1, or 0% to 100%");
-    let (number, percent) = match text.strip_suffix('%') {
-        Some(number) => (number, 100.0),
-        None => (text, 1.0),
-    };
-    let value: f64 = number.trim().parse().map_err(|_| wrong())?;
-    let value = value / percent;
-    if (0.0..=1.0).contains(&value) { Ok(value) } else { Err(wrong()) }
 }
 
 fn split(text: &str) -> (&str, &str) {
@@ -132,8 +98,6 @@ mod tests {
     fn numbers() {
         assert_eq!(count("16"), Ok(16));
         assert!(count("-1").is_err() && count("1.5").is_err() && count("").is_err());
-        assert_eq!(seconds("0.5"), Ok(0.5));
-        assert!(seconds("2s").is_err());
     }
 
     #[test]
@@ -160,21 +124,5 @@ mod tests {
         assert_eq!((many("250"), many("64k"), many("1M")), (Ok(250), Ok(64_000), Ok(1_000_000)));
         assert!(many("1.5M").is_err() && many("1G").is_err() && many("").is_err());
         assert!(many("99999999999999999999").is_err() && many("99999999999999999M").is_err());
-    }
-
-    #[test]
-    fn bit_rates() {
-        assert_eq!((bit_rate("10G"), bit_rate("2.5G")), (Ok(10_000_000_000), Ok(2_500_000_000)));
-        assert_eq!((bit_rate("200M"), bit_rate("9600")), (Ok(200_000_000), Ok(9_600)));
-        assert!(bit_rate("0").is_err() && bit_rate("fast").is_err() && bit_rate("-1G").is_err());
-        assert!(bit_rate("10Gbit").is_err() && bit_rate("99999T").is_err());
-    }
-
-    #[test]
-    fn probabilities() {
-        assert_eq!(probability("1%"), Ok(0.01));
-        assert_eq!(probability("0.25"), Ok(0.25));
-        assert!(probability("2").is_err() && probability("-1").is_err());
-        assert!(probability("NaN").is_err());
     }
 }

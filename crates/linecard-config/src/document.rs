@@ -3,6 +3,7 @@
 use super::error::{ConfigError, Place, Problem};
 use super::parameter::{self, Config, Parameter, parameters};
 use super::walk::Walk;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::fs::File;
 use std::io::Read;
@@ -22,6 +23,8 @@ pub struct Document {
     path: PathBuf,
     text: String,
     sets: Vec<Set>,
+    /// The section of the file that this is of: all of it unless [`Document::section`] made it.
+    root: Vec<String>,
     /// Keys of the first level that are no parameters, as the one that names the kind of a scenario.
     taken: Vec<String>,
 }
@@ -90,8 +93,8 @@ impl Document {
     ///
     /// A text that is not TOML.
     pub fn of_text(path: impl Into<PathBuf>, text: impl Into<String>) -> Result<Self, ConfigError> {
-        let document =
-            Self { path: path.into(), text: text.into(), sets: Vec::new(), taken: Vec::new() };
+        let (path, text) = (path.into(), text.into());
+        let document = Self { path, text, sets: Vec::new(), root: Vec::new(), taken: Vec::new() };
         document.file()?;
         Ok(document)
     }
@@ -102,13 +105,89 @@ impl Document {
         &self.path
     }
 
+    /// A section of the file, as `job.fast`, without these keys of its first level; empty where there is none. Errors
+    /// name the lines of the file.
+    #[must_use]
+    pub fn section(&self, path: &str, without: &[&str]) -> Self {
+        Self {
+            root: path.split('.').map(str::to_owned).collect(),
+            taken: without.iter().map(|&key| key.to_owned()).collect(),
+            sets: Vec::new(),
+            ..self.clone()
+        }
+    }
+
+    /// Takes the values of another document, which take precedence over those that are here.
+    ///
+    /// # Errors
+    ///
+    /// A document that is not TOML.
+    pub fn overlay(&mut self, other: &Self) -> Result<(), ConfigError> {
+        let mut table = other.file()?;
+        for key in &other.taken {
+            table.remove(key.as_str());
+        }
+        other.leaves(&table, &mut Vec::new(), &mut self.sets);
+        self.sets.extend(other.sets.iter().cloned());
+        Ok(())
+    }
+
+    /// Adds each value of a table as one that is set on its line.
+    fn leaves(&self, table: &DeTable<'_>, before: &mut Vec<String>, sets: &mut Vec<Set>) {
+        for (name, value) in table {
+            before.push(name.get_ref().to_string());
+            if let DeValue::Table(values) = value.get_ref() {
+                self.leaves(values, before, sets);
+            } else if let Some(literal) = self.text.get(value.span()) {
+                let (given, value) = (self.place_at(name.span().start), literal.to_owned());
+                sets.push(Set { given, key: before.clone(), value: Given::Literal(value) });
+            }
+            before.pop();
+        }
+    }
+
+    /// All that is written here as another type, whose fields are no parameters.
+    ///
+    /// # Errors
+    ///
+    /// What the type does not take.
+    pub fn read_as<T: DeserializeOwned>(&self) -> Result<T, ConfigError> {
+        self.deserialized(self.table(&[])?)
+    }
+
+    fn deserialized<T: DeserializeOwned>(&self, table: DeTable<'_>) -> Result<T, ConfigError> {
+        let table = Spanned::new(0..self.text.len(), table);
+        T::deserialize(Deserializer::from(table)).map_err(|error| {
+            let place = self.place_at(error.span().unwrap_or_default().start);
+            ConfigError::new(place, None, Problem::Invalid(plain(error.message())))
+        })
+    }
+
+    /// Sets a value, given at a place; errors name it.
+    ///
+    /// # Errors
+    ///
+    /// A key that cannot be one. Whether it exists and the value fits is checked by [`Self::config`].
+    pub fn set_at(&mut self, given: Place, key: &str, value: &Value) -> Result<(), ConfigError> {
+        self.put(given, key, Given::Literal(literal(value)))
+    }
+
     /// Sets a value, given by an option of a command; errors name the option.
     ///
     /// # Errors
     ///
     /// A key that cannot be one. Whether it exists and the value fits is checked by [`Self::config`].
     pub fn set_by(&mut self, option: &str, key: &str, value: &str) -> Result<(), ConfigError> {
-        self.put(Place::Option(format!("--{option} {value}")), key, Given::of_text(value))
+        self.set_as(format!("--{option} {value}"), key, value)
+    }
+
+    /// The same, where errors show what was given as `given`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::set_by`].
+    pub fn set_as(&mut self, given: String, key: &str, value: &str) -> Result<(), ConfigError> {
+        self.put(Place::Option(given), key, Given::of_text(value))
     }
 
     /// Sets a value, given by an argument of a program's call; errors name the argument. Null is no value: the parameter
@@ -130,22 +209,6 @@ impl Document {
                 self.put(given, key, Given::Literal(literal(value)))
             }
         }
-    }
-
-    /// Sets a list, given by an option of a command once for each value.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::set_by`].
-    pub fn set_list_by(
-        &mut self,
-        option: &str,
-        key: &str,
-        values: &[String],
-    ) -> Result<(), ConfigError> {
-        let given = values.iter().map(|value| format!("--{option} {value}")).collect::<Vec<_>>();
-        let list = literal(&Value::from(values));
-        self.put(Place::Option(given.join(" ")), key, Given::Literal(list))
     }
 
     /// Sets a value, given as `KEY=VALUE`; it takes precedence over the file's.
@@ -202,11 +265,7 @@ impl Document {
         let table = self.table(known)?;
         let walk = Walk { document: self, known };
         walk.check(&table)?;
-        let table = Spanned::new(0..self.text.len(), table);
-        let config = C::deserialize(Deserializer::from(table)).map_err(|error| {
-            let place = self.place_at(error.span().unwrap_or_default().start);
-            ConfigError::new(place, None, Problem::Invalid(plain(error.message())))
-        })?;
+        let config = self.deserialized(table)?;
         self.check(&config)?;
         Ok(config)
     }
@@ -257,10 +316,17 @@ impl Document {
 
     /// The values of the file.
     fn file(&self) -> Result<DeTable<'_>, ConfigError> {
-        DeTable::parse(&self.text).map(Spanned::into_inner).map_err(|error| {
+        let mut table = DeTable::parse(&self.text).map(Spanned::into_inner).map_err(|error| {
             let place = self.place_at(error.span().unwrap_or_default().start);
             ConfigError::new(place, None, Problem::Invalid(plain(error.message())))
-        })
+        })?;
+        for part in &self.root {
+            table = match table.remove(part.as_str()).map(Spanned::into_inner) {
+                Some(DeValue::Table(section)) => section,
+                _ => DeTable::new(),
+            };
+        }
+        Ok(table)
     }
 
     /// All values of parameters: those of the file, and those that were set in their place. Former names of
@@ -300,7 +366,8 @@ impl Document {
     }
 
     /// The place of a parameter's key: of the value that counts.
-    fn find(&self, parameter: &str) -> Option<Place> {
+    #[must_use]
+    pub fn find(&self, parameter: &str) -> Option<Place> {
         let is_set = |set: &&Set| set.key.join(".") == parameter;
         if let Some(set) = self.sets.iter().rev().find(is_set) {
             return Some(set.given.clone());
@@ -667,6 +734,32 @@ mod tests {
         document.set("core.count=5").expect("set");
         assert_eq!(document.origin("core.count"), Origin::Set);
         assert_eq!(document.path_of("core.count", "f.elf"), Path::new("f.elf"));
+    }
+
+    #[test]
+    fn a_section_takes_the_values_of_another_and_errors_name_their_lines() {
+        let base = "[job.a]\nkind = \"x\"\ncore.count = 8\ncore.mhz = 100\nline.rate = \"1G\"\n";
+        let base = Document::of_text("base.toml", base).expect("a document");
+        let mut job = base.section("job.a", &["kind"]);
+        let whole = job.config::<Whole>().expect("a configuration");
+        assert_eq!((whole.core.count, whole.line.rate), (8, Maybe::from(Rate::giga(1))));
+        let own = Document::of_text("own.toml", "[job.a.core]\ncount = 9\nmhz = 5_0\n");
+        let own = own.expect("a document");
+        job.overlay(&own.section("job.a", &["kind"])).expect("an overlay");
+        job.overlay(&own.section("job.b", &[])).expect("nothing");
+        let whole = job.config::<Whole>().expect("a configuration");
+        assert_eq!((whole.core.count, whole.core.mhz), (9, Frequency::from_mhz(50)));
+        let value: serde_json::Value = job.read_as().expect("values");
+        assert_eq!(
+            value,
+            serde_json::json!({
+                "core": { "count": 9, "mhz": 50 }, "line": { "rate": "1G" }
+            })
+        );
+        let own = Document::of_text("own.toml", "[job.a]\ncore.count = 65\n").expect("a document");
+        job.overlay(&own.section("job.a", &["kind"])).expect("an overlay");
+        let error = job.config::<Whole>().expect_err("out of range").to_string();
+        assert_eq!(error, "own.toml:2: `core.count = 65`: 65 is out of range: choose 1 to 64");
     }
 
     #[test]

@@ -1,11 +1,12 @@
-//! Everything of Linecard that touches the operating system.
+//! The parts of Linecard that use the operating system.
 //!
-//! [`calibrate`] measures what stages cost here; [`capture`] reads and writes pcap and pcapng as streams;
-//! [`convert`] runs the two offloads over captures; [`run`](mod@run) is the main job, in memory; [`engine`]
-//! runs pipelines on many cores; [`port`] has the live interfaces of Linux, [`attach`](mod@attach) joins two
-//! of them, and [`rights`] gives up what opening them took; a [`lab`] is two hosts on this machine, for
-//! experiments; [`placement`] says where a measuring thread runs. The protocol work itself is in the pure crate
-//! `linecard`, which this one gives clocks, files and memory.
+//! [`calibrate`] measures the cost of stages on this machine; [`capture`] reads and writes pcap and
+//! pcapng as streams; [`convert`] runs the two offloads over captures; [`run`](mod@run) runs them
+//! in memory; [`engine`] runs pipelines on many cores; [`port`] has the live interfaces of Linux,
+//! [`attach`](mod@attach) connects two of them, and [`rights`] drops the privileges that opening
+//! them took; a [`lab`] simulates two hosts on this machine; [`placement`] sets core and priority
+//! of a measuring thread. Protocol processing itself is in the pure crate `linecard`, which this
+//! crate supplies with clocks, files and memory.
 
 #[cfg(target_os = "linux")]
 pub mod attach;

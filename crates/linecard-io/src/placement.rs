@@ -1,42 +1,43 @@
-//! Where a measuring thread runs and before whom, for as long as it measures.
+//! Core, scheduling class and memory locking of a measuring thread.
 //!
-//! A busy thread of a real-time class leaves its core to nobody: on a machine with one core online
-//! that is refused, for the machine would stand still. On others the kernel takes it off the core for
-//! 50 ms of each second unless `/proc/sys/kernel/sched_rt_runtime_us` is -1, and since Linux 6.12 the
-//! deadline server does where other threads wait (`/sys/kernel/debug/sched/fair_server`).
+//! A busy thread of a real-time class starves all others on its core: on a machine with one online
+//! core it is refused, because the machine would hang. On other machines the kernel throttles it
+//! for 50 ms of each second unless `/proc/sys/kernel/sched_rt_runtime_us` is -1, and since Linux
+//! 6.12 the deadline server does so if other threads wait (`/sys/kernel/debug/sched/fair_server`).
 
 use crate::sys::schedule::Scheduling;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::fs;
 use std::io;
 
-/// Where a thread runs, and before whom. The default leaves all as it is.
+/// Core and priority of a thread. The default changes nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Placement {
     /// The only core it runs on. Default: any.
     pub core: Option<usize>,
-    /// Its priority in the class `SCHED_FIFO`, 1 to 99. Default: the class stays as it is.
+    /// Its priority in the class `SCHED_FIFO`, 1 to 99. Default: the class is not changed.
     pub fifo: Option<u8>,
-    /// Whether all memory of the process stays in memory from now on (`mlockall`). Default: no; what is
-    /// written in a measuring loop has been written before in any case. Under a limit (`ulimit -l`) the
-    /// process can then get no more memory than that, and Rust ends a process that gets none.
+    /// Whether all memory of the process is locked (`mlockall`). Default: no; memory that a
+    /// measuring loop writes to has been touched before in any case. If a limit applies (`ulimit
+    /// -l`), the process cannot allocate more than that afterwards, and Rust aborts when an
+    /// allocation fails.
     pub lock_memory: bool,
 }
 
-/// Why a thread cannot run as wished.
+/// Why a placement cannot be applied.
 #[derive(Debug, thiserror::Error)]
 pub enum PlacementError {
-    /// It cannot run there.
+    /// The thread cannot run on that core.
     #[error(
         "cannot run on core {core}: {source}; /sys/devices/system/cpu/online has those that there are"
     )]
     Core {
         /// The core that was asked for.
         core: usize,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// No such priority.
+    /// The priority does not exist.
     #[error("there is no FIFO priority {0}: take one from 1 to 99")]
     Range(u8),
     /// It would be the only thread that runs.
@@ -53,7 +54,7 @@ pub enum PlacementError {
     Fifo {
         /// The priority that was asked for.
         priority: u8,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
     /// Memory cannot be locked.
@@ -61,7 +62,7 @@ pub enum PlacementError {
     Lock(io::Error),
 }
 
-/// A thread that runs as wished; dropped on it, it runs as before. Locked memory stays so.
+/// Restores the thread's previous placement on drop. Locked memory stays locked.
 #[derive(Debug)]
 #[must_use = "the thread runs as before when this is dropped"]
 pub struct Placed {
@@ -70,11 +71,11 @@ pub struct Placed {
 }
 
 impl Placement {
-    /// Has the calling thread run so; `busy` when it will not sleep.
+    /// Applies the placement to the calling thread; `busy` if the thread will not sleep.
     ///
     /// # Errors
     ///
-    /// See [`PlacementError`]; the thread runs as before.
+    /// See [`PlacementError`]; the thread keeps its previous placement.
     pub fn enter(&self, busy: bool) -> Result<Placed, PlacementError> {
         let mut placed = Placed { cores: None, scheduling: None };
         if let Some(core) = self.core {
@@ -98,7 +99,7 @@ impl Placement {
 
 impl Drop for Placed {
     fn drop(&mut self) {
-        // Back to what was there before, which is always allowed.
+        // Restores the previous settings, which is always permitted.
         if let Some(scheduling) = self.scheduling {
             let _restored = scheduling.set();
         }
@@ -108,14 +109,14 @@ impl Drop for Placed {
     }
 }
 
-/// Cores that are online; 1 where the kernel does not say.
+/// Number of online cores; 1 if the kernel does not report it.
 #[must_use]
 pub fn online_cores() -> usize {
     let list = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
     list.trim().split(',').filter_map(span).sum::<usize>().max(1)
 }
 
-/// How many `3` and `0-5` are.
+/// Number of cores in `3` or `0-5`.
 fn span(text: &str) -> Option<usize> {
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
@@ -132,7 +133,7 @@ fn check(priority: u8, busy: bool) -> Result<(), PlacementError> {
     Ok(())
 }
 
-/// Leaves the calling thread one core; gives those it had.
+/// Pins the calling thread to one core; returns its previous set of cores.
 fn pin(core: usize) -> io::Result<CpuSet> {
     if core >= CpuSet::MAX_CPU {
         return Err(io::ErrorKind::InvalidInput.into());

@@ -1,7 +1,8 @@
-//! The main job: applications' large sends → LSO → lanes → LRO → every byte verified.
+//! The full path in memory: applications' large sends → LSO → lanes → LRO → verification of every
+//! byte.
 //!
 //! Each lane has its own pipelines, buffers and flows, and shares nothing with the others. All of
-//! them run in turn on the calling thread, so that what is measured is the work of one core.
+//! them run in turn on the calling thread, so the measured work is that of one core.
 
 use linecard::offload::{coalesce, segment};
 use linecard::packet::{LinkType, Pool, PoolBuffer};
@@ -15,17 +16,17 @@ use linecard::time::Instant;
 use linecard::watch::Watch;
 use std::time::Duration;
 
-/// Packets on the way in a lane: four batches.
+/// Packets in transit per lane: four batches.
 const LANE_CAPACITY: usize = 256;
-/// Large packets on the way per lane: a batch, one being cut, and some to spare.
+/// Large packets in transit per lane: a batch, one being segmented, and some spare.
 const LARGE_BUFFERS: usize = 96;
 /// Bytes of buffers for packets that coalescers hold, in all lanes together.
 const MAX_HELD_BYTES: usize = 64 << 20;
 
-/// What is to be run.
+/// Parameters of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunSpec {
-    /// Flows in all; each sends in turn. At least 1.
+    /// Total number of flows, which send in turn. At least 1.
     pub flows: usize,
     /// Parallel lanes over which flows are spread. At least 1.
     pub lanes: usize,
@@ -41,18 +42,18 @@ pub struct RunSpec {
     pub faults: FaultRates,
     /// The receiving offload.
     pub coalesce: coalesce::Config,
-    /// Decides data and faults.
+    /// Seed of data and faults.
     pub seed: u64,
 }
 
-/// Time used by the parts of the way, in the order of the way.
+/// Time spent per part, in the order of the path.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Times {
     /// Applications writing their data.
     pub application: Duration,
-    /// Cutting, copying and checksumming.
+    /// Segmenting, copying and checksumming.
     pub segment: Duration,
-    /// Into the lanes and out of them.
+    /// Transmitting to and receiving from the lanes.
     pub lanes: Duration,
     /// Parsing, verifying checksums, merging.
     pub coalesce: Duration,
@@ -60,30 +61,30 @@ pub struct Times {
     pub verify: Duration,
 }
 
-/// What a run has done.
+/// The result of a run.
 #[derive(Debug, Clone, Default)]
 pub struct RunOutcome {
     /// Payload bytes that applications sent.
     pub sent: u64,
     /// Time from the first send to the last byte verified.
     pub elapsed: Duration,
-    /// Time by part.
+    /// Time per part.
     pub times: Times,
-    /// Segmenters.
+    /// Counters of the segmenters.
     pub segment: segment::Counters,
-    /// Each lane.
+    /// Counters of each lane.
     pub lanes: Vec<LaneCounters>,
-    /// What the lanes did on purpose.
+    /// Faults injected on the lanes.
     pub faults: FaultCounters,
-    /// Coalescers.
+    /// Counters of the coalescers.
     pub coalesce: coalesce::Counters,
-    /// What arrived.
+    /// Counters of the verification.
     pub verify: VerifyCounters,
 }
 
 impl RunOutcome {
-    /// Whether every byte sent was verified and in order, or is one that a lane was told to lose,
-    /// corrupt or reorder.
+    /// Whether every byte sent was verified and in order, or was lost, corrupted or reordered by an
+    /// injected fault.
     #[must_use]
     pub fn is_right(&self) -> bool {
         let accounted = self.verify.good + self.faults.lost_payload + self.corrupted_payload();
@@ -91,21 +92,21 @@ impl RunOutcome {
         self.verify.bad == 0 && accounted == self.sent && in_order
     }
 
-    /// Bytes in packets that failed their checksum, as corrupted ones must; other packets than
-    /// those fail only by a bug.
+    /// Bytes in packets that failed their checksum, as corrupted ones must; others fail only
+    /// because of a bug.
     fn corrupted_payload(&self) -> u64 {
         if self.verify.bad_checksum == self.faults.corrupted { self.verify.rejected } else { 0 }
     }
 }
 
-/// Runs until the time is over and everything sent has arrived.
+/// Runs for the given duration, until everything sent has arrived.
 #[must_use]
 pub fn run(spec: &RunSpec) -> RunOutcome {
     run_watched(spec, &Watch::new())
 }
 
-/// The same under a watch, in nanoseconds: sends no more when it is stopped, and ends when all has
-/// arrived.
+/// [`run`] with progress in nanoseconds; on cancellation it stops sending, and ends when everything
+/// has arrived.
 #[must_use]
 pub fn run_watched(spec: &RunSpec, watch: &Watch) -> RunOutcome {
     watch.expect(spec.duration.as_nanos() as usize);
@@ -131,7 +132,7 @@ pub fn run_watched(spec: &RunSpec, watch: &Watch) -> RunOutcome {
 
 type Wire = Lane<Fault<PoolBuffer, Memory<PoolBuffer>>>;
 
-/// The way of one lane's data, from its applications to its verifier.
+/// The path of one lane's data, from its applications to its verifier.
 struct Way {
     send: Pipeline<PoolBuffer, Application, Segment, Wire>,
     receive: Pipeline<PoolBuffer, Lane<Memory<PoolBuffer>>, Coalesce<PoolBuffer>, Verify>,
@@ -155,7 +156,8 @@ impl Way {
         let budget = MAX_HELD_BYTES / spec.lanes / frame;
         let held = (workload.flows * per_send).min(budget).max(per_send);
         let large = Pool::new(LARGE_BUFFERS, workload.packet_len());
-        // Enough that the coalescer's own limit comes first and the segmenter never waits for it.
+        // Enough that the coalescer's own limit is reached first and the segmenter never waits for
+        // it.
         let small = Pool::new(held + 2 * per_send + 2 * LANE_CAPACITY, frame);
         let (near, far) = link(LANE_CAPACITY);
         let seed = spec.seed.wrapping_add(lane as u64);
@@ -203,7 +205,7 @@ impl Way {
 /// An Ethernet header.
 const LINK_HEADER: usize = 14;
 
-/// The clock of a run, and where its time went.
+/// The clock of a run, and the time spent per part.
 struct Stopwatch {
     started: std::time::Instant,
     last: std::time::Instant,

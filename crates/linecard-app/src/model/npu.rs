@@ -23,6 +23,8 @@ pub struct NpuOutcome {
     pub drops: Drops,
     /// Connections and what they cost
     pub connections: Connections,
+    /// Requests of the DMA engine
+    pub dma: DmaRequests,
     /// Rates
     pub rates: Rates,
     /// What was busy, as a share of the time
@@ -80,12 +82,20 @@ pub struct Drops {
 pub struct Connections {
     /// made
     pub established: u64,
+    /// of those that send nothing, made
+    pub idle_established: u64,
     /// given up
     pub failed: u64,
     /// all acknowledged, FIN included
     pub finished: u64,
+    /// until all were finished, or the end of the run
+    pub finished_ns: Nanoseconds,
     /// segments sent again
     pub retransmitted: u64,
+    /// packets discarded because they had come before
+    pub duplicates: u64,
+    /// payload that the host took
+    pub accepted: ByteCount,
     /// retransmission timers that fired
     pub timeouts: u64,
     /// acknowledgments on the host's behalf
@@ -100,6 +110,21 @@ pub struct Connections {
     pub threads_used: u64,
     /// packets in a merged one, on average
     pub mean_aggregate: f64,
+}
+
+/// Requests of the DMA engine.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct DmaRequests {
+    /// requests
+    pub requests: u64,
+    /// served
+    pub served: u64,
+    /// for a SYN
+    pub syns: u64,
+    /// for a SYN, served
+    pub syns_served: u64,
+    /// time that requests asked for, of the time that there was
+    pub load: f64,
 }
 
 /// Rates.
@@ -189,6 +214,7 @@ impl NpuOutcome {
             account: Account::new(whole),
             drops: Drops::new(&whole.dropped),
             connections: Connections::new(whole),
+            dma: DmaRequests::new(whole),
             rates: Rates::new(whole),
             busy: Busy::new(config, whole, before),
             title,
@@ -232,9 +258,13 @@ impl Connections {
         let (client, host) = (&whole.client, &whole.host);
         Self {
             established: client.established + client.idle_established,
+            idle_established: client.idle_established,
             failed: client.failed,
             finished: client.finished,
+            finished_ns: Nanoseconds(client.finished_at.unwrap_or(whole.duration).0 as f64 / 1e3),
             retransmitted: client.retransmitted,
+            duplicates: whole.duplicates,
+            accepted: ByteCount(host.accepted),
             timeouts: client.timeouts,
             active_acks: whole.active_acks,
             answers_dropped: whole.answers_dropped,
@@ -243,6 +273,13 @@ impl Connections {
             threads_used: whole.threads_used,
             mean_aggregate: whole.mean_aggregate,
         }
+    }
+}
+
+impl DmaRequests {
+    fn new(whole: &Outcome) -> Self {
+        let npu::DmaFigures { requests, served, syns, syns_served, .. } = whole.dma;
+        Self { requests, served, syns, syns_served, load: whole.dma_load() }
     }
 }
 

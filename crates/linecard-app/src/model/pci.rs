@@ -2,6 +2,7 @@
 
 use super::account::{conserved, limit, ratio};
 use crate::{Context, Error, Job};
+use linecard_model::Ps;
 use linecard_model::pci::{Config, Outcome, efficiency, simulate_watched};
 use linecard_report::{BitRate, Nanoseconds, Share};
 use schemars::JsonSchema;
@@ -25,6 +26,8 @@ pub struct PciOutcome {
     pub rates: Rates,
     /// Bus clocks of a frame on average
     pub bus: BusClocks,
+    /// Frames over the bus, and pauses of 100 µs and more
+    pub moved: Moved,
     /// What was busy, as a share of the time
     pub busy: Busy,
     #[serde(skip)]
@@ -80,6 +83,23 @@ pub struct BusClocks {
     pub refill_clocks: f64,
 }
 
+/// Frames over the bus since measuring began.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Moved {
+    /// frames
+    pub frames: u64,
+    /// pauses
+    pub pauses: u64,
+    /// bus clocks in pauses
+    pub pause_clocks: u64,
+    /// idle bus clocks of a frame, pauses included
+    pub idle_clocks: f64,
+    /// interrupt handler, for a frame
+    pub handler_ns: Nanoseconds,
+    /// protocol work, for a frame
+    pub protocol_ns: Nanoseconds,
+}
+
 /// Shares of the time since measuring began.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Busy {
@@ -118,6 +138,7 @@ impl Job for PciModel {
             account: Account::new(&outcome),
             rates: Rates::new(&outcome),
             bus: BusClocks::new(&outcome),
+            moved: Moved::new(&outcome),
             busy: Busy::new(config, &outcome),
             title: format!(
                 "{} processors at {} MHz, bus at {} MHz, {} clients with {} sessions each",
@@ -183,6 +204,20 @@ impl BusClocks {
             status_clocks: each(sums.status),
             requeue_clocks: each(outcome.requeue_clocks),
             refill_clocks: outcome.refill_clocks(),
+        }
+    }
+}
+
+impl Moved {
+    fn new(outcome: &Outcome) -> Self {
+        let each = |time: Ps| Nanoseconds(ratio(time.0 as f64 / 1e3, outcome.handled as f64));
+        Self {
+            frames: outcome.transfers,
+            pauses: outcome.pauses,
+            pause_clocks: outcome.pause_clocks,
+            idle_clocks: outcome.per_transfer(outcome.idle_clocks),
+            handler_ns: each(outcome.handler_time),
+            protocol_ns: each(outcome.protocol_time),
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::model::told;
 use linecard_app::run;
 use std::fmt::Write as _;
 
-const PLAN: &str = include_str!("../plan/scenario.rs");
+const PLAN: &str = include_str!("../../../linecard-app/src/plan/scenario.rs");
 const HEAD: [&str; 3] = ["key", "meaning and range", "default"];
 
 #[test]
@@ -14,8 +14,8 @@ fn scenarios_have_the_keys_of_the_code() {
     let mut text = "Scenarios are TOML. A key that is not known, or a value out of range, is refused in one line \
                     with the file, the line and what would do. Keys of models are written as sections, \
                     `core.mhz` as `mhz` in `[core]`; `--set core.mhz=300` and `--vary core.mhz=100..500:10` take \
-                    them as they are here. Scenarios of `linecard reproduce` are in `scenarios/`, with all \
-                    of their keys.\n\n"
+                    them as they are here. Files of `linecard reproduce` are in `papers/`: their jobs have the keys \
+                    of models.\n\n"
         .to_owned();
     let mut write = |title: &str, intro: &str, sections: &[Section]| {
         // Writing to a text cannot fail.

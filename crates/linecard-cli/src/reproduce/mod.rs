@@ -1,20 +1,22 @@
 //! `linecard reproduce`: published figures beside ours.
 
-mod comparison;
+#[cfg(target_os = "linux")]
 mod end2end100;
-mod gigabit;
 #[cfg(target_os = "linux")]
 mod iperf3;
+#[cfg(target_os = "linux")]
 mod linux_jitter;
 #[cfg(target_os = "linux")]
 mod lro_npu;
 mod lso;
 mod lso_receive;
-mod zero_copy;
 
 use crate::account;
 use crate::failure::{EXIT_CODES, Failure};
+use crate::watch;
 use clap::{Args, ValueEnum};
+use linecard_app::Context;
+use linecard_app::reproduce::{Reproduced, comparison, reproduce};
 use linecard_report::Report;
 use std::path::{Path, PathBuf};
 
@@ -81,13 +83,6 @@ pub(crate) enum Reproduction {
     End2end100,
 }
 
-/// What a reproduction came to.
-struct Reproduced {
-    report: Report,
-    /// Figures that differ, without a reason or beyond its limit.
-    unexplained: usize,
-}
-
 /// From a scenario, or from the one that comes with the command.
 type Reproduce = fn(Option<&Path>) -> Result<Reproduced, Failure>;
 
@@ -99,14 +94,33 @@ const TABLE: &[(Reproduction, Reproduce)] = &[
     (Reproduction::LsoClock, lso::clock),
     (Reproduction::LsoReceive, lso_receive::reproduce),
     #[cfg(target_os = "linux")]
-    (Reproduction::LroNpu, lro_npu::modelled),
-    (Reproduction::LinuxJitter, linux_jitter::modelled),
-    (Reproduction::GigabitThroughput, gigabit::throughput),
-    (Reproduction::GigabitOverhead, gigabit::overhead),
-    (Reproduction::GigabitBus, gigabit::bus),
-    (Reproduction::ZeroCopy, zero_copy::reproduce),
-    (Reproduction::End2end100, end2end100::modelled),
+    (Reproduction::LroNpu, |path| from_paper("lro-npu", path)),
+    (Reproduction::LinuxJitter, |path| from_paper("linux-jitter", path)),
+    (Reproduction::GigabitThroughput, |path| from_paper("gigabit-throughput", path)),
+    (Reproduction::GigabitOverhead, |path| from_paper("gigabit-overhead", path)),
+    (Reproduction::GigabitBus, |path| from_paper("gigabit-bus", path)),
+    (Reproduction::ZeroCopy, |path| from_paper("zero-copy", path)),
+    (Reproduction::End2end100, |path| from_paper("end2end100", path)),
 ];
+
+/// What this host gives, where it can.
+#[cfg(target_os = "linux")]
+fn add_live(
+    name: Option<Reproduction>,
+    own: Option<&Path>,
+    report: &mut Report,
+) -> Result<(), Failure> {
+    match name {
+        Some(Reproduction::LroNpu) => lro_npu::add(own, report),
+        Some(Reproduction::LinuxJitter) => linux_jitter::add(report),
+        Some(Reproduction::End2end100) => end2end100::add(report),
+        _ => Ok(()),
+    }
+}
+
+fn from_paper(name: &str, own: Option<&Path>) -> Result<Reproduced, Failure> {
+    reproduce(name, own, &Context::new(&watch::any()))
+}
 
 /// Runs the command.
 pub(crate) fn command(arguments: &ReproduceArguments) -> Result<(), Failure> {
@@ -115,20 +129,18 @@ pub(crate) fn command(arguments: &ReproduceArguments) -> Result<(), Failure> {
     }
     let chosen = TABLE.iter().find(|(name, _)| Some(*name) == arguments.name);
     let Some((_, reproduce)) = chosen else { return Ok(()) };
+    let own = arguments.scenario.as_deref();
     #[cfg(target_os = "linux")]
-    let reproduce = match arguments.name {
-        Some(Reproduction::LroNpu) if !arguments.modelled => &(lro_npu::modelled_and_live as _),
-        #[cfg(target_os = "linux")]
-        Some(Reproduction::LinuxJitter) if !arguments.modelled => {
-            &(linux_jitter::modelled_and_live as _)
-        }
-        #[cfg(target_os = "linux")]
-        Some(Reproduction::End2end100) if !arguments.modelled => {
-            &(end2end100::modelled_and_live as _)
-        }
-        _ => reproduce,
-    };
-    let Reproduced { report, unexplained } = reproduce(arguments.scenario.as_deref())?;
+    if arguments.name == Some(Reproduction::LroNpu) && !arguments.modelled {
+        // What is wrong is said before anything runs.
+        lro_npu::check(own)?;
+    }
+    let mut reproduced = reproduce(own)?;
+    #[cfg(target_os = "linux")]
+    if !arguments.modelled {
+        add_live(arguments.name, own, &mut reproduced.report)?;
+    }
+    let Reproduced { report, unexplained } = reproduced;
     account::print(&report, arguments.json, None)?;
     ending(unexplained)
 }

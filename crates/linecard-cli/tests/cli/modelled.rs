@@ -3,10 +3,15 @@
 use crate::folder::{Folder, Outcome};
 use serde_json::Value as Json;
 
-const NAMES: [&str; 4] = ["gigabit-throughput", "gigabit-overhead", "gigabit-bus", "zero-copy"];
+const NAMES: [(&str, &str); 4] = [
+    ("gigabit-throughput", "gigabit"),
+    ("gigabit-overhead", "gigabit"),
+    ("gigabit-bus", "gigabit"),
+    ("zero-copy", "zero-copy"),
+];
 
-fn scenario(name: &str) -> String {
-    let path = format!("{}/../../scenarios/{name}.toml", env!("CARGO_MANIFEST_DIR"));
+fn paper(name: &str) -> String {
+    let path = format!("{}/../../papers/{name}.toml", env!("CARGO_MANIFEST_DIR"));
     std::fs::read_to_string(path).unwrap()
 }
 
@@ -25,14 +30,14 @@ fn json(folder: &Folder, arguments: &[&str]) -> Json {
 #[test]
 fn every_difference_has_its_reason() {
     let folder = Folder::new();
-    for name in NAMES {
+    for (name, file) in NAMES {
         let found = json(&folder, &[name]);
         assert_eq!(found["verdicts"]["unexplained"], 0, "{name}: {found:#}");
         assert!(found["verdicts"]["same"].as_u64().unwrap() >= 5, "{name}: {found:#}");
         let text = reproduce(&folder, &[name]).stdout;
         assert!(!text.lines().any(|line| line.ends_with("DIFFERS")), "{text}");
-        // A scenario of one's own that says the same gives the same.
-        folder.write("own.toml", scenario(name).as_bytes());
+        // A file of one's own that says the same gives the same.
+        folder.write("own.toml", paper(file).as_bytes());
         assert_eq!(json(&folder, &[name, "--scenario", "own.toml"]), found, "{name}");
     }
 }
@@ -63,49 +68,46 @@ fn what_the_paper_states_is_met() {
 #[test]
 fn a_wrong_scenario_is_refused_where_it_stands() {
     let folder = Folder::new();
-    for (name, from, to, said) in [
+    for (name, own, said) in [
         (
             "gigabit-throughput",
-            "counts = [1, 2, 4]",
-            "counts = [1, 17]",
+            "[job.processors]\nvary = [{ \"server.cpus\" = [1, 17] }]",
             "17 is out of range: choose 1 to 16",
         ),
         (
             "gigabit-throughput",
-            "peak_sessions = [2, 4, 6]",
-            "peak_sessions = []",
-            "give one number",
-        ),
-        ("gigabit-throughput", "duration = \"200ms\"", "duration = \"1us\"", "choose 1ms to 10s"),
-        (
-            "gigabit-overhead",
-            "file_bytes = 100000",
-            "file_byte = 100000",
-            "unknown field `file_byte`",
+            "[job.peaks]\nvary = [{ \"load.sessions\" = [] }]",
+            "give one value at least",
         ),
         (
-            "gigabit-overhead",
-            "frames = [64,",
-            "frames = [63,",
-            "63 is out of range: choose 64 to 1518",
+            "gigabit-throughput",
+            "[job.peaks]\nvary = [{ \"load.sessions\" = [1, 2], \"server.mhz\" = [400] }]",
+            "as many values each",
         ),
-        ("gigabit-bus", "fifo = \"64K\"", "fifo = \"1K\"", "choose 1518 to 16M"),
-        ("gigabit-bus", "requeue_batch = 18", "requeue_batch = 513", "choose 1 to 512"),
+        ("gigabit-throughput", "[job.base]\nrun.duration = \"1us\"", "choose 1ms to 100s"),
+        ("gigabit-bus", "[job.bus]\nadapter.fifo = \"1K\"", "choose 1518 to 16M"),
+        ("gigabit-bus", "[job.bus]\nadapter.requeue_batch = 513", "choose 1 to 512"),
+        ("gigabit-bus", "[job.middle]\nserver.mhz = \"fast\"", "expected a whole number"),
+        ("gigabit-bus", "[job.middle]\nserver.mhzz = 1", "unknown key `server.mhzz`"),
         (
-            "gigabit-bus",
-            "[middle]\nmhz = 550",
-            "[middle]\nmhz = \"fast\"",
-            "expected a whole number",
+            "zero-copy",
+            "[job.zero_copy]\nadapter.mtu = 40",
+            "40 is out of range: choose 256 to 9216",
         ),
-        ("zero-copy", "mtu = 1500", "mtu = 40", "40 is out of range: choose 256 to 9216"),
-        ("zero-copy", "host_latency = \"600ns\"", "host_latency = \"600\"", "is no time"),
+        ("zero-copy", "[job.zero_copy]\nhost.latency = \"600\"", "is not a time"),
     ] {
-        let (text, key) = (scenario(name), to.rsplit('\n').next().unwrap());
-        assert!(text.contains(from), "{name}: {from}");
-        let text = text.replace(from, to);
-        let line = text.lines().position(|line| line.starts_with(key)).unwrap() + 1;
-        folder.write("wrong.toml", text.as_bytes());
-        let place = format!("wrong.toml:{line}: `{key}");
+        folder.write("wrong.toml", own.as_bytes());
+        let key = own.rsplit('\n').next().unwrap();
+        let place = format!("wrong.toml:2: `{key}`");
         folder.refuses(2, &["reproduce", name, "--scenario", "wrong.toml"], &[&place, said]);
+    }
+    for (own, said) in [
+        ("[job.middel]", "unknown job `middel`"),
+        ("[value]\nfile_byte = \"1\"", "unknown value `file_byte`"),
+        ("[jobs.middle]", "unknown field `jobs`"),
+    ] {
+        folder.write("wrong.toml", own.as_bytes());
+        let arguments = ["reproduce", "gigabit-overhead", "--scenario", "wrong.toml"];
+        folder.refuses(2, &arguments, &["wrong.toml", said]);
     }
 }

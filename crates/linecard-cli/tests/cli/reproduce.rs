@@ -2,20 +2,17 @@
 
 use crate::around::is_there;
 use crate::folder::{Folder, Outcome};
-use linecard_testkit::root;
 use serde_json::Value as Json;
 
-/// As `scenarios/lro-npu.toml`, as short as can be.
+/// What makes `papers/lro-npu.toml` as short as can be.
 const SHORT: &str = r#"
-[cable]
-mtu = 1500
+[live.cable]
 port = "packet"
-[throughput]
+[live.throughput]
 connections = [2]
 seconds = 1
 rounds = 1
-workers = 1
-[starvation]
+[live.starvation]
 workers = 2
 cores = [0]
 ring = 256
@@ -23,19 +20,20 @@ flows = 1
 attempts = 2
 timeout = "1s"
 orders = ["round-robin", "stack"]
-[active_ack]
+[live.active_ack]
 hold = "50ms"
 block = "30K"
 transfers = 2
-[model]
-seeds = 2
-connections = [1, 64]
-loads = [400]
-[model.npu]
-packet_ns = 32_000
-[model.starvation]
-attempts = 20
-seeds = 2
+[value]
+loads = "list(400)"
+[job.merged]
+vary = [{ "client.connections" = [1, 64] }, { "run.seed" = [0, 1] }]
+[job.plain]
+vary = [{ "client.connections" = [1, 64] }]
+[job.stack]
+run.duration = "446ms"
+client.idle_connections = 20
+vary = [{ "dma.request_ns" = [42666] }, { "run.seed" = [0, 1] }]
 "#;
 
 fn is_possible() -> bool {
@@ -129,10 +127,10 @@ fn what_is_wrong_is_said_in_one_line() {
     let folder = Folder::new();
     folder.write("wrong.toml", SHORT.replace("[2]", "[2000]").as_bytes());
     let arguments = ["reproduce", "lro-npu", "--scenario", "wrong.toml"];
-    folder.refuses(2, &arguments, &["wrong.toml:6", "2000 is out of range: choose 1 to 128"]);
-    let model = SHORT.replace("packet_ns = 32_000", "ring = 30_000");
+    folder.refuses(2, &arguments, &["wrong.toml:5", "2000 is out of range: choose 1 to 128"]);
+    let model = format!("{SHORT}[job.npu]\nnpu.ring = 30_000\n");
     folder.write("wrong.toml", model.as_bytes());
-    folder.refuses(2, &arguments, &["wrong.toml:27", "shared memory has 16777216 bytes"]);
+    folder.refuses(2, &arguments, &["npu.ring = 30_000", "shared memory has 16777216 bytes"]);
     folder.refuses(2, &["reproduce", "nothing"], &["nothing", "lro-npu"]);
 }
 
@@ -140,10 +138,7 @@ fn what_is_wrong_is_said_in_one_line() {
 #[test]
 fn a_difference_beyond_its_reason_fails() {
     let folder = Folder::new();
-    let scenario = std::fs::read_to_string(root().join("scenarios/gigabit-bus.toml")).unwrap();
-    let changed = scenario.replace("mhz = 550\nclients = 6", "mhz = 550\nclients = 8");
-    assert_ne!(changed, scenario);
-    folder.write("eight.toml", changed.as_bytes());
+    folder.write("eight.toml", b"[job.middle]\nload.clients = 8\n");
     let outcome = folder.run(&["reproduce", "gigabit-bus", "--scenario", "eight.toml"]);
     assert_eq!(outcome.code, Some(10), "{outcome:?}");
     let row = outcome.stdout.lines().find(|line| line.trim_start().starts_with("550 MHz"));

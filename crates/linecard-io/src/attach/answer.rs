@@ -1,4 +1,4 @@
-//! Active acknowledgment at the port that data comes from, for all deployments alike.
+//! Active acknowledgment at the port that data arrives on, for all deployments.
 
 use crate::port::{Buffers, Counters, LivePort};
 use linecard::offload::active_ack::{self, ActiveAck, Answer, Reply};
@@ -7,15 +7,15 @@ use linecard::port::{Port, PortState};
 use linecard::time::Instant;
 use std::os::fd::BorrowedFd;
 
-/// A port that acknowledges the data it receives, and lets the receiver's own acknowledgments pass
-/// or not; see [`linecard::offload::active_ack`].
+/// A port that acknowledges data it receives, and passes or drops the receiver's own
+/// acknowledgments; see [`linecard::offload::active_ack`].
 pub(super) struct Answering<P, S: Buffers> {
     port: P,
     active: ActiveAck,
     buffers: S,
     replies: Batch<S::Buffer>,
     kept: Batch<S::Buffer>,
-    /// Packets at the front of the batch to transmit that have been let pass before.
+    /// Packets at the front of the batch that were passed already.
     passed: usize,
 }
 
@@ -25,7 +25,7 @@ impl<P: LivePort<S::Buffer>, S: Buffers> Answering<P, S> {
         Self { port, active, buffers, replies, kept, passed: 0 }
     }
 
-    /// What was acknowledged.
+    /// Counters of active acknowledgment.
     pub(super) fn acknowledged(&self) -> &active_ack::Counters {
         self.active.counters()
     }
@@ -60,14 +60,14 @@ impl<P: LivePort<S::Buffer>, S: Buffers> Port<S::Buffer> for Answering<P, S> {
         state
     }
 
-    /// What has been let pass once is not looked at again.
+    /// Packets that were passed already are not examined again.
     fn transmit(&mut self, batch: &mut Batch<S::Buffer>, now: Instant) {
         let mut number = 0;
         while let Some(mut packet) = batch.pop() {
             let passes =
                 number < self.passed || self.active.answer(&mut packet) != Answer::Suppressed;
             if passes {
-                // As large as the caller's.
+                // As large as the caller's batch.
                 let _room = self.kept.push(packet);
             }
             number += 1;

@@ -1,4 +1,4 @@
-//! What threads show of their counters, some times a second, without anybody waiting for anybody.
+//! Statistics that threads publish several times a second, without waiting for each other.
 
 use super::answer::Answering;
 use crate::engine::{Gather, GatherCounters, Spread, SpreadCounters};
@@ -13,75 +13,75 @@ use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How often counters are shown.
+/// Interval of publication.
 const INTERVAL: Duration = Duration::from_millis(50);
 
-/// What has been done so far, by worker where each has its own. Threads show it every 50 ms, and
-/// when they end.
+/// Statistics of an attachment, per worker where each has its own. Threads publish them every 50
+/// ms, and when they end.
 #[derive(Debug, Clone, Default)]
 pub struct Account {
-    /// The near port, or each worker's.
+    /// Counters of the near port, or of each worker's.
     pub near: Vec<Counters>,
-    /// The far port, or each worker's.
+    /// Counters of the far port, or of each worker's.
     pub far: Vec<Counters>,
-    /// Merging on the way from the near port to the far one, of each worker.
+    /// Merging from the near port to the far one, per worker.
     pub inward: Vec<Merged>,
-    /// The same on the way back.
+    /// Merging from the far port to the near one, per worker.
     pub outward: Vec<Merged>,
-    /// What was given to workers by rings.
+    /// Packets distributed to workers over rings.
     pub spread: SpreadCounters,
-    /// What was taken from them.
+    /// Packets collected from their rings.
     pub gather: GatherCounters,
-    /// What was acknowledged on behalf of receivers.
+    /// Acknowledgments sent on behalf of receivers.
     pub active_ack: active_ack::Counters,
 }
 
-/// Where any thread sees the [`Account`] of an attachment, also after its end.
+/// Access to the [`Account`] of an attachment from any thread, also after its end.
 #[derive(Debug, Clone)]
 pub struct Accounts(pub(super) Arc<Board>);
 
 impl Accounts {
-    /// What has been done until some 50 ms ago.
+    /// The statistics as published, at most about 50 ms old.
     #[must_use]
     pub fn now(&self) -> Account {
         self.0.account()
     }
 }
 
-/// What one worker has merged.
+/// Merging by one worker.
 #[derive(Debug, Clone, Default)]
 pub struct Merged {
-    /// By the coalescer.
+    /// Counters of the coalescer.
     pub coalesce: coalesce::Counters,
-    /// Put into sequence before, if asked for.
+    /// Counters of resequencing, if enabled.
     pub resequence: Option<resequence::Counters>,
     /// Packets held now.
     pub held: u64,
 }
 
-/// What has come to one worker and left it.
+/// Packets and bytes through one worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct WorkerTotals {
-    /// Packets that came.
+    /// Packets received.
     pub packets_in: u64,
     /// Packets that left, merged ones counted once.
     pub packets_out: u64,
-    /// Bytes of frames that came; behind rings, of those that went to the coalescer.
+    /// Bytes of frames received; with rings, of those that reached the coalescer.
     pub bytes_in: u64,
-    /// Packets lost on the way.
+    /// Packets dropped.
     pub dropped: u64,
 }
 
-/// Sums over workers, and what there is of each.
+/// Sums over workers, and values per worker.
 impl Account {
-    /// Of one port's counters.
+    /// The sum over ports.
     #[must_use]
     pub fn total(ports: &[Counters]) -> Counters {
         ports.iter().fold(Counters::default(), |sum, port| sum.plus(port))
     }
 
-    /// Of a worker by its number: what its rings, or its own ports where there are none, have counted
-    /// on the way inward.
+    /// The totals of one worker in the direction from near to far: from its rings, or from its own
+    /// ports if there are none.
     #[must_use]
     pub fn of_worker(&self, number: usize) -> WorkerTotals {
         let ring = |counts: &[u64]| counts.get(number).copied().unwrap_or(0);
@@ -103,13 +103,13 @@ impl Account {
         }
     }
 
-    /// Whether workers are behind rings.
+    /// Whether workers are fed by rings.
     #[must_use]
     pub fn has_rings(&self) -> bool {
         !self.spread.packets.is_empty()
     }
 
-    /// Of what was merged one way.
+    /// The sum over workers of one direction.
     #[must_use]
     pub fn merged(workers: &[Merged]) -> coalesce::Counters {
         let mut sum = coalesce::Counters::default();
@@ -118,7 +118,7 @@ impl Account {
     }
 }
 
-/// Where one of them is shown.
+/// Published value of one thread.
 #[derive(Debug, Clone, Default)]
 struct Slot<T>(Arc<Mutex<T>>);
 
@@ -127,13 +127,13 @@ impl<T: Clone> Slot<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Waits for a reader, who copies a few kilobytes.
+    /// Takes the lock, which a reader holds only to copy a few kilobytes.
     fn set(&self, value: T) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = value;
     }
 }
 
-/// Where all of them are shown.
+/// Published values of all threads.
 #[derive(Debug, Default)]
 pub(super) struct Board {
     near: Vec<Slot<Counters>>,
@@ -145,7 +145,7 @@ pub(super) struct Board {
     active_ack: Vec<Slot<active_ack::Counters>>,
 }
 
-/// One of two: near or far, inward or outward.
+/// One of two: the near or the far port, or the corresponding direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
     Near,
@@ -153,7 +153,7 @@ pub(super) enum Side {
 }
 
 impl Board {
-    /// For so many pairs of ports, workers and ways back.
+    /// For the given number of pairs of ports, workers and return paths.
     pub(super) fn new(ports: usize, workers: usize) -> Self {
         fn slots<T: Default>(count: usize) -> Vec<Slot<T>> {
             (0..count).map(|_| Slot::default()).collect()
@@ -185,7 +185,7 @@ impl Board {
         }
     }
 
-    /// The port of a worker, watched.
+    /// A worker's port that publishes its counters.
     pub(super) fn port<B, P: LivePort<B>>(
         &self,
         side: Side,
@@ -196,7 +196,7 @@ impl Board {
         Watched::new(port, &slots[worker], |port| port.counters())
     }
 
-    /// The merging stage of a worker, watched; near for the way from there.
+    /// A worker's merging stage that publishes its counters; near for packets from the near port.
     pub(super) fn stage<B: AsRef<[u8]> + AsMut<[u8]>>(
         &self,
         from: Side,
@@ -219,7 +219,7 @@ impl Board {
         Watched::new(gather, &self.gather, |gather| gather.counters().clone())
     }
 
-    /// The near port of a worker that acknowledges, watched for that too.
+    /// A worker's near port with active acknowledgment that publishes its counters.
     pub(super) fn answering<P: LivePort<S::Buffer>, S: Buffers>(
         &self,
         worker: usize,
@@ -229,7 +229,7 @@ impl Board {
     }
 }
 
-/// A port or stage that shows its counters now and then, and when it ends.
+/// A port or stage that publishes its counters regularly and when it ends.
 pub(super) struct Watched<T: Clone, P> {
     inner: P,
     slot: Slot<T>,

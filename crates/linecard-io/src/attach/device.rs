@@ -1,12 +1,12 @@
-//! The device that takes the place of an interface.
+//! The TAP or TUN device that replaces an interface.
 
 use super::settings::Settings;
 use crate::port::{PortError, interface};
 
-/// A TAP or TUN device that is made: it becomes like the interface that it stands for.
+/// Configures a newly made TAP or TUN device like the interface that it replaces.
 pub(super) struct NewDevice {
     device: Option<String>,
-    /// The near interface, and whether it takes frames for any address.
+    /// The near interface, and whether it is promiscuous.
     like: Option<(String, bool)>,
 }
 

@@ -1,4 +1,4 @@
-//! Why ports cannot be joined, each in one line that says what to do.
+//! Why ports cannot be connected; each error is one line that says what to do.
 
 use crate::capture::CaptureError;
 use crate::engine::Failure;
@@ -9,7 +9,7 @@ use linecard::packet::LinkType;
 use std::io;
 use std::path::PathBuf;
 
-/// Why ports cannot be joined.
+/// Why ports cannot be connected.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AttachError {
@@ -47,7 +47,7 @@ pub enum AttachError {
         /// Workers with ports of their own.
         workers: usize,
     },
-    /// Rights cannot be given up.
+    /// Privileges cannot be dropped.
     #[error("{0}")]
     Rights(#[from] RightsError),
     /// A setting is out of its range.
@@ -74,10 +74,10 @@ pub enum AttachError {
         /// Threads that could each have one.
         workers: usize,
     },
-    /// A thread has ended and has not said why: a bug.
+    /// A thread has ended without a reason: a bug.
     #[error("a thread has ended before it had its ports; please report this")]
     Ended,
-    /// Packets of one port begin with another header than those of the other.
+    /// The ports have different link types.
     #[error(
         "{near} has {} and {far} has {}, so they cannot be joined: {advice}",
         words(*near_link),
@@ -103,7 +103,7 @@ pub enum AttachError {
     },
 }
 
-/// What packets of a link type are.
+/// What packets of a link type are, in words.
 fn words(link: LinkType) -> &'static str {
     match link {
         LinkType::Ethernet => "Ethernet frames",

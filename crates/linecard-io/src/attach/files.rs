@@ -1,4 +1,4 @@
-//! Captures as ports: one that is read at the near end, one that is written at the far end.
+//! Captures as ports: one that is read at the near end, or written at the far end.
 
 use super::AttachError;
 use super::gate::{Gate, Told};
@@ -28,7 +28,7 @@ fn open(path: &Path) -> Result<Box<dyn Read>, AttachError> {
     Ok(Box::new(file))
 }
 
-/// A capture that is read. What damages it is told at the end.
+/// A capture that is read. Damage is reported at the end.
 pub(super) struct Player<S: Buffers> {
     source: CaptureSource<Box<dyn Read>, S>,
     path: PathBuf,
@@ -82,8 +82,8 @@ impl<S: Buffers> LivePort<S::Buffer> for Player<S> {
     }
 }
 
-/// A capture that is written. It is complete when this is dropped, if the gate was ever open and no
-/// thread has panicked; what prevents it is told.
+/// A capture that is written. It is completed on drop if the gate was ever open and no thread has
+/// panicked; errors are reported.
 pub(super) struct Recorder {
     state: State,
     path: PathBuf,
@@ -91,15 +91,15 @@ pub(super) struct Recorder {
 }
 
 enum State {
-    /// Nothing has come that says what the link type is.
+    /// No packet has arrived yet, so the link type is unknown.
     Waiting(OutputFile),
     Writing(Box<CaptureSink>),
-    /// It could not be begun, which was told.
+    /// It could not be started, which was reported.
     Failed,
 }
 
 impl Recorder {
-    /// Written beside its name until it is complete; see [`OutputFile`].
+    /// Written under a temporary name until it is complete; see [`OutputFile`].
     pub(super) fn create(
         path: &Path,
         input: Option<&Path>,
@@ -114,7 +114,7 @@ impl Recorder {
         Ok(Self { state: State::Waiting(file), path: path.into(), gate: Arc::clone(gate) })
     }
 
-    /// Begins to write, now that the link type is known.
+    /// Starts writing, now that the link type is known.
     fn begin(&mut self, link: LinkType, now: Instant) -> Result<(), CaptureError> {
         let State::Waiting(file) = std::mem::replace(&mut self.state, State::Failed) else {
             return Ok(());
@@ -132,7 +132,7 @@ impl Recorder {
     }
 
     fn finish(&mut self) -> Result<(), CaptureError> {
-        // An empty capture is one of Ethernet.
+        // An empty capture is written as Ethernet.
         if matches!(self.state, State::Waiting(_)) {
             self.begin(LinkType::Ethernet, Instant::ZERO)?;
         }
@@ -163,7 +163,7 @@ impl Drop for Recorder {
 }
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Port<B> for Recorder {
-    /// Ends when nothing can be written any more.
+    /// Ends if nothing can be written any more.
     fn receive(&mut self, batch: &mut Batch<B>, now: Instant) -> PortState {
         match &mut self.state {
             State::Waiting(_) => PortState::Open,

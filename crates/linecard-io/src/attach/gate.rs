@@ -1,4 +1,5 @@
-//! Threads wait here with open ports until all have theirs, and the rights to open them are given up.
+//! A gate at which threads wait with open ports until all have opened theirs and privileges are
+//! dropped.
 
 use super::{AttachError, Side};
 use crate::engine::Stopper;
@@ -6,14 +7,14 @@ use linecard::packet::LinkType;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-/// What a thread tells while it opens its ports, and about captures when it ends.
+/// Reports of a thread while it opens its ports, and about captures when it ends.
 #[derive(Debug)]
 pub(super) enum Told {
-    /// A port is open: which, what it is, in words, and its link type where it has one.
+    /// A port is open: which one, its description, and its link type if it has one.
     Opened(Side, String, Option<LinkType>),
-    /// All its ports are.
+    /// All its ports are open.
     Ready,
-    /// One is not, or a capture could not be read or written.
+    /// A port could not be opened, or a capture could not be read or written.
     Failed(AttachError),
 }
 
@@ -24,7 +25,7 @@ enum State {
     Broken,
 }
 
-/// Where threads wait, and how they tell.
+/// The threads' side of the gate, and their channel for reports.
 #[derive(Debug)]
 pub(super) struct Gate {
     state: Mutex<State>,
@@ -37,12 +38,12 @@ impl Gate {
         Self { state: Mutex::new(State::Closed), changed: Condvar::new(), told }
     }
 
-    /// Nobody listens any more when something has failed already.
+    /// The receiver may be gone if something has failed already.
     pub(super) fn tell(&self, what: Told) {
         let _heard = self.told.send(what);
     }
 
-    /// Waits until it opens; false when it will not.
+    /// Waits until the gate opens; false if it never will.
     pub(super) fn wait(&self) -> bool {
         self.tell(Told::Ready);
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -50,17 +51,17 @@ impl Gate {
         *state.unwrap_or_else(PoisonError::into_inner) == State::Open
     }
 
-    /// All begin.
+    /// Lets all threads start.
     pub(super) fn open(&self) {
         self.set(State::Open);
     }
 
-    /// Whether they have begun.
+    /// Whether the threads have started.
     pub(super) fn is_open(&self) -> bool {
         *self.state.lock().unwrap_or_else(PoisonError::into_inner) == State::Open
     }
 
-    /// All end without having begun, if they have not.
+    /// Ends all threads that have not started.
     pub(super) fn give_up(&self) {
         if !self.is_open() {
             self.set(State::Broken);
@@ -73,7 +74,7 @@ impl Gate {
     }
 }
 
-/// Who opens the gate or gives it up. Without one, nobody waits any more, and who has begun ends.
+/// Opens or abandons the gate. When it is dropped, waiting threads end, and started ones stop.
 #[derive(Debug)]
 pub(super) struct Keeper {
     gate: Arc<Gate>,
@@ -85,12 +86,12 @@ impl Keeper {
         Self { gate, stopper }
     }
 
-    /// All begin.
+    /// Lets all threads start.
     pub(super) fn open(&self) {
         self.gate.open();
     }
 
-    /// All end, whether or not they have begun.
+    /// Ends all threads, whether or not they have started.
     pub(super) fn give_up(&self) {
         self.gate.give_up();
         self.stopper.stop();

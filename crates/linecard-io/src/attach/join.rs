@@ -1,4 +1,4 @@
-//! What the threads of an attachment ask for.
+//! Supplies the threads of an attachment with ports and stages.
 
 use super::answer::Answering;
 use super::board::Board;
@@ -19,7 +19,7 @@ use linecard::stages::{Coalesce, Forward};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
-/// Two ports, and how packets are merged between them. `P` makes pools for threads.
+/// Two ports, and the merging between them. `P` makes pools for threads.
 pub(super) struct Joined<P> {
     pub(super) near: Opening,
     pub(super) far: Opening,
@@ -29,19 +29,19 @@ pub(super) struct Joined<P> {
     pub(super) pool: P,
 }
 
-/// A number that peers do not know, for hashing.
+/// A random number that peers cannot know, for hashing.
 pub(super) fn secret() -> u64 {
     RandomState::new().hash_one(0)
 }
 
-/// The share of each of so many that hold a port's buffers. A port without free ones would receive
-/// nothing, and nothing would be let go but by time.
+/// The share of each of several holders of a port's buffers. A port without free buffers could not
+/// receive, and packets would be flushed only by timeouts.
 fn most_held(buffers: usize, holders: usize) -> usize {
     (buffers * 3 / 4 / holders.max(1)).max(1)
 }
 
 impl<P> Joined<P> {
-    /// Says what has become of a port.
+    /// Reports the result of opening a port.
     fn told<B, T: LivePort<B>>(
         &self,
         side: Side,
@@ -58,10 +58,10 @@ impl<P> Joined<P> {
         port
     }
 
-    /// Packets that each stage may hold of what comes from there.
+    /// Packets received from that side that each stage may hold.
     fn most_held(&self, from: Side) -> usize {
         let workers = usize::from(self.settings.engine.workers.max(1));
-        // Behind rings, all workers hold buffers of one port.
+        // With rings, all workers hold buffers of the same port.
         let sharing = if from == Side::Near { workers / self.near.shares } else { 1 };
         let stages = 1 + usize::from(self.settings.resequence.is_some());
         most_held(self.settings.buffers, sharing * stages)
@@ -102,7 +102,7 @@ where
         let Some(config) = &self.settings.active_ack else { return Some(Box::new(port)) };
         let config = active_ack::Config { secret: secret(), ..config.clone() };
         let active = ActiveAck::new(LinkType::Ethernet, config);
-        // As many as a batch can ask for, and as many that wait to be sent.
+        // As many as a batch may need, and as many waiting to be sent.
         let buffers = (self.pool)(256, active_ack::Reply::MAX_LEN);
         let port = Answering::new(port, active, buffers);
         Some(Box::new(self.board.answering(worker, port)))

@@ -1,10 +1,10 @@
-//! Whether two ports can send what the other receives.
+//! Checks that both ports have the same link type.
 
 use super::AttachError;
 use super::settings::{PortKind, PortSpec};
 use linecard::packet::LinkType;
 
-/// Refuses near and far ports whose packets begin with different headers, as far as that is known.
+/// Refuses near and far ports with different link types, as far as those are known.
 pub(super) fn check(
     [near, far]: [&PortSpec; 2],
     links: [Option<LinkType>; 2],
@@ -18,8 +18,8 @@ pub(super) fn check(
     Err(AttachError::Links { near, near_link, far, far_link, advice })
 }
 
-/// What to do: the device of the other kind, if one of them is a device and the other link is one that
-/// devices have.
+/// Advice: the device of the other kind, if one of the ports is a device and the other has a link
+/// type that devices support.
 fn advice(ports: [(&PortSpec, LinkType); 2]) -> String {
     let device = ports.iter().zip(ports.iter().rev()).find_map(|((port, _), (_, other))| {
         match (&port.kind, other) {

@@ -1,12 +1,12 @@
-//! Two ports joined: the offloads on live interfaces.
+//! Connects two ports: the offloads on live interfaces.
 //!
-//! Between the *near* port, which stands for the wire, and the *far* one, which stands for the host,
-//! packets are merged (LRO) as a network adapter does. What the far port gives in large packets is cut
-//! (LSO) by the near one.
+//! Between the *near* port, which stands for the wire, and the *far* port, which stands for the
+//! host, packets are merged (LRO) as a network adapter does. Large packets received from the far
+//! port are segmented (LSO) by the near one.
 //!
-//! [`Prepared::new`] opens the ports, on the threads that will use them, and changes nothing that does
-//! not go with them: devices, programs and memberships are the kernel's to remove when the process
-//! ends, however that happens. Before [`Prepared::start`] the process can give up its rights.
+//! [`Prepared::new`] opens the ports on the threads that will use them. It only makes changes that
+//! the kernel reverts when the process ends, for whatever reason: devices, programs and
+//! memberships. The process can drop its privileges before [`Prepared::start`].
 //!
 //! ```no_run
 //! use linecard_io::attach::{Prepared, Settings};
@@ -50,7 +50,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant as Clock};
 
-/// Open ports, and threads that wait to begin. Dropped, they are closed as by
+/// Open ports, and threads that wait to start. On drop they are closed as by
 /// [`give_up`](Self::give_up), which waits for that.
 #[derive(Debug)]
 pub struct Prepared {
@@ -58,34 +58,34 @@ pub struct Prepared {
     opened: Vec<String>,
 }
 
-/// Ports that are joined. Dropped, they end as by [`stop`](Self::stop), and nobody waits for it.
+/// Connected ports. On drop they end as by [`stop`](Self::stop), without waiting.
 #[derive(Debug)]
 pub struct Attached {
     engine: Engine<()>,
     board: Arc<Board>,
     keeper: Keeper,
-    /// What threads tell when they end.
+    /// Reports of threads when they end.
     told: Mutex<Receiver<Told>>,
     begun: Clock,
-    /// What keeps packets from the kernel that packet sockets get copies of.
+    /// Keeps packets that packet sockets receive from the kernel's own stack.
     _takeovers: Vec<Takeover>,
 }
 
 /// A port that a thread has opened.
 struct Opened {
     side: Side,
-    /// What it is, in words.
+    /// Its description.
     what: String,
     link: Option<LinkType>,
 }
 
 impl Prepared {
-    /// Opens the ports in the calling thread's network namespace. A TAP device that was not there gets
-    /// the near interface's MTU and address, and is brought up.
+    /// Opens the ports in the calling thread's network namespace. A newly made TAP device gets the
+    /// near interface's MTU and address, and is brought up.
     ///
     /// # Errors
     ///
-    /// The first thing that goes wrong; nothing stays open then. See [`AttachError`].
+    /// The first error; nothing stays open then. See [`AttachError`].
     pub fn new(settings: Settings) -> Result<Self, AttachError> {
         check(&settings)?;
         let (device, interfaces) = (NewDevice::of(&settings), to_take_over(&settings));
@@ -123,18 +123,18 @@ impl Prepared {
         }
     }
 
-    /// What was opened, a line for each port.
+    /// A line for each open port.
     #[must_use]
     pub fn opened(&self) -> &[String] {
         &self.opened
     }
 
-    /// Closes the ports again; a capture that was to be written is not there.
+    /// Closes the ports; a capture to be written is not created.
     pub fn give_up(self) {
         let _why = self.attached.give_up(AttachError::Ended);
     }
 
-    /// Begins.
+    /// Starts the threads.
     #[must_use]
     pub fn start(self) -> Attached {
         self.attached.keeper.open();
@@ -143,12 +143,12 @@ impl Prepared {
 }
 
 impl Attached {
-    /// Waits until so many threads have all their ports.
+    /// Waits until the given number of threads have opened all their ports.
     fn listen(&self, mut waiting: usize) -> Result<Vec<Opened>, AttachError> {
         let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let mut opened = Vec::new();
         while waiting > 0 {
-            // Asked first: what a thread has told before its end is heard below.
+            // Checked first: reports that a thread sent before its end are received below.
             let has_ended = self.engine.has_ended();
             match told.recv_timeout(Duration::from_millis(20)) {
                 Ok(Told::Opened(side, what, link)) => opened.push(Opened { side, what, link }),
@@ -161,8 +161,8 @@ impl Attached {
         Ok(opened)
     }
 
-    /// Ends without having begun; gives what has gone wrong. A thread that cannot be pinned, or has
-    /// panicked, tells when it is joined.
+    /// Ends without having started; returns the error. A thread that could not be pinned or has
+    /// panicked reports that when it is joined.
     fn give_up(self, error: AttachError) -> AttachError {
         self.keeper.give_up();
         let failure = self.engine.join().into_iter().find_map(Result::err);
@@ -172,37 +172,38 @@ impl Attached {
         }
     }
 
-    /// By which another thread sees what has been done.
+    /// A handle by which other threads read the statistics.
     #[must_use]
     pub fn accounts(&self) -> Accounts {
         Accounts(Arc::clone(&self.board))
     }
 
-    /// What has been done until some 50 ms ago.
+    /// The statistics, at most about 50 ms old.
     #[must_use]
     pub fn account(&self) -> Account {
         self.board.account()
     }
 
-    /// Time since the beginning.
+    /// Time since the start.
     #[must_use]
     pub fn elapsed(&self) -> Duration {
         self.begun.elapsed()
     }
 
-    /// Whether a thread has ended, or all are about to: a port is gone, a thread has failed, or
-    /// somebody has stopped it.
+    /// Whether a thread has ended, or all are about to: a port is gone, a thread has failed, or it
+    /// was stopped.
     #[must_use]
     pub fn is_ending(&self) -> bool {
         self.engine.has_ended() || self.engine.stopper().is_stopping()
     }
 
-    /// Lets go what is held and ends; who takes nothing is waited for one second.
+    /// Flushes held packets and ends; a port that accepts no packets delays the end by at most one
+    /// second.
     pub fn stop(&self) {
         self.engine.stop();
     }
 
-    /// Waits for the end; gives the final account, and what went wrong in threads and with captures.
+    /// Waits for the end; returns the final statistics and the errors of threads and captures.
     #[must_use]
     pub fn finish(self) -> (Account, Vec<AttachError>) {
         let failures = self.engine.join().into_iter().filter_map(Result::err);
@@ -266,7 +267,7 @@ fn check(settings: &Settings) -> Result<(), AttachError> {
     Ok(())
 }
 
-/// Ports at each end.
+/// Number of ports at each end.
 fn ports(settings: &Settings) -> usize {
     match settings.deployment {
         Deployment::Inline => usize::from(settings.engine.workers.max(1)),
@@ -274,10 +275,10 @@ fn ports(settings: &Settings) -> usize {
     }
 }
 
-/// A capture that comes as fast as it is taken waits for workers, so that nothing of it is lost.
+/// A capture that is read at full speed waits for workers, so that no packet of it is lost.
 fn engine(settings: &Settings) -> engine::Config {
     let mut config = settings.engine.clone();
-    // Whoever knew it could have one worker do all the work.
+    // Peers that knew the key could direct all flows to one worker.
     config.key.as_chunks_mut().0.iter_mut().for_each(|word| *word = secret().to_ne_bytes());
     if settings.near.file().is_some() && !settings.near.recorded {
         config.on_full = OnFull::Wait;
@@ -285,7 +286,7 @@ fn engine(settings: &Settings) -> engine::Config {
     config
 }
 
-/// How a port is opened by threads; what is opened once for all of them is opened here.
+/// How threads open a port; what all of them share is opened here.
 fn opening(settings: &Settings, side: Side, gate: &Arc<Gate>) -> Result<Opening, AttachError> {
     let shares = ports(settings);
     let spec = if side == Side::Near { &settings.near } else { &settings.far };
@@ -317,7 +318,7 @@ fn opening(settings: &Settings, side: Side, gate: &Arc<Gate>) -> Result<Opening,
     })
 }
 
-/// Interfaces that the kernel is to get nothing from.
+/// Interfaces whose packets the kernel's own stack must not receive.
 fn to_take_over(settings: &Settings) -> Vec<String> {
     let of = |spec: &PortSpec| match &spec.kind {
         PortKind::Packet(name) if !spec.mirror => Some(name.clone()),

@@ -1,4 +1,4 @@
-//! Ports are opened here, each on its thread.
+//! Opens ports, each on its own thread.
 
 use super::files::{Player, Recorder};
 use super::gate::Gate;
@@ -13,50 +13,50 @@ use crate::rights::Account;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Bytes of a buffer for frames of a wire: jumbo frames too, for the MTU may be raised later.
+/// Buffer size for frames of a wire: jumbo frames included, because the MTU may be raised later.
 const FRAME_LEN: usize = 9_216 + 64;
 
-/// Slots to receive into by AF_XDP: what a sender may have under way, 6 MB in frames of 1500 bytes.
+/// Receive slots of AF_XDP: what a sender may have in flight, 6 MB in frames of 1500 bytes.
 const RECEIVE_SLOTS: u32 = 4_096;
 
-/// How one port is opened, by any thread.
+/// The parameters by which any thread opens its port.
 #[derive(Debug)]
 pub(super) struct Opening {
     pub(super) spec: PortSpec,
     pub(super) side: Side,
-    /// Ports that share it: queues, members of a fanout.
+    /// Ports that share the interface: queues, or members of a fanout group.
     pub(super) shares: usize,
     /// Buffers of each.
     pub(super) buffers: usize,
-    /// Whether what it receives is merged.
+    /// Whether received packets are merged.
     pub(super) merges: bool,
-    /// Where AF_XDP gets its packets.
+    /// The attachment from which AF_XDP receives.
     pub(super) attachment: Option<Attachment>,
-    /// The capture that is read, which must not be the one written.
+    /// The capture that is read, which must not be overwritten.
     pub(super) input: Option<PathBuf>,
-    /// Whom a capture that is written belongs to.
+    /// The owner of a capture that is written.
     pub(super) owner: Option<Account>,
-    /// By which captures tell how they end.
+    /// The channel on which captures report errors.
     pub(super) gate: Arc<Gate>,
 }
 
-/// A port of any kind, and what there is to say of it.
+/// A port of any kind, and its description.
 type Opened<S> = (Box<dyn LivePort<<S as Buffers>::Buffer>>, String);
 
 impl Opening {
-    /// Whether the kernel gives and takes large packets.
+    /// Whether the kernel exchanges large packets with the port.
     fn offloads(&self) -> bool {
         self.spec.offloads.unwrap_or(self.side == Side::Far)
     }
 
     fn buffer_len(&self) -> usize {
-        // A capture may have large packets, wherever it was taken, and a packet socket gets what the
-        // kernel has merged before, whether or not it asks for that.
+        // A capture may contain large packets, wherever it was taken, and a packet socket receives
+        // packets that the kernel has merged before, whether or not it asks for them.
         let has_large = matches!(self.spec.kind, PortKind::File(_) | PortKind::Packet(_));
         if has_large || self.offloads() { BUFFER_LEN } else { FRAME_LEN }
     }
 
-    /// Opens the share of a worker, which takes its buffers from what `pool` gives.
+    /// Opens a worker's share of the port, with buffers from `pool`.
     pub(super) fn open<S: Buffers + 'static>(
         &self,
         worker: usize,
@@ -106,11 +106,11 @@ impl Opening {
             spare_frames: u32::try_from(self.buffers).unwrap_or(u32::MAX),
             rx_slots: RECEIVE_SLOTS,
             zero_copy: !self.spec.copy,
-            // Only packets in one piece merge: a copy costs less than what a packet costs alone.
+            // Only contiguous packets merge, and a copy costs less than an unmerged packet.
             gather: !self.merges,
             ..xdp::Config::default()
         };
-        // Workers are few.
+        // The number of workers is small.
         let port = XdpPort::open(&attachment, worker as u32, &config)?;
         let binding = port.binding();
         let how = if binding.zero_copy { "zero-copy" } else { "copy mode" };
@@ -119,8 +119,8 @@ impl Opening {
     }
 
     fn packet<S: Buffers + 'static>(&self, name: &str, pool: S) -> Result<Opened<S>, AttachError> {
-        // A group for each port of this process: packet sockets of another would share what comes, and
-        // a group has one interface.
+        // A group for each port of this process: packet sockets of another group member would share
+        // its packets, and a group has one interface.
         let group = (std::process::id() << 1 | u32::from(self.side == Side::Far)) as u16;
         let fanout = Fanout { group, by: FanoutBy::Hash };
         let config = PacketConfig {

@@ -1,4 +1,4 @@
-//! What is to be attached, and how.
+//! Configuration of an attachment.
 
 use crate::engine;
 use crate::rights::Account;
@@ -8,19 +8,19 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// Which threads there are; see [`crate::engine`].
+/// The assignment of work to threads; see [`crate::engine`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Deployment {
-    /// Each worker has queues of both ports.
+    /// Each worker has its own queues of both ports.
     #[default]
     Inline,
-    /// One thread has the ports, workers merge.
+    /// One thread serves both ports, workers merge.
     Shared,
-    /// Each port has a thread, workers merge.
+    /// One thread per port, workers merge.
     Dedicated,
 }
 
-/// On which ways packets are merged (LRO).
+/// The directions in which packets are merged (LRO).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Merge {
     /// From the near port to the far one.
@@ -30,11 +30,11 @@ pub struct Merge {
 }
 
 impl Merge {
-    /// From the near port, as a network adapter does.
+    /// Only from the near port to the far one, as a network adapter does.
     pub const INWARD: Self = Self { inward: true, outward: false };
 }
 
-/// A port by its kind and name.
+/// A port by kind and name.
 ///
 /// ```
 /// use linecard_io::attach::{PortKind, PortSpec};
@@ -45,37 +45,37 @@ impl Merge {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortSpec {
-    /// What it is.
+    /// Its kind and name.
     pub kind: PortKind,
-    /// Whether the kernel gives and takes large packets: by default at the far port, and not at the
-    /// near one, which stands for the wire.
+    /// Whether the kernel exchanges large packets with the port: by default at the far port, and
+    /// not at the near one, which stands for the wire.
     pub offloads: Option<bool>,
-    /// AF_XDP: the kernel copies packets even where it could do without.
+    /// AF_XDP: use copy mode even where zero-copy is possible.
     pub copy: bool,
-    /// Packet socket: receives frames for other stations too.
+    /// Packet socket: receives frames for other MAC addresses too.
     pub promiscuous: bool,
-    /// Packet socket: the kernel's own protocols get the packets too.
+    /// Packet socket: the kernel's own stack receives the packets too.
     pub mirror: bool,
-    /// Capture that is read: packets come as far apart as they were captured, not at once.
+    /// Capture: packets are replayed at their recorded intervals instead of at full speed.
     pub recorded: bool,
 }
 
 /// Kinds of port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PortKind {
-    /// All of an interface, by AF_XDP.
+    /// An interface by AF_XDP.
     Xdp(String),
-    /// All of an interface, by a packet socket.
+    /// An interface by a packet socket.
     Packet(String),
-    /// A TAP device, made when it is not there: Ethernet.
+    /// A TAP device (Ethernet), created if it does not exist.
     Tap(String),
-    /// The same for IP packets.
+    /// A TUN device (IP packets), created if it does not exist.
     Tun(String),
     /// A capture: read as near port, written as far port.
     File(PathBuf),
 }
 
-/// A port cannot be understood.
+/// Why a port cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
     /// No such kind.
@@ -93,7 +93,7 @@ pub enum SpecError {
 }
 
 impl PortSpec {
-    /// A port with all defaults.
+    /// A port with default options.
     #[must_use]
     pub fn new(kind: PortKind) -> Self {
         Self {
@@ -106,7 +106,7 @@ impl PortSpec {
         }
     }
 
-    /// The interface, if it is one that has to be there.
+    /// The interface, if the kind requires an existing one.
     #[must_use]
     pub fn interface(&self) -> Option<&str> {
         match &self.kind {
@@ -115,7 +115,7 @@ impl PortSpec {
         }
     }
 
-    /// The capture, if it is one.
+    /// The capture, if the port is one.
     #[must_use]
     pub fn file(&self) -> Option<&Path> {
         match &self.kind {
@@ -124,7 +124,7 @@ impl PortSpec {
         }
     }
 
-    /// What its packets begin with, where the kind says it: an Ethernet header, or an IP header.
+    /// The link type, if the kind determines it.
     pub(super) fn link(&self) -> Option<LinkType> {
         match &self.kind {
             PortKind::Xdp(_) | PortKind::Tap(_) => Some(LinkType::Ethernet),
@@ -133,7 +133,7 @@ impl PortSpec {
         }
     }
 
-    /// The TUN or TAP device, if it is one.
+    /// The TUN or TAP device, if the port is one.
     #[must_use]
     pub fn device(&self) -> Option<&str> {
         match &self.kind {
@@ -150,7 +150,7 @@ impl FromStr for PortSpec {
         let unknown = || SpecError::Kind(text.to_owned());
         let (kind, rest) = text.split_once(':').ok_or_else(unknown)?;
         if kind == "file" {
-            // Other commas are part of its name.
+            // Other commas are part of the name.
             let name = rest.strip_suffix(",recorded");
             let path = name.unwrap_or(rest);
             if path.is_empty() {
@@ -195,34 +195,35 @@ impl fmt::Display for PortSpec {
     }
 }
 
-/// All that there is to decide.
+/// The configuration of an attachment.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// The port that stands for the wire.
     pub near: PortSpec,
     /// The port that stands for the host.
     pub far: PortSpec,
-    /// Which threads there are.
+    /// The assignment of work to threads.
     pub deployment: Deployment,
-    /// How many, where, and how they idle. The key of its steering hash is drawn anew.
+    /// Number of threads, cores and idle policy. The steering key is replaced by a random one.
     pub engine: engine::Config,
-    /// On which ways packets are merged.
+    /// The directions in which packets are merged.
     pub merge: Merge,
-    /// How they are merged. Packets of quiet flows are not held beyond a batch by default. Its secret is drawn anew, as those of the other two, and all that
-    /// hold packets of a port leave it buffers to receive into.
+    /// Parameters of merging. By default, packets of quiet flows are not held beyond a batch. Its
+    /// secret, like those of the other two, is replaced by a random one, and limits are reduced so
+    /// that each port keeps buffers to receive into.
     pub coalesce: coalesce::Config,
-    /// Whether data is put into sequence before it is merged.
+    /// Resequencing of data before merging, if any.
     pub resequence: Option<resequence::Config>,
-    /// Whether data from the near port is acknowledged on behalf of its receiver.
+    /// Acknowledgment of data from the near port on behalf of its receiver, if any.
     pub active_ack: Option<active_ack::Config>,
-    /// Buffers of each port, of each worker's where it has its own: 128 to 1,048,576. Default:
-    /// 8,192, of which three quarters may be held.
+    /// Buffers per port, or per worker's port: 128 to 1,048,576. Default: 8,192, of which three
+    /// quarters may be held.
     pub buffers: usize,
-    /// Whether threads keep their rights when they begin. Default: no, as
-    /// [`rights::drop_all`](crate::rights::drop_all) wants it.
+    /// Whether threads keep their privileges when they start. Default: no, as
+    /// [`rights::drop_all`](crate::rights::drop_all) requires.
     pub keep_rights: bool,
-    /// Whom a capture that is written belongs to, since only who could write it anew can complete it.
-    /// Default: who runs this, for whom nothing changes.
+    /// The owner of a capture that is written: only a user who may create it can complete it.
+    /// Default: the user of this process, which changes nothing.
     pub owner: Option<Account>,
 }
 
@@ -230,7 +231,7 @@ impl Settings {
     /// The range of [`Settings::buffers`].
     pub const BUFFERS: std::ops::RangeInclusive<usize> = 128..=1 << 20;
 
-    /// Two ports with all defaults: one worker that merges what comes from the near port.
+    /// Two ports with default settings: one worker that merges packets from the near port.
     #[must_use]
     pub fn new(near: PortSpec, far: PortSpec) -> Self {
         Self {

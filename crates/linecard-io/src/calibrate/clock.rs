@@ -1,15 +1,16 @@
-//! The clock as an instrument: what reading it costs, and whether the thread ran all the time; and how it
-//! comes to.
+//! The clock as an instrument: the cost of reading it, the scheduling priority of measuring
+//! threads, and whether a thread was preempted.
 
 use crate::placement::{Placed, Placement};
 use std::time::Instant;
 
-/// FIFO priority of who measures. Those whom it starts are lower: else it could not start the second.
+/// FIFO priority of the measuring thread. Threads that it starts have a lower one; otherwise it
+/// could not start the second.
 const PRIORITY: u8 = 2;
 /// Readings in a row for one estimate.
 const READINGS: usize = 1_001;
 
-/// What a timed call of nothing seems to take, nanoseconds: the median.
+/// The median time of a timed empty call, nanoseconds: the cost of reading the clock.
 pub(super) fn clock_ns() -> f64 {
     let mut times: Vec<u64> = (0..READINGS)
         .map(|_| {
@@ -21,8 +22,8 @@ pub(super) fn clock_ns() -> f64 {
     times[READINGS / 2] as f64
 }
 
-/// How often the calling thread was put aside for another, since it began; none where the kernel does
-/// not say it.
+/// Counts how often the calling thread was preempted since this was created; none if the kernel
+/// does not report it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Pauses(Option<u64>);
 
@@ -34,22 +35,24 @@ impl Pauses {
     }
 }
 
-/// Has the calling thread, and those that it starts, run before all others, until this is dropped; pins
-/// it to a core, if one is given. Says why not where the system does not allow it: then other programs
-/// disturb what is measured.
+/// Gives the calling thread, and those that it starts, priority over all others until the result is
+/// dropped, and pins it to a core if one is given. If the system does not permit it, other programs
+/// disturb the measurement.
 ///
 /// # Errors
 ///
-/// The reason, as a sentence.
+/// The reason as a sentence.
 pub fn first(core: Option<usize>) -> Result<Placed, String> {
     let fifo = Some(PRIORITY);
     Placement { core, fifo, ..Placement::default() }.enter(true).map_err(|error| error.to_string())
 }
 
-/// Has the calling thread run after who started it, if that runs before all others; threads inherit that.
+/// Lowers the calling thread's priority below that of its starter, if that has FIFO priority, which
+/// threads inherit.
 pub(super) fn lower() {
     let fifo = Some(PRIORITY - 1);
-    // Who may not have a priority has none to lower. The thread keeps it until it ends.
+    // A thread that may not set its priority has none to lower. It keeps the lower one until it
+    // ends.
     let is_fifo = std::fs::read_to_string("/proc/thread-self/sched").is_ok_and(|text| {
         let policy = text.lines().find(|line| line.starts_with("policy"));
         policy.is_some_and(|line| line.trim_end().ends_with('1'))

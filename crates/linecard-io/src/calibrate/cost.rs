@@ -1,9 +1,9 @@
-//! Costs as a calibration keeps them: the pure crate that has them knows no files.
+//! Serialised costs: the pure crate that defines them does not use serde.
 
 use linecard::plan::{Cost, Spread};
 use serde::{Deserialize, Serialize};
 
-/// A [`Cost`], field by field.
+/// A [`Cost`] field by field.
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Cost")]
 pub(super) struct StoredCost {

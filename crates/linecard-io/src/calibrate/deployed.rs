@@ -1,7 +1,7 @@
-//! The same stages on the engine, mapped on cores, to see what they do together.
+//! Runs the same stages on the engine, mapped to cores, to observe their joint throughput.
 //!
-//! Each thread counts the packets that have passed and takes note of them every few milliseconds. What
-//! counts is the median of the times in which no thread was put aside for another program's.
+//! Each thread counts the packets that pass and records the count every few milliseconds. The
+//! result is the median of those windows in which no thread was preempted.
 
 use super::clock::{Pauses, lower};
 use super::measure::median;
@@ -13,25 +13,25 @@ use linecard::port::{Application, Port, PortState};
 use linecard::time::Instant;
 use std::time::Duration;
 
-/// How long packets are counted in one piece.
+/// Length of a window.
 const WINDOW_NS: u64 = 4_000_000;
-/// What is not counted: everything starts and warms up.
+/// Time before the first window: start-up and warm-up.
 const WARM_UP_NS: u64 = 10_000_000;
-/// Turns that take longer were put aside: a full one of 32 jumbo frames takes 0.2 ms at worst.
+/// Turns that take longer were preempted: a full one of 32 jumbo frames takes 0.2 ms at worst.
 const LONG_TURN_NS: u64 = 1_000_000;
 
-/// Which stages.
+/// The stages to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stages {
-    /// Large packets are made and cut: application, segment, discard.
+    /// Large packets are made and segmented: application, segment, discard.
     Segment,
-    /// Packets are taken and merged: replay, coalesce, release.
+    /// Packets are received and merged: replay, coalesce, release.
     Coalesce,
-    /// All of it: application, segment, wire, take, coalesce, verify.
+    /// Everything: application, segment, wire, take, coalesce, verify.
     Both,
 }
 
-/// What runs, and where.
+/// The stages to run, and their cores.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Deployment {
     /// Which stages.
@@ -40,38 +40,38 @@ pub struct Deployment {
     pub packet: u32,
     /// Packets in a call, 1 to 64.
     pub batch: u32,
-    /// The cores: one; or two, on which `Segment` and `Coalesce` have a replica each, and `Both` its
-    /// sending half and its receiving half.
+    /// The cores: one; or two, on which `Segment` and `Coalesce` have a replica each, and `Both`
+    /// its sending and its receiving half.
     pub cores: [usize; 2],
-    /// How many of them.
+    /// How many of the cores are used.
     pub used_cores: usize,
-    /// Packets per second that come in; none for as many as can be done.
+    /// Offered load in packets per second; none for as many as possible.
     pub offered: Option<f64>,
-    /// How long.
+    /// Duration.
     pub time: Duration,
 }
 
-/// What was seen.
+/// The observed performance.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Seen {
     /// Packets per second.
     pub packets_per_second: f64,
-    /// Windows that count, and all.
+    /// Windows that count, and all windows.
     pub windows: [usize; 2],
-    /// Packets that failed the check of every byte, where there is one.
+    /// Packets that failed verification, if there is any.
     pub wrong: u64,
-    /// Time of a packet in full turns of each thread, nanoseconds: that of a core which is never kept
-    /// waiting. 0 where no turn was full.
+    /// Time per packet in full turns of each thread, nanoseconds: that of a core that never waits.
+    /// 0 if no turn was full.
     pub busy_ns: Vec<f64>,
 }
 
-/// What a thread took note of.
+/// The measurements of a thread.
 #[derive(Debug, Default)]
 struct Notes {
-    /// Packets per second, and whether the thread ran all the time.
+    /// Packets per second, and whether the thread ran without preemption.
     windows: Vec<(f64, bool)>,
     wrong: u64,
-    /// Whether its packets are those of the deployment.
+    /// Whether its packets count for the deployment.
     counts: bool,
     /// Time and packets of full turns.
     busy: (u64, u64),
@@ -81,7 +81,7 @@ struct Notes {
 ///
 /// # Errors
 ///
-/// When a thread cannot be started or pinned, or has panicked.
+/// If a thread cannot be started or pinned, or has panicked.
 pub fn run(deployment: &Deployment) -> Result<Seen, Failure> {
     let mut engine = Engine::new();
     let [first, second] = deployment.cores;
@@ -95,13 +95,13 @@ pub fn run(deployment: &Deployment) -> Result<Seen, Failure> {
     if result.is_err() {
         engine.stop();
     }
-    // Threads end by themselves: who waits may not get a core before.
+    // Threads end by themselves: the waiting thread might not get a core earlier.
     let threads: Result<Vec<Notes>, Failure> = engine.join().into_iter().collect();
     result?;
     Ok(seen(&threads?))
 }
 
-/// Replicas add up.
+/// Combines the threads' measurements; replicas add up.
 fn seen(threads: &[Notes]) -> Seen {
     let mut seen = Seen { packets_per_second: 0.0, windows: [0, 0], wrong: 0, busy_ns: Vec::new() };
     for notes in threads {
@@ -122,23 +122,23 @@ fn seen(threads: &[Notes]) -> Seen {
     seen
 }
 
-/// A body whose packets are counted.
+/// A task whose packets are counted.
 struct Watched<P, F> {
     body: P,
-    /// Packets that have passed so far.
+    /// Returns the number of packets that have passed.
     count: F,
     begun: Option<(Instant, u64, Pauses)>,
-    /// When the last turn began, if it was a full one, and packets until then.
+    /// Start of the last turn, if it was a full one, and the packets until then.
     full: Option<(Instant, u64)>,
-    /// What a full turn moves at least.
+    /// Packets moved by a full turn, at least.
     most: usize,
-    /// When it stops; none when that has been said.
+    /// When it stops; none once it was told to.
     until: Option<Instant>,
     notes: Notes,
 }
 
 impl<P: Body, F: Fn(&P) -> u64> Watched<P, F> {
-    /// Packets pass a part in two moves: into it and out of it.
+    /// Packets pass a part in two moves: in and out.
     fn new(body: P, deployment: &Deployment, count: F) -> Self {
         let most = 2 * deployment.batch as usize;
         let until = Some(Instant::from_ns(WARM_UP_NS).plus(deployment.time));
@@ -146,7 +146,7 @@ impl<P: Body, F: Fn(&P) -> u64> Watched<P, F> {
         Self { body, count, begun: None, full: None, most, until, notes: Notes::default() }
     }
 
-    /// The turn that has just ended, if it was a full one. What was put aside in it is none.
+    /// Counts the turn that has just ended, if it was a full one and not preempted.
     fn add_full(&mut self, now: Instant) {
         let Some((begun, count)) = self.full.take() else { return };
         let ns = now.ns_since(begun);
@@ -156,7 +156,7 @@ impl<P: Body, F: Fn(&P) -> u64> Watched<P, F> {
         }
     }
 
-    /// Whether it took time.
+    /// Records a window; returns whether that took time.
     fn note(&mut self, now: Instant) -> bool {
         match self.begun {
             None if now.as_ns() < WARM_UP_NS => return false,
@@ -168,7 +168,7 @@ impl<P: Body, F: Fn(&P) -> u64> Watched<P, F> {
                 }
                 let rate = ((self.count)(&self.body) - count) as f64 * 1e9 / ns as f64;
                 self.notes.windows.push((rate, Pauses::so_far() == pauses));
-                // The next begins with the next turn, behind what this has cost.
+                // The next window begins with the next turn, after the cost of recording.
                 self.begun = None;
             }
         }
@@ -190,7 +190,7 @@ impl<P: Body, F: Fn(&P) -> u64> Body for Watched<P, F> {
         let before = (self.count)(&self.body);
         let looked_at = self.note(now);
         let turn = self.body.run_once(now);
-        // Taking notes takes time.
+        // Recording takes time.
         self.full = (turn.moved >= self.most && !looked_at).then_some((now, before));
         turn
     }
@@ -208,7 +208,7 @@ impl<P: Body, F: Fn(&P) -> u64> Body for Watched<P, F> {
     }
 }
 
-/// Two bodies on one core, in turn.
+/// Two tasks on one core, in turn.
 struct Pair<P, Q> {
     first: P,
     second: Q,
@@ -224,7 +224,7 @@ impl<P: Body, Q: Body> Body for Pair<P, Q> {
         }
         let turn = self.second.run_once(now);
         if self.first_ended && turn.moved + moved == 0 {
-            // The ring has no more: what is held goes out.
+            // The ring has ended, so held packets are flushed.
             self.second.stop();
         }
         Turn { moved: moved + turn.moved, ended: self.first_ended && turn.ended }
@@ -243,10 +243,10 @@ impl<P: Body, Q: Body> Body for Pair<P, Q> {
     }
 }
 
-/// A source that gives no more than so many packets per second, each of which stands for several.
+/// A source limited to a rate; each of its packets stands for several.
 struct Paced<S> {
     source: S,
-    /// Of these packets, per second.
+    /// Packets per second.
     rate: f64,
     begun: Option<Instant>,
     given: f64,
@@ -277,7 +277,7 @@ impl<S: Port<PoolBuffer>> Port<PoolBuffer> for Paced<S> {
     }
 }
 
-/// Packets from a source, as fast as they are asked for or at a rate.
+/// Packets from a source, at full speed or at a rate.
 fn source(source: impl Port<PoolBuffer> + 'static, rate: Option<f64>) -> Box<dyn Port<PoolBuffer>> {
     match rate {
         Some(rate) => Box::new(Paced::new(source, rate)),
@@ -285,7 +285,7 @@ fn source(source: impl Port<PoolBuffer> + 'static, rate: Option<f64>) -> Box<dyn
     }
 }
 
-/// Large packets, at a rate of those that they are cut into.
+/// Large packets, at a rate given in the packets that they are segmented into.
 fn applications(deployment: &Deployment) -> Box<dyn Port<PoolBuffer>> {
     let Deployment { packet, batch, offered, .. } = *deployment;
     let application: Application = offload::application(packet, batch);

@@ -1,27 +1,27 @@
-//! Which machine costs were measured on.
+//! Identifies the machine on which costs were measured.
 
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::thread;
 
-/// What a machine's costs depend on.
+/// The properties of a machine that costs depend on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Identity {
     /// The processor, as the kernel names it.
     pub model: String,
-    /// Its microcode, where the kernel says it.
+    /// Its microcode version, if the kernel reports it.
     pub microcode: Option<String>,
     /// Cores that this process may use.
     pub cores: usize,
     /// The kernel's release.
     pub kernel: String,
-    /// What decides the clock rate of the first core, where that can be read.
+    /// The frequency governor of the first core, if it can be read.
     pub governor: Option<String>,
 }
 
 impl Identity {
-    /// This machine's.
+    /// The identity of this machine.
     ///
     /// ```
     /// use linecard_io::calibrate::Identity;
@@ -33,7 +33,7 @@ impl Identity {
         let processors = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let line = |path: &str| fs::read_to_string(path).ok().map(|text| text.trim().to_owned());
         Self {
-            // Not all architectures name their processors.
+            // Not all architectures report a processor name.
             model: field(&processors, "model name").unwrap_or_else(|| "unknown".to_owned()),
             microcode: field(&processors, "microcode"),
             cores: thread::available_parallelism().map_or(1, usize::from),
@@ -42,8 +42,8 @@ impl Identity {
         }
     }
 
-    /// Why costs measured on `self` say nothing of `here`: it is another processor. Another kernel or
-    /// governor is not refused.
+    /// Why costs measured on `self` are not valid on `here`: the processor differs. Another kernel
+    /// or governor is accepted.
     #[must_use]
     pub fn refusal(&self, here: &Self) -> Option<String> {
         let microcode = |identity: &Self| identity.microcode.clone().unwrap_or("none".into());
@@ -56,7 +56,7 @@ impl Identity {
         other.map(|(what, measured, here)| format!("its {what} is {measured}, here it is {here}"))
     }
 
-    /// What is different, but need not make a difference.
+    /// Differences that may not matter.
     #[must_use]
     pub fn remark(&self, here: &Self) -> Option<String> {
         let governor = |identity: &Self| identity.governor.clone().unwrap_or("none".into());

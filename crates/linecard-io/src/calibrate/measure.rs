@@ -1,26 +1,26 @@
-//! Costs of calls: what to call, how often, and what to make of the times.
+//! Measures the cost of calls: what to call, how often, and how to evaluate the times.
 //!
-//! Visits to all benches and all batch sizes alternate, so that a disturbance meets each a little and the
-//! median of none. A visit makes calls for some time, each timed by itself, less what reading the clock
-//! takes. A visit during which the thread was put aside does not count, as long as some count.
+//! Visits to all benches and batch sizes alternate, so that a disturbance affects each a little and
+//! the median of none. During a visit, calls are timed one by one, minus the cost of reading the
+//! clock. A visit during which the thread was preempted is discarded as long as others remain.
 
 use super::clock::{Pauses, clock_ns};
 use linecard::plan::{Cost, CostError, Spread, Token, fit};
 use std::time::{Duration, Instant};
 
-/// Times kept of a visit, for the spread.
+/// Times kept per visit, for the spread.
 const KEPT: usize = 512;
-/// Times kept of a bench in all.
+/// Times kept per bench in total.
 const MOST_KEPT: usize = 65_536;
 
 /// Something whose calls are measured.
 pub trait Bench {
-    /// Untimed: what the next call with this batch needs.
+    /// Untimed preparation of the next call with this batch.
     fn prepare(&mut self, batch: u32) {
         let _ = batch;
     }
 
-    /// The call; how many firings it made.
+    /// The timed call; returns the number of firings.
     fn work(&mut self, batch: u32) -> u32;
 }
 
@@ -35,28 +35,28 @@ impl<F: FnMut(u32)> Bench for Call<F> {
     }
 }
 
-/// A bench and what is to be known of it.
+/// A bench with its description.
 pub struct Entry<'b> {
-    /// Name of the stage, as `segment@1500`.
+    /// Name of the stage, such as `segment@1500`.
     pub name: String,
     /// What a firing handles.
     pub unit: Token,
     /// Batches to measure.
     pub batches: Vec<u32>,
-    /// What is called.
+    /// The code under measurement.
     pub bench: Box<dyn Bench + 'b>,
 }
 
-/// How long, and where.
+/// Duration of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Effort {
     /// Visits to each bench and batch. At least 1.
     pub rounds: u32,
-    /// Calls are made for so long in a visit.
+    /// Duration of a visit.
     pub visit: Duration,
 }
 
-/// What calls of a stage cost.
+/// The measured cost of a stage.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measured {
     /// Name of the stage.
@@ -65,43 +65,43 @@ pub struct Measured {
     pub unit: Token,
     /// The cost, with its spread.
     pub cost: Cost,
-    /// The largest difference of a batch's median to the fit, as a share of it.
+    /// The largest relative deviation of a batch's median from the fit.
     pub residual: f64,
-    /// Firings in a call, and the median of its mean time in nanoseconds, for each batch.
+    /// Firings per call, and the median of the mean time of a call in nanoseconds, for each batch.
     pub points: Vec<(f64, f64)>,
 }
 
-/// Stages on one thread that go round, each with what those before have left.
+/// Stages that run in a loop on one thread, each with the output of those before.
 pub trait Circle {
     /// Names and units, by number.
     fn stages(&self) -> Vec<(String, Token)>;
 
-    /// Untimed: the next stage that has something to do.
+    /// Untimed: selects the next stage that has work.
     fn next(&mut self) -> Option<usize>;
 
-    /// Calls that stage; how many firings it made.
+    /// Calls that stage; returns the number of firings.
     fn call(&mut self, stage: usize) -> u32;
 }
 
-/// A bench under measurement, or a stage of a [`Circle`], which is no bench by itself.
+/// A bench under measurement, or a stage of a [`Circle`], which is not a bench by itself.
 struct Record<'b> {
     name: String,
     unit: Token,
     batches: Vec<u32>,
     bench: Option<Box<dyn Bench + 'b>>,
     visits: Vec<Visit>,
-    /// Times of calls as shares of their visit's mean.
+    /// Times of calls relative to their visit's mean.
     ratios: Vec<f64>,
 }
 
-/// Calls in a row.
+/// A series of calls.
 struct Visit {
     batch: u32,
-    /// Firings in a call, in the mean: what comes in groups comes less often than asked for.
+    /// Mean firings per call: stages that process groups fire less often than requested.
     firings: f64,
-    /// Time of a call, in the mean.
+    /// Mean time per call.
     ns: f64,
-    /// Whether the thread ran all the time.
+    /// Whether the thread ran without preemption.
     is_quiet: bool,
 }
 
@@ -112,7 +112,7 @@ pub struct Series<'b> {
 }
 
 impl<'b> Series<'b> {
-    /// Of these benches.
+    /// A series of these benches.
     #[must_use]
     pub fn new(entries: Vec<Entry<'b>>) -> Self {
         let record = |entry| {
@@ -132,8 +132,8 @@ impl<'b> Series<'b> {
         }
     }
 
-    /// One visit to all stages of a circle, which has been set to this batch: it goes round for `visit`,
-    /// and each call is timed. So stages find data where they find them in a run.
+    /// One visit to all stages of a loop, which is set to this batch: the loop runs for `visit`,
+    /// and each call is timed. So stages find their data in the caches as they do in a run.
     pub fn go_round(&mut self, circle: &mut dyn Circle, batch: u32, visit: Duration) {
         let clock = clock_ns();
         let stages = circle.stages();
@@ -166,17 +166,17 @@ impl<'b> Series<'b> {
         &mut self.records[at]
     }
 
-    /// What was found so far.
+    /// The results so far.
     ///
     /// # Errors
     ///
-    /// When a bench took no time at all, or was not visited.
+    /// If a bench took no measurable time, or was not visited.
     pub fn results(&self) -> Result<Vec<Measured>, CostError> {
         self.records.iter().map(Record::result).collect()
     }
 }
 
-/// What calls of a visit took.
+/// The times of a visit's calls.
 #[derive(Default)]
 struct Calls {
     firings: u64,
@@ -190,7 +190,7 @@ impl<'b> Record<'b> {
 
     fn visit(&mut self, batch: u32, time: Duration, clock: f64) {
         let Some(bench) = &mut self.bench else { return };
-        // Once for the caches and the branch predictor.
+        // Warms up caches and branch predictor.
         for _ in 0..3 {
             bench.prepare(batch);
             bench.work(batch);
@@ -234,7 +234,7 @@ impl<'b> Record<'b> {
             let ns = median(counted.iter().map(|visit| visit.ns).collect());
             let firings = median(counted.iter().map(|visit| visit.firings).collect());
             let (Some(ns), Some(firings)) = (ns, firings) else { return Err(CostError::NoSample) };
-            // Less than the clock can tell is still something.
+            // A time below the clock's resolution still counts as something.
             points.push((firings, ns.max(0.1)));
         }
         let found = fit(&points)?;
@@ -249,7 +249,7 @@ impl<'b> Record<'b> {
     }
 }
 
-/// Measures benches on the calling thread, which is best pinned to a core.
+/// Measures benches on the calling thread, which should be pinned to a core.
 ///
 /// ```
 /// use linecard::plan::Token;
@@ -270,7 +270,7 @@ impl<'b> Record<'b> {
 ///
 /// # Errors
 ///
-/// When there is nothing to fit a cost to.
+/// If there is nothing to fit a cost to.
 pub fn measure(entries: Vec<Entry<'_>>, effort: Effort) -> Result<Vec<Measured>, CostError> {
     let mut series = Series::new(entries);
     for _ in 0..effort.rounds.max(1) {

@@ -1,8 +1,8 @@
-//! What stages cost on this machine, and whether that says what they do together.
+//! The cost of stages on this machine, and whether it predicts their joint throughput.
 //!
-//! [`measure`](fn@measure) times calls of anything; [`offload`] has the stages of the two offloads as they work in the
-//! engine, and [`deployed`] runs them there, mapped on cores, to be held against a plan. What was found is
-//! a [`Calibration`], which belongs to one processor ([`Identity`]).
+//! [`measure`](fn@measure) times calls of anything; [`offload`] has the stages of the two offloads
+//! as they run in the engine, and [`deployed`] runs them there, mapped to cores, for comparison
+//! with a plan. The result is a [`Calibration`], which is valid for one processor ([`Identity`]).
 //!
 //! Stages of another crate are added by giving more [`Entry`]s.
 
@@ -28,22 +28,23 @@ use linecard::plan::{Cost, Token};
 use serde::{Deserialize, Serialize};
 use std::io;
 
-/// The form that calibrations have: files of another are refused.
+/// The version of the file format: files of another version are refused.
 pub const VERSION: u32 = 1;
 
-/// Costs of stages, and of what they were measured.
+/// Costs of stages, and the machine they were measured on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Calibration {
     /// [`VERSION`].
     pub version: u32,
-    /// Of which machine.
+    /// The machine.
     pub identity: Identity,
     /// Stages by name.
     pub stages: Vec<StageCost>,
-    /// What a cycle of a core costs besides its stages, nanoseconds.
+    /// The cost of a cycle besides its stages, nanoseconds.
     pub cycle_ns: f64,
-    /// What a packet costs the giving and the taking core more when it goes to another core.
+    /// The additional cost of a packet that goes to another core, for the sending and the receiving
+    /// core.
     pub crossings: Vec<Crossing>,
 }
 
@@ -58,19 +59,19 @@ pub struct StageCost {
     /// What calls cost.
     #[serde(with = "StoredCost")]
     pub cost: Cost,
-    /// The largest difference of a measurement to the fit, as a share of it.
+    /// The largest relative deviation of a measurement from the fit.
     pub residual: f64,
 }
 
-/// What going to another core costs a packet.
+/// The additional cost of a packet that goes to another core.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Crossing {
     /// Bytes of the IP packet.
     pub packet: u32,
-    /// The giving core, nanoseconds.
+    /// On the sending core, nanoseconds.
     pub giving_ns: f64,
-    /// The taking core, nanoseconds.
+    /// On the receiving core, nanoseconds.
     pub taking_ns: f64,
 }
 
@@ -81,7 +82,7 @@ impl From<Measured> for StageCost {
 }
 
 impl Calibration {
-    /// The cost of a stage: under its name, or with `@packet` behind it.
+    /// The cost of a stage, under its name or with `@packet` appended.
     #[must_use]
     pub fn cost(&self, name: &str, packet: u32) -> Option<&Cost> {
         let sized = format!("{name}@{packet}");
@@ -89,7 +90,7 @@ impl Calibration {
         found(&sized).or_else(|| found(name)).map(|stage| &stage.cost)
     }
 
-    /// What crossing costs packets of this size: that of the nearest size measured; nothing where none was.
+    /// The crossing cost for packets of the nearest size measured; 0 if none was.
     #[must_use]
     pub fn crossing_ns(&self, packet: u32) -> [f64; 2] {
         let nearest = self.crossings.iter().min_by_key(|crossing| crossing.packet.abs_diff(packet));
@@ -97,7 +98,7 @@ impl Calibration {
     }
 }
 
-/// The kind of token by its name.
+/// The kind of token with this name.
 #[must_use]
 pub fn token(name: &str) -> Option<Token> {
     [Token::Packet, Token::Group, Token::Chunk].into_iter().find(|token| token.to_string() == name)
@@ -107,7 +108,7 @@ pub fn token(name: &str) -> Option<Token> {
 ///
 /// # Errors
 ///
-/// When there is no such core, or it may not be used.
+/// If the core does not exist, or may not be used.
 pub fn pin(core: usize) -> io::Result<()> {
     let mut cores = rustix::thread::CpuSet::new();
     if core >= rustix::thread::CpuSet::MAX_CPU {
@@ -117,11 +118,11 @@ pub fn pin(core: usize) -> io::Result<()> {
     rustix::thread::sched_setaffinity(None, &cores).map_err(io::Error::from)
 }
 
-/// Does something on a core, and lets the calling thread go back to where it could be before.
+/// Runs `work` on a core, and restores the calling thread's set of cores.
 ///
 /// # Errors
 ///
-/// When there is no such core, or it may not be used, or not left.
+/// If the core does not exist, may not be used, or the previous set cannot be restored.
 pub fn on_core<T>(core: usize, work: impl FnOnce() -> T) -> io::Result<T> {
     let before = rustix::thread::sched_getaffinity(None)?;
     pin(core)?;

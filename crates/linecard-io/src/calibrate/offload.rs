@@ -1,8 +1,9 @@
-//! The stages of the two offloads as they work in the engine: for each, what is needed around it.
+//! Benches for the stages of the two offloads, with the environment that they have in the engine.
 //!
-//! Three lines of stages, each a cycle of calls: large packets are made and cut; packets are taken and
-//! merged; or all of it, over a ring, with every byte verified. To measure a stage, its whole line goes
-//! round and only that stage's calls are timed: so it finds data where it finds them in a run.
+//! Three lines of stages, each a cycle of calls: large packets are made and segmented; packets are
+//! received and merged; or everything, over a ring, with verification of every byte. To measure a
+//! stage, its whole line runs and only that stage's calls are timed, so that it finds its data in
+//! the caches as it does in a run.
 
 use super::measure::{Bench, Entry};
 use crate::engine::ring::{Receiver, Sender, ring};
@@ -19,7 +20,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// Bytes of IP packets that are measured: the least that IPv4 takes everywhere, Ethernet, jumbo frames.
+/// Sizes of IP packets that are measured: the least that every IPv4 host accepts, Ethernet, jumbo
+/// frames.
 pub const PACKETS: [u32; 3] = [576, 1_500, 9_000];
 /// Batches that are measured.
 pub const BATCHES: [u32; 4] = [1, 8, 32, 64];
@@ -29,13 +31,13 @@ pub const RING: usize = 128;
 const FLOWS: usize = 16;
 /// Ethernet header.
 const LINK_HEADER: usize = 14;
-/// Sends of the trace that is merged again and again: they fit the caches next to a core.
+/// Sends of the trace that is merged repeatedly: they fit in the caches of a core.
 const SENDS: usize = 4;
-/// Rounds of a line until the stage under measurement has something to do: more than a large packet
-/// has packets.
+/// The most rounds of a line until the measured stage has work: more than a large packet has
+/// segments.
 const MOST_ROUNDS: u32 = 256;
 
-/// Packets that a large packet is cut into: as many as 64 KiB hold, or 64, in powers of two.
+/// Segments of a large packet: as many as fit 64 KiB, or 64, in powers of two.
 #[must_use]
 pub fn group(packet: u32) -> u32 {
     let segment = workload(packet, 0).segment_size().max(1);
@@ -43,7 +45,7 @@ pub fn group(packet: u32) -> u32 {
     1 << most.ilog2()
 }
 
-/// Large packets that are taken at a time, for batches of so many packets.
+/// Large packets taken at a time, for a given batch of packets.
 #[must_use]
 pub fn groups(packet: u32, batch: u32) -> u32 {
     (batch / group(packet)).max(1)
@@ -71,14 +73,14 @@ fn sends(packet: u32) -> Workload {
     workload(packet, group(packet) as usize * payload(packet))
 }
 
-/// Applications, which have few buffers for large packets: those stay in the caches.
+/// Applications with few buffers for large packets, so that those stay in the caches.
 pub(super) fn application(packet: u32, batch: u32) -> Application {
     let workload = sends(packet);
     let pool = Pool::new(groups(packet, batch) as usize + 1, workload.packet_len());
     Application::new(workload, pool)
 }
 
-/// A segmenter with buffers for what it cuts and a batch.
+/// A segmenter with buffers for one large packet's segments and a batch.
 pub(super) fn segment(packet: u32) -> Segment {
     let buffers = 2 * group(packet) as usize + 64;
     Segment::new(LinkType::Ethernet, Pool::new(buffers, frame(packet)))
@@ -88,7 +90,7 @@ fn frame(packet: u32) -> usize {
     packet as usize + LINK_HEADER
 }
 
-/// What checks every byte.
+/// Verifies every byte.
 pub(super) fn verify(packet: u32) -> Verify {
     Verify::new(&sends(packet))
 }
@@ -98,8 +100,8 @@ pub(super) fn coalesce<B: AsRef<[u8]> + AsMut<[u8]>>() -> Coalesce<B> {
     Coalesce::new(Config::default())
 }
 
-/// The way between two cores: each packet is copied into a buffer that may go there, as an interface
-/// would, and put into a ring.
+/// The path between two cores: each packet is copied into a buffer that can be sent to another
+/// thread, as an interface would, and put into a ring.
 #[derive(Debug)]
 pub(super) struct Wire {
     pool: SharedPool,
@@ -135,7 +137,7 @@ impl Port<PoolBuffer> for Wire {
     }
 }
 
-/// Packets of some sends, copied into buffers again and again, as an interface writes them.
+/// The packets of some sends, copied into buffers repeatedly, as an interface writes them.
 #[derive(Debug)]
 pub(super) struct Replay {
     frames: Vec<Vec<u8>>,
@@ -183,7 +185,7 @@ impl Port<PoolBuffer> for Replay {
     fn transmit(&mut self, _: &mut Batch<PoolBuffer>, _: Instant) {}
 }
 
-/// Takes everything and gives the buffers back.
+/// Accepts everything and frees the buffers.
 #[derive(Debug, Default)]
 pub(super) struct Discard;
 
@@ -197,15 +199,15 @@ impl<B> Port<B> for Discard {
     }
 }
 
-/// Stages that go round.
+/// Stages that run in a loop.
 trait Line {
-    /// Whether a stage has something to do.
+    /// Whether a stage has work.
     fn is_ready(&self, stage: usize) -> bool;
-    /// Calls a stage; its firings.
+    /// Calls a stage; returns its firings.
     fn call(&mut self, stage: usize, now: Instant) -> usize;
 }
 
-/// Large packets made, cut, and dropped.
+/// Large packets made, segmented and dropped.
 struct Cutting {
     application: Application,
     large: Batch<PoolBuffer>,
@@ -250,7 +252,7 @@ impl Line for Cutting {
     }
 }
 
-/// Packets taken, merged, and dropped.
+/// Packets received, merged and dropped.
 struct Merging {
     replay: Replay,
     taken: Batch<PoolBuffer>,
@@ -295,7 +297,7 @@ impl Line for Merging {
     }
 }
 
-/// Large packets made, cut, sent, taken, merged, verified.
+/// Large packets made, segmented, sent, received, merged and verified.
 struct Whole {
     cutting: Cutting,
     wire: Wire,
@@ -369,7 +371,7 @@ fn given<B>(batch: &mut Batch<B>, call: impl FnOnce(&mut Batch<B>)) -> usize {
     before - batch.len()
 }
 
-/// A line for each batch, and the time of them all.
+/// A line for each batch, sharing one clock.
 type Lines = Rc<RefCell<BTreeMap<u32, Box<dyn Line>>>>;
 
 /// One stage of a line.
@@ -378,7 +380,7 @@ struct Part {
     make: Box<dyn Fn(u32) -> Box<dyn Line>>,
     stage: usize,
     stages: usize,
-    /// Packets' time goes on, so that nothing seems held for ever.
+    /// The packets' time advances, so that no packet seems held forever.
     now: Instant,
     epoch: std::time::Instant,
 }
@@ -407,12 +409,12 @@ impl Bench for Part {
     }
 }
 
-/// Benches for the stages of all lines with packets of this size, named as `segment@1500`.
+/// Benches for the stages of all lines with packets of this size, named like `segment@1500`.
 #[must_use]
 pub fn entries(packet: u32, batches: &[u32]) -> Vec<Entry<'static>> {
     let mut all = line(packet, batches, &CUTTING, move |b| Box::new(Cutting::new(packet, b)));
     all.extend(line(packet, batches, &MERGING, move |b| Box::new(Merging::new(packet, b))));
-    // What the other lines have was measured there.
+    // Stages of the other lines were measured there.
     let whole = line(packet, batches, &WHOLE, move |b| Box::new(Whole::new(packet, b)));
     all.extend(whole.into_iter().filter(|entry| {
         ["wire", "take", "verify"].iter().any(|name| entry.name.starts_with(name))
@@ -431,7 +433,7 @@ fn line(
     let entry = |(stage, (name, unit)): (usize, &(&str, Token))| Entry {
         name: format!("{name}@{packet}"),
         unit: *unit,
-        // What comes in groups is called for as many as there are in a batch of packets.
+        // Stages that process groups are called for as many groups as a batch of packets contains.
         batches: batches.to_vec(),
         bench: Box::new(Part {
             lines: Rc::clone(&lines),
@@ -445,7 +447,7 @@ fn line(
     stages.iter().enumerate().map(entry).collect()
 }
 
-/// Parsing and summing alone, of packets that lie in the caches.
+/// Parsing and summing alone, for packets in the caches.
 fn kernels(packet: u32, batches: &[u32]) -> Vec<Entry<'static>> {
     let frames = frames(packet);
     let parsed = frames.clone();

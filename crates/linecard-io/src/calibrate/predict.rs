@@ -1,14 +1,14 @@
-//! What a calibration says of deployments: the plan's side of the comparison.
+//! Predicts the throughput of deployments from a calibration.
 
 use super::Calibration;
 use super::deployed::{Deployment, Stages};
 use super::offload::{group, groups};
 use linecard::plan::{Cost, saturation};
 
-/// A stage on a core, as [`saturation`] takes it.
+/// A stage on a core, as an argument of [`saturation`].
 pub(super) type Share<'c> = (&'c Cost, f64, u32, f64);
 
-/// Packets per second that a deployment is predicted to carry; none where a stage was not measured.
+/// Predicted packets per second of a deployment; none if a stage was not measured.
 #[must_use]
 pub fn predict(calibration: &Calibration, deployment: &Deployment) -> Option<f64> {
     let Deployment { packet, batch, used_cores, .. } = *deployment;
@@ -33,7 +33,7 @@ pub fn predict(calibration: &Calibration, deployment: &Deployment) -> Option<f64
     }
 }
 
-/// The sending and the receiving half of the whole.
+/// The sending and the receiving half of the whole path.
 pub(super) fn halves(
     calibration: &Calibration,
     packet: u32,
@@ -48,7 +48,7 @@ pub(super) fn halves(
     Some([sending, receiving])
 }
 
-/// Stages of packets fire once for each; those of groups once for each group.
+/// Stages of packets fire once per packet, those of groups once per group.
 fn shares<'c>(
     calibration: &'c Calibration,
     packet: u32,

@@ -1,4 +1,5 @@
-//! All that is known of this machine: every stage, what a cycle costs, and what another core costs.
+//! Measures this machine: every stage, the cost of a cycle, and the cost of crossing to another
+//! core.
 
 use super::deployed::{self, Deployment, Stages};
 use super::identity::Identity;
@@ -10,9 +11,9 @@ use linecard::plan::{CostError, saturation};
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
-/// Batch at which crossings are measured.
+/// Batch size at which crossings are measured.
 const CROSSING_BATCH: u32 = 32;
-/// Turns timed at once.
+/// Turns timed together.
 const TURNS: u32 = 1_000;
 
 /// Why there is no calibration.
@@ -26,18 +27,18 @@ pub enum SurveyError {
     Thread(#[from] Failure),
 }
 
-/// A survey under way. Rounds may alternate with other work; medians over them are what counts.
+/// A survey in progress. Rounds may alternate with other work; the results are medians over rounds.
 #[derive(Debug)]
 pub struct Survey {
     series: Series<'static>,
     cores: Option<[usize; 2]>,
-    /// For each size: time of a packet in both halves, of each round.
+    /// Per size: time per packet in both halves, per round.
     halves: Vec<Vec<[f64; 2]>>,
     turns_ns: Vec<f64>,
 }
 
 impl Survey {
-    /// Of the offloads' stages; and of two cores, if there are as many.
+    /// A survey of the offloads' stages, and of two cores if given.
     #[must_use]
     pub fn new(cores: Option<[usize; 2]>) -> Self {
         let entries = PACKETS.iter().flat_map(|packet| offload::entries(*packet, &BATCHES));
@@ -45,11 +46,12 @@ impl Survey {
         Self { series, cores, halves: vec![Vec::new(); PACKETS.len()], turns_ns: Vec::new() }
     }
 
-    /// One visit to all, on the calling thread, which is best pinned; other cores work a little too.
+    /// One visit to all, on the calling thread, which should be pinned; other cores work a little
+    /// too.
     ///
     /// # Errors
     ///
-    /// When a thread cannot be started or pinned.
+    /// If a thread cannot be started or pinned.
     pub fn round(&mut self, visit: Duration) -> Result<(), Failure> {
         self.series.round(visit);
         self.turns_ns.push(turn_ns());
@@ -60,7 +62,7 @@ impl Survey {
         Ok(())
     }
 
-    /// What was found so far.
+    /// The results so far.
     ///
     /// # Errors
     ///
@@ -82,8 +84,8 @@ impl Survey {
     }
 }
 
-/// Time of a packet in the sending and in the receiving half of the whole, on two cores, in turns that
-/// are full; nothing where no turn was.
+/// Time per packet in the sending and the receiving half of the whole path, on two cores, in full
+/// turns; 0 if no turn was full.
 ///
 /// # Errors
 ///
@@ -109,7 +111,7 @@ pub fn halves_seen(
 }
 
 impl Calibration {
-    /// Of this machine, without any stage.
+    /// The identity of this machine without any stage.
     #[must_use]
     pub fn bare() -> Self {
         Self {
@@ -121,8 +123,8 @@ impl Calibration {
         }
     }
 
-    /// The same with what another core costs packets of this size, as it follows from the times that both
-    /// halves of the whole took: what is more than their stages take on one core.
+    /// Adds the crossing cost of packets of this size: the difference between the observed times of
+    /// both halves and the cost of their stages on one core.
     #[must_use]
     pub fn with_halves(mut self, packet: u32, seen: [f64; 2]) -> Self {
         let Some(alone) = expected(&self, packet, CROSSING_BATCH) else { return self };
@@ -133,14 +135,14 @@ impl Calibration {
     }
 }
 
-/// Time of a packet in both halves, if crossing were for nothing.
+/// Time per packet in both halves if crossing were free.
 fn expected(calibration: &Calibration, packet: u32, batch: u32) -> Option<[f64; 2]> {
     let halves = super::halves(calibration, packet, batch, [0.0; 2])?;
     let time = |loads: &[_]| saturation(loads, calibration.cycle_ns).map(|rate| 1e9 / rate);
     Some([time(&halves[0])?, time(&halves[1])?])
 }
 
-/// What a turn of the engine's loop costs without a body: it reads the clock.
+/// The cost of a turn of the engine's loop without a task: it reads the clock.
 fn turn_ns() -> f64 {
     let (epoch, begun) = (Instant::now(), Instant::now());
     for _ in 0..TURNS {

@@ -11,44 +11,45 @@ use linecard::time::Instant;
 use std::collections::HashMap;
 use std::io::{Read, Write};
 
-/// Different sets of packet options (comments aside, files have one or two) told apart in a
-/// section; packets with further ones are not merged.
+/// The most sets of packet options, without comments, that are distinguished in a section (files
+/// have one or two); packets with further sets are not merged.
 const MAX_MARKS: usize = 256;
-/// Bytes of options that packets may have to be merged: 256 kB for all sets.
+/// The most bytes of options that mergeable packets may have: 256 kB for all sets.
 const MAX_OPTIONS: usize = 1024;
-/// Emptied records kept for reuse, and the memory of each: 16 MB in all.
+/// Emptied records kept for reuse, and the memory of each: 16 MB in total.
 const MAX_SPARES: usize = 1024;
 const MAX_SPARE: usize = 16 << 10;
 
-/// What became of a capture.
+/// Statistics of merging a capture.
 #[derive(Debug, Default)]
 pub struct CoalesceAccount {
-    /// What the coalescer counted.
+    /// Counters of the coalescer.
     pub counters: Counters,
-    /// Blocks that are no packets, passed through.
+    /// Blocks other than packets, passed through.
     pub blocks: u64,
-    /// Packets of link types that are not followed.
+    /// Packets of unsupported link types.
     pub unknown: Unknown,
-    /// Packets of which the capture has only the first bytes.
+    /// Packets that the capture contains only in part.
     pub truncated: u64,
     /// Bytes of the longest of these.
     pub snap_len: usize,
     /// Times at which the capture's clock went back by more than the hold budget.
     pub clock_resets: u64,
-    /// What the output format cannot hold.
+    /// What the output format cannot represent.
     pub lost: Lost,
-    /// Merged packets whose segment sizes the output format (pcap) cannot hold.
+    /// Merged packets whose segment metadata the output format (pcap) cannot represent.
     pub lost_trails: u64,
-    /// Where and why reading ended early; everything before it is in the output.
+    /// The error that ended reading early, and its offset; everything before it is in the output.
     pub damage: Option<CaptureError>,
 }
 
-/// Merges the packets of the capture `input` into `output`, in the format asked for. Gives back
-/// `output`, complete, and the account. A damaged input is no error here: the account has it.
+/// Merges the packets of the capture `input` into `output`, in the given format. Returns the
+/// completed `output` and the statistics. Damage of the input is not an error here; the statistics
+/// contain it.
 ///
 /// # Errors
 ///
-/// When `input` is no capture, reading or writing fails, or the output format cannot hold it.
+/// If `input` is not a capture, reading or writing fails, or the output format cannot represent it.
 pub fn coalesce<R: Read, W: Write>(
     mut input: R,
     mut output: W,
@@ -60,7 +61,7 @@ pub fn coalesce<R: Read, W: Write>(
     Ok((output, account))
 }
 
-/// Not generic: compiled once and here, with what is hot in it, and not by each caller's crate.
+/// Not generic, so that the hot code is compiled once in this crate and not in each caller's.
 fn convert(
     input: &mut dyn Read,
     output: &mut dyn Write,
@@ -94,9 +95,9 @@ struct Job<'o> {
     order: Order,
     writer: Writer<&'o mut dyn Write>,
     format: Format,
-    /// The capture's clock, which does not go back.
+    /// The capture's clock, which never goes back.
     now: Instant,
-    /// Packet options seen in this section, by number from 1.
+    /// Sets of packet options in this section, by number from 1.
     marks: HashMap<Vec<u8>, u32>,
     spares: Vec<Record>,
     account: CoalesceAccount,
@@ -180,8 +181,8 @@ impl Job<'_> {
         coalescer.flush_all(reason, &mut |packet, exit| leave(order, observer, packet, exit));
     }
 
-    /// Small steps back (queues of a card) do not turn the clock back, large ones (a clock that
-    /// was set, captures put together) begin a new time.
+    /// Small steps back (due to queues of an adapter) do not move the clock, large ones (a clock
+    /// that was set, concatenated captures) start a new timeline.
     fn follow_clock(&mut self, at: Instant, observer: &mut dyn Observer) {
         let Self { coalescer, order, now, account, .. } = self;
         if now.since(at) > coalescer.config().hold_budget {
@@ -193,8 +194,8 @@ impl Job<'_> {
         *now = (*now).max(at);
     }
 
-    /// Packets merge when what the capture says of them is equal; what could not be given back is
-    /// not merged.
+    /// Packets merge only if the capture's metadata of them is equal, because it could not be
+    /// restored otherwise.
     fn mark(&mut self, record: &Record) -> u32 {
         let plain = matches!(record.shape(), Shape::Pcap | Shape::Enhanced);
         if !plain || record.is_truncated() || record.option(TRAIL_OPTION).is_some() {
@@ -272,7 +273,8 @@ fn checksum_fields(record: &Record, layout: &Layout) -> Checksums {
     fields
 }
 
-/// With `trusted` checksums, which nobody has verified, the fields themselves are noted.
+/// With `trusted` checksums, which nobody has verified, the checksum fields themselves are
+/// recorded.
 fn trail_of(packet: &Packet<Numbered>, trusted: bool) -> Trail {
     let first = packet.buffer();
     let partial_checksum = packet.meta.checksum == ChecksumState::Partial;

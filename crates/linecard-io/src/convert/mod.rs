@@ -1,9 +1,10 @@
-//! The two offloads on captures: [`coalesce()`] merges what a capture holds, [`segment()`] cuts it or
-//! gives back what was merged.
+//! The two offloads on captures: [`coalesce()`] merges the packets of a capture, [`segment()`]
+//! segments them or restores merged ones.
 //!
-//! Merged packets carry a [`Trail`] in a pcapng option: segment size, count, and where and when
-//! each segment was. `segment` after `coalesce` therefore gives back every packet, byte for byte,
-//! with its timestamp, and in the order of the whole file. Memory does not grow with the file.
+//! Merged packets carry a [`Trail`] in a pcapng option: segment size, count, and position and time
+//! of each segment. `segment` after `coalesce` therefore restores every packet byte for byte, with
+//! its timestamp, and in the order of the original file. Memory use does not depend on the size of
+//! the file.
 
 mod coalesce;
 mod order;
@@ -21,44 +22,45 @@ use linecard::packet::{LinkType, Packet};
 use std::collections::BTreeMap;
 use std::io::Read;
 
-/// Watches a conversion: for progress bars, and to explain one flow.
+/// Observes a conversion: for progress bars, and to explain one flow.
 pub trait Observer {
-    /// So many bytes of the input have been read.
+    /// Called with the number of input bytes read.
     fn progress(&mut self, offset: u64) {
         let _ = offset;
     }
 
-    /// Packet `number` (from 1) is about to be decided on.
+    /// Called before packet `number` (from 1) is processed.
     fn arrives(&mut self, number: u64, packet: &Packet<Numbered>) {
         let _ = (number, packet);
     }
 
-    /// What became of packet `number`. What it displaced has [left](Observer::leaves) before.
+    /// Called with the verdict on packet `number`. Packets that it displaced have
+    /// [left](Observer::leaves) before.
     fn decided(&mut self, number: u64, verdict: Verdict) {
         let _ = (number, verdict);
     }
 
-    /// A packet, merged or not, leaves the coalescer.
+    /// Called when a packet, merged or not, leaves the coalescer.
     fn leaves(&mut self, packet: &Packet<Numbered>, exit: Exit) {
         let _ = (packet, exit);
     }
 }
 
-/// Watches nothing.
+/// Observes nothing.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoObserver;
 
 impl Observer for NoObserver {}
 
-/// Checksum fields of one packet, innermost first: one inside and one for each tunnel.
+/// Checksum fields of one packet, innermost first: the packet's own and one per tunnel.
 type Checksums = [u16; linecard::packet::MAX_TUNNELS + 1];
 
-/// A record and its number in the capture, from 1; blocks that are no packets count too.
+/// A record and its number in the capture, from 1, which includes blocks other than packets.
 #[derive(Debug, Default)]
 pub struct Numbered {
     record: Record,
     number: u64,
-    /// Its checksum fields as they came: merging changes those of a first packet.
+    /// Its original checksum fields: merging changes those of a first packet.
     checksums: Checksums,
 }
 
@@ -88,7 +90,7 @@ impl AsMut<[u8]> for Numbered {
     }
 }
 
-/// A capture that is read as far as it can be.
+/// A capture that is read as far as it is intact.
 struct Input<R> {
     reader: Reader<R>,
     any: bool,
@@ -100,8 +102,8 @@ impl<R: Read> Input<R> {
         Ok(Self { reader: Reader::new(read)?, any: false, damage: None })
     }
 
-    /// The next entry; false at the end, or at damage, which is kept. Damage before anything
-    /// could be read is an error: the output would be no capture.
+    /// The next entry; false at the end or at damage, which is stored. Damage before the first
+    /// entry is an error, because the output would not be a capture.
     fn read(&mut self, record: &mut Record) -> Result<bool, CaptureError> {
         match self.reader.read(record) {
             Err(error)
@@ -118,12 +120,12 @@ impl<R: Read> Input<R> {
     }
 }
 
-/// Packets of link types that are not followed: type → packets.
+/// Packets of unsupported link types: type → packets.
 pub type Unknown = BTreeMap<u32, u64>;
 
-/// The link type to parse with; types that are not known are counted.
+/// The link type to parse with; unsupported types are counted.
 fn link_of(number: Option<u32>, unknown: &mut Unknown) -> LinkType {
-    // Without a number no type fits either; 65,535 is not assigned.
+    // A missing number matches no link type; 65,535 is not assigned.
     let number = number.unwrap_or(0xFFFF);
     let link = LinkType::from_capture(number);
     if link == LinkType::Other {

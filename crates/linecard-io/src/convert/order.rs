@@ -1,22 +1,22 @@
-//! The order of the output: that of the input, a merged packet standing where its first one was.
+//! Restores the order of the input: a merged packet takes the place of its first one.
 
 use super::Numbered;
 use crate::capture::Record;
 use linecard::packet::Packet;
 use std::collections::VecDeque;
 
-/// Entries that may wait behind one that is held. Beyond that everything held is let go, so that
-/// memory is bounded even when no time passes in a capture.
+/// The most entries that may wait behind a held one. Beyond that everything held is flushed, so
+/// that memory is bounded even if no time passes in a capture.
 pub const MAX_WAITING: usize = 65_536;
-/// Bytes that may wait.
+/// The most bytes that may wait.
 const MAX_WAITING_BYTES: usize = 32 << 20;
 
-/// What goes to the output.
+/// An entry of the output.
 #[derive(Debug)]
 pub(super) enum Entry {
     /// A packet, merged or not.
     Packet(Packet<Numbered>),
-    /// A block that is no packet.
+    /// A block other than a packet.
     Block(Record),
 }
 
@@ -29,7 +29,7 @@ enum Place {
     Ready(Entry),
 }
 
-/// Brings entries back into the order of the input.
+/// Restores the order of the input.
 #[derive(Debug, Default)]
 pub(super) struct Order {
     /// Places of the entries from `next` on, and the bytes of each.
@@ -39,7 +39,7 @@ pub(super) struct Order {
 }
 
 impl Order {
-    /// Takes the place for the next entry of the input; gives its number, from 1.
+    /// Reserves the place of the next entry of the input; returns its number, from 1.
     pub(super) fn reserve(&mut self, bytes: usize) -> u64 {
         self.next = self.next.max(1);
         self.places.push_back((Place::Waiting, bytes));
@@ -47,7 +47,7 @@ impl Order {
         self.next + self.places.len() as u64 - 1
     }
 
-    /// Too much waits: what is held has to be let go.
+    /// Too much waits: held packets have to be flushed.
     pub(super) fn is_full(&self) -> bool {
         self.places.len() >= MAX_WAITING || self.bytes >= MAX_WAITING_BYTES
     }

@@ -1,4 +1,4 @@
-//! Cuts the packets of a capture, or gives back those that were merged.
+//! Segments the packets of a capture, or restores merged ones.
 
 use super::trail::{TRAIL_OPTION, Trail};
 use super::{Input, Observer, Unknown, link_of};
@@ -13,63 +13,64 @@ use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::rc::Rc;
 
-/// Segments that may wait for entries before them; a capture that claims more gets its segments
-/// early.
+/// The most segments that may wait for entries before them; if a capture claims more, segments are
+/// written early.
 const MAX_PENDING: usize = 65_536;
-/// Bytes that may wait.
+/// The most bytes that may wait.
 const MAX_PENDING_BYTES: usize = 32 << 20;
 
-/// How packets are cut.
+/// How packets are segmented.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Cut {
-    /// As their trails say; packets without stay whole.
+    /// According to their segment metadata; packets without metadata stay whole.
     #[default]
     AsMerged,
     /// Into segments of this many payload bytes, TCP and UDP.
     Payload(u16),
-    /// So that no IP packet is longer: TCP is segmented, everything else fragmented.
+    /// Such that no IP packet is longer: TCP is segmented, everything else fragmented.
     Mtu(u16),
 }
 
-/// What became of a capture.
+/// Statistics of segmenting a capture.
 #[derive(Debug, Default)]
 pub struct SegmentAccount {
-    /// What the segmenter counted.
+    /// Counters of the segmenter.
     pub counters: Counters,
     /// Packets in.
     pub packets_in: u64,
     /// Packets out.
     pub packets_out: u64,
-    /// Merged packets taken apart as their trails say.
+    /// Merged packets restored from their metadata.
     pub restored: u64,
-    /// Packets that went on as they were.
+    /// Packets passed unchanged.
     pub untouched: u64,
-    /// Packets of which the capture has only the first bytes.
+    /// Packets that the capture contains only in part.
     pub truncated: u64,
     /// Bytes of the longest of these.
     pub snap_len: usize,
-    /// Packets longer than 1500 bytes without a trail, when nothing else was asked for.
+    /// Packets longer than 1500 bytes without metadata, if only restoring was requested.
     pub large: u64,
-    /// Why packets that should have been cut were not.
+    /// Why packets could not be segmented.
     pub refused: Refusals,
-    /// The first of these, with its values.
+    /// The first of these errors, with its values.
     pub first_refusal: Option<SegmentError>,
-    /// Blocks that are no packets, passed through.
+    /// Blocks other than packets, passed through.
     pub blocks: u64,
-    /// Packets of link types that are not followed.
+    /// Packets of unsupported link types.
     pub unknown: Unknown,
-    /// What the output format cannot hold.
+    /// What the output format cannot represent.
     pub lost: Lost,
-    /// Where and why reading ended early; everything before it is in the output.
+    /// The error that ended reading early, and its offset; everything before it is in the output.
     pub damage: Option<CaptureError>,
 }
 
-/// Cuts the packets of the capture `input` into `output`, in the format asked for. Gives back
-/// `output`, complete, and the account. A damaged input is no error here: the account has it.
+/// Segments the packets of the capture `input` into `output`, in the given format. Returns the
+/// completed `output` and the statistics. Damage of the input is not an error here; the statistics
+/// contain it.
 ///
 /// # Errors
 ///
-/// When `input` is no capture, reading or writing fails, or the output format cannot hold it.
+/// If `input` is not a capture, reading or writing fails, or the output format cannot represent it.
 pub fn segment<R: Read, W: Write>(
     mut input: R,
     mut output: W,
@@ -81,7 +82,7 @@ pub fn segment<R: Read, W: Write>(
     Ok((output, account))
 }
 
-/// Not generic: compiled once and here, with what is hot in it, and not by each caller's crate.
+/// Not generic, so that the hot code is compiled once in this crate and not in each caller's.
 fn convert(
     input: &mut dyn Read,
     output: &mut dyn Write,
@@ -90,7 +91,7 @@ fn convert(
     observer: &mut dyn Observer,
 ) -> Result<SegmentAccount, CaptureError> {
     let mut input = Input::new(input)?;
-    // Taken apart as merged, packets only become shorter, and the file what it was before.
+    // Restored packets are only shorter, and the file becomes what it was before.
     let source = match cut {
         Cut::AsMerged => input.reader.source(),
         _ => input.reader.source().sizes_will_change(),
@@ -123,7 +124,7 @@ struct Job<'o> {
     writer: Writer<&'o mut dyn Write>,
     pending: Pending,
     cut: Cut,
-    /// Number that the next entry had before packets were merged.
+    /// The number that the next entry had before packets were merged.
     next: u64,
     account: SegmentAccount,
 }
@@ -132,7 +133,7 @@ impl Job<'_> {
     fn block(&mut self, record: &Record) -> Result<(), CaptureError> {
         self.account.blocks += 1;
         if record.shape() == Shape::Section {
-            // Numbers of interfaces change their meaning.
+            // Interface numbers change their meaning here.
             self.write_pending(u64::MAX)?;
         }
         self.write_pending(self.next)?;
@@ -173,7 +174,7 @@ impl Job<'_> {
         self.writer.write(record)
     }
 
-    /// How a packet is to be cut; none when it is to stay whole.
+    /// The segments of a packet; none if it stays whole.
     fn segments<'p>(
         &mut self,
         packet: &'p Packet<Record>,
@@ -206,7 +207,7 @@ impl Job<'_> {
                     size => cut_segments(packet, like(trail, size as u16)),
                 })
             }
-            // A number that differs from packet to packet is enough where nothing is sent.
+            // A number that differs from packet to packet suffices, because nothing is sent.
             (Cut::Mtu(mtu), _) => Some(fragment(packet, mtu.into(), self.next as u32)),
         }
     }
@@ -225,7 +226,7 @@ impl Job<'_> {
         let (mut number, mut ticks) = (self.next, like.ticks());
         loop {
             let mut data = vec![0; segments.max_len()];
-            // The buffer has room for the longest segment, so that writing cannot fail.
+            // The buffer has room for the longest segment, so writing cannot fail.
             let Ok(Some(written)) = segments.write_next(&mut data) else { break };
             data.truncate(written.len);
             self.account.counters.count(written);
@@ -241,8 +242,8 @@ impl Job<'_> {
         self.write_pending(self.next)
     }
 
-    /// Writes the segments that stood at entry `limit` or before, those that follow them, and
-    /// what is too much to wait.
+    /// Writes the segments that belong at entry `limit` or before, those that follow them, and
+    /// those that exceed the bounds.
     fn write_pending(&mut self, limit: u64) -> Result<(), CaptureError> {
         while let Some((number, segment)) = self.pending.pop(limit.max(self.next)) {
             self.next = self.next.max(number.saturating_add(1));
@@ -263,12 +264,12 @@ impl Job<'_> {
     }
 }
 
-/// Another size, but what is known of the packet otherwise.
+/// Another size, with everything else that is known of the packet.
 fn like(trail: Option<&Trail>, size: u16) -> Gso {
     Gso { size, ..trail.map(|trail| trail.gso).unwrap_or_default() }
 }
 
-/// A segment on its way to the output.
+/// A segment that waits to be written.
 #[derive(Debug)]
 struct Segment {
     like: Rc<Record>,
@@ -277,16 +278,16 @@ struct Segment {
 }
 
 impl Segment {
-    /// Bytes that it keeps in memory; what it shares with others counts for each.
+    /// Bytes that it keeps in memory; memory shared with others counts for each.
     fn len(&self) -> usize {
         self.data.len() + self.like.stored_len()
     }
 }
 
-/// Segments that wait for the entries that stood before them.
+/// Segments that wait for the entries before them.
 #[derive(Debug, Default)]
 struct Pending {
-    /// By number of the entry, then in the order of arrival.
+    /// By number of the entry, then in order of arrival.
     segments: BTreeMap<(u64, u64), Segment>,
     arrivals: u64,
     bytes: usize,
@@ -299,7 +300,7 @@ impl Pending {
         self.arrivals += 1;
     }
 
-    /// The first segment, if it stood at `limit` or before, or too much waits.
+    /// The first segment, if it belongs at `limit` or before, or if a bound is exceeded.
     fn pop(&mut self, limit: u64) -> Option<(u64, Segment)> {
         let full = self.segments.len() > MAX_PENDING || self.bytes > MAX_PENDING_BYTES;
         let first = self.segments.first_entry()?;

@@ -1,15 +1,15 @@
-//! What a merged packet says of its segments, so that they can be given back.
+//! Metadata of a merged packet's segments, from which they can be restored.
 
 use linecard::packet::{Gso, MAX_TUNNELS};
 
 /// The pcapng option that carries a [`Trail`]: codes with the highest bit set are for local use
 /// (draft-ietf-opsawg-pcapng, section 3.5).
 pub const TRAIL_OPTION: u16 = 0xCC4C;
-/// What the option's value starts with: another program may use the same local code.
+/// Prefix of the option's value: another program may use the same local code.
 const MAGIC: [u8; 4] = *b"LCT1";
 
-/// Bits of the flags, and where the identifications that stand still are: of the innermost IPv4
-/// header, and of up to three around it.
+/// Bits of the flags; the bits of constant identifications are for the innermost IPv4 header and up
+/// to three around it.
 const FIXED_ID: u8 = 1;
 const ACCECN: u8 = 2;
 const PADDED: u8 = 4;
@@ -18,27 +18,26 @@ const CHECKSUMS: u8 = 16;
 const FIXED_OUTER_SHIFT: u32 = 4;
 const _: () = assert!(MAX_TUNNELS == 3, "three bits of flags are left");
 
-/// Segment size and count, and for every segment behind the first how far it is from the one
-/// before it.
+/// Segment size and count, and for every segment but the first its distance from the one before.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Trail {
-    /// How the packet divides.
+    /// Segment size and count.
     pub gso: Gso,
-    /// Checksum fields hold the pseudo header's sum only.
+    /// Checksum fields hold only the sum of the pseudo header.
     pub partial_checksum: bool,
-    /// For each segment behind the first.
+    /// One for each segment but the first.
     pub steps: Vec<Step>,
-    /// Checksum fields of all segments, as many for each as it has, innermost header first, when
-    /// they were trusted and may be wrong; else none.
+    /// Checksum fields of all segments, innermost header first within a segment, if they were
+    /// trusted and may be wrong; else none.
     pub checksums: Vec<u16>,
 }
 
-/// From one segment to the next.
+/// The distance of a segment from the one before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Step {
-    /// Entries of the capture further, at least 1.
+    /// In entries of the capture, at least 1.
     pub entries: u64,
-    /// Later by this, in the units of the interface.
+    /// In time, in the units of the interface.
     pub ticks: i64,
 }
 
@@ -62,14 +61,14 @@ impl Trail {
         bytes.extend(gso.segments.to_be_bytes());
         for step in &self.steps {
             put(&mut bytes, step.entries);
-            // Sign last, so that small differences of either sign are short.
+            // The sign comes last, so that small differences of either sign are short.
             put(&mut bytes, (step.ticks << 1 ^ step.ticks >> 63) as u64);
         }
         bytes.extend(self.checksums.iter().flat_map(|field| field.to_be_bytes()));
         bytes
     }
 
-    /// Reads an option's value; none when it is not ours, of a later version, or damaged.
+    /// Decodes an option's value; none if it is not ours, of a later version, or damaged.
     #[must_use]
     pub fn decode(value: &[u8]) -> Option<Self> {
         let mut rest = value.strip_prefix(&MAGIC)?;
@@ -106,7 +105,7 @@ impl Trail {
     }
 }
 
-/// Seven bits a byte, lowest first; the highest bit says that more follow (LEB128).
+/// Seven bits per byte, lowest first; the highest bit is set if more follow (LEB128).
 fn put(bytes: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         bytes.push(number as u8 | 0x80);

@@ -1,4 +1,4 @@
-//! Which threads there are, and the rings between them.
+//! Deployments: the threads of an engine, and the rings between them.
 
 use super::drive::{Body, Engine, Failure, Thread, bell};
 use super::gather::{Gather, Order};
@@ -17,26 +17,26 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// How many workers, where, and how they are joined.
+/// Number of workers, their cores, and the rings between threads.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Workers: 1 to 65,535. Default: 1.
     pub workers: u16,
-    /// Cores for the threads, in turn: the workers first, then those of the ports.
-    /// Default: none, they run anywhere.
+    /// Cores of the threads, in turn: the workers first, then those of the ports. Default: none,
+    /// threads run anywhere.
     pub cores: Vec<usize>,
-    /// What threads do when there is nothing to do. Default: yield.
+    /// The idle policy of threads. Default: yield.
     pub idle: Idle,
     /// Packets taken from a port at a time, 1 to 64. Default: 64.
     pub batch: usize,
     /// Packets in a ring: at least 1. Default: 1,024, some 200 µs of 5 million packets a second.
     pub ring_capacity: usize,
-    /// Key of the steering hash. Default: symmetric, for both directions of a connection on one
-    /// worker; where peers choose addresses, take one that they do not know.
+    /// Key of the steering hash. Default: symmetric, so that both directions of a connection go to
+    /// the same worker; if peers choose addresses, use a secret one.
     pub key: [u8; RSS_KEY_LEN],
     /// What happens when a worker's ring is full. Default: drop.
     pub on_full: OnFull,
-    /// Whose packet goes out next. Default: round robin.
+    /// The order in which workers' packets are transmitted. Default: round robin.
     pub order: Order,
 }
 
@@ -66,29 +66,29 @@ impl Config {
     }
 }
 
-/// Two ports that are joined, and what is done on the way from the near one to the far one, and back.
+/// Two ports to be connected, and the stages between them in both directions.
 ///
-/// Threads ask for what they need themselves, so that nothing of it has to be sendable.
+/// Threads create these objects themselves, so that they need not be `Send`.
 pub trait Join<B>: Send + Sync + 'static {
-    /// The near port, of a worker by its number where each has its own; none when it cannot be
-    /// opened, which ends its thread.
+    /// The near port, or that of a worker if each has its own; none if it cannot be opened, which
+    /// ends the thread.
     fn near(&self, worker: usize) -> Option<Box<dyn LivePort<B>>>;
 
-    /// The far port, alike.
+    /// The far port, likewise.
     fn far(&self, worker: usize) -> Option<Box<dyn LivePort<B>>>;
 
-    /// What a worker does with packets from the near port.
+    /// The stage for packets from the near port.
     fn inward(&self, worker: usize) -> Box<dyn Stage<B>>;
 
-    /// What is done with packets from the far port.
+    /// The stage for packets from the far port.
     fn outward(&self, worker: usize) -> Box<dyn Stage<B>>;
 
-    /// A thread has all that it asked for. False ends it.
+    /// Called when a thread has created everything. False ends the thread.
     fn ready(&self) -> bool {
         true
     }
 
-    /// What stands before the workers' rings.
+    /// Wraps the port in front of the workers' rings.
     fn spread(&self, spread: Spread<B>) -> Box<dyn Port<B>>
     where
         B: AsRef<[u8]> + 'static,
@@ -96,7 +96,7 @@ pub trait Join<B>: Send + Sync + 'static {
         Box::new(spread)
     }
 
-    /// What stands behind them.
+    /// Wraps the port behind the workers' rings.
     fn gather(&self, gather: Gather<B>) -> Box<dyn Port<B>>
     where
         B: 'static,
@@ -105,11 +105,11 @@ pub trait Join<B>: Send + Sync + 'static {
     }
 }
 
-/// Each worker has both ports for itself, as queues of an interface or members of a fanout.
+/// Each worker has its own pair of ports: queues of an interface, or members of a fanout group.
 ///
 /// # Errors
 ///
-/// When a thread cannot be started; those that were, are stopped.
+/// If a thread cannot be started; those that were started are stopped.
 pub fn inline<B: 'static>(
     config: &Config,
     join: &Arc<impl Join<B>>,
@@ -131,7 +131,7 @@ pub fn inline<B: 'static>(
     Ok(engine)
 }
 
-/// One thread has both ports, workers work.
+/// One thread serves both ports, workers process packets.
 ///
 /// # Errors
 ///
@@ -154,7 +154,7 @@ pub fn shared<B: AsRef<[u8]> + Send + 'static>(
     started(start(&mut engine, thread, bell, make), engine)
 }
 
-/// Each port has a thread, workers work.
+/// One thread per port, workers process packets.
 ///
 /// # Errors
 ///
@@ -201,7 +201,7 @@ fn start<P: Body>(
     bell: Bell,
     make: impl FnOnce() -> Option<P> + Send + 'static,
 ) -> Result<(), Failure> {
-    // Who has no ports ends the others: they would wait for ever.
+    // A thread without its port stops the others, which would wait forever.
     let stopper = engine.stopper();
     engine.spawn_belled(thread, bell, make, move |body| {
         if body.is_none() {
@@ -210,7 +210,7 @@ fn start<P: Body>(
     })
 }
 
-/// Workers between rings: the engine, both ends, and the bell of who gathers.
+/// Workers between rings: the engine, both ends, and the wakeup of the gathering thread.
 type Workers<B> = (Engine<()>, Spread<B>, Gather<B>, Bell);
 
 fn workers<B: AsRef<[u8]> + Send + 'static>(
@@ -239,7 +239,7 @@ fn workers<B: AsRef<[u8]> + Send + 'static>(
     Ok((engine, spread, Gather::new(outputs, config.order, capacity), outer))
 }
 
-/// Stops an engine of which a thread could not be started.
+/// Stops an engine if one of its threads could not be started.
 fn started(result: Result<(), Failure>, engine: Engine<()>) -> Result<Engine<()>, Failure> {
     result.inspect_err(|_| engine.stop()).map(|()| engine)
 }

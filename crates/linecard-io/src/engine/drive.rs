@@ -1,4 +1,4 @@
-//! Threads, each with a body that it drives until that has ended.
+//! Threads, each of which runs a task until it has ended.
 
 use super::idle::{Bell, Idle, Idler, Outlook};
 use linecard::pipeline::{NoMeter, Pipeline, Turn};
@@ -13,25 +13,25 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant as Clock};
 
-/// How long a body that was asked to stop may move nothing before it has delivered what it has: who
-/// takes nothing for so long has stopped reading.
+/// How long a stopped task may move nothing before its remaining packets are dropped: a receiver
+/// that accepts nothing for this long has stopped reading.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// What a thread drives: `run_once(now)` is the only loop body.
+/// A task that a thread runs: `run_once(now)` is the only loop body.
 pub trait Body {
-    /// One turn.
+    /// Runs one turn.
     fn run_once(&mut self, now: Instant) -> Turn;
 
-    /// When it wants the next turn even if nothing comes.
+    /// When the next turn is needed even if no packet arrives.
     fn next_wakeup(&self) -> Option<Instant>;
 
-    /// No more input is to be taken; what is held goes out in the next turns.
+    /// Stops input; held packets leave in the next turns.
     fn stop(&mut self);
 
-    /// Whether something waits for room.
+    /// Whether packets wait for room.
     fn is_blocked(&self) -> bool;
 
-    /// What can be read when it has something to do, besides rings. Asked for once.
+    /// Descriptors, besides rings, that become readable when there is work. Called once.
     fn descriptors(&self) -> Vec<OwnedFd> {
         Vec::new()
     }
@@ -55,7 +55,7 @@ impl<B, S: Port<B>, T: Stage<B>, K: Port<B>> Body for Pipeline<B, S, T, K> {
     }
 }
 
-/// Why a thread gave no result.
+/// Why a thread returned no result.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// It could not be started.
@@ -63,10 +63,10 @@ pub enum Failure {
     Start {
         /// Its name.
         name: String,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
-    /// It may not run where it was to.
+    /// It could not be pinned to its core.
     #[error(
         "thread {name} cannot be pinned to core {core}: {error}; choose one of those that this \
          process may use (nproc)"
@@ -76,50 +76,50 @@ pub enum Failure {
         name: String,
         /// The core.
         core: usize,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
-    /// It panicked: a bug. What it held is lost, the others went on.
+    /// It panicked: a bug. Packets that it held are lost; the other threads continue.
     #[error("thread {name} panicked: {message}; please report this")]
     Panicked {
         /// Its name.
         name: String,
-        /// What it said.
+        /// The panic message.
         message: String,
     },
 }
 
-/// How a thread runs.
+/// Name, core and idle policy of a thread.
 #[derive(Debug, Clone)]
 pub struct Thread {
-    /// Its name, at most 15 bytes of which the system shows.
+    /// Its name, of which the system shows at most 15 bytes.
     pub name: String,
-    /// The core it is pinned to; none to run anywhere.
+    /// The core that it is pinned to; none to run anywhere.
     pub core: Option<usize>,
-    /// What it does when there is nothing to do.
+    /// Its idle policy.
     pub idle: Idle,
-    /// Whether [`Engine::stop`] stops its body. Bodies behind rings end with those.
+    /// Whether [`Engine::stop`] stops its task. Tasks fed by rings end with those.
     pub stops: bool,
 }
 
-/// Asks all threads of an engine to stop.
+/// Stops all threads of an engine.
 #[derive(Debug, Clone, Default)]
 pub struct Stopper(Arc<AtomicBool>);
 
 impl Stopper {
-    /// All bodies are asked to stop: what they hold goes out, then they end.
+    /// Stops all tasks: held packets leave, then the threads end.
     pub fn stop(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether they were asked to.
+    /// Whether the engine was stopped.
     #[must_use]
     pub fn is_stopping(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// Threads that run until their bodies have ended.
+/// Threads that run until their tasks have ended.
 ///
 /// ```
 /// use linecard::pipeline::Pipeline;
@@ -146,7 +146,7 @@ impl Stopper {
 pub struct Engine<R> {
     threads: Vec<(String, JoinHandle<Result<R, Failure>>)>,
     stop: Stopper,
-    /// The time zero of all threads.
+    /// Time zero of all threads.
     epoch: Clock,
 }
 
@@ -157,19 +157,19 @@ impl<R: Send + 'static> Default for Engine<R> {
 }
 
 impl<R: Send + 'static> Engine<R> {
-    /// An engine without threads. Its time begins now.
+    /// An engine without threads. Its clock starts now.
     #[must_use]
     pub fn new() -> Self {
         Self { threads: Vec::new(), stop: Stopper::default(), epoch: Clock::now() }
     }
 
-    /// Starts a thread, which makes its body itself: so that what a body holds need not move between
-    /// threads. What `finish` makes of the ended body is the result; none where `make` has given
-    /// none.
+    /// Starts a thread, which creates its task itself by `make`, so that tasks need not be `Send`.
+    /// The thread's result is that of `finish`, called with the ended task, or with none if `make`
+    /// returned none.
     ///
     /// # Errors
     ///
-    /// When the system gives no thread. That it cannot be pinned is its result.
+    /// If the system cannot create a thread. Failure to pin it is part of its result.
     pub fn spawn<P: Body>(
         &mut self,
         thread: Thread,
@@ -180,7 +180,7 @@ impl<R: Send + 'static> Engine<R> {
         self.spawn_belled(thread, bell, make, finish)
     }
 
-    /// The same, where this bell wakes the thread up.
+    /// The same, with a wakeup for the thread.
     pub(super) fn spawn_belled<P: Body>(
         &mut self,
         thread: Thread,
@@ -203,37 +203,37 @@ impl<R: Send + 'static> Engine<R> {
         Ok(())
     }
 
-    /// Asks all bodies to stop: what they hold goes out, then they end. A body whose packets nobody
-    /// takes for a second ends with them.
+    /// Stops all tasks: held packets leave, then the threads end. A task whose packets are not
+    /// accepted for a second drops them.
     pub fn stop(&self) {
         self.stop.stop();
     }
 
-    /// By which somebody else can stop it.
+    /// A handle by which another thread can stop the engine.
     #[must_use]
     pub fn stopper(&self) -> Stopper {
         self.stop.clone()
     }
 
-    /// The time that its threads have now.
+    /// The current time of its threads.
     #[must_use]
     pub fn now(&self) -> Instant {
         now(self.epoch)
     }
 
-    /// Whether some thread has not ended.
+    /// Whether any thread is still running.
     #[must_use]
     pub fn is_running(&self) -> bool {
         self.threads.iter().any(|(_, handle)| !handle.is_finished())
     }
 
-    /// Whether some thread has ended.
+    /// Whether any thread has ended.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.threads.iter().any(|(_, handle)| handle.is_finished())
     }
 
-    /// Waits for all threads; gives their results in the order in which they were started.
+    /// Waits for all threads; returns their results in the order in which they were started.
     #[must_use]
     pub fn join(self) -> Vec<Result<R, Failure>> {
         let results = self.threads.into_iter().map(|(name, handle)| {
@@ -245,7 +245,7 @@ impl<R: Send + 'static> Engine<R> {
     }
 }
 
-/// The bell of a thread.
+/// The wakeup of a thread.
 pub(super) fn bell(name: &str, idle: Idle) -> Result<Bell, Failure> {
     Bell::new(idle).map_err(|error| Failure::Start { name: name.to_owned(), error })
 }

@@ -1,4 +1,5 @@
-//! From the workers to one port, in an order that is fair or shows what unfair ones do.
+//! Collects packets from the workers for one port, in a fair order or in orders that show the
+//! effect of unfairness.
 
 use super::ring::Receiver;
 use linecard::packet::{Batch, Packet};
@@ -6,36 +7,35 @@ use linecard::port::{Port, PortState};
 use linecard::time::Instant;
 use std::collections::VecDeque;
 
-/// Whose packet goes out next.
+/// The order in which workers' packets are transmitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Order {
-    /// One packet of each worker in turn, so that a few busy ones cannot starve the others
+    /// One packet of each worker in turn, so that busy workers cannot starve the others
     /// (papers/lro-npu.txt, section V.B).
     #[default]
     RoundRobin,
-    /// What was asked for first goes first: behind busy workers, others wait for all they have
-    /// asked for.
+    /// In the order of requests: behind busy workers, others wait for all of their requests.
     Fifo,
-    /// What was asked for last goes first, as in the engine of the paper: what lies below waits
-    /// until nothing comes any more.
+    /// The latest request first, as in the engine of the paper: older requests wait until no more
+    /// arrive.
     Stack,
 }
 
-/// What a [`Gather`] has done.
+/// Counters of a [`Gather`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GatherCounters {
-    /// Packets taken from each worker.
+    /// Packets received from each worker.
     pub packets: Vec<u64>,
-    /// The most requests that waited in the common store, which [`Order::RoundRobin`] does without.
+    /// The most requests that waited in the common store, which [`Order::RoundRobin`] does not use.
     pub most_waiting: usize,
 }
 
-/// Receives from the rings of workers.
+/// Receives from the workers' rings.
 #[derive(Debug)]
 pub struct Gather<B> {
     rings: Vec<Receiver<B>>,
     order: Order,
-    /// The worker whose turn it is.
+    /// The next worker in turn.
     next: usize,
     /// Requests in the order in which they were seen.
     waiting: VecDeque<Packet<B>>,
@@ -44,7 +44,8 @@ pub struct Gather<B> {
 }
 
 impl<B> Gather<B> {
-    /// From these rings. `capacity` requests are seen at once, where the order needs to.
+    /// Receives from these rings. `capacity` is the size of the common store, if the order needs
+    /// one.
     #[must_use]
     pub fn new(rings: Vec<Receiver<B>>, order: Order, capacity: usize) -> Self {
         let counters = GatherCounters { packets: vec![0; rings.len()], most_waiting: 0 };
@@ -52,13 +53,13 @@ impl<B> Gather<B> {
         Self { rings, order, next: 0, waiting, capacity: capacity.max(1), counters }
     }
 
-    /// What it has done.
+    /// The counters so far.
     #[must_use]
     pub fn counters(&self) -> &GatherCounters {
         &self.counters
     }
 
-    /// The next packet, one worker after the other.
+    /// The next packet, taking workers in turn.
     fn take_turns(&mut self) -> Option<Packet<B>> {
         for _ in 0..self.rings.len() {
             let worker = self.next;
@@ -71,7 +72,8 @@ impl<B> Gather<B> {
         None
     }
 
-    /// Takes requests into the common store, one of each worker in turn: as good as at once.
+    /// Moves requests into the common store, one of each worker in turn, which approximates
+    /// simultaneous requests.
     fn look_around(&mut self) {
         while self.waiting.len() < self.capacity {
             let Some(packet) = self.take_turns() else { break };
@@ -99,7 +101,7 @@ impl<B> Port<B> for Gather<B> {
         if ended { PortState::Ended } else { PortState::Open }
     }
 
-    /// Takes nothing.
+    /// Accepts nothing.
     fn transmit(&mut self, _: &mut Batch<B>, _: Instant) {}
 }
 

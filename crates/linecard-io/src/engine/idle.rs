@@ -1,4 +1,4 @@
-//! What a thread does when there is nothing to do.
+//! What a thread does when it has no work.
 
 use linecard::time::Instant;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
@@ -9,39 +9,39 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// Turns without work before a thread goes to sleep: some microseconds, so that a short pause costs
-/// no wake-up.
+/// Turns without work before a thread sleeps: some microseconds, so that a short pause costs no
+/// wake-up.
 const PATIENCE: u32 = 16;
-/// A sleeping thread looks around at least so often: whether it is to stop, and whether its
-/// interfaces are still there.
+/// The longest sleep, after which a thread checks whether it was stopped and whether its interfaces
+/// still exist.
 const LONGEST: Duration = Duration::from_millis(10);
-/// The same while a packet waits for room: that there is some is not announced.
+/// The longest sleep while a packet waits for room, which is not announced.
 const LONGEST_BLOCKED: Duration = Duration::from_micros(100);
 
-/// At this rate of packets a thread that sleeps until it is woken up takes a nap first: being woken
-/// up for each few packets would cost more than moving them.
+/// Packet rate above which a thread in interrupt mode first sleeps for a fixed time: a wake-up
+/// every few packets would cost more than moving them.
 const BUSY_PER_SECOND: u64 = 150_000;
 /// The time over which the rate is measured.
 const RATE_WINDOW_NS: u64 = 500_000;
-/// How long the nap is; the system adds its timer slack of 50 µs.
+/// The length of that sleep; the system adds its timer slack of 50 µs.
 const NAP: Duration = Duration::from_micros(50);
 
-/// What a thread does when a turn has moved nothing.
+/// What a thread does after a turn without work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Idle {
-    /// Turns again at once: the least delay, and all of a core.
+    /// Runs the next turn at once: the least delay, at the cost of a whole core.
     Spin,
-    /// Lets another thread run first.
+    /// Yields to other threads first.
     #[default]
     Yield,
-    /// Sleeps for this long, or until a timer of its own is due.
+    /// Sleeps for this long, or until its next timer.
     Sleep(Duration),
-    /// Sleeps until a ring or an interface has something, a timer of its own is due, or 10 ms are
-    /// over. While it moves 150,000 packets in a second or more, it sleeps for 50 µs instead.
+    /// Sleeps until a ring or an interface has packets, its next timer is due, or 10 ms are over.
+    /// At 150,000 packets per second or more, it sleeps for 50 µs instead.
     Interrupt,
 }
 
-/// Where a thread can be woken up. Without a sleeper it never rings.
+/// Wakes a thread up. Without a sleeper it does nothing.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Bell(Option<Arc<Sleeper>>);
 
@@ -52,11 +52,11 @@ struct Sleeper {
 }
 
 impl Bell {
-    /// A bell for a thread that sleeps by this policy.
+    /// A wakeup for a thread with this idle policy.
     ///
     /// # Errors
     ///
-    /// When the system has no descriptor left.
+    /// If the system has no free descriptor.
     pub(super) fn new(policy: Idle) -> io::Result<Self> {
         if policy != Idle::Interrupt {
             return Ok(Self(None));
@@ -65,23 +65,23 @@ impl Bell {
         Ok(Self(Some(Arc::new(Sleeper { asleep: AtomicBool::new(false), event }))))
     }
 
-    /// Wakes the thread up, if it sleeps.
+    /// Wakes the thread up if it sleeps.
     #[inline]
     pub(super) fn ring(&self) {
         let Some(sleeper) = &self.0 else { return };
-        // What was put into the ring is visible before the look at the flag, and the sleeper sets
-        // its flag before it looks at the ring: one of them sees the other.
+        // The packet is visible in the ring before the flag is read here, and the sleeper sets its
+        // flag before it reads the ring: at least one of them sees the other.
         std::sync::atomic::fence(Ordering::SeqCst);
         if sleeper.asleep.load(Ordering::Relaxed) && sleeper.asleep.swap(false, Ordering::SeqCst) {
-            // The counter is far from full: who sleeps takes it away.
+            // The counter cannot overflow: the sleeper resets it.
             let _rung = rustix::io::write(&sleeper.event, &1_u64.to_ne_bytes());
         }
     }
 }
 
 impl Sleeper {
-    /// Sleeps for at most this long, or until one of these can be read, unless `may_sleep` sees
-    /// something to do.
+    /// Sleeps for at most this long, or until a descriptor is readable, unless `may_sleep` finds
+    /// work.
     fn sleep(&self, others: &[OwnedFd], longest: Duration, may_sleep: impl FnOnce() -> bool) {
         let mut is_rung = false;
         self.asleep.store(true, Ordering::SeqCst);
@@ -90,34 +90,34 @@ impl Sleeper {
             let all = std::iter::once(&self.event).chain(others);
             let mut all: Vec<_> = all.map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
             let longest = Timespec::try_from(longest).ok();
-            // A signal ends the sleep too, and so does having no memory to sleep.
+            // A signal also ends the sleep, and so does a lack of memory.
             let _ready = poll(&mut all, longest.as_ref());
             is_rung = all.first().is_some_and(|event| !event.revents().is_empty());
         }
-        // Who rings takes the flag and writes then, which may come too late for this look: the next
-        // sleep finds it, and would end at once for ever if it did not take it away.
+        // A waker first takes the flag and then writes, possibly after this check: the next sleep
+        // reads that write, which would otherwise end every later sleep at once.
         if !self.asleep.swap(false, Ordering::SeqCst) || is_rung {
             let _rung = rustix::io::read(&self.event, &mut [0_u8; 8]);
         }
     }
 }
 
-/// What a body says about its next turn.
+/// When a task needs its next turn.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Outlook {
-    /// Now.
+    /// The current time.
     pub(super) now: Instant,
-    /// When it wants a turn even if nothing comes.
+    /// The latest time of its next turn, even if no packet arrives.
     pub(super) wakeup: Option<Instant>,
     /// A packet waits for room.
     pub(super) is_blocked: bool,
 }
 
 impl Outlook {
-    /// How long there is nothing to do, as far as is known.
+    /// How long there is no work, as far as is known.
     fn until(&self) -> Duration {
         if self.is_blocked {
-            // What is due cannot leave either.
+            // Packets that are due cannot leave either.
             return LONGEST_BLOCKED;
         }
         let due = self.wakeup.map(|at| Duration::from_nanos(at.ns_since(self.now)));
@@ -125,19 +125,19 @@ impl Outlook {
     }
 }
 
-/// An [`Idle`] policy at work.
+/// The state of an [`Idle`] policy.
 #[derive(Debug)]
 pub(super) struct Idler {
     policy: Idle,
     bell: Bell,
-    /// What else can wake the thread up.
+    /// Descriptors that wake the thread up.
     descriptors: Vec<OwnedFd>,
-    /// Turns without work.
+    /// Consecutive turns without work.
     turns: u32,
     rate: Rate,
 }
 
-/// Whether packets are moved at a high rate, as far as was seen in the last window.
+/// Whether the packet rate was high in the last window.
 #[derive(Debug, Default)]
 struct Rate {
     begun: Instant,
@@ -166,8 +166,8 @@ impl Idler {
         Self { policy, bell, descriptors, turns: 0, rate: Rate::default() }
     }
 
-    /// After a turn that has moved so many packets. `is_idle` looks whether there is nothing to do
-    /// still.
+    /// Called after each turn with the number of packets moved. `is_idle` checks whether there is
+    /// still no work.
     pub(super) fn after(&mut self, moved: usize, next: Outlook, is_idle: impl FnOnce() -> bool) {
         if moved > 0 {
             self.rate.count(moved);
@@ -183,7 +183,8 @@ impl Idler {
             _ if self.turns < PATIENCE => core::hint::spin_loop(),
             Idle::Sleep(time) => thread::sleep(time.min(until)),
             Idle::Interrupt => {
-                // Who waits for room may be unable to receive: what can be read stays so.
+                // A thread that waits for room may be unable to receive, and its descriptors would
+                // stay readable.
                 let others = if next.is_blocked { &[] } else { &self.descriptors[..] };
                 if let Some(sleeper) = &self.bell.0 {
                     sleeper.sleep(others, until, is_idle);

@@ -1,19 +1,19 @@
 //! Pipelines on many cores: threads pinned to cores that share nothing.
 //!
-//! Every thread runs one [`Body`], most often a [`Pipeline`](linecard::pipeline::Pipeline), and
-//! `run_once(now)` is the only loop body. A worker has its own flow table, timers and buffers; flows are steered to workers by the
-//! hash that network hardware uses ([`Steering`]), so that a flow lives on one of them. Threads talk
-//! through rings with one producer and one consumer ([`ring`](mod@ring)); a ring's ends are
-//! [`Port`](linecard::port::Port)s, and so are the two that stand between one port and many workers:
-//! [`Spread`] and [`Gather`].
+//! Every thread runs one [`Body`], usually a [`Pipeline`](linecard::pipeline::Pipeline), and
+//! `run_once(now)` is the only loop body. A worker has its own flow table, timers and buffers;
+//! flows are steered to workers by the hash that network hardware uses ([`Steering`]), so that each
+//! flow belongs to one worker. Threads communicate over rings with one producer and one consumer
+//! ([`ring`](mod@ring)); both ends of a ring are [`Port`](linecard::port::Port)s, and so are
+//! [`Spread`] and [`Gather`], which connect one port with many workers.
 //!
-//! What is joined says a [`Join`]: two ports, and stages for both ways between them.
+//! A [`Join`] supplies the two ports, and the stages between them in both directions.
 //!
 //! | deployment | threads |
 //! |---|---|
-//! | [`inline`] | each worker has both ports for itself (queues of an interface, members of a fanout) |
-//! | [`shared`] | one thread has both ports, workers do the near port's packets |
-//! | [`dedicated`] | each port has a thread, workers do the near port's packets |
+//! | [`inline`] | each worker has its own pair of ports (queues of an interface, members of a fanout group) |
+//! | [`shared`] | one thread serves both ports, workers process packets from the near port |
+//! | [`dedicated`] | one thread per port, workers process packets from the near port |
 //!
 //! Sources: papers/lro-npu.txt, sections III to V (independent connection tables, several rings,
 //! balance of the output).

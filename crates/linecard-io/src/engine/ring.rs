@@ -1,4 +1,4 @@
-//! Rings between threads: one producer, one consumer, memory of fixed size.
+//! Rings between threads: one producer, one consumer, fixed size.
 
 use super::idle::Bell;
 use linecard::packet::{Batch, Packet};
@@ -6,14 +6,14 @@ use linecard::port::{Port, PortState};
 use linecard::time::Instant;
 use rtrb::{Consumer, Producer, RingBuffer};
 
-/// Where packets go into a ring; receives nothing.
+/// The sending end of a ring; receives nothing.
 #[derive(Debug)]
 pub struct Sender<B> {
     ring: Producer<Packet<B>>,
     bell: Bell,
 }
 
-/// Where packets come out of a ring; transmits nothing.
+/// The receiving end of a ring; transmits nothing.
 #[derive(Debug)]
 pub struct Receiver<B> {
     ring: Consumer<Packet<B>>,
@@ -38,29 +38,29 @@ pub fn ring<B>(capacity: usize) -> (Sender<B>, Receiver<B>) {
     belled(capacity, Bell::default())
 }
 
-/// The same, where the receiver's thread is woken up by this bell.
+/// The same, with a wakeup for the receiver's thread.
 pub(super) fn belled<B>(capacity: usize, bell: Bell) -> (Sender<B>, Receiver<B>) {
     let (producer, consumer) = RingBuffer::new(capacity.max(1));
     (Sender { ring: producer, bell }, Receiver { ring: consumer })
 }
 
 impl<B> Sender<B> {
-    /// Puts a packet in, or gives it back when the ring is full. Nobody is woken up.
+    /// Adds a packet, or returns it if the ring is full. Does not wake the receiver.
     pub(super) fn push(&mut self, packet: Packet<B>) -> Result<(), Packet<B>> {
         self.ring.push(packet).map_err(|rtrb::PushError::Full(packet)| packet)
     }
 
-    /// Tells the receiver that there is something.
+    /// Wakes the receiver.
     pub(super) fn announce(&self) {
         self.bell.ring();
     }
 
-    /// Whether there is no room.
+    /// Whether the ring is full.
     pub(super) fn is_full(&self) -> bool {
         self.ring.is_full()
     }
 
-    /// Whether there is nobody to receive any more.
+    /// Whether the receiver was dropped.
     #[must_use]
     pub fn is_abandoned(&self) -> bool {
         self.ring.is_abandoned()
@@ -68,21 +68,21 @@ impl<B> Sender<B> {
 }
 
 impl<B> Drop for Sender<B> {
-    /// An end is something to wake up for.
+    /// The end of the ring has to wake the receiver too.
     fn drop(&mut self) {
         self.bell.ring();
     }
 }
 
 impl<B> Receiver<B> {
-    /// Takes the oldest packet.
+    /// Removes the oldest packet.
     pub(super) fn pop(&mut self) -> Option<Packet<B>> {
         self.ring.pop().ok()
     }
 
-    /// Whether nothing is inside and nothing will come.
+    /// Whether the ring is empty and the sender was dropped.
     pub(super) fn has_ended(&self) -> bool {
-        // In this order: what was sent before the end is seen.
+        // In this order, so that packets sent before the end are seen.
         self.ring.is_abandoned() && self.ring.is_empty()
     }
 }
@@ -92,7 +92,7 @@ impl<B> Port<B> for Sender<B> {
         PortState::Ended
     }
 
-    /// Drops what nobody will receive.
+    /// Drops packets if the receiver was dropped.
     fn transmit(&mut self, batch: &mut Batch<B>, _: Instant) {
         let given = batch.len();
         while !self.ring.is_full() {
@@ -116,6 +116,6 @@ impl<B> Port<B> for Receiver<B> {
         if self.has_ended() { PortState::Ended } else { PortState::Open }
     }
 
-    /// Takes nothing.
+    /// Accepts nothing.
     fn transmit(&mut self, _: &mut Batch<B>, _: Instant) {}
 }

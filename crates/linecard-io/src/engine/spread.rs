@@ -1,4 +1,4 @@
-//! From one port to the workers, by flow.
+//! Distributes packets of one port to the workers by flow.
 
 use super::ring::Sender;
 use super::steering::Steering;
@@ -6,27 +6,26 @@ use linecard::packet::{Batch, Packet};
 use linecard::port::{Port, PortState};
 use linecard::time::Instant;
 
-/// What happens when a worker's ring is full.
+/// What happens if a worker's ring is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnFull {
-    /// The packet is dropped and counted, as hardware does: one busy worker does not hold up the
-    /// others.
+    /// The packet is dropped and counted, as in hardware: a slow worker does not delay the others.
     #[default]
     Drop,
-    /// All wait, and the port they come from fills: nothing is lost.
+    /// The distribution waits, and the source port fills: nothing is lost.
     Wait,
 }
 
-/// What a [`Spread`] has done, for each worker.
+/// Counters of a [`Spread`], per worker.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SpreadCounters {
-    /// Packets given to each worker.
+    /// Packets sent to each worker.
     pub packets: Vec<u64>,
-    /// Packets dropped because its ring was full, or nobody takes them any more.
+    /// Packets dropped because the worker's ring was full, or the worker has ended.
     pub dropped: Vec<u64>,
 }
 
-/// Transmits into the rings of workers, each flow into one.
+/// Transmits into the workers' rings, each flow into one.
 #[derive(Debug)]
 pub struct Spread<B> {
     rings: Vec<Sender<B>>,
@@ -36,7 +35,7 @@ pub struct Spread<B> {
 }
 
 impl<B> Spread<B> {
-    /// Into these rings. The steering names no more workers than there are rings.
+    /// Transmits into these rings. The steering must not select more workers than there are rings.
     #[must_use]
     pub fn new(rings: Vec<Sender<B>>, steering: Steering, on_full: OnFull) -> Self {
         let zeros = vec![0; rings.len()];
@@ -44,7 +43,7 @@ impl<B> Spread<B> {
         Self { rings, steering, on_full, counters }
     }
 
-    /// What it has done.
+    /// The counters so far.
     #[must_use]
     pub fn counters(&self) -> &SpreadCounters {
         &self.counters

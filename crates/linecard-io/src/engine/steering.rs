@@ -1,11 +1,11 @@
-//! Which worker a flow belongs to.
+//! Assigns flows to workers.
 
 use linecard::packet::{Packet, RSS_KEY_LEN, Toeplitz};
 
 /// Entries of the indirection table, as in most hardware.
 const ENTRIES: usize = 128;
 
-/// Steers packets as hardware does: the low seven bits of the Toeplitz hash choose an entry of a
+/// Steers packets as hardware does: the low seven bits of the Toeplitz hash select an entry of a
 /// table, which names the worker.
 #[derive(Debug, Clone)]
 pub struct Steering {
@@ -14,12 +14,12 @@ pub struct Steering {
 }
 
 impl Steering {
-    /// Steers evenly to so many workers, 1 to 65,535, under a key: [`Toeplitz::SYMMETRIC`] keeps both
-    /// directions of a connection on one worker.
+    /// Distributes flows evenly over `workers` (1 to 65,535) with this key: [`Toeplitz::SYMMETRIC`]
+    /// keeps both directions of a connection on one worker.
     #[must_use]
     pub fn new(workers: u16, key: &[u8; RSS_KEY_LEN]) -> Self {
         let workers = usize::from(workers.max(1));
-        // There are fewer workers than 2¹⁶.
+        // There are fewer than 2¹⁶ workers.
         let table = core::array::from_fn(|entry| (entry % workers) as u16);
         Self { toeplitz: Toeplitz::new(key), table }
     }

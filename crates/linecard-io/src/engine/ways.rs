@@ -13,41 +13,41 @@ use std::rc::Rc;
 /// A port that several pipelines of a thread use.
 pub(super) type Shared<B> = Rc<RefCell<Box<dyn LivePort<B>>>>;
 
-/// Pipelines that take turns on one thread. The first source that ends stops all threads of the
-/// engine: what is joined is joined no more.
+/// Pipelines that run in turn on one thread. The first source that ends stops all threads of the
+/// engine, because the ports are then no longer connected.
 pub(super) struct Ways {
     ways: Vec<Way>,
     descriptors: Vec<OwnedFd>,
-    /// When ports will have something.
+    /// Times at which ports have packets due.
     due: Vec<Box<dyn Fn() -> Option<Instant>>>,
-    /// The time of the last turn: what was due then has been asked for.
+    /// The time of the last turn: what was due then has been received.
     now: Instant,
     stopper: Stopper,
     batch: usize,
 }
 
 struct Way {
-    /// None when it has ended: so have its rings then.
+    /// None once it has ended, together with its rings.
     body: Option<Box<dyn Body>>,
-    /// Whether it ends with its ring only.
+    /// Whether it ends only with its ring.
     is_fed: bool,
 }
 
 impl Ways {
-    /// None yet; those from ports will take so many packets at a time.
+    /// An empty set; its pipelines take at most `batch` packets at a time from ports.
     pub(super) fn new(stopper: Stopper, batch: usize) -> Self {
         let now = Instant::ZERO;
         Self { ways: Vec::new(), descriptors: Vec::new(), due: Vec::new(), now, stopper, batch }
     }
 
-    /// From a port to somewhere, until it ends or all are stopped.
+    /// Adds a pipeline that receives from a port, until the port ends or the engine is stopped.
     pub(super) fn add_live<B: 'static>(
         mut self,
         port: &Shared<B>,
         stage: Box<dyn Stage<B>>,
         sink: impl Port<B> + 'static,
     ) -> Self {
-        // Without one it is looked at now and then.
+        // A port without descriptor is polled.
         let descriptor = port.borrow().descriptor().and_then(|fd| fd.try_clone_to_owned().ok());
         self.descriptors.extend(descriptor);
         let due = Rc::clone(port);
@@ -56,7 +56,7 @@ impl Ways {
         self.add(Pipeline::new(Rc::clone(port), stage, sink).with_batch(batch), false)
     }
 
-    /// From a ring's end to somewhere, until nothing more can come.
+    /// Adds a pipeline that receives from a ring, until the ring has ended.
     pub(super) fn add_fed<B: 'static>(
         self,
         ring: impl Port<B> + 'static,

@@ -1,10 +1,11 @@
-//! Two hosts on this machine, for experiments: network namespaces, joined by a cable.
+//! Two simulated hosts on this machine, for experiments: network namespaces connected by a cable.
 //!
-//! The *peer* has one end of the cable with an address, offloads off, so that packets on the cable are
-//! as on a wire. The other end, in the *host*, has none: that is for an attachment, whose TAP device
-//! gets the host's address. On request there is a third one *beyond* the host, to which its kernel
-//! forwards, as a measure of what an attachment does. Nothing leaves this machine. Namespaces are removed at the end; those of a
-//! process that was killed, when the next lab is made.
+//! The *peer* has one end of the cable, with an address and without offloads, so that packets on
+//! the cable look as on a wire. The other end, in the *host*, has no address: it is for an
+//! attachment, whose TAP device gets the host's address. On request there is a third host, *beyond*
+//! the host, to which the host's kernel forwards, as a reference for an attachment. No packet
+//! leaves this machine. Namespaces are removed at the end; those of a process that was killed are
+//! removed when the next lab is made.
 //!
 //! Needs root, `ip` (iproute2) and `ethtool`.
 
@@ -18,23 +19,23 @@ use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// The interface's name at both ends of the cable.
+/// Name of the interface at both ends of the cable.
 pub const CABLE: &str = "wire";
-/// The device that stands for the host's adapter.
+/// Name of the device that stands for the host's adapter.
 pub const DEVICE: &str = "lc0";
-/// The interface's name at both ends of the cable to the host beyond.
+/// Name of the interface at both ends of the cable to the third host.
 pub const BACK: &str = "back";
 /// The host's address on that cable.
 const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 77, 1, 2);
 
-/// Which of them.
+/// One of the hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Host {
     /// At the far end of the cable.
     Peer,
     /// Where linecard runs.
     Own,
-    /// Behind that one, when [`Lab::forward`] has made it.
+    /// Behind that host, once [`Lab::forward`] has made it.
     Beyond,
 }
 
@@ -49,14 +50,14 @@ impl Host {
         }
     }
 
-    /// Its address on a lane, see [`Lab::lay_lanes`].
+    /// Its address on a lane; see [`Lab::lay_lanes`].
     #[must_use]
     pub fn lane_address(self, lane: u8) -> Ipv4Addr {
         let [a, b, _, host] = self.address().octets();
         Ipv4Addr::new(a, b, 10_u8.saturating_add(lane), host)
     }
 
-    /// The part of its namespace's name that is its own.
+    /// The unique part of its namespace's name.
     fn part(self) -> &'static str {
         match self {
             Self::Peer => "peer",
@@ -66,15 +67,15 @@ impl Host {
     }
 }
 
-/// How the cable is.
+/// Properties of the cable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cable {
     /// Bytes of the largest IP packet, 68 to 65,535. Default: 1,500.
     pub mtu: u32,
     /// Queues of each end, 1 to 64. Default: 1.
     pub queues: u32,
-    /// Whether the peer's TCP hands packets down one by one and marks none but the last of all it has
-    /// (PSH), as Linux did before 5.4. Default: no.
+    /// Whether the peer's TCP segments in software and sets PSH only in the last packet of its
+    /// data, as Linux did before 5.4. Default: no.
     pub old_sender: bool,
 }
 
@@ -84,17 +85,17 @@ impl Default for Cable {
     }
 }
 
-/// Why there is no lab.
+/// Why a lab cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
-    /// A program is not there.
+    /// A program is missing.
     #[error("`{program}` cannot be run ({source}): install the package {package}")]
     Program {
         /// Its name.
         program: &'static str,
-        /// Where it is.
+        /// The package that contains it.
         package: &'static str,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
     /// A step is refused.
@@ -102,7 +103,7 @@ pub enum LabError {
     Refused {
         /// What was run.
         command: String,
-        /// Its last line.
+        /// The last line of its output.
         message: String,
     },
     /// A thread cannot enter a namespace.
@@ -110,7 +111,7 @@ pub enum LabError {
     Enter(#[from] io::Error),
 }
 
-/// Two hosts, or three. One at a time in a process.
+/// Two or three simulated hosts. One lab at a time per process.
 ///
 /// ```no_run
 /// use linecard_io::lab::{Cable, Host, Lab};
@@ -120,7 +121,7 @@ pub enum LabError {
 /// ```
 #[derive(Debug)]
 pub struct Lab {
-    /// Those of all hosts; the one beyond is made when it is wanted.
+    /// The namespaces of all hosts; the third is made on request.
     namespaces: [Namespace; 3],
 }
 
@@ -129,7 +130,7 @@ impl Lab {
     ///
     /// # Errors
     ///
-    /// See [`LabError`]; nothing stays behind.
+    /// See [`LabError`]; nothing is left behind.
     pub fn new(cable: Cable) -> Result<Self, LabError> {
         remove_leftovers();
         let namespace = |host: Host| Namespace::named(host.part());
@@ -168,8 +169,9 @@ impl Lab {
         self.give_address(Host::Peer, CABLE)
     }
 
-    /// Lays lanes beside the cable: lane `n` of `rates_bps` is the interface `lane<n>` on both hosts, with
-    /// their addresses on it ([`Host::lane_address`]), and sends at its rate by a token bucket of 16 KB.
+    /// Adds lanes parallel to the cable: lane `n` of `rates_bps` is the interface `lane<n>` on both
+    /// hosts, with their lane addresses ([`Host::lane_address`]), and sends at its rate by a token
+    /// bucket of 16 KB.
     ///
     /// # Errors
     ///
@@ -199,37 +201,37 @@ impl Lab {
         run(tc, "tc", "iproute2")
     }
 
-    /// Cuts a lane, or joins it again.
+    /// Disconnects a lane, or connects it again.
     ///
     /// # Errors
     ///
-    /// No such lane.
+    /// If there is no such lane.
     pub fn join_lane(&self, lane: u8, joined: bool) -> Result<(), LabError> {
         let state = if joined { "up" } else { "down" };
         self.ip(Host::Peer, &["link", "set", &lane_name(lane), state])
     }
 
-    /// Gives an interface the host's address.
+    /// Assigns the host's address to an interface.
     ///
     /// # Errors
     ///
-    /// No such interface.
+    /// If there is no such interface.
     pub fn give_address(&self, host: Host, interface: &str) -> Result<(), LabError> {
         let address = format!("{}/24", host.address());
         self.ip(host, &["address", "add", &address, "dev", interface])
     }
 
-    /// Switches an interface's features, as `ethtool -K` names them.
+    /// Switches features of an interface, with the names of `ethtool -K`.
     ///
     /// # Errors
     ///
-    /// No such interface or feature.
+    /// If there is no such interface or feature.
     pub fn features(&self, host: Host, interface: &str, wanted: &[&str]) -> Result<(), LabError> {
         self.at(host).features(interface, wanted)
     }
 
-    /// Has the host's kernel forward to a host beyond, instead of an attachment. With `gro` it merges
-    /// what comes by the cable. The cable beyond has all offloads.
+    /// Makes the host's kernel forward to a third host instead of an attachment. With `gro` it
+    /// merges packets received over the cable. The second cable has all offloads.
     ///
     /// # Errors
     ///
@@ -253,12 +255,12 @@ impl Lab {
         Ok(())
     }
 
-    /// Gives the peer a device of the host's in place of the cable, offloads off as there: what the
-    /// peer sends comes to whoever has the device open.
+    /// Gives the peer a device of the host in place of the cable, without offloads: the program
+    /// that has the device open receives what the peer sends.
     ///
     /// # Errors
     ///
-    /// No such device.
+    /// If there is no such device.
     pub fn replace_cable(&self, device: &str) -> Result<(), LabError> {
         self.ip(Host::Own, &["link", "set", device, "netns", self.at(Host::Peer).name()])?;
         self.ip(Host::Peer, &["address", "flush", "dev", CABLE])?;
@@ -271,7 +273,7 @@ impl Lab {
         self.give_address(Host::Peer, device)
     }
 
-    /// A program to be run on a host.
+    /// A command to be run on a host.
     #[must_use]
     pub fn command(&self, host: Host, program: impl AsRef<std::ffi::OsStr>) -> Command {
         self.at(host).command(program)
@@ -283,11 +285,12 @@ impl Lab {
         self.at(host).file()
     }
 
-    /// Does work on a host, on a thread of its own. Sockets stay where they were opened.
+    /// Runs `work` on a host, on a thread of its own. Sockets stay in the namespace in which they
+    /// were opened.
     ///
     /// # Errors
     ///
-    /// When the namespace cannot be entered.
+    /// If the namespace cannot be entered.
     pub fn enter<T: Send>(
         &self,
         host: Host,
@@ -296,11 +299,11 @@ impl Lab {
         self.at(host).enter(work)
     }
 
-    /// Writes a setting of a host's network: a file of /sys or /proc.
+    /// Writes a network setting of a host: a file of /sys or /proc.
     ///
     /// # Errors
     ///
-    /// No such setting, or no such value.
+    /// If there is no such setting or value.
     pub fn set(&self, host: Host, path: &str, value: &str) -> Result<(), LabError> {
         self.at(host).set(path, value)
     }

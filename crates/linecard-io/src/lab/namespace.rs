@@ -1,4 +1,4 @@
-//! A network namespace of this process.
+//! A network namespace owned by this process.
 
 use super::{LabError, ip, run};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
@@ -12,12 +12,13 @@ use std::thread;
 
 /// Where `ip` keeps namespaces.
 const NAMESPACES: &str = "/run/netns";
-/// What our namespaces' names begin with; the number of their process follows.
+/// Prefix of our namespaces' names; the process id follows.
 const PREFIX: &str = "linecard-";
-/// `ip` is asked as often to remove one: another that makes one at the same moment keeps it busy.
+/// How often `ip` is asked to remove one: another process that makes one at the same moment keeps
+/// it busy.
 const TRIES: usize = 3;
 
-/// A network namespace under a name of its own, removed with all its devices when this is dropped.
+/// A network namespace with a unique name, removed with all its devices on drop.
 ///
 /// ```no_run
 /// use linecard_io::lab::Namespace;
@@ -32,7 +33,7 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// Makes one; `part` tells those of this process apart.
+    /// Makes one; `part` distinguishes those of this process.
     ///
     /// # Errors
     ///
@@ -43,7 +44,7 @@ impl Namespace {
         Ok(namespace)
     }
 
-    /// One that is still to be made.
+    /// A namespace that is still to be made.
     pub(super) fn named(part: &str) -> Self {
         Self { name: format!("{PREFIX}{}-{part}", std::process::id()) }
     }
@@ -64,7 +65,7 @@ impl Namespace {
         Path::new(NAMESPACES).join(&self.name)
     }
 
-    /// A program to be run in it; what it sees in /sys is of this network.
+    /// A command to be run in it; it sees this network in /sys.
     #[must_use]
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new("ip");
@@ -72,41 +73,43 @@ impl Namespace {
         command
     }
 
-    /// Has `ip` do something in it.
+    /// Runs `ip` with these arguments in it.
     ///
     /// # Errors
     ///
-    /// What `ip` says.
+    /// The error of `ip`.
     pub fn ip(&self, arguments: &[&str]) -> Result<(), LabError> {
         ip(&[&["-n", &self.name], arguments].concat())
     }
 
-    /// Switches an interface's features, as `ethtool -K` names them.
+    /// Switches features of an interface, with the names of `ethtool -K`.
     ///
     /// # Errors
     ///
-    /// No such interface or feature.
+    /// If there is no such interface or feature.
     pub fn features(&self, interface: &str, wanted: &[&str]) -> Result<(), LabError> {
         let mut ethtool = self.command("ethtool");
         run(ethtool.args(["-K", interface]).args(wanted), "ethtool", "ethtool")
     }
 
-    /// Writes a setting of the network: a file of /sys or /proc.
+    /// Writes a network setting: a file of /sys or /proc.
     ///
     /// # Errors
     ///
-    /// No such setting, or no such value.
+    /// If there is no such setting or value.
     pub fn set(&self, path: &str, value: &str) -> Result<(), LabError> {
-        // /sys shows the network of whoever mounted it, and `ip netns exec` mounts it anew.
+        // /sys shows the network of the process that mounted it, and `ip netns exec` mounts it
+        // anew.
         let mut shell = self.command("sh");
         run(shell.args(["-c", "printf %s \"$1\" > \"$0\"", path, value]), "sh", "dash")
     }
 
-    /// Does work in it, on a thread of its own. Sockets stay where they were opened.
+    /// Runs `work` in it, on a thread of its own. Sockets stay in the namespace in which they were
+    /// opened.
     ///
     /// # Errors
     ///
-    /// When it cannot be entered.
+    /// If it cannot be entered.
     pub fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, LabError> {
         thread::scope(|scope| {
             let entered = scope.spawn(move || {
@@ -117,11 +120,11 @@ impl Namespace {
         })
     }
 
-    /// Moves the calling thread, no other, into it, for good.
+    /// Moves the calling thread, and no other, into it permanently.
     ///
     /// # Errors
     ///
-    /// When it cannot be entered.
+    /// If it cannot be entered.
     pub fn enter_for_good(&self) -> io::Result<()> {
         let file = File::open(self.file())?;
         move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))?;
@@ -131,13 +134,13 @@ impl Namespace {
 
 impl Drop for Namespace {
     fn drop(&mut self) {
-        // What could not be made is not there to be removed.
+        // A namespace that could not be made need not be removed.
         let is_there = self.file().exists();
         let _removed = is_there && (0..TRIES).any(|_| ip(&["netns", "del", &self.name]).is_ok());
     }
 }
 
-/// Removes the namespaces of processes that are no more.
+/// Removes the namespaces of processes that no longer exist.
 pub fn remove_leftovers() {
     let Ok(entries) = fs::read_dir(NAMESPACES) else { return };
     for name in entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()) {

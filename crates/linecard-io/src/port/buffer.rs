@@ -1,13 +1,14 @@
-//! What ports of all kinds exchange on one thread: a packet received by one is sent by another.
+//! A buffer type for ports of different kinds on one thread: a packet received by one can be sent
+//! by another.
 
 use super::Buffers;
 use super::xdp::XdpBuffer;
 use linecard::packet::{Pool, PoolBuffer};
 
-/// A buffer of any port of this thread.
+/// A buffer of any port on this thread.
 ///
-/// An AF_XDP port makes packets of its frames, the others of a pool's buffers; each sends both
-/// without knowing which it is.
+/// An AF_XDP port receives into its frames, the other ports into a pool's buffers; each port sends
+/// both.
 ///
 /// ```
 /// use linecard::packet::Pool;

@@ -1,11 +1,11 @@
-//! Where a port takes its buffers from.
+//! The source of a port's buffers.
 
 use linecard::packet::{Pool, PoolBuffer};
 
-/// A bounded source of equal buffers, which come back when they are dropped.
+/// A bounded source of buffers of equal size, which are returned on drop.
 ///
-/// A [`Pool`] gives buffers that stay on their thread. Ports of other kinds share packets by a
-/// [`LocalPool`](super::LocalPool).
+/// A [`Pool`] gives buffers that stay on their thread. Ports of different kinds exchange packets by
+/// a [`LocalPool`](super::LocalPool).
 ///
 /// ```
 /// use linecard::packet::Pool;
@@ -21,13 +21,14 @@ use linecard::packet::{Pool, PoolBuffer};
 /// assert_eq!(buffer.as_ref(), b"linecard");
 /// ```
 pub trait Buffers {
-    /// A buffer; its bytes do not move when it does.
+    /// A buffer whose bytes do not move when it is moved.
     type Buffer: AsRef<[u8]> + AsMut<[u8]>;
 
-    /// A buffer of [`buffer_len`](Self::buffer_len) old bytes, or none when all are in use.
+    /// A buffer of [`buffer_len`](Self::buffer_len) bytes with arbitrary contents, or none if all
+    /// are in use.
     fn take(&self) -> Option<Self::Buffer>;
 
-    /// Shortens a buffer to the bytes in use; longer has no effect.
+    /// Shortens a buffer to the bytes in use; has no effect if `len` is larger.
     fn truncate(buffer: &mut Self::Buffer, len: usize);
 
     /// Bytes of a buffer.

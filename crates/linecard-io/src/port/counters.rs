@@ -1,7 +1,7 @@
-//! What a port has done.
+//! Counters of a port.
 
-/// Counters of a live port. A large packet counts as one; bytes are those of its frame, headers
-/// once.
+/// Counters of a live port. A large packet counts as one; bytes are those of its frame, with one
+/// set of headers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Packets received.
@@ -12,38 +12,38 @@ pub struct Counters {
     pub transmitted: u64,
     /// Their bytes.
     pub transmitted_bytes: u64,
-    /// Of the packets sent: large ones cut by the port, since no virtio header describes them or the
-    /// kernel takes none.
+    /// Of the packets sent: large ones segmented by the port, because no virtio header can describe
+    /// them or the kernel accepts none.
     pub cut: u64,
-    /// Calls of receive that found no free buffer: the frames wait in the kernel.
+    /// Calls of `receive` that found no free buffer: the frames wait in the kernel.
     pub starved: u64,
-    /// Calls of transmit that left packets in the batch: the kernel's queue was full.
+    /// Calls of `transmit` that left packets in the batch because the kernel's queue was full.
     pub blocked: u64,
-    /// Times that the interface was found gone: 0 or 1.
+    /// Times that the interface disappeared: 0 or 1.
     pub gone: u64,
-    /// What was lost, and why.
+    /// Packets lost, by reason.
     pub dropped: Drops,
 }
 
 /// Frames lost, by reason.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Drops {
-    /// Received, and longer than a buffer of the pool or than the kernel handed over.
+    /// Received, but longer than a buffer of the pool or than the kernel delivered.
     pub too_long: u64,
-    /// Received with a virtio header that is not true of the frame.
+    /// Received with a virtio header that contradicts the frame.
     pub bad_header: u64,
-    /// Received by the kernel, for which there was no room in the ring or in the socket's receive buffer.
+    /// Received by the kernel without room in the ring or in the socket's receive buffer.
     pub ring_full: u64,
-    /// To be sent, and longer than the interface's MTU allows.
+    /// To be sent, but longer than the interface's MTU.
     pub above_mtu: u64,
-    /// To be sent, and refused: the interface is down or gone, or the port takes nothing.
+    /// To be sent, but refused: the interface is down or gone, or the port accepts nothing.
     pub refused: u64,
-    /// To be sent, and no frame that the kernel takes there: too short, or without the header that it
-    /// needs.
+    /// To be sent, but not a frame that the kernel accepts there: too short, or without the
+    /// required header.
     pub invalid: u64,
-    /// To be sent, and of another link type than the port.
+    /// To be sent, but of another link type than the port.
     pub other_link: u64,
-    /// To be sent, and neither describable nor to be cut.
+    /// To be sent, but neither describable nor segmentable.
     pub unsendable: u64,
 }
 
@@ -54,13 +54,13 @@ impl Counters {
         self.each(other, |one, other| one + other)
     }
 
-    /// What was counted after `earlier`, which the same port had counted before.
+    /// The difference to `earlier`, an older copy of the same port's counters.
     #[must_use]
     pub fn since(self, earlier: &Self) -> Self {
         self.each(earlier, u64::saturating_sub)
     }
 
-    /// Each counter made of two.
+    /// Combines each pair of counters.
     fn each(self, other: &Self, make: fn(u64, u64) -> u64) -> Self {
         Self {
             received: make(self.received, other.received),
@@ -75,8 +75,8 @@ impl Counters {
         }
     }
 
-    /// A packet was cut, and all its segments were dealt with. It is transmitted, unless some of them
-    /// were lost since `before`, when there were so many drops: then it is one dropped packet.
+    /// Counts a packet whose segments have all been handled. It counts as transmitted, unless some
+    /// segments were dropped since `before`: then it counts as one dropped packet.
     pub(super) fn count_cut(&mut self, before: Drops, bytes: usize) {
         let dropped = &mut self.dropped;
         if dropped.transmitted() == before.transmitted() {
@@ -115,19 +115,19 @@ impl Drops {
         }
     }
 
-    /// Frames received and lost before they became packets.
+    /// Frames dropped on receipt.
     #[must_use]
     pub fn received(self) -> u64 {
         self.too_long + self.bad_header + self.ring_full
     }
 
-    /// Frames lost on their way out.
+    /// Frames dropped on transmission.
     #[must_use]
     pub fn transmitted(self) -> u64 {
         self.above_mtu + self.refused + self.invalid + self.other_link + self.unsendable
     }
 
-    /// All of them.
+    /// All dropped frames.
     #[must_use]
     pub fn total(self) -> u64 {
         self.received() + self.transmitted()

@@ -6,7 +6,7 @@ use std::io;
 /// Why a port cannot be opened, in one line with what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum PortError {
-    /// A right is missing.
+    /// A privilege is missing.
     #[error(
         "no permission to {doing}: it needs {capability} (run as root, or `setcap {}+ep PROGRAM`)",
         capability.to_lowercase()
@@ -17,19 +17,19 @@ pub enum PortError {
         /// The capability that allows it.
         capability: &'static str,
     },
-    /// The device file may not be opened.
+    /// The device file cannot be opened.
     #[error("no permission to open {path}: it needs to be readable and writable for this user")]
     NoAccess {
         /// The file.
         path: &'static str,
     },
-    /// No interface has this name.
+    /// There is no interface of this name.
     #[error("no interface `{name}` in this network namespace: `ip link` lists them")]
     NoInterface {
         /// The name.
         name: String,
     },
-    /// No interface can have this name.
+    /// The name is not valid for an interface.
     #[error(
         "interface name `{name}` has {} bytes or a character that names do not have: 1 to {} bytes \
          without `/`, `:` and white space",
@@ -40,13 +40,13 @@ pub enum PortError {
         /// The name.
         name: String,
     },
-    /// The device is there, and not to be had.
+    /// The device exists, but is in use.
     #[error("device `{name}` is in use: another program has it, or all its queues")]
     InUse {
         /// The name.
         name: String,
     },
-    /// An interface of this name is there, and is another kind of device.
+    /// An interface of this name exists, but is another kind of device.
     #[error(
         "interface `{name}` exists and is no such device: a TUN where a TAP is asked for, one queue \
          where several are, or neither TUN nor TAP"
@@ -55,7 +55,7 @@ pub enum PortError {
         /// The name.
         name: String,
     },
-    /// The kernel does not have what is needed.
+    /// The kernel lacks a required feature.
     #[error("the kernel lacks {what}: {advice}")]
     Lacks {
         /// What it lacks.
@@ -79,7 +79,7 @@ pub enum PortError {
         /// The name.
         name: String,
     },
-    /// No interface can have this MAC address.
+    /// The MAC address is not valid for an interface.
     #[error(
         "{mac:02x?} cannot be the MAC address of an interface: not all zeros, and the first byte even"
     )]
@@ -95,7 +95,7 @@ pub enum PortError {
         /// Bytes needed.
         needed: usize,
     },
-    /// A setting out of range.
+    /// A setting is out of range.
     #[error("{setting} {value} is out of range: {range}")]
     Setting {
         /// Its name.
@@ -114,18 +114,18 @@ pub enum PortError {
         /// The group.
         group: u16,
     },
-    /// Anything else that the system says.
+    /// Any other error of the system.
     #[error("cannot {doing}: {source}")]
     System {
         /// What was tried.
         doing: &'static str,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
 }
 
 impl PortError {
-    /// What the system has said when asked to do this, which may need a capability.
+    /// The error of an operation that may require a capability.
     pub(super) fn of(doing: &'static str, capability: &'static str, source: io::Error) -> Self {
         if source.kind() == io::ErrorKind::PermissionDenied {
             return Self::NoPermission { doing, capability };
@@ -133,7 +133,7 @@ impl PortError {
         Self::System { doing, source }
     }
 
-    /// As [`PortError::of`], about an interface that may not be there.
+    /// As [`PortError::of`], about an interface that may not exist.
     pub(super) fn about(
         name: &str,
         doing: &'static str,
@@ -147,7 +147,8 @@ impl PortError {
     }
 }
 
-/// Refuses names that no interface has; `%d` takes the first free number, where that is allowed.
+/// Refuses names that no interface can have; `%d` stands for the first free number, where that is
+/// allowed.
 pub(super) fn check_name(name: &str) -> Result<(), PortError> {
     let allowed = |byte: u8| byte.is_ascii_graphic() && byte != b'/' && byte != b':';
     let known = (1..=sys::device::MAX_NAME).contains(&name.len()) && !matches!(name, "." | "..");

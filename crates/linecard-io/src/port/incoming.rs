@@ -1,17 +1,16 @@
-//! A frame as it came with its virtio header becomes a packet.
+//! Turns a received frame with its virtio header into a packet.
 
 use linecard::offload::virtio::{FieldError, Header, gso_type};
 use linecard::packet::{ChecksumState, Form, Layout, LinkType, Meta, Packet};
 
-/// A packet of the frame in `buffer`, about which `header` says something.
+/// A packet of the frame in `buffer`, described by `header`.
 ///
-/// A header that says nothing costs nothing: the frame is parsed when somebody asks. A checksum to
-/// be completed elsewhere than at the innermost transport header, as in a tunnel that is not
-/// followed, is completed here.
+/// An empty header costs nothing: the frame is parsed only when needed. A partial checksum other
+/// than that of the innermost transport header, as in an unknown tunnel, is completed here.
 ///
 /// # Errors
 ///
-/// The header's field that is not true of the frame.
+/// The field of the header that contradicts the frame.
 pub(super) fn packet<B: AsRef<[u8]> + AsMut<[u8]>>(
     header: &Header,
     mut buffer: B,
@@ -26,7 +25,7 @@ pub(super) fn packet<B: AsRef<[u8]> + AsMut<[u8]>>(
         Ok(offload) => offload.into_meta(meta),
         Err(FieldError::CsumStart(_)) if header.gso_type == gso_type::NONE => {
             header.complete_checksum(buffer.as_mut())?;
-            // The field may be one that the layout knows: nothing is known of it.
+            // The field may be one that the layout knows: its state is unknown.
             return Ok(Packet::new(buffer, link, meta));
         }
         Err(error) => return Err(error),
@@ -34,11 +33,11 @@ pub(super) fn packet<B: AsRef<[u8]> + AsMut<[u8]>>(
     Ok(Packet::with_layout(buffer, link, layout, meta))
 }
 
-/// What a kernel without virtio headers says about the checksum, as far as it is one that
-/// [`ChecksumState`] can name.
+/// The checksum state that a kernel without virtio headers reports, as far as [`ChecksumState`] can
+/// express it.
 pub(super) fn checksum<B: AsRef<[u8]>>(packet: &Packet<B>, said: ChecksumState) -> ChecksumState {
-    // It speaks of the outermost, in a tunnel of an unnamed one, and of other sums than TCP's and
-    // UDP's too.
+    // It refers to the outermost checksum, in a tunnel to an unspecified one, and also to checksums
+    // other than those of TCP and UDP.
     let named = || packet.layout().tunnels() == 0 && packet.layout().form() == Form::Datagram;
     if said == ChecksumState::Unknown || named() { said } else { ChecksumState::Unknown }
 }

@@ -1,5 +1,5 @@
-//! The little that tests and tools ask of interfaces, and a list of them. Addresses and routes are
-//! `ip`'s.
+//! Basic properties of interfaces for tests and tools, and a list of interfaces. Addresses and
+//! routes are managed by `ip`.
 
 use super::PortError;
 use super::error::check_name;
@@ -7,12 +7,12 @@ use crate::sys::{self, device};
 use std::path::Path;
 use std::{fs, io};
 
-/// Of the calling thread's namespace, which `/proc/net` is not: that is the first thread's.
+/// That of the calling thread's namespace; `/proc/net` is that of the process's first thread.
 const NAMES: &str = "/proc/thread-self/net/dev";
 /// Plain IP, as of mobile links: of `linux/if_arp.h`, not named by libc.
 const ARPHRD_RAWIP: u16 = 519;
 const FOLDER: &str = "/sys/class/net";
-/// Changes need it; questions need nothing.
+/// Required for changes, but not for queries.
 const CAPABILITY: &str = "CAP_NET_ADMIN";
 
 /// Whether there is an interface of this name in the calling thread's network namespace.
@@ -24,7 +24,7 @@ const CAPABILITY: &str = "CAP_NET_ADMIN";
 ///
 /// # Errors
 ///
-/// A name that no interface can have.
+/// If no interface can have this name.
 pub fn exists(name: &str) -> Result<bool, PortError> {
     check_name(name)?;
     match device::index(name).map_err(about(name, "look for an interface")) {
@@ -34,7 +34,7 @@ pub fn exists(name: &str) -> Result<bool, PortError> {
     }
 }
 
-/// The bytes of its largest IP packet.
+/// The MTU: bytes of the largest IP packet.
 ///
 /// ```no_run
 /// let mtu = linecard_io::port::interface::mtu("eth0")?;
@@ -43,14 +43,14 @@ pub fn exists(name: &str) -> Result<bool, PortError> {
 ///
 /// # Errors
 ///
-/// No such interface in the calling thread's network namespace.
+/// If there is no such interface in the calling thread's network namespace.
 pub fn mtu(name: &str) -> Result<usize, PortError> {
     check_name(name)?;
     let mtu = device::mtu(name).map_err(about(name, "read an interface's MTU"))?;
     Ok(usize::try_from(mtu).unwrap_or(0))
 }
 
-/// Sets the bytes of its largest IP packet: 68 … 1,500 for most, and up to 65,535 for some.
+/// Sets the MTU: 68 … 1,500 for most interfaces, and up to 65,535 for some.
 ///
 /// ```no_run
 /// linecard_io::port::interface::set_mtu("tap0", 9_000)?;
@@ -59,10 +59,11 @@ pub fn mtu(name: &str) -> Result<usize, PortError> {
 ///
 /// # Errors
 ///
-/// No such interface, a size that it does not take, or no permission: it needs `CAP_NET_ADMIN`.
+/// If there is no such interface, it does not accept the size, or permission is missing: it needs
+/// `CAP_NET_ADMIN`.
 pub fn set_mtu(name: &str, mtu: usize) -> Result<(), PortError> {
     check_name(name)?;
-    // What no interface takes stands for what the call could not even say.
+    // An invalid value stands for one that the system call cannot express.
     let bytes = i32::try_from(mtu).unwrap_or(-1);
     device::set_mtu(name, bytes).map_err(|error| {
         if !sys::is(&error, libc::EINVAL) {
@@ -73,7 +74,7 @@ pub fn set_mtu(name: &str, mtu: usize) -> Result<(), PortError> {
     })
 }
 
-/// Its MAC address; all zeros for the loopback interface.
+/// The MAC address; all zeros for the loopback interface.
 ///
 /// ```no_run
 /// let mac = linecard_io::port::interface::mac("eth0")?;
@@ -82,13 +83,13 @@ pub fn set_mtu(name: &str, mtu: usize) -> Result<(), PortError> {
 ///
 /// # Errors
 ///
-/// No such interface in the calling thread's network namespace, or one without such an address, as
-/// TUN devices are.
+/// If there is no such interface in the calling thread's network namespace, or it has no MAC
+/// address, like TUN devices.
 pub fn mac(name: &str) -> Result<[u8; 6], PortError> {
     ethernet(name).map(|(_, mac)| mac)
 }
 
-/// Gives it a MAC address: not all zeros, and none of a group, which has an odd first byte.
+/// Sets the MAC address, which must not be all zeros or a group address (with an odd first byte).
 ///
 /// ```no_run
 /// // The second bit of the first byte says "chosen, not bought".
@@ -98,8 +99,8 @@ pub fn mac(name: &str) -> Result<[u8; 6], PortError> {
 ///
 /// # Errors
 ///
-/// An address that no interface can have; no such interface, or one without MAC address; no
-/// permission: it needs `CAP_NET_ADMIN`. Some devices have to be down for it.
+/// If the address is not valid; there is no such interface, or it has no MAC address; or permission
+/// is missing: it needs `CAP_NET_ADMIN`. Some devices have to be down.
 pub fn set_mac(name: &str, mac: [u8; 6]) -> Result<(), PortError> {
     let (kind, _) = ethernet(name)?;
     if mac == [0; 6] || mac[0] & 1 != 0 {
@@ -109,7 +110,7 @@ pub fn set_mac(name: &str, mac: [u8; 6]) -> Result<(), PortError> {
     device::set_hardware(name, (kind, mac)).map_err(about(name, doing))
 }
 
-/// Whether the kernel answers for it: it has an IPv4 address.
+/// Whether the kernel responds on it: it has an IPv4 address.
 ///
 /// ```no_run
 /// assert!(linecard_io::port::interface::has_ipv4("lo")?);
@@ -118,13 +119,13 @@ pub fn set_mac(name: &str, mac: [u8; 6]) -> Result<(), PortError> {
 ///
 /// # Errors
 ///
-/// No such interface in the calling thread's network namespace.
+/// If there is no such interface in the calling thread's network namespace.
 pub fn has_ipv4(name: &str) -> Result<bool, PortError> {
     check_name(name)?;
     device::has_ipv4(name).map_err(about(name, "read an interface's address"))
 }
 
-/// Brings it up, or down.
+/// Sets it up or down.
 ///
 /// ```no_run
 /// linecard_io::port::interface::set_up("tap0", true)?;
@@ -133,7 +134,7 @@ pub fn has_ipv4(name: &str) -> Result<bool, PortError> {
 ///
 /// # Errors
 ///
-/// No such interface, or no permission: it needs `CAP_NET_ADMIN`.
+/// If there is no such interface, or permission is missing: it needs `CAP_NET_ADMIN`.
 pub fn set_up(name: &str, up: bool) -> Result<(), PortError> {
     check_name(name)?;
     device::set_up(name, up).map_err(about(name, "bring an interface up or down"))
@@ -149,12 +150,12 @@ fn ethernet(name: &str) -> Result<(u16, [u8; 6]), PortError> {
     }
 }
 
-/// What the system has said about an interface.
+/// An error about an interface.
 fn about(name: &str, doing: &'static str) -> impl Fn(io::Error) -> PortError {
     move |error| PortError::about(name, doing, CAPABILITY, error)
 }
 
-/// How many queues it receives by; 1 where the system's files do not say.
+/// Number of receive queues; 1 if the system does not report it.
 ///
 /// ```no_run
 /// let queues = linecard_io::port::interface::receive_queues("eth0")?;
@@ -163,14 +164,14 @@ fn about(name: &str, doing: &'static str) -> impl Fn(io::Error) -> PortError {
 ///
 /// # Errors
 ///
-/// No such interface in the calling thread's network namespace.
+/// If there is no such interface in the calling thread's network namespace.
 pub fn receive_queues(name: &str) -> Result<usize, PortError> {
     check_name(name)?;
     let device = describe(name).map_err(about(name, "count an interface's queues"))?.device;
     Ok(device.map_or(1, |device| device.rx_queues.max(1)))
 }
 
-/// An interface, as far as choosing a port for it takes.
+/// Properties of an interface that matter for choosing a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interface {
     /// Its name.
@@ -179,12 +180,12 @@ pub struct Interface {
     pub state: State,
     /// Bytes of its largest IP packet.
     pub mtu: usize,
-    /// What its frames begin with: an `ARPHRD_*` of `linux/if_arp.h`.
+    /// Its link type: an `ARPHRD_*` of `linux/if_arp.h`.
     pub hardware: u16,
     /// Its address, where it is one of Ethernet.
     pub mac: Option<[u8; 6]>,
-    /// What `/sys` says, where that shows the interface: it shows those of the namespace in which
-    /// it was mounted.
+    /// Its device according to `/sys`, if that shows the interface: `/sys` shows those of the
+    /// namespace in which it was mounted.
     pub device: Option<Device>,
 }
 
@@ -193,7 +194,7 @@ pub struct Interface {
 pub enum State {
     /// They can.
     Up,
-    /// It is up, and its cable or other end is not.
+    /// It is up, but its cable or other end is not.
     NoCarrier,
     /// It is down.
     Down,
@@ -202,24 +203,24 @@ pub enum State {
 /// The device behind an interface.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Device {
-    /// Queues that it receives by.
+    /// Receive queues.
     pub rx_queues: usize,
-    /// Queues that it sends by.
+    /// Transmit queues.
     pub tx_queues: usize,
-    /// The driver, if there is hardware or what looks like it.
+    /// The driver, if there is a (possibly virtual) device.
     pub driver: Option<String>,
     /// It is a TUN or TAP device.
     pub is_tap: bool,
 }
 
 impl Interface {
-    /// Its frames begin with an Ethernet header, or as if they did (loopback).
+    /// Whether its frames start with an Ethernet header, or as if they did (loopback).
     #[must_use]
     pub fn is_ethernet(&self) -> bool {
         matches!(self.hardware, libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK)
     }
 
-    /// Its frames begin with an IP header.
+    /// Whether its frames start with an IP header.
     #[must_use]
     pub fn is_ip(&self) -> bool {
         matches!(self.hardware, libc::ARPHRD_NONE | ARPHRD_RAWIP)
@@ -237,12 +238,12 @@ impl Interface {
 ///
 /// # Errors
 ///
-/// The system's, where `/proc` is not there.
+/// The system's error, if `/proc` is not available.
 pub fn list() -> io::Result<Vec<Interface>> {
     let text = fs::read_to_string(NAMES)?;
     // Two lines of headings, then "  name: numbers".
     let names = text.lines().skip(2).filter_map(|line| line.split_once(':'));
-    // What is gone by now is not listed.
+    // Interfaces that have disappeared meanwhile are not listed.
     Ok(names.filter_map(|(name, _)| describe(name.trim()).ok()).collect())
 }
 
@@ -264,7 +265,7 @@ fn describe(name: &str) -> io::Result<Interface> {
     })
 }
 
-/// What `/sys` says of the interface, unless it means another one of this name.
+/// The device according to `/sys`, unless `/sys` shows another interface of this name.
 fn described(name: &str, index: i32, address: [u8; 6]) -> Option<Device> {
     let folder = Path::new(FOLDER).join(name);
     let says = |file: &str| fs::read_to_string(folder.join(file)).ok();
@@ -289,7 +290,7 @@ fn described(name: &str, index: i32, address: [u8; 6]) -> Option<Device> {
     })
 }
 
-/// An Ethernet address as people write it.
+/// An Ethernet address in the usual notation.
 ///
 /// ```
 /// use linecard_io::port::interface::mac_text;

@@ -1,4 +1,4 @@
-//! What an engine wants of a port besides packets.
+//! What an engine requires of a port besides packets.
 
 use super::{Buffers, CaptureSink, CaptureSource, Counters, PacketSocket, Tap};
 use linecard::packet::LinkType;
@@ -7,7 +7,7 @@ use linecard::time::Instant;
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// A port that a thread can wait for, and that counts what it does.
+/// A port that a thread can wait for, and that has counters.
 ///
 /// ```
 /// use linecard::packet::Batch;
@@ -29,26 +29,26 @@ use std::os::fd::{AsFd, BorrowedFd};
 /// assert!(port.descriptor().is_none() && port.counters().received == 0);
 /// ```
 pub trait LivePort<B>: Port<B> {
-    /// Readable when something can be received, or the port has ended; none where that is always
-    /// tried.
+    /// Readable when packets can be received or the port has ended; none if receiving is always
+    /// attempted.
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 
-    /// What it has done so far; asks the kernel what it had no room for.
+    /// Its counters so far; queries the kernel's drop counters.
     fn counters(&mut self) -> Counters {
         Counters::default()
     }
 
-    /// What its packets begin with, where that is one thing: packets of another link type are not sent.
-    /// A capture tells the link type of its first packet, or of its first interface where reading on
-    /// could wait.
+    /// The link type of its packets, if there is only one: packets of other link types are not
+    /// sent. A capture returns that of its first packet, or of its first interface if reading on
+    /// could block.
     fn link(&self) -> Option<LinkType> {
         None
     }
 
-    /// When it will have something, where it knows that itself: it is asked then, whatever its
-    /// descriptor says. A time that is past says nothing.
+    /// When packets are due, if the port knows that itself: receiving is attempted then, whatever
+    /// its descriptor reports. A time in the past has no meaning.
     fn next_due(&self) -> Option<Instant> {
         None
     }

@@ -1,25 +1,25 @@
 //! Live interfaces of Linux as ports: [`Tap`] devices, [`PacketSocket`]s on any interface, and
 //! AF_XDP sockets ([`xdp`]).
 //!
-//! The first two receive into [`Buffers`] given at construction, most often a
+//! The first two receive into [`Buffers`] given at construction, usually a
 //! [`Pool`](linecard::packet::Pool): a port stays on its thread with its pool. Received frames are
-//! copied once, out of the kernel; what is sent goes as slices, copied by the kernel only. When the
-//! pool is empty, frames wait in the kernel.
+//! copied once, out of the kernel; sent packets are passed as slices and copied only by the kernel.
+//! If the pool is empty, frames wait in the kernel.
 //!
-//! Ports of different kinds that are joined exchange packets of one type of buffer: [`Buffer`] on
-//! one thread, [`SharedBuffer`] where other threads work on them. Together they are [`LivePort`]s.
+//! Connected ports of different kinds share one buffer type: [`Buffer`] on one thread,
+//! [`SharedBuffer`] if other threads process packets. Together they are [`LivePort`]s.
 //!
-//! No port waits. To wait for several at once there is [`wait`], and each port is
-//! [`AsFd`](std::os::fd::AsFd) for an event loop of the caller's own.
+//! No port blocks. [`wait`] waits for several at once, and each port implements
+//! [`AsFd`](std::os::fd::AsFd) for the caller's own event loop.
 //!
 //! Capture files are ports too: [`CaptureSource`] and [`CaptureSink`].
 //!
-//! [`xdp`] receives without a copy of ours, into memory that it shares with the kernel.
+//! [`xdp`] receives without a copy in user space, into memory shared with the kernel.
 //!
-//! [`probe`] and [`xdp::probe`] say what this host can do, [`interface::list`] with which interfaces.
+//! [`probe`] and [`xdp::probe`] report what this host supports, [`interface::list`] its interfaces.
 //!
-//! Not supported by the others: zero-copy receive, frames above 64 KiB ("BIG TCP"), sending
-//! at given times, hardware timestamps.
+//! Not supported by the others: zero-copy receive, frames above 64 KiB ("BIG TCP"), scheduled
+//! transmission, hardware timestamps.
 
 mod buffer;
 mod buffers;
@@ -57,8 +57,8 @@ use std::time::Duration;
 /// in whole cache lines.
 pub const BUFFER_LEN: usize = 65_536 + 64;
 
-/// Waits until one of the ports can receive, has ended or has failed, at most `time`;
-/// whether it is so. A signal ends the wait too.
+/// Waits until one of the ports can receive, has ended or has failed, for at most `time`; returns
+/// whether that is the case. A signal also ends the wait.
 ///
 /// ```no_run
 /// use linecard::packet::Pool;
@@ -73,10 +73,10 @@ pub const BUFFER_LEN: usize = 65_536 + 64;
 ///
 /// # Errors
 ///
-/// The system's, which has too little memory or too many descriptors to look at.
+/// The system's error: too little memory, or too many descriptors.
 pub fn wait(ports: &[BorrowedFd<'_>], time: Duration) -> io::Result<bool> {
     let mut entries: Vec<_> = ports.iter().map(|port| PollFd::new(port, PollFlags::IN)).collect();
-    // What is too long for the system's clock is for ever.
+    // A time too long for the system's clock means forever.
     let time = Timespec::try_from(time).ok();
     match poll(&mut entries, time.as_ref()) {
         Ok(ready) => Ok(ready > 0),

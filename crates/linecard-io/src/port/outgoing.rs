@@ -1,4 +1,4 @@
-//! A packet becomes what the kernel takes: itself behind a virtio header, or its segments.
+//! Prepares packets for the kernel: whole behind a virtio header, or as segments.
 
 use super::progress::{Progress, Step};
 use linecard::offload::segment::SegmentError;
@@ -6,15 +6,16 @@ use linecard::offload::virtio::{Endian, Format, Header};
 use linecard::offload::{complete_checksum, defer_checksum};
 use linecard::packet::{ChecksumState, Packet, Piece};
 
-/// Segments that are cut at a time.
+/// Segments that are made at a time.
 const AT_ONCE: usize = 64;
-/// Pieces of a packet that goes whole: room in a call's list stays for header and first buffer.
+/// The most pieces of a packet that is sent whole: the list of a call also needs room for header
+/// and first buffer.
 const MAX_PIECES: usize = crate::sys::send::MAX_SLICES - 2;
 
-/// The form of virtio header that the kernel takes.
+/// The virtio header format that the kernel accepts.
 pub(super) type Virtio = (Format, Endian);
 
-/// The bytes of a virtio header; none where the kernel takes none.
+/// The bytes of a virtio header; none if the kernel accepts none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct HeaderBytes {
     bytes: [u8; Format::MAX_LEN],
@@ -24,7 +25,7 @@ pub(super) struct HeaderBytes {
 impl HeaderBytes {
     const NONE: Self = Self { bytes: [0; Format::MAX_LEN], len: 0 };
 
-    /// A header that says nothing, as segments have it.
+    /// An empty header, for segments.
     pub(super) fn plain(virtio: Option<Virtio>) -> Self {
         Self { len: virtio.map_or(0, |(format, _)| format.header_len()), ..Self::NONE }
     }
@@ -34,8 +35,8 @@ impl HeaderBytes {
     }
 }
 
-/// Makes a packet ready to be sent whole, and gives the header that describes it; none when it
-/// has to be cut. Doing this again changes nothing.
+/// Prepares a packet to be sent whole, and returns the header that describes it; none if it has to
+/// be segmented. Idempotent.
 pub(super) fn describe<B: AsRef<[u8]> + AsMut<[u8]>>(
     packet: &mut Packet<B>,
     virtio: Option<Virtio>,
@@ -50,7 +51,8 @@ pub(super) fn describe<B: AsRef<[u8]> + AsMut<[u8]>>(
         return (!divided && complete).then_some(HeaderBytes::NONE);
     };
     if divided && !partial {
-        // All that was merged was verified or vouched for; devices take large packets only so.
+        // The checksums of all merged packets were verified or trusted; devices require deferred
+        // ones.
         defer_checksum(packet);
     }
     let mut header = HeaderBytes::NONE;
@@ -58,8 +60,8 @@ pub(super) fn describe<B: AsRef<[u8]> + AsMut<[u8]>>(
     Some(header)
 }
 
-/// The frame as slices. Behind the datagram of a packet with pieces is the padding of a short
-/// frame, which the whole does not have.
+/// The frame as slices. A short frame's padding follows the datagram of its first packet, and is
+/// not part of a merged packet.
 pub(super) fn slices<B: AsRef<[u8]>>(packet: &Packet<B>) -> impl Iterator<Item = &[u8]> {
     let bytes = packet.bytes();
     let end = if packet.is_merged() { packet.layout().end() } else { bytes.len() };
@@ -85,8 +87,8 @@ impl<'f> Frames<'f> {
     }
 }
 
-/// Cuts packets into memory of its own, and remembers how far it came with one whose segments were
-/// not all taken.
+/// Segments packets into its own memory, and remembers its position in a packet of which not all
+/// segments were accepted.
 #[derive(Debug, Default)]
 pub(super) struct Cutter {
     bytes: Vec<u8>,
@@ -95,12 +97,13 @@ pub(super) struct Cutter {
 }
 
 impl Cutter {
-    /// Cuts a packet and gives its segments to `send`, at most [`AT_ONCE`] a time, which says how
-    /// many it has dealt with; fewer means "later". False then: the packet has to come again.
+    /// Segments a packet and passes its segments to `send`, at most [`AT_ONCE`] at a time; `send`
+    /// returns how many it has handled, fewer if the rest has to wait. Returns false then: the
+    /// packet has to be passed again.
     ///
     /// # Errors
     ///
-    /// Why it cannot be cut.
+    /// Why it cannot be segmented.
     pub(super) fn send<B: AsRef<[u8]>>(
         &mut self,
         packet: &mut Packet<B>,

@@ -1,5 +1,5 @@
-//! What TAP devices and packet sockets can do here, found by opening them: never by a version.
-//! [`xdp::probe`](super::xdp::probe) says it of AF_XDP.
+//! Detects what TAP devices and packet sockets support here, by opening them instead of comparing
+//! versions. [`xdp::probe`](super::xdp::probe) does so for AF_XDP.
 
 use super::{BUFFER_LEN, PacketConfig, PacketSocket, PortError, Takeover, Tap, TapConfig};
 use crate::sys::socket::PacketFd;
@@ -8,19 +8,19 @@ use linecard::offload::virtio::Format;
 use linecard::packet::Pool;
 use std::os::fd::AsFd;
 
-/// There is one in every network namespace.
+/// Exists in every network namespace.
 const LOOPBACK: &str = "lo";
-/// The scratch device; the number is the kernel's choice.
+/// The scratch device; the kernel chooses the number.
 const SCRATCH: &str = "lcprobe%d";
 
 /// What the kernel offers this process for TUN and TAP devices.
 #[derive(Debug)]
 pub struct TapFeatures {
-    /// Why no device can be made, if so; all else is false then, being unknown.
+    /// Why no device can be made, if so; all other fields are false then.
     pub devices: Result<(), PortError>,
     /// A device may have several queues (Linux 3.8).
     pub multi_queue: bool,
-    /// Large TCP packets come and go whole.
+    /// Large TCP packets are exchanged whole.
     pub tcp: bool,
     /// Large UDP packets too (Linux 6.2).
     pub udp: bool,
@@ -31,20 +31,19 @@ pub struct TapFeatures {
 /// What the kernel offers this process for packet sockets.
 #[derive(Debug)]
 pub struct PacketFeatures {
-    /// Why no socket with a receive ring can be opened, if so; all else is false then, being
-    /// unknown.
+    /// Why no socket with a receive ring can be opened, if so; all other fields are false then.
     pub sockets: Result<(), PortError>,
-    /// Large packets come and go whole, behind virtio headers in the ring (Linux 4.6).
+    /// Large packets are exchanged whole, behind virtio headers in the ring (Linux 4.6).
     pub virtio_headers: bool,
     /// Several sockets may share an interface (Linux 3.1).
     pub fanout: bool,
-    /// Sending may pass by the queueing discipline (Linux 3.14).
+    /// Sending may bypass the queueing discipline (Linux 3.14).
     pub qdisc_bypass: bool,
-    /// An interface's packets may be kept from the kernel (Linux 6.6).
+    /// An interface's packets may be kept from the kernel's stack (Linux 6.6).
     pub takeover: bool,
 }
 
-/// Looks what TAP devices can do. Makes one for a moment, which is never up.
+/// Detects what TAP devices support. Temporarily makes a device, which is never up.
 ///
 /// ```no_run
 /// for line in linecard_io::port::probe::tap().lacking() {
@@ -71,7 +70,7 @@ pub fn tap() -> TapFeatures {
     }
 }
 
-/// Looks what packet sockets can do. Opens some on the loopback interface for a moment.
+/// Detects what packet sockets support. Temporarily opens some on the loopback interface.
 ///
 /// ```no_run
 /// let features = linecard_io::port::probe::packet();
@@ -98,13 +97,13 @@ pub fn packet() -> PacketFeatures {
     }
 }
 
-/// A group of flows spread by their hash. Should somebody else have its number, the kernel says
-/// so, and knows groups.
+/// A fanout group by flow hash. If another process uses its number, the kernel reports that, which
+/// shows that it supports groups.
 fn group() -> libc::c_int {
     (std::process::id() & 0xFFFF | libc::PACKET_FANOUT_HASH << 16) as libc::c_int
 }
 
-/// Whether packet sockets have this option, whatever they say to the value.
+/// Whether packet sockets have this option, regardless of the result for this value.
 fn knows(option: libc::c_int, value: libc::c_int) -> bool {
     let set = || {
         let socket = PacketFd::open()?;
@@ -115,7 +114,7 @@ fn knows(option: libc::c_int, value: libc::c_int) -> bool {
 }
 
 impl TapFeatures {
-    /// One line for each thing that is lacking; none when all is there.
+    /// One line per missing feature; none if all are available.
     #[must_use]
     pub fn lacking(&self) -> Vec<String> {
         let rest = [
@@ -129,7 +128,7 @@ impl TapFeatures {
 }
 
 impl PacketFeatures {
-    /// One line for each thing that is lacking; none when all is there.
+    /// One line per missing feature; none if all are available.
     #[must_use]
     pub fn lacking(&self) -> Vec<String> {
         let rest = [
@@ -145,7 +144,7 @@ impl PacketFeatures {
     }
 }
 
-/// Why nothing can be had; else what is lacking of the rest.
+/// Why nothing is available, or else which of the other features are missing.
 fn lines(opened: &Result<(), PortError>, rest: &[(bool, &str)]) -> Vec<String> {
     match opened {
         Err(error) => vec![error.to_string()],

@@ -1,40 +1,41 @@
-//! Cutting over several calls: whoever takes segments may have no room for all of a packet's.
+//! Segmenting over several calls: the receiver of segments may not accept all of a packet's at
+//! once.
 
 use linecard::offload::segment::{SegmentError, Segments, segment};
 use linecard::packet::{Gso, Packet};
 
-/// What has become of the next segments of a packet.
+/// The result of handling the next segments of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
-    /// So many have been dealt with.
+    /// This many have been handled.
     On(usize),
-    /// So many, and those behind them have to come again.
+    /// This many have been handled; the rest has to be passed again.
     Later(usize),
-    /// There was none.
+    /// There were no more.
     Ended,
 }
 
-/// Remembers how far it came with a packet whose segments were not all taken.
+/// Remembers the position in a packet of which not all segments were accepted.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
-    /// The address of the packet, and how many of its segments have been dealt with.
+    /// The address of the packet, and the number of its segments handled.
     resume: Option<(usize, usize)>,
 }
 
 impl Progress {
-    /// Cuts a packet and has `deal` take its next segments, time after time, from where it stopped
-    /// when the same packet was cut last. False when `deal` says "later": the packet has to come
-    /// again.
+    /// Segments a packet and calls `deal` for its next segments repeatedly, from the position at
+    /// which the same packet stopped last. Returns false if `deal` returns "later": the packet has
+    /// to be passed again.
     ///
     /// # Errors
     ///
-    /// Why it cannot be cut, or what `deal` says.
+    /// Why it cannot be segmented, or the error of `deal`.
     pub(super) fn cut<B: AsRef<[u8]>>(
         &mut self,
         packet: &mut Packet<B>,
         deal: impl FnMut(&mut Segments<'_, B>) -> Result<Step, SegmentError>,
     ) -> Result<bool, SegmentError> {
-        // The segmenter computes all checksums when nothing is said of them.
+        // The segmenter computes all checksums if their state is unknown.
         let said = std::mem::take(&mut packet.meta.checksum);
         let all = self.go_on(packet, deal);
         packet.meta.checksum = said;

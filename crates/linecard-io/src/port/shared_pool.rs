@@ -1,4 +1,4 @@
-//! A pool whose buffers may go to other threads, and come back from there.
+//! A pool whose buffers can be sent to other threads and returned from there.
 
 use super::Buffers;
 use super::xdp::XdpBuffer;
@@ -6,14 +6,14 @@ use crossbeam_queue::ArrayQueue;
 use std::fmt;
 use std::sync::Arc;
 
-/// What all buffers of a pool come back to; it has room for all of them.
+/// The free buffers of a pool; it has room for all of them.
 type Free = Arc<ArrayQueue<Vec<u8>>>;
 
-/// A bounded pool of equal buffers, as a [`Pool`](linecard::packet::Pool) is, for deployments where
-/// other threads than the port's work on packets: a buffer goes back when it is dropped, from
-/// whatever thread. Nobody waits for a lock.
+/// A bounded pool of buffers of equal size, like [`Pool`](linecard::packet::Pool), for deployments
+/// in which threads other than the port's process packets: a buffer is returned on drop, from any
+/// thread, without locking.
 ///
-/// Where all stays on one thread, a `Pool` does with fewer instructions.
+/// On a single thread, a `Pool` takes fewer instructions.
 ///
 /// ```
 /// use linecard_io::port::{Buffers, SharedPool};
@@ -29,11 +29,11 @@ pub struct SharedPool {
     buffer_len: usize,
 }
 
-/// A buffer of a [`SharedPool`], given back when dropped; or bytes of an [`XdpBuffer`], copied.
+/// A buffer of a [`SharedPool`], returned on drop; or bytes of an [`XdpBuffer`], copied.
 ///
-/// Frames of an AF_XDP port stay on its thread. What such a port receives into batches of these
-/// buffers is therefore copied out of its frame, which goes back at once: one copy and one
-/// allocation a packet. The other ports receive into buffers of the pool as always.
+/// Frames of an AF_XDP port stay on its thread. Packets that such a port receives into batches of
+/// these buffers are therefore copied out of their frame, which is returned at once: one copy and
+/// one allocation per packet. Other ports receive into buffers of the pool as usual.
 ///
 /// ```
 /// use linecard_io::port::{SharedBuffer, xdp::XdpBuffer};
@@ -44,12 +44,12 @@ pub struct SharedPool {
 pub struct SharedBuffer {
     bytes: Vec<u8>,
     len: usize,
-    /// None for bytes of no pool.
+    /// None for bytes that do not belong to a pool.
     home: Option<Free>,
 }
 
 impl SharedPool {
-    /// Takes memory for `buffers` buffers of `buffer_len` bytes. There is one at least.
+    /// Allocates `buffers` buffers, at least one, of `buffer_len` bytes.
     #[must_use]
     pub fn new(buffers: usize, buffer_len: usize) -> Self {
         let free = ArrayQueue::new(buffers.max(1));
@@ -57,7 +57,7 @@ impl SharedPool {
         Self { free: Arc::new(free), buffer_len }
     }
 
-    /// Buffers not in use, at this moment.
+    /// Buffers currently not in use.
     #[must_use]
     pub fn free(&self) -> usize {
         self.free.len()
@@ -106,7 +106,7 @@ impl AsMut<[u8]> for SharedBuffer {
 impl Drop for SharedBuffer {
     fn drop(&mut self) {
         if let Some(home) = &self.home {
-            // There is room: no more buffers come back than were taken.
+            // There is room: no more buffers are returned than were taken.
             let _fits = home.push(std::mem::take(&mut self.bytes));
         }
     }

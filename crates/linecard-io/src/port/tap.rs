@@ -1,8 +1,8 @@
-//! TUN and TAP devices: what the kernel sends by them is received here, and the other way round.
+//! TUN and TAP devices: what the kernel sends on them is received here, and vice versa.
 //!
-//! A virtio header stands before each frame. By it the kernel hands over packets of up to 64 KiB
-//! uncut and with open checksums, and takes merged ones whole. Its longest form, for packets in UDP
-//! tunnels, is used where the kernel has it (Linux 6.17).
+//! A virtio header precedes each frame. With it the kernel passes packets of up to 64 KiB
+//! unsegmented and with partial checksums, and accepts merged ones whole. Its longest format, for
+//! packets in UDP tunnels, is used if the kernel supports it (Linux 6.17).
 
 use super::error::check_name;
 use super::outgoing::{self, Cutter, HeaderBytes, Virtio, describe};
@@ -30,7 +30,8 @@ const UDP: u32 = TCP | libc::TUN_F_USO4 | libc::TUN_F_USO6;
 /// `TUN_F_UDP_TUNNEL_GSO_CSUM` of Linux 6.17, which libc does not name.
 const TUNNELS: u32 = UDP | 0x080 | 0x100;
 
-/// What the kernel may leave to us, the most first, and the form of header that says so.
+/// The offloads that the kernel may leave to us, most first, with the header format that they
+/// require.
 const OFFERS: [(u32, Format); 4] = [
     (TUNNELS, Format::Tunnel),
     (UDP, Format::V1),
@@ -38,7 +39,7 @@ const OFFERS: [(u32, Format); 4] = [
     (libc::TUN_F_CSUM, Format::V1),
 ];
 
-/// What the frames of a device begin with.
+/// The link type of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TapKind {
     /// An Ethernet header: a TAP device.
@@ -48,19 +49,19 @@ pub enum TapKind {
     Ip,
 }
 
-/// Which device, and how.
+/// A device and its options.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TapConfig {
-    /// Its name, 1 … 15 bytes; a `%d` in it becomes the first free number. A device that is not
-    /// there is made, and goes with its last queue.
+    /// Its name, 1 … 15 bytes; `%d` in it stands for the first free number. The device is created
+    /// if it does not exist, and removed with its last queue.
     pub name: String,
     /// Ethernet frames or IP packets; Ethernet by default.
     pub kind: TapKind,
-    /// Whether the device has several queues, each opened as a [`Tap`] of its own by the same name;
-    /// the kernel spreads flows over them. Off by default.
+    /// Whether the device has several queues, each opened as a separate [`Tap`] with the same name;
+    /// the kernel distributes flows over them. Off by default.
     pub multi_queue: bool,
-    /// Whether the kernel may leave cutting and checksums to us, and we to it; on by default. Off,
-    /// packets are as they would be on a wire, both ways.
+    /// Whether segmenting and checksums may be left to the receiving side, in both directions; on
+    /// by default. If off, packets are as on a wire.
     pub offloads: bool,
 }
 
@@ -87,12 +88,13 @@ impl TapConfig {
 /// # Ok::<(), linecard_io::port::PortError>(())
 /// ```
 ///
-/// **Receive.** A header that is not true of its frame drops it ([`Drops::bad_header`]), but for a
-/// checksum elsewhere than the layout has one, as in a tunnel that is not followed, which is
-/// completed. Packets come with the caller's time.
+/// **Receive.** A frame that contradicts its header is dropped ([`Drops::bad_header`]), except that
+/// a partial checksum at an unknown offset, as in an unknown tunnel, is completed. Packets carry
+/// the caller's time.
 ///
-/// **Transmit.** Large packets go whole where a header describes them, else cut. A packet that is
-/// left in the batch has to stay its first: some of its segments may have gone.
+/// **Transmit.** Large packets are sent whole if a header can describe them, otherwise segmented. A
+/// packet left in the batch has to stay its first packet, because some of its segments may have
+/// been sent.
 ///
 /// [`Drops::bad_header`]: super::Drops::bad_header
 #[derive(Debug)]
@@ -103,23 +105,23 @@ pub struct Tap<S: Buffers = Pool> {
     format: Format,
     offloads: u32,
     pool: S,
-    /// A buffer that was taken for a frame which did not come.
+    /// A buffer that was taken for a frame that did not arrive.
     spare: Option<S::Buffer>,
     sender: Sender,
     cutter: Cutter,
-    /// Drops before the first segment of a packet that is half cut.
+    /// Drop counters before the first segment of a partly segmented packet.
     before_cut: Option<Drops>,
     counters: Counters,
 }
 
 impl<S: Buffers> Tap<S> {
-    /// Opens a queue of a device, which is made when it is not there, and is not brought up. Buffers
-    /// of the pool have to have [`BUFFER_LEN`] bytes, or without offloads as many as the
-    /// device's MTU and 18 more.
+    /// Opens a queue of a device, which is created if it does not exist, and is not brought up.
+    /// Buffers of the pool need [`BUFFER_LEN`] bytes, or without offloads the device's MTU and 18
+    /// more.
     ///
     /// # Errors
     ///
-    /// No such right, name or device, or buffers that are too short: see [`PortError`].
+    /// If a privilege, name or device is missing, or buffers are too short: see [`PortError`].
     pub fn open(config: &TapConfig, pool: S) -> Result<Self, PortError> {
         check_name(&config.name)?;
         let needed = BUFFER_LEN;
@@ -144,37 +146,37 @@ impl<S: Buffers> Tap<S> {
         })
     }
 
-    /// The device's name, with its number where one was asked for.
+    /// The device's name, with its number if one was requested.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What its packets begin with.
+    /// The link type of its packets.
     #[must_use]
     pub fn link(&self) -> LinkType {
         self.link
     }
 
-    /// The form of virtio header that the kernel and this port have agreed on.
+    /// The virtio header format agreed on with the kernel.
     #[must_use]
     pub fn format(&self) -> Format {
         self.format
     }
 
-    /// What the kernel leaves to us: bits of `TUN_F_*` in `linux/if_tun.h`.
+    /// The offloads that the kernel leaves to us: bits `TUN_F_*` of `linux/if_tun.h`.
     #[must_use]
     pub fn offloads(&self) -> u32 {
         self.offloads
     }
 
-    /// What has been done so far.
+    /// The counters so far.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.counters
     }
 
-    /// Reads a frame; none when there is none, or none for us.
+    /// Reads a frame; none if there is none, or if it was dropped.
     fn read(&mut self, now: Instant) -> Came<S::Buffer> {
         let Some(mut buffer) = self.spare.take().or_else(|| self.pool.take()) else {
             self.counters.starved += 1;
@@ -186,7 +188,7 @@ impl<S: Buffers> Tap<S> {
         let mut places = [
             IoSliceMut::new(&mut head[..head_len]),
             IoSliceMut::new(buffer.as_mut()),
-            // A frame that reaches this one was too long: the kernel cuts without a word.
+            // A frame that extends into this byte was too long: the kernel truncates silently.
             IoSliceMut::new(&mut beyond),
         ];
         let len = match (&self.file).read_vectored(&mut places) {
@@ -213,14 +215,14 @@ impl<S: Buffers> Tap<S> {
         Came::Packet(packet)
     }
 
-    /// Takes note when the error says that the device has been removed.
+    /// Records that the device has been removed, if the error says so.
     fn gone_by(&mut self, error: &io::Error) {
         if sys::is(error, libc::EBADFD) {
             self.counters.gone = 1;
         }
     }
 
-    /// Sends the packet, whole or cut; false when the kernel's queue is full.
+    /// Sends a packet, whole or segmented; false if the kernel's queue is full.
     fn send(&mut self, packet: &mut Packet<S::Buffer>) -> bool {
         if packet.link() != self.link {
             self.counters.dropped.other_link += 1;
@@ -229,7 +231,7 @@ impl<S: Buffers> Tap<S> {
         let virtio = Some((self.format, Endian::Little));
         let bytes = outgoing::frame_len(packet);
         let described = match self.offloads {
-            // On a wire nothing is left open, and nothing large.
+            // On a wire there are no partial checksums and no large packets.
             0 => describe(packet, None).map(|_| HeaderBytes::plain(virtio)),
             _ => describe(packet, virtio),
         };
@@ -271,7 +273,7 @@ impl<S: Buffers> Tap<S> {
         true
     }
 
-    /// What has become of a frame; a lost one is counted.
+    /// Evaluates the result of sending a frame; a lost frame is counted.
     fn sent(&mut self, written: io::Result<usize>) -> Sent {
         let Err(error) = written else { return Sent::Taken };
         let later = [libc::EAGAIN, libc::EINTR, libc::ENOBUFS, libc::ENOMEM];
@@ -280,7 +282,7 @@ impl<S: Buffers> Tap<S> {
         }
         self.gone_by(&error);
         let dropped = &mut self.counters.dropped;
-        // EIO is what the kernel says of a device that is down.
+        // The kernel returns EIO if the device is down.
         match error.raw_os_error() {
             Some(libc::EINVAL) => dropped.invalid += 1,
             _ => dropped.refused += 1,
@@ -289,7 +291,7 @@ impl<S: Buffers> Tap<S> {
     }
 }
 
-/// What one read has given.
+/// The result of one read.
 enum Came<B> {
     Packet(Packet<B>),
     Dropped,
@@ -304,9 +306,9 @@ enum Sent {
 }
 
 impl<S: Buffers> Port<S::Buffer> for Tap<S> {
-    /// Ended when the device has been removed.
+    /// Ended once the device has been removed.
     fn receive(&mut self, batch: &mut Batch<S::Buffer>, now: Instant) -> PortState {
-        // As many tries as there is room: frames that are dropped cost a place too.
+        // As many attempts as there is room: dropped frames count too.
         for _ in 0..batch.room() {
             match self.read(now) {
                 Came::Packet(packet) => {
@@ -319,7 +321,7 @@ impl<S: Buffers> Port<S::Buffer> for Tap<S> {
         if self.counters.gone > 0 { PortState::Ended } else { PortState::Open }
     }
 
-    /// On a device that is down or removed packets are lost, as on a wire, and counted.
+    /// On a device that is down or removed, packets are lost, as on a wire, and counted.
     fn transmit(&mut self, batch: &mut Batch<S::Buffer>, _now: Instant) {
         loop {
             let Some(packet) = batch.iter_mut().next() else { return };
@@ -352,7 +354,7 @@ fn open_device() -> Result<File, PortError> {
     })
 }
 
-/// Attaches a queue; gives the device's name.
+/// Attaches a queue; returns the device's name.
 fn attach(file: &File, config: &TapConfig) -> Result<String, PortError> {
     let kind = if config.kind == TapKind::Ip { libc::IFF_TUN } else { libc::IFF_TAP };
     let queues = if config.multi_queue { libc::IFF_MULTI_QUEUE } else { 0 };
@@ -367,7 +369,7 @@ fn attach(file: &File, config: &TapConfig) -> Result<String, PortError> {
     })
 }
 
-/// Offers the kernel what we can do, less and less until it agrees.
+/// Offers the kernel our offloads, fewer and fewer until it agrees.
 fn agree(file: &File, offloads: bool) -> Result<(u32, Format), PortError> {
     let offers = if offloads { &OFFERS[..] } else { &[] };
     for &(offer, format) in offers {

@@ -1,8 +1,8 @@
-//! Whom a process of root becomes.
+//! The user account that a process of root switches to.
 
 use rustix::process::{getgid, getuid};
 
-/// A user and a group that are not root's.
+/// A user id and a group id, neither of which is root's.
 ///
 /// ```
 /// use linecard_io::rights::Account;
@@ -16,31 +16,31 @@ pub struct Account {
 }
 
 impl Account {
-    /// The user who owns nothing, and the group.
+    /// The user and group `nobody`.
     pub const NOBODY: Self = Self { uid: 65_534, gid: 65_534 };
 
-    /// This user with this group alone; none when one of them is 0, or is 4,294,967,295, which
-    /// system calls take for "leave it".
+    /// This user with this group only; none if one of them is 0, or 4,294,967,295, which system
+    /// calls interpret as "unchanged".
     #[must_use]
     pub fn new(uid: u32, gid: u32) -> Option<Self> {
         let one = |id| id != 0 && id != u32::MAX;
         (one(uid) && one(gid)).then_some(Self { uid, gid })
     }
 
-    /// Who has started this process: its real user where that is not root, else whom `sudo` says,
-    /// else [nobody](Self::NOBODY).
+    /// The user who has started this process: its real user if that is not root, else the user of
+    /// `sudo`, else [nobody](Self::NOBODY).
     #[must_use]
     pub fn invoking() -> Self {
         let (uid, gid) = (getuid(), getgid());
         if !uid.is_root() {
-            // What the environment says is then the word of whom it is about.
+            // The environment is then controlled by that user.
             return Self::new(uid.as_raw(), gid.as_raw()).unwrap_or_default();
         }
         let variable = |name| std::env::var(name).ok();
         Self::of_sudo(variable("SUDO_UID").as_deref(), variable("SUDO_GID").as_deref())
     }
 
-    /// What `sudo` says, if it is an account and not root's.
+    /// The account that `sudo` reports, if it is valid and not root's.
     fn of_sudo(uid: Option<&str>, gid: Option<&str>) -> Self {
         let number = |text: Option<&str>| text.and_then(|text| text.parse().ok());
         let both = number(uid).zip(number(gid));

@@ -1,11 +1,11 @@
-//! Giving up rights, once all ports are open.
+//! Dropping privileges once all ports are open.
 //!
-//! Opening ports takes root or capabilities; using them takes none. On Linux rights belong to
-//! threads, and any thread can act for all, whose memory it shares. So every thread that was there
-//! before says [`forget`], then one of them says [`drop_all`], which looks at all of them. Threads
-//! that are started later have what their starter had left.
+//! Opening ports requires root or capabilities; using them does not. On Linux privileges belong to
+//! threads, and any thread can act for all, because they share memory. So every thread that exists
+//! before calls [`forget`], then one of them calls [`drop_all`], which checks all of them. Threads
+//! started later inherit the reduced privileges.
 //!
-//! Not supported: keeping some rights, getting any back, changing the folder that is the root.
+//! Not supported: keeping some privileges, regaining any, changing the root directory.
 //!
 //! Sources: capabilities(7), credentials(7), prctl(2).
 
@@ -19,7 +19,7 @@ use rustix::process::{getegid, geteuid, getgid, getgroups, getuid};
 use rustix::thread::{self, CapabilitySet, CapabilitySets};
 use std::{fmt, io};
 
-/// What is left: whose rights the process has now, and no others.
+/// The user and group of the process after dropping privileges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Dropped {
     /// The user, real, effective and saved, of all threads; never 0.
@@ -34,7 +34,7 @@ impl fmt::Display for Dropped {
     }
 }
 
-/// Why rights are left.
+/// Why privileges could not be dropped.
 #[derive(Debug, thiserror::Error)]
 pub enum RightsError {
     /// The system refuses.
@@ -45,12 +45,12 @@ pub enum RightsError {
         /// What the system says.
         source: io::Error,
     },
-    /// It is said to be done, and it is not.
+    /// A call succeeded without effect.
     #[error("thread {thread} has rights left: {what}; it must give them up before")]
     Left {
         /// The thread's number.
         thread: u32,
-        /// What it has.
+        /// The privilege that it still has.
         what: &'static str,
     },
 }
@@ -61,9 +61,9 @@ impl RightsError {
     }
 }
 
-/// Gives up what the calling thread has and no other thread: its capabilities, and that programs
-/// it starts may have more than it has. As root it keeps those capabilities that [`drop_all`]
-/// takes from all threads at once.
+/// Drops the privileges of the calling thread alone: its capabilities, and the ability of programs
+/// that it starts to gain more. As root it keeps those capabilities that [`drop_all`] removes from
+/// all threads at once.
 ///
 /// ```no_run
 /// let worker = std::thread::spawn(|| {
@@ -77,7 +77,7 @@ impl RightsError {
 ///
 /// # Errors
 ///
-/// [`RightsError::System`], as where a filter of system calls refuses.
+/// [`RightsError::System`], for example if a system call filter refuses.
 pub fn forget() -> Result<(), RightsError> {
     thread::set_no_new_privs(true).map_err(RightsError::of("set no_new_privs"))?;
     thread::clear_ambient_capability_set()
@@ -85,27 +85,27 @@ pub fn forget() -> Result<(), RightsError> {
     let none = CapabilitySet::empty();
     let mut left = CapabilitySets { effective: none, permitted: none, inheritable: none };
     if is_root() {
-        // libc ends the process when some threads may change their user and some may not.
+        // libc aborts the process if some threads may change their user and some may not.
         let has = thread::capabilities(None).map_err(RightsError::of("read capabilities"))?;
         left = CapabilitySets { inheritable: none, ..has };
     }
     thread::set_capabilities(None, left).map_err(RightsError::of("clear the capabilities"))
 }
 
-/// Gives up all rights of the process for good, and makes sure of it. As root all threads become
-/// `account`, with no other group; else the user stays. Other threads must have said [`forget`];
-/// the calling one need not.
+/// Drops all privileges of the process permanently, and verifies it. As root all threads become
+/// `account`, with no other group; otherwise the user stays. Other threads must have called
+/// [`forget`]; the calling one need not.
 ///
-/// Files, sockets and devices that are open stay so. The process can no longer be traced or dumped
-/// by its new user.
+/// Open files, sockets and devices stay open. The process can no longer be traced or dumped by its
+/// new user.
 ///
 /// # Errors
 ///
-/// [`RightsError::System`] when a step is refused, as in a user namespace without that account,
-/// or when `/proc` is not there to look at the threads; [`RightsError::Left`] when some thread has
-/// kept something. The process should end then: some of its rights may be gone, and some not.
+/// [`RightsError::System`] if a step is refused, as in a user namespace without that account, or if
+/// `/proc` is not available for checking the threads; [`RightsError::Left`] if a thread has kept a
+/// privilege. The process should end then: it may have dropped only some of its privileges.
 pub fn drop_all(account: Account) -> Result<Dropped, RightsError> {
-    // Whoever was root has none of root's groups; a user who stays keeps the ones of that user, and no
+    // A former root has none of root's groups; an unprivileged user keeps its own groups, and no
     // thread has others.
     let groups = if is_root() {
         become_user(account)?;
@@ -120,8 +120,8 @@ pub fn drop_all(account: Account) -> Result<Dropped, RightsError> {
     no_way_back(left)
 }
 
-/// Whether a user of the calling thread, real or effective, is root; its saved one shows in its
-/// capabilities only.
+/// Whether the calling thread's real or effective user is root; a saved user id of root only shows
+/// in its capabilities.
 ///
 /// ```
 /// // An ordinary user's process has no other account to become.
@@ -132,7 +132,7 @@ pub fn is_root() -> bool {
     getuid().is_root() || geteuid().is_root()
 }
 
-/// Groups first: afterwards there is no right to change them.
+/// Groups first: afterwards the privilege to change them is gone.
 fn become_user(account: Account) -> Result<(), RightsError> {
     let failed = |doing| move |source| RightsError::System { doing, source };
     sys::rights::leave_groups().map_err(failed("leave all groups"))?;
@@ -140,7 +140,7 @@ fn become_user(account: Account) -> Result<(), RightsError> {
     sys::rights::set_user(account.uid()).map_err(failed("change the user"))
 }
 
-/// The last word is the kernel's: it is asked for root, and has to refuse.
+/// Finally, tries to become root again, which the kernel has to refuse.
 fn no_way_back(left: Dropped) -> Result<Dropped, RightsError> {
     let thread = thread::gettid().as_raw_pid().unsigned_abs();
     let has = thread::capabilities(None).map_err(RightsError::of("read capabilities"))?;

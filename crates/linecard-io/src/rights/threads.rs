@@ -1,4 +1,4 @@
-//! What the threads of this process have left, as `/proc` says.
+//! The remaining privileges of the threads of this process, according to `/proc`.
 
 use super::{Dropped, RightsError};
 use std::{fs, io};
@@ -7,8 +7,8 @@ const TASKS: &str = "/proc/self/task";
 /// `CapBnd` is only what starting programs could give, and `no_new_privs` forbids that.
 const CAPABILITIES: [&str; 4] = ["CapInh", "CapPrm", "CapEff", "CapAmb"];
 
-/// Refuses threads that have another user or group than these, a supplementary group that is not among
-/// `groups`, any capability, or a way to gain some.
+/// Refuses threads with another user or group, a supplementary group that is not among `groups`,
+/// any capability, or a way to gain some.
 pub(super) fn check(allowed: Dropped, groups: &[u32]) -> Result<(), RightsError> {
     for entry in fs::read_dir(TASKS).map_err(unseen)? {
         let name = entry.map_err(unseen)?.file_name();
@@ -34,8 +34,8 @@ fn has_ended(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || crate::sys::is(error, libc::ESRCH)
 }
 
-/// What a thread with this status has that it should not have. What the status does not tell, it
-/// has.
+/// A privilege that a thread with this status should not have. A privilege that the status does not
+/// mention counts as present.
 fn left(status: &str, allowed: Dropped, groups: &[u32]) -> Option<&'static str> {
     let are = |field, id: u32| {
         let ids: Vec<&str> = words(status, field).collect();
@@ -60,12 +60,12 @@ fn left(status: &str, allowed: Dropped, groups: &[u32]) -> Option<&'static str> 
     }
 }
 
-/// Whether there is a field of this name, with words or without.
+/// Whether there is a field of this name, with or without values.
 fn has_field(status: &str, field: &str) -> bool {
     status.lines().any(|line| line.strip_prefix(field).is_some_and(|rest| rest.starts_with(':')))
 }
 
-/// The words behind a field's name.
+/// The values of a field.
 fn words<'s>(status: &'s str, field: &str) -> impl Iterator<Item = &'s str> {
     let mut values = status.lines().filter_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
     values.next().unwrap_or_default().split_whitespace()

@@ -1,10 +1,10 @@
-//! System calls that std does not have, with safe faces: what is unsafe in this crate is here, and what only
-//! AF_XDP needs beside its port.
+//! Safe wrappers of system calls that std does not have: all unsafe code of this crate is here,
+//! except that for AF_XDP, which is beside its port.
 //!
-//! Three of its modules are public, for the crate that measures; they are for this project's crates, and
-//! change as those need.
+//! Three of its modules are public for linecard-jitter; they are internal to this project, and may
+//! change at any time.
 //!
-//! Every call is checked and gives [`io::Error`]; what an error means is said by who called.
+//! Every call is checked and returns [`io::Error`]; the caller interprets the error.
 
 pub(crate) mod bpf;
 pub(crate) mod device;

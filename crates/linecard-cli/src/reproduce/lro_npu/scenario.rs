@@ -1,17 +1,11 @@
-//! The scenario: live interfaces, and the model.
+//! The section `[live]` of papers/lro-npu.toml.
 
-use super::model::Settings;
-use crate::failure::Failure;
 use garde::Validate;
-use linecard_config::{Bytes, Document, Duration};
+use linecard_config::{Bytes, Duration};
 use linecard_io::engine;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use smart_default::SmartDefault;
-use std::path::Path;
-
-/// The one that comes with the command.
-const BUILT_IN: &str = include_str!("../../../../../scenarios/lro-npu.toml");
 
 /// All parameters.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema, Validate)]
@@ -29,9 +23,6 @@ pub(super) struct Scenario {
     /// section V.C: merging waits for more than the sender may have outstanding
     #[garde(dive)]
     pub(super) active_ack: ActiveAck,
-    /// the network processor in virtual time
-    #[garde(dive)]
-    pub(super) model: Settings,
 }
 
 /// The cable between the two hosts.
@@ -174,59 +165,32 @@ impl PortKind {
     }
 }
 
-/// Reads a scenario, or takes the one that comes with the command.
-pub(super) fn read(path: Option<&Path>) -> Result<Scenario, Failure> {
-    let document = match path {
-        Some(path) => Document::read(path)?,
-        None => Document::of_text("scenarios/lro-npu.toml", BUILT_IN)?,
-    };
-    Ok(document.config()?)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use linecard_app::reproduce::live;
 
     #[test]
-    fn the_scenario_that_comes_with_the_command_has_the_defaults() {
-        let [whole, nothing] = [BUILT_IN, ""].map(|text| {
-            let document = Document::of_text("x.toml", text).expect("TOML");
-            format!("{:?}", document.config::<Scenario>().expect("right"))
-        });
-        assert_eq!(whole, nothing);
-    }
-
-    #[test]
-    fn rates_under_their_former_names_are_read() {
-        let old = BUILT_IN
-            .replace("\nrate = \"16G\"", "\nbits_per_second = 15_000_000_000")
-            .replace("\nslow_rate = \"100M\"", "\nslow_bits_per_second = 99_000_000");
-        let document = Document::of_text("x.toml", old).expect("TOML");
-        let [old, new] = [document, Document::of_text("x.toml", BUILT_IN).expect("TOML")]
-            .map(|document| format!("{:?}", document.config::<Scenario>().expect("right")));
-        assert_eq!(old.replace("15000000000", "16000000000").replace("99000000", "100000000"), new);
+    fn what_comes_with_the_command_has_the_defaults() {
+        let found: Scenario = live("lro-npu", None).expect("a file").config().expect("right");
+        assert_eq!(format!("{found:?}"), format!("{:?}", Scenario::default()));
     }
 
     #[test]
     fn a_wrong_value_is_refused_where_it_stands() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("wrong.toml");
-        for (from, to, said) in [
-            ("mtu = 1500", "mtu = 10", "10 is out of range: choose 576 to 9000"),
-            ("port = \"xdp\"", "port = \"tap\"", "\"tap\" is not a choice"),
-            ("\"stack\"]", "\"heap\"]", "\"heap\" is not a choice"),
-            ("transfers = 7", "transfer = 7", "unknown key `active_ack.transfer`"),
-            ("hold = \"200ms\"", "hold = \"2\"", "\"2\" is not a time"),
-            ("packet_ns = 32_000", "packet_ns = -1", "-1 is out of range: choose 0 to"),
-            ("ring = 1_024", "ring = 100_000", "shared memory has 16777216 bytes"),
-            ("check_ns = 200", "check_ns = 0", "0 is out of range: choose 1 to"),
-            ("busy = 3", "bussy = 3", "unknown key `model.starvation.bussy`"),
-            ("attempts = 64", "attempts = 1_025", "1025 is out of range: choose 0 to 1024"),
-            ("outstanding = 16_384", "outstanding = 99", "99 is out of range: choose 1460 to"),
+        for (text, said) in [
+            ("[live.cable]\nmtu = 10", "10 is out of range: choose 576 to 9000"),
+            ("[live.cable]\nport = \"tap\"", "\"tap\" is not a choice"),
+            ("[live.starvation]\norders = [\"heap\"]", "\"heap\" is not a choice"),
+            ("[live.active_ack]\ntransfer = 7", "unknown key `active_ack.transfer`"),
+            ("[live.active_ack]\nhold = \"2\"", "\"2\" is not a time"),
         ] {
-            std::fs::write(&path, BUILT_IN.replace(from, to)).expect("written");
-            let text = read(Some(&path)).expect_err("wrong").to_string();
-            assert!(text.contains(said) && text.contains("wrong.toml:"), "{text}");
+            std::fs::write(&path, text).expect("written");
+            let document = live("lro-npu", Some(&path)).expect("a file");
+            let text = document.config::<Scenario>().expect_err("wrong").to_string();
+            assert!(text.contains(said) && text.contains("wrong.toml:2"), "{text}");
         }
     }
 }

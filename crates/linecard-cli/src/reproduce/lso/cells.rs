@@ -65,7 +65,7 @@ pub(in super::super) fn table1(path: Option<&Path>) -> Result<Reproduced, Failur
     }
     let mut report = Report::new("reproduce lso-table1");
     report.note(exact_text(exact));
-    let unexplained = add_all(&[table], &mut report);
+    let unexplained = add_all(&[table], &[], &mut report);
     report.note(
         "Real firmware (approach-2) on the modelled core; each cell is read off the first packet of its \
          class. Nothing here depends on the core's clock: only the ratio counts.",
@@ -89,7 +89,7 @@ pub(in super::super) fn table2(path: Option<&Path>) -> Result<Reproduced, Failur
         }
     }
     report.note(exact_text(exact));
-    let unexplained = add_all(&[table], &mut report);
+    let unexplained = add_all(&[table], &[], &mut report);
     Ok(Reproduced { report, unexplained })
 }
 

@@ -56,7 +56,7 @@ pub(in super::super) fn clock(path: Option<&Path>) -> Result<Reproduced, Failure
     let mut others = Comparison::new("others", "What else it says");
     add_rate(&bench, &mut others)?;
     add_offsets(&bench, &mut others)?;
-    let unexplained = add_all(&[clocks, others], &mut report);
+    let unexplained = add_all(&[clocks, others], &[], &mut report);
     report.note(
         "The figures have no numbers to read off but those in the text; the curves are ours: the clock \
          from which all carry 100 Gbit/s of continuation packets.",

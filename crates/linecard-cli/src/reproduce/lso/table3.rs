@@ -53,7 +53,7 @@ pub(in super::super) fn table3(path: Option<&Path>) -> Result<Reproduced, Failur
         }
     }
     let mut report = Report::new("reproduce lso-table3");
-    let unexplained = add_all(&[formula, runs], &mut report);
+    let unexplained = add_all(&[formula, runs], &[], &mut report);
     report.push(found);
     report.note(
         "Where ours is lower it is because a packet costs P cycles before its transfer and the longer of transfer and \

@@ -54,7 +54,7 @@ pub(super) fn reproduce(scenario: Option<&Path>) -> Result<Reproduced, Failure> 
 fn tables() -> Result<Reproduced, ReceiveError> {
     let (published, best) = (firmware::published(), firmware::best());
     let mut report = Report::new("reproduce lso-receive");
-    let unexplained = add_all(&[comparison(&published)?], &mut report);
+    let unexplained = add_all(&[comparison(&published)?], &[], &mut report);
     let title = "Idle cycles of a TCP packet between first and last, by the DMA's clock";
     report.push(idle_section(("idle", title), &published)?);
     let title = "Core clock in MHz that carries 100 Gbit/s of TCP in messages of 44 packets";

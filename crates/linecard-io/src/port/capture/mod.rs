@@ -1,6 +1,6 @@
-//! Capture files as ports: frames from one, and what is transmitted into one.
+//! Capture files as ports: frames are received from one, and transmitted into one.
 //!
-//! Reading and writing may wait for the disk, and for the other program where the file is a pipe.
+//! Reading and writing may block on the disk, or on the other program if the file is a pipe.
 //!
 //! Not supported: the segment sizes that `linecard coalesce` writes into pcapng, several link
 //! types in one output.

@@ -1,4 +1,4 @@
-//! A capture file to transmit into.
+//! A capture file as transmit port.
 
 use super::super::Counters;
 use crate::capture::{CaptureError, Format, OutputFile, PacketChange, Record, Source, Writer};
@@ -7,11 +7,11 @@ use linecard::packet::{Batch, ChecksumState, LinkType, Packet};
 use linecard::port::{Port, PortState};
 use linecard::time::Instant;
 
-/// The longest packet that readers built on libpcap take.
+/// The longest packet that readers based on libpcap accept.
 const SNAPLEN: u32 = 262_144;
 
-/// What is transmitted, as it would be on a wire that takes large packets: merged ones whole, each
-/// as one frame, with its checksum.
+/// Writes transmitted packets as on a wire that carries large packets: merged ones whole, each as
+/// one frame with its checksum.
 ///
 /// ```no_run
 /// use linecard::packet::LinkType;
@@ -27,12 +27,13 @@ const SNAPLEN: u32 = 262_144;
 /// # Ok::<(), linecard_io::capture::CaptureError>(())
 /// ```
 ///
-/// A packet has the time of its arrival ([`Meta::timestamp`](linecard::packet::Meta::timestamp)), a
-/// merged one that of its transmission; times never go back.
+/// A packet is written with the time of its arrival
+/// ([`Meta::timestamp`](linecard::packet::Meta::timestamp)), a merged one with that of its
+/// transmission; times never go back.
 ///
-/// A file has one link type: packets of others are dropped ([`Drops::other_link`]). So are all behind
-/// a mistake in writing ([`Drops::refused`]), which [`finish`](Self::finish) gives. Nothing is ever received from it: it
-/// stays open until such a mistake ends it.
+/// A file has one link type: packets of others are dropped ([`Drops::other_link`]). So are all
+/// packets after a write error ([`Drops::refused`]), which [`finish`](Self::finish) returns.
+/// Nothing is ever received from it: it stays open until such an error ends it.
 ///
 /// [`Drops::other_link`]: super::super::Drops::other_link
 /// [`Drops::refused`]: super::super::Drops::refused
@@ -48,11 +49,12 @@ pub struct CaptureSink {
 }
 
 impl CaptureSink {
-    /// Starts a capture of nanoseconds. `zero_ns` is the caller's time 0, in nanoseconds since 1970.
+    /// Starts a capture with nanosecond timestamps. `zero_ns` is the caller's time 0, in
+    /// nanoseconds since 1970.
     ///
     /// # Errors
     ///
-    /// The file's beginning cannot be written.
+    /// If the start of the file cannot be written.
     pub fn new(
         file: OutputFile,
         format: Format,
@@ -64,23 +66,23 @@ impl CaptureSink {
         Ok(Self { writer, link, zero_ns, last, counters, error: None })
     }
 
-    /// What has been done so far.
+    /// The counters so far.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.counters
     }
 
-    /// What has gone wrong in writing, if anything has.
+    /// The write error, if any.
     #[must_use]
     pub fn error(&self) -> Option<&CaptureError> {
         self.error.as_ref()
     }
 
-    /// Completes the file, which has its name only then. A sink that is dropped leaves none.
+    /// Completes the file, which gets its name only then. A sink that is dropped leaves no file.
     ///
     /// # Errors
     ///
-    /// What has gone wrong in writing, earlier or now; there is no file then.
+    /// The write error, earlier or now; there is no file then.
     pub fn finish(self) -> Result<Counters, CaptureError> {
         if let Some(error) = self.error {
             return Err(error);
@@ -89,8 +91,8 @@ impl CaptureSink {
         Ok(self.counters)
     }
 
-    /// The time to write: that of a packet's arrival, no earlier than that of the packet before it; of a
-    /// merged one, and where no arrival is known, that of its transmission.
+    /// The time to write: that of a packet's arrival, but not earlier than that of the packet
+    /// before it; for merged packets and unknown arrivals, that of transmission.
     fn time<B: AsRef<[u8]>>(&mut self, packet: &Packet<B>, now: Instant) -> Instant {
         let arrived = packet.meta.timestamp;
         let is_known = !packet.is_merged() && arrived > Instant::ZERO && arrived <= now;
@@ -110,7 +112,7 @@ impl CaptureSink {
             return;
         }
         if packet.meta.checksum == ChecksumState::Partial {
-            // What has none that could be computed stays as it is.
+            // Packets without a computable checksum stay unchanged.
             complete_checksum(packet);
         }
         let ticks = Some(self.zero_ns.saturating_add(self.time(packet, now).as_ns()));
@@ -152,7 +154,7 @@ fn number(link: LinkType) -> u16 {
         LinkType::Loopback => 0,
         LinkType::LinuxSll => 113,
         LinkType::LinuxSll2 => 276,
-        // LINKTYPE_USER0: of private use, as nobody knows what it is.
+        // LINKTYPE_USER0, for private use, because the link type is unknown.
         LinkType::Other => 147,
     }
 }

@@ -1,4 +1,4 @@
-//! A capture file to receive from.
+//! A capture file as receive port.
 
 use super::super::{Buffers, Counters};
 use crate::capture::{CaptureError, Reader, Record};
@@ -7,17 +7,17 @@ use linecard::port::{Port, PortState};
 use linecard::time::Instant;
 use std::io::Read;
 
-/// Entries without a packet that one call reads at most before it comes back.
+/// The most entries without a packet that one call reads.
 const MAX_PASSED: usize = 1_024;
 
 /// When the frames of a capture are received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Pace {
-    /// As soon as there is room for them.
+    /// As soon as there is room.
     #[default]
     Fast,
-    /// As far apart as they were captured, from the first call on. A frame whose time is before
-    /// the one of the first, or is not known, comes right behind the frame before it.
+    /// At their recorded intervals, counted from the first call. A frame whose time is unknown or
+    /// before that of the first follows the previous frame at once.
     Recorded,
 }
 
@@ -42,9 +42,9 @@ pub enum Pace {
 /// # Ok::<(), linecard_io::capture::CaptureError>(())
 /// ```
 ///
-/// A frame of which the capture has only the beginning, or that is longer than a buffer of the
-/// pool, is dropped ([`Drops::too_long`]). The number of its interface becomes the packet's lane.
-/// What is transmitted to it is dropped too ([`Drops::refused`]).
+/// A truncated frame, or one longer than a buffer of the pool, is dropped ([`Drops::too_long`]).
+/// The number of its interface becomes the packet's lane. Transmitted packets are dropped too
+/// ([`Drops::refused`]).
 ///
 /// [`Drops::too_long`]: super::super::Drops::too_long
 /// [`Drops::refused`]: super::super::Drops::refused
@@ -53,7 +53,7 @@ pub struct CaptureSource<R, S = Pool> {
     reader: Reader<R>,
     /// The entry read last.
     record: Record,
-    /// It is a packet that has not been received yet.
+    /// The entry is a packet that has not been received yet.
     is_waiting: bool,
     pace: Pace,
     /// The first frame's time: the caller's, and the capture's.
@@ -65,11 +65,11 @@ pub struct CaptureSource<R, S = Pool> {
 }
 
 impl<R: Read, S: Buffers> CaptureSource<R, S> {
-    /// Starts reading; give it a plain `File`.
+    /// Starts reading; pass a plain `File`.
     ///
     /// # Errors
     ///
-    /// This is no capture, or cannot be read.
+    /// If the input is not a capture, or cannot be read.
     pub fn new(read: R, pool: S, pace: Pace) -> Result<Self, CaptureError> {
         Ok(Self {
             reader: Reader::new(read)?,
@@ -84,25 +84,25 @@ impl<R: Read, S: Buffers> CaptureSource<R, S> {
         })
     }
 
-    /// What has been done so far.
+    /// The counters so far.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.counters
     }
 
-    /// Why it has ended before the file's end, if so: damage, or the system.
+    /// Why it ended before the end of the file, if so: damage, or a system error.
     #[must_use]
     pub fn error(&self) -> Option<&CaptureError> {
         self.error.as_ref()
     }
 
-    /// The same, to be kept.
+    /// The same, by value.
     pub(crate) fn take_error(&mut self) -> Option<CaptureError> {
         self.error.take()
     }
 
-    /// The link type of the packet read last; before the first one, of the first interface that is
-    /// known.
+    /// The link type of the last packet read; before the first one, that of the first known
+    /// interface.
     #[must_use]
     pub fn link(&self) -> Option<LinkType> {
         let interface = if self.record.is_packet() { self.record.interface() } else { 0 };
@@ -110,7 +110,7 @@ impl<R: Read, S: Buffers> CaptureSource<R, S> {
     }
 
     /// Reads ahead to the first packet, so that its link type is known; only to the first interface
-    /// where what follows `may_wait`. What is wrong with the capture shows when it is received.
+    /// if reading on `may_wait`. Errors are reported when packets are received.
     pub(crate) fn look_ahead(&mut self, may_wait: bool) {
         for _ in 0..MAX_PASSED {
             if self.is_waiting || self.has_ended || may_wait && self.reader.interface_count() > 0 {
@@ -120,13 +120,13 @@ impl<R: Read, S: Buffers> CaptureSource<R, S> {
         }
     }
 
-    /// When the next frame can be received, if that has to wait for its time.
+    /// When the next frame is due, if it has to wait for its time.
     #[must_use]
     pub fn next_due(&self) -> Option<Instant> {
         self.is_waiting.then(|| self.due())
     }
 
-    /// The waiting packet's time: now, for the first and where the pace is fast.
+    /// The time of the waiting packet: now for the first one, and at full speed.
     fn due(&self) -> Instant {
         let ns = self.record.timestamp_ns();
         match (self.pace, self.start) {
@@ -135,7 +135,7 @@ impl<R: Read, S: Buffers> CaptureSource<R, S> {
         }
     }
 
-    /// Reads the next entry; whether it is one without a packet.
+    /// Reads the next entry; returns whether it is one without a packet.
     fn read(&mut self) -> bool {
         if self.has_ended {
             return false;
@@ -180,7 +180,7 @@ impl<R: Read, S: Buffers> CaptureSource<R, S> {
         len > self.pool.buffer_len() || (len as u64) < self.record.original_len().into()
     }
 
-    /// The first frame that has a time says what the others' times mean.
+    /// The first frame with a time defines the offset of all times.
     fn begin(&mut self, now: Instant) {
         let ns = self.record.timestamp_ns();
         if ns > 0 {
@@ -189,14 +189,14 @@ impl<R: Read, S: Buffers> CaptureSource<R, S> {
     }
 }
 
-/// What one entry has given.
+/// The result of one entry.
 enum Came<B> {
     Packet(Packet<B>),
     Passed,
     Nothing,
 }
 
-/// A buffer with these bytes, of which the pool's have room for; none when none is free.
+/// A buffer with these bytes, which fit; none if no buffer is free.
 fn filled<S: Buffers>(pool: &S, bytes: &[u8]) -> Option<S::Buffer> {
     let mut buffer = pool.take()?;
     buffer.as_mut()[..bytes.len()].copy_from_slice(bytes);
@@ -205,7 +205,7 @@ fn filled<S: Buffers>(pool: &S, bytes: &[u8]) -> Option<S::Buffer> {
 }
 
 impl<R: Read, S: Buffers> Port<S::Buffer> for CaptureSource<R, S> {
-    /// Ended behind the last packet, or before what is damaged.
+    /// Ended after the last packet, or at damage.
     fn receive(&mut self, batch: &mut Batch<S::Buffer>, now: Instant) -> PortState {
         let mut passed = 0;
         while !self.has_ended && batch.room() > 0 && passed < MAX_PASSED {

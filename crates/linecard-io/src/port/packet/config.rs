@@ -1,56 +1,57 @@
-//! How a packet socket is opened.
+//! Configuration of a packet socket.
 
 use super::super::PortError;
 use super::super::error::check_name;
 
-/// Which interface, and how.
+/// An interface and options.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PacketConfig {
     /// The interface's name, 1 … 15 bytes.
     pub interface: String,
-    /// Sharing what arrives with other sockets; none by default: this one receives everything.
+    /// Shares received frames with other sockets; none by default: this one receives everything.
     pub fanout: Option<Fanout>,
-    /// Whether frames for other stations are received too, as long as the socket is open. Off by
-    /// default.
+    /// Whether frames for other MAC addresses are received too, as long as the socket is open. Off
+    /// by default.
     pub promiscuous: bool,
-    /// Whether large packets come and go whole, and checksums open, behind virtio headers, where
-    /// the kernel has that. On by default.
+    /// Whether large packets and partial checksums are exchanged, behind virtio headers, if the
+    /// kernel supports that. On by default.
     pub offloads: bool,
-    /// Whether sent frames pass by the interface's queueing discipline: faster, and nothing is
-    /// shaped. On by default. With offloads they do not: the kernel would lose large packets there
-    /// that the interface cannot cut.
+    /// Whether sent frames bypass the interface's queueing discipline: faster, and without traffic
+    /// shaping. On by default. Has no effect with offloads, because the kernel would lose large
+    /// packets there that the interface cannot segment.
     pub qdisc_bypass: bool,
-    /// Bytes of memory for frames that wait until they are received, 64 KiB … 1 GiB; 16 MiB by default.
-    /// Without offloads it is that of a ring: a frame takes 2 KiB of it, or as much more as the MTU needs
-    /// when the socket is opened; longer frames, as the kernel merges them, have as much memory besides.
-    /// Without `CAP_NET_ADMIN` the system's `net.core.rmem_max` bounds it, except for the ring.
+    /// Bytes of memory for frames that wait to be received, 64 KiB … 1 GiB; 16 MiB by default.
+    /// Without offloads it is the size of a ring: a frame takes 2 KiB of it, or more if the MTU
+    /// requires that when the socket is opened; longer frames, which the kernel has merged, have
+    /// the same amount of memory in addition. Without `CAP_NET_ADMIN` it is bounded by
+    /// `net.core.rmem_max`, except for the ring.
     pub receive_buffer: usize,
 }
 
-/// Several sockets that share what arrives.
+/// Several sockets that share received frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fanout {
-    /// The group's number, the same for all: any that no other program has taken in this network
-    /// namespace.
+    /// The group's number, the same for all members, and not used by another program in this
+    /// network namespace.
     pub group: u16,
-    /// How frames are spread; the same for all.
+    /// How frames are distributed; the same for all members.
     pub by: FanoutBy,
 }
 
-/// How frames are spread over the sockets of a group.
+/// How frames are distributed over the sockets of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FanoutBy {
-    /// By the flow's hash: a flow stays with one socket.
+    /// By flow hash: a flow stays with one socket.
     #[default]
     Hash,
-    /// By the processor on which the frame came.
+    /// By the processor that received the frame.
     Cpu,
     /// By the interface's queue.
     Queue,
 }
 
 impl PacketConfig {
-    /// An interface, received alone, with all that makes it fast.
+    /// An interface with default options: received alone, and as fast as possible.
     #[must_use]
     pub fn new(interface: impl Into<String>) -> Self {
         Self {
@@ -63,7 +64,7 @@ impl PacketConfig {
         }
     }
 
-    /// Refuses what is out of range.
+    /// Refuses values out of range.
     pub(super) fn check(&self) -> Result<(), PortError> {
         check_name(&self.interface)?;
         let value = self.receive_buffer;
@@ -76,7 +77,7 @@ impl PacketConfig {
 }
 
 impl Fanout {
-    /// The number that says all this to the kernel.
+    /// The option value for the kernel.
     pub(super) fn argument(self, ignore_outgoing: bool) -> libc::c_int {
         let by = match self.by {
             FanoutBy::Hash => libc::PACKET_FANOUT_HASH,

@@ -31,12 +31,13 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::SystemTime;
 use std::{fmt, io};
 
-/// Where a VLAN tag stands: behind the addresses.
+/// Offset of a VLAN tag: after the addresses.
 const TAG_AT: usize = 12;
 const TAG_LEN: usize = 4;
-/// The tag protocol where the kernel does not name one: 802.1Q.
+/// The tag protocol if the kernel does not report one: 802.1Q.
 const DEFAULT_TPID: u16 = 0x8100;
-/// Receives that find nothing between two looks at the interface, and the time after which there is one.
+/// Receive calls without frames between two checks of the interface, and the time after which there
+/// is one in any case.
 const LOOKS: u32 = 1_024;
 const LOOK_NS: u64 = 10_000_000;
 
@@ -55,19 +56,19 @@ const LOOK_NS: u64 = 10_000_000;
 /// # Ok::<(), linecard_io::port::PortError>(())
 /// ```
 ///
-/// **Receive.** Frames come as they were on the wire: a VLAN tag that the kernel has taken out is put
-/// back. Their time is the kernel's, told in the caller's: `now` less the age of the frame. With
-/// virtio headers, what the kernel has merged comes whole with its
-/// [`Gso`](linecard::packet::Gso); a header that is not true of its frame drops it, as for what was
-/// merged in tunnels, which these headers cannot describe. Without them, "checksum valid" is
-/// believed as the kernel says it, also where an interface has only summed the frame up.
-/// Frames that this machine sends are left out.
+/// **Receive.** Frames are as on the wire: a VLAN tag that the kernel has removed is restored.
+/// Their time is the kernel's, converted to the caller's: `now` minus the age of the frame. With
+/// virtio headers, packets that the kernel has merged are received whole with their
+/// [`Gso`](linecard::packet::Gso); a frame that contradicts its header is dropped, such as one
+/// merged in a tunnel, which these headers cannot describe. Without them, the kernel's "checksum
+/// valid" is trusted, even if the interface has only summed the frame. Frames sent by this machine
+/// are left out.
 ///
-/// **Transmit.** Large packets go whole where the kernel takes that, else cut. Frames above the
-/// interface's MTU are dropped and counted. A packet that is left in the batch has to stay its
-/// first: some of its segments may have gone.
+/// **Transmit.** Large packets are sent whole if the kernel supports that, otherwise segmented.
+/// Frames above the interface's MTU are dropped and counted. A packet left in the batch has to stay
+/// its first packet, because some of its segments may have been sent.
 pub struct PacketSocket<S: Buffers = Pool> {
-    /// None where frames are received by calls only.
+    /// None if frames are received only by calls.
     ring: Option<Ring>,
     receiver: Receiver,
     /// Buffers for the next frames, at most [`FRAMES`].
@@ -79,22 +80,22 @@ pub struct PacketSocket<S: Buffers = Pool> {
     sender: Sender,
     headers: Vec<HeaderBytes>,
     cutter: Cutter,
-    /// Drops before the first segment of a packet that is half cut.
+    /// Drop counters before the first segment of a partly segmented packet.
     before_cut: Option<Drops>,
     looks: u32,
     looked: Instant,
-    /// When the socket was opened, by the system's clock: no frame came before.
+    /// When the socket was opened, by the system's clock: no frame arrived earlier.
     opened_ns: u64,
     counters: Counters,
 }
 
 impl<S: Buffers> PacketSocket<S> {
-    /// Opens an interface of the calling thread's network namespace. Buffers of the pool are best of
-    /// [`BUFFER_LEN`](super::BUFFER_LEN) bytes; with offloads they have to be.
+    /// Opens an interface of the calling thread's network namespace. Buffers of the pool should
+    /// have [`BUFFER_LEN`](super::BUFFER_LEN) bytes; with offloads they must.
     ///
     /// # Errors
     ///
-    /// No such right or interface, or what the kernel lacks: see [`PortError`].
+    /// If a privilege or interface is missing, or the kernel lacks a feature: see [`PortError`].
     pub fn open(config: &PacketConfig, pool: S) -> Result<Self, PortError> {
         let open::Opened { ring, socket, link, virtio } = open::open(config, pool.buffer_len())?;
         let virtio_len = virtio.map_or(0, |(format, _)| format.header_len());
@@ -117,19 +118,19 @@ impl<S: Buffers> PacketSocket<S> {
         })
     }
 
-    /// What frames of this interface start with.
+    /// The link type of the interface.
     #[must_use]
     pub fn link(&self) -> LinkType {
         self.link
     }
 
-    /// Whether large packets come and go whole.
+    /// Whether large packets are exchanged whole.
     #[must_use]
     pub fn offloads(&self) -> bool {
         self.virtio.is_some()
     }
 
-    /// What has been done so far; asks the kernel what it had no room for.
+    /// The counters so far; queries the kernel's drop counters.
     pub fn counters(&mut self) -> Counters {
         if let Ok(drops) = self.socket.drops() {
             self.counters.dropped.ring_full += u64::from(drops);
@@ -137,7 +138,8 @@ impl<S: Buffers> PacketSocket<S> {
         self.counters
     }
 
-    /// Receives as many frames as the batch and the pool have room for; whether any came.
+    /// Receives as many frames as the batch and the pool have room for; returns whether any
+    /// arrived.
     fn receive_batch(&mut self, batch: &mut Batch<S::Buffer>, now: Instant) -> bool {
         if self.ring.is_some() {
             return self.receive_slots(batch, now);
@@ -156,7 +158,7 @@ impl<S: Buffers> PacketSocket<S> {
         let came = match self.receiver.receive(self.socket.as_fd(), &mut self.spare[..count]) {
             Ok(came) => came,
             Err(error) => {
-                // A frame that no virtio header describes is lost by it.
+                // A frame that no virtio header can describe is lost.
                 let is_lost = sys::is(&error, libc::EINVAL);
                 self.counters.dropped.bad_header += u64::from(is_lost);
                 return is_lost;
@@ -181,8 +183,8 @@ impl<S: Buffers> PacketSocket<S> {
         came > 0
     }
 
-    /// Looks whether the interface is still there: at every so many receives that find nothing, or
-    /// after some time.
+    /// Checks whether the interface still exists: after a number of receive calls without frames,
+    /// or after some time.
     fn look(&mut self, now: Instant) {
         self.looks += 1;
         if self.looks < LOOKS && now.ns_since(self.looked) < LOOK_NS && self.looks > 1 {
@@ -193,15 +195,15 @@ impl<S: Buffers> PacketSocket<S> {
     }
 
     fn look_now(&mut self) {
-        // "Down" would wake every waiter until somebody takes note.
+        // An unread "down" error would wake every waiter.
         let _down = take_error(self.socket.as_fd());
         if self.socket.bound().is_ok_and(|bound| bound.index < 0) {
             self.counters.gone = 1;
         }
     }
 
-    /// Sends the packets at the front that go whole; how many are done with, sent or lost. None when
-    /// the kernel's queue is full.
+    /// Sends the packets at the front that are sent whole; returns how many were handled, sent or
+    /// lost. None if the kernel's queue is full.
     fn send_whole(&mut self, batch: &mut Batch<S::Buffer>) -> Option<usize> {
         let mut burst = self.sender.burst();
         for (header, packet) in self.headers.iter().zip(batch.iter()) {
@@ -217,7 +219,7 @@ impl<S: Buffers> PacketSocket<S> {
         Some(sent)
     }
 
-    /// Sends the first packet, which does not go whole; false when the kernel's queue is full.
+    /// Sends the first packet, which cannot be sent whole; false if the kernel's queue is full.
     fn send_first(&mut self, packet: &mut Packet<S::Buffer>) -> bool {
         if packet.link() == self.link {
             return self.send_cut(packet);
@@ -226,7 +228,7 @@ impl<S: Buffers> PacketSocket<S> {
         true
     }
 
-    /// Cuts the packet and sends its segments; false when the kernel's queue is full.
+    /// Segments the packet and sends its segments; false if the kernel's queue is full.
     fn send_cut(&mut self, packet: &mut Packet<S::Buffer>) -> bool {
         let before = self.before_cut.take().unwrap_or(self.counters.dropped);
         let mut cutter = std::mem::take(&mut self.cutter);
@@ -243,7 +245,7 @@ impl<S: Buffers> PacketSocket<S> {
         true
     }
 
-    /// Sends segments; how many are done with.
+    /// Sends segments; returns how many were handled.
     fn send_frames(&mut self, frames: Frames<'_>) -> usize {
         let (header, count) = (HeaderBytes::plain(self.virtio), frames.iter().count());
         let mut done = 0;
@@ -261,7 +263,8 @@ impl<S: Buffers> PacketSocket<S> {
         done
     }
 
-    /// Whether a frame is lost by this error, which is counted then; else it can be sent later.
+    /// Whether a frame is lost because of this error, which is counted then; otherwise it can be
+    /// sent later.
     fn lost(&mut self, error: &io::Error) -> bool {
         match error.raw_os_error() {
             Some(libc::EAGAIN | libc::EINTR | libc::ENOBUFS | libc::ENOMEM) => return false,
@@ -288,20 +291,20 @@ impl<S: Buffers> fmt::Debug for PacketSocket<S> {
 }
 
 impl<S: Buffers> Port<S::Buffer> for PacketSocket<S> {
-    /// Ended when the interface is gone and nothing waits.
+    /// Ended once the interface is gone and no frame waits.
     fn receive(&mut self, batch: &mut Batch<S::Buffer>, now: Instant) -> PortState {
         if batch.room() == 0 || self.receive_batch(batch, now) {
             return PortState::Open;
         }
         if self.counters.gone == 0 {
             self.look(now);
-            // What came before the interface went is received first.
+            // Frames that arrived before the interface disappeared are received first.
             return PortState::Open;
         }
         PortState::Ended
     }
 
-    /// On an interface that is down or gone packets are lost, as on a wire, and counted.
+    /// On an interface that is down or gone, packets are lost, as on a wire, and counted.
     fn transmit(&mut self, batch: &mut Batch<S::Buffer>, _now: Instant) {
         while !batch.is_empty() {
             self.headers.clear();
@@ -325,7 +328,7 @@ impl<S: Buffers> Port<S::Buffer> for PacketSocket<S> {
 }
 
 impl<S: Buffers> AsFd for PacketSocket<S> {
-    /// Readable when a frame waits, or the interface has gone down or away.
+    /// Readable when a frame waits, or the interface has gone down or disappeared.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
@@ -337,7 +340,7 @@ enum Refused {
     BadHeader,
 }
 
-/// The system's clock beside the caller's, read once for a batch.
+/// The system's and the caller's time, read once per batch.
 struct Clock {
     now: Instant,
     system_ns: u64,
@@ -345,9 +348,9 @@ struct Clock {
 }
 
 impl Clock {
-    /// A frame's time by the system's clock in the caller's, not later than now. A frame from this
-    /// machine may carry the time at which its sender was to send it, by a clock that does not count
-    /// from 1970: what lies outside the socket's life is no time of arrival, and counts as now.
+    /// A frame's time converted from the system's clock to the caller's, not later than now. A
+    /// frame from this machine may carry its scheduled transmit time, by another clock: a time
+    /// outside the socket's lifetime is not an arrival time, and counts as now.
     fn of_frame(&self, time_ns: Option<u64>) -> Instant {
         let arrived = time_ns.filter(|time| (self.opened_ns..=self.system_ns).contains(time));
         let age = arrived.map_or(0, |time| self.system_ns - time);
@@ -360,7 +363,7 @@ fn system_ns() -> u64 {
     linecard::time::ns(system)
 }
 
-/// A packet of a frame that came into a buffer.
+/// A packet of a frame that was received into a buffer.
 fn packet<S: Buffers>(
     arrival: &Arrival<'_>,
     mut buffer: S::Buffer,
@@ -378,13 +381,13 @@ fn packet<S: Buffers>(
     };
     let mut header = Header::read(arrival.virtio, format, endian).unwrap_or_default();
     if tag.is_some() {
-        // It was written for the frame without its tag.
+        // The header describes the frame without its tag.
         header.csum_start = header.csum_start.saturating_add(TAG_LEN as u16);
     }
     incoming::packet(&header, buffer, link, meta).map_err(|_| Refused::BadHeader)
 }
 
-/// The tag that the kernel, or the interface, has taken out of the frame, if it had one.
+/// The tag that the kernel or the interface has removed from the frame, if any.
 fn tag(arrival: &Arrival<'_>) -> Option<[u8; TAG_LEN]> {
     let has = |bit| arrival.status & bit != 0;
     if !has(libc::TP_STATUS_VLAN_VALID) {
@@ -396,7 +399,7 @@ fn tag(arrival: &Arrival<'_>) -> Option<[u8; TAG_LEN]> {
     Some([a, b, c, d])
 }
 
-/// Ends the buffer behind the frame, with its tag put back; false when that does not fit.
+/// Truncates the buffer to the frame, with its tag restored; false if that does not fit.
 fn put_tag<S: Buffers>(buffer: &mut S::Buffer, len: usize, tag: Option<[u8; TAG_LEN]>) -> bool {
     let whole = len + tag.map_or(0, |tag| tag.len());
     let Some(place) = buffer.as_mut().get_mut(..whole) else { return false };
@@ -408,7 +411,7 @@ fn put_tag<S: Buffers>(buffer: &mut S::Buffer, len: usize, tag: Option<[u8; TAG_
     true
 }
 
-/// What the kernel says of the checksum where there are no virtio headers.
+/// The checksum state reported by the kernel without virtio headers.
 fn said(status: u32) -> ChecksumState {
     if status & libc::TP_STATUS_CSUMNOTREADY != 0 {
         ChecksumState::Partial

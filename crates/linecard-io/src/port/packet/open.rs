@@ -1,4 +1,4 @@
-//! The steps that make a packet socket a port.
+//! Opens a packet socket.
 
 use super::super::outgoing::Virtio;
 use super::super::{BUFFER_LEN, PortError};
@@ -17,7 +17,7 @@ const SEND_BUFFER: libc::c_int = 2 << 20;
 /// Plain IP, as of mobile links: `ARPHRD_RAWIP` of `linux/if_arp.h`, which libc does not name.
 const ARPHRD_RAWIP: u16 = 519;
 
-/// All that the port needs of the kernel.
+/// Everything that the port needs from the kernel.
 pub(super) struct Opened {
     pub(super) ring: Option<Ring>,
     pub(super) socket: PacketFd,
@@ -37,15 +37,16 @@ pub(super) fn open(config: &PacketConfig, given: usize) -> Result<Opened, PortEr
     prepare(&socket, config)?;
     let ring = if virtio.is_none() { ring(&socket, config) } else { None };
     if ring.is_none() {
-        // Without it, frames count as received when they are read.
+        // Without timestamps, frames count as received when they are read.
         let _only_later = socket.set_timestamps();
     }
     if virtio.is_some() && given < BUFFER_LEN {
         return Err(PortError::ShortBuffers { given, needed: BUFFER_LEN });
     }
-    // Both only make it faster: without the first, what was sent is left out here.
+    // Both are only optimisations: without the first, sent frames are filtered out here.
     let ignored = socket.set(libc::PACKET_IGNORE_OUTGOING, 1).is_ok();
-    // Past the queueing discipline the kernel loses large packets that the interface cannot cut.
+    // When bypassing the queueing discipline, the kernel loses large packets that the interface
+    // cannot segment.
     let bypass = config.qdisc_bypass && virtio.is_none();
     let _only_slower = socket.set(libc::PACKET_QDISC_BYPASS, bypass.into());
     let _only_smaller = socket.set_send_buffer(SEND_BUFFER);
@@ -60,19 +61,19 @@ pub(super) fn open(config: &PacketConfig, given: usize) -> Result<Opened, PortEr
     if let Some(fanout) = config.fanout {
         join(&socket, fanout, ignored)?;
     }
-    // An interface that is down says so at once; it may come up later.
+    // An interface that is down reports that at once; it may come up later.
     let _down = take_error(socket.as_fd());
     let link = link(&socket, name)?;
     Ok(Opened { ring, socket, link, virtio })
 }
 
-/// The form of virtio headers, where they are asked for and the kernel has them.
+/// The virtio header format, if requested and supported.
 fn virtio(socket: &PacketFd, config: &PacketConfig) -> Option<Virtio> {
     let has = config.offloads && socket.set(libc::PACKET_VNET_HDR, 1).is_ok();
     has.then_some((Format::Legacy, Endian::NATIVE))
 }
 
-/// What the kernel is to say of frames, and how many may wait.
+/// Configures the metadata of frames, and how many may wait.
 fn prepare(socket: &PacketFd, config: &PacketConfig) -> Result<(), PortError> {
     socket.set(libc::PACKET_AUXDATA, 1).map_err(|source| match source.raw_os_error() {
         Some(libc::EINVAL | libc::ENOPROTOOPT) => PortError::Lacks {
@@ -81,22 +82,22 @@ fn prepare(socket: &PacketFd, config: &PacketConfig) -> Result<(), PortError> {
         },
         _ => PortError::of("ask for VLAN tags and checksums", CAPABILITY, source),
     })?;
-    // In range; where the system allows less, fewer frames can wait.
+    // In range; if the system allows less, fewer frames can wait.
     let _only_smaller = socket.set_receive_buffer(config.receive_buffer as libc::c_int);
     Ok(())
 }
 
-/// A ring, where the kernel gives one; else frames are received by calls.
+/// A ring, if the kernel supports one; otherwise frames are received by calls.
 ///
-/// Not with virtio headers: a frame that these cannot describe stops such a ring for good (Linux 5.6
-/// or newer), and large frames gain nothing from one.
+/// Not with virtio headers: a frame that these cannot describe stops such a ring permanently (Linux
+/// 5.6 or newer), and large frames do not benefit from one.
 fn ring(socket: &PacketFd, config: &PacketConfig) -> Option<Ring> {
     let mtu = device::mtu(&config.interface).unwrap_or(0);
     Ring::new(socket, config.receive_buffer, usize::try_from(mtu).unwrap_or(0)).ok()
 }
 
 fn join(socket: &PacketFd, fanout: Fanout, ignored: bool) -> Result<(), PortError> {
-    // The group decides for its members whether sent frames are left out.
+    // The group decides for all members whether sent frames are filtered out.
     let mut joined = socket.set(libc::PACKET_FANOUT, fanout.argument(ignored));
     if ignored && joined.as_ref().is_err_and(|error| sys::is(error, libc::EINVAL)) {
         joined = socket.set(libc::PACKET_FANOUT, fanout.argument(false));

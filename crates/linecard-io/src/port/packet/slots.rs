@@ -9,8 +9,8 @@ use linecard::time::Instant;
 use std::os::fd::{AsFd, BorrowedFd};
 
 impl<S: Buffers> PacketSocket<S> {
-    /// Receives as many frames from the ring as the batch and the pool have room for; whether any
-    /// came.
+    /// Receives as many frames from the ring as the batch and the pool have room for; returns
+    /// whether any arrived.
     pub(super) fn receive_slots(&mut self, batch: &mut Batch<S::Buffer>, now: Instant) -> bool {
         let Self { ring: Some(ring), pool, counters, receiver, socket, link, .. } = self else {
             return false;
@@ -53,9 +53,9 @@ impl<S: Buffers> PacketSocket<S> {
     }
 }
 
-/// Copies a frame into the buffer, or receives it there when its slot was too short: how many bytes,
-/// and whether the frame had more. None where the socket had no room for a frame that was too long
-/// for its slot.
+/// Copies a frame into the buffer, or receives it there if its slot was too short: returns how many
+/// bytes, and whether the frame had more. None if the socket had no room for a frame that was too
+/// long for its slot.
 fn take<B: AsMut<[u8]>>(
     frame: &Frame<'_>,
     receiver: &mut Receiver,

@@ -1,4 +1,4 @@
-//! Keeps an interface's packets from the kernel's own protocols.
+//! Keeps an interface's packets from the kernel's own protocol stack.
 
 use super::super::PortError;
 use crate::sys::bpf::{self, Hook, instruction};
@@ -8,9 +8,9 @@ use std::os::fd::{AsFd, OwnedFd};
 
 const CAPABILITY: &str = "CAP_BPF,CAP_NET_ADMIN";
 
-/// While it lives, what an interface receives comes to packet sockets and not to the kernel: two
-/// who answer for one address break each other's connections. It ends with the process, however
-/// that ends.
+/// As long as it exists, packets that an interface receives go to packet sockets and not to the
+/// kernel's stack: two stacks with the same address would reset each other's connections. It ends
+/// with the process, for whatever reason that ends.
 ///
 /// ```no_run
 /// let _kept = linecard_io::port::Takeover::new("eth0")?;
@@ -26,7 +26,7 @@ impl Takeover {
     ///
     /// # Errors
     ///
-    /// No such interface or right; [`PortError::Lacks`] before Linux 6.6.
+    /// If an interface or privilege is missing; [`PortError::Lacks`] before Linux 6.6.
     pub fn new(interface: &str) -> Result<Self, PortError> {
         let doing = "keep its packets from the kernel";
         let failed = |error| PortError::about(interface, doing, CAPABILITY, error);
@@ -37,13 +37,13 @@ impl Takeover {
         Ok(Self { _link: link.map_err(lacks(failed))? })
     }
 
-    /// Whether this kernel can do that, as far as this process may ask.
+    /// Whether this kernel supports it, as far as this process may ask.
     pub(in super::super) fn is_known() -> bool {
         bpf::load_program(Hook::TcxIngress, &drop_all(), 0).is_ok()
     }
 }
 
-/// What a kernel says that does not know the hook.
+/// The error of a kernel that does not have the hook.
 fn lacks(other: impl Fn(io::Error) -> PortError) -> impl Fn(io::Error) -> PortError {
     move |error| match error.raw_os_error() {
         Some(libc::EINVAL | libc::ENOSYS | libc::EOPNOTSUPP) => PortError::Lacks {

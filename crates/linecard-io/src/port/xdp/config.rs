@@ -1,10 +1,11 @@
-//! How much memory an AF_XDP port takes, and which ways of working it tries.
+//! Configuration of an AF_XDP port: its memory, and the modes that it tries.
 
 use super::error::XdpError;
 
-/// Ring slots: a batch at least; the kernel takes at most 2³¹, more than 65,536 is latency only.
+/// Ring slots: at least a batch; the kernel accepts up to 2³¹, but more than 65,536 only adds
+/// latency.
 const SLOTS: std::ops::RangeInclusive<u32> = 64..=1 << 16;
-/// Frames beyond those of the rings: 4 GiB of 4,096 bytes.
+/// The most frames beyond those of the rings: 4 GiB of 4,096 bytes.
 const MAX_SPARE: u32 = 1 << 20;
 
 /// Bytes of a frame. The kernel keeps 256 of them free before a received packet.
@@ -45,18 +46,18 @@ pub struct Config {
     /// Slots of the TX ring and of the completion ring, each: a power of two, 64 … 65,536.
     /// Default 1,024.
     pub tx_slots: u32,
-    /// Frames beyond those that the rings can hold, 1 … 1,048,576: what the application may hold
-    /// without taking room from receiving. Default 4,096, as many as a coalescer holds for
-    /// 64 flows of 64 packets.
+    /// Frames beyond those that the rings can hold, 1 … 1,048,576: how many the application may
+    /// hold without taking room from receiving. Default 4,096, as many as a coalescer holds for 64
+    /// flows of 64 packets.
     pub spare_frames: u32,
-    /// Try to work without copying. Default true; without it, or where the driver cannot, the kernel
-    /// copies each packet once.
+    /// Try zero-copy mode. Default true; otherwise, or if the driver does not support it, the
+    /// kernel copies each packet once.
     pub zero_copy: bool,
-    /// Try to receive and send packets that are longer than a frame, as jumbo frames are. Default
-    /// true; takes Linux 6.6, and not every driver can.
+    /// Try to receive and send packets longer than a frame, such as jumbo frames. Default true;
+    /// requires Linux 6.6 and support by the driver.
     pub multi_buffer: bool,
-    /// A packet that came in several frames stays in them, its payload in pieces. Default true;
-    /// without it, such a packet is copied into one buffer, as merging needs it.
+    /// A packet received in several frames stays there, its payload in pieces. Default true;
+    /// otherwise such a packet is copied into one buffer, which merging requires.
     pub gather: bool,
 }
 
@@ -75,8 +76,8 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Frames in all, each of [`Config::frame_len`]: one for each slot of the four rings, and the
-    /// spare ones. With fewer than the rings can hold, frames get stuck in them.
+    /// Total number of frames, each of [`Config::frame_len`]: one for each slot of the four rings,
+    /// and the spare ones. With fewer than the rings can hold, frames would get stuck in them.
     #[must_use]
     pub fn frames(&self) -> u32 {
         let rings = self.rx_slots.saturating_add(self.tx_slots).saturating_mul(2);

@@ -1,11 +1,12 @@
-//! AF_XDP: packets of a live interface, received without copying and sent from where they lie.
+//! AF_XDP: packets of a live interface, received without copying and sent from where they are.
 //!
-//! An [`Attachment`] is a program on an interface that hands the packets of its queues to sockets;
-//! an [`XdpPort`] is the socket of one queue, with memory of its own. Ports share nothing, so each
-//! can work on a thread of its own. Takes Linux 5.9 or newer, and rights: see [`probe()`].
+//! An [`Attachment`] is a program on an interface that passes the packets of its queues to sockets;
+//! an [`XdpPort`] is the socket of one queue, with its own memory. Ports share nothing, so each can
+//! run on its own thread. Requires Linux 5.9 or newer, and privileges: see [`probe()`].
 //!
-//! Where the driver can, packets are not copied at all; else the kernel copies each once. Bounds:
-//! [`Config`]. What other programs lose: packets of a queue that has a port do not reach the kernel.
+//! If the driver supports it, packets are not copied at all; otherwise the kernel copies each once.
+//! Bounds: [`Config`]. Packets of a queue that has a port do not reach the kernel's stack or other
+//! programs.
 //!
 //! Sources: the kernel's `Documentation/networking/af_xdp.rst` and `linux/if_xdp.h`; instructions
 //! of the program after RFC 9669.

@@ -1,4 +1,4 @@
-//! The port: one socket, its memory, and the order of work in both directions.
+//! The port: one socket, its memory, and the processing in both directions.
 
 use super::super::LivePort;
 use super::super::progress::Progress;
@@ -21,25 +21,24 @@ use std::os::unix::net::UnixDatagram;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// How often a port that receives nothing asks whether its interface is still there: at every
-/// so-manieth call,
+/// How often a port that receives nothing checks whether its interface still exists: once per this
+/// many calls,
 const IDLE_CALLS: u32 = 256;
-/// and when so much of the caller's time has passed.
+/// and once per this much of the caller's time.
 const IDLE_NS: u64 = 10_000_000;
 
-/// How often a port that sends asks for the MTU of its interface.
+/// Interval at which a sending port queries the MTU of its interface.
 const MTU_NS: u64 = 10_000_000;
 
 /// A port to one queue of an interface by AF_XDP.
-///
-/// What is received stays in the frame that the kernel put it in: the buffers of packets are those
-/// frames ([`XdpBuffer`]), and come back to the port when they are dropped. Packets of any buffer
-/// can be sent; those that lie in a frame of this port are not copied for that. Ports of other kinds
-/// take part where the buffers of a batch are of another type, which is made of such frames
+/// Received packets stay in the frame into which the kernel wrote them: the buffers of packets are
+/// those frames ([`XdpBuffer`]), and are returned to the port on drop. Packets of any buffer can be
+/// sent; those in a frame of this port are sent without a copy. Ports of other kinds can be
+/// connected if the buffer type of a batch can be made of such frames
 /// ([`Buffer`](super::super::Buffer)).
 ///
-/// A port stays on the thread that opened it, as its buffers do. Once it is open, nothing blocks but
-/// [`XdpPort::wait`]. A port that is dropped sends no more what is still in its TX ring: see
+/// A port stays on the thread that opened it, as its buffers do. Once it is open, nothing blocks
+/// but [`XdpPort::wait`]. Dropping a port discards packets still in its TX ring: see
 /// [`Frames::sending`].
 ///
 /// ```no_run
@@ -68,25 +67,25 @@ pub struct XdpPort {
     attachment: Attachment,
     queue: u32,
     pub(super) counters: Counters,
-    /// How far it came with a large packet whose segments did not all have room.
+    /// The position in a large packet of which not all segments had room.
     pub(super) progress: Progress,
-    /// What was counted before the first segment of a packet that is half cut.
+    /// Counters before the first segment of a partly segmented packet.
     pub(super) before_cut: Option<Counters>,
-    /// Frames of a long packet whose last one has not come yet.
+    /// Frames of a long packet whose last frame has not arrived yet.
     pub(super) parts: Vec<XdpBuffer>,
     /// Whether long packets stay in pieces.
     pub(super) gather: bool,
-    /// The rest of a long packet is to be thrown away.
+    /// The rest of a long packet is to be dropped.
     pub(super) skipping: bool,
-    /// Frames that the kernel has to fill or has filled.
+    /// Frames that the kernel is to fill or has filled.
     pub(super) filling: u32,
-    /// Frames that the kernel has to send or has sent.
+    /// Frames that the kernel is to send or has sent.
     pub(super) sending: u32,
-    /// Bytes of the longest packet that the interface sends, when last asked.
+    /// Bytes of the longest packet that the interface sends, when last queried.
     pub(super) longest: usize,
-    /// When that was.
+    /// When it was last queried.
     pub(super) asked: Instant,
-    /// By which the kernel is asked about the interface; AF_XDP sockets cannot do that.
+    /// A socket for queries about the interface, which AF_XDP sockets do not support.
     asking: UnixDatagram,
     idle_calls: u32,
     looked: Instant,
@@ -94,9 +93,9 @@ pub struct XdpPort {
 }
 
 impl XdpPort {
-    /// Opens the port to a queue, 0 … [`MAX_QUEUES`] − 1, of the interface of an attachment, in its
-    /// network namespace. Tries for half a second while another socket has the queue: one that was
-    /// closed keeps it for some milliseconds.
+    /// Opens the port of a queue, 0 … [`MAX_QUEUES`] − 1, of the attachment's interface, in its
+    /// network namespace. Retries for half a second if another socket has the queue, because a
+    /// closed socket keeps it for some milliseconds.
     ///
     /// # Errors
     ///
@@ -112,7 +111,7 @@ impl XdpPort {
         let umem = Umem::new(config.frames(), config.frame_len.bytes())
             .map_err(|source| XdpError::System { what: "take memory for the port", source })?;
         let mut socket = Socket::new(&umem, config)?;
-        // The general path hands over copies; a driver that works without needs its own hook.
+        // The general path delivers copies; a driver in zero-copy mode requires its own hook.
         let zero_copy = config.zero_copy && attachment.mode() == Mode::Native;
         let allowed = |binding: &Binding| {
             (zero_copy || !binding.zero_copy) && (config.multi_buffer || !binding.multi_buffer)
@@ -153,19 +152,19 @@ impl XdpPort {
             ended: false,
         };
         port.refill();
-        // The first packet can come now: there is a frame for it.
+        // Packets can arrive from now on: there are frames for them.
         attachment.redirect(queue, port.socket.as_fd())?;
         Ok(port)
     }
 
-    /// What has been counted so far, in the words of AF_XDP; in those of all ports by
+    /// The counters so far, in the terms of AF_XDP; in those of all ports by
     /// [`LivePort::counters`](super::super::LivePort::counters).
     #[must_use]
     pub fn detailed_counters(&self) -> Counters {
         self.counters
     }
 
-    /// What the kernel has counted so far, mostly drops.
+    /// The kernel's counters so far, mostly drops.
     ///
     /// # Errors
     ///
@@ -176,13 +175,13 @@ impl XdpPort {
             .map_err(|source| XdpError::System { what: "read the socket's counters", source })
     }
 
-    /// How the port works with the driver.
+    /// The modes in use with the driver.
     #[must_use]
     pub fn binding(&self) -> Binding {
         self.socket.binding
     }
 
-    /// The attachment it receives by.
+    /// The attachment that it receives from.
     #[must_use]
     pub fn attachment(&self) -> &Attachment {
         &self.attachment
@@ -194,7 +193,7 @@ impl XdpPort {
         self.queue
     }
 
-    /// Where the frames are now. Looks at each of them: not for every batch.
+    /// Where the frames are. Visits every frame: not to be called per batch.
     #[must_use]
     pub fn frames(&self) -> Frames {
         Frames {
@@ -205,14 +204,15 @@ impl XdpPort {
         }
     }
 
-    /// A free frame as a buffer of `len` bytes of old content, to be written and sent without a
-    /// copy. None when none is free, or when `len` is beyond the length of a frame.
+    /// A free frame as a buffer of `len` bytes with arbitrary contents, to be written and sent
+    /// without a copy. None if no frame is free, or `len` exceeds the length of a frame.
     #[must_use]
     pub fn buffer(&self, len: usize) -> Option<XdpBuffer> {
         self.umem.buffer(len)
     }
 
-    /// Waits until something can be received, at most `time`; whether it can. Sends nothing and receives nothing.
+    /// Waits until something can be received, for at most `time`; returns whether it can. Neither
+    /// sends nor receives.
     ///
     /// # Errors
     ///
@@ -222,8 +222,8 @@ impl XdpPort {
             .map_err(|source| XdpError::System { what: "wait for packets", source })
     }
 
-    /// Asks for the MTU again when that was some time ago: it may have become smaller, and the kernel
-    /// takes frames that are longer and loses them.
+    /// Queries the MTU again after some time: it may have been reduced, and the kernel accepts
+    /// longer frames and loses them.
     pub(super) fn look_after_mtu(&mut self, now: Instant) {
         if now.ns_since(self.asked) >= MTU_NS {
             self.asked = now;
@@ -233,14 +233,14 @@ impl XdpPort {
 
     /// Asks for the MTU again.
     pub(super) fn ask_mtu(&mut self) {
-        // While the kernel does not answer, the old value stays.
+        // If the kernel does not answer, the old value stays.
         if let Ok(longest) = longest(&self.asking, self.attachment.number()) {
             self.longest = longest;
         }
     }
 
-    /// Looks now and then whether the interface is still there: a port whose interface was removed
-    /// would wait for ever.
+    /// Checks regularly whether the interface still exists: a port of a removed interface would
+    /// wait forever.
     fn look_after(&mut self, now: Instant) {
         self.idle_calls += 1;
         if self.idle_calls < IDLE_CALLS && now.ns_since(self.looked) < IDLE_NS {
@@ -261,9 +261,9 @@ fn longest(asking: &UnixDatagram, interface: u32) -> io::Result<usize> {
 }
 
 impl<B: From<XdpBuffer> + AsRef<[u8]> + AsMut<[u8]>> Port<B> for XdpPort {
-    /// Takes what the kernel has put into frames. Ended when the interface was removed, or moved to
-    /// another namespace, and everything it received was taken; that is looked for every 10 ms of
-    /// `now`, or every 256 calls that receive nothing.
+    /// Receives frames that the kernel has filled. Ended once the interface was removed or moved to
+    /// another namespace, and all its packets were received; this is checked every 10 ms of `now`,
+    /// or every 256 calls without packets.
     fn receive(&mut self, batch: &mut Batch<B>, now: Instant) -> PortState {
         let came = self.take_received(batch, now);
         self.reclaim();
@@ -291,7 +291,7 @@ impl<B: From<XdpBuffer> + AsRef<[u8]> + AsMut<[u8]>> LivePort<B> for XdpPort {
         Some(LinkType::Ethernet)
     }
 
-    /// Not readable when the interface is removed, which receiving finds out: wait for some
+    /// Not readable when the interface is removed, which only receiving detects: wait for some
     /// milliseconds at a time.
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         Some(self.as_fd())
@@ -316,22 +316,21 @@ impl fmt::Debug for XdpPort {
 }
 
 impl AsFd for XdpPort {
-    /// The socket, to wait for several at once (`poll`, `epoll`). Nothing else should be done with
-    /// it.
+    /// The socket, for waiting on several at once (`poll`, `epoll`); not for any other use.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 }
 
-/// Where the frames of a port are: together, all that it was configured with.
+/// Where the frames of a port are; their sum is the configured number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frames {
-    /// With nobody.
+    /// In the free list.
     pub free: usize,
-    /// With the kernel, to receive into, and received but not taken yet.
+    /// At the kernel, to receive into, or received but not processed yet.
     pub receiving: usize,
-    /// With the kernel, to send, and sent but not taken back yet.
+    /// At the kernel, to be sent, or sent but not reclaimed yet.
     pub sending: usize,
-    /// With buffers. Those that are being sent meanwhile count twice.
+    /// In buffers. Those being sent meanwhile count twice.
     pub in_buffers: usize,
 }

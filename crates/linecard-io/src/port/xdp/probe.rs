@@ -1,4 +1,4 @@
-//! What this kernel offers, and what it lacks.
+//! Detects what this kernel supports for AF_XDP.
 
 use super::config::Config;
 use super::error::XdpError;
@@ -17,15 +17,15 @@ pub struct Features {
     pub sockets: Result<(), XdpError>,
     /// Why no redirect program can be loaded, if so.
     pub programs: Result<(), XdpError>,
-    /// Packets may be longer than a frame (Linux 6.6); false too when no socket can be used. A
+    /// Packets may be longer than a frame (Linux 6.6); also false if no socket can be used. The
     /// driver may still refuse it.
     pub multi_buffer: bool,
-    /// The kernel says when it wants to be woken (Linux 5.4); false too when no socket can be used.
+    /// The kernel signals when it has to be woken (Linux 5.4); also false if no socket can be used.
     pub need_wakeup: bool,
 }
 
-/// Looks what the kernel offers: opens a socket and loads a program, and removes both again.
-/// Attaches nothing; the socket is bound to the loopback interface for a moment.
+/// Detects what the kernel supports: opens a socket and loads a program, and removes both again.
+/// Attaches nothing; the socket is temporarily bound to the loopback interface.
 ///
 /// ```no_run
 /// let features = linecard_io::port::xdp::probe();
@@ -44,7 +44,8 @@ pub fn probe() -> Features {
     match smallest_socket(&config) {
         Ok(mut socket) => {
             let multi_buffer = binds(&mut socket, &|binding| binding.multi_buffer);
-            // Bound once is bound for good: what knows the one knows the other, which is older.
+            // A socket can be bound only once; a kernel that supports the first also supports the
+            // second, which is older.
             let need_wakeup =
                 multi_buffer || binds(&mut socket, &|b| b.need_wakeup && !b.multi_buffer);
             Features { sockets: Ok(()), programs, multi_buffer, need_wakeup }
@@ -61,8 +62,8 @@ fn smallest_socket(config: &Config) -> Result<Socket, XdpError> {
     Socket::new(&umem, config)
 }
 
-/// Whether the kernel takes a binding in copy mode. That somebody else has the queue is no answer
-/// to that, but comes after the flags were taken.
+/// Whether the kernel accepts a binding in copy mode. "Queue in use" is returned after the flags
+/// were accepted.
 fn binds(socket: &mut Socket, wanted: &dyn Fn(&Binding) -> bool) -> bool {
     match socket.bind(LOOPBACK, 0, |binding| !binding.zero_copy && wanted(binding)) {
         Ok(()) => true,
@@ -77,7 +78,7 @@ impl Features {
         self.sockets.is_ok() && self.programs.is_ok()
     }
 
-    /// One line for each thing that is lacking; none when all is there.
+    /// One line per missing feature; none if all are available.
     #[must_use]
     pub fn lacking(&self) -> Vec<String> {
         let mut lines: Vec<String> = [&self.sockets, &self.programs]
@@ -95,7 +96,7 @@ impl Features {
 }
 
 impl fmt::Display for Features {
-    /// What is lacking, line by line, or that nothing is.
+    /// The missing features line by line, or that none is missing.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let lacking = self.lacking();
         if lacking.is_empty() {

@@ -1,4 +1,4 @@
-//! The program that redirects what an interface receives to AF_XDP sockets, and its attachment.
+//! The program that redirects an interface's packets to AF_XDP sockets, and its attachment.
 
 use super::error::XdpError;
 use super::settle::settle;
@@ -18,22 +18,23 @@ const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
 /// Where the program runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// In the driver, before the kernel makes anything of the packet.
+    /// In the driver, before the kernel processes the packet.
     Native,
-    /// In the kernel's general receive path (SKB mode): any driver, slower. The kernel merges
-    /// nothing before the program runs there.
+    /// In the kernel's general receive path (SKB mode): any driver, slower. The kernel does not
+    /// merge packets before the program.
     Generic,
 }
 
-/// The redirect program on an interface: packets of a queue that has a port go to the port, those
-/// of the others to the kernel as before.
+/// The redirect program on an interface: packets of a queue that has a port go to the port, all
+/// others to the kernel as usual.
 ///
-/// The kernel detaches it when the last clone and the last port are gone, however the process ends.
-/// Attachments can be shared between threads; each port is then opened on the thread that uses it.
+/// The kernel detaches it when the last clone and the last port are dropped, however the process
+/// ends. Attachments can be shared between threads; each port is then opened on the thread that
+/// uses it.
 ///
-/// Packets that a local sender leaves to hardware to checksum (veth, virtual machines) arrive with
-/// checksums that are not complete, and nothing says so: switch that off at the sender
-/// (`ethtool -K DEV tx off`).
+/// Packets whose checksum a local sender leaves to hardware (veth, virtual machines) arrive with
+/// partial checksums, and no metadata says so: switch that off at the sender (`ethtool -K DEV tx
+/// off`).
 ///
 /// ```no_run
 /// use linecard_io::port::xdp::{Attachment, Config, XdpPort};
@@ -52,14 +53,14 @@ struct Attached {
     interface: u32,
     mode: Mode,
     map: OwnedFd,
-    /// Open as long as the program is to be attached.
+    /// Keeps the program attached.
     _link: OwnedFd,
 }
 
 impl Attachment {
     /// Attaches the program to an interface of the calling thread's network namespace: in the
-    /// driver where it can, else in the general path. Tries for half a second while another program
-    /// is attached: one whose owner ended stays for some milliseconds.
+    /// driver if possible, otherwise in the general path. Retries for half a second if another
+    /// program is attached, because the program of an ended process stays for some milliseconds.
     ///
     /// # Errors
     ///
@@ -78,9 +79,9 @@ impl Attachment {
         Self::in_modes(interface, &[mode])
     }
 
-    /// Attaches a program that redirects only UDP datagrams to this port, over IPv4 without options or
-    /// over IPv6 without extension headers, in one piece and without VLAN tags; all else goes to the
-    /// kernel as before.
+    /// Attaches a program that redirects only unfragmented UDP datagrams to this port, over IPv4
+    /// without options or IPv6 without extension headers, and without VLAN tags; everything else
+    /// goes to the kernel as usual.
     ///
     /// # Errors
     ///
@@ -132,7 +133,7 @@ pub(super) fn create_map() -> Result<OwnedFd, XdpError> {
         .map_err(|error| XdpError::of_bpf("create the BPF map of queues", error))
 }
 
-/// Loads the program; for packets longer than a frame too, if `long`.
+/// Loads the program; with support for packets longer than a frame if `long`.
 pub(super) fn load(map: &OwnedFd, long: bool) -> io::Result<OwnedFd> {
     load_for((map, None), long)
 }
@@ -147,7 +148,7 @@ fn load_for((map, port): (&OwnedFd, Option<u16>), long: bool) -> io::Result<Owne
     }
 }
 
-/// The first mode that takes the program, and the link.
+/// The first mode that accepts the program, and the link.
 fn attach_in_modes(
     map: (&OwnedFd, Option<u16>),
     name: &str,
@@ -167,7 +168,7 @@ fn attach_in_modes(
     Err(XdpError::Attach { interface: name.to_owned(), source: last })
 }
 
-/// The link; inside, the reason why this mode does not take the program.
+/// The link; the inner error is the reason why this mode does not accept the program.
 fn attach(
     map: (&OwnedFd, Option<u16>),
     interface: u32,
@@ -177,7 +178,7 @@ fn attach(
         Mode::Native => XDP_FLAGS_DRV_MODE,
         Mode::Generic => XDP_FLAGS_SKB_MODE,
     };
-    // An older kernel does not know the flag, and some drivers refuse such programs.
+    // Older kernels do not know the flag, and some drivers refuse such programs.
     let linked = match load_for(map, true) {
         Ok(program) => bpf::link(Hook::Xdp, program.as_fd(), interface, flags),
         Err(error) => Err(error),
@@ -202,7 +203,7 @@ fn is_permission(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EPERM | libc::EACCES | libc::ENOSYS))
 }
 
-/// Whether another program would meet the same error.
+/// Whether another program would fail with the same error.
 fn is_final(error: &io::Error) -> bool {
     is_permission(error) || matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EEXIST))
 }
@@ -233,8 +234,8 @@ fn redirect(map: libc::c_int) -> [[u8; 8]; 6] {
     ]
 }
 
-/// What stands before the redirection where it is for one UDP port: the kernel gets what is too short,
-/// of another kind, a fragment, or for another port. The context is in register 1 at both ends.
+/// Filters for one UDP port before the redirection: the kernel gets packets that are too short, of
+/// another protocol, fragments, or for another port. The context is in register 1 before and after.
 fn filter(port: u16) -> [[u8; 8]; 24] {
     const LOAD_WORD: u8 = 0x61;
     const LOAD_HALF: u8 = 0x69;
@@ -248,7 +249,7 @@ fn filter(port: u16) -> [[u8; 8]; 24] {
     const JUMP: u8 = 0x05;
     const MOVE: u8 = 0xB7;
     const EXIT: u8 = 0x95;
-    // Numbers are compared as the machine loads them from the wire.
+    // Compared as the machine loads them from the wire.
     let wire = |number: u16| i32::from(number.to_be());
     [
         // data and data_end of `struct xdp_md`.

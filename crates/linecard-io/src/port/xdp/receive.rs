@@ -1,4 +1,4 @@
-//! The way in: frames that the kernel has filled become packets, and it is given others.
+//! The receive path: filled frames become packets, and the kernel is given new frames.
 
 use super::super::outgoing::frame_len;
 use super::port::XdpPort;
@@ -9,11 +9,12 @@ use linecard::time::Instant;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-/// Frames of one packet at most: what the kernel can hold together (`MAX_SKB_FRAGS` and one).
+/// The most frames of one packet: what the kernel can hold together (`MAX_SKB_FRAGS` and one).
 pub const MAX_PARTS: usize = 18;
 
 impl XdpPort {
-    /// Moves what was received into the batch, as far as there is room; whether anything came.
+    /// Moves received packets into the batch, as long as there is room; returns whether any
+    /// arrived.
     pub(super) fn take_received<B: From<XdpBuffer> + AsRef<[u8]>>(
         &mut self,
         batch: &mut Batch<B>,
@@ -62,18 +63,18 @@ impl XdpPort {
         };
         self.counters.received += 1;
         self.counters.received_bytes += frame_len(&packet) as u64;
-        // There is room, or nothing would have been taken.
+        // There is room, otherwise nothing would have been received.
         let _fits = batch.push(packet);
     }
 
-    /// Throws a frame away, and with it the packet that it is a part of.
+    /// Drops a frame, and with it the packet that it belongs to.
     fn skip(&mut self, is_last: bool) {
         self.counters.receive_dropped += 1;
         self.parts.clear();
         self.skipping = !is_last;
     }
 
-    /// Gives the kernel free frames to receive into, as many as it takes.
+    /// Gives the kernel as many free frames to receive into as it accepts.
     pub(super) fn refill(&mut self) {
         let room = self.socket.fill.room(self.umem.free().min(64) as u32);
         let mut given = 0;
@@ -94,14 +95,14 @@ impl XdpPort {
         }
         if self.socket.fill.needs_wakeup() {
             self.counters.wakes += 1;
-            // What it says is found out by receiving.
+            // The result is found by receiving.
             let _ready = port::wait(&[self.socket.as_fd()], Duration::ZERO);
         }
     }
 }
 
-/// A packet that lies in several frames: gathered where that is wanted and the headers can be
-/// followed to its end, else copied into one buffer. There is at least one part.
+/// A packet that spans several frames: as pieces if configured and its headers can be followed to
+/// its end, otherwise copied into one buffer. There is at least one part.
 fn join<B: From<XdpBuffer> + AsRef<[u8]>>(
     parts: Vec<XdpBuffer>,
     wanted: bool,

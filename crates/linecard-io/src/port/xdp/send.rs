@@ -1,4 +1,4 @@
-//! The way out: packets become entries of the TX ring, and what was sent is taken back.
+//! The transmit path: packets become entries of the TX ring, and sent frames are reclaimed.
 
 use super::super::outgoing::{describe, frame_len, slices};
 use super::super::progress::Step;
@@ -11,31 +11,32 @@ use linecard::packet::{Batch, LinkType, Packet};
 use linecard::time::Instant;
 use std::os::fd::AsFd;
 
-/// Frames of one packet to send at most; the kernel takes 17 in copy mode.
+/// The most frames of one packet to send; the kernel accepts 17 in copy mode.
 const MAX_SENT_PARTS: usize = 16;
 /// An Ethernet header; the kernel sends nothing shorter.
 const SHORTEST: usize = 14;
-/// How often the TX ring is filled in one call: once, and again with the room that waking made.
+/// How often the TX ring is filled in one call: once, and again with the room that waking the
+/// kernel made.
 const ROUNDS: u32 = 2;
-/// System calls in a row to have the TX ring emptied: 65,536 slots at 32 a call.
+/// The most consecutive system calls to empty the TX ring: 65,536 slots at 32 per call.
 const MAX_WAKES: u32 = 2048;
 
-/// What became of a packet.
+/// The result of queueing a packet.
 enum Outcome {
-    /// It is in the TX ring, or was thrown away.
+    /// It is in the TX ring, or was dropped.
     Done,
-    /// There is no room in the ring, or no frame.
+    /// The ring has no room, or no frame is free.
     NoRoom,
 }
 
 impl XdpPort {
     /// [`Port::transmit`](linecard::port::Port::transmit) for packets of any buffer: those in a
-    /// frame of this port are sent from there, others are copied into frames. Large packets are cut,
-    /// each segment written into a frame in the pass that sums it up; checksums left open are
-    /// completed. That the MTU has become smaller is noticed within 10 ms of `now`.
+    /// frame of this port are sent from there, others are copied into frames. Large packets are
+    /// segmented, each segment written into a frame in the pass that sums it; partial checksums are
+    /// completed. A reduced MTU is noticed within 10 ms of `now`.
     ///
-    /// What has no room in the TX ring stays in the batch. A packet that is left there has to stay
-    /// its first: some of its segments may have gone.
+    /// Packets without room in the TX ring stay in the batch. A packet left there has to stay its
+    /// first packet, because some of its segments may have been sent.
     pub fn send<B: AsRef<[u8]> + AsMut<[u8]>>(&mut self, batch: &mut Batch<B>, now: Instant) {
         self.reclaim();
         if !batch.is_empty() {
@@ -55,7 +56,7 @@ impl XdpPort {
         self.counters.blocked += 1;
     }
 
-    /// Takes frames back that were sent.
+    /// Reclaims frames that were sent.
     pub(super) fn reclaim(&mut self) {
         let mut done = false;
         while let Some(address) = self.socket.completion.pop() {
@@ -71,7 +72,7 @@ impl XdpPort {
         }
     }
 
-    /// Queues the first packet of the batch; whether it is out of the way.
+    /// Queues the first packet of the batch; returns whether it was handled.
     fn queue_first<B: AsRef<[u8]> + AsMut<[u8]>>(&mut self, batch: &mut Batch<B>) -> bool {
         let Some(packet) = batch.iter_mut().next() else { return false };
         match self.queue_packet(packet) {
@@ -111,7 +112,7 @@ impl XdpPort {
         Outcome::Done
     }
 
-    /// Cuts a packet and queues its segments, from where it stopped before.
+    /// Segments a packet and queues its segments, from where it stopped before.
     fn queue_segments<B: AsRef<[u8]>>(&mut self, packet: &mut Packet<B>) -> Outcome {
         let size = packet.meta.gso.map_or(usize::MAX, |gso| gso.size.into());
         if packet.layout().header_len() + packet.payload_len().min(size) > self.longest {
@@ -132,7 +133,7 @@ impl XdpPort {
         Outcome::Done
     }
 
-    /// Writes the next segment into a free frame, and queues that.
+    /// Writes the next segment into a free frame, and queues it.
     fn queue_segment<B: AsRef<[u8]>>(
         &mut self,
         segments: &mut Segments<'_, B>,
@@ -158,7 +159,7 @@ impl XdpPort {
         Ok(Step::On(1))
     }
 
-    /// Copies the next segment, which is longer than a frame, into several.
+    /// Copies the next segment, which is longer than a frame, into several frames.
     fn queue_long<B: AsRef<[u8]>>(&mut self, segments: &mut Segments<'_, B>) -> Step {
         let Some(segment) = segments.next_segment() else { return Step::Ended };
         let payload_len: usize = segment.payload.clone().map(<[u8]>::len).sum();
@@ -173,7 +174,7 @@ impl XdpPort {
         }
     }
 
-    /// Whether so many bytes can be sent at all; counted where not.
+    /// Whether this many bytes can be sent at all; counted if not.
     fn fits(&mut self, len: usize) -> bool {
         let parts = len.div_ceil(self.umem.frame_len() as usize);
         let max_parts = if self.binding().multi_buffer { MAX_SENT_PARTS } else { 1 };
@@ -186,8 +187,8 @@ impl XdpPort {
         false
     }
 
-    /// Copies so many bytes into frames, and queues these; whether there were enough of them, and
-    /// room in the TX ring.
+    /// Copies this many bytes into frames, and queues them; returns whether there were enough
+    /// frames and room in the TX ring.
     fn queue_copy<'a>(&mut self, bytes: impl Iterator<Item = &'a [u8]>, len: usize) -> bool {
         let frame_len = self.umem.frame_len() as usize;
         let parts = len.div_ceil(frame_len);
@@ -217,7 +218,7 @@ impl XdpPort {
         }
     }
 
-    /// Puts an entry into the TX ring, in which there is room.
+    /// Adds an entry to the TX ring, which has room.
     fn push(&mut self, address: u64, len: usize, options: u32) {
         // A frame is far below 4 GiB.
         if self.socket.tx.push(Descriptor { address, len: len as u32, options }) {
@@ -225,8 +226,8 @@ impl XdpPort {
         }
     }
 
-    /// Has the kernel send what is in the TX ring. In copy mode that happens in these calls, which
-    /// send 32 packets each before Linux 6.17.
+    /// Makes the kernel send the entries of the TX ring. In copy mode that happens in these calls,
+    /// which send 32 packets each before Linux 6.17.
     pub(super) fn wake_to_send(&mut self) {
         if self.binding().need_wakeup && !self.socket.tx.needs_wakeup() {
             return;
@@ -238,9 +239,9 @@ impl XdpPort {
             self.reclaim();
             let left = self.socket.tx.pending();
             match error.raw_os_error() {
-                // Removed, or moved away.
+                // Removed, or moved to another namespace.
                 Some(libc::ENXIO) => return self.ended = true,
-                // Down, or its own queue is full: later.
+                // Down, or its own queue is full: try later.
                 Some(libc::ENETDOWN | libc::EBUSY | libc::ENOBUFS) => return,
                 _ if left == 0 || left == pending => return,
                 _ => pending = left,

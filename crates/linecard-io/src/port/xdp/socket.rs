@@ -1,4 +1,5 @@
-//! An AF_XDP socket with its four rings, bound to a queue in the best way the kernel offers.
+//! An AF_XDP socket with its four rings, bound to a queue in the best mode that the kernel
+//! supports.
 
 use super::config::Config;
 use super::error::XdpError;
@@ -10,19 +11,19 @@ use std::mem::size_of;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 
-/// How a socket works with its driver.
+/// The modes of a socket with its driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Binding {
-    /// The driver receives into the frames and sends from them; else the kernel copies each packet
-    /// once.
+    /// Zero-copy: the driver receives into the frames and sends from them; otherwise the kernel
+    /// copies each packet once.
     pub zero_copy: bool,
-    /// The kernel says when it wants to be woken; else it is woken each time.
+    /// The kernel signals when it has to be woken; otherwise it is woken each time.
     pub need_wakeup: bool,
     /// Packets may be longer than a frame.
     pub multi_buffer: bool,
 }
 
-/// A bound socket. The rings keep the socket open too: all go together.
+/// A bound socket. The rings also keep the socket open: everything is closed together.
 #[derive(Debug)]
 pub(super) struct Socket {
     pub(super) fill: Producer<u64>,
@@ -33,7 +34,7 @@ pub(super) struct Socket {
     fd: OwnedFd,
 }
 
-/// Ways to bind, best first.
+/// Binding modes, best first.
 const BINDINGS: [Binding; 6] = [
     Binding { zero_copy: true, need_wakeup: true, multi_buffer: true },
     Binding { zero_copy: true, need_wakeup: true, multi_buffer: false },
@@ -43,7 +44,7 @@ const BINDINGS: [Binding; 6] = [
     Binding { zero_copy: false, need_wakeup: false, multi_buffer: false },
 ];
 
-/// Why no way to bind was taken: as the last one tried said.
+/// Why no binding mode was accepted: the error of the last one tried.
 pub(super) struct Unbound(pub(super) io::Error);
 
 impl Socket {
@@ -72,7 +73,8 @@ impl Socket {
         ] {
             sys::set_slots(fd.as_fd(), ring, slots)?;
         }
-        // Older kernels do not know it: then a call sends 32 frames, and we call more often.
+        // Older kernels do not have the option: then a call sends 32 frames, and more calls are
+        // made.
         let _known = sys::set_budget(fd.as_fd(), tx_slots);
         let at = sys::offsets(fd.as_fd())?;
         let (fill_at, rx_at) = (libc::XDP_UMEM_PGOFF_FILL_RING, libc::XDP_PGOFF_RX_RING as u32);
@@ -97,7 +99,7 @@ impl Socket {
         })
     }
 
-    /// Binds to a queue, in the best way that `allowed` allows and the kernel takes.
+    /// Binds to a queue, in the best mode that `allowed` and the kernel accept.
     pub(super) fn bind(
         &mut self,
         interface: u32,
@@ -113,7 +115,7 @@ impl Socket {
                 }
                 Err(error) => error,
             };
-            // Nothing else helps when somebody else has the queue, or the interface is gone.
+            // No other mode helps if another socket has the queue, or the interface is gone.
             let is_final = matches!(error.raw_os_error(), Some(libc::EBUSY | libc::ENODEV));
             last = error;
             if is_final {
@@ -138,7 +140,7 @@ impl Binding {
     }
 }
 
-/// Maps the ring at `offset`; its entries lie behind its other parts.
+/// Maps the ring at `offset`; its entries follow its other parts.
 fn map<T: Entry>(
     socket: BorrowedFd<'_>,
     offset: u64,

@@ -1,7 +1,7 @@
 //! The memory of a port (UMEM): frames of equal size, each owned by one side at a time.
 //!
-//! Who owns each frame is written down, so that a frame that a driver gives twice, or that is not
-//! one of ours, is refused instead of being in two hands.
+//! The owner of each frame is recorded, so that a frame that a driver returns twice, or that is not
+//! ours, is refused instead of being used twice.
 #![expect(unsafe_code, reason = "frames are parts of memory that the kernel writes too")]
 
 use super::sys::Mapping;
@@ -12,10 +12,10 @@ use std::ptr::NonNull;
 use std::rc::Rc;
 use std::slice;
 
-/// Who has a frame.
+/// The owner of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Owner {
-    /// Nobody: it is in the free list.
+    /// It is in the free list.
     Nobody,
     /// The kernel, to receive into.
     Filling,
@@ -59,32 +59,32 @@ impl Umem {
         self.frame_len
     }
 
-    /// Frames that nobody has.
+    /// Number of free frames.
     pub(super) fn free(&self) -> usize {
         self.frames.borrow().free.len()
     }
 
-    /// Frames that buffers have.
+    /// Number of frames in buffers.
     pub(super) fn in_buffers(&self) -> usize {
         let in_buffer = |owner: &&Owner| matches!(owner, Owner::Buffer | Owner::BufferSending);
         self.frames.borrow().owner.iter().filter(in_buffer).count()
     }
 
-    /// A free frame for the kernel to receive into: its address in the UMEM.
+    /// Takes a free frame for the kernel to receive into: its address in the UMEM.
     pub(super) fn take_to_fill(&self) -> Option<u64> {
         let frame = self.frames.borrow_mut().take(Owner::Filling)?;
         Some(u64::from(frame) * u64::from(self.frame_len))
     }
 
-    /// Gives a frame back that the kernel was not given after all.
+    /// Returns a frame that was not passed to the kernel after all.
     pub(super) fn untake(&self, address: u64) {
         if let Some((frame, _)) = self.frame_at(address) {
             self.frames.borrow_mut().change(frame, Owner::Filling, Owner::Nobody);
         }
     }
 
-    /// What the kernel has received: `len` bytes at `address`. None when that is not inside a frame
-    /// that was given to it to fill.
+    /// The buffer of a received packet: `len` bytes at `address`. None if that is not inside a
+    /// frame that the kernel was given to fill.
     pub(super) fn received(self: &Rc<Self>, address: u64, len: u32) -> Option<XdpBuffer> {
         let (frame, offset) = self.frame_at(address)?;
         if len > self.frame_len - offset {
@@ -94,14 +94,15 @@ impl Umem {
         changed.then(|| self.buffer_of(frame, offset, len))
     }
 
-    /// A free frame as a buffer of `len` old bytes. None when no frame is free or one is too short.
+    /// A free frame as a buffer of `len` bytes with arbitrary contents. None if no frame is free or
+    /// `len` is too large.
     pub(super) fn buffer(self: &Rc<Self>, len: usize) -> Option<XdpBuffer> {
         let len = u32::try_from(len).ok().filter(|len| *len <= self.frame_len)?;
         let frame = self.frames.borrow_mut().take(Owner::Buffer)?;
         Some(self.buffer_of(frame, 0, len))
     }
 
-    /// The one buffer of a frame whose owner has just become [`Owner::Buffer`].
+    /// The only buffer of a frame whose owner has just become [`Owner::Buffer`].
     fn buffer_of(self: &Rc<Self>, frame: u32, offset: u32, len: u32) -> XdpBuffer {
         let at = frame as usize * self.frame_len as usize + offset as usize;
         // SAFETY: inside the memory: frames below their number, offsets below a frame's length.
@@ -109,8 +110,9 @@ impl Umem {
         XdpBuffer(Place::Frame(Frame { umem: Rc::clone(self), start, len, frame }))
     }
 
-    /// Lends the frame that `bytes` lie in to the kernel, to send: their address in the UMEM. None
-    /// when they do not lie in a frame of ours, or the kernel is sending from it already.
+    /// Passes the frame that contains `bytes` to the kernel for sending: returns their address in
+    /// the UMEM. None if they are not in one of our frames, or the kernel is already sending from
+    /// it.
     pub(super) fn lend(&self, bytes: &[u8]) -> Option<u64> {
         let address = bytes.as_ptr().addr().checked_sub(self.memory.start().addr().get())?;
         let address = u64::try_from(address).ok()?;
@@ -120,7 +122,7 @@ impl Umem {
         (inside && frames.change(frame, Owner::Buffer, Owner::BufferSending)).then_some(address)
     }
 
-    /// Takes a frame back that the kernel has sent; whether it was sending.
+    /// Takes back a frame that the kernel has sent; returns whether it was being sent.
     pub(super) fn sent(&self, address: u64) -> bool {
         let Some((frame, _)) = self.frame_at(address) else { return false };
         let mut frames = self.frames.borrow_mut();
@@ -128,7 +130,7 @@ impl Umem {
             || frames.change(frame, Owner::BufferSending, Owner::Buffer)
     }
 
-    /// The frame that an address is in, and how far behind its start.
+    /// The frame that contains an address, and the offset in that frame.
     fn frame_at(&self, address: u64) -> Option<(u32, u32)> {
         let frame_len = u64::from(self.frame_len);
         let frame = u32::try_from(address / frame_len).ok()?;
@@ -151,7 +153,7 @@ impl Frames {
         Some(frame)
     }
 
-    /// Changes who has a frame; whether it was as expected.
+    /// Changes the owner of a frame; returns whether the previous owner was the expected one.
     fn change(&mut self, frame: u32, from: Owner, to: Owner) -> bool {
         let owner = &mut self.owner[frame as usize];
         if *owner != from {
@@ -165,11 +167,12 @@ impl Frames {
     }
 }
 
-/// Bytes of a packet at an AF_XDP port: where the kernel put them, or bytes of your own to be sent.
+/// Bytes of a packet at an AF_XDP port: in the frame into which the kernel wrote them, or bytes of
+/// your own to be sent.
 ///
-/// A buffer of a frame gives it back to its port when dropped. Until then the port cannot receive
-/// into it: hold no more than [`Config::spare_frames`](super::Config::spare_frames). Like its port,
-/// a buffer stays on one thread.
+/// A buffer of a frame returns it to its port on drop. Until then the port cannot receive into it:
+/// hold no more than [`Config::spare_frames`](super::Config::spare_frames). Like its port, a buffer
+/// stays on one thread.
 ///
 /// ```
 /// use linecard_io::port::xdp::XdpBuffer;
@@ -194,16 +197,16 @@ struct Frame {
 }
 
 impl XdpBuffer {
-    /// Whether the bytes lie in a frame of a port, which sends them without copying.
+    /// Whether the bytes are in a frame of a port, which sends them without copying.
     #[must_use]
     pub fn is_frame(&self) -> bool {
         matches!(self.0, Place::Frame(_))
     }
 
-    /// Shortens the buffer to the bytes in use; longer has no effect.
+    /// Shortens the buffer to the bytes in use; has no effect if `len` is larger.
     pub fn truncate(&mut self, len: usize) {
         match &mut self.0 {
-            // What does not fit is longer.
+            // A length that does not fit is larger.
             Place::Frame(frame) => {
                 frame.len = frame.len.min(u32::try_from(len).unwrap_or(u32::MAX));
             }
@@ -219,7 +222,7 @@ impl From<Vec<u8>> for XdpBuffer {
 }
 
 impl From<XdpBuffer> for Vec<u8> {
-    /// Copies out of a frame, which goes back to its port; bytes of your own are not copied.
+    /// Copies out of a frame, which is returned to its port; your own bytes are not copied.
     fn from(buffer: XdpBuffer) -> Self {
         match buffer.0 {
             Place::Own(bytes) => bytes,
@@ -264,7 +267,7 @@ impl fmt::Debug for Frame {
 impl Drop for Frame {
     fn drop(&mut self) {
         let mut frames = self.umem.frames.borrow_mut();
-        // While the kernel sends from it, the frame becomes free when that is done.
+        // If the kernel is sending from it, the frame becomes free when that is done.
         if !frames.change(self.frame, Owner::Buffer, Owner::Nobody) {
             frames.change(self.frame, Owner::BufferSending, Owner::Sending);
         }

@@ -1,0 +1,529 @@
+//! A published value beside ours: how far apart they are, and what that means.
+//!
+//! A row agrees to the digits that were printed, or within the per cents that it is allowed. Where
+//! it does not, it says why and how far that explains it; a row that differs without a reason, or
+//! beyond the limit of its reason, is marked DIFFERS and fails the command.
+
+use linecard_report::{Report, Section, Value};
+use serde::Deserialize;
+use std::ops::RangeInclusive;
+
+/// A published table or figure beside ours.
+///
+/// ```text
+/// let mut table = Comparison::new("figure_8", "Figure 8: a frame at 400 MHz");
+/// table.add(Row::number("frame", (19.4, 1), frame_us).unit("µs").within(1.0));
+/// table.add(Row::number("idle", 21, idle).unit("cycles").because("a slip of one", 20.0..=22.0));
+/// table.add(Row::shape("over clients", "rises to 8", format!("rises to {knee}"), knee == 8));
+/// assert_eq!(table.unexplained(), 0);
+/// add_all(&[table], &mut report);
+/// ```
+#[derive(Debug, Clone)]
+pub struct Comparison {
+    key: String,
+    title: String,
+    rows: Vec<Row>,
+}
+
+/// One value, or one statement about a curve.
+#[derive(Debug, Clone)]
+pub struct Row {
+    what: String,
+    seen: Seen,
+    unit: String,
+    class: Class,
+    /// That was chosen so that this value comes out.
+    parameter: String,
+    within_percent: Option<f64>,
+    reason: Option<Reason>,
+}
+
+/// Why a row may differ, and how far.
+#[derive(Debug, Clone)]
+struct Reason {
+    text: String,
+    /// The value that decides, with its unit: of a number the number itself.
+    value: f64,
+    unit: String,
+    limit: RangeInclusive<f64>,
+}
+
+#[derive(Debug, Clone)]
+enum Seen {
+    Numbers { paper: Printed, ours: f64 },
+    Words { paper: String, ours: String, holds: bool },
+}
+
+/// A number with as many decimals as were printed: 450, or (19.4, 1).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Printed {
+    value: f64,
+    decimals: usize,
+}
+
+/// What it says if a row agrees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Class {
+    /// Equal to the printed digits, by a model that does not contain the value.
+    Exact,
+    /// Within a tolerance fixed beforehand, by a model none of whose parameters was chosen to meet this value.
+    Predicted,
+    /// A parameter was chosen so that this value comes out.
+    Fitted,
+    /// Computed from the paper's own numbers by the paper's own formula.
+    Arithmetic,
+    /// Outside, with a reason and a limit.
+    Differs,
+    /// Needs what no machine here has.
+    Cannot,
+}
+
+/// How a row came out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// To each digit that was printed, or the shape that was described.
+    Same,
+    /// Within the per cents allowed.
+    Within,
+    /// Not, and it is known why, within the limit of the reason.
+    Explained,
+    /// Not, and nobody knows why, or beyond the limit of the reason.
+    Unexplained,
+}
+
+impl Comparison {
+    /// No rows yet; `key` names the section in JSON, `title` in text.
+    pub fn new(key: impl Into<String>, title: impl Into<String>) -> Self {
+        Self { key: key.into(), title: title.into(), rows: Vec::new() }
+    }
+
+    /// Adds a row.
+    pub fn add(&mut self, row: Row) {
+        self.rows.push(row);
+    }
+
+    /// Rows that came out as `verdict`.
+    pub fn count(&self, verdict: Verdict) -> usize {
+        self.rows.iter().filter(|row| row.verdict() == verdict).count()
+    }
+
+    /// Rows that differ without a reason: a test wants 0.
+    pub fn unexplained(&self) -> usize {
+        self.count(Verdict::Unexplained)
+    }
+
+    /// The rows for a report: aligned words for people, fields for JSON.
+    pub fn section(&self) -> Section {
+        let mut section = Section::list(self.key.clone(), self.title.clone());
+        let texts: Vec<_> = self.rows.iter().map(Row::texts).collect();
+        let widths: [usize; 3] = std::array::from_fn(|column| {
+            texts.iter().map(|texts| texts[column].chars().count()).max().unwrap_or(0)
+        });
+        let [paper_width, ours_width, difference_width] = widths;
+        for (row, [paper, ours, difference]) in self.rows.iter().zip(&texts) {
+            let text = format!(
+                "paper {paper:>paper_width$}  ours {ours:>ours_width$}  \
+                 {difference:>difference_width$}  {}{}",
+                row.verdict_text(),
+                row.class_text()
+            );
+            section.add("", row.what.clone(), Value::Fields(text, row.fields()));
+        }
+        section
+    }
+}
+
+/// Adds all comparisons to a report, and how they came out together; gives the number of rows that
+/// differ without a reason or beyond its limit.
+pub fn add_all(comparisons: &[Comparison], free: &[String], report: &mut Report) -> usize {
+    for comparison in comparisons {
+        report.push(comparison.section());
+    }
+    let sum = |verdict| comparisons.iter().map(|one| one.count(verdict) as u64).sum();
+    let mut section = Section::new("verdicts", "Together");
+    for (key, label, verdict) in [
+        ("same", "the same", Verdict::Same),
+        ("within", "as near as stated", Verdict::Within),
+        ("explained", "differ, reason given", Verdict::Explained),
+    ] {
+        section.add(key, label, Value::Count(sum(verdict)));
+    }
+    let unexplained: usize = comparisons.iter().map(Comparison::unexplained).sum();
+    section.add("unexplained", "DIFFER without a reason", Value::Count(unexplained as u64));
+    report.push(section);
+    report.push(agreement(comparisons, free));
+    unexplained
+}
+
+/// How many of the values that say something about the model agree, and what is left out.
+fn agreement(comparisons: &[Comparison], free: &[String]) -> Section {
+    let rows = || comparisons.iter().flat_map(|one| &one.rows);
+    let of = |class: Class| rows().filter(|row| row.class == class).count() as u64;
+    let counted = rows().filter(|row| row.class.counts());
+    let agreed = counted.clone().filter(|row| row.agrees()).count();
+    let mut section = Section::new("agreement", "Values that the model was not given");
+    let text = format!("{agreed} of {}", counted.clone().count());
+    let fields =
+        vec![("agree", Value::Count(agreed as u64)), ("of", Value::Count(counted.count() as u64))];
+    section.add("predicted", "agree", Value::Fields(text, fields));
+    for (key, label, class) in [
+        ("fitted", "fitted, not counted", Class::Fitted),
+        ("arithmetic", "arithmetic, not counted", Class::Arithmetic),
+        ("cannot", "cannot be had here", Class::Cannot),
+    ] {
+        section.add(key, label, Value::Count(of(class)));
+    }
+    let text = format!("{}", free.len());
+    let text = if free.is_empty() { text } else { format!("{text}: {}", free.join("; ")) };
+    section.add("free", "free parameters", Value::Text(text));
+    section
+}
+
+impl Row {
+    /// A number: the paper's, as it was printed, and ours. They have to be the same to the digits
+    /// that were printed, unless [`Row::within`] says otherwise.
+    pub fn number(what: impl Into<String>, paper: impl Into<Printed>, ours: f64) -> Self {
+        Self::new(what.into(), Seen::Numbers { paper: paper.into(), ours })
+    }
+
+    /// A statement about a curve, in words, and whether it holds for ours.
+    pub fn shape(
+        what: impl Into<String>,
+        paper: impl Into<String>,
+        ours: impl Into<String>,
+        holds: bool,
+    ) -> Self {
+        Self::new(what.into(), Seen::Words { paper: paper.into(), ours: ours.into(), holds })
+    }
+
+    fn new(what: String, seen: Seen) -> Self {
+        Self {
+            what,
+            seen,
+            unit: String::new(),
+            class: Class::Predicted,
+            parameter: String::new(),
+            within_percent: None,
+            reason: None,
+        }
+    }
+
+    /// What both numbers are in: "MHz", "cycles".
+    pub fn unit(mut self, unit: impl Into<String>) -> Self {
+        self.unit = unit.into();
+        self
+    }
+
+    /// Ours may be off by so many per cent of the paper's.
+    pub fn within(mut self, percent: f64) -> Self {
+        self.within_percent = Some(percent);
+        self
+    }
+
+    /// Why a number differs, if it does: half a sentence, and the values of ours that it explains, in
+    /// the row's unit. Not said of a row that agrees. For a statement in words, give the value that
+    /// decides: [`Row::because_measured`].
+    pub fn because(self, text: impl Into<String>, limit: RangeInclusive<f64>) -> Self {
+        let value = match self.seen {
+            Seen::Numbers { ours, .. } => ours,
+            // Nothing that a limit could be held against.
+            Seen::Words { .. } => f64::NAN,
+        };
+        let unit = self.unit.clone();
+        self.because_measured(text, (value, unit), limit)
+    }
+
+    /// The same with another value, and its unit, that has to be within the limit.
+    pub fn because_measured(
+        mut self,
+        text: impl Into<String>,
+        (value, unit): (f64, impl Into<String>),
+        limit: RangeInclusive<f64>,
+    ) -> Self {
+        self.reason = Some(Reason { text: text.into(), value, unit: unit.into(), limit });
+        self
+    }
+
+    /// What agreement of this row says.
+    #[must_use]
+    pub const fn class(mut self, class: Class) -> Self {
+        self.class = class;
+        self
+    }
+
+    /// Names the parameter that was chosen so that this value comes out.
+    #[must_use]
+    pub fn fitted_by(mut self, parameter: impl Into<String>) -> Self {
+        self.parameter = parameter.into();
+        self
+    }
+
+    /// How this row came out.
+    #[must_use]
+    pub fn verdict(&self) -> Verdict {
+        let (is_same, is_within) = match &self.seen {
+            Seen::Words { holds, .. } => (*holds, false),
+            Seen::Numbers { paper, ours } => {
+                let allowed = self.within_percent.unwrap_or(0.0) / 100.0 * paper.value.abs();
+                (paper.is_printed_as(*ours), (ours - paper.value).abs() <= allowed)
+            }
+        };
+        match (is_same, is_within, &self.reason) {
+            (true, ..) => Verdict::Same,
+            (_, true, _) => Verdict::Within,
+            (.., Some(reason)) if reason.covers() => Verdict::Explained,
+            _ => Verdict::Unexplained,
+        }
+    }
+
+    fn agrees(&self) -> bool {
+        matches!(self.verdict(), Verdict::Same | Verdict::Within)
+    }
+
+    fn verdict_text(&self) -> String {
+        match (self.verdict(), &self.reason, self.within_percent) {
+            (Verdict::Same, ..) => "same".to_owned(),
+            (Verdict::Within, _, Some(percent)) => format!("within {percent} %"),
+            (Verdict::Explained, Some(reason), _) => {
+                format!("differs: {} ({})", reason.text, reason.limit_text())
+            }
+            (Verdict::Unexplained, Some(reason), _) => {
+                format!("DIFFERS beyond its reason ({}): {}", reason.limit_text(), reason.text)
+            }
+            _ => "DIFFERS".to_owned(),
+        }
+    }
+
+    /// Why agreement of this row does not count, if it does not.
+    fn class_text(&self) -> String {
+        match self.class {
+            Class::Fitted => format!(" (fitted: {})", self.parameter),
+            Class::Arithmetic | Class::Cannot => format!(" ({})", self.class.name()),
+            _ => String::new(),
+        }
+    }
+
+    /// Paper, ours and their difference, for people.
+    fn texts(&self) -> [String; 3] {
+        match &self.seen {
+            Seen::Words { paper, ours, .. } => {
+                [format!("\"{paper}\""), format!("\"{ours}\""), String::new()]
+            }
+            Seen::Numbers { paper, ours } => {
+                let is_printed = paper.is_printed_as(*ours) || *ours == ours.round();
+                // Where ours is not the same, a digit more shows by how little.
+                let decimals = paper.decimals + usize::from(!is_printed);
+                let unit = if self.unit.is_empty() { "" } else { " " };
+                let with_unit = |x: f64, decimals| format!("{x:.decimals$}{unit}{}", self.unit);
+                let difference = if paper.is_printed_as(*ours) {
+                    String::new()
+                } else if paper.value == 0.0 {
+                    format!("{:+.decimals$}", ours - paper.value)
+                } else {
+                    format!("{:+.1} %", (ours / paper.value - 1.0) * 100.0)
+                };
+                [with_unit(paper.value, paper.decimals), with_unit(*ours, decimals), difference]
+            }
+        }
+    }
+
+    fn fields(&self) -> Vec<(&'static str, Value)> {
+        let mut fields = match &self.seen {
+            Seen::Words { paper, ours, .. } => {
+                vec![("paper", Value::Text(paper.clone())), ("ours", Value::Text(ours.clone()))]
+            }
+            Seen::Numbers { paper, ours } => vec![
+                ("paper", Value::Number(paper.value)),
+                ("ours", Value::Number(*ours)),
+                ("difference", Value::Number(ours - paper.value)),
+                ("unit", Value::Text(self.unit.clone())),
+            ],
+        };
+        if let Some(percent) = self.within_percent {
+            fields.push(("within_percent", Value::Number(percent)));
+        }
+        let verdict = self.verdict();
+        fields.push(("class", Value::Text(self.class.name().to_owned())));
+        if !self.parameter.is_empty() {
+            fields.push(("parameter", Value::Text(self.parameter.clone())));
+        }
+        fields.push(("verdict", Value::Text(verdict.name().to_owned())));
+        let differs = matches!(verdict, Verdict::Explained | Verdict::Unexplained);
+        if let Some(reason) = self.reason.as_ref().filter(|_| differs) {
+            fields.push(("reason", Value::Text(reason.text.clone())));
+            fields.push(("measured", Value::Number(reason.value)));
+            fields.push(("from", Value::Number(*reason.limit.start())));
+            fields.push(("to", Value::Number(*reason.limit.end())));
+        }
+        fields
+    }
+}
+
+impl Reason {
+    /// Whether it explains what was measured.
+    fn covers(&self) -> bool {
+        // A double may lie just beside its limit.
+        let room = 1e-9 * self.limit.start().abs().max(self.limit.end().abs());
+        (self.limit.start() - room..=self.limit.end() + room).contains(&self.value)
+    }
+
+    fn limit_text(&self) -> String {
+        let number = |x: &f64| {
+            let text = format!("{x:.3}");
+            let text = text.trim_end_matches('0').trim_end_matches('.');
+            text.to_owned()
+        };
+        let [low, high] = [self.limit.start(), self.limit.end()].map(number);
+        let unit = if self.unit.is_empty() { "" } else { " " };
+        let range = if low == high { low } else { format!("{low} to {high}") };
+        format!("explains {range}{unit}{}", self.unit)
+    }
+}
+
+impl Class {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Exact => "exact",
+            Self::Predicted => "predicted",
+            Self::Fitted => "fitted",
+            Self::Arithmetic => "arithmetic",
+            Self::Differs => "differs",
+            Self::Cannot => "cannot",
+        }
+    }
+
+    /// Whether a row says something about the model: what was chosen or computed to meet the paper does not.
+    const fn counts(self) -> bool {
+        matches!(self, Self::Exact | Self::Predicted | Self::Differs)
+    }
+}
+
+impl Verdict {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Same => "same",
+            Self::Within => "within",
+            Self::Explained => "explained",
+            Self::Unexplained => "unexplained",
+        }
+    }
+}
+
+impl Printed {
+    /// Whether `x`, rounded to the printed digits, is this. Half a digit may go either way: papers
+    /// round both ways.
+    fn is_printed_as(self, x: f64) -> bool {
+        let digit = 0.1_f64.powi(i32::try_from(self.decimals).unwrap_or(i32::MAX));
+        // A double may lie just beside the half.
+        (x - self.value).abs() <= digit / 2.0 * (1.0 + 1e-9)
+    }
+}
+
+impl From<u32> for Printed {
+    fn from(value: u32) -> Self {
+        Self { value: value.into(), decimals: 0 }
+    }
+}
+
+impl From<i32> for Printed {
+    fn from(value: i32) -> Self {
+        Self { value: value.into(), decimals: 0 }
+    }
+}
+
+impl From<(f64, usize)> for Printed {
+    fn from((value, decimals): (f64, usize)) -> Self {
+        Self { value, decimals }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows() -> Comparison {
+        let mut table = Comparison::new("figure", "A figure");
+        table.add(Row::number("frame", (19.4, 1), 19.42).unit("µs"));
+        table.add(Row::number("rate", 754, 758.4).unit("Mbit/s").within(1.0));
+        table.add(Row::number("idle", 21, 22.0).because("a slip", 20.0..=22.0));
+        table.add(Row::number("waits", 0, 3.0).unit("clocks"));
+        table
+            .add(Row::shape("over clients", "rises", "rises", true).because("not said", 0.0..=1.0));
+        table.add(Row::shape("over cores", "rises", "falls", false));
+        table
+    }
+
+    #[test]
+    fn rows_come_out_as_they_should() {
+        let table = rows();
+        let verdicts = [Verdict::Same, Verdict::Within, Verdict::Explained, Verdict::Unexplained];
+        assert_eq!(verdicts.map(|verdict| table.count(verdict)), [2, 1, 1, 2]);
+        assert_eq!(table.unexplained(), 2);
+    }
+
+    /// A reason for a difference of one does not cover any difference.
+    #[test]
+    fn beyond_the_limit_of_its_reason_a_row_fails() {
+        let frames = |ours| {
+            let row = Row::number("frames in a burst", 6, ours).unit("frames").within(10.0);
+            row.because("2 to 6 by how frames fall", 2.0..=6.0)
+        };
+        assert_eq!(frames(5.0).verdict(), Verdict::Explained);
+        assert_eq!(frames(318.5).verdict(), Verdict::Unexplained);
+        assert_eq!(frames(1.9).verdict(), Verdict::Unexplained);
+        assert_eq!(frames(f64::NAN).verdict(), Verdict::Unexplained);
+        let text = frames(318.5).verdict_text();
+        assert_eq!(
+            text,
+            "DIFFERS beyond its reason (explains 2 to 6 frames): 2 to 6 by how frames fall"
+        );
+        // Words alone have nothing to hold a limit against: what decides is measured.
+        let shape = Row::shape("over cores", "rises", "falls", false);
+        assert_eq!(shape.clone().because("why", 0.0..=1.0).verdict(), Verdict::Unexplained);
+        let load = |load| shape.clone().because_measured("why", (load, ""), 1.0..=1.5);
+        assert_eq!(load(1.4).verdict(), Verdict::Explained);
+        assert_eq!(load(1.6).verdict(), Verdict::Unexplained);
+    }
+
+    #[test]
+    fn people_see_columns_and_what_differs() {
+        let mut report = Report::new("reproduce");
+        add_all(&[rows()], &[], &mut report);
+        let text = report.to_string();
+        let lines: Vec<&str> = text.lines().map(str::trim).collect();
+        assert_eq!(lines[0], "A figure");
+        assert!(lines[1].ends_with("same") && lines[1].contains("paper    19.4 µs"), "{text}");
+        assert!(lines[2].contains("ours 758.4 Mbit/s  +0.6 %  within 1 %"), "{text}");
+        assert!(lines[3].ends_with("differs: a slip (explains 20 to 22)"), "{text}");
+        assert!(lines[4].contains("+3") && lines[4].ends_with("DIFFERS"), "{text}");
+        assert!(lines[5].ends_with("same") && lines[6].ends_with("DIFFERS"), "{text}");
+        assert!(text.contains("DIFFER without a reason"), "{text}");
+    }
+
+    #[test]
+    fn json_has_the_numbers_themselves() {
+        let mut report = Report::new("reproduce");
+        add_all(&[rows()], &[], &mut report);
+        let found = serde_json::to_value(&report).expect("JSON");
+        let rate = &found["figure"][1];
+        assert_eq!(
+            (rate["label"].as_str(), rate["value"]["paper"].as_f64()),
+            (Some("rate"), Some(754.0))
+        );
+        assert_eq!(rate["value"]["verdict"], "within");
+        assert_eq!(found["figure"][2]["value"]["reason"], "a slip");
+        assert_eq!(found["figure"][4]["value"]["ours"], "rises");
+        assert_eq!(found["verdicts"]["unexplained"], 2);
+    }
+
+    #[test]
+    fn the_printed_digits_decide() {
+        assert!(Printed::from((94.93, 2)).is_printed_as(94.928_5));
+        assert!(!Printed::from((94.93, 2)).is_printed_as(94.924));
+        assert!(Printed::from((0.7242, 4)).is_printed_as(0.724_249));
+        assert!(
+            Printed::from(500).is_printed_as(500.5) && !Printed::from(500).is_printed_as(500.6)
+        );
+    }
+}

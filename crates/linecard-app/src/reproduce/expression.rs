@@ -1,0 +1,394 @@
+//! Expressions in papers: numbers, values of outcomes, and what is computed from them.
+//!
+//! `slow.bus.header_clocks` is a value of the outcome of the job `slow`; of a job with several points it is a list, and
+//! `slow[load.clients > 8].…` is that of some of them. Arithmetic and comparisons go through lists item by item.
+
+use super::measure;
+use linecard_report::Value;
+use std::str::FromStr;
+
+/// A result: one number or several.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Numbers {
+    pub(super) values: Vec<f64>,
+    /// Whether they are 0 or 1, for false and true.
+    pub(super) is_truth: bool,
+}
+
+/// Values of outcomes that an expression names.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Query {
+    /// A job, a curve, a named value, or `it`.
+    pub(super) root: String,
+    /// Which points: parameter, comparison, number.
+    pub(super) filters: Vec<(String, Comparison, f64)>,
+    /// The path of the value in the outcome.
+    pub(super) keys: Vec<String>,
+}
+
+/// Finds the values of a query.
+pub(super) type Lookup<'l> = dyn Fn(&Query) -> Result<Vec<f64>, String> + 'l;
+
+/// How two numbers are compared.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Comparison {
+    Equal,
+    Differs,
+    AtMost,
+    AtLeast,
+    Less,
+    More,
+}
+
+/// As expressions write them; those of two letters first.
+const COMPARISONS: [(&str, Comparison); 6] = [
+    ("==", Comparison::Equal),
+    ("!=", Comparison::Differs),
+    ("<=", Comparison::AtMost),
+    (">=", Comparison::AtLeast),
+    ("<", Comparison::Less),
+    (">", Comparison::More),
+];
+
+impl Comparison {
+    pub(super) fn holds(self, a: f64, b: f64) -> bool {
+        match self {
+            Self::Equal => a == b,
+            Self::Differs => a != b,
+            Self::AtMost => a <= b,
+            Self::AtLeast => a >= b,
+            Self::Less => a < b,
+            Self::More => a > b,
+        }
+    }
+}
+
+impl Numbers {
+    /// The only number.
+    pub(super) fn single(&self) -> Result<f64, String> {
+        match self.values[..] {
+            [value] => Ok(value),
+            _ => Err(format!("{} numbers, where one is needed", self.values.len())),
+        }
+    }
+
+    /// Whether all are true.
+    pub(super) fn holds(&self) -> bool {
+        !self.values.is_empty() && self.values.iter().all(|value| *value == 1.0)
+    }
+}
+
+/// The result of an expression.
+pub(super) fn evaluate(text: &str, lookup: &Lookup<'_>) -> Result<Numbers, String> {
+    let mut parser = Parser { rest: text.trim_start(), lookup, is_truth: false };
+    let values = parser.truth().map_err(|what| format!("{text}: {what}"))?;
+    match parser.rest {
+        "" => Ok(Numbers { values, is_truth: parser.is_truth }),
+        rest => Err(format!("{text}: {rest:?} is left over")),
+    }
+}
+
+/// A text with its expressions replaced: `{EXPRESSION:FORMAT}`, where a format is a width and a number of decimals
+/// (`6.3`), a unit (`bit/s`, `B`, `ns`), or `s`, the ending of a plural.
+pub(super) fn fill(text: &str, lookup: &Lookup<'_>) -> Result<String, String> {
+    let mut filled = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('{') {
+        let (inside, behind) = after.split_once('}').ok_or(format!("{text}: no `}}`"))?;
+        let (expression, format) = inside.rsplit_once(':').unwrap_or((inside, ""));
+        let numbers = evaluate(expression, lookup)?;
+        let texts = numbers.values.iter().map(|value| shown(*value, format));
+        filled += before;
+        filled += &texts.collect::<Result<Vec<_>, String>>()?.join(", ");
+        rest = behind;
+    }
+    Ok(filled + rest)
+}
+
+fn shown(value: f64, format: &str) -> Result<String, String> {
+    let (width, decimals) = format.split_once('.').unwrap_or((format, ""));
+    let digits = |text: &str| match text {
+        "" => Ok(0),
+        text => usize::from_str(text).map_err(|_| format!("{format:?} is not a format")),
+    };
+    Ok(match format {
+        "s" if value == 1.0 => String::new(),
+        "s" => "s".to_owned(),
+        "bit/s" => Value::BitRate(value).to_string(),
+        "ns" => Value::Ns(value).to_string(),
+        "B" => Value::Bytes(value as u64).to_string(),
+        _ => format!(
+            "{value:width$.decimals$}",
+            width = digits(width)?,
+            decimals = digits(decimals)?
+        ),
+    })
+}
+
+/// What is left of an expression.
+struct Parser<'t, 'l> {
+    rest: &'t str,
+    lookup: &'l Lookup<'l>,
+    is_truth: bool,
+}
+
+type Parsed = Result<Vec<f64>, String>;
+
+impl<'t> Parser<'t, '_> {
+    fn truth(&mut self) -> Parsed {
+        let mut left = self.comparison()?;
+        while self.takes("and ") {
+            let right = self.comparison()?;
+            left = zip(&left, &right, |a, b| a * b)?;
+        }
+        Ok(left)
+    }
+
+    fn comparison(&mut self) -> Parsed {
+        let left = self.sum()?;
+        let Some(comparison) = self.comparison_sign() else { return Ok(left) };
+        let right = self.sum()?;
+        self.is_truth = true;
+        zip(&left, &right, |a, b| f64::from(u8::from(comparison.holds(a, b))))
+    }
+
+    fn comparison_sign(&mut self) -> Option<Comparison> {
+        COMPARISONS.iter().find(|(sign, _)| self.takes(sign)).map(|(_, comparison)| *comparison)
+    }
+
+    fn sum(&mut self) -> Parsed {
+        let mut left = self.product()?;
+        loop {
+            left = match (self.takes("+"), self.takes("-")) {
+                (true, _) => zip(&left, &self.product()?, |a, b| a + b)?,
+                (_, true) => zip(&left, &self.product()?, |a, b| a - b)?,
+                _ => return Ok(left),
+            }
+        }
+    }
+
+    fn product(&mut self) -> Parsed {
+        let mut left = self.power()?;
+        loop {
+            left = match (self.takes("*"), self.takes("/")) {
+                (true, _) => zip(&left, &self.power()?, |a, b| a * b)?,
+                (_, true) => zip(&left, &self.power()?, |a, b| a / b)?,
+                _ => return Ok(left),
+            }
+        }
+    }
+
+    fn power(&mut self) -> Parsed {
+        let base = self.atom()?;
+        if self.takes("^") { zip(&base, &self.atom()?, f64::powf) } else { Ok(base) }
+    }
+
+    fn atom(&mut self) -> Parsed {
+        if self.takes("(") {
+            let inside = self.truth()?;
+            return self.expects(")").map(|()| inside);
+        }
+        if self.takes("-") {
+            return Ok(self.atom()?.iter().map(|value| -value).collect());
+        }
+        if self.rest.starts_with(|first: char| first.is_ascii_digit()) {
+            return self.number().map(|number| vec![number]);
+        }
+        let name = self.name()?;
+        if !self.takes("(") {
+            let query = self.query(name)?;
+            return (self.lookup)(&query);
+        }
+        let mut arguments = Vec::new();
+        while !self.takes(")") {
+            arguments.push(self.truth()?);
+            if !self.takes(",") && !self.rest.starts_with(')') {
+                return Err(format!("no `)` before {:?}", self.rest));
+            }
+        }
+        self.is_truth = name == "rises";
+        call(name, &arguments)
+    }
+
+    fn query(&mut self, root: &str) -> Result<Query, String> {
+        let mut query = Query { root: root.to_owned(), filters: Vec::new(), keys: Vec::new() };
+        if self.takes("[") {
+            loop {
+                let mut parameter = self.name()?.to_owned();
+                while self.takes(".") {
+                    parameter = format!("{parameter}.{}", self.name()?);
+                }
+                let sign = self.comparison_sign().ok_or("a point is chosen by a comparison")?;
+                let [number] = self.sum()?[..] else { return Err("a list in a filter".to_owned()) };
+                query.filters.push((parameter, sign, number));
+                if !self.takes(",") {
+                    break;
+                }
+            }
+            self.expects("]")?;
+        }
+        while self.takes(".") {
+            query.keys.push(self.name()?.to_owned());
+        }
+        Ok(query)
+    }
+
+    fn name(&mut self) -> Result<&'t str, String> {
+        self.while_of(|c| c.is_ascii_alphanumeric() || c == '_')
+    }
+
+    fn number(&mut self) -> Result<f64, String> {
+        let text = self.while_of(|c| c.is_ascii_alphanumeric() || c == '.' || c == '_')?;
+        text.replace('_', "").parse().map_err(|_| format!("{text:?} is not a number"))
+    }
+
+    fn while_of(&mut self, is_of: impl Fn(char) -> bool) -> Result<&'t str, String> {
+        let end = self.rest.find(|c| !is_of(c)).unwrap_or(self.rest.len());
+        let (text, rest) = self.rest.split_at(end);
+        self.rest = rest.trim_start();
+        if text.is_empty() { Err(format!("a name is missing before {rest:?}")) } else { Ok(text) }
+    }
+
+    fn takes(&mut self, sign: &str) -> bool {
+        let rest = self.rest.strip_prefix(sign);
+        self.rest = rest.map_or(self.rest, str::trim_start);
+        rest.is_some()
+    }
+
+    fn expects(&mut self, sign: &str) -> Result<(), String> {
+        if self.takes(sign) { Ok(()) } else { Err(format!("no `{sign}` before {:?}", self.rest)) }
+    }
+}
+
+/// Item by item; one number goes with each of the other side.
+fn zip(a: &[f64], b: &[f64], of: impl Fn(f64, f64) -> f64) -> Parsed {
+    match (a, b) {
+        ([a], b) => Ok(b.iter().map(|b| of(*a, *b)).collect()),
+        (a, [b]) => Ok(a.iter().map(|a| of(*a, *b)).collect()),
+        (a, b) if a.len() == b.len() => Ok(a.iter().zip(b).map(|(a, b)| of(*a, *b)).collect()),
+        (a, b) => Err(format!("{} numbers do not go with {}", a.len(), b.len())),
+    }
+}
+
+/// A function of lists; those that no job computes are in [`measure`].
+fn call(name: &str, arguments: &[Vec<f64>]) -> Parsed {
+    let all = arguments.concat();
+    let single = match (name, arguments) {
+        ("list", _) => return Ok(all),
+        ("item", [values, at]) => {
+            let at = at.first().map_or(usize::MAX, |at| *at as usize);
+            *values.get(at).ok_or(format!("{} numbers have no item {at}", values.len()))?
+        }
+        ("abs", [values]) => return Ok(values.iter().map(|value| value.abs()).collect()),
+        ("count", _) => all.len() as f64,
+        ("sum", _) => all.iter().sum(),
+        _ if all.is_empty() && !arguments.is_empty() => {
+            return Err(format!("{name} of nothing: no point is chosen"));
+        }
+        (_, []) => return measure::function(name, &[]).map(|value| vec![value]),
+        ("max", _) => all.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+        ("min", _) => all.iter().copied().fold(f64::INFINITY, f64::min),
+        ("first", _) => all[0],
+        ("last", _) => all[all.len() - 1],
+        ("mean", _) => mean(&all),
+        ("standard_error", _) => standard_error(&all),
+        ("rises", _) => f64::from(u8::from(all.is_sorted())),
+        ("slope", [x, y]) => Line::through(x, y).slope,
+        ("intercept", [x, y]) => Line::through(x, y).intercept,
+        ("fit", [x, y]) => Line::through(x, y).fit,
+        _ => return measure::function(name, &all).map(|value| vec![value]),
+    };
+    Ok(vec![single])
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// Of the mean.
+fn standard_error(values: &[f64]) -> f64 {
+    let (mean, count) = (mean(values), values.len() as f64);
+    let squares = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
+    (squares / (count - 1.0).max(1.0) / count).sqrt()
+}
+
+/// The line with the least squares.
+struct Line {
+    slope: f64,
+    intercept: f64,
+    /// R².
+    fit: f64,
+}
+
+impl Line {
+    fn through(xs: &[f64], ys: &[f64]) -> Self {
+        let (x, y) = (mean(xs), mean(ys));
+        let of = |a: &[f64], b: &[f64], (x, y): (f64, f64)| -> f64 {
+            a.iter().zip(b).map(|(a, b)| (a - x) * (b - y)).sum()
+        };
+        let (xx, yy, xy) = (of(xs, xs, (x, x)), of(ys, ys, (y, y)), of(xs, ys, (x, y)));
+        let slope = xy / xx;
+        Self { slope, intercept: y - slope * x, fit: xy * xy / (xx * yy) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lookup(query: &Query) -> Parsed {
+        let points = [(1.0, 10.0), (2.0, 20.0), (4.0, 30.0)];
+        let is_in = |x: f64| query.filters.iter().all(|(_, sign, number)| sign.holds(x, *number));
+        match (query.root.as_str(), &query.keys[..]) {
+            ("run", [key]) if key == "rate" => {
+                Ok(points.iter().filter(|point| is_in(point.0)).map(|point| point.1).collect())
+            }
+            _ => Err(format!("no {}", query.root)),
+        }
+    }
+
+    #[test]
+    fn expressions_are_computed_item_by_item() {
+        for (text, expected) in [
+            ("1 + 2 * 3 - -4", &[11.0][..]),
+            ("(1 + 2) * 3 / 2", &[4.5]),
+            ("1 - (1 - 1 / 2) ^ 3", &[0.875]),
+            ("run.rate * 2", &[20.0, 40.0, 60.0]),
+            ("run[a.b > 1, a.b != 4].rate", &[20.0]),
+            ("max(run.rate, 7) - min(run.rate)", &[20.0]),
+            ("list(3, run.rate)", &[3.0, 10.0, 20.0, 30.0]),
+            ("slope(list(1, 2, 3), run.rate)", &[10.0]),
+            ("intercept(list(1, 2, 3), run.rate) + fit(list(1, 2, 3), run.rate)", &[1.0]),
+            ("mean(run.rate) and 1", &[20.0]),
+            ("rises(run.rate) == 1", &[1.0]),
+            ("1_000.5e1", &[10_005.0]),
+        ] {
+            assert_eq!(evaluate(text, &lookup).map(|found| found.values), Ok(expected.to_vec()));
+        }
+        let found = evaluate("run.rate > 15 and run.rate < 25", &lookup).expect("a truth");
+        assert!(found.is_truth && found.values == [0.0, 1.0, 0.0] && !found.holds());
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (text, what) in [
+            ("1 +", "a name is missing"),
+            ("(1", "no `)`"),
+            ("max(run[a > 9].rate)", "no point is chosen"),
+            ("run.rate + list(1, 2)", "3 numbers do not go with 2"),
+            ("nothing.rate", "no nothing"),
+            ("unknown(1)", "unknown"),
+            ("1 2", "left over"),
+        ] {
+            let error = evaluate(text, &lookup).expect_err(text);
+            assert!(error.contains(what) && error.contains(text), "{error}");
+        }
+    }
+
+    #[test]
+    fn texts_have_numbers_in_them() {
+        let text = fill("{run.rate:.1} of {1:6.2}, {2} lane{2:s}, {16e9:bit/s}", &lookup);
+        assert_eq!(text.as_deref(), Ok("10.0, 20.0, 30.0 of   1.00, 2 lanes, 16.0 Gbit/s"));
+        assert!(fill("{run.rate:x}", &lookup).is_err() && fill("{1", &lookup).is_err());
+    }
+}

@@ -1,0 +1,294 @@
+//! Runs the jobs of a paper, and finds values in their outcomes.
+
+use super::expression::{Lookup, Query, evaluate, fill};
+use super::measure;
+use super::paper::{Curve, JobEntry, Paper};
+use crate::model::named;
+use crate::{Context, Error};
+use linecard::watch::Watch;
+use linecard_config::{ConfigError, Document};
+use linecard_report::{Section, Value as Shown};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+/// Keys of a job that are not parameters.
+const KEYS: [&str; 4] = ["model", "base", "vary", "label"];
+/// Jobs that are each based on the one before.
+const MAX_BASES: usize = 8;
+
+/// A paper with the outcomes of its jobs.
+#[derive(Debug)]
+pub(super) struct Runs<'p> {
+    paper: &'p Paper,
+    jobs: BTreeMap<&'p str, Vec<Point>>,
+    /// Columns of curves.
+    curves: BTreeMap<&'p str, BTreeMap<&'p str, Vec<f64>>>,
+}
+
+/// A run: what was set, and what came of it.
+#[derive(Debug)]
+struct Point {
+    settings: Value,
+    outcome: Value,
+}
+
+/// What `it` is in the expressions of a curve.
+#[derive(Debug)]
+enum It<'r> {
+    Points(Vec<&'r Point>),
+    Number(f64),
+}
+
+impl<'p> Runs<'p> {
+    /// Runs jobs, as many points at a time as there are processors. Of several files, values of the later ones take
+    /// precedence.
+    pub(super) fn new(
+        paper: &'p Paper,
+        files: &[Document],
+        names: &'p [String],
+        context: &Context<'_>,
+    ) -> Result<Self, Error> {
+        let mut tasks = Vec::new();
+        for name in names {
+            let job = Job::find(paper, files, name)?;
+            let points = job.points()?;
+            // What is wrong is said before anything runs.
+            named(job.model)
+                .map_or(Ok(()), |job| points.iter().try_for_each(|at| job.check(at)))?;
+            tasks.extend(points.into_iter().map(|point| (name, job.model, point)));
+        }
+        context.progress.expect(tasks.len());
+        let run = |(_, model, document): &(_, &str, Document)| {
+            context.go_on()?;
+            let outcome = run(model, document)?;
+            context.progress.advance(1);
+            Ok::<Point, Error>(Point { settings: document.read_as()?, outcome })
+        };
+        let points = parallel(&tasks, run);
+        let mut jobs: BTreeMap<&str, Vec<Point>> = BTreeMap::new();
+        for ((name, ..), point) in tasks.iter().zip(points) {
+            jobs.entry(name.as_str()).or_default().push(point?);
+        }
+        Ok(Self { paper, jobs, curves: BTreeMap::new() })
+    }
+
+    /// The values that an expression names.
+    pub(super) fn numbers(&self, query: &Query) -> Result<Vec<f64>, String> {
+        self.of(None, query)
+    }
+
+    fn of(&self, it: Option<&It<'_>>, query: &Query) -> Result<Vec<f64>, String> {
+        let root = query.root.as_str();
+        if let Some(points) = self.jobs.get(root) {
+            return select(&mut points.iter(), query);
+        }
+        match (it, self.paper.value.get(root), self.curves.get(root), &query.keys[..]) {
+            (Some(It::Points(points)), ..) if root == "it" => {
+                select(&mut points.iter().copied(), query)
+            }
+            (Some(It::Number(number)), ..) if root == "it" => Ok(vec![*number]),
+            (_, Some(text), ..) => Ok(evaluate(text, &|query: &Query| self.of(it, query))?.values),
+            (_, _, Some(columns), [column]) if columns.contains_key(column.as_str()) => {
+                Ok(columns[column.as_str()].clone())
+            }
+            _ => Err(format!("no job, curve or value {root:?} with {:?}", query.keys)),
+        }
+    }
+
+    /// A line for each point of a curve.
+    pub(super) fn curve(&mut self, curve: &'p Curve) -> Result<Section, String> {
+        let title = fill(&curve.title, &|query: &Query| self.numbers(query))?;
+        let mut section = Section::list(curve.key.as_str().to_owned(), title);
+        let mut columns: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+        for (job, it) in self.lines(curve)? {
+            let lookup: &Lookup<'_> = &|query: &Query| self.of(Some(&it), query);
+            let mut fields = Map::new();
+            for (key, expression) in &curve.fields {
+                let found = evaluate(expression, lookup)?;
+                let values = found.values.iter().map(|value| match found.is_truth {
+                    true => json!(*value == 1.0),
+                    false if value.fract() == 0.0 => json!(*value as i64),
+                    false => json!(value),
+                });
+                let mut values: Vec<Value> = values.collect();
+                let value = if values.len() == 1 { values.remove(0) } else { Value::Array(values) };
+                fields.insert(key.clone(), value);
+                columns.entry(key).or_default().extend(found.values);
+            }
+            if curve.title.is_empty() {
+                continue;
+            }
+            let label = fill(&curve.label.replace("{job}", job), lookup)?;
+            let text = fill(&curve.text, lookup)?;
+            section.add("", label, Shown::Object(text, fields));
+        }
+        self.curves.insert(&curve.key, columns);
+        Ok(section)
+    }
+
+    /// Points that make one line each, with the label of their job.
+    fn lines(&self, curve: &Curve) -> Result<Vec<(&str, It<'_>)>, String> {
+        if let Some(each) = &curve.each {
+            let numbers = evaluate(each, &|query: &Query| self.numbers(query))?;
+            return Ok(numbers.values.into_iter().map(|number| ("", It::Number(number))).collect());
+        }
+        let mut lines = Vec::new();
+        for name in &curve.jobs {
+            let label = self.paper.job.get(name).map_or("", |job| job.label.as_str());
+            let mut groups: Vec<(Option<&Value>, Vec<&Point>)> = Vec::new();
+            for point in self.jobs.get(name.as_str()).into_iter().flatten() {
+                let key = curve.over.as_ref().and_then(|key| setting(&point.settings, key));
+                match groups.iter_mut().find(|(other, _)| key.is_some() && *other == key) {
+                    Some((_, points)) => points.push(point),
+                    None => groups.push((key, vec![point])),
+                }
+            }
+            lines.extend(groups.into_iter().map(|(_, points)| (label, It::Points(points))));
+        }
+        Ok(lines)
+    }
+}
+
+/// A job as all files together say it.
+struct Job<'p> {
+    model: &'p str,
+    document: Document,
+    vary: &'p [BTreeMap<String, Vec<Value>>],
+    /// Where that stands.
+    varied_in: Option<Document>,
+}
+
+impl<'p> Job<'p> {
+    fn find(paper: &'p Paper, files: &[Document], name: &'p str) -> Result<Self, Error> {
+        let mut chain: Vec<(&str, &JobEntry)> = Vec::new();
+        let mut next = Some(name);
+        while let Some(name) = next {
+            let job = paper.job.get(name).filter(|_| chain.len() < MAX_BASES);
+            let job = job.ok_or_else(|| Error::Usage(format!("no job `{name}`")))?;
+            chain.push((name, job));
+            next = job.base.as_deref();
+        }
+        let path = files.last().map(Document::path).unwrap_or_else(|| "".as_ref());
+        let mut document = Document::of_text(path, "")?;
+        let mut varied_in = None;
+        for (name, _) in chain.iter().rev() {
+            let path = format!("job.{name}");
+            for file in files {
+                document.overlay(&file.section(&path, &KEYS))?;
+                let section = file.section(&path, &[]);
+                varied_in = section.find("vary").map(|_| section).or(varied_in);
+            }
+        }
+        let model = chain.iter().find_map(|(_, job)| job.model.as_deref());
+        let model = model.ok_or_else(|| Error::Usage(format!("job `{name}` has no model")))?;
+        let vary = chain.iter().find_map(|(_, job)| job.vary.as_deref()).unwrap_or_default();
+        Ok(Self { model, document, vary, varied_in })
+    }
+
+    /// A document for each point.
+    fn points(&self) -> Result<Vec<Document>, ConfigError> {
+        let mut points = vec![self.document.clone()];
+        for axis in self.vary {
+            let refuse = |what: &str| match &self.varied_in {
+                Some(section) => section.refuse("vary", what),
+                None => ConfigError::of_parameter("vary", what),
+            };
+            let count = axis.values().map(Vec::len).next().filter(|count| *count > 0);
+            let count =
+                count.ok_or_else(|| refuse("nothing is listed: give one value at least"))?;
+            if axis.values().any(|values| values.len() != count) {
+                return Err(refuse("parameters that go together need as many values each"));
+            }
+            let place = self.varied_in.as_ref().and_then(|section| section.find("vary"));
+            let mut varied = Vec::new();
+            for point in &points {
+                for index in 0..count {
+                    let mut point = point.clone();
+                    for (key, values) in axis {
+                        let place = place.clone().ok_or_else(|| refuse("is not in a file"))?;
+                        point.set_at(place, key, &values[index])?;
+                    }
+                    varied.push(point);
+                }
+            }
+            points = varied;
+        }
+        Ok(points)
+    }
+}
+
+/// The outcome of a model, or of a measurement of a paper's own.
+fn run(model: &str, document: &Document) -> Result<Value, Error> {
+    let progress = Arc::new(Watch::new());
+    if let Some(job) = named(model) {
+        let finished = job.run(document, &progress)?;
+        return finished.failure.map_or(Ok(finished.value), Err);
+    }
+    let measure = measure::named(model);
+    let measure = measure.ok_or_else(|| Error::Usage(format!("no model {model:?}")))?;
+    measure(document, &Context { progress: &progress, document: Some(document) })
+}
+
+/// Does each task, as many at a time as there are processors; results in their order.
+fn parallel<T: Sync, R: Send>(tasks: &[T], run: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let task = || {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            tasks.get(at).map(|task| (at, run(task)))
+        };
+        std::iter::from_fn(task).collect::<Vec<_>>()
+    };
+    let workers = thread::available_parallelism().map_or(1, usize::from);
+    let mut all: Vec<(usize, R)> = thread::scope(|scope| {
+        let started: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
+        let join = |worker: thread::ScopedJoinHandle<'_, Vec<_>>| {
+            worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        started.into_iter().flat_map(join).collect()
+    });
+    all.sort_by_key(|(at, _)| *at);
+    all.into_iter().map(|(_, result)| result).collect()
+}
+
+/// Values of some points.
+fn select<'r>(
+    points: &mut dyn Iterator<Item = &'r Point>,
+    query: &Query,
+) -> Result<Vec<f64>, String> {
+    let mut found = Vec::new();
+    for point in points {
+        let number = |key: &String| setting(&point.settings, key).and_then(Value::as_f64);
+        let is_chosen = |(key, sign, bound): &(String, super::expression::Comparison, f64)| {
+            let value = number(key).ok_or(format!("the job does not set {key}"))?;
+            Ok::<bool, String>(sign.holds(value, *bound))
+        };
+        let chosen = query.filters.iter().map(is_chosen).collect::<Result<Vec<_>, _>>()?;
+        if chosen.contains(&false) {
+            continue;
+        }
+        let value = match query.keys.split_first() {
+            Some((first, keys)) if first == "config" => setting(&point.settings, &keys.join(".")),
+            _ => setting(&point.outcome, &query.keys.join(".")),
+        };
+        let path = || format!("{}.{}: no such number", query.root, query.keys.join("."));
+        add_numbers(value.ok_or_else(path)?, &mut found).ok_or_else(path)?;
+    }
+    Ok(found)
+}
+
+fn setting<'v>(values: &'v Value, path: &str) -> Option<&'v Value> {
+    path.split('.').try_fold(values, |value, key| value.get(key))
+}
+
+fn add_numbers(value: &Value, found: &mut Vec<f64>) -> Option<()> {
+    match value {
+        Value::Array(values) => values.iter().try_for_each(|value| add_numbers(value, found))?,
+        Value::Bool(flag) => found.push(f64::from(u8::from(*flag))),
+        value => found.push(value.as_f64()?),
+    }
+    Some(())
+}

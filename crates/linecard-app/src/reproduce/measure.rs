@@ -1,0 +1,78 @@
+//! What papers need and no job computes, by the names that papers use.
+
+use crate::{Context, Error};
+use garde::Validate;
+use linecard_config::Document;
+use linecard_jitter::media::st2022_6::Format;
+use linecard_model::Ps;
+use linecard_model::npu::{Discipline, Overload, expected_share};
+use linecard_model::path::{Stream, busy_loop};
+use linecard_model::pci::{FRAME_OVERHEAD, WIRE_OVERHEAD, efficiency, file_frames};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use smart_default::SmartDefault;
+
+/// A measurement: the configuration of a job of a paper in, an outcome out.
+pub(super) type Measure = fn(&Document, &Context<'_>) -> Result<Value, Error>;
+
+/// The measurement of this name.
+pub(super) fn named(name: &str) -> Option<Measure> {
+    let all: [(&str, Measure); 1] = [("busy-loop", spikes)];
+    all.into_iter().find(|(known, _)| *known == name).map(|(_, measure)| measure)
+}
+
+/// A function of numbers.
+pub(super) fn function(name: &str, arguments: &[f64]) -> Result<f64, String> {
+    let period = |format: &str| Format::by_name(format).map(|format| format.period_ns());
+    Ok(match (name, arguments) {
+        ("frame_overhead", []) => FRAME_OVERHEAD.into(),
+        ("wire_overhead", []) => WIRE_OVERHEAD.into(),
+        ("ethernet_efficiency", [frame]) => efficiency(*frame as u32),
+        ("full_frames", [bytes]) => file_frames(*bytes as u32).0.into(),
+        ("last_frame_bytes", [bytes]) => file_frames(*bytes as u32).1.into(),
+        ("expected_share", [threads, connections]) => {
+            expected_share(*threads as u16, *connections as u32)
+        }
+        ("stack_served", served) => syns_served(Discipline::Stack, served)?,
+        ("fifo_served", served) => syns_served(Discipline::Fifo, served)?,
+        ("round_robin_served", served) => syns_served(Discipline::RoundRobin, served)?,
+        ("period_1080i60_ns", []) => period("1080i60").map_err(|error| error.to_string())?,
+        ("period_1080i59_94_ns", []) => period("1080i59.94").map_err(|error| error.to_string())?,
+        _ => return Err(format!("no function {name} of {} numbers", arguments.len())),
+    })
+}
+
+/// The share of SYNs that an overloaded DMA engine serves in time, of a load in per cent by some of the threads.
+fn syns_served(discipline: Discipline, arguments: &[f64]) -> Result<f64, String> {
+    let [load, threads, busy] = arguments else { return Err("give load, threads, busy".into()) };
+    let overload = Overload {
+        discipline,
+        load_percent: *load as u64,
+        threads: *threads as u16,
+        busy: *busy as u16,
+        services: 400_000,
+        patience: 1_000,
+        seed: 0,
+    };
+    Ok(overload.syns_served())
+}
+
+/// A program that waits for the period in a loop.
+#[derive(Debug, Clone, SmartDefault, Serialize, Deserialize, JsonSchema, Validate)]
+#[serde(default, deny_unknown_fields)]
+struct BusyLoop {
+    /// laps
+    #[default(1_000_000)]
+    #[garde(range(min = 2, max = 100_000_000))]
+    laps: usize,
+}
+
+/// Laps of a busy loop on the modelled core that take more than twice their time.
+fn spikes(document: &Document, _: &Context<'_>) -> Result<Value, Error> {
+    let BusyLoop { laps } = document.config()?;
+    let stream = Stream::default();
+    let ends = busy_loop(&stream, laps);
+    let is_long = |pair: &&[Ps]| pair[1].0 - pair[0].0 > 2 * stream.period.0;
+    Ok(json!({ "spikes": ends.windows(2).filter(is_long).count() }))
+}

@@ -1,0 +1,87 @@
+//! Published values beside ours.
+//!
+//! What a publication says, and which job answers each of its values, is data: `papers/NAME.toml`. This runs the jobs,
+//! compares, and counts agreement only of values that the models were not given.
+
+pub mod comparison;
+mod expression;
+mod jobs;
+mod measure;
+mod paper;
+
+use crate::{Context, Error};
+use comparison::add_all;
+use expression::Query;
+use jobs::Runs;
+use linecard_config::Document;
+use linecard_report::Report;
+use paper::Paper;
+use std::path::Path;
+
+/// What a reproduction came to.
+#[derive(Debug)]
+pub struct Reproduced {
+    /// Published values and ours.
+    pub report: Report,
+    /// Values that differ without a reason, or beyond its limit.
+    pub unexplained: usize,
+}
+
+impl Reproduced {
+    /// What is wrong, if values differ without a reason.
+    #[must_use]
+    pub fn failure(&self) -> Option<Error> {
+        let count = self.unexplained;
+        let what =
+            format!("{count} figures differ without a reason, or beyond its limit: see DIFFERS");
+        (count > 0).then_some(Error::Unexplained(what))
+    }
+}
+
+/// Runs a reproduction. What `own`, a file in the form of `papers/NAME.toml`, says takes precedence over the file that
+/// comes with the project.
+///
+/// # Errors
+///
+/// A file that cannot be read or has wrong values, and what the jobs refuse.
+pub fn reproduce(
+    name: &str,
+    own: Option<&Path>,
+    context: &Context<'_>,
+) -> Result<Reproduced, Error> {
+    let (built_in, job) = Paper::built_in(name)?;
+    let mut paper: Paper = built_in.read_as()?;
+    let mut files = vec![built_in];
+    if let Some(path) = own {
+        let own = Document::read(path)?;
+        let refuse = |what| Error::Usage(format!("{}: {what}", path.display()));
+        paper.overlay(own.read_as()?).map_err(refuse)?;
+        files.push(own);
+    }
+    let wrong = |what| Error::Usage(format!("papers, {name}: {what}"));
+    let reproduction = paper.reproduction(name)?;
+    let mut runs = Runs::new(&paper, &files, &reproduction.jobs, context)?;
+    let curves = reproduction.curve.iter().map(|curve| runs.curve(curve));
+    let curves = curves.collect::<Result<Vec<_>, String>>().map_err(wrong)?;
+    let lookup = |query: &Query| runs.numbers(query);
+    let tables = reproduction.table.iter().map(|table| table.compare(&lookup));
+    let tables = tables.collect::<Result<Vec<_>, String>>().map_err(wrong)?;
+    let mut report = Report::new(job);
+    let unexplained = add_all(&tables, &reproduction.free, &mut report);
+    curves.into_iter().for_each(|curve| report.push(curve));
+    reproduction.notes.iter().for_each(|note| report.note(note));
+    Ok(Reproduced { report, unexplained })
+}
+
+/// Parameters of what is measured on this host beside a reproduction: the section `live` of its file.
+///
+/// # Errors
+///
+/// As [`reproduce`].
+pub fn live(name: &str, own: Option<&Path>) -> Result<Document, Error> {
+    let mut live = Paper::built_in(name)?.0.section("live", &[]);
+    if let Some(path) = own {
+        live.overlay(&Document::read(path)?.section("live", &[]))?;
+    }
+    Ok(live)
+}

@@ -1,0 +1,300 @@
+//! The file of a publication, `papers/NAME.toml`: its values, the jobs that answer them, and how they are compared.
+//! docs/design/reproduce.md has the format.
+
+use super::comparison::{Class, Comparison, Printed, Row};
+use super::expression::{Lookup, evaluate, fill};
+use crate::Error;
+use linecard_config::Document;
+use serde::Deserialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// The files that come with the project: path, text, and the jobs of reports, by which reproductions are chosen.
+const PAPERS: [(&str, &str, &[&str]); 5] = [
+    (
+        "papers/gigabit.toml",
+        include_str!("../../../../papers/gigabit.toml"),
+        &["reproduce gigabit-throughput", "reproduce gigabit-overhead", "reproduce gigabit-bus"],
+    ),
+    (
+        "papers/zero-copy.toml",
+        include_str!("../../../../papers/zero-copy.toml"),
+        &["reproduce zero-copy"],
+    ),
+    (
+        "papers/lro-npu.toml",
+        include_str!("../../../../papers/lro-npu.toml"),
+        &["reproduce lro-npu"],
+    ),
+    (
+        "papers/linux-jitter.toml",
+        include_str!("../../../../papers/linux-jitter.toml"),
+        &["reproduce linux-jitter"],
+    ),
+    (
+        "papers/end2end100.toml",
+        include_str!("../../../../papers/end2end100.toml"),
+        &["reproduce end2end100"],
+    ),
+];
+
+/// A file.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Paper {
+    /// Authors, title, year.
+    #[serde(rename = "source")]
+    _source: String,
+    /// Expressions by name.
+    pub(super) value: BTreeMap<String, String>,
+    /// What is run, by name.
+    pub(super) job: BTreeMap<String, JobEntry>,
+    reproduction: Vec<Reproduction>,
+    /// Parameters of measurements on this host.
+    #[serde(rename = "live")]
+    _live: Value,
+}
+
+/// A job; all keys beside these are parameters of its configuration.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct JobEntry {
+    /// What curves call it.
+    pub(super) label: String,
+    /// The model, or a measurement of [`super::measure`].
+    pub(super) model: Option<String>,
+    /// The job whose parameters and points this one has, but for those that it gives itself.
+    pub(super) base: Option<String>,
+    /// Axes of its points, the last the fastest: of each axis, values by parameter, which go together.
+    pub(super) vary: Option<Vec<BTreeMap<String, Vec<Value>>>>,
+}
+
+/// What `linecard reproduce NAME` runs.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Reproduction {
+    name: String,
+    /// Jobs that it needs.
+    #[serde(default)]
+    pub(super) jobs: Vec<String>,
+    /// Parameters that were chosen, with value and reason.
+    #[serde(default)]
+    pub(super) free: Vec<String>,
+    /// Sentences under the figures.
+    #[serde(default)]
+    pub(super) notes: Vec<String>,
+    #[serde(default)]
+    pub(super) table: Vec<Table>,
+    #[serde(default)]
+    pub(super) curve: Vec<Curve>,
+}
+
+/// Published values that belong together.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Table {
+    key: String,
+    title: String,
+    /// Where it is in the paper.
+    #[serde(rename = "place")]
+    _place: String,
+    rows: Vec<Published>,
+}
+
+/// A published value, or a statement about a curve.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Published {
+    what: String,
+    /// Where it is in the paper, if the table does not say it.
+    #[serde(default, rename = "place")]
+    _place: Option<String>,
+    /// A number as it was printed, with its unit; or the statement.
+    paper: String,
+    /// The expression that answers; for a statement a text with expressions.
+    ours: String,
+    /// Of a statement: whether it holds for ours.
+    holds: Option<String>,
+    class: Class,
+    /// The parameter that was fitted.
+    parameter: Option<String>,
+    /// Per cent that ours may be off.
+    within: Option<f64>,
+    /// Why it may differ.
+    #[serde(default)]
+    reason: Option<Reason>,
+}
+
+/// Why a value may differ, and how far.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Reason {
+    text: String,
+    /// Expressions: the range of what it explains.
+    from: Value,
+    to: Value,
+    /// The value that has to be in the range, if it is not ours, and its unit.
+    measured: Option<String>,
+    #[serde(default)]
+    unit: String,
+    /// An expression: otherwise there is no such reason.
+    when: Option<String>,
+}
+
+/// Figures of ours beside the paper's: one line for each point.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Curve {
+    pub(super) key: String,
+    /// Empty where the curve is only for rows.
+    #[serde(default)]
+    pub(super) title: String,
+    /// Jobs whose points these are.
+    #[serde(default)]
+    pub(super) jobs: Vec<String>,
+    /// An expression instead: its numbers are the points.
+    pub(super) each: Option<String>,
+    /// A parameter: points that have the same value of it make one line.
+    pub(super) over: Option<String>,
+    /// Of a line; `{job}` is the label of its job.
+    #[serde(default)]
+    pub(super) label: String,
+    #[serde(default)]
+    pub(super) text: String,
+    /// Expressions by key, in JSON and for rows: `CURVE.KEY`.
+    pub(super) fields: BTreeMap<String, String>,
+}
+
+impl Paper {
+    /// The file in which a reproduction is, as a document, and the job of its report.
+    pub(super) fn built_in(name: &str) -> Result<(Document, &'static str), Error> {
+        let is_named = |job: &&&str| job.strip_prefix("reproduce ") == Some(name);
+        let found = PAPERS.iter().find_map(|(path, text, jobs)| {
+            jobs.iter().find(is_named).map(|job| (*path, *text, *job))
+        });
+        let (path, text, job) = found.ok_or_else(|| unknown(name))?;
+        Ok((Document::of_text(path, text)?, job))
+    }
+
+    /// Takes what another file says in place of this one.
+    pub(super) fn overlay(&mut self, other: Self) -> Result<(), String> {
+        for (name, own) in other.job {
+            let known: Vec<&String> = self.job.keys().collect();
+            let what = format!("unknown job `{name}`: known are {known:?}");
+            let job = self.job.get_mut(&name).ok_or(what)?;
+            job.model = own.model.or(job.model.take());
+            job.base = own.base.or(job.base.take());
+            job.vary = own.vary.or(job.vary.take());
+        }
+        for (name, own) in other.value {
+            *self.value.get_mut(&name).ok_or(format!("unknown value `{name}`"))? = own;
+        }
+        if !other.reproduction.is_empty() {
+            self.reproduction = other.reproduction;
+        }
+        Ok(())
+    }
+
+    pub(super) fn reproduction(&self, name: &str) -> Result<&Reproduction, Error> {
+        self.reproduction.iter().find(|one| one.name == name).ok_or_else(|| unknown(name))
+    }
+}
+
+fn unknown(name: &str) -> Error {
+    Error::Usage(format!("{name}: no such reproduction"))
+}
+
+impl Table {
+    /// Compares all values.
+    pub(super) fn compare(&self, lookup: &Lookup<'_>) -> Result<Comparison, String> {
+        let mut comparison = Comparison::new(&self.key, fill(&self.title, lookup)?);
+        for value in &self.rows {
+            comparison.add(value.row(lookup).map_err(|what| format!("{}: {what}", value.what))?);
+        }
+        Ok(comparison)
+    }
+}
+
+impl Published {
+    fn row(&self, lookup: &Lookup<'_>) -> Result<Row, String> {
+        let what = fill(&self.what, lookup)?;
+        let mut row = match &self.holds {
+            Some(holds) => {
+                let (paper, ours) = (fill(&self.paper, lookup)?, fill(&self.ours, lookup)?);
+                Row::shape(what, paper, ours, evaluate(holds, lookup)?.holds())
+            }
+            None => {
+                let (printed, unit) = printed(&self.paper)?;
+                Row::number(what, printed, evaluate(&self.ours, lookup)?.single()?).unit(unit)
+            }
+        };
+        row = row.class(self.class).fitted_by(self.parameter.clone().unwrap_or_default());
+        if let Some(percent) = self.within {
+            row = row.within(percent);
+        }
+        match &self.reason {
+            Some(reason) => reason.add_to(row, lookup),
+            None => Ok(row),
+        }
+    }
+}
+
+impl Reason {
+    fn add_to(&self, row: Row, lookup: &Lookup<'_>) -> Result<Row, String> {
+        let number = |text: &String| evaluate(text, lookup)?.single();
+        if let Some(when) = &self.when
+            && !evaluate(when, lookup)?.holds()
+        {
+            return Ok(row);
+        }
+        let bound = |bound: &Value| match bound {
+            Value::String(text) => number(text),
+            bound => bound.as_f64().ok_or(format!("{bound} is no limit")),
+        };
+        let (text, limit) = (fill(&self.text, lookup)?, bound(&self.from)?..=bound(&self.to)?);
+        Ok(match &self.measured {
+            Some(measured) => row.because_measured(text, (number(measured)?, &self.unit), limit),
+            None => row.because(text, limit),
+        })
+    }
+}
+
+/// A number with as many decimals as were printed, and its unit.
+fn printed(text: &str) -> Result<(Printed, &str), String> {
+    let (number, unit) = text.split_once(' ').unwrap_or((text, ""));
+    let decimals = number.split_once('.').map_or(0, |(_, decimals)| decimals.len());
+    let value: f64 = number.parse().map_err(|_| format!("{number:?} is not a number"))?;
+    Ok(((value, decimals).into(), unit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What was fitted names its parameter, what differs its reason, and what is exact has no tolerance.
+    #[test]
+    fn classes_have_what_they_need() {
+        for (path, text, _) in PAPERS {
+            let document = Document::of_text(path, text).expect("TOML");
+            let paper: Paper = document.read_as().expect(path);
+            let tables = paper.reproduction.iter().flat_map(|one| &one.table);
+            for row in tables.flat_map(|table| &table.rows) {
+                let is_right = match row.class {
+                    Class::Exact => row.within.is_none() && row.reason.is_none(),
+                    Class::Predicted | Class::Arithmetic => row.parameter.is_none(),
+                    Class::Fitted => row.parameter.is_some(),
+                    Class::Differs => row.reason.is_some() && row.parameter.is_none(),
+                    Class::Cannot => row.reason.is_some(),
+                };
+                assert!(is_right, "{path}: {row:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_are_taken_as_printed() {
+        let (number, unit) = printed("19.40 µs").expect("a number");
+        assert_eq!((number, unit), ((19.4, 2).into(), "µs"));
+        assert!(printed("about 3").is_err() && printed("84").is_ok());
+    }
+}
