@@ -44,7 +44,8 @@ pub(crate) fn command(arguments: &RecvArguments) -> Result<(), Failure> {
     let context = Context { progress: &progress, document: Some(&document) };
     let bar = Arc::new(Bar::new());
     let above = Arc::clone(&bar);
-    let receiver = Receiver::listen(&config, &context, Arc::new(move |line| above.say(line)))?;
+    let receiver = Receiver::listen(&config, &context, Arc::new(move |line| above.say(line)))
+        .map_err(|error| context.placed(error))?;
     loop {
         let result = receiver.receive(&mut |progress| {
             let total = (progress.total_bytes > 0).then_some(progress.total_bytes);

@@ -62,7 +62,7 @@ pub(crate) fn command(arguments: &SendArguments) -> Result<(), Failure> {
             if let Some(outcome) = outcome.filter(|_| arguments.json) {
                 account::print(&report_of("send", &*outcome), true, None)?;
             }
-            Err(error)
+            Err(context.placed(error))
         }
     }
 }

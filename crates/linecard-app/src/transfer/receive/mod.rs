@@ -64,7 +64,7 @@ impl<'a> Receiver<'a> {
             Folder::open(folder).map_err(|error| Error::Storage(error.to_string()))?;
         }
         let at = config.listen.map(|listen| listen.0.0);
-        let listener = peer::listen(at, config.access.insecure_none.0)?;
+        let listener = peer::listen(at, config.access.insecure_none)?;
         let at = listener.local_addr()?;
         let rejected = Rejected::new(config.authorize(), Arc::clone(&log));
         let notice = Box::new(move |peer| rejected.add(peer));
@@ -110,7 +110,7 @@ impl Config {
     fn options(&self, context: &Context<'_>, access: Access) -> ReceiveOptions {
         ReceiveOptions {
             folder: (!self.is_pipe()).then(|| file_of(context, "folder", &self.folder)),
-            overwrite: self.overwrite.0,
+            overwrite: self.overwrite,
             access,
             lanes: self.lanes.iter().map(|lane| lane.0.clone()).collect(),
             memory_bytes: self.memory.get(),
@@ -124,7 +124,7 @@ impl Config {
         if let Some(access) = self.access.without_identity(context)? {
             return Ok(access);
         }
-        let authorized = match self.accept_any.0 {
+        let authorized = match self.accept_any {
             true => Authorized::Anybody,
             false => {
                 let path = self.list(context)?;
@@ -165,7 +165,7 @@ impl Config {
     }
 
     fn senders(&self, context: &Context<'_>) -> Result<String, Error> {
-        if self.accept_any.0 {
+        if self.accept_any {
             return Ok("everybody who reaches the port may send, whatever key they have".to_owned());
         }
         let path = self.list(context)?;

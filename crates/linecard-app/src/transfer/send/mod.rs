@@ -79,7 +79,7 @@ pub fn send(
     let mut run = Run { context, observer, progress: SendProgress::default(), lines: 0 };
     let mut result = run.try_all(&options, &addresses);
     if let Err(SendError::Control(ControlError::UnknownPeer { found, .. })) = &result
-        && !config.strict.0
+        && !config.strict
         && run.observer.is_right(&config.peer.0, *found)
     {
         let mut known = config.known(context)?;
@@ -166,7 +166,7 @@ impl Config {
             return Ok(access);
         }
         let identity = self.access.identity(context)?;
-        let policy = if self.accept_new.0 { Policy::AcceptNew } else { Policy::Strict };
+        let policy = if self.accept_new { Policy::AcceptNew } else { Policy::Strict };
         Ok(Access::Keys { identity, trust: Trust::Known(self.known(context)?, policy) })
     }
 
