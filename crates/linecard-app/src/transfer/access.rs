@@ -72,7 +72,7 @@ pub(super) fn file_of(context: &Context<'_>, parameter: &str, path: &Path) -> Pa
 /// The key in this file, or in the usual one; made if it is missing.
 pub(super) fn identity(path: Option<&Path>) -> Result<Identity, Error> {
     let path = file(path, "identity", "--identity")?;
-    Identity::load_or_create(&path).map_err(of_key)
+    Identity::load_or_create(&path).map_err(|error| of_key(&error))
 }
 
 /// The file that was given, or the one of this name among the settings of the user.
@@ -93,6 +93,6 @@ pub(super) fn allowed(path: &Path) -> Result<usize, Error> {
         Ok(Authorized::Only(list)) => Ok(list.len()),
         Ok(_) => Ok(0),
         Err(error) if is_missing(&error) => Ok(0),
-        Err(error) => Err(of_key(error)),
+        Err(error) => Err(of_key(&error)),
     }
 }

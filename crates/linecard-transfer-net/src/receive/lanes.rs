@@ -8,7 +8,7 @@
 use super::ReceiveError;
 use crate::control::Control;
 use crate::end::{SealedSocket, Verdict};
-use crate::lane::{Absent, Lane, LaneError, Listener, Own, Spec};
+use crate::lane::{Absent, Lane, Listener, Own, Spec};
 use linecard::time::Instant;
 use linecard_transfer::control::{Hello, Suite};
 use linecard_transfer::wire::{Header, Kind};
@@ -150,21 +150,21 @@ impl Incoming {
         }
     }
 
-    /// A candidate was read from. The first on which a packet opens becomes the lane; one on which something else came
+    /// A candidate was read from; nothing if it failed. The first on which a packet opens becomes the lane; one on which something else came
     /// is closed.
     pub(super) fn decided(
         &mut self,
         candidate: Candidate,
-        verdict: Result<Verdict, LaneError>,
+        verdict: Option<Verdict>,
         socket: &mut SealedSocket,
     ) {
         match verdict {
-            Ok(Verdict::Undecided) => self.candidates.push_back(candidate),
-            Ok(Verdict::Accepted) => {
+            Some(Verdict::Undecided) => self.candidates.push_back(candidate),
+            Some(Verdict::Accepted) => {
                 socket.replace(candidate.lane);
                 self.is_down = false;
             }
-            Ok(Verdict::Refused) | Err(_) => {}
+            Some(Verdict::Refused) | None => {}
         }
     }
 

@@ -29,10 +29,18 @@ pub(super) struct Opened {
     pub(super) has_begun: bool,
 }
 
+/// What both ends have agreed on, and the lanes for it.
+struct Negotiated {
+    welcome: Welcome,
+    lanes: Lanes,
+    sockets: Vec<SealedSocket>,
+    receiver: Receiver,
+}
+
 /// Agrees with a sender, or tells it why not.
 pub(super) fn open(options: &ReceiveOptions, guest: Guest) -> Result<Opened, ReceiveError> {
     let Guest { mut control, from, hello, is_anywhere } = guest;
-    let (welcome, (lanes, sockets), receiver) =
+    let Negotiated { welcome, lanes, sockets, receiver } =
         negotiate(options, &hello, &mut control, is_anywhere).inspect_err(|error| match error {
             ReceiveError::Control(_) => {}
             ReceiveError::Refused(why) => refuse(&mut control, why.code, why),
@@ -60,7 +68,7 @@ fn negotiate(
     hello: &Hello,
     control: &mut Control,
     is_anywhere: bool,
-) -> Result<(Welcome, (Lanes, Vec<SealedSocket>), Receiver), ReceiveError> {
+) -> Result<Negotiated, ReceiveError> {
     let (local, peer) = control.addresses()?;
     let agreed = agree(control, hello, options)?;
     let window = window(options, hello);
@@ -85,7 +93,7 @@ fn negotiate(
         window_chunks: window,
         lanes: lanes.addresses.clone(),
     };
-    Ok((welcome, (lanes, sockets), receiver))
+    Ok(Negotiated { welcome, lanes, sockets, receiver })
 }
 
 /// Tells the sender that there will be no transfer, as far as that can be done.

@@ -209,7 +209,7 @@ impl Role for Receiving<'_> {
                 }
             };
             let verdict = sockets[lane].try_candidate(&mut *candidate.lane, received, take);
-            self.lanes.all[lane].decided(candidate, verdict, &mut sockets[lane]);
+            self.lanes.all[lane].decided(candidate, verdict.ok(), &mut sockets[lane]);
         }
         self.lanes.all[lane].validate(&mut endpoint.sockets[lane]);
     }

@@ -30,7 +30,8 @@ impl Job for ReceiveJob {
     type Outcome = Outcome;
 
     fn run(config: &Config, context: &Context<'_>) -> Result<Outcome, Error> {
-        let receiver = Receiver::listen(config, context, Arc::new(|_| {}))?;
+        let log: Log = Arc::new(|_| {});
+        let receiver = Receiver::listen(config, context, &log)?;
         receiver.receive(&mut |_| {}).map_err(|failed| failed.error)
     }
 
@@ -56,7 +57,7 @@ impl<'a> Receiver<'a> {
     /// # Errors
     ///
     /// Keys, a folder or an address that cannot be used.
-    pub fn listen(config: &Config, context: &Context<'a>, log: Log) -> Result<Self, Error> {
+    pub fn listen(config: &Config, context: &Context<'a>, log: &Log) -> Result<Self, Error> {
         linecard_config::check(config)?;
         let access = config.access_with_trust(context)?;
         let options = config.options(context, access.clone());
@@ -66,7 +67,7 @@ impl<'a> Receiver<'a> {
         let at = config.listen.map(|listen| listen.0.0);
         let listener = peer::listen(at, config.access.insecure_none)?;
         let at = listener.local_addr()?;
-        let rejected = Rejected::new(config.authorize(), Arc::clone(&log));
+        let rejected = Rejected::new(config.authorize(), Arc::clone(log));
         let notice = Box::new(move |peer| rejected.add(peer));
         let acceptor = Acceptor::start(listener, options, notice).map_err(of_receive)?;
         config.announce(context, &access, at)?.iter().for_each(|line| log(line));

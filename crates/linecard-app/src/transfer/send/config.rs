@@ -45,7 +45,7 @@ pub struct Config {
     #[schemars(extend("x-flag" = "rate"))]
     pub rate: Maybe<Rate>,
     /// data bytes of a packet
-    #[garde(range(min = Bytes::new(MIN_PAYLOAD_BYTES as u64), max = Bytes::new(MAX_BODY_BYTES as u64)))]
+    #[garde(range(min = Bytes::new(u64::from(MIN_PAYLOAD_BYTES)), max = Bytes::new(MAX_BODY_BYTES as u64)))]
     #[schemars(extend(
         "x-flag" = "payload",
         "x-default" = "the most of 8896, 4096 and 1408 that fits"
@@ -54,7 +54,7 @@ pub struct Config {
     /// length of a chunk, a power of two: after an interruption those in flight are sent again
     #[default(Bytes::new(16 << 20))]
     #[garde(
-        range(min = Bytes::new(MIN_CHUNK_BYTES as u64), max = Bytes::new(MAX_CHUNK_BYTES as u64)),
+        range(min = Bytes::new(u64::from(MIN_CHUNK_BYTES)), max = Bytes::new(u64::from(MAX_CHUNK_BYTES))),
         custom(length_of_chunks)
     )]
     #[schemars(extend("x-flag" = "chunk"))]

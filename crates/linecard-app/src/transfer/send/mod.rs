@@ -83,7 +83,7 @@ pub fn send(
         && run.observer.is_right(&config.peer.0, *found)
     {
         let mut known = config.known(context)?;
-        known.remember(&config.peer.0.to_string(), *found).map_err(of_key)?;
+        known.remember(&config.peer.0.to_string(), *found).map_err(|error| of_key(&error))?;
         // The list that `options` has does not name it yet.
         result = run.try_all(&config.options(context)?, &addresses);
     }
@@ -173,7 +173,7 @@ impl Config {
     fn known(&self, context: &Context<'_>) -> Result<KnownPeers, Error> {
         let given = self.known_peers.as_deref().map(|path| file_of(context, "known_peers", path));
         let path = file(given.as_deref(), "known_peers", "--known-peers")?;
-        KnownPeers::load(&path).map_err(of_key)
+        KnownPeers::load(&path).map_err(|error| of_key(&error))
     }
 
     /// What failed, and what to do about a new key.
