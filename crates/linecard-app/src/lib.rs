@@ -17,7 +17,7 @@ pub mod offload;
 #[cfg(target_os = "linux")]
 pub mod plan;
 #[cfg(target_os = "linux")]
-mod ports;
+pub mod ports;
 pub mod reproduce;
 pub mod run;
 pub mod scenario;
@@ -27,5 +27,3 @@ pub mod transfer;
 pub use erased::{AnyJob, Finished, finish, finish_with};
 pub use error::{EXIT_CODES, Error};
 pub use job::{Cancellable, Context, Job};
-#[cfg(target_os = "linux")]
-pub use ports::ports;

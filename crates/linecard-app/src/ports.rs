@@ -1,121 +1,285 @@
 //! What this host can do: kinds of ports, found by trying, and interfaces.
 
-use crate::Finished;
-use linecard_io::port::interface::{self, Device, Interface, State, mac_text};
+use crate::{Context, Error, Job};
+use garde::Validate;
+use linecard_io::port::interface::{self, Interface, State, mac_text};
 use linecard_io::port::{probe, xdp};
-use linecard_report::{Report, Section, Value};
+use linecard_report::{ByteCount, Named};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-/// Finds out which kinds of ports can be opened with the privileges of the process, what the kernel lacks, and which
-/// interfaces there are. Opens sockets on the loopback interface and makes a TAP device, for a moment. Whatever is
-/// lacking is part of the result: there is no failure.
-#[must_use]
-pub fn ports() -> Finished {
-    let kinds = [xdp_kind(), packet_kind(), tap_kind(), plain("capture"), plain("memory")];
-    let mut report = Report::new("ports");
-    let (mut usable, mut lacking) =
-        (Section::new("kinds", "Kinds of ports"), Section::list("lacking", "What is lacking"));
-    for kind in kinds {
-        for line in &kind.lacking {
-            lacking.add("", kind.name, Value::Text(line.clone()));
+/// The job: finds out which kinds of ports can be opened with the privileges of the process, what the kernel lacks, and
+/// which interfaces there are. Opens sockets on the loopback interface and makes a TAP device, for a moment. Whatever is
+/// lacking is part of the outcome and no error.
+#[derive(Debug)]
+pub struct Ports;
+
+/// There is nothing to choose.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema, Validate)]
+#[serde(deny_unknown_fields)]
+pub struct PortsConfig {}
+
+/// Kinds of ports, and interfaces.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct PortsOutcome {
+    /// Kinds of ports
+    pub kinds: Kinds,
+    /// What is lacking
+    pub lacking: Vec<Lack>,
+    /// Interfaces of this network namespace
+    pub interfaces: Named<InterfaceOutcome>,
+    /// Why the interfaces cannot be listed, if so.
+    #[serde(skip)]
+    pub unlisted: Option<String>,
+}
+
+/// Kinds of ports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Kinds {
+    /// xdp
+    pub xdp: XdpKind,
+    /// packet
+    pub packet: PacketKind,
+    /// tap
+    pub tap: TapKind,
+    /// capture
+    pub capture: PlainKind,
+    /// memory
+    pub memory: PlainKind,
+}
+
+/// All packets of an interface, by AF_XDP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct XdpKind {
+    /// Whether such ports can be opened.
+    pub usable: bool,
+    /// Packets longer than a frame.
+    pub multi_buffer: bool,
+    /// The kernel signals when it has to be woken.
+    pub need_wakeup: bool,
+}
+
+/// All packets of an interface, by a packet socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct PacketKind {
+    /// Whether such ports can be opened.
+    pub usable: bool,
+    /// Large packets are exchanged whole.
+    pub large_packets: bool,
+    /// Several sockets may share an interface.
+    pub fanout: bool,
+    /// Sending may bypass the queueing discipline.
+    pub qdisc_bypass: bool,
+    /// Packets may be kept from the kernel's stack.
+    pub takeover: bool,
+}
+
+/// TAP and TUN devices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct TapKind {
+    /// Whether such ports can be opened.
+    pub usable: bool,
+    /// A device may have several queues.
+    pub multi_queue: bool,
+    /// Large TCP packets are exchanged whole.
+    pub large_tcp: bool,
+    /// Large UDP packets too.
+    pub large_udp: bool,
+    /// Also in UDP tunnels.
+    pub large_tunnels: bool,
+}
+
+/// A kind that takes no privileges and nothing of the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct PlainKind {
+    /// Whether such ports can be opened: always.
+    pub usable: bool,
+}
+
+/// Something that a kind of ports lacks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Lack {
+    /// The kind.
+    pub label: String,
+    /// What it lacks, and what to do.
+    pub value: String,
+}
+
+/// A network interface.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct InterfaceOutcome {
+    /// "up", "no carrier" or "down".
+    pub state: String,
+    /// Bytes of its largest IP packet.
+    pub mtu: ByteCount,
+    /// Its MAC address, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mac: Option<String>,
+    /// Queues that receive, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rx_queues: Option<u64>,
+    /// Queues that send.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tx_queues: Option<u64>,
+    /// Its driver.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub driver: Option<String>,
+    /// The ports that fit it, the best first.
+    pub ports: String,
+    /// Its link type (`ARPHRD_*`).
+    #[serde(skip)]
+    pub hardware: u16,
+}
+
+impl Job for Ports {
+    const NAME: &'static str = "ports";
+    const COMMAND: &'static str = "ports";
+    type Config = PortsConfig;
+    type Outcome = PortsOutcome;
+
+    fn title(_: &PortsConfig) -> String {
+        "Ports of this host".to_owned()
+    }
+
+    fn run(_: &PortsConfig, _: &Context<'_>) -> Result<PortsOutcome, Error> {
+        let (xdp, packet, tap) = (xdp::probe(), probe::packet(), probe::tap());
+        let lacking =
+            [("xdp", xdp.lacking()), ("packet", packet.lacking()), ("tap", tap.lacking())];
+        let lack = |(kind, lines): (&str, Vec<String>)| {
+            let label = kind.to_owned();
+            lines.into_iter().map(move |value| Lack { label: label.clone(), value })
+        };
+        let (interfaces, unlisted) = match interface::list() {
+            Ok(interfaces) => (interfaces, None),
+            Err(error) => (Vec::new(), Some(error.to_string())),
+        };
+        let named =
+            |interface: &Interface| (interface.name.clone(), InterfaceOutcome::new(interface));
+        Ok(PortsOutcome {
+            kinds: Kinds {
+                xdp: XdpKind {
+                    usable: xdp.is_usable(),
+                    multi_buffer: xdp.multi_buffer,
+                    need_wakeup: xdp.need_wakeup,
+                },
+                packet: PacketKind {
+                    usable: packet.sockets.is_ok(),
+                    large_packets: packet.virtio_headers,
+                    fanout: packet.fanout,
+                    qdisc_bypass: packet.qdisc_bypass,
+                    takeover: packet.takeover,
+                },
+                tap: TapKind {
+                    usable: tap.devices.is_ok(),
+                    multi_queue: tap.multi_queue,
+                    large_tcp: tap.tcp,
+                    large_udp: tap.udp,
+                    large_tunnels: tap.tunnels,
+                },
+                capture: PlainKind { usable: true },
+                memory: PlainKind { usable: true },
+            },
+            lacking: lacking.into_iter().flat_map(lack).collect(),
+            interfaces: Named(interfaces.iter().map(named).collect()),
+            unlisted,
+        })
+    }
+}
+
+impl linecard_report::Outcome for PortsOutcome {
+    fn text(&self, section: &str, key: &str) -> Option<String> {
+        if section == "kinds" {
+            return self.kinds.text(key);
         }
-        usable.add(kind.name, kind.name, kind.value());
+        let found = self.interfaces.0.iter().find(|(name, _)| name == key);
+        found.map(|(_, interface)| interface.text())
     }
-    report.push(usable);
-    report.push(lacking);
-    match interface::list() {
-        Ok(interfaces) => report.push(section(&interfaces)),
-        Err(error) => report.note(format!("The interfaces cannot be listed: {error}.")),
+
+    fn notes(&self) -> Vec<String> {
+        let unlisted = self.unlisted.as_ref();
+        let unlisted = unlisted.map(|error| format!("The interfaces cannot be listed: {error}."));
+        let zero_copy =
+            "Whether a driver gives AF_XDP its packets without a copy is tried when opened.";
+        unlisted.into_iter().chain([zero_copy.to_owned()]).collect()
     }
-    report.note("Whether a driver gives AF_XDP its packets without a copy is tried when opened.");
-    Finished::of_report("Ports of this host", report)
 }
 
-/// A kind of port, what it has, and what it lacks.
-struct Kind {
-    name: &'static str,
-    is_usable: bool,
-    /// Key, words, and whether it is there.
-    features: Vec<(&'static str, &'static str, bool)>,
-    lacking: Vec<String>,
-}
-
-impl Kind {
-    fn value(&self) -> Value {
+impl Kinds {
+    /// Whether a kind is usable, and what it has then.
+    fn text(&self, kind: &str) -> Option<String> {
+        let Self { xdp, packet, tap, .. } = self;
+        let (usable, features): (bool, &[(bool, &str)]) = match kind {
+            "xdp" => (
+                xdp.usable,
+                &[
+                    (xdp.multi_buffer, "packets longer than a frame"),
+                    (xdp.need_wakeup, "need-wakeup"),
+                ],
+            ),
+            "packet" => (
+                packet.usable,
+                &[
+                    (packet.large_packets, "large packets whole"),
+                    (packet.fanout, "fanout"),
+                    (packet.qdisc_bypass, "past the queueing discipline"),
+                    (packet.takeover, "kept from the kernel"),
+                ],
+            ),
+            "tap" => (
+                tap.usable,
+                &[
+                    (tap.multi_queue, "several queues"),
+                    (tap.large_tcp, "large TCP packets whole"),
+                    (tap.large_udp, "large UDP packets"),
+                    (tap.large_tunnels, "both in UDP tunnels"),
+                ],
+            ),
+            "capture" => (self.capture.usable, &[]),
+            "memory" => (self.memory.usable, &[]),
+            _ => return None,
+        };
         let has: Vec<&str> =
-            self.features.iter().filter(|feature| feature.2).map(|feature| feature.1).collect();
-        let mut text = Value::Flag(self.is_usable).to_string();
-        if self.is_usable && !has.is_empty() {
-            text += ": ";
-            text += &has.join(", ");
+            features.iter().filter(|(has, _)| *has).map(|(_, what)| *what).collect();
+        Some(match (usable, has.as_slice()) {
+            (false, _) => "no".to_owned(),
+            (true, []) => "yes".to_owned(),
+            (true, has) => format!("yes: {}", has.join(", ")),
+        })
+    }
+}
+
+impl InterfaceOutcome {
+    fn new(interface: &Interface) -> Self {
+        let device = interface.device.as_ref();
+        let state = match interface.state {
+            State::Up => "up",
+            State::NoCarrier => "no carrier",
+            State::Down => "down",
+        };
+        Self {
+            state: state.to_owned(),
+            mtu: ByteCount(interface.mtu as u64),
+            mac: interface.mac.map(mac_text),
+            rx_queues: device.map(|device| device.rx_queues as u64),
+            tx_queues: device.map(|device| device.tx_queues as u64),
+            driver: device.and_then(|device| device.driver.clone()),
+            ports: specs(interface),
+            hardware: interface.hardware,
         }
-        let features = self.features.iter().map(|&(key, _, so)| (key, Value::Flag(so)));
-        let usable = ("usable", Value::Flag(self.is_usable));
-        Value::Fields(text, std::iter::once(usable).chain(features).collect())
     }
-}
 
-/// One that takes no rights and nothing of the kernel.
-fn plain(name: &'static str) -> Kind {
-    Kind { name, is_usable: true, features: Vec::new(), lacking: Vec::new() }
-}
-
-fn xdp_kind() -> Kind {
-    let found = xdp::probe();
-    Kind {
-        name: "xdp",
-        is_usable: found.is_usable(),
-        features: vec![
-            ("multi_buffer", "packets longer than a frame", found.multi_buffer),
-            ("need_wakeup", "need-wakeup", found.need_wakeup),
-        ],
-        lacking: found.lacking(),
-    }
-}
-
-fn packet_kind() -> Kind {
-    let found = probe::packet();
-    Kind {
-        name: "packet",
-        is_usable: found.sockets.is_ok(),
-        features: vec![
-            ("large_packets", "large packets whole", found.virtio_headers),
-            ("fanout", "fanout", found.fanout),
-            ("qdisc_bypass", "past the queueing discipline", found.qdisc_bypass),
-            ("takeover", "kept from the kernel", found.takeover),
-        ],
-        lacking: found.lacking(),
-    }
-}
-
-fn tap_kind() -> Kind {
-    let found = probe::tap();
-    Kind {
-        name: "tap",
-        is_usable: found.devices.is_ok(),
-        features: vec![
-            ("multi_queue", "several queues", found.multi_queue),
-            ("large_tcp", "large TCP packets whole", found.tcp),
-            ("large_udp", "large UDP packets", found.udp),
-            ("large_tunnels", "both in UDP tunnels", found.tunnels),
-        ],
-        lacking: found.lacking(),
-    }
-}
-
-fn section(interfaces: &[Interface]) -> Section {
-    let mut section = Section::new("interfaces", "Interfaces of this network namespace");
-    for interface in interfaces {
-        let value = Value::Fields(words(interface), fields(interface));
-        section.add(interface.name.clone(), interface.name.clone(), value);
-    }
-    section
-}
-
-fn state(interface: &Interface) -> &'static str {
-    match interface.state {
-        State::Up => "up",
-        State::NoCarrier => "no carrier",
-        State::Down => "down",
+    fn text(&self) -> String {
+        let mut parts = vec![self.state.clone(), format!("MTU {}", self.mtu.0)];
+        parts.extend(self.mac.clone());
+        if let (Some(rx), Some(tx)) = (self.rx_queues, self.tx_queues) {
+            parts.push(format!("{rx} rx and {tx} tx queues"));
+        }
+        parts.extend(self.driver.clone());
+        let ports = match self.ports.as_str() {
+            "" => format!("no port for link type {}", self.hardware),
+            ports => ports.to_owned(),
+        };
+        format!("{}: {ports}", parts.join(", "))
     }
 }
 
@@ -128,38 +292,14 @@ fn specs(interface: &Interface) -> String {
     kinds.map(|(kind, _)| format!("{kind}:{}", interface.name)).collect::<Vec<_>>().join(" ")
 }
 
-fn words(interface: &Interface) -> String {
-    let mut parts = vec![state(interface).to_owned(), format!("MTU {}", interface.mtu)];
-    parts.extend(interface.mac.map(mac_text));
-    if let Some(Device { rx_queues, tx_queues, driver, .. }) = &interface.device {
-        parts.push(format!("{rx_queues} rx and {tx_queues} tx queues"));
-        parts.extend(driver.clone());
-    }
-    let specs = match specs(interface) {
-        none if none.is_empty() => format!("no port for link type {}", interface.hardware),
-        specs => specs,
-    };
-    format!("{}: {specs}", parts.join(", "))
-}
-
-fn fields(interface: &Interface) -> Vec<(&'static str, Value)> {
-    let mut fields = vec![
-        ("state", Value::Text(state(interface).to_owned())),
-        ("mtu", Value::Bytes(interface.mtu as u64)),
-    ];
-    fields.extend(interface.mac.map(|mac| ("mac", Value::Text(mac_text(mac)))));
-    if let Some(Device { rx_queues, tx_queues, driver, .. }) = &interface.device {
-        fields.push(("rx_queues", Value::Count(*rx_queues as u64)));
-        fields.push(("tx_queues", Value::Count(*tx_queues as u64)));
-        fields.extend(driver.clone().map(|driver| ("driver", Value::Text(driver))));
-    }
-    fields.push(("ports", Value::Text(specs(interface))));
-    fields
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use linecard_io::port::interface::Device;
+
+    fn words(interface: &Interface) -> String {
+        InterfaceOutcome::new(interface).text()
+    }
 
     fn card(device: Option<Device>) -> Interface {
         Interface {
@@ -197,9 +337,26 @@ mod tests {
 
     #[test]
     fn a_kind_that_cannot_be_used_says_no_more() {
-        let features = vec![("fanout", "fanout", false)];
-        let kind = Kind { name: "packet", is_usable: false, features, lacking: Vec::new() };
-        assert_eq!(kind.value().to_string(), "no");
-        assert_eq!(plain("memory").value().to_string(), "yes");
+        let xdp = XdpKind { usable: false, multi_buffer: false, need_wakeup: true };
+        let tap = TapKind {
+            usable: true,
+            multi_queue: true,
+            large_tcp: true,
+            large_udp: false,
+            large_tunnels: false,
+        };
+        let packet = PacketKind {
+            usable: true,
+            large_packets: false,
+            fanout: false,
+            qdisc_bypass: false,
+            takeover: false,
+        };
+        let plain = PlainKind { usable: true };
+        let kinds = Kinds { xdp, packet, tap, capture: plain, memory: plain };
+        assert_eq!(kinds.text("xdp").as_deref(), Some("no"));
+        assert_eq!(kinds.text("packet").as_deref(), Some("yes"));
+        let tap = "yes: several queues, large TCP packets whole";
+        assert_eq!(kinds.text("tap").as_deref(), Some(tap));
     }
 }

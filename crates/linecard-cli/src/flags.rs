@@ -211,7 +211,7 @@ mod tests {
             former_names(&Arguments::command(), arguments)
         };
         let pause = ("pause".to_owned(), "idle-timeout".to_owned());
-        assert_eq!(found("attach a b --pause 1ms"), [pause.clone()]);
+        assert_eq!(found("attach a b --pause 1ms"), std::slice::from_ref(&pause));
         assert_eq!(found("attach a b --pause=1ms"), [pause]);
         assert_eq!(found("attach a b --idle-timeout 1ms -- --pause"), []);
     }

@@ -105,14 +105,7 @@ pub fn report_of<O: Outcome>(job: &'static str, outcome: &O) -> Report {
                     label: outcome.label(key, name),
                     text: outcome.text(key, name),
                 };
-                let mut section = object(key.clone(), title, field, values, words);
-                if let Some(schema) = field.get("additionalProperties").filter(|s| s.is_object()) {
-                    for (name, value) in values {
-                        let label = outcome.label(key, name).unwrap_or_else(|| name.clone());
-                        section.add(name.clone(), label, shown(schema, value));
-                    }
-                }
-                section
+                object(key.clone(), title, field, values, words)
             }
             Some(Value::Array(items)) => {
                 let mut section = Section::list(key.clone(), title);
@@ -169,9 +162,10 @@ fn object(
 ) -> Section {
     let mut section = Section::new(key, title);
     let are_reasons = schema.get(REASONS).is_some();
+    let others = schema.get("additionalProperties").filter(|schema| schema.is_object());
     for (key, value) in values.iter().filter(|(_, value)| !value.is_null()) {
-        let field = schema.get("properties").and_then(|properties| properties.get(key));
-        let Some(field) = field else { continue };
+        let known = schema.get("properties").and_then(|properties| properties.get(key));
+        let Some(field) = known.or(others) else { continue };
         if are_reasons || field.get(REASONS).is_some() {
             section.add_reason(key.clone(), label(field), value.as_u64().unwrap_or(0));
             continue;
@@ -181,7 +175,9 @@ fn object(
             (Value::Object(fields), Some(text)) => Shown::Object(text, fields.clone()),
             _ => shown(field, value),
         };
-        section.add(key.clone(), own.unwrap_or_else(|| label(field)), shown);
+        // Values of a map have no documentation each.
+        let own = own.unwrap_or_else(|| known.map_or_else(|| key.clone(), label));
+        section.add(key.clone(), own, shown);
     }
     section
 }
