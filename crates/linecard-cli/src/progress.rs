@@ -87,11 +87,6 @@ impl Progress {
         Self::new(points, POINTS)
     }
 
-    /// For so many rounds of a measurement, of a second or so each; no bar when nobody would see it.
-    pub(crate) fn for_rounds(rounds: u64) -> Self {
-        Self::new(rounds, ROUNDS)
-    }
-
     fn new(all: u64, Kind { template, least }: Kind) -> Self {
         let watch = watch::current();
         if let Some(watch) = &watch {

@@ -22,11 +22,6 @@ pub(crate) fn count(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("\"{text}\" is no whole number: write for example 16"))
 }
 
-/// A number of seconds, without a unit: `2`, `0.5`.
-pub(crate) fn seconds(text: &str) -> Result<f64, String> {
-    text.parse().map_err(|_| format!("\"{text}\" is no number of seconds: write for example 0.5"))
-}
-
 /// An output. What is another name for the standard output is treated as it, or the report would
 /// end up among the data.
 pub(crate) fn output(path: PathBuf) -> PathBuf {
@@ -80,18 +75,6 @@ pub(crate) fn period_ps(text: &str) -> Result<u64, String> {
     if (0.5..=3.6e15).contains(&value) { Ok(value.round() as u64) } else { Err(wrong()) }
 }
 
-/// A probability: `0.01` or `1%`.
-pub(crate) fn probability(text: &str) -> Result<f64, String> {
-    let wrong = || format!("\"{text}\" is no probability: write 0 to 1, or 0% to 100%");
-    let (number, percent) = match text.strip_suffix('%') {
-        Some(number) => (number, 100.0),
-        None => (text, 1.0),
-    };
-    let value: f64 = number.trim().parse().map_err(|_| wrong())?;
-    let value = value / percent;
-    if (0.0..=1.0).contains(&value) { Ok(value) } else { Err(wrong()) }
-}
-
 fn split(text: &str) -> (&str, &str) {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     text.split_at(end)
@@ -115,8 +98,6 @@ mod tests {
     fn numbers() {
         assert_eq!(count("16"), Ok(16));
         assert!(count("-1").is_err() && count("1.5").is_err() && count("").is_err());
-        assert_eq!(seconds("0.5"), Ok(0.5));
-        assert!(seconds("2s").is_err());
     }
 
     #[test]
@@ -143,13 +124,5 @@ mod tests {
         assert_eq!((many("250"), many("64k"), many("1M")), (Ok(250), Ok(64_000), Ok(1_000_000)));
         assert!(many("1.5M").is_err() && many("1G").is_err() && many("").is_err());
         assert!(many("99999999999999999999").is_err() && many("99999999999999999M").is_err());
-    }
-
-    #[test]
-    fn probabilities() {
-        assert_eq!(probability("1%"), Ok(0.01));
-        assert_eq!(probability("0.25"), Ok(0.25));
-        assert!(probability("2").is_err() && probability("-1").is_err());
-        assert!(probability("NaN").is_err());
     }
 }

@@ -29,7 +29,7 @@ macro_rules! absent {
     };
 }
 
-absent!("none": u32, u64, usize, f64, Bytes, String);
+absent!("none": u8, u32, u64, usize, f64, Bytes, String);
 absent!("unlimited": Rate);
 
 impl<T> Maybe<T> {

@@ -6,7 +6,7 @@ use crate::model::told;
 use linecard_app::run;
 use std::fmt::Write as _;
 
-const PLAN: &str = include_str!("../plan/scenario.rs");
+const PLAN: &str = include_str!("../../../linecard-app/src/plan/scenario.rs");
 const HEAD: [&str; 3] = ["key", "meaning and range", "default"];
 
 #[test]

@@ -5,7 +5,7 @@ use crate::account;
 use crate::failure::{EXIT_CODES, Failure};
 use crate::flags::Flags;
 use crate::say;
-use crate::signals::cancel_at_signals;
+use crate::signals;
 use crate::units;
 use clap::Args;
 use clap::builder::{PathBufValueParser, TypedValueParser};
@@ -40,8 +40,7 @@ pub(crate) fn command(arguments: &RecvArguments) -> Result<(), Failure> {
     if arguments.keep && config.is_pipe() {
         return Err(Failure::Usage("--keep is for a folder: stdout takes one file or pipe".into()));
     }
-    let progress = Arc::default();
-    cancel_at_signals(&progress)?;
+    let progress = signals::progress()?;
     let context = Context { progress: &progress, document: Some(&document) };
     let bar = Arc::new(Bar::new());
     let above = Arc::clone(&bar);

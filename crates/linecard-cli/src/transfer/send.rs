@@ -5,7 +5,7 @@ use crate::account;
 use crate::failure::{EXIT_CODES, Failure};
 use crate::flags::Flags;
 use crate::say;
-use crate::signals::cancel_at_signals;
+use crate::signals;
 use clap::Args;
 use linecard::watch::Watch;
 use linecard_app::transfer::keys::Fingerprint;
@@ -46,8 +46,7 @@ pub(crate) fn command(arguments: &SendArguments) -> Result<(), Failure> {
     let document = arguments.flags.document()?;
     let (input, peer) = (arguments.input.clone(), Parsed(arguments.peer.clone()));
     let config = Config { input, peer, ..document.config()? };
-    let progress = Arc::default();
-    cancel_at_signals(&progress)?;
+    let progress = signals::progress()?;
     let context = Context { progress: &progress, document: Some(&document) };
     let mut shown = Shown::new(Arc::clone(&progress), config.input == Path::new("-"));
     let result = send(&config, &context, &mut shown);

@@ -1,18 +1,19 @@
-//! Bulk data over n lanes of 10 Gbit/s, each with a core, and a device for forward error correction that
-//! all share (Büchner, Nolte, Lopacinski and Kraemer, "100 Gbit/s End-to-End Communication", 2017;
+//! Bulk data over n lanes of 10 Gbit/s, each with a core, and a shared device for forward error
+//! correction (Büchner, Nolte, Lopacinski and Kraemer, "100 Gbit/s End-to-End Communication", 2017;
 //! papers/end2end100.txt).
 //!
-//! Data are cut into chunks, chunks into packets. Either each lane carries chunks of its own, so that
-//! what the protocol does between two of them is hidden behind the others; or all lanes carry one
-//! chunk, which is there sooner, and what lies between chunks shows. Bounds: one packet in a core,
-//! one in the device, one on each wire; a core runs at most a packet ahead of its wire.
+//! Data is divided into chunks, chunks into packets. Either each lane carries its own chunks, so
+//! that the gaps between chunks of one lane overlap with the other lanes; or all lanes carry the
+//! same chunk, which arrives sooner, but the gaps between chunks do not overlap. Bounds: one packet
+//! in a core, one in the device, one on each wire; a core runs at most one packet ahead of its
+//! wire.
 
 use crate::Ps;
 use alloc::vec;
 use alloc::vec::Vec;
 use linecard::watch::{Pulse, Watch};
 
-/// How chunks go over lanes.
+/// The distribution of chunks over lanes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Spreading {
     /// A chunk on each lane: stable throughput.
@@ -28,24 +29,24 @@ pub struct Config {
     pub lanes: usize,
     /// Of each.
     pub lane_bps: u64,
-    /// How chunks are spread.
+    /// The distribution of chunks.
     pub spreading: Spreading,
     /// Bytes of a chunk: 16 MiB in the paper.
     pub chunk_bytes: u64,
     /// Bytes of data in a packet, and of all else on the wire. Not in the paper: 4096 and 64 leave the
     /// 98.46 % that its rates and overheads add up to.
     pub packet_bytes: u64,
-    /// What a packet takes on the wire beside its data.
+    /// Bytes per packet on the wire besides its data.
     pub overhead_bytes: u64,
-    /// What a core needs for a packet.
+    /// Time that a core takes per packet.
     pub core: Ps,
-    /// What a lane loses for a chunk that begins, on the wire: announcing, acknowledging. Fitted to the
-    /// paper's 0.50 % of a lane.
+    /// Time per chunk that a lane loses on the wire for announcement and acknowledgment. Fitted to
+    /// the paper's 0.50 % of a lane.
     pub per_chunk: Ps,
-    /// What all lanes wait between two chunks that go over all. Fitted to the 34 µs that the paper is
-    /// off the optimal scaling at 8 lanes.
+    /// Time that all lanes wait between two chunks that go over all lanes. Fitted to the 34 µs by
+    /// which the paper deviates from optimal scaling at 8 lanes.
     pub between: Ps,
-    /// What the shared device passes; none without.
+    /// Throughput of the shared device; none without it.
     pub fec_bps: Option<u64>,
 }
 
@@ -66,32 +67,32 @@ impl Default for Config {
     }
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// Bytes of data that arrived.
+    /// Bytes of data received.
     pub bytes: u64,
-    /// From the beginning to the last of them.
+    /// From the start to the last byte.
     pub time: Ps,
     /// The mean time from the first bit of a chunk to its last.
     pub chunk_latency: Ps,
 }
 
 impl Outcome {
-    /// Data per second in bits.
+    /// Data rate in bits per second.
     #[must_use]
     pub fn bps(&self) -> f64 {
         self.bytes as f64 * 8.0 / self.time.as_secs_f64().max(1e-12)
     }
 }
 
-/// Why lanes cannot be.
+/// Why a configuration is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{name} is {value}: choose {low} to {high}")]
 pub struct ConfigError {
-    /// Which value.
+    /// The name of the value.
     pub name: &'static str,
-    /// What was given.
+    /// The given value.
     pub value: u64,
     /// The least.
     pub low: u64,
@@ -114,7 +115,7 @@ pub fn simulate(config: &Config, chunks: u64) -> Result<Outcome, ConfigError> {
     simulate_watched(config, chunks, &Watch::new())
 }
 
-/// The same under a watch, in bytes: ends with what there is by then when it is stopped.
+/// [`simulate`] with progress in bytes; on cancellation it ends with the results so far.
 ///
 /// # Errors
 /// A value out of its range.
@@ -147,7 +148,7 @@ pub fn simulate_watched(
 struct Lane {
     core_free: Ps,
     wire_free: Ps,
-    /// Bytes of its chunk still to be sent, and when that began.
+    /// Bytes left of its chunk, and when the chunk began.
     left: u64,
     began: Ps,
 }
@@ -161,7 +162,7 @@ struct Lanes<'c> {
 }
 
 impl Lanes<'_> {
-    /// Each lane has chunks of its own; the lane that is free first sends next.
+    /// Each lane has its own chunks; the lane that is free first sends next.
     fn each(&mut self, chunks: u64) -> Outcome {
         let (mut begun, mut outcome, mut latency) = (0, Outcome::default(), 0);
         while self.pulse.goes_on(outcome.bytes as usize) {
@@ -187,7 +188,7 @@ impl Lanes<'_> {
         outcome
     }
 
-    /// All lanes carry a chunk, and wait for each other behind it.
+    /// All lanes carry the same chunk, and wait for each other at its end.
     fn together(&mut self, chunks: u64) -> Outcome {
         let count = self.lanes.len() as u64;
         let (mut now, mut outcome) = (Ps::ZERO, Outcome::default());
@@ -210,7 +211,7 @@ impl Lanes<'_> {
                 outcome.bytes += self.packet(lane);
             }
             let last = self.lanes.iter().map(|lane| lane.wire_free).max().unwrap_or(begins);
-            // A single lane has nobody to wait for.
+            // A single lane need not wait.
             now = if count > 1 { last + self.config.between } else { last };
         }
         outcome.time = now;

@@ -1,14 +1,14 @@
 //! From a scenario's raw values to a question, each checked where it stands.
 
 use super::scenario::{self, Scenario};
+use crate::Error;
 use crate::calibrate;
-use crate::failure::Failure;
 use crate::scenario::Source;
-use crate::units;
 use linecard::plan::{
     Cost, Demand, Edge, Graph, MAX_BATCH, MAX_CORES, MAX_STAGES, Machine, PlanError, Port, Prefer,
     Question, Spread, StageSpec, State, Token,
 };
+use linecard_config::{Duration, Probability, Rate};
 use linecard_io::calibrate::{Calibration, Identity, token};
 use std::ops::Range;
 use std::path::Path;
@@ -30,7 +30,7 @@ pub(super) struct Asked {
 }
 
 /// Reads a scenario.
-pub(super) fn read(path: &Path, calibration: Option<&Path>) -> Result<Asked, Failure> {
+pub(super) fn read(path: &Path, calibration: Option<&Path>) -> Result<Asked, Error> {
     let (scenario, source) = Source::read::<Scenario>(path)?;
     let mut reader = Reader { source, calibration, loaded: None, packet: 0, clock_hz: None };
     reader.read(&scenario).map(|question| Asked {
@@ -44,7 +44,7 @@ pub(super) fn read(path: &Path, calibration: Option<&Path>) -> Result<Asked, Fai
 
 impl Asked {
     /// Where a value is that the plan refuses.
-    pub(super) fn refuse(&self, error: &PlanError) -> Failure {
+    pub(super) fn refuse(&self, error: &PlanError) -> Error {
         let names = self.question.stages.iter().map(|stage| &stage.name).zip(&self.names);
         let at = match error {
             PlanError::Stage { stage, .. } => names.clone().find(|(name, _)| *name == stage),
@@ -64,7 +64,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn read(&mut self, scenario: &Scenario) -> Result<Question, Failure> {
+    fn read(&mut self, scenario: &Scenario) -> Result<Question, Error> {
         let demand = scenario.demand.get_ref();
         let payload = self.value(&demand.payload, whole(1, 1 << 30))?;
         let packet = demand.packet.as_ref().map(|raw| self.value(raw, whole(1, 1 << 30)));
@@ -90,7 +90,7 @@ impl Reader<'_> {
         &self,
         raw: &Spanned<R>,
         convert: impl FnOnce(&R) -> Result<T, String>,
-    ) -> Result<T, Failure> {
+    ) -> Result<T, Error> {
         convert(raw.get_ref()).map_err(|what| self.source.refuse(raw.span(), &what))
     }
 
@@ -100,11 +100,11 @@ impl Reader<'_> {
         raw: Option<&Spanned<R>>,
         default: T,
         convert: impl FnOnce(&R) -> Result<T, String>,
-    ) -> Result<T, Failure> {
+    ) -> Result<T, Error> {
         raw.map_or(Ok(default), |raw| self.value(raw, convert))
     }
 
-    fn stage(&mut self, raw: &scenario::Stage, scenario: &Scenario) -> Result<StageSpec, Failure> {
+    fn stage(&mut self, raw: &scenario::Stage, scenario: &Scenario) -> Result<StageSpec, Error> {
         let cost = self.cost(raw)?;
         let batch = |raw: &[i64; 2]| {
             let within = whole(1, MAX_BATCH.into());
@@ -127,7 +127,7 @@ impl Reader<'_> {
     }
 
     /// As given in time or cycles, else as measured.
-    fn cost(&mut self, raw: &scenario::Stage) -> Result<Cost, Failure> {
+    fn cost(&mut self, raw: &scenario::Stage) -> Result<Cost, Error> {
         let refuse = |reader: &Self, what: &str| Err(reader.source.refuse(raw.name.span(), what));
         let in_time = raw.fixed.is_some() || raw.each.is_some();
         let in_cycles = raw.fixed_cycles.is_some() || raw.each_cycles.is_some();
@@ -160,7 +160,7 @@ impl Reader<'_> {
         Ok(cost.with_spread(spread))
     }
 
-    fn measured(&mut self, raw: &scenario::Stage) -> Result<Cost, Failure> {
+    fn measured(&mut self, raw: &scenario::Stage) -> Result<Cost, Error> {
         let named = raw.cost.as_ref().unwrap_or(&raw.name);
         let (name, at, packet) = (named.get_ref().clone(), named.span(), self.packet);
         let cost = self.calibration()?.cost(&name, packet).cloned();
@@ -173,16 +173,16 @@ impl Reader<'_> {
         })
     }
 
-    fn calibration(&mut self) -> Result<&Calibration, Failure> {
+    fn calibration(&mut self) -> Result<&Calibration, Error> {
         if self.loaded.is_none() {
             let path = self.calibration.map_or_else(calibrate::default_file, |p| Ok(p.into()))?;
             self.loaded = Some(calibrate::load(&path)?);
         }
-        let nothing = || Failure::Usage("there is no calibration".to_owned());
+        let nothing = || Error::Usage("there is no calibration".to_owned());
         self.loaded.as_ref().map(|(calibration, _)| calibration).ok_or_else(nothing)
     }
 
-    fn graph(&self, scenario: &Scenario) -> Result<Graph, Failure> {
+    fn graph(&self, scenario: &Scenario) -> Result<Graph, Error> {
         let mut edges = Vec::new();
         for (to, stage) in scenario.stages.iter().enumerate() {
             let raw = stage.get_ref();
@@ -216,7 +216,7 @@ impl Reader<'_> {
         &self,
         token: Option<&Spanned<String>>,
         rate: Option<&Spanned<i64>>,
-    ) -> Result<Port, Failure> {
+    ) -> Result<Port, Error> {
         let rate = self.option(rate, 1, whole(1, u32::MAX.into()))? as u32;
         Ok(Port { token: self.option(token, Token::Packet, kind)?, rate })
     }
@@ -227,7 +227,7 @@ impl Reader<'_> {
         scenario: &Scenario,
         specs: &[StageSpec],
         payload: f64,
-    ) -> Result<Demand, Failure> {
+    ) -> Result<Demand, Error> {
         let demand = raw.get_ref();
         let goodput_bps = match (&demand.goodput, &demand.packets) {
             (Some(goodput), None) => self.value(goodput, rate)?,
@@ -254,7 +254,7 @@ impl Reader<'_> {
         })
     }
 
-    fn machine(&self, raw: &scenario::Machine) -> Result<Machine, Failure> {
+    fn machine(&self, raw: &scenario::Machine) -> Result<Machine, Error> {
         let here = Identity::of_this_host().cores as i64;
         let cores = self.option(raw.cores.as_ref(), here, whole(1, MAX_CORES as i64))? as usize;
         let measured = self.loaded.as_ref().map(|(calibration, _)| calibration);
@@ -291,35 +291,31 @@ fn positive(value: f64) -> Result<f64, String> {
 
 #[expect(clippy::ptr_arg, reason = "all conversions have one shape")]
 fn time(text: &String) -> Result<f64, String> {
-    units::duration(text).map(|time| time.as_secs_f64() * 1e9)
+    let time: Duration = text.parse().map_err(text_of)?;
+    Ok(time.as_ps() as f64 / 1e3)
 }
 
 fn share(raw: &toml::Value) -> Result<f64, String> {
-    match raw {
-        toml::Value::Integer(n) => units::probability(&n.to_string()),
-        toml::Value::Float(x) => units::probability(&x.to_string()),
-        toml::Value::String(text) => units::probability(text),
-        other => Err(format!("{other} is no share: write 0.01 or \"1%\"")),
-    }
+    text(raw).parse().map(Probability::get).map_err(text_of)
 }
 
 /// So many per second: `10G`, `2.5M`, `1000000`.
 fn rate(raw: &toml::Value) -> Result<f64, String> {
-    let wrong = || format!("{raw} is no rate: write for example \"10G\", \"250M\" or 1000000");
-    let text = match raw {
-        toml::Value::Integer(n) => n.to_string(),
-        toml::Value::Float(x) => x.to_string(),
+    let rate: Rate = text(raw).parse().map_err(text_of)?;
+    positive(rate.bits_per_second() as f64)
+}
+
+fn text_of(error: impl ToString) -> String {
+    error.to_string()
+}
+
+/// A value as its type parses it.
+fn text(raw: &toml::Value) -> String {
+    match raw {
+        toml::Value::Float(number) => number.to_string(),
         toml::Value::String(text) => text.clone(),
-        _ => return Err(wrong()),
-    };
-    let (number, factor) = match text.as_bytes().last() {
-        Some(b'k' | b'K') => (&text[..text.len() - 1], 1e3),
-        Some(b'M') => (&text[..text.len() - 1], 1e6),
-        Some(b'G') => (&text[..text.len() - 1], 1e9),
-        _ => (&text[..], 1.0),
-    };
-    let number: f64 = number.trim().parse().map_err(|_| wrong())?;
-    positive(number * factor).map_err(|_| wrong())
+        other => other.to_string(),
+    }
 }
 
 fn kind(name: &String) -> Result<Token, String> {

@@ -138,7 +138,8 @@ pub(super) fn add_infeasible(report: &mut Report, question: &Question, why: &Inf
 
 /// The page of `--report`.
 pub(super) fn page(report: &Report, question: &Question) -> Page {
-    let mut page = crate::page::of("Stages, cores, and what is to be expected", report);
+    let mut page = Page::new("Stages, cores, and what is to be expected");
+    page.summary(report);
     let axis = Axis::new("share of a core", Unit::Share);
     let mut used = Ledger::new("used", "What each stage needs of a core", axis);
     for (number, spec) in question.stages.iter().enumerate() {

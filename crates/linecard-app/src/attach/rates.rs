@@ -11,70 +11,84 @@ use std::time::Duration;
 
 /// Everything that an interval has to show. As JSON its keys are those of docs/howto/attach.md.
 #[derive(Debug, Clone, Serialize)]
-pub(super) struct Rates {
+pub struct Rates {
     /// Length of the interval.
-    pub(super) seconds: f64,
+    pub seconds: f64,
     /// All near ports.
-    pub(super) near: PortRates,
+    pub near: PortRates,
     /// All far ports.
-    pub(super) far: PortRates,
+    pub far: PortRates,
     /// Merging on both ways, of all workers.
     #[serde(flatten)]
-    pub(super) merging: MergeRates,
-    pub(super) workers: Vec<WorkerRates>,
-    pub(super) drops: DropCounts,
+    pub merging: MergeRates,
+    /// Each worker.
+    pub workers: Vec<WorkerRates>,
+    /// Packets lost.
+    pub drops: DropCounts,
     /// Why held packets were let go, the most frequent reason first.
-    pub(super) flushed: Reasons,
+    pub flushed: Reasons,
     /// Why packets did not merge, likewise.
-    pub(super) refused: Reasons,
+    pub refused: Reasons,
 }
 
 /// What went through one port, or several.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
-pub(super) struct PortRates {
-    pub(super) received_packets_per_second: f64,
-    pub(super) received_bits_per_second: f64,
-    pub(super) transmitted_packets_per_second: f64,
-    pub(super) transmitted_bits_per_second: f64,
+pub struct PortRates {
+    /// Large packets count once.
+    pub received_packets_per_second: f64,
+    /// Of frames.
+    pub received_bits_per_second: f64,
+    /// Large packets count once.
+    pub transmitted_packets_per_second: f64,
+    /// Of frames.
+    pub transmitted_bits_per_second: f64,
 }
 
 /// What was merged, on both ways.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
-pub(super) struct MergeRates {
+pub struct MergeRates {
     /// Packets in what was held and let go; 0 where nothing was.
-    pub(super) mean_aggregate: f64,
-    pub(super) hold_ns_p50: u64,
-    pub(super) hold_ns_p99: u64,
+    pub mean_aggregate: f64,
+    /// Median of the times that packets were held.
+    pub hold_ns_p50: u64,
+    /// Their 99th percentile.
+    pub hold_ns_p99: u64,
     /// Packets held now.
-    pub(super) held: u64,
+    pub held: u64,
 }
 
 /// One worker.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub(super) struct WorkerRates {
-    pub(super) worker: usize,
-    /// From the near port to the far one: what it was given and what it gave on.
-    pub(super) packets_in_per_second: f64,
-    pub(super) packets_out_per_second: f64,
-    pub(super) bits_per_second: f64,
+pub struct WorkerRates {
+    /// Its number.
+    pub worker: usize,
+    /// From the near port to the far one: received.
+    pub packets_in_per_second: f64,
+    /// The same: sent.
+    pub packets_out_per_second: f64,
+    /// Of frames that came; behind rings, of those that went to the coalescer.
+    pub bits_per_second: f64,
+    /// Its merging.
     #[serde(flatten)]
-    pub(super) merging: MergeRates,
+    pub merging: MergeRates,
     /// Packets lost at its ports, or because its ring was full.
-    pub(super) dropped: u64,
+    pub dropped: u64,
 }
 
 /// Packets lost, by place and reason.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub(super) struct DropCounts {
-    pub(super) near: Reasons,
-    pub(super) far: Reasons,
+pub struct DropCounts {
+    /// At near ports.
+    pub near: Reasons,
+    /// At far ports.
+    pub far: Reasons,
     /// Workers' rings were full.
-    pub(super) rings: u64,
+    pub rings: u64,
 }
 
 /// Counts by reason, without those that did not occur: a map in JSON.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Reasons(pub(super) Vec<(&'static str, u64)>);
+pub struct Reasons(pub Vec<(&'static str, u64)>);
 
 impl Serialize for Reasons {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -95,7 +109,8 @@ impl Reasons {
 
 impl Rates {
     /// From an earlier account to a later one, `time` apart.
-    pub(super) fn between(earlier: &Account, later: &Account, time: Duration) -> Self {
+    #[must_use]
+    pub fn between(earlier: &Account, later: &Account, time: Duration) -> Self {
         let seconds = time.as_secs_f64().max(1e-9);
         let ports = |before: &[Counters], now: &[Counters]| {
             Account::total(now).since(&Account::total(before))
@@ -200,7 +215,8 @@ fn dropped(drops: &Drops) -> Reasons {
 }
 
 /// Name, explanation and count of every reason to lose a packet at a port.
-pub(super) fn reasons(drops: &Drops) -> [(&'static str, &'static str, u64); 8] {
+#[must_use]
+pub fn reasons(drops: &Drops) -> [(&'static str, &'static str, u64); 8] {
     [
         ("too_long", "received, longer than a buffer", drops.too_long),
         ("bad_header", "received, described wrongly", drops.bad_header),
@@ -315,5 +331,34 @@ pub(super) mod tests {
         let rates = Rates::between(&Account::default(), &Account::default(), Duration::ZERO);
         assert_eq!((rates.near, rates.merging), (PortRates::default(), MergeRates::default()));
         assert!(rates.workers.is_empty() && rates.flushed.0.is_empty());
+    }
+
+    #[test]
+    fn keys_and_their_order_are_stable() {
+        let later = Account {
+            near: vec![port(1_000, 10, 3)],
+            far: vec![port(10, 100, 0)],
+            inward: vec![merged(1_000, 10, 7, 2)],
+            ..Account::default()
+        };
+        let rates = Rates::between(&Account::default(), &later, Duration::from_secs(1));
+        let port = |received, bits, transmitted, transmitted_bits| {
+            format!(
+                "{{\"received_packets_per_second\":{received},\"received_bits_per_second\":{bits},\
+                 \"transmitted_packets_per_second\":{transmitted},\
+                 \"transmitted_bits_per_second\":{transmitted_bits}}}"
+            )
+        };
+        let merging = r#""mean_aggregate":10.0,"hold_ns_p50":7,"hold_ns_p99":7,"held":2"#;
+        let expected = format!(
+            "{{\"seconds\":1.0,\"near\":{},\"far\":{},\
+             {merging},\"workers\":[{{\"worker\":0,\"packets_in_per_second\":1000.0,\
+             \"packets_out_per_second\":100.0,\"bits_per_second\":8000000.0,{merging},\
+             \"dropped\":3}}],\"drops\":{{\"near\":{{\"ring_full\":3}},\"far\":{{}},\"rings\":0}},\
+             \"flushed\":{{}},\"refused\":{{}}}}",
+            port("1000.0", "8000000.0", "10.0", "80000.0"),
+            port("10.0", "80000.0", "100.0", "800000.0"),
+        );
+        assert_eq!(serde_json::to_string(&rates).ok(), Some(expected));
     }
 }

@@ -1,22 +1,16 @@
-//! `linecard plan`: from what is asked to what runs where.
-
-mod lanes;
-mod measured;
-mod report;
-mod scenario;
-mod settings;
-mod transfers;
+//! `linecard plan`.
 
 use crate::account;
 use crate::calibrate::Only;
-use crate::calibrate::lines::PAYLOADS;
 use crate::failure::{EXIT_CODES, Failure};
 use crate::found;
 use crate::page::PageArguments;
+use crate::progress::{ROUNDS, shown};
 use clap::Args;
-use linecard::plan;
-use linecard_app::Finished;
+use linecard_app::plan::{self, PAYLOADS};
+use linecard_app::{Context, Finished};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
@@ -70,31 +64,17 @@ fn payload(text: &str) -> Result<u32, String> {
 
 /// Runs the command.
 pub(crate) fn command(arguments: &PlanArguments) -> Result<(), Failure> {
-    let Some(path) = &arguments.scenario else {
-        let report = match arguments.verify {
-            Some(Only::Transfer) => transfers::verify(arguments.rounds, arguments.payload)?,
-            _ => measured::verify(arguments.rounds)?,
-        };
-        return account::print(&report, arguments.json, None);
+    let &PlanArguments { ref scenario, verify, rounds, payload, json, .. } = arguments;
+    let Some(path) = scenario else {
+        let (what, progress) = (verify.unwrap_or(Only::Offload).into(), Arc::default());
+        let verify = || plan::verify(what, rounds, payload, &Context::new(&progress));
+        return account::print(&shown(ROUNDS, &progress, verify)?, json, None);
     };
     let page = arguments.page.check(&[path])?;
-    found::show(find(arguments, path)?, arguments.json, None, &page)
+    found::show(find(arguments, path)?, json, None, &page)
 }
 
 /// Plans what a scenario asks for.
 pub(crate) fn find(arguments: &PlanArguments, path: &Path) -> Result<Finished, Failure> {
-    let asked = settings::read(path, arguments.calibration.as_deref())?;
-    let question = &asked.question;
-    let answer = plan::plan(question).map_err(|error| asked.refuse(&error))?;
-    let mut text = report::asked(&asked);
-    match &answer {
-        Ok(plan) => report::add_plan(&mut text, question, plan),
-        Err(why) => report::add_infeasible(&mut text, question, why),
-    }
-    if arguments.measure {
-        measured::add(&mut text, &asked, answer.as_ref().ok())?;
-    }
-    let page = report::page(&text, question);
-    let failure = answer.err().map(|why| Failure::Infeasible(why.text));
-    Ok(Finished { page, failure, ..Finished::of_report("", text) })
+    plan::plan(path, arguments.calibration.as_deref(), arguments.measure)
 }

@@ -1,11 +1,8 @@
-//! `linecard calibrate`: what stages cost on this machine, kept in a file.
+//! What stages cost on this machine, kept in a file.
 
 pub(crate) mod lines;
 
-use crate::account;
-use crate::failure::{EXIT_CODES, Failure};
-use crate::progress::Progress;
-use clap::{Args, ValueEnum};
+use crate::{Context, Error};
 use linecard_io::calibrate::{
     Calibration, Identity, Series, StageCost, Survey, SurveyError, VERSION, first,
 };
@@ -20,62 +17,57 @@ use std::time::Duration;
 const FULL: (u64, Duration) = (9, Duration::from_millis(4));
 const QUICK: (u64, Duration) = (3, Duration::from_millis(1));
 
-/// Stages of what.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Only {
-    /// Of large sends and receives.
+/// Which stages are measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Only {
+    /// Those of large sends and receives.
     Offload,
-    /// Of transfers over lanes.
+    /// Those of transfers over lanes.
     Transfer,
 }
 
-#[derive(Debug, Args)]
-#[command(after_help = EXIT_CODES)]
-pub(crate) struct CalibrateArguments {
-    /// File to write [default: linecard/calibration.json in `$XDG_STATE_HOME` or
-    /// `~/.local/state`].
-    #[arg(long, value_name = "FILE")]
-    file: Option<PathBuf>,
+/// The parameters.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// File to write; without one, `linecard/calibration.json` among the user's state.
+    pub file: Option<PathBuf>,
     /// Core to measure on.
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    core: usize,
-    /// A second core, for what it costs to hand packets over [default: the one after or before].
-    #[arg(long, value_name = "N")]
-    other_core: Option<usize>,
-    /// Measure stages of offloads, or of transfers, and keep what the file has of the others.
-    #[arg(long, value_name = "WHAT")]
-    only: Option<Only>,
-    /// Measure for a second or two instead of some more, and no repair codes.
-    #[arg(long)]
-    quick: bool,
-    /// Print the costs as JSON.
-    #[arg(long)]
-    json: bool,
+    pub core: usize,
+    /// A second core, for what it costs to hand packets over: without one, a core beside the first.
+    pub other_core: Option<usize>,
+    /// Stages to measure: the file keeps what it has of the others. Without this, all.
+    pub only: Option<Only>,
+    /// Measure for a second or two, and no repair codes.
+    pub quick: bool,
 }
 
-/// Runs the command.
-pub(crate) fn command(arguments: &CalibrateArguments) -> Result<(), Failure> {
-    let path = arguments.file.clone().map_or_else(default_file, Ok)?;
-    let cores = cores(arguments.core, arguments.other_core)?;
-    let keeps = arguments.only.is_some() && path.exists();
+/// Measures stages, and writes what they cost.
+///
+/// # Errors
+///
+/// Cores that cannot be used, a file that cannot be written, stages that do not run, and cancellation.
+pub fn calibrate(settings: &Settings, context: &Context<'_>) -> Result<Report, Error> {
+    let path = settings.file.clone().map_or_else(default_file, Ok)?;
+    let cores = cores(settings.core, settings.other_core)?;
+    let keeps = settings.only.is_some() && path.exists();
     let known = if keeps { Some(load(&path)?.0) } else { None };
     let mut calibration = known.unwrap_or_else(Calibration::bare);
     let (mut alone, mut missing) = (Ok(()), None);
-    if arguments.only != Some(Only::Transfer) {
+    if settings.only != Some(Only::Transfer) {
         let found;
-        (found, alone) = offload(arguments, cores)?;
+        (found, alone) = offload(settings, cores, context)?;
         calibration = Calibration { stages: joined(&calibration, found.stages), ..found };
     }
-    if arguments.only != Some(Only::Offload) {
+    if settings.only != Some(Only::Offload) {
         // What was found so far stays, whatever comes of this.
         save(&path, &calibration)?;
-        match transfer(arguments) {
+        match transfer(settings, context) {
             Ok((found, undisturbed)) => {
                 alone = alone.and(undisturbed);
                 calibration.stages = joined(&calibration, found);
             }
-            Err(failure) if arguments.only.is_none() => missing = Some(failure.to_string()),
-            Err(failure) => return Err(failure),
+            Err(error) if settings.only.is_none() => missing = Some(error.to_string()),
+            Err(error) => return Err(error),
         }
     }
     save(&path, &calibration)?;
@@ -87,39 +79,42 @@ pub(crate) fn command(arguments: &CalibrateArguments) -> Result<(), Failure> {
         report.note(format!("Other programs may have disturbed this: {why}"));
     }
     report.note(format!("Kept in {}.", path.display()));
-    account::print(&report, arguments.json, None)
+    Ok(report)
 }
 
 /// Stages of the offloads, and what a cycle and another core cost.
 fn offload(
-    arguments: &CalibrateArguments,
+    settings: &Settings,
     cores: Option<[usize; 2]>,
-) -> Result<(Calibration, Result<(), String>), Failure> {
-    let (rounds, visit) = if arguments.quick { QUICK } else { FULL };
+    context: &Context<'_>,
+) -> Result<(Calibration, Result<(), String>), Error> {
+    let (rounds, visit) = if settings.quick { QUICK } else { FULL };
     let mut survey = Survey::new(cores);
-    let mut progress = Progress::for_rounds(rounds);
+    context.progress.expect(rounds as usize);
     let mut alone = Ok(());
     for round in 0..rounds {
-        progress.at(round);
+        context.go_on()?;
+        context.progress.reach(round as usize);
         let measure = || survey.round(visit).map_err(thread);
-        ((), alone) = undisturbed(Some(arguments.core), measure)?;
+        ((), alone) = undisturbed(Some(settings.core), measure)?;
     }
-    progress.done();
     let calibration = survey.calibration().map_err(|error| thread(SurveyError::from(error)))?;
     Ok((calibration, alone))
 }
 
 /// Stages of transfers, one kind of packets after the other, as each needs some memory.
 fn transfer(
-    arguments: &CalibrateArguments,
-) -> Result<(Vec<StageCost>, Result<(), String>), Failure> {
-    let (rounds, visit) = if arguments.quick { QUICK } else { FULL };
-    let kinds: Vec<_> = lines::kinds(if arguments.quick { 1 } else { lines::CODES.len() })?;
+    settings: &Settings,
+    context: &Context<'_>,
+) -> Result<(Vec<StageCost>, Result<(), String>), Error> {
+    let (rounds, visit) = if settings.quick { QUICK } else { FULL };
+    let kinds: Vec<_> = lines::kinds(if settings.quick { 1 } else { lines::CODES.len() })?;
     let mut series = Series::new(Vec::new());
-    let mut progress = Progress::for_rounds(kinds.len() as u64);
+    context.progress.expect(kinds.len());
     let mut alone = Ok(());
     for (done, &(payload, fec)) in kinds.iter().enumerate() {
-        progress.at(done as u64);
+        context.go_on()?;
+        context.progress.reach(done);
         let mut line = lines::Round::new(payload, fec)?;
         for _ in 0..rounds {
             let mut measure = || {
@@ -128,10 +123,9 @@ fn transfer(
                 // A chunk takes some milliseconds.
                 batches.try_for_each(|batch| line.visit(&mut series, batch, 5 * visit))
             };
-            ((), alone) = undisturbed(Some(arguments.core), &mut measure)?;
+            ((), alone) = undisturbed(Some(settings.core), &mut measure)?;
         }
     }
-    progress.done();
     let found = series.results().map_err(|error| thread(SurveyError::from(error)))?;
     Ok((found.into_iter().map(StageCost::from).filter(lines::is_kept).collect(), alone))
 }
@@ -145,7 +139,7 @@ fn joined(known: &Calibration, found: Vec<StageCost>) -> Vec<StageCost> {
 }
 
 /// The cores to measure on, if there are two.
-pub(crate) fn cores(core: usize, other: Option<usize>) -> Result<Option<[usize; 2]>, Failure> {
+pub(crate) fn cores(core: usize, other: Option<usize>) -> Result<Option<[usize; 2]>, Error> {
     let there = Identity::of_this_host().cores;
     if there < 2 && other.is_none() {
         return Ok(None);
@@ -154,7 +148,7 @@ pub(crate) fn cores(core: usize, other: Option<usize>) -> Result<Option<[usize; 
     if other == core {
         let what =
             format!("--other-core {other}: that is the core that --core names: choose another");
-        return Err(Failure::Usage(what));
+        return Err(Error::Usage(what));
     }
     Ok(Some([core, other]))
 }
@@ -163,8 +157,8 @@ pub(crate) fn cores(core: usize, other: Option<usize>) -> Result<Option<[usize; 
 /// given.
 pub(crate) fn undisturbed<T>(
     core: Option<usize>,
-    work: impl FnOnce() -> Result<T, Failure>,
-) -> Result<(T, Result<(), String>), Failure> {
+    work: impl FnOnce() -> Result<T, Error>,
+) -> Result<(T, Result<(), String>), Error> {
     let (placed, alone) = match first(core) {
         Ok(placed) => (Some(placed), Ok(())),
         Err(why) => (None, Err(why)),
@@ -179,36 +173,36 @@ pub(crate) fn undisturbed<T>(
     Ok((result, alone))
 }
 
-fn no_core(core: usize, error: &io::Error) -> Failure {
+fn no_core(core: usize, error: &io::Error) -> Error {
     let what = format!("cannot run on core {core}: {error}; choose one that this process may use");
-    Failure::Usage(what)
+    Error::Usage(what)
 }
 
-pub(crate) fn thread(error: impl Into<SurveyError>) -> Failure {
-    Failure::Thread(error.into().to_string())
+pub(crate) fn thread(error: impl Into<SurveyError>) -> Error {
+    Error::Thread(error.into().to_string())
 }
 
 /// Where calibrations are kept unless a file is named.
-pub(crate) fn default_file() -> Result<PathBuf, Failure> {
+pub(crate) fn default_file() -> Result<PathBuf, Error> {
     let absolute = |path: PathBuf| path.is_absolute().then_some(path);
     let state = env::var_os("XDG_STATE_HOME").map(PathBuf::from).and_then(absolute);
     let home = || env::var_os("HOME").map(PathBuf::from).and_then(absolute);
     let state = state.or_else(|| home().map(|home| home.join(".local/state")));
     let what = "there is neither $XDG_STATE_HOME nor $HOME: name a file by --file or --calibration";
-    let state = state.ok_or_else(|| Failure::Usage(what.to_owned()))?;
+    let state = state.ok_or_else(|| Error::Usage(what.to_owned()))?;
     Ok(state.join("linecard/calibration.json"))
 }
 
 /// Reads what was measured on this machine; another's is refused. Gives what else is different.
-pub(crate) fn load(path: &Path) -> Result<(Calibration, Option<String>), Failure> {
+pub(crate) fn load(path: &Path) -> Result<(Calibration, Option<String>), Error> {
     let text = fs::read_to_string(path).map_err(|source| match source.kind() {
-        io::ErrorKind::NotFound => Failure::Usage(format!(
+        io::ErrorKind::NotFound => Error::Usage(format!(
             "there is no calibration {}: make one by `linecard calibrate`, or give stages their costs",
             path.display()
         )),
-        _ => Failure::Open { path: path.into(), source },
+        _ => Error::Open { path: path.into(), source },
     })?;
-    let refuse = |what: String| Failure::Usage(format!("{}: {what}", path.display()));
+    let refuse = |what: String| Error::Usage(format!("{}: {what}", path.display()));
     let calibration: Calibration = serde_json::from_str(&text)
         .map_err(|error| refuse(format!("this is no calibration ({error}): make one again")))?;
     if calibration.version != VERSION {
@@ -226,10 +220,10 @@ pub(crate) fn load(path: &Path) -> Result<(Calibration, Option<String>), Failure
 }
 
 /// Writes a calibration, whole or not at all.
-fn save(path: &Path, calibration: &Calibration) -> Result<(), Failure> {
+fn save(path: &Path, calibration: &Calibration) -> Result<(), Error> {
     let failed = |error: io::Error| {
         let text = format!("{}: {error}", path.display());
-        Failure::Output { source: io::Error::new(error.kind(), text) }
+        Error::Output { source: io::Error::new(error.kind(), text) }
     };
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));

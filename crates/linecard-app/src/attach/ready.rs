@@ -1,6 +1,6 @@
 //! Says that packets pass: to whoever reads stderr, and to a service manager.
 
-use crate::say;
+use super::Observer;
 use linecard_io::attach::Settings;
 use std::env;
 use std::ffi::OsStr;
@@ -13,15 +13,15 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 const VARIABLE: &str = "NOTIFY_SOCKET";
 
 /// A line on stderr, and `READY=1` where a service manager waits for it.
-pub(super) fn announce(settings: &Settings) {
+pub(super) fn announce(settings: &Settings, observer: &mut dyn Observer) {
     if settings.near.file().is_some() && settings.far.file().is_some() {
         // Between two captures nobody waits for a device.
         return;
     }
-    say(&format!("attached: {} and {}", settings.near, settings.far));
+    observer.say(&format!("attached: {} and {}", settings.near, settings.far));
     let Some(address) = env::var_os(VARIABLE) else { return };
     if let Err(error) = notify(&address) {
-        say(&format!("{VARIABLE}={}: {error}", address.display()));
+        observer.say(&format!("{VARIABLE}={}: {error}", address.display()));
     }
 }
 

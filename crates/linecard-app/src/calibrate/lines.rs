@@ -1,6 +1,6 @@
 //! Stages of transfers, measured as they go round in a line over loopback.
 
-use crate::failure::Failure;
+use crate::Error;
 use linecard::plan::Token;
 use linecard_io::calibrate::{Circle, Series, StageCost};
 use linecard_transfer::fec::{Scheme, SchemeError};
@@ -9,7 +9,7 @@ use linecard_transfer_net::stages::{Line, LineError, LineSettings, Stage};
 use std::time::Duration;
 
 /// Data bytes of packets that are measured.
-pub(crate) const PAYLOADS: [u32; 3] = [1_408, 4_096, 8_896];
+pub const PAYLOADS: [u32; 3] = [1_408, 4_096, 8_896];
 /// Repair codes that are measured, none first.
 pub(crate) const CODES: [&str; 3] = ["none", "xor:10", "rs:28,4"];
 /// Packets in a call that are measured.
@@ -38,11 +38,11 @@ pub(crate) fn name(stage: Stage, fec: Scheme) -> String {
 }
 
 /// All kinds of packets, with the first of the codes.
-pub(crate) fn kinds(codes: usize) -> Result<Vec<(u32, Scheme)>, Failure> {
+pub(crate) fn kinds(codes: usize) -> Result<Vec<(u32, Scheme)>, Error> {
     let all =
         PAYLOADS.iter().flat_map(|payload| CODES[..codes].iter().map(|code| (*payload, code)));
     let parsed = all.map(|(payload, code)| code.parse().map(|fec| (payload, fec)));
-    let wrong = |error: SchemeError| Failure::Thread(error.to_string());
+    let wrong = |error: SchemeError| Error::Thread(error.to_string());
     parsed.collect::<Result<_, _>>().map_err(wrong)
 }
 
@@ -83,7 +83,7 @@ impl Circle for Round {
 
 impl Round {
     /// A line with packets of this payload and code, all of whose memory has been used.
-    pub(crate) fn new(payload_bytes: u32, fec: Scheme) -> Result<Self, Failure> {
+    pub(crate) fn new(payload_bytes: u32, fec: Scheme) -> Result<Self, Error> {
         let chunk_bytes = ChunkBytes::new(CHUNK_BYTES.into()).map_err(LineError::from);
         let chunk_bytes = chunk_bytes.map_err(|error| failed(&error))?;
         let depth = (DEPTH_BYTES / payload_bytes) as usize;
@@ -105,7 +105,7 @@ impl Round {
     }
 
     /// Memory is there for what will be written: [`Line::warm`].
-    pub(crate) fn warm(&self) -> Result<(), Failure> {
+    pub(crate) fn warm(&self) -> Result<(), Error> {
         self.line.warm().map_err(|error| failed(&error.into()))
     }
 
@@ -115,17 +115,17 @@ impl Round {
         series: &mut Series<'static>,
         batch: u32,
         time: Duration,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), Error> {
         self.line.set_batch(batch as usize);
         series.go_round(self, batch, time);
         self.ended()
     }
 
-    fn ended(&mut self) -> Result<(), Failure> {
+    fn ended(&mut self) -> Result<(), Error> {
         self.error.take().map_or(Ok(()), |error| Err(failed(&error)))
     }
 }
 
-fn failed(error: &LineError) -> Failure {
-    Failure::Thread(format!("a transfer over loopback: {error}"))
+fn failed(error: &LineError) -> Error {
+    Error::Thread(format!("a transfer over loopback: {error}"))
 }

@@ -1,9 +1,9 @@
-//! Whom the process becomes once ports are open.
+//! The user that the process becomes once ports are open.
 //!
 //! A capture is written beside its name, and takes that when it is complete: by then all rights are
 //! gone. So the process becomes somebody who may do that, and this is known before anything is opened.
 
-use crate::failure::Failure;
+use crate::Error;
 use linecard_io::attach::{PortSpec, Settings};
 use linecard_io::rights::Account;
 use std::fs::{self, Metadata};
@@ -20,7 +20,7 @@ pub(super) fn has_rights_to_drop(settings: &Settings) -> bool {
 }
 
 /// Who is to own what `far` writes, when root gives up its rights; none for all other ports.
-pub(super) fn of_capture(far: &PortSpec) -> Result<Option<Account>, Failure> {
+pub(super) fn of_capture(far: &PortSpec) -> Result<Option<Account>, Error> {
     let Some(path) = far.file() else { return Ok(None) };
     // Links are followed, as when it is completed; a new one has no target yet.
     let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
@@ -32,7 +32,7 @@ pub(super) fn of_capture(far: &PortSpec) -> Result<Option<Account>, Failure> {
         return Ok(None);
     }
     judge(&folder, existing.as_ref()).map(Some).ok_or_else(|| {
-        Failure::Attach(format!(
+        Error::Attach(format!(
             "{far} could not be completed: only root may write there, and rights are given up. Choose \
              a folder of another user, or take --keep-rights"
         ))
@@ -41,10 +41,10 @@ pub(super) fn of_capture(far: &PortSpec) -> Result<Option<Account>, Failure> {
 
 /// Who is to own the files of a page, when root gives up its rights: `owner`, if there is one for a
 /// capture, which then has to be able to write these too. Their folder is there.
-pub(super) fn of_page<'f>(
-    files: impl Iterator<Item = &'f Path>,
+pub(super) fn of_page(
+    files: &[PathBuf],
     mut owner: Option<Account>,
-) -> Result<Option<Account>, Failure> {
+) -> Result<Option<Account>, Error> {
     for file in files {
         let target = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
         let Ok(folder) = fs::metadata(folder_of(&target)) else { continue };
@@ -54,7 +54,7 @@ pub(super) fn of_page<'f>(
             None => judge(&folder, existing.as_ref()),
         };
         owner = Some(may.ok_or_else(|| {
-            Failure::Attach(format!(
+            Error::Attach(format!(
                 "{} could not be written at the end: rights are given up, and only another user may \
                  write there. Choose a folder of {}, or take --keep-rights",
                 file.display(),
@@ -92,7 +92,6 @@ fn judge(folder: &Metadata, existing: Option<&Metadata>) -> Option<Account> {
 mod tests {
     use super::*;
     use std::os::unix::fs::{PermissionsExt, chown};
-    use std::path::PathBuf;
 
     /// A folder with this owner and mode, and the files of a page that would be in it.
     fn folder(uid: u32, mode: u32) -> (tempfile::TempDir, [PathBuf; 2]) {
@@ -104,7 +103,7 @@ mod tests {
     }
 
     fn owner(files: &[PathBuf; 2], owner: Option<Account>) -> Result<Option<u32>, String> {
-        let found = of_page(files.iter().map(PathBuf::as_path), owner);
+        let found = of_page(files, owner);
         found.map(|found| found.map(Account::uid)).map_err(|failure| failure.to_string())
     }
 
@@ -135,6 +134,6 @@ mod tests {
         let (_folder, files) = folder(0, 0o1777);
         fs::write(&files[1], "").expect("written");
         assert!(owner(&files, None).is_err());
-        assert!(of_page(std::iter::empty(), None).is_ok_and(|owner| owner.is_none()));
+        assert!(of_page(&[], None).is_ok_and(|owner| owner.is_none()));
     }
 }

@@ -1,9 +1,9 @@
-//! How rates went over time, for `--report`: in a memory that does not grow.
+//! Rates over time, for the page of an attachment: in a memory that does not grow.
 
 use super::rates::Rates;
-use crate::page;
+use crate::offload::draw_merging;
 use linecard_io::attach::Account;
-use linecard_report::{Axis, Page, Report, TimeSeries, Unit};
+use linecard_report::{Axis, Page, TimeSeries, Unit};
 use std::time::Duration;
 
 /// Intervals that are kept: when there are more, two neighbours become one.
@@ -19,7 +19,7 @@ pub(super) struct History {
     open: Option<(Interval, u64)>,
 }
 
-/// How many intervals are one.
+/// The number of intervals that are one.
 #[derive(Debug)]
 struct Joined(u64);
 
@@ -29,7 +29,7 @@ impl Default for Joined {
     }
 }
 
-/// What went through in some time.
+/// Traffic of some time.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Interval {
     /// Its end, since the beginning.
@@ -40,7 +40,7 @@ struct Interval {
     packets: [f64; 4],
 }
 
-/// What the four are.
+/// Names of the four.
 const WAYS: [&str; 4] =
     ["near, received", "near, transmitted", "far, received", "far, transmitted"];
 
@@ -79,14 +79,9 @@ impl Interval {
 }
 
 impl History {
-    /// Takes what an interval had that ended at `elapsed`.
+    /// Adds the rates of an interval that ended at `elapsed`.
     pub(super) fn take(&mut self, rates: &Rates, elapsed: Duration) {
         self.push(Interval::of(rates, elapsed));
-    }
-
-    /// Whether no interval was taken yet.
-    pub(super) fn is_empty(&self) -> bool {
-        self.intervals.is_empty() && self.open.is_none()
     }
 
     fn push(&mut self, next: Interval) {
@@ -105,18 +100,16 @@ impl History {
         }
     }
 
-    /// The page: the account, rates over time, and what was merged on both ways.
-    pub(super) fn page(&self, report: &Report, account: &Account) -> Page {
-        let mut page = page::of("Two ports joined", report);
-        if !self.is_empty() {
+    /// Adds rates over time to a page, and what was merged in both directions.
+    pub(super) fn draw(&self, page: &mut Page, account: &Account) {
+        if !self.intervals.is_empty() || self.open.is_some() {
             let bits = |interval: &Interval| interval.bits;
             page.chart(self.chart("bit_rates", "Rates over time", Unit::BitRate, bits));
             let packets = |interval: &Interval| interval.packets;
             page.chart(self.chart("packet_rates", "Packets in a second", Unit::Count, packets));
         }
-        page::merging(&mut page, ", inward", &Account::merged(&account.inward));
-        page::merging(&mut page, ", outward", &Account::merged(&account.outward));
-        page
+        draw_merging(page, ", inward", &Account::merged(&account.inward));
+        draw_merging(page, ", outward", &Account::merged(&account.outward));
     }
 
     fn chart(

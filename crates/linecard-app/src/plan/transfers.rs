@@ -3,8 +3,7 @@
 use super::lanes::{BATCH, Transfer};
 use super::report::{NEAR, offer};
 use crate::calibrate::lines::{CHUNK_BYTES, CODES, PAYLOADS, Round, name};
-use crate::failure::Failure;
-use crate::progress::Progress;
+use crate::{Context, Error};
 use linecard::plan::{Question, plan};
 use linecard::rng::Rng;
 use linecard_io::calibrate::{Identity, Measured, Series, median, pin};
@@ -65,20 +64,24 @@ struct Run {
 }
 
 /// The table of all transfers: `--verify transfer`.
-pub(super) fn verify(rounds: u64, only: Option<u32>) -> Result<Report, Failure> {
+pub(super) fn verify(
+    rounds: u64,
+    only: Option<u32>,
+    context: &Context<'_>,
+) -> Result<Report, Error> {
     let most_cores = Identity::of_this_host().cores.min(2);
     let mut rows = transfers(most_cores)?;
     rows.retain(|row| only.is_none_or(|payload| payload == row.transfer.payload));
     let file = Original::new()?;
-    let mut progress = Progress::for_rounds(rounds);
+    context.progress.expect(rounds as usize);
     for round in 0..rounds {
-        progress.at(round);
+        context.go_on()?;
+        context.progress.reach(round as usize);
         for kind in rows.chunk_by_mut(|a, b| a.is_like(b)) {
             let mut lines = Lines::new(&kind[0].transfer)?;
             kind.iter_mut().try_for_each(|row| row.run(&file, &mut lines))?;
         }
     }
-    progress.done();
     let mut report = Report::new("plan-verify-transfer");
     report.push(table(&rows));
     report.push(offers(&rows));
@@ -100,7 +103,7 @@ pub(super) fn verify(rounds: u64, only: Option<u32>) -> Result<Report, Failure> 
     Ok(report)
 }
 
-fn transfers(most_cores: usize) -> Result<Vec<Row>, Failure> {
+fn transfers(most_cores: usize) -> Result<Vec<Row>, Error> {
     let mut rows = Vec::new();
     for payload in PAYLOADS {
         for code in CODES {
@@ -123,7 +126,7 @@ struct Lines {
     own: Round,
     /// None when it ends.
     orders: Option<mpsc::Sender<()>>,
-    found: mpsc::Receiver<Result<Vec<Measured>, Failure>>,
+    found: mpsc::Receiver<Result<Vec<Measured>, Error>>,
     other: Option<thread::JoinHandle<()>>,
 }
 
@@ -136,7 +139,7 @@ impl Drop for Lines {
 }
 
 impl Lines {
-    fn new(transfer: &Transfer) -> Result<Self, Failure> {
+    fn new(transfer: &Transfer) -> Result<Self, Error> {
         let Transfer { payload, fec, .. } = *transfer;
         let (orders, ordered) = mpsc::channel();
         let (out, found) = mpsc::channel();
@@ -152,7 +155,7 @@ impl Lines {
     }
 
     /// What stages cost just now.
-    fn now(&mut self, cores: usize) -> Result<Vec<Measured>, Failure> {
+    fn now(&mut self, cores: usize) -> Result<Vec<Measured>, Error> {
         if cores == 1 {
             return look_at(&mut self.own, 0);
         }
@@ -164,7 +167,7 @@ impl Lines {
     }
 }
 
-fn look_at(line: &mut Round, core: usize) -> Result<Vec<Measured>, Failure> {
+fn look_at(line: &mut Round, core: usize) -> Result<Vec<Measured>, Error> {
     let mut series = Series::new(Vec::new());
     pin(core).map_err(failed)?;
     line.warm()?;
@@ -187,14 +190,14 @@ impl Row {
 
     /// What is predicted just before and just after each transfer, and what it does: asked for more than
     /// should fit, and for less.
-    fn run(&mut self, file: &Original, lines: &mut Lines) -> Result<(), Failure> {
+    fn run(&mut self, file: &Original, lines: &mut Lines) -> Result<(), Error> {
         let mut stages = lines.now(self.transfer.cores)?;
         for (share, seen) in OFFERED.into_iter().zip([0, 1]) {
             let before = self.most(&stages)?;
             let offered = share * before;
             if self.is_feasible(offered, &stages)? != (share < 1.0) {
                 let what = format!("the plan does not know whether {share} of the most fits");
-                return Err(Failure::Wrong(what));
+                return Err(Error::Wrong(what));
             }
             let run = file.send(&self.transfer, offered)?;
             stages = lines.now(self.transfer.cores)?;
@@ -205,16 +208,16 @@ impl Row {
     }
 
     /// Goodput at most as the plan has it, bit/s.
-    fn most(&self, stages: &[Measured]) -> Result<f64, Failure> {
+    fn most(&self, stages: &[Measured]) -> Result<f64, Error> {
         let plan = plan(&self.question(1e6, stages)?).map_err(failed)?;
         plan.map(|plan| plan.most_goodput_bps).map_err(|why| failed(why.text))
     }
 
-    fn is_feasible(&self, goodput_bps: f64, stages: &[Measured]) -> Result<bool, Failure> {
+    fn is_feasible(&self, goodput_bps: f64, stages: &[Measured]) -> Result<bool, Error> {
         Ok(plan(&self.question(goodput_bps, stages)?).map_err(failed)?.is_ok())
     }
 
-    fn question(&self, goodput_bps: f64, stages: &[Measured]) -> Result<Question, Failure> {
+    fn question(&self, goodput_bps: f64, stages: &[Measured]) -> Result<Question, Error> {
         let Transfer { payload, fec, .. } = self.transfer;
         let cost = |stage| {
             let wanted = format!("{}@{payload}", name(stage, fec));
@@ -254,8 +257,8 @@ impl Row {
     }
 }
 
-fn failed(why: impl Display) -> Failure {
-    Failure::Thread(why.to_string())
+fn failed(why: impl Display) -> Error {
+    Error::Thread(why.to_string())
 }
 
 /// A file in memory, which is sent to a folder beside it.
@@ -264,7 +267,7 @@ struct Original {
 }
 
 impl Original {
-    fn new() -> Result<Self, Failure> {
+    fn new() -> Result<Self, Error> {
         let original = Self { folder: Folder::with_room(3 * FILE_BYTES).map_err(failed)? };
         let mut file = fs::File::create(original.path()).map_err(failed)?;
         let (mut rng, mut bytes) = (Rng::new(1), vec![0; CHUNK_BYTES as usize]);
@@ -280,7 +283,7 @@ impl Original {
     }
 
     /// Sends it, paced at this goodput.
-    fn send(&self, transfer: &Transfer, goodput_bps: f64) -> Result<Run, Failure> {
+    fn send(&self, transfer: &Transfer, goodput_bps: f64) -> Result<Run, Error> {
         pin(transfer.cores - 1).map_err(failed)?;
         self.folder.warm(FILE_BYTES + MEMORY_BYTES).map_err(failed)?;
         let into = self.folder.path().join("into");
@@ -337,7 +340,7 @@ fn over_loopback(
     transfer: &Transfer,
     goodput_bps: f64,
     (from, into): (&Path, &Path),
-) -> Result<(f64, Sent), Failure> {
+) -> Result<(f64, Sent), Error> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(failed)?;
     let peer = listener.local_addr().map_err(failed)?;
     let access = Access::Shared(SharedKey::new(&[7; 32]));

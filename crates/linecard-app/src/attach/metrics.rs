@@ -1,9 +1,9 @@
-//! The account as `OpenMetrics` text, for `--metrics`.
+//! The account as `OpenMetrics` text, for scrapers.
 
 use super::rates;
 use linecard::offload::coalesce::{Counters as Merging, Flush, Refusal};
 use linecard::stats::Histogram;
-use linecard_io::attach::{Account, Accounts, Merged};
+use linecard_io::attach::{Account, Merged};
 use linecard_io::port::Counters;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text};
@@ -53,12 +53,13 @@ const WAYS: [Counted<Merging>; 3] = [
 
 /// All metrics of an attachment.
 #[derive(Debug)]
-struct Metrics(Accounts);
+struct Metrics(Account);
 
-/// What a scraper gets, each time anew.
-pub(super) fn text(accounts: &Accounts) -> String {
+/// The `OpenMetrics` text that a scraper gets of an account.
+#[must_use]
+pub fn text(account: &Account) -> String {
     let mut registry = Registry::with_prefix("linecard");
-    registry.register_collector(Box::new(Metrics(accounts.clone())));
+    registry.register_collector(Box::new(Metrics(account.clone())));
     let mut text = String::new();
     // Strings take everything.
     let _written = text::encode(&mut text, &registry);
@@ -67,7 +68,7 @@ pub(super) fn text(accounts: &Accounts) -> String {
 
 impl Collector for Metrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        write(&self.0.now(), &mut encoder)
+        write(&self.0, &mut encoder)
     }
 }
 
@@ -205,36 +206,12 @@ fn histogram(
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::super::rates::tests::{merged, port};
     use super::*;
-    use linecard_io::port::Drops;
-
-    /// What an account is written as.
-    #[derive(Debug)]
-    struct Fixed(Account);
-
-    impl Collector for Fixed {
-        fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-            write(&self.0, &mut encoder)
-        }
-    }
-
-    fn text_of(account: Account) -> String {
-        let mut registry = Registry::with_prefix("linecard");
-        registry.register_collector(Box::new(Fixed(account)));
-        let mut text = String::new();
-        text::encode(&mut text, &registry).expect("strings take everything");
-        text
-    }
-
-    /// Why ports lose packets: names and meanings.
-    pub(crate) fn reasons_of_drops() -> Vec<(&'static str, &'static str)> {
-        rates::reasons(&Drops::default()).map(|(name, what, _)| (name, what)).to_vec()
-    }
 
     /// Every metric, of an attachment with one worker behind a ring.
-    pub(crate) fn sample() -> String {
+    fn sample() -> String {
         let mut account = Account {
             near: vec![port(1_000, 10, 3)],
             far: vec![port(10, 100, 0)],
@@ -243,7 +220,7 @@ pub(crate) mod tests {
             ..Account::default()
         };
         account.spread.dropped = vec![0];
-        text_of(account)
+        text(&account)
     }
 
     #[test]

@@ -3,8 +3,7 @@
 use super::report::{KEPT, NEAR, offer};
 use super::settings::Asked;
 use crate::calibrate::{self, thread, undisturbed};
-use crate::failure::Failure;
-use crate::progress::Progress;
+use crate::{Context, Error};
 use linecard::plan::{Plan, Question, StageSpec};
 use linecard_io::calibrate::deployed::{Deployment, Seen, Stages, run};
 use linecard_io::calibrate::offload::{PACKETS, group, payload};
@@ -34,7 +33,7 @@ const KNOWN: [(Stages, &[&str]); 3] = [
 ];
 
 /// Runs a scenario's stages and puts what was seen beside what was predicted.
-pub(super) fn add(report: &mut Report, asked: &Asked, plan: Option<&Plan>) -> Result<(), Failure> {
+pub(super) fn add(report: &mut Report, asked: &Asked, plan: Option<&Plan>) -> Result<(), Error> {
     let deployment = deployment(asked, plan)?;
     let demand = &asked.question.demand;
     let offered = demand.packets_per_second();
@@ -64,9 +63,9 @@ pub(super) fn add(report: &mut Report, asked: &Asked, plan: Option<&Plan>) -> Re
 }
 
 /// The deployment that a scenario's stages stand for, on as many cores as are planned.
-fn deployment(asked: &Asked, plan: Option<&Plan>) -> Result<Deployment, Failure> {
+fn deployment(asked: &Asked, plan: Option<&Plan>) -> Result<Deployment, Error> {
     let Question { stages, machine, .. } = &asked.question;
-    let refuse = |what: String| Err(Failure::Usage(format!("--measure: {what}")));
+    let refuse = |what: String| Err(Error::Usage(format!("--measure: {what}")));
     let names: Vec<&str> = stages.iter().map(|stage| stage.name.as_str()).collect();
     let Some((known, _)) = KNOWN.iter().find(|(_, known)| *known == names) else {
         let known: Vec<String> = KNOWN.iter().map(|(_, names)| names.join(", ")).collect();
@@ -106,7 +105,7 @@ fn deployment(asked: &Asked, plan: Option<&Plan>) -> Result<Deployment, Failure>
 }
 
 /// Rates of the scenario have to be those of the engine.
-fn check_groups(asked: &Asked) -> Result<(), Failure> {
+fn check_groups(asked: &Asked) -> Result<(), Error> {
     let (question, size) = (&asked.question, group(asked.packet));
     for (number, stage) in question.stages.iter().enumerate() {
         let is_group = ["application", "release", "verify"].contains(&stage.name.as_str());
@@ -119,14 +118,14 @@ fn check_groups(asked: &Asked) -> Result<(), Failure> {
                  {expected}: it has {size} packets of {} bytes in a large one",
                 stage.name, asked.packet
             );
-            return Err(Failure::Usage(what));
+            return Err(Error::Usage(what));
         }
     }
     Ok(())
 }
 
 /// Median of some runs.
-fn seen(deployment: &Deployment) -> Result<(f64, Result<(), String>), Failure> {
+fn seen(deployment: &Deployment) -> Result<(f64, Result<(), String>), Error> {
     let mut rates = Vec::new();
     let mut all = Ok(());
     for _ in 0..RUNS {
@@ -138,11 +137,11 @@ fn seen(deployment: &Deployment) -> Result<(f64, Result<(), String>), Failure> {
     Ok((median(rates).unwrap_or(0.0), all))
 }
 
-fn once(deployment: &Deployment) -> Result<(f64, Result<(), String>), Failure> {
+fn once(deployment: &Deployment) -> Result<(f64, Result<(), String>), Error> {
     let (seen, alone): (Seen, _) = undisturbed(None, || run(deployment).map_err(thread))?;
     if seen.wrong > 0 {
         let what = format!("{} packets failed verification: {deployment:?}", seen.wrong);
-        return Err(Failure::Wrong(what));
+        return Err(Error::Wrong(what));
     }
     Ok((seen.packets_per_second, alone))
 }
@@ -174,7 +173,7 @@ struct Outcome {
 }
 
 impl Row {
-    fn run(&mut self) -> Result<Result<(), String>, Failure> {
+    fn run(&mut self) -> Result<Result<(), String>, Error> {
         let halves = self.halves_now()?;
         let (rate, alone) = once(&self.deployment)?;
         self.runs.push((rate, halves));
@@ -182,7 +181,7 @@ impl Row {
     }
 
     /// Time of a packet in both halves, where it has halves.
-    fn halves_now(&self) -> Result<Option<[f64; 2]>, Failure> {
+    fn halves_now(&self) -> Result<Option<[f64; 2]>, Error> {
         let Deployment { stages, packet, cores, used_cores, .. } = self.deployment;
         sleep(PAUSE);
         if stages != Stages::Both || used_cores != 2 {
@@ -220,25 +219,25 @@ impl Row {
 }
 
 /// The table of all deployments: `--verify`.
-pub(super) fn verify(rounds: u64) -> Result<Report, Failure> {
+pub(super) fn verify(rounds: u64, context: &Context<'_>) -> Result<Report, Error> {
     let cores = calibrate::cores(0, None)?;
     let mut rows = deployments(if cores.is_some() { 2 } else { 1 });
     let mut survey = Survey::new(cores);
-    let mut progress = Progress::for_rounds(rounds + 2);
+    context.progress.expect(rounds as usize + OFFERED.len());
     let mut all = Ok(());
     for round in 0..rounds {
-        progress.at(round);
+        context.go_on()?;
+        context.progress.reach(round as usize);
         let ((), _) = undisturbed(Some(0), || survey.round(VISIT).map_err(thread))?;
         for row in &mut rows {
             all = row.run()?;
         }
     }
     let calibration = survey.calibration();
-    let calibration = calibration.map_err(|error| Failure::Thread(error.to_string()))?;
+    let calibration = calibration.map_err(|error| Error::Thread(error.to_string()))?;
     let mut report = Report::new("plan-verify");
     report.push(table(&calibration, &rows));
-    report.push(offers(&calibration, &rows, &mut progress, rounds)?);
-    progress.done();
+    report.push(offers(&calibration, &rows, rounds, context)?);
     let near = rows.iter().filter(|row| row.outcome(&calibration).difference.abs() <= NEAR).count();
     report.note(format!(
         "{near} of {} configurations are within {:.0} % of what was predicted; {rounds} rounds of \
@@ -314,13 +313,14 @@ fn table(calibration: &Calibration, rows: &[Row]) -> Section {
 fn offers(
     calibration: &Calibration,
     rows: &[Row],
-    progress: &mut Progress,
     rounds: u64,
-) -> Result<Section, Failure> {
+    context: &Context<'_>,
+) -> Result<Section, Error> {
     let title = "Offered below and above what was predicted: share offered, share of it done";
     let mut section = Section::list("offered", title);
     for (step, share) in OFFERED.into_iter().enumerate() {
-        progress.at(rounds + step as u64);
+        context.go_on()?;
+        context.progress.reach(rounds as usize + step);
         for row in rows.iter().filter(|row| row.deployment.batch == 8) {
             let offered = share * row.predicted(calibration, row.halves_now()?);
             let deployment = Deployment { offered: Some(offered), ..row.deployment };
