@@ -57,12 +57,21 @@ pub struct Parameter {
     pub is_number: bool,
     /// Whether all texts are values, as of a path.
     pub is_text: bool,
-    /// Whether it has several values ([`OneOrMany`](crate::OneOrMany)).
+    /// Whether it has several values.
     pub is_list: bool,
+    /// Whether a text with commas is several values of it, as of [`OneOrMany`](crate::OneOrMany); a `Vec` takes texts
+    /// that have commas themselves.
+    pub is_split: bool,
     /// The option of a command that sets it, as "chunk" for `--chunk`, where there is one: the field's
     /// `#[schemars(extend("x-flag" = "chunk"))]`, or the struct's `#[schemars(extend("x-flags" = true))]`, with which all
     /// of its fields have options of their names. The option of a `bool` takes no value.
     pub flag: Option<String>,
+    /// Options that exclude that of this parameter: the field's `#[schemars(extend("x-conflicts" = ["psk"]))]`.
+    pub conflicts: Vec<String>,
+    /// What holds where there is no value: the field's `#[schemars(extend("x-default" = "all addresses"))]`.
+    pub default_words: Option<String>,
+    /// The unit of values of its option that have none: the field's `#[schemars(extend("x-bare" = "s"))]`.
+    pub bare_unit: Option<String>,
     /// The value of an option that is given without one, where it can be: the field's
     /// `#[schemars(extend("x-flag-alone" = "receiver"))]`.
     pub flag_alone: Option<String>,
@@ -193,7 +202,7 @@ impl Parameter {
     /// Its default, as people write it.
     #[must_use]
     pub fn default_text(&self) -> String {
-        self.text_of(&self.default)
+        self.default_words.clone().unwrap_or_else(|| self.text_of(&self.default))
     }
 
     /// For `--help` of an option: documentation, range and default. Choices are listed by the parser of options.
@@ -219,7 +228,7 @@ impl Parameter {
     /// Whether it is empty by default: neither a value nor none.
     #[must_use]
     pub fn is_required(&self) -> bool {
-        !self.default.is_null() && self.default_text().is_empty()
+        !self.default.is_null() && self.text_of(&self.default).is_empty()
     }
 
     /// Whether all texts are values: a path, a scheme.
@@ -323,7 +332,14 @@ fn parameter(name: String, field: &Map<String, Value>, default: Value) -> Parame
         is_number,
         is_text,
         is_list: field.get("items").is_some(),
+        is_split: field.get("items").is_some() && field.get("type").is_some_and(Value::is_array),
         flag: of("x-flag").and_then(Value::as_str).map(str::to_owned),
+        conflicts: {
+            let list = of("x-conflicts").and_then(Value::as_array).into_iter().flatten();
+            list.filter_map(Value::as_str).map(str::to_owned).collect()
+        },
+        default_words: of("x-default").and_then(Value::as_str).map(str::to_owned),
+        bare_unit: of("x-bare").and_then(Value::as_str).map(str::to_owned),
         flag_alone: of("x-flag-alone").and_then(Value::as_str).map(str::to_owned),
         former_flag: of("x-former-flag").and_then(Value::as_str).map(str::to_owned),
         argument: of("x-argument").and_then(Value::as_str).map(str::to_owned),
