@@ -178,7 +178,16 @@ impl Document {
     ///
     /// A key that cannot be one. Whether it exists and the value fits is checked by [`Self::config`].
     pub fn set_by(&mut self, option: &str, key: &str, value: &str) -> Result<(), ConfigError> {
-        self.put(Place::Option(format!("--{option} {value}")), key, Given::of_text(value))
+        self.set_as(format!("--{option} {value}"), key, value)
+    }
+
+    /// The same, where errors show what was given as `given`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::set_by`].
+    pub fn set_as(&mut self, given: String, key: &str, value: &str) -> Result<(), ConfigError> {
+        self.put(Place::Option(given), key, Given::of_text(value))
     }
 
     /// Sets a value, given by an argument of a program's call; errors name the argument. Null is no value: the parameter
@@ -200,22 +209,6 @@ impl Document {
                 self.put(given, key, Given::Literal(literal(value)))
             }
         }
-    }
-
-    /// Sets a list, given by an option of a command once for each value.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::set_by`].
-    pub fn set_list_by(
-        &mut self,
-        option: &str,
-        key: &str,
-        values: &[String],
-    ) -> Result<(), ConfigError> {
-        let given = values.iter().map(|value| format!("--{option} {value}")).collect::<Vec<_>>();
-        let list = literal(&Value::from(values));
-        self.put(Place::Option(given.join(" ")), key, Given::Literal(list))
     }
 
     /// Sets a value, given as `KEY=VALUE`; it takes precedence over the file's.
@@ -756,7 +749,7 @@ mod tests {
         job.overlay(&own.section("job.b", &[])).expect("nothing");
         let whole = job.config::<Whole>().expect("a configuration");
         assert_eq!((whole.core.count, whole.core.mhz), (9, Frequency::from_mhz(50)));
-        let value: serde_json::Value = job.read_as().expect("values");
+        let value: Value = job.read_as().expect("values");
         assert_eq!(
             value,
             serde_json::json!({

@@ -1,6 +1,6 @@
 //! A lane with its keys: packets are sealed into one area, many by one call, and opened where they lie.
 
-use crate::lane::{Datagrams, Lane, MAX_DATAGRAM_BYTES, Received, Trouble};
+use crate::lane::{Datagrams, Lane, LaneError, MAX_DATAGRAM_BYTES, ReceiveBuffer};
 use crate::seal::{Counters, Opener, SealError, Sealer};
 use linecard::time::Instant;
 use linecard_transfer::wire::{HEADER_BYTES, Header, TAG_BYTES};
@@ -18,9 +18,9 @@ struct Run {
     stride: usize,
 }
 
-/// What a carrier has counted.
+/// What a socket has counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct CarrierCounters {
+pub struct SocketCounters {
     /// Datagrams sent.
     pub sent: u64,
     /// Their bytes.
@@ -46,7 +46,7 @@ pub enum Verdict {
 
 /// A lane with its keys.
 #[derive(Debug)]
-pub struct Carrier {
+pub struct SealedSocket {
     lane: Box<dyn Lane>,
     sealer: Sealer,
     opener: Opener,
@@ -54,10 +54,10 @@ pub struct Carrier {
     runs: VecDeque<Run>,
     /// Bytes that are handed over by one call, at most.
     burst_bytes: usize,
-    counters: CarrierCounters,
+    counters: SocketCounters,
 }
 
-impl Carrier {
+impl SealedSocket {
     /// `lane` under these keys.
     #[must_use]
     pub fn new(lane: Box<dyn Lane>, (sealer, opener): (Sealer, Opener)) -> Self {
@@ -68,7 +68,7 @@ impl Carrier {
             burst_bytes: MAX_DATAGRAM_BYTES,
             area: Vec::new(),
             runs: VecDeque::new(),
-            counters: CarrierCounters::default(),
+            counters: SocketCounters::default(),
         }
     }
 
@@ -110,15 +110,15 @@ impl Carrier {
 
     /// What has been counted.
     #[must_use]
-    pub fn counters(&self) -> CarrierCounters {
-        CarrierCounters {
+    pub fn counters(&self) -> SocketCounters {
+        SocketCounters {
             sealed: self.opener.counters(),
             dropped: self.lane.dropped(),
             ..self.counters
         }
     }
 
-    /// Seals a packet whose body `fill` appends, to be sent by [`Carrier::flush`].
+    /// Seals a packet whose body `fill` appends, to be sent by [`SealedSocket::flush`].
     ///
     /// # Errors
     ///
@@ -149,8 +149,8 @@ impl Carrier {
     ///
     /// # Errors
     ///
-    /// [`Trouble`]: what waited is gone.
-    pub fn flush(&mut self, now: Instant) -> Result<Option<Instant>, Trouble> {
+    /// [`LaneError`]: what waited is gone.
+    pub fn flush(&mut self, now: Instant) -> Result<Option<Instant>, LaneError> {
         let result = self.hand_over(now);
         if result.is_err() || self.runs.is_empty() {
             self.area.clear();
@@ -159,7 +159,7 @@ impl Carrier {
         result
     }
 
-    fn hand_over(&mut self, now: Instant) -> Result<Option<Instant>, Trouble> {
+    fn hand_over(&mut self, now: Instant) -> Result<Option<Instant>, LaneError> {
         let again = self.lane.flush(now)?;
         while let Some(run) = self.runs.front_mut() {
             let bytes = &self.area[run.start..run.end];
@@ -184,12 +184,12 @@ impl Carrier {
     ///
     /// # Errors
     ///
-    /// [`Trouble`].
+    /// [`LaneError`].
     pub fn receive(
         &mut self,
-        received: &mut Received,
+        received: &mut ReceiveBuffer,
         mut take: impl FnMut(&Header, &[u8], Option<SocketAddr>),
-    ) -> Result<bool, Trouble> {
+    ) -> Result<bool, LaneError> {
         for _ in 0..MAX_ROUNDS {
             if self.take(received)? == 0 {
                 return Ok(false);
@@ -203,17 +203,17 @@ impl Carrier {
     ///
     /// # Errors
     ///
-    /// [`Trouble`].
-    pub fn take(&mut self, received: &mut Received) -> Result<usize, Trouble> {
+    /// [`LaneError`].
+    pub fn take(&mut self, received: &mut ReceiveBuffer) -> Result<usize, LaneError> {
         let count = self.lane.receive(received)?;
         self.counters.received += count as u64;
         Ok(count)
     }
 
-    /// Opens what was taken, as [`Carrier::receive`] does; how many packets opened.
+    /// Opens what was taken, as [`SealedSocket::receive`] does; how many packets opened.
     pub fn open(
         &mut self,
-        received: &mut Received,
+        received: &mut ReceiveBuffer,
         mut take: impl FnMut(&Header, &[u8], Option<SocketAddr>),
     ) -> usize {
         let mut opened = 0;
@@ -231,13 +231,13 @@ impl Carrier {
     ///
     /// # Errors
     ///
-    /// [`Trouble`] of the candidate; the lane itself is not touched.
+    /// [`LaneError`] of the candidate; the lane itself is not touched.
     pub fn try_candidate(
         &mut self,
         candidate: &mut dyn Lane,
-        received: &mut Received,
+        received: &mut ReceiveBuffer,
         take: impl FnMut(&Header, &[u8], Option<SocketAddr>),
-    ) -> Result<Verdict, Trouble> {
+    ) -> Result<Verdict, LaneError> {
         let count = candidate.receive(received)?;
         if count == 0 {
             return Ok(Verdict::Undecided);

@@ -1,9 +1,9 @@
 //! Figure 13: throughput over the number of connections.
 
+use super::super::Say;
 use super::scenario::Scenario;
 use super::session::{Session, median};
-use crate::failure::Failure;
-use crate::say;
+use crate::Error;
 use linecard_io::attach::{Account, Merge, Settings};
 use linecard_report::{Report, Section, Value};
 
@@ -19,8 +19,8 @@ struct Point {
 }
 
 /// Measures, and adds what came out.
-pub(super) fn add(scenario: &Scenario, report: &mut Report) -> Result<(), Failure> {
-    let points = measure(scenario)?;
+pub(super) fn add(scenario: &Scenario, say: Say<'_>, report: &mut Report) -> Result<(), Error> {
+    let points = measure(scenario, say)?;
     let mut section = Section::list(
         "throughput",
         "Figure 13: TCP received over connections, merged and as packets come",
@@ -57,7 +57,7 @@ impl Point {
     }
 }
 
-fn measure(scenario: &Scenario) -> Result<Vec<Point>, Failure> {
+fn measure(scenario: &Scenario, say: Say<'_>) -> Result<Vec<Point>, Error> {
     let counts = &scenario.throughput.connections;
     // Rounds are interleaved: what else the machine does meets all alike.
     let mut rates = vec![[Vec::new(), Vec::new(), Vec::new()]; counts.len()];
@@ -86,7 +86,7 @@ fn measure(scenario: &Scenario) -> Result<Vec<Point>, Failure> {
 }
 
 /// One measurement: the rate, and the mean aggregate.
-fn once(scenario: &Scenario, connections: u32, merge: bool) -> Result<(f64, f64), Failure> {
+fn once(scenario: &Scenario, connections: u32, merge: bool) -> Result<(f64, f64), Error> {
     let change = |settings: &mut Settings| {
         settings.engine.workers = scenario.throughput.workers;
         if !merge {

@@ -7,8 +7,7 @@ mod split;
 mod transfer;
 
 use super::iperf3::{self, Test};
-use crate::failure::Failure;
-use crate::say;
+use crate::Error;
 use linecard_io::lab::{Cable, Host, Lab};
 use linecard_report::{Report, Section, Value};
 use linecard_transfer::send::Mode;
@@ -32,7 +31,7 @@ const IPERF3_SECONDS: u64 = 4;
 const STABLE_CHUNKS: u64 = 64;
 
 /// Adds what real lanes give, if this process may make them.
-pub(super) fn add(report: &mut Report) -> Result<(), Failure> {
+pub(super) fn add(say: super::Say<'_>, report: &mut Report) -> Result<(), Error> {
     if let Err(why) = Lab::new(Cable::default()).and_then(|lab| lab.lay_lanes(&[RATE_BPS])) {
         say(&format!("real lanes are left out: {why}"));
         report.note(format!("Real lanes were left out: {why}"));
@@ -54,9 +53,9 @@ pub(super) fn add(report: &mut Report) -> Result<(), Failure> {
     Ok(())
 }
 
-fn lab(rates_bps: &[u64]) -> Result<Lab, Failure> {
-    let lab = Lab::new(Cable::default()).map_err(|error| Failure::Storage(error.to_string()))?;
-    lab.lay_lanes(rates_bps).map_err(|error| Failure::Storage(error.to_string()))?;
+fn lab(rates_bps: &[u64]) -> Result<Lab, Error> {
+    let lab = Lab::new(Cable::default()).map_err(|error| Error::Storage(error.to_string()))?;
+    lab.lay_lanes(rates_bps).map_err(|error| Error::Storage(error.to_string()))?;
     Ok(lab)
 }
 
@@ -74,7 +73,7 @@ fn ideal_ns(rates_bps: &[u64]) -> f64 {
     CHUNK as f64 * 8e9 / bound_bps(rates_bps)
 }
 
-fn stable(rates_bps: &[u64]) -> Result<Section, Failure> {
+fn stable(rates_bps: &[u64]) -> Result<Section, Error> {
     let lab = lab(rates_bps)?;
     let moved = transfer::run(&lab, &order(rates_bps, Mode::Stable, STABLE_CHUNKS))?;
     let part = (STABLE_CHUNKS * CHUNK) as usize / rates_bps.len();
@@ -103,7 +102,7 @@ fn stable(rates_bps: &[u64]) -> Result<Section, Failure> {
 }
 
 /// What `iperf3` carries over all lanes at once, in bit/s.
-fn by_iperf3(lab: &Lab, lanes: usize) -> Result<f64, Failure> {
+fn by_iperf3(lab: &Lab, lanes: usize) -> Result<f64, Error> {
     let begin = |lane| {
         Test::begin(
             lab,
@@ -120,7 +119,7 @@ fn low_latency(
     key: &'static str,
     title: &'static str,
     rates_bps: &[u64],
-) -> Result<Section, Failure> {
+) -> Result<Section, Error> {
     let lab = lab(rates_bps)?;
     let moved = transfer::run(&lab, &order(rates_bps, Mode::LowLatency, 16))?;
     let split = split::run(&lab, rates_bps.len(), CHUNK as usize / rates_bps.len(), 8)?;
@@ -144,7 +143,7 @@ fn add_latency(section: &mut Section, moved: &Moved, ideal_ns: f64) {
 }
 
 /// Lane 2 is cut for 400 ms while the fifth chunk or so is under way.
-fn death(key: &'static str, title: &'static str, fec: &'static str) -> Result<Section, Failure> {
+fn death(key: &'static str, title: &'static str, fec: &'static str) -> Result<Section, Error> {
     let rates_bps = [RATE_BPS; LANES];
     let event = Some(Event { lane: 2, after_ms: 450, for_ms: 400 });
     let base = order(&rates_bps, Mode::LowLatency, 24);

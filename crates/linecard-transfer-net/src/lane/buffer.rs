@@ -15,7 +15,7 @@ const _: () = assert!(SLOT_BYTES > MAX_DATAGRAM_BYTES);
 
 /// Where [`Lane::receive`](super::Lane::receive) puts datagrams: 1 MiB, made once and filled again and
 /// again. It may serve one lane after the other.
-pub struct Received {
+pub struct ReceiveBuffer {
     area: Box<[u8]>,
     runs: Vec<Run>,
 }
@@ -38,7 +38,7 @@ pub struct Datagram<'a> {
     pub source: Option<SocketAddr>,
 }
 
-impl Received {
+impl ReceiveBuffer {
     /// An empty area.
     #[must_use]
     pub fn new() -> Self {
@@ -92,15 +92,15 @@ impl Received {
     }
 }
 
-impl Default for Received {
+impl Default for ReceiveBuffer {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl fmt::Debug for Received {
+impl fmt::Debug for ReceiveBuffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Received").field("runs", &self.runs).finish_non_exhaustive()
+        f.debug_struct("ReceiveBuffer").field("runs", &self.runs).finish_non_exhaustive()
     }
 }
 
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn runs_are_split_at_their_stride_and_may_be_written() {
-        let mut received = Received::new();
+        let mut received = ReceiveBuffer::new();
         let area = received.begin();
         area[..5].copy_from_slice(b"aabbc");
         area[SLOT_BYTES..SLOT_BYTES + 3].copy_from_slice(b"xyz");
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn what_does_not_lie_there_is_not_added() {
-        let mut received = Received::new();
+        let mut received = ReceiveBuffer::new();
         assert_eq!(received.add(4, (4, 4), None), 1);
         assert_eq!(received.add(7, (4, 4), None), 0);
         assert_eq!(received.add(SLOTS * SLOT_BYTES - 1, (2, 1), None), 0);

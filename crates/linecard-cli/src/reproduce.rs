@@ -1,23 +1,15 @@
 //! `linecard reproduce`: published figures beside ours.
 
-#[cfg(target_os = "linux")]
-mod end2end100;
-#[cfg(target_os = "linux")]
-mod iperf3;
-#[cfg(target_os = "linux")]
-mod linux_jitter;
-#[cfg(target_os = "linux")]
-mod lro_npu;
 mod lso;
 mod lso_receive;
 
-use crate::account;
 use crate::failure::{EXIT_CODES, Failure};
-use crate::watch;
+use crate::{account, say, watch};
 use clap::{Args, ValueEnum};
 use linecard_app::Context;
+#[cfg(target_os = "linux")]
+use linecard_app::reproduce::live;
 use linecard_app::reproduce::{Reproduced, comparison, reproduce};
-use linecard_report::Report;
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, Args)]
@@ -83,78 +75,61 @@ pub(crate) enum Reproduction {
     End2end100,
 }
 
-/// From a scenario, or from the one that comes with the command.
-type Reproduce = fn(Option<&Path>) -> Result<Reproduced, Failure>;
-
-/// Each with its function; `--all` has them all.
-const TABLE: &[(Reproduction, Reproduce)] = &[
-    (Reproduction::LsoTable1, lso::table1),
-    (Reproduction::LsoTable2, lso::table2),
-    (Reproduction::LsoTable3, lso::table3),
-    (Reproduction::LsoClock, lso::clock),
-    (Reproduction::LsoReceive, lso_receive::reproduce),
-    #[cfg(target_os = "linux")]
-    (Reproduction::LroNpu, |path| from_paper("lro-npu", path)),
-    (Reproduction::LinuxJitter, |path| from_paper("linux-jitter", path)),
-    (Reproduction::GigabitThroughput, |path| from_paper("gigabit-throughput", path)),
-    (Reproduction::GigabitOverhead, |path| from_paper("gigabit-overhead", path)),
-    (Reproduction::GigabitBus, |path| from_paper("gigabit-bus", path)),
-    (Reproduction::ZeroCopy, |path| from_paper("zero-copy", path)),
-    (Reproduction::End2end100, |path| from_paper("end2end100", path)),
-];
-
-/// What this host gives, where it can.
-#[cfg(target_os = "linux")]
-fn add_live(
-    name: Option<Reproduction>,
-    own: Option<&Path>,
-    report: &mut Report,
-) -> Result<(), Failure> {
-    match name {
-        Some(Reproduction::LroNpu) => lro_npu::add(own, report),
-        Some(Reproduction::LinuxJitter) => linux_jitter::add(report),
-        Some(Reproduction::End2end100) => end2end100::add(report),
-        _ => Ok(()),
+impl Reproduction {
+    fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
 }
 
-fn from_paper(name: &str, own: Option<&Path>) -> Result<Reproduced, Failure> {
-    reproduce(name, own, &Context::new(&watch::any()))
+/// Those of send offload, whose rows are not data yet, and all others.
+fn run(name: &str, own: Option<&Path>, context: &Context<'_>) -> Result<Reproduced, Failure> {
+    match name {
+        "lso-table1" => lso::table1(own),
+        "lso-table2" => lso::table2(own),
+        "lso-table3" => lso::table3(own),
+        "lso-clock" => lso::clock(own),
+        "lso-receive" => lso_receive::reproduce(own),
+        _ => reproduce(name, own, context),
+    }
 }
 
 /// Runs the command.
 pub(crate) fn command(arguments: &ReproduceArguments) -> Result<(), Failure> {
-    if arguments.all {
-        return all(arguments.json);
-    }
-    let chosen = TABLE.iter().find(|(name, _)| Some(*name) == arguments.name);
-    let Some((_, reproduce)) = chosen else { return Ok(()) };
+    let progress = watch::any();
+    let context = Context::new(&progress);
+    let Some(name) = arguments.name.filter(|_| !arguments.all).map(Reproduction::name) else {
+        return all(arguments.json, &context);
+    };
     let own = arguments.scenario.as_deref();
     #[cfg(target_os = "linux")]
-    if arguments.name == Some(Reproduction::LroNpu) && !arguments.modelled {
-        // What is wrong is said before anything runs.
-        lro_npu::check(own)?;
+    if !arguments.modelled {
+        live::check(&name, own)?;
     }
-    let mut reproduced = reproduce(own)?;
+    let mut reproduced = run(&name, own, &context)?;
     #[cfg(target_os = "linux")]
     if !arguments.modelled {
-        add_live(arguments.name, own, &mut reproduced.report)?;
+        live::add(&name, own, &|line| say(line), &mut reproduced.report)?;
+        if arguments.name == Some(Reproduction::LinuxJitter) {
+            crate::jitter::reproduce(&mut reproduced.report)?;
+            reproduced.report.note(JITTER);
+        }
     }
-    let Reproduced { report, unexplained } = reproduced;
-    account::print(&report, arguments.json, None)?;
-    ending(unexplained)
+    account::print(&reproduced.report, arguments.json, None)?;
+    reproduced.failure().map_or(Ok(()), Err)
 }
 
+#[cfg(target_os = "linux")]
+const JITTER: &str = "Live figures are this host's, at this moment: no row of them has to meet the paper's, whose server \
+     was dedicated hardware. What is emulated is done another way; see docs/design/jitter.md.";
+
 /// All: as text one behind the other, as JSON by their names.
-fn all(json: bool) -> Result<(), Failure> {
+fn all(json: bool, context: &Context<'_>) -> Result<(), Failure> {
     let mut unexplained = 0;
     let mut reports = serde_json::Map::new();
-    for (name, reproduce) in TABLE {
-        let found = reproduce(None)?;
+    for name in Reproduction::value_variants().iter().map(|one| one.name()) {
+        let found = run(&name, None, context)?;
         unexplained += found.unexplained;
         if json {
-            let value = name.to_possible_value();
-            let name = value.as_ref().map_or("", |value| value.get_name()).to_owned();
             let report = serde_json::to_value(&found.report).map_err(std::io::Error::from)?;
             reports.insert(name, report);
         } else {
@@ -164,14 +139,5 @@ fn all(json: bool) -> Result<(), Failure> {
     if json {
         account::print_json(&reports)?;
     }
-    ending(unexplained)
-}
-
-fn ending(unexplained: usize) -> Result<(), Failure> {
-    if unexplained == 0 {
-        return Ok(());
-    }
-    let what =
-        format!("{unexplained} figures differ without a reason, or beyond its limit: see DIFFERS");
-    Err(Failure::Unexplained(what))
+    linecard_app::reproduce::failure(unexplained).map_or(Ok(()), Err)
 }

@@ -168,11 +168,11 @@ impl PortKind {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linecard_app::reproduce::live;
+    use crate::reproduce::live::section;
 
     #[test]
     fn what_comes_with_the_command_has_the_defaults() {
-        let found: Scenario = live("lro-npu", None).expect("a file").config().expect("right");
+        let found: Scenario = section("lro-npu", None).expect("a file").config().expect("right");
         assert_eq!(format!("{found:?}"), format!("{:?}", Scenario::default()));
     }
 
@@ -188,7 +188,7 @@ mod tests {
             ("[live.active_ack]\nhold = \"2\"", "\"2\" is not a time"),
         ] {
             std::fs::write(&path, text).expect("written");
-            let document = live("lro-npu", Some(&path)).expect("a file");
+            let document = section("lro-npu", Some(&path)).expect("a file");
             let text = document.config::<Scenario>().expect_err("wrong").to_string();
             assert!(text.contains(said) && text.contains("wrong.toml:2"), "{text}");
         }

@@ -1,6 +1,6 @@
 //! The plain way to use several lanes: a chunk in equal parts over as many TCP connections.
 
-use crate::failure::Failure;
+use crate::Error;
 use linecard_io::lab::{Host, Lab};
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -11,7 +11,7 @@ const PORT: u16 = 4_790;
 
 /// Sends `chunks` of `part` bytes on each of `lanes`, one after the other; the median time of one until
 /// all its parts are confirmed, in ns.
-pub(super) fn run(lab: &Lab, lanes: usize, part: usize, chunks: usize) -> Result<u64, Failure> {
+pub(super) fn run(lab: &Lab, lanes: usize, part: usize, chunks: usize) -> Result<u64, Error> {
     let numbers = || (0..=u8::MAX).take(lanes);
     let listeners = lab.enter(Host::Peer, || {
         let bind = |lane| TcpListener::bind((Host::Peer.lane_address(lane), PORT));
@@ -68,6 +68,6 @@ fn confirm(listener: &TcpListener, part: usize, chunks: usize) -> io::Result<()>
     Ok(())
 }
 
-fn failed(error: impl std::fmt::Display) -> Failure {
-    Failure::Storage(format!("TCP split: {error}"))
+fn failed(error: impl std::fmt::Display) -> Error {
+    Error::Storage(format!("TCP split: {error}"))
 }

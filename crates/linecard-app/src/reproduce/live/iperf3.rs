@@ -1,6 +1,6 @@
 //! `iperf3` between the hosts of a lab.
 
-use crate::failure::Failure;
+use crate::Error;
 use linecard_io::lab::{Host, Lab, LabError};
 use std::fs;
 use std::io::Read;
@@ -36,7 +36,7 @@ impl Test {
         (from, to): (Host, Host),
         address: Ipv4Addr,
         (connections, seconds): (u32, u64),
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, Error> {
         let place = address.to_string();
         let server = start(lab.command(to, "iperf3").args(["-s", "-1", "-B", &place]))?;
         wait_for_listener(lab, to, address)?;
@@ -47,7 +47,7 @@ impl Test {
     }
 
     /// Waits for its end; bits per second received.
-    pub(super) fn finish(self) -> Result<f64, Failure> {
+    pub(super) fn finish(self) -> Result<f64, Error> {
         let said = self.client.output(self.most)?;
         let result: serde_json::Value = serde_json::from_slice(&said)
             .map_err(|error| failed(format!("`iperf3` said nothing that can be read: {error}")))?;
@@ -59,7 +59,7 @@ impl Test {
 }
 
 /// Waits until it listens.
-fn wait_for_listener(lab: &Lab, host: Host, address: Ipv4Addr) -> Result<(), Failure> {
+fn wait_for_listener(lab: &Lab, host: Host, address: Ipv4Addr) -> Result<(), Error> {
     // As the kernel has it: the bytes of the address as a number of this processor.
     let number = u32::from_ne_bytes(address.octets());
     let wanted = format!("{number:08X}:{PORT:04X} ");
@@ -75,7 +75,7 @@ fn wait_for_listener(lab: &Lab, host: Host, address: Ipv4Addr) -> Result<(), Fai
     Err(failed("`iperf3` does not listen after two seconds"))
 }
 
-fn start(command: &mut Command) -> Result<Running, Failure> {
+fn start(command: &mut Command) -> Result<Running, Error> {
     let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     command.spawn().map(Running).map_err(|error| failed(not_run(&error)))
 }
@@ -89,7 +89,7 @@ struct Running(Child);
 
 impl Running {
     /// What it prints until it ends, which it has to within this time.
-    fn output(mut self, time: Duration) -> Result<Vec<u8>, Failure> {
+    fn output(mut self, time: Duration) -> Result<Vec<u8>, Error> {
         let stdout = self.0.stdout.take();
         let reader = thread::spawn(move || {
             let mut said = Vec::new();
@@ -118,6 +118,6 @@ impl Drop for Running {
 
 /// What fails in a lab fails for want of rights or programs.
 #[expect(clippy::needless_pass_by_value, reason = "as `map_err` gives it")]
-pub(super) fn failed(error: impl ToString) -> Failure {
-    Failure::Attach(error.to_string())
+pub(super) fn failed(error: impl ToString) -> Error {
+    Error::Attach(error.to_string())
 }

@@ -1,9 +1,9 @@
 //! Section V.B: can new connections be made beside a few busy flows?
 
+use super::super::Say;
 use super::scenario::{Scenario, Starvation};
 use super::session::{Session, failed, median};
-use crate::failure::Failure;
-use crate::say;
+use crate::Error;
 use linecard_io::attach::{Deployment, Merge, Settings};
 use linecard_io::engine::Order;
 use linecard_io::lab::Host;
@@ -29,7 +29,7 @@ struct Seen {
 }
 
 /// Measures, and adds what came out.
-pub(super) fn add(scenario: &Scenario, report: &mut Report) -> Result<(), Failure> {
+pub(super) fn add(scenario: &Scenario, say: Say<'_>, report: &mut Report) -> Result<(), Error> {
     let wanted = &scenario.starvation;
     let title = format!(
         "Section V.B: new connections beside {} flows that the output cannot keep up with",
@@ -70,7 +70,7 @@ impl Seen {
     }
 }
 
-fn once(scenario: &Scenario, order: Order) -> Result<Seen, Failure> {
+fn once(scenario: &Scenario, order: Order) -> Result<Seen, Error> {
     let wanted = &scenario.starvation;
     let change = |settings: &mut Settings| {
         // The output has a thread for itself, as the paper's DMA engine is a unit of its own.

@@ -2,7 +2,7 @@
 
 use super::super::iperf3::{self, Test};
 use super::scenario::Scenario;
-use crate::failure::Failure;
+use crate::Error;
 use linecard_io::attach::{Account, Attached, PortKind, PortSpec, Prepared, Settings};
 use linecard_io::calibrate;
 use linecard_io::lab::{CABLE, Cable, DEVICE, Host, Lab, LabError};
@@ -30,7 +30,7 @@ impl Session {
         scenario: &Scenario,
         old_sender: bool,
         change: impl FnOnce(&mut Settings) + Send,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, Error> {
         let cable = Cable { mtu: scenario.cable.mtu, old_sender, ..Cable::default() };
         let lab = Lab::new(cable).map_err(failed)?;
         let near = match scenario.cable.port.name() {
@@ -49,23 +49,23 @@ impl Session {
     }
 
     /// Ends, and gives the account.
-    pub(super) fn finish(self) -> Result<Account, Failure> {
+    pub(super) fn finish(self) -> Result<Account, Error> {
         self.attached.stop();
         let (account, failures) = self.attached.finish();
         match failures.into_iter().next() {
-            Some(failure) => Err(Failure::Thread(failure.to_string())),
+            Some(failure) => Err(Error::Thread(failure.to_string())),
             None => Ok(account),
         }
     }
 
     /// TCP from the peer to the host by `iperf3`, in bits per second received.
-    pub(super) fn iperf(&self, connections: u32, seconds: u64) -> Result<f64, Failure> {
+    pub(super) fn iperf(&self, connections: u32, seconds: u64) -> Result<f64, Error> {
         let ends = (Host::Peer, Host::Own);
         Test::begin(&self.lab, ends, Host::Own.address(), (connections, seconds))?.finish()
     }
 
     /// Segments that a host has sent again.
-    pub(super) fn retransmitted(&self, host: Host) -> Result<u64, Failure> {
+    pub(super) fn retransmitted(&self, host: Host) -> Result<u64, Error> {
         let text = self.read(host, "snmp")?;
         let mut lines = text.lines().filter_map(|line| line.strip_prefix("Tcp: "));
         let (names, values) = (lines.next(), lines.next());
@@ -77,7 +77,7 @@ impl Session {
     }
 
     /// A file of `/proc/net` of a host.
-    fn read(&self, host: Host, name: &str) -> Result<String, Failure> {
+    fn read(&self, host: Host, name: &str) -> Result<String, Error> {
         let path = format!("/proc/thread-self/net/{name}");
         let text = self.lab.enter(host, || fs::read_to_string(path).map_err(LabError::Enter));
         text.and_then(|text| text).map_err(failed)

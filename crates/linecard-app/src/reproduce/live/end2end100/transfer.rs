@@ -1,6 +1,6 @@
 //! A transfer between the hosts of a lab.
 
-use crate::failure::Failure;
+use crate::Error;
 use linecard_io::lab::{Host, Lab};
 use linecard_transfer::lane::LaneState;
 use linecard_transfer::send::Mode;
@@ -70,7 +70,7 @@ impl Moved {
 }
 
 /// Moves what is ordered from the lab's own host to its peer.
-pub(super) fn run(lab: &Lab, order: &Order<'_>) -> Result<Moved, Failure> {
+pub(super) fn run(lab: &Lab, order: &Order<'_>) -> Result<Moved, Error> {
     let listener = lab.enter(Host::Peer, || TcpListener::bind((Host::Peer.address(), PORT)));
     let listener = listener.map_err(failed)?.map_err(failed)?;
     let access = Access::Shared(SharedKey::new(&[7; 32]));
@@ -126,7 +126,7 @@ impl<'a> Watch<'a> {
     }
 }
 
-fn send_options(access: Access, order: &Order<'_>) -> Result<SendOptions, Failure> {
+fn send_options(access: Access, order: &Order<'_>) -> Result<SendOptions, Error> {
     let lanes = (0..=u8::MAX).zip(order.rates_bps).map(|(lane, rate)| {
         let address = Host::Own.lane_address(lane);
         format!("udp:{address},rate={rate}").parse().map_err(failed)
@@ -148,7 +148,7 @@ fn send_options(access: Access, order: &Order<'_>) -> Result<SendOptions, Failur
     })
 }
 
-fn receive_options(access: Access, lanes: usize) -> Result<ReceiveOptions, Failure> {
+fn receive_options(access: Access, lanes: usize) -> Result<ReceiveOptions, Error> {
     let lanes = (0..=u8::MAX)
         .take(lanes)
         .map(|lane| format!("udp:{}", Host::Peer.lane_address(lane)).parse().map_err(failed));
@@ -164,6 +164,6 @@ fn receive_options(access: Access, lanes: usize) -> Result<ReceiveOptions, Failu
     })
 }
 
-fn failed(error: impl Display) -> Failure {
-    Failure::Storage(format!("real lanes: {error}"))
+fn failed(error: impl Display) -> Error {
+    Error::Storage(format!("real lanes: {error}"))
 }

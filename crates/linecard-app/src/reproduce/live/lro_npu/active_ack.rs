@@ -1,9 +1,9 @@
 //! Section V.C: merging waits for more than the sender may have outstanding.
 
+use super::super::Say;
 use super::scenario::Scenario;
 use super::session::{Session, failed, median};
-use crate::failure::Failure;
-use crate::say;
+use crate::Error;
 use linecard::offload::active_ack::{Config, Mode};
 use linecard_io::attach::Settings;
 use linecard_io::lab::Host;
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Measures, and adds what came out.
-pub(super) fn add(scenario: &Scenario, report: &mut Report) -> Result<(), Failure> {
+pub(super) fn add(scenario: &Scenario, say: Say<'_>, report: &mut Report) -> Result<(), Error> {
     let wanted = &scenario.active_ack;
     let title = format!(
         "Section V.C: transfers of {} on new connections, merged up to 64 KiB or for {:?}",
@@ -63,7 +63,7 @@ impl Seen {
     }
 }
 
-fn once(scenario: &Scenario, mode: Option<Mode>) -> Result<Seen, Failure> {
+fn once(scenario: &Scenario, mode: Option<Mode>) -> Result<Seen, Error> {
     let wanted = &scenario.active_ack;
     let change = |settings: &mut Settings| {
         settings.coalesce.hold_budget = wanted.hold.into();

@@ -4,7 +4,7 @@ use std::io;
 
 /// Why a lane does not carry what it was given. None of them ends a transfer that has another lane.
 #[derive(Debug, thiserror::Error)]
-pub enum Trouble {
+pub enum LaneError {
     /// Nobody is at the other end, or the way there is gone. It may come back: probe it; a stream has
     /// to be opened anew.
     #[error("the lane is down: {0}")]
@@ -31,7 +31,7 @@ pub enum Trouble {
     System(#[source] io::Error),
 }
 
-impl Trouble {
+impl LaneError {
     /// What an error of a socket means; none if it means that there is no room, or nothing, now.
     pub(super) fn of(error: io::Error) -> Option<Self> {
         let code = error.raw_os_error().unwrap_or(0);
@@ -67,8 +67,8 @@ impl Trouble {
 }
 
 /// A count of datagrams, none where there is no room now.
-pub(super) fn or_none(error: io::Error) -> Result<usize, Trouble> {
-    Trouble::of(error).map_or(Ok(0), Err)
+pub(super) fn or_none(error: io::Error) -> Result<usize, LaneError> {
+    LaneError::of(error).map_or(Ok(0), Err)
 }
 
 #[cfg(test)]
@@ -77,13 +77,13 @@ mod tests {
 
     #[test]
     fn errors_of_sockets_mean_wait_dead_or_broken() {
-        let of = |code| Trouble::of(io::Error::from_raw_os_error(code));
+        let of = |code| LaneError::of(io::Error::from_raw_os_error(code));
         for code in [libc::EAGAIN, libc::ENOBUFS, libc::EINTR] {
             assert!(of(code).is_none(), "{code}");
         }
         for code in [libc::ECONNREFUSED, libc::ENETUNREACH, libc::ENETDOWN, libc::EPIPE] {
-            assert!(of(code).is_some_and(|trouble| trouble.may_recover()), "{code}");
+            assert!(of(code).is_some_and(|error| error.may_recover()), "{code}");
         }
-        assert!(matches!(of(libc::EBADF), Some(Trouble::System(_))));
+        assert!(matches!(of(libc::EBADF), Some(LaneError::System(_))));
     }
 }
