@@ -157,7 +157,7 @@ pub fn finished<J: Job>(
 }
 
 /// A job at the points of a sweep.
-pub(crate) trait AtPoints: Sync {
+pub(crate) trait AtPoints: Send + Sync {
     /// Runs it with a value for each varied parameter.
     fn run(&self, values: &[String], progress: &Arc<Watch>) -> Result<Row, Error>;
 }

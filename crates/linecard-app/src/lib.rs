@@ -11,6 +11,7 @@ pub mod calibrate;
 pub mod captures;
 mod erased;
 mod error;
+pub mod jitter;
 mod job;
 pub mod model;
 pub mod offload;

@@ -34,6 +34,12 @@ impl<C: Config> Flags<C> {
         self.given.iter().find_map(|given| given.parameter.flag.as_deref())
     }
 
+    /// The value of a parameter that was given.
+    pub(crate) fn value(&self, parameter: &str) -> Option<&str> {
+        let given = self.given.iter().find(|given| given.parameter.name == parameter)?;
+        Some(&given.value)
+    }
+
     /// Runs what takes the configuration that was given, until a signal cancels it.
     pub(crate) fn until_signal<T>(
         &self,
@@ -91,6 +97,7 @@ fn named<C: Config>() -> impl Iterator<Item = (&'static str, &'static Parameter)
 fn arg(name: &'static str, parameter: &'static Parameter) -> Arg {
     let value = match (&parameter.value_name, parameter.format.as_str()) {
         (Some(value), _) => value.clone(),
+        _ if parameter.bare_unit.as_deref() == Some("s") => "SECONDS".to_owned(),
         (None, "rate") => "RATE".to_owned(),
         (None, "bytes") => "BYTES".to_owned(),
         (None, "duration") => "TIME".to_owned(),
@@ -110,9 +117,10 @@ fn arg(name: &'static str, parameter: &'static Parameter) -> Arg {
     }
     let arg = match &parameter.flag {
         Some(flag) if parameter.is_switch() => return arg.long(flag).action(ArgAction::SetTrue),
-        Some(flag) if parameter.is_list => {
+        Some(flag) if parameter.is_split => {
             arg.long(flag).value_delimiter(',').action(ArgAction::Append)
         }
+        Some(flag) if parameter.is_list => arg.long(flag).action(ArgAction::Append),
         Some(flag) => arg.long(flag).required(parameter.needs_option),
         None if parameter.is_list => arg.num_args(1..).required(parameter.is_required()),
         None => arg.required(parameter.is_required()),
@@ -136,12 +144,16 @@ fn given(matches: &ArgMatches, name: &str, parameter: &'static Parameter) -> Opt
         return matches.get_flag(name).then_some(Given { shown: option, parameter, value });
     }
     let values: Vec<&str> = matches.get_many::<String>(name)?.map(String::as_str).collect();
-    let shown = format!("{option} {}", values.join(","));
+    let between = if parameter.is_split { ",".to_owned() } else { format!(" {option} ") };
+    let shown = format!("{option} {}", values.join(&between));
     let value = match values.as_slice() {
         several if parameter.is_list && parameter.is_number => format!("[{}]", several.join(",")),
         // Quotes of JSON are those of TOML.
         several if parameter.is_list => serde_json::to_string(several).ok()?,
-        [one, ..] => (*one).to_owned(),
+        [one, ..] => match &parameter.bare_unit {
+            Some(unit) if one.parse::<f64>().is_ok() => format!("{one}{unit}"),
+            _ => (*one).to_owned(),
+        },
         [] => return None,
     };
     Some(Given { shown, parameter, value })

@@ -3,7 +3,7 @@
 
 use crate::args::{Arguments, Command};
 use crate::failure::Failure;
-use crate::jitter::{JitterArguments, JitterCommand, analyze};
+use crate::jitter::{JitterArguments, JitterCommand};
 use crate::model::{self, ModelArguments, ModelCommand};
 use crate::{captures, usage, watch};
 use clap::Parser;
@@ -91,7 +91,7 @@ fn find(command: &Command) -> Result<Finished, Refused> {
         Command::Jitter(JitterArguments {
             command: Some(JitterCommand::Analyze(arguments)),
             ..
-        }) => analyze::find(arguments)?,
+        }) => arguments.find(&watch::any())?,
         #[cfg(target_os = "linux")]
         Command::Plan(arguments) => match &arguments.scenario {
             Some(path) => crate::plan::find(arguments, path)?,

@@ -14,6 +14,7 @@ mod flags;
 mod found;
 mod interrupt;
 mod jitter;
+mod job;
 pub mod jobs;
 mod man;
 mod model;
@@ -25,7 +26,6 @@ mod progress;
 mod reference;
 mod reproduce;
 mod run;
-mod scenario;
 mod schema;
 mod signals;
 #[cfg(target_os = "linux")]

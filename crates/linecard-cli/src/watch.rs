@@ -35,8 +35,3 @@ pub(crate) fn go_on() -> Result<(), Failure> {
         false => Ok(()),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-}

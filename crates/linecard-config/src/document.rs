@@ -754,7 +754,7 @@ mod tests {
         job.overlay(&own.section("job.b", &[])).expect("nothing");
         let whole = job.config::<Whole>().expect("a configuration");
         assert_eq!((whole.core.count, whole.core.mhz), (9, Frequency::from_mhz(50)));
-        let value: serde_json::Value = job.read_as().expect("values");
+        let value: Value = job.read_as().expect("values");
         assert_eq!(
             value,
             serde_json::json!({

@@ -58,7 +58,5 @@ pub use error::{ConfigError, Place, Problem};
 pub use parameter::{Config, Parameter, check, parameters, schema};
 pub use per_type::per_type;
 pub use rules::power_of_two;
-pub use units::{
-    Bytes, Count, Duration, Frequency, Probability, Rate, UnitError, scaled,
-};
+pub use units::{Bytes, Count, Duration, Frequency, Probability, Rate, UnitError, scaled};
 pub use varied::Varied;

@@ -57,8 +57,11 @@ pub struct Parameter {
     pub is_number: bool,
     /// Whether all texts are values, as of a path.
     pub is_text: bool,
-    /// Whether it has several values ([`OneOrMany`](crate::OneOrMany)).
+    /// Whether it has several values.
     pub is_list: bool,
+    /// Whether a text with commas is several values of it, as of [`OneOrMany`](crate::OneOrMany); a `Vec` takes texts
+    /// that have commas themselves.
+    pub is_split: bool,
     /// The option of a command that sets it, as "chunk" for `--chunk`, where there is one: the field's
     /// `#[schemars(extend("x-flag" = "chunk"))]`, or the struct's `#[schemars(extend("x-flags" = true))]`, with which all
     /// of its fields have options of their names. The option of a `bool` takes no value.
@@ -67,6 +70,10 @@ pub struct Parameter {
     pub conflicts: Vec<String>,
     /// Whether its option has to be given: the field's `#[schemars(extend("x-required" = true))]`.
     pub needs_option: bool,
+    /// What holds where there is no value: the field's `#[schemars(extend("x-default" = "all addresses"))]`.
+    pub default_words: Option<String>,
+    /// The unit of values of its option that have none: the field's `#[schemars(extend("x-bare" = "s"))]`.
+    pub bare_unit: Option<String>,
     /// The value of an option that is given without one, where it can be: the field's
     /// `#[schemars(extend("x-flag-alone" = "receiver"))]`.
     pub flag_alone: Option<String>,
@@ -194,36 +201,63 @@ impl Parameter {
         })
     }
 
-    /// Its default, as people write it.
+    /// Its default, as people write it; nothing where there is none.
     #[must_use]
     pub fn default_text(&self) -> String {
-        self.text_of(&self.default)
+        match (&self.default_words, &self.default) {
+            (Some(words), _) => words.clone(),
+            (None, Value::Null) => String::new(),
+            (None, default) => self.text_of(default),
+        }
     }
 
-    /// For `--help` of an option: documentation, range and default. Choices are listed by the parser of options.
+    /// For `--help` of an option: documentation, range and default. Choices are listed by the parser of options; what
+    /// is off is not said to be.
     #[must_use]
     pub fn help(&self) -> String {
-        let mut text = Self { choices: Vec::new(), ..self.clone() }.to_string();
+        let mut text = Self { choices: Vec::new(), ..self.clone() }.without_default();
         if let Some(first) = text.get(..1) {
             text.replace_range(..1, &first.to_uppercase());
         }
-        text.truncate(text.rfind(" [").unwrap_or(text.len()));
-        if self.is_switch() || self.needs_option || self.default_text().is_empty() {
-            return text;
+        match self.default_text() {
+            default if default.is_empty() || self.is_switch() || self.needs_option => text,
+            default => format!("{text} [default: {default}]"),
         }
-        format!("{text} [default: {}]", self.default_text())
     }
 
-    /// Whether it is set or not, so that its option takes no value.
+    /// Whether it is on or off, so that its option takes no value: a `bool`, or a [`Switch`](crate::Switch).
     #[must_use]
-    pub const fn is_switch(&self) -> bool {
-        matches!(self.default, Value::Bool(_))
+    pub fn is_switch(&self) -> bool {
+        self.default.is_boolean() || self.choices.first().is_some_and(|(choice, _)| choice == "on")
     }
 
     /// Whether it is empty by default: neither a value nor none.
     #[must_use]
     pub fn is_required(&self) -> bool {
-        !self.default.is_null() && self.default_text().is_empty()
+        !self.default.is_null() && self.text_of(&self.default).is_empty()
+    }
+
+    /// Documentation, range and choices.
+    fn without_default(&self) -> String {
+        let mut line = self.doc.clone();
+        let text = |bound: &Option<Value>| bound.as_ref().map(|bound| self.text_of(bound));
+        match (text(&self.low), text(&self.high)) {
+            (Some(low), Some(high)) => line += &format!(", {low} to {high}"),
+            (Some(low), None) if low != "0" => line += &format!(", at least {low}"),
+            (None, Some(high)) => line += &format!(", at most {high}"),
+            (_, None) => {}
+        }
+        if let Some(word) = &self.word {
+            line += &format!(", or \"{word}\"");
+        }
+        for (at, (choice, doc)) in self.choices.iter().enumerate() {
+            line += if at == 0 { ": " } else { ", " };
+            line += &format!("\"{choice}\"");
+            if !doc.is_empty() {
+                line += &format!(" ({doc})");
+            }
+        }
+        line
     }
 
     /// Whether all texts are values: a path, a scheme.
@@ -254,25 +288,11 @@ impl Parameter {
 
 impl fmt::Display for Parameter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.doc)?;
-        let text = |bound: &Option<Value>| bound.as_ref().map(|bound| self.text_of(bound));
-        match (text(&self.low), text(&self.high)) {
-            (Some(low), Some(high)) => write!(f, ", {low} to {high}")?,
-            (Some(low), None) if low != "0" => write!(f, ", at least {low}")?,
-            (None, Some(high)) => write!(f, ", at most {high}")?,
-            (_, None) => {}
+        f.write_str(&self.without_default())?;
+        match self.default_text() {
+            default if default.is_empty() => Ok(()),
+            default => write!(f, " [{default}]"),
         }
-        if let Some(word) = &self.word {
-            write!(f, ", or \"{word}\"")?;
-        }
-        for (at, (choice, doc)) in self.choices.iter().enumerate() {
-            f.write_str(if at == 0 { ": " } else { ", " })?;
-            write!(f, "\"{choice}\"")?;
-            if !doc.is_empty() {
-                write!(f, " ({doc})")?;
-            }
-        }
-        write!(f, " [{}]", self.default_text())
     }
 }
 
@@ -327,12 +347,15 @@ fn parameter(name: String, field: &Map<String, Value>, default: Value) -> Parame
         is_number,
         is_text,
         is_list: field.get("items").is_some(),
+        is_split: field.get("items").is_some() && field.get("type").is_some_and(Value::is_array),
         flag: of("x-flag").and_then(Value::as_str).map(str::to_owned),
         conflicts: {
             let list = of("x-conflicts").and_then(Value::as_array).into_iter().flatten();
             list.filter_map(Value::as_str).map(str::to_owned).collect()
         },
         needs_option: of("x-required") == Some(&Value::Bool(true)),
+        default_words: of("x-default").and_then(Value::as_str).map(str::to_owned),
+        bare_unit: of("x-bare").and_then(Value::as_str).map(str::to_owned),
         flag_alone: of("x-flag-alone").and_then(Value::as_str).map(str::to_owned),
         former_flag: of("x-former-flag").and_then(Value::as_str).map(str::to_owned),
         argument: of("x-argument").and_then(Value::as_str).map(str::to_owned),

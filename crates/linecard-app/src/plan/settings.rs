@@ -8,7 +8,7 @@ use linecard::plan::{
     Cost, Demand, Edge, Graph, MAX_BATCH, MAX_CORES, MAX_STAGES, Machine, PlanError, Port, Prefer,
     Question, Spread, StageSpec, State, Token,
 };
-use linecard_config::{Duration, Probability, Rate};
+use linecard_config::{Duration, Probability, Rate, UnitError};
 use linecard_io::calibrate::{Calibration, Identity, token};
 use std::ops::Range;
 use std::path::Path;
@@ -291,21 +291,22 @@ fn positive(value: f64) -> Result<f64, String> {
 
 #[expect(clippy::ptr_arg, reason = "all conversions have one shape")]
 fn time(text: &String) -> Result<f64, String> {
-    let time: Duration = text.parse().map_err(text_of)?;
+    let time: Duration = text.parse().map_err(refused)?;
     Ok(time.as_ps() as f64 / 1e3)
 }
 
 fn share(raw: &toml::Value) -> Result<f64, String> {
-    text(raw).parse().map(Probability::get).map_err(text_of)
+    text(raw).parse().map(Probability::get).map_err(refused)
 }
 
 /// So many per second: `10G`, `2.5M`, `1000000`.
 fn rate(raw: &toml::Value) -> Result<f64, String> {
-    let rate: Rate = text(raw).parse().map_err(text_of)?;
+    let rate: Rate = text(raw).parse().map_err(refused)?;
     positive(rate.bits_per_second() as f64)
 }
 
-fn text_of(error: impl ToString) -> String {
+#[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
+fn refused(error: UnitError) -> String {
     error.to_string()
 }
 

@@ -9,8 +9,8 @@ use crate::signals;
 use crate::units;
 use clap::Args;
 use clap::builder::{PathBufValueParser, TypedValueParser};
-use linecard_app::transfer::Failed;
 use linecard_app::transfer::receive::{Config, Outcome, ReceiveJob, Receiver};
+use linecard_app::transfer::{Failed, Log};
 use linecard_app::{Context, Job};
 use linecard_report::report_of;
 use std::path::{Path, PathBuf};
@@ -44,7 +44,9 @@ pub(crate) fn command(arguments: &RecvArguments) -> Result<(), Failure> {
     let context = Context { progress: &progress, document: Some(&document) };
     let bar = Arc::new(Bar::new());
     let above = Arc::clone(&bar);
-    let receiver = Receiver::listen(&config, &context, Arc::new(move |line| above.say(line)))?;
+    let log: Log = Arc::new(move |line| above.say(line));
+    let receiver =
+        Receiver::listen(&config, &context, &log).map_err(|error| context.placed(error))?;
     loop {
         let result = receiver.receive(&mut |progress| {
             let total = (progress.total_bytes > 0).then_some(progress.total_bytes);

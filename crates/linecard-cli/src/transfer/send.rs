@@ -62,7 +62,7 @@ pub(crate) fn command(arguments: &SendArguments) -> Result<(), Failure> {
             if let Some(outcome) = outcome.filter(|_| arguments.json) {
                 account::print(&report_of("send", &*outcome), true, None)?;
             }
-            Err(error)
+            Err(context.placed(error))
         }
     }
 }
@@ -101,7 +101,7 @@ impl Observer for Shown {
 
     fn progress(&mut self, progress: &SendProgress) {
         self.begun.store(true, Ordering::Relaxed);
-        let lanes = progress.lanes.iter().map(|lane| lane.carrier.sent_bytes);
+        let lanes = progress.lanes.iter().map(|lane| lane.socket.sent_bytes);
         self.bar.show(progress.done_bytes, progress.total_bytes, lanes);
     }
 

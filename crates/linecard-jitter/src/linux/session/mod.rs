@@ -8,7 +8,7 @@
 mod conditions;
 mod place;
 
-pub use conditions::{Conditions, Receive, Seats};
+pub use conditions::{Conditions, Receive, Seats, UnknownPlace};
 pub use place::Place;
 
 use crate::linux::clock::Wait;

@@ -15,7 +15,7 @@ mod poll;
 mod recvmmsg;
 mod tally;
 
-pub use config::{DEFAULT_CAPACITY, MAX_CAPACITY, SinkConfig, SinkError, SinkMode};
+pub use config::{DEFAULT_CAPACITY, MAX_CAPACITY, SinkConfig, SinkError, SinkMode, UnknownMode};
 pub use tally::Received;
 
 use super::switches::{self, Switches};

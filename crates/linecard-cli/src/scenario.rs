@@ -1,3 +1,0 @@
-//! Scenario files that are read by hand.
-
-pub(crate) use linecard_app::scenario::Source;
