@@ -2,9 +2,9 @@
 
 use crate::{Context, Error, Job};
 use garde::Validate;
-use linecard_io::port::interface::{self, Interface, State, mac_text};
 use linecard_io::port::{probe, xdp};
 use linecard_report::{ByteCount, Named};
+use linecard_tun::interface::{self, Interface, State, mac_text};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -295,7 +295,7 @@ fn specs(interface: &Interface) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linecard_io::port::interface::Device;
+    use linecard_tun::interface::Device;
 
     fn words(interface: &Interface) -> String {
         InterfaceOutcome::new(interface).text()

@@ -12,8 +12,9 @@ use linecard::stages::{Coalesce, Forward};
 use linecard::time::Instant;
 use linecard_io::attach::{Prepared, Settings};
 use linecard_io::capture::{Format, OutputFile, Reader, Record};
-use linecard_io::port::{BUFFER_LEN, CaptureSink, CaptureSource, Pace};
+use linecard_io::port::{CaptureSink, CaptureSource, Pace};
 use linecard_testkit::captures;
+use linecard_tun::BUFFER_LEN;
 use std::fs;
 use std::path::Path;
 

@@ -169,6 +169,29 @@ pub fn cable(near: End<'_>, far: End<'_>) -> Result<(), String> {
     near.namespace.ip(&[&add, near.options, &peer, far.options].concat())
 }
 
+/// Moves the calling thread into a new namespace in which nothing is sent but what a test sends.
+///
+/// # Panics
+///
+/// There is no right to it, which [`inside`] would have found.
+#[must_use]
+pub fn new_network() -> Namespace {
+    let namespace = Namespace::quiet().expect("there was one before");
+    namespace.enter().expect("root may");
+    namespace
+}
+
+/// Runs `ip` in the namespace of the calling thread.
+///
+/// # Panics
+///
+/// It fails.
+pub fn ip(arguments: &str) {
+    let output = Command::new("ip").args(arguments.split(' ')).output().expect("`ip` is there");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "ip {arguments}: {said}");
+}
+
 /// Works in a namespace in which nothing is sent but what a test sends, on a thread of its own, or says why not.
 pub fn inside(what: impl Display, work: impl FnOnce(&Namespace) + Send) {
     match Namespace::quiet() {

@@ -2,7 +2,7 @@
 
 use linecard::offload::coalesce::{Counters as Merging, Refusal};
 use linecard_io::attach::{Account, PortKind, PortSpec, Settings};
-use linecard_io::port::{Counters, interface};
+use linecard_tun::{Counters, interface};
 
 /// Packets from which on a share of them says something.
 const MANY: u64 = 100;

@@ -4,7 +4,7 @@ use super::rates;
 use linecard::offload::coalesce::{Counters as Merging, Flush, Refusal};
 use linecard::stats::Histogram;
 use linecard_io::attach::{Account, Merged};
-use linecard_io::port::Counters;
+use linecard_tun::Counters;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text};
 use prometheus_client::metrics::MetricType;

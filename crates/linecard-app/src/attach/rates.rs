@@ -3,7 +3,7 @@
 use linecard::offload::coalesce::{Counters as Merging, Flush, Refusal};
 use linecard::stats::Histogram;
 use linecard_io::attach::{Account, Merged};
-use linecard_io::port::{Counters, Drops};
+use linecard_tun::{Counters, Drops};
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 use std::cmp::Reverse;

@@ -4,7 +4,7 @@ use super::{code, compare, table};
 use linecard_app::attach::{metrics, reasons};
 use linecard_io::attach::{Account, Merged};
 use linecard_io::engine::SpreadCounters;
-use linecard_io::port::{Counters, Drops};
+use linecard_tun::{Counters, Drops};
 
 #[test]
 fn metrics_are_those_that_a_scraper_gets() {

@@ -1,5 +1,5 @@
-//! Crates know only those to their left: `linecard <- linecard-io <- linecard-jitter <- linecard-cli <-
-//! linecard-py`, where linecard-jitter needs linecard-io only to measure; `linecard-config <- linecard-model`;
+//! Crates know only those to their left: `linecard <- linecard-tun <- linecard-io <- linecard-jitter <-
+//! linecard-cli <- linecard-py`, where linecard-jitter needs linecard-io only to measure; `linecard-config <- linecard-model`;
 //! `linecard <- linecard-transfer <- linecard-transfer-net`; all of these `<- linecard-app <- linecard-cli`;
 //! `linecard <- linecard-report`, which only linecard-app, linecard-cli and linecard-py use, and
 //! `linecard <- linecard-c`; tests of all may use linecard-testkit, which knows linecard and linecard-io behind features; and each takes its lints from the workspace.
@@ -10,7 +10,7 @@ use std::path::Path;
 use crate::Finding;
 
 /// Every crate and the crates of this workspace that it may depend on, also for its tests.
-const MAY_USE: [(&str, &[&str]); 13] = [
+const MAY_USE: [(&str, &[&str]); 14] = [
     ("linecard", &[]),
     ("linecard-c", &["linecard"]),
     ("linecard-config", &[]),
@@ -18,7 +18,8 @@ const MAY_USE: [(&str, &[&str]); 13] = [
     ("linecard-jitter", &["linecard", "linecard-io"]),
     ("linecard-transfer", &["linecard"]),
     ("linecard-report", &["linecard", "linecard-config"]),
-    ("linecard-io", &["linecard"]),
+    ("linecard-tun", &["linecard"]),
+    ("linecard-io", &["linecard", "linecard-tun"]),
     ("linecard-transfer-net", &["linecard", "linecard-transfer"]),
     (
         "linecard-app",
@@ -31,6 +32,7 @@ const MAY_USE: [(&str, &[&str]); 13] = [
             "linecard-report",
             "linecard-transfer",
             "linecard-transfer-net",
+            "linecard-tun",
         ],
     ),
     ("linecard-cli", &ENGINES),
@@ -46,7 +48,7 @@ const OPTIONAL: [(&str, &str); 3] =
 const TESTKIT: &str = "linecard-testkit";
 
 /// What the command uses: all that is no face.
-const ENGINES: [&str; 9] = [
+const ENGINES: [&str; 10] = [
     "linecard",
     "linecard-app",
     "linecard-config",
@@ -56,6 +58,7 @@ const ENGINES: [&str; 9] = [
     "linecard-report",
     "linecard-io",
     "linecard-transfer-net",
+    "linecard-tun",
 ];
 
 /// Folder name and text of every `crates/*/Cargo.toml`.

@@ -12,9 +12,9 @@ const ALLOWED: [(&str, &str); 29] = [
     ("crates/linecard-io/src/port/xdp/ring.rs", "rings shared with the kernel"),
     ("crates/linecard-io/src/port/xdp/sys.rs", "system calls of AF_XDP"),
     ("crates/linecard-io/src/port/xdp/umem.rs", "frames that the kernel fills, not copied"),
-    ("crates/linecard-io/examples/tun/sys.rs", "system calls of the example"),
     ("crates/linecard-io/src/sys/bpf.rs", "BPF programs and maps"),
-    ("crates/linecard-io/src/sys/device.rs", "ioctl: interfaces, TUN and TAP devices"),
+    ("crates/linecard-io/examples/tun/sys.rs", "system calls of the example"),
+    ("crates/linecard-tun/src/sys/device.rs", "ioctl: interfaces, TUN and TAP devices"),
     ("crates/linecard-jitter/src/linux/sys/receive.rs", "many datagrams received by one call"),
     ("crates/linecard-io/src/sys/ethtool.rs", "ioctl: coalescing and features"),
     (
@@ -25,7 +25,7 @@ const ALLOWED: [(&str, &str); 29] = [
     ("crates/linecard-io/src/sys/frames.rs", "many frames received by one call, into our buffers"),
     ("crates/linecard-io/src/sys/ring.rs", "frames received without a call for each"),
     ("crates/linecard-io/src/sys/schedule.rs", "real-time priority of a thread"),
-    ("crates/linecard-io/src/sys/send.rs", "many frames sent by one call, as slices"),
+    ("crates/linecard-tun/src/sys/send.rs", "many frames sent by one call, as slices"),
     ("crates/linecard-io/src/sys/socket.rs", "options and addresses of packet sockets"),
     (
         "crates/linecard-io/src/sys/tracing.rs",

@@ -1,10 +1,11 @@
 //! Active acknowledgment at the port that data arrives on, for all deployments.
 
-use crate::port::{Buffers, Counters, LivePort};
+use crate::port::LivePort;
 use linecard::offload::active_ack::{self, ActiveAck, Answer, Reply};
 use linecard::packet::{Batch, ChecksumState, LinkType, Meta, Packet};
 use linecard::port::{Port, PortState};
 use linecard::time::Instant;
+use linecard_tun::{Buffers, Counters};
 use std::os::fd::BorrowedFd;
 
 /// A port that acknowledges data it receives, and passes or drops the receiver's own

@@ -2,13 +2,14 @@
 
 use super::answer::Answering;
 use crate::engine::{Gather, GatherCounters, Spread, SpreadCounters};
-use crate::port::{Buffers, Counters, LivePort};
+use crate::port::LivePort;
 use linecard::offload::{active_ack, coalesce, resequence};
 use linecard::packet::Batch;
 use linecard::port::{Port, PortState};
 use linecard::stage::Stage;
 use linecard::stages::Coalesce;
 use linecard::time::Instant;
+use linecard_tun::{Buffers, Counters};
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

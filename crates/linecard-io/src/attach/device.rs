@@ -1,7 +1,7 @@
 //! The TAP or TUN device that replaces an interface.
 
 use super::settings::Settings;
-use crate::port::{PortError, interface};
+use linecard_tun::{PortError, interface};
 
 /// Configures a newly made TAP or TUN device like the interface that it replaces.
 pub(super) struct NewDevice {

@@ -2,10 +2,10 @@
 
 use crate::capture::CaptureError;
 use crate::engine::Failure;
-use crate::port::PortError;
 use crate::port::xdp::XdpError;
 use crate::rights::RightsError;
 use linecard::packet::LinkType;
+use linecard_tun::PortError;
 use std::io;
 use std::path::PathBuf;
 

@@ -3,11 +3,12 @@
 use super::AttachError;
 use super::gate::{Gate, Told};
 use crate::capture::{CaptureError, Format, OutputFile};
-use crate::port::{Buffers, CaptureSink, CaptureSource, Counters, LivePort, Pace};
+use crate::port::{CaptureSink, CaptureSource, LivePort, Pace};
 use crate::rights::Account;
 use linecard::packet::{Batch, LinkType};
 use linecard::port::{Port, PortState};
 use linecard::time::Instant;
+use linecard_tun::{Buffers, Counters};
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};

@@ -7,8 +7,8 @@ use super::open::Opening;
 use super::settings::Settings;
 use super::{AttachError, Side};
 use crate::engine::{Gather, Join, Spread};
+use crate::port::LivePort;
 use crate::port::xdp::XdpBuffer;
-use crate::port::{Buffers, LivePort};
 use crate::rights;
 use linecard::offload::active_ack::{self, ActiveAck};
 use linecard::offload::{coalesce, resequence};
@@ -16,6 +16,7 @@ use linecard::packet::LinkType;
 use linecard::port::Port;
 use linecard::stage::Stage;
 use linecard::stages::{Coalesce, Forward};
+use linecard_tun::Buffers;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 

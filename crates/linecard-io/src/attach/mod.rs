@@ -38,12 +38,13 @@ pub use settings::{Deployment, Merge, PortKind, PortSpec, Settings, SpecError};
 
 use crate::engine::{self, Engine, OnFull};
 use crate::port::xdp::Attachment;
-use crate::port::{LocalPool, PortError, SharedPool, Takeover, interface};
+use crate::port::{LocalPool, SharedPool, Takeover};
 use board::{Board, Side};
 use device::NewDevice;
 use gate::{Gate, Keeper, Told};
 use join::{Joined, secret};
 use linecard::packet::{LinkType, Pool};
+use linecard_tun::{PortError, interface};
 use open::Opening;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};

@@ -5,11 +5,9 @@ use super::gate::Gate;
 use super::settings::{PortKind, PortSpec};
 use super::{AttachError, Side};
 use crate::port::xdp::{self, Attachment, XdpBuffer, XdpPort};
-use crate::port::{
-    BUFFER_LEN, Buffers, Fanout, FanoutBy, LivePort, Pace, PacketConfig, PacketSocket, Tap,
-    TapConfig, TapKind,
-};
+use crate::port::{Fanout, FanoutBy, LivePort, Pace, PacketConfig, PacketSocket};
 use crate::rights::Account;
+use linecard_tun::{BUFFER_LEN, Buffers, Tap, TapConfig, TapKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

@@ -7,7 +7,7 @@
 
 use super::measure::{Bench, Entry};
 use crate::engine::ring::{Receiver, Sender, ring};
-use crate::port::{Buffers, SharedBuffer, SharedPool};
+use crate::port::{SharedBuffer, SharedPool};
 use linecard::offload::coalesce::Config;
 use linecard::packet::checksum::Sum;
 use linecard::packet::{Batch, LinkType, Meta, Packet, Pool, PoolBuffer};
@@ -16,6 +16,7 @@ use linecard::port::{Application, Family, Port, PortState, Verify, Workload};
 use linecard::stage::Stage;
 use linecard::stages::{Coalesce, Segment};
 use linecard::time::Instant;
+use linecard_tun::Buffers;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;

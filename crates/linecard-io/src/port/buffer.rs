@@ -1,9 +1,9 @@
 //! A buffer type for ports of different kinds on one thread: a packet received by one can be sent
 //! by another.
 
-use super::Buffers;
 use super::xdp::XdpBuffer;
 use linecard::packet::{Pool, PoolBuffer};
+use linecard_tun::Buffers;
 
 /// A buffer of any port on this thread.
 ///
@@ -61,14 +61,14 @@ impl From<XdpBuffer> for Buffer {
 ///
 /// ```no_run
 /// use linecard::packet::Pool;
-/// use linecard_io::port::{BUFFER_LEN, Buffer, LivePort, LocalPool};
-/// use linecard_io::port::{PacketConfig, PacketSocket, Tap, TapConfig};
+/// use linecard_io::port::{Buffer, LivePort, LocalPool, PacketConfig, PacketSocket};
+/// use linecard_tun::{BUFFER_LEN, Tap, TapConfig};
 ///
 /// let pool = LocalPool(Pool::new(256, BUFFER_LEN));
 /// let tap = Tap::open(&TapConfig::new("tap0"), pool.clone())?;
 /// let socket = PacketSocket::open(&PacketConfig::new("eth0"), pool)?;
 /// let ports: [Box<dyn LivePort<Buffer>>; 2] = [Box::new(tap), Box::new(socket)];
-/// # Ok::<(), linecard_io::port::PortError>(())
+/// # Ok::<(), linecard_tun::PortError>(())
 /// ```
 #[derive(Debug, Clone)]
 pub struct LocalPool(pub Pool);

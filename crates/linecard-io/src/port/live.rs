@@ -1,9 +1,10 @@
 //! What an engine requires of a port besides packets.
 
-use super::{Buffers, CaptureSink, CaptureSource, Counters, PacketSocket, Tap};
+use super::{CaptureSink, CaptureSource, PacketSocket};
 use linecard::packet::LinkType;
 use linecard::port::Port;
 use linecard::time::Instant;
+use linecard_tun::{Buffers, Counters, Tap};
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd};
 

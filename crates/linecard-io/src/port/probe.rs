@@ -1,11 +1,13 @@
 //! Detects what TAP devices and packet sockets support here, by opening them instead of comparing
 //! versions. [`xdp::probe`](super::xdp::probe) does so for AF_XDP.
 
-use super::{BUFFER_LEN, PacketConfig, PacketSocket, PortError, Takeover, Tap, TapConfig};
+use super::{PacketConfig, PacketSocket, Takeover};
+use crate::sys;
 use crate::sys::socket::PacketFd;
-use crate::sys::{self, device};
 use linecard::offload::virtio::Format;
 use linecard::packet::Pool;
+use linecard_tun::sys::device;
+use linecard_tun::{BUFFER_LEN, PortError, Tap, TapConfig};
 use std::os::fd::AsFd;
 
 /// Exists in every network namespace.

@@ -1,8 +1,8 @@
 //! A pool whose buffers can be sent to other threads and returned from there.
 
-use super::Buffers;
 use super::xdp::XdpBuffer;
 use crossbeam_queue::ArrayQueue;
+use linecard_tun::Buffers;
 use std::fmt;
 use std::sync::Arc;
 
@@ -16,7 +16,8 @@ type Free = Arc<ArrayQueue<Vec<u8>>>;
 /// On a single thread, a `Pool` takes fewer instructions.
 ///
 /// ```
-/// use linecard_io::port::{Buffers, SharedPool};
+/// use linecard_io::port::SharedPool;
+/// use linecard_tun::Buffers;
 /// let pool = SharedPool::new(1, 2048);
 /// let buffer = pool.take().expect("one is free");
 /// assert!(pool.take().is_none());

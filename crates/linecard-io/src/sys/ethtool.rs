@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "ioctl has no safe form in std")]
 
 use super::check;
-use super::device::{MAX_NAME, request};
+use linecard_tun::sys::device::{MAX_NAME, request};
 use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::AsRawFd;

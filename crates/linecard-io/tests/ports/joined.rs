@@ -1,14 +1,14 @@
 //! Ports of different kinds, joined: what one receives another sends.
 
 use crate::lab::{self, PATIENCE, cable, frame, inside, packet, receive, send};
-use linecard::packet::{Batch, Meta, Packet};
+use linecard::packet::{Batch, LinkType, Meta, Packet};
 use linecard::port::Port;
 use linecard::time::Instant;
 use linecard_io::attach::{Attached, Prepared, Settings};
 use linecard_io::port::{
-    self, Buffer, LivePort, LocalPool, PacketConfig, PacketSocket, SharedBuffer, SharedPool, Tap,
-    TapConfig, interface,
+    Buffer, LivePort, LocalPool, PacketConfig, PacketSocket, SharedBuffer, SharedPool,
 };
+use linecard_tun::{Tap, TapConfig, TapKind, interface};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -22,7 +22,7 @@ fn forward(ports: &mut [Box<dyn LivePort<Buffer>>; 2], count: u64) {
         from.receive(&mut batch, Instant::ZERO);
         to.transmit(&mut batch, Instant::ZERO);
         let waiting: Vec<_> = from.descriptor().into_iter().collect();
-        port::wait(&waiting, Duration::from_millis(1)).expect("one descriptor");
+        linecard_tun::wait(&waiting, Duration::from_millis(1)).expect("one descriptor");
     }
 }
 
@@ -68,7 +68,7 @@ fn packets_go_through_another_thread_and_their_buffers_come_back() {
     const COUNT: u64 = 2_000;
     inside("packets through another thread", || {
         cable();
-        let pool = SharedPool::new(64, port::BUFFER_LEN);
+        let pool = SharedPool::new(64, linecard_tun::BUFFER_LEN);
         let (mut a, mut b) = (lab::open("va", |_| ()), shared("vb", &pool));
         let frames: Vec<_> = (0..COUNT).map(|at| frame(100, None, 1, at as u16)).collect();
         thread::scope(|scope| {
@@ -153,5 +153,42 @@ fn large_packets_come_through_a_near_packet_socket() {
         assert!(failures.is_empty());
         assert_eq!((account.near[0].received, account.near[0].dropped.total()), (1, 0));
         assert_eq!(account.far[0].transmitted, 1);
+    });
+}
+
+#[test]
+fn a_packet_socket_on_a_tun_gives_and_takes_ip() {
+    inside("a packet socket on a TUN device", || {
+        let config = TapConfig { kind: TapKind::Ip, ..TapConfig::new("lc0") };
+        let mut tun = Tap::open(&config, lab::pool()).expect("root may");
+        interface::set_up("lc0", true).expect("it was just made");
+        let mut port = lab::open("lc0", |_| ());
+        assert_eq!(port.link(), LinkType::Raw);
+        let (pool, datagram) = (lab::pool(), &frame(500, None, 1, 1)[14..]);
+        let ip_packet = || {
+            let (buffer, _) = packet(&pool, datagram, Meta::default()).into_parts();
+            vec![Packet::new(buffer, LinkType::Raw, Meta::default())]
+        };
+        send(&mut port, ip_packet());
+        assert_eq!(receive(&mut tun, 1)[0].bytes(), datagram);
+        send(&mut tun, ip_packet());
+        assert_eq!(receive(&mut port, 1)[0].bytes(), datagram);
+    });
+}
+
+/// A device that stands for a wire gets what could be on one.
+#[test]
+fn without_offloads_large_packets_are_cut() {
+    inside("large packets to a TAP device without offloads", || {
+        let config = TapConfig { offloads: false, ..TapConfig::new("lc0") };
+        let mut tap = Tap::open(&config, lab::pool()).expect("root may");
+        interface::set_up("lc0", true).expect("it was just made");
+        let mut witness = lab::open("lc0", |config| config.offloads = false);
+        let (bytes, gso, segments) = crate::packet::large();
+        let pool = lab::pool();
+        send(&mut tap, vec![packet(&pool, &bytes, Meta { gso: Some(gso), ..Meta::default() })]);
+        let came = receive(&mut witness, segments.len());
+        assert!(came.iter().map(|packet| packet.bytes()).eq(&segments));
+        assert_eq!((tap.counters().cut, tap.counters().transmitted), (1, 1));
     });
 }

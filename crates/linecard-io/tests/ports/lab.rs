@@ -3,8 +3,9 @@
 use linecard::packet::{Batch, LinkType, Meta, Packet, Pool, PoolBuffer};
 use linecard::port::{Port, PortState};
 use linecard::time::Instant;
-use linecard_io::port::{self, BUFFER_LEN, PacketConfig, PacketSocket};
-use linecard_testkit::lab::Namespace;
+use linecard_io::port::{PacketConfig, PacketSocket};
+pub(crate) use linecard_testkit::lab::ip;
+use linecard_tun::BUFFER_LEN;
 use std::os::fd::AsFd;
 use std::process::Command;
 use std::thread;
@@ -20,25 +21,11 @@ pub(crate) fn inside(what: &str, work: impl FnOnce() + Send) {
     linecard_testkit::lab::inside(what, |_| work());
 }
 
-/// Moves this thread into a new namespace in which nothing sends by itself.
-pub(crate) fn new_network() -> Namespace {
-    let namespace = Namespace::quiet().expect("there was one before");
-    namespace.enter().expect("root may");
-    namespace
-}
-
-/// Runs `ip` in this thread's namespace.
-pub(crate) fn ip(arguments: &str) {
-    let output = Command::new("ip").args(arguments.split(' ')).output().expect("`ip` is there");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "ip {arguments}: {said}");
-}
-
 /// A cable between `va` and `vb`, which are up.
 pub(crate) fn cable() {
     ip("link add va type veth peer name vb");
     for name in ["va", "vb"] {
-        port::interface::set_up(name, true).expect("it was just made");
+        linecard_tun::interface::set_up(name, true).expect("it was just made");
     }
     // A device that has just come up may lose frames for a moment: its carrier comes later.
     let carrier = || Command::new("ip").args(["-o", "link", "show", "va"]).output();
@@ -148,6 +135,6 @@ pub(crate) fn receive_within<P: Port<PoolBuffer> + AsFd>(
         if !batch.is_empty() || left.is_zero() {
             return batch.drain().collect();
         }
-        port::wait(&[port.as_fd()], left).expect("one descriptor");
+        linecard_tun::wait(&[port.as_fd()], left).expect("one descriptor");
     }
 }

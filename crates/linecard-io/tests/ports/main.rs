@@ -1,7 +1,6 @@
 //! Live ports on real interfaces: each test makes its own network namespace, and everything in it
 //! goes with the test. They need root; without it they say so and pass.
 
-mod interface;
 mod joined;
 mod lab;
 mod packet;
@@ -9,7 +8,6 @@ mod refused;
 mod slots;
 mod sys;
 mod takeover;
-mod tap;
 #[path = "../kernel/sys.rs"]
 #[expect(dead_code, reason = "shared with the kernel as witness, which uses the rest")]
 mod witness;

@@ -6,8 +6,9 @@ use linecard::offload::segment::segment;
 use linecard::packet::{Batch, ChecksumState, Gso, LinkType, Meta, Packet};
 use linecard::port::{Port, PortState};
 use linecard::time::Instant;
-use linecard_io::port::{self, Fanout, FanoutBy, PortError};
+use linecard_io::port::{self, Fanout, FanoutBy};
 use linecard_testkit::say;
+use linecard_tun::PortError;
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -148,7 +149,7 @@ fn large_packets_go_where_the_interface_cannot_cut_them() {
 fn a_frame_above_the_mtu_is_counted_and_the_others_go() {
     inside("frames above the MTU", || {
         cable();
-        assert_eq!(port::interface::mtu("va").expect("it is there"), 1_500);
+        assert_eq!(linecard_tun::interface::mtu("va").expect("it is there"), 1_500);
         let (mut a, mut b, pool) = (open("va", |_| ()), open("vb", |_| ()), lab::pool());
         let frames = [60, 1_515, 1_514].map(|len| frame(len, None, 1, 1));
         let packets = frames.iter().map(|bytes| packet(&pool, bytes, Meta::default()));
@@ -211,17 +212,18 @@ fn a_port_ends_with_its_interface() {
         cable();
         let (mut a, mut b, pool) = (open("va", |_| ()), open("vb", |_| ()), lab::pool());
         // Down is not gone.
-        port::interface::set_up("vb", false).expect("it is there");
+        linecard_tun::interface::set_up("vb", false).expect("it is there");
         assert!(lab::receive_within(&mut a, MOMENT).is_empty());
         assert!(lab::receive_within(&mut b, MOMENT).is_empty());
-        port::interface::set_up("vb", true).expect("it is there");
+        linecard_tun::interface::set_up("vb", true).expect("it is there");
         ip("link del va");
         for port in [&mut a, &mut b] {
             let started = std::time::Instant::now();
             let mut batch = Batch::new();
             while port.receive(&mut batch, Instant::ZERO) == PortState::Open {
                 assert!(started.elapsed() < lab::PATIENCE, "it does not end");
-                port::wait(&[port.as_fd()], Duration::from_millis(5)).expect("one descriptor");
+                linecard_tun::wait(&[port.as_fd()], Duration::from_millis(5))
+                    .expect("one descriptor");
             }
             assert_eq!(port.counters().gone, 1);
             send(port, vec![packet(&pool, &frame(60, None, 0, 0), Meta::default())]);

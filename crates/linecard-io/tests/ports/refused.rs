@@ -2,7 +2,8 @@
 
 use crate::lab::{self, cable, inside};
 use crate::sys;
-use linecard_io::port::{PacketConfig, PacketSocket, PortError, Tap, TapConfig, interface};
+use linecard_io::port::{PacketConfig, PacketSocket};
+use linecard_tun::{PortError, Tap, TapConfig, interface};
 
 fn one_line(error: &PortError, parts: &[&str]) {
     let text = error.to_string();

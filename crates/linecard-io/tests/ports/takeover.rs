@@ -3,7 +3,8 @@
 use crate::lab::{MOMENT, cable, inside, ip, open, packet, pool, receive, send};
 use linecard::packet::Meta;
 use linecard::packet::checksum::Sum;
-use linecard_io::port::{Takeover, interface};
+use linecard_io::port::Takeover;
+use linecard_tun::interface;
 use std::net::UdpSocket;
 
 /// A UDP datagram of `number` to port 7 of 10.9.9.2 at this MAC address.

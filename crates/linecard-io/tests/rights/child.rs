@@ -3,8 +3,9 @@
 use linecard::packet::{Batch, LinkType, Meta, Packet, Pool};
 use linecard::port::Port;
 use linecard::time::Instant;
-use linecard_io::port::{self, BUFFER_LEN, PacketConfig, PacketSocket, Tap, TapConfig};
+use linecard_io::port::{PacketConfig, PacketSocket};
 use linecard_io::rights::{self, Account, RightsError};
+use linecard_tun::{BUFFER_LEN, Tap, TapConfig};
 use std::io::{Write, stdout};
 use std::process::ExitCode;
 use std::sync::Barrier;
@@ -46,7 +47,7 @@ fn say(what: &dyn std::fmt::Display) {
 fn with_a_tap() {
     let pool = Pool::new(8, BUFFER_LEN);
     let mut tap = Tap::open(&TapConfig::new("tap%d"), pool.clone()).expect("root may");
-    port::interface::set_up(tap.name(), true).expect("root may");
+    linecard_tun::interface::set_up(tap.name(), true).expect("root may");
     all_give_up();
     transmit(&mut tap, &pool);
     assert_eq!(tap.counters().transmitted, 1);
@@ -107,7 +108,7 @@ fn keeping() {
     });
 }
 
-fn open(pool: &Pool) -> Result<PacketSocket, port::PortError> {
+fn open(pool: &Pool) -> Result<PacketSocket, linecard_tun::PortError> {
     PacketSocket::open(
         &PacketConfig { receive_buffer: 2 << 20, ..PacketConfig::new("lo") },
         pool.clone(),
@@ -156,7 +157,7 @@ fn rights_are_gone() {
         assert!(lines(field).split_whitespace().all(|id| id != "0"), "{field}: {}", lines(field));
     }
     let pool = Pool::new(2, BUFFER_LEN);
-    assert!(matches!(open(&pool), Err(port::PortError::NoPermission { .. })));
+    assert!(matches!(open(&pool), Err(linecard_tun::PortError::NoPermission { .. })));
     assert!(Tap::open(&TapConfig::new("tap%d"), pool).is_err());
-    assert!(port::interface::set_up("lo", false).is_err());
+    assert!(linecard_tun::interface::set_up("lo", false).is_err());
 }

@@ -34,7 +34,7 @@ fn main() -> ExitCode {
 }
 
 fn as_root() {
-    linecard_io::port::interface::set_up("lo", true).expect("root may");
+    linecard_tun::interface::set_up("lo", true).expect("root may");
     let nobody = child(&program(), "root").output();
     succeeded(&nobody.expect("it starts"), "runs as user 65534, group 65534");
     let mut by_sudo = child(&program(), "root");

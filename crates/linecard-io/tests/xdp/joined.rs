@@ -6,7 +6,8 @@ use crate::tcp::{self, Kind};
 use linecard::offload::virtio::{Endian, Format, Header, flag, gso_type};
 use linecard::packet::{Batch, Pool};
 use linecard_io::port::xdp::{Config, Mode};
-use linecard_io::port::{self, BUFFER_LEN, Buffer, LivePort, LocalPool, Tap, TapConfig};
+use linecard_io::port::{Buffer, LivePort, LocalPool};
+use linecard_tun::{BUFFER_LEN, Tap, TapConfig};
 
 /// Both ports, and what passes between them.
 struct Joined {
@@ -18,7 +19,7 @@ impl Joined {
     fn new(cable: &Cable) -> Self {
         let pool = LocalPool(Pool::new(256, BUFFER_LEN));
         let tap = Tap::open(&TapConfig::new("lc0"), pool).expect("root may");
-        port::interface::set_up("lc0", true).expect("it was just made");
+        linecard_tun::interface::set_up("lc0", true).expect("it was just made");
         let config = Config { tx_slots: 64, ..Config::default() };
         let queue = cable.port(Mode::Native, &config);
         Self { ports: [Box::new(queue), Box::new(tap)], batches: Default::default() }

@@ -1,11 +1,11 @@
 //! A capture file as transmit port.
 
-use super::super::Counters;
 use crate::capture::{CaptureError, Format, OutputFile, PacketChange, Record, Source, Writer};
 use linecard::offload::complete_checksum;
 use linecard::packet::{Batch, ChecksumState, LinkType, Packet};
 use linecard::port::{Port, PortState};
 use linecard::time::Instant;
+use linecard_tun::Counters;
 
 /// The longest packet that readers based on libpcap accept.
 const SNAPLEN: u32 = 262_144;
@@ -35,8 +35,8 @@ const SNAPLEN: u32 = 262_144;
 /// packets after a write error ([`Drops::refused`]), which [`finish`](Self::finish) returns.
 /// Nothing is ever received from it: it stays open until such an error ends it.
 ///
-/// [`Drops::other_link`]: super::super::Drops::other_link
-/// [`Drops::refused`]: super::super::Drops::refused
+/// [`Drops::other_link`]: linecard_tun::Drops::other_link
+/// [`Drops::refused`]: linecard_tun::Drops::refused
 #[derive(Debug)]
 pub struct CaptureSink {
     writer: Writer<OutputFile>,

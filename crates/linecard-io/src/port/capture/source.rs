@@ -1,10 +1,10 @@
 //! A capture file as receive port.
 
-use super::super::{Buffers, Counters};
 use crate::capture::{CaptureError, Reader, Record};
 use linecard::packet::{Batch, LinkType, Meta, Packet, Pool};
 use linecard::port::{Port, PortState};
 use linecard::time::Instant;
+use linecard_tun::{Buffers, Counters};
 use std::io::Read;
 
 /// The most entries without a packet that one call reads.
@@ -27,7 +27,8 @@ pub enum Pace {
 /// use linecard::packet::{Batch, Pool};
 /// use linecard::port::{Port, PortState};
 /// use linecard::time::Instant;
-/// use linecard_io::port::{BUFFER_LEN, CaptureSource, Pace};
+/// use linecard_io::port::{CaptureSource, Pace};
+/// use linecard_tun::BUFFER_LEN;
 ///
 /// // A pcap file of Ethernet, little endian, with one frame of 14 bytes.
 /// let mut file = vec![0xD4, 0xC3, 0xB2, 0xA1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 1, 0, 0, 0];
@@ -46,8 +47,8 @@ pub enum Pace {
 /// The number of its interface becomes the packet's lane. Transmitted packets are dropped too
 /// ([`Drops::refused`]).
 ///
-/// [`Drops::too_long`]: super::super::Drops::too_long
-/// [`Drops::refused`]: super::super::Drops::refused
+/// [`Drops::too_long`]: linecard_tun::Drops::too_long
+/// [`Drops::refused`]: linecard_tun::Drops::refused
 #[derive(Debug)]
 pub struct CaptureSource<R, S = Pool> {
     reader: Reader<R>,

@@ -1,7 +1,7 @@
 //! Configuration of a packet socket.
 
-use super::super::PortError;
-use super::super::error::check_name;
+use linecard_tun::PortError;
+use linecard_tun::interface::check_name;
 
 /// An interface and options.
 #[derive(Debug, Clone, PartialEq, Eq)]

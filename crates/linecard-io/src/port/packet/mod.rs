@@ -14,11 +14,8 @@ mod takeover;
 pub use config::{Fanout, FanoutBy, PacketConfig};
 pub use takeover::Takeover;
 
-use super::outgoing::{self, Cutter, Frames, HeaderBytes, Virtio, describe};
-use super::{Buffers, Counters, Drops, PortError, incoming};
 use crate::sys::frames::{Arrival, FRAMES, Receiver};
 use crate::sys::ring::Ring;
-use crate::sys::send::Sender;
 use crate::sys::{
     self,
     socket::{PacketFd, take_error},
@@ -27,6 +24,9 @@ use linecard::offload::virtio::Header;
 use linecard::packet::{BATCH, Batch, ChecksumState, LinkType, Meta, Packet, Pool};
 use linecard::port::{Port, PortState};
 use linecard::time::Instant;
+use linecard_tun::egress::{self, Frames, HeaderBytes, Segmenter, Virtio, describe};
+use linecard_tun::sys::send::Sender;
+use linecard_tun::{Buffers, Counters, Drops, PortError, ingress};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::SystemTime;
 use std::{fmt, io};
@@ -47,13 +47,14 @@ const LOOK_NS: u64 = 10_000_000;
 /// use linecard::packet::{Batch, Pool};
 /// use linecard::port::Port;
 /// use linecard::time::Instant;
-/// use linecard_io::port::{BUFFER_LEN, PacketConfig, PacketSocket};
+/// use linecard_io::port::{PacketConfig, PacketSocket};
+/// use linecard_tun::BUFFER_LEN;
 ///
 /// let pool = Pool::new(256, BUFFER_LEN);
 /// let mut port = PacketSocket::open(&PacketConfig::new("eth0"), pool)?;
 /// let mut batch = Batch::new();
 /// port.receive(&mut batch, Instant::ZERO);
-/// # Ok::<(), linecard_io::port::PortError>(())
+/// # Ok::<(), linecard_tun::PortError>(())
 /// ```
 ///
 /// **Receive.** Frames are as on the wire: a VLAN tag that the kernel has removed is restored.
@@ -79,7 +80,7 @@ pub struct PacketSocket<S: Buffers = Pool> {
     pool: S,
     sender: Sender,
     headers: Vec<HeaderBytes>,
-    cutter: Cutter,
+    segmenter: Segmenter,
     /// Drop counters before the first segment of a partly segmented packet.
     before_cut: Option<Drops>,
     looks: u32,
@@ -91,7 +92,7 @@ pub struct PacketSocket<S: Buffers = Pool> {
 
 impl<S: Buffers> PacketSocket<S> {
     /// Opens an interface of the calling thread's network namespace. Buffers of the pool should
-    /// have [`BUFFER_LEN`](super::BUFFER_LEN) bytes; with offloads they must.
+    /// have [`BUFFER_LEN`](linecard_tun::BUFFER_LEN) bytes; with offloads they must.
     ///
     /// # Errors
     ///
@@ -109,7 +110,7 @@ impl<S: Buffers> PacketSocket<S> {
             pool,
             sender: Sender::default(),
             headers: Vec::with_capacity(BATCH),
-            cutter: Cutter::default(),
+            segmenter: Segmenter::default(),
             before_cut: None,
             looks: 0,
             looked: Instant::ZERO,
@@ -207,14 +208,14 @@ impl<S: Buffers> PacketSocket<S> {
     fn send_whole(&mut self, batch: &mut Batch<S::Buffer>) -> Option<usize> {
         let mut burst = self.sender.burst();
         for (header, packet) in self.headers.iter().zip(batch.iter()) {
-            burst.add(std::iter::once(header.as_slice()).chain(outgoing::slices(packet)));
+            burst.add(std::iter::once(header.as_slice()).chain(egress::slices(packet)));
         }
         let sent = match burst.send(self.socket.as_fd()) {
             Ok(sent) => sent,
             Err(error) => return self.lost(&error).then_some(1),
         };
         for packet in batch.iter().take(sent) {
-            self.counters.count_transmitted(outgoing::frame_len(packet));
+            self.counters.count_transmitted(egress::frame_len(packet));
         }
         Some(sent)
     }
@@ -231,15 +232,15 @@ impl<S: Buffers> PacketSocket<S> {
     /// Segments the packet and sends its segments; false if the kernel's queue is full.
     fn send_cut(&mut self, packet: &mut Packet<S::Buffer>) -> bool {
         let before = self.before_cut.take().unwrap_or(self.counters.dropped);
-        let mut cutter = std::mem::take(&mut self.cutter);
-        let all = cutter.send(packet, |frames| self.send_frames(frames));
-        self.cutter = cutter;
+        let mut segmenter = std::mem::take(&mut self.segmenter);
+        let all = segmenter.send(packet, |frames| self.send_frames(frames));
+        self.segmenter = segmenter;
         match all {
             Ok(false) => {
                 self.before_cut = Some(before);
                 return false;
             }
-            Ok(true) => self.counters.count_cut(before, outgoing::frame_len(packet)),
+            Ok(true) => self.counters.count_cut(before, egress::frame_len(packet)),
             Err(_) => self.counters.dropped.unsendable += 1,
         }
         true
@@ -376,7 +377,7 @@ fn packet<S: Buffers>(
     }
     let Some((format, endian)) = virtio else {
         let mut packet = Packet::new(buffer, link, meta);
-        packet.meta.checksum = incoming::checksum(&packet, said(arrival.status));
+        packet.meta.checksum = ingress::checksum(&packet, said(arrival.status));
         return Ok(packet);
     };
     let mut header = Header::read(arrival.virtio, format, endian).unwrap_or_default();
@@ -384,7 +385,7 @@ fn packet<S: Buffers>(
         // The header describes the frame without its tag.
         header.csum_start = header.csum_start.saturating_add(TAG_LEN as u16);
     }
-    incoming::packet(&header, buffer, link, meta).map_err(|_| Refused::BadHeader)
+    ingress::packet(&header, buffer, link, meta).map_err(|_| Refused::BadHeader)
 }
 
 /// The tag that the kernel or the interface has removed from the frame, if any.

@@ -1,13 +1,14 @@
 //! Opens a packet socket.
 
-use super::super::outgoing::Virtio;
-use super::super::{BUFFER_LEN, PortError};
 use super::config::{Fanout, PacketConfig};
+use crate::sys;
 use crate::sys::ring::Ring;
 use crate::sys::socket::{PacketFd, take_error};
-use crate::sys::{self, device};
 use linecard::offload::virtio::{Endian, Format};
 use linecard::packet::LinkType;
+use linecard_tun::egress::Virtio;
+use linecard_tun::sys::device;
+use linecard_tun::{BUFFER_LEN, PortError};
 use std::os::fd::AsFd;
 
 const CAPABILITY: &str = "CAP_NET_RAW";

@@ -1,11 +1,11 @@
 //! Receiving from the ring of slots.
 
 use super::{Clock, PacketSocket, Refused, packet, system_ns};
-use crate::port::Buffers;
 use crate::sys::frames::{Arrival, Receiver};
 use crate::sys::ring::Frame;
 use linecard::packet::{Batch, Meta};
 use linecard::time::Instant;
+use linecard_tun::Buffers;
 use std::os::fd::{AsFd, BorrowedFd};
 
 impl<S: Buffers> PacketSocket<S> {

@@ -1,8 +1,8 @@
 //! Keeps an interface's packets from the kernel's own protocol stack.
 
-use super::super::PortError;
 use crate::sys::bpf::{self, Hook, instruction};
-use crate::sys::device;
+use linecard_tun::PortError;
+use linecard_tun::sys::device;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -14,7 +14,7 @@ const CAPABILITY: &str = "CAP_BPF,CAP_NET_ADMIN";
 ///
 /// ```no_run
 /// let _kept = linecard_io::port::Takeover::new("eth0")?;
-/// # Ok::<(), linecard_io::port::PortError>(())
+/// # Ok::<(), linecard_tun::PortError>(())
 /// ```
 #[derive(Debug)]
 pub struct Takeover {

@@ -1,6 +1,6 @@
 //! Counters of a port, and of the kernel for its socket.
 
-use super::super::{self as port, Drops};
+use linecard_tun::Drops;
 
 /// Counters of a port. Drops are counted, not reported as errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -61,8 +61,8 @@ impl Counters {
     }
 
     /// Converts both to the counters of all ports.
-    pub(super) fn told(&self, kernel: &KernelCounters, gone: bool) -> port::Counters {
-        port::Counters {
+    pub(super) fn told(&self, kernel: &KernelCounters, gone: bool) -> linecard_tun::Counters {
+        linecard_tun::Counters {
             received: self.received,
             received_bytes: self.received_bytes,
             transmitted: self.sent,

@@ -1,7 +1,6 @@
 //! The port: one socket, its memory, and the processing in both directions.
 
 use super::super::LivePort;
-use super::super::progress::Progress;
 use super::config::Config;
 use super::counters::{Counters, KernelCounters};
 use super::error::XdpError;
@@ -10,10 +9,10 @@ use super::settle::settle;
 use super::socket::{Binding, Socket, Unbound};
 use super::sys;
 use super::umem::{Umem, XdpBuffer};
-use crate::port;
 use linecard::packet::{Batch, LinkType};
 use linecard::port::{Port, PortState};
 use linecard::time::Instant;
+use linecard_tun::egress::Progress;
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -218,7 +217,7 @@ impl XdpPort {
     ///
     /// [`XdpError::System`] when the kernel does not answer.
     pub fn wait(&self, time: Duration) -> Result<bool, XdpError> {
-        port::wait(&[self.socket.as_fd()], time)
+        linecard_tun::wait(&[self.socket.as_fd()], time)
             .map_err(|source| XdpError::System { what: "wait for packets", source })
     }
 
@@ -297,7 +296,7 @@ impl<B: From<XdpBuffer> + AsRef<[u8]> + AsMut<[u8]>> LivePort<B> for XdpPort {
         Some(self.as_fd())
     }
 
-    fn counters(&mut self) -> super::super::Counters {
+    fn counters(&mut self) -> linecard_tun::Counters {
         let kernel = self.kernel_counters().unwrap_or_default();
         self.counters.told(&kernel, self.ended)
     }

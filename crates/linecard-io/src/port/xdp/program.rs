@@ -3,7 +3,7 @@
 use super::error::XdpError;
 use super::settle::settle;
 use crate::sys::bpf::{self, Hook, instruction};
-use crate::sys::device;
+use linecard_tun::sys::device;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;

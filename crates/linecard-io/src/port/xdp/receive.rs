@@ -1,11 +1,10 @@
 //! The receive path: filled frames become packets, and the kernel is given new frames.
 
-use super::super::outgoing::frame_len;
 use super::port::XdpPort;
 use super::umem::{Umem, XdpBuffer};
-use crate::port;
 use linecard::packet::{Batch, Form, Layout, LinkType, Meta, Packet, Piece};
 use linecard::time::Instant;
+use linecard_tun::egress::frame_len;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
@@ -96,7 +95,7 @@ impl XdpPort {
         if self.socket.fill.needs_wakeup() {
             self.counters.wakes += 1;
             // The result is found by receiving.
-            let _ready = port::wait(&[self.socket.as_fd()], Duration::ZERO);
+            let _ready = linecard_tun::wait(&[self.socket.as_fd()], Duration::ZERO);
         }
     }
 }

@@ -1,7 +1,5 @@
 //! The transmit path: packets become entries of the TX ring, and sent frames are reclaimed.
 
-use super::super::outgoing::{describe, frame_len, slices};
-use super::super::progress::Step;
 use super::port::XdpPort;
 use super::ring::Descriptor;
 use super::sys;
@@ -9,6 +7,7 @@ use super::umem::XdpBuffer;
 use linecard::offload::segment::{SegmentError, Segments};
 use linecard::packet::{Batch, LinkType, Packet};
 use linecard::time::Instant;
+use linecard_tun::egress::{Step, describe, frame_len, slices};
 use std::os::fd::AsFd;
 
 /// The most frames of one packet to send; the kernel accepts 17 in copy mode.

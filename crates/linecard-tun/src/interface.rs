@@ -1,8 +1,7 @@
-//! Basic properties of interfaces for tests and tools, and a list of interfaces. Addresses and
+//! Basic properties of interfaces, and a list of interfaces. Addresses and
 //! routes are managed by `ip`.
 
-use super::PortError;
-use super::error::check_name;
+use crate::PortError;
 use crate::sys::{self, device};
 use std::path::Path;
 use std::{fs, io};
@@ -15,11 +14,31 @@ const FOLDER: &str = "/sys/class/net";
 /// Required for changes, but not for queries.
 const CAPABILITY: &str = "CAP_NET_ADMIN";
 
+/// Refuses names that no interface can have; `%d` stands for the first free number, where that is
+/// allowed.
+///
+/// ```
+/// use linecard_tun::interface::check_name;
+/// assert!(check_name("tap%d").is_ok() && check_name("a b").is_err());
+/// ```
+///
+/// # Errors
+///
+/// [`PortError::BadName`], unless the name has 1 to 15 bytes without `/`, `:` and white space.
+pub fn check_name(name: &str) -> Result<(), PortError> {
+    let allowed = |byte: u8| byte.is_ascii_graphic() && byte != b'/' && byte != b':';
+    let known = (1..=device::MAX_NAME).contains(&name.len()) && !matches!(name, "." | "..");
+    if known && name.bytes().all(allowed) {
+        return Ok(());
+    }
+    Err(PortError::BadName { name: name.to_owned() })
+}
+
 /// Whether there is an interface of this name in the calling thread's network namespace.
 ///
 /// ```
-/// assert!(!linecard_io::port::interface::exists("no-such-name")?);
-/// # Ok::<(), linecard_io::port::PortError>(())
+/// assert!(!linecard_tun::interface::exists("no-such-name")?);
+/// # Ok::<(), linecard_tun::PortError>(())
 /// ```
 ///
 /// # Errors
@@ -37,8 +56,8 @@ pub fn exists(name: &str) -> Result<bool, PortError> {
 /// The MTU: bytes of the largest IP packet.
 ///
 /// ```no_run
-/// let mtu = linecard_io::port::interface::mtu("eth0")?;
-/// # Ok::<(), linecard_io::port::PortError>(())
+/// let mtu = linecard_tun::interface::mtu("eth0")?;
+/// # Ok::<(), linecard_tun::PortError>(())
 /// ```
 ///
 /// # Errors
@@ -53,8 +72,8 @@ pub fn mtu(name: &str) -> Result<usize, PortError> {
 /// Sets the MTU: 68 … 1,500 for most interfaces, and up to 65,535 for some.
 ///
 /// ```no_run
-/// linecard_io::port::interface::set_mtu("tap0", 9_000)?;
-/// # Ok::<(), linecard_io::port::PortError>(())
+/// linecard_tun::interface::set_mtu("tap0", 9_000)?;
+/// # Ok::<(), linecard_tun::PortError>(())
 /// ```
 ///
 /// # Errors
@@ -77,8 +96,8 @@ pub fn set_mtu(name: &str, mtu: usize) -> Result<(), PortError> {
 /// The MAC address; all zeros for the loopback interface.
 ///
 /// ```no_run
-/// let mac = linecard_io::port::interface::mac("eth0")?;
-/// # Ok::<(), linecard_io::port::PortError>(())
+/// let mac = linecard_tun::interface::mac("eth0")?;
+/// # Ok::<(), linecard_tun::PortError>(())
 /// ```
 ///
 /// # Errors
@@ -93,8 +112,8 @@ pub fn mac(name: &str) -> Result<[u8; 6], PortError> {
 ///
 /// ```no_run
 /// // The second bit of the first byte says "chosen, not bought".
-/// linecard_io::port::interface::set_mac("tap0", [2, 0, 0, 0, 0, 1])?;
-/// # Ok::<(), linecard_io::port::PortError>(())
+/// linecard_tun::interface::set_mac("tap0", [2, 0, 0, 0, 0, 1])?;
+/// # Ok::<(), linecard_tun::PortError>(())
 /// ```
 ///
 /// # Errors
@@ -113,8 +132,8 @@ pub fn set_mac(name: &str, mac: [u8; 6]) -> Result<(), PortError> {
 /// Whether the kernel responds on it: it has an IPv4 address.
 ///
 /// ```no_run
-/// assert!(linecard_io::port::interface::has_ipv4("lo")?);
-/// # Ok::<(), linecard_io::port::PortError>(())
+/// assert!(linecard_tun::interface::has_ipv4("lo")?);
+/// # Ok::<(), linecard_tun::PortError>(())
 /// ```
 ///
 /// # Errors
@@ -128,8 +147,8 @@ pub fn has_ipv4(name: &str) -> Result<bool, PortError> {
 /// Sets it up or down.
 ///
 /// ```no_run
-/// linecard_io::port::interface::set_up("tap0", true)?;
-/// # Ok::<(), linecard_io::port::PortError>(())
+/// linecard_tun::interface::set_up("tap0", true)?;
+/// # Ok::<(), linecard_tun::PortError>(())
 /// ```
 ///
 /// # Errors
@@ -158,8 +177,8 @@ fn about(name: &str, doing: &'static str) -> impl Fn(io::Error) -> PortError {
 /// Number of receive queues; 1 if the system does not report it.
 ///
 /// ```no_run
-/// let queues = linecard_io::port::interface::receive_queues("eth0")?;
-/// # Ok::<(), linecard_io::port::PortError>(())
+/// let queues = linecard_tun::interface::receive_queues("eth0")?;
+/// # Ok::<(), linecard_tun::PortError>(())
 /// ```
 ///
 /// # Errors
@@ -230,7 +249,7 @@ impl Interface {
 /// The interfaces of the calling thread's network namespace, in the kernel's order.
 ///
 /// ```no_run
-/// for interface in linecard_io::port::interface::list()? {
+/// for interface in linecard_tun::interface::list()? {
 ///     println!("{} {:?}", interface.name, interface.state);
 /// }
 /// # Ok::<(), std::io::Error>(())
@@ -293,10 +312,25 @@ fn described(name: &str, index: i32, address: [u8; 6]) -> Option<Device> {
 /// An Ethernet address in the usual notation.
 ///
 /// ```
-/// use linecard_io::port::interface::mac_text;
+/// use linecard_tun::interface::mac_text;
 /// assert_eq!(mac_text([2, 0, 0, 0, 0, 0xAB]), "02:00:00:00:00:ab");
 /// ```
 #[must_use]
 pub fn mac_text(mac: [u8; 6]) -> String {
     mac.map(|byte| format!("{byte:02x}")).join(":")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_checked_before_the_kernel_sees_them() {
+        for good in ["eth0", "tap%d", "lo", "a.100", "abcdefghijklmno"] {
+            assert!(check_name(good).is_ok(), "{good}");
+        }
+        for bad in ["", "abcdefghijklmnop", "a b", "a/b", "a:1", ".", "..", "é", "a\0"] {
+            assert!(check_name(bad).is_err(), "{bad}");
+        }
+    }
 }

@@ -12,11 +12,11 @@ use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// Slices that one frame may have (`UIO_MAXIOV`).
-pub(crate) const MAX_SLICES: usize = 1024;
+pub const MAX_SLICES: usize = 1024;
 
 /// The lists that a call needs, kept from call to call: between calls they are empty.
 #[derive(Debug, Default)]
-pub(crate) struct Sender {
+pub struct Sender {
     slices: Vec<Slice>,
     frames: Vec<Range<usize>>,
     messages: Vec<Message>,
@@ -42,14 +42,14 @@ impl fmt::Debug for Message {
 
 /// Frames to be sent by one call, which borrows their bytes until then.
 #[derive(Debug)]
-pub(crate) struct Burst<'s, 'b> {
+pub struct Burst<'s, 'b> {
     sender: &'s mut Sender,
     bytes: PhantomData<&'b [u8]>,
 }
 
 impl Sender {
     /// An empty burst.
-    pub(crate) fn burst<'b>(&mut self) -> Burst<'_, 'b> {
+    pub fn burst<'b>(&mut self) -> Burst<'_, 'b> {
         self.slices.clear();
         self.frames.clear();
         Burst { sender: self, bytes: PhantomData }
@@ -58,7 +58,7 @@ impl Sender {
 
 impl<'b> Burst<'_, 'b> {
     /// Adds a frame; empty slices are left out.
-    pub(crate) fn add(&mut self, frame: impl Iterator<Item = &'b [u8]>) {
+    pub fn add(&mut self, frame: impl Iterator<Item = &'b [u8]>) {
         let start = self.sender.slices.len();
         self.sender.slices.extend(frame.filter(|bytes| !bytes.is_empty()).map(|bytes| {
             // Sending only reads, whatever the type says.
@@ -69,7 +69,7 @@ impl<'b> Burst<'_, 'b> {
     }
 
     /// Writes all slices by one call, as one frame; how many bytes the kernel has taken.
-    pub(crate) fn write(self, file: BorrowedFd<'_>) -> io::Result<usize> {
+    pub fn write(self, file: BorrowedFd<'_>) -> io::Result<usize> {
         let slices = &mut self.sender.slices;
         let (list, len) = (slices.as_ptr().cast(), slices.len() as libc::c_int);
         // SAFETY: `list` has `len` slices, a `Slice` being laid out as its `iovec`, of bytes which
@@ -84,7 +84,7 @@ impl<'b> Burst<'_, 'b> {
 
     /// Sends the frames in order, without waiting; how many the kernel has taken, at least one.
     /// An error is the first frame's.
-    pub(crate) fn send(self, socket: BorrowedFd<'_>) -> io::Result<usize> {
+    pub fn send(self, socket: BorrowedFd<'_>) -> io::Result<usize> {
         let Sender { slices, frames, messages } = self.sender;
         messages.clear();
         // No slice is added any more: the list stays where it is.

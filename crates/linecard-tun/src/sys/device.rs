@@ -7,10 +7,10 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// Bytes of an interface name, without the zero that ends it.
-pub(crate) const MAX_NAME: usize = libc::IFNAMSIZ - 1;
+pub const MAX_NAME: usize = libc::IFNAMSIZ - 1;
 
 /// A request about the interface `name`, of at most [`MAX_NAME`] bytes; all else is zero.
-pub(super) fn request(name: &str) -> libc::ifreq {
+pub fn request(name: &str) -> libc::ifreq {
     // SAFETY: a struct of integers, for which zeros are valid.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     // Its last byte stays 0.
@@ -33,7 +33,7 @@ fn ask(code: libc::c_ulong, request: &mut libc::ifreq) -> io::Result<()> {
 }
 
 /// The interface's number.
-pub(crate) fn index(name: &str) -> io::Result<i32> {
+pub fn index(name: &str) -> io::Result<i32> {
     if name.len() > MAX_NAME {
         // Cut, it could be another's.
         return Err(io::Error::from_raw_os_error(libc::ENODEV));
@@ -45,7 +45,7 @@ pub(crate) fn index(name: &str) -> io::Result<i32> {
 }
 
 /// Bytes of its largest IP packet.
-pub(crate) fn mtu(name: &str) -> io::Result<i32> {
+pub fn mtu(name: &str) -> io::Result<i32> {
     let mut request = request(name);
     ask(libc::SIOCGIFMTU as libc::c_ulong, &mut request)?;
     // SAFETY: integers all, and the kernel has filled in this one.
@@ -127,7 +127,7 @@ pub(crate) fn set_tun_header(file: &File, len: usize) -> io::Result<()> {
 }
 
 /// What TUN and TAP devices of this kernel can be: bits of `IFF_*`.
-pub(crate) fn tun_features(device: BorrowedFd<'_>) -> io::Result<libc::c_uint> {
+pub fn tun_features(device: BorrowedFd<'_>) -> io::Result<libc::c_uint> {
     let mut features: libc::c_uint = 0;
     let place = &raw mut features;
     // SAFETY: this call writes an integer, which lives during the call.

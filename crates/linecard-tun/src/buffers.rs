@@ -4,12 +4,11 @@ use linecard::packet::{Pool, PoolBuffer};
 
 /// A bounded source of buffers of equal size, which are returned on drop.
 ///
-/// A [`Pool`] gives buffers that stay on their thread. Ports of different kinds exchange packets by
-/// a [`LocalPool`](super::LocalPool).
+/// A [`Pool`] gives buffers that stay on their thread.
 ///
 /// ```
 /// use linecard::packet::Pool;
-/// use linecard_io::port::Buffers;
+/// use linecard_tun::Buffers;
 ///
 /// fn filled<S: Buffers>(buffers: &S, bytes: &[u8]) -> Option<S::Buffer> {
 ///     let mut buffer = buffers.take()?;

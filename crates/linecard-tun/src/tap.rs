@@ -4,11 +4,11 @@
 //! unsegmented and with partial checksums, and accepts merged ones whole. Its longest format, for
 //! packets in UDP tunnels, is used if the kernel supports it (Linux 6.17).
 
-use super::error::check_name;
-use super::outgoing::{self, Cutter, HeaderBytes, Virtio, describe};
-use super::{BUFFER_LEN, Buffers, Counters, Drops, PortError, incoming};
+use crate::egress::{self, HeaderBytes, Segmenter, Virtio, describe};
+use crate::interface::check_name;
 use crate::sys::send::Sender;
 use crate::sys::{self, device};
+use crate::{BUFFER_LEN, Buffers, Counters, Drops, PortError, ingress};
 use linecard::offload::virtio::{Endian, Format, Header};
 use linecard::packet::{Batch, LinkType, Meta, Packet, Pool};
 use linecard::port::{Port, PortState};
@@ -79,13 +79,13 @@ impl TapConfig {
 /// use linecard::packet::{Batch, Pool};
 /// use linecard::port::Port;
 /// use linecard::time::Instant;
-/// use linecard_io::port::{BUFFER_LEN, Tap, TapConfig, interface};
+/// use linecard_tun::{BUFFER_LEN, Tap, TapConfig, interface};
 ///
 /// let mut tap = Tap::open(&TapConfig::new("tap%d"), Pool::new(128, BUFFER_LEN))?;
 /// interface::set_up(tap.name(), true)?;
 /// let mut batch = Batch::new();
 /// tap.receive(&mut batch, Instant::ZERO);
-/// # Ok::<(), linecard_io::port::PortError>(())
+/// # Ok::<(), linecard_tun::PortError>(())
 /// ```
 ///
 /// **Receive.** A frame that contradicts its header is dropped ([`Drops::bad_header`]), except that
@@ -96,7 +96,7 @@ impl TapConfig {
 /// packet left in the batch has to stay its first packet, because some of its segments may have
 /// been sent.
 ///
-/// [`Drops::bad_header`]: super::Drops::bad_header
+/// [`Drops::bad_header`]: crate::Drops::bad_header
 #[derive(Debug)]
 pub struct Tap<S: Buffers = Pool> {
     file: File,
@@ -108,7 +108,7 @@ pub struct Tap<S: Buffers = Pool> {
     /// A buffer that was taken for a frame that did not arrive.
     spare: Option<S::Buffer>,
     sender: Sender,
-    cutter: Cutter,
+    segmenter: Segmenter,
     /// Drop counters before the first segment of a partly segmented packet.
     before_cut: Option<Drops>,
     counters: Counters,
@@ -140,7 +140,7 @@ impl<S: Buffers> Tap<S> {
             pool,
             spare: None,
             sender: Sender::default(),
-            cutter: Cutter::default(),
+            segmenter: Segmenter::default(),
             before_cut: None,
             counters: Counters::default(),
         })
@@ -207,7 +207,7 @@ impl<S: Buffers> Tap<S> {
         S::truncate(&mut buffer, len);
         let header = Header::read(&head, self.format, Endian::Little).unwrap_or_default();
         let meta = Meta { timestamp: now, ..Meta::default() };
-        let Ok(packet) = incoming::packet(&header, buffer, self.link, meta) else {
+        let Ok(packet) = ingress::packet(&header, buffer, self.link, meta) else {
             self.counters.dropped.bad_header += 1;
             return Came::Dropped;
         };
@@ -229,7 +229,7 @@ impl<S: Buffers> Tap<S> {
             return true;
         }
         let virtio = Some((self.format, Endian::Little));
-        let bytes = outgoing::frame_len(packet);
+        let bytes = egress::frame_len(packet);
         let described = match self.offloads {
             // On a wire there are no partial checksums and no large packets.
             0 => describe(packet, None).map(|_| HeaderBytes::plain(virtio)),
@@ -237,7 +237,7 @@ impl<S: Buffers> Tap<S> {
         };
         let Some(header) = described else { return self.send_cut(packet, virtio) };
         let mut burst = self.sender.burst();
-        burst.add(std::iter::once(header.as_slice()).chain(outgoing::slices(packet)));
+        burst.add(std::iter::once(header.as_slice()).chain(egress::slices(packet)));
         let written = burst.write(self.file.as_fd());
         match self.sent(written) {
             Sent::Later => return false,
@@ -248,11 +248,11 @@ impl<S: Buffers> Tap<S> {
     }
 
     fn send_cut(&mut self, packet: &mut Packet<S::Buffer>, virtio: Option<Virtio>) -> bool {
-        let bytes = outgoing::frame_len(packet);
+        let bytes = egress::frame_len(packet);
         let header = HeaderBytes::plain(virtio);
         let before = self.before_cut.take().unwrap_or(self.counters.dropped);
-        let mut cutter = std::mem::take(&mut self.cutter);
-        let all = cutter.send(packet, |frames| {
+        let mut segmenter = std::mem::take(&mut self.segmenter);
+        let all = segmenter.send(packet, |frames| {
             let written = frames.iter().take_while(|frame| {
                 let mut burst = self.sender.burst();
                 burst.add([header.as_slice(), frame].into_iter());
@@ -261,7 +261,7 @@ impl<S: Buffers> Tap<S> {
             });
             written.count()
         });
-        self.cutter = cutter;
+        self.segmenter = segmenter;
         match all {
             Ok(false) => {
                 self.before_cut = Some(before);

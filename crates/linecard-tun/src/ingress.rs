@@ -1,4 +1,6 @@
 //! Turns a received frame with its virtio header into a packet.
+//!
+//! [`Tap`](crate::Tap) does so itself.
 
 use linecard::offload::virtio::{FieldError, Header, gso_type};
 use linecard::packet::{ChecksumState, Form, Layout, LinkType, Meta, Packet};
@@ -11,7 +13,7 @@ use linecard::packet::{ChecksumState, Form, Layout, LinkType, Meta, Packet};
 /// # Errors
 ///
 /// The field of the header that contradicts the frame.
-pub(super) fn packet<B: AsRef<[u8]> + AsMut<[u8]>>(
+pub fn packet<B: AsRef<[u8]> + AsMut<[u8]>>(
     header: &Header,
     mut buffer: B,
     link: LinkType,
@@ -35,7 +37,7 @@ pub(super) fn packet<B: AsRef<[u8]> + AsMut<[u8]>>(
 
 /// The checksum state that a kernel without virtio headers reports, as far as [`ChecksumState`] can
 /// express it.
-pub(super) fn checksum<B: AsRef<[u8]>>(packet: &Packet<B>, said: ChecksumState) -> ChecksumState {
+pub fn checksum<B: AsRef<[u8]>>(packet: &Packet<B>, said: ChecksumState) -> ChecksumState {
     // It refers to the outermost checksum, in a tunnel to an unspecified one, and also to checksums
     // other than those of TCP and UDP.
     let named = || packet.layout().tunnels() == 0 && packet.layout().form() == Form::Datagram;

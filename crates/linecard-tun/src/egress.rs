@@ -1,6 +1,8 @@
-//! Prepares packets for the kernel: whole behind a virtio header, or as segments.
+//! Prepares packets for the kernel: whole behind a virtio header ([`describe`]), or as segments
+//! ([`Segmenter`]). [`Tap`](crate::Tap) does both itself.
 
-use super::progress::{Progress, Step};
+pub use crate::progress::{Progress, Step};
+
 use linecard::offload::segment::SegmentError;
 use linecard::offload::virtio::{Endian, Format, Header};
 use linecard::offload::{complete_checksum, defer_checksum};
@@ -13,11 +15,11 @@ const AT_ONCE: usize = 64;
 const MAX_PIECES: usize = crate::sys::send::MAX_SLICES - 2;
 
 /// The virtio header format that the kernel accepts.
-pub(super) type Virtio = (Format, Endian);
+pub type Virtio = (Format, Endian);
 
 /// The bytes of a virtio header; none if the kernel accepts none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct HeaderBytes {
+pub struct HeaderBytes {
     bytes: [u8; Format::MAX_LEN],
     len: usize,
 }
@@ -25,19 +27,22 @@ pub(super) struct HeaderBytes {
 impl HeaderBytes {
     const NONE: Self = Self { bytes: [0; Format::MAX_LEN], len: 0 };
 
-    /// An empty header, for segments.
-    pub(super) fn plain(virtio: Option<Virtio>) -> Self {
+    /// An empty header, for frames that need no description, such as segments.
+    #[must_use]
+    pub fn plain(virtio: Option<Virtio>) -> Self {
         Self { len: virtio.map_or(0, |(format, _)| format.header_len()), ..Self::NONE }
     }
 
-    pub(super) fn as_slice(&self) -> &[u8] {
+    /// The bytes that precede the frame.
+    #[must_use]
+    pub fn as_slice(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
 }
 
 /// Prepares a packet to be sent whole, and returns the header that describes it; none if it has to
 /// be segmented. Idempotent.
-pub(super) fn describe<B: AsRef<[u8]> + AsMut<[u8]>>(
+pub fn describe<B: AsRef<[u8]> + AsMut<[u8]>>(
     packet: &mut Packet<B>,
     virtio: Option<Virtio>,
 ) -> Option<HeaderBytes> {
@@ -62,26 +67,47 @@ pub(super) fn describe<B: AsRef<[u8]> + AsMut<[u8]>>(
 
 /// The frame as slices. A short frame's padding follows the datagram of its first packet, and is
 /// not part of a merged packet.
-pub(super) fn slices<B: AsRef<[u8]>>(packet: &Packet<B>) -> impl Iterator<Item = &[u8]> {
+pub fn slices<B: AsRef<[u8]>>(packet: &Packet<B>) -> impl Iterator<Item = &[u8]> {
     let bytes = packet.bytes();
     let end = if packet.is_merged() { packet.layout().end() } else { bytes.len() };
     std::iter::once(&bytes[..end]).chain(packet.chain().iter().map(Piece::bytes))
 }
 
-/// Bytes of the frame.
-pub(super) fn frame_len<B: AsRef<[u8]>>(packet: &Packet<B>) -> usize {
+/// Bytes of the frame; of a merged packet, those of its datagram.
+pub fn frame_len<B: AsRef<[u8]>>(packet: &Packet<B>) -> usize {
     if packet.is_merged() { packet.datagram_len() } else { packet.bytes().len() }
 }
 
-/// Segments in a row.
+/// Segments in a row: one to 64, one behind the other. All have one length, except that the last
+/// segment of a packet may be shorter.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Frames<'f> {
+pub struct Frames<'f> {
     bytes: &'f [u8],
     ends: &'f [usize],
 }
 
 impl<'f> Frames<'f> {
-    pub(super) fn iter(self) -> impl Iterator<Item = &'f [u8]> {
+    /// All of them.
+    #[must_use]
+    pub fn bytes(self) -> &'f [u8] {
+        &self.bytes[..self.ends.last().copied().unwrap_or(0)]
+    }
+
+    /// Bytes of each, except that the last may be shorter.
+    #[must_use]
+    pub fn size(self) -> usize {
+        self.ends.first().copied().unwrap_or(0)
+    }
+
+    /// How many they are, at least one.
+    #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "they are never none")]
+    pub fn len(self) -> usize {
+        self.ends.len()
+    }
+
+    /// One after the other.
+    pub fn iter(self) -> impl Iterator<Item = &'f [u8]> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         starts.zip(self.ends).map(move |(start, end)| &self.bytes[start..*end])
     }
@@ -89,22 +115,43 @@ impl<'f> Frames<'f> {
 
 /// Segments packets into its own memory, and remembers its position in a packet of which not all
 /// segments were accepted.
+///
+/// ```
+/// use linecard::packet::{Gso, LinkType, Meta, Packet};
+/// use linecard_tun::egress::Segmenter;
+///
+/// // UDP with 200 bytes of payload, to be segmented by 64 bytes.
+/// let mut frame = vec![0x45, 0, 0, 228, 0, 1, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+/// frame.extend([0, 7, 0, 9, 0, 208, 1, 2]);
+/// frame.extend([1; 200]);
+/// let gso = Some(Gso { size: 64, segments: 4, ..Gso::default() });
+/// let mut packet = Packet::new(frame, LinkType::Raw, Meta { gso, ..Meta::default() });
+/// let all = Segmenter::default().send(&mut packet, |segments| {
+///     assert_eq!((segments.len(), segments.size()), (4, 28 + 64));
+///     assert_eq!(segments.iter().last().map(<[u8]>::len), Some(28 + 8));
+///     segments.len()
+/// });
+/// assert_eq!(all, Ok(true));
+/// ```
 #[derive(Debug, Default)]
-pub(super) struct Cutter {
+pub struct Segmenter {
     bytes: Vec<u8>,
     ends: Vec<usize>,
     progress: Progress,
 }
 
-impl Cutter {
-    /// Segments a packet and passes its segments to `send`, at most [`AT_ONCE`] at a time; `send`
-    /// returns how many it has handled, fewer if the rest has to wait. Returns false then: the
-    /// packet has to be passed again.
+impl Segmenter {
+    /// Segments a packet and passes its segments to `send`, at most 64 at a time, with complete
+    /// checksums. `send` returns how many it has handled, fewer if the rest has to wait. Returns
+    /// false then: the same packet has to be passed next, and continues where it stopped. (A packet
+    /// is recognised by the address of its bytes: to drop it instead, start a new segmenter.)
+    ///
+    /// A packet without [`Gso`](linecard::packet::Gso) is one segment.
     ///
     /// # Errors
     ///
     /// Why it cannot be segmented.
-    pub(super) fn send<B: AsRef<[u8]>>(
+    pub fn send<B: AsRef<[u8]>>(
         &mut self,
         packet: &mut Packet<B>,
         mut send: impl FnMut(Frames<'_>) -> usize,
@@ -179,14 +226,14 @@ mod tests {
     fn segments_not_taken_come_again_and_no_other() {
         let mut whole = Vec::new();
         let mut packet = datagram(Some(3));
-        let all = Cutter::default().send(&mut packet, |frames| {
+        let all = Segmenter::default().send(&mut packet, |frames| {
             whole.extend(frames.iter().map(<[u8]>::to_vec));
             frames.ends.len()
         });
         assert_eq!((all, whole.len()), (Ok(true), 67));
-        let (mut cutter, mut parts) = (Cutter::default(), Vec::new());
+        let (mut segmenter, mut parts) = (Segmenter::default(), Vec::new());
         for call in 1.. {
-            let all = cutter.send(&mut packet, |frames| {
+            let all = segmenter.send(&mut packet, |frames| {
                 let before = parts.len();
                 parts.extend(frames.iter().take(10).map(<[u8]>::to_vec));
                 parts.len() - before
@@ -206,6 +253,6 @@ mod tests {
         let meta = Meta { checksum: ChecksumState::Partial, ..Meta::default() };
         let mut packet = Packet::new(buffer, LinkType::Raw, meta);
         assert_eq!(describe(&mut packet, LITTLE), None);
-        assert!(Cutter::default().send(&mut packet, |_| 0).is_err());
+        assert!(Segmenter::default().send(&mut packet, |_| 0).is_err());
     }
 }

@@ -125,16 +125,18 @@ pub enum PortError {
 }
 
 impl PortError {
-    /// The error of an operation that may require a capability.
-    pub(super) fn of(doing: &'static str, capability: &'static str, source: io::Error) -> Self {
+    /// The error of an operation that may require a capability, such as `CAP_NET_ADMIN`.
+    #[must_use]
+    pub fn of(doing: &'static str, capability: &'static str, source: io::Error) -> Self {
         if source.kind() == io::ErrorKind::PermissionDenied {
             return Self::NoPermission { doing, capability };
         }
         Self::System { doing, source }
     }
 
-    /// As [`PortError::of`], about an interface that may not exist.
-    pub(super) fn about(
+    /// As [`PortError::of`], about the interface `name`, which may not exist.
+    #[must_use]
+    pub fn about(
         name: &str,
         doing: &'static str,
         capability: &'static str,
@@ -147,30 +149,10 @@ impl PortError {
     }
 }
 
-/// Refuses names that no interface can have; `%d` stands for the first free number, where that is
-/// allowed.
-pub(super) fn check_name(name: &str) -> Result<(), PortError> {
-    let allowed = |byte: u8| byte.is_ascii_graphic() && byte != b'/' && byte != b':';
-    let known = (1..=sys::device::MAX_NAME).contains(&name.len()) && !matches!(name, "." | "..");
-    if known && name.bytes().all(allowed) {
-        return Ok(());
-    }
-    Err(PortError::BadName { name: name.to_owned() })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_are_checked_before_the_kernel_sees_them() {
-        for good in ["eth0", "tap%d", "lo", "a.100", "abcdefghijklmno"] {
-            assert!(check_name(good).is_ok(), "{good}");
-        }
-        for bad in ["", "abcdefghijklmnop", "a b", "a/b", "a:1", ".", "..", "é", "a\0"] {
-            assert!(check_name(bad).is_err(), "{bad}");
-        }
-    }
+    use crate::interface::check_name;
 
     #[test]
     fn an_error_is_one_line_with_what_to_do() {

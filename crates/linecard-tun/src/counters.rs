@@ -1,6 +1,6 @@
 //! Counters of a port.
 
-/// Counters of a live port. A large packet counts as one; bytes are those of its frame, with one
+/// Counters of a live port, by which it counts and is read. A large packet counts as one; bytes are those of its frame, with one
 /// set of headers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
@@ -77,7 +77,7 @@ impl Counters {
 
     /// Counts a packet whose segments have all been handled. It counts as transmitted, unless some
     /// segments were dropped since `before`: then it counts as one dropped packet.
-    pub(super) fn count_cut(&mut self, before: Drops, bytes: usize) {
+    pub fn count_cut(&mut self, before: Drops, bytes: usize) {
         let dropped = &mut self.dropped;
         if dropped.transmitted() == before.transmitted() {
             self.cut += 1;
@@ -90,12 +90,14 @@ impl Counters {
         dropped.refused = before.refused + u64::from(!is_long && !is_invalid);
     }
 
-    pub(super) fn count_received(&mut self, bytes: usize) {
+    /// Counts a packet that was received.
+    pub fn count_received(&mut self, bytes: usize) {
         self.received += 1;
         self.received_bytes += bytes as u64;
     }
 
-    pub(super) fn count_transmitted(&mut self, bytes: usize) {
+    /// Counts a packet that was sent.
+    pub fn count_transmitted(&mut self, bytes: usize) {
         self.transmitted += 1;
         self.transmitted_bytes += bytes as u64;
     }

@@ -4,9 +4,9 @@
 use linecard::offload::segment::{SegmentError, Segments, segment};
 use linecard::packet::{Gso, Packet};
 
-/// The result of handling the next segments of a packet.
+/// The result of handling the next segments of a packet: see [`Progress::cut`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step {
+pub enum Step {
     /// This many have been handled.
     On(usize),
     /// This many have been handled; the rest has to be passed again.
@@ -15,9 +15,10 @@ pub(super) enum Step {
     Ended,
 }
 
-/// Remembers the position in a packet of which not all segments were accepted.
+/// Remembers the position in a packet of which not all segments were accepted, for ports that write
+/// segments into memory of their own; [`Segmenter`](crate::egress::Segmenter) has memory for others.
 #[derive(Debug, Default)]
-pub(super) struct Progress {
+pub struct Progress {
     /// The address of the packet, and the number of its segments handled.
     resume: Option<(usize, usize)>,
 }
@@ -30,7 +31,7 @@ impl Progress {
     /// # Errors
     ///
     /// Why it cannot be segmented, or the error of `deal`.
-    pub(super) fn cut<B: AsRef<[u8]>>(
+    pub fn cut<B: AsRef<[u8]>>(
         &mut self,
         packet: &mut Packet<B>,
         deal: impl FnMut(&mut Segments<'_, B>) -> Result<Step, SegmentError>,

@@ -1,14 +1,16 @@
-//! What is asked of an interface by name, and changed.
+//! What is asked of an interface by name, and changed. Each test makes its own network namespace;
+//! without root it says so and passes.
 
-use crate::lab::{self, cable, inside, ip};
-use linecard_io::port::interface::{exists, mac, mtu, set_mac, set_mtu};
-use linecard_io::port::{PortError, Tap, TapConfig, TapKind};
+use linecard::packet::Pool;
+use linecard_testkit::lab::{inside, ip};
+use linecard_tun::interface::{exists, mac, mtu, set_mac, set_mtu};
+use linecard_tun::{BUFFER_LEN, PortError, Tap, TapConfig, TapKind};
 
 #[test]
 fn what_is_set_is_there() {
-    inside("settings of interfaces", || {
+    inside("settings of interfaces", |_| {
         assert!(!exists("va").expect("a name"));
-        cable();
+        ip("link add va type veth peer name vb");
         assert!(exists("va").expect("a name") && exists("lo").expect("a name"));
         for bytes in [68, 1_400, 9_000] {
             set_mtu("va", bytes).expect("root may");
@@ -27,8 +29,8 @@ fn what_is_set_is_there() {
 
 #[test]
 fn what_cannot_be_is_refused() {
-    inside("settings that interfaces do not take", || {
-        cable();
+    inside("settings that interfaces do not take", |_| {
+        ip("link add va type veth peer name vb");
         for bytes in [0, 67, 1 << 20, usize::MAX] {
             let error = set_mtu("va", bytes).expect_err("out of range");
             assert!(matches!(error, PortError::Setting { value, .. } if value == bytes), "{error}");
@@ -38,7 +40,7 @@ fn what_cannot_be_is_refused() {
             assert!(matches!(error, PortError::BadMac { .. }), "{error}");
         }
         let config = TapConfig { kind: TapKind::Ip, ..TapConfig::new("lc0") };
-        let _tun = Tap::open(&config, lab::pool()).expect("root may");
+        let _tun = Tap::open(&config, Pool::new(1, BUFFER_LEN)).expect("root may");
         for error in [mac("lc0").err(), set_mac("lc0", [2; 6]).err()] {
             assert!(matches!(error, Some(PortError::NoMac { .. })), "{error:?}");
         }
