@@ -87,7 +87,7 @@ pub struct Frames<'f> {
 }
 
 impl<'f> Frames<'f> {
-    /// All of them.
+    /// All of them, as [`BatchSocket::send`](crate::udp::BatchSocket::send) takes them.
     #[must_use]
     pub fn bytes(self) -> &'f [u8] {
         &self.bytes[..self.ends.last().copied().unwrap_or(0)]

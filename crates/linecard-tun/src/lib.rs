@@ -1,15 +1,54 @@
-//! TUN and TAP devices for tunnels in user space, on Linux: large packets from and to the kernel.
+//! The last mile of a tunnel in user space, on Linux: large packets from and to a TUN or TAP device,
+//! and batches of UDP datagrams to and from a peer.
 //!
 //! [`Tap`] opens a device with the longest virtio header that the kernel knows. Through it the
 //! kernel passes TCP and UDP packets of up to 64 KiB unsegmented, and accepts merged ones.
-//! [`Segmenter`](egress::Segmenter) segments what was read. A
-//! [`Coalescer`](linecard::offload::coalesce::Coalescer) merges packets for the device again.
+//! [`Segmenter`](egress::Segmenter) segments what was read. [`BatchSocket`](udp::BatchSocket) sends
+//! the segments of a packet by one call (UDP GSO), and receives as many datagrams by one (UDP GRO).
+//! A [`Coalescer`](linecard::offload::coalesce::Coalescer) merges them for the device again.
+//!
+//! One direction of a tunnel:
+//!
+//! ```no_run
+//! use linecard::offload::complete_checksum;
+//! use linecard::packet::{Batch, ChecksumState, Pool};
+//! use linecard::port::{Port, PortState};
+//! use linecard::time::Instant;
+//! use linecard_tun::{BUFFER_LEN, Tap, TapConfig, TapKind, egress::Segmenter, udp::BatchSocket};
+//! use std::{net::UdpSocket, os::fd::AsFd, time::Duration};
+//!
+//! let config = TapConfig { kind: TapKind::Ip, ..TapConfig::new("tun0") };
+//! let mut device = Tap::open(&config, Pool::new(64, BUFFER_LEN))?;
+//! let socket = UdpSocket::bind("192.0.2.1:5000")?;
+//! socket.connect("192.0.2.2:5000")?;
+//! let peer = BatchSocket::new(socket)?;
+//! let (mut batch, mut segmenter) = (Batch::new(), Segmenter::default());
+//! while device.receive(&mut batch, Instant::ZERO) == PortState::Open {
+//!     for mut packet in batch.drain() {
+//!         if packet.meta.gso.is_some() {
+//!             // An error is a packet that cannot be segmented: it is dropped.
+//!             let _ = segmenter.send(&mut packet, |segments| {
+//!                 let _full = peer.send(segments.bytes(), segments.size());
+//!                 segments.len()
+//!             });
+//!             continue;
+//!         }
+//!         if packet.meta.checksum == ChecksumState::Partial {
+//!             complete_checksum(&mut packet);
+//!         }
+//!         let _full = peer.send(packet.bytes(), packet.bytes().len());
+//!     }
+//!     linecard_tun::wait(&[device.as_fd()], Duration::from_secs(1))?;
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 //!
 //! [`interface`] sets a device up and reads and sets its MTU and MAC address. [`ingress`] and
 //! [`egress`] convert between packets and frames behind virtio headers, for programs that have them
 //! from elsewhere.
 //!
-//! Nothing blocks but [`wait`]. Not supported: frames above 64 KiB ("BIG TCP"), `vhost-net`, addresses and routes of a device (`ip` sets them).
+//! Nothing blocks but [`wait`]. Not supported: frames above 64 KiB ("BIG TCP"), `vhost-net`, ECN and
+//! local addresses of UDP datagrams, addresses and routes of a device (`ip` sets them).
 #![cfg(target_os = "linux")]
 
 mod buffers;
@@ -21,6 +60,7 @@ pub mod interface;
 mod progress;
 pub mod sys;
 mod tap;
+pub mod udp;
 
 pub use buffers::Buffers;
 pub use counters::{Counters, Drops};

@@ -1,0 +1,107 @@
+//! Batches of UDP datagrams, on the loopback interface.
+
+use linecard_tun::udp::{BatchSocket, MAX_RECEIVED};
+use std::io::ErrorKind;
+use std::net::UdpSocket;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+const PATIENCE: Duration = Duration::from_secs(10);
+
+fn open(address: &str) -> BatchSocket {
+    let socket = UdpSocket::bind((address, 0)).expect("a port is free");
+    BatchSocket::new(socket).expect("it is a socket")
+}
+
+/// Two sockets, each connected to the other.
+fn pair() -> [BatchSocket; 2] {
+    let both = [open("127.0.0.1"), open("127.0.0.1")];
+    for (one, other) in [(0, 1), (1, 0)] {
+        let address = both[other].socket().local_addr().expect("it is bound");
+        both[one].socket().connect(address).expect("it is near");
+    }
+    both
+}
+
+/// The next `count` datagrams, and the most that one call gave.
+fn receive(socket: &BatchSocket, count: usize) -> (Vec<Vec<u8>>, usize) {
+    let (mut room, mut all, mut most) = (vec![0; MAX_RECEIVED], Vec::new(), 0);
+    while all.len() < count {
+        let came = linecard_tun::wait(&[socket.as_fd()], PATIENCE).expect("one descriptor");
+        assert!(came, "{} of {count} datagrams came", all.len());
+        let received = socket.receive(&mut room).expect("a datagram waits");
+        all.extend(received.iter().map(<[u8]>::to_vec));
+        most = most.max(received.iter().count());
+    }
+    (all, most)
+}
+
+fn content(len: usize) -> Vec<u8> {
+    (0..len).map(|at| (at ^ at >> 8) as u8).collect()
+}
+
+/// Promise (Live interfaces): batches of UDP datagrams arrive with the lengths, the contents and the
+/// order in which they were sent: 1 to 100 datagrams of 1 to 9,000 bytes, on the loopback interface.
+#[test]
+fn datagrams_arrive_as_they_were_sent() {
+    let [near, far] = pair();
+    let bytes = content(100_000);
+    let cases = [(1, 1, 1), (3, 1_400, 1_400), (64, 1_000, 1), (65, 1_000, 999), (100, 100, 7)];
+    for (count, size, last) in [&cases[..], &[(40, 1, 1), (10, 9_000, 8_999)]].concat() {
+        let batch = &bytes[..(count - 1) * size + last];
+        let (mut sent, mut came) = (0, Vec::new());
+        // Fewer are taken if the socket's buffer is small.
+        while sent < batch.len() {
+            let taken = near.send(&batch[sent..], size).expect("there is room");
+            came.extend(receive(&far, taken.div_ceil(size)).0);
+            sent += taken;
+        }
+        assert!(came.iter().map(Vec::as_slice).eq(batch.chunks(size)), "{count} of {size}");
+    }
+}
+
+#[test]
+fn a_batch_is_one_call_at_each_end() {
+    let [near, far] = pair();
+    if !near.sends_batches() || !far.receives_batches() {
+        return linecard_testkit::skip("batches of datagrams", "UDP GSO and GRO take Linux 5.0");
+    }
+    assert_eq!(near.send(&content(30_000), 1_000).ok(), Some(30_000));
+    let (came, most) = receive(&far, 30);
+    // The loopback interface does not segment what its other end takes merged.
+    assert_eq!((came.len(), most), (30, 30));
+}
+
+#[test]
+fn unconnected_sockets_name_the_peer() {
+    for address in ["127.0.0.1", "::1"] {
+        if UdpSocket::bind((address, 0)).is_err() {
+            linecard_testkit::skip(format!("datagrams of {address}"), "no such address");
+            continue;
+        }
+        let (near, far) = (open(address), open(address));
+        let to = far.socket().local_addr().expect("it is bound");
+        assert_eq!(near.send_to(b"linecard", 3, to).ok(), Some(8));
+        linecard_tun::wait(&[far.as_fd()], PATIENCE).expect("one descriptor");
+        let mut room = vec![0; MAX_RECEIVED];
+        let from = far.receive(&mut room).expect("it was sent").from;
+        assert_eq!(from, near.socket().local_addr().expect("it is bound"));
+    }
+}
+
+#[test]
+fn what_cannot_be_is_an_error() {
+    let [near, far] = pair();
+    let kind = |result: Result<usize, std::io::Error>| result.err().map(|error| error.kind());
+    assert_eq!(kind(near.send(b"none", 0)), Some(ErrorKind::InvalidInput));
+    assert_eq!(near.send(&[], 10).ok(), Some(0));
+    // Longer than a datagram can be.
+    assert!(near.send(&[0; 70_000], 70_000).is_err());
+    let received = |len: usize| far.receive(&mut vec![0; len]).err().map(|error| error.kind());
+    assert_eq!(received(MAX_RECEIVED - 1), Some(ErrorKind::InvalidInput));
+    assert_eq!(received(MAX_RECEIVED), Some(ErrorKind::WouldBlock));
+    drop(far);
+    // The answer that nobody listens comes with the next call.
+    assert_eq!(near.send(b"first", 5).ok(), Some(5));
+    assert_eq!(kind(near.send(b"second", 6)), Some(ErrorKind::ConnectionRefused));
+}
