@@ -7,7 +7,7 @@
 //! the segments of a packet by one call (UDP GSO), and receives as many datagrams by one (UDP GRO).
 //! A [`Coalescer`](linecard::offload::coalesce::Coalescer) merges them for the device again.
 //!
-//! One direction of a tunnel:
+//! One direction of a tunnel; the example `tun` has both.
 //!
 //! ```no_run
 //! use linecard::offload::complete_checksum;

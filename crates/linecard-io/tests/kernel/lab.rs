@@ -98,16 +98,6 @@ impl Bridge {
     }
 }
 
-/// Two namespaces with a cable between their devices, which are up.
-pub(crate) fn cabled() -> Result<[Namespace; 2], String> {
-    let (near, far) = (Namespace::new()?, Namespace::new()?);
-    lay(&near, &far, [&[], &[]])?;
-    for namespace in [&near, &far] {
-        namespace.ip(&["link", "set", &namespace.device(), "up"])?;
-    }
-    Ok([near, far])
-}
-
 /// A cable between the devices of two namespaces.
 pub(crate) fn lay(near: &Namespace, far: &Namespace, [a, b]: [&[&str]; 2]) -> Result<(), String> {
     let near = End { namespace: near, device: &near.device(), options: a };

@@ -11,7 +11,6 @@ mod cases;
 mod compare;
 mod differences;
 mod document;
-mod example;
 mod frame;
 mod gro;
 mod gso;
