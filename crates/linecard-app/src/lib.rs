@@ -7,6 +7,7 @@
 pub mod captures;
 mod erased;
 mod error;
+mod function;
 mod job;
 pub mod model;
 pub mod offload;
@@ -17,4 +18,5 @@ pub mod transfer;
 
 pub use erased::{AnyJob, Finished, finish, finish_with};
 pub use error::{EXIT_CODES, Error};
+pub use function::{FUNCTIONS, Function, Takes, function};
 pub use job::{Cancellable, Context, Job};

@@ -2,9 +2,10 @@
 
 use crate::detached::{Stop, detached};
 use crate::failure::{raise, refused};
+use crate::values::object_of;
 use linecard_cli::jobs;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString};
+use pyo3::types::PyDict;
 use serde_json::Value;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -51,7 +52,7 @@ impl Points {
         let rows = rows.map_err(|why| refused(py, &why))?;
         let columns = PyDict::new(py);
         for (name, values) in columns_of(&rows) {
-            let values = values.into_iter().map(|value| value.map(|value| value_of(py, value)));
+            let values = values.into_iter().map(|value| value.map(|value| object_of(py, value)));
             let values: Vec<_> = values.map(Option::transpose).collect::<PyResult<_>>()?;
             columns.set_item(name, values)?;
         }
@@ -81,17 +82,4 @@ fn columns_of(rows: &[Result<jobs::Row, String>]) -> Columns<'_> {
     }
     columns.iter_mut().for_each(|(_, values)| values.resize(rows.len(), None));
     columns
-}
-
-fn value_of<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
-    Ok(match value {
-        Value::Bool(value) => value.into_pyobject(py)?.to_owned().into_any(),
-        Value::Number(number) => match (number.as_u64(), number.as_i64()) {
-            (Some(whole), _) => whole.into_pyobject(py)?.into_any(),
-            (None, Some(whole)) => whole.into_pyobject(py)?.into_any(),
-            _ => number.as_f64().into_pyobject(py)?.into_any(),
-        },
-        Value::String(text) => PyString::new(py, text).into_any(),
-        _ => py.None().into_bound(py),
-    })
 }
