@@ -186,8 +186,8 @@ def transfer(
     262144
     """
     options = options_of(
-        rate=rate, mode=mode, fec=fec, chunks=chunks, under_way=under_way, chunk=chunk, payload=payload,
-        framing=framing, delay=delay, begin=begin, loss=loss, reorder=reorder, seed=seed,
+        rate=rate, mode=mode, fec=fec, chunks=chunks, max_inflight=under_way, chunk=chunk, payload=payload,
+        framing=framing, delay=delay, chunk_overhead=begin, loss=loss, reorder=reorder, seed=seed,
     )  # fmt: skip
     return _shown(["run", f"--lanes=sim:{text_of(lanes, 'lanes')}", *options], progress)
 

@@ -37,6 +37,12 @@ pub fn create(input: &Path, output: &Path) -> Result<OutputFile, Error> {
     OutputFile::create(output, &[input]).map_err(|source| Error::of_capture(input, source))
 }
 
+/// Whether a path names the standard output: a report would end up among the data there.
+#[must_use]
+pub fn is_stdout(path: &Path) -> bool {
+    ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].map(Path::new).contains(&path)
+}
+
 /// The format that a file's name asks for.
 #[must_use]
 pub fn format_of(output: &Path) -> Format {

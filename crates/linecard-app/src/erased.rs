@@ -3,7 +3,7 @@
 use super::error::Error;
 use super::job::{Context, Job};
 use linecard::watch::Watch;
-use linecard_config::{Document, Parameter, parameters, schema};
+use linecard_config::{Document, Parameter, Varied, parameters, schema};
 use linecard_report::{Page, Report, report_of};
 use schemars::Schema;
 use serde_json::Value;
@@ -17,6 +17,7 @@ pub struct AnyJob {
     /// Runs it with the configuration of a document.
     run: fn(&Document, &Arc<Watch>) -> Result<Finished, Error>,
     check: fn(&Document) -> Result<(), Error>,
+    at_points: fn(&Document, &[String]) -> Result<Box<dyn AtPoints>, Error>,
     parameters: fn() -> &'static [Parameter],
     schema: fn() -> Schema,
 }
@@ -41,7 +42,8 @@ impl AnyJob {
         Self {
             name: J::NAME,
             run: run::<J>,
-            check: |document| Ok(document.config::<J::Config>().map(drop)?),
+            check: check::<J>,
+            at_points: at_points::<J>,
             parameters: parameters::<J::Config>,
             schema: schema::<J::Config>,
         }
@@ -56,13 +58,22 @@ impl AnyJob {
         (self.run)(document, progress)
     }
 
-    /// Checks the values of a document without running anything.
+    /// Checks the values of a document, also beside each other, without running anything.
     ///
     /// # Errors
     ///
     /// The first value that is refused.
     pub fn check(&self, document: &Document) -> Result<(), Error> {
         (self.check)(document)
+    }
+
+    /// The job at points that have values for `keys`.
+    pub(crate) fn at_points(
+        &self,
+        document: &Document,
+        keys: &[String],
+    ) -> Result<Box<dyn AtPoints>, Error> {
+        (self.at_points)(document, keys)
     }
 
     /// Its parameters.
@@ -127,9 +138,67 @@ pub fn finish_with<J: Job>(
     context: &Context<'_>,
 ) -> Result<Finished, Error> {
     let outcome = J::run(config, context).map_err(|error| context.placed(error))?;
-    let mut finished = Finished::of_report(J::title(config), report_of(command, &outcome));
-    finished.value = serde_json::to_value(&outcome).unwrap_or_default();
-    J::draw(&outcome, &mut finished.page);
-    finished.failure = J::check(&outcome).err().map(|error| context.placed(error));
+    let mut finished = finished::<J>(command, J::title(config), &outcome);
+    finished.failure = finished.failure.map(|error| context.placed(error));
     Ok(finished)
+}
+
+/// The outcome of a job, as front ends show it; reports name `command` as their job.
+pub fn finished<J: Job>(
+    command: &'static str,
+    title: impl Into<String>,
+    outcome: &J::Outcome,
+) -> Finished {
+    let mut finished = Finished::of_report(title, report_of(command, outcome));
+    finished.value = serde_json::to_value(outcome).unwrap_or_default();
+    J::draw(outcome, &mut finished.page);
+    finished.failure = J::check(outcome).err();
+    finished
+}
+
+/// A job at the points of a sweep.
+pub(crate) trait AtPoints: Send + Sync {
+    /// Runs it with a value for each varied parameter.
+    fn run(&self, values: &[String], progress: &Arc<Watch>) -> Result<Row, Error>;
+}
+
+/// Names and values of what a point of a sweep came to, in order.
+pub type Row = Vec<(String, Value)>;
+
+struct JobAtPoints<J: Job>(Varied<J::Config>);
+
+impl<J: Job> AtPoints for JobAtPoints<J> {
+    fn run(&self, values: &[String], progress: &Arc<Watch>) -> Result<Row, Error> {
+        let (config, document) = self.0.at(values)?;
+        let context = Context { progress, document: Some(&document) };
+        let outcome = J::run(&config, &context).map_err(|error| context.placed(error))?;
+        J::check(&outcome)?;
+        let mut row = Row::new();
+        flatten("", serde_json::to_value(&outcome).unwrap_or_default(), &mut row);
+        Ok(row)
+    }
+}
+
+/// The values of an outcome as `section.name`, without lists.
+fn flatten(name: &str, value: Value, row: &mut Row) {
+    match value {
+        Value::Object(values) => {
+            for (key, value) in values {
+                let name = if name.is_empty() { key } else { format!("{name}.{key}") };
+                flatten(&name, value, row);
+            }
+        }
+        Value::Array(_) | Value::Null => {}
+        value => row.push((name.to_owned(), value)),
+    }
+}
+
+fn at_points<J: Job>(document: &Document, keys: &[String]) -> Result<Box<dyn AtPoints>, Error> {
+    check::<J>(document)?;
+    Ok(Box::new(JobAtPoints::<J>(Varied::new(document.clone(), keys)?)))
+}
+
+fn check<J: Job>(document: &Document) -> Result<(), Error> {
+    let config = document.config()?;
+    J::validate(&config).map_err(|error| Error::Config(document.placed(error)))
 }

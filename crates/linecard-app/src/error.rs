@@ -101,7 +101,7 @@ pub enum Error {
     /// A published figure is not ours, without a reason.
     #[error("{0}")]
     Unexplained(String),
-    /// What was measured does not carry a verdict.
+    /// What was measured gives no verdict.
     #[error("{0}")]
     Withheld(String),
     /// The host is not as it was.

@@ -2,14 +2,14 @@
 
 use crate::Error;
 use linecard::watch::Watch;
-use linecard_config::{Config, Document};
+use linecard_config::{Config, ConfigError, Document};
 use linecard_report::{Outcome, Page};
 use std::io::{self, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A task with a configuration and an outcome.
-pub trait Job {
+pub trait Job: 'static {
     /// As scenario files name it.
     const NAME: &'static str;
     /// The command that it belongs to, which reports name as their job.
@@ -25,6 +25,16 @@ pub trait Job {
     ///
     /// A configuration whose values do not fit each other; resources that cannot be had; cancellation.
     fn run(config: &Self::Config, context: &Context<'_>) -> Result<Self::Outcome, Error>;
+
+    /// Refuses values that do not fit each other, as far as that shows without a run and not by their ranges.
+    ///
+    /// # Errors
+    ///
+    /// The first such value, by its parameter.
+    fn validate(config: &Self::Config) -> Result<(), ConfigError> {
+        let _ = config;
+        Ok(())
+    }
 
     /// The title of its page.
     fn title(config: &Self::Config) -> String;
@@ -87,6 +97,21 @@ impl<'a> Context<'a> {
     /// An input that fails once the job is cancelled.
     pub fn input<R: Read>(&self, input: R) -> Cancellable<R> {
         Cancellable::new(input, Arc::clone(self.progress))
+    }
+
+    /// The configuration of the document, or the defaults.
+    ///
+    /// # Errors
+    ///
+    /// Values of the document that are refused.
+    pub fn config<C: Config>(&self) -> Result<C, ConfigError> {
+        self.document.map_or_else(|| Ok(C::default()), Document::config)
+    }
+
+    /// The file of the document.
+    #[must_use]
+    pub fn scenario(&self) -> &Path {
+        self.document.map_or(Path::new(""), Document::path)
     }
 
     /// An error with its place in the document, where it is about a parameter.

@@ -1,7 +1,7 @@
-//! Every function that C calls, and the only `unsafe` code: pointers become slices here.
+//! Every exported function, and the crate's only `unsafe` code, which turns pointers into slices.
 //!
-//! What all functions have in common stands at the top of the header, see `cbindgen.toml`: who owns
-//! a buffer and for how long, threads, and what is checked. No panic leaves a function.
+//! The top of the header states what all functions have in common (see `cbindgen.toml`): ownership
+//! and lifetime of buffers, threads, and what is checked. No panic leaves a function.
 #![expect(unsafe_code, reason = "C gives pointers, and nothing of them can be proven here")]
 
 use crate::coalesce::{self, Coalescer};
@@ -25,11 +25,12 @@ use std::slice;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Bytes that are summed, and then copied out of the cache; even, as sums are of words.
+/// Bytes that are summed, then copied while they are in the cache; even, because sums are of 16-bit
+/// words.
 const COPIED_AT_ONCE: usize = 4096;
 
-/// A frame that a caller has lent, on the terms at the top of the header: nobody else writes to it,
-/// and it stays where it is, until it is given back.
+/// A frame lent by the caller, on the terms at the top of the header: until it is given back, it
+/// stays in place and nobody else writes to it.
 #[derive(Debug)]
 #[repr(transparent)]
 pub(crate) struct Lent(Frame);
@@ -54,7 +55,7 @@ impl Buffer {
         if data.is_null() {
             return Err(Error::Null);
         }
-        // Layouts count by 32 bits.
+        // Layouts use 32-bit lengths.
         let valid = len > 0 && u32::try_from(len).is_ok();
         if valid { Ok(Self { data, len, token }) } else { Err(Error::Invalid) }
     }
@@ -63,7 +64,7 @@ impl Buffer {
         self.token
     }
 
-    /// `part` of the bytes, as the caller may write to them again.
+    /// `part` of the bytes, as a slice the caller may write to again.
     pub(crate) fn slice(&self, part: &[u8]) -> Slice {
         let offset = part.as_ptr().addr() - self.data.addr();
         Slice { data: self.data.wrapping_add(offset), len: part.len() }
@@ -86,15 +87,15 @@ impl AsMut<[u8]> for Buffer {
     }
 }
 
-/// A coalescer as C holds it. Once a call has begun and not ended, because of a panic or in another
-/// thread, no further one begins.
+/// A coalescer as held by C. If a call has begun and not ended, because of a panic or in another
+/// thread, no other call begins.
 #[derive(Debug)]
 pub struct Handle {
     busy: AtomicBool,
     coalescer: UnsafeCell<Coalescer>,
 }
 
-/// Runs what a function does, and turns a panic into an error.
+/// Runs the body of a function, and turns a panic into an error.
 fn guard(work: impl FnOnce() -> Result<(), Error>) -> i32 {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(())) => LINECARD_OK,
@@ -107,11 +108,11 @@ fn guard(work: impl FnOnce() -> Result<(), Error>) -> i32 {
     }
 }
 
-/// The array at `data`; nothing has to be there when it is empty.
+/// The array at `data`; `data` may be anything when the array is empty.
 ///
 /// # Safety
 ///
-/// What is there is readable, of type `T`, and not written to for `'a`.
+/// The array is readable, of type `T`, and not written to for `'a`.
 unsafe fn array<'a, T>(data: *const T, len: usize) -> Result<&'a [T], Error> {
     check_array(data, len)?;
     if len == 0 {
@@ -121,11 +122,11 @@ unsafe fn array<'a, T>(data: *const T, len: usize) -> Result<&'a [T], Error> {
     Ok(unsafe { slice::from_raw_parts(data, len) })
 }
 
-/// [`array`] for changing; [`room`] where nothing has been written yet.
+/// [`array`] for writing; use [`room`] for memory that may be uninitialised.
 ///
 /// # Safety
 ///
-/// What is there is writable, initialised, of type `T`, and nobody else's for `'a`.
+/// The array is writable, initialised, of type `T`, and not used otherwise for `'a`.
 unsafe fn array_mut<'a, T>(data: *mut T, len: usize) -> Result<&'a mut [T], Error> {
     check_array(data, len)?;
     if len == 0 {
@@ -144,18 +145,18 @@ fn check_array<T>(data: *const T, len: usize) -> Result<(), Error> {
     if fits { Ok(()) } else { Err(Error::Invalid) }
 }
 
-/// Room at `data` for results: what is there may be uninitialised, as `malloc` and a variable
-/// without a value leave it, and no reference may say otherwise.
+/// Memory at `data` for results. It may be uninitialised, as from `malloc`, so no reference to a
+/// `T` may be made.
 ///
 /// # Safety
 ///
-/// What is there is writable, and nobody else's for `'a`.
+/// The memory is writable, and not used otherwise for `'a`.
 unsafe fn room<'a, T>(data: *mut T, len: usize) -> Result<&'a mut [MaybeUninit<T>], Error> {
     // SAFETY: the caller's promise; of `MaybeUninit` any bytes are a value.
     unsafe { array_mut(data.cast::<MaybeUninit<T>>(), len) }
 }
 
-/// [`room`] for one.
+/// [`room`] for one value.
 ///
 /// # Safety
 ///
@@ -197,15 +198,15 @@ pub extern "C" fn linecard_version() -> *const c_char {
     concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
 }
 
-/// What an error code means, in a line. Never NULL, never freed.
+/// Describes an error code in one line. Never NULL, never freed.
 #[unsafe(no_mangle)]
 pub extern "C" fn linecard_strerror(code: i32) -> *const c_char {
     error::text(code).as_ptr()
 }
 
-/// Name of a reason: `exit_kind` is LINECARD_EXIT_PASSED for why packets pass or do not merge, or
-/// LINECARD_EXIT_FLUSHED for why they are let go. Reasons are numbered from 0; NULL behind the last.
-/// Never freed.
+/// Name of a reason: `exit_kind` is LINECARD_EXIT_PASSED for why packets pass unmerged, or
+/// LINECARD_EXIT_FLUSHED for why they are flushed. Reasons are numbered from 0; NULL after the last
+/// one. Never freed.
 #[unsafe(no_mangle)]
 pub extern "C" fn linecard_reason_name(exit_kind: u8, reason: u8) -> *const c_char {
     static NAMES: OnceLock<Vec<CString>> = OnceLock::new();
@@ -219,8 +220,8 @@ pub extern "C" fn linecard_reason_name(exit_kind: u8, reason: u8) -> *const c_ch
     found.map_or(ptr::null(), |name| name.as_ptr())
 }
 
-/// Sets the defaults. `size` is `sizeof *config`: a program that was compiled with an older header
-/// has a shorter struct, and gets what fits.
+/// Sets the defaults. `size` is `sizeof *config`: a program compiled with an older header has a
+/// shorter struct, and only its fields are set.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn linecard_config_default(config: *mut Config, size: usize) -> i32 {
     guard(|| {
@@ -230,7 +231,8 @@ pub unsafe extern "C" fn linecard_config_default(config: *mut Config, size: usiz
     })
 }
 
-/// Writes as much of a struct as the caller knows of it; the rest, if it knows more, is 0.
+/// Writes the part of a struct that the caller's version has; if that is longer, the rest is set to
+/// 0.
 ///
 /// # Safety
 ///
@@ -251,7 +253,7 @@ unsafe fn write_versioned<T: Copy>(value: &T, to: *mut T, size: usize) -> Result
     Ok(())
 }
 
-/// A configuration of the size it names, the rest by default.
+/// Reads a configuration of the size that it states; fields beyond that have their defaults.
 ///
 /// # Safety
 ///
@@ -281,8 +283,8 @@ unsafe fn read_config(from: *const Config) -> Result<Config, Error> {
     Ok(config)
 }
 
-/// Makes a coalescer and stores it in `*coalescer`. It takes all its memory here, but for lists of
-/// what leaves, which grow to what they need and stay.
+/// Creates a coalescer and stores it in `*coalescer`. It allocates all its memory here, except
+/// lists of leaving packets, which grow to the size needed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn linecard_coalescer_new(
     config: *const Config,
@@ -299,8 +301,8 @@ pub unsafe extern "C" fn linecard_coalescer_new(
     })
 }
 
-/// Frees a coalescer; NULL is nothing to free. Frames that it holds are the caller's again, untold:
-/// flush before to have them back in order.
+/// Frees a coalescer; NULL is ignored. Frames that it still holds belong to the caller again
+/// without notice: flush first to get them back in order.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn linecard_coalescer_free(coalescer: *mut Handle) {
     guard(|| {
@@ -312,9 +314,9 @@ pub unsafe extern "C" fn linecard_coalescer_free(coalescer: *mut Handle) {
     });
 }
 
-/// Takes `count` frames that arrived at `now_ns` (any clock that does not go back; an earlier time
-/// counts as the latest one). What leaves is in `*output` until the next call with this coalescer.
-/// Either all frames are taken or, with an error, none.
+/// Takes `count` frames that arrived at `now_ns` (any monotonic clock; an earlier time counts as
+/// the latest one). `*output` describes the packets that leave, until the next call with this
+/// coalescer. Either all frames are taken or, with an error, none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn linecard_coalescer_push(
     coalescer: *mut Handle,
@@ -334,7 +336,7 @@ pub unsafe extern "C" fn linecard_coalescer_push(
     })
 }
 
-/// Lets go what is due at `now_ns`.
+/// Flushes the packets that are due at `now_ns`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn linecard_coalescer_advance(
     coalescer: *mut Handle,
@@ -350,7 +352,7 @@ pub unsafe extern "C" fn linecard_coalescer_advance(
     })
 }
 
-/// Lets everything go.
+/// Flushes all packets.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn linecard_coalescer_flush(
     coalescer: *mut Handle,
@@ -365,8 +367,8 @@ pub unsafe extern "C" fn linecard_coalescer_flush(
     })
 }
 
-/// When `linecard_coalescer_advance` wants to be called next, in nanoseconds; UINT64_MAX when
-/// nothing is held.
+/// Time at which `linecard_coalescer_advance` should be called next, in nanoseconds; UINT64_MAX
+/// when no packet is held.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn linecard_coalescer_next_wakeup(coalescer: *const Handle) -> u64 {
     let mut ns = u64::MAX;
@@ -379,7 +381,7 @@ pub unsafe extern "C" fn linecard_coalescer_next_wakeup(coalescer: *const Handle
     ns
 }
 
-/// What the coalescer has done. `size` is `sizeof *counters`, as in `linecard_config_default`.
+/// Reads the coalescer's counters. `size` is `sizeof *counters`, as in `linecard_config_default`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn linecard_coalescer_counters(
     coalescer: *const Handle,
@@ -394,7 +396,7 @@ pub unsafe extern "C" fn linecard_coalescer_counters(
     })
 }
 
-/// How often a reason occurred; numbers as in `linecard_reason_name`. 0 for others.
+/// How often a reason occurred, with numbers as in `linecard_reason_name`. 0 for unknown reasons.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn linecard_coalescer_reason_count(
     coalescer: *const Handle,
@@ -410,11 +412,11 @@ pub unsafe extern "C" fn linecard_coalescer_reason_count(
     count
 }
 
-/// A packet over the caller's memory.
+/// A packet in the caller's memory.
 ///
 /// # Safety
 ///
-/// All pointers in `large` lead to what they say, for `'a`.
+/// All pointers in `large` are valid for the stated lengths, for `'a`.
 unsafe fn large_packet<'a>(large: &Large) -> Result<Packet<&'a [u8]>, Error> {
     let link = types::link(large.link)?;
     let meta = Meta { checksum: types::checksum(large.checksum)?, ..Meta::default() };
@@ -434,7 +436,7 @@ unsafe fn large_packet<'a>(large: &Large) -> Result<Packet<&'a [u8]>, Error> {
     Packet::gather(head, pieces, link, meta).map_err(|_| Error::NotADatagram)
 }
 
-/// What `large` will be cut into, and the room that takes.
+/// Number and sizes of the segments of `large`, and the memory they need.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn linecard_segment_plan(large: *const Large, plan: *mut Plan) -> i32 {
     guard(|| {
@@ -446,8 +448,8 @@ pub unsafe extern "C" fn linecard_segment_plan(large: *const Large, plan: *mut P
     })
 }
 
-/// Cuts `large`, and writes all segments into `out`, one behind the other: payload is summed and
-/// copied, segment by segment. Nothing is written when there is an error.
+/// Segments `large`, and writes all segments contiguously into `out`: payload is summed and copied
+/// segment by segment. Writes nothing on error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn linecard_segment_write(
     large: *const Large,
@@ -466,9 +468,9 @@ pub unsafe extern "C" fn linecard_segment_write(
     })
 }
 
-/// Cuts `large` without copying payload: headers are written into `headers`, one behind the other,
-/// and `slices` lists each segment's header and payload. Payload is read only to compute checksums.
-/// Nothing is written when there is an error.
+/// Segments `large` without copying payload: writes headers contiguously into `headers`, and lists
+/// each segment's header and payload in `slices`. Reads payload only to compute checksums. Writes
+/// nothing on error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn linecard_segment_gather(
     large: *const Large,
@@ -492,7 +494,7 @@ pub unsafe extern "C" fn linecard_segment_gather(
     })
 }
 
-/// Where the list of segments goes, and their number, which the caller does not set.
+/// The list for segments, and their number, which the caller need not initialise.
 ///
 /// # Safety
 ///
@@ -517,12 +519,12 @@ unsafe fn one<'a, T>(data: *const T) -> Result<&'a T, Error> {
     unsafe { array(data, 1) }?.first().ok_or(Error::Null)
 }
 
-/// Holds the virtio header of `len` bytes (10, 12 or 24) at `header` against the packet behind it,
-/// and sets `large->gso` and `large->checksum` by it. Numbers are little endian, or big if
-/// `big_endian` is not 0. With an error, which names the field that is not true, nothing is set.
+/// Checks the virtio header of `len` bytes (10, 12 or 24) at `header` against the packet behind it,
+/// and sets `large->gso` and `large->checksum` from it. Numbers are little endian, or big endian if
+/// `big_endian` is not 0. On error nothing is set; the error code names the wrong field.
 ///
-/// `large->checksum` then says PARTIAL where the sender has left the checksum to be computed. Set it
-/// to UNKNOWN to have it computed in the segments.
+/// `large->checksum` is then PARTIAL if the sender has left the checksum to be computed. Set it to
+/// UNKNOWN to have it computed in the segments.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn linecard_virtio_check(
     header: *const u8,
@@ -556,8 +558,8 @@ pub unsafe extern "C" fn linecard_virtio_check(
     })
 }
 
-/// Computes the transport checksum of a frame, and those of the tunnels around it: what hardware
-/// does where LINECARD_CHECKSUM_PARTIAL left it to.
+/// Computes the transport checksum of a frame, and those of the tunnels around it, as hardware does
+/// for LINECARD_CHECKSUM_PARTIAL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn linecard_checksum_complete(frame: Slice, link: u8) -> i32 {
     // SAFETY: the caller has a frame there.
@@ -601,7 +603,7 @@ pub unsafe extern "C" fn linecard_sum(data: *const u8, len: usize) -> u16 {
     sum
 }
 
-/// `linecard_sum` of `len` bytes that are copied meanwhile, while the processor's cache has them.
+/// `linecard_sum` of `len` bytes, which are copied from the cache in the same pass.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn linecard_sum_copy(from: *const u8, to: *mut u8, len: usize) -> u16 {
     let mut sum = 0;

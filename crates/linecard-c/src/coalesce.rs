@@ -1,4 +1,4 @@
-//! A coalescer with what C needs around it: what has left stays in place until the next call.
+//! A coalescer with the state that C needs: leaving packets stay in place until the next call.
 
 use crate::abi::{Buffer, Lent};
 use crate::error::Error;
@@ -12,14 +12,14 @@ use linecard::packet::{Batch, Meta, Packet};
 use linecard::time::Instant;
 use std::ffi::c_void;
 
-/// A coalescer and what has left it.
+/// A coalescer and the packets that left it in the latest call.
 #[derive(Debug)]
 pub(crate) struct Coalescer {
     inner: coalesce::Coalescer<Buffer>,
     batch: Batch<Buffer>,
     flush_at_end: bool,
     virtio: Option<(Format, Identifications)>,
-    /// What has left by the latest call, and the arrays that describe it to C.
+    /// The packets that left in the latest call, and the arrays that describe them to C.
     left: Vec<(Packet<Buffer>, Exit)>,
     slices: Vec<Slice>,
     tokens: Vec<*mut c_void>,
@@ -60,7 +60,7 @@ impl Coalescer {
         Ok(self.describe())
     }
 
-    /// Lets go what is due.
+    /// Flushes packets that are due.
     pub(crate) fn advance(&mut self, now: Instant) -> Output {
         self.recycle();
         let left = &mut self.left;
@@ -68,7 +68,7 @@ impl Coalescer {
         self.describe()
     }
 
-    /// Lets everything go.
+    /// Flushes all packets.
     pub(crate) fn flush(&mut self) -> Output {
         self.recycle();
         let left = &mut self.left;
@@ -105,7 +105,7 @@ impl Coalescer {
         }
     }
 
-    /// Forgets what left by the call before.
+    /// Drops the packets of the previous call.
     fn recycle(&mut self) {
         for (packet, _) in self.left.drain(..) {
             self.inner.recycle(packet.into_parts().1);
@@ -117,7 +117,7 @@ impl Coalescer {
 
     fn describe(&mut self) -> Output {
         let total: usize = self.left.iter().map(|(packet, _)| 1 + packet.chain().len()).sum();
-        // Pointers into both are handed out below: they must not move any more.
+        // Pointers into both are handed out below: they must not be reallocated.
         self.slices.reserve(total);
         self.tokens.reserve(total);
         for (packet, exit) in &mut self.left {
@@ -160,7 +160,7 @@ fn packet(lent: &Lent) -> Result<Packet<Buffer>, Error> {
     Ok(Packet::new(Buffer::new(lent)?, link, meta))
 }
 
-/// The header that describes the packet, its checksum left to the reader; of length 0 when there
+/// The virtio header of the packet, which leaves the checksum to the reader; of length 0 when there
 /// is none.
 fn describe(
     packet: &mut Packet<Buffer>,
@@ -177,7 +177,7 @@ fn describe(
 
 fn add_slices(packet: &Packet<Buffer>, slices: &mut Vec<Slice>, tokens: &mut Vec<*mut c_void>) {
     let first = match packet.is_merged() {
-        // What lies behind the datagram is a short frame's padding.
+        // Bytes after the datagram are the padding of a short frame.
         true => &packet.bytes()[..packet.layout().end()],
         false => packet.bytes(),
     };

@@ -8,28 +8,28 @@ use std::ffi::CStr;
 pub const LINECARD_OK: i32 = 0;
 /// A pointer is NULL, or not aligned.
 pub const LINECARD_E_NULL: i32 = -1;
-/// A number is none of those that are allowed.
+/// A number is not an allowed value.
 pub const LINECARD_E_INVALID: i32 = -2;
-/// A struct is larger than this library's, and has something in it that this library does not know.
+/// A struct is larger than this library's, and sets a field that this library does not know.
 pub const LINECARD_E_VERSION: i32 = -3;
 /// A buffer or an array of the caller is too small.
 pub const LINECARD_E_NO_ROOM: i32 = -4;
-/// Not a whole TCP or UDP datagram.
+/// Not a complete TCP or UDP datagram.
 pub const LINECARD_E_NOT_A_DATAGRAM: i32 = -5;
 /// More than 320 bytes of headers.
 pub const LINECARD_E_HEADER_TOO_LONG: i32 = -6;
 /// The size of segments is 0.
 pub const LINECARD_E_ZERO_SIZE: i32 = -7;
-/// A segment would be longer than one of its length fields can say: 65,535 bytes of an IPv4 or UDP
-/// datagram, or behind an IPv6 header. Choose a smaller `gso.size`.
+/// A segment would exceed one of its length fields: 65,535 bytes of an IPv4 or UDP datagram, or
+/// after an IPv6 header. Choose a smaller `gso.size`.
 pub const LINECARD_E_SEGMENT_TOO_LONG: i32 = -8;
 /// The virtio header's flags contradict each other or the frame.
 pub const LINECARD_E_VIRTIO_FLAGS: i32 = -20;
-/// The virtio header's gso_type is unknown, or not what the frame is.
+/// The virtio header's gso_type is unknown, or does not match the frame.
 pub const LINECARD_E_VIRTIO_GSO_TYPE: i32 = -21;
 /// The virtio header's gso_size does not divide the frame.
 pub const LINECARD_E_VIRTIO_GSO_SIZE: i32 = -22;
-/// The virtio header's hdr_len is more than the frame.
+/// The virtio header's hdr_len exceeds the frame.
 pub const LINECARD_E_VIRTIO_HDR_LEN: i32 = -23;
 /// The virtio header's csum_start is not where the transport header starts.
 pub const LINECARD_E_VIRTIO_CSUM_START: i32 = -24;
@@ -39,11 +39,11 @@ pub const LINECARD_E_VIRTIO_CSUM_OFFSET: i32 = -25;
 pub const LINECARD_E_VIRTIO_OUTER_TH_OFFSET: i32 = -26;
 /// The virtio header's inner_nh_offset is not where the IP header in the tunnel starts.
 pub const LINECARD_E_VIRTIO_INNER_NH_OFFSET: i32 = -27;
-/// A bug of this library, or a handle in which one has happened, or that is used twice at once: it
-/// can only be freed.
+/// A bug in this library, or a handle that is used twice at once, or in which a bug has occurred:
+/// it can only be freed.
 pub const LINECARD_E_BROKEN: i32 = -99;
 
-/// Why a call did nothing.
+/// Why a call had no effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(i32)]
 pub(crate) enum Error {
@@ -66,7 +66,7 @@ pub(crate) enum Error {
     Broken = LINECARD_E_BROKEN,
 }
 
-/// What a code means.
+/// Describes an error code.
 pub(crate) fn text(code: i32) -> &'static CStr {
     match code {
         LINECARD_OK => c"no error",
@@ -108,7 +108,7 @@ impl From<SegmentError> for Error {
             SegmentError::HeaderTooLong { .. } => Self::HeaderTooLong,
             SegmentError::LengthField { .. } => Self::SegmentTooLong,
             SegmentError::OutputTooSmall { .. } => Self::NoRoom,
-            // The others are of fragments, which are not made here.
+            // The other errors are about fragments, which this crate does not make.
             _ => Self::NotADatagram,
         }
     }

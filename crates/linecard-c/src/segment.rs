@@ -1,4 +1,4 @@
-//! Cutting a packet into the caller's memory: everything is checked first, then nothing can fail.
+//! Segmenting into the caller's memory: all checks come first, then nothing can fail.
 
 use crate::error::Error;
 use crate::types::{
@@ -11,7 +11,7 @@ use linecard::packet::{Gso, Packet};
 use std::iter;
 use std::mem::MaybeUninit;
 
-/// What the segments of `packet` take.
+/// Sizes of the segments of `packet`.
 pub(crate) fn plan(packet: &Packet<&[u8]>, gso: Gso) -> Result<Plan, Error> {
     Ok(room_for(&segment(packet, gso)?, packet, gso))
 }
@@ -30,7 +30,7 @@ fn room_for(segments: &Segments<'_, &[u8]>, packet: &Packet<&[u8]>, gso: Gso) ->
     }
 }
 
-/// Writes all segments one behind the other.
+/// Writes all segments contiguously.
 pub(crate) fn write(
     packet: &Packet<&[u8]>,
     gso: Gso,
@@ -44,7 +44,7 @@ pub(crate) fn write(
     }
     let mut start = 0;
     for place in &mut *list {
-        // Its sum has been read: the copy comes out of the cache.
+        // Its sum has been read: the copy comes from the cache.
         let Some(segment) = segments.next_segment() else { break };
         let mut end = start;
         let padding = &ZEROS[..segment.padding];
@@ -59,7 +59,7 @@ pub(crate) fn write(
     Ok(plan.segments)
 }
 
-/// The sum of `from`, which is then copied to `to`, of the same length.
+/// Sums `from`, and copies it to `to`, which has the same length.
 pub(crate) fn copy_and_sum(from: &[u8], to: &mut [MaybeUninit<u8>]) -> Sum {
     let sum = Sum::of(from);
     to.write_copy_of_slice(from);
@@ -76,7 +76,7 @@ pub(crate) struct Room<'a> {
     pub(crate) list: &'a mut [MaybeUninit<Segment>],
 }
 
-/// Writes all headers one behind the other, and lists the slices of all segments.
+/// Writes all headers contiguously, and lists the slices of all segments.
 pub(crate) fn gather(packet: &Packet<&[u8]>, gso: Gso, room: Room<'_>) -> Result<usize, Error> {
     let mut segments = segment(packet, gso)?;
     let plan = room_for(&segments, packet, gso);
@@ -96,7 +96,7 @@ pub(crate) fn gather(packet: &Packet<&[u8]>, gso: Gso, room: Room<'_>) -> Result
         let padding = &ZEROS[..segment.padding];
         let parts = segment.payload.chain(Some(padding).filter(|zeros| !zeros.is_empty()));
         let header = Slice { data: header.as_mut_ptr(), len: header.len() };
-        // A slice is as C's iovec, which does not know const; payload is not written.
+        // A slice is laid out as C's iovec, which has no const; payload is not written.
         let parts = parts.map(|part| Slice { data: part.as_ptr().cast_mut(), len: part.len() });
         let mut made = Segment { position: position(segment.class), ..Segment::default() };
         for part in iter::once(header).chain(parts) {

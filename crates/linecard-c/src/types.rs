@@ -1,4 +1,4 @@
-//! The structs of the interface, as C has them, and their numbers turned into types.
+//! The structs of the interface as C sees them, and conversions of their numbers to types.
 
 use crate::error::Error;
 use linecard::offload::coalesce::{self, ChecksumPolicy, Creation};
@@ -7,7 +7,7 @@ use linecard::packet::{self, ChecksumState, LinkType};
 use std::ffi::c_void;
 use std::time::Duration;
 
-/// Version of this interface. It changes when a program has to be compiled anew.
+/// Version of this interface. It changes when programs have to be recompiled.
 pub const LINECARD_ABI_VERSION: u32 = 1;
 
 /// Ethernet, with up to four VLAN tags.
@@ -15,16 +15,16 @@ pub const LINECARD_LINK_ETHERNET: u8 = 0;
 /// IPv4 or IPv6 without a link header, as on a TUN device.
 pub const LINECARD_LINK_RAW: u8 = 1;
 
-/// Nothing is known of the transport checksum. Segments get complete ones.
+/// The state of the transport checksum is unknown. Segments get complete ones.
 pub const LINECARD_CHECKSUM_UNKNOWN: u8 = 0;
-/// Somebody trusted has verified it.
+/// A trusted party has verified it.
 pub const LINECARD_CHECKSUM_VALID: u8 = 1;
-/// It holds the pseudo header's sum, and hardware completes it. So it is in segments.
+/// It holds the pseudo header's sum, and hardware completes it. Segments have the same.
 pub const LINECARD_CHECKSUM_PARTIAL: u8 = 2;
 
-/// The packet was never held; `reason` is a refusal.
+/// The packet was never held; `reason` is why it passed.
 pub const LINECARD_EXIT_PASSED: u8 = 0;
-/// The packet was held, alone or with others; `reason` is why it was let go.
+/// The packet was held, alone or with others; `reason` is why it was flushed.
 pub const LINECARD_EXIT_FLUSHED: u8 = 1;
 
 /// The only segment of its packet.
@@ -39,7 +39,7 @@ pub const LINECARD_CLASS_END: u8 = 3;
 /// Bytes of the longest virtio-net header.
 pub const LINECARD_VIRTIO_MAX: usize = 24;
 
-/// A run of bytes, laid out as POSIX's `struct iovec`.
+/// A byte range, laid out as POSIX's `struct iovec`.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct Slice {
@@ -57,7 +57,7 @@ pub struct Frame {
     pub data: *mut u8,
     /// Bytes of the frame, at least 1.
     pub len: usize,
-    /// Given back with the frame; not looked at.
+    /// Given back with the frame; the library does not interpret it.
     pub token: *mut c_void,
     /// Packets of different lanes never merge.
     pub lane: u32,
@@ -73,12 +73,12 @@ pub struct Frame {
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub struct Gso {
-    /// Payload bytes of every segment but the last; 0 for a packet that is not to be cut.
+    /// Payload bytes of every segment but the last; 0 for a packet that is not segmented.
     pub size: u16,
-    /// Number of segments; not needed to cut.
+    /// Number of segments; not needed for segmenting.
     pub segments: u16,
-    /// A bit for each IPv4 header, the innermost lowest: set where all segments carry the same
-    /// identification; else it counts up by one.
+    /// A bit per IPv4 header, the lowest for the innermost: set if all segments carry the same
+    /// identification; otherwise it increments.
     pub fixed_ids: u8,
     /// Not 0: CWR goes on every segment (RFC 9768), not only on the first (RFC 3168).
     pub accecn: u8,
@@ -86,34 +86,34 @@ pub struct Gso {
     pub padded: u8,
 }
 
-/// A packet that leaves a coalescer: one or several of those that came, in order.
+/// A packet that leaves a coalescer: one received packet, or several in order.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct Merged {
-    /// Header with the first packet's payload, then the others' payload.
+    /// Header and payload of the first packet, then the others' payload.
     pub slices: *const Slice,
     /// The token of the packet that each slice is part of.
     pub tokens: *const *mut c_void,
-    /// Slices, and so packets.
+    /// Number of slices, and so of packets.
     pub count: usize,
     /// Bytes of all slices.
     pub len: usize,
-    /// How it divides into what came.
+    /// How it divides into the received packets.
     pub gso: Gso,
-    /// LINECARD_CHECKSUM_*: what is known of the checksum, or whether it is left to hardware.
+    /// LINECARD_CHECKSUM_*: state of the checksum, or whether it is left to hardware.
     pub checksum: u8,
     /// LINECARD_EXIT_*.
     pub exit: u8,
     /// Number of the reason: see `linecard_reason_name`.
     pub reason: u8,
-    /// Bytes of the virtio header: what the configuration asks for, or 0 where no header says how
-    /// the packet is to be cut, so that its segments have to be sent one by one.
+    /// Bytes of the virtio header: as configured, or 0 if no header can describe how to segment the
+    /// packet, so that its segments have to be sent one by one.
     pub virtio_len: u8,
     /// The virtio header, to be sent before the slices; little endian.
     pub virtio: [u8; LINECARD_VIRTIO_MAX],
 }
 
-/// What has left a coalescer by one call.
+/// The packets that left a coalescer in one call.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct Output {
@@ -127,46 +127,46 @@ pub struct Output {
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct Config {
-    /// Bytes of this struct as the program was compiled.
+    /// Size of this struct in the program that was compiled.
     pub size: usize,
     /// No packet is held longer than this. Default: 1 ms.
     pub hold_budget_ns: u64,
-    /// A flow has paused when nothing comes for ten times its average interval, but for at least
+    /// A flow is idle when no packet arrives for ten times its average interval, but for at least
     /// this long. Default: 20 µs.
     pub idle_floor_ns: u64,
-    /// Key of the flow hash: a random number where peers are not trusted.
+    /// Key of the flow hash: use a random number if peers are not trusted.
     pub secret: u64,
     /// Bytes of a merged packet from its outermost IP header on. Default: 65,535.
     pub max_bytes: usize,
     /// Flows in the table, at most 16 Mi. Default: 4,096.
     pub max_flows: usize,
-    /// Packets held in all, at most 1 Mi. Default: 16,384.
+    /// Maximum packets held in total, at most 1 Mi. Default: 16,384.
     pub max_held_packets: usize,
-    /// Bytes held in all. Default: 32 MiB.
+    /// Maximum bytes held in total. Default: 32 MiB.
     pub max_held_bytes: usize,
     /// Packets in a merged TCP packet. Default: 1,024.
     pub max_segments: u16,
     /// Packets in a merged UDP packet. Default: 64.
     pub max_datagrams: u16,
-    /// Tunnels around what is merged, at most 3. Default: 2.
+    /// Tunnels around merged packets, at most 3. Default: 2.
     pub max_tunnels: u8,
-    /// Not 0: no checksum is computed, hardware has verified them all. Default: 0.
+    /// Not 0: no checksum is computed, because hardware has verified them all. Default: 0.
     pub trust_checksums: u8,
-    /// Not 0: TCP flows are made at their SYN, not at their first data. Default: 0.
+    /// Not 0: TCP flows are created at their SYN, not at their first data. Default: 0.
     pub on_syn: u8,
-    /// Not 0: every call of `linecard_coalescer_push` lets everything go at its end. Default: 0.
+    /// Not 0: every call of `linecard_coalescer_push` flushes all packets at its end. Default: 0.
     pub flush_at_end: u8,
     /// Bytes of the virtio header that leaves with each packet: 10, 12 or 24; 0 for none. Default:
-    /// 0. With it, the checksum of merged packets is left to whoever reads the header.
+    /// 0. With it, the checksum of merged packets is left to the reader of the header.
     pub virtio_len: u8,
-    /// How IPv4 identifications come back from whoever segments by the virtio header, which counts
-    /// them up. 0: constant ones may become counting ones where "don't fragment" is set, which makes
-    /// them meaningless (RFC 6864). Not 0: exactly as they came, so that packets with constant
-    /// identifications leave without a virtio header. Default: 0.
+    /// IPv4 identifications after segmentation by the virtio header, which increments them. 0:
+    /// constant ones may become incrementing ones if "don't fragment" is set, which makes them
+    /// meaningless (RFC 6864). Not 0: exactly as received, so packets with constant identifications
+    /// leave without a virtio header. Default: 0.
     pub exact_ids: u8,
 }
 
-/// What a coalescer has done.
+/// Counters of a coalescer.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub struct Counters {
@@ -174,9 +174,9 @@ pub struct Counters {
     pub packets_in: u64,
     /// Bytes of frames received.
     pub bytes_in: u64,
-    /// Packets let out, merged ones counted once.
+    /// Packets sent, merged ones counted once.
     pub packets_out: u64,
-    /// Bytes of frames let out.
+    /// Bytes of frames sent.
     pub bytes_out: u64,
     /// Packets never held.
     pub passed: u64,
@@ -186,53 +186,54 @@ pub struct Counters {
     pub held: u64,
     /// Flows in the table now.
     pub flows: u64,
-    /// Flows that gave their place to another.
+    /// Flows that were evicted for another.
     pub flows_evicted: u64,
 }
 
-/// A large packet to be cut: a frame, or its headers with payload in pieces behind them.
+/// A large packet to segment: a frame, or its headers followed by payload in pieces.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct Large {
-    /// The frame, or its first part with all headers. Lengths in the headers are the whole's.
+    /// The frame, or its first part with all headers. Lengths in the headers are those of the whole
+    /// packet.
     pub head: *const u8,
-    /// Bytes of it.
+    /// Bytes at `head`.
     pub head_len: usize,
     /// Payload that follows. May be NULL when there is none.
     pub pieces: *const Slice,
     /// Number of pieces.
     pub piece_count: usize,
-    /// How it is to be cut.
+    /// How to segment it.
     pub gso: Gso,
     /// LINECARD_LINK_*.
     pub link: u8,
-    /// LINECARD_CHECKSUM_*: with PARTIAL, segments' checksums are left to hardware.
+    /// LINECARD_CHECKSUM_*: with PARTIAL, checksums of segments are left to hardware.
     pub checksum: u8,
 }
 
-/// What a packet will be cut into: the room that is needed.
+/// The segments of a packet, and the memory they need.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub struct Plan {
-    /// Segments.
+    /// Number of segments.
     pub segments: usize,
-    /// Bytes of all segments, one behind the other.
+    /// Bytes of all segments together.
     pub bytes: usize,
-    /// Bytes of all their headers.
+    /// Bytes of all headers together.
     pub header_bytes: usize,
-    /// Slices at most: each segment has one for its header, and those of its payload.
+    /// Maximum slices: each segment has one for its header, and those of its payload.
     pub slices: usize,
-    /// Bytes of the longest segment at most.
+    /// Maximum bytes of a segment.
     pub longest: usize,
 }
 
-/// A segment that was made.
+/// One segment.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub struct Segment {
-    /// Where it starts: a byte of the buffer, or a slice of the array.
+    /// Its start: an offset in the buffer, or an index in the array of slices.
     pub start: usize,
-    /// Its slices; 0 when it was written to a buffer.
+    /// Number of its slices; 0 if it was written to a buffer.
     pub slices: usize,
     /// Bytes of the frame.
     pub len: usize,
@@ -240,7 +241,7 @@ pub struct Segment {
     pub position: u8,
 }
 
-/// An array for the segments that are made.
+/// An array for segments.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct Segments {
@@ -262,7 +263,7 @@ pub struct Slices {
     pub room: usize,
 }
 
-/// Flows in a table, and packets held, that do not ask for more memory than there may be.
+/// Maximum flows and held packets, which bound the memory of a coalescer.
 const MAX_FLOWS: usize = 16 << 20;
 const MAX_HELD: usize = 1 << 20;
 
@@ -340,7 +341,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The typed configuration, if all numbers are within their ranges.
+    /// The typed configuration, if all numbers are in range.
     pub(crate) fn checked(&self) -> Result<coalesce::Config, Error> {
         let flags = [self.trust_checksums, self.on_syn, self.flush_at_end, self.exact_ids];
         let tunnels = usize::from(self.max_tunnels);
@@ -357,7 +358,7 @@ impl Config {
             creation: if self.on_syn == 0 { Creation::OnData } else { Creation::OnSyn },
             hold_budget: Duration::from_nanos(self.hold_budget_ns),
             idle_floor: Duration::from_nanos(self.idle_floor_ns),
-            // A call may be several batches.
+            // A call may consist of several batches.
             flush_at_batch_end: false,
             flush_quiet_at_batch_end: false,
             max_bytes: self.max_bytes,
@@ -371,7 +372,7 @@ impl Config {
         })
     }
 
-    /// How identifications come back from a device.
+    /// What a segmenting device does with identifications.
     pub(crate) fn identifications(&self) -> Identifications {
         if self.exact_ids == 0 { Identifications::Rfc6864 } else { Identifications::Exact }
     }

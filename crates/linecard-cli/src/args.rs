@@ -20,7 +20,7 @@ use crate::schema::SchemaArguments;
 use crate::transfer::{KeysArguments, RecvArguments, SendArguments};
 use crate::units;
 use clap::builder::{PathBufValueParser, TypedValueParser};
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 use linecard_app::model::transfer;
 use linecard_app::offload::{coalesce, segment};
 use linecard_app::run;
@@ -176,13 +176,4 @@ pub(crate) struct PortsArguments {
     /// Print the findings as JSON.
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-/// What `--checksum` of `linecard attach` takes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Checksum {
-    /// Compute every checksum; packets that fail pass unmerged.
-    Verify,
-    /// Read no payload.
-    Trust,
 }

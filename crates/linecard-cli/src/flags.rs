@@ -1,31 +1,55 @@
-//! Options of commands that set parameters of a job: name, help, range and default are those of the parameter.
+//! Options and arguments of commands that set parameters of a job: name, help, range and default are those of the
+//! parameter. A `bool` is an option without a value, a list an option that can be repeated (or values with commas
+//! between them).
 
 use crate::failure::Failure;
+use crate::signals;
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+use linecard_app::Context;
 use linecard_config::{Config, Document, Parameter, parameters};
 use std::ffi::OsString;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// The options that were given, of all parameters of a configuration that have one.
+/// The options and arguments that were given, of all parameters of a configuration that have one.
 pub(crate) struct Flags<C> {
     given: Vec<Given>,
     of: PhantomData<fn() -> C>,
 }
 
-/// An option that was given.
+/// An option or an argument that was given.
 #[derive(Debug)]
 struct Given {
-    option: String,
+    /// As the user sees it: `--chunk 1M`.
+    shown: String,
     parameter: &'static Parameter,
-    values: Vec<String>,
+    /// As documents have it.
+    value: String,
 }
 
 impl<C: Config> Flags<C> {
     /// The first option that was given.
     pub(crate) fn first(&self) -> Option<&str> {
-        self.given.first().map(|given| given.option.as_str())
+        self.given.iter().find_map(|given| given.parameter.flag.as_deref())
+    }
+
+    /// The value of a parameter that was given.
+    pub(crate) fn value(&self, parameter: &str) -> Option<&str> {
+        let given = self.given.iter().find(|given| given.parameter.name == parameter)?;
+        Some(&given.value)
+    }
+
+    /// Runs what takes the configuration that was given, until a signal cancels it.
+    pub(crate) fn until_signal<T>(
+        &self,
+        run: impl FnOnce(&C, &Context<'_>) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let document = self.document()?;
+        let config = document.config()?;
+        let progress = signals::progress()?;
+        let context = Context { progress: &progress, document: Some(&document) };
+        run(&config, &context).map_err(|failure| context.placed(failure))
     }
 
     /// The values that were given, as a document without a file.
@@ -37,11 +61,8 @@ impl<C: Config> Flags<C> {
 
     /// Sets the values that were given.
     pub(crate) fn set(&self, document: &mut Document) -> Result<(), Failure> {
-        for Given { option, parameter, values } in &self.given {
-            match values.as_slice() {
-                [value] if !parameter.is_list => document.set_by(option, &parameter.name, value)?,
-                values => document.set_list_by(option, &parameter.name, values)?,
-            }
+        for Given { shown, parameter, value } in &self.given {
+            document.set_as(shown.clone(), &parameter.name, value)?;
         }
         Ok(())
     }
@@ -53,7 +74,7 @@ impl<C: Config> Flags<C> {
     ) -> Result<Option<&str>, Failure> {
         let is_known = |name: &str| parameters::<D>().iter().any(|known| known.name == name);
         if let Some(other) = self.given.iter().find(|given| !is_known(&given.parameter.name)) {
-            return Ok(Some(&other.option));
+            return Ok(other.parameter.flag.as_deref());
         }
         self.set(document).map(|()| None)
     }
@@ -65,39 +86,46 @@ impl<C> fmt::Debug for Flags<C> {
     }
 }
 
-/// Parameters with an option, each with its name.
-fn flags<C: Config>() -> impl Iterator<Item = (String, &'static Parameter)> {
-    parameters::<C>().iter().filter_map(|parameter| Some((parameter.flag.clone()?, parameter)))
+/// Parameters that can be given, with what the command line calls them.
+fn named<C: Config>() -> impl Iterator<Item = (&'static str, &'static Parameter)> {
+    parameters::<C>().iter().filter_map(|parameter| {
+        let name = parameter.flag.as_deref().or(parameter.argument.as_deref())?;
+        Some((name, parameter))
+    })
 }
 
-fn arg(flag: String, parameter: &Parameter) -> Arg {
-    let name = match parameter.format.as_str() {
-        _ if parameter.value_name.is_some() => parameter.value_name.clone().unwrap_or_default(),
+fn arg(name: &'static str, parameter: &'static Parameter) -> Arg {
+    let value = match (&parameter.value_name, parameter.format.as_str()) {
+        (Some(value), _) => value.clone(),
         _ if parameter.bare_unit.as_deref() == Some("s") => "SECONDS".to_owned(),
-        "rate" => "RATE".to_owned(),
-        "bytes" => "BYTES".to_owned(),
-        "duration" => "TIME".to_owned(),
-        "frequency" => "MHZ".to_owned(),
+        (None, "rate") => "RATE".to_owned(),
+        (None, "bytes") => "BYTES".to_owned(),
+        (None, "duration") => "TIME".to_owned(),
+        (None, "frequency") => "MHZ".to_owned(),
+        (None, "count") => "N".to_owned(),
         _ if parameter.is_number => "N".to_owned(),
-        _ => flag.rsplit('-').next().unwrap_or_default().to_uppercase(),
+        _ => name.rsplit('-').next().unwrap_or_default().to_uppercase(),
     };
-    let mut arg = Arg::new(flag.clone()).long(flag).help(parameter.help());
-    arg = arg.conflicts_with_all(&parameter.conflicts);
+    let arg = Arg::new(name).help(parameter.help()).conflicts_with_all(&parameter.conflicts);
     // `-1ms` is refused as a time, not as an option.
-    arg = arg.allow_hyphen_values(parameter.format == "duration");
+    let mut arg = arg.allow_hyphen_values(parameter.format == "duration");
     if let Some(former) = &parameter.former_flag {
         arg = arg.alias(former.clone());
-    }
-    if parameter.is_switch() {
-        return arg.action(ArgAction::SetTrue);
-    }
-    arg = arg.value_name(name);
-    if parameter.is_list {
-        arg = arg.action(ArgAction::Append);
     }
     if let Some(value) = &parameter.flag_alone {
         arg = arg.num_args(0..=1).default_missing_value(value.clone());
     }
+    let arg = match &parameter.flag {
+        Some(flag) if parameter.is_switch() => return arg.long(flag).action(ArgAction::SetTrue),
+        Some(flag) if parameter.is_split => {
+            arg.long(flag).value_delimiter(',').action(ArgAction::Append)
+        }
+        Some(flag) if parameter.is_list => arg.long(flag).action(ArgAction::Append),
+        Some(flag) => arg.long(flag).required(parameter.needs_option),
+        None if parameter.is_list => arg.num_args(1..).required(parameter.is_required()),
+        None => arg.required(parameter.is_required()),
+    };
+    let arg = arg.value_name(value);
     match parameter.choices.as_slice() {
         [] => arg,
         choices => {
@@ -108,16 +136,27 @@ fn arg(flag: String, parameter: &Parameter) -> Arg {
     }
 }
 
-/// The values of an option, if it was given.
-fn values(matches: &ArgMatches, option: &str, parameter: &Parameter) -> Option<Vec<String>> {
+/// What was given for a parameter, if anything was.
+fn given(matches: &ArgMatches, name: &str, parameter: &'static Parameter) -> Option<Given> {
+    let option = if parameter.flag.is_some() { format!("--{name}") } else { name.to_owned() };
     if parameter.is_switch() {
-        return matches.get_flag(option).then(|| vec!["on".to_owned()]);
+        let value = "true".to_owned();
+        return matches.get_flag(name).then_some(Given { shown: option, parameter, value });
     }
-    let with_unit = |value: &String| match &parameter.bare_unit {
-        Some(unit) if value.parse::<f64>().is_ok() => format!("{value}{unit}"),
-        _ => value.clone(),
+    let values: Vec<&str> = matches.get_many::<String>(name)?.map(String::as_str).collect();
+    let between = if parameter.is_split { ",".to_owned() } else { format!(" {option} ") };
+    let shown = format!("{option} {}", values.join(&between));
+    let value = match values.as_slice() {
+        several if parameter.is_list && parameter.is_number => format!("[{}]", several.join(",")),
+        // Quotes of JSON are those of TOML.
+        several if parameter.is_list => serde_json::to_string(several).ok()?,
+        [one, ..] => match &parameter.bare_unit {
+            Some(unit) if one.parse::<f64>().is_ok() => format!("{one}{unit}"),
+            _ => (*one).to_owned(),
+        },
+        [] => return None,
     };
-    Some(matches.get_many::<String>(option)?.map(with_unit).collect())
+    Some(Given { shown, parameter, value })
 }
 
 /// Options of a command line that were given by a former name, each with the name of today.
@@ -145,7 +184,7 @@ pub(crate) fn former_names(
 
 impl<C: Config> Args for Flags<C> {
     fn augment_args(command: Command) -> Command {
-        command.args(flags::<C>().map(|(flag, parameter)| arg(flag, parameter)))
+        command.args(named::<C>().map(|(name, parameter)| arg(name, parameter)))
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -155,10 +194,7 @@ impl<C: Config> Args for Flags<C> {
 
 impl<C: Config> FromArgMatches for Flags<C> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let given = flags::<C>().filter_map(|(option, parameter)| {
-            let values = values(matches, &option, parameter)?;
-            Some(Given { option, parameter, values })
-        });
+        let given = named::<C>().filter_map(|(name, parameter)| given(matches, name, parameter));
         Ok(Self { given: given.collect(), of: PhantomData })
     }
 
@@ -181,7 +217,7 @@ mod tests {
             former_names(&Arguments::command(), arguments)
         };
         let pause = ("pause".to_owned(), "idle-timeout".to_owned());
-        assert_eq!(found("attach a b --pause 1ms"), [pause.clone()]);
+        assert_eq!(found("attach a b --pause 1ms"), std::slice::from_ref(&pause));
         assert_eq!(found("attach a b --pause=1ms"), [pause]);
         assert_eq!(found("attach a b --idle-timeout 1ms -- --pause"), []);
     }

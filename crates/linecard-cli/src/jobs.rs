@@ -3,21 +3,20 @@
 
 use crate::args::{Arguments, Command};
 use crate::failure::Failure;
-use crate::jitter::{JitterArguments, JitterCommand, analyze};
-use crate::model::scenario::File;
-use crate::model::sweep::points;
-use crate::model::{ModelArguments, ModelCommand, ladder, run, solve};
+use crate::jitter::{JitterArguments, JitterCommand};
+use crate::model::{self, ModelArguments, ModelCommand};
 use crate::{captures, usage, watch};
 use clap::Parser;
 use linecard::watch::Watch;
 use linecard_app::Finished;
+use linecard_app::model::{Scenario, sweep};
 use linecard_report::{Page, Report};
 use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
 
 pub use linecard_app::Cancellable as Watched;
-pub use points::Row;
+pub use sweep::Row;
 
 /// Why a job did not come to its end, or not to a good one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -84,15 +83,15 @@ fn find(command: &Command) -> Result<Finished, Refused> {
         Command::Segment(arguments) => captures::find_segmented(arguments, &watch::any())?,
         Command::Run(arguments) => crate::run::find(arguments, &watch::any())?,
         Command::Model(ModelArguments { command }) => match command {
-            ModelCommand::Run(arguments) => run::find(arguments)?,
-            ModelCommand::Solve(arguments) => solve::find(arguments)?,
-            ModelCommand::Ladder(arguments) => ladder::find(arguments)?,
+            ModelCommand::Run(arguments) => model::run(arguments)?,
+            ModelCommand::Solve(arguments) => model::solve(arguments)?,
+            ModelCommand::Ladder(arguments) => model::ladder(arguments)?,
             ModelCommand::Trace(_) | ModelCommand::Sweep(_) => return Err(no_report()),
         },
         Command::Jitter(JitterArguments {
             command: Some(JitterCommand::Analyze(arguments)),
             ..
-        }) => analyze::find(arguments)?,
+        }) => arguments.find(&watch::any())?,
         #[cfg(target_os = "linux")]
         Command::Plan(arguments) => match &arguments.scenario {
             Some(path) => crate::plan::find(arguments, path)?,
@@ -109,7 +108,7 @@ fn no_report() -> Refused {
 
 /// A model's scenario, and the keys of it that points have values for.
 #[derive(Debug)]
-pub struct Points(points::Points);
+pub struct Points(sweep::Points);
 
 impl Points {
     /// Takes the text of a scenario file, which would be at `path`: errors name it, and paths in it are seen
@@ -122,12 +121,12 @@ impl Points {
     pub fn new(
         path: &Path,
         text: &str,
-        sets: Vec<String>,
-        keys: Vec<String>,
+        sets: &[String],
+        keys: &[String],
         predict: bool,
     ) -> Result<Self, Refused> {
-        let file = File::of_text(path, text)?;
-        Ok(Self(points::Points::new(file, sets, keys, predict)?))
+        let scenario = Scenario::of_text(path, text, sets)?;
+        Ok(Self(sweep::Points::new(&scenario, keys, predict)?))
     }
 
     /// What points came to, in their order, on so many threads; or why one could not be run. A point has a
@@ -162,51 +161,5 @@ mod tests {
         assert!(refused.code == 2 && refused.text.contains("100"), "{refused:?}");
         let refused = run_job("ports").expect_err("no report");
         assert_eq!(refused.text, "this command is for the command line only");
-    }
-
-    #[test]
-    fn points_are_in_their_order_whatever_runs_them() {
-        let text = "model = \"transmit\"\n[load]\nmessages = 4\n";
-        let keys = vec!["core.mhz".to_owned()];
-        let points = Points::new(Path::new("x.toml"), text, vec![], keys, false).expect("points");
-        let all: Vec<Vec<String>> = (100..120).map(|mhz| vec![mhz.to_string()]).collect();
-        let go = Arc::default();
-        let once = points.run(&all, 1, &go).expect("rows");
-        assert_eq!(once, points.run(&all, 2, &go).expect("rows"));
-        let parts: Vec<_> =
-            all.chunks(7).flat_map(|part| points.run(part, 2, &go).expect("rows")).collect();
-        assert_eq!(once, parts);
-        let ended = Arc::new(Watch::new());
-        ended.stop();
-        let stopped = points.run(&all, 2, &ended).expect("rows");
-        assert!(stopped.iter().all(|row| row.as_ref().is_err_and(|why| why == "stopped")));
-        let rate = |row: &Result<Row, String>| {
-            let row = row.as_ref().expect("a row");
-            row.iter().find(|(name, _)| name == "packets_per_second").and_then(|(_, v)| v.as_f64())
-        };
-        assert!(rate(&once[0]) < rate(&once[19]), "{:?}", once[0]);
-    }
-
-    #[test]
-    fn every_kind_of_model_has_points() {
-        let text = "model = \"transfer\"\n[chunk]\ncount = 4\nbytes = \"64K\"\n";
-        let keys = vec!["lanes.count".to_owned(), "lanes.loss".to_owned()];
-        let points = Points::new(Path::new("x.toml"), text, vec![], keys, false).expect("points");
-        let point = |lanes: &str, loss: &str| vec![lanes.to_owned(), loss.to_owned()];
-        let go = Arc::default();
-        let rows = points.run(&[point("1", "0"), point("2", "2"), point("2", "0.1")], 1, &go);
-        let rows = rows.expect("rows");
-        assert!(
-            rows[0].as_ref().is_ok_and(|row| row.iter().any(|(name, _)| name == "summary.bytes"))
-        );
-        assert!(rows[1].as_ref().is_err_and(|why| why.contains("lanes.loss")), "{:?}", rows[1]);
-        assert!(rows[2].is_ok());
-        let refuse = |keys: &[&str], predict| {
-            let keys = keys.iter().map(|key| (*key).to_owned()).collect();
-            Points::new(Path::new("x.toml"), text, vec![], keys, predict).expect_err("refused").text
-        };
-        assert!(refuse(&["lanes.colour"], false).contains("known are"));
-        assert!(refuse(&["lanes.count", "lanes.count"], false).contains("twice"));
-        assert!(refuse(&["lanes.count"], true).contains("computed"));
     }
 }

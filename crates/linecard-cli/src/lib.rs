@@ -14,20 +14,18 @@ mod flags;
 mod found;
 mod interrupt;
 mod jitter;
+mod job;
 pub mod jobs;
 mod man;
 mod model;
 mod page;
 #[cfg(target_os = "linux")]
 mod plan;
-#[cfg(target_os = "linux")]
-mod ports;
 mod progress;
 #[cfg(all(test, target_os = "linux"))]
 mod reference;
 mod reproduce;
 mod run;
-mod scenario;
 mod schema;
 mod signals;
 #[cfg(target_os = "linux")]
@@ -65,7 +63,7 @@ pub fn main() -> ExitCode {
         #[cfg(target_os = "linux")]
         Command::Plan(arguments) => plan::command(&arguments),
         #[cfg(target_os = "linux")]
-        Command::Ports(arguments) => ports::command(&arguments),
+        Command::Ports(arguments) => ports(arguments.json),
         #[cfg(target_os = "linux")]
         Command::Send(arguments) => transfer::send(&arguments),
         #[cfg(target_os = "linux")]
@@ -85,6 +83,15 @@ pub fn main() -> ExitCode {
             ExitCode::from(failure.code())
         }
     }
+}
+
+/// Prints what this host can do.
+#[cfg(target_os = "linux")]
+fn ports(json: bool) -> Result<(), failure::Failure> {
+    use linecard_app::{finish, ports::Ports};
+    let document = linecard_config::Document::of_text("", "")?;
+    let finished = finish::<Ports>("ports", &document, &Default::default())?;
+    account::print(&finished.report, json, None)
 }
 
 /// One line on stderr; when nobody can read it, the exit code has to do.

@@ -3,8 +3,7 @@
 use crate::failure::Failure;
 use crate::say;
 use clap::Args;
-pub(crate) use linecard_app::offload::draw_merging as merging;
-use linecard_report::{Origin, Page, Report, Target};
+use linecard_report::{Origin, Page, Target};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -81,13 +80,6 @@ fn is_same(page: &Path, other: &Path) -> bool {
         fs::canonicalize(path).ok().or_else(|| path.file_name().and_then(inside))
     };
     whole(page).is_some_and(|page| Some(page) == whole(other))
-}
-
-/// A page that begins with what the command prints.
-pub(crate) fn of(title: impl Into<String>, report: &Report) -> Page {
-    let mut page = Page::new(title);
-    page.summary(report);
-    page
 }
 
 #[cfg(test)]

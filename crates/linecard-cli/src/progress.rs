@@ -1,11 +1,8 @@
 //! A bar on a terminal that shows the progress of a job.
 
-use crate::watch;
 use indicatif::{ProgressBar, ProgressStyle};
 use linecard::watch::Watch;
 use std::io::IsTerminal;
-use std::path::Path;
-use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
@@ -60,66 +57,6 @@ pub(crate) fn shown<R>(kind: Kind, progress: &Watch, job: impl FnOnce() -> R) ->
         drop(running);
         result
     })
-}
-
-/// Bytes between updates.
-const STEP: u64 = 4 << 20;
-
-/// Shows how far a capture has been read, or how many points of a sweep are done.
-#[derive(Debug)]
-pub(crate) struct Progress {
-    bar: Option<ProgressBar>,
-    /// Whoever has one shows it in a way of their own.
-    watch: Option<Arc<Watch>>,
-    next: u64,
-    step: u64,
-}
-
-impl Progress {
-    /// For reading `input`; no bar when it is short or nobody would see it.
-    pub(crate) fn for_input(input: &Path) -> Self {
-        let len = std::fs::metadata(input).map(|data| data.len()).unwrap_or(0);
-        Self { next: STEP, step: STEP, ..Self::new(len, BYTES) }
-    }
-
-    /// For so many points of a sweep; no bar when they are few or nobody would see it.
-    pub(crate) fn for_points(points: u64) -> Self {
-        Self::new(points, POINTS)
-    }
-
-    /// For so many rounds of a measurement, of a second or so each; no bar when nobody would see it.
-    pub(crate) fn for_rounds(rounds: u64) -> Self {
-        Self::new(rounds, ROUNDS)
-    }
-
-    fn new(all: u64, Kind { template, least }: Kind) -> Self {
-        let watch = watch::current();
-        if let Some(watch) = &watch {
-            watch.expect(all as usize);
-        }
-        let shown = watch.is_none() && all >= least as u64 && std::io::stderr().is_terminal();
-        Self { bar: shown.then(|| bar(all, template)), watch, next: 0, step: 1 }
-    }
-
-    /// It has come to `offset`.
-    pub(crate) fn at(&mut self, offset: u64) {
-        if let Some(watch) = &self.watch {
-            watch.reach(offset as usize);
-        }
-        if offset >= self.next {
-            self.next = offset + self.step;
-            if let Some(bar) = &self.bar {
-                bar.set_position(offset);
-            }
-        }
-    }
-
-    /// Removes the bar.
-    pub(crate) fn done(&self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
-    }
 }
 
 fn bar(len: u64, style: &str) -> ProgressBar {

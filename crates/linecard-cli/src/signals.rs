@@ -4,12 +4,12 @@ use crate::failure::Failure;
 use linecard::watch::Watch;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::Duration;
+use std::sync::atomic::AtomicBool;
 
-/// How often is looked for a signal.
-const LOOK: Duration = Duration::from_millis(20);
+/// The progress of a job that a signal cancels: see [`signals`].
+pub(crate) fn progress() -> Result<Arc<Watch>, Failure> {
+    Ok(Arc::new(Watch::stopped_by(signals()?)))
+}
 
 /// Set by Ctrl-C, by SIGTERM, or by SIGHUP when the terminal goes. A second Ctrl-C or SIGTERM ends the process
 /// at once. A SIGHUP that is ignored when the command starts, as under nohup, stays ignored.
@@ -24,19 +24,6 @@ pub(crate) fn signals() -> Result<Arc<AtomicBool>, Failure> {
         signal_hook::flag::register(SIGHUP, Arc::clone(&asked))?;
     }
     Ok(asked)
-}
-
-/// Cancels a job at such a signal.
-pub(crate) fn cancel_at_signals(progress: &Arc<Watch>) -> Result<(), Failure> {
-    let asked = signals()?;
-    let progress = Arc::clone(progress);
-    thread::Builder::new().name("signals".to_owned()).spawn(move || {
-        while !asked.load(Ordering::Relaxed) {
-            thread::sleep(LOOK);
-        }
-        progress.stop();
-    })?;
-    Ok(())
 }
 
 /// Whether this process ignores a signal: what the parent has set, as nothing here ignores one.

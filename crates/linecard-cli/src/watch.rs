@@ -35,37 +35,3 @@ pub(crate) fn go_on() -> Result<(), Failure> {
         false => Ok(()),
     }
 }
-
-/// What a run takes one by one, until it is to end. They are counted if [`Watch::expect`] has said before how
-/// many there are: threads of a sweep share a watch, and should not wait for each other to count.
-pub(crate) fn each<T>(items: impl Iterator<Item = T>) -> impl Iterator<Item = T> {
-    let watch = any();
-    let is_counted = watch.progress().1 > 0;
-    items.map_while(move |item| {
-        if is_counted {
-            watch.advance(1);
-        }
-        (!watch.is_stopped()).then_some(item)
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn items_end_early_and_are_counted() {
-        let watch = Arc::new(Watch::new());
-        let taken = during(&watch, || {
-            let stop = |item: &u32| {
-                if *item == 3 {
-                    watch.stop();
-                }
-            };
-            any().expect(10);
-            each(0..10).inspect(stop).count()
-        });
-        assert_eq!((taken, watch.progress()), (4, (5, 10)));
-        assert_eq!(each(0..10).count(), 10);
-    }
-}

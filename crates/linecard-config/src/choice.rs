@@ -1,6 +1,6 @@
 //! Optional, boolean and list values.
 
-use super::units::{Bytes, Rate};
+use super::units::{Bytes, Duration, Frequency, Rate};
 use garde::rules::inner::Inner;
 use garde::rules::range::{Bounds, OutOfBounds};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -29,7 +29,7 @@ macro_rules! absent {
     };
 }
 
-absent!("none": u32, u64, usize, f64, Bytes, String);
+absent!("none": u8, u32, u64, usize, f64, Bytes, Duration, Frequency, String);
 absent!("unlimited": Rate);
 
 impl<T> Maybe<T> {
@@ -99,7 +99,7 @@ impl<T: PartialOrd> PartialOrd for Maybe<T> {
     }
 }
 
-/// A value that documents write as text, by its `Display` and `FromStr`.
+/// A value that documents write as text or number, by its `Display` and `FromStr`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Parsed<T>(pub T);
 
@@ -111,7 +111,11 @@ impl<T: fmt::Display> Serialize for Parsed<T> {
 
 impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for Parsed<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
+        let text = match Value::deserialize(deserializer)? {
+            Value::String(text) => text,
+            Value::Number(number) => number.to_string(),
+            other => return Err(D::Error::custom(format!("{other} is not a text"))),
+        };
         text.parse().map(Self).map_err(D::Error::custom)
     }
 }

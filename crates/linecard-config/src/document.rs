@@ -178,7 +178,16 @@ impl Document {
     ///
     /// A key that cannot be one. Whether it exists and the value fits is checked by [`Self::config`].
     pub fn set_by(&mut self, option: &str, key: &str, value: &str) -> Result<(), ConfigError> {
-        self.put(Place::Option(format!("--{option} {value}")), key, Given::of_text(value))
+        self.set_as(format!("--{option} {value}"), key, value)
+    }
+
+    /// The same, where errors show what was given as `given`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::set_by`].
+    pub fn set_as(&mut self, given: String, key: &str, value: &str) -> Result<(), ConfigError> {
+        self.put(Place::Option(given), key, Given::of_text(value))
     }
 
     /// Sets a value, given by an argument of a program's call; errors name the argument. A text is read as one of
@@ -207,22 +216,6 @@ impl Document {
         }
     }
 
-    /// Sets a list, given by an option of a command once for each value.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::set_by`].
-    pub fn set_list_by(
-        &mut self,
-        option: &str,
-        key: &str,
-        values: &[String],
-    ) -> Result<(), ConfigError> {
-        let given = values.iter().map(|value| format!("--{option} {value}")).collect::<Vec<_>>();
-        let list = literal(&Value::from(values));
-        self.put(Place::Option(given.join(" ")), key, Given::Literal(list))
-    }
-
     /// Sets a value, given as `KEY=VALUE`; it takes precedence over the file's.
     ///
     /// # Errors
@@ -234,6 +227,11 @@ impl Document {
             Some((key, value)) => self.put(given, key, Given::of_text(value)),
             None => Err(ConfigError::new(given, None, Problem::Invalid(WRITE.to_owned()))),
         }
+    }
+
+    /// Sets a value that a program gives: errors begin with the key and the value.
+    pub(crate) fn give(&mut self, key: &str, value: &str) -> Result<(), ConfigError> {
+        self.put(Place::Parameter(format!("{key}={value}")), key, Given::of_text(value))
     }
 
     fn put(&mut self, given: Place, key: &str, value: Given) -> Result<(), ConfigError> {
@@ -410,7 +408,7 @@ impl Document {
 const WRITE: &str = "write KEY=VALUE, as line.rate=10G";
 
 /// The parameter of this name, today's or the former one.
-fn named<'k>(known: &'k [Parameter], key: &[String]) -> Option<&'k Parameter> {
+pub(crate) fn named<'k>(known: &'k [Parameter], key: &[String]) -> Option<&'k Parameter> {
     let name = key.join(".");
     known.iter().find(|known| known.name == name || known.former_name().as_ref() == Some(&name))
 }
@@ -753,7 +751,7 @@ mod tests {
         job.overlay(&own.section("job.b", &[])).expect("nothing");
         let whole = job.config::<Whole>().expect("a configuration");
         assert_eq!((whole.core.count, whole.core.mhz), (9, Frequency::from_mhz(50)));
-        let value: serde_json::Value = job.read_as().expect("values");
+        let value: Value = job.read_as().expect("values");
         assert_eq!(
             value,
             serde_json::json!({

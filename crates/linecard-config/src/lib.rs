@@ -49,6 +49,7 @@ mod parameter;
 mod per_type;
 mod rules;
 mod units;
+mod varied;
 mod walk;
 
 pub use choice::{Absent, Maybe, OneOrMany, Parsed, Switch};
@@ -57,4 +58,5 @@ pub use error::{ConfigError, Place, Problem};
 pub use parameter::{Config, Parameter, check, parameters, schema};
 pub use per_type::per_type;
 pub use rules::power_of_two;
-pub use units::{Bytes, Duration, Frequency, Probability, Rate, UnitError};
+pub use units::{Bytes, Count, Duration, Frequency, Probability, Rate, UnitError, scaled};
+pub use varied::Varied;

@@ -2,7 +2,7 @@
 
 use super::error::{ConfigError, Place, Problem};
 use super::per_type::per_type;
-use super::units::{Bytes, Duration, Frequency, Probability, Rate};
+use super::units::{Bytes, Count, Duration, Frequency, Probability, Rate};
 use garde::Validate;
 use schemars::generate::SchemaSettings;
 use schemars::transform::RecursiveTransform;
@@ -50,30 +50,41 @@ pub struct Parameter {
     pub choices: Vec<(String, String)>,
     /// A word that is taken beside values of the type, as "unlimited".
     pub word: Option<String>,
-    /// The unit, by the name of its format: "rate", "bytes", "duration", "frequency", "probability"; "" for plain values.
+    /// The unit, by the name of its format: "rate", "bytes", "count", "duration", "frequency",
+    /// "probability"; "" for plain values.
     pub format: String,
     /// Whether plain values are numbers.
     pub is_number: bool,
     /// Whether all texts are values, as of a path.
     pub is_text: bool,
+    /// Whether it has several values.
+    pub is_list: bool,
+    /// Whether a text with commas is several values of it, as of [`OneOrMany`](crate::OneOrMany); a `Vec` takes texts
+    /// that have commas themselves.
+    pub is_split: bool,
     /// The option of a command that sets it, as "chunk" for `--chunk`, where there is one: the field's
-    /// `#[schemars(extend("x-flag" = "chunk"))]`.
+    /// `#[schemars(extend("x-flag" = "chunk"))]`, or the struct's `#[schemars(extend("x-flags" = true))]`, with which all
+    /// of its fields have options of their names. The option of a `bool` takes no value.
     pub flag: Option<String>,
     /// Options that exclude that of this parameter: the field's `#[schemars(extend("x-conflicts" = ["psk"]))]`.
     pub conflicts: Vec<String>,
-    /// What the help calls a value of its option: the field's `#[schemars(extend("x-value" = "FILE"))]`.
-    pub value_name: Option<String>,
+    /// Whether its option has to be given: the field's `#[schemars(extend("x-required" = true))]`.
+    pub needs_option: bool,
     /// What holds where there is no value: the field's `#[schemars(extend("x-default" = "all addresses"))]`.
     pub default_words: Option<String>,
     /// The unit of values of its option that have none: the field's `#[schemars(extend("x-bare" = "s"))]`.
     pub bare_unit: Option<String>,
-    /// Whether it is a list, whose option is given once for each value.
-    pub is_list: bool,
     /// The value of an option that is given without one, where it can be: the field's
     /// `#[schemars(extend("x-flag-alone" = "receiver"))]`.
     pub flag_alone: Option<String>,
     /// The option's former name, which is still taken: the field's `#[schemars(extend("x-former-flag" = "pause"))]`.
     pub former_flag: Option<String>,
+    /// Its name as a command's argument without an option, as "INPUT", where it is one: the field's
+    /// `#[schemars(extend("x-argument" = "INPUT"))]`. If it is an empty text or list by default, it has to be given.
+    pub argument: Option<String>,
+    /// The name of an option's value in `--help`, where its type does not have one: the field's
+    /// `#[schemars(extend("x-value" = "ADDRESS:PORT"))]`.
+    pub value_name: Option<String>,
     /// Its former name in its section, which is still read: the field's `#[schemars(extend("x-former" = "begin"))]`.
     pub former: Option<String>,
 }
@@ -169,10 +180,14 @@ impl Parameter {
             (Bytes::FORMAT, Value::Number(number)) => {
                 number.as_u64().map(|n| Bytes::new(n).to_string())
             }
+            (Count::FORMAT, Value::Number(number)) => {
+                number.as_u64().map(|n| Count::new(n).to_string())
+            }
             _ => None,
         };
         printed.unwrap_or_else(|| match value {
             Value::String(text) => text.clone(),
+            Value::Null => String::new(),
             Value::Array(values) => {
                 let texts: Vec<String> = values.iter().map(|value| self.text_of(value)).collect();
                 texts.join(",")
@@ -205,15 +220,21 @@ impl Parameter {
             text.replace_range(..1, &first.to_uppercase());
         }
         match self.default_text() {
-            default if default.is_empty() || self.is_switch() => text,
+            default if default.is_empty() || self.is_switch() || self.needs_option => text,
             default => format!("{text} [default: {default}]"),
         }
     }
 
-    /// Whether it is on or off: a [`Switch`](crate::Switch).
+    /// Whether it is on or off, so that its option takes no value: a `bool`, or a [`Switch`](crate::Switch).
     #[must_use]
     pub fn is_switch(&self) -> bool {
-        self.choices.first().is_some_and(|(choice, _)| choice == "on")
+        self.default.is_boolean() || self.choices.first().is_some_and(|(choice, _)| choice == "on")
+    }
+
+    /// Whether it is empty by default: neither a value nor none.
+    #[must_use]
+    pub fn is_required(&self) -> bool {
+        !self.default.is_null() && self.text_of(&self.default).is_empty()
     }
 
     /// Documentation, range and choices.
@@ -277,13 +298,18 @@ impl fmt::Display for Parameter {
 
 fn collect(path: &str, schema: &Value, defaults: &Value, found: &mut Vec<Parameter>) {
     let Some(fields) = schema.get("properties").and_then(Value::as_object) else { return };
+    let is_flagged = schema.get("x-flags").is_some();
     for (name, field) in fields {
         let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
         let default = defaults.get(name).unwrap_or(&Value::Null);
         if field.get("properties").is_some() {
             collect(&path, field, default, found);
         } else if let Some(field) = field.as_object() {
-            found.push(parameter(path, field, default.clone()));
+            let mut parameter = parameter(path, field, default.clone());
+            if is_flagged && parameter.argument.is_none() {
+                parameter.flag.get_or_insert_with(|| name.replace('_', "-"));
+            }
+            found.push(parameter);
         }
     }
 }
@@ -293,18 +319,19 @@ fn parameter(name: String, field: &Map<String, Value>, default: Value) -> Parame
     let of = |key: &str| field.get(key).or_else(|| field.get("items")?.get(key));
     let text = |key: &str| of(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let format = text("format");
-    let units =
-        [Rate::FORMAT, Bytes::FORMAT, Duration::FORMAT, Frequency::FORMAT, Probability::FORMAT];
-    let types: Vec<&str> = match of("type") {
-        Some(Value::Array(types)) => types.iter().filter_map(Value::as_str).collect(),
-        one => one.and_then(Value::as_str).into_iter().collect(),
-    };
-    let words = |key: &str| of(key).and_then(Value::as_str).map(str::to_owned);
-    let is_text = matches!(types.as_slice(), ["string"] | ["string", "null"])
+    let units = [
+        Rate::FORMAT,
+        Bytes::FORMAT,
+        Count::FORMAT,
+        Duration::FORMAT,
+        Frequency::FORMAT,
+        Probability::FORMAT,
+    ];
+    let is_text = kind(of("type")) == Some("string")
         && format.is_empty()
         && field.get("items").is_none()
         && of("enum").is_none();
-    let is_number = matches!(types.as_slice(), ["integer" | "number"]);
+    let is_number = matches!(kind(of("type")), Some("integer" | "number"));
     Parameter {
         name,
         doc: one_line(&text("description")),
@@ -315,22 +342,36 @@ fn parameter(name: String, field: &Map<String, Value>, default: Value) -> Parame
             (own, Some(items)) if own.is_empty() => choices(items),
             (own, _) => own,
         },
-        word: words("x-absent"),
+        word: of("x-absent").and_then(Value::as_str).map(str::to_owned),
         format: if units.contains(&format.as_str()) { format } else { String::new() },
         is_number,
         is_text,
-        flag: words("x-flag"),
+        is_list: field.get("items").is_some(),
+        is_split: field.get("items").is_some() && field.get("type").is_some_and(Value::is_array),
+        flag: of("x-flag").and_then(Value::as_str).map(str::to_owned),
         conflicts: {
             let list = of("x-conflicts").and_then(Value::as_array).into_iter().flatten();
             list.filter_map(Value::as_str).map(str::to_owned).collect()
         },
-        value_name: words("x-value"),
-        default_words: words("x-default"),
-        bare_unit: words("x-bare"),
-        is_list: types == ["array"],
-        flag_alone: words("x-flag-alone"),
-        former_flag: words("x-former-flag"),
-        former: words("x-former"),
+        needs_option: of("x-required") == Some(&Value::Bool(true)),
+        default_words: of("x-default").and_then(Value::as_str).map(str::to_owned),
+        bare_unit: of("x-bare").and_then(Value::as_str).map(str::to_owned),
+        flag_alone: of("x-flag-alone").and_then(Value::as_str).map(str::to_owned),
+        former_flag: of("x-former-flag").and_then(Value::as_str).map(str::to_owned),
+        argument: of("x-argument").and_then(Value::as_str).map(str::to_owned),
+        value_name: of("x-value").and_then(Value::as_str).map(str::to_owned),
+        former: of("x-former").and_then(Value::as_str).map(str::to_owned),
+    }
+}
+
+/// The type of values, if there is one beside null, which stands for a value that is not there.
+fn kind(types: Option<&Value>) -> Option<&str> {
+    match types? {
+        Value::Array(types) => match types.as_slice() {
+            [kind, null] | [null, kind] if null == "null" => kind.as_str(),
+            _ => None,
+        },
+        kind => kind.as_str(),
     }
 }
 

@@ -27,6 +27,10 @@ pub struct Rate(u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Bytes(u64);
 
+/// A number of things: `250`, `64k`, `1M`. k and M count in 1000.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Count(u64);
+
 /// A time in whole picoseconds, less than 213 days: `7419.761ns`, `50us`, `1ms`, `2s`. The unit is required.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Duration(u64);
@@ -43,6 +47,7 @@ pub struct Probability(f64);
 type Decimal = (&'static str, usize);
 
 const RATES: [Decimal; 6] = [("T", 12), ("G", 9), ("M", 6), ("K", 3), ("k", 3), ("", 0)];
+const COUNTS: [Decimal; 4] = [("M", 6), ("k", 3), ("K", 3), ("", 0)];
 const TIMES: [Decimal; 7] =
     [("s", 12), ("ms", 9), ("us", 6), ("µs", 6), ("μs", 6), ("ns", 3), ("ps", 0)];
 const FREQUENCIES: [Decimal; 5] = [("GHz", 9), ("MHz", 6), ("kHz", 3), ("Hz", 0), ("", 6)];
@@ -56,7 +61,8 @@ fn split(text: &str) -> (&str, &str) {
 }
 
 /// A decimal number times 10 to the power of `places`; nothing where digits would be lost.
-fn scaled(text: &str, places: usize) -> Option<u64> {
+#[must_use]
+pub fn scaled(text: &str, places: usize) -> Option<u64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     let fraction = fraction.trim_end_matches('0');
@@ -121,6 +127,20 @@ impl Bytes {
     }
 
     /// The number of bytes.
+    #[must_use]
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
+
+impl Count {
+    /// So many.
+    #[must_use]
+    pub const fn new(count: u64) -> Self {
+        Self(count)
+    }
+
+    /// The number.
     #[must_use]
     pub const fn get(self) -> u64 {
         self.0
@@ -221,6 +241,14 @@ impl FromStr for Bytes {
     }
 }
 
+impl FromStr for Count {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        decimal(text, &COUNTS).map(Self).ok_or_else(|| Self::refuse(text))
+    }
+}
+
 impl FromStr for Duration {
     type Err = UnitError;
 
@@ -313,6 +341,17 @@ impl fmt::Display for Bytes {
             |(_, factor): &&(&str, u64)| self.0 >= *factor && self.0.is_multiple_of(*factor);
         let (unit, factor) = SIZES.iter().find(whole).copied().unwrap_or(("", 1));
         write!(f, "{}{unit}", self.0 / factor)
+    }
+}
+
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let whole = |(_, places): &&Decimal| self.0.is_multiple_of(10_u64.pow(*places as u32));
+        let (unit, places) = COUNTS.iter().find(whole).copied().unwrap_or(("", 0));
+        match self.0 {
+            0 => f.write_str("0"),
+            count => write!(f, "{}{unit}", count / 10_u64.pow(places as u32)),
+        }
     }
 }
 
@@ -434,6 +473,14 @@ quantity!(
     |text| text.parse::<Bytes>()
 );
 quantity!(
+    Count,
+    "count",
+    ["integer", "string"],
+    "a whole number: write for example 1000, 64k or 1M",
+    |value| value.0.into(),
+    |text| text.parse::<Count>()
+);
+quantity!(
     Duration,
     "duration",
     ["number", "string"],
@@ -466,6 +513,7 @@ mod tests {
         let numbers = [0, 1, 999, 1_000, 1_024, 1_500, 65_536, 423_000_000, u64::MAX];
         back(&numbers.map(Rate));
         back(&numbers.map(Bytes));
+        back(&numbers.map(Count));
         back(&numbers.map(Duration));
         back(&numbers.map(Frequency));
     }
@@ -490,6 +538,15 @@ mod tests {
         assert_eq!(Bytes::new(65_535).to_string(), "65535");
         for text in ["", "x", "1.5K", "-1", "99999999999999999999", "999999999999999999K"] {
             assert!(text.parse::<Bytes>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn numbers_count_in_1000() {
+        assert_eq!("64k".parse(), Ok(Count(64_000)));
+        assert_eq!([1_000_000, 20_000, 1_500].map(|n| Count(n).to_string()), ["1M", "20k", "1500"]);
+        for text in ["", "1G", "1.0001k", "99999999999999999M"] {
+            assert!(text.parse::<Count>().is_err(), "{text}");
         }
     }
 

@@ -1,8 +1,10 @@
-//! From the wire to the application: which cause makes each late packet, and how sure that is.
+//! Finds the cause of each late packet between the wire and the application, and how certain that
+//! is.
 //!
-//! This crate is pure: measurements come in as numbers, and what they mean goes out. What measures is the
-//! module `linux`, behind the feature of that name. All times are nanoseconds on one clock of the host
-//! (`CLOCK_MONOTONIC` where the kernel traces, the capture's own where there is one).
+//! The crate is pure: it takes measurements as numbers and interprets them. The module `linux`,
+//! behind the feature of that name, makes the measurements. All times are nanoseconds on one clock
+//! of the host (`CLOCK_MONOTONIC` where the kernel traces, the capture's own clock where there is a
+//! capture).
 
 #![cfg_attr(not(feature = "std"), no_std)]
 #![warn(clippy::std_instead_of_core, clippy::std_instead_of_alloc)]

@@ -1,9 +1,9 @@
-//! A stream of constant rate: when its packets are due, what is written into them, when they came.
+//! A stream of constant rate: its schedule, its probe packets and their arrival times.
 
 use alloc::vec::Vec;
 
-/// When each packet of a stream is due: packet n at start + n·period, rounded down to nanoseconds once,
-/// so that the schedule never drifts.
+/// The schedule of a stream: packet n is due at start + n·period, rounded down to nanoseconds once,
+/// so the schedule never drifts.
 ///
 /// ```
 /// use linecard_jitter::stream::Schedule;
@@ -13,14 +13,14 @@ use alloc::vec::Vec;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Schedule {
-    /// When packet 0 is due.
+    /// Due time of packet 0.
     pub start_ns: u64,
-    /// Picoseconds from packet to packet, at least 1.
+    /// Picoseconds between packets, at least 1.
     pub period_ps: u64,
 }
 
 impl Schedule {
-    /// When packet `sequence` is due; saturates.
+    /// Due time of packet `sequence`; saturates.
     #[must_use]
     pub fn due_ns(&self, sequence: u64) -> u64 {
         let offset = u128::from(sequence) * u128::from(self.period_ps) / 1_000;
@@ -34,61 +34,62 @@ impl Schedule {
     }
 }
 
-/// What a sink knows of one packet.
+/// The arrival of one packet at the sink.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Arrival {
-    /// Its number in the stream, from 0.
+    /// Sequence number of the packet, from 0.
     pub sequence: u64,
-    /// When the application had it in hand.
+    /// Time at which the application received it.
     pub at_ns: u64,
 }
 
-/// One stream as both its ends saw it.
+/// One stream, as measured at both ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Measured {
-    /// When packets were due.
+    /// Due times of the packets.
     pub schedule: Schedule,
-    /// When packet n was handed to the kernel, by sequence; 0 for one that the kernel refused. Empty
-    /// where only the receiver was seen.
+    /// Time at which packet n was handed to the kernel, by sequence number; 0 for a packet that the
+    /// kernel refused. Empty when only the receiver was measured.
     pub sent_ns: Vec<u64>,
-    /// What came, in the order in which it came.
+    /// Arrivals in order of arrival.
     pub arrivals: Vec<Arrival>,
-    /// Packets that the receiver's kernel dropped for want of room in the socket, by its own counter.
+    /// Packets that the receiver's kernel dropped because the socket buffer was full, by its own
+    /// counter.
     pub overflowed: u64,
 }
 
-/// Where a probe packet carries what, in bytes from the start of the UDP payload. Before it stand an RTP
-/// header (RFC 3550) and the 8 bytes of an ST 2022-6 payload header, so that a capture of the stream
-/// is read as media.
+/// Layout of a probe packet, in bytes from the start of the UDP payload. The probe follows an RTP
+/// header (RFC 3550) and the 8 bytes of an ST 2022-6 payload header, so that tools read a capture
+/// of the stream as media.
 pub mod probe {
-    /// Bytes of the RTP header and the payload header behind it.
+    /// Bytes of the RTP header and the payload header together.
     pub const MEDIA_HEADERS: usize = 20;
-    /// "LCJ1", big endian: this packet is a probe.
+    /// "LCJ1", big endian: marks a probe packet.
     pub const MAGIC: u32 = 0x4C43_4A31;
-    /// Where the magic number stands: 4 bytes.
+    /// Offset of the magic number: 4 bytes.
     pub const MAGIC_AT: usize = MEDIA_HEADERS;
-    /// Where the sequence number stands: 8 bytes, big endian.
+    /// Offset of the sequence number: 8 bytes, big endian.
     pub const SEQUENCE_AT: usize = 24;
-    /// Where the time at which the packet was due stands: 8 bytes, big endian, nanoseconds.
+    /// Offset of the due time: 8 bytes, big endian, nanoseconds.
     pub const DUE_AT: usize = 32;
-    /// Where the time just before the system call stands: 8 bytes, big endian, nanoseconds.
+    /// Offset of the time just before the system call: 8 bytes, big endian, nanoseconds.
     pub const SENT_AT: usize = 40;
     /// The shortest payload of a probe.
     pub const MIN_LEN: usize = 48;
 
-    /// The three numbers of a probe.
+    /// The contents of a probe.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub struct Probe {
-        /// The packet's number in the stream, from 0.
+        /// Sequence number of the packet, from 0.
         pub sequence: u64,
-        /// When it was due.
+        /// Due time.
         pub due_ns: u64,
-        /// When it was handed to the kernel.
+        /// Time at which it was handed to the kernel.
         pub sent_ns: u64,
     }
 
     impl Probe {
-        /// Reads a UDP payload; nothing when it is no probe.
+        /// Reads a UDP payload; `None` when it is not a probe.
         #[must_use]
         pub fn read(payload: &[u8]) -> Option<Self> {
             let number = |at: usize| Some(u64::from_be_bytes(*payload.get(at..)?.first_chunk()?));
@@ -101,7 +102,8 @@ pub mod probe {
             (magic == MAGIC).then_some(probe)
         }
 
-        /// Writes magic and numbers; the bytes of the media headers stay.
+        /// Writes the magic number and the contents; leaves the bytes of the media headers as they
+        /// are.
         pub fn write(&self, payload: &mut [u8; MIN_LEN]) {
             payload[MAGIC_AT..SEQUENCE_AT].copy_from_slice(&MAGIC.to_be_bytes());
             payload[SEQUENCE_AT..DUE_AT].copy_from_slice(&self.sequence.to_be_bytes());

@@ -1,4 +1,4 @@
-//! One packet's share of the core's time: a cell of the published tables.
+//! The core cycles of one packet: a cell of the published tables.
 
 use super::{Clock, Ps};
 use linecard::offload::segment::Class;
@@ -10,38 +10,38 @@ use linecard::offload::segment::Class;
 /// where P is `before` and O is `beside`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cell {
-    /// Where the packet stands in its message.
+    /// The position of the packet in its message.
     pub class: Class,
-    /// Cycles in all.
+    /// Total cycles.
     pub total: u64,
-    /// Cycles of instructions, up to the one that starts the transfer.
+    /// Cycles of instructions up to the one that starts the transfer.
     pub before: u64,
-    /// Cycles of instructions beside the transfer.
+    /// Cycles of instructions in parallel with the transfer.
     pub beside: u64,
     /// Cycles waited.
     pub idle: u64,
-    /// When the packet's first instruction began.
+    /// When its first instruction began.
     pub begun: Ps,
     /// When its first word was moved.
     pub moved_from: Ps,
-    /// When its first word of payload was; earlier ones were headers.
+    /// When its first word of payload was moved; earlier ones were headers.
     pub payload_from: Ps,
     /// When its last word had been moved.
     pub moved_to: Ps,
 }
 
-/// Core cycles since the last packet's end.
+/// Core cycles since the end of the previous packet.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Window {
     pub(super) begun: u64,
-    /// Of these waited.
+    /// Idle cycles among them.
     pub(super) idle: u64,
 }
 
 impl Window {
-    /// Ends a packet's window at cycle `end` and begins the next one's. `before` is the packet's cycles
-    /// up to the transfer, which began at `moved_from`, with payload at `payload_from`; when it ends is
-    /// for who knows.
+    /// Ends a packet's window at cycle `end` and begins the next one's. `before` is the packet's
+    /// cycles up to the transfer, which began at `moved_from`, with payload at `payload_from`; the
+    /// caller sets when it ends.
     pub(super) fn close(
         &mut self,
         core: &Clock,
@@ -65,16 +65,16 @@ impl Window {
     }
 }
 
-/// The cells of one class, counted.
+/// Sums over the cells of one class.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Cells {
-    /// How many packets.
+    /// Number of packets.
     pub packets: u64,
     /// Cycles of all of them.
     pub total: u64,
-    /// Of these waited.
+    /// Idle cycles among them.
     pub idle: u64,
-    /// Least and most cycles of a packet.
+    /// The fewest and the most cycles of a packet.
     pub range: Option<(u64, u64)>,
 }
 
@@ -87,7 +87,7 @@ impl Cells {
         self.range = Some((least.min(cell.total), most.max(cell.total)));
     }
 
-    /// Cycles of a packet on average.
+    /// Mean cycles of a packet.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a mean for people")]
     pub fn mean(&self) -> f64 {

@@ -8,7 +8,7 @@ use core::ops::{Add, AddAssign, Sub};
 pub struct Ps(pub u64);
 
 impl Ps {
-    /// The beginning.
+    /// The start of the simulation.
     pub const ZERO: Self = Self(0);
     /// A time that never comes.
     pub const NEVER: Self = Self(u64::MAX);
@@ -61,7 +61,7 @@ impl From<linecard_config::Duration> for Ps {
 
 impl Add for Ps {
     type Output = Self;
-    /// Saturates: beyond [`Ps::NEVER`] nothing comes either.
+    /// Saturates at [`Ps::NEVER`].
     fn add(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
@@ -90,7 +90,7 @@ impl fmt::Display for Ps {
 /// Digits in which times are multiplied.
 const MILLION: u64 = 1_000_000;
 
-/// Why a clock cannot be.
+/// Why a clock is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ClockError {
     /// Too slow or too fast.
@@ -100,7 +100,7 @@ pub enum ClockError {
         max = Clock::MAX_HZ
     )]
     Frequency(u64),
-    /// A phase of a period or more.
+    /// The phase is not below the period.
     #[error("a phase of {phase_ps} ps: less than the period of {period_ps} ps is needed")]
     Phase {
         /// What was given.
@@ -112,8 +112,8 @@ pub enum ClockError {
 
 /// A clock domain: edges at `phase + n / frequency`, each rounded down to a picosecond.
 ///
-/// Edges are computed from the frequency, not added up from a rounded period: clocks at 423 MHz
-/// and 2115 MHz meet at every fifth edge, for ever.
+/// Edges are computed from the frequency instead of adding up a rounded period, so clocks at 423
+/// MHz and 2115 MHz stay aligned at every fifth edge forever.
 ///
 /// ```
 /// use linecard_model::{Clock, Ps};
@@ -161,8 +161,8 @@ impl Clock {
     /// When edge `n` is, which is when cycle `n` begins.
     #[must_use]
     pub fn edge(&self, n: u64) -> Ps {
-        // n · 10¹² / hz in two digits of 10⁶, since the product does not fit 64 bits and a division of
-        // 128 is many times as slow: hz ≤ 10¹¹, so each product does.
+        // n · 10¹² / hz in two digits of 10⁶, because the product does not fit 64 bits and a
+        // 128-bit division is many times slower; hz ≤ 10¹¹, so each partial product fits.
         let (seconds, n) = (n / self.hz, n % self.hz);
         let (high, rest) = (n * MILLION / self.hz, n * MILLION % self.hz);
         let offset = high * MILLION + rest * MILLION / self.hz;

@@ -1,19 +1,23 @@
-//! A transfer over the local bus, and who waits for it.
+//! Transfers over the local bus, and bus arbitration.
 
 use super::{Clock, Ps};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-/// Who has the local bus while a transfer is under way (papers/lso-risc.txt, section 4).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Arbitration of the local bus during a transfer (papers/lso-risc.txt, section 4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum BusPolicy {
-    /// The DMA keeps it to the end, as published.
+    /// the DMA holds the bus until the end of the transfer, as published
+    #[default]
     Hold,
-    /// The core comes between two words and delays those behind.
+    /// the core gets the bus between two words and delays the remaining ones
     Interleave,
-    /// Memories have a port for each: nobody waits.
+    /// memories have two ports: no one waits
     DualPort,
 }
 
-/// The DMA's timing: its own clock, beside the core's.
+/// The DMA's timing: its own clock and the core's.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Dma {
     /// The core's clock.
@@ -24,26 +28,26 @@ pub(super) struct Dma {
     pub(super) policy: BusPolicy,
 }
 
-/// A transfer under way.
+/// A transfer in progress.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Transfer {
-    /// The DMA's edge with which the next word begins.
+    /// The DMA's edge at which the next word begins.
     from: u64,
-    /// DMA cycles of words to be moved from there on.
+    /// DMA cycles of the words left from there on.
     left: u64,
-    /// When the last word has been moved, unless somebody comes between.
+    /// When the last word has been moved, unless the core interrupts.
     pub(super) end: Ps,
-    /// The first core cycle that finds the transfer done.
+    /// The first core cycle in which the transfer is complete.
     pub(super) end_cycle: u64,
 }
 
 impl Dma {
-    /// Begins a transfer of so many DMA cycles with the first edge at `time` or later.
+    /// Begins a transfer of `cycles` DMA cycles at the first edge at `time` or later.
     pub(super) fn begin(&self, time: Ps, cycles: u64) -> Transfer {
         self.transfer(self.clock.at_or_after(time), cycles)
     }
 
-    /// When the transfer begins to move words.
+    /// When the transfer moves its first word.
     pub(super) fn start(&self, transfer: &Transfer) -> Ps {
         self.clock.edge(transfer.from)
     }
@@ -53,7 +57,7 @@ impl Dma {
         Transfer { from, left, end, end_cycle: self.core.at_or_after(end) }
     }
 
-    /// The core wants the bus in `cycle`: the cycle in which it gets it.
+    /// The core requests the bus in `cycle`: returns the cycle in which it gets it.
     pub(super) fn access(&self, transfer: &mut Transfer, cycle: u64) -> u64 {
         match self.policy {
             BusPolicy::DualPort => cycle,
@@ -63,7 +67,7 @@ impl Dma {
         }
     }
 
-    /// The word that is being moved is moved to its end; those behind wait for the core's cycle.
+    /// The word in progress is completed; the following ones wait for the core's cycle.
     fn come_between(&self, transfer: &mut Transfer, cycle: u64) -> u64 {
         let now = self.clock.at_or_after(self.core.edge(cycle));
         let words = now.saturating_sub(transfer.from).div_ceil(self.cycles_per_word);

@@ -1,11 +1,11 @@
-//! What is to happen, by time; at the same time, in the order in which it was planned.
+//! The event queue, ordered by time and then by insertion.
 
 use super::Ps;
 use alloc::collections::BinaryHeap;
 use core::cmp::Ordering;
 
-/// Events in the order of their times. Those at one time come in the order in which they were
-/// added, so that a run does not depend on how the heap lies in memory.
+/// Events in order of time. Events at the same time come in the order in which they were added, so
+/// that runs are deterministic.
 ///
 /// ```
 /// use linecard_model::{Events, Ps};
@@ -30,31 +30,31 @@ struct Entry<T> {
 }
 
 impl<T> Events<T> {
-    /// Plans `what` for `at`.
+    /// Schedules `what` at `at`.
     pub fn add(&mut self, at: Ps, what: T) {
         self.heap.push(Entry { at, number: self.added, what });
         self.added += 1;
     }
 
-    /// Takes the next event and its time.
+    /// Removes the next event; returns it with its time.
     #[expect(clippy::should_implement_trait, reason = "events are added while they are taken")]
     pub fn next(&mut self) -> Option<(Ps, T)> {
         self.heap.pop().map(|entry| (entry.at, entry.what))
     }
 
-    /// When the next event is.
+    /// The time of the next event.
     #[must_use]
     pub fn next_time(&self) -> Option<Ps> {
         self.heap.peek().map(|entry| entry.at)
     }
 
-    /// How many events are planned.
+    /// Number of scheduled events.
     #[must_use]
     pub fn len(&self) -> usize {
         self.heap.len()
     }
 
-    /// Whether nothing is planned.
+    /// Whether no event is scheduled.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.heap.is_empty()
@@ -68,7 +68,7 @@ impl<T> Default for Events<T> {
 }
 
 impl<T> Ord for Entry<T> {
-    /// The earliest is the greatest, for a heap that gives the greatest first.
+    /// Reversed, because the heap returns the greatest first.
     fn cmp(&self, other: &Self) -> Ordering {
         (other.at, other.number).cmp(&(self.at, self.number))
     }

@@ -1,9 +1,9 @@
-//! A hash of what came out: small, and equal on every machine (FNV-1a).
+//! A small hash of results, equal on every machine (FNV-1a).
 
-/// Where a hash begins.
+/// The initial value.
 pub(super) const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
 
-/// Goes on with `bytes`, by words of eight.
+/// Continues with `bytes`, in words of eight.
 pub(super) fn fnv(hash: u64, bytes: &[u8]) -> u64 {
     let mix = |hash: u64, word: u64| (hash ^ word).wrapping_mul(0x0100_0000_01b3);
     let (words, rest) = bytes.as_chunks();

@@ -1,9 +1,9 @@
-//! Hardware in virtual time: network interfaces before anyone builds them.
+//! Network interface hardware in virtual time.
 //!
-//! Time is whole picoseconds ([`Ps`]); every component runs on a [`Clock`] with a frequency and a
-//! phase. What moves are real bytes, and what moves them is real firmware. Nothing is stepped cycle
-//! by cycle where nothing happens: waits are computed and skipped. Same scenario, same seed: same
-//! bytes out, on every machine.
+//! Time is counted in whole picoseconds ([`Ps`]); every component runs on a [`Clock`] with a
+//! frequency and a phase. Models move real bytes, under control of real firmware. Idle time is
+//! computed and skipped instead of being stepped cycle by cycle. Equal scenarios and seeds give
+//! equal results on every machine.
 
 #![warn(clippy::std_instead_of_core, clippy::std_instead_of_alloc)]
 
@@ -17,7 +17,6 @@ mod dma;
 pub mod elf;
 mod events;
 mod hash;
-pub mod lanes;
 pub mod npu;
 pub mod path;
 pub mod pci;

@@ -28,7 +28,7 @@ impl Points {
         keys: Vec<String>,
         predict: bool,
     ) -> PyResult<Self> {
-        let points = jobs::Points::new(&path, text, sets, keys, predict);
+        let points = jobs::Points::new(&path, text, &sets, &keys, predict);
         let points = points.map_err(|why| refused(py, &why))?.into();
         Ok(Self { points })
     }

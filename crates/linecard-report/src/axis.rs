@@ -1,11 +1,11 @@
-//! Axes: a name, a unit, and where ticks go.
+//! Axes: a name, a unit, and the positions of ticks.
 
 use crate::unit::Unit;
 
-/// More ticks than this on one axis are never made.
+/// Maximum ticks on one axis.
 const MOST_TICKS: usize = 40;
 
-/// What is laid off along an axis.
+/// An axis of a chart.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Axis {
     pub(crate) name: String,
@@ -20,14 +20,14 @@ impl Axis {
         Self { name: name.into(), unit, is_log: false }
     }
 
-    /// The same with a logarithmic scale. Where values are not positive, it is linear after all.
+    /// The same axis with a logarithmic scale. It stays linear if a value is not positive.
     #[must_use]
     pub fn log(self) -> Self {
         Self { is_log: true, ..self }
     }
 
-    /// The part of the axis that these values take, and a place for each of them on 0 … `length`.
-    /// Values that are no numbers do not count.
+    /// The range of the axis that these values need, with positions on 0 … `length`. Ignores values
+    /// that are not finite.
     pub(crate) fn scale(&self, values: impl IntoIterator<Item = f64>, length: f64) -> Scale {
         let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
         for value in values.into_iter().filter(|value| value.is_finite()) {
@@ -42,7 +42,7 @@ impl Axis {
     }
 }
 
-/// Half a step of room on both sides, never across zero.
+/// Extends the range by half a step on both sides, but never across zero.
 fn widened(low: f64, high: f64) -> (f64, f64) {
     let room = match (high - low) * 0.04 {
         0.0 if low == 0.0 => 1.0,
@@ -59,7 +59,7 @@ fn widened_log(low: f64, high: f64) -> (f64, f64) {
     (low / room, (high * room).min(f64::MAX))
 }
 
-/// A part of an axis, laid over a length.
+/// A range of an axis, mapped to a length.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Scale {
     pub(crate) low: f64,
@@ -70,7 +70,7 @@ pub(crate) struct Scale {
 }
 
 impl Scale {
-    /// Where a value lies, 0 … `length`.
+    /// Position of a value, 0 … `length`.
     pub(crate) fn at(&self, value: f64) -> f64 {
         let value = value.clamp(self.low, self.high);
         let share = if self.is_log {
@@ -81,7 +81,7 @@ impl Scale {
         if share.is_finite() { share * self.length } else { 0.0 }
     }
 
-    /// Which value lies at a place, 0 … `length`.
+    /// The value at a position, 0 … `length`.
     pub(crate) fn value(&self, place: f64) -> f64 {
         let share = place / self.length;
         if self.is_log {
@@ -91,7 +91,7 @@ impl Scale {
         }
     }
 
-    /// About `most` values and their texts, in order.
+    /// About `most` ticks in order: values and texts.
     pub(crate) fn ticks(&self, most: usize) -> Vec<(f64, String)> {
         let most = most.clamp(2, MOST_TICKS);
         if self.is_log {
@@ -106,7 +106,7 @@ impl Scale {
     }
 }
 
-/// Multiples of 1, 2 or 5 times a power of ten, and how far apart.
+/// Multiples of 1, 2 or 5 times a power of ten, and the distance between them.
 fn linear_ticks(low: f64, high: f64, most: usize) -> (f64, Vec<f64>) {
     let rough = (high - low) / most as f64;
     let power = 10_f64.powf(rough.log10().floor());
@@ -117,7 +117,7 @@ fn linear_ticks(low: f64, high: f64, most: usize) -> (f64, Vec<f64>) {
     (step, ticks.take_while(|x| *x <= high + step * 1e-9).collect())
 }
 
-/// Powers of ten, with 2 and 5 between them where there is room, or fewer where there is none.
+/// Powers of ten, with 2 and 5 between them if there is room, or only some of them if there is not.
 fn log_ticks(low: f64, high: f64, most: usize) -> Vec<f64> {
     let (first, last) = (low.log10().floor() as i32, high.log10().ceil() as i32);
     let decades = (high / low).log10();

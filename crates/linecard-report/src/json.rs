@@ -1,4 +1,4 @@
-//! Figures as JSON: those that the script of a page draws, and all of them for programs.
+//! Figures as JSON: those that a page's script draws, and all of them for programs.
 
 use crate::axis::Axis;
 use crate::chart::{Chart, Distribution, Effects, Histograms, Ledger, Line, Spread, TimeSeries};
@@ -12,19 +12,19 @@ use crate::unit::{Steps, Unit};
 use serde::Serialize;
 use serde::ser::{SerializeMap, SerializeStruct, Serializer};
 
-/// The format of the JSON beside a page, for programs that read it.
+/// Format version of the JSON file that accompanies a page.
 const VERSION: u32 = 1;
-/// Points of all charts in the JSON beside a page: about 60 MB.
+/// Maximum points of all charts in that file: about 60 MB.
 const MOST_POINTS_BESIDE: usize = 2_000_000;
 
-/// What the script is to draw, in the order of charts; nothing when there is nothing for it.
+/// The charts that the script draws, in order; `None` without such charts.
 pub(crate) fn figures(page: &Page) -> Option<String> {
     let drawn: Vec<Option<Drawn<'_>>> = page.charts().map(Drawn::of).collect();
     let any = drawn.iter().any(Option::is_some);
     any.then(|| serde_json::to_string(&drawn).unwrap_or_else(|_| "[]".to_owned()))
 }
 
-/// A chart that the script draws: one axis of places, and series over it.
+/// A chart that the script draws: positions on one axis, and series over it.
 #[derive(Serialize)]
 struct Drawn<'d> {
     kind: &'static str,
@@ -45,7 +45,7 @@ struct DrawnAxis<'d> {
 struct DrawnLine<'d> {
     name: &'d str,
     dots: bool,
-    /// Logarithms of places, where the axis is logarithmic.
+    /// Logarithms of the positions if the axis is logarithmic.
     x: Places,
     y: Vec<Short>,
 }
@@ -83,7 +83,7 @@ impl<'d> Drawn<'d> {
 }
 
 impl<'d> DrawnAxis<'d> {
-    /// Logarithmic only where all values can be.
+    /// Logarithmic only if all values are positive.
     fn of(axis: &'d Axis, mut values: impl Iterator<Item = f64>) -> Self {
         let log = axis.is_log && values.all(|value| value > 0.0);
         Self { name: &axis.name, unit: Steps(axis.unit), log }
@@ -106,7 +106,7 @@ impl<'d> DrawnLine<'d> {
     }
 }
 
-/// All of a page.
+/// All contents of a page.
 pub(crate) fn whole<S: Serializer>(page: &Page, serializer: S) -> Result<S::Ok, S::Error> {
     let points: usize = page.charts().map(Chart::point_count).sum();
     let share = (MOST_POINTS_BESIDE as f64 / points.max(1) as f64).min(1.0);
@@ -160,7 +160,7 @@ impl Serialize for Table {
     }
 }
 
-/// A row of a table, as an object.
+/// A row of a table as an object.
 struct Named<'n> {
     columns: &'n [(&'static str, String)],
     values: &'n [Value],
@@ -173,7 +173,7 @@ impl Serialize for Named<'_> {
     }
 }
 
-/// A chart with all its points, or with its share of those that may be.
+/// A chart with all its points, or with its share of the maximum.
 struct Whole<'w> {
     chart: &'w Chart,
     share: f64,
@@ -226,7 +226,8 @@ impl Serialize for WholeLine<'_> {
         map.serialize_entry("name", name)?;
         map.serialize_entry("point_count", &points.len())?;
         map.serialize_entry("not_numbers", left_out)?;
-        // Of so many neighbours the least and the most are here; null where all are.
+        // Of this many neighbours, only the minimum and the maximum are included; null if all
+        // points are.
         map.serialize_entry("thinned_by", &few.as_ref().and_then(|thin| thin.run))?;
         map.serialize_entry("points", shown)?;
         map.end()

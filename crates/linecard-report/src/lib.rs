@@ -1,9 +1,9 @@
-//! What a job found, as a value: a [`Report`] is text for people and JSON for programs, a [`Page`] one
-//! HTML file that opens offline, with every figure as JSON beside it.
+//! The result of a job as a value: a [`Report`] is text for people and JSON for programs; a
+//! [`Page`] is one HTML file that works offline, with all figures in a JSON file beside it.
 //!
-//! A [`Page`] is put together from reports, tables, verdicts and charts, and written once: text,
-//! style, script and figures are in the file, so that it can be sent to somebody and read years
-//! later. What people see is drawn from at most 4,000 points of a series; JSON has them all.
+//! A [`Page`] consists of reports, tables, verdicts and charts, and is written once: text, style,
+//! script and figures are all in the file, so that it can be sent, and read years later. Its charts
+//! show at most 4,000 points per series; the JSON has them all.
 //!
 //! ```
 //! use linecard_report::{Axis, Page, TimeSeries, Unit};

@@ -1,4 +1,4 @@
-//! Values whose names are known at run time only, as a section of an outcome.
+//! Values whose names are known only at run time, as a section of an outcome.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};

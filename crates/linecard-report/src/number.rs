@@ -1,11 +1,11 @@
-//! Numbers as short as a picture needs them.
+//! Short text forms of numbers in charts.
 
 use serde::{Serialize, Serializer};
 
-/// Steps from the first place to the last: a thousand for each pixel of a wide picture.
+/// Steps between the first position and the last: a thousand for each pixel of a wide chart.
 const STEPS: f64 = 4e6;
 
-/// A number with five digits that count: a picture is a thousand pixels high.
+/// A number with five significant digits: a chart is a thousand pixels high.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Short(pub(crate) f64);
 
@@ -29,15 +29,15 @@ impl Serialize for Short {
     }
 }
 
-/// Places in order, each as its distance from the one before in steps of one size: short, and never two
-/// at one place, where one would hide the other.
+/// Positions in order, each as the distance from the previous one in steps of one size: short
+/// texts, and never two points at the same position, where one would hide the other.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Places {
-    /// The first place.
+    /// The first position.
     from: f64,
     /// The size of a step.
     step: f64,
-    /// The first is zero.
+    /// The first one is zero.
     steps: Vec<u64>,
 }
 

@@ -1,14 +1,14 @@
-//! When and by what a page was made.
+//! The origin of a page: time and command.
 
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 
 const DAY_S: u64 = 86_400;
-/// Days of 400 years, after which the calendar repeats.
+/// Days in 400 years, after which the calendar repeats.
 const ERA: u64 = 146_097;
-/// From 0000-03-01, where this counts from, to 1970-01-01.
+/// Days from 0000-03-01, the origin of this calculation, to 1970-01-01.
 const EPOCH: u64 = 719_468;
 
-/// When and by what a page was made. The time is an argument: a page reads no clock.
+/// The origin of a page. The time is an argument: a page reads no clock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin {
     /// Seconds since 1970, in UTC.
@@ -18,7 +18,7 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// The command line of these arguments, the program's name first, as a shell takes it.
+    /// Formats these arguments as a command line for a shell, the program's name first.
     #[must_use]
     pub fn new(unix_s: u64, arguments: impl IntoIterator<Item = String>) -> Self {
         let quoted: Vec<String> = arguments.into_iter().map(quoted).collect();
@@ -46,7 +46,7 @@ impl Serialize for Origin {
     }
 }
 
-/// Year, month and day of so many days after 1970-01-01 in the Gregorian calendar (H. Hinnant,
+/// Year, month and day, this many days after 1970-01-01 in the Gregorian calendar (H. Hinnant,
 /// *chrono-Compatible Low-Level Date Algorithms*, `civil_from_days`).
 fn date(days: u64) -> (u64, u64, u64) {
     let days = days.saturating_add(EPOCH);
@@ -54,14 +54,14 @@ fn date(days: u64) -> (u64, u64, u64) {
     let year_of_era =
         (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    // Months from March on, so that the leap day is the last of a year.
+    // Months count from March, so that the leap day is the last day of a year.
     let from_march = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * from_march + 2) / 5 + 1;
     let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
     (year_of_era + era * 400 + u64::from(month <= 2), month, day)
 }
 
-/// An argument as a POSIX shell takes it.
+/// Quotes an argument for a POSIX shell.
 fn quoted(argument: String) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
     if !argument.is_empty() && argument.chars().all(is_plain) {

@@ -13,10 +13,11 @@ use std::borrow::Cow;
 /// A job's result: a struct of sections, each a struct of values or a list.
 ///
 /// Names of fields are the keys in JSON. The documentation of a field is what people read: of a section its title, of a
-/// value its label. Types say the unit ([`Share`], [`BitRate`] …). What is `None` is left out.
+/// value its label. Types say the unit ([`Share`], [`BitRate`] …). What is `None` is left out. A value can be a struct
+/// itself: an object in JSON, whose text [`Outcome::text`] has.
 ///
 /// A section of [`Reasons`](crate::Reasons), or of counts in a struct with the attribute
-/// `schemars(extend("x-reasons" = true))`, shows the names of fields and their documentation behind the counts, without
+/// `schemars(extend("x-reasons" = true))`, or a count with it, shows the names of fields and their documentation behind the counts, without
 /// those that are zero.
 ///
 /// A list is a `Vec` of structs with two fields: `label`, a text, and `value`, one value or a struct of them. Optional
@@ -28,7 +29,7 @@ pub trait Outcome: Serialize + JsonSchema + 'static {
         None
     }
 
-    /// The label of a value whose key is made at run time: of a section that is a map.
+    /// The label of a value, where its documentation does not do; of a section that is a map.
     fn label(&self, section: &str, key: &str) -> Option<String> {
         let _ = (section, key);
         None
@@ -37,6 +38,12 @@ pub trait Outcome: Serialize + JsonSchema + 'static {
     /// The text of an item of a list, where its values with commas between them do not do.
     fn item(&self, section: &str, index: usize) -> Option<String> {
         let _ = (section, index);
+        None
+    }
+
+    /// The text of a value that is a struct.
+    fn text(&self, section: &str, key: &str) -> Option<String> {
+        let _ = (section, key);
         None
     }
 
@@ -94,14 +101,11 @@ pub fn report_of<O: Outcome>(job: &'static str, outcome: &O) -> Report {
         let title = outcome.title(key).unwrap_or_else(|| label(field));
         let section = match values.get(key) {
             Some(Value::Object(values)) => {
-                let mut section = object(key.clone(), title, field, values);
-                if let Some(schema) = field.get("additionalProperties").filter(|s| s.is_object()) {
-                    for (name, value) in values {
-                        let label = outcome.label(key, name).unwrap_or_else(|| name.clone());
-                        section.add(name.clone(), label, shown(schema, value));
-                    }
-                }
-                section
+                let words = |name: &str| Words {
+                    label: outcome.label(key, name),
+                    text: outcome.text(key, name),
+                };
+                object(key.clone(), title, field, values, words)
             }
             Some(Value::Array(items)) => {
                 let mut section = Section::list(key.clone(), title);
@@ -129,7 +133,7 @@ pub fn section_of<T: Serialize + JsonSchema + 'static>(
 ) -> Section {
     let schema = schema_of::<T>().as_value();
     match serde_json::to_value(values) {
-        Ok(Value::Object(values)) => object(key, title, schema, &values),
+        Ok(Value::Object(values)) => object(key, title, schema, &values, |_| Words::default()),
         _ => Section::new(key, title),
     }
 }
@@ -142,24 +146,38 @@ fn schema_of<T: JsonSchema + 'static>() -> &'static Schema {
     })
 }
 
+/// What an outcome says of a value.
+#[derive(Default)]
+struct Words {
+    label: Option<String>,
+    text: Option<String>,
+}
+
 fn object(
     key: impl Into<Cow<'static, str>>,
     title: impl Into<Cow<'static, str>>,
     schema: &Value,
     values: &Map<String, Value>,
+    words: impl Fn(&str) -> Words,
 ) -> Section {
     let mut section = Section::new(key, title);
-    if schema.get(REASONS).is_some() {
-        let description = |name: &str| Some(label(schema.get("properties")?.get(name)?));
-        for (name, count) in values {
-            let explanation = description(name).unwrap_or_default();
-            section.add_reason(name.clone(), explanation, count.as_u64().unwrap_or(0));
+    let are_reasons = schema.get(REASONS).is_some();
+    let others = schema.get("additionalProperties").filter(|schema| schema.is_object());
+    for (key, value) in values.iter().filter(|(_, value)| !value.is_null()) {
+        let known = schema.get("properties").and_then(|properties| properties.get(key));
+        let Some(field) = known.or(others) else { continue };
+        if are_reasons || field.get(REASONS).is_some() {
+            section.add_reason(key.clone(), label(field), value.as_u64().unwrap_or(0));
+            continue;
         }
-        return section;
-    }
-    for (key, field) in properties(schema) {
-        let Some(value) = values.get(key).filter(|value| !value.is_null()) else { continue };
-        section.add(key.clone(), label(field), shown(field, value));
+        let Words { label: own, text } = words(key);
+        let shown = match (value, text) {
+            (Value::Object(fields), Some(text)) => Shown::Object(text, fields.clone()),
+            _ => shown(field, value),
+        };
+        // Values of a map have no documentation each.
+        let own = own.unwrap_or_else(|| known.map_or_else(|| key.clone(), label));
+        section.add(key.clone(), own, shown);
     }
     section
 }
@@ -198,6 +216,9 @@ fn label(schema: &Value) -> String {
 /// A value with the unit that its type says.
 fn shown(schema: &Value, value: &Value) -> Shown {
     let format = schema.get("format").and_then(Value::as_str).unwrap_or_default();
+    if let (None, Some(difference)) = (value.as_u64(), value.as_i64()) {
+        return Shown::Difference(difference);
+    }
     let (whole, number) = (value.as_u64(), value.as_f64());
     match (format, whole, number) {
         (ByteCount::FORMAT, Some(bytes), _) => Shown::Bytes(bytes),

@@ -1,4 +1,4 @@
-//! A page: blocks one under the other.
+//! A page: a sequence of blocks.
 
 use crate::chart::Chart;
 use crate::draw;
@@ -13,13 +13,13 @@ use maud::{Markup, html};
 use serde::ser::{Serialize, Serializer};
 use std::path::Path;
 
-/// Headings from which on a page has a list of them.
+/// Minimum headings for a page to get a table of contents.
 const NAVIGATION: usize = 4;
 
-/// Characters of a text that may stand among numbers.
+/// Maximum characters of a text that is aligned like a number.
 pub(crate) const SHORT_TEXT: usize = 20;
 
-/// A report to be read in a browser, without a network, and by programs.
+/// A report for a browser, which needs no network, and for programs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Page {
     pub(crate) title: String,
@@ -28,7 +28,7 @@ pub struct Page {
     pub(crate) blocks: Vec<Block>,
 }
 
-/// A part of a page.
+/// A block of a page.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Block {
     Heading(String),
@@ -46,19 +46,19 @@ impl Page {
         Self { title: title.into(), headline: None, origin: None, blocks: Vec::new() }
     }
 
-    /// Sets the sentence that says it all, under the title.
+    /// Sets the main result, a sentence shown under the title.
     pub fn headline(&mut self, sentence: impl Into<String>) -> &mut Self {
         self.headline = Some(sentence.into());
         self
     }
 
-    /// Says when and by what the page was made.
+    /// Sets when and by which command the page was made.
     pub fn origin(&mut self, origin: Origin) -> &mut Self {
         self.origin = Some(origin);
         self
     }
 
-    /// Begins a part of the page.
+    /// Starts a part of the page.
     pub fn heading(&mut self, text: impl Into<String>) -> &mut Self {
         self.push(Block::Heading(text.into()))
     }
@@ -68,7 +68,7 @@ impl Page {
         self.push(Block::Note(text.into()))
     }
 
-    /// Adds all that a report has: its sections as tables, its notes as paragraphs.
+    /// Adds a report: its sections as tables, its notes as paragraphs.
     pub fn summary(&mut self, report: &Report) -> &mut Self {
         self.push(Block::Summary(report.clone()))
     }
@@ -93,27 +93,26 @@ impl Page {
         self
     }
 
-    /// The page as HTML, with everything it needs in it.
+    /// The page as self-contained HTML.
     #[must_use]
     pub fn html(&self) -> String {
         shell::page(&self.title, &self.content(), json::figures(self).as_deref())
     }
 
-    /// The page as JSON: every figure, reports under their own keys, and of charts all points (at most
-    /// 2,000,000; with fewer than there were, it says how many there were).
+    /// The page as JSON: every figure, reports under their own keys, and all points of charts (at
+    /// most 2,000,000; if points were left out, it states how many there were).
     #[must_use]
     pub fn json(&self) -> String {
-        // Maps have keys that are text, so it cannot fail.
+        // All maps have string keys, so this cannot fail.
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// Writes the page, and its JSON beside it under the same name with the ending `.json`. Each
-    /// appears only when it is complete, the page last.
+    /// Writes the page, and its JSON beside it under the same name with the extension `.json`. Each
+    /// file appears only when it is complete, the page last.
     ///
     /// # Errors
     ///
-    /// When a file cannot be written there: see [`ReportError`], and [`Target::new`] for finding that
-    /// out before.
+    /// A file cannot be written there: see [`ReportError`]; [`Target::new`] checks this in advance.
     pub fn write(&self, path: &Path) -> Result<(), ReportError> {
         Target::new(path)?.write(self)
     }
@@ -153,7 +152,7 @@ impl Page {
     }
 }
 
-/// The number, and then the next one.
+/// Returns the number, and increments it.
 fn count(next: &mut usize) -> usize {
     let index = *next;
     *next += 1;
@@ -182,7 +181,7 @@ impl Block {
     }
 }
 
-/// A titled part; a folded one shows its title until it is opened.
+/// A titled part; a folded one shows only its title until it is opened.
 fn part(title: &str, is_folded: bool, content: &Markup) -> Markup {
     html! {
         @if is_folded {
@@ -206,7 +205,7 @@ fn section(section: &Section) -> Markup {
     }
 }
 
-/// Whether a value reads best at the right end of its column: a number, or a word.
+/// Whether a value is aligned to the right: a number, or a word.
 fn is_short(value: &Value) -> bool {
     match value {
         Value::Text(text) => text.chars().count() <= SHORT_TEXT,

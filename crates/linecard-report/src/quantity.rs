@@ -1,4 +1,4 @@
-//! Values of an outcome with their units: numbers in JSON, with the unit for people.
+//! Values of an outcome with units: numbers in JSON, with the unit in text.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
@@ -12,7 +12,7 @@ macro_rules! quantity {
         pub struct $type(pub $inner);
 
         impl $type {
-            /// The format that the JSON Schema names.
+            /// The format name in the JSON Schema.
             pub const FORMAT: &'static str = $format;
         }
 

@@ -40,11 +40,12 @@ impl<R: Reason> JsonSchema for Reasons<R> {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         let count = |reason: &R| {
-            let schema = json!({ "type": "integer", "description": reason.explanation() });
+            let schema =
+                json!({ "type": "integer", "description": reason.explanation(), REASONS: true });
             (reason.name().to_owned(), schema)
         };
         let counts: Map<String, Value> = R::all().iter().map(count).collect();
-        json_schema!({ "type": "object", "properties": counts, "x-reasons": true })
+        json_schema!({ "type": "object", "properties": counts })
     }
 }
 

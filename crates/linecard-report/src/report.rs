@@ -1,15 +1,15 @@
-//! One report value, shown as text or as JSON.
+//! A report: one value, shown as text or as JSON.
 //!
-//! Reports are made where a job ends.
+//! Reports are made at the end of a job.
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::borrow::Cow;
 use std::fmt;
 
-/// What a job found: sections of named values.
+/// The result of a job: sections of named values.
 ///
-/// Text is for people, aligned and with units; JSON has the same values under stable keys, in
-/// the unit that the key names.
+/// Text is for people, aligned and with units; JSON has the same values under stable keys, in the
+/// unit that the key names.
 ///
 /// ```
 /// use linecard_report::{Report, Section, Value};
@@ -26,7 +26,7 @@ pub struct Report {
     notes: Vec<String>,
 }
 
-/// Values that belong together.
+/// A group of values.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Section {
     key: Cow<'static, str>,
@@ -35,7 +35,7 @@ pub struct Section {
     is_list: bool,
 }
 
-/// A value of a section: its key in JSON, its label, and what is to be said of it.
+/// A value of a section: its key in JSON, its label, and a remark.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
     key: Cow<'static, str>,
@@ -49,11 +49,11 @@ pub struct Row {
 pub enum Value {
     /// A number of things.
     Count(u64),
-    /// What there is too much of, or too little.
+    /// An excess, or a negative one: a shortage.
     Difference(i64),
     /// A number of bytes.
     Bytes(u64),
-    /// A mean, a ratio.
+    /// A mean or a ratio.
     Number(f64),
     /// Bits per second.
     BitRate(f64),
@@ -63,13 +63,13 @@ pub enum Value {
     Seconds(f64),
     /// A share, 0 … 1.
     Share(f64),
-    /// Whether something is so: "yes" or "no", a truth value in JSON.
+    /// A condition: "yes" or "no" in text, a boolean in JSON.
     Flag(bool),
     /// Words.
     Text(String),
-    /// Several things said of one: words for people, and the same under stable keys in JSON.
+    /// A structured value: words for people, and an object with stable keys in JSON.
     Fields(String, Vec<(&'static str, Value)>),
-    /// The same from the definition of an outcome: words for people, and the object in JSON.
+    /// The same, with the JSON object serialized from an outcome.
     Object(String, serde_json::Map<String, serde_json::Value>),
 }
 
@@ -87,12 +87,12 @@ impl Report {
         }
     }
 
-    /// Adds a sentence for people: what the numbers mean, or what to do.
+    /// Adds a sentence for people: an interpretation or a recommendation.
     pub fn note(&mut self, note: impl Into<String>) {
         self.notes.push(note.into());
     }
 
-    /// The job it is of.
+    /// The job it belongs to.
     #[must_use]
     pub fn job(&self) -> &'static str {
         self.job
@@ -104,7 +104,7 @@ impl Report {
         &self.sections
     }
 
-    /// Its sentences, in order.
+    /// Its notes, in order.
     #[must_use]
     pub fn notes(&self) -> &[String] {
         &self.notes
@@ -118,8 +118,8 @@ impl Section {
         Self { key: key.into(), title: title.into(), rows: Vec::new(), is_list: false }
     }
 
-    /// An empty section whose rows are told apart by their order: an array in JSON, of objects
-    /// with `label` and `value`.
+    /// An empty section whose rows have no keys, only an order: in JSON an array of objects with
+    /// `label` and `value`.
     #[must_use]
     pub fn list(key: impl Into<Cow<'static, str>>, title: impl Into<Cow<'static, str>>) -> Self {
         Self { is_list: true, ..Self::new(key, title) }
@@ -175,7 +175,7 @@ impl Section {
 }
 
 impl Row {
-    /// What people read before the value.
+    /// Label before the value in text.
     #[must_use]
     pub fn label(&self) -> &str {
         &self.label
@@ -187,7 +187,7 @@ impl Row {
         &self.value
     }
 
-    /// What people read behind the value.
+    /// Remark after the value in text.
     #[must_use]
     pub fn remark(&self) -> Option<&str> {
         self.remark.as_deref()
@@ -229,7 +229,7 @@ impl fmt::Display for Section {
 }
 
 impl Value {
-    /// Whether it reads as words, not as a number.
+    /// Whether its text is words rather than a number.
     #[must_use]
     pub fn is_text(&self) -> bool {
         matches!(self, Self::Flag(_) | Self::Text(_) | Self::Fields(..) | Self::Object(..))

@@ -1,9 +1,8 @@
-//! What is around the content of every page: style, script, and a policy that lets nothing be
-//! fetched.
+//! The frame of every page: style, script, and a policy that forbids requests.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-/// No request leaves a page, and no script runs but those in it.
+/// A page makes no request, and runs only its own script.
 const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'";
 const UPLOT: &str = include_str!("../assets/uplot/uPlot.iife.min.js");
 const UPLOT_STYLE: &str = include_str!("../assets/uplot/uPlot.min.css");
@@ -11,7 +10,7 @@ const UPLOT_LICENCE: &str = include_str!("../assets/uplot/LICENSE");
 const SCRIPT: &str = include_str!("../assets/page.js");
 const STYLE: &str = include_str!("../assets/page.css");
 
-/// A whole page. Figures for the script are JSON; a page without them has no script.
+/// A complete page. `figures` is JSON for the script; a page without figures has no script.
 pub(crate) fn page(title: &str, content: &Markup, figures: Option<&str>) -> String {
     let markup = html! {
         (DOCTYPE)
@@ -43,8 +42,8 @@ fn scripts(figures: &str) -> Markup {
     }
 }
 
-/// JSON that no text in it can end or turn into a comment: "<" occurs only in strings, where it may be
-/// written otherwise (HTML standard, section 4.12.1.3).
+/// Escapes JSON so that no text in it can end the script or start a comment: "<" occurs only in
+/// strings, where an escape is allowed (HTML standard, section 4.12.1.3).
 fn safe_in_script(json: &str) -> String {
     json.replace('<', "\\u003c")
 }

@@ -4,7 +4,7 @@ use crate::page::SHORT_TEXT;
 use crate::report::Value;
 use maud::{Markup, html};
 
-/// Rows that a page shows unless it is told another number; JSON has all.
+/// Default number of rows that a page shows; JSON has all.
 const MOST_ROWS: usize = 1_000;
 
 /// A table: rows of values under named columns.
@@ -19,7 +19,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// An empty table: `key` in JSON.
+    /// An empty table with `key` in JSON.
     #[must_use]
     pub fn new(key: &'static str, title: impl Into<String>) -> Self {
         let most = MOST_ROWS;
@@ -33,7 +33,7 @@ impl Table {
         }
     }
 
-    /// Adds columns: the key of each in JSON, and its name.
+    /// Adds columns: key in JSON, and name.
     pub fn columns<N: Into<String>>(
         &mut self,
         columns: impl IntoIterator<Item = (&'static str, N)>,
@@ -43,15 +43,14 @@ impl Table {
         self
     }
 
-    /// Adds a row, a value for each column; what is missing stays empty, and what is too much is left
-    /// out.
+    /// Adds a row with one value per column; missing values are empty, and extra ones are dropped.
     pub fn row(&mut self, mut values: Vec<Value>) -> &mut Self {
         values.truncate(self.columns.len());
         self.rows.push(values);
         self
     }
 
-    /// Shows no more rows than this on the page, which says how many more there are; JSON has all.
+    /// Limits the rows shown on the page, which states how many more there are; JSON has all.
     pub fn most(&mut self, rows: usize) -> &mut Self {
         self.most = rows;
         self
@@ -94,11 +93,11 @@ impl Table {
         }
     }
 
-    /// Whether a column reads best from its right end: all but the first, unless it has sentences.
+    /// Whether a column is aligned to the right: all but the first, unless it contains sentences.
     fn is_number(&self, column: usize) -> bool {
         let mut values = self.rows.iter().filter_map(|row| row.get(column));
         let reads_as_number = |value: &Value| match value {
-            // A sentence that begins with a number would not be broken into lines.
+            // A sentence that begins with a number would not be wrapped.
             Value::Text(text) => {
                 text.chars().count() <= SHORT_TEXT
                     && text.starts_with(|c: char| c.is_ascii_digit() || "−+–".contains(c))

@@ -1,4 +1,4 @@
-//! Where a page is written.
+//! The files that a page is written to.
 
 use crate::page::Page;
 use std::fs::{self, OpenOptions};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use tempfile::{Builder, NamedTempFile};
 use thiserror::Error;
 
-/// The two files of a page, found to be writable.
+/// The two files of a page, checked to be writable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     html: PathBuf,
@@ -17,24 +17,24 @@ pub struct Target {
 /// Why a page cannot be written there.
 #[derive(Debug, Error)]
 pub enum ReportError {
-    /// The name has another ending, or is none.
+    /// The name has another extension, or is missing.
     #[error("{} names no page: choose a name that ends in .html; its JSON is written beside it", path.display())]
     Name {
-        /// As it was given.
+        /// The given path.
         path: PathBuf,
     },
-    /// The folder is missing.
+    /// The folder does not exist.
     #[error("{} cannot be written: there is no folder {}: make it first, or write elsewhere", path.display(), folder.display())]
     NoFolder {
         /// The file.
         path: PathBuf,
-        /// What is missing.
+        /// The missing folder.
         folder: PathBuf,
     },
-    /// The name is that of a folder, a device or a pipe.
+    /// The path is a folder, a device or a pipe.
     #[error("{} is no file, and a page takes the place of one: choose another name", path.display())]
     NoFile {
-        /// What is there.
+        /// The path.
         path: PathBuf,
     },
     /// The user may not write there.
@@ -43,29 +43,29 @@ pub enum ReportError {
         /// The file.
         path: PathBuf,
     },
-    /// There is no space.
+    /// The disk is full.
     #[error("{} does not fit: free some space, or write elsewhere", path.display())]
     Full {
         /// The file.
         path: PathBuf,
     },
-    /// Anything else.
+    /// Another error.
     #[error("{} cannot be written: {source}", path.display())]
     Other {
         /// The file.
         path: PathBuf,
-        /// The system's reason.
+        /// The system's error.
         source: io::Error,
     },
 }
 
 impl Target {
-    /// Finds out whether a page can be written under this name, which ends in `.html` or has no ending
-    /// and gets that one, by making a file beside it and removing it again.
+    /// Checks that a page can be written to this path, by creating a temporary file next to it. The
+    /// name ends in `.html`, or gets this extension if it has none.
     ///
     /// # Errors
     ///
-    /// What would go wrong when the page is written.
+    /// The error that writing the page would have.
     pub fn new(path: &Path) -> Result<Self, ReportError> {
         let html = named(path)?;
         let json = html.with_extension("json");
@@ -87,16 +87,16 @@ impl Target {
         &self.json
     }
 
-    /// Writes a page: both files in full beside their names, then each under its own.
+    /// Writes a page: both files completely under temporary names, then renamed.
     ///
     /// # Errors
     ///
-    /// When there is no space any more, or what was found by [`Target::new`] has changed.
+    /// The disk is full, or the state that [`Target::new`] found has changed.
     pub fn write(&self, page: &Page) -> Result<(), ReportError> {
         self.fill(&page.html(), |out| Ok(serde_json::to_writer(out, page)?))
     }
 
-    /// Writes what [`Page::html`] and [`Page::json`] gave before, in the same way.
+    /// Writes the results of [`Page::html`] and [`Page::json`] in the same way.
     ///
     /// # Errors
     ///
@@ -117,12 +117,12 @@ impl Target {
     }
 }
 
-/// The name of a page.
+/// The file name of a page.
 fn named(path: &Path) -> Result<PathBuf, ReportError> {
     let wrong = || ReportError::Name { path: path.into() };
     let name = path.file_name().filter(|name| *name != "-").ok_or_else(wrong)?;
     match path.extension() {
-        // `folder/` names a folder, though its last part would do as a file's name.
+        // `folder/` is a folder, although its last part would be a valid file name.
         _ if path.as_os_str().as_encoded_bytes().ends_with(b"/") => Err(wrong()),
         None => Ok(path.with_file_name(name).with_extension("html")),
         Some(ending) if ending.eq_ignore_ascii_case("html") => Ok(path.into()),
@@ -130,18 +130,18 @@ fn named(path: &Path) -> Result<PathBuf, ReportError> {
     }
 }
 
-/// Whether what is there, if anything is, may be replaced.
+/// Whether an existing file may be replaced.
 fn replaceable(path: &Path) -> Result<(), ReportError> {
     match fs::metadata(path) {
         Ok(there) if !there.is_file() => Err(ReportError::NoFile { path: path.into() }),
-        // A rename does not ask whether the old file may be written: opening it does.
+        // A rename does not check whether the old file is writable; opening it does.
         Ok(_) => OpenOptions::new().write(true).open(path).map(drop).map_err(|e| because(path, e)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(because(path, error)),
     }
 }
 
-/// A file that has not its name yet; it is removed if it never gets it.
+/// A file under a temporary name, which is removed unless it is renamed.
 struct Partial {
     file: NamedTempFile,
     target: PathBuf,
@@ -149,14 +149,14 @@ struct Partial {
 
 impl Partial {
     fn new(path: &Path) -> Result<Self, ReportError> {
-        // Through a link to what it leads to.
+        // Follows a symbolic link to its target.
         let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let mut prefix = target.file_name().unwrap_or_default().to_owned();
         prefix.push(".");
         let file = Builder::new()
             .prefix(&prefix)
             .suffix(".partial")
-            // As a file made by its name would be: not for its owner alone.
+            // With the permissions of a normal file, not only for its owner.
             .make_in(folder(&target), |path| {
                 OpenOptions::new().write(true).create_new(true).open(path)
             })
@@ -164,7 +164,7 @@ impl Partial {
         Ok(Self { file, target })
     }
 
-    /// Writes all of it, down to the disk.
+    /// Writes the whole text and syncs it to disk.
     fn filled(
         self,
         fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
@@ -178,7 +178,7 @@ impl Partial {
         Ok(self)
     }
 
-    /// Takes its name.
+    /// Renames it to its final name.
     fn finish(self) -> Result<(), ReportError> {
         let Self { file, target } = self;
         file.persist(&target).map(drop).map_err(|failed| because(&target, failed.error))
@@ -192,7 +192,7 @@ fn folder(path: &Path) -> &Path {
     }
 }
 
-/// What the system's reason means here.
+/// Converts the system's error.
 fn because(path: &Path, source: io::Error) -> ReportError {
     let path = path.to_owned();
     match source.kind() {

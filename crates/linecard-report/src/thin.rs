@@ -1,25 +1,25 @@
-//! Fewer points that look like all of them: of equally many neighbours, the least and the most.
+//! Reduces points but keeps their appearance: minimum and maximum of equally many neighbours.
 //!
-//! No spike is lost by it, however short: each extreme of each run of points is kept, with its own
-//! place. (What is lost is how often a value between them occurs, which a histogram shows.)
+//! No spike is lost, however short: both extremes of each group of points are kept at their own
+//! positions. Only the frequency of values between them is lost; a histogram shows that.
 
-/// A place and a value.
+/// Position and value.
 pub(crate) type Point = (f64, f64);
 
-/// Points of which a picture is drawn.
+/// Maximum points of a drawn series.
 pub(crate) const MOST_POINTS: usize = 4_000;
 
-/// Fewer points, in their order.
+/// Reduced points, in order.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Thinned {
     pub(crate) points: Vec<Point>,
-    /// How many there were.
+    /// Original number of points.
     pub(crate) of: usize,
-    /// How many neighbours two points stand for, when there are fewer than there were.
+    /// How many neighbours each pair of points stands for, if points were left out.
     pub(crate) run: Option<usize>,
 }
 
-/// At most `most` points (and at least two). Points must be in the order of their places.
+/// At most `most` points (and at least two). Points must be sorted by position.
 pub(crate) fn thinned(points: &[Point], most: usize) -> Thinned {
     let runs = (most / 2).max(1);
     if points.len() <= runs * 2 {
@@ -30,7 +30,7 @@ pub(crate) fn thinned(points: &[Point], most: usize) -> Thinned {
     Thinned { points: kept, of: points.len(), run: Some(run) }
 }
 
-/// The same, only the points: for series that are kept in a file.
+/// Returns only the points: for series that are stored in a file.
 ///
 /// ```
 /// let points = (0..100_000).map(|n| (f64::from(n), f64::from(n % 777))).collect::<Vec<_>>();
@@ -42,7 +42,7 @@ pub fn kept(points: &[(f64, f64)], most: usize) -> Vec<(f64, f64)> {
     thinned(points, most).points
 }
 
-/// The least and the most of a run, in the order of their places.
+/// Minimum and maximum of a group, sorted by position.
 fn extremes(run: &[Point]) -> impl Iterator<Item = Point> {
     let (mut least, mut most) = (0, 0);
     for (index, point) in run.iter().enumerate() {
@@ -57,7 +57,7 @@ fn extremes(run: &[Point]) -> impl Iterator<Item = Point> {
     std::iter::once(run[least.min(most)]).chain(last)
 }
 
-/// Points that are numbers, in the order of their places.
+/// The finite points, sorted by position.
 pub(crate) fn ordered(mut points: Vec<Point>) -> Vec<Point> {
     points.retain(|(x, y)| x.is_finite() && y.is_finite());
     if !points.is_sorted_by(|a, b| a.0 <= b.0) {

@@ -1,32 +1,32 @@
-//! Units of values, and how a value is written in them.
+//! Units of values, and how values are formatted in them.
 
 use crate::report::Value;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-/// What a number is counted in.
+/// The unit of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// A time in nanoseconds, shown as ns, µs, ms or s.
     Ns,
-    /// A time in seconds, shown likewise.
+    /// A time in seconds, shown in the same way.
     Seconds,
     /// Bytes.
     Bytes,
     /// Bits per second.
     BitRate,
-    /// A share, 0 … 1, shown in percent.
+    /// A fraction, 0 … 1, shown in percent.
     Share,
     /// A number of things, shown with k, M and G.
     Count,
-    /// A number in a unit of this name, or without one: shown as it is.
+    /// A number in the unit with this name, or without a unit: shown as it is.
     Plain(&'static str),
 }
 
-/// How many of the unit one of the name is.
+/// A prefix of a unit: its factor and its name.
 type Step = (f64, &'static str);
 
 impl Unit {
-    /// Larger and larger names; the first is for zero too.
+    /// Prefixes in ascending order; the first one is used for zero too.
     pub(crate) fn steps(self) -> Vec<Step> {
         let named = |steps: &[Step]| steps.to_vec();
         match self {
@@ -48,12 +48,12 @@ impl Unit {
         }
     }
 
-    /// The name for values of this size.
+    /// The prefix for values of this size.
     fn step(self, magnitude: f64) -> Step {
         let steps = self.steps();
         let fits = |step: &&Step| magnitude.abs() >= step.0 * 0.9995;
         let largest = steps.iter().rfind(fits).or(steps.first());
-        // Nothing is less than the smallest name, but it is written in it.
+        // Smaller values use the smallest prefix.
         if magnitude == 0.0 { self.zero() } else { largest.copied().unwrap_or((1.0, "")) }
     }
 
@@ -62,7 +62,7 @@ impl Unit {
         steps.iter().find(|step| step.0 == 1.0).or(steps.first()).copied().unwrap_or((1.0, ""))
     }
 
-    /// A value alone, with three digits that count.
+    /// A single value with three significant digits.
     pub(crate) fn text(self, value: f64) -> String {
         if !value.is_finite() {
             return "–".to_owned();
@@ -83,7 +83,7 @@ impl Unit {
         join(&format!("{scaled:.decimals$}"), name)
     }
 
-    /// A value of an axis whose values reach `magnitude` and are `increment` apart.
+    /// A tick of an axis whose values reach `magnitude` and are `increment` apart.
     pub(crate) fn tick(self, value: f64, magnitude: f64, increment: f64) -> String {
         let (size, name) = self.step(magnitude);
         let decimals = (-(increment / size).abs().log10() - 1e-9).ceil().clamp(0.0, 9.0) as usize;
@@ -96,12 +96,12 @@ impl Unit {
     }
 }
 
-/// A number and its unit; a mere factor stands closer.
+/// Joins a number and its unit; a plain factor gets no space.
 fn join(number: &str, name: &str) -> String {
     let number = number.replace('-', "−");
     match name {
         "" | "k" | "M" | "G" | "T" => format!("{number}{name}"),
-        // The space does not break.
+        // A non-breaking space.
         _ => format!("{number}\u{a0}{name}"),
     }
 }
@@ -120,7 +120,7 @@ impl Serialize for Unit {
     }
 }
 
-/// The unit's names, for the script of the page.
+/// The unit's prefixes, for the script of the page.
 pub(crate) struct Steps(pub(crate) Unit);
 
 impl Serialize for Steps {

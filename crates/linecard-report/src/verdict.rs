@@ -1,18 +1,18 @@
-//! Gates and verdicts: what was asked, what was measured, and what follows.
+//! Gates and verdicts: the question, the measurement and the conclusion.
 
 use crate::report::Value;
 use maud::{Markup, html};
 use serde::Serialize;
 
-/// What follows from a measurement.
+/// The conclusion of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Finding {
-    /// It is as it should be.
+    /// The condition holds.
     Pass,
-    /// It cannot be told.
+    /// It cannot be decided.
     Withheld,
-    /// It is not as it should be.
+    /// The condition does not hold.
     Fail,
 }
 
@@ -25,7 +25,7 @@ impl Finding {
         }
     }
 
-    /// Different also without colours.
+    /// A symbol that is distinguishable without colours.
     fn symbol(self) -> &'static str {
         match self {
             Self::Pass => "✓",
@@ -46,21 +46,21 @@ impl Finding {
 /// One gate or verdict.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Verdict {
-    /// In JSON.
+    /// Key in JSON.
     pub key: &'static str,
-    /// What was asked.
+    /// The question.
     pub name: String,
-    /// What follows.
+    /// The conclusion.
     pub outcome: Finding,
-    /// What was measured, if anything was.
+    /// The measured value, if there is one.
     pub measured: Option<Value>,
-    /// What it is compared with, as "at most 15 µs".
+    /// The limit it is compared with, such as "at most 15 µs".
     pub limit: String,
-    /// Why, and what to do.
+    /// The reason, and what to do.
     pub why: String,
 }
 
-/// A table of them.
+/// A table of verdicts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verdicts {
     pub(crate) key: &'static str,
@@ -70,7 +70,7 @@ pub struct Verdicts {
 }
 
 impl Verdicts {
-    /// An empty table: `key` in JSON, where it is an array.
+    /// An empty table with `key` in JSON, where it is an array.
     #[must_use]
     pub fn new(key: &'static str, title: impl Into<String>) -> Self {
         Self { key, title: title.into(), verdicts: Vec::new(), is_folded: false }

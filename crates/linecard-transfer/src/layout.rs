@@ -1,11 +1,11 @@
-//! How a chunk is cut into packets and groups: the same at both ends, from four numbers.
+//! Divides a chunk into packets and groups: identical at both ends, from four numbers.
 
 use crate::fec::Scheme;
 
-/// Most packets of a chunk: what an index in a repair packet's header leaves for groups of one.
+/// The most packets of a chunk: what an index in a repair packet's header leaves for groups of one.
 pub const MAX_PACKETS: u32 = 1 << 20;
 
-/// Most repair packets of a group.
+/// The most repair packets of a group.
 pub const MAX_REPAIR: u32 = 64;
 
 /// A chunk as packets: `packets` with data, in groups of `data`, each with `repair` packets more.
@@ -32,7 +32,7 @@ pub struct Layout {
     groups: u32,
 }
 
-/// What a packet is within its chunk.
+/// The role of a packet within its chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// Data packet `index`.
@@ -40,7 +40,7 @@ pub enum Place {
         /// From 0.
         index: u32,
     },
-    /// Row `row` of what repairs `group`.
+    /// Row `row` of the repair of `group`.
     Repair {
         /// From 0.
         group: u32,
@@ -49,10 +49,10 @@ pub enum Place {
     },
 }
 
-/// Why a chunk cannot be cut like this.
+/// Why a chunk cannot be divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum LayoutError {
-    /// Nothing to send, or nothing to send it in.
+    /// Nothing to send, or no payload per packet.
     #[error("a chunk of {bytes} bytes in packets of {payload} is nothing")]
     Empty {
         /// Of the chunk.
@@ -63,17 +63,17 @@ pub enum LayoutError {
     /// More packets than can be numbered.
     #[error("{0} packets of a chunk are more than {MAX_PACKETS}: take smaller chunks")]
     Packets(u32),
-    /// More repair than is kept account of.
+    /// More repair packets than can be tracked.
     #[error("{0} repair packets of a group are more than {MAX_REPAIR}: take smaller groups")]
     Repair(u32),
 }
 
 impl Layout {
-    /// A chunk of `bytes` in packets of `payload`, in groups as `scheme` has them.
+    /// A chunk of `bytes` in packets of `payload`, in groups according to `scheme`.
     ///
     /// # Errors
     ///
-    /// Numbers that make no packets, or too many.
+    /// If the numbers give no packets, or too many.
     pub fn new(bytes: u32, payload: u32, scheme: Scheme) -> Result<Self, LayoutError> {
         if bytes == 0 || payload == 0 {
             return Err(LayoutError::Empty { bytes, payload });
@@ -114,7 +114,7 @@ impl Layout {
         self.repair
     }
 
-    /// Packets in all.
+    /// Packets in total, repair included.
     #[must_use]
     pub const fn slots(&self) -> u32 {
         self.packets + self.groups * self.repair
@@ -150,7 +150,7 @@ impl Layout {
         index / self.data
     }
 
-    /// What is sent in a slot.
+    /// The role of the packet in a slot.
     #[must_use]
     pub fn place(&self, slot: u32) -> Place {
         let group = self.group(slot);
@@ -161,7 +161,7 @@ impl Layout {
         }
     }
 
-    /// Where the bytes of a data packet begin in the chunk.
+    /// Offset of a data packet's bytes in the chunk.
     #[must_use]
     pub const fn offset(&self, index: u32) -> u32 {
         index * self.payload
@@ -179,7 +179,7 @@ impl Layout {
         self.data_bytes(self.first_index(group))
     }
 
-    /// Bytes of what is at `place`.
+    /// Bytes of the packet with this role.
     #[must_use]
     pub fn place_bytes(&self, place: Place) -> u32 {
         match place {
@@ -188,7 +188,7 @@ impl Layout {
         }
     }
 
-    /// Whether there is such a place in this chunk.
+    /// Whether this chunk has a packet with this role.
     #[must_use]
     pub const fn contains(&self, place: Place) -> bool {
         match place {
@@ -199,7 +199,7 @@ impl Layout {
 }
 
 impl Place {
-    /// As the index of a packet's header.
+    /// The index in a packet's header.
     #[must_use]
     pub const fn to_index(self) -> u32 {
         match self {
@@ -208,13 +208,13 @@ impl Place {
         }
     }
 
-    /// The place that a data packet's header names.
+    /// The role that a data packet's header names.
     #[must_use]
     pub const fn of_data(index: u32) -> Self {
         Self::Data { index }
     }
 
-    /// The place that a repair packet's header names.
+    /// The role that a repair packet's header names.
     #[must_use]
     pub const fn of_repair(index: u32) -> Self {
         Self::Repair { group: index >> 8, row: index & 255 }

@@ -1,6 +1,7 @@
-//! The bytes of chunks at either end: what packets are filled from, and what they are put into.
+//! The bytes of chunks at both ends: the source of packets' payload, and its destination.
 //!
-//! [`crate::send`] and [`crate::receive`] decide and have no bytes; these have bytes and decide nothing.
+//! [`crate::send`] and [`crate::receive`] make decisions and hold no bytes; these types hold bytes
+//! and make no decisions.
 
 use crate::fec::{Code, RepairPacket, Scheme};
 use crate::receive::Arrival;
@@ -11,23 +12,23 @@ use alloc::vec::Vec;
 
 /// Groups whose repair is kept: lanes work on this many at once.
 const KEPT_GROUPS: usize = 80;
-/// Buffers of chunks kept for the next.
+/// Free buffers of chunks kept for reuse.
 const KEPT_BUFFERS: usize = 8;
 /// Lengths of buffers that may grow, in bytes: a small file needs no buffer of a whole chunk.
 const SMALL_BYTES: [usize; 2] = [64 << 10, 1 << 20];
 
-/// The bytes that are being sent.
+/// The chunks being sent.
 #[derive(Debug)]
 pub struct Source {
     payload: usize,
     code: Code,
     chunks: BTreeMap<u32, Vec<u8>>,
-    /// Chunk, group and its repair packets, one behind the other; the newest last.
+    /// Chunk, group and its repair packets, contiguous; the newest last.
     encoded: VecDeque<(u32, u32, Vec<u8>)>,
 }
 
 impl Source {
-    /// Of packets of `payload_bytes`, with `scheme`.
+    /// For packets of `payload_bytes`, with `scheme`.
     #[must_use]
     pub fn new(payload_bytes: u32, scheme: Scheme) -> Self {
         Self {
@@ -38,18 +39,18 @@ impl Source {
         }
     }
 
-    /// Keeps the bytes of a chunk that is offered.
+    /// Stores the bytes of a chunk that is offered.
     pub fn put(&mut self, chunk: u32, bytes: Vec<u8>) {
         self.chunks.insert(chunk, bytes);
     }
 
-    /// Gives back the bytes of a chunk that is done.
+    /// Removes and returns the bytes of a completed chunk.
     pub fn remove(&mut self, chunk: u32) -> Option<Vec<u8>> {
         self.encoded.retain(|(of, _, _)| *of != chunk);
         self.chunks.remove(&chunk)
     }
 
-    /// Appends what `departure` carries to `out`. False if the chunk is not here.
+    /// Appends the payload of `departure` to `out`. False if the chunk is not stored.
     pub fn fill(&mut self, departure: &Departure, out: &mut Vec<u8>) -> bool {
         let chunk = departure.header.chunk;
         match departure.body {
@@ -72,7 +73,7 @@ impl Source {
         true
     }
 
-    /// A group's repair packets, made when the first of them leaves.
+    /// A group's repair packets, computed when the first of them is sent.
     fn repair_of(&mut self, chunk: u32, group: u32) -> Option<&[u8]> {
         let known =
             self.encoded.iter().rposition(|(of, number, _)| (*of, *number) == (chunk, group));
@@ -104,7 +105,7 @@ impl Source {
     }
 }
 
-/// A chunk that is coming in.
+/// A chunk being received.
 #[derive(Debug)]
 struct Buffer {
     bytes: Vec<u8>,
@@ -112,7 +113,7 @@ struct Buffer {
     repair: Vec<(u32, u32, Vec<u8>)>,
 }
 
-/// The bytes that have come in.
+/// The chunks being received.
 #[derive(Debug)]
 pub struct Store {
     payload: usize,
@@ -123,8 +124,8 @@ pub struct Store {
 }
 
 impl Store {
-    /// Of chunks of at most `chunk_bytes`, in packets of `payload_bytes`, with `scheme`. What is under
-    /// way is bounded by the receiver's window.
+    /// For chunks of at most `chunk_bytes`, in packets of `payload_bytes`, with `scheme`. The
+    /// receiver's window bounds the number of chunks.
     #[must_use]
     pub fn new(chunk_bytes: u32, payload_bytes: u32, scheme: Scheme) -> Self {
         Self {
@@ -136,7 +137,7 @@ impl Store {
         }
     }
 
-    /// Puts `bytes` where they belong.
+    /// Stores `bytes` at their position.
     pub fn put(&mut self, arrival: Arrival, bytes: &[u8]) {
         match arrival {
             Arrival::Data { chunk, offset } => {
@@ -155,19 +156,19 @@ impl Store {
         }
     }
 
-    /// The buffer of a chunk, of which at least `least` bytes are needed if it is new.
+    /// The buffer of a chunk, with at least `least` bytes if it is new.
     fn buffer(&mut self, chunk: u32, least: usize) -> &mut Buffer {
         let free = &mut self.free;
         self.chunks.entry(chunk).or_insert_with(|| {
-            // What a buffer holds of an earlier chunk is overwritten before the chunk is whole.
+            // Data of an earlier chunk in the buffer is overwritten before the chunk is complete.
             let fitting = free.iter().position(|free| free.len() >= least);
             let bytes = fitting.map(|at| free.remove(at)).unwrap_or_default();
             Buffer { bytes, repair: Vec::new() }
         })
     }
 
-    /// Repairs the packets `missing` (as bits) of a group of a chunk that has `bytes` in all. False if that
-    /// cannot be: the other end has sent other repair than it should.
+    /// Repairs the packets `missing` (as bits) of a group of a chunk with `bytes` in total. False
+    /// if that is impossible because the other end has sent inconsistent repair packets.
     #[must_use]
     pub fn repair(&mut self, chunk: u32, group: u32, bytes: u32, missing: &[u64; 4]) -> bool {
         let Some(buffer) = self.chunks.get_mut(&chunk) else { return false };
@@ -188,18 +189,18 @@ impl Store {
         repaired
     }
 
-    /// Whether no chunk is under way.
+    /// Whether no chunk is being received.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.chunks.is_empty()
     }
 
-    /// Takes a whole chunk out: its buffer, of which the first bytes are the chunk.
+    /// Removes a complete chunk: its buffer, which starts with the chunk.
     pub fn take(&mut self, chunk: u32) -> Option<Vec<u8>> {
         self.chunks.remove(&chunk).map(|buffer| buffer.bytes)
     }
 
-    /// Gives back a buffer that was taken out, for the next chunk. The shortest are taken first.
+    /// Returns a buffer for reuse. The shortest are reused first.
     pub fn give_back(&mut self, buffer: Vec<u8>) {
         if buffer.is_empty() || buffer.len() > self.chunk_bytes {
             return;
@@ -212,14 +213,14 @@ impl Store {
     }
 }
 
-/// Makes a buffer long enough for `needed` bytes, if that is no more than `most`: of one length after the
-/// other, so that what has come is copied twice at most.
+/// Enlarges a buffer to at least `needed` bytes, if that is at most `most`, in steps such that data
+/// is copied at most twice.
 fn grow(bytes: &mut Vec<u8>, needed: usize, most: usize) {
     if needed <= bytes.len() || needed > most {
         return;
     }
     let length = SMALL_BYTES.into_iter().find(|small| needed <= *small).unwrap_or(most).min(most);
-    // Zeroed memory of the system costs nothing before it is used, other than growing in place.
+    // Zeroed memory from the system costs nothing until it is used, unlike growing in place.
     let mut longer = vec![0; length];
     longer[..bytes.len()].copy_from_slice(bytes);
     *bytes = longer;

@@ -1,5 +1,6 @@
 //! Progress and cancellation of a long run, shared between threads.
 
+use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Progress counter and cancellation token of a run.
@@ -18,7 +19,7 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 /// ```
 #[derive(Debug, Default)]
 pub struct Watch {
-    stopped: AtomicBool,
+    stopped: Arc<AtomicBool>,
     done: AtomicUsize,
     all: AtomicUsize,
 }
@@ -26,9 +27,20 @@ pub struct Watch {
 impl Watch {
     /// A run that has not started.
     #[must_use]
-    pub const fn new() -> Self {
-        let (stopped, done) = (AtomicBool::new(false), AtomicUsize::new(0));
-        Self { stopped, done, all: AtomicUsize::new(0) }
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The same, for what is also to end once `flag` is set, as by a handler of signals.
+    #[must_use]
+    pub fn stopped_by(flag: Arc<AtomicBool>) -> Self {
+        Self { stopped: flag, ..Self::default() }
+    }
+
+    /// The flag that is set when the run is to end, for code that looks at a flag.
+    #[must_use]
+    pub fn stop_flag(&self) -> &AtomicBool {
+        &self.stopped
     }
 
     /// Requests cancellation. The run ends at its next poll.

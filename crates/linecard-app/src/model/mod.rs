@@ -2,11 +2,22 @@
 
 mod account;
 pub mod adapter;
+pub mod core;
+pub mod ladder;
 pub mod npu;
+pub mod parallel;
 pub mod path;
 pub mod pci;
 pub mod pcie;
+pub mod receive;
+mod scenario;
+pub mod solve;
+pub mod sweep;
+pub mod trace;
 pub mod transfer;
+pub mod transmit;
+
+pub use scenario::Scenario;
 
 use super::AnyJob;
 
@@ -19,11 +30,13 @@ fn title(name: &str) -> String {
 }
 
 /// The models.
-pub const MODELS: [AnyJob; 6] = [
-    AnyJob::of::<adapter::AdapterModel>(),
+pub const MODELS: [AnyJob; 8] = [
+    AnyJob::of::<transmit::TransmitModel>(),
+    AnyJob::of::<receive::ReceiveModel>(),
     AnyJob::of::<npu::NpuModel>(),
     AnyJob::of::<pci::PciModel>(),
     AnyJob::of::<pcie::PcieModel>(),
+    AnyJob::of::<adapter::AdapterModel>(),
     AnyJob::of::<path::PathModel>(),
     AnyJob::of::<transfer::TransferModel>(),
 ];

@@ -4,6 +4,7 @@
 
 use super::account::{limit, word};
 use crate::{Context, Error, Job};
+use linecard_config::ConfigError;
 use linecard_model::Ps;
 use linecard_model::pcie::{
     Config, Generation, Link, Nic, Reads, ethernet_needs_bps, fewest_lanes, reads_in_flight,
@@ -150,6 +151,10 @@ impl Job for PcieModel {
     const COMMAND: &'static str = super::COMMAND;
     type Config = Config;
     type Outcome = PcieOutcome;
+
+    fn validate(config: &Config) -> Result<(), ConfigError> {
+        config.link().map(drop)
+    }
 
     fn title(_: &Config) -> String {
         super::title(Self::NAME)

@@ -10,6 +10,7 @@ pub use outcome::TransferOutcome;
 pub use spec::{MAX_PACKETS, Spec, mode_name};
 
 use crate::{Context, Error, Job};
+use linecard_config::ConfigError;
 use linecard_report::{Axis, Histograms, Page, Unit};
 use linecard_transfer::sim::{self, Outcome};
 
@@ -25,6 +26,10 @@ impl Job for TransferModel {
     const COMMAND: &'static str = super::COMMAND;
     type Config = Config;
     type Outcome = TransferOutcome;
+
+    fn validate(config: &Config) -> Result<(), ConfigError> {
+        config.spec().map(drop)
+    }
 
     fn title(_: &Config) -> String {
         super::title(Self::NAME)

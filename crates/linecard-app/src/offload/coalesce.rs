@@ -50,7 +50,7 @@ pub struct Config {
     #[garde(range(min = 8, max = 1 << 22))]
     #[schemars(extend("x-flag" = "max-flows"))]
     pub max_flows: usize,
-    /// flow, as 10.0.0.1:5000-10.0.0.2:80 or [fd00::1]:5000-[fd00::2]:80, of which each packet is listed with the reason why it
+    /// flow, as `10.0.0.1:5000-10.0.0.2:80` or `[fd00::1]:5000-[fd00::2]:80`, of which each packet is listed with the reason why it
     /// did or did not merge
     #[schemars(extend("x-flag" = "explain-flow"))]
     pub explain_flow: Maybe<String>,

@@ -388,7 +388,7 @@ mod tests {
     #[test]
     fn texts_have_numbers_in_them() {
         let text = fill("{run.rate:.1} of {1:6.2}, {2} lane{2:s}, {16e9:bit/s}", &lookup);
-        assert_eq!(text.as_deref(), Ok("10.0, 20.0, 30.0 of   1.00, 2 lanes, 16.0 Gbit/s"));
+        assert_eq!(text.as_deref(), Ok("10.0, 20.0, 30.0 of   1.00, 2 lanes, 16.00 Gbit/s"));
         assert!(fill("{run.rate:x}", &lookup).is_err() && fill("{1", &lookup).is_err());
     }
 }

@@ -6,6 +6,8 @@
 pub mod comparison;
 mod expression;
 mod jobs;
+#[cfg(target_os = "linux")]
+pub mod live;
 mod measure;
 mod paper;
 
@@ -31,11 +33,15 @@ impl Reproduced {
     /// What is wrong, if values differ without a reason.
     #[must_use]
     pub fn failure(&self) -> Option<Error> {
-        let count = self.unexplained;
-        let what =
-            format!("{count} figures differ without a reason, or beyond its limit: see DIFFERS");
-        (count > 0).then_some(Error::Unexplained(what))
+        failure(self.unexplained)
     }
+}
+
+/// What is wrong, if so many values differ without a reason.
+#[must_use]
+pub fn failure(count: usize) -> Option<Error> {
+    let what = format!("{count} figures differ without a reason, or beyond its limit: see DIFFERS");
+    (count > 0).then_some(Error::Unexplained(what))
 }
 
 /// Runs a reproduction. What `own`, a file in the form of `papers/NAME.toml`, says takes precedence over the file that
@@ -71,17 +77,4 @@ pub fn reproduce(
     curves.into_iter().for_each(|curve| report.push(curve));
     reproduction.notes.iter().for_each(|note| report.note(note));
     Ok(Reproduced { report, unexplained })
-}
-
-/// Parameters of what is measured on this host beside a reproduction: the section `live` of its file.
-///
-/// # Errors
-///
-/// As [`reproduce`].
-pub fn live(name: &str, own: Option<&Path>) -> Result<Document, Error> {
-    let mut live = Paper::built_in(name)?.0.section("live", &[]);
-    if let Some(path) = own {
-        live.overlay(&Document::read(path)?.section("live", &[]))?;
-    }
-    Ok(live)
 }

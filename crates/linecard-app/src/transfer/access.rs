@@ -3,7 +3,7 @@
 use super::error::{is_missing, of_key};
 use crate::{Context, Error};
 use garde::Validate;
-use linecard_config::{ConfigError, Switch};
+use linecard_config::ConfigError;
 use linecard_transfer_net::control;
 use linecard_transfer_net::keys::{Authorized, Identity, SharedKey};
 use schemars::JsonSchema;
@@ -29,7 +29,7 @@ pub struct Access {
     /// no keys and no encryption, for measurements within one machine: programs there can read and change what is sent;
     /// refused for other addresses than 127.0.0.1 and `::1`
     #[schemars(extend("x-flag" = "insecure-none"))]
-    pub insecure_none: Switch,
+    pub insecure_none: bool,
 }
 
 impl Access {
@@ -38,7 +38,7 @@ impl Access {
         &self,
         context: &Context<'_>,
     ) -> Result<Option<control::Access>, Error> {
-        if self.insecure_none.0 {
+        if self.insecure_none {
             let what = "there are no keys then: leave out psk and identity";
             return match self.psk.is_some() || self.identity.is_some() {
                 true => Err(ConfigError::of_parameter("access.insecure_none", what).into()),
@@ -72,7 +72,7 @@ pub(super) fn file_of(context: &Context<'_>, parameter: &str, path: &Path) -> Pa
 /// The key in this file, or in the usual one; made if it is missing.
 pub(super) fn identity(path: Option<&Path>) -> Result<Identity, Error> {
     let path = file(path, "identity", "--identity")?;
-    Identity::load_or_create(&path).map_err(of_key)
+    Identity::load_or_create(&path).map_err(|error| of_key(&error))
 }
 
 /// The file that was given, or the one of this name among the settings of the user.
@@ -93,6 +93,6 @@ pub(super) fn allowed(path: &Path) -> Result<usize, Error> {
         Ok(Authorized::Only(list)) => Ok(list.len()),
         Ok(_) => Ok(0),
         Err(error) if is_missing(&error) => Ok(0),
-        Err(error) => Err(of_key(error)),
+        Err(error) => Err(of_key(&error)),
     }
 }

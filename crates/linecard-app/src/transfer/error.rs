@@ -148,7 +148,7 @@ fn of_control(error: ControlError, peer: &str) -> Error {
 }
 
 /// An error of a file of keys.
-pub(super) fn of_key(error: KeyError) -> Error {
+pub(super) fn of_key(error: &KeyError) -> Error {
     Error::Storage(error.to_string())
 }
 

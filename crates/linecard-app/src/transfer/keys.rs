@@ -107,7 +107,7 @@ impl linecard_report::Outcome for Outcome {
 ///
 /// A file that exists or cannot be written.
 pub fn create_shared(path: &Path) -> Result<(), Error> {
-    SharedKey::create(path).map(drop).map_err(of_key)
+    SharedKey::create(path).map(drop).map_err(|error| of_key(&error))
 }
 
 /// A fingerprint on the list of those who may send.
@@ -135,7 +135,8 @@ pub fn authorize(
     }
     // A list that is not as it should be would be refused later, with this line in it.
     allowed(&list)?;
-    let was_there = Authorized::Listed(list.clone()).allows(fingerprint).map_err(of_key)?;
+    let was_there =
+        Authorized::Listed(list.clone()).allows(fingerprint).map_err(|error| of_key(&error))?;
     if !was_there {
         append(&list, format!("{fingerprint} {note}").trim_end())
             .map_err(|error| Error::Storage(format!("{}: {error}", list.display())))?;

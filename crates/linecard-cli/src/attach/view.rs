@@ -3,7 +3,7 @@
 //! It goes to stderr, so that stdout stays data. The cursor stays visible below it and is never moved
 //! further than to its top, so that whatever ends the process there is nothing to restore.
 
-use super::rates::{PortRates, Rates, Reasons, WorkerRates};
+use linecard_app::attach::{PortRates, Rates, Reasons, WorkerRates};
 use linecard_report::Value;
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
@@ -182,8 +182,8 @@ fn clock(time: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::rates::{DropCounts, MergeRates};
     use super::*;
+    use linecard_app::attach::{DropCounts, MergeRates};
 
     const SIZE: Size = Size { width: 80, height: 24 };
 

@@ -1,36 +1,20 @@
 //! `linecard jitter`: which cause makes each late packet, and what to change.
 
 #[cfg(target_os = "linux")]
-mod ab;
-pub(crate) mod analyze;
-#[cfg(target_os = "linux")]
 mod audit;
 #[cfg(target_os = "linux")]
-mod dummy;
-#[cfg(target_os = "linux")]
-mod figures;
-#[cfg(target_os = "linux")]
 mod lab;
-#[cfg(target_os = "linux")]
-mod placement;
-#[cfg(target_os = "linux")]
-mod record;
-#[cfg(target_os = "linux")]
-mod recovery;
-#[cfg(target_os = "linux")]
-mod rows;
-#[cfg(target_os = "linux")]
-mod send;
-#[cfg(target_os = "linux")]
-mod sink;
-#[cfg(target_os = "linux")]
-mod stop;
-#[cfg(target_os = "linux")]
-mod trace;
 
 use crate::failure::{EXIT_CODES, Failure};
+use crate::job::JobArguments;
+#[cfg(target_os = "linux")]
+use crate::page::{PageArguments, PageFile};
+#[cfg(target_os = "linux")]
+use crate::say;
 use clap::{Args, Subcommand};
-use linecard_report::Value;
+use linecard_app::jitter::analyze::Analyze;
+#[cfg(target_os = "linux")]
+use linecard_app::jitter::{self, ab::Ab, dummy::Dummy, send::Send, sink::Sink};
 
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
@@ -44,14 +28,24 @@ pub(crate) struct JitterArguments {
     json: bool,
 }
 
-/// A time and its interval of 95 %. An interval whose ends read like the time itself is left out: the
-/// digits shown are certain, and the figures in JSON have it.
-fn with_interval(ns: i64, [lower_ns, upper_ns]: [i64; 2]) -> String {
-    let [value, lower, upper] = [ns, lower_ns, upper_ns].map(|ns| Value::Ns(ns as f64).to_string());
-    if lower == value && upper == value {
-        return value;
+/// Arguments of `linecard jitter ab`.
+#[cfg(target_os = "linux")]
+#[derive(Debug, Args)]
+#[command(after_help = toggles())]
+pub(crate) struct AbArguments {
+    #[command(flatten)]
+    job: JobArguments<Ab>,
+    #[command(flatten)]
+    page: PageArguments,
+}
+
+#[cfg(target_os = "linux")]
+fn toggles() -> String {
+    let mut text = "Toggles:\n".to_owned();
+    for toggle in &linecard_jitter::linux::toggle::ALL {
+        text += &format!("  {:<16} {}\n", toggle.name, toggle.switches);
     }
-    format!("{value} (95 %: {lower} to {upper})")
+    text + "\n" + EXIT_CODES
 }
 
 #[derive(Debug, Subcommand)]
@@ -70,7 +64,7 @@ pub(crate) enum JitterCommand {
     /// exactly, after Ctrl-C and a crash too. With several toggles, p is corrected (Holm). "aa" changes
     /// nothing: it shows what chance does.
     #[cfg(target_os = "linux")]
-    Ab(ab::AbArguments),
+    Ab(AbArguments),
     /// Make one page of kept results.
     #[cfg(target_os = "linux")]
     Report(lab::ReportArguments),
@@ -79,32 +73,32 @@ pub(crate) enum JitterCommand {
     /// Prints both how long laps took (gaps) and how late they were: a pause of 10 ms is one long gap, and
     /// more than a thousand late laps.
     #[cfg(target_os = "linux")]
-    Dummy(dummy::DummyArguments),
+    Dummy(JobArguments<Dummy>),
     /// Send a stream of constant rate on an absolute schedule, and say how well it was kept.
     ///
     /// A packet that is late is sent at once; the schedule stays. Packets carry their number, when they
     /// were due and when they were sent, behind media headers.
     #[cfg(target_os = "linux")]
-    Send(send::SendArguments),
+    Send(JobArguments<Send>),
     /// Receive a stream of `linecard jitter send`, and say when packets came and which did not.
     ///
     /// Ends when all came that are expected, when nothing comes any more, or with Ctrl-C.
     #[cfg(target_os = "linux")]
-    Sink(sink::SinkArguments),
+    Sink(JobArguments<Sink>),
     /// Follow each packet of one stream through the kernel, under given conditions; or, with --cost, say
     /// what that costs.
     ///
     /// Traced by BPF, or by tracefs where BPF is refused. Beside the trace the kernel's own counters count
     /// packets as a second witness.
     #[cfg(target_os = "linux")]
-    Trace(trace::TraceArguments),
+    Trace(lab::TraceArguments),
     /// Say of a stream in a capture how evenly it comes, and what it asks of buffers.
     ///
     /// Takes RTP (ST 2022-6, ST 2110-20, -30, -31, -40), streams of `linecard jitter send`, and other UDP.
     /// Of several flows the one with the most packets is taken, streams first. With a second capture of
     /// the same stream, as from the application's side: both side by side, and what each packet was
     /// delayed between them.
-    Analyze(analyze::AnalyzeArguments),
+    Analyze(JobArguments<Analyze>),
     /// Say what of this host makes packets late, and what to change; change it only with --apply.
     ///
     /// Reads the kernel's command line and configuration, interrupts, the interface, clocks and sleep,
@@ -117,30 +111,26 @@ pub(crate) enum JitterCommand {
 /// Runs the command. What an earlier one has left behind is put back first.
 pub(crate) fn command(arguments: &JitterArguments) -> Result<(), Failure> {
     #[cfg(target_os = "linux")]
-    let store = {
-        let store = linecard_jitter::linux::journal::Store::of_user();
-        recovery::begin(&store);
-        store
-    };
+    jitter::recover().iter().for_each(|line| say(line));
     let Some(command) = &arguments.command else { return first_look(arguments.json) };
     match command {
         #[cfg(target_os = "linux")]
-        JitterCommand::Ab(arguments) => ab::command(arguments, &store),
-        JitterCommand::Analyze(arguments) => analyze::command(arguments),
+        JitterCommand::Ab(AbArguments { job, page }) => job.until_signal(&page.check(&[])?),
+        JitterCommand::Analyze(arguments) => arguments.command(),
         #[cfg(target_os = "linux")]
-        JitterCommand::Audit(arguments) => audit::command(arguments, &store),
+        JitterCommand::Audit(arguments) => audit::command(arguments),
         #[cfg(target_os = "linux")]
-        JitterCommand::Dummy(arguments) => dummy::command(arguments),
+        JitterCommand::Dummy(arguments) => arguments.until_signal(&PageFile::default()),
         #[cfg(target_os = "linux")]
         JitterCommand::Report(kept) => lab::report(kept, arguments.json),
         #[cfg(target_os = "linux")]
         JitterCommand::Run(arguments) => lab::run(arguments),
         #[cfg(target_os = "linux")]
-        JitterCommand::Send(arguments) => send::command(arguments),
+        JitterCommand::Send(arguments) => arguments.until_signal(&PageFile::default()),
         #[cfg(target_os = "linux")]
-        JitterCommand::Sink(arguments) => sink::command(arguments),
+        JitterCommand::Sink(arguments) => arguments.until_signal(&PageFile::default()),
         #[cfg(target_os = "linux")]
-        JitterCommand::Trace(arguments) => trace::command(arguments),
+        JitterCommand::Trace(arguments) => lab::trace(arguments),
     }
 }
 

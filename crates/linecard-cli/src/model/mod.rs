@@ -1,28 +1,21 @@
 //! `linecard model`: hardware in virtual time, from a scenario.
 
-mod annotate;
-mod capture;
-pub(crate) mod figures;
-pub(crate) mod firmware;
-mod key;
-mod keys;
-mod kinds;
-pub(crate) mod ladder;
-pub(crate) mod parallel;
-pub(crate) mod run;
-pub(crate) mod scenario;
-pub(crate) mod settings;
-pub(crate) mod solve;
-pub(crate) mod sweep;
+mod help;
+mod ladder;
+mod run;
+mod solve;
+mod sweep;
 mod trace;
-mod values;
 
 use crate::failure::Failure;
 use crate::interrupt;
 use clap::{Args, Subcommand};
-#[cfg(all(test, target_os = "linux"))]
-pub(crate) use kinds::told;
+use linecard_app::model::Scenario;
 use std::path::PathBuf;
+
+pub(crate) use ladder::find as ladder;
+pub(crate) use run::find as run;
+pub(crate) use solve::find as solve;
 
 #[derive(Debug, Args)]
 pub(crate) struct ModelArguments {
@@ -68,6 +61,12 @@ pub(crate) struct ScenarioArguments {
     /// Set a value of the scenario, as `core.mhz=423`; may be repeated.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) sets: Vec<String>,
+}
+
+impl ScenarioArguments {
+    fn read(&self) -> Result<Scenario, Failure> {
+        Scenario::read(&self.scenario, &self.sets)
+    }
 }
 
 /// Runs the command.

@@ -1,11 +1,22 @@
 //! Metrics of `linecard attach --metrics`, read off what a scraper gets.
 
 use super::{code, compare, table};
-use crate::attach::tested_metrics::{reasons_of_drops, sample};
+use linecard_app::attach::{metrics, reasons};
+use linecard_io::attach::{Account, Merged};
+use linecard_io::engine::SpreadCounters;
+use linecard_io::port::{Counters, Drops};
 
 #[test]
 fn metrics_are_those_that_a_scraper_gets() {
-    let sample = sample();
+    // Every metric, of an attachment with one worker behind a ring.
+    let sample = metrics::text(&Account {
+        near: vec![Counters::default()],
+        far: vec![Counters::default()],
+        inward: vec![Merged::default()],
+        outward: vec![Merged::default()],
+        spread: SpreadCounters { packets: vec![0], dropped: vec![0] },
+        ..Account::default()
+    });
     let mut rows = Vec::new();
     for line in sample.lines().filter_map(|line| line.strip_prefix("# HELP ")) {
         let (name, what) = line.split_once(' ').expect("name and help");
@@ -24,7 +35,7 @@ fn metrics_are_those_that_a_scraper_gets() {
     text += &table(&["metric", "type", "labels", "meaning"], rows);
     text += "[Reasons](reasons.md) has those of `linecard_flushed_total` and \
              `linecard_refused_packets_total`. Those of `linecard_dropped_packets_total`:\n\n";
-    let rows = reasons_of_drops().into_iter().map(|(name, what)| vec![code(name), what.to_owned()]);
+    let rows = reasons(&Drops::default()).map(|(name, what, _)| vec![code(name), what.to_owned()]);
     text += &table(&["reason", "meaning"], rows);
     compare("metrics.md", "Metrics", &text);
 }

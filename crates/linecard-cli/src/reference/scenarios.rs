@@ -2,11 +2,11 @@
 
 use super::fields::{Section, sections, sections_of};
 use super::{code, compare, default_of, root, table};
-use crate::model::told;
+use linecard_app::model::MODELS;
 use linecard_app::run;
 use std::fmt::Write as _;
 
-const PLAN: &str = include_str!("../plan/scenario.rs");
+const PLAN: &str = include_str!("../../../linecard-app/src/plan/scenario.rs");
 const HEAD: [&str; 3] = ["key", "meaning and range", "default"];
 
 #[test]
@@ -35,13 +35,14 @@ fn scenarios_have_the_keys_of_the_code() {
     write("linecard plan", intro, &sections(PLAN));
     text += "## linecard model\n\n`model = \"…\"` says which. [The hardware model](../design/model.md) has what \
              each is.\n\n";
-    for kind in told() {
-        let rows = kind.keys.iter().map(|(name, what)| {
-            let (what, default) = default_of(what);
-            vec![code(name), what.to_owned(), shown(&default)]
+    for model in MODELS {
+        let rows = model.parameters().iter().map(|parameter| {
+            let what = parameter.to_string();
+            let (what, default) = default_of(&what);
+            vec![code(&parameter.name), what.to_owned(), shown(&default)]
         });
-        let _ = write!(text, "### model = \"{}\"\n\n{}", kind.kind, table(&HEAD, rows));
-        let example = if kind.kind == "transmit" { "lso" } else { kind.kind };
+        let _ = write!(text, "### model = \"{}\"\n\n{}", model.name, table(&HEAD, rows));
+        let example = if model.name == "transmit" { "lso" } else { model.name };
         let path = format!("scenarios/model-{example}.toml");
         assert!(root().join(&path).is_file(), "{path} shows this kind");
         let _ = write!(text, "Example: `{path}`.\n\n");

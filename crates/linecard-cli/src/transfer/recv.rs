@@ -5,12 +5,12 @@ use crate::account;
 use crate::failure::{EXIT_CODES, Failure};
 use crate::flags::Flags;
 use crate::say;
-use crate::signals::cancel_at_signals;
+use crate::signals;
 use crate::units;
 use clap::Args;
 use clap::builder::{PathBufValueParser, TypedValueParser};
-use linecard_app::transfer::Failed;
 use linecard_app::transfer::receive::{Config, Outcome, ReceiveJob, Receiver};
+use linecard_app::transfer::{Failed, Log};
 use linecard_app::{Context, Job};
 use linecard_report::report_of;
 use std::path::{Path, PathBuf};
@@ -40,12 +40,13 @@ pub(crate) fn command(arguments: &RecvArguments) -> Result<(), Failure> {
     if arguments.keep && config.is_pipe() {
         return Err(Failure::Usage("--keep is for a folder: stdout takes one file or pipe".into()));
     }
-    let progress = Arc::default();
-    cancel_at_signals(&progress)?;
+    let progress = signals::progress()?;
     let context = Context { progress: &progress, document: Some(&document) };
     let bar = Arc::new(Bar::new());
     let above = Arc::clone(&bar);
-    let receiver = Receiver::listen(&config, &context, Arc::new(move |line| above.say(line)))?;
+    let log: Log = Arc::new(move |line| above.say(line));
+    let receiver =
+        Receiver::listen(&config, &context, &log).map_err(|error| context.placed(error))?;
     loop {
         let result = receiver.receive(&mut |progress| {
             let total = (progress.total_bytes > 0).then_some(progress.total_bytes);

@@ -5,7 +5,7 @@ use crate::account;
 use crate::failure::{EXIT_CODES, Failure};
 use crate::flags::Flags;
 use crate::say;
-use crate::signals::cancel_at_signals;
+use crate::signals;
 use clap::Args;
 use linecard::watch::Watch;
 use linecard_app::transfer::keys::Fingerprint;
@@ -46,8 +46,7 @@ pub(crate) fn command(arguments: &SendArguments) -> Result<(), Failure> {
     let document = arguments.flags.document()?;
     let (input, peer) = (arguments.input.clone(), Parsed(arguments.peer.clone()));
     let config = Config { input, peer, ..document.config()? };
-    let progress = Arc::default();
-    cancel_at_signals(&progress)?;
+    let progress = signals::progress()?;
     let context = Context { progress: &progress, document: Some(&document) };
     let mut shown = Shown::new(Arc::clone(&progress), config.input == Path::new("-"));
     let result = send(&config, &context, &mut shown);
@@ -63,7 +62,7 @@ pub(crate) fn command(arguments: &SendArguments) -> Result<(), Failure> {
             if let Some(outcome) = outcome.filter(|_| arguments.json) {
                 account::print(&report_of("send", &*outcome), true, None)?;
             }
-            Err(error)
+            Err(context.placed(error))
         }
     }
 }
@@ -102,7 +101,7 @@ impl Observer for Shown {
 
     fn progress(&mut self, progress: &SendProgress) {
         self.begun.store(true, Ordering::Relaxed);
-        let lanes = progress.lanes.iter().map(|lane| lane.carrier.sent_bytes);
+        let lanes = progress.lanes.iter().map(|lane| lane.socket.sent_bytes);
         self.bar.show(progress.done_bytes, progress.total_bytes, lanes);
     }
 

@@ -181,7 +181,7 @@ fn what_lanes_in_virtual_time_do_not_have_is_refused() {
         (sim(&["--rate", "10"]), "--rate 10: 10 is out of range: choose 1M"),
         (sim(&["--fec", "rs:0,1"]), "--fec"),
         (sim(&["--payload", "10"]), "--payload 10: 10 is out of range: choose 64 to 65000"),
-        (sim(&["--begin", "2s"]), "--begin 2s: 2s is out of range"),
+        (sim(&["--chunk-overhead", "2s"]), "--chunk-overhead 2s: 2s is out of range"),
         (sim(&["--chunk", "1G", "--payload", "64"]), "take smaller chunks"),
         (sim(&["--chunks", "100000"]), "choose up to 10000000"),
         (vec!["run", "--mode", "auto"], "--mode is for lanes in virtual time: add --lanes sim"),

@@ -326,7 +326,7 @@ fn one_core_is_enough() {
 fn what_cannot_be_is_refused_in_one_line() {
     let folder = Folder::new();
     folder.refuses(2, &["jitter", "run", "E9"], &["E9", "E0 to E8"]);
-    folder.refuses(2, &["jitter", "run", "--count", "1"], &["1 packets", "2 to 10000000"]);
+    folder.refuses(2, &["jitter", "run", "--count", "1"], &["--count 1", "2 to 10M"]);
     folder.refuses(2, &["jitter", "run", "--period", "soon"], &["soon"]);
     folder.refuses(2, &["jitter", "run", "--report", "page.txt"], &["page.txt"]);
     folder.refuses(1, &["jitter", "report", "nowhere"], &["nowhere"]);
@@ -335,7 +335,7 @@ fn what_cannot_be_is_refused_in_one_line() {
     folder.refuses(
         2,
         &["jitter", "ab", "aa", "--loopback", "--blocks", "4"],
-        &["4 blocks", "5 to"],
+        &["--blocks 4", "5 to"],
     );
     folder.refuses(2, &["jitter", "ab", "aa", "--output", "kept"], &["--output"]);
     folder.refuses(2, &["jitter", "ab"], &["TOGGLE"]);

@@ -212,9 +212,9 @@ fn wrong_arguments_are_refused() {
     let dummy = |arguments: &[&str], parts: &[&str]| {
         folder.refuses(2, &[&["jitter", "dummy"], arguments].concat(), parts);
     };
-    dummy(&["--period", "7.41"], &["7.41us"]);
+    dummy(&["--period", "7.41"], &["--period 7.41", "50us"]);
     dummy(&["--period", "0us"], &["0us"]);
-    dummy(&["--count", "1"], &["1 laps", "100000000"]);
+    dummy(&["--count", "1"], &["--count 1", "2 to 100M"]);
     dummy(&["--count", "1G"], &["1G"]);
     dummy(&["--core", "100000"], &["core 100000"]);
     dummy(&["--fifo", "100"], &["100", "99"]);
@@ -225,7 +225,7 @@ fn wrong_arguments_are_refused() {
     send(&["127.0.0.1"], &["127.0.0.1"]);
     send(&["127.0.0.1:9", "--payload", "47"], &["47", "48", "65507"]);
     send(&["127.0.0.1:9", "--format", "st2022-7"], &["st2022-7", "st2022-6:1080i59.94"]);
-    send(&["127.0.0.1:9", "--count", "0"], &["0 packets"]);
+    send(&["127.0.0.1:9", "--count", "0"], &["--count 0", "1 to 100M"]);
     send(&["127.0.0.1:9", "--count", "9", "--duration", "1s"], &["--duration"]);
     let sink = |arguments: &[&str], parts: &[&str]| {
         folder.refuses(2, &[&["jitter", "sink"], arguments].concat(), parts);

@@ -5,14 +5,13 @@ use linecard_testkit::root;
 use serde_json::Value as Json;
 
 /// Each kind with a value that changes what comes out, and one that is wrong with what is said of it.
-const KINDS: [(&str, &str, &str, &str); 7] = [
+const KINDS: [(&str, &str, &str, &str); 6] = [
     ("receive", "dma.mhz=5x", "bus.bits=96", "power of two"),
     ("npu", "npu.merge=off", "npu.ring=1000000", "16777216 bytes"),
     ("pci", "server.mhz=400", "adapter.requeue_batch=513", "choose 1 to 512"),
     ("pcie", "link.generation=gen5", "link.lanes=3", "choose 2 or 4"),
     ("adapter", "adapter.kind=store-and-forward", "adapter.wire=unlimited", "is not a rate"),
     ("path", "stage.sleep=published", "stage.dma=5us", "is not a stage"),
-    ("lanes", "lanes.spreading=chunk-over-all", "load.chunks=1000000", "packets in all"),
 ];
 
 fn run(folder: &Folder, arguments: &[&str]) -> Json {
@@ -69,7 +68,6 @@ fn what_comes_in_goes_out_or_is_counted() {
         ("adapter", &["--set", "host.window=100000"]),
         ("adapter", &["--set", "host.window=100000", "--set", "adapter.kind=store-and-forward"]),
         ("path", &[]),
-        ("lanes", &[]),
     ] {
         folder.write("s.toml", format!("model = \"{kind}\"\n").as_bytes());
         let found = run(&folder, sets);

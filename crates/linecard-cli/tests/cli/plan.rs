@@ -107,8 +107,8 @@ fn a_wrong_scenario_is_refused_where_it_is_wrong() {
     }
     let changed = [
         ("goodput = \"10G\"", "", &["goodput, or packets"][..]),
-        ("goodput = \"10G\"", "goodput = \"much\"", &[":2:", "no rate"]),
-        ("goodput = \"10G\"", "goodput = 0", &[":2:", "no rate"]),
+        ("goodput = \"10G\"", "goodput = \"much\"", &[":2:", "not a rate"]),
+        ("goodput = \"10G\"", "goodput = 0", &[":2:", "choose above 0"]),
         ("payload = 1000", "payload = 0", &[":3:", "choose 1 to"]),
         ("payload = 1000", "payload = 1000\nloss = 1", &["loss is 0 to less than 1"]),
         ("payload = 1000", "payload = 1000\nfec = [0, 3]", &[":4:", "choose 1 to 256"]),

@@ -90,9 +90,9 @@ fn questions_without_an_answer_say_why() {
     ends(13, &["--rate", "100G", "--cycles-per-word", "2"], &["DMA", "1.423", "below 1"]);
     ends(13, &["--rate", "100G", "--core", "50"], &["50.0 MHz", "raise"]);
     let refuses = |arguments: &[&str], parts: &[&str]| ends(2, arguments, parts);
-    refuses(&["--rate", "100G", "--bus", "0"], &["bus_bits is 0", "32 to 1024"]);
+    refuses(&["--rate", "100G", "--bus", "0"], &["--bus 0", "32 to 1024"]);
     refuses(&["--rate", "100G", "--core", "0"], &["out of range"]);
-    refuses(&["--rate", "unlimited"], &["no rate to carry"]);
+    refuses(&["--rate", "unlimited"], &["not a rate"]);
     refuses(&["--rate", "100G", "--mix", "sctp:1"], &["\"sctp:1\"", "KIND:PACKETS=WEIGHT"]);
     refuses(&["--rate", "100G", "--firmware", "none"], &["none", "approach-1"]);
 }

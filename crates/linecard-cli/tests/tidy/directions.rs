@@ -57,7 +57,6 @@ const CRATES: [Rules; 4] = [
             ("pcie", 3),
             ("adapter", 3),
             ("path", 3),
-            ("lanes", 3),
         ],
         strangers: 3,
     },

@@ -1,8 +1,8 @@
 //! Crates know only those to their left: `linecard <- linecard-io <- linecard-jitter <- linecard-cli <-
-//! linecard-py`, where linecard-jitter needs linecard-io only to measure; `linecard-config <- linecard-model <-
-//! linecard-app <- linecard-cli`; `linecard <- linecard-transfer <- linecard-app`; `linecard <- linecard-report`, which
-//! only linecard-app, linecard-cli and linecard-py use, and `linecard <- linecard-c`;
-//! tests of all may use linecard-testkit, which knows linecard-io behind a feature; and each takes its lints from the workspace.
+//! linecard-py`, where linecard-jitter needs linecard-io only to measure; `linecard-config <- linecard-model`;
+//! `linecard <- linecard-transfer <- linecard-transfer-net`; all of these `<- linecard-app <- linecard-cli`;
+//! `linecard <- linecard-report`, which only linecard-app, linecard-cli and linecard-py use, and
+//! `linecard <- linecard-c`; tests of all may use linecard-testkit, which knows linecard and linecard-io behind features; and each takes its lints from the workspace.
 
 use std::fs;
 use std::path::Path;
@@ -22,15 +22,25 @@ const MAY_USE: [(&str, &[&str]); 13] = [
     ("linecard-transfer-net", &["linecard", "linecard-transfer"]),
     (
         "linecard-app",
-        &["linecard", "linecard-config", "linecard-model", "linecard-report", "linecard-transfer"],
+        &[
+            "linecard",
+            "linecard-config",
+            "linecard-io",
+            "linecard-jitter",
+            "linecard-model",
+            "linecard-report",
+            "linecard-transfer",
+            "linecard-transfer-net",
+        ],
     ),
     ("linecard-cli", &ENGINES),
     ("linecard-py", &["linecard", "linecard-report", "linecard-io", "linecard-cli"]),
-    (TESTKIT, &["linecard-io"]),
+    (TESTKIT, &["linecard", "linecard-io"]),
 ];
 
 /// A crate that does without, and what it may take only behind a feature: an optional dependency.
-const OPTIONAL: [(&str, &str); 2] = [("linecard-jitter", "linecard-io"), (TESTKIT, "linecard-io")];
+const OPTIONAL: [(&str, &str); 3] =
+    [("linecard-jitter", "linecard-io"), (TESTKIT, "linecard"), (TESTKIT, "linecard-io")];
 
 /// A dependency of tests only.
 const TESTKIT: &str = "linecard-testkit";

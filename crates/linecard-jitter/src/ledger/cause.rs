@@ -1,45 +1,46 @@
-//! What can keep a packet.
+//! Causes of delay.
 
 use crate::trace::{Names, SOFTIRQS, Vector};
 use alloc::format;
 use alloc::string::{String, ToString};
 
-/// Why a packet did not get on.
+/// Why a packet was held up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Cause {
-    /// A device's interrupt was served, by its number.
+    /// A device interrupt was served, by its number.
     Interrupt(u32),
-    /// The core served an interrupt of the processor's own.
+    /// The core served an interrupt that the processor raises itself.
     Vector(Vector),
-    /// A timer's function ran, by its address.
+    /// A timer function ran, by its address.
     Timer(u64),
     /// A softirq ran, by its number.
     Softirq(u8),
-    /// Another thread had the core, by its number.
+    /// Another thread ran on the core, by its number.
     Thread(u32),
-    /// The thread that should run was not let run though the core was free: real-time throttling, a
-    /// bandwidth limit, or a move to another core.
+    /// The thread that should run did not run although the core was free: real-time throttling, a
+    /// bandwidth limit, or a migration to another core.
     Throttled(u32),
-    /// The core was asleep and had to wake, from the state of this number.
+    /// The core was asleep and had to wake up, from the state with this number.
     IdleExit(u32),
-    /// Polls were put off on purpose (`gro_flush_timeout`, interrupt moderation): packets wait for a timer.
+    /// Polling was deferred on purpose (`gro_flush_timeout`, interrupt moderation): packets wait
+    /// for a timer.
     Deferral,
-    /// Other packets came first in the same poll.
+    /// Other packets of the same poll were processed first.
     Batch,
-    /// The core that receives had not yet been told by the one that sends: an interrupt between cores
-    /// on its way.
+    /// The sending core had not yet notified the receiving one: an inter-processor interrupt was on
+    /// its way.
     Signal,
-    /// The packet's own way, as long as usual.
+    /// Processing of the packet itself, at its usual duration.
     Path,
-    /// Who should run did run, or nobody was there, and nothing that the kernel knows of happened: a
-    /// hypervisor, a System Management Interrupt, or a thread slower than usual.
+    /// The right thread ran, or the core was idle, and the kernel saw no event: a hypervisor, a
+    /// System Management Interrupt, or a thread that was slower than usual.
     Silent,
-    /// It is not known what happened there: outside the trace.
+    /// Not known: outside the trace.
     Untraced,
 }
 
 impl Cause {
-    /// A word that does not depend on numbers, for JSON.
+    /// A word for JSON that does not depend on the numbers.
     #[must_use]
     pub fn kind(self) -> &'static str {
         match self {
@@ -59,7 +60,7 @@ impl Cause {
         }
     }
 
-    /// For people, with the names behind numbers.
+    /// Text for people, with names in place of numbers.
     #[must_use]
     pub fn describe(self, names: &Names) -> String {
         let named = |what: &str, name: Option<&String>, number: &dyn core::fmt::Display| match name

@@ -1,11 +1,12 @@
-//! The spike ledger: for each late packet, where each nanosecond went, and why.
+//! The spike ledger: where each nanosecond of a late packet's delay went, and why.
 //!
-//! A spike is an arrival more than one period later behind the one before than was due. Its excess is
-//! the time from when it should have come, its own due time plus the lateness of the one before, to
-//! when it came. Each instant of that time the packet was in one [`Stage`] of its way, and the core
-//! that had to carry it on was with one [`Occupant`]: that pair is what the instant is charged to. So
-//! charges of a spike add up to its excess, to the nanosecond, and those of all spikes to the total; what
-//! cannot be named is charged to a cause that says so.
+//! A spike is an arrival whose distance to the previous arrival exceeds the scheduled one by more
+//! than one period. Its excess is the time from the expected arrival (due time plus the lateness of
+//! the previous packet) to the actual one. At each instant of it, the packet was in one [`Stage`]
+//! of its path, and the core responsible for that stage was used by one [`Occupant`]; the instant
+//! is charged to that pair. The charges of a spike thus add up to its excess, to the nanosecond,
+//! and those of all spikes to the total. Time without a known cause is charged to a cause that says
+//! so.
 
 mod cause;
 
@@ -16,37 +17,37 @@ use crate::trace::{Joined, NET_RX, Occupant, Passage, Seat, Span, Stage, Timelin
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-/// Causes that one spike can be charged to; more go into its last one.
+/// Maximum number of causes that one spike is charged to; the rest is added to the last one.
 pub const MAX_CHARGES: usize = 64;
 
 /// A late packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spike {
-    /// Its number.
+    /// Sequence number.
     pub sequence: u64,
-    /// When it came.
+    /// Time of arrival.
     pub arrived_ns: u64,
-    /// Time since the arrival before.
+    /// Time since the previous arrival.
     pub gap_ns: u64,
-    /// How much of that was too much.
+    /// The part of the gap that is delay.
     pub excess_ns: u64,
-    /// Where the excess went, the largest part first.
+    /// Where the excess went, largest part first.
     pub charges: Vec<Charge>,
 }
 
 /// A part of an excess.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Charge {
-    /// Where the packet was.
+    /// Stage the packet was in.
     pub stage: Stage,
-    /// What kept it there.
+    /// What held it up there.
     pub cause: Cause,
-    /// For how long.
+    /// Duration.
     pub ns: u64,
 }
 
 impl Spike {
-    /// What most of the excess is charged to.
+    /// The cause that most of the excess is charged to.
     #[must_use]
     pub fn cause(&self) -> Cause {
         let mut sums: BTreeMap<Cause, u64> = BTreeMap::new();
@@ -56,23 +57,23 @@ impl Spike {
         sums.into_iter().max_by_key(|(_, ns)| *ns).map_or(Cause::Untraced, |(cause, _)| cause)
     }
 
-    /// When it should have come.
+    /// The expected time of arrival.
     #[must_use]
     pub fn expected_ns(&self) -> u64 {
         self.arrived_ns.saturating_sub(self.excess_ns)
     }
 }
 
-/// What a cause has to answer for.
+/// Totals of one cause or stage.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Entry {
-    /// Spikes of which it is the main cause.
+    /// Spikes whose main cause it is.
     pub spikes: u64,
-    /// Time that is charged to it, in all spikes.
+    /// Time charged to it in all spikes.
     pub ns: u64,
 }
 
-/// All spikes of a stream, and what is behind them.
+/// All spikes of a stream and their causes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ledger {
     /// In order of arrival.
@@ -81,14 +82,14 @@ pub struct Ledger {
     pub causes: BTreeMap<Cause, Entry>,
     /// By stage.
     pub stages: BTreeMap<Stage, Entry>,
-    /// The sum of all.
+    /// Sum of the excess of all spikes.
     pub excess_ns: u64,
-    /// Arrivals that overtook another, and have no gap.
+    /// Arrivals that overtook another packet; they have no gap.
     pub reordered: u64,
 }
 
 impl Ledger {
-    /// The ledger of a stream, with its trace.
+    /// Builds the ledger of a stream from its trace.
     ///
     /// ```
     /// use linecard_jitter::ledger::{Cause, Ledger};
@@ -108,7 +109,7 @@ impl Ledger {
         Self::of_joined(trace, measured, &Joined::of(trace, measured), &Timeline::of(trace))
     }
 
-    /// The same of what has been joined before.
+    /// Builds the ledger from packets that have been joined with the trace already.
     #[must_use]
     pub fn of_joined(
         trace: &Trace,
@@ -148,8 +149,8 @@ impl Ledger {
         self.spikes.push(spike);
     }
 
-    /// The share of spikes whose main cause has a name, or of which is known that no event of the kernel
-    /// is behind them; 1 where there are none.
+    /// Share of spikes whose main cause is known, or for which it is known that no kernel event
+    /// caused them; 1 when there are no spikes.
     #[must_use]
     pub fn named_share(&self) -> f64 {
         let untraced = self.causes.get(&Cause::Untraced).map_or(0, |entry| entry.spikes);
@@ -157,7 +158,7 @@ impl Ledger {
         if all == 0 { 1.0 } else { (all - untraced) as f64 / all as f64 }
     }
 
-    /// Causes, the one with the most time first.
+    /// Causes, by charged time, largest first.
     #[must_use]
     pub fn by_time(&self) -> Vec<(Cause, Entry)> {
         let mut causes: Vec<_> =
@@ -172,11 +173,11 @@ struct Charger<'a> {
     trace: &'a Trace,
     joined: &'a Joined,
     timeline: &'a Timeline,
-    /// How long packets are in each stage when nothing is wrong: the median.
+    /// Median duration of each stage: the usual one.
     usual_ns: [u64; Stage::ALL.len()],
 }
 
-/// A stage of one packet, as far as it lies within the excess.
+/// One stage of a packet, clipped to the excess.
 struct Part {
     stage: Stage,
     from_ns: u64,
@@ -207,7 +208,7 @@ impl Charger<'_> {
     }
 
     fn charge(&self, passage: &Passage, from_ns: u64, sums: &mut BTreeMap<(Stage, Cause), u64>) {
-        // What lies before the packet was due is the generator's, whose schedule it is.
+        // Time before the due time belongs to the generator, which follows the schedule.
         let mut done_ns = from_ns;
         for stage in Stage::ALL {
             let to_ns = if stage == Stage::Application {
@@ -224,7 +225,7 @@ impl Charger<'_> {
         }
     }
 
-    /// The core that has to carry the packet on.
+    /// The core that has to process the packet in this stage.
     fn core(&self, stage: Stage, passage: &Passage) -> Option<u16> {
         match stage {
             Stage::Generator => self.trace.generator.map(|seat| seat.core),
@@ -246,7 +247,7 @@ impl Charger<'_> {
             *sums.entry((part.stage, Cause::Untraced)).or_default() += part.to_ns - part.from_ns;
             return;
         };
-        // How much of its usual time in this stage lies before: only the rest is usual here.
+        // Usual time of this stage that has passed already: only the rest is charged as usual.
         let before_ns = part.from_ns.saturating_sub(passage.begin_ns(part.stage));
         let mut usual_ns = self.usual_ns[part.stage as usize].saturating_sub(before_ns);
         for span in self.timeline.within(core, part.from_ns, part.to_ns) {
@@ -262,8 +263,8 @@ impl Charger<'_> {
         }
     }
 
-    /// Why the packet did not get on while its core was with this occupant. [`Cause::Silent`] where that
-    /// is who should carry it on.
+    /// Why the packet was held up while its core was used by this occupant. [`Cause::Silent`] when
+    /// the occupant is the one that should process it.
     fn cause(&self, passage: &Passage, stage: Stage, span: &Span) -> Cause {
         match (stage, span.occupant) {
             (_, Occupant::Unknown) => Cause::Untraced,
@@ -273,7 +274,7 @@ impl Charger<'_> {
             (_, Occupant::Timer(function)) => Cause::Timer(function),
             (Stage::Batch, Occupant::Softirq(NET_RX)) => Cause::Batch,
             (Stage::Protocols, Occupant::Softirq(NET_RX)) => Cause::Silent,
-            // The sender's own core receives its packet, in its own call.
+            // The sender's core receives its own packet, within the send call.
             (_, Occupant::Softirq(number)) => Cause::Softirq(number),
             (Stage::Notify, Occupant::Idle(_) | Occupant::Thread(_)) => self.unnotified(passage),
             (_, Occupant::Idle(state)) => Cause::IdleExit(state),
@@ -283,7 +284,7 @@ impl Charger<'_> {
             (Stage::Wakeup | Stage::Application, Occupant::Thread(thread)) => {
                 unless_own(thread, self.trace.sink)
             }
-            // Outside softirqs, packets are received by a thread of the kernel's.
+            // Outside softirqs, a kernel thread receives packets.
             (Stage::Batch | Stage::Protocols, Occupant::Thread(thread)) => {
                 match self.is_kernel_poll(thread) {
                     true if stage == Stage::Batch => Cause::Batch,
@@ -295,7 +296,7 @@ impl Charger<'_> {
         }
     }
 
-    /// The packet lies with the driver, its core would be free, and nobody has asked for it.
+    /// The packet waits in the driver, its core is free, and no poll has been requested.
     fn unnotified(&self, passage: &Passage) -> Cause {
         if passage.is_deferred {
             Cause::Deferral
@@ -320,7 +321,7 @@ fn unless_own(thread: u32, own: Option<Seat>) -> Cause {
     }
 }
 
-/// Sums of several spikes saturate: times of a broken clock are as large as they like.
+/// Sums saturate: with a broken clock, times can be arbitrarily large.
 fn add(sum: &mut u64, ns: u64) {
     *sum = sum.saturating_add(ns);
 }

@@ -1,21 +1,22 @@
-//! The clocks of a measurement, and waiting by them.
+//! Clocks of a measurement, and waiting for a time.
 //!
-//! `CLOCK_MONOTONIC` is what BPF programs read too (`bpf_ktime_get_ns`); NTP slews it by 500 ppm at most.
-//! `CLOCK_MONOTONIC_RAW` is what the tracer's `mono_raw` gives. Both are read without a system call
-//! where the kernel has a clock source for that.
+//! BPF programs read `CLOCK_MONOTONIC` too (`bpf_ktime_get_ns`); NTP slews it by at most 500 ppm.
+//! The tracer's `mono_raw` is `CLOCK_MONOTONIC_RAW`. Both are read without a system call when the
+//! kernel's clock source supports that.
 
 use rustix::thread::clock_nanosleep_absolute;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Nanoseconds of a second.
+/// Nanoseconds per second.
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// A sleep ends that long before the time at the latest: the timer's slack, 50 µs by default, and waking.
+/// A sleep ends this long before the due time, to allow for the timer's slack (50 µs by default)
+/// and for waking up.
 pub const SLEEP_MARGIN_NS: u64 = 150_000;
 
-/// The longest single sleep, so that a stop is seen.
+/// Longest single sleep, so that a stop is noticed.
 const LONGEST_SLEEP_NS: u64 = 50_000_000;
 
 /// `CLOCK_MONOTONIC` in nanoseconds.
@@ -30,10 +31,10 @@ pub fn monotonic_raw_ns() -> u64 {
     nanoseconds(clock_gettime(ClockId::MonotonicRaw))
 }
 
-/// How a thread waits for its time.
+/// How a thread waits for a point in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Wait {
-    /// Reads the clock until it is time: the core does nothing else. The default.
+    /// Reads the clock until it is time; keeps the core busy. The default.
     #[default]
     Spin,
     /// Sleeps until [`SLEEP_MARGIN_NS`] before the time, and reads the clock from there.
@@ -41,8 +42,8 @@ pub enum Wait {
 }
 
 impl Wait {
-    /// Waits until `due_ns` on the monotonic clock; gives the time at which it was seen to be due, or
-    /// nothing when `stop` came first.
+    /// Waits until `due_ns` on the monotonic clock. Returns the time read at the end of the wait,
+    /// or `None` when `stop` was set first.
     #[must_use]
     pub fn until(self, due_ns: u64, stop: &AtomicBool) -> Option<u64> {
         loop {
@@ -56,7 +57,7 @@ impl Wait {
             match self {
                 Self::Sleep if due_ns - now_ns > SLEEP_MARGIN_NS => {
                     let wake_ns = (due_ns - SLEEP_MARGIN_NS).min(now_ns + LONGEST_SLEEP_NS);
-                    // Woken by a signal: the loop looks again.
+                    // A signal can interrupt the sleep: the loop checks again.
                     let _interrupted = clock_nanosleep_absolute(ClockId::Monotonic, &time(wake_ns));
                 }
                 _ => spin_loop(),

@@ -1,10 +1,10 @@
-//! The busy loop that receives nothing: what a core does to a program that only reads the clock.
+//! A busy loop without a network: shows what the host does to a program that only reads the clock.
 //!
-//! Every period it takes the time, and a long step from one time to the next is the host's doing. On
-//! the absolute schedule a lap that is late leaves the next ones late too, until the loop has caught up:
-//! that is what a stream sees, and what gaps alone hide (*coordinated omission*: a pause of 10 ms is one
-//! long gap, and a thousand late laps). The relative loop is the paper's: each lap counts from the last
-//! one, so that every pause moves all that follows, and nothing is ever late.
+//! The loop reads the time every period; a long step between two readings is caused by the host. On
+//! the absolute schedule, laps after a late one are late too until the loop has caught up. A stream
+//! sees that, and gaps alone hide it (*coordinated omission*: a pause of 10 ms is one long gap, and
+//! a thousand late laps). The relative loop is that of the paper: each lap counts from the previous
+//! one, so every pause moves all later laps and none is ever late.
 
 use super::clock::{Wait, monotonic_ns};
 use super::switches::{self, Switches};
@@ -13,35 +13,35 @@ use linecard_io::placement::{Placement, PlacementError};
 use std::fs;
 use std::sync::atomic::AtomicBool;
 
-/// Laps, at most: their times take 8 bytes each.
+/// Maximum number of laps: each time takes 8 bytes.
 pub const MAX_LAPS: u64 = 100_000_000;
-/// The longest period: an hour.
+/// Longest period: an hour.
 const MAX_PERIOD_PS: u64 = 3_600_000_000_000_000;
-/// The longest that a busy thread of a real-time class may take.
+/// Longest run of a busy thread in a real-time class.
 pub const MAX_FIFO_SECONDS: u64 = 60;
-/// From the beginning to the first lap.
+/// Time from the start to the first lap.
 const LEAD_NS: u64 = 100_000;
 
-/// From where each lap counts.
+/// The reference point of each lap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Pace {
-    /// From the beginning: lap n is due at start + n · period. The default.
+    /// The start: lap n is due at start + n · period. The default.
     #[default]
     Absolute,
-    /// From the last lap, as in the paper: the schedule moves with every pause.
+    /// The previous lap, as in the paper: every pause moves the schedule.
     Relative,
 }
 
-/// A busy loop.
+/// Configuration of a busy loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DummyConfig {
-    /// Picoseconds of a lap, 1 to 3.6e15 (an hour). Default: 7,410,000, the paper's.
+    /// Picoseconds per lap, 1 to 3.6e15 (an hour). Default: 7,410,000, as in the paper.
     pub period_ps: u64,
-    /// Laps, 2 to [`MAX_LAPS`]. Default: 1,000,000.
+    /// Number of laps, 2 to [`MAX_LAPS`]. Default: 1,000,000.
     pub count: u64,
-    /// From where each lap counts. Default: from the beginning.
+    /// Reference point of each lap. Default: the start.
     pub pace: Pace,
-    /// Where the loop runs, and before whom. Default: as it is.
+    /// Core and priority of the loop. Default: unchanged.
     pub placement: Placement,
 }
 
@@ -52,7 +52,7 @@ impl Default for DummyConfig {
     }
 }
 
-/// Why there is no loop.
+/// Why the loop did not run.
 #[derive(Debug, thiserror::Error)]
 pub enum DummyError {
     /// The period is out of range.
@@ -61,31 +61,31 @@ pub enum DummyError {
     /// Too few laps, or too many.
     #[error("{0} laps cannot be measured: take 2 to {MAX_LAPS}, whose times fit into memory")]
     Count(u64),
-    /// The machine would be blocked for too long.
+    /// The loop would block the machine for too long.
     #[error(
         "{seconds} s of a busy thread of FIFO priority are refused: take {MAX_FIFO_SECONDS} s at most \
          (period times count), or no --fifo"
     )]
     TooLong {
-        /// What was asked for.
+        /// The requested duration.
         seconds: u64,
     },
-    /// The thread cannot run as wished.
+    /// The thread cannot be placed as configured.
     #[error(transparent)]
     Placement(#[from] PlacementError),
 }
 
-/// When each lap was seen to be over.
+/// The times read in each lap.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Laps {
-    /// When they were due. Of the relative loop: when they would have been, had none been late.
+    /// Due times. For the relative loop, those of a run without any late lap.
     pub schedule: Schedule,
-    /// When they were seen, on the monotonic clock. Fewer than asked for after a stop.
+    /// Times read, on the monotonic clock. Fewer than configured after a stop.
     pub at_ns: Vec<u64>,
-    /// How often the thread was off its core.
+    /// How often the thread was switched off its core.
     pub switches: Option<Switches>,
-    /// Time in which the hypervisor ran something else on the loop's core (all cores, where it has none),
-    /// in the kernel's ticks, which are 10 ms most often; nothing where the kernel does not say.
+    /// Time in which the hypervisor ran something else on the loop's core (on all cores, if it is
+    /// not pinned), in kernel ticks, usually of 10 ms; `None` when the kernel does not report it.
     pub stolen_ticks: Option<u64>,
 }
 
@@ -161,18 +161,17 @@ impl Laps {
         self.at_ns.windows(2).map(|pair| pair[1].saturating_sub(pair[0]))
     }
 
-    /// How long after it was due each lap was seen. For the relative loop that is how far it has
-    /// drifted.
+    /// Lateness of each lap. For the relative loop, its accumulated drift.
     pub fn lateness_ns(&self) -> impl Iterator<Item = u64> + '_ {
         let laps = (0..).zip(&self.at_ns);
         laps.map(|(lap, at_ns)| at_ns.saturating_sub(self.schedule.due_ns(lap)))
     }
 }
 
-/// How long real-time threads may run in each period, by the kernel's setting; nothing where they
-/// may always, or the kernel does not say.
+/// The kernel's limit on the run time of real-time threads; `None` when there is no limit or the
+/// kernel does not report it.
 ///
-/// A busy FIFO thread is off its core for the rest: 50 ms of each second by default.
+/// A busy FIFO thread loses its core for the rest of each period: 50 ms of each second by default.
 #[must_use]
 pub fn throttling() -> Option<Throttling> {
     let number = |name: &str| {
@@ -183,12 +182,12 @@ pub fn throttling() -> Option<Throttling> {
     (0..period_us).contains(&runtime_us).then_some(Throttling { runtime_us, period_us })
 }
 
-/// What real-time threads may take of a core.
+/// The limit on real-time threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Throttling {
     /// Microseconds of each period in which they may run.
     pub runtime_us: i64,
-    /// Microseconds of the period.
+    /// Length of the period in microseconds.
     pub period_us: i64,
 }
 

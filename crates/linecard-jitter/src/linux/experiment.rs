@@ -1,8 +1,9 @@
-//! The paper's experiments, E0 to E8: all sources of jitter removed, and then given back one by one.
+//! The paper's experiments, E0 to E8: all sources of jitter are removed, then added back one by
+//! one.
 //!
 //! Source: Toussaint, Hawari, Clausen, "Chasing Linux Jitter Sources for Uncompressed Video", 2018,
-//! section IV. What this host cannot do as the paper did is done another way and said so (*emulated*),
-//! or said to be not testable here.
+//! section IV. What this host cannot do as the paper did is done in another way and marked
+//! *emulated*, or marked as not testable here.
 
 use super::session::{Conditions, Receive};
 use super::sink::SinkMode;
@@ -10,17 +11,17 @@ use std::time::Duration;
 
 /// The interrupt throttling of section IV.E.
 pub const THROTTLE: Duration = Duration::from_micros(100);
-/// The period of experiments whose sender shares its core.
+/// Period of the experiments in which sender and sink share a core.
 const SLOW_PERIOD_PS: u64 = 400_000_000;
 
-/// An experiment of the paper.
+/// One experiment of the paper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Experiment {
-    /// Is the stream good enough.
+    /// Quality of the stream.
     E0,
-    /// The busy loop without a network.
+    /// Busy loop without a network.
     E1,
-    /// All sources removed.
+    /// All sources of jitter removed.
     E2,
     /// The same, from interrupt to application.
     E3,
@@ -36,18 +37,18 @@ pub enum Experiment {
     E8,
 }
 
-/// How true to the paper an experiment is on this host.
+/// How faithfully this host reproduces an experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reality {
-    /// As the paper did it, with a virtual cable for the network.
+    /// As in the paper, with a virtual cable as the network.
     Real,
-    /// Another way to the same cause.
+    /// The same cause, produced in another way.
     Emulated(&'static str),
-    /// Not at all.
+    /// Not possible on this host.
     NotHere(&'static str),
 }
 
-/// What an experiment asks for.
+/// What an experiment runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Setup {
     /// The busy loop.
@@ -57,7 +58,7 @@ pub enum Setup {
 }
 
 impl Experiment {
-    /// All.
+    /// All experiments.
     pub const ALL: [Self; 9] =
         [Self::E0, Self::E1, Self::E2, Self::E3, Self::E4, Self::E5, Self::E6, Self::E7, Self::E8];
 
@@ -67,7 +68,7 @@ impl Experiment {
         ["E0", "E1", "E2", "E3", "E4", "E5", "E6", "E7", "E8"][self as usize]
     }
 
-    /// What it does.
+    /// A one-line description.
     #[must_use]
     pub fn title(self) -> &'static str {
         match self {
@@ -83,7 +84,7 @@ impl Experiment {
         }
     }
 
-    /// What the paper found.
+    /// The result published in the paper.
     #[must_use]
     pub fn published(self) -> &'static str {
         match self {
@@ -99,8 +100,8 @@ impl Experiment {
         }
     }
 
-    /// How true it is here: over a cable, or over the loopback interface, whose packets come up where
-    /// they are sent and at once.
+    /// Fidelity on this host: over a cable, or over the loopback interface, where packets are
+    /// received on the sending core, within the send call.
     #[must_use]
     pub fn reality(self, has_cable: bool) -> Reality {
         match self {
@@ -127,7 +128,7 @@ impl Experiment {
         }
     }
 
-    /// What it takes, with a base that gives period, count and seats.
+    /// The setup of the experiment; `base` gives period, count and cores.
     #[must_use]
     pub fn setup(self, base: &Conditions) -> Setup {
         let seats = base.seats;
@@ -146,7 +147,8 @@ impl Experiment {
     }
 }
 
-/// Without a third core the busy one is the sender's, who then sleeps between packets, far apart.
+/// Without a third core, the busy thread shares the sender's core; the sender then sleeps between
+/// packets that are far apart.
 fn busy(base: &Conditions, other: Option<u16>) -> Conditions {
     let core = other.unwrap_or(base.seats.generator);
     let mut conditions =

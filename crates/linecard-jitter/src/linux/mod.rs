@@ -1,5 +1,5 @@
-//! Measuring on this host: what sends, what receives, what traces, what changes settings and puts them
-//! back. What its numbers mean is said by the rest of this crate.
+//! Measurements on this host: sending, receiving, tracing, and changing settings and restoring
+//! them. The rest of this crate interprets the numbers.
 #![expect(
     clippy::disallowed_methods,
     clippy::std_instead_of_alloc,

@@ -1,42 +1,42 @@
-//! Streams of media as they are known: how far apart, how long, and with which headers.
+//! Presets of known media streams: packet interval, packet length and headers.
 //!
-//! ST 2022-6 carries the whole SDI signal: a frame is total width × total height × 20 bits, cut into
-//! pieces of 1,376 octets; a frame's packets stand evenly in its time. ST 2110-20 carries the picture
-//! only; a *gapped* sender keeps still in the blanking lines (ST 2110-21, narrow), a *linear* one does
-//! not. ST 2110-30 carries sound in packets of 1 ms or 125 µs.
+//! ST 2022-6 carries the whole SDI signal: a frame is total width × total height × 20 bits, cut
+//! into pieces of 1,376 octets, evenly spaced over the frame's time. ST 2110-20 carries the active
+//! picture only; a *gapped* sender pauses in the blanking lines (ST 2110-21, narrow), a *linear*
+//! one does not. ST 2110-30 carries audio in packets of 1 ms or 125 µs.
 
-/// Picoseconds of a second.
+/// Picoseconds per second.
 const SECOND_PS: u128 = 1_000_000_000_000;
 
-/// A known stream.
+/// A preset stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Preset {
-    /// By which it is asked for: `st2022-6:1080i59.94`.
+    /// Its name: `st2022-6:1080i59.94`.
     pub name: &'static str,
-    /// Picoseconds from packet to packet within a frame.
+    /// Picoseconds between packets of a frame.
     pub period_ps: u64,
-    /// Picoseconds more between a frame's last packet and the next one's first.
+    /// Additional picoseconds between the last packet of a frame and the first one of the next.
     pub gap_ps: u64,
     /// Bytes of the UDP payload, RTP header included.
     pub payload_len: usize,
-    /// What stands before the payload.
+    /// Headers before the payload.
     pub headers: Headers,
 }
 
-/// What is written before the payload of each packet.
+/// The headers written before the payload of each packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Headers {
     /// RTP payload type.
     pub payload_type: u8,
-    /// Ticks of the RTP clock a second.
+    /// RTP clock rate in Hz.
     pub clock_hz: u32,
-    /// Packets of a frame, at least 1; the last has the marker.
+    /// Packets per frame, at least 1; the last one carries the marker bit.
     pub frame_packets: u32,
-    /// The two words of the ST 2022-6 payload header, with frame number 0; nothing for others.
+    /// The two words of the ST 2022-6 payload header with frame number 0; `None` for other streams.
     pub st2022_6: Option<[u32; 2]>,
 }
 
-/// All known streams.
+/// All presets.
 pub const PRESETS: [Preset; 24] = [
     st2022_6("st2022-6:1080i59.94", [30_000, 1_001], 4_497, [0x20, 0x17]),
     st2022_6("st2022-6:1080i60", [30, 1], 4_497, [0x20, 0x16]),
@@ -65,7 +65,7 @@ pub const PRESETS: [Preset; 24] = [
 ];
 
 impl Preset {
-    /// The stream of this name.
+    /// The preset with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
         PRESETS.iter().find(|preset| preset.name == name)
@@ -73,15 +73,15 @@ impl Preset {
 }
 
 impl Headers {
-    /// ST 2022-6 of 1080i59.94, for streams of one's own making.
+    /// ST 2022-6 of 1080i59.94, for custom streams.
     pub const DEFAULT: Self = PRESETS[0].headers;
 
-    /// Writes the headers of packet `sequence`, due `offset_ps` after the first, into the first bytes
-    /// of a payload.
+    /// Writes the headers of packet `sequence`, due `offset_ps` after the first one, into the first
+    /// bytes of a payload.
     pub fn write(&self, sequence: u64, offset_ps: u128, payload: &mut [u8; 20]) {
         let frame = sequence / u64::from(self.frame_packets.max(1));
         let is_last = sequence.wrapping_add(1).is_multiple_of(self.frame_packets.max(1).into());
-        // RFC 3550, 5.1: version 2; marker and payload type; both counters wrap.
+        // RFC 3550, 5.1: version 2; marker and payload type; sequence number and time stamp wrap.
         payload[0] = 0x80;
         payload[1] = u8::from(is_last) << 7 | self.payload_type & 0x7F;
         payload[2..4].copy_from_slice(&(sequence as u16).to_be_bytes());
@@ -89,7 +89,7 @@ impl Headers {
         payload[4..8].copy_from_slice(&(ticks as u32).to_be_bytes());
         payload[8..12].copy_from_slice(&SSRC.to_be_bytes());
         if let Some([first, second]) = self.st2022_6 {
-            // ST 2022-6, 6.3: the frame's number, modulo 256.
+            // ST 2022-6, 6.3: frame number modulo 256.
             let first = first | u32::from(frame as u8) << 16;
             payload[12..16].copy_from_slice(&first.to_be_bytes());
             payload[16..20].copy_from_slice(&second.to_be_bytes());
@@ -97,10 +97,10 @@ impl Headers {
     }
 }
 
-/// "LCJ1", as the probe's magic number: any value will do.
+/// "LCJ1", like the probe's magic number; any value will do.
 const SSRC: u32 = 0x4C43_4A31;
 
-/// The period of `packets` packets in a frame of `rate[1] / rate[0]` seconds, to the nearest.
+/// Period of `packets` packets in a frame of `rate[1] / rate[0]` seconds, rounded to nearest.
 const fn period_ps(rate: [u32; 2], packets: u32) -> u64 {
     let parts = rate[0] as u128 * packets as u128;
     ((rate[1] as u128 * SECOND_PS + parts / 2) / parts) as u64
@@ -108,7 +108,7 @@ const fn period_ps(rate: [u32; 2], packets: u32) -> u64 {
 
 /// `codes` are FRAME and FRATE of ST 2022-6, 6.3.
 const fn st2022_6(name: &'static str, rate: [u32; 2], packets: u32, codes: [u32; 2]) -> Preset {
-    // F = 1: the video's format follows. Direct mapping; SAMPLE = 1: 4:2:2, 10 bit.
+    // F = 1: a video format field follows. Direct mapping; SAMPLE = 1: 4:2:2, 10 bit.
     let words = [1 << 27, codes[0] << 20 | codes[1] << 12 | 1 << 8];
     Preset {
         name,
@@ -132,11 +132,11 @@ const fn linear(name: &'static str, rate: [u32; 2], packets: u32) -> Preset {
     Preset { name, period_ps, gap_ps: 0, payload_len: 1_200 + 20, headers }
 }
 
-/// The same in the `lines[0]` of `lines[1]` lines that have pixels.
+/// The same, sent only during the `lines[0]` active lines out of `lines[1]`.
 const fn gapped(name: &'static str, rate: [u32; 2], packets: u32, lines: [u32; 2]) -> Preset {
     let whole = linear(name, rate, packets);
     let period_ps = whole.period_ps * lines[0] as u64 / lines[1] as u64;
-    // What is missing to the frame's time.
+    // The pause that completes the frame's time.
     let gap_ps = (whole.period_ps - period_ps) * packets as u64;
     Preset { period_ps, gap_ps, ..whole }
 }

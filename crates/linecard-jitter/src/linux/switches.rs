@@ -1,24 +1,24 @@
-//! How often a thread was taken off its core.
+//! Context switches of a thread.
 
 use std::fs;
 
-/// Context switches of a thread, since it was made or between two readings.
+/// Context switches of a thread, since its start or between two readings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Switches {
-    /// It waited for something.
+    /// The thread waited for something.
     pub voluntary: u64,
-    /// Another was to run.
+    /// The scheduler ran another thread.
     pub involuntary: u64,
 }
 
 impl Switches {
-    /// The calling thread's until now; nothing where the kernel does not say.
+    /// Counters of the calling thread; `None` when the kernel does not report them.
     #[must_use]
     pub fn of_this_thread() -> Option<Self> {
         Self::parse(&fs::read_to_string("/proc/thread-self/status").ok()?)
     }
 
-    /// Those since an earlier reading.
+    /// Difference to an earlier reading.
     #[must_use]
     pub fn since(self, before: Self) -> Self {
         Self {
@@ -27,7 +27,7 @@ impl Switches {
         }
     }
 
-    /// The two lines of `proc_pid_status(5)`.
+    /// Reads the two lines of `proc_pid_status(5)`.
     fn parse(status: &str) -> Option<Self> {
         let number = |name: &str| {
             let line = status.lines().find_map(|line| line.strip_prefix(name));
@@ -40,7 +40,7 @@ impl Switches {
     }
 }
 
-/// What a thread has been through between two readings.
+/// Context switches of the calling thread since an earlier reading.
 pub(crate) fn between(before: Option<Switches>) -> Option<Switches> {
     Some(Switches::of_this_thread()?.since(before?))
 }

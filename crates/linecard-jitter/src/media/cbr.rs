@@ -1,4 +1,4 @@
-//! What any stream of constant rate shows: its period, how late packets are, and gaps.
+//! Figures of any stream of constant rate: its period, lateness and gaps.
 //!
 //! The gap between packets alone hides lateness: after one long stop a sink that catches up has short
 //! gaps and every packet late. So lateness is taken against an absolute schedule, whose period is fitted
@@ -13,29 +13,30 @@
 use crate::stats::summary::Sorted;
 use alloc::vec::Vec;
 
-/// Stretches of the fit: 2,016 pairs.
+/// Segments of the fit: 2,016 pairs.
 pub const STRETCHES: usize = 64;
-/// A gap is a spike when it is more than so many periods.
+/// A gap of more than this many periods is a spike.
 pub const SPIKE_PERIODS: u64 = 2;
 
-/// A packet of the stream: its number and when it came.
+/// A packet of the stream: its number and its time of arrival.
 pub type Point = (i64, u64);
 
 /// The schedule that fits a stream.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Fit {
-    /// From packet to packet, in the capture's nanoseconds.
+    /// Time between packets, in the capture's nanoseconds.
     pub period_ns: f64,
-    /// When packet `first` is due.
+    /// Due time of packet `first`.
     pub start_ns: f64,
-    /// The number that `start_ns` belongs to.
+    /// Packet number that `start_ns` belongs to.
     pub first: i64,
-    /// The time that `start_ns` is counted from.
+    /// Time that `start_ns` is relative to.
     pub epoch_ns: u64,
 }
 
 impl Fit {
-    /// The fit of these packets; none below three packets, or where time stands still.
+    /// Fits a schedule to these packets; `None` with fewer than three packets, or if all times are
+    /// equal.
     #[must_use]
     pub fn of(points: &[Point]) -> Option<Self> {
         if points.len() < 3 {
@@ -51,7 +52,7 @@ impl Fit {
         (period_ns > 0.0 && period_ns.is_finite()).then_some(Self { start_ns: earliest, ..fit })
     }
 
-    /// The schedule with a period that is known, and the earliest packet on time.
+    /// The schedule with a known period that makes the earliest packet on time.
     #[must_use]
     pub fn with_period(points: &[Point], period_ns: f64) -> Option<Self> {
         let (first, epoch_ns) = *points.first()?;
@@ -60,7 +61,7 @@ impl Fit {
         Some(Self { start_ns: earliest, ..fit })
     }
 
-    /// How much later than due a packet came; at least 0 for those of the fit.
+    /// Lateness of a packet; at least 0 for the packets that were fitted.
     #[must_use]
     pub fn late_ns(&self, (number, at_ns): Point) -> f64 {
         let number = (i128::from(number) - i128::from(self.first)) as f64;
@@ -68,8 +69,8 @@ impl Fit {
         at_ns - self.start_ns - number * self.period_ns
     }
 
-    /// How many millionths longer the period is than `nominal_ns`: the sender's clock is slower than the
-    /// capture's by that.
+    /// Parts per million by which the period exceeds `nominal_ns`: the sender's clock is that much
+    /// slower than the capture's.
     #[must_use]
     pub fn skew_ppm(&self, nominal_ns: f64) -> f64 {
         (self.period_ns / nominal_ns - 1.0) * 1e6
@@ -81,26 +82,26 @@ impl Fit {
 pub struct Cbr {
     /// The schedule.
     pub fit: Fit,
-    /// From each packet to the next that came, in nanoseconds; negative where the capture's clock went
+    /// Time from each packet to the next in nanoseconds; negative where the capture's clock was set
     /// back.
     pub gaps: Sorted,
-    /// How late each packet came, in whole nanoseconds.
+    /// Lateness of each packet, in whole nanoseconds.
     pub lateness: Sorted,
-    /// Gaps of more than [`SPIKE_PERIODS`] periods, those across lost packets not counted.
+    /// Gaps of more than [`SPIKE_PERIODS`] periods, except gaps at lost packets.
     pub spikes: u64,
-    /// From the first packet to the last.
+    /// Time from the first packet to the last.
     pub span_ns: u64,
 }
 
 impl Cbr {
-    /// The figures against the schedule that fits. `points` are packets as they came. None as for
-    /// [`Fit::of`].
+    /// Figures relative to the fitted schedule. `points` are packets in order of arrival. `None` as
+    /// for [`Fit::of`].
     #[must_use]
     pub fn of(points: &[Point]) -> Option<Self> {
         Some(Self::against(Fit::of(points)?, points))
     }
 
-    /// The figures against a schedule.
+    /// Figures relative to a given schedule.
     #[must_use]
     pub fn against(fit: Fit, points: &[Point]) -> Self {
         let gap = |pair: &[Point]| {
@@ -125,21 +126,22 @@ impl Cbr {
     }
 }
 
-/// Samples by size, in equal steps.
+/// Samples counted by size, in bins of equal width.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Histogram {
-    /// The lower edge of the first step.
+    /// Lower edge of the first bin.
     pub from_ns: i64,
-    /// The width of each, 1, 2 or 5 times a power of ten.
+    /// Width of each bin, 1, 2 or 5 times a power of ten.
     pub step_ns: i64,
-    /// Samples in each step.
+    /// Samples in each bin.
     pub counts: Vec<u64>,
-    /// Samples above the last.
+    /// Samples above the last bin.
     pub above: u64,
 }
 
 impl Histogram {
-    /// Up to `steps` steps from the smallest sample to the 99.9th percentile; none when empty.
+    /// Up to `steps` bins from the smallest sample to the 99.9th percentile; `None` without
+    /// samples.
     #[must_use]
     pub fn of(samples: &Sorted, steps: usize) -> Option<Self> {
         let (least, most) = (samples.min()?, samples.quantile(0.999)?);

@@ -1,4 +1,4 @@
-//! All figures of one flow: what it is, what is missing, how late it was, what it asks of buffers.
+//! All figures of one flow: its content, losses, lateness, and the buffers it needs.
 
 use super::cbr::{self, Cbr, Fit, SPIKE_PERIODS};
 use super::flow::{Flow, Kind, Packet, by_number};
@@ -17,11 +17,12 @@ use alloc::vec::Vec;
 /// The clock of video time stamps in ST 2110-10, and of ST 2022-6.
 const VIDEO_CLOCK: f64 = 90_000.0;
 const SDI_CLOCK: f64 = 27_000_000.0;
-/// A period is taken for a format's within this share: 59.94 and 60 differ by 0.001, clocks by 0.000 1.
+/// Relative tolerance for recognising a format's period: 59.94 and 60 differ by 0.001, clocks by
+/// 0.000 1.
 const PERIOD_TOLERANCE: f64 = 0.000_3;
 /// A probe's due times count nanoseconds.
 const DUE_CLOCK: f64 = 1e9;
-/// TAI is ahead of UTC by this, since 2017: senders count TAI, captures may be in UTC.
+/// TAI minus UTC since 2017: senders count TAI, captures may be in UTC.
 const LEAP_NS: u64 = 37_000_000_000;
 
 /// All figures of one flow.
@@ -29,65 +30,68 @@ const LEAP_NS: u64 = 37_000_000_000;
 pub struct Figures {
     /// What the flow carries.
     pub kind: Kind,
-    /// Loss and order; for plain UDP, which has no numbers, only how many there are.
+    /// Loss and order; plain UDP has no sequence numbers, so only the number of packets.
     pub order: Order,
-    /// From the first packet to the last.
+    /// Time from the first packet to the last.
     pub span_ns: u64,
-    /// The steps of the capture's clock: 1, 1,000 (microseconds) or 1,000,000 ns.
+    /// Resolution of the capture's clock: 1, 1,000 (microseconds) or 1,000,000 ns.
     pub resolution_ns: u64,
-    /// The format: named by the caller or the payload, or the one that period or frames fit.
+    /// The format: named by the caller or the payload, or recognised by period or frames.
     pub format: Option<Format>,
-    /// Packets of a frame and frames per second.
+    /// Packets per frame and frames per second.
     pub stream: Option<Stream>,
     /// Whole frames or fields seen.
     pub units: u64,
-    /// The period that the format or the packet time gives.
+    /// The period by the format or the packet time.
     pub nominal_ns: Option<f64>,
-    /// The period seen, on the capture's clock; for pictures, inside the lines that are seen.
+    /// The measured period, on the capture's clock; for video, within the active lines.
     pub period_ns: Option<f64>,
-    /// The sender's clock against the capture's, by the nominal period or by time stamps.
+    /// The sender's clock relative to the capture's, by the nominal period or by time stamps.
     pub skew: Option<Skew>,
-    /// From packet to packet; for pictures, without those from one frame or field to the next.
+    /// Time between packets; for video, without the gaps between frames or fields.
     pub gaps: Sorted,
-    /// How late packets were against their schedule; none where they have none.
+    /// Lateness of packets relative to their schedule; `None` without a schedule.
     pub lateness: Option<Sorted>,
-    /// What that schedule is.
+    /// The kind of schedule.
     pub basis: Option<Basis>,
     /// Gaps of more than two periods.
     pub spikes: Option<u64>,
-    /// The highest level of the bucket.
+    /// Maximum level of the bucket.
     pub c_inst: Option<u64>,
     /// The receiver's buffer.
     pub vrx: Option<Vrx>,
-    /// For sound.
+    /// Figures of audio.
     pub audio: Option<Audio>,
 }
 
 /// The virtual receive buffer of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Vrx {
-    /// With the earliest reading at which no packet is late: `max` is the least buffer that would do.
+    /// With the earliest read time at which no packet is late: `max` is then the minimum buffer.
     pub least: Occupancy,
-    /// With the default `TR_offset`, and `T_VD` at multiples of the frame time since 1970, as ST 2110-10
-    /// has it: only where time stamps and capture agree on the time.
+    /// With the default `TR_offset`, and `T_VD` at multiples of the frame time since 1970, as
+    /// defined by ST 2110-10; only if the time stamps agree with the capture's time.
     pub default: Option<Occupancy>,
-    /// How long after its frame's time the first packet of a whole frame came; as above.
+    /// Time from the frame's start to the first packet of a complete frame; under the same
+    /// condition.
     pub first_packet_ns: Option<u64>,
 }
 
-/// Figures of sound.
+/// Figures of audio.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Audio {
-    /// Samples in a packet.
+    /// Samples per packet.
     pub packet_time: PacketTime,
-    /// The largest TS-DF of all whole windows of a second, or of the whole capture if it is shorter.
+    /// The largest TS-DF of all complete windows of a second, or of the whole capture if it is
+    /// shorter.
     pub delay_factor_ns: Option<u64>,
-    /// Whole windows there were.
+    /// Number of complete windows.
     pub windows: u64,
 }
 
 impl Figures {
-    /// The figures of a flow, with a format if the caller knows it; none below three packets.
+    /// The figures of a flow, with a format if the caller knows it; `None` with fewer than three
+    /// packets.
     #[must_use]
     pub fn of(flow: &Flow, format: Option<Format>) -> Option<Self> {
         let packets = flow.packets();
@@ -121,14 +125,14 @@ impl Figures {
             Kind::St2022_6 => figures.add_sdi(format.or(flow.format()), &packets),
             Kind::Probe => figures.add_probe(format, flow.format(), &packets),
             Kind::Audio => figures.add_audio(flow.packet_time(), &packets),
-            // It comes with its picture, at no rate of its own.
+            // Ancillary data follows its video and has no rate of its own.
             Kind::Ancillary => {}
             Kind::Rtp | Kind::Udp => figures.add_plain(format, &packets),
         }
         Some(figures)
     }
 
-    /// A constant rate, whose period is that of a format.
+    /// A constant rate with the period of a format.
     fn add_sdi(&mut self, format: Option<Format>, packets: &[Packet]) {
         let Some(found) = Cbr::of(&points(packets)) else { return };
         let fits = |known: &&Format| has_period(known, found.fit.period_ns);
@@ -139,8 +143,8 @@ impl Figures {
         self.add_linear(SDI_CLOCK, packets);
     }
 
-    /// Packets that say themselves when they were due. What the payload header names counts only if
-    /// the packets have its period: the header stays the same where the caller chose another period.
+    /// Packets that carry their due times. The format of the payload header counts only if the
+    /// packets have its period: the header is the same when the caller chose another period.
     fn add_probe(&mut self, asked: Option<Format>, named: Option<Format>, packets: &[Packet]) {
         let due: Vec<cbr::Point> =
             packets.iter().map(|packet| (packet.timestamp, packet.at_ns)).collect();
@@ -163,8 +167,8 @@ impl Figures {
         self.add_linear(DUE_CLOCK, packets);
     }
 
-    /// The buffers of a stream that is read evenly: by the format if the stream has its period, or else
-    /// by the markers.
+    /// Buffers of a stream that is read evenly: by the format if the stream has its period,
+    /// otherwise by the markers.
     fn add_linear(&mut self, clock: f64, packets: &[Packet]) {
         let by_number = by_number(packets);
         let frames = Frames::of(&by_number);
@@ -182,7 +186,7 @@ impl Figures {
         }
     }
 
-    /// A picture: packets in the lines that are seen, and none between.
+    /// Video: packets during the active lines, and none between frames.
     fn add_video(&mut self, flow: &Flow, packets: &[Packet]) {
         let by_number = by_number(packets);
         let Some(frames) = Frames::of(&by_number) else { return };
@@ -206,7 +210,7 @@ impl Figures {
         }
     }
 
-    /// Sound: a packet each packet time.
+    /// Audio: one packet per packet time.
     fn add_audio(&mut self, packet_time: Option<PacketTime>, packets: &[Packet]) {
         let Some(packet_time) = packet_time else { return };
         self.nominal_ns = Some(packet_time.ns());
@@ -224,7 +228,7 @@ impl Figures {
         });
     }
 
-    /// Whatever else: against an even schedule if it has one, or against RTP time.
+    /// Other streams: relative to an even schedule if they have one, otherwise to RTP time.
     fn add_plain(&mut self, format: Option<Format>, packets: &[Packet]) {
         let Some(found) = Cbr::of(&points(packets)) else { return };
         if rate::is_even(&found, packets) {
@@ -258,7 +262,7 @@ impl Figures {
         self.c_inst = packets.iter().map(|packet| bucket.push(packet.at_ns)).max();
     }
 
-    /// Gaps and lateness against the times at which packets are to be read.
+    /// Gaps and lateness relative to the times at which packets are to be read.
     fn add_reads(&mut self, stream: Stream, first: i64, packets: &[Packet]) {
         let reads = Reads { stream, start_ns: 0 };
         let points: Vec<cbr::Point> = indexed(packets, first)
@@ -266,7 +270,7 @@ impl Figures {
                 (i64::try_from(reads.offset_ns(index)).unwrap_or(i64::MAX), at_ns)
             })
             .collect();
-        // The time on the sender's schedule takes the place of the number: its "period" is 1.
+        // The time on the sender's schedule replaces the number: its "period" is 1.
         let Some(fit) = Fit::of(&points) else { return };
         let late = |point: &cbr::Point| libm::round(fit.late_ns(*point)) as i64;
         let lateness = Sorted::new(points.iter().map(late).collect());
@@ -282,7 +286,7 @@ impl Figures {
         self.basis = Some(Basis::Picture);
         let period_ns = nominal_ns * fit.period_ns;
         self.period_ns = Some(period_ns);
-        // A gap behind a marker is the blanking's.
+        // A gap after a marker is the blanking interval.
         self.gaps = gaps(packets, |before| !before.marker);
         self.spikes = Some(self.gaps.above((SPIKE_PERIODS as f64 * period_ns) as i64));
     }
@@ -302,7 +306,7 @@ impl Figures {
     }
 }
 
-/// Packets from number `first` on, by how far they are behind it.
+/// Packets from number `first` on, with their distance from it.
 fn indexed(packets: &[Packet], first: i64) -> impl Iterator<Item = (u64, u64)> {
     let index = move |packet: &Packet| {
         let index = i128::from(packet.number) - i128::from(first);
@@ -315,12 +319,12 @@ fn points(packets: &[Packet]) -> Vec<cbr::Point> {
     packets.iter().map(|packet| (packet.number, packet.at_ns)).collect()
 }
 
-/// Whether packets this far apart are those of a format.
+/// Whether this distance between packets is that of a format.
 fn has_period(format: &Format, period_ns: f64) -> bool {
     (period_ns / format.period_ns() - 1.0).abs() <= PERIOD_TOLERANCE
 }
 
-/// The mean time from one probe to the next by their due times.
+/// Mean time between probes by their due times.
 fn due_period_ns(packets: &[Packet]) -> Option<f64> {
     let by_number = by_number(packets);
     let (first, last) = (by_number.first()?, by_number.last()?);
@@ -329,7 +333,7 @@ fn due_period_ns(packets: &[Packet]) -> Option<f64> {
     (period_ns.is_finite() && period_ns > 0.0).then_some(period_ns)
 }
 
-/// Gaps between probes with consecutive numbers that are more than a period longer than was due.
+/// Gaps between probes with consecutive numbers that exceed the due gap by more than a period.
 fn late_gaps(packets: &[Packet], period_ns: f64) -> u64 {
     let is_spike = |pair: &&[Packet]| {
         let gap = i128::from(pair[1].at_ns) - i128::from(pair[0].at_ns);
@@ -340,7 +344,7 @@ fn late_gaps(packets: &[Packet], period_ns: f64) -> u64 {
     packets.windows(2).filter(is_spike).count() as u64
 }
 
-/// The gaps behind packets that count.
+/// Gaps after the packets that `counts` selects.
 fn gaps(packets: &[Packet], counts: impl Fn(&Packet) -> bool) -> Sorted {
     let gap = |pair: &[Packet]| {
         let gap = i128::from(pair[1].at_ns) - i128::from(pair[0].at_ns);
@@ -356,8 +360,8 @@ fn resolution(packets: &[Packet]) -> u64 {
     [1_000_000, 1_000].into_iter().find(divides).unwrap_or(1)
 }
 
-/// When the frame of its first packet began, on the capture's clock: a multiple of the frame time since
-/// 1970 in TAI, if the packet's time stamp says the same (ST 2110-10, section 7.6); none otherwise.
+/// Start of the first packet's frame on the capture's clock: a multiple of the frame time since
+/// 1970 in TAI, if the packet's time stamp agrees (ST 2110-10, section 7.6); otherwise `None`.
 fn epoch_ns(first: &Packet, rate: FrameRate) -> Option<u64> {
     [0, LEAP_NS].into_iter().find_map(|ahead_ns| {
         let tai_ns = u128::from(first.at_ns) + u128::from(ahead_ns);
@@ -365,7 +369,7 @@ fn epoch_ns(first: &Packet, rate: FrameRate) -> Option<u64> {
         let behind = (ticks as u32).wrapping_sub(first.timestamp as u32);
         let frame_ns = u128::from(rate.seconds) * NS;
         let frames = u128::from(rate.frames.max(1));
-        // Within the frame, and the time stamp may be rounded up.
+        // Within the frame; the time stamp may be rounded up.
         let is_near = u128::from(behind) * frames < 90_000 * u128::from(rate.seconds);
         let epoch_ns = tai_ns * frames / frame_ns * frame_ns / frames;
         let epoch_ns = u64::try_from(epoch_ns).ok()?.checked_sub(ahead_ns)?;

@@ -1,4 +1,4 @@
-//! One UDP flow of a capture: its packets, and what they are.
+//! One UDP flow of a capture: its packets and its content.
 
 use super::rtp::{self, Unwrapped};
 use super::st2022_6;
@@ -7,29 +7,30 @@ use super::st2110::payload::{Ancillary, Video};
 use crate::stream::probe::Probe;
 use alloc::vec::Vec;
 
-/// Of a flow of RTP, one packet in so many may be something else (RTCP, STUN) on the same ports.
+/// In an RTP flow, at most one packet in this many may be something else (RTCP, STUN) on the same
+/// ports.
 const OTHERS: usize = 10;
-/// Packets that are looked at before all are.
+/// Packets that are checked before all are.
 const HEAD: usize = 256;
-/// Fewest packets that are called a stream.
+/// Minimum packets of a stream.
 pub const MIN_PACKETS: usize = 3;
 
-/// What a flow carries.
+/// The content of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// Packets of `linecard jitter send`.
     Probe,
     /// An SDI signal.
     St2022_6,
-    /// A picture: ST 2110-20.
+    /// Video: ST 2110-20.
     Video,
-    /// Sound: ST 2110-30 or -31.
+    /// Audio: ST 2110-30 or -31.
     Audio,
     /// Ancillary data: ST 2110-40.
     Ancillary,
     /// RTP with another payload.
     Rtp,
-    /// No RTP.
+    /// Not RTP.
     Udp,
 }
 
@@ -52,23 +53,24 @@ impl Kind {
 /// One packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Packet {
-    /// When it was captured.
+    /// Time of capture.
     pub at_ns: u64,
-    /// Its number: RTP's sequence carried on, a probe's own, or for other UDP how many came before it.
+    /// Its number: RTP's sequence number extended, a probe's own number, or for other UDP the
+    /// packets before it.
     pub number: i64,
-    /// RTP's time stamp, carried on; for a probe, when it was due in nanoseconds; 0 for others.
+    /// RTP's time stamp, extended; for a probe, its due time in nanoseconds; 0 for others.
     pub timestamp: i64,
     /// Octets of UDP payload.
     pub octets: u32,
     /// RTP's marker: the last packet of a frame or field.
     pub marker: bool,
-    /// The first packet of a frame (of its first field), where the payload says so.
+    /// Whether it is the first packet of a frame (of its first field), if the payload says so.
     pub starts: bool,
-    /// It carries a line of a second field.
+    /// Whether it carries a line of a second field.
     pub second_field: bool,
 }
 
-/// What numbers a flow's packets.
+/// The source of a flow's packet numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Source {
     Udp,
@@ -76,17 +78,17 @@ enum Source {
     Probe,
 }
 
-/// The packets of one flow as they came.
+/// The packets of one flow, in order of arrival.
 #[derive(Debug, Clone)]
 pub struct Flow {
     source: Source,
     packets: Vec<Packet>,
-    /// Arrival and octets of what is not numbered as the others, and of what came before the first that
-    /// is.
+    /// Arrival and octets of packets that are not numbered like the others, and of those before the
+    /// first numbered one.
     others: Vec<Packet>,
     sequence: Unwrapped,
     clock: Unwrapped,
-    /// Packets that can be each of these.
+    /// Number of packets that could be each of these.
     st2022_6: usize,
     video: usize,
     ancillary: usize,
@@ -112,8 +114,8 @@ impl Default for Flow {
 }
 
 impl Flow {
-    /// Takes in a packet: when it came, and its UDP payload of `len` octets, of which `payload` may be the
-    /// first.
+    /// Adds a packet: its time of arrival, and its UDP payload of `len` octets; `payload` may be
+    /// only its beginning.
     pub fn push(&mut self, at_ns: u64, payload: &[u8], len: usize) {
         let octets = u32::try_from(len.max(payload.len())).unwrap_or(u32::MAX);
         let plain = Packet {
@@ -186,7 +188,7 @@ impl Flow {
         self.packets.push(packet);
     }
 
-    /// What the flow carries.
+    /// The content of the flow.
     #[must_use]
     pub fn kind(&self) -> Kind {
         let n = self.packets.len();
@@ -197,18 +199,18 @@ impl Flow {
             Source::Udp => Kind::Udp,
             Source::Probe => Kind::Probe,
             Source::Rtp { .. } if self.st2022_6 == n => Kind::St2022_6,
-            // Headers of data can be read as those of a picture, but not the other way about: there,
-            // all pieces would begin their line, and their line numbers be multiples of 64.
+            // Headers of ancillary data can be parsed as those of video, but not vice versa: all
+            // segments would have to begin their line, with line numbers that are multiples of 64.
             Source::Rtp { .. } if self.ancillary == n => Kind::Ancillary,
             Source::Rtp { .. } if self.video == n => Kind::Video,
             Source::Rtp { .. } if self.packet_time().is_some() => Kind::Audio,
-            // Other protocols happen to look like RTP: their numbers do not count.
+            // Other protocols can look like RTP, but their sequence numbers do not increase by one.
             Source::Rtp { .. } if self.counts() => Kind::Rtp,
             Source::Rtp { .. } => Kind::Udp,
         }
     }
 
-    /// The packets that the figures are about, as they came.
+    /// The packets that the figures describe, in order of arrival.
     #[must_use]
     pub fn packets(&self) -> Vec<Packet> {
         if self.kind() != Kind::Udp {
@@ -222,19 +224,19 @@ impl Flow {
         all
     }
 
-    /// All packets of the flow.
+    /// Number of packets of the flow.
     #[must_use]
     pub fn len(&self) -> usize {
         self.packets.len() + self.others.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no packets.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Packets on the same ports that are no part of the stream.
+    /// Number of packets on the same ports that do not belong to the stream.
     #[must_use]
     pub fn others(&self) -> usize {
         if self.kind() == Kind::Udp { 0 } else { self.others.len() }
@@ -257,26 +259,26 @@ impl Flow {
         self.header.and_then(|header| header.format())
     }
 
-    /// Lines of a picture: the highest seen, and all those of the other field if there are two.
+    /// Lines of a video: the highest seen, plus those of the other field if there are two.
     #[must_use]
     pub fn lines(&self) -> u32 {
         let fields = if self.packets.iter().any(|packet| packet.second_field) { 2 } else { 1 };
         (u32::from(self.last_line) + 1) * fields
     }
 
-    /// The packet time, if the stream is sound.
+    /// The packet time, if the stream is audio.
     #[must_use]
     pub fn packet_time(&self) -> Option<PacketTime> {
         if self.packets.iter().any(|packet| packet.starts) {
             return None;
         }
-        // Most other streams show in their first packets that they are none.
+        // Most other streams can be excluded by their first packets.
         let head = &self.packets[..self.packets.len().min(HEAD)];
         PacketTime::samples(&triples(head))?;
         PacketTime::of(&triples(&self.packets))
     }
 
-    /// Whether sequence numbers mostly go up by one.
+    /// Whether most sequence numbers increase by one.
     fn counts(&self) -> bool {
         let next = |pair: &&[Packet]| pair[1].number == pair[0].number + 1;
         let steps = self.packets.windows(2).filter(next).count();
@@ -284,17 +286,17 @@ impl Flow {
     }
 }
 
-/// Number, time stamp and arrival, by number.
+/// Number, time stamp and arrival, sorted by number.
 fn triples(packets: &[Packet]) -> Vec<(i64, i64, u64)> {
     let triple = |packet: &Packet| (packet.number, packet.timestamp, packet.at_ns);
     by_number(packets).iter().map(triple).collect()
 }
 
-/// Packets by their number, each once, the first to come.
+/// Packets sorted by number, without duplicates: the first arrival stays.
 #[must_use]
 pub fn by_number(packets: &[Packet]) -> Vec<Packet> {
     let mut sorted = packets.to_vec();
-    // Stable: of equal numbers the first stays in front.
+    // Stable: of equal numbers, the first arrival stays in front.
     sorted.sort_by_key(|packet| packet.number);
     sorted.dedup_by_key(|packet| packet.number);
     sorted

@@ -1,10 +1,10 @@
-//! The frames of a stream: where they end, how many packets they have, how many there are a second.
+//! The frames of a stream: their ends, packets per frame, and the frame rate.
 
 use super::FrameRate;
 use super::flow::Packet;
 use alloc::vec::Vec;
 
-/// Rates that there are.
+/// All standard frame rates.
 pub const RATES: [FrameRate; 13] = [
     FrameRate::slow(24),
     FrameRate::whole(24),
@@ -20,33 +20,34 @@ pub const RATES: [FrameRate; 13] = [
     FrameRate::slow(120),
     FrameRate::whole(120),
 ];
-/// How far a measured rate may be off: less than half of the thousandth between 60 and 59.94.
+/// Relative tolerance of a measured rate: less than half of the difference between 60 and 59.94.
 const TOLERANCE: f64 = 0.000_45;
 
-/// What markers divide a stream into: frames, or fields.
+/// The units that markers divide a stream into: frames or fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frames {
-    /// Packets between markers; none where that differs from one to the next.
+    /// Packets between markers; `None` if that varies.
     pub packets_per_unit: Option<u32>,
-    /// Whole units seen.
+    /// Number of complete units.
     pub units: u64,
-    /// Whether two units are a frame.
+    /// Whether a frame has two units.
     pub interlaced: bool,
-    /// The number of the first packet of the first whole frame.
+    /// Number of the first packet of the first complete frame.
     pub first: i64,
     /// Time stamps of the units' last packets.
     timestamps: Vec<i64>,
-    /// When those came.
+    /// Arrival times of those packets.
     ends_ns: Vec<u64>,
 }
 
 impl Frames {
-    /// The frames in these packets, by number and each once; none without a whole frame.
+    /// The frames in these packets, which are sorted by number without duplicates; `None` without a
+    /// complete frame.
     #[must_use]
     pub fn of(by_number: &[Packet]) -> Option<Self> {
         let interlaced = by_number.iter().any(|packet| packet.second_field);
         let ends: Vec<&Packet> = by_number.iter().filter(|packet| packet.marker).collect();
-        // A stream that is captured from the middle of a frame has its first whole one behind a marker.
+        // If the capture begins within a frame, the first complete one begins after a marker.
         let start = by_number.first().filter(|packet| packet.starts).map(|packet| packet.number);
         let mut numbers: Vec<i64> =
             ends.iter().map(|packet| packet.number.saturating_add(1)).collect();
@@ -68,15 +69,15 @@ impl Frames {
         })
     }
 
-    /// Packets of a frame, both its fields: N.
+    /// Packets per frame, both fields included: N.
     #[must_use]
     pub fn packets_per_frame(&self) -> Option<u32> {
         let fields = if self.interlaced { 2 } else { 1 };
         self.packets_per_unit?.checked_mul(fields)
     }
 
-    /// Frames per second by the time stamps, which count a clock of `clock` a second; by arrivals
-    /// where time stamps say nothing. None where it is no rate that there is.
+    /// Frame rate by the time stamps, which count a clock of `clock` Hz; by arrivals if the time
+    /// stamps do not advance. `None` if it is not a standard rate.
     #[must_use]
     pub fn rate(&self, clock: f64) -> Option<FrameRate> {
         let steps = self.timestamps.len().checked_sub(1).filter(|steps| *steps > 0)? as f64;
@@ -89,13 +90,13 @@ impl Frames {
     }
 }
 
-/// The rate that there is nearest to this one.
+/// The nearest standard rate.
 fn nearest(per_second: f64) -> Option<FrameRate> {
     let off = |rate: &FrameRate| (per_second * rate.frame_ns() / 1e9 - 1.0).abs();
     RATES.into_iter().filter(|rate| off(rate) <= TOLERANCE).min_by(|a, b| off(a).total_cmp(&off(b)))
 }
 
-/// The first number that starts a unit, and a frame where two units are one.
+/// The first number that starts a unit, or a frame if two units are one.
 fn first_of_frame(by_number: &[Packet], starts: &[i64], interlaced: bool) -> Option<i64> {
     if !interlaced {
         return starts.first().copied();

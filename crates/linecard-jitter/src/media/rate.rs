@@ -1,9 +1,9 @@
-//! Which schedule a stream follows: an even one, that of its RTP time stamps, or none.
+//! The schedule of a stream: an even one, that of its RTP time stamps, or none.
 //!
-//! Lateness is a difference to a schedule, so a wrong schedule makes every figure of lateness wrong. A
-//! stream counts as even if its gaps show it. Compressed video sends the packets of a picture in one burst
-//! with one time stamp; its schedule is RTP time, and the first packet of each time stamp is held
-//! against it.
+//! Lateness is relative to a schedule, so a wrong schedule makes all lateness figures wrong. A
+//! stream counts as even if its gaps are. Compressed video sends the packets of a picture in one
+//! burst with one time stamp; its schedule is RTP time, which is compared with the first packet of
+//! each time stamp.
 
 use super::cbr::{self, Cbr, Fit};
 use super::flow::{Packet, by_number};
@@ -19,9 +19,9 @@ const MEDIAN_TOLERANCE: f64 = 0.1;
 /// … and half of its gaps are between these multiples of the period.
 const NEAR: [f64; 2] = [0.5, 1.5];
 
-/// The largest difference of two clocks, in millionths: RFC 5905, section 11.3, has `MAXFREQ` 500 for a
-/// clock that can be disciplined at all; quartz is within 100. A larger difference means that the
-/// stream does not follow the schedule that it is held against.
+/// Maximum difference of two clocks in parts per million: RFC 5905, section 11.3, has `MAXFREQ` 500
+/// for a clock that can be disciplined at all; quartz is within 100. A larger difference means that
+/// the stream does not follow the assumed schedule.
 pub const MAX_DRIFT_PPM: f64 = 500.0;
 
 /// Clocks of RTP payloads (RFC 3551, RFC 7587, SMPTE ST 2110-10 and ST 2022-6), per second.
@@ -41,34 +41,35 @@ const CLOCKS: [u32; 14] = [
     148_500_000,
     27_000_000,
 ];
-/// A clock is taken for one of these within this share; 88,200 and 90,000 differ by 0.02.
+/// Relative tolerance for recognising a clock; 88,200 and 90,000 differ by 0.02.
 const CLOCK_TOLERANCE: f64 = 0.005;
 
-/// What the lateness of a stream was measured against.
+/// The reference of a stream's lateness.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Basis {
     /// A constant rate.
     Even,
-    /// The times of ST 2110-21 at which the lines of a picture are to be sent.
+    /// The times of ST 2110-21 at which the lines of a video frame are to be sent.
     Picture,
-    /// The times at which the probes were due by their own payload.
+    /// The due times in the probes' payloads.
     Due,
-    /// RTP time stamps that count so many ticks a second, by the first packet of each.
+    /// RTP time stamps of this clock rate in Hz, by the first packet of each.
     Rtp(u32),
 }
 
-/// How far the sender's clock is from the capture's.
+/// Difference between the sender's clock and the capture's.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Skew {
-    /// Millionths that the sender's clock is slower.
+    /// The sender's clock is slower by this many parts per million.
     Drift(f64),
-    /// Millionths that no two clocks differ by: the stream does not have this schedule.
+    /// A difference, in parts per million, that is too large for two clocks: the stream does not
+    /// have this schedule.
     Mismatch(f64),
 }
 
 impl Skew {
-    /// What a difference of `ppm` over `span_ns` means, if packets are `lateness` late. None where the
-    /// capture is too short to tell a difference of clocks from late packets.
+    /// Interprets a difference of `ppm` over `span_ns`, with packets that are `lateness` late.
+    /// `None` if the capture is too short to distinguish clock drift from late packets.
     #[must_use]
     pub fn of(ppm: f64, span_ns: u64, lateness: &Sorted) -> Option<Self> {
         if ppm.abs() <= MAX_DRIFT_PPM {
@@ -80,9 +81,9 @@ impl Skew {
     }
 }
 
-/// Whether a stream has a constant rate, by its gaps. Where time stamps go up by the same number from
-/// packet to packet, they say so, and gaps are not looked at: a network may deliver such packets in
-/// bursts.
+/// Whether a stream has a constant rate, by its gaps. If the time stamps increase by the same
+/// amount with each packet, the rate is constant, and the gaps are ignored: a network may deliver
+/// such packets in bursts.
 #[must_use]
 pub fn is_even(found: &Cbr, packets: &[Packet]) -> bool {
     let period_ns = found.fit.period_ns;
@@ -99,7 +100,7 @@ pub fn is_even(found: &Cbr, packets: &[Packet]) -> bool {
     by_gaps || has_even_stamps(packets)
 }
 
-/// Whether time stamps go up in proportion to the numbers.
+/// Whether time stamps increase in proportion to the numbers.
 fn has_even_stamps(packets: &[Packet]) -> bool {
     let packets = by_number(packets);
     let grown = |pair: &[Packet]| {
@@ -112,24 +113,24 @@ fn has_even_stamps(packets: &[Packet]) -> bool {
     packets.windows(2).map(grown).all(is_even)
 }
 
-/// Lateness against RTP time.
+/// Lateness relative to RTP time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RtpTime {
-    /// Ticks of the clock per second.
+    /// Clock rate in Hz.
     pub clock: u32,
-    /// Millionths by which the sender's clock is slower than the capture's.
+    /// Parts per million by which the sender's clock is slower than the capture's.
     pub skew_ppm: f64,
-    /// How late the first packet of each time stamp came, against the one with the least delay.
+    /// Lateness of the first packet of each time stamp, relative to the one with the least delay.
     pub lateness: Sorted,
 }
 
 impl RtpTime {
-    /// Lateness against the time stamps, if they count a clock that RTP has.
+    /// Lateness relative to the time stamps, if their rate is one that RTP uses.
     #[must_use]
     pub fn of(packets: &[Packet]) -> Option<Self> {
         let mut points: Vec<cbr::Point> =
             packets.iter().map(|packet| (packet.timestamp, packet.at_ns)).collect();
-        // By time stamp, and the first to come of each.
+        // Sorted by time stamp, then arrival, so that the first arrival of each is kept.
         points.sort_unstable();
         points.dedup_by_key(|point| point.0);
         let fit = Fit::of(&points)?;

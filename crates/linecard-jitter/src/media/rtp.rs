@@ -1,32 +1,33 @@
-//! RTP (RFC 3550): the header, and what its sequence numbers say of loss and order.
+//! RTP (RFC 3550): the header, and loss and order by sequence numbers.
 
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// Octets of the header without sources and extension.
+/// Octets of the header without CSRC list and extension.
 pub const HEADER: usize = 12;
 
-/// The fixed fields, and where the payload lies.
+/// The fixed fields, and the range of the payload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
     /// The end of a frame, for video.
     pub marker: bool,
-    /// What the payload is, by agreement.
+    /// Payload type; its meaning is agreed out of band.
     pub payload_type: u8,
-    /// Counts packets, modulo 65,536.
+    /// Sequence number, modulo 65,536.
     pub sequence: u16,
-    /// Counts the media's clock.
+    /// Time stamp, in ticks of the media clock.
     pub timestamp: u32,
-    /// Which source.
+    /// Synchronisation source.
     pub ssrc: u32,
-    /// The payload, without padding, in the datagram of which this is the start.
+    /// Range of the payload in the datagram, without padding.
     pub payload: Range<usize>,
 }
 
 impl Header {
-    /// Reads the header at the start of a UDP payload of `len` octets, of which `bytes` may be the first
-    /// (as in captures with a snapshot length). None for what is no RTP: another version, types that
-    /// stand for RTCP on the same port (RFC 5761, section 4), or lengths that do not fit.
+    /// Reads the header at the start of a UDP payload of `len` octets; `bytes` may be only its
+    /// beginning (as in captures with a snapshot length). `None` for other data: another version,
+    /// types that are reserved for RTCP on the same port (RFC 5761, section 4), or lengths that do
+    /// not fit.
     #[must_use]
     pub fn read(bytes: &[u8], len: usize) -> Option<Self> {
         let len = len.max(bytes.len());
@@ -43,7 +44,7 @@ impl Header {
         }
         let padding = match flags & 0x20 {
             0 => 0,
-            // Its length is the last octet, which a cut packet does not have.
+            // The length of the padding is the last octet, which a truncated packet lacks.
             _ if bytes.len() < len => 0,
             _ => usize::from(*bytes.last()?),
         };
@@ -59,15 +60,15 @@ impl Header {
     }
 }
 
-/// A counter modulo 2ⁿ carried on beyond its range: each value is taken as the nearest to the highest so
-/// far.
+/// Extends a counter modulo 2ⁿ beyond its range: each value is taken as the nearest to the highest
+/// so far.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Unwrapped {
     highest: Option<i64>,
 }
 
 impl Unwrapped {
-    /// The number that `value` of a counter of `bits` (1 to 32) stands for.
+    /// The extended number for `value` of a counter of `bits` (1 to 32) bits.
     pub fn push(&mut self, value: u32, bits: u32) -> i64 {
         let range = 1_i64 << bits.clamp(1, 32);
         let Some(highest) = self.highest else {
@@ -84,24 +85,24 @@ impl Unwrapped {
 /// Loss, reordering and duplicates of one stream.
 ///
 /// A packet is reordered if one with a higher number came before it (RFC 4737, section 3.3), and a
-/// duplicate if one with its number did. A loss of 32,768 packets or more in one piece is seen as fewer:
-/// 16 bits carry no more.
+/// duplicate if one with its number did. A contiguous loss of 32,768 packets or more is counted too
+/// low: 16-bit numbers are ambiguous then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Order {
     /// Packets, duplicates included.
     pub received: u64,
     /// Numbers between the lowest and the highest that did not come.
     pub lost: u64,
-    /// Packets that came after one with a higher number.
+    /// Packets that arrived after one with a higher number.
     pub reordered: u64,
-    /// Packets that came again.
+    /// Packets that arrived again.
     pub duplicates: u64,
-    /// Losses in one piece.
+    /// Contiguous losses.
     pub loss_events: u64,
 }
 
 impl Order {
-    /// What these numbers, carried on by [`Unwrapped`] or from a probe, say.
+    /// Evaluates these numbers, which come from [`Unwrapped`] or a probe.
     #[must_use]
     pub fn of(numbers: &[i64]) -> Self {
         let mut order = Self { received: numbers.len() as u64, ..Self::default() };
@@ -122,13 +123,13 @@ impl Order {
             }
             highest = highest.max(number);
         }
-        // Of those behind, the ones that came before are duplicates: they are counted there.
+        // Some of the packets behind a higher number are duplicates, which are counted separately.
         order.reordered = first_comings(numbers, behind);
         order
     }
 }
 
-/// How many of the numbers that came behind a higher one came so for the first time.
+/// How many of the numbers behind a higher one arrived for the first time.
 fn first_comings(numbers: &[i64], mut behind: Vec<i64>) -> u64 {
     behind.sort_unstable();
     behind.dedup();

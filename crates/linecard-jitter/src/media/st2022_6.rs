@@ -19,40 +19,40 @@ pub const UDP_PAYLOAD: usize = 12 + PAYLOAD_HEADER + MEDIA_OCTETS as usize;
 pub const PAYLOAD_TYPE: u8 = 98;
 const _: () = assert!(UDP_PAYLOAD == 1_396);
 
-/// Picoseconds of a second.
+/// Picoseconds per second.
 const PS: u128 = 1_000_000_000_000;
 
-/// Which lines a picture has when.
+/// Order of a picture's lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scan {
-    /// All lines, one after the other.
+    /// All lines in order.
     Progressive,
-    /// Every second line, then those between them.
+    /// Every second line, then the others.
     Interlaced,
 }
 
 /// An SDI format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Format {
-    /// Its usual name: lines, scan, and pictures or fields per second.
+    /// Its usual name: lines, scan, and frames or fields per second.
     pub name: &'static str,
-    /// Pixels of a line, blanking included.
+    /// Pixels per line, blanking included.
     pub width_total: u32,
-    /// Lines of a frame, blanking included.
+    /// Lines per frame, blanking included.
     pub height_total: u32,
-    /// Lines that are seen.
+    /// Active lines.
     pub height: u32,
     /// Frames per second.
     pub rate: FrameRate,
-    /// How the lines are sent.
+    /// Order of the lines.
     pub scan: Scan,
 }
 
-/// No such format.
+/// There is no such format.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("no format `{name}`: known are {}", names())]
 pub struct UnknownFormat {
-    /// The name given.
+    /// The requested name.
     pub name: String,
 }
 
@@ -65,7 +65,7 @@ const fn format(
     Format { name, width_total, height_total, height, rate, scan }
 }
 
-/// All formats known: ST 292-1, ST 424 (level A) and ST 259.
+/// All known formats: ST 292-1, ST 424 (level A) and ST 259.
 pub const FORMATS: [Format; 17] = {
     use Scan::{Interlaced, Progressive};
     const HD_60: [u32; 3] = [2_200, 1_125, 1_080];
@@ -112,20 +112,20 @@ impl Format {
         found.copied().ok_or_else(|| UnknownFormat { name: name.into() })
     }
 
-    /// Octets of a frame, blanking included: F.
+    /// Octets per frame, blanking included: F.
     #[must_use]
     pub fn frame_octets(&self) -> u32 {
         // All formats have an even number of pixels.
         self.width_total * self.height_total / 2 * 5
     }
 
-    /// Packets of a frame: N.
+    /// Packets per frame: N.
     #[must_use]
     pub fn packets_per_frame(&self) -> u32 {
         self.frame_octets().div_ceil(MEDIA_OCTETS)
     }
 
-    /// The time from packet to packet, exact, in picoseconds: numerator and denominator.
+    /// The exact time between packets in picoseconds: numerator and denominator.
     #[must_use]
     pub fn period(&self) -> (u128, u128) {
         let frames = u128::from(self.rate.frames) * u128::from(self.packets_per_frame());
@@ -147,12 +147,12 @@ impl Format {
     }
 }
 
-/// The payload header's fields that say what the packet carries.
+/// The payload header's fields that describe the content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
     /// The video source's frame count, modulo 256.
     pub frame_count: u8,
-    /// The FRAME code: size and scan, if the header says it.
+    /// The FRAME code (size and scan), if present.
     pub frame: Option<u8>,
     /// The FRATE code: frames per second.
     pub frame_rate: Option<u8>,
@@ -161,7 +161,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// Reads the header at the start of an RTP payload; none if it is cut.
+    /// Reads the header at the start of an RTP payload; `None` if it is truncated.
     #[must_use]
     pub fn read(payload: &[u8]) -> Option<Self> {
         // Ext (4), F (1), VSID (3), FRCount (8), R (2), S (2), FEC (3), CF (4), reserved (5).

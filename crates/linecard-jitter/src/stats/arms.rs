@@ -1,29 +1,30 @@
-//! In which order a toggle is tried: randomised ABBA blocks.
+//! The order in which arms are measured: randomised ABBA blocks.
 //!
-//! A host drifts (temperature, other tenants), so A and B are measured close together and in an order
-//! that cancels a linear drift: ABBA, or its mirror BAAB. A coin says which, for each block; that coin
-//! is what the test in [`super::effect`] rests on.
+//! A host drifts (temperature, other tenants), so A and B are measured close together and in an
+//! order that cancels a linear drift: ABBA, or its mirror BAAB. For each block, the order is drawn
+//! at random; the test in [`super::effect`] relies on that.
 
 use alloc::vec::Vec;
 use linecard::rng::Rng;
 
-/// Fewest blocks: each is two pairs of A and B, and below five no interval is worth the name.
+/// Minimum blocks: each has two pairs of A and B, and an interval of fewer than five is
+/// meaningless.
 pub const MIN_BLOCKS: usize = 5;
-/// Most blocks that are planned.
+/// Maximum blocks of a plan.
 pub const MAX_BLOCKS: usize = 10_000;
 const _: () = assert!(MIN_BLOCKS < MAX_BLOCKS);
 
-/// One of the two things compared.
+/// One of the two conditions compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Arm {
-    /// As it was.
+    /// Unchanged.
     A,
     /// With the toggle.
     B,
 }
 
 impl Arm {
-    /// The other one.
+    /// The other arm.
     #[must_use]
     pub fn other(self) -> Self {
         match self {
@@ -33,7 +34,8 @@ impl Arm {
     }
 }
 
-/// `n` blocks, each ABBA or BAAB by a fair coin; `n` is held within [`MIN_BLOCKS`] … [`MAX_BLOCKS`].
+/// `n` blocks, each ABBA or BAAB with equal probability; `n` is clamped to [`MIN_BLOCKS`] …
+/// [`MAX_BLOCKS`].
 ///
 /// ```
 /// use linecard::rng::Rng;

@@ -1,30 +1,30 @@
-//! Intervals for series whose samples come in bursts: the moving-block bootstrap.
+//! Confidence intervals for series whose samples come in bursts: the moving-block bootstrap.
 //!
 //! H. R. Künsch, "The jackknife and the bootstrap for general stationary observations", Annals of
-//! Statistics 17 (1989). Whole stretches of the series are drawn, so that what hangs together inside a
-//! stretch stays together. Assumed: the series is stationary, and a stretch is longer than a burst.
+//! Statistics 17 (1989). Whole blocks of the series are drawn, which preserves the dependence
+//! within a block. Assumes that the series is stationary, and that a block is longer than a burst.
 
 use super::Interval;
 use alloc::vec::Vec;
 use linecard::rng::Rng;
 
-/// Most resamples of one interval: more only spend time.
+/// Maximum resamples of one interval: more only cost time.
 pub const MAX_RESAMPLES: usize = 100_000;
 
-/// How to resample.
+/// Parameters of the resampling.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Plan {
-    /// Samples of a stretch, at least 1; longer than the bursts in the series.
+    /// Samples per block, at least 1; longer than the bursts in the series.
     pub block: usize,
-    /// Series drawn, 100 … [`MAX_RESAMPLES`].
+    /// Number of resamples, 100 … [`MAX_RESAMPLES`].
     pub resamples: usize,
-    /// Confidence of the interval.
+    /// Confidence level of the interval.
     pub confidence: f64,
 }
 
 impl Plan {
-    /// Blocks of n^⅓ samples, which is the order that is best for a variance (Künsch, section 3.3),
-    /// and no fewer than `burst`, the longest burst expected; 1,000 resamples; 95 %.
+    /// Blocks of n^⅓ samples, the optimal order for a variance (Künsch, section 3.3), and at least
+    /// `burst`, the longest expected burst; 1,000 resamples; 95 %.
     #[must_use]
     pub fn of(n: usize, burst: usize) -> Self {
         let block = (libm::ceil(libm::cbrt(n as f64)) as usize).max(burst).max(1);
@@ -32,9 +32,9 @@ impl Plan {
     }
 }
 
-/// Where a statistic of the series lies: percentiles of what it is on series that are put together of
-/// stretches. None where the series has fewer than two stretches, or the statistic is not a number.
-/// Costs `resamples` calls of `statistic`.
+/// Confidence interval of a statistic of the series: percentiles of its values on resampled series.
+/// `None` if the series has fewer than two blocks, or the statistic is not a number. Calls
+/// `statistic` `resamples` times.
 ///
 /// ```
 /// use linecard::rng::Rng;

@@ -1,4 +1,4 @@
-//! What a toggle changes: paired differences of randomised blocks.
+//! The effect of a toggle: paired differences of randomised blocks.
 //!
 //! Each block of [`super::arms`] gives one difference, the mean of its two B less the mean of its two
 //! A. How large: their mean, with Student's interval. Whether at all: the sign-flip test. Without an
@@ -17,18 +17,18 @@ use alloc::vec::Vec;
 use linecard::rng::Rng;
 use thiserror::Error;
 
-/// Up to this many blocks all sign patterns are tried: 65,536 sums.
+/// Up to this many blocks, all sign patterns are evaluated: 65,536 sums.
 pub const EXACT_BLOCKS: usize = 16;
-/// Sign patterns drawn beyond that: a p-value of 0.05 is then known to 0.001.
+/// Number of sign patterns drawn for more blocks: a p-value of 0.05 is then accurate to 0.001.
 pub const DRAWS: u64 = 50_000;
 
-/// What was measured in one block: which arm, and its figure, in the order in which they were run.
+/// The runs of one block in order: arm and figure.
 pub type Block = [(Arm, f64); 4];
 
 /// The effect of B against A.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Effect {
-    /// Blocks it rests on.
+    /// Number of blocks.
     pub blocks: usize,
     /// Mean of A over all blocks.
     pub mean_a: f64,
@@ -36,53 +36,53 @@ pub struct Effect {
     pub mean_b: f64,
     /// Mean difference B - A.
     pub difference: f64,
-    /// Where it lies, by Student's t over the blocks.
+    /// Confidence interval of the difference, by Student's t over the blocks.
     pub interval: Interval,
-    /// The difference as a share of A's mean; none where that is zero.
+    /// The difference relative to A's mean; `None` if that is zero.
     pub relative: Option<Share>,
-    /// The chance of a difference this far from zero if there is none, by sign flips.
+    /// Probability of a difference at least this far from zero without an effect, by sign flips.
     pub p: f64,
-    /// Whether all sign patterns were tried, or [`DRAWS`] drawn.
+    /// Whether all sign patterns were evaluated; otherwise [`DRAWS`] were drawn.
     pub exact: bool,
     /// The difference of each block.
     pub differences: Vec<f64>,
 }
 
-/// A difference as a share of A's mean. The mean is taken as known: its own spread is in the
-/// difference already, as the blocks are paired.
+/// A difference relative to A's mean. The mean is treated as exact: because the blocks are paired,
+/// its own spread is part of the difference already.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Share {
     /// -0.1 is ten per cent less.
     pub share: f64,
-    /// Where it lies.
+    /// Its confidence interval.
     pub interval: Interval,
 }
 
-/// Why blocks give no effect.
+/// Why an effect cannot be computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum EffectError {
     /// Too few blocks.
     #[error("{blocks} blocks are too few for an effect: measure {MIN_BLOCKS} at least")]
     TooFew {
-        /// Blocks there are.
+        /// Number of blocks.
         blocks: usize,
     },
     /// Too many blocks.
     #[error("{blocks} blocks are more than {MAX_BLOCKS}: measure fewer and longer ones")]
     TooMany {
-        /// Blocks there are.
+        /// Number of blocks.
         blocks: usize,
     },
     /// A block is neither ABBA nor BAAB.
     #[error("block {block} is neither ABBA nor BAAB: run the arms as planned")]
     NotAbba {
-        /// Which, from 0.
+        /// Index of the block, from 0.
         block: usize,
     },
     /// A figure is infinite or not a number.
     #[error("block {block} has a figure that is no number: leave the block out")]
     NotFinite {
-        /// Which, from 0.
+        /// Index of the block, from 0.
         block: usize,
     },
 }
@@ -134,15 +134,15 @@ impl Effect {
     }
 }
 
-/// The smallest p-value that so many blocks can give.
+/// The smallest p-value that this many blocks can give.
 #[must_use]
 pub fn smallest_p(blocks: usize) -> f64 {
     let drawn = 1.0 / (DRAWS + 1) as f64;
     if blocks <= EXACT_BLOCKS { libm::pow(0.5, blocks as f64 - 1.0).min(1.0) } else { drawn }
 }
 
-/// The fewest blocks that can show an effect at this level with so many toggles under Holm's
-/// correction, at most [`MAX_BLOCKS`].
+/// The minimum number of blocks that can show an effect at this level, with this many toggles under
+/// Holm's correction; at most [`MAX_BLOCKS`].
 ///
 /// ```
 /// use linecard_jitter::stats::effect::blocks_needed;
@@ -168,7 +168,7 @@ fn means_of_block((index, block): (usize, &Block)) -> Result<(f64, f64), EffectE
     Ok(if first.0 == Arm::A { (outer, inner) } else { (inner, outer) })
 }
 
-/// Student's interval of the mean.
+/// Student's confidence interval of the mean.
 fn student(differences: &[f64], confidence: f64) -> Interval {
     let n = differences.len() as f64;
     let mean = differences.iter().sum::<f64>() / n;
@@ -181,7 +181,7 @@ fn student(differences: &[f64], confidence: f64) -> Interval {
 /// The share of sign patterns whose sum is at least as far from zero as that of these differences.
 fn sign_flips(differences: &[f64], rng: &mut Rng) -> f64 {
     let seen = differences.iter().sum::<f64>().abs();
-    // Sums that are equal but for rounding count as equal.
+    // Sums that differ only by rounding count as equal.
     let size: f64 = differences.iter().map(|d| d.abs()).sum();
     let limit = seen - size * 1e-12;
     let is_as_far = |flips: &mut dyn FnMut(usize) -> bool| {
@@ -194,7 +194,8 @@ fn sign_flips(differences: &[f64], rng: &mut Rng) -> f64 {
             (0..patterns).filter(|pattern| is_as_far(&mut |index| pattern >> index & 1 == 1));
         return as_far.count() as f64 / patterns as f64;
     }
-    // The pattern seen is one of those drawn, which keeps the test valid (Phipson and Smyth 2010).
+    // The observed pattern counts as one of the draws, which keeps the test valid (Phipson and
+    // Smyth 2010).
     let as_far = (0..DRAWS).filter(|_| is_as_far(&mut |_| rng.next_u64() >> 63 == 1)).count();
     (as_far + 1) as f64 / (DRAWS + 1) as f64
 }

@@ -1,4 +1,4 @@
-//! Several toggles at once: Holm's step-down correction.
+//! Several tests at once: Holm's step-down correction.
 //!
 //! S. Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of
 //! Statistics 6 (1979). The chance that any of several toggles without effect is called effective
@@ -6,8 +6,7 @@
 
 use alloc::vec::Vec;
 
-/// The p-values corrected for there being several, in the same order: compare each with the level.
-/// NaN counts as 1.
+/// The corrected p-values, in the same order; compare each with the level. NaN counts as 1.
 ///
 /// ```
 /// use linecard_jitter::stats::holm::adjusted;

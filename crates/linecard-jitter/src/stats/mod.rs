@@ -1,8 +1,8 @@
-//! How sure a figure is: exact intervals where there are any, resampling where there are none.
+//! Uncertainty of figures: exact confidence intervals where they exist, otherwise resampling.
 //!
-//! A measurement of jitter is a few rare events in very many samples. So quantiles come with an
-//! interval from order statistics, counts with Garwood's, effects with a randomisation test, and where
-//! the samples are too few for a bound, that is a value of its own and no number.
+//! A jitter measurement consists of a few rare events among very many samples. So quantiles come
+//! with an interval from order statistics, counts with Garwood's, and effects with a randomisation
+//! test. Too few samples for a bound give a distinct value instead of a number.
 
 pub mod arms;
 pub mod bootstrap;
@@ -13,10 +13,10 @@ pub mod rate;
 pub mod special;
 pub mod summary;
 
-/// Confidence of every interval unless the caller wants another.
+/// Default confidence level.
 pub const CONFIDENCE: f64 = 0.95;
 
-/// Two bounds with a value between them.
+/// A lower and an upper bound.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interval {
     /// The lower bound.
@@ -26,7 +26,7 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Whether `value` lies in it, bounds included.
+    /// Whether `value` is within the bounds, inclusive.
     #[must_use]
     pub fn contains(&self, value: f64) -> bool {
         self.lower <= value && value <= self.upper

@@ -1,4 +1,4 @@
-//! Quantiles with an interval that holds for every distribution.
+//! Quantiles with distribution-free confidence intervals.
 //!
 //! Of n independent samples, the number that are at most the quantile `x_q` is binomial (n, q). So
 //! `x_q` lies between the l-th and the u-th smallest sample with probability P(l ≤ B < u), whatever
@@ -7,44 +7,44 @@
 //! qⁿ), the other takes what is left; where even that is not enough, there is no interval:
 //! 95 % of p99.99 takes 29,956 samples, the smallest n with 1 - qⁿ - (1-q)ⁿ ≥ 0.95.
 //!
-//! Samples of a stream come in bursts and are not independent; then the interval is too narrow, and
-//! [`super::bootstrap`] has the wider one.
+//! Samples of a stream come in bursts and are not independent; then this interval is too narrow,
+//! and [`super::bootstrap`] gives the wider one.
 
 use super::special::{binomial_at_least, binomial_at_most};
 use super::summary::Sorted;
 
-/// A quantile and how well it is known.
+/// A quantile with its confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Quantile {
-    /// Which: 0 … 1.
+    /// The quantile's order, 0 … 1.
     pub q: f64,
-    /// The sample at it.
+    /// The sample at the quantile.
     pub value_ns: i64,
-    /// Where the true value lies.
+    /// Its confidence interval.
     pub bounds: Bounds,
 }
 
-/// The interval of a quantile.
+/// The confidence interval of a quantile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bounds {
-    /// With the confidence asked for, it is here.
+    /// The interval.
     Between {
         /// The lower bound, itself a sample.
         lower_ns: i64,
         /// The upper bound, itself a sample.
         upper_ns: i64,
     },
-    /// So few samples cannot bound it.
+    /// There are too few samples for an interval.
     TooFew {
-        /// Samples there are.
+        /// Number of samples.
         n: u64,
-        /// Samples that would do; `u64::MAX` where no number does (q of 0 or 1).
+        /// Number of samples needed; `u64::MAX` if no number is enough (q of 0 or 1).
         needed: u64,
     },
 }
 
 impl Quantile {
-    /// Quantile `q` of these samples; none when there are none or `q` is outside of 0 … 1.
+    /// Quantile `q` of these samples; `None` without samples or if `q` is outside 0 … 1.
     #[must_use]
     pub fn of(samples: &Sorted, q: f64, confidence: f64) -> Option<Self> {
         if !(0.0..=1.0).contains(&q) {
@@ -68,8 +68,8 @@ pub(super) fn rank(q: f64, n: u64) -> u64 {
     (wanted as u64).clamp(n.min(1), n)
 }
 
-/// Ranks, from 1, between which quantile `q` of the distribution lies with this confidence; none
-/// where `n` is too small.
+/// Ranks, from 1, that enclose quantile `q` of the distribution with this confidence; `None` if `n`
+/// is too small.
 #[must_use]
 pub fn ranks(n: u64, q: f64, confidence: f64) -> Option<(u64, u64)> {
     let missed = 1.0 - confidence;
@@ -81,9 +81,9 @@ pub fn ranks(n: u64, q: f64, confidence: f64) -> Option<(u64, u64)> {
     let half = missed / 2.0;
     let upper_tail = if below > half { missed - below } else { half };
     let lower_tail = if above > half { missed - above } else { half };
-    // The smallest u with P(B ≥ u) within its tail; P(B ≥ n) is, or is all that there can be.
+    // The smallest u with P(B ≥ u) within its tail; P(B ≥ n) is within it, or is the best possible.
     let upper = first(1, n, |u| binomial_at_least(u, n, q) <= upper_tail);
-    // The largest l with P(B < l) within its tail, which is the one before the first without.
+    // The largest l with P(B < l) within its tail: the one before the first that is not.
     let lower = first(2, n + 1, |l| l > n || binomial_at_most(l - 1, n, q) > lower_tail) - 1;
     Some((lower, upper))
 }
@@ -105,13 +105,14 @@ pub fn samples_needed(q: f64, confidence: f64) -> u64 {
     if n < MOST { n } else { u64::MAX }
 }
 
-/// The chances that all of `n` samples are below quantile `q`, and that all are above.
+/// The probabilities that all of `n` samples are below quantile `q`, and that all are above.
 fn outside(n: u64, q: f64) -> (f64, f64) {
     let n = n as f64;
     (libm::exp(n * libm::log(q)), libm::exp(n * libm::log1p(-q)))
 }
 
-/// The first number in `from..to` at which `holds`, which then holds for all above; `to` if none.
+/// The first number in `from..to` for which `holds` is true, if it stays true for all larger ones;
+/// `to` if none.
 fn first(mut from: u64, mut to: u64, holds: impl Fn(u64) -> bool) -> u64 {
     while from < to {
         let middle = from + (to - from) / 2;

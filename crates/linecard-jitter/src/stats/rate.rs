@@ -1,4 +1,4 @@
-//! How often something happens, from how often it did: Garwood's interval.
+//! Rates of rare events: Garwood's interval.
 //!
 //! F. Garwood, "Fiducial limits for the Poisson distribution", Biometrika 28 (1936): the count k of a
 //! Poisson process has the mean's exact bounds at the gamma quantiles of shape k and k + 1.
@@ -6,7 +6,7 @@
 use super::Interval;
 use super::special::gamma_quantile;
 
-/// Events over a time.
+/// A rate of events.
 ///
 /// ```
 /// use linecard_jitter::stats::rate::Rate;
@@ -16,21 +16,21 @@ use super::special::gamma_quantile;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rate {
-    /// Events counted.
+    /// Number of events.
     pub count: u64,
-    /// Over this time.
+    /// Observed time.
     pub seconds: f64,
     /// Events per second.
     pub per_second: f64,
-    /// Where the true rate lies, if events are independent.
+    /// Confidence interval of the rate, if events are independent.
     pub bounds: Interval,
-    /// With this confidence.
+    /// Confidence level.
     pub confidence: f64,
 }
 
 impl Rate {
-    /// The rate of `count` events in `seconds`; none where the time is not positive or the confidence
-    /// is not between 0 and 1.
+    /// The rate of `count` events in `seconds`; `None` if the time is not positive or the
+    /// confidence is not between 0 and 1.
     #[must_use]
     pub fn of(count: u64, seconds: f64, confidence: f64) -> Option<Self> {
         // NaN fails every comparison.
@@ -50,7 +50,7 @@ impl core::fmt::Display for Rate {
     }
 }
 
-/// Where the mean of a Poisson variable lies that was seen to be `count`.
+/// Confidence interval of the mean of a Poisson variable that was observed as `count`.
 #[must_use]
 pub fn mean(count: u64, confidence: f64) -> Interval {
     let tail = (1.0 - confidence) / 2.0;

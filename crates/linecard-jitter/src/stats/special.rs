@@ -9,12 +9,12 @@
 /// Terms of a series or steps of a continued fraction: both need about the square root of the largest
 /// argument, which is enough for 1e10.
 const MAX_TERMS: usize = 200_000;
-/// Halvings of a bracket; after 1,100 any two doubles have met, and the loop ends when they have.
+/// Bisection steps; after 1,100 any two doubles have met, and the loop ends when they have.
 const MAX_HALVINGS: usize = 1_100;
-/// Stands for a denominator of zero in a continued fraction.
+/// Replaces a zero denominator in a continued fraction.
 const TINY: f64 = 1e-300;
 
-/// P(a, x): the chance that a gamma variable of shape `a` is at most `x`. `a` > 0.
+/// P(a, x): the probability that a gamma variable of shape `a` is at most `x`. `a` > 0.
 ///
 /// ```
 /// use linecard_jitter::stats::special::gamma_p;
@@ -60,7 +60,7 @@ fn gamma_fraction(a: f64, x: f64) -> f64 {
     fraction.value
 }
 
-/// Iₓ(a, b): the chance that a beta variable of shapes `a`, `b` is at most `x`. `a`, `b` > 0.
+/// Iₓ(a, b): the probability that a beta variable of shapes `a`, `b` is at most `x`. `a`, `b` > 0.
 ///
 /// ```
 /// use linecard_jitter::stats::special::beta_i;
@@ -115,7 +115,7 @@ impl Lentz {
         Self { c, d, value: d }
     }
 
-    /// Adds `a / (b + …)`; true when nothing changes any more.
+    /// Adds `a / (b + …)`; returns true when the value no longer changes.
     fn step(&mut self, a: f64, b: f64) -> bool {
         self.d = 1.0 / away_from_zero(b + a * self.d);
         self.c = away_from_zero(b + a / self.c);
@@ -129,13 +129,13 @@ fn away_from_zero(x: f64) -> f64 {
     if x.abs() < TINY { TINY } else { x }
 }
 
-/// The chance that a binomial variable of `n` trials with success `p` is at most `k`.
+/// The probability that a binomial variable of `n` trials with success `p` is at most `k`.
 #[must_use]
 pub fn binomial_at_most(k: u64, n: u64, p: f64) -> f64 {
     if k >= n { 1.0 } else { beta_i((n - k) as f64, k as f64 + 1.0, 1.0 - p) }
 }
 
-/// The chance that it is at least `k`.
+/// The probability that it is at least `k`.
 #[must_use]
 pub fn binomial_at_least(k: u64, n: u64, p: f64) -> f64 {
     match k {
@@ -145,7 +145,7 @@ pub fn binomial_at_least(k: u64, n: u64, p: f64) -> f64 {
     }
 }
 
-/// The value that a gamma variable of shape `a` is below with probability `p`.
+/// The quantile `p` of a gamma variable of shape `a`.
 #[must_use]
 pub fn gamma_quantile(a: f64, p: f64) -> f64 {
     if !(a > 0.0 && (0.0..=1.0).contains(&p)) {
@@ -164,14 +164,14 @@ pub fn gamma_quantile(a: f64, p: f64) -> f64 {
     invert(|x| gamma_p(a, x) >= p, 0.0, high)
 }
 
-/// The chance that Student's t with `freedom` degrees of freedom is at most `t`.
+/// The probability that Student's t with `freedom` degrees of freedom is at most `t`.
 #[must_use]
 pub fn t_at_most(t: f64, freedom: f64) -> f64 {
     let tail = beta_i(freedom / 2.0, 0.5, freedom / (freedom + t * t)) / 2.0;
     if t > 0.0 { 1.0 - tail } else { tail }
 }
 
-/// The value that Student's t is below with probability `p`.
+/// The quantile `p` of Student's t.
 ///
 /// ```
 /// use linecard_jitter::stats::special::t_quantile;
@@ -193,19 +193,19 @@ pub fn t_quantile(p: f64, freedom: f64) -> f64 {
     invert(|t| t_at_most(t, freedom) >= p, 0.0, high)
 }
 
-/// The chance that a standard normal variable is at most `z`.
+/// The probability that a standard normal variable is at most `z`.
 #[must_use]
 pub fn normal_at_most(z: f64) -> f64 {
     libm::erfc(-z / core::f64::consts::SQRT_2) / 2.0
 }
 
-/// The value that a standard normal variable is below with probability `p`.
+/// The quantile `p` of a standard normal variable.
 #[must_use]
 pub fn normal_quantile(p: f64) -> f64 {
     if p > 0.0 && p < 1.0 { invert(|z| normal_at_most(z) >= p, -40.0, 40.0) } else { f64::NAN }
 }
 
-/// Where `reached` becomes true between `low` and `high`, to the last bit.
+/// The value between `low` and `high` at which `reached` becomes true, to the last bit.
 fn invert(reached: impl Fn(f64) -> bool, mut low: f64, mut high: f64) -> f64 {
     for _ in 0..MAX_HALVINGS {
         let middle = low + (high - low) / 2.0;

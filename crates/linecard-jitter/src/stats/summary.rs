@@ -1,7 +1,7 @@
-//! All samples in order: exact order statistics, mean and deviation.
+//! Sorted samples: exact order statistics, mean and deviation.
 //!
-//! A histogram rounds and a sketch estimates; the tails are what is asked for here, so all samples are
-//! kept, 8 bytes each.
+//! Histograms round and sketches estimate, but the tails matter here; so all samples are kept, 8
+//! bytes each.
 
 use super::quantile::{self, Quantile};
 use alloc::vec::Vec;
@@ -17,20 +17,20 @@ use alloc::vec::Vec;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Sorted(Vec<i64>);
 
-/// The figures of one set of samples.
+/// Summary of one set of samples.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Summary {
     /// Number of samples.
     pub n: u64,
-    /// The smallest.
+    /// Minimum.
     pub min_ns: i64,
-    /// The largest.
+    /// Maximum.
     pub max_ns: i64,
-    /// The mean.
+    /// Mean.
     pub mean_ns: f64,
     /// The standard deviation, with n - 1 in its denominator; 0 for one sample.
     pub deviation_ns: f64,
-    /// The quantiles asked for, each with its interval.
+    /// The requested quantiles, each with its interval.
     pub quantiles: Vec<Quantile>,
 }
 
@@ -42,13 +42,13 @@ impl Sorted {
         Self(samples)
     }
 
-    /// Sorts samples without a sign; those beyond `i64::MAX` (292 years) count as that.
+    /// Sorts unsigned samples; those beyond `i64::MAX` (292 years) are clamped to it.
     #[must_use]
     pub fn of_unsigned(samples: &[u64]) -> Self {
         Self::new(samples.iter().map(|&ns| i64::try_from(ns).unwrap_or(i64::MAX)).collect())
     }
 
-    /// The samples, smallest first.
+    /// The samples in ascending order.
     #[must_use]
     pub fn samples(&self) -> &[i64] {
         &self.0
@@ -60,13 +60,13 @@ impl Sorted {
         self.0.len() as u64
     }
 
-    /// The smallest.
+    /// Minimum.
     #[must_use]
     pub fn min(&self) -> Option<i64> {
         self.0.first().copied()
     }
 
-    /// The largest.
+    /// Maximum.
     #[must_use]
     pub fn max(&self) -> Option<i64> {
         self.0.last().copied()
@@ -85,7 +85,7 @@ impl Sorted {
         if self.0.len() < 2 {
             return 0.0;
         }
-        // Around the median in integers, so that large and close values lose no digits.
+        // Relative to the median in integers, so that large, close values lose no digits.
         let centre = i128::from(self.0[self.0.len() / 2]);
         let (mut sum, mut squares) = (0.0, 0.0);
         for &ns in &self.0 {
@@ -97,21 +97,21 @@ impl Sorted {
         libm::sqrt(((squares - sum * sum / n) / (n - 1.0)).max(0.0))
     }
 
-    /// The smallest sample that at least the share `q` of all samples does not exceed; none when
-    /// empty.
+    /// The smallest sample that at least the share `q` of all samples does not exceed; `None`
+    /// without samples.
     #[must_use]
     pub fn quantile(&self, q: f64) -> Option<i64> {
         let rank = quantile::rank(q, self.n());
         self.0.get(usize::try_from(rank.checked_sub(1)?).ok()?).copied()
     }
 
-    /// How many samples are above `limit_ns`.
+    /// Number of samples above `limit_ns`.
     #[must_use]
     pub fn above(&self, limit_ns: i64) -> u64 {
         (self.0.len() - self.0.partition_point(|&ns| ns <= limit_ns)) as u64
     }
 
-    /// All figures, with these quantiles at `confidence`; none when empty.
+    /// All figures, with these quantiles at `confidence`; `None` without samples.
     #[must_use]
     pub fn summary(&self, quantiles: &[f64], confidence: f64) -> Option<Summary> {
         Some(Summary {

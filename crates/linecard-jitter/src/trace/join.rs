@@ -1,41 +1,41 @@
-//! One packet's way, from the time it was due to the application's hands, put together from events.
+//! Reconstructs the path of each packet from events, from its due time to the application.
 //!
-//! The kernel's events carry the packet's number where they can. `sk_data_ready` has none: a core
-//! hands packets to their socket in the order in which it received them, so the n-th of the one belongs
-//! to the n-th of the other, from one softirq to its end.
+//! The kernel's events carry the packet's number where possible. `sk_data_ready` has none: a core
+//! passes packets to their socket in the order in which it received them, so within one softirq the
+//! n-th of one event belongs to the n-th of the other.
 
 use super::{Event, NET_RX, Trace, What};
 use crate::stream::Measured;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
-/// Packets that a core can have between driver and socket: sixteen polls of 64.
+/// Maximum packets that a core can have between driver and socket: sixteen polls of 64.
 const MAX_UNDER_WAY: usize = 1_024;
 
-/// The parts of a packet's way, in order.
+/// The stages of a packet's path, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Stage {
-    /// Due, and not yet handed to the kernel: the sender.
+    /// Due, but not yet handed to the kernel: the sender.
     Generator,
     /// In the sender's kernel, up to the driver.
     Send,
-    /// With the driver, and nobody has asked for it to be received: moderation, deferral, an interrupt on
-    /// its way.
+    /// In the driver; no poll has been requested: moderation, deferral, an interrupt that is still
+    /// on its way.
     Notify,
-    /// Asked for, and its NAPI does not run yet.
+    /// A poll has been requested, but NAPI does not run yet.
     Softirq,
-    /// Its NAPI runs, with packets before it.
+    /// NAPI runs, and processes earlier packets.
     Batch,
-    /// In the protocols, up to the socket.
+    /// In the protocol stack, up to the socket.
     Protocols,
-    /// In the socket, and the reader is not on its core.
+    /// In the socket; the reader is not running yet.
     Wakeup,
-    /// The reader takes it.
+    /// The reader receives it.
     Application,
 }
 
 impl Stage {
-    /// All, in order.
+    /// All stages, in order.
     pub const ALL: [Self; 8] = [
         Self::Generator,
         Self::Send,
@@ -47,7 +47,7 @@ impl Stage {
         Self::Application,
     ];
 
-    /// For people and for JSON.
+    /// Name for people and for JSON.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -63,37 +63,37 @@ impl Stage {
     }
 }
 
-/// When a packet came to each part of its way. 0 is a time that is not known.
+/// The times at which a packet reached each stage. 0 means unknown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Passage {
-    /// Beginnings of the stages, in their order.
+    /// Start of each stage, in order.
     begins_ns: [u64; Stage::ALL.len()],
-    /// When the application had it.
+    /// Time at which the application received it.
     pub arrived_ns: u64,
     /// The core that sent it.
     pub sent_on: u16,
     /// The core that received it.
     pub received_on: u16,
-    /// The poll that received it was asked for by a timer.
+    /// Whether a timer requested the poll that received it.
     pub is_deferred: bool,
-    /// The kernel had no room for it.
+    /// Whether the socket had no room for it.
     pub is_refused: bool,
 }
 
 impl Passage {
-    /// When it came to a stage; 0 where that is not known.
+    /// Time at which it reached a stage; 0 if unknown.
     #[must_use]
     pub fn begin_ns(&self, stage: Stage) -> u64 {
         self.begins_ns[stage as usize]
     }
 
-    /// When it left a stage; 0 where that is not known.
+    /// Time at which it left a stage; 0 if unknown.
     #[must_use]
     pub fn end_ns(&self, stage: Stage) -> u64 {
         self.begins_ns.get(stage as usize + 1).copied().unwrap_or(self.arrived_ns)
     }
 
-    /// Whether every time is known.
+    /// Whether all times are known.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.arrived_ns > 0 && self.begins_ns.iter().all(|at| *at > 0)
@@ -103,8 +103,8 @@ impl Passage {
         self.begins_ns[stage as usize] = at_ns;
     }
 
-    /// Fills in what follows from the rest: a packet that came while its poll was under way was asked
-    /// for when it came. Says whether all is in order.
+    /// Fills in times that follow from others: for a packet that arrived during a poll, the poll
+    /// was requested at its arrival. Returns whether all times are in order.
     fn settle(&mut self) -> bool {
         let at = |stage: Stage| self.begins_ns[stage as usize];
         if [Stage::Notify, Stage::Protocols].map(at).contains(&0) {
@@ -115,7 +115,8 @@ impl Passage {
         let softirq = at(Stage::Softirq).clamp(transmit.min(batch), batch);
         self.set(Stage::Batch, batch);
         self.set(Stage::Softirq, softirq);
-        // A reader on another core may have the packet before the kernel says that it is there.
+        // A reader on another core may receive the packet before the kernel records that it is
+        // there.
         if self.arrived_ns > 0 && self.begins_ns[Stage::Wakeup as usize] > 0 {
             let wakeup = self.begins_ns[Stage::Wakeup as usize].min(self.arrived_ns);
             self.set(Stage::Wakeup, wakeup);
@@ -127,20 +128,20 @@ impl Passage {
     }
 }
 
-/// What could be put together, and what could not.
+/// How many packets were joined.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Packets that the application had.
+    /// Packets that the application received.
     pub arrived: u64,
-    /// Of those, the ones with every time of their way.
+    /// Packets among them with all times known.
     pub joined: u64,
-    /// Of the joined, those with times against the order of the stages: clocks that differ.
+    /// Joined packets whose times contradict the order of the stages: clocks that differ.
     pub disordered: u64,
-    /// Packets that the trace saw come up from the driver.
+    /// Packets that the trace saw received from the driver.
     pub received: u64,
-    /// Polls that brought up any of them.
+    /// Polls that received any of them.
     pub polls: u64,
-    /// Packets that came up and were never seen in a socket.
+    /// Packets received from the driver but never seen in a socket.
     pub unmatched: u64,
     /// Packets that the socket refused.
     pub refused: u64,
@@ -149,31 +150,31 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Packets of one poll, in the mean; none where none was seen.
+    /// Mean packets per poll; `None` without polls.
     #[must_use]
     pub fn mean_batch(&self) -> Option<f64> {
         (self.polls > 0).then(|| self.received as f64 / self.polls as f64)
     }
 
-    /// The share of the packets whose way is known from end to end, 0 to 1.
+    /// Share of the packets whose path is completely known, 0 to 1.
     #[must_use]
     pub fn joined_share(&self) -> f64 {
         if self.arrived == 0 { 0.0 } else { self.joined as f64 / self.arrived as f64 }
     }
 }
 
-/// Every packet's way.
+/// The paths of all packets.
 #[derive(Debug, Clone, Default)]
 pub struct Joined {
-    /// By number; those beyond the last that was sent are not there.
+    /// By sequence number, up to the last packet sent.
     pub passages: Vec<Passage>,
-    /// How well it went.
+    /// How many packets were joined.
     pub counts: Counts,
 }
 
 impl Joined {
-    /// Puts a trace and what both ends saw together. Events are in order of time. Packets without a time
-    /// of sending are left out: only those of `measured.sent_ns` are known.
+    /// Joins a trace with the measurements of both ends. Events are sorted by time. Packets without
+    /// a send time are left out: only those in `measured.sent_ns` are known.
     #[must_use]
     pub fn of(trace: &Trace, measured: &Measured) -> Self {
         let mut join = Join::new(trace, measured);
@@ -183,32 +184,32 @@ impl Joined {
         join.end(measured)
     }
 
-    /// How long packets were in a stage, those whose way is known.
+    /// Time spent in a stage, of the packets whose path is known.
     pub fn durations_ns(&self, stage: Stage) -> impl Iterator<Item = u64> + '_ {
         let whole = self.passages.iter().filter(|passage| passage.is_whole());
         whole.map(move |passage| passage.end_ns(stage).saturating_sub(passage.begin_ns(stage)))
     }
 }
 
-/// What a core is doing, as far as packets are concerned.
+/// State of a core, as far as packets are concerned.
 #[derive(Debug, Default)]
 struct Core {
-    /// Since when somebody polls, or may.
+    /// Time since which a poll runs, or may run.
     poll_ns: u64,
-    /// When it was last asked to, and whether by a timer.
+    /// Time of the last poll request, and whether a timer made it.
     raise_ns: u64,
     is_raised_by_timer: bool,
-    /// The timer's function that runs.
+    /// The timer function that is running.
     timer: Option<u64>,
-    /// In the softirq that receives.
+    /// Whether it is in the softirq that receives.
     in_receive: bool,
-    /// Whether this poll has brought up anything.
+    /// Whether this poll has received anything.
     has_received: bool,
-    /// Between driver and socket.
+    /// Packets between driver and socket.
     under_way: VecDeque<u64>,
 }
 
-/// Which timer asks for polls that were put off: any where functions have no names.
+/// The timer that requests deferred polls: any timer if functions have no names.
 struct Deferring(Option<u64>, bool);
 
 impl Deferring {
@@ -230,7 +231,7 @@ struct Join {
     deferring: Deferring,
     sink: u32,
     is_sink_running: bool,
-    /// In the socket, while the reader is away.
+    /// Packets in the socket while the reader is not running.
     waiting: Vec<u64>,
 }
 
@@ -293,7 +294,8 @@ impl Join {
                 self.counts.unmatched += abandon(core);
             }
             What::Switch { from, to, is_displaced, .. } => {
-                // A NAPI thread begins to poll when it gets the core, and has polled when it sleeps.
+                // A NAPI thread starts polling when it is scheduled, and has finished when it
+                // sleeps.
                 core.poll_ns = at_ns;
                 core.timer = None;
                 if !is_displaced {
@@ -348,7 +350,7 @@ impl Join {
     fn end(mut self, measured: &Measured) -> Joined {
         for arrival in &measured.arrivals {
             let Some(passage) = passage(&mut self.passages, arrival.sequence) else { continue };
-            // Of a packet that came twice, the first counts.
+            // If a packet arrived twice, the first arrival counts.
             if passage.arrived_ns == 0 {
                 passage.arrived_ns = arrival.at_ns;
                 self.counts.arrived += 1;
@@ -369,7 +371,7 @@ fn passage(passages: &mut [Passage], sequence: u64) -> Option<&mut Passage> {
     passages.get_mut(usize::try_from(sequence).ok()?)
 }
 
-/// Packets that are not in a socket when their core leaves the protocols never will be.
+/// Packets that have not reached a socket when their core leaves the protocol stack never will.
 fn abandon(core: &mut Core) -> u64 {
     let left = core.under_way.len() as u64;
     core.under_way.clear();

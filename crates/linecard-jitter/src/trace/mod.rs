@@ -1,6 +1,6 @@
-//! What the kernel was seen to do: events on one clock, from several cores, in order of time.
+//! Events that the kernel recorded: on one clock, from several cores, sorted by time.
 //!
-//! Where they come from does not matter here: BPF, tracefs, or a test that makes them up.
+//! Their source does not matter here: BPF, tracefs, or a test.
 
 mod join;
 mod timeline;
@@ -12,7 +12,7 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// Bytes of a thread's name that an event carries.
+/// Bytes of a thread's name in an event.
 pub const NAME_LEN: usize = 8;
 
 /// Softirqs by number, of `linux/interrupt.h`.
@@ -21,51 +21,51 @@ pub const SOFTIRQS: [&str; 10] =
 /// The softirq that receives packets.
 pub const NET_RX: u8 = 3;
 
-/// Something that a core did.
+/// An event on a core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event {
-    /// When.
+    /// Time.
     pub at_ns: u64,
-    /// The core's number.
+    /// Number of the core.
     pub core: u16,
-    /// What.
+    /// Kind of event.
     pub what: What,
 }
 
-/// What a core did. Packets are those of the stream that is traced, and no others.
+/// The kinds of events. Packets are always those of the traced stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum What {
     /// A packet was handed to the driver (`net_dev_start_xmit`).
     Transmit {
-        /// Its number.
+        /// Its sequence number.
         sequence: u64,
     },
-    /// A packet came up from its driver (`netif_receive_skb`).
+    /// A packet was received from its driver (`netif_receive_skb`).
     Receive {
-        /// Its number.
+        /// Its sequence number.
         sequence: u64,
     },
-    /// A packet lies in the socket, and its reader is told (`sk_data_ready`).
+    /// A packet is in the socket, and its reader is notified (`sk_data_ready`).
     Ready,
     /// The socket had no room for a packet (`udp_fail_queue_rcv_skb`).
     Refused,
-    /// The softirq that receives packets was asked for (`softirq_raise`).
+    /// The softirq that receives packets was requested (`softirq_raise`).
     Raise,
     /// One NAPI poll has ended (`napi_poll`).
     Poll {
-        /// Packets that it took.
+        /// Packets that it received.
         work: u32,
     },
-    /// A device's interrupt began.
+    /// A device interrupt began.
     InterruptEntry {
         /// Its number in `/proc/interrupts`.
         number: u32,
     },
     /// It ended.
     InterruptExit,
-    /// An interrupt of the processor's own began: timers, calls from other cores.
+    /// An interrupt without a device began: timers, calls from other cores.
     VectorEntry {
-        /// Which.
+        /// Kind of interrupt.
         vector: Vector,
     },
     /// It ended.
@@ -77,35 +77,35 @@ pub enum What {
     },
     /// It ended.
     SoftirqExit,
-    /// A timer's function began.
+    /// A timer function began.
     TimerEntry {
         /// Its address, a key of [`Names::functions`].
         function: u64,
     },
     /// It ended.
     TimerExit,
-    /// The core went on with another thread.
+    /// The core switched to another thread.
     Switch {
-        /// The thread that was on it; 0 is the idle loop.
+        /// The previous thread; 0 is the idle loop.
         from: u32,
-        /// Whether that one would have gone on: it was displaced, it did not wait.
+        /// Whether the previous thread was preempted while runnable.
         is_displaced: bool,
-        /// The thread that is on it now.
+        /// The next thread.
         to: u32,
-        /// The beginning of its name.
+        /// The beginning of the next thread's name.
         name: [u8; NAME_LEN],
     },
-    /// A thread of interest was made runnable.
+    /// A traced thread was made runnable.
     Wakeup {
-        /// Which.
+        /// The thread.
         thread: u32,
     },
-    /// The core went to sleep.
+    /// The core entered an idle state.
     Sleep {
-        /// How deep, as the kernel numbers its states.
+        /// Number of the idle state.
         state: u32,
     },
-    /// The core woke.
+    /// The core woke up.
     Awake,
 }
 
@@ -114,20 +114,20 @@ pub enum What {
 pub enum Vector {
     /// The core's timer.
     LocalTimer,
-    /// Another core asks for the scheduler.
+    /// Another core requests the scheduler.
     Reschedule,
-    /// Another core asks for a function.
+    /// Another core requests a function call.
     CallFunction,
-    /// Work that the core left itself.
+    /// Work that the core queued for itself.
     IrqWork,
 }
 
 impl Vector {
-    /// All.
+    /// All kinds.
     pub const ALL: [Self; 4] =
         [Self::LocalTimer, Self::Reschedule, Self::CallFunction, Self::IrqWork];
 
-    /// For people.
+    /// Name for people.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -139,45 +139,45 @@ impl Vector {
     }
 }
 
-/// Names behind numbers.
+/// Names for numbers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Names {
-    /// Threads, by number.
+    /// Threads, by id.
     pub threads: BTreeMap<u32, String>,
-    /// Devices' interrupts, by number.
+    /// Device interrupts, by number.
     pub interrupts: BTreeMap<u32, String>,
-    /// Timers' functions, by address.
+    /// Timer functions, by address.
     pub functions: BTreeMap<u64, String>,
 }
 
-/// A trace: events, what is missing of it, names.
+/// A trace: events, losses and names.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Trace {
-    /// In order of time.
+    /// Sorted by time.
     pub events: Vec<Event>,
-    /// Events that happened and are not in it: the record was full, or a probe was busy.
+    /// Events that were not recorded: the buffer was full, or a probe was busy.
     pub lost: u64,
-    /// The cores that were traced.
+    /// The traced cores.
     pub cores: Vec<u16>,
     /// Names.
     pub names: Names,
-    /// What receives.
+    /// The receiving thread.
     pub sink: Option<Seat>,
-    /// What sends, where it is on this host.
+    /// The sending thread, if it is on this host.
     pub generator: Option<Seat>,
 }
 
-/// A thread with a core of its own.
+/// A thread pinned to a core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seat {
     /// The thread.
     pub thread: u32,
-    /// The core that it is pinned to.
+    /// The core it is pinned to.
     pub core: u16,
 }
 
 impl Trace {
-    /// Sorts by time; events of one core at the same time stay as they are.
+    /// Sorts by time; events of one core at the same time keep their order.
     pub fn sort(&mut self) {
         self.events.sort_by_key(|event| event.at_ns);
     }

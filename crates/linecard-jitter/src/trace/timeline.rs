@@ -1,49 +1,49 @@
-//! What each core was busy with, instant by instant: threads, and what interrupts them, exclusively.
+//! What occupied each core over time: threads, and what interrupts them, exclusively.
 //!
-//! A core is always with exactly one occupant: a thread (or the idle loop), above it a softirq, above
-//! that an interrupt, above that a timer's function. What is inside counts, what it interrupts waits.
+//! At any time, a core has exactly one occupant: a thread (or the idle loop), interrupted by a
+//! softirq, that by an interrupt, that by a timer function. Time is charged to the innermost one.
 
 use super::{Event, Trace, Vector, What};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-/// Interrupts and softirqs inside each other, at most; deeper ones are counted with the one they are in.
+/// Maximum nesting of interrupts and softirqs; deeper ones are charged to the enclosing one.
 const MAX_DEPTH: usize = 8;
 
-/// The interrupt that timers' functions run in.
+/// The interrupt in which timer functions run.
 const LOCAL_TIMER: Occupant = Occupant::Vector(Vector::LocalTimer);
 
-/// Who has a core.
+/// What occupies a core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Occupant {
-    /// Not yet known: nothing was seen of this core before.
+    /// Unknown: no event of this core was seen before.
     Unknown,
-    /// Nobody, in this state of sleep; `u32::MAX` while it is awake and looks for work.
+    /// Idle in the state of this number; `u32::MAX` while it is awake and looks for work.
     Idle(u32),
-    /// Nobody, though this thread would have gone on: it is throttled, or on its way to another core.
+    /// Idle although this thread is runnable: it is throttled, or migrating to another core.
     Throttled(u32),
     /// A thread.
     Thread(u32),
     /// A softirq, an index of [`super::SOFTIRQS`].
     Softirq(u8),
-    /// A device's interrupt.
+    /// A device interrupt.
     Interrupt(u32),
-    /// An interrupt of the processor's own.
+    /// An interrupt without a device.
     Vector(Vector),
-    /// A timer's function.
+    /// A timer function.
     Timer(u64),
 }
 
-/// A time that a core was with one occupant.
+/// A period in which a core had one occupant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
-    /// From here …
+    /// Start …
     pub from_ns: u64,
-    /// … up to here.
+    /// … and end.
     pub to_ns: u64,
-    /// Who had it.
+    /// The occupant.
     pub occupant: Occupant,
-    /// The thread below it; 0 is the idle loop, none where it is not known.
+    /// The interrupted thread; 0 is the idle loop, `None` if unknown.
     pub thread: Option<u32>,
 }
 
@@ -54,21 +54,21 @@ pub struct Timeline {
     breaks: u64,
 }
 
-/// What a core has on it.
+/// The nesting of occupants on a core.
 #[derive(Debug, Default)]
 struct Stack {
     thread: Option<u32>,
     sleep: Option<u32>,
-    /// The thread that was put off for nobody.
+    /// The runnable thread that was replaced by the idle loop.
     throttled: Option<u32>,
-    /// Switches that do not follow from the one before.
+    /// Switches that contradict the previous one.
     breaks: u64,
     above: Vec<Level>,
     since_ns: u64,
     spans: Vec<Span>,
 }
 
-/// What interrupts, and the first span that lies in it.
+/// An interrupting occupant, and the first span within it.
 #[derive(Debug, Clone, Copy)]
 struct Level {
     occupant: Occupant,
@@ -76,7 +76,7 @@ struct Level {
 }
 
 impl Timeline {
-    /// Reads a trace, whose events are in order of time.
+    /// Builds the timeline of a trace, whose events are sorted by time.
     #[must_use]
     pub fn of(trace: &Trace) -> Self {
         let first = trace.events.first().map_or(0, |event| event.at_ns);
@@ -97,22 +97,21 @@ impl Timeline {
         timeline
     }
 
-    /// How often a core was with another thread than the last one that was seen to take it: the trace
-    /// has not seen everything.
+    /// How often a core's thread was not the one last switched to: the trace has missed events.
     #[must_use]
     pub fn breaks(&self) -> u64 {
         self.breaks
     }
 
-    /// All spans of a core, without gaps, in order.
+    /// All spans of a core, in order and without gaps.
     #[must_use]
     pub fn spans(&self, core: u16) -> &[Span] {
         self.cores.get(&core).map_or(&[], Vec::as_slice)
     }
 
-    /// The spans of a core within these times, cut to them; where nothing is known, [`Occupant::Unknown`].
-    /// Together they are as long as from `from_ns` to `to_ns`.
-    /// That is nothing where `to_ns` is not later.
+    /// The spans of a core within these times, clipped to them; unknown times are
+    /// [`Occupant::Unknown`]. Together they last from `from_ns` to `to_ns`; empty if `to_ns` is not
+    /// later.
     pub fn within(&self, core: u16, from_ns: u64, to_ns: u64) -> impl Iterator<Item = Span> + '_ {
         let to_ns = to_ns.max(from_ns);
         let spans = self.spans(core);
@@ -149,8 +148,8 @@ impl Stack {
             What::SoftirqExit => self.leave(event, |top| matches!(top, Occupant::Softirq(_))),
             What::TimerExit => self.leave(event, |top| matches!(top, Occupant::Timer(_))),
             What::Switch { from, is_displaced, to, .. } => {
-                // Who had the core before is said by who takes it. Where that is another one than was
-                // seen to take it, events are missing, and nobody knows since when.
+                // A switch names the previous thread. If that is not the one last switched to,
+                // events are missing, and the time of the change is unknown.
                 match self.thread {
                     None => self.thread = Some(from),
                     Some(thread) if thread != from => {
@@ -164,7 +163,8 @@ impl Stack {
                 self.thread = Some(to);
                 self.throttled = (to == 0 && is_displaced && from != 0).then_some(from);
                 self.sleep = None;
-                // Nothing switches inside an interrupt: what is still open has ended unseen.
+                // Threads do not switch within an interrupt: the end of whatever is still open was
+                // not recorded.
                 self.above.clear();
             }
             What::Sleep { state } => {
@@ -187,7 +187,7 @@ impl Stack {
         }
     }
 
-    /// Leaves the innermost one of this kind, and with it what is still open inside.
+    /// Ends the innermost occupant of this kind, and those still open within it.
     fn leave(&mut self, event: &Event, is_it: impl Fn(&Occupant) -> bool) {
         if let Some(at) = self.above.iter().rposition(|level| is_it(&level.occupant)) {
             self.close(event.at_ns);
@@ -199,8 +199,8 @@ impl Stack {
         }
     }
 
-    /// The core's timer interrupts for the sake of functions: all of it is the one's that took most.
-    /// `first` is the span that it began with.
+    /// A timer interrupt is charged to the timer function that took most of its time. `first` is
+    /// the span it began with.
     fn name_timer(&mut self, first: usize) {
         let mut functions: BTreeMap<Occupant, u64> = BTreeMap::new();
         let is_timer = |span: &&Span| matches!(span.occupant, Occupant::Timer(_));
@@ -225,7 +225,7 @@ impl Stack {
         }
     }
 
-    /// Ends the span that is under way.
+    /// Ends the current span.
     fn close(&mut self, at_ns: u64) {
         if at_ns > self.since_ns {
             let occupant = self.occupant();

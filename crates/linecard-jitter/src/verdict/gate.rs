@@ -1,8 +1,8 @@
-//! Gates: what has to hold before a measurement carries a verdict.
+//! Gates: conditions that must hold before a measurement gives a verdict.
 //!
-//! A tracer that loses records, clocks that differ, a sender that stutters: each makes figures that look
-//! like any others. So each is looked for, and where it is found the figures are shown and the verdict is
-//! withheld, with the reason.
+//! A tracer that loses records, clocks that differ, or a sender that stutters produce figures that
+//! look valid. So each of these is checked; if one is found, the figures are shown and the verdict
+//! is withheld, with the reason.
 
 use crate::ledger::Ledger;
 use crate::stream::Measured;
@@ -13,17 +13,17 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// The share of the packets whose way has to be known from end to end.
+/// Minimum share of packets whose path is completely known.
 pub const JOINED: f64 = 0.9999;
-/// The share of the spikes whose cause has to be named, or known to be no event of the kernel's.
+/// Minimum share of spikes whose cause is named, or known not to be a kernel event.
 pub const NAMED: f64 = 0.95;
-/// Packets of which so many may be missing, as a share, before figures are of another stream.
+/// Maximum share of missing packets before the figures describe a different stream.
 pub const MISSING: f64 = 0.001;
 
-/// One condition, and whether it holds.
+/// A condition, and whether it holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gate {
-    /// A word for it, for JSON.
+    /// Name for JSON.
     pub name: &'static str,
     /// Whether it holds.
     pub passes: bool,
@@ -32,25 +32,25 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// A gate and what was found at it.
+    /// A gate with its result.
     #[must_use]
     pub fn new(name: &'static str, passes: bool, found: impl Into<Cow<'static, str>>) -> Self {
         Self { name, passes, found: found.into() }
     }
 }
 
-/// Whether figures carry a verdict.
+/// Whether the figures give a verdict.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Gates(pub Vec<Gate>);
 
 impl Gates {
-    /// Whether all hold.
+    /// Whether all conditions hold.
     #[must_use]
     pub fn pass(&self) -> bool {
         self.0.iter().all(|gate| gate.passes)
     }
 
-    /// What was found at those that do not hold.
+    /// The findings of the conditions that do not hold.
     #[must_use]
     pub fn reasons(&self) -> Vec<String> {
         let failed = self.0.iter().filter(|gate| !gate.passes);
@@ -58,7 +58,7 @@ impl Gates {
     }
 }
 
-/// The gates of what both ends saw.
+/// The gates for the measurements of both ends.
 #[must_use]
 pub fn of_ends(measured: &Measured) -> Vec<Gate> {
     let sent = measured.sent_ns.iter().filter(|at| **at > 0).count();
@@ -67,7 +67,7 @@ pub fn of_ends(measured: &Measured) -> Vec<Gate> {
         let at = usize::try_from(**number).ok();
         at.and_then(|at| measured.sent_ns.get(at)).is_some_and(|sent_ns| *sent_ns > 0)
     };
-    // What nobody sent makes up for nothing.
+    // Packets that were not sent do not make up for missing ones.
     let came = numbers.iter().filter(was_sent).count();
     let missing = sent - came;
     let enough = (missing as f64) <= sent as f64 * MISSING && sent > 1;
@@ -93,7 +93,7 @@ pub fn of_ends(measured: &Measured) -> Vec<Gate> {
     [complete, known, clock].into()
 }
 
-/// The gates of a trace.
+/// The gates for a trace.
 #[must_use]
 pub fn of_trace(trace: &Trace, joined: &Joined, ledger: &Ledger) -> Vec<Gate> {
     let counts = &joined.counts;
@@ -133,8 +133,8 @@ pub fn of_trace(trace: &Trace, joined: &Joined, ledger: &Ledger) -> Vec<Gate> {
     [records, counted, join, order, named, seated(trace)].into()
 }
 
-/// Whether both ends were seen on their cores: threads may have other numbers for the kernel than for
-/// themselves, as in a container, and their own time would then be a stranger's.
+/// Whether both ends were seen on their cores: in a container, the kernel may know threads by other
+/// ids than they know themselves, and their own time would be charged to another thread.
 fn seated(trace: &Trace) -> Gate {
     let is_seen = |seat: &Seat| {
         let takes = |event: &Event| match event.what {

@@ -1,4 +1,4 @@
-//! What a measurement comes to: how late, how sure, the causes, and whether that carries a verdict.
+//! The result of a measurement: lateness, uncertainty, causes, and whether that gives a verdict.
 
 mod gate;
 mod remedy;
@@ -13,56 +13,56 @@ use crate::stream::{Arrival, Measured, Schedule};
 use crate::trace::{Counts, Joined, Stage, Timeline, Trace};
 use alloc::vec::Vec;
 
-/// The quantiles that are shown.
+/// The quantiles shown.
 pub const QUANTILES: [f64; 6] = [0.01, 0.5, 0.99, 0.999, 0.9999, 0.99999];
-/// How sure intervals are.
+/// Confidence level of intervals.
 pub const CONFIDENCE: f64 = 0.95;
 
-/// Figures of one series of points in time, which should come one period after the other.
+/// Figures of a series of times that should be one period apart.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
-    /// From one to the next.
+    /// Time between successive points.
     pub gaps: Option<Summary>,
-    /// After they were due.
+    /// Time after the due time.
     pub lateness: Option<Summary>,
-    /// Gaps that are more than one period too long.
+    /// Gaps that exceed the scheduled one by more than a period.
     pub spikes: Rate,
 }
 
 /// Figures of a measurement.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Analysis {
-    /// At the sender.
+    /// Figures at the sender.
     pub sender: Option<Series>,
-    /// At the application.
+    /// Figures at the application.
     pub sink: Option<Series>,
-    /// From when a packet was handed to the kernel to when the application had it.
+    /// Time from the hand-over to the kernel to the application.
     pub transit: Option<Summary>,
-    /// What the trace gave, where there was one.
+    /// Results of the trace, if there is one.
     pub traced: Option<Traced>,
-    /// What has to hold.
+    /// Conditions of a verdict.
     pub gates: Gates,
 }
 
-/// What a trace adds.
+/// Results of a trace.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Traced {
-    /// How well packets could be followed.
+    /// How many packets were joined.
     pub counts: Counts,
-    /// Events that must be missing, by the threads on the cores.
+    /// Missing events, as found by the threads on the cores.
     pub breaks: u64,
-    /// Events recorded.
+    /// Number of recorded events.
     pub events: u64,
-    /// How long packets were in each stage.
+    /// Time spent in each stage.
     pub stages: Vec<(Stage, Summary)>,
-    /// How gaps spread from stage to stage: at the beginning of each, and in the application's hands last.
+    /// Gaps between packets at the start of each stage, and finally at the application.
     pub points: Vec<(&'static str, Summary)>,
     /// Spikes and causes.
     pub ledger: Ledger,
 }
 
 impl Analysis {
-    /// Analyses what both ends saw, and the trace where there is one.
+    /// Analyses the measurements of both ends, and the trace if there is one.
     #[must_use]
     pub fn of(measured: &Measured, trace: Option<&Trace>) -> Self {
         let mut gates = of_ends(measured);
@@ -84,7 +84,7 @@ impl Analysis {
         }
     }
 
-    /// Spikes of the sink that the sender did not have already: never below zero.
+    /// Spikes at the sink minus those at the sender; never below zero.
     #[must_use]
     pub fn spikes_of_the_host(&self) -> u64 {
         let count =
@@ -94,7 +94,7 @@ impl Analysis {
 }
 
 impl Series {
-    /// Figures of points in time that should keep a schedule; none of fewer than two.
+    /// Figures of times that should follow a schedule; `None` with fewer than two.
     #[must_use]
     pub fn of(schedule: Schedule, arrivals: &[Arrival]) -> Option<Self> {
         let mut gaps = Vec::with_capacity(arrivals.len());
@@ -141,7 +141,7 @@ impl Traced {
     }
 }
 
-/// Gaps at the points of a packet's way that every packet passes.
+/// Gaps at the points of the path that every packet passes.
 fn points(joined: &Joined) -> Vec<(&'static str, Summary)> {
     const POINTS: [(&str, Stage); 5] = [
         ("handed to the kernel", Stage::Send),

@@ -1,12 +1,12 @@
-//! What takes a cause away.
+//! Remedies for causes of delay.
 
 use crate::ledger::Cause;
 use crate::trace::Vector;
 use alloc::format;
 use alloc::string::{String, ToString};
 
-/// What to change so that this cause does not come back, on the core where it was found; nothing where there is
-/// nothing to change. Commands are for a shell with rights; `linecard jitter audit` knows more.
+/// What to change to remove this cause on the core where it was found; `None` if nothing can be
+/// changed. Commands are for a root shell; `linecard jitter audit` gives more detail.
 #[must_use]
 pub fn remedy(cause: Cause, core: u16) -> Option<String> {
     Some(match cause {

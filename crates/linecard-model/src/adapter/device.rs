@@ -4,7 +4,7 @@ use super::memory::{Fault, Memories, Side};
 use alloc::vec::Vec;
 use linecard::packet::checksum::Sum;
 
-/// A part of a frame, where the device fetches it.
+/// A part of a frame that the device fetches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fragment {
     /// Its address, in one of the windows.
@@ -13,12 +13,12 @@ pub struct Fragment {
     pub len: usize,
 }
 
-/// A frame as it is described to the device.
+/// The description of a frame for the device.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Descriptor {
     pub(super) header: Fragment,
     pub(super) payload: Fragment,
-    /// Where in the frame the sum of headers lies that the payload is to be added to.
+    /// Offset in the frame of the header checksum to which the payload's sum is added.
     pub(super) checksum_at: usize,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Fetched {
     pub(super) embedded_payload: u64,
 }
 
-/// Fetches a frame: its bytes, and from where.
+/// Fetches a frame: returns its bytes, and the number from each side.
 pub(super) fn fetch(
     memories: &mut Memories,
     descriptor: &Descriptor,
@@ -55,7 +55,7 @@ pub(super) fn fetch(
     Ok((frame, fetched))
 }
 
-/// Adds the payload to the sum in the checksum field, and leaves the checksum there.
+/// Adds the payload to the sum in the checksum field, and stores the checksum there.
 fn complete(frame: &mut [u8], descriptor: &Descriptor) {
     let payload = Sum::of(&frame[descriptor.header.len..]);
     let field = &mut frame[descriptor.checksum_at..][..2];

@@ -1,22 +1,22 @@
-//! What the firmware does: headers, and their part of the checksum.
+//! The firmware's work: headers, and their part of the checksum.
 
 use alloc::vec::Vec;
 use linecard::packet::checksum::Sum;
 use linecard::packet::header::{self, Ipv4, Tcp, tcp_flags};
 use linecard::packet::{Form, LayerKind, Layout, LinkType};
 
-/// A message that is being sent: its header, and how its payload is cut.
+/// A message being sent: its header, and the division of its payload.
 #[derive(Debug, Clone)]
 pub(super) struct Message {
     header: Vec<u8>,
     layout: Layout,
-    /// Bytes of payload in all, and in a packet.
+    /// Bytes of payload in total, and per packet.
     payload: usize,
     size: usize,
 }
 
 impl Message {
-    /// Reads the header of a message, if it is TCP over IPv4 alone.
+    /// Reads the header of a message, if it is plain TCP over IPv4.
     pub(super) fn take(bytes: &[u8], mtu: usize) -> Option<Self> {
         let layout = Layout::parse(LinkType::Ethernet, bytes);
         let kinds = layout.layers().map(|layer| layer.kind);
@@ -33,24 +33,24 @@ impl Message {
         self.header.len()
     }
 
-    /// Packets in all: one when the data fit.
+    /// Number of packets: one if the data fits.
     pub(super) fn packets(&self) -> usize {
         self.payload.div_ceil(self.size).max(1)
     }
 
-    /// Where the payload of a packet starts in the message's, and its length.
+    /// Offset of a packet's payload in the message, and its length.
     pub(super) fn part(&self, index: usize) -> (usize, usize) {
         let start = index * self.size;
         (start, self.size.min(self.payload - start))
     }
 
-    /// Where the device is to put the checksum.
+    /// Offset of the checksum that the device has to complete.
     pub(super) fn checksum_at(&self) -> usize {
         self.layout.checksum_offset().unwrap_or_default()
     }
 
-    /// The header of a packet. Its checksum field holds the sum of pseudo header and header, for
-    /// the device to add the payload to.
+    /// The header of a packet. Its checksum field holds the sum of pseudo header and header, to
+    /// which the device adds the payload.
     pub(super) fn header(&self, index: usize) -> Vec<u8> {
         let mut area = self.header.clone();
         let (Some(network), Some(transport)) = (self.layout.network(), self.layout.transport())

@@ -1,4 +1,4 @@
-//! What an adapter is given to send, and what it has to make of it.
+//! The messages to send, and the packets expected from them.
 
 use super::config::Load;
 use alloc::vec;
@@ -34,11 +34,11 @@ pub fn message(rng: &mut Rng, payload: usize) -> Vec<u8> {
     bytes
 }
 
-/// What the offload of this project makes of messages.
+/// The packets into which this project's offload segments the messages.
 ///
 /// # Errors
 ///
-/// A message that it does not cut.
+/// If a message cannot be segmented.
 pub fn segments(messages: &[Vec<u8>], mtu: usize) -> Result<Vec<Vec<u8>>, SegmentError> {
     let mut frames = Vec::new();
     for message in messages {

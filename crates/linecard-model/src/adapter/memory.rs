@@ -1,9 +1,9 @@
-//! Two memories behind one range of addresses.
+//! Two memories behind one address range.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// A stretch of addresses.
+/// A range of addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
     /// Its first address.
@@ -13,14 +13,14 @@ pub struct Window {
 }
 
 impl Window {
-    /// The place in the window of an access that lies inside as a whole.
+    /// The offset in the window of an access that lies completely inside.
     fn offset(self, address: u64, len: u64) -> Option<u64> {
         let offset = address.checked_sub(self.base)?;
         (offset.checked_add(len)? <= self.len).then_some(offset)
     }
 }
 
-/// Where a window leads.
+/// The target of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     /// Host memory.
@@ -29,19 +29,19 @@ pub enum Side {
     Embedded,
 }
 
-/// An access that lies in neither window as a whole.
+/// An access that lies completely in neither window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "an access of {len} bytes at {address:#x} lies in no window: check what was described to the device"
 )]
 pub struct Fault {
-    /// Where it begins.
+    /// Its address.
     pub address: u64,
     /// Its bytes.
     pub len: u64,
 }
 
-/// What the bridge in front of the device knows (claim 10 of the application).
+/// The address decoder of the bridge in front of the device (claim 10 of the application).
 ///
 /// ```
 /// use linecard_model::adapter::{AddressMap, Side, Window};
@@ -54,17 +54,17 @@ pub struct Fault {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AddressMap {
-    /// Leads to host memory.
+    /// The window to host memory.
     pub host: Window,
-    /// Leads to embedded memory.
+    /// The window to embedded memory.
     pub embedded: Window,
 }
 
 impl AddressMap {
-    /// Where an access goes, and its place there.
+    /// The target of an access, and its offset there.
     ///
     /// # Errors
-    /// When it lies in neither window as a whole.
+    /// If it lies completely in neither window.
     pub fn decode(&self, address: u64, len: u64) -> Result<(Side, u64), Fault> {
         let host = self.host.offset(address, len).map(|offset| (Side::Host, offset));
         let embedded = || self.embedded.offset(address, len).map(|offset| (Side::Embedded, offset));
@@ -72,7 +72,7 @@ impl AddressMap {
     }
 }
 
-/// Both memories, and what was moved.
+/// Both memories, and counters of accesses.
 #[derive(Debug)]
 pub(super) struct Memories {
     pub(super) map: AddressMap,
@@ -86,7 +86,7 @@ pub(super) struct Memories {
 impl Memories {
     pub(super) fn new(host: Vec<u8>, host_window: u64, embedded_len: usize) -> Self {
         let host_window = Window { base: 0, len: host_window.min(host.len() as u64) };
-        // Far above all that a host's window may show.
+        // Far above any host window.
         let embedded = Window { base: 1 << 48, len: embedded_len as u64 };
         Self {
             map: AddressMap { host: host_window, embedded },
@@ -110,13 +110,13 @@ impl Memories {
         Ok((side, &memory[offset as usize..][..len]))
     }
 
-    /// The firmware or the DMA engine writes to embedded memory, at a place that it chose itself.
+    /// The firmware or the DMA engine writes to embedded memory, at an address of its own choosing.
     pub(super) fn write_embedded(&mut self, offset: usize, bytes: &[u8]) {
         self.embedded[offset..offset + bytes.len()].copy_from_slice(bytes);
         self.embedded_bytes += bytes.len() as u64;
     }
 
-    /// The DMA engine brings host memory to embedded memory.
+    /// The DMA engine copies host memory to embedded memory.
     pub(super) fn copy_in(&mut self, from: u64, offset: usize, len: usize) -> Result<(), Fault> {
         let (_, bytes) = self.read(from, len)?;
         let bytes = bytes.to_vec();

@@ -1,12 +1,12 @@
-//! An adapter whose Ethernet device fetches payload from host memory, beside one that stores and
-//! forwards it (application 10/082,893, Cheng, 2002; in papers/zero-copy-and-gigabit-pci.txt).
+//! An adapter whose Ethernet device fetches payload from host memory, compared with one that stores
+//! and forwards it (application 10/082,893, Cheng, 2002; in papers/zero-copy-and-gigabit-pci.txt).
 //!
-//! Each read of the device is decoded by its address: one window leads to host memory, another to the
-//! adapter's embedded memory. Firmware builds headers in embedded memory and sums them with the
-//! pseudo header; payload is fetched by the device from where the host left it, and the device adds
-//! its sum. Data that fits a packet goes as one. The other adapter brings all of a message to embedded
-//! memory first, and does the rest alike. Real bytes go through both; the source holds no figures, so
-//! all that is measured here is ours.
+//! Each read of the device is decoded by its address: one window leads to host memory, another to
+//! the adapter's embedded memory. Firmware builds headers in embedded memory and sums them with the
+//! pseudo header; the device fetches payload from host memory and adds its sum. Data that fits in
+//! one packet is sent as one. The other adapter first copies whole messages to embedded memory, and
+//! is otherwise equal. Both process real bytes; the source contains no measurements, so all results
+//! here are our own.
 //!
 //! Bounds: [`HEADER_SLOTS`] headers and [`PAYLOAD_BUFFERS`] messages in embedded memory, one frame on
 //! the wire and one in the device.
@@ -30,14 +30,15 @@ use crate::Ps;
 use alloc::vec::Vec;
 use linecard_config::ConfigError;
 
-/// Headers that wait in embedded memory for the device; firmware runs so far ahead.
+/// Headers that may wait in embedded memory for the device: how far firmware runs ahead.
 pub const HEADER_SLOTS: usize = 16;
-/// Messages in the embedded memory of the adapter that stores them: one is filled while one is sent.
+/// Messages in the embedded memory of the storing adapter: one is filled while another is sent.
 pub const PAYLOAD_BUFFERS: usize = 2;
-/// Bytes of a message with its headers: what TCP segmentation is asked for, and an Ethernet header.
+/// Bytes of a message with its headers: the most that TCP segmentation accepts, and an Ethernet
+/// header.
 pub const MAX_MESSAGE: usize = 65_536 + 64;
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// The frames on the wire, in their order, without CRC.
@@ -50,20 +51,20 @@ pub struct Outcome {
     pub embedded_bytes: u64,
     /// Payload among them.
     pub embedded_payload_bytes: u64,
-    /// Messages that fitted one packet.
+    /// Messages that fit in one packet.
     pub single_packets: u64,
     /// Accesses outside both windows.
     pub faults: u64,
-    /// Frames and whole messages not sent because of these.
+    /// Frames and whole messages not sent because of faults.
     pub dropped: u64,
-    /// When the first frame had left.
+    /// When the first frame had been sent.
     pub first: Ps,
-    /// When the last one had.
+    /// When the last frame had been sent.
     pub last: Ps,
 }
 
 impl Outcome {
-    /// Payload per second from the beginning to the last bit, in bits.
+    /// Payload rate from the start to the last bit, in bits per second.
     #[must_use]
     pub fn bps(&self) -> f64 {
         self.payload_bytes as f64 * 8.0 / self.last.as_secs_f64().max(1e-12)

@@ -1,4 +1,4 @@
-//! Messages through an adapter, with the time that buses, memory, firmware and wire take.
+//! Simulates messages through an adapter, with the times of buses, memory, firmware and wire.
 
 use super::device::{Descriptor, Fragment, fetch};
 use super::firmware::Message;
@@ -16,8 +16,8 @@ const WIRE_OVERHEAD: u64 = 24;
 /// Where payload begins in embedded memory.
 const PAYLOAD_BASE: usize = HEADER_SLOTS * MAX_HEADER_LEN;
 
-/// Sends messages, which lie in host memory from the beginning, as fast as the adapter can: those of [`Load::all`] or
-/// others.
+/// Sends messages, which are in host memory from the start, as fast as the adapter can: those of
+/// [`Load::all`] or others.
 ///
 /// [`Load::all`]: super::Load::all
 ///
@@ -53,7 +53,7 @@ pub fn simulate(config: &Config, messages: &[Vec<u8>]) -> Result<Outcome, Adapte
     Ok(simulation.finish())
 }
 
-/// Something that one user has at a time, in the order of asking.
+/// A resource with one user at a time, in the order of requests.
 #[derive(Debug, Default)]
 struct Resource {
     free: Ps,
@@ -61,7 +61,7 @@ struct Resource {
 }
 
 impl Resource {
-    /// Moves bytes from `now` on: when they are through.
+    /// Moves bytes from `now` on; returns when they have been moved.
     fn take(&mut self, now: Ps, bytes: u64) -> Ps {
         if bytes > 0 {
             self.free = self.free.max(now) + Ps::of_bits(bytes * 8, self.bits_per_second);
@@ -72,11 +72,11 @@ impl Resource {
 
 #[derive(Debug, Clone, Copy)]
 enum Event {
-    /// So much of a message is in embedded memory.
+    /// A part of a message has been copied to embedded memory.
     Staged { message: usize, bytes: usize },
     /// A header is built.
     Built { message: usize, index: usize },
-    /// The device takes its next frame; this one was the last of the message in a buffer.
+    /// The device can take its next frame; the current one was the last of the message in a buffer.
     Fetched { buffer: Option<usize> },
     /// A message was dropped.
     Dropped { buffer: Option<usize> },
@@ -85,10 +85,10 @@ enum Event {
 /// A message to be sent.
 #[derive(Debug)]
 struct Job {
-    /// Where it lies in host memory.
+    /// Its address in host memory.
     address: u64,
     message: Message,
-    /// Its buffer in embedded memory, if it is stored there.
+    /// Its buffer in embedded memory, if it is copied there.
     buffer: usize,
 }
 
@@ -102,17 +102,17 @@ struct Simulation<'c> {
     host_bus: Resource,
     embedded: Resource,
     wire: Resource,
-    /// The next message to be brought to embedded memory, and buffers for it.
+    /// The next message to copy to embedded memory, and free buffers for it.
     next_staged: usize,
     is_staging: bool,
     buffers: Vec<usize>,
-    /// Messages whose headers can be built: with the next packet of the first.
+    /// Messages whose headers can be built, with the next packet of the first.
     ready: VecDeque<usize>,
     next_packet: usize,
     firmware_busy: bool,
     slots: usize,
     next_slot: usize,
-    /// Described to the device, and the buffers that are free behind them.
+    /// Frames described to the device, and the buffers that become free after them.
     described: VecDeque<(Descriptor, Option<usize>)>,
     device_busy: bool,
     outcome: Outcome,
@@ -172,14 +172,15 @@ impl<'c> Simulation<'c> {
         self.send();
     }
 
-    /// There may be room: what waited for it goes on.
+    /// There may be room: resumes what waited for it.
     fn release(&mut self, buffer: Option<usize>) {
         self.buffers.extend(buffer);
         self.stage();
         self.build();
     }
 
-    /// Begins to bring the next message to embedded memory, if that is done and there is a buffer.
+    /// Begins to copy the next message to embedded memory, if the previous one is done and a buffer
+    /// is free.
     fn stage(&mut self) {
         let is_last = self.next_staged == self.messages.len();
         if self.config.adapter.kind == Kind::ZeroCopy || is_last || self.is_staging {
@@ -194,7 +195,7 @@ impl<'c> Simulation<'c> {
         }
     }
 
-    /// Brings the next packet's worth of a message; bursts of this length take turns with the device.
+    /// Copies one packet's worth of a message; bursts of this length alternate with the device.
     fn stage_more(&mut self, message: usize, done: usize) {
         let Job { address, message: ref what, buffer } = self.messages[message];
         let end = what.packets() - 1;
@@ -220,7 +221,7 @@ impl<'c> Simulation<'c> {
         self.events.add(from_host.max(stored), Event::Staged { message, bytes: done + bytes });
     }
 
-    /// Builds the next header, if the firmware is idle and there is room for it.
+    /// Builds the next header, if the firmware is idle and a slot is free.
     fn build(&mut self) {
         let Some(&message) = self.ready.front().filter(|_| !self.firmware_busy && self.slots > 0)
         else {
@@ -254,7 +255,7 @@ impl<'c> Simulation<'c> {
         self.events.add(begin + self.clock.cycles(cycles), Event::Built { message, index });
     }
 
-    /// Puts the header into embedded memory and describes the frame to the device.
+    /// Stores the header in embedded memory and describes the frame to the device.
     fn describe(&mut self, message: usize, index: usize) {
         let Job { address, message: ref what, buffer } = self.messages[message];
         let header = what.header(index);
@@ -320,7 +321,7 @@ impl<'c> Simulation<'c> {
     }
 }
 
-/// Where a buffer lies in embedded memory.
+/// Offset of a buffer in embedded memory.
 const fn buffer_at(buffer: usize) -> usize {
     PAYLOAD_BASE + buffer * MAX_MESSAGE
 }

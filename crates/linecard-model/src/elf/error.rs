@@ -1,4 +1,4 @@
-//! Why a file is no firmware, each in one line that says what to do.
+//! Why a file is not usable firmware; each error is one line that says what to do.
 
 use crate::rv32::{DATA_AT, MAX_MEMORY};
 use std::{fmt, io};
@@ -20,22 +20,22 @@ pub enum Refusal {
     /// The operating system failed to read.
     #[error("cannot be read: {0}")]
     Read(#[from] io::Error),
-    /// Longer than any program for 64 KiB of instructions.
+    /// Longer than any program of 64 KiB of instructions.
     #[error("{bytes} bytes, limit {limit}: strip its debug information", limit = super::MAX_FILE)]
     TooLong {
         /// Its length.
         bytes: u64,
     },
-    /// Another kind of file.
+    /// Not an ELF file.
     #[error("not an ELF file: give what the linker wrote, not a raw image or source")]
     NotElf,
     /// A program for wider registers.
     #[error("an ELF file of 64 bits, for {0}: compile for riscv32, -march=rv32i -mabi=ilp32")]
     Wide(Machine),
-    /// The other order of bytes.
+    /// The wrong byte order.
     #[error("a big-endian ELF file, for {0}: compile for little-endian riscv32")]
     BigEndian(Machine),
-    /// Another processor.
+    /// For another processor.
     #[error("a program for {0}: compile for riscv32, -march=rv32i -mabi=ilp32")]
     OtherMachine(Machine),
     /// Not linked to fixed addresses.
@@ -47,7 +47,7 @@ pub enum Refusal {
     /// Floating-point registers.
     #[error("passes floats in registers that the core has not: compile with -mabi=ilp32")]
     FloatAbi,
-    /// Outside both memories.
+    /// A segment outside of both memories.
     #[error(
         "a segment of {len} bytes at {address:#010x}: link code to 0x0 … {DATA_AT:#x} and data to \
          {DATA_AT:#x} … {end:#x}",
@@ -59,18 +59,18 @@ pub enum Refusal {
         /// Its length in memory.
         len: u32,
     },
-    /// Nothing to execute.
+    /// No executable code.
     #[error("holds no code: no executable segment has any bytes")]
     NoCode,
-    /// It begins where no code is.
+    /// The entry point is not in code.
     #[error("begins at {0:#010x}, where it has no code: define _start, or link with -e SYMBOL")]
     Entry(u64),
-    /// Less than its header says.
+    /// The file is truncated.
     #[error("truncated: its header speaks of {wanted} bytes, there are {there}")]
     Truncated {
-        /// How long it has to be, at least.
+        /// The least length according to its header.
         wanted: u64,
-        /// How long it is.
+        /// Its actual length.
         there: u64,
     },
     /// It contradicts the format.
@@ -83,7 +83,7 @@ pub enum Refusal {
 pub struct Machine(pub u16);
 
 impl Machine {
-    /// The core's own.
+    /// The core's own machine number.
     pub(super) const RISC_V: Self = Self(243);
 }
 

@@ -1,4 +1,4 @@
-//! The ELF header, checked before anything else is believed.
+//! Checks the ELF header before anything else is used.
 //!
 //! Sources: System V ABI, chapter 4 (ELF header); RISC-V ELF psABI, "File Header".
 
@@ -10,12 +10,12 @@ const HEADER: usize = 52;
 const RVC: u32 = 0x1;
 const FLOAT_ABI: u32 = 0x6;
 
-/// Refuses what the core cannot run, as far as the header tells.
+/// Refuses files that the core cannot run, as far as the header shows.
 pub(super) fn check(file: &[u8]) -> Result<(), Refusal> {
     let rest = file.strip_prefix(b"\x7fELF").ok_or(Refusal::NotElf)?;
     let there = file.len() as u64;
     let truncated = |wanted| Refusal::Truncated { wanted, there };
-    // The machine is at one place in all four forms.
+    // The machine field has the same offset in all four variants.
     let (Some([class, order]), Some(machine)) = (rest.first_chunk(), file.get(18..20)) else {
         return Err(truncated(HEADER as u64));
     };
@@ -52,7 +52,7 @@ pub(super) fn check(file: &[u8]) -> Result<(), Refusal> {
     if wanted > there { Err(truncated(wanted)) } else { Ok(()) }
 }
 
-/// Fields of a header that is as long as one; 0 beyond.
+/// Fields of a header; 0 beyond its end.
 struct Header<'a> {
     file: &'a [u8],
 }
@@ -68,7 +68,8 @@ impl Header<'_> {
         bytes.map_or(0, |bytes| u32::from_le_bytes(*bytes))
     }
 
-    /// Where a table ends, by the fields for its place, and for the size and number of its rows.
+    /// The end of a table, from the header fields for its offset, and for the size and number of
+    /// its entries.
     fn table_end(&self, place: usize, size: usize) -> u64 {
         let rows = u64::from(self.half(size)) * u64::from(self.half(size + 2));
         u64::from(self.word(place)) + rows

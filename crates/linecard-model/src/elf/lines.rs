@@ -1,9 +1,9 @@
-//! Which line of its source an instruction comes from, by the DWARF line tables.
+//! Maps instructions to source lines by the DWARF line tables.
 //!
-//! The programs of `.debug_line` are read one after the other, each once, and not unit by unit: a
-//! few hundred bytes of units can name the same ranges, line program or strings many times, so that
-//! a small file would take any amount of memory. Work and memory are bounded by the constants below,
-//! whatever the file says; what lies beyond a bound has no lines.
+//! The programs of `.debug_line` are read one after the other, each once, instead of unit by unit:
+//! a few hundred bytes of units can refer to the same ranges, line program or strings many times,
+//! so that a small file could take any amount of memory. Work and memory are bounded by the
+//! constants below, regardless of the file; entries beyond a bound have no lines.
 //!
 //! Sources: DWARF 5, sections 6.2 (line tables), 7.5 (units); DWARF 4, section 6.2.
 
@@ -17,8 +17,8 @@ use object::read::elf::ElfFile32;
 use object::{Object as _, ObjectSection as _};
 use std::collections::{BTreeMap, HashMap};
 
-/// Most ranges kept: four for each instruction that fits the memory. An honest table has one range
-/// or two where it has any.
+/// The most ranges kept: four for each instruction that fits in memory. A regular table has one or
+/// two.
 pub(super) const MAX_RANGES: usize = DATA_AT as usize;
 
 /// The part of `.debug_line` that is read: 16,384 instructions take about 200 KB.
@@ -57,7 +57,7 @@ struct Range {
 }
 
 impl Lines {
-    /// As much as can be read: a program runs without.
+    /// Reads as much as possible: a program runs without line information.
     pub(super) fn read(elf: &ElfFile32<'_>) -> Self {
         let sections = Sections::of(elf);
         let mut reading = Reading::default();
@@ -68,7 +68,7 @@ impl Lines {
                 let folders: &BTreeMap<_, _> = folders.get_or_insert_with(|| sections.folders());
                 folders.get(&program.offset).copied()
             });
-            // A damaged program costs its own lines.
+            // A damaged program only loses its own lines.
             let _ = reading.program(&sections, program.bytes, folder.flatten());
             if reading.ranges.len() >= MAX_RANGES {
                 break;
@@ -86,7 +86,7 @@ impl Lines {
         (pc < range.end).then_some((file.as_str(), range.line))
     }
 
-    /// Ranges and bytes of paths that are held.
+    /// Number of ranges and bytes of paths stored.
     #[cfg(test)]
     pub(super) fn size(&self) -> (usize, usize) {
         (self.ranges.len(), self.files.iter().map(String::len).sum())
@@ -112,7 +112,7 @@ struct Program<'data> {
 impl<'data> Sections<'data> {
     fn of(elf: &ElfFile32<'data>) -> Self {
         let section = |name: &str| {
-            // Compressed ones are as good as none.
+            // Compressed sections count as missing.
             let plain = |range: object::CompressedFileRange| {
                 range.format == object::CompressionFormat::None
             };
@@ -136,7 +136,7 @@ impl<'data> Sections<'data> {
         let (section, mut offset) = (self.line, 0);
         let all = std::iter::from_fn(move || {
             let rest = section.get(offset..)?;
-            // DWARF of 64 bits has no place in a file of 32.
+            // 64-bit DWARF does not occur in a 32-bit file.
             let len = u32::from_le_bytes(*rest.first_chunk()?) as usize;
             let program = Program { offset, bytes: rest.get(..len.checked_add(4)?)? };
             offset += program.bytes.len();
@@ -271,7 +271,7 @@ impl Reading {
         if let Some(known) = known.get(&index) {
             return *known;
         }
-        // A number without a file is not kept: a program can have any of them.
+        // A number without a file is not stored, because a program can contain any of them.
         header.file(index)?;
         let path = (self.paths < MAX_PATHS).then(|| sections.path(header, index)).flatten();
         let number = path.map(|path| {

@@ -1,21 +1,21 @@
-//! Programs for the modelled core, from ELF files.
+//! Loads programs for the modelled core from ELF files.
 //!
-//! What a file has to be: an ELF executable of 32 bits, little endian, for RISC-V without
-//! compressed instructions and without floating-point registers, linked to the core's two memories
-//! (code from 0, data from [`DATA_AT`]). For instance, with Debian's `gcc-riscv64-unknown-elf`:
+//! Requirements: a 32-bit little-endian ELF executable for RISC-V without compressed instructions
+//! and floating-point registers, linked to the core's two memories (code from 0, data from
+//! [`DATA_AT`]). For instance, with Debian's `gcc-riscv64-unknown-elf`:
 //!
 //! ```text
 //! riscv64-unknown-elf-gcc -march=rv32i -mabi=ilp32 -nostdlib -O2 -g \
 //!     -Wl,-Ttext=0,-Tdata=0x10000 -o program.elf start.S program.c
 //! ```
 //!
-//! All registers are 0 when it begins. Its start code has to set `sp` for C, and `gp` (to
-//! `__global_pointer$`) unless it is linked with `--no-relax`. Segments go to the addresses they
-//! run at (`p_vaddr`); nothing has to be copied at the start.
+//! All registers are 0 at the start. Start code has to set `sp` for C, and `gp` (to
+//! `__global_pointer$`) unless the program is linked with `--no-relax`. Segments are loaded at
+//! their run-time addresses (`p_vaddr`), so start code need not copy anything.
 //!
-//! Not supported: relocation, dynamic linking, compressed debug information (it counts as none).
-//! A damaged symbol or line table costs names, never the program; so does one beyond what fits a
-//! program of 64 KiB many times over: memory and work are bounded, whatever a file says.
+//! Not supported: relocation, dynamic linking, compressed debug information (treated as missing). A
+//! damaged or oversized symbol or line table only costs names: memory and work are bounded,
+//! regardless of the file.
 //!
 //! Sources: System V ABI, chapters 4 and 5; RISC-V ELF psABI; DWARF 2 to 5 for lines.
 #![expect(
@@ -50,9 +50,9 @@ use symbols::Symbols;
 /// The longest file: debug information may be a thousand times as long as 64 KiB of code.
 const MAX_FILE: u64 = 64 << 20;
 
-/// Most segments: linkers make two or three.
+/// The most segments: linkers produce two or three.
 const MAX_SEGMENTS: usize = 64;
-/// The order of bytes that the header has been checked for.
+/// The byte order, which the header check guarantees.
 const LITTLE: Endianness = Endianness::Little;
 
 /// A program, its names and its lines.
@@ -77,19 +77,19 @@ pub struct Firmware {
     lines: Lines,
 }
 
-/// A place in a program, by its symbols.
+/// A location in the code, by its symbols.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place<'a> {
-    /// The function, or in assembly the label.
+    /// The function, or a label in assembly.
     pub function: &'a str,
-    /// Bytes behind its beginning.
+    /// Bytes from its start.
     pub offset: u32,
 }
 
-/// A line of source. They are in the order of files, then of lines.
+/// A source line. Ordered by file, then by line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SourceLine<'a> {
-    /// As the compiler was told, with the folder it ran in.
+    /// As given to the compiler, with its working directory.
     pub file: &'a str,
     /// From 1.
     pub line: u32,
@@ -99,36 +99,36 @@ impl Firmware {
     /// Reads a file.
     ///
     /// # Errors
-    /// It cannot be read, or is nothing that the core can run: see [`Refusal`].
+    /// If it cannot be read, or the core cannot run it: see [`Refusal`].
     pub fn read(path: &Path) -> Result<Self, FirmwareError> {
         let name = path.display().to_string();
         let bytes = read(path).map_err(|what| FirmwareError { name: name.clone(), what })?;
         Self::parse(&name, &bytes)
     }
 
-    /// Takes apart the bytes of a file; `name` is for messages.
+    /// Parses the bytes of a file; `name` is for messages.
     ///
     /// # Errors
-    /// They are nothing that the core can run: see [`Refusal`].
+    /// If the core cannot run it: see [`Refusal`].
     pub fn parse(name: &str, bytes: &[u8]) -> Result<Self, FirmwareError> {
         let name = name.to_owned();
         let parsed = parse(bytes).map_err(|what| FirmwareError { name: name.clone(), what });
         parsed.map(|(image, symbols, lines)| Self { name, image, symbols, lines })
     }
 
-    /// What it was read from.
+    /// The name of the file.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What a core is made of.
+    /// The image to load into a core.
     #[must_use]
     pub const fn image(&self) -> &Image {
         &self.image
     }
 
-    /// Where `pc` is, if a symbol says so.
+    /// The location of `pc`, if it has a symbol.
     #[must_use]
     pub fn place(&self, pc: u32) -> Option<Place<'_>> {
         self.symbols.place(pc).map(|(function, offset)| Place { function, offset })
@@ -140,13 +140,13 @@ impl Firmware {
         self.symbols.address(symbol)
     }
 
-    /// The line that the instruction at `pc` comes from; where a function is inlined, its own.
+    /// The source line of the instruction at `pc`; within an inlined function, its own line.
     #[must_use]
     pub fn line(&self, pc: u32) -> Option<SourceLine<'_>> {
         self.lines.find(pc).map(|(file, line)| SourceLine { file, line })
     }
 
-    /// A profile of this program by source lines; what has none is under `None`.
+    /// A profile of this program by source lines; instructions without a line are under `None`.
     #[must_use]
     pub fn annotate(&self, profile: &Profile) -> BTreeMap<Option<SourceLine<'_>>, Counts> {
         annotate(profile, |pc| self.line(pc))

@@ -1,4 +1,4 @@
-//! A connection's sender: TCP as far as the receive side can tell.
+//! The sender of a connection: TCP as far as the receive side can observe it.
 //!
 //! Handshake; slow start and congestion avoidance by bytes acknowledged (RFC 5681, RFC 3465); the
 //! receiver's window; a retransmission timer that doubles and goes back to what is unacknowledged
@@ -10,9 +10,9 @@ use super::frame::Say;
 use crate::Ps;
 use linecard::packet::header::tcp_flags::{ACK, FIN, SYN};
 
-/// Doublings of the timer at most.
+/// The most doublings of the timer.
 const MAX_BACKOFF: u32 = 6;
-/// What the client promises: nothing is sent to it.
+/// The client's window: no data is sent to it.
 const WINDOW: u16 = 0xFFFF;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,13 +35,13 @@ pub(super) struct Segment {
 pub(super) struct Sender {
     pub(super) port: u16,
     pub(super) state: State,
-    /// Whether it has anything to send, and may begin.
+    /// Whether it has data to send, and may start.
     pub(super) is_open: bool,
-    /// Whether it stands in line for the link.
+    /// Whether it is queued for the link.
     pub(super) in_line: bool,
-    /// When it has to be woken.
+    /// When its timer expires.
     pub(super) deadline: Option<Ps>,
-    /// For when it has been planned to be.
+    /// The time for which its timer event is scheduled.
     pub(super) planned: Ps,
     /// A SYN, or the acknowledgment of one, to be sent.
     control: Option<u16>,
@@ -99,7 +99,7 @@ impl Sender {
         self.control = Some(SYN);
     }
 
-    /// Whether all, FIN included, has been acknowledged.
+    /// Whether everything, FIN included, has been acknowledged.
     pub(super) fn is_finished(&self) -> bool {
         self.end.is_some_and(|end| self.acknowledged > end)
     }
@@ -109,7 +109,7 @@ impl Sender {
         self.control.is_some() || self.room(client).is_some()
     }
 
-    /// Bytes of the next segment of data, if it may be sent; 0 for FIN.
+    /// Bytes of the next data segment, if it may be sent; 0 for FIN.
     fn room(&self, client: &Client) -> Option<u64> {
         let left = self.end.map_or(u64::MAX, |end| end.saturating_sub(self.next));
         let is_over = self.end.is_some_and(|end| self.next > end);
@@ -121,7 +121,7 @@ impl Sender {
         (self.next + len <= self.acknowledged + allowed).then_some(len)
     }
 
-    /// Takes what is to be sent next.
+    /// Takes the next segment to send.
     pub(super) fn take(&mut self, now: Ps, client: &Client) -> Option<Segment> {
         if let Some(flags) = self.control.take() {
             return Some(self.take_control(flags, now, client));
@@ -158,7 +158,7 @@ impl Sender {
         now + Ps::from_ns(client.rto_ns << self.backoff)
     }
 
-    /// Takes what the receiver, or somebody for it, says.
+    /// Processes an acknowledgment from the receiver, or sent on its behalf.
     pub(super) fn hear(&mut self, say: &Say, now: Ps, client: &Client) {
         // A connection that was given up stays so.
         if self.state == State::Failed {
@@ -170,7 +170,7 @@ impl Sender {
                 self.window = say.window.into();
                 self.deadline = None;
             }
-            // A second one says that the acknowledgment of the first did not arrive.
+            // A second SYN-ACK means that the acknowledgment of the first was lost.
             self.server_next = say.sequence.wrapping_add(1);
             self.control = Some(ACK);
             return;
@@ -199,11 +199,11 @@ impl Sender {
         } else {
             u64::from(client.segment) * bytes / window
         };
-        // Twice what may be outstanding is as good as more.
+        // Twice the send window has the same effect as more.
         self.congestion_window = (window + step).min(2 * u64::from(client.send_window));
     }
 
-    /// The timer has fired; tells whether there is something to be sent.
+    /// Handles an expired timer; returns whether there is something to send.
     pub(super) fn expire(&mut self, now: Ps, client: &Client) -> bool {
         if self.deadline.is_none_or(|deadline| deadline > now) {
             return false;

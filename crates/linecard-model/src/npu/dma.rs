@@ -1,4 +1,4 @@
-//! Requests that wait for the DMA engine, and what an overload does to them (papers/lro-npu.txt,
+//! Requests queued for the DMA engine, and the effect of overload on them (papers/lro-npu.txt,
 //! V.B).
 
 use super::config::Discipline;
@@ -6,8 +6,8 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use linecard::rng::Rng;
 
-/// Requests of several threads, in the order in which a [`Discipline`] serves them. Whoever fills it
-/// bounds it.
+/// Requests of several threads, in the order in which a [`Discipline`] serves them. The caller has
+/// to bound their number.
 ///
 /// ```
 /// use linecard_model::npu::{Discipline, Requests};
@@ -19,14 +19,14 @@ use linecard::rng::Rng;
 #[derive(Debug, Clone)]
 pub struct Requests<T> {
     discipline: Discipline,
-    /// One for each thread, or one for all.
+    /// One per thread, or one for all.
     queues: Vec<VecDeque<T>>,
     turn: usize,
     waiting: usize,
 }
 
 impl<T> Requests<T> {
-    /// None yet, of so many threads.
+    /// An empty queue for the given number of threads.
     #[must_use]
     pub fn new(discipline: Discipline, threads: u16) -> Self {
         let queues = match discipline {
@@ -37,14 +37,14 @@ impl<T> Requests<T> {
         Self { discipline, queues, turn: 0, waiting: 0 }
     }
 
-    /// Adds one of a thread; of a thread that there is not, of the last one.
+    /// Adds a request of a thread; an unknown thread counts as the last one.
     pub fn push(&mut self, thread: u16, request: T) {
         let place = usize::from(thread).min(self.queues.len() - 1);
         self.queues[place].push_back(request);
         self.waiting += 1;
     }
 
-    /// Takes the one that is served next.
+    /// Removes the request that is served next.
     pub fn pop(&mut self) -> Option<T> {
         let taken = match self.discipline {
             Discipline::Stack => self.queues[0].pop_back(),
@@ -61,51 +61,51 @@ impl<T> Requests<T> {
         taken
     }
 
-    /// How many wait.
+    /// Number of waiting requests.
     #[must_use]
     pub fn len(&self) -> usize {
         self.waiting
     }
 
-    /// Whether none waits.
+    /// Whether no request waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.waiting == 0
     }
 }
 
-/// An engine alone, with more requests than it can serve, and SYNs among them.
+/// An isolated engine with more requests than it can serve, including SYNs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Overload {
-    /// Which is served next.
+    /// The order of service.
     pub discipline: Discipline,
     /// Requests offered per request served, in per cent: above 100 for an overload.
     pub load_percent: u64,
-    /// Threads to which SYNs are spread evenly.
+    /// Threads over which SYNs are distributed evenly.
     pub threads: u16,
     /// Threads that all other requests come from, evenly.
     pub busy: u16,
-    /// How long, in services, at least twice [`Overload::patience`].
+    /// Duration in service times, at least twice [`Overload::patience`].
     pub services: u64,
-    /// A SYN has to be served within so many services, or its sender has given up.
+    /// A SYN has to be served within this many service times, or its sender gives up.
     pub patience: u64,
-    /// Arrivals follow from it.
+    /// Seed of arrivals.
     pub seed: u64,
 }
 
-/// Steps of time in which a service is divided: in each a request comes or not, which is nearly
-/// Poisson.
+/// Time steps per service time: in each step at most one request arrives, which approximates a
+/// Poisson process.
 const STEPS: u64 = 32;
-/// One request in so many is for a SYN.
+/// One in this many requests is for a SYN.
 const SYN_EVERY: u64 = 10;
 
 impl Overload {
-    /// The share of SYNs that are served before their senders give up, of those that come in the
-    /// second half.
+    /// The fraction of SYNs that are served before their senders give up, among those that arrive
+    /// in the second half.
     ///
-    /// A stack has one place for all, and an engine that serves one request in `load` serves that
-    /// share of them: those at once, and the others never. So the share tends to 1/load. A queue
-    /// serves everything in the end, but after some time nothing in time. Queues for each thread
+    /// A stack is shared by all threads, and an engine that serves one in `load` requests serves
+    /// that fraction of SYNs: some at once, and the others never. So the fraction tends to 1/load.
+    /// A queue eventually serves everything, but after some time nothing in time. Per-thread queues
     /// serve the SYNs of threads that are not busy.
     #[must_use]
     pub fn syns_served(&self) -> f64 {

@@ -1,4 +1,4 @@
-//! What stands around the receive threads: DMA engine, host, sending thread, client.
+//! The components around the receive threads: DMA engine, host, sending thread, client.
 
 use super::config::Discipline;
 use super::frame::{self, Say, Way};
@@ -9,8 +9,8 @@ use linecard::packet::header::tcp_flags::SYN;
 use linecard::packet::{LinkType, Meta, Packet, Piece};
 
 impl Machine<'_> {
-    /// A thread takes a descriptor of its ring and asks for a packet to be moved: a request for
-    /// each packet that was merged, as they lie in different places (IV.D, V.B).
+    /// A thread takes a descriptor of its ring and requests the transfer of a packet: one request
+    /// per merged packet, because they are not contiguous (IV.D, V.B).
     pub(super) fn submit(&mut self, number: u16, packet: Packet<Vec<u8>>) {
         let segments = packet.meta.gso.map_or(1, |gso| gso.segments.into());
         let bytes = packet.payload_len() as u64;
@@ -29,13 +29,13 @@ impl Machine<'_> {
         thread.ring -= 1;
         let is_syn = frame::read(packet.bytes()).is_some_and(|(_, say)| say.flags & SYN != 0);
         let job = self.jobs.add(Job { thread: number, packet, segments, left, is_syn });
-        // The balancer is one more hop.
+        // The balancer adds one hop.
         let hops = 1 + u64::from(self.config.dma.discipline == Discipline::RoundRobin);
         let latency = Ps::from_ns(hops * self.config.npu.message_ns);
         self.events.add(self.now + latency, Event::Request(job));
     }
 
-    /// The requests of a job have come to the engine.
+    /// The requests of a job have reached the engine.
     pub(super) fn request(&mut self, place: usize) {
         let Some(job) = self.jobs.get_mut(place) else { return };
         let pieces = job.packet.chain().iter().map(Piece::len);
@@ -53,8 +53,8 @@ impl Machine<'_> {
         self.serve();
     }
 
-    /// Lets the engine begin with the next request. A balancer is one request ahead, so that its
-    /// message takes no time of the engine.
+    /// Starts the next request. A balancer runs one request ahead, so that its message takes no
+    /// engine time.
     fn serve(&mut self) {
         if self.in_service.is_some() {
             return;
@@ -64,8 +64,8 @@ impl Machine<'_> {
         self.events.add(self.now + Ps(time), Event::Served);
     }
 
-    /// The engine has served a request. With a job's last one it tells the thread, and that
-    /// interrupts the host; the thread's time for it is part of the calibrated constant.
+    /// The engine has served a request. After a job's last one it notifies the thread, which
+    /// interrupts the host; the thread's time for that is part of the calibrated constant.
     pub(super) fn served(&mut self) {
         let Some(place) = self.in_service.take() else { return };
         self.outcome.dma.served += 1;
@@ -81,13 +81,13 @@ impl Machine<'_> {
         self.serve();
     }
 
-    /// A packet waits for the host. At most as many do as the rings have descriptors.
+    /// A packet waits for the host; at most as many as the rings have descriptors.
     pub(super) fn interrupt(&mut self, place: usize) {
         self.host_queue.push_back(place);
         self.attend();
     }
 
-    /// Lets the host's processor begin with the next packet.
+    /// Starts the next packet on the host's processor.
     fn attend(&mut self) {
         let Some(place) = self.host_queue.front().filter(|_| !self.is_host_busy) else { return };
         let host = &self.config.host;
@@ -98,7 +98,7 @@ impl Machine<'_> {
         self.events.add(self.now + time, Event::Handled);
     }
 
-    /// The host has handled a packet; its descriptor goes back to the ring.
+    /// The host has processed a packet; its descriptor returns to the ring.
     pub(super) fn handled(&mut self) {
         self.is_host_busy = false;
         if let Some(job) = self.host_queue.pop_front().and_then(|place| self.jobs.take(place)) {
@@ -121,7 +121,7 @@ impl Machine<'_> {
         self.plan_opening(number);
     }
 
-    /// A window that is nearly closed is announced again when it has opened.
+    /// Schedules a window update for a window that is nearly closed.
     fn plan_opening(&mut self, number: usize) {
         let receiver = &mut self.receivers[number];
         if let Some(at) = receiver.opens_at(self.now, &self.shared)
@@ -131,7 +131,7 @@ impl Machine<'_> {
         }
     }
 
-    /// The application has made room: the client is told.
+    /// The application has freed buffer space: the client is notified.
     pub(super) fn opens(&mut self, number: usize) {
         let receiver = &mut self.receivers[number];
         receiver.is_waiting = false;
@@ -140,7 +140,7 @@ impl Machine<'_> {
         self.plan_opening(number);
     }
 
-    /// The host sends. The thread of the connection is shown what it says, which takes no time here.
+    /// The host sends a segment. The connection's thread sees it, which takes no time here.
     fn say(&mut self, number: usize, say: &Say) {
         let bytes = frame::build(Way::ToClient(self.senders[number].port), say, &[]);
         let mut packet = Packet::new(bytes, LinkType::Ethernet, Meta::default());
@@ -150,12 +150,12 @@ impl Machine<'_> {
         }
     }
 
-    /// Sends a frame to the client: over the sending thread, then the link.
+    /// Sends a frame to the client: through the sending thread, then the link.
     pub(super) fn answer(&mut self, bytes: Vec<u8>) {
         let npu = &self.config.npu;
         let time = Ps::from_ns(npu.send_ns);
         let at = self.now + Ps::from_ns(npu.message_ns);
-        // What is left to do says how many wait.
+        // The time left determines how many wait.
         let waiting = self.sender_free.since(at).0 / time.0.max(1);
         if waiting >= npu.send_queue {
             self.outcome.answers_dropped += 1;

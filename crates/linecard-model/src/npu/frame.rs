@@ -1,4 +1,4 @@
-//! Frames of the two hosts: real bytes, IPv4 and TCP without options, checksums right.
+//! Frames of the two hosts: real bytes, IPv4 and TCP without options, with valid checksums.
 
 use alloc::vec::Vec;
 use linecard::packet::checksum::Sum;
@@ -19,14 +19,14 @@ const AROUND: usize = 8 + 4 + 12;
 /// The shortest frame without its check sequence, in bytes.
 const MIN_FRAME: usize = 60;
 
-/// Where a frame goes, and whose connection it is of: the client's port tells.
+/// The direction of a frame and its connection, identified by the client's port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
     ToServer(u16),
     ToClient(u16),
 }
 
-/// What a segment says.
+/// The contents of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Say {
     pub(super) sequence: u32,
@@ -35,7 +35,7 @@ pub(super) struct Say {
     pub(super) window: u16,
 }
 
-/// A frame that says this, with this payload.
+/// A frame with this segment and payload.
 pub(super) fn build(way: Way, say: &Say, payload: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(HEADERS + payload.len());
     bytes.resize(HEADERS, 0);
@@ -79,7 +79,7 @@ pub(super) fn build(way: Way, say: &Say, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// What a frame says, and of which connection it is; none when it is too short.
+/// The connection and contents of a frame; none if it is too short.
 pub(super) fn read(bytes: &[u8]) -> Option<(Way, Say)> {
     let tcp = header::get::<Tcp>(bytes, TRANSPORT)?;
     let say = Say {

@@ -1,7 +1,7 @@
-//! The receiving host's TCP: takes what comes in order, and says how far it is.
+//! The receiving host's TCP: accepts data in order and acknowledges it.
 //!
-//! Every packet with data, SYN or FIN is acknowledged at once. Data behind a gap is kept if it lies in
-//! the window. Not modelled: delayed acknowledgments, options, sending.
+//! Every packet with data, SYN or FIN is acknowledged at once. Data after a gap is kept if it lies
+//! in the window. Not modelled: delayed acknowledgments, options, sending.
 
 use super::frame::{Say, read};
 use super::stream::{Digest, MAX_RUN, Stream};
@@ -40,7 +40,7 @@ pub struct Figures {
     pub finished: u64,
 }
 
-/// One connection.
+/// State of a connection.
 #[derive(Debug, Default)]
 pub(super) struct Receiver {
     is_known: bool,
@@ -55,11 +55,11 @@ pub(super) struct Receiver {
     later: BTreeMap<u64, Vec<u8>>,
     unread: u64,
     read_at: Ps,
-    /// Set while a word on the window is planned.
+    /// Set while a window update is scheduled.
     pub(super) is_waiting: bool,
 }
 
-/// What the connections of a host share.
+/// State shared by the connections of a host.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) stream: Stream,
@@ -74,7 +74,7 @@ impl Receiver {
         Self { own_first, ..Self::default() }
     }
 
-    /// Takes a packet of this connection, `number` among all; what there is to say to it.
+    /// Processes a packet of connection `number`; returns the reply.
     pub(super) fn take(
         &mut self,
         (number, packet): (usize, &Packet<Vec<u8>>),
@@ -120,14 +120,14 @@ impl Receiver {
         self.peer_first.wrapping_add(self.next as u32)
     }
 
-    /// What the host says of itself.
+    /// The current acknowledgment.
     pub(super) fn say(&mut self, now: Ps, shared: &Shared) -> Say {
         let window = self.window(now, shared);
         let acknowledgment = self.expected().wrapping_add(self.has_ended.into());
         Say { sequence: self.own_first.wrapping_add(1), acknowledgment, flags: ACK, window }
     }
 
-    /// Takes the payload that is next, as far as there is room, or keeps what is to come later.
+    /// Accepts payload that is next, as far as there is room, or keeps later data.
     fn accept(
         &mut self,
         (number, packet): (usize, &Packet<Vec<u8>>),
@@ -158,7 +158,7 @@ impl Receiver {
         self.unread += self.next - before;
     }
 
-    /// Keeps data that lies `ahead` bytes ahead, if that is in the window.
+    /// Keeps data that lies `ahead` bytes ahead, if it is in the window.
     fn keep(&mut self, packet: &Packet<Vec<u8>>, ahead: u64, room: u64, shared: &mut Shared) {
         let len = packet.payload_len() as u64;
         let figures = &mut shared.figures;
@@ -172,7 +172,7 @@ impl Receiver {
         (figures.kept, figures.duplicate) = (figures.kept - old, figures.duplicate + old);
     }
 
-    /// Takes what was kept and is next now.
+    /// Accepts kept data that is next now.
     fn fill_gap(&mut self, number: usize, shared: &mut Shared) {
         while let Some(first) = self.later.first_entry().filter(|first| *first.key() <= self.next) {
             let (offset, bytes) = first.remove_entry();
@@ -185,7 +185,7 @@ impl Receiver {
         }
     }
 
-    /// Compares bytes that are next with what was sent.
+    /// Compares accepted bytes with what was sent.
     fn read_in(&mut self, number: usize, part: &[u8], shared: &mut Shared) {
         let same = part == shared.stream.bytes(number, self.next, part.len());
         shared.figures.wrong += if same { 0 } else { part.len() as u64 };
@@ -194,7 +194,7 @@ impl Receiver {
         self.next += part.len() as u64;
     }
 
-    /// Room that is left, after what has been read by now.
+    /// The free buffer space, after what the application has read by now.
     fn window(&mut self, now: Ps, shared: &Shared) -> u16 {
         let read = match shared.read_bits_per_second {
             None => self.unread,
@@ -204,7 +204,7 @@ impl Receiver {
                 u64::try_from(bytes).unwrap_or(u64::MAX)
             }
         };
-        // Where less than a byte has been read, time goes on counting.
+        // If less than a byte has been read, the time continues to accumulate.
         if read > 0 || self.unread == 0 {
             self.unread -= read.min(self.unread);
             self.read_at = now;
@@ -213,7 +213,7 @@ impl Receiver {
         (shared.receive_buffer - self.unread.min(shared.receive_buffer)) as u16
     }
 
-    /// When half of the buffer will be free again, if less than that is.
+    /// When half of the buffer will be free again, if less is free now.
     pub(super) fn opens_at(&self, now: Ps, shared: &Shared) -> Option<Ps> {
         let rate = shared.read_bits_per_second?;
         let surplus = self.unread.saturating_sub(shared.receive_buffer / 2);
@@ -221,7 +221,7 @@ impl Receiver {
     }
 }
 
-/// Whether somebody vouches for the checksum, or it is right.
+/// Whether the checksum was verified, or is valid.
 fn is_intact(packet: &Packet<Vec<u8>>) -> bool {
     let (layout, bytes) = (packet.layout(), packet.bytes());
     packet.meta.checksum == ChecksumState::Valid

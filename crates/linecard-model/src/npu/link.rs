@@ -1,4 +1,4 @@
-//! The client's side: connections that wait for the link, frames on it, and what comes back.
+//! The client's side: connections queued for the link, frames on it, and replies.
 
 use super::client::{Sender, State};
 use super::config::{Dispatch, Start};
@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use linecard::packet::{LinkType, Meta, Packet};
 
 impl Machine<'_> {
-    /// Puts a connection in line for the link, if it has something to send.
+    /// Queues a connection for the link, if it has data to send.
     pub(super) fn line_up(&mut self, connection: usize) {
         let sender = &mut self.senders[connection];
         if !sender.in_line && sender.can_send(&self.config.client) {
@@ -20,7 +20,7 @@ impl Machine<'_> {
         self.transmit();
     }
 
-    /// Puts the next frame on the link, if that is free. Connections take turns.
+    /// Transmits the next frame if the link is free. Connections take turns.
     fn transmit(&mut self) {
         while self.wire.is_none() {
             let Some(connection) = self.line.pop_front() else { return };
@@ -41,7 +41,7 @@ impl Machine<'_> {
         }
     }
 
-    /// A frame has come over the link; some come with a bit wrong, or behind the next.
+    /// A frame has arrived over the link; some are corrupted or reordered.
     pub(super) fn arrived(&mut self) {
         let Some(mut bytes) = self.wire.take() else { return };
         self.transmit();
@@ -51,7 +51,7 @@ impl Machine<'_> {
             every.is_some_and(|every| self.frames.is_multiple_of(every.into()))
         };
         if is_chosen(client.corrupt_every.0) {
-            // The last byte of the TCP header, or of the payload: only a checksum can tell.
+            // The last byte of the TCP header or of the payload: only a checksum can detect it.
             bytes.last_mut().into_iter().for_each(|byte| *byte ^= 0x10);
         }
         if is_chosen(client.swap_every.0) && self.late.is_none() {
@@ -64,7 +64,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Gives a frame to a receive thread.
+    /// Passes a frame to a receive thread.
     fn dispatch(&mut self, bytes: Vec<u8>) {
         let npu = &self.config.npu;
         let meta = Meta { timestamp: instant(self.now), ..Meta::default() };
@@ -90,7 +90,7 @@ impl Machine<'_> {
         }
     }
 
-    /// A frame has come to the client.
+    /// A frame has reached the client.
     pub(super) fn heard(&mut self, bytes: &[u8]) {
         let Some((Way::ToClient(port), say)) = frame::read(bytes) else { return };
         let Some(number) = self.connection(port) else { return };
@@ -126,7 +126,7 @@ impl Machine<'_> {
         self.line_up(number);
     }
 
-    /// Plans the timer of a connection, unless it is planned for that time or before.
+    /// Schedules the timer of a connection, unless it is scheduled for that time or earlier.
     pub(super) fn wake_in_time(&mut self, number: usize) {
         let sender = &mut self.senders[number];
         if let Some(deadline) = sender.deadline
@@ -137,7 +137,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Lets connections begin to send, if those that were waited for are made or given up.
+    /// Lets connections start sending once those they wait for are established or given up.
     pub(super) fn settled(&mut self, connection: usize) {
         let client = &self.config.client;
         if connection >= client.connections as usize {

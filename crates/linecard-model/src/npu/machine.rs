@@ -1,4 +1,4 @@
-//! The machine: who is at work, what waits where, and what happens next.
+//! The simulation: state of all components, queues, and the event loop.
 
 use super::client::{Sender, State};
 use super::config::Config;
@@ -19,48 +19,48 @@ use linecard_config::Rate;
 /// Ports of clients: those that Linux gives (32,768 to 60,999).
 const PORTS: core::ops::Range<u16> = 32_768..61_000;
 
-/// What is going to happen.
+/// An event.
 #[derive(Debug)]
 pub(super) enum Event {
-    /// A connection is to be made.
+    /// A connection is opened.
     Connect(usize),
-    /// A frame has come over the link.
+    /// A frame has arrived over the link.
     Arrived,
-    /// A receive thread has done what it was at.
+    /// A receive thread has finished its task.
     Done(u16),
-    /// The timeout thread looks at the connections of a receive thread.
+    /// The timeout thread checks the connections of a receive thread.
     Watch(u16),
-    /// Its message has come.
+    /// Its timeout message has arrived.
     Timeout(u16),
-    /// The requests of a job are at the DMA engine, or its balancer.
+    /// The requests of a job have reached the DMA engine, or its balancer.
     Request(usize),
     /// The engine has served a request.
     Served,
     /// A job's data is in host memory, and the host has been interrupted.
     Interrupt(usize),
-    /// The host has handled a packet.
+    /// The host has processed a packet.
     Handled,
-    /// The application has made room.
+    /// The application has freed buffer space.
     Opens(usize),
-    /// A frame has come to the client.
+    /// A frame has reached the client.
     Heard(Vec<u8>),
     /// A retransmission timer may be due.
     Timer(usize),
 }
 
-/// A packet on its way into host memory.
+/// A packet being moved into host memory.
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) thread: u16,
     pub(super) packet: Packet<Vec<u8>>,
     /// Packets that were merged into it.
     pub(super) segments: u64,
-    /// Requests that have not been served.
+    /// Requests not served yet.
     pub(super) left: usize,
     pub(super) is_syn: bool,
 }
 
-/// Jobs by number; numbers are used again.
+/// Jobs by number; numbers are reused.
 #[derive(Debug, Default)]
 pub(super) struct Jobs {
     places: Vec<Option<Job>>,
@@ -79,7 +79,7 @@ pub(super) struct Machine<'s> {
     ports: Vec<(u16, usize)>,
     /// The threads of connections.
     pub(super) homes: Vec<u16>,
-    /// Connections that wait for the link, and the frame on it.
+    /// Connections queued for the link, and the frame on it.
     pub(super) line: VecDeque<usize>,
     pub(super) wire: Option<Vec<u8>>,
     pub(super) frames: u64,
@@ -101,7 +101,7 @@ pub(super) struct Machine<'s> {
     /// Connections that all others wait for.
     pub(super) awaited: u32,
     pub(super) left_to_finish: u32,
-    /// Payload that threads have taken since measuring began.
+    /// Payload processed by threads since measuring began.
     measured_bytes: u64,
     output: Output,
     pub(super) outcome: Outcome,
@@ -133,7 +133,8 @@ impl Jobs {
 }
 
 impl<'s> Machine<'s> {
-    /// Everything idle, connections planned. The config has been checked.
+    /// The initial state: everything idle, connections scheduled. The configuration has been
+    /// checked.
     pub(super) fn new(config: &'s Config) -> Self {
         let (client, host) = (&config.client, &config.host);
         let mut rng = Rng::new(config.run.seed);
@@ -198,7 +199,7 @@ impl<'s> Machine<'s> {
         self.steer(&Packet::new(bytes, LinkType::Ethernet, Meta::default()))
     }
 
-    /// Plans when connections are made.
+    /// Schedules the opening of connections.
     fn plan(&mut self) {
         let client = &self.config.client;
         for index in 0..self.senders.len() {
@@ -209,10 +210,10 @@ impl<'s> Machine<'s> {
         }
     }
 
-    /// Runs until the time is over, nothing is left to happen, or it is told to end.
+    /// Runs until the time is over, no event is left, or it is cancelled.
     pub(super) fn run(mut self, watch: &Watch) -> Outcome {
         let mut pulse = Pulse::new(watch, self.config.run.ends().0 as usize);
-        // Every event is planned for a later time or follows from one that is, so that time goes on.
+        // Every event is scheduled later or follows from one that is, so time advances.
         while let Some((at, event)) = self.events.next() {
             if at > self.config.run.ends() || !pulse.goes_on(at.0 as usize) {
                 break;
@@ -253,7 +254,7 @@ impl<'s> Machine<'s> {
         ((u64::from(self.toeplitz.of(packet)) * threads) >> 32) as u16
     }
 
-    /// Lets a thread begin, `later` from now, what waits for it: timeout messages, then a packet
+    /// Starts a thread, `later` from now, on its pending work: timeout messages, then a packet
     /// (figure 4).
     pub(super) fn start(&mut self, number: u16, later: Ps) {
         let npu = &self.config.npu;
@@ -273,7 +274,7 @@ impl<'s> Machine<'s> {
             self.outcome.timeouts += 1;
             self.events.add(self.now + Ps::from_ns(npu.timeout_ns), Event::Done(number));
         } else if thread.has_packet {
-            // Between the mean less the jitter and the mean with it.
+            // Between mean minus jitter and mean plus jitter.
             let spread = npu.packet_ns * 1_000 * npu.jitter_percent / 100;
             let time = npu.packet_ns * 1_000 - spread + self.rng.below(2 * spread + 1);
             self.events.add(self.now + later + Ps(time), Event::Done(number));
@@ -282,7 +283,7 @@ impl<'s> Machine<'s> {
         self.watch(number);
     }
 
-    /// A thread is ready with a packet, or with a timeout message.
+    /// A thread has finished a packet, or a timeout message.
     fn done(&mut self, number: u16) {
         let thread = &mut self.threads[usize::from(number)];
         thread.is_busy = false;
@@ -297,7 +298,7 @@ impl<'s> Machine<'s> {
         self.start(number, Ps::ZERO);
     }
 
-    /// Gives on what came out of a thread.
+    /// Forwards the output of a thread.
     fn emit(&mut self, number: u16) {
         let mut output = core::mem::take(&mut self.output);
         let gone = output.duplicates + output.corrupt;
@@ -311,12 +312,13 @@ impl<'s> Machine<'s> {
         for packet in output.packets.drain(..) {
             self.submit(number, packet);
         }
-        // Lists are used again.
+        // Lists are reused.
         let Output { packets, replies, .. } = output;
         self.output = Output { packets, replies, ..Output::default() };
     }
 
-    /// Plans when the timeout thread finds out about what is due: it goes round all connections.
+    /// Schedules the time at which the timeout thread notices what is due: it polls all connections
+    /// in turn.
     fn watch(&mut self, number: u16) {
         let thread = &mut self.threads[usize::from(number)];
         let Some(due) = thread.offloads.next_wakeup() else { return };
@@ -328,7 +330,7 @@ impl<'s> Machine<'s> {
         }
     }
 
-    /// The timeout thread has come to a thread's connections.
+    /// The timeout thread has reached a thread's connections.
     fn look(&mut self, number: u16) {
         let thread = &mut self.threads[usize::from(number)];
         if thread.watched_at > self.now {
@@ -398,7 +400,7 @@ impl<'s> Machine<'s> {
     }
 }
 
-/// So many different ports, by chance.
+/// The given number of distinct random ports.
 fn ports(count: usize, rng: &mut Rng) -> Vec<u16> {
     let mut ports: Vec<u16> = PORTS.collect();
     for index in 0..count {

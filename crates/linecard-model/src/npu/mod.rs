@@ -1,9 +1,10 @@
 //! The receive side on a network processor in virtual time (papers/lro-npu.txt): four cores of four
 //! hardware threads, a DMA engine, a host behind and a TCP sender before it.
 //!
-//! **What merges is what merges live.** Each receive thread runs [`Resequencer`], [`ActiveAck`] and
-//! [`Coalescer`] on real packets with real bytes; this module adds where each packet waits, what it
-//! costs and who runs when. Every byte that reaches the host is compared with what was sent.
+//! **Merging is done by the same code as in live operation.** Each receive thread runs
+//! [`Resequencer`], [`ActiveAck`] and [`Coalescer`] on real packets with real bytes; this module
+//! adds queueing, processing times and scheduling. Every byte that reaches the host is compared
+//! with what was sent.
 //!
 //! | part | waits in | costs |
 //! |---|---|---|
@@ -15,7 +16,7 @@
 //! | host | the threads' Rx rings | interrupt, stack, copy: by packet from the unit |
 //! | sending thread | a queue | 1 µs a packet |
 //!
-//! # What the model takes from the paper, and what not
+//! # Assumptions beyond the paper
 //!
 //! - The paper explains its figure 13 by threads that are left free. So a thread's time for a packet is
 //!   a constant, and threads of a core do not slow each other down: the time is waiting for memory.
@@ -73,8 +74,8 @@ pub fn run(config: &Config) -> Result<Outcome, ConfigError> {
     run_watched(config, &Watch::new())
 }
 
-/// The same under a watch, in picoseconds of virtual time: ends with what there is by then when it is
-/// stopped.
+/// [`run`] with progress in picoseconds of virtual time; on cancellation it ends with the results
+/// so far.
 ///
 /// # Errors
 ///

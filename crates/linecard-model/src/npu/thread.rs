@@ -1,5 +1,4 @@
-//! A receive thread: what waits for it, and the offloads that it runs, which are those of a live
-//! engine.
+//! A receive thread: its queue, and the offloads that it runs, which are those of a live engine.
 
 use super::config::Config;
 use crate::Ps;
@@ -12,7 +11,7 @@ use linecard::offload::resequence::{self, Exit, Pass, Resequencer, Verdict};
 use linecard::packet::{LinkType, Packet};
 use linecard::time::Instant;
 
-/// Packets that a thread sorts and merges at most: the queue's bound is of the same order.
+/// The most packets that a thread holds: the queue's bound is of the same order.
 const MAX_HELD: usize = 4_096;
 
 /// A receive thread.
@@ -22,16 +21,16 @@ pub(super) struct Thread {
     /// Whether it is at work, and whether on the first packet of the queue.
     pub(super) is_busy: bool,
     pub(super) has_packet: bool,
-    /// Timeout messages that have come.
+    /// Timeout messages received.
     pub(super) timeouts: u64,
-    /// When the timeout thread is going to look at it.
+    /// When the timeout thread will check it next.
     pub(super) watched_at: Ps,
     /// Descriptors left in its Rx ring.
     pub(super) ring: u64,
     pub(super) offloads: Offloads,
 }
 
-/// What a thread does with packets.
+/// The offloads of a thread.
 #[derive(Debug)]
 pub(super) struct Offloads {
     resequencer: Option<Resequencer<Vec<u8>>>,
@@ -41,7 +40,7 @@ pub(super) struct Offloads {
     held_bytes: u64,
 }
 
-/// What comes out of it.
+/// The output of a thread.
 #[derive(Debug, Default)]
 pub(super) struct Output {
     pub(super) packets: Vec<Packet<Vec<u8>>>,
@@ -106,7 +105,7 @@ impl Offloads {
         let active = |mode| active_ack::Config {
             mode,
             every: 1,
-            // The paper bounds it by nothing but what the sender may have outstanding.
+            // The paper bounds it only by what the sender may have in flight.
             max_ahead: if mode == Mode::Paper { 1 << 30 } else { 128 << 10 },
             max_connections: npu.descriptors,
             ..active_ack::Config::default()
@@ -122,8 +121,8 @@ impl Offloads {
         }
     }
 
-    /// Filters, reorders, acknowledges and merges a packet (IV.B to IV.D, V.C). `out` is empty before,
-    /// here and in [`Offloads::advance`].
+    /// Filters, reorders, acknowledges and merges a packet (IV.B to IV.D, V.C). `out` has to be
+    /// empty, here and for [`Offloads::advance`].
     pub(super) fn take(&mut self, packet: Packet<Vec<u8>>, now: Ps, out: &mut Output) {
         let now = instant(now);
         let Self { resequencer, active, coalescer, .. } = self;
@@ -142,7 +141,7 @@ impl Offloads {
         self.held_bytes = self.held_bytes + bytes - out.bytes();
     }
 
-    /// Lets go what has waited for too long (IV.E).
+    /// Flushes packets whose timeout has expired (IV.E).
     pub(super) fn advance(&mut self, now: Ps, out: &mut Output) {
         let now = instant(now);
         let Self { resequencer, active, coalescer, .. } = self;
@@ -157,13 +156,13 @@ impl Offloads {
         self.held_bytes -= out.bytes();
     }
 
-    /// Shows a packet of the host on its way to the client; tells whether it is to be sent.
+    /// Processes a packet of the host on its way to the client; returns whether it is to be sent.
     pub(super) fn answer(&mut self, packet: &mut Packet<Vec<u8>>) -> bool {
         let answer = self.active.as_mut().map(|active| active.answer(packet));
         answer != Some(active_ack::Answer::Suppressed)
     }
 
-    /// When something may have waited for too long.
+    /// When the next timeout may expire.
     pub(super) fn next_wakeup(&self) -> Option<Ps> {
         let resequencer = self.resequencer.as_ref().and_then(Resequencer::next_wakeup);
         let coalescer = self.coalescer.as_ref().and_then(Coalescer::next_wakeup);
@@ -182,18 +181,18 @@ impl Offloads {
         self.held_bytes
     }
 
-    /// What was acknowledged for the host.
+    /// Acknowledgments sent for the host.
     pub(super) fn acknowledged(&self) -> u64 {
         self.active.as_ref().map_or(0, |active| active.counters().sent)
     }
 
-    /// What merging has done.
+    /// Counters of the coalescer.
     pub(super) fn merging(&self) -> Option<&coalesce::Counters> {
         self.coalescer.as_ref().map(Coalescer::counters)
     }
 }
 
-/// What follows resequencing.
+/// Processes packets after resequencing.
 fn pass(
     (active, coalescer): (&mut Option<ActiveAck>, &mut Option<Coalescer<Vec<u8>>>),
     (mut packet, exit): (Packet<Vec<u8>>, Exit),

@@ -1,4 +1,4 @@
-//! The core: what it does takes longer when something steals it meanwhile.
+//! The core: its work takes longer if it is interrupted meanwhile.
 
 use super::{Spread, Stream};
 use crate::Ps;
@@ -19,14 +19,14 @@ impl Core {
         Self { rng, stolen: stream.stolen, next_stolen }
     }
 
-    /// Works from `now` on for as long as is drawn: when it is done.
+    /// Works from `now` on for a random time; returns when it is done.
     pub(super) fn work(&mut self, now: Ps, spread: Spread) -> Ps {
         let time = spread.draw(&mut self.rng);
         let mut done = now + time;
         if let Some((until, takes)) = self.stolen
             && self.next_stolen <= done
         {
-            // What was to come while the core had nothing to do has passed unseen.
+            // Interruptions while the core was idle have no effect.
             if self.next_stolen >= now {
                 done += takes.draw(&mut self.rng);
             }

@@ -2,11 +2,12 @@
 //! one core (Toussaint, Hawari and Clausen, "Chasing Linux Jitter Sources for Uncompressed Video",
 //! CNSM 2018; papers/linux-jitter.txt, sections II and IV).
 //!
-//! Each stage takes a time that is drawn. What the paper switches on one by one is a switch here:
-//! interrupt throttling, sleep states (no `idle=poll`), a socket that blocks. Stage times are fitted to
-//! the shapes of its figures 5 to 11; it prints no tables.
+//! Each stage takes a random time. What the paper switches on one by one is a switch here:
+//! interrupt throttling, sleep states (no `idle=poll`), a blocking socket. Stage times are fitted
+//! to the shapes of its figures 5 to 11; it prints no tables.
 //!
-//! Bounds: [`NAPI_BUDGET`] packets to a poll; the socket holds at most what came between two reads.
+//! Bounds: [`NAPI_BUDGET`] packets per poll; the socket holds at most the packets between two
+//! reads.
 
 mod config;
 mod cpu;
@@ -19,35 +20,35 @@ pub use spread::Spread;
 
 use crate::Ps;
 
-/// Packets that the kernel takes from the device before it looks at anything else.
+/// Packets that the kernel takes from the device in one poll.
 pub const NAPI_BUDGET: usize = 64;
 
-/// A stream and the times of the stages on its path.
+/// A stream and the stage times on its path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stream {
-    /// Between two packets at the sender.
+    /// Interval between packets at the sender.
     pub period: Ps,
-    /// How much later than that a packet comes.
+    /// Additional delay of a packet on the wire.
     pub wire: Spread,
-    /// Until the packet is in memory.
+    /// Time of the transfer into memory.
     pub dma: Spread,
-    /// At least between two interrupts (ITR); none when zero.
+    /// The shortest interval between interrupts (ITR); no throttling if zero.
     pub throttle: Ps,
-    /// From the interrupt to its handler, on a core that is awake.
+    /// Time from the interrupt to its handler, on a core that is awake.
     pub interrupt: Spread,
-    /// More than that on a core that is idle, where idle cores sleep; none with `idle=poll`.
+    /// Additional wake-up time on an idle core, if idle cores sleep; none with `idle=poll`.
     pub sleep: Option<Spread>,
-    /// The handler, and the kernel's way to the first packet.
+    /// The handler, and the kernel's path to the first packet.
     pub handler: Spread,
     /// The network stack, per packet, up to the socket.
     pub softirq: Spread,
-    /// A blocked application is woken: scheduler and context switch. None when it polls.
+    /// Wake-up of a blocked application: scheduler and context switch. None if it polls.
     pub wake: Option<Spread>,
-    /// A read of a packet from the socket.
+    /// Reading a packet from the socket.
     pub read: Spread,
-    /// What stops the core, whatever it does: how long until the next, and how long it takes.
+    /// Interruptions of the core: interval and duration.
     pub stolen: Option<(Spread, Spread)>,
-    /// Draws all of these.
+    /// Seed of all times.
     pub seed: u64,
 }
 
@@ -59,11 +60,11 @@ impl Default for Stream {
 }
 
 impl Stream {
-    /// Idle cores sleep: `idle=poll` is left out (figure 8).
+    /// Idle cores sleep: without `idle=poll` (figure 8).
     #[must_use]
     pub fn with_sleep(self) -> Self {
-        // A core that polls a socket sleeps seldom, one that is left to itself each time. The longest
-        // wake-ups show only where it does.
+        // A core that polls a socket rarely sleeps, an otherwise idle one sleeps each time. The
+        // longest wake-ups only show in the latter case.
         let sleep = if self.wake.is_some() {
             Spread::ns(1_000, 1_000).or(500, 45_000)
         } else {
@@ -72,7 +73,7 @@ impl Stream {
         Self { sleep: Some(sleep), ..self }
     }
 
-    /// The application blocks in its read (figure 10).
+    /// The application blocks in `read` (figure 10).
     #[must_use]
     pub fn with_blocking(self) -> Self {
         Self { wake: Some(Spread::ns(1_000, 500).or(1_000, 7_500)), ..self }

@@ -1,4 +1,4 @@
-//! Packets along the path, in order.
+//! Simulates packets along the path, in order.
 
 use super::cpu::Core;
 use super::{NAPI_BUDGET, Spread, Stream};
@@ -6,17 +6,17 @@ use crate::Ps;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-/// When things happened.
+/// Times of events.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Times {
-    /// Interrupt handlers began.
+    /// Starts of interrupt handlers.
     pub interrupts: Vec<Ps>,
-    /// The application had a packet, one for each sent.
+    /// Deliveries to the application, one for each packet sent.
     pub packets: Vec<Ps>,
 }
 
 impl Times {
-    /// The times between one and the next.
+    /// The intervals between consecutive times.
     pub fn gaps(times: &[Ps]) -> impl Iterator<Item = Ps> {
         times.windows(2).map(|pair| pair[1].since(pair[0]))
     }
@@ -50,8 +50,8 @@ pub fn simulate(stream: &Stream, packets: usize) -> Times {
     walk.times
 }
 
-/// A program that waits for the period in a loop, and touches no network (figure 5): when it was
-/// through.
+/// A program that busy-waits for each period without network access (figure 5); returns when each
+/// round ended.
 #[must_use]
 pub fn busy_loop(stream: &Stream, rounds: usize) -> Vec<Ps> {
     let mut core = Core::new(stream);
@@ -66,19 +66,19 @@ pub fn busy_loop(stream: &Stream, rounds: usize) -> Vec<Ps> {
 struct Walk<'c> {
     stream: &'c Stream,
     core: Core,
-    /// When packets that wait for the kernel are in memory.
+    /// When packets waiting for the kernel were in memory.
     in_memory: VecDeque<Ps>,
     sent: usize,
     /// Packets that wait for the application.
     socket: usize,
-    /// When the application can go on.
+    /// When the application can continue.
     reading_from: Ps,
     is_blocked: bool,
     times: Times,
 }
 
 impl Walk<'_> {
-    /// Lets all packets come that are in memory by `until`, and one more: whether any waits.
+    /// Adds all packets that are in memory by `until`, and one more; returns whether any waits.
     fn fill(&mut self, packets: usize, until: Ps) -> bool {
         while self.sent < packets && self.in_memory.back().is_none_or(|&last| last <= until) {
             let at = Ps(self.stream.period.0.saturating_mul(self.sent as u64));
@@ -91,8 +91,8 @@ impl Walk<'_> {
         !self.in_memory.is_empty()
     }
 
-    /// The interrupt for the first packet that waits, and the poll after it: when interrupts are
-    /// enabled again.
+    /// Handles the interrupt for the first waiting packet, and the poll after it; returns when
+    /// interrupts are enabled again.
     fn interrupt(&mut self, packets: usize, enabled: Ps) -> Ps {
         let stream = self.stream;
         let Some(&first) = self.in_memory.front() else { return enabled };

@@ -1,4 +1,4 @@
-//! The bus: what moving a frame from the adapter's FIFO to memory takes, in clocks.
+//! The bus: clocks needed to move a frame from the adapter's FIFO to memory.
 
 use crate::{Clock, ClockError, Ps};
 
@@ -11,7 +11,7 @@ pub(super) const BYTE: Ps = Ps::from_ns(8);
 
 /// Clocks before data: arbitration, address, first answer.
 const HEADER_CLOCKS: u64 = 7;
-/// What a clock moves.
+/// Bytes moved per clock.
 const WORD_BYTES: u32 = 8;
 /// Memory write and invalidate moves whole cache lines of the processor.
 const LINE_BYTES: u32 = 32;
@@ -20,16 +20,16 @@ const WRITE_CLOCKS: u64 = 8;
 /// Writing the status of a frame, on average.
 const STATUS_CLOCKS: u64 = 17;
 
-/// Clocks on the bus by what they are for; also sums of them.
+/// Bus clocks by purpose; also sums of them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Transfer {
     /// Before the first word.
     pub header: u64,
     /// Words of whole cache lines.
     pub data: u64,
-    /// The adapter has no word yet.
+    /// Clocks in which the adapter has no word yet.
     pub waits: u64,
-    /// The part of a cache line at the end.
+    /// The partial cache line at the end.
     pub tail: u64,
     /// The frame's status.
     pub status: u64,
@@ -72,11 +72,11 @@ impl Bus {
         &self.clock
     }
 
-    /// Moves a frame of `len` bytes whose first byte reached the FIFO from `first_byte` on, asked for
-    /// at `now`: what it takes, and the clock in which the bus is free again.
+    /// Moves a frame of `len` bytes whose first byte reached the FIFO at `first_byte`, requested at
+    /// `now`; returns its clocks, and the clock in which the bus is free again.
     ///
-    /// A word goes in the first clock at which all of it is there. Bytes come at one rate and words
-    /// go at one rate, so either the first word or the last one decides.
+    /// A word is moved in the first clock at which it is complete. Bytes arrive and words leave at
+    /// constant rates, so either the first or the last word determines the time.
     #[must_use]
     pub fn transfer(&self, now: Ps, first_byte: Ps, len: u32) -> (Transfer, u64) {
         let there = |bytes: u32| self.clock.at_or_after(arrival(first_byte, bytes));
@@ -102,7 +102,7 @@ impl Bus {
     }
 }
 
-/// When `bytes` of a frame are there.
+/// When `bytes` of a frame have arrived.
 pub(super) fn arrival(first_byte: Ps, bytes: u32) -> Ps {
     first_byte + Ps(u64::from(bytes) * BYTE.0)
 }

@@ -1,9 +1,9 @@
 //! The server: frames in buffers, an interrupt handler, deferred tasks, the application.
 //!
-//! The interrupt goes to processor 0, which handles frames as long as there are any. Protocol work is
-//! one stage, done by one processor at a time. Answers leave when all of it is done, as Windows NT
-//! sends them at the end of a receive. The application runs where neither of the two runs; with a
-//! single processor it comes last.
+//! The interrupt goes to processor 0, which handles frames as long as there are any. Protocol work
+//! is one stage, done by one processor at a time. Answers are sent when all of it is done, as
+//! Windows NT sends them at the end of a receive. The application runs on processors that do
+//! neither; with a single processor it has the lowest priority.
 
 use super::config::{Config, Costs, Load, Protocol, Server};
 use super::load::Frame;
@@ -12,20 +12,20 @@ use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// What a processor does at a time, to the end.
+/// A task that a processor runs to completion.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Task {
     /// The interrupt handler, for one frame.
     Handle(Frame),
     /// Protocol work for one.
     Receive(Frame),
-    /// Protocol work to ask for the next file.
+    /// Protocol work to request the next file.
     Request(usize),
-    /// The application takes the data.
+    /// The application reads the data.
     Take(Frame),
 }
 
-/// What leaves the server: so many frames answered, and whether the next file is asked for.
+/// An answer of the server: frames acknowledged, and whether the next file is requested.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Answer {
     pub(super) session: usize,
@@ -33,18 +33,18 @@ pub(super) struct Answer {
     pub(super) asks: bool,
 }
 
-/// What came of a task that was done.
+/// The result of a completed task.
 #[derive(Debug, Default)]
 pub(super) struct Done {
-    /// Answers that leave.
+    /// Answers to send.
     pub(super) answers: Vec<Answer>,
     /// All deferred work is done.
     pub(super) phase: bool,
     /// A frame is handled: its buffer is free.
     pub(super) handled: bool,
-    /// And none waits behind it.
+    /// No frame waits.
     pub(super) caught_up: bool,
-    /// Bytes that the application took.
+    /// Bytes that the application read.
     pub(super) taken: Option<u32>,
 }
 
@@ -55,11 +55,11 @@ pub(super) struct Host {
     costs: Costs,
     file_bytes: u32,
     sessions: Vec<Session>,
-    /// In buffers, waiting for the handler.
+    /// Frames in buffers, waiting for the handler.
     ring: VecDeque<Frame>,
     deferred: VecDeque<Task>,
     application: VecDeque<Frame>,
-    /// Sessions with two frames or more to be answered.
+    /// Sessions with two or more frames to acknowledge.
     to_answer: Vec<usize>,
     running: Vec<Option<Task>>,
 }
@@ -86,12 +86,12 @@ impl Host {
         }
     }
 
-    /// A frame and its status are in memory.
+    /// A frame and its status have been stored in memory.
     pub(super) fn received(&mut self, frame: Frame) {
         self.ring.push_back(frame);
     }
 
-    /// Frames somewhere in the server.
+    /// Frames in the server.
     pub(super) fn held(&self) -> u64 {
         let is_frame = |task: &&Task| !matches!(task, Task::Request(_));
         let deferred = self.deferred.iter().filter(is_frame).count();
@@ -99,7 +99,7 @@ impl Host {
         (self.ring.len() + deferred + self.application.len() + running) as u64
     }
 
-    /// Gives an idle processor something to do: what, and how long it takes.
+    /// Assigns a task to an idle processor; returns it with its duration.
     pub(super) fn start(&mut self, cpu: usize) -> Option<(Task, Ps)> {
         if self.running[cpu].is_some() {
             return None;
@@ -145,7 +145,7 @@ impl Host {
         Ps(cycles * 1_000_000 / u64::from(self.server.mhz)) + copy
     }
 
-    /// A processor has done what it did.
+    /// A processor has completed its task.
     pub(super) fn finish(&mut self, cpu: usize) -> Done {
         let mut done = Done::default();
         match self.running[cpu].take() {
@@ -182,7 +182,7 @@ impl Host {
         self.answer(done);
     }
 
-    /// Answers leave when nothing is deferred any more.
+    /// Answers are sent once no deferred work is left.
     fn answer(&mut self, done: &mut Done) {
         if !self.deferred.is_empty() {
             return;

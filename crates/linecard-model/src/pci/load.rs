@@ -1,4 +1,4 @@
-//! The clients: links that send what windows allow.
+//! The clients: links that send what the windows allow.
 
 use super::config::Load;
 use super::overhead::{FRAME_OVERHEAD, FULL_PAYLOAD, WIRE_OVERHEAD};
@@ -10,12 +10,12 @@ use alloc::vec::Vec;
 /// The smallest frame on Ethernet.
 const MIN_FRAME: u32 = 64;
 
-/// A frame on its way.
+/// A frame in transit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Frame {
     pub(super) session: usize,
     pub(super) payload: u32,
-    /// When its first byte comes to the adapter.
+    /// When its first byte reaches the adapter.
     pub(super) first_byte: Ps,
 }
 
@@ -25,7 +25,7 @@ impl Frame {
         (self.payload + FRAME_OVERHEAD).max(MIN_FRAME)
     }
 
-    /// How long it takes on a wire, preamble and gap included.
+    /// Its time on a wire, preamble and gap included.
     pub(super) fn wire_time(&self, bits_per_second: u64) -> Ps {
         Ps::of_bits(u64::from(self.len() + WIRE_OVERHEAD) * 8, bits_per_second)
     }
@@ -42,7 +42,7 @@ pub(super) struct Clients {
 
 #[derive(Debug, Clone)]
 struct Session {
-    /// Bytes of the file still to be sent.
+    /// Bytes left of the file.
     left: u32,
     /// Frames that the window allows.
     credit: u32,
@@ -52,7 +52,7 @@ struct Session {
 /// A client's link to the switch.
 #[derive(Debug, Clone, Default)]
 struct Link {
-    /// Sessions that may send, in turn: each at most once.
+    /// Sessions that may send, in turn, each at most once.
     ready: VecDeque<usize>,
     sending: Option<Frame>,
 }
@@ -73,14 +73,15 @@ impl Clients {
         session / self.per_client
     }
 
-    /// An answer came: so many more frames, so many more bytes to send.
+    /// An answer arrived: it allows more frames, and may request more bytes.
     pub(super) fn grant(&mut self, session: usize, frames: u32, bytes: u32) {
         self.sessions[session].credit += frames;
         self.sessions[session].left += bytes;
         self.enqueue(session);
     }
 
-    /// Begins to send on an idle link, if a session may: when it will have been sent.
+    /// Starts sending on an idle link, if a session may; returns when the frame will have been
+    /// sent.
     pub(super) fn begin(&mut self, client: usize) -> Option<Ps> {
         let link = &mut self.links[client];
         if link.sending.is_some() {
@@ -98,7 +99,7 @@ impl Clients {
         Some(frame.wire_time(self.bits_per_second))
     }
 
-    /// What the link has sent.
+    /// The link has sent a frame.
     pub(super) fn sent(&mut self, client: usize) -> Option<Frame> {
         self.links[client].sending.take()
     }

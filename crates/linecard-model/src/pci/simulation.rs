@@ -1,4 +1,4 @@
-//! Events from the clients' links to the application and back.
+//! The event loop, from the clients' links to the application and back.
 
 use super::bus::{Bus, arrival};
 use super::config::Config;
@@ -17,29 +17,29 @@ use linecard_config::ConfigError;
 const GIGABIT: u64 = 1_000_000_000;
 /// Bytes of preamble before a frame.
 const PREAMBLE: u32 = 8;
-/// A frame that was dropped is sent again after so long; the least of most TCPs.
+/// Retransmission timeout of a dropped frame; the minimum of most TCPs.
 const RETRANSMIT: Ps = Ps::from_ns(200_000_000);
-/// A bus that moves no frame for so long pauses: hundreds of times what a frame leaves between itself
-/// and the next.
+/// A gap of this length on the bus counts as a pause: hundreds of times the usual gap between
+/// frames.
 const PAUSE: Ps = Ps::from_ns(100_000);
 
 #[derive(Debug, Clone, Copy)]
 enum Event {
     /// A client's link has sent a frame.
     Sent(usize),
-    /// The first bit of a frame comes to the adapter.
+    /// The first bit of a frame reaches the adapter.
     Arrives(Frame),
     /// The bus may be free, or the FIFO at its threshold.
     Bus,
     /// A frame and its status are in memory.
     Transferred(Frame),
-    /// Buffers are with the adapter again.
+    /// Buffers were returned to the adapter.
     Requeued(u32),
-    /// A processor is done.
+    /// A processor has completed its task.
     Finished(usize),
     /// An answer reaches its client: frames, and bytes to send.
     Answered(Answer, u32),
-    /// A client finds that a frame was dropped.
+    /// A client detects that a frame was dropped.
     Lost(Frame),
     /// The warm-up is over.
     Measure,
@@ -60,8 +60,8 @@ pub fn simulate(config: &Config) -> Result<Outcome, ConfigError> {
     simulate_watched(config, &Watch::new())
 }
 
-/// The same under a watch, in picoseconds of virtual time: ends with what there is by then when it is
-/// stopped.
+/// [`simulate`] with progress in picoseconds of virtual time; on cancellation it ends with the
+/// results so far.
 ///
 /// # Errors
 /// A value out of its range.
@@ -85,7 +85,7 @@ struct Simulation<'c> {
     events: Events<Event>,
     rng: Rng,
     clients: Clients,
-    /// When the switch's port has sent what it has.
+    /// When the switch's port has sent its frames.
     port_free: Ps,
     adapter: Adapter,
     host: Host,
@@ -104,10 +104,10 @@ struct Adapter {
     /// The clock in which the last frame was moved, and the clocks of writes since.
     last_end: u64,
     writes: u64,
-    /// When it is to be looked at again: once is enough.
+    /// The time of the scheduled check of the bus; one is enough.
     planned: Ps,
     buffers: u32,
-    /// Handled, not yet returned.
+    /// Buffers processed, but not returned yet.
     to_requeue: u32,
 }
 
@@ -140,7 +140,7 @@ impl<'c> Simulation<'c> {
         })
     }
 
-    /// Each session asks for its first file, at a time of its own.
+    /// Each session requests its first file at a different time.
     fn begin(&mut self) {
         self.events.add(self.config.run.begins(), Event::Measure);
         let load = &self.config.load;
@@ -182,7 +182,7 @@ impl<'c> Simulation<'c> {
         }
     }
 
-    /// The switch has all of a frame, and sends it on behind those it has.
+    /// The switch has received a frame, and queues it on its port.
     fn sent(&mut self, client: usize) {
         if let Some(frame) = self.clients.sent(client) {
             let start = self.port_free.max(self.now);
@@ -205,7 +205,7 @@ impl<'c> Simulation<'c> {
         self.bus();
     }
 
-    /// Moves the next frame, if it and the bus are ready.
+    /// Moves the next frame, if the frame and the bus are ready.
     fn bus(&mut self) {
         let adapter = &mut self.adapter;
         let Some(&frame) = adapter.fifo.front().filter(|_| adapter.buffers > 0) else { return };
@@ -281,7 +281,7 @@ impl<'c> Simulation<'c> {
         self.dispatch();
     }
 
-    /// A buffer is free: a batch of them is returned over the bus.
+    /// A buffer is free: buffers are returned in batches over the bus.
     fn requeue(&mut self) {
         let (adapter, config) = (&mut self.adapter, &self.config.adapter);
         adapter.to_requeue += 1;
@@ -304,7 +304,7 @@ impl<'c> Simulation<'c> {
     }
 }
 
-/// Nothing measured yet.
+/// The outcome of a run without measurements.
 fn measured(config: &Config, frames: Frames) -> Outcome {
     Outcome {
         duration: config.run.duration.into(),

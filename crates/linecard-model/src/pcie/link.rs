@@ -1,4 +1,4 @@
-//! A link: what is left of its rate, and what reads and writes put on it.
+//! A link: its usable rate, and the traffic of reads and writes.
 
 use super::config::LinkConfig;
 use schemars::JsonSchema;
@@ -55,7 +55,7 @@ impl Generation {
         }
     }
 
-    /// Bits that carry something, of so many.
+    /// Useful bits, and encoded bits.
     const fn encoding(self) -> (u64, u64) {
         match self {
             Self::Gen1 | Self::Gen2 => (8, 10),
@@ -64,7 +64,7 @@ impl Generation {
         }
     }
 
-    /// Symbol times that a receiver takes to answer (PCI Express Base Specification, section 3.6.3.1).
+    /// A receiver's response time in symbols (PCI Express Base Specification, section 3.6.3.1).
     const fn internal_delay(self) -> u64 {
         match self {
             Self::Gen1 => 19,
@@ -74,12 +74,12 @@ impl Generation {
     }
 }
 
-/// A number of lanes that no link has.
+/// An invalid number of lanes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{0} lanes: choose 1, 2, 4, 8, 16 or 32")]
 pub struct LanesError(pub u32);
 
-/// A link as it was negotiated.
+/// A negotiated link.
 ///
 /// For the eight lanes of Gen3 below the paper has 62.96 Gbit/s, which is 7.87 a lane, and 57.88 for
 /// transactions.
@@ -100,7 +100,7 @@ pub struct Link {
     completion: u32,
 }
 
-/// Bytes on the link in each direction, their framing included.
+/// Bytes on the link in each direction, framing included.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// From the device to the host.
@@ -110,19 +110,19 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// Both together.
+    /// The sum of both.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
         Self { up: self.up + other.up, down: self.down + other.down }
     }
 
-    /// So many times.
+    /// `count` times this traffic.
     #[must_use]
     pub const fn times(self, count: u64) -> Self {
         Self { up: self.up * count, down: self.down * count }
     }
 
-    /// The same seen from the other end.
+    /// The same traffic seen from the other end.
     #[must_use]
     pub const fn reversed(self) -> Self {
         Self { up: self.down, down: self.up }
@@ -204,22 +204,22 @@ impl Link {
         Traffic { up: requests * self.framed(12), down: bytes + completions * self.framed(8) }
     }
 
-    /// What a packet needs beside its data: 4 bytes that all have, `header` bytes, and up to Gen5
-    /// another 8 for start, sequence number and CRC. 24 bytes for writes and read requests with 64 bit
-    /// addresses, 20 for completions.
+    /// Overhead of a packet: 4 bytes common to all, `header` bytes, and up to Gen5 another 8 for
+    /// start, sequence number and CRC. 24 bytes for writes and read requests with 64-bit addresses,
+    /// 20 for completions.
     const fn framed(&self, header: u64) -> u64 {
         let framing = if matches!(self.generation, Generation::Gen6) { 0 } else { 8 };
         framing + 4 + header
     }
 
-    /// How often in a second the link carries `traffic`.
+    /// How many times per second the link can carry `traffic`.
     #[must_use]
     pub fn times_per_second(&self, traffic: Traffic) -> f64 {
         let bytes = traffic.up.max(traffic.down).max(1);
         self.tlp_bps() as f64 / 8.0 / bytes as f64
     }
 
-    /// Bits per second of data, where `bytes` of it cause `traffic`.
+    /// Data rate in bits per second, if `bytes` of data cause `traffic`.
     #[must_use]
     pub fn data_bps(&self, bytes: u64, traffic: Traffic) -> f64 {
         self.times_per_second(traffic) * bytes as f64 * 8.0

@@ -1,4 +1,4 @@
-//! PCI Express: what of a link's rate is left for packets, and what its latency asks for.
+//! PCI Express: the usable rate of a link, and the reads in flight that its latency requires.
 //!
 //! A closed form ([`Link`], [`Nic`]) after Neugebauer et al., "Understanding `PCIe` performance for end
 //! host networking" (SIGCOMM 2018), carried on to Gen6; and a small simulation of reads with tags and

@@ -2,7 +2,7 @@
 
 use alloc::collections::BTreeMap;
 
-/// What a message is known by.
+/// The key of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Key {
     /// Addresses and ports.
@@ -70,7 +70,7 @@ impl Cam {
         self.answer(cycle, found.unwrap_or(0));
     }
 
-    /// The value, and how long a read in `cycle` waits for it.
+    /// The result, and the cycles for which a read in `cycle` waits for it.
     pub(super) fn result(&self, cycle: u64) -> (u32, u64) {
         (self.result, self.ready.saturating_sub(cycle))
     }

@@ -1,15 +1,15 @@
-//! What is built: clocks, widths, policies, buffers, CAM.
+//! The hardware design: clocks, widths, policies, buffers, CAM.
 
 use crate::dma::{BusPolicy, Dma};
 use crate::transmit::DesignError;
 use crate::{Clock, Ps};
 
-/// A receiving side: one core.
+/// A receive unit: one core.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Design {
     /// The core's clock.
     pub core: Clock,
-    /// Cycles lost behind a branch that is taken, 0 … 2.
+    /// Cycles lost by a taken branch, 0 … 2.
     pub bubbles: u64,
     /// The DMA's clock.
     pub dma: Clock,
@@ -17,7 +17,7 @@ pub struct Design {
     pub cycles_per_word: u64,
     /// Width of the local bus, a power of two from 32 to 1024.
     pub bus_bits: u32,
-    /// Who has the bus.
+    /// Arbitration of the bus.
     pub policy: BusPolicy,
     /// Bytes of the receive buffer (RBI): at least two buffers of the host.
     pub rbi_bytes: usize,
@@ -29,13 +29,14 @@ pub struct Design {
     pub nodes: usize,
     /// Bytes of such a buffer, and of the longest packet, 68 … 65,535.
     pub buffer_bytes: usize,
-    /// The line; `None` brings packets as fast as there is room for them.
+    /// The line; `None` delivers packets as fast as there is room for them.
     pub line_bits_per_second: Option<u64>,
-    /// What the line needs for each packet besides its bytes: preamble, gap, Ethernet's header.
+    /// Line overhead per packet: preamble, gap, Ethernet header.
     pub wire_overhead_bytes: u64,
     /// From a packet in the receive buffer to the sleeping core's first instruction.
     pub interrupt: Ps,
-    /// Cycles without a packet and without sleep after which firmware is taken to loop for ever.
+    /// Cycles without a packet and without sleep after which firmware is considered to be in an
+    /// endless loop.
     pub patience: u64,
 }
 
@@ -79,10 +80,10 @@ impl Design {
         Dma { core, clock: dma, cycles_per_word, policy }
     }
 
-    /// Whether this can be built.
+    /// Whether the design can be built.
     ///
     /// # Errors
-    /// The first value that cannot be, with its limits.
+    /// The first invalid value, with its limits.
     pub fn check(&self) -> Result<(), DesignError> {
         let within = |name, value: u64, min: u64, max: u64| {
             let fits = (min..=max).contains(&value);

@@ -1,5 +1,5 @@
-//! Values of tables: what a packet costs, and the smallest clocks that carry a line, with each remedy,
-//! found on runs.
+//! Values of tables: the cost of a packet, and the smallest clocks that sustain a line, with each
+//! remedy, found by simulation.
 
 use super::firmware::example_packets;
 use super::{Arrival, Design, Receive, ReceiveError};
@@ -13,19 +13,19 @@ use linecard::offload::segment::Class;
 
 /// Packets of a message in searches: of full ones, as many as 64 KiB hold.
 const MESSAGE_PACKETS: usize = 44;
-/// Messages that a search stands on, and those before them that it leaves out.
+/// Messages evaluated in a search, and messages before them that are skipped.
 const MESSAGES: usize = 10;
 const SKIPPED: usize = 2;
-/// To what a clock is found, in parts of itself.
+/// Relative resolution of a clock search.
 const RESOLUTION: u64 = 2_000;
 
-/// What is done about the core's idle cycles (papers/lso-risc.txt, "Cycle processing").
+/// A remedy for the core's idle cycles (papers/lso-risc.txt, "Cycle processing").
 ///
 /// Several buses are as [`BusPolicy::DualPort`]: a bus of its own for the DMA keeps the core from
 /// waiting just as well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Remedy {
-    /// Who has the bus.
+    /// Arbitration of the bus.
     pub policy: BusPolicy,
     /// The DMA's clock in core clocks.
     pub dma_ratio: u64,
@@ -40,7 +40,7 @@ impl Remedy {
     /// The published design with this remedy at a core clock.
     ///
     /// # Errors
-    /// When there is no such clock.
+    /// If there is no such clock.
     pub fn design(self, core_hz: u64) -> Result<Design, ReceiveError> {
         let clock = |hz| Clock::new(hz, Ps::ZERO).map_err(DesignError::from);
         let dma = clock(core_hz.saturating_mul(self.dma_ratio))?;
@@ -95,7 +95,7 @@ pub fn smallest_core_hz(
     Ok(Some(good))
 }
 
-/// How long the messages take that count, when the line always has a packet.
+/// The time of the evaluated messages, if the line always has a packet.
 fn span(design: &Design, firmware: &Image, message: &[Arrival]) -> Result<Ps, ReceiveError> {
     let packets = (0..SKIPPED + MESSAGES).flat_map(|_| message.iter().cloned());
     let mut ends = Vec::new();

@@ -1,4 +1,4 @@
-//! Firmware that comes with the model, sources are in `firmware/`; and packets to try designs with.
+//! Firmware shipped with the model (sources in `firmware/`), and example packets.
 
 use super::line::Arrival;
 use crate::Ps;
@@ -13,7 +13,8 @@ pub fn published() -> Image {
     flat(include_bytes!("../../../../firmware/images/receive.bin"))
 }
 
-/// The fewest cycles before the transfer that we know: all that can be is beside it.
+/// The fewest cycles before the transfer that we know: everything possible runs in parallel with
+/// it.
 #[must_use]
 pub fn best() -> Image {
     flat(include_bytes!("../../../../firmware/images/receive_best.bin"))
@@ -24,10 +25,10 @@ fn flat(bytes: &[u8]) -> Image {
     Image { entry: 0, segments: alloc::vec![Segment { address: 0, bytes: bytes.to_vec() }] }
 }
 
-/// The packets of a message as a sender cuts it for packets of `mtu` bytes, all ready at once.
+/// The packets of a message segmented for an MTU of `mtu` bytes, all available at once.
 ///
 /// # Errors
-/// When the message cannot be cut for this MTU.
+/// If the message cannot be segmented for this MTU.
 pub fn packets_of(message: &Message, mtu: u16) -> Result<Vec<Arrival>, MessageError> {
     message.mss(mtu)?;
     let arrival = |bytes: &[u8]| Arrival { bytes: bytes.to_vec(), ready: Ps::ZERO };
@@ -48,7 +49,7 @@ pub fn packets_of(message: &Message, mtu: u16) -> Result<Vec<Arrival>, MessageEr
 /// payload of fragments is a multiple of 8 and may be up to 7 bytes shorter.
 ///
 /// # Errors
-/// When they would have no payload, or the message were longer than IP can have it.
+/// If they would have no payload, or the message would exceed IP's length.
 pub fn example_packets(
     udp: bool,
     packet_bytes: u16,

@@ -1,4 +1,4 @@
-//! The host: empty nodes with buffers, lists that it is given, and whether they are what came.
+//! The host: empty nodes with buffers, and verification of the lists that it is given.
 
 use super::design::Design;
 use super::line::Packet;
@@ -13,19 +13,19 @@ use linecard::offload::segment::Class;
 /// Where the host's buffers begin, as pointers in nodes say.
 const MEMORY: u32 = 0x8000_0000;
 
-/// A message that the host was given, or a packet alone.
+/// A message, or a single packet, that the host was given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Received {
     /// The first packet's header, and the payload of all.
     pub bytes: Vec<u8>,
-    /// Number of its first packet, from 0 in the order in which they came.
+    /// Number of its first packet, from 0 in order of arrival.
     pub first: u64,
     /// What each of its packets cost.
     pub cells: Vec<Cell>,
-    /// When it was the host's.
+    /// When it was handed to the host.
     pub at: Ps,
-    /// Whether the list was right: one connection or datagram, a range without a gap, bytes as they
-    /// came, lengths, count, and classes.
+    /// Whether the list was correct: one connection or datagram, contiguous, with correct bytes,
+    /// lengths, count and classes.
     pub right: bool,
 }
 
@@ -47,16 +47,16 @@ struct Node {
     moved: Option<Moved>,
 }
 
-/// Host memory, nodes, and lists under way.
+/// Host memory, nodes, and lists under construction.
 #[derive(Debug)]
 pub(super) struct Host {
     memory: Vec<u8>,
     nodes: Vec<Node>,
     /// Their addresses, the next one first.
     empty: VecDeque<u32>,
-    /// Lists handed over behind the transfer that is under way; each has a node of its own.
+    /// Lists handed over after the transfer in progress; each starts with its own node.
     pending: Vec<(u32, Ps)>,
-    /// Lists that the host has and the run has not yet given out.
+    /// Lists that the host has received and the run has not returned yet.
     done: VecDeque<Received>,
 }
 
@@ -126,7 +126,7 @@ impl Host {
         node.moved = Some(Moved { packet, from, to, cell });
     }
 
-    /// The list that begins at `address` is the host's, behind the transfer that is under way `now`.
+    /// Hands the list at `address` to the host after the transfer in progress at `now`.
     pub(super) fn hand_over(&mut self, address: u32, now: Ps) -> bool {
         let known = index(address).is_some_and(|index| index < self.nodes.len());
         // More lists than nodes: the firmware hands some over twice.
@@ -148,19 +148,19 @@ impl Host {
         self.done.pop_front()
     }
 
-    /// Packets in nodes of lists that were not handed over.
+    /// Packets in lists that were not handed over.
     pub(super) fn held(&self) -> u64 {
         self.nodes.iter().filter(|node| node.moved.is_some()).count() as u64
     }
 
-    /// Walks a list, and posts its nodes as empty ones again.
+    /// Walks a list, and returns its nodes to the empty ones.
     fn receive(&mut self, head: u32, at: Ps) {
         let count = index(head).map_or(0, |index| self.nodes[index].count);
         let mut received =
             Received { bytes: Vec::new(), first: 0, cells: Vec::new(), at, right: true };
         let mut list: Vec<Moved> = Vec::new();
         let mut address = head;
-        // A list ends at a node that was taken already: nodes bound the walk.
+        // A list ends at a node that was visited already: the number of nodes bounds the walk.
         while address != 0 {
             let node = index(address).and_then(|index| self.nodes.get_mut(index));
             let Some((node, moved)) = node.and_then(|node| node.moved.take().map(|m| (node, m)))
@@ -193,7 +193,7 @@ fn index(address: u32) -> Option<usize> {
     offset.is_multiple_of(NODE_LEN).then_some((offset / NODE_LEN) as usize)
 }
 
-/// Whether packets are one range of one message, moved as what they are.
+/// Whether packets are a contiguous part of one message with the correct classes.
 fn is_message(list: &[Moved]) -> bool {
     let whole = |moved: &Moved| moved.from == 0 && moved.to == moved.packet.bytes.len();
     let [first, rest @ ..] = list else { return false };
@@ -205,7 +205,7 @@ fn is_message(list: &[Moved]) -> bool {
     begins && rest.iter().all(|moved| follows(&mut before, moved))
 }
 
-/// Whether a packet follows the one before, which it then is.
+/// Whether a packet follows the one before; updates `before` to it.
 fn follows(before: &mut Place, moved: &Moved) -> bool {
     let Some(place) = place(&moved.packet.bytes) else { return false };
     let class = if place.is_last { Class::Eom } else { Class::Com };

@@ -1,7 +1,7 @@
-//! The line interface: packets come, and wait in the receive buffer (RBI) for the core.
+//! The line interface: packets arrive, and wait in the receive buffer (RBI) for the core.
 //!
-//! A packet is in the buffer when its last bit has come, if there is room then; otherwise it is lost
-//! and counted. A line without a rate waits for room.
+//! A packet is in the buffer once its last bit has arrived, if there is room then; otherwise it is
+//! lost and counted. A line without a rate waits for room.
 
 use super::design::Design;
 use super::packet::is_sound;
@@ -14,14 +14,14 @@ use alloc::vec::Vec;
 pub struct Arrival {
     /// The IP packet.
     pub bytes: Vec<u8>,
-    /// Its first bit comes then or later, counted from when the core is ready for packets.
+    /// The earliest arrival of its first bit, counted from when the core is ready for packets.
     pub ready: Ps,
 }
 
-/// What became of packets before the core had them.
+/// Counters of packets before the core.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LineCounters {
-    /// Packets that came.
+    /// Packets that arrived.
     pub arrived: u64,
     /// Lost: not whole IPv4 without options, or longer than a buffer of the host.
     pub refused: u64,
@@ -31,11 +31,11 @@ pub struct LineCounters {
     pub bytes: u64,
 }
 
-/// A packet in the buffer, or on its way there.
+/// A packet in the buffer, or arriving.
 #[derive(Debug)]
 pub(super) struct Packet {
     pub(super) number: u64,
-    /// When its last bit comes, or has come.
+    /// When its last bit arrives or has arrived.
     pub(super) at: Ps,
     pub(super) bytes: Vec<u8>,
 }
@@ -46,11 +46,11 @@ pub(super) struct Line<'a> {
     overhead_bytes: u64,
     longest: usize,
     room: usize,
-    /// Bytes in the buffer, those of the packet that is being moved included.
+    /// Bytes in the buffer, including the packet that is being moved.
     used: usize,
-    /// The line is taken until then.
+    /// The line is occupied until then.
     busy_until: Ps,
-    /// When room was made last.
+    /// When buffer space was last freed.
     room_from: Ps,
     next: Option<Packet>,
     waiting: VecDeque<Packet>,
@@ -84,7 +84,7 @@ impl<'a> Line<'a> {
         self.waiting.front().filter(|packet| packet.at <= now)
     }
 
-    /// When the packet at the head came, or the next one will; `None` when no more come.
+    /// When the packet at the head arrived, or the next one will; `None` if no more arrive.
     pub(super) fn next_at(&mut self, now: Ps) -> Option<Ps> {
         self.admit(now);
         // Each turn takes a packet: with none waiting there is room, as the buffer holds two.
@@ -95,7 +95,7 @@ impl<'a> Line<'a> {
         self.waiting.front().map(|packet| packet.at)
     }
 
-    /// Takes the packet at the head; its room stays taken until [`Line::release`].
+    /// Removes the packet at the head; its space stays occupied until [`Line::release`].
     pub(super) fn take(&mut self) -> Option<Packet> {
         self.waiting.pop_front()
     }
@@ -107,7 +107,7 @@ impl<'a> Line<'a> {
         self.room_from = self.room_from.max(at);
     }
 
-    /// Takes in, or loses, what comes up to `now`.
+    /// Adds or drops packets that arrive up to `now`.
     fn admit(&mut self, now: Ps) {
         while self.peek().is_some_and(|at| at <= now) {
             let len = self.next.as_ref().map_or(0, |packet| packet.bytes.len());

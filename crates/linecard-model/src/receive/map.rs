@@ -1,4 +1,4 @@
-//! What the firmware sees: addresses of buffers and registers (`firmware/include/receive.inc`).
+//! The firmware's view: addresses of buffers and registers (`firmware/include/receive.inc`).
 //!
 //! The packet is on the local bus, which has the network's byte order: a header field read with its own
 //! width is a number. Registers and nodes are on the core's own port, which never waits for the bus.

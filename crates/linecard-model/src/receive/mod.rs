@@ -6,10 +6,10 @@
 //! host; one linked list of buffers for each message (papers/lso-risc.txt, "Cycle processing", figures 7
 //! and 8). Each list that the host gets is compared with the packets that came.
 //!
-//! Of the remedies that the paper weighs against idle cycles, a faster DMA and a wider bus are clocks
-//! and widths; multiport memory is [`BusPolicy::DualPort`]. So is a bus of its own for the DMA ("multi-bus"):
-//! the core, whose headers come by the other bus, never waits for it, and nothing else tells them apart.
-//! [`com_cell`] and [`smallest_core_hz`] compare them.
+//! Of the remedies that the paper considers for idle cycles, a faster DMA and a wider bus are
+//! clocks and widths; multiport memory is [`BusPolicy::DualPort`]. So is a separate bus for the DMA
+//! ("multi-bus"): the core, whose headers arrive over the other bus, never waits for it, and there
+//! is no other difference. [`com_cell`] and [`smallest_core_hz`] compare them.
 //!
 //! Bounds: the receive buffer by its bytes, lists by the number of nodes, the CAM by its entries. A
 //! message that never ends keeps its nodes: the paper has no timer.
@@ -62,7 +62,7 @@ use unit::{Seat, Unit};
 /// Memory of the core for instructions and for data.
 const MEMORY: u32 = 64 << 10;
 
-/// Cycles between two looks at what the host was given, so that it does not pile up.
+/// Cycles between two checks of the lists given to the host, so that they do not accumulate.
 const TURN_CYCLES: u64 = 1 << 14;
 
 /// Why a run ended early.
@@ -74,13 +74,13 @@ pub enum ReceiveError {
     /// The firmware does not fit.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// No packets can be made of this.
+    /// No packets can be made of a message.
     #[error(transparent)]
     Message(#[from] MessageError),
-    /// The firmware did what no core can do.
+    /// The firmware did something illegal.
     #[error(transparent)]
     Fault(#[from] Fault),
-    /// The firmware loops.
+    /// The firmware is in an endless loop.
     #[error(
         "cycle {cycle}, pc {pc:#x}: no packet taken and no sleep for {patience} cycles: the firmware \
          loops, or firmware.patience is too small"
@@ -93,7 +93,7 @@ pub enum ReceiveError {
         /// How long was waited.
         patience: u64,
     },
-    /// The firmware stopped itself.
+    /// The firmware halted.
     #[error("cycle {cycle}, pc {pc:#x}: ebreak: the firmware has to end with wfi")]
     Halted {
         /// The core's cycle.
@@ -103,43 +103,43 @@ pub enum ReceiveError {
     },
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// Packets that came, and those lost before the core had them.
+    /// Packets that arrived, and those lost before the core.
     pub line: LineCounters,
-    /// What the core did; packets that it gave up.
+    /// Counters of the core.
     pub unit: UnitCounters,
-    /// Lists that the host was given, packets alone included.
+    /// Lists handed to the host, single packets included.
     pub messages: u64,
     /// Packets in them.
     pub delivered: u64,
-    /// Packets in lists that never ended.
+    /// Packets in lists that were never completed.
     pub held: u64,
-    /// Packets of lists that were right.
+    /// Packets of correct lists.
     pub right: u64,
-    /// Packets of lists that were not.
+    /// Packets of incorrect lists.
     pub wrong: u64,
-    /// Bytes that the host was given.
+    /// Bytes handed to the host.
     pub bytes: u64,
-    /// When the last list was the host's.
+    /// When the last list was handed to the host.
     pub ended: Ps,
-    /// Cells of packets alone.
+    /// Cells of single packets.
     pub ssm: Cells,
     /// Cells of first packets.
     pub bom: Cells,
-    /// Cells of packets between.
+    /// Cells of packets in between.
     pub com: Cells,
     /// Cells of last packets.
     pub eom: Cells,
     /// The core's cycles.
     pub cycles: Cycles,
-    /// A hash of all that the host was given, in order, with times (FNV-1a).
+    /// A hash of everything handed to the host, in order, with times (FNV-1a).
     pub hash: u64,
 }
 
 impl Outcome {
-    /// Whether every packet that came is delivered, counted as lost, or held.
+    /// Whether every packet that arrived was delivered, counted as lost, or is held.
     #[must_use]
     pub fn is_balanced(&self) -> bool {
         let lost = self.line.refused + self.line.overflowed + self.unit.given_up;
@@ -166,7 +166,7 @@ impl Outcome {
     }
 }
 
-/// A receiving side.
+/// A receive unit.
 #[derive(Debug)]
 pub struct Receive {
     design: Design,
@@ -194,7 +194,7 @@ impl Receive {
     /// Receives all packets, which come in this order; `sink` gets each message when it is the host's.
     ///
     /// # Errors
-    /// When the firmware goes wrong.
+    /// If the firmware misbehaves.
     pub fn run(
         self,
         packets: impl IntoIterator<Item = Arrival>,
@@ -203,7 +203,7 @@ impl Receive {
         self.receive(&mut packets.into_iter(), &mut sink)
     }
 
-    /// Not generic: compiled once and here, with what is hot in it, and not by each caller's crate.
+    /// Not generic, so that the hot code is compiled once in this crate and not in each caller's.
     fn receive(
         mut self,
         packets: &mut dyn Iterator<Item = Arrival>,
@@ -220,11 +220,11 @@ impl Receive {
                 sink(&received);
             }
             let UnitCounters { packets, given_up, waited, .. } = self.unit.counters();
-            // A sleep with the packet still there is none: it could go on for ever.
+            // A sleep with the packet still present does not count: it could go on forever.
             let now = (packets, given_up, waited);
             let (cycle, pc) = (self.core.cycle(), self.core.pc());
             match stop {
-                // It sleeps, and no more packets come.
+                // It sleeps, and no more packets arrive.
                 Stop::Blocked => break,
                 Stop::Halted => return Err(ReceiveError::Halted { cycle, pc }),
                 Stop::Reached if now != before => (before, since) = (now, cycle),

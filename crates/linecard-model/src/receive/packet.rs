@@ -1,5 +1,4 @@
-//! What a packet is, read by plain code: what the line interface lets through, and what a list is
-//! compared with.
+//! Parses packets: which of them the line interface accepts, and where they belong in a message.
 
 use super::cam::Key;
 use linecard::packet::header::{self, IPV4_MF, IPV4_OFFSET, Ipv4, Tcp};
@@ -7,22 +6,22 @@ use linecard::packet::header::{self, IPV4_MF, IPV4_OFFSET, Ipv4, Tcp};
 /// Flags that end a message: FIN and PSH.
 const ENDS: u16 = 0x0009;
 
-/// A packet's place in a message.
+/// A packet's position in a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) key: Key,
-    /// Where its payload begins, an offset in the packet.
+    /// Offset of its payload in the packet.
     pub(super) payload_at: usize,
     /// Number of its first payload byte: the sequence number, or an offset.
     pub(super) first: u32,
-    /// That of the byte behind its last.
+    /// That of the byte after its last.
     pub(super) end: u32,
-    /// Whether the message ends with it.
+    /// Whether it ends the message.
     pub(super) is_last: bool,
 }
 
-/// Whether these bytes are a whole IPv4 packet without options, with the TCP header or the fragment
-/// that it speaks of.
+/// Whether these bytes are a complete IPv4 packet without options, with a complete TCP or fragment
+/// header.
 pub(super) fn is_sound(bytes: &[u8]) -> bool {
     if bytes.len() < Ipv4::LEN || bytes[0] != 0x45 {
         return false;
@@ -42,7 +41,7 @@ pub(super) fn is_sound(bytes: &[u8]) -> bool {
         || (payload >= Tcp::LEN && tcp_len(bytes) >= Tcp::LEN && tcp_len(bytes) <= payload)
 }
 
-/// Its place, if it has one; of sound packets.
+/// The position of a sound packet, if it has one.
 pub(super) fn place(bytes: &[u8]) -> Option<Place> {
     let ip = header::at::<Ipv4>(bytes, 0);
     let word =

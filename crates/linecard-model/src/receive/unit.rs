@@ -1,4 +1,4 @@
-//! The core's surroundings: receive buffer, CAM, registers, DMA, and where its cycles go.
+//! The core's environment: receive buffer, CAM, registers, DMA, and accounting of its cycles.
 
 use super::cam::Cam;
 use super::design::Design;
@@ -11,12 +11,12 @@ use crate::dma::{Dma, Transfer};
 use crate::rv32::{Denial, Outside, Reply, Wake, Width};
 use linecard::offload::segment::Class;
 
-/// What the core did with its time and its packets.
+/// Counters of the core's time and packets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct UnitCounters {
     /// Packets moved to the host's buffers.
     pub packets: u64,
-    /// Lost: given up by the firmware, which has no empty node for them.
+    /// Packets dropped by the firmware, which had no empty node for them.
     pub given_up: u64,
     /// DMA words moved.
     pub words: u64,
@@ -28,11 +28,11 @@ pub struct UnitCounters {
     pub hits: u64,
     /// Keys not inserted because the CAM was full.
     pub cam_overflows: u64,
-    /// The last cycle with anything to do.
+    /// The last cycle with work.
     pub busy_until: u64,
 }
 
-/// A transfer under way, or done and nothing known to have followed.
+/// A transfer in progress, or a completed one whose successor is unknown.
 #[derive(Debug)]
 struct Moving {
     transfer: Transfer,
@@ -43,11 +43,11 @@ struct Moving {
     moved_from: Ps,
     /// The packet's cycles up to START.
     before: u64,
-    /// Known when the next packet begins.
+    /// Known once the next packet begins.
     cell: Option<Cell>,
 }
 
-/// The core's surroundings without the line.
+/// The core's environment without the line.
 #[derive(Debug)]
 pub(super) struct Unit {
     design: Design,
@@ -65,7 +65,7 @@ pub(super) struct Unit {
     counters: UnitCounters,
 }
 
-/// The core's surroundings.
+/// The core's port to its environment.
 pub(super) struct Seat<'u, 'l, 's> {
     pub(super) unit: &'u mut Unit,
     pub(super) line: &'l mut Line<'s>,
@@ -143,7 +143,8 @@ impl Unit {
         self.moving.as_ref().is_some_and(|moving| moving.transfer.end_cycle > cycle)
     }
 
-    /// The core wants the bus in `cycle`: how long it waits. With that the next packet begins.
+    /// The core requests the bus in `cycle`; returns how long it waits. This begins the next
+    /// packet.
     fn take_bus(&mut self, cycle: u64) -> u64 {
         let granted = match &mut self.moving {
             Some(moving) => self.dma.access(&mut moving.transfer, cycle).max(cycle),
@@ -154,13 +155,13 @@ impl Unit {
         granted - cycle
     }
 
-    /// The cycle that finds the last transfer done, while its packet's window is open.
+    /// The cycle in which the last transfer is complete, while its packet's window is open.
     fn open_end(&self) -> Option<u64> {
         let open = self.moving.as_ref().filter(|moving| moving.cell.is_none());
         open.map(|moving| moving.transfer.end_cycle)
     }
 
-    /// Ends the window of the packet that was moved last, unless that was done.
+    /// Ends the window of the packet moved last, if it is open.
     fn close(&mut self, end: u64) {
         let Some(moving) = self.moving.as_mut().filter(|moving| moving.cell.is_none()) else {
             return;
@@ -169,7 +170,8 @@ impl Unit {
         moving.cell = Some(self.window.close(&self.dma.core, end, packet));
     }
 
-    /// The last transfer is done, or will be when the next one can start: its packet is the host's.
+    /// Hands the packet of the last transfer to the host, at the latest when the next transfer can
+    /// start.
     fn finish(&mut self, cycle: u64, line: &mut Line<'_>) {
         let Some(end) = self.moving.as_ref().map(|moving| moving.transfer.end) else {
             return;
@@ -183,7 +185,7 @@ impl Unit {
         self.host.settle(end);
     }
 
-    /// START: waits for the DMA, and begins.
+    /// START: waits for the DMA, and begins a transfer.
     fn start(&mut self, cycle: u64, (class, epp): (Class, u32), line: &mut Line<'_>) -> Reply {
         let range = (self.spp as usize, epp as usize);
         let head = line.head(self.dma.core.edge(cycle));
@@ -218,7 +220,7 @@ impl Unit {
         Reply::Done { value: 0, stall: free - cycle }
     }
 
-    /// DROP: gives up the packet at the head.
+    /// DROP: drops the packet at the head.
     fn give_up(&mut self, cycle: u64, line: &mut Line<'_>) -> Reply {
         let now = self.dma.core.edge(cycle);
         if line.head(now).is_none() {
@@ -231,7 +233,7 @@ impl Unit {
         Reply::Done { value: 0, stall: 0 }
     }
 
-    /// The core sleeps from `cycle` until `wake`: whose cycles these are.
+    /// The core sleeps from `cycle` until `wake`: assigns these cycles.
     fn sleep(&mut self, cycle: u64, wake: u64) {
         let from = cycle + 1;
         match self.open_end() {
@@ -246,7 +248,7 @@ impl Unit {
         }
     }
 
-    /// The last packet was the last.
+    /// No more packets arrive.
     fn end(&mut self, cycle: u64, line: &mut Line<'_>) {
         if let Some(end) = self.open_end() {
             self.window.idle += end.saturating_sub(cycle + 1);
@@ -260,7 +262,7 @@ const NO_PACKET: Denial = Denial::Cannot("there is no packet, or it ends before"
 const NO_NODE: Denial = Denial::Cannot("there is no empty node");
 const NO_LIST: Denial = Denial::Cannot("no node has this address, or all are handed over already");
 
-/// Registers that can only be written.
+/// Write-only registers.
 fn is_written(address: u32) -> bool {
     match address {
         map::DROP | map::EVENT | map::SOURCE..map::RESULT | map::INSERT | map::REMOVE => true,
@@ -309,7 +311,7 @@ impl Outside for Seat<'_, '_, '_> {
         }
     }
 
-    /// The next packet wakes the core; it may be there already.
+    /// The next packet wakes the core; it may have arrived already.
     fn wait(&mut self, cycle: u64) -> Wake {
         let Self { unit, line } = self;
         let clock = unit.dma.core;

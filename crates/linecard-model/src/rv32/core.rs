@@ -1,8 +1,7 @@
 //! The core itself: registers, memories, and the loop that executes.
 //!
-//! Instructions are taken apart when they are loaded. Nothing is stepped cycle by cycle: an
-//! instruction adds what it takes to the count, waits included. Bound of a run: the cycle up to
-//! which it goes.
+//! Instructions are decoded when they are loaded. Nothing is stepped cycle by cycle: an instruction
+//! adds its cycles to the count, waits included. A run ends at a given cycle.
 
 use super::decode::{Kind, Op, SINK};
 use super::fault::{Access, Fault, FaultKind};
@@ -35,21 +34,21 @@ impl Default for Config {
 /// Why a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
-    /// The count has reached the cycle up to which it was to run, or is beyond it.
+    /// The cycle count has reached or exceeded the given limit.
     Reached,
-    /// The instruction at [`Core::pc`] waits for something that nobody can time yet. It is
-    /// executed again by the next run; [`Core::stall_until`] counts what it waited.
+    /// The instruction at [`Core::pc`] waits for an event at an unknown time. The next run executes
+    /// it again; [`Core::stall_until`] counts the cycles waited.
     Blocked,
-    /// `ebreak`: the program is over. The core stays in front of it.
+    /// `ebreak`: the program has ended. The core stays at this instruction.
     Halted,
 }
 
-/// What a core's cycles were spent on. Their sum is [`Core::cycle`].
+/// Cycles by purpose. Their sum is [`Core::cycle`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Cycles {
     /// Instructions.
     pub busy: u64,
-    /// Waiting for an access outside.
+    /// Waiting for bus accesses.
     pub stalled: u64,
     /// Refilling the pipeline after branches and jumps.
     pub bubbles: u64,
@@ -83,9 +82,9 @@ pub struct Cycles {
 /// ```
 #[derive(Debug, Clone)]
 pub struct Core {
-    /// 0 … 31, and [`SINK`]; as many as a `u8` can name, so that none is out of bounds.
+    /// 0 … 31, and [`SINK`]; 256 entries, so that no `u8` is out of bounds.
     registers: [u32; 256],
-    /// Instructions by address / 4, as far as any are loaded, and their bytes.
+    /// Decoded instructions by address / 4, as far as any are loaded, and their bytes.
     ops: Vec<Op>,
     code: Vec<u8>,
     data: Vec<u8>,
@@ -97,12 +96,12 @@ pub struct Core {
     profile: Option<Box<Profile>>,
 }
 
-/// Where the core is. The loop keeps it in registers of the host: in memory, each instruction would
-/// wait for the one before to have stored it.
+/// The state of the loop, which is kept in host registers: in memory, each instruction would wait
+/// for the previous one's store.
 #[derive(Debug, Clone, Copy)]
 struct Now {
     cycle: u64,
-    /// Which of `ops` comes next.
+    /// Index of the next instruction in `ops`.
     at: usize,
 }
 
@@ -115,7 +114,7 @@ impl Now {
     }
 }
 
-/// Why the loop ends inside an instruction.
+/// Why the loop ends within an instruction.
 enum Exit {
     Reached,
     Blocked,
@@ -154,7 +153,7 @@ impl Core {
     /// by its stall, its bubbles or its sleep.
     ///
     /// # Errors
-    /// The program did what it must not: it stays in front of that instruction.
+    /// If the program does something illegal: the core stays at that instruction.
     pub fn run<O: Outside>(&mut self, outside: &mut O, until: u64) -> Result<Stop, Fault> {
         let until = until.min(LAST_CYCLE);
         match self.profile {
@@ -163,8 +162,8 @@ impl Core {
         }
     }
 
-    /// Lets time pass for a core that is blocked, up to `cycle`: asleep if it stands before `wfi`,
-    /// stalled if before anything else. Nothing, if `cycle` is not later than now.
+    /// Advances a blocked core's time to `cycle`: asleep if it is at `wfi`, otherwise stalled. No
+    /// effect if `cycle` is not later than now.
     pub fn stall_until(&mut self, cycle: u64) {
         let cycles = cycle.min(LAST_CYCLE).saturating_sub(self.now.cycle);
         let asleep = self.ops.get(self.now.at).is_some_and(|op| op.kind == Kind::Wfi);
@@ -182,14 +181,14 @@ impl Core {
         self.now.cycle
     }
 
-    /// What they were spent on.
+    /// The cycles by purpose.
     #[must_use]
     pub const fn cycles(&self) -> Cycles {
         let Self { now, stalled, bubbles, asleep, .. } = *self;
         Cycles { busy: now.cycle - stalled - bubbles - asleep, stalled, bubbles, asleep }
     }
 
-    /// Address of the instruction that comes next.
+    /// Address of the next instruction.
     #[must_use]
     pub const fn pc(&self) -> u32 {
         self.now.at as u32 * 4
@@ -219,12 +218,12 @@ impl Core {
         &mut self.data
     }
 
-    /// Begins to count for each instruction, from zero. Runs take about twice as long.
+    /// Starts counting per instruction, from zero. Runs take about twice as long.
     pub fn start_profile(&mut self) {
         self.profile = Some(Box::new(Profile::new(self.ops.len())));
     }
 
-    /// What has been counted since [`Core::start_profile`].
+    /// The counts since [`Core::start_profile`].
     #[must_use]
     pub fn profile(&self) -> Option<&Profile> {
         self.profile.as_deref()
@@ -259,7 +258,7 @@ impl Core {
         }
     }
 
-    /// Notes what the instruction at a place has taken since `before`.
+    /// Adds the cycles since `before` to the instruction at an index.
     fn account(&mut self, (at, before): (usize, Cycles)) {
         let cycles = self.cycles();
         if let Some(profile) = &mut self.profile {
@@ -272,7 +271,7 @@ impl Core {
         }
     }
 
-    /// One instruction. It has changed nothing if it could not be executed.
+    /// Executes one instruction. Nothing has changed if it fails.
     #[inline(always)]
     fn step(&mut self, op: Op, now: &mut Now, outside: &mut impl Outside) -> Result<(), Exit> {
         let a = self.registers[usize::from(op.rs1)];
@@ -338,10 +337,10 @@ impl Core {
         Ok(())
     }
 
-    /// Which of `ops` is at address `target`.
+    /// The index in `ops` of address `target`.
     #[inline(always)]
     fn place_of(&self, target: u32) -> Result<usize, Exit> {
-        // A misaligned address gets bits at the top, beyond any memory.
+        // A misaligned address gets high bits set, beyond any memory.
         let at = target.rotate_right(2) as usize;
         if at < self.ops.len() { Ok(at) } else { Err(Exit::Fault(FaultKind::Jump(target))) }
     }
@@ -380,7 +379,8 @@ impl Core {
         Ok(())
     }
 
-    /// From instruction memory, where constants may lie, or from outside: the value and the stall.
+    /// Loads from instruction memory, which may contain constants, or from the bus: returns value
+    /// and stall.
     #[inline(never)]
     fn load_elsewhere(
         &mut self,
@@ -402,7 +402,7 @@ impl Core {
         }
     }
 
-    /// To outside: the stall.
+    /// Stores to the bus: returns the stall.
     #[inline(never)]
     fn store_elsewhere(
         &mut self,
@@ -420,7 +420,7 @@ impl Core {
         self.answer(cycle, reply, access).map(|(_, stall)| stall)
     }
 
-    /// Takes an answer from outside.
+    /// Evaluates the reply of a bus access.
     fn answer(&mut self, cycle: u64, reply: Reply, access: Access) -> Result<(u32, u64), Exit> {
         match reply {
             Reply::Done { value, stall } => {
@@ -434,7 +434,7 @@ impl Core {
         }
     }
 
-    /// Where the core is after a sleep that begins `now`.
+    /// The state after a sleep that begins `now`.
     #[inline(never)]
     fn sleep(&mut self, now: Now, outside: &mut impl Outside) -> Result<Now, Exit> {
         let Wake::At { cycle, vector } = outside.wait(now.cycle) else {
@@ -450,10 +450,10 @@ impl Core {
     }
 }
 
-/// Which `N` bytes of data memory are at `address`.
+/// The index of `N` bytes of data memory at `address`.
 #[inline(always)]
 const fn place_in_data<const N: usize>(address: u32) -> usize {
-    // A misaligned address gets bits at the top, beyond the memory; so does one below it.
+    // A misaligned address gets high bits set, beyond the memory; so does one below it.
     address.wrapping_sub(DATA_AT).rotate_right(N.trailing_zeros()) as usize
 }
 

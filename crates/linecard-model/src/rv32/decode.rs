@@ -1,4 +1,4 @@
-//! Instruction words taken apart once, before they run.
+//! Decodes instruction words once, before they run.
 //!
 //! Operands are laid out so that few operations remain: the second operand of arithmetic is always
 //! register `rs2` plus `imm`, of which one is 0, and branches know their target's address.
@@ -9,7 +9,7 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Op {
     pub(super) kind: Kind,
-    /// Where the result goes: [`SINK`] in place of x0.
+    /// Destination register: [`SINK`] instead of x0.
     pub(super) rd: u8,
     pub(super) rs1: u8,
     pub(super) rs2: u8,
@@ -17,7 +17,7 @@ pub(super) struct Op {
     pub(super) imm: u32,
 }
 
-/// Takes what is written to x0, so that x0 stays 0 without a question.
+/// Receives writes to x0, so that x0 stays 0 without a branch.
 pub(super) const SINK: u8 = 32;
 
 /// What an instruction does.
@@ -99,7 +99,7 @@ impl Op {
 fn immediate(word: u32, function: usize) -> Option<(Kind, u32)> {
     let (kind, imm) = (ALU[function], i_immediate(word));
     match (kind, word >> 25) {
-        // The manual keeps the rest of the immediate of a shift for its kind.
+        // The manual assigns the other bits of a shift's immediate to its kind.
         (Kind::Sll | Kind::Srl, 0) => Some((kind, imm & 31)),
         (Kind::Srl, 0x20) => Some((Kind::Sra, imm & 31)),
         (Kind::Sll | Kind::Srl, _) => None,

@@ -1,10 +1,10 @@
-//! What stops a core for good.
+//! Errors that stop a core.
 
 use super::image::DATA_AT;
 use super::outside::{Denial, Width};
 use core::fmt;
 
-/// Where a program went wrong. The core stays in front of the instruction.
+/// Where a program failed. The core stays at the instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("cycle {cycle}, pc {pc:#010x}: {what}")]
 pub struct Fault {
@@ -12,29 +12,29 @@ pub struct Fault {
     pub cycle: u64,
     /// Its address.
     pub pc: u32,
-    /// What it tried.
+    /// The reason.
     pub what: FaultKind,
 }
 
-/// What a program must not do.
+/// Something that a program must not do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FaultKind {
-    /// Not an instruction of RV32I that this core has.
+    /// Not an instruction of RV32I that this core supports.
     #[error("illegal instruction {0:#010x}: compile for rv32i, without c, m or csr")]
     Illegal(u32),
-    /// Nothing answers at this address.
+    /// No device at this address.
     #[error("{0} is refused: neither a memory of the core nor a device is there")]
     Refused(Access),
-    /// A device is at this address, and does not take the access.
+    /// A device refuses the access.
     #[error("{0} is refused: {1}")]
     Denied(Access, Denial),
-    /// An address that is no multiple of the access's width.
+    /// An address that is not a multiple of the access's width.
     #[error("{access} is misaligned: give a multiple of {width}", access = .0, width = .0.width.bytes())]
     Misaligned(Access),
-    /// Code is not written while it runs.
+    /// Code cannot be written while it runs.
     #[error("{0} is refused: instruction memory cannot be written; data begins at {DATA_AT:#x}")]
     StoreToCode(Access),
-    /// A jump, branch or vector to where no instruction can be.
+    /// A jump, branch or vector to an address without instructions.
     #[error("jump to {0:#010x}: not a multiple of 4 inside the loaded code")]
     Jump(u32),
     /// It ran past its last instruction.
@@ -50,14 +50,14 @@ pub enum FaultKind {
 pub struct Access {
     /// Whether it writes.
     pub store: bool,
-    /// How much it moves.
+    /// Its width.
     pub width: Width,
-    /// Where.
+    /// Its address.
     pub address: u32,
 }
 
 impl Access {
-    /// Why this access cannot be, when nothing took it.
+    /// The fault of an access that no device accepted.
     pub(super) const fn refused(self) -> FaultKind {
         if self.store && self.address < DATA_AT {
             FaultKind::StoreToCode(self)

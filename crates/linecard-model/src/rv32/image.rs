@@ -1,4 +1,4 @@
-//! What is loaded into a core's memories before it starts.
+//! The contents of a core's memories at reset.
 
 use super::core::Config;
 use alloc::vec;
@@ -9,19 +9,19 @@ pub const DATA_AT: u32 = 0x0001_0000;
 /// The most bytes of either memory: 64 KiB, so that both have their place below `0x0002_0000`.
 pub const MAX_MEMORY: u32 = 0x0001_0000;
 
-/// A program: what its memories hold at reset, and where it begins.
+/// A program: the contents of its memories at reset, and its entry point.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Image {
     /// Address of the first instruction.
     pub entry: u32,
-    /// What is laid into the memories, in this order. All other bytes are 0.
+    /// The contents, loaded in this order. All other bytes are 0.
     pub segments: Vec<Segment>,
 }
 
-/// Bytes that lie one behind the other.
+/// Contiguous bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Segment {
-    /// Where the first byte goes.
+    /// Address of the first byte.
     pub address: u32,
     /// The bytes.
     pub bytes: Vec<u8>,
@@ -36,13 +36,13 @@ impl Image {
     }
 }
 
-/// Why a core cannot be made of an image.
+/// Why an image cannot be loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum LoadError {
-    /// A pipeline that is not one of three stages.
+    /// A pipeline that does not have three stages.
     #[error("{0} bubbles for a taken branch: give 0, 1 or 2")]
     Bubbles(u64),
-    /// A memory that cannot be.
+    /// An invalid memory size.
     #[error(
         "a memory of {0} bytes: give a multiple of 4 from 4 to {MAX_MEMORY} for instructions and \
          for data"

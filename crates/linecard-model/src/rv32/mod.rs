@@ -1,12 +1,12 @@
 //! An RV32I core with three stages: fetch, decode and execute, write back.
 //!
-//! Every instruction takes one cycle; a branch that is taken, and every jump, costs the bubbles of
-//! the refilled pipeline besides. The core has its own instruction memory at address 0 and its own
-//! data memory behind it, without caches: those accesses never wait. All other addresses are
-//! [`Outside`] and may stall it.
+//! Every instruction takes one cycle; a taken branch, and every jump, additionally costs the
+//! bubbles of the refilled pipeline. The core has its own instruction memory at address 0 and its
+//! own data memory after it, without caches: those accesses never wait. All other addresses are
+//! accesses to the [`Outside`], which may stall the core.
 //!
-//! Not supported: privileged instructions other than `wfi`, control and status registers, traps
-//! (what would be one is a [`Fault`]), code that is written while it runs, unaligned accesses.
+//! Not supported: privileged instructions other than `wfi`, control and status registers, traps (a
+//! [`Fault`] instead), self-modifying code, unaligned accesses.
 //!
 //! Source: The RISC-V Instruction Set Manual, volume I, chapter 2 (RV32I 2.1); timing after
 //! "LSO on a RISC core", section 4: one cycle each, no cache, the bus may stall.

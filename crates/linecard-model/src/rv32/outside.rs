@@ -1,6 +1,6 @@
-//! What a core reaches beyond its own memories.
+//! The bus of a core: everything beyond its own memories.
 
-/// How much one access moves.
+/// The width of an access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Width {
     /// 8 bits.
@@ -23,39 +23,39 @@ impl Width {
     }
 }
 
-/// How an access ended.
+/// The result of an access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reply {
     /// It took place after `stall` cycles, in a cycle of its own. `value` is what was loaded, in
-    /// its low bits; stores give 0.
+    /// its low bits; 0 for stores.
     Done {
         /// What was loaded.
         value: u32,
         /// Cycles waited before.
         stall: u64,
     },
-    /// It cannot take place yet and nobody can say when: the core stops in front of the instruction
-    /// and is run again later.
+    /// It cannot take place yet, at an unknown time: the core stays at the instruction and is run
+    /// again later.
     Blocked,
-    /// Nothing answers at this address.
+    /// No device at this address.
     Refused,
-    /// A device is there, and does not take this access.
+    /// A device refuses this access.
     Denied(Denial),
 }
 
-/// Why a device does not take an access.
+/// Why a device refuses an access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Denial {
-    /// A store to what can only be read.
+    /// A store to a read-only register.
     #[error("the register there can only be read")]
     ReadOnly,
-    /// A load from what can only be written.
+    /// A load from a write-only register.
     #[error("the register there can only be written")]
     WriteOnly,
     /// An access of 8 or 16 bits.
     #[error("registers are loaded and stored as words of 32 bits")]
     WordsOnly,
-    /// It would do what the device cannot do now.
+    /// The device cannot perform it in its current state.
     #[error("{0}")]
     Cannot(&'static str),
 }
@@ -63,21 +63,22 @@ pub enum Denial {
 /// What ends a core's sleep (`wfi`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wake {
-    /// It goes on in `cycle`, at `vector` or behind the instruction. All cycles until then are idle.
+    /// The core continues in `cycle`, at `vector` or after the instruction. All cycles until then
+    /// are idle.
     At {
         /// The first cycle after the sleep.
         cycle: u64,
-        /// Where to go on, if not behind the `wfi`.
+        /// Where to continue, if not after the `wfi`.
         vector: Option<u32>,
     },
-    /// Nobody can say when yet: the core stops in front of the instruction.
+    /// The time is not known yet: the core stays at the instruction.
     Blocked,
 }
 
-/// What a core reaches beyond its own memories: buffers on the bus, registers of other components.
+/// The bus of a core: buffers, and registers of other components.
 ///
-/// `cycle` is the core's own count since reset; accesses are aligned to their width, which the core
-/// has checked.
+/// `cycle` is the core's count since reset; the core has checked that accesses are aligned to their
+/// width.
 pub trait Outside {
     /// Reads.
     fn load(&mut self, cycle: u64, address: u32, width: Width) -> Reply;

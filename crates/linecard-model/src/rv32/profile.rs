@@ -1,16 +1,16 @@
-//! Where a program's cycles go: by instruction, and by line of its source.
+//! A program's cycles by instruction, and by source line.
 
 use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::AddAssign;
 
-/// Cycles of an instruction or a line. Sleep is not counted: it is nobody's work.
+/// Cycles of an instruction or a line, without sleep.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Instructions executed.
     pub busy: u64,
-    /// Cycles waited for accesses outside.
+    /// Cycles waited for bus accesses.
     pub stalled: u64,
     /// Cycles lost by branches taken and jumps.
     pub bubbles: u64,
@@ -48,8 +48,8 @@ impl Profile {
     }
 }
 
-/// Adds up a profile by what `line_of` says of each address, in the order of those lines.
-/// Instructions without a line are under `None`, so that the sums are those of the program.
+/// Adds up a profile by the lines that `line_of` returns, in the order of those lines. Instructions
+/// without a line are under `None`, so that the sums are those of the program.
 ///
 /// ```
 /// use linecard_model::rv32::{Profile, annotate};

@@ -1,4 +1,4 @@
-//! What firmware costs: cycles before and beside the transfer, read off a run.
+//! The cost of firmware: cycles before and in parallel with the transfer, measured in a run.
 
 use super::traffic::Traffic;
 use crate::rv32::Image;
@@ -15,14 +15,14 @@ use linecard::offload::segment::Class;
 pub struct Cost {
     /// Before the transfer can start.
     pub before: u64,
-    /// Beside the transfer, before the core needs the bus again.
+    /// In parallel with the transfer, before the core needs the bus again.
     pub beside: u64,
     /// Whether the DMA has headers to move, not only payload.
     pub moves_header: bool,
 }
 
-/// Cycles of the packets of one protocol. The last packet before EOM has costs of its own: EOM is
-/// prepared beside its transfer.
+/// Costs of the packets of one protocol. The last packet before EOM has a separate cost, because
+/// EOM is prepared during its transfer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Costs {
     /// A message in one packet.
@@ -40,8 +40,8 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// Reads the costs off a run of the firmware, with a DMA so slow that nothing beside a transfer
-    /// is cut short.
+    /// Measures the costs in a run of the firmware, with a DMA so slow that nothing in parallel
+    /// with a transfer is cut short.
     ///
     /// # Errors
     /// As [`Transmit::run`].

@@ -1,4 +1,4 @@
-//! What limits now, and what limits next when that is relieved.
+//! Bottleneck analysis: what limits a design, and what limits it next when that is relieved.
 
 use super::predict::Resource;
 use super::question::{Question, SolveError};
@@ -6,39 +6,39 @@ use crate::Clock;
 use crate::transmit::Design;
 use alloc::vec::Vec;
 
-/// A design, what limits it, and what relieving that gives.
+/// A design, its bottleneck, and the effect of relieving resources.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Step {
-    /// The design at this step.
+    /// The design.
     pub design: Design,
-    /// What it carries, in bits on the line per second.
+    /// Its throughput, in bits on the line per second.
     pub wire_bits_per_second: f64,
-    /// What limits it.
+    /// The resource that limits it.
     pub limit: Resource,
-    /// What each relief would give, the most first.
+    /// The effect of relieving each resource, the largest first.
     pub reliefs: Vec<Relief>,
 }
 
 /// One resource made faster.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Relief {
-    /// Which.
+    /// The resource.
     pub of: Resource,
-    /// What is carried then, as a share of what is carried now, 1 and above.
+    /// The factor by which the throughput increases, 1 and above.
     pub gain: f64,
 }
 
-/// Steps from a design upwards: each has the one before relieved of its limit.
+/// Designs from the given one upwards: each relieves the bottleneck of the one before.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ladder {
-    /// The design as it is, and relieved once, twice, ….
+    /// The given design, and the design after one relief, two, and so on.
     pub steps: Vec<Step>,
-    /// What cannot be relieved any further, if the rate is not carried for that reason: clocks, bus
-    /// and number of cores are at their limits.
+    /// The resource that cannot be relieved any further, if the required rate is not reached for
+    /// that reason: clocks, bus and number of cores are at their limits.
     pub infeasible: Option<Resource>,
 }
 
-/// How fast clocks may become. Beyond these a ladder widens the bus and adds cores.
+/// Limits of the clocks. Beyond these an analysis widens the bus and adds cores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockLimits {
     /// The cores' clock in Hz.
@@ -55,9 +55,9 @@ impl Default for ClockLimits {
 }
 
 impl ClockLimits {
-    /// The same design with one resource relieved: its clock a quarter faster, up to its limit, then the
-    /// bus twice as wide (for the DMA), then twice as many cores, each with a bus and a DMA. None where
-    /// all are at their limits.
+    /// The same design with one resource relieved: a clock that is a quarter faster, up to its
+    /// limit, then a bus twice as wide (for the DMA), then twice as many cores, each with a bus and
+    /// a DMA. None if all are at their limits.
     fn relieve(self, design: &Design, what: Resource, order_bytes: u64) -> Option<Design> {
         let (clock, limit) = match what {
             Resource::Line => return Some(relieve(design, what)),
@@ -86,14 +86,14 @@ impl ClockLimits {
     }
 }
 
-/// By how much a resource is relieved, in quarters.
+/// The factor of a relief, in quarters.
 const RELIEF_QUARTERS: u64 = 5;
 /// The widest bus and the largest buffer that a design may have.
 const MAX_BUS_BITS: u32 = 1024;
 const MAX_BUFFER: usize = 1 << 30;
 
 impl Question {
-    /// What limits a design: the resource that gives most when it is made a quarter faster.
+    /// The bottleneck of a design: the resource whose relief by a quarter has the largest effect.
     ///
     /// # Errors
     /// As [`Question::predict`].
@@ -110,8 +110,8 @@ impl Question {
         Ok(Step { design: design.clone(), wire_bits_per_second: now, limit, reliefs })
     }
 
-    /// What limits this question's design, and what next, `steps` times; it ends when the line rate
-    /// that is asked for is carried, or where nothing can be relieved within the limits.
+    /// The bottleneck of this input's design, and of up to `steps` relieved ones; ends once the
+    /// required line rate is reached, or nothing can be relieved within the limits.
     ///
     /// # Errors
     /// As [`Question::predict`].

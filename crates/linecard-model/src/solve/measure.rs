@@ -1,4 +1,4 @@
-//! What firmware carries when it runs.
+//! Measures the throughput of firmware in a run.
 
 use super::traffic::{Flow, Traffic};
 use crate::Ps;
@@ -7,16 +7,16 @@ use crate::transmit::firmware::example_message;
 use crate::transmit::{Design, Kind, Message, Sent, Transmit, TransmitError};
 use alloc::vec::Vec;
 
-/// What came out of a run.
+/// The result of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Measured {
     /// Packets per second.
     pub packets_per_second: f64,
     /// Bits on the line per second, overhead included.
     pub wire_bits_per_second: f64,
-    /// Packets that the figures stand on.
+    /// Packets evaluated.
     pub packets: u64,
-    /// Packets that were not what they had to be.
+    /// Packets that were wrong.
     pub wrong: u64,
 }
 
@@ -49,8 +49,8 @@ pub fn measure(
     Ok(Measured { wrong: outcome.wrong, ..window.measured() })
 }
 
-/// Runs long messages and measures the packets between their first and last only: the steady stream of
-/// [`Traffic::endless`], which no message is long enough for.
+/// Runs long messages and measures only the packets between their first and last: the steady stream
+/// of [`Traffic::endless`], for which no message is long enough.
 ///
 /// # Errors
 /// As [`Transmit::run`].

@@ -1,4 +1,4 @@
-//! Design questions answered backwards: from a line rate to the smallest clocks, widths, cores.
+//! Inverse problems: from a line rate to the smallest clocks, bus widths and numbers of cores.
 //!
 //! With P cycles of a packet before its transfer starts, O beside it, and a transfer of T core
 //! cycles, a packet takes P + max(T, O). So a core needs a clock of at least

@@ -1,4 +1,4 @@
-//! What a design carries, in closed form.
+//! The throughput of a design in closed form.
 
 use super::costs::Costs;
 use super::timing::{Phase, Timing, Walk};
@@ -31,8 +31,8 @@ impl Firmware {
     }
 }
 
-/// What a design carries of a mix, for ever. All sums are over the mix: a message of each flow times
-/// its weight.
+/// The predicted throughput of a design for an endless mix. All sums are over the mix: a message of
+/// each flow times its weight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Prediction {
     /// Core cycles, times the core's frequency: means over two clocks are fractions of that.
@@ -52,7 +52,7 @@ pub struct Prediction {
     line_bits_per_second: Option<u64>,
 }
 
-/// What carries no more.
+/// A limiting resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Resource {
     /// Instructions of the cores.
@@ -109,7 +109,7 @@ impl Prediction {
         cycles / u128::from(rounds.max(1))
     }
 
-    /// The same in no time, for searches: as if all positions of the clocks were alike.
+    /// A fast estimate for searches, which treats all clock phases alike.
     #[must_use]
     pub(super) fn estimate(
         design: &Design,
@@ -161,7 +161,7 @@ impl Prediction {
         }
     }
 
-    /// Whether the cores carry a line of this rate.
+    /// Whether the cores sustain a line of this rate.
     #[must_use]
     pub fn carries(&self, bits_per_second: u64) -> bool {
         let core = self.cores * self.core_hz * self.core_hz;
@@ -209,7 +209,7 @@ impl Prediction {
         self.cycles as f64 / self.core_hz as f64 / self.packets.max(1) as f64
     }
 
-    /// The share of its time for which a resource works, 0 … 1.
+    /// Utilisation of a resource, 0 … 1.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a share for people")]
     pub fn utilisation(&self, of: Resource) -> f64 {

@@ -1,4 +1,4 @@
-//! The smallest clock, width or number that carries a line.
+//! Finds the smallest clock, bus width or number of cores that sustains a line.
 
 use super::predict::{Firmware, Prediction};
 use super::timing::Phase;
@@ -6,22 +6,22 @@ use super::traffic::Traffic;
 use crate::transmit::{Design, DesignError};
 use crate::{Clock, Ps};
 
-/// What has to be carried, and what is fixed.
+/// The required line rate, and the given parameters.
 #[derive(Debug, Clone)]
 pub struct Question {
-    /// The design; what is asked for is taken from nowhere. Its line is not used.
+    /// The design; the parameter to be found is ignored, and so is its line.
     pub design: Design,
-    /// What the firmware costs.
+    /// The costs of the firmware.
     pub firmware: Firmware,
-    /// What is sent.
+    /// The traffic.
     pub traffic: Traffic,
     /// The line rate to be carried, all overhead included.
     pub bits_per_second: u64,
-    /// How the two clocks lie beside each other.
+    /// The relative phase of the two clocks.
     pub phase: Phase,
 }
 
-/// The clock from which on something is carried.
+/// The clock from which on a line is sustained.
 ///
 /// Transfers take whole cycles, so a slightly faster core may wait a cycle longer and carry less: some
 /// clocks below `from_hz` carry the line too, the lowest of them is `smallest_hz`.
@@ -29,17 +29,17 @@ pub struct Question {
 pub struct Edge {
     /// The lowest clock that carries it.
     pub smallest_hz: u64,
-    /// From here on every clock does.
+    /// Every clock from here on sustains it.
     pub from_hz: u64,
 }
 
-/// Why there is no answer.
+/// Why there is no solution.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum SolveError {
     /// Core and DMA take turns.
     #[error("no closed form for a bus of policy \"interleave\": run the firmware instead")]
     NoClosedForm,
-    /// Nothing that can be built.
+    /// The design cannot be built.
     #[error(transparent)]
     Design(#[from] DesignError),
     /// Messages of several cores wait for their turn, and have no room for that.
@@ -53,7 +53,7 @@ pub enum SolveError {
         /// What the closed form needs.
         wanted: u64,
     },
-    /// No packets in the mix.
+    /// The mix has no packets.
     #[error("the traffic has no packets: give messages with payload and weight")]
     NoTraffic,
     /// The DMA is too slow, whatever the core does.
@@ -78,24 +78,24 @@ pub enum SolveError {
     },
 }
 
-/// Between two clocks of the search: a tenth of what a firmware run confirms.
+/// The step of the search: a tenth of what a firmware run confirms.
 const STEP_PER_MILLE: u64 = 1;
 
-/// To what an edge is found, in Hz.
+/// The resolution of an edge, in Hz.
 const RESOLUTION_HZ: u64 = 1_000;
 
 impl Question {
-    /// What a design carries.
+    /// The throughput of a design.
     ///
     /// # Errors
-    /// When nothing is sent, or no closed form is known.
+    /// If there is no traffic, or no closed form is known.
     pub fn predict(&self, design: &Design) -> Result<Prediction, SolveError> {
         self.is_answerable(design)?;
         Prediction::of(design, &self.firmware, &self.traffic, self.phase)
             .ok_or(SolveError::NoClosedForm)
     }
 
-    /// The same in no time, for searches.
+    /// A fast estimate, for searches.
     fn estimate(&self, design: &Design) -> Result<Prediction, SolveError> {
         self.is_answerable(design)?;
         Prediction::estimate(design, &self.firmware, &self.traffic, self.phase)
@@ -135,7 +135,7 @@ impl Question {
     /// The smallest core clock.
     ///
     /// # Errors
-    /// When no clock would do.
+    /// If no clock suffices.
     pub fn core_clock(&self) -> Result<Edge, SolveError> {
         let prediction = self.predict(&self.design)?;
         let least = prediction.least_core_hz(self.bits_per_second);
@@ -164,7 +164,7 @@ impl Question {
         Ok(Edge { smallest_hz, from_hz })
     }
 
-    /// Where between two clocks the line begins to be carried.
+    /// The edge between a clock that does not sustain the line and one that does.
     fn between(&self, mut bad: u64, mut good: u64) -> Result<u64, SolveError> {
         while good.saturating_sub(bad) > RESOLUTION_HZ {
             let middle = bad.midpoint(good);
@@ -179,7 +179,7 @@ impl Question {
     /// The smallest DMA clock.
     ///
     /// # Errors
-    /// When no clock would do.
+    /// If no clock suffices.
     pub fn dma_clock(&self) -> Result<u64, SolveError> {
         let carries = |hz: u64| {
             let design = Design { dma: of_hz(hz, self.design.dma), ..self.design.clone() };
@@ -202,7 +202,7 @@ impl Question {
     /// The narrowest bus, in bits.
     ///
     /// # Errors
-    /// When no bus would do.
+    /// If no bus suffices.
     pub fn bus_bits(&self) -> Result<u32, SolveError> {
         for bus_bits in (5..=10).map(|power| 1 << power) {
             let design = Design { bus_bits, ..self.design.clone() };
@@ -216,7 +216,7 @@ impl Question {
     /// The fewest cores, with buffers in which messages can wait for their turn.
     ///
     /// # Errors
-    /// When all that can be built are too few.
+    /// If even the most cores that can be built are too few.
     pub fn cores(&self) -> Result<usize, SolveError> {
         let wanted = usize::try_from(self.traffic.order_bytes(self.design.mtu));
         let sbi_bytes = self.design.sbi_bytes.max(wanted.unwrap_or(usize::MAX));

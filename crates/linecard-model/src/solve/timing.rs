@@ -1,16 +1,20 @@
-//! Two clocks that do not know each other: how many core cycles a transfer takes on average.
+//! Two unrelated clocks: how many core cycles a transfer takes on average.
 
 use crate::Ps;
 use crate::transmit::Design;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-/// Where the clocks' edges lie beside each other when a transfer starts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The relative position of the clocks' edges when a transfer starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Phase {
-    /// The DMA's edge is there when the core asks: what the published tables count.
+    /// the DMA has an edge when the core starts it, as the published tables assume
     Best,
-    /// As it comes.
+    /// random
+    #[default]
     Typical,
-    /// The core has just missed an edge.
+    /// the core has just missed an edge
     Worst,
 }
 

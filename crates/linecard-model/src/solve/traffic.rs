@@ -1,4 +1,4 @@
-//! What is to be sent: messages by size and share.
+//! The traffic: messages by size and share.
 
 use crate::transmit::Kind;
 use alloc::vec::Vec;
@@ -10,14 +10,14 @@ pub struct Flow {
     pub kind: Kind,
     /// Payload bytes behind the TCP header, or behind the IP header of a datagram.
     pub payload: u64,
-    /// How many of these among all.
+    /// The number of these in the mix.
     pub weight: u64,
 }
 
 /// A mix of messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Traffic {
-    /// What is in the mix.
+    /// The flows of the mix.
     pub flows: Vec<Flow>,
 }
 
@@ -39,8 +39,8 @@ impl Traffic {
         Self { flows: alloc::vec![Flow { kind, payload, weight: 1 }] }
     }
 
-    /// Full packets for ever: what a message has at its beginning and end does not count. It is longer
-    /// than any that can be run.
+    /// An endless stream of full packets: the first and last packet of a message do not count. It
+    /// is longer than anything that can be run.
     #[must_use]
     pub fn endless(kind: Kind, mtu: u16) -> Self {
         Self::uniform(kind, mtu, 1 << 32)

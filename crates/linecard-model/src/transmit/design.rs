@@ -1,19 +1,23 @@
-//! What is built: clocks, widths, policies, buffers.
+//! The hardware design: clocks, widths, policies, buffers.
 
 use super::map::SBI_HEADER_LEN;
 use crate::dma::{BusPolicy, Dma};
 use crate::{Clock, ClockError, Ps};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// How headers reach the line interface.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum HeaderPath {
-    /// Beside the payload, by a port of their own: what the published tables count.
+    /// separately from the payload, by a port of their own, as the published tables assume
+    #[default]
     Beside,
-    /// By the DMA, over the bus, before the payload.
+    /// by the DMA, over the bus, before the payload
     Bus,
 }
 
-/// A sending side.
+/// A transmit unit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Design {
     /// Cores, each with its own memories, bus, DMA and buffers, 1 … [`Design::MAX_CORES`]. Packets
@@ -21,7 +25,7 @@ pub struct Design {
     pub cores: usize,
     /// The cores' clock.
     pub core: Clock,
-    /// Cycles lost behind a branch that is taken, 0 … 2.
+    /// Cycles lost by a taken branch, 0 … 2.
     pub bubbles: u64,
     /// The DMA's clock.
     pub dma: Clock,
@@ -29,21 +33,22 @@ pub struct Design {
     pub cycles_per_word: u64,
     /// Width of the local bus, a power of two from 32 to 1024.
     pub bus_bits: u32,
-    /// Who has the bus.
+    /// Arbitration of the bus.
     pub policy: BusPolicy,
-    /// How headers move.
+    /// The path of headers.
     pub header: HeaderPath,
     /// Bytes of each line-interface buffer.
     pub sbi_bytes: usize,
     /// The longest packet, from the IP header on.
     pub mtu: u16,
-    /// The line; `None` takes packets as fast as they come.
+    /// The line; `None` accepts packets as fast as they come.
     pub line_bits_per_second: Option<u64>,
-    /// What the line needs for each packet besides its bytes: preamble, gap, Ethernet's header.
+    /// Line overhead per packet: preamble, gap, Ethernet header.
     pub wire_overhead_bytes: u64,
     /// From a message in the mailbox to the core's first instruction.
     pub interrupt: Ps,
-    /// Cycles without a packet and without sleep after which firmware is taken to loop for ever.
+    /// Cycles without a packet and without sleep after which firmware is considered to be in an
+    /// endless loop.
     pub patience: u64,
 }
 
@@ -89,10 +94,10 @@ impl Design {
         Dma { core, clock: dma, cycles_per_word, policy }
     }
 
-    /// Whether this can be built.
+    /// Whether the design can be built.
     ///
     /// # Errors
-    /// The first value that cannot be, with its limits.
+    /// The first invalid value, with its limits.
     pub fn check(&self) -> Result<(), DesignError> {
         let within = |name, value: u64, min: u64, max: u64| {
             let fits = (min..=max).contains(&value);
@@ -131,10 +136,10 @@ pub enum DesignError {
         /// The largest.
         max: u64,
     },
-    /// A bus of an odd width.
+    /// A bus width that is not a power of two.
     #[error("bus_bits is {0}: give a power of two, 32 to 1024")]
     BusBits(u32),
-    /// A clock that cannot be.
+    /// An invalid clock.
     #[error(transparent)]
     Clock(#[from] ClockError),
 }

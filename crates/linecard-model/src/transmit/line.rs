@@ -1,7 +1,8 @@
-//! The line interface: packets are finished, put in order and sent.
+//! The line interface: completes packets, puts them in order and sends them.
 //!
-//! Packets of a message go in the order in which they came; messages in the order in which they were
-//! given out, whichever core had them. What may not go yet stays in its core's buffer (SBI).
+//! Packets of a message are sent in order of arrival; messages in the order in which they were
+//! assigned, whichever core processed them. Packets that may not be sent yet stay in their core's
+//! buffer (SBI).
 
 use super::design::Design;
 use crate::Ps;
@@ -12,7 +13,7 @@ use linecard::packet::checksum::Sum;
 use linecard::packet::header::{self, Ipv4, Tcp};
 use linecard::packet::{LayerKind, Layout, LinkType};
 
-/// A packet that has left.
+/// A packet that was sent.
 #[derive(Debug)]
 pub struct Sent {
     /// Number of its message, from 0 in the order given out.
@@ -25,7 +26,7 @@ pub struct Sent {
     pub from: Ps,
     /// When its last bit was, and the gap behind it.
     pub to: Ps,
-    /// What it cost.
+    /// Its cost.
     pub cell: Cell,
     /// From when to when its core waited in the cell's time, if [`Transmit::record_stalls`] asked
     /// for it; the first 64 of them.
@@ -48,20 +49,20 @@ pub(super) struct Line {
     bits_per_second: Option<u64>,
     overhead_bytes: u64,
     sbi_bytes: usize,
-    /// The line is taken until then.
+    /// The line is occupied until then.
     busy_until: Ps,
-    /// The message that is being sent.
+    /// The message being sent.
     turn: u64,
     /// Packets of messages behind it, as many as the cores' buffers hold, and messages that are complete.
     waiting: BTreeMap<u64, Vec<Ready>>,
     complete: BTreeMap<u64, ()>,
     sent: VecDeque<Sent>,
-    /// Buffers of packets that have left, for those to come; at most as many as were under way.
+    /// Buffers of packets that were sent, for reuse; at most as many as were in flight.
     spare: Vec<Vec<u8>>,
     buffers: Vec<Buffer>,
 }
 
-/// What one core's buffer holds.
+/// The contents of one core's buffer.
 #[derive(Debug, Default)]
 struct Buffer {
     used: usize,
@@ -69,12 +70,12 @@ struct Buffer {
     leaving: VecDeque<(Ps, usize)>,
 }
 
-/// Whether a packet finds room.
+/// When a packet has room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Room {
-    /// From then on.
+    /// From this time on.
     At(Ps),
-    /// When another core's packets have gone: nobody knows yet.
+    /// Once another core's packets were sent, at an unknown time.
     Unknown,
     /// Never: longer than the buffer.
     Never,
@@ -96,7 +97,7 @@ impl Line {
         }
     }
 
-    /// When a packet of `len` bytes finds room in a core's buffer, `now` or later.
+    /// When a packet of `len` bytes has room in a core's buffer, `now` or later.
     pub(super) fn room(&mut self, core: usize, len: usize, now: Ps) -> Room {
         let limit = self.sbi_bytes;
         let Some(buffer) = self.buffers.get_mut(core).filter(|_| len <= limit) else {
@@ -115,7 +116,7 @@ impl Line {
         if used + len <= limit { Room::At(at) } else { Room::Unknown }
     }
 
-    /// Takes a packet whose room was asked for.
+    /// Adds a packet for which there is room.
     pub(super) fn offer(&mut self, message: u64, mut ready: Ready) {
         finish(&mut ready.bytes);
         if let Some(buffer) = self.buffers.get_mut(ready.core) {
@@ -128,7 +129,7 @@ impl Line {
         }
     }
 
-    /// A message has no more packets.
+    /// Ends a message.
     pub(super) fn complete(&mut self, message: u64) {
         self.complete.insert(message, ());
         while self.complete.remove(&self.turn).is_some() {
@@ -139,12 +140,12 @@ impl Line {
         }
     }
 
-    /// The next packet that has left.
+    /// The next packet that was sent.
     pub(super) fn next_sent(&mut self) -> Option<Sent> {
         self.sent.pop_front()
     }
 
-    /// Takes the buffer of a packet that has left.
+    /// Takes back the buffer of a packet that was sent.
     pub(super) fn recycle(&mut self, mut buffer: Vec<u8>) {
         buffer.clear();
         self.spare.push(buffer);
@@ -169,8 +170,9 @@ impl Line {
     }
 }
 
-/// Checksums are the line interface's: it sees every byte. That of UDP over all fragments was the
-/// host's. A header that is none stays as it is, and is found when the packet is verified.
+/// The line interface computes checksums, because it sees every byte. That of UDP over all
+/// fragments was computed by the host. An invalid header stays unchanged, and is detected when the
+/// packet is verified.
 pub(super) fn finish(bytes: &mut [u8]) {
     if bytes.first() != Some(&0x45) || bytes.len() < Ipv4::LEN {
         return;

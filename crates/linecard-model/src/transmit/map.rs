@@ -1,4 +1,4 @@
-//! What the firmware sees: addresses of buffers and registers (`firmware/include/linecard.inc`).
+//! The firmware's view: addresses of buffers and registers (`firmware/include/linecard.inc`).
 //!
 //! Buffers are on the local bus, which has the network's byte order: a header field read with its
 //! own width is a number. Registers are on the core's own port, which never waits for the bus.

@@ -1,4 +1,4 @@
-//! What the host hands over: a message and what the firmware has to know about it.
+//! Messages of the host, with the parameters that the firmware needs.
 
 use crate::Ps;
 use alloc::vec::Vec;
@@ -11,7 +11,7 @@ const LAST_ONLY: u16 = 0x0009;
 
 /// A message: an IPv4 packet of up to 65,535 bytes, longer than the MTU or not.
 ///
-/// TCP is cut into segments, every other datagram into fragments.
+/// TCP is segmented, every other datagram is fragmented.
 #[derive(Debug, Clone)]
 pub struct Message {
     packet: Packet<Vec<u8>>,
@@ -21,7 +21,7 @@ pub struct Message {
     pub ready: Ps,
 }
 
-/// How a message is cut.
+/// How a message is divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// TCP segments.
@@ -30,10 +30,10 @@ pub enum Kind {
     Udp,
 }
 
-/// Why the model does not send a packet.
+/// Why the model cannot send a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum MessageError {
-    /// No whole IPv4 packet without options.
+    /// Not a complete IPv4 packet without options.
     #[error(
         "{len} bytes are no whole IPv4 packet without options and tunnels: the firmware cuts nothing else"
     )]
@@ -41,10 +41,10 @@ pub enum MessageError {
         /// Bytes given.
         len: usize,
     },
-    /// A fragment already.
+    /// It is a fragment already.
     #[error("the message is a fragment: give whole datagrams")]
     Fragment,
-    /// To be fragmented, and forbidden to be.
+    /// It has to be fragmented, but must not be.
     #[error(
         "a datagram of {len} bytes says \"don't fragment\" and is longer than the MTU of {mtu}"
     )]
@@ -77,7 +77,7 @@ impl Message {
         if layout.form() == Form::Fragment {
             return Err(MessageError::Fragment);
         }
-        // A length of 0 stands for more than 64 KiB: the firmware knows no such packet.
+        // A length of 0 stands for more than 64 KiB, which the firmware does not support.
         let total_len = header::get::<Ipv4>(packet.bytes(), 0).map(|ip| ip.total_len.get());
         let whole = total_len.map(usize::from) == Some(len)
             && layout.end() == len
@@ -98,7 +98,7 @@ impl Message {
         self.packet.bytes()
     }
 
-    /// How it is cut.
+    /// How it is divided.
     #[must_use]
     pub fn kind(&self) -> Kind {
         self.kind
@@ -113,7 +113,7 @@ impl Message {
     /// Payload of a full packet at this MTU.
     ///
     /// # Errors
-    /// When there is no room, or it may not be cut.
+    /// If there is no room, or it must not be fragmented.
     pub fn mss(&self, mtu: u16) -> Result<usize, MessageError> {
         let room = usize::from(mtu).saturating_sub(self.header_len);
         let mss = if self.kind == Kind::Udp { room & !7 } else { room };
@@ -133,7 +133,7 @@ impl Message {
         (self.kind == Kind::Tcp).then(field).map(|last| (last & !LAST_ONLY, last))
     }
 
-    /// What this project's own offload makes of it.
+    /// The packets that this project's own offload makes of it.
     pub(crate) fn expected(
         &self,
         mtu: u16,

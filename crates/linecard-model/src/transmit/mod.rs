@@ -1,4 +1,4 @@
-//! The sending side: cores that cut messages into packets, with real firmware.
+//! The transmit side: cores that divide messages into packets, with real firmware.
 //!
 //! The host leaves a message in a sending buffer; the core updates its header for each packet and
 //! starts the DMA, which moves header and payload over the local bus to the line interface, which
@@ -63,15 +63,15 @@ pub enum TransmitError {
     /// The firmware does not fit.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// A message that is not sent.
+    /// A message that cannot be sent.
     #[error("message {number}: {why}")]
     Message {
         /// Its number, from 0.
         number: u64,
-        /// Why not.
+        /// The reason.
         why: MessageError,
     },
-    /// The firmware did what no core can do.
+    /// The firmware did something illegal.
     #[error("core {core}: {fault}")]
     Fault {
         /// Which core.
@@ -79,7 +79,7 @@ pub enum TransmitError {
         /// What, when and where.
         fault: Fault,
     },
-    /// The firmware loops.
+    /// The firmware is in an endless loop.
     #[error(
         "core {core} at cycle {cycle}, pc {pc:#x}: no packet started and no sleep for {patience} \
          cycles: the firmware loops, or firmware.patience is too small"
@@ -94,7 +94,7 @@ pub enum TransmitError {
         /// How long was waited.
         patience: u64,
     },
-    /// The firmware sends for ever.
+    /// The firmware sends endlessly.
     #[error(
         "core {core} at cycle {cycle}, pc {pc:#x}: more packets than the message has bytes: the \
          firmware does not end its message"
@@ -107,7 +107,7 @@ pub enum TransmitError {
         /// Where it was.
         pc: u32,
     },
-    /// The firmware stopped itself.
+    /// The firmware halted.
     #[error("core {core} at cycle {cycle}, pc {pc:#x}: ebreak: the firmware refuses the message")]
     Halted {
         /// Which core.
@@ -125,26 +125,26 @@ pub enum TransmitError {
     },
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// Packets that left, equal to what the offload of this project makes of the messages.
+    /// Packets sent that equal those of this project's offload.
     pub right: u64,
-    /// Packets that differ, or that never left.
+    /// Packets that differ, or were never sent.
     pub wrong: u64,
     /// The first of those.
     pub mismatch: Option<Mismatch>,
-    /// Bytes that left, from the IP header on.
+    /// Bytes sent, from the IP header on.
     pub bytes: u64,
     /// When the last packet had been moved to the line interface.
     pub moved: Ps,
-    /// When the last packet had left.
+    /// When the last packet had been sent.
     pub left: Ps,
-    /// Cells of messages that fit one packet.
+    /// Cells of messages that fit in one packet.
     pub ssm: Cells,
     /// Cells of first packets.
     pub bom: Cells,
-    /// Cells of packets between.
+    /// Cells of packets in between.
     pub com: Cells,
     /// Cells of last packets.
     pub eom: Cells,
@@ -152,7 +152,7 @@ pub struct Outcome {
     pub cycles: Vec<Cycles>,
     /// Each core's other counters.
     pub units: Vec<UnitCounters>,
-    /// A hash of all that left, in order, with times.
+    /// A hash of everything sent, in order, with times.
     pub hash: u64,
 }
 
@@ -168,7 +168,7 @@ impl Outcome {
         }
     }
 
-    /// Packets that left.
+    /// Packets sent.
     #[must_use]
     pub fn packets(&self) -> u64 {
         self.ssm.packets + self.bom.packets + self.com.packets + self.eom.packets
@@ -189,7 +189,7 @@ impl Outcome {
     }
 }
 
-/// A sending side that runs.
+/// A running transmit unit.
 #[derive(Debug)]
 pub struct Transmit {
     design: Design,
@@ -197,7 +197,7 @@ pub struct Transmit {
     line: Line,
     verifier: Verifier,
     outcome: Outcome,
-    /// Messages given out.
+    /// Messages assigned.
     given: u64,
 }
 
@@ -239,7 +239,7 @@ impl Transmit {
     /// Sends all messages; `sink` gets each packet when it has left.
     ///
     /// # Errors
-    /// When a message cannot be sent, or the firmware goes wrong.
+    /// If a message cannot be sent, or the firmware misbehaves.
     pub fn run(
         &mut self,
         messages: impl IntoIterator<Item = Message>,
@@ -248,7 +248,7 @@ impl Transmit {
         self.send(&mut messages.into_iter(), &mut sink)
     }
 
-    /// Not generic: compiled once and here, with what is hot in it, and not by each caller's crate.
+    /// Not generic, so that the hot code is compiled once in this crate and not in each caller's.
     fn send(
         &mut self,
         messages: &mut dyn Iterator<Item = Message>,
@@ -259,7 +259,7 @@ impl Transmit {
             match self.cores[number].1.wish {
                 Wish::Message(_) => match messages.next() {
                     Some(message) => self.give(number, message)?,
-                    // Others may still be at work on theirs.
+                    // Other cores may still be working on theirs.
                     None => has_more = false,
                 },
                 Wish::Room(_) | Wish::None => self.step(number)?,
@@ -274,8 +274,8 @@ impl Transmit {
         self.end()
     }
 
-    /// The core whose turn it is, by time: what one asks for earlier is given earlier. None when there
-    /// are no more messages and all have sent theirs.
+    /// The core that runs next, by time: earlier requests are served earlier. None if there are no
+    /// more messages and all have been sent.
     fn next_core(&mut self, has_more: bool) -> Result<Option<usize>, TransmitError> {
         let clock = self.design.core;
         let mut next: Option<(Ps, usize)> = None;
@@ -283,7 +283,7 @@ impl Transmit {
             let at = match unit.wish {
                 Wish::Message(_) if !has_more => continue,
                 Wish::Message(at) => at,
-                // Until another core's packets have gone.
+                // Until another core's packets have been sent.
                 Wish::Room(len) if !unit.has_room(len, &mut self.line) => continue,
                 Wish::Room(_) | Wish::None => clock.edge(core.cycle()),
             };
@@ -308,7 +308,7 @@ impl Transmit {
         Ok(())
     }
 
-    /// Runs a core until it waits for something, or for so long that what it has sent is to be taken.
+    /// Runs a core until it waits for something, or until its packets have to be collected.
     fn step(&mut self, number: usize) -> Result<(), TransmitError> {
         let (core, unit) = &mut self.cores[number];
         let patience = self.design.patience;

@@ -1,4 +1,4 @@
-//! A core's surroundings: sending buffer, registers, DMA, and where its cycles go.
+//! A core's environment: sending buffer, registers, DMA, and accounting of its cycles.
 
 use super::design::{Design, HeaderPath};
 use super::line::{Line, Ready, Room};
@@ -11,18 +11,18 @@ use crate::rv32::{Denial, Outside, Reply, Wake, Width};
 use alloc::vec::Vec;
 use linecard::offload::segment::Class;
 
-/// Where a core is with its message.
+/// The pending request of a core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wish {
-    /// Nothing: it runs.
+    /// None: it runs.
     None,
-    /// A message, from this time on.
+    /// It waits for a message, from this time on.
     Message(Ps),
-    /// Room for so many bytes in the line-interface buffer.
+    /// It waits for room for this many bytes in the line-interface buffer.
     Room(usize),
 }
 
-/// One core's surroundings.
+/// One core's environment.
 #[derive(Debug)]
 pub(super) struct Unit {
     number: usize,
@@ -51,7 +51,7 @@ pub(super) struct Unit {
 /// Waits that are recorded for a packet: far more than firmware for its header has accesses.
 const MAX_STALLS: usize = 64;
 
-/// What one core did with its time and its bytes.
+/// Counters of a core's time and bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct UnitCounters {
     /// Messages taken.
@@ -66,9 +66,9 @@ pub struct UnitCounters {
     pub words: u64,
     /// Cycles without a message.
     pub waited: u64,
-    /// Headers written while the DMA was moving them: what leaves may be either.
+    /// Headers written while the DMA was moving them: either version may be sent.
     pub hazards: u64,
-    /// The last cycle with anything to do.
+    /// The last cycle with work.
     pub busy_until: u64,
 }
 
@@ -91,7 +91,7 @@ struct Work {
     packets_before: u64,
 }
 
-/// A transfer under way, or done and not yet given to the line.
+/// A transfer in progress, or a completed one that was not passed to the line yet.
 #[derive(Debug)]
 struct Moving {
     transfer: Transfer,
@@ -103,12 +103,12 @@ struct Moving {
     moved_from: Ps,
     /// The packet's cycles up to START.
     before: u64,
-    /// Known when the next packet begins.
+    /// Known once the next packet begins.
     cell: Option<Cell>,
     stalls: Vec<(Ps, Ps)>,
 }
 
-/// A core's surroundings with what all share.
+/// A core's port to its environment, and to what all cores share.
 #[derive(Debug)]
 pub(super) struct Seat<'a> {
     pub(super) unit: &'a mut Unit,
@@ -142,7 +142,7 @@ impl Unit {
         self.stalls = Some(Vec::new());
     }
 
-    /// The core waits from one cycle to another, in this window.
+    /// Records that the core waits from one cycle to another, in this window.
     #[inline]
     fn wait_for(&mut self, from: u64, to: u64) {
         self.window.idle += to.saturating_sub(from);
@@ -152,13 +152,13 @@ impl Unit {
         }
     }
 
-    /// Whether the packet that found no room would find it now.
+    /// Whether a packet that had no room has room now.
     pub(super) fn has_room(&self, len: usize, line: &mut Line) -> bool {
         let now = self.dma.core.edge(self.free_from);
         line.room(self.number, len, now) != Room::Unknown
     }
 
-    /// Puts a message into the buffer; the core wakes when the interrupt has come.
+    /// Stores a message in the buffer; the core wakes when the interrupt has arrived.
     pub(super) fn grant(&mut self, number: u64, message: &Message, mss: usize) {
         let asked = if let Wish::Message(at) = self.wish { at } else { Ps::ZERO };
         let bytes = message.bytes();
@@ -187,8 +187,8 @@ impl Unit {
         self.wish = Wish::None;
     }
 
-    /// Whether there are no more packets of the message than it has bytes: firmware that starts more
-    /// would start them for ever.
+    /// Whether the message does not have more packets than bytes: firmware that starts more would
+    /// do so endlessly.
     pub(super) fn is_within_message(&self) -> bool {
         let work = self.work.as_ref();
         work.is_none_or(|work| self.counters.packets - work.packets_before <= work.len.into())
@@ -230,7 +230,8 @@ impl Unit {
         self.moving.as_ref().is_some_and(|moving| moving.transfer.end_cycle > cycle)
     }
 
-    /// The core wants the bus in `cycle`: how long it waits. With that the next packet begins.
+    /// The core requests the bus in `cycle`; returns how long it waits. This begins the next
+    /// packet.
     fn take_bus(&mut self, cycle: u64) -> u64 {
         let granted = match &mut self.moving {
             Some(moving) => self.dma.access(&mut moving.transfer, cycle).max(cycle),
@@ -241,7 +242,7 @@ impl Unit {
         granted - cycle
     }
 
-    /// Ends the window of the packet that was moved last, unless that was done.
+    /// Ends the window of the packet moved last, if it is open.
     fn close(&mut self, end: u64) {
         let Some(moving) = self.moving.as_mut().filter(|moving| moving.cell.is_none()) else {
             return;
@@ -251,7 +252,8 @@ impl Unit {
         moving.stalls = self.stalls.as_mut().map(core::mem::take).unwrap_or_default();
     }
 
-    /// Gives the line what has been moved, or will have been when the next transfer can start.
+    /// Passes the packet that was moved to the line, at the latest when the next transfer can
+    /// start.
     fn finish(&mut self, cycle: u64, line: &mut Line) {
         let Some(moving) = &self.moving else { return };
         self.free_from = moving.transfer.end_cycle;
@@ -265,7 +267,7 @@ impl Unit {
         line.offer(message, Ready { core: self.number, bytes, cell, stalls });
     }
 
-    /// START: waits for the DMA and for room, and begins.
+    /// START: waits for the DMA and for room, and begins a transfer.
     fn start(&mut self, cycle: u64, epp: u32, line: &mut Line) -> Reply {
         let open = self.moving.as_ref().is_some_and(|moving| moving.cell.is_none());
         let Some(len) = self.packet_len(epp) else { return Reply::Denied(NO_PACKET) };
@@ -343,7 +345,7 @@ impl Unit {
         Some(self.header()?.len() + payload.len())
     }
 
-    /// Where an address on the bus lies.
+    /// The buffer and offset of an address on the bus.
     fn on_bus(address: u32, width: Width) -> Option<(Buffer, usize)> {
         let within = |base: u32, len: usize| {
             let at = address.checked_sub(base)? as usize;
@@ -366,7 +368,7 @@ impl Unit {
         }
     }
 
-    /// Whether the DMA is moving the header that is written now.
+    /// Whether the DMA is moving the header that is being written.
     fn is_hazard(&self, cycle: u64, (buffer, at): (Buffer, usize)) -> bool {
         let header = self.registers.shap as usize..self.registers.ehap as usize;
         let now = self.dma.core.edge(cycle);
@@ -440,7 +442,7 @@ impl Outside for Seat<'_> {
         }
     }
 
-    /// The message is over when the last transfer is; the next one wakes the core.
+    /// The message ends with the last transfer; the next one wakes the core.
     fn wait(&mut self, cycle: u64) -> Wake {
         let unit = &mut *self.unit;
         if let Some(at) = unit.granted.take() {

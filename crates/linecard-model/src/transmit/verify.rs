@@ -1,4 +1,5 @@
-//! Packets that leave the model beside those that this project's own offload makes of the message.
+//! Compares the packets that the model sends with those that this project's own offload makes of
+//! the message.
 
 use super::line::finish;
 use super::message::Message;
@@ -7,17 +8,17 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use linecard::packet::header::{self, Ipv4};
 
-/// Checks packets in the order in which they leave.
+/// Checks packets in the order in which they are sent.
 #[derive(Debug)]
 pub(super) struct Verifier {
     mtu: u16,
-    /// Messages given out and not yet over, the one that is being sent first.
+    /// Messages assigned but not completely sent, the current one first.
     messages: VecDeque<Message>,
-    /// Packets that the first of them has to become: lengths of header and payload.
+    /// Packets expected of the first: lengths of header and payload.
     expected: VecDeque<(usize, usize)>,
-    /// Their headers, one behind the other; those that have been used are not taken out.
+    /// Their headers, contiguous; used ones are not removed.
     headers: Vec<u8>,
-    /// Where in those, and in the message, the next packet's bytes are.
+    /// Offsets of the next packet's bytes in those, and in the message.
     header_at: usize,
     payload_at: usize,
     /// Its number.
@@ -51,12 +52,12 @@ impl Verifier {
         }
     }
 
-    /// A message was given to a core.
+    /// Adds a message that was assigned to a core.
     pub(super) fn expect(&mut self, message: Message) {
         self.messages.push_back(message);
     }
 
-    /// A packet of message `number` has left.
+    /// Checks a packet of message `number`.
     pub(super) fn check(&mut self, number: u64, packet: &[u8]) {
         while self.turn < number {
             self.next_message();
@@ -85,7 +86,7 @@ impl Verifier {
         self.wrong += u64::from(!right);
     }
 
-    /// Whether a packet is the one that is expected next.
+    /// Whether a packet is the one expected next.
     fn is_next(&self, packet: &[u8]) -> bool {
         let (Some((header, payload)), Some(message)) =
             (self.expected.front(), self.messages.front())
@@ -99,7 +100,7 @@ impl Verifier {
         })
     }
 
-    /// What is wrong with a packet that is not the one that is expected next.
+    /// The difference of a packet from the one expected next.
     fn difference(&self, packet: &[u8]) -> Difference {
         let next = self.expected.front().zip(self.messages.front());
         let Some(((header, payload), message)) = next else { return Difference::Unexpected };
@@ -108,13 +109,13 @@ impl Verifier {
         Difference::between(header.unwrap_or_default(), payload.unwrap_or_default(), packet)
     }
 
-    /// Keeps the first thing that is wrong.
+    /// Stores the first mismatch.
     fn note(&mut self, what: Difference) {
         let (packet, message) = (self.checked, self.turn);
         self.first.get_or_insert(Mismatch { packet, message, what });
     }
 
-    /// All packets have left: what is still expected never comes.
+    /// Called after the last packet: what is still expected is missing.
     pub(super) fn end(&mut self) {
         while !self.messages.is_empty() {
             self.next_message();
@@ -136,7 +137,7 @@ impl Verifier {
         self.begun = false;
     }
 
-    /// What the first message has to become.
+    /// Computes the packets expected of the first message.
     fn begin(&mut self, fixed_ids: bool) {
         self.begun = true;
         self.expected.clear();
@@ -144,7 +145,7 @@ impl Verifier {
         let Some(message) = self.messages.front() else { return };
         (self.header_at, self.payload_at) = (0, message.header_len());
         if message.bytes().len() <= usize::from(self.mtu) {
-            // It stays as it is, but for the checksums that the host left to the line interface.
+            // It stays unchanged, except for checksums that the host left to the line interface.
             self.headers.extend_from_slice(message.bytes());
             finish(&mut self.headers);
             self.headers.truncate(self.payload_at);

@@ -1,12 +1,12 @@
-//! What changes have changed, with how sure that is.
+//! Effects of changes with confidence intervals.
 
 use super::Heading;
 use crate::axis::Axis;
 use crate::report::Value;
 use crate::table::Table;
 
-/// Effects of changes with their confidence intervals, one above the other (a forest plot). An interval
-/// that does not hold zero is filled; one that does is hollow, and says nothing.
+/// Effects of changes with their confidence intervals, one below the other (a forest plot). An
+/// interval without zero is filled; one that contains zero is hollow: not significant.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Effects {
     pub(crate) heading: Heading,
@@ -22,7 +22,7 @@ pub(crate) struct Effect {
     pub(crate) estimate: f64,
     pub(crate) low: f64,
     pub(crate) high: f64,
-    /// Chance of such an effect where there is none, after correction for several changes.
+    /// p-value, corrected for several changes.
     pub(crate) p: Option<f64>,
 }
 
@@ -34,14 +34,14 @@ impl Effect {
 }
 
 impl Effects {
-    /// An empty chart: `key` in JSON. The axis says of what, as "change of the p99 gap"; `level` is that
-    /// of the intervals, as 0.95.
+    /// An empty chart with `key` in JSON. The axis names the quantity, such as "change of the p99
+    /// gap"; `level` is the confidence level, such as 0.95.
     #[must_use]
     pub fn new(key: &'static str, title: impl Into<String>, axis: Axis, level: f64) -> Self {
         Self { heading: Heading::new(key, title), axis, level, effects: Vec::new() }
     }
 
-    /// Adds a change: its effect, the interval, and its corrected p if there is one.
+    /// Adds a change: its effect, the interval, and its corrected p-value if there is one.
     pub fn effect(
         &mut self,
         name: impl Into<String>,

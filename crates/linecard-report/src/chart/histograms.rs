@@ -1,4 +1,4 @@
-//! How often which value occurred, for one quantity or for the same at several places.
+//! Histograms of one quantity, or of the same quantity at several points.
 
 use super::Heading;
 use crate::axis::Axis;
@@ -8,13 +8,13 @@ use crate::unit::Unit;
 use linecard::stats::Histogram;
 use serde::Serialize;
 
-/// More buckets than this are joined with their neighbours.
+/// With more buckets than this, neighbours are joined.
 const MOST_BUCKETS: usize = 2_000;
-/// Rows of the table: the picture has more.
+/// Maximum rows of the table; the chart has more.
 const TABLE_ROWS: usize = 200;
 
 /// Distributions over one axis. Counts have a logarithmic axis, so that one packet among a million
-/// is seen.
+/// is visible.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Histograms {
     pub(crate) heading: Heading,
@@ -23,16 +23,16 @@ pub struct Histograms {
     pub(crate) distributions: Vec<Distribution>,
 }
 
-/// One of them.
+/// One distribution.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Distribution {
     pub(crate) name: String,
-    /// From, to (not included), count; in order, not overlapping.
+    /// From, to (exclusive), count; sorted and without overlaps.
     pub(crate) buckets: Vec<(f64, f64, u64)>,
 }
 
 impl Histograms {
-    /// An empty chart: `key` in JSON. `counted` says of what there are so many, as "packets".
+    /// An empty chart with `key` in JSON. `counted` names what is counted, such as "packets".
     #[must_use]
     pub fn new(key: &'static str, title: impl Into<String>, counted: impl Into<String>) -> Self {
         Self {
@@ -43,15 +43,15 @@ impl Histograms {
         }
     }
 
-    /// Sets what is laid off to the right.
+    /// Sets the horizontal axis.
     pub fn x(&mut self, axis: Axis) -> &mut Self {
         self.x = axis;
         self
     }
 
-    /// Adds a distribution given as from, to (not included) and count, in any order. Buckets that are
-    /// empty, or end before they begin, are left out. Distributions of one chart should have buckets of
-    /// equal width, or their heights say little about each other.
+    /// Adds a distribution given as from, to (exclusive) and count, in any order. Drops buckets
+    /// that are empty or end before they begin. Distributions of one chart should have buckets of
+    /// equal width, otherwise their heights are not comparable.
     pub fn push(&mut self, name: impl Into<String>, buckets: Vec<(f64, f64, u64)>) -> &mut Self {
         let mut buckets = buckets;
         buckets.retain(|(from, to, n)| from.is_finite() && to.is_finite() && from < to && *n > 0);
@@ -61,8 +61,8 @@ impl Histograms {
         self
     }
 
-    /// Adds a histogram of whole numbers, each of which is `size` of the axis' unit: its buckets are up
-    /// to 12.5 % wide.
+    /// Adds a histogram of integers, with `size` axis units per integer: its buckets are up to 12.5
+    /// % wide.
     pub fn histogram(
         &mut self,
         name: impl Into<String>,
@@ -76,12 +76,14 @@ impl Histograms {
         self.push(name, all)
     }
 
-    /// Adds the distribution of these values, in `count` buckets of equal width on the axis (1 to 2,000).
+    /// Adds the distribution of these values in `count` buckets of equal width on the axis (1 to
+    /// 2,000).
     pub fn values(&mut self, name: impl Into<String>, values: &[f64], count: usize) -> &mut Self {
         self.compare([(name.into(), values)], count)
     }
 
-    /// Adds several distributions over the same `count` buckets, so that their heights can be compared.
+    /// Adds several distributions over the same `count` buckets, so that their heights are
+    /// comparable.
     ///
     /// ```
     /// use linecard_report::{Axis, Histograms, Unit};
@@ -110,7 +112,7 @@ impl Histograms {
         self
     }
 
-    /// All edges, and the count of each distribution from each edge to the next.
+    /// All edges, and the count of each distribution between successive edges.
     pub(crate) fn steps(&self) -> (Vec<f64>, Vec<Vec<u64>>) {
         let all = self.distributions.iter().flat_map(|distribution| &distribution.buckets);
         let mut edges: Vec<f64> = all.flat_map(|&(from, to, _)| [from, to]).collect();
@@ -145,7 +147,7 @@ impl Histograms {
 }
 
 impl Distribution {
-    /// Zero where nothing was counted.
+    /// Zero in buckets that the distribution lacks.
     fn counts_from(&self, edges: &[f64]) -> Vec<u64> {
         let mut buckets = self.buckets.iter().peekable();
         let mut counts = Vec::with_capacity(edges.len());
@@ -158,7 +160,7 @@ impl Distribution {
     }
 }
 
-/// At most [`MOST_BUCKETS`], by joining neighbours.
+/// At most [`MOST_BUCKETS`] buckets, by joining neighbours.
 fn joined(buckets: &[(f64, f64, u64)]) -> Vec<(f64, f64, u64)> {
     let run = buckets.len().div_ceil(MOST_BUCKETS).max(1);
     let join = |run: &[(f64, f64, u64)]| {

@@ -1,4 +1,4 @@
-//! What each cause has taken of a whole.
+//! Parts of a total by cause.
 
 use super::Heading;
 use crate::axis::Axis;
@@ -6,7 +6,7 @@ use crate::report::Value;
 use crate::table::Table;
 use serde::Serialize;
 
-/// What each cause has taken of a whole: bars with their value and share.
+/// Parts of a total by cause: bars with value and share.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ledger {
     pub(crate) heading: Heading,
@@ -22,25 +22,26 @@ pub(crate) struct Cause {
     pub(crate) value: f64,
     /// How often it occurred.
     pub(crate) events: Option<u64>,
-    /// Not a cause that is known, but what is left.
+    /// Whether it is the part without a known cause.
     pub(crate) is_rest: bool,
 }
 
 impl Ledger {
-    /// An empty chart: `key` in JSON. Shares are of the sum of all causes, unless [`Ledger::whole`] says
-    /// of what else.
+    /// An empty chart with `key` in JSON. Shares are relative to the sum of all causes, unless
+    /// [`Ledger::whole`] sets another total.
     #[must_use]
     pub fn new(key: &'static str, title: impl Into<String>, axis: Axis) -> Self {
         Self { heading: Heading::new(key, title), axis, whole: None, causes: Vec::new() }
     }
 
-    /// Shares are of this value.
+    /// Sets the total that shares are relative to.
     pub fn whole(&mut self, value: f64) -> &mut Self {
         self.whole = Some(value).filter(|value| *value > 0.0);
         self
     }
 
-    /// Adds a cause that occurred so often, if that is known. Bars are in the order of their causes.
+    /// Adds a cause, with its number of events if that is known. Bars are in the order of the
+    /// causes.
     pub fn cause(
         &mut self,
         name: impl Into<String>,
@@ -53,14 +54,14 @@ impl Ledger {
         self
     }
 
-    /// Adds what no known cause has taken: drawn hatched.
+    /// Adds the part without a known cause, which is drawn hatched.
     pub fn rest(&mut self, name: impl Into<String>, value: f64) -> &mut Self {
         self.cause(name, value, None);
         self.causes.iter_mut().last().into_iter().for_each(|cause| cause.is_rest = true);
         self
     }
 
-    /// What shares are of.
+    /// The total that shares are relative to.
     pub(crate) fn total(&self) -> f64 {
         self.whole.unwrap_or_else(|| self.causes.iter().map(|cause| cause.value).sum())
     }

@@ -1,4 +1,4 @@
-//! What can be drawn.
+//! Charts.
 
 mod effects;
 mod histograms;
@@ -25,17 +25,17 @@ use crate::table::Table;
 pub enum Chart {
     /// Values over time.
     TimeSeries(TimeSeries),
-    /// How often which value occurred.
+    /// Distributions of values.
     Histograms(Histograms),
-    /// Quantiles, stage by stage.
+    /// Quantiles by stage.
     Spread(Spread),
-    /// What each cause has taken.
+    /// Parts of a total by cause.
     Ledger(Ledger),
     /// Differences with their confidence intervals.
     Effects(Effects),
 }
 
-/// What charts of all kinds have.
+/// The properties that all charts have.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Heading {
     pub(crate) key: &'static str,
@@ -60,7 +60,7 @@ impl Chart {
         }
     }
 
-    /// The same for those who do not see the picture.
+    /// The chart as a table, for readers who cannot see it.
     pub(crate) fn table(&self) -> Table {
         match self {
             Self::TimeSeries(chart) => chart.table(),
@@ -71,7 +71,7 @@ impl Chart {
         }
     }
 
-    /// Points that JSON would have, if none were left out.
+    /// Number of points in JSON if none are left out.
     pub(crate) fn point_count(&self) -> usize {
         match self {
             Self::TimeSeries(chart) => chart.lines.iter().map(|line| line.points.len()).sum(),
@@ -89,7 +89,7 @@ macro_rules! kinds {
         }
 
         impl $kind {
-            /// A sentence beneath the chart.
+            /// Sets a sentence below the chart.
             pub fn caption(&mut self, text: impl Into<String>) -> &mut Self {
                 self.heading.caption = Some(text.into());
                 self

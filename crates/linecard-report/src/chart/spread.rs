@@ -1,4 +1,4 @@
-//! How a quantity is spread, stage by stage of a way.
+//! The spread of a quantity by stage.
 
 use super::Heading;
 use crate::axis::Axis;
@@ -11,7 +11,7 @@ pub(crate) const QUANTILES: [&str; 5] = ["1 %", "50 %", "99 %", "99.99 %", "most
 /// Their keys in JSON.
 pub(crate) const QUANTILE_KEYS: [&str; 5] = ["p1", "p50", "p99", "p99_99", "max"];
 
-/// Quantiles of the same quantity at each stage of a way: where it grows is where it comes from.
+/// Quantiles of one quantity at each stage of a path: the stage where they grow is the cause.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Spread {
     pub(crate) heading: Heading,
@@ -19,7 +19,7 @@ pub struct Spread {
     pub(crate) stages: Vec<Stage>,
 }
 
-/// A stage; a quantile that its samples do not carry is none.
+/// A stage; a quantile is `None` if there are too few samples for it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Stage {
     pub(crate) name: String,
@@ -28,7 +28,7 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// The quantiles that are known, each with its number.
+    /// The known quantiles, each with its index.
     pub(crate) fn known(&self) -> impl Iterator<Item = (usize, f64)> + '_ {
         let all = self.quantiles.iter().enumerate();
         all.filter_map(|(index, value)| Some((index, (*value)?)))
@@ -36,14 +36,15 @@ impl Stage {
 }
 
 impl Spread {
-    /// An empty chart: `key` in JSON.
+    /// An empty chart with `key` in JSON.
     #[must_use]
     pub fn new(key: &'static str, title: impl Into<String>, axis: Axis) -> Self {
         Self { heading: Heading::new(key, title), axis, stages: Vec::new() }
     }
 
-    /// Adds a stage, in the order of the way: 1 %, 50 %, 99 %, 99.99 % and the most, of `samples`.
-    /// None is a quantile that so few samples do not carry: the chart says "n too small".
+    /// Adds a stage, in the order of the path: the quantiles 1 %, 50 %, 99 %, 99.99 % and the
+    /// maximum of `samples`. A quantile is `None` if there are too few samples for it: the chart
+    /// shows "n too small".
     pub fn stage(
         &mut self,
         name: impl Into<String>,

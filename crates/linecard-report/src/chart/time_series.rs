@@ -9,8 +9,8 @@ use crate::unit::Unit;
 
 /// Values over time: hundreds of thousands are fine.
 ///
-/// Of more than 4,000 points of a series the page shows the least and the most of each run of
-/// neighbours, so that no spike is lost, and says so; JSON has them all.
+/// Of a series with more than 4,000 points, the page shows the minimum and the maximum of each
+/// group of neighbours, which keeps all spikes, and says so; JSON has all points.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TimeSeries {
     pub(crate) heading: Heading,
@@ -19,18 +19,18 @@ pub struct TimeSeries {
     pub(crate) lines: Vec<Line>,
 }
 
-/// A series of points in the order of their places, all of them numbers.
+/// A series of finite points, sorted by position.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Line {
     pub(crate) name: String,
     pub(crate) is_dots: bool,
     pub(crate) points: Vec<Point>,
-    /// Points that were given and are no numbers.
+    /// Number of given points that are not finite.
     pub(crate) left_out: usize,
 }
 
 impl TimeSeries {
-    /// An empty chart: `key` in JSON. Its axes are a time in seconds and a number until they are set.
+    /// An empty chart with `key` in JSON. By default, its axes are a time in seconds and a number.
     #[must_use]
     pub fn new(key: &'static str, title: impl Into<String>) -> Self {
         let x = Axis::new("time", Unit::Seconds);
@@ -38,25 +38,25 @@ impl TimeSeries {
         Self { heading: Heading::new(key, title), x, y, lines: Vec::new() }
     }
 
-    /// Sets what is laid off to the right.
+    /// Sets the horizontal axis.
     pub fn x(&mut self, axis: Axis) -> &mut Self {
         self.x = axis;
         self
     }
 
-    /// Sets what is laid off upwards.
+    /// Sets the vertical axis.
     pub fn y(&mut self, axis: Axis) -> &mut Self {
         self.y = axis;
         self
     }
 
-    /// Adds points, each for itself: place and value. They are put in order if they are not; what is
-    /// not a number is left out, and the page says how many.
+    /// Adds separate points: position and value. Sorts them if necessary; points that are not
+    /// finite are left out, and the page states how many.
     pub fn dots(&mut self, name: impl Into<String>, points: Vec<(f64, f64)>) -> &mut Self {
         self.push(name.into(), true, points)
     }
 
-    /// Adds points that a line joins.
+    /// Adds points joined by a line.
     pub fn line(&mut self, name: impl Into<String>, points: Vec<(f64, f64)>) -> &mut Self {
         self.push(name.into(), false, points)
     }
@@ -69,7 +69,7 @@ impl TimeSeries {
         self
     }
 
-    /// What each series comes to.
+    /// A summary of each series.
     pub(crate) fn table(&self) -> Table {
         let mut table = Table::new(self.heading.key, &self.heading.title);
         table.columns([
@@ -89,7 +89,7 @@ impl TimeSeries {
 }
 
 impl Line {
-    /// As many as a picture is to have.
+    /// The points to draw.
     pub(crate) fn drawn(&self, most: usize) -> Thinned {
         thinned(&self.points, most)
     }

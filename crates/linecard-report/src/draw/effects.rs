@@ -1,10 +1,10 @@
-//! Effects of changes: a whisker for each interval, and a line where nothing would have changed.
+//! Effects of changes: a whisker for each interval, and a line at zero.
 
 use super::svg::{MOST_ROWS, Rows, px};
 use crate::chart::{Effect, Effects};
 use maud::{Markup, html};
 
-/// Half the side of the mark of an estimate.
+/// Half the size of the mark of an estimate.
 const MARK: f64 = 5.0;
 
 pub(super) fn svg(chart: &Effects) -> Markup {

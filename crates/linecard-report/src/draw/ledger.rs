@@ -8,7 +8,7 @@ use maud::{Markup, html};
 pub(super) fn svg(chart: &Ledger) -> Markup {
     let words = chart.causes.iter().map(|cause| (cause.name.clone(), text(chart, cause)));
     let values = chart.causes.iter().map(|cause| cause.value);
-    // Bars begin at zero: their length is what is compared.
+    // Bars begin at zero, because their lengths are compared.
     let rows = Rows::new(&chart.axis, values.chain([0.0]), words);
     let bars = html! {
         @for (index, cause) in chart.causes.iter().take(super::svg::MOST_ROWS).enumerate() {

@@ -1,5 +1,5 @@
-//! Charts as they stand in a page: what has few parts as SVG, points and steps as a place that the
-//! script draws in; beneath each a table of the same.
+//! Charts in a page: charts with few elements as SVG, points and steps as an area that the script
+//! draws in; below each chart, its data as a table.
 
 mod effects;
 mod ledger;
@@ -30,7 +30,7 @@ pub(crate) fn figure(chart: &Chart, index: usize) -> Markup {
     }
 }
 
-/// Where the script draws.
+/// The area that the script draws in.
 fn place(title: &str, index: usize) -> Markup {
     html! {
         p.key.hint { "drag to look closer, double-click to go back; click a name to hide it" }
@@ -39,7 +39,7 @@ fn place(title: &str, index: usize) -> Markup {
     }
 }
 
-/// What is said beneath a chart.
+/// The sentences below a chart.
 fn caption(chart: &Chart) -> Vec<String> {
     let mut lines: Vec<String> = chart.heading().caption.iter().cloned().collect();
     match chart {
@@ -50,7 +50,7 @@ fn caption(chart: &Chart) -> Vec<String> {
     lines
 }
 
-/// What is drawn of each series, where it is not all of it.
+/// How many points of each series are drawn, if not all.
 fn thinning(chart: &TimeSeries) -> Vec<String> {
     let mut lines = Vec::new();
     for line in &chart.lines {

@@ -1,5 +1,5 @@
-//! The spread stage by stage: a box from 1 % to 99 % with the median in it, a line on to 99.99 %, and
-//! a ring for the most.
+//! The spread by stage: a box from 1 % to 99 % with the median, a line to 99.99 %, and a ring at
+//! the maximum.
 
 use super::svg::{MOST_ROWS, ROW, Rows, px};
 use crate::chart::{Spread, Stage};

@@ -1,24 +1,24 @@
-//! Parts of pictures: rows of labels beside an axis.
+//! Parts of SVG charts: rows of labels beside an axis.
 
 use crate::axis::{Axis, Scale};
 use maud::{Markup, html};
 
-/// Width of a picture, in its own units: pixels, where there is room.
+/// Width of a chart in its own units: pixels, if there is room.
 pub(super) const WIDTH: f64 = 840.0;
 /// Height of a row.
 pub(super) const ROW: f64 = 28.0;
-/// Rows that are drawn; the table has all.
+/// Maximum rows drawn; the table has all.
 pub(super) const MOST_ROWS: usize = 60;
-/// Room beneath the rows for ticks and the name of the axis.
+/// Height of the ticks and the axis name below the rows.
 const FOOT: f64 = 46.0;
 const TOP: f64 = 6.0;
-/// The columns of labels, and of texts on the right, are no wider.
+/// Maximum width of the columns of labels and of texts on the right.
 const WIDEST_LABEL: f64 = 300.0;
 const WIDEST_TEXT: f64 = 330.0;
 const WIDEST_NAME: f64 = 400.0;
 const GAP: f64 = 10.0;
 
-/// Rows with a label on the left, a picture over a shared axis, and a text on the right.
+/// Rows with a label on the left, a drawing over a shared axis, and a text on the right.
 pub(super) struct Rows<'r> {
     axis: &'r Axis,
     labels: Vec<String>,
@@ -28,7 +28,7 @@ pub(super) struct Rows<'r> {
 }
 
 impl<'r> Rows<'r> {
-    /// Rows over the part of an axis that these values take.
+    /// Rows over the axis range that these values need.
     pub(super) fn new(
         axis: &'r Axis,
         values: impl IntoIterator<Item = f64>,
@@ -42,17 +42,17 @@ impl<'r> Rows<'r> {
         Self { axis, labels, texts, left, scale }
     }
 
-    /// Where a value lies.
+    /// Horizontal position of a value.
     pub(super) fn x(&self, value: f64) -> f64 {
         self.left + self.scale.at(value)
     }
 
-    /// Where the middle of a row lies.
+    /// Vertical centre of a row.
     pub(super) fn y(index: usize) -> f64 {
         TOP + ROW * (index as f64 + 0.5)
     }
 
-    /// The whole picture around what is drawn in the rows.
+    /// The complete chart around the contents of the rows.
     pub(super) fn svg(&self, title: &str, inner: &Markup) -> Markup {
         let bottom = TOP + ROW * self.labels.len() as f64;
         html! {
@@ -94,7 +94,7 @@ impl<'r> Rows<'r> {
         }
     }
 
-    /// As many ticks as there is room for.
+    /// As many ticks as fit.
     fn ticks(&self) -> Vec<(f64, String)> {
         let fit = |ticks: &Vec<(f64, String)>| {
             ticks.windows(2).all(|pair| {
@@ -107,13 +107,13 @@ impl<'r> Rows<'r> {
     }
 }
 
-/// A length, as short as it may be.
+/// Formats a length as short as possible.
 pub(super) fn px(length: f64) -> String {
     let text = format!("{length:.1}");
     text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
 }
 
-/// About how wide a text of 13 pixels is in the widest of usual fonts, rather too wide than too narrow.
+/// Approximate width of a text of 13 pixels in the widest common font, with some reserve.
 fn width(text: &str) -> f64 {
     text.chars().map(char_width).sum()
 }
@@ -129,8 +129,8 @@ fn char_width(c: char) -> f64 {
     }
 }
 
-/// A text without its middle where it is too wide, and then the whole too: names of flows and files
-/// differ at both ends.
+/// Replaces the middle of a text that is too wide, and then also returns the full text: names of
+/// flows and files differ at both ends.
 fn shortened(text: &str, widest: f64) -> (String, Option<&str>) {
     if width(text) <= widest {
         return (text.to_owned(), None);

@@ -9,7 +9,7 @@
 
 mod sys;
 
-use linecard_transfer_net::lane::{At, Datagrams, Lane, Place, Received, Udp};
+use linecard_transfer_net::lane::{At, Datagrams, Lane, Place, ReceiveBuffer, Udp};
 use rustix::time::{ClockId, clock_gettime};
 use std::error::Error;
 use std::net::{Ipv4Addr, UdpSocket};
@@ -68,7 +68,7 @@ fn of_tcp(stride: usize, bytes: usize) -> Outcome<f64> {
 fn through(near: &mut dyn Lane, far: &mut dyn Lane, stride: usize, bytes: usize) -> Outcome<f64> {
     let large = vec![7; LARGE / stride * stride];
     let datagrams = Datagrams { bytes: &large, stride };
-    let mut received = Received::new();
+    let mut received = ReceiveBuffer::new();
     let start = processor_ns();
     let mut came = 0;
     while came < bytes {

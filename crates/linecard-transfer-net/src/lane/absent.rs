@@ -1,6 +1,6 @@
 //! A lane without a socket: a connection that has not come, or a route that is missing.
 
-use super::{Datagrams, Lane, MAX_DATAGRAM_BYTES, Received, Trouble};
+use super::{Datagrams, Lane, LaneError, MAX_DATAGRAM_BYTES, ReceiveBuffer};
 use std::os::fd::BorrowedFd;
 
 /// Takes nothing and gives nothing.
@@ -18,11 +18,11 @@ impl Absent {
 }
 
 impl Lane for Absent {
-    fn send(&mut self, _datagrams: &Datagrams<'_>) -> Result<usize, Trouble> {
+    fn send(&mut self, _datagrams: &Datagrams<'_>) -> Result<usize, LaneError> {
         Ok(0)
     }
 
-    fn receive(&mut self, _received: &mut Received) -> Result<usize, Trouble> {
+    fn receive(&mut self, _received: &mut ReceiveBuffer) -> Result<usize, LaneError> {
         Ok(0)
     }
 

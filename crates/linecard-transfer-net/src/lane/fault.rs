@@ -6,7 +6,7 @@
 //! Each datagram draws the same five numbers, whatever becomes of it: so the fates of later ones do not
 //! depend on those of earlier ones, and a test can say beforehand what will happen.
 
-use super::{Datagrams, Lane, MAX_SEND, Received, Trouble};
+use super::{Datagrams, Lane, LaneError, MAX_SEND, ReceiveBuffer};
 use linecard::rng::Rng;
 use linecard::time::Instant;
 use std::collections::BTreeMap;
@@ -144,7 +144,7 @@ impl<L: Lane> Faulty<L> {
     }
 
     /// Hands over what is due, as long as there is room.
-    fn release(&mut self) -> Result<(), Trouble> {
+    fn release(&mut self) -> Result<(), LaneError> {
         while let Some((count, stride)) = self.gather() {
             let taken = self.lane.send(&Datagrams { bytes: &self.burst, stride })?;
             for _ in 0..taken.min(count) {
@@ -181,7 +181,7 @@ impl<L: Lane> Faulty<L> {
 }
 
 impl<L: Lane> Lane for Faulty<L> {
-    fn send(&mut self, datagrams: &Datagrams<'_>) -> Result<usize, Trouble> {
+    fn send(&mut self, datagrams: &Datagrams<'_>) -> Result<usize, LaneError> {
         let all = datagrams.bounded(self.lane.max_datagram())?;
         let mut taken = 0;
         for datagram in all.iter() {
@@ -195,7 +195,7 @@ impl<L: Lane> Lane for Faulty<L> {
         Ok(taken)
     }
 
-    fn receive(&mut self, received: &mut Received) -> Result<usize, Trouble> {
+    fn receive(&mut self, received: &mut ReceiveBuffer) -> Result<usize, LaneError> {
         let came = self.lane.receive(received)?;
         if !self.is_dead() {
             return Ok(came);
@@ -205,7 +205,7 @@ impl<L: Lane> Lane for Faulty<L> {
         Ok(0)
     }
 
-    fn flush(&mut self, now: Instant) -> Result<Option<Instant>, Trouble> {
+    fn flush(&mut self, now: Instant) -> Result<Option<Instant>, LaneError> {
         self.now = self.now.max(now);
         self.release()?;
         let below = self.lane.flush(now)?;
@@ -279,7 +279,7 @@ mod tests {
     }
 
     fn drain(lane: &mut impl Lane) -> Vec<Vec<u8>> {
-        let (mut received, mut all) = (Received::new(), Vec::new());
+        let (mut received, mut all) = (ReceiveBuffer::new(), Vec::new());
         while lane.receive(&mut received).unwrap() > 0 {
             all.extend(received.datagrams().map(|datagram| datagram.bytes.to_vec()));
         }

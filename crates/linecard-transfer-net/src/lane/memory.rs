@@ -1,7 +1,7 @@
 //! A lane inside a process: two ends, and a queue each way that holds so many bytes.
 
-use super::received::{MAX_FRAMES, Received};
-use super::{Datagrams, Lane, MAX_DATAGRAM_BYTES, Trouble};
+use super::buffer::{MAX_FRAMES, ReceiveBuffer};
+use super::{Datagrams, Lane, LaneError, MAX_DATAGRAM_BYTES};
 use rustix::event::{EventfdFlags, eventfd};
 use std::collections::VecDeque;
 use std::io;
@@ -57,11 +57,11 @@ impl Drop for Memory {
 }
 
 impl Lane for Memory {
-    fn send(&mut self, datagrams: &Datagrams<'_>) -> Result<usize, Trouble> {
+    fn send(&mut self, datagrams: &Datagrams<'_>) -> Result<usize, LaneError> {
         let all = datagrams.bounded(MAX_DATAGRAM_BYTES)?;
         let mut queue = self.outgoing.lock();
         if queue.has_ended {
-            return Err(Trouble::Dead(io::ErrorKind::BrokenPipe.into()));
+            return Err(LaneError::Dead(io::ErrorKind::BrokenPipe.into()));
         }
         let mut taken = 0;
         for datagram in all.iter() {
@@ -80,7 +80,7 @@ impl Lane for Memory {
         Ok(taken)
     }
 
-    fn receive(&mut self, received: &mut Received) -> Result<usize, Trouble> {
+    fn receive(&mut self, received: &mut ReceiveBuffer) -> Result<usize, LaneError> {
         received.begin();
         // Silenced first: what comes from now on rings again.
         self.incoming.silence();
@@ -103,7 +103,7 @@ impl Lane for Memory {
         if !is_empty || has_ended {
             self.incoming.ring();
         }
-        if count == 0 && has_ended { Err(Trouble::Closed) } else { Ok(count) }
+        if count == 0 && has_ended { Err(LaneError::Closed) } else { Ok(count) }
     }
 
     fn as_fd(&self) -> BorrowedFd<'_> {
@@ -149,7 +149,7 @@ impl Way {
 mod tests {
     use super::*;
 
-    fn all(lane: &mut Memory, received: &mut Received) -> Vec<Vec<u8>> {
+    fn all(lane: &mut Memory, received: &mut ReceiveBuffer) -> Vec<Vec<u8>> {
         lane.receive(received).unwrap();
         received.datagrams().map(|datagram| datagram.bytes.to_vec()).collect()
     }
@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn a_full_way_takes_no_more_until_it_is_read() {
         let (mut near, mut far) = Memory::pair(8).unwrap();
-        let mut received = Received::new();
+        let mut received = ReceiveBuffer::new();
         let three = Datagrams { bytes: b"aaaabbbbcc", stride: 4 };
         assert_eq!(near.send(&three).unwrap(), 2);
         assert_eq!(near.send(&three.after(2)).unwrap(), 0);
@@ -172,17 +172,17 @@ mod tests {
         let (mut near, mut far) = Memory::pair(1).unwrap();
         assert_eq!(near.send(&Datagrams::one(&[7; 60_000])).unwrap(), 1);
         assert_eq!(near.send(&Datagrams::one(&[7; 1])).unwrap(), 0);
-        assert_eq!(all(&mut far, &mut Received::new()), [vec![7; 60_000]]);
+        assert_eq!(all(&mut far, &mut ReceiveBuffer::new()), [vec![7; 60_000]]);
     }
 
     #[test]
     fn an_end_that_is_gone_is_noticed_after_its_last_datagram() {
         let (mut near, far) = Memory::pair(100).unwrap();
-        let (mut received, mut far) = (Received::new(), far);
+        let (mut received, mut far) = (ReceiveBuffer::new(), far);
         far.send(&Datagrams::one(b"bye")).unwrap();
         drop(far);
         assert_eq!(all(&mut near, &mut received), [b"bye"]);
-        assert!(matches!(near.receive(&mut received), Err(Trouble::Closed)));
-        assert!(matches!(near.send(&Datagrams::one(b"x")), Err(Trouble::Dead(_))));
+        assert!(matches!(near.receive(&mut received), Err(LaneError::Closed)));
+        assert!(matches!(near.send(&Datagrams::one(b"x")), Err(LaneError::Dead(_))));
     }
 }

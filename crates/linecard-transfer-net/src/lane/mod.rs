@@ -6,29 +6,29 @@
 //! as frames of one stream.
 //!
 //! Bounds: [`MAX_SEND`] datagrams and [`MAX_DATAGRAM_BYTES`] by one call; what comes in, by the area of
-//! [`Received`]. A lane keeps at most a part of one frame of its own.
+//! [`ReceiveBuffer`]. A lane keeps at most a part of one frame of its own.
 
 mod absent;
+mod buffer;
+mod error;
 mod fault;
 mod memory;
 mod open;
-mod received;
 mod route;
 mod spec;
 mod sys;
 mod tcp;
-mod trouble;
 mod udp;
 
 pub(crate) use absent::Absent;
+pub use buffer::{Datagram, ReceiveBuffer};
+pub use error::LaneError;
 pub use fault::{FaultCounters, Faults, Faulty};
 pub use memory::Memory;
 pub use open::{At, Listener, OpenError};
-pub use received::{Datagram, Received};
 pub(crate) use route::{Own, Peer};
 pub use spec::{Family, Place, Spec, SpecError};
 pub use tcp::Tcp;
-pub use trouble::Trouble;
 pub use udp::Udp;
 
 use linecard::time::Instant;
@@ -44,11 +44,11 @@ pub const MAX_DATAGRAM_BYTES: usize = 65_507;
 /// One of several parallel paths to a peer.
 ///
 /// ```
-/// use linecard_transfer_net::lane::{Datagrams, Lane, Memory, Received};
+/// use linecard_transfer_net::lane::{Datagrams, Lane, Memory, ReceiveBuffer};
 /// let (mut near, mut far) = Memory::pair(1 << 20)?;
 /// let sent = near.send(&Datagrams { bytes: b"onetwothr", stride: 3 })?;
 /// assert_eq!(sent, 3);
-/// let mut received = Received::new();
+/// let mut received = ReceiveBuffer::new();
 /// assert_eq!(far.receive(&mut received)?, 3);
 /// let second = received.datagrams().nth(1).map(|datagram| datagram.bytes.to_vec());
 /// assert_eq!(second.as_deref(), Some(&b"two"[..]));
@@ -60,16 +60,16 @@ pub trait Lane: Debug + Send {
     ///
     /// # Errors
     ///
-    /// [`Trouble`]; what was taken before it in this call is lost or sent, and not counted.
-    fn send(&mut self, datagrams: &Datagrams<'_>) -> Result<usize, Trouble>;
+    /// [`LaneError`]; what was taken before it in this call is lost or sent, and not counted.
+    fn send(&mut self, datagrams: &Datagrams<'_>) -> Result<usize, LaneError>;
 
     /// Takes what has come into `received`, whose earlier contents are gone; how many datagrams. 0 when
     /// there is nothing now.
     ///
     /// # Errors
     ///
-    /// [`Trouble`].
-    fn receive(&mut self, received: &mut Received) -> Result<usize, Trouble>;
+    /// [`LaneError`].
+    fn receive(&mut self, received: &mut ReceiveBuffer) -> Result<usize, LaneError>;
 
     /// Sends what was taken and still waits, a part of a frame or what a fault delays; when it next
     /// wants to be called, if at a time. Call it once a turn, or when that time has come, or when the
@@ -77,8 +77,8 @@ pub trait Lane: Debug + Send {
     ///
     /// # Errors
     ///
-    /// [`Trouble`].
-    fn flush(&mut self, now: Instant) -> Result<Option<Instant>, Trouble> {
+    /// [`LaneError`].
+    fn flush(&mut self, now: Instant) -> Result<Option<Instant>, LaneError> {
         let _unused = now;
         Ok(None)
     }
@@ -160,10 +160,10 @@ impl<'a> Datagrams<'a> {
     }
 
     /// As many as one call may have.
-    fn bounded(&self, max_datagram: usize) -> Result<Self, Trouble> {
+    fn bounded(&self, max_datagram: usize) -> Result<Self, LaneError> {
         let longest = self.stride.min(self.bytes.len());
         if longest > max_datagram {
-            return Err(Trouble::TooLong { bytes: longest, limit: max_datagram });
+            return Err(LaneError::TooLong { bytes: longest, limit: max_datagram });
         }
         let fitting = MAX_DATAGRAM_BYTES / self.stride.max(1);
         Ok(self.first(fitting.clamp(1, MAX_SEND)))
@@ -171,15 +171,15 @@ impl<'a> Datagrams<'a> {
 }
 
 impl<L: Lane + ?Sized> Lane for Box<L> {
-    fn send(&mut self, datagrams: &Datagrams<'_>) -> Result<usize, Trouble> {
+    fn send(&mut self, datagrams: &Datagrams<'_>) -> Result<usize, LaneError> {
         (**self).send(datagrams)
     }
 
-    fn receive(&mut self, received: &mut Received) -> Result<usize, Trouble> {
+    fn receive(&mut self, received: &mut ReceiveBuffer) -> Result<usize, LaneError> {
         (**self).receive(received)
     }
 
-    fn flush(&mut self, now: Instant) -> Result<Option<Instant>, Trouble> {
+    fn flush(&mut self, now: Instant) -> Result<Option<Instant>, LaneError> {
         (**self).flush(now)
     }
 

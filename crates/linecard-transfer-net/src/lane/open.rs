@@ -1,7 +1,7 @@
 //! Opening lanes: by address or by interface.
 
 use super::spec::{Family, Place, Spec};
-use super::{Lane, Tcp, Trouble, Udp};
+use super::{Lane, LaneError, Tcp, Udp};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::fmt;
 use std::io;
@@ -119,14 +119,14 @@ impl Listener {
     ///
     /// # Errors
     ///
-    /// [`Trouble`]; a connection that was given up before it was accepted is none.
-    pub fn accept(&self) -> Result<Option<Tcp>, Trouble> {
+    /// [`LaneError`]; a connection that was given up before it was accepted is none.
+    pub fn accept(&self) -> Result<Option<Tcp>, LaneError> {
         let Self::Tcp(socket) = self else { return Ok(None) };
         match socket.accept() {
-            Ok((connection, _)) => Tcp::of(connection).map(Some).map_err(Trouble::System),
-            Err(error) => match Trouble::of(error) {
-                None | Some(Trouble::Dead(_)) => Ok(None),
-                Some(trouble) => Err(trouble),
+            Ok((connection, _)) => Tcp::of(connection).map(Some).map_err(LaneError::System),
+            Err(error) => match LaneError::of(error) {
+                None | Some(LaneError::Dead(_)) => Ok(None),
+                Some(error) => Err(error),
             },
         }
     }

@@ -8,10 +8,10 @@
 //!
 //! The kernel keeps little that is unsent (`TCP_NOTSENT_LOWAT`): what waits there cannot go another way.
 
+use super::buffer::{MAX_FRAMES, ReceiveBuffer};
+use super::error::or_none;
 use super::open::{At, OpenError};
-use super::received::{MAX_FRAMES, Received};
-use super::trouble::or_none;
-use super::{Datagrams, Lane, MAX_DATAGRAM_BYTES, MAX_SEND, Trouble};
+use super::{Datagrams, Lane, LaneError, MAX_DATAGRAM_BYTES, MAX_SEND};
 use linecard::time::Instant;
 use socket2::{Socket, Type};
 use std::io::{self, IoSlice, Read};
@@ -74,7 +74,7 @@ impl Tcp {
     }
 
     /// Writes what was begun and as much of `all` as there is room for; how many of them were begun.
-    fn write(&mut self, all: &Datagrams<'_>) -> Result<usize, Trouble> {
+    fn write(&mut self, all: &Datagrams<'_>) -> Result<usize, LaneError> {
         let mut lengths = [[0; LENGTH_BYTES]; MAX_SEND];
         for (length, datagram) in lengths.iter_mut().zip(all.iter()) {
             *length = (datagram.len() as u16).to_be_bytes();
@@ -120,16 +120,16 @@ impl Tcp {
 }
 
 impl Lane for Tcp {
-    fn send(&mut self, datagrams: &Datagrams<'_>) -> Result<usize, Trouble> {
+    fn send(&mut self, datagrams: &Datagrams<'_>) -> Result<usize, LaneError> {
         let all = datagrams.bounded(MAX_DATAGRAM_BYTES)?;
         if all.bytes.is_empty() { Ok(0) } else { self.write(&all) }
     }
 
-    fn receive(&mut self, received: &mut Received) -> Result<usize, Trouble> {
+    fn receive(&mut self, received: &mut ReceiveBuffer) -> Result<usize, LaneError> {
         self.splitter.receive(&mut &self.socket, received)
     }
 
-    fn flush(&mut self, _now: Instant) -> Result<Option<Instant>, Trouble> {
+    fn flush(&mut self, _now: Instant) -> Result<Option<Instant>, LaneError> {
         if !self.begun.is_empty() {
             self.write(&Datagrams { bytes: &[], stride: 1 })?;
         }
@@ -164,13 +164,17 @@ struct Splitter {
 }
 
 impl Splitter {
-    fn receive(&mut self, from: &mut impl Read, to: &mut Received) -> Result<usize, Trouble> {
+    fn receive(
+        &mut self,
+        from: &mut impl Read,
+        to: &mut ReceiveBuffer,
+    ) -> Result<usize, LaneError> {
         let area = to.begin();
         let mut filled = self.rest.len();
         area[..filled].copy_from_slice(&self.rest);
         if frame(&self.rest)?.is_none() {
             match from.read(&mut area[filled..filled + READ_BYTES]) {
-                Ok(0) => return Err(Trouble::Closed),
+                Ok(0) => return Err(LaneError::Closed),
                 Ok(read) => filled += read,
                 Err(error) => return or_none(error),
             }
@@ -190,11 +194,11 @@ impl Splitter {
 
 /// Bytes of the datagram whose frame begins here, if all of it is here. The length is judged as soon as
 /// it is known, and nothing is ever made as long as it says.
-fn frame(bytes: &[u8]) -> Result<Option<usize>, Trouble> {
+fn frame(bytes: &[u8]) -> Result<Option<usize>, LaneError> {
     let Some(length) = bytes.first_chunk() else { return Ok(None) };
     let length = usize::from(u16::from_be_bytes(*length));
     if length == 0 || length > MAX_DATAGRAM_BYTES {
-        return Err(Trouble::Frame(length));
+        return Err(LaneError::Frame(length));
     }
     Ok((bytes.len() >= LENGTH_BYTES + length).then_some(length))
 }
@@ -212,7 +216,7 @@ mod tests {
 
     /// What a splitter finds in a stream that comes in these pieces.
     fn found(pieces: &[&[u8]]) -> Vec<Vec<u8>> {
-        let (mut splitter, mut received) = (Splitter::default(), Received::new());
+        let (mut splitter, mut received) = (Splitter::default(), ReceiveBuffer::new());
         let mut all = Vec::new();
         for mut piece in pieces.iter().copied().filter(|piece| !piece.is_empty()) {
             // A piece may hold more frames than one call gives.
@@ -253,18 +257,20 @@ mod tests {
     #[test]
     fn lengths_that_cannot_be_are_refused_before_their_bytes_come() {
         for length in [0, MAX_DATAGRAM_BYTES as u16 + 1, u16::MAX] {
-            let (mut splitter, mut received) = (Splitter::default(), Received::new());
+            let (mut splitter, mut received) = (Splitter::default(), ReceiveBuffer::new());
             let stream = length.to_be_bytes();
             assert_eq!(splitter.receive(&mut &stream[..1], &mut received).unwrap(), 0);
             let refused = splitter.receive(&mut &stream[1..], &mut received);
-            assert!(matches!(refused, Err(Trouble::Frame(bytes)) if bytes == usize::from(length)));
+            assert!(
+                matches!(refused, Err(LaneError::Frame(bytes)) if bytes == usize::from(length))
+            );
             assert!(splitter.rest.capacity() < 64);
         }
     }
 
     #[test]
     fn the_end_of_the_stream_is_the_peer_gone() {
-        let gone = Splitter::default().receive(&mut io::empty(), &mut Received::new());
-        assert!(matches!(gone, Err(Trouble::Closed)));
+        let gone = Splitter::default().receive(&mut io::empty(), &mut ReceiveBuffer::new());
+        assert!(matches!(gone, Err(LaneError::Closed)));
     }
 }

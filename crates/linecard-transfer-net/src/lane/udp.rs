@@ -4,10 +4,10 @@
 //! comes is merged where the kernel can (`UDP_GRO`). Nothing is fragmented: what is too long is refused
 //! here, and lost on the way.
 
+use super::buffer::{ReceiveBuffer, SLOT_BYTES, SLOTS};
+use super::error::or_none;
 use super::open::{At, OpenError};
-use super::received::{Received, SLOT_BYTES, SLOTS};
-use super::trouble::or_none;
-use super::{Datagrams, Lane, MAX_DATAGRAM_BYTES, MAX_SEND, Trouble, sys};
+use super::{Datagrams, Lane, LaneError, MAX_DATAGRAM_BYTES, MAX_SEND, sys};
 use quinn_udp::{RecvMeta, Transmit, UdpSocketState};
 use rustix::net::sockopt;
 use socket2::{Socket, Type};
@@ -105,17 +105,18 @@ impl Udp {
     }
 
     /// What a failed call means, and whether it is worth trying without the kernel's cutting.
-    fn judge(&mut self, error: io::Error, part: &Datagrams<'_>) -> Result<usize, Trouble> {
+    fn judge(&mut self, error: io::Error, part: &Datagrams<'_>) -> Result<usize, LaneError> {
         let bytes = part.stride.min(part.bytes.len());
         match error.raw_os_error() {
             Some(libc::EMSGSIZE | libc::EINVAL | libc::EIO) => {
                 self.max_datagram = fitting(&self.socket, self.peer);
                 if bytes <= self.max_datagram && error.raw_os_error() != Some(libc::EMSGSIZE) {
-                    return Err(Trouble::System(error));
+                    return Err(LaneError::System(error));
                 }
                 // A packet that is too long says nothing about cutting, which was given up for it.
-                self.state = UdpSocketState::new((&self.socket).into()).map_err(Trouble::System)?;
-                Err(Trouble::TooLong { bytes, limit: self.max_datagram.min(bytes - 1) })
+                self.state =
+                    UdpSocketState::new((&self.socket).into()).map_err(LaneError::System)?;
+                Err(LaneError::TooLong { bytes, limit: self.max_datagram.min(bytes - 1) })
             }
             _ => or_none(error),
         }
@@ -123,10 +124,10 @@ impl Udp {
 }
 
 impl Lane for Udp {
-    fn send(&mut self, datagrams: &Datagrams<'_>) -> Result<usize, Trouble> {
+    fn send(&mut self, datagrams: &Datagrams<'_>) -> Result<usize, LaneError> {
         let all = datagrams.bounded(self.max_datagram)?;
         let Some(peer) = self.peer else {
-            return Err(Trouble::System(io::ErrorKind::NotConnected.into()));
+            return Err(LaneError::System(io::ErrorKind::NotConnected.into()));
         };
         let mut taken = 0;
         while taken < all.count() {
@@ -141,14 +142,14 @@ impl Lane for Udp {
                 continue;
             }
             match self.judge(error, &part) {
-                Err(trouble) if taken == 0 => return Err(trouble),
+                Err(error) if taken == 0 => return Err(error),
                 _ => break,
             }
         }
         Ok(taken)
     }
 
-    fn receive(&mut self, received: &mut Received) -> Result<usize, Trouble> {
+    fn receive(&mut self, received: &mut ReceiveBuffer) -> Result<usize, LaneError> {
         let area = received.begin();
         let mut slots = area.chunks_exact_mut(SLOT_BYTES);
         let mut buffers: [IoSliceMut<'_>; SLOTS] =

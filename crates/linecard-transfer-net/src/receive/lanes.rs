@@ -7,11 +7,11 @@
 
 use super::ReceiveError;
 use crate::control::Control;
-use crate::end::{Carrier, Verdict};
-use crate::lane::{Absent, Lane, Listener, OpenError, Own, Received, Spec};
+use crate::end::{SealedSocket, Verdict};
+use crate::lane::{Absent, Lane, Listener, Own, Spec};
 use linecard::time::Instant;
 use linecard_transfer::control::{Hello, Suite};
-use linecard_transfer::wire::Header;
+use linecard_transfer::wire::{Header, Kind};
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
@@ -24,25 +24,28 @@ const CANDIDATE_NS: u64 = 5_000_000_000;
 /// Connections that are accepted in one turn, for all that is open meanwhile to have its turn.
 const MAX_ACCEPTED: usize = 16;
 
-/// One lane: its carrier, and for TCP what accepts connections.
+/// One lane, beside its socket: for TCP what accepts connections, and where its packets come from.
 #[derive(Debug)]
 pub(super) struct Incoming {
-    pub(super) carrier: Carrier,
+    /// Of a TCP lane.
     listener: Option<Listener>,
-    candidates: VecDeque<Candidate>,
+    pub(super) candidates: VecDeque<Candidate>,
     /// Where the sender was when it last answered a challenge.
     pub(super) validated: Option<SocketAddr>,
     /// Where the packets come from.
     pub(super) from: Option<SocketAddr>,
+    /// The sender has answered a challenge in this turn.
+    pub(super) is_proven: bool,
     /// There is no connection.
     pub(super) is_down: bool,
-    number: u16,
+    /// The number of the next packet.
+    number: u64,
 }
 
 /// A connection on which no packet has opened yet.
 #[derive(Debug)]
-struct Candidate {
-    lane: Box<dyn Lane>,
+pub(super) struct Candidate {
+    pub(super) lane: Box<dyn Lane>,
     since: Instant,
 }
 
@@ -50,17 +53,20 @@ struct Candidate {
 #[derive(Debug)]
 pub(super) struct Lanes {
     pub(super) all: Vec<Incoming>,
-    addresses: Vec<SocketAddr>,
+    /// Where each is reached.
+    pub(super) addresses: Vec<SocketAddr>,
 }
 
 impl Lanes {
+    /// Opens the lanes, with a socket for each.
     pub(super) fn open(
         specs: &[Spec],
         control: &mut Control,
         (suite, connection): (Suite, u32),
-    ) -> Result<Self, ReceiveError> {
+    ) -> Result<(Self, Vec<SealedSocket>), ReceiveError> {
         let (_, peer) = control.addresses()?;
         let mut lanes = Self { all: Vec::new(), addresses: Vec::new() };
+        let mut sockets = Vec::with_capacity(specs.len());
         for (number, spec) in specs.iter().enumerate() {
             let number = number as u16;
             let keys = control.lane(suite, connection, number)?;
@@ -73,21 +79,34 @@ impl Lanes {
                     (Box::new(Absent::new(name, true)), Some(tcp))
                 }
             };
+            sockets.push(SealedSocket::new(lane, keys));
             lanes.all.push(Incoming {
-                carrier: Carrier::new(lane, keys),
                 is_down: listener.is_some(),
                 listener,
                 candidates: VecDeque::new(),
                 validated: None,
                 from: None,
-                number,
+                is_proven: false,
+                number: 0,
             });
         }
-        Ok(lanes)
+        Ok((lanes, sockets))
     }
 
-    pub(super) fn addresses(&self) -> Result<Vec<SocketAddr>, OpenError> {
-        Ok(self.addresses.clone())
+    /// The header of the next packet on a lane: its number is taken.
+    pub(super) fn header(&mut self, kind: Kind, lane: usize, connection: u32) -> Header {
+        let packet_number = self.all[lane].number;
+        self.all[lane].number += 1;
+        Header {
+            kind,
+            key_phase: false,
+            ack_now: false,
+            lane: lane as u16,
+            connection,
+            packet_number,
+            chunk: 0,
+            index: 0,
+        }
     }
 }
 
@@ -107,15 +126,15 @@ pub(super) fn places(hello: &Hello, control: (IpAddr, IpAddr), is_anywhere: bool
 }
 
 impl Incoming {
-    pub(super) const fn number(&self) -> usize {
-        self.number as usize
+    /// What to wait for beside the lane's socket: connections that come, and candidates.
+    pub(super) fn waiting_fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let candidates = self.candidates.iter().map(|candidate| candidate.lane.as_fd());
+        self.listener.as_ref().map(Listener::as_fd).into_iter().chain(candidates)
     }
 
-    /// What to wait for.
-    pub(super) fn readable(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        let lane = (!self.is_down).then(|| self.carrier.lane().as_fd());
-        let candidates = self.candidates.iter().map(|candidate| candidate.lane.as_fd());
-        [lane, self.listener.as_ref().map(Listener::as_fd)].into_iter().flatten().chain(candidates)
+    /// A stream that has failed waits for the sender to connect again.
+    pub(super) const fn failed(&mut self) {
+        self.is_down = self.listener.is_some();
     }
 
     /// Takes connections that have come, and closes those that have waited for too long.
@@ -131,31 +150,31 @@ impl Incoming {
         }
     }
 
-    /// Reads from the candidates. The first on which a packet opens becomes the lane; its packets go to
-    /// `take`. Those on which something else came are closed.
-    pub(super) fn try_candidates(
+    /// A candidate was read from; nothing if it failed. The first on which a packet opens becomes the lane; one on which something else came
+    /// is closed.
+    pub(super) fn decided(
         &mut self,
-        received: &mut Received,
-        mut take: impl FnMut(&Header, &[u8], Option<SocketAddr>),
+        candidate: Candidate,
+        verdict: Option<Verdict>,
+        socket: &mut SealedSocket,
     ) {
-        let mut waiting = std::mem::take(&mut self.candidates);
-        while let Some(mut candidate) = waiting.pop_front() {
-            match self.carrier.try_candidate(&mut *candidate.lane, received, &mut take) {
-                Ok(Verdict::Undecided) => self.candidates.push_back(candidate),
-                Ok(Verdict::Accepted) => {
-                    self.carrier.replace(candidate.lane);
-                    self.is_down = false;
-                }
-                Ok(Verdict::Refused) | Err(_) => {}
+        match verdict {
+            Some(Verdict::Undecided) => self.candidates.push_back(candidate),
+            Some(Verdict::Accepted) => {
+                socket.replace(candidate.lane);
+                self.is_down = false;
             }
+            Some(Verdict::Refused) | None => {}
         }
     }
 
-    /// Where the sender is: it has shown that it receives there.
-    pub(super) fn validate(&mut self) {
-        if let Some(from) = self.from {
+    /// Where the sender is, once it has shown that it receives there.
+    pub(super) fn validate(&mut self, socket: &mut SealedSocket) {
+        if std::mem::take(&mut self.is_proven)
+            && let Some(from) = self.from
+        {
             self.validated = Some(from);
-            self.carrier.answer_to(from);
+            socket.answer_to(from);
         }
     }
 

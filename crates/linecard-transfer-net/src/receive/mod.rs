@@ -1,12 +1,12 @@
 //! The receiving end on a real network.
 
 mod accept;
-mod conduct;
 mod error;
 mod lanes;
 mod objects;
 mod open;
 mod pending;
+mod role;
 mod writing;
 
 pub use accept::{Acceptor, Notice, TurnedAway};
@@ -14,7 +14,7 @@ pub use error::ReceiveError;
 pub use pending::{Crowd, MAX_FROM_ADDRESS, MAX_HANDSHAKES};
 
 use crate::control::Access;
-use crate::end::{CarrierCounters, Clock, Cores, Pinned, Waker, processor_time};
+use crate::end::{Clock, Cores, Driver, Pinned, SocketCounters, Waker, processor_time};
 use crate::file::{ChunkBytes, Failures, Folder};
 use crate::keys::Fingerprint;
 use crate::lane::Spec;
@@ -56,7 +56,7 @@ pub struct ReceiveProgress {
     /// Bytes that are where they belong.
     pub done_bytes: u64,
     /// Of each lane: its name, and what its socket has counted.
-    pub lanes: Vec<(String, CarrierCounters)>,
+    pub lanes: Vec<(String, SocketCounters)>,
     /// Since the sender was there.
     pub elapsed: Duration,
     /// What the protocol has counted.
@@ -65,7 +65,7 @@ pub struct ReceiveProgress {
 
 /// What was received.
 #[derive(Debug, Clone)]
-pub struct Got {
+pub struct Received {
     /// The sender's key, if it showed one.
     pub sender: Option<Fingerprint>,
     /// Its address.
@@ -87,7 +87,7 @@ pub struct Got {
     /// What the protocol has counted.
     pub counters: ReceiveCounters,
     /// Of each lane: its name, and what its socket has counted.
-    pub lanes: Vec<(String, CarrierCounters)>,
+    pub lanes: Vec<(String, SocketCounters)>,
 }
 
 /// Waits for a sender at `listener` and receives all that it sends; calls `watch` some times a second,
@@ -101,7 +101,7 @@ pub fn receive(
     options: &ReceiveOptions,
     listener: &TcpListener,
     watch: &mut dyn FnMut(&ReceiveProgress),
-) -> Result<Got, ReceiveError> {
+) -> Result<Received, ReceiveError> {
     let acceptor = Acceptor::start(listener.try_clone()?, options.clone(), Box::new(|_| {}))?;
     acceptor.receive(watch)
 }
@@ -116,7 +116,10 @@ impl Acceptor {
     /// # Errors
     ///
     /// [`ReceiveError`]: what is whole stays, and the sender can go on with it.
-    pub fn receive(&self, watch: &mut dyn FnMut(&ReceiveProgress)) -> Result<Got, ReceiveError> {
+    pub fn receive(
+        &self,
+        watch: &mut dyn FnMut(&ReceiveProgress),
+    ) -> Result<Received, ReceiveError> {
         let options = &self.options;
         // What cannot be had is said before anybody comes.
         drop((Pinned::to(options.cores.files)?, Pinned::to(options.cores.lanes)?));
@@ -143,7 +146,7 @@ fn transfer(
     guest: accept::Guest,
     has_begun: &mut bool,
     watch: &mut dyn FnMut(&ReceiveProgress),
-) -> Result<Got, ReceiveError> {
+) -> Result<Received, ReceiveError> {
     let mut opened = open::open(options, guest)?;
     let began = processor_time();
     let (jobs, given) = mpsc::channel();
@@ -160,19 +163,20 @@ fn transfer(
         out,
         waker: waker.clone(),
     };
-    let got = std::thread::scope(|scope| {
+    let received = std::thread::scope(|scope| {
         let writing = Pinned::to(options.cores.files)?;
         scope.spawn(move || work.run());
         drop(writing);
         let _pinned = Pinned::to(options.cores.lanes)?;
-        let conductor = conduct::Conductor::new(options, &mut opened, (jobs, results))?;
-        let got = conductor.run(waker, Clock::start(), watch);
+        let files = role::Files { jobs, results };
+        let driver = Driver { clock: Clock::start(), waker, stop: &options.stop };
+        let received = role::run(options, &mut opened, (files, driver), watch);
         // What was asked for is written, but nothing more is read to be checked.
         over.store(true, Ordering::Relaxed);
-        let mut got = got?;
-        got.processor = processor_time().saturating_sub(began);
-        Ok(got)
+        let mut received = received?;
+        received.processor = processor_time().saturating_sub(began);
+        Ok(received)
     });
     *has_begun = opened.has_begun;
-    got
+    received
 }

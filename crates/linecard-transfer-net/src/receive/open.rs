@@ -5,7 +5,7 @@ use super::lanes::{self, Lanes};
 use super::{ReceiveError, ReceiveOptions};
 use crate::control::Control;
 use crate::end::agree::{FEC_KINDS, scheme_of_message};
-use crate::end::{Clock, last_words, random};
+use crate::end::{Clock, Endpoint, SealedSocket, last_words, random};
 use crate::lane::{Family, Place, Spec};
 use linecard_transfer::control::{
     Agreed, Hello, LaneKind, Message, Refuse, RefuseCode, Text, VERSION, Welcome,
@@ -18,23 +18,30 @@ use std::net::{IpAddr, SocketAddr};
 
 /// What is needed to receive.
 pub(super) struct Opened {
-    pub(super) control: Control,
+    pub(super) endpoint: Endpoint,
     pub(super) from: SocketAddr,
     pub(super) lanes: Lanes,
     pub(super) receiver: Receiver,
     pub(super) store: Store,
     pub(super) chunk_bytes: u32,
-    pub(super) payload_bytes: u32,
     pub(super) window: u32,
     /// The sender has announced an object: how the transfer ends is how the receiver ends.
     pub(super) has_begun: bool,
 }
 
+/// What both ends have agreed on, and the lanes for it.
+struct Negotiated {
+    welcome: Welcome,
+    lanes: Lanes,
+    sockets: Vec<SealedSocket>,
+    receiver: Receiver,
+}
+
 /// Agrees with a sender, or tells it why not.
 pub(super) fn open(options: &ReceiveOptions, guest: Guest) -> Result<Opened, ReceiveError> {
     let Guest { mut control, from, hello, is_anywhere } = guest;
-    let (welcome, lanes, receiver) = negotiate(options, &hello, &mut control, is_anywhere)
-        .inspect_err(|error| match error {
+    let Negotiated { welcome, lanes, sockets, receiver } =
+        negotiate(options, &hello, &mut control, is_anywhere).inspect_err(|error| match error {
             ReceiveError::Control(_) => {}
             ReceiveError::Refused(why) => refuse(&mut control, why.code, why),
             error => refuse(&mut control, RefuseCode::Resources, error),
@@ -45,13 +52,12 @@ pub(super) fn open(options: &ReceiveOptions, guest: Guest) -> Result<Opened, Rec
     let fec = scheme_of_message(hello.fec)?;
     let store = Store::new(hello.chunk_bytes, hello.payload_bytes, fec);
     Ok(Opened {
-        control,
+        endpoint: Endpoint::new(control, sockets, hello.payload_bytes),
         from,
         lanes,
         receiver,
         store,
         chunk_bytes: hello.chunk_bytes,
-        payload_bytes: hello.payload_bytes,
         window,
         has_begun: false,
     })
@@ -62,7 +68,7 @@ fn negotiate(
     hello: &Hello,
     control: &mut Control,
     is_anywhere: bool,
-) -> Result<(Welcome, Lanes, Receiver), ReceiveError> {
+) -> Result<Negotiated, ReceiveError> {
     let (local, peer) = control.addresses()?;
     let agreed = agree(control, hello, options)?;
     let window = window(options, hello);
@@ -79,15 +85,15 @@ fn negotiate(
     let receiver = Receiver::new(settings, &[], random()?)?;
     let places = lanes::places(hello, (local.ip(), peer.ip()), is_anywhere);
     let specs = specs(options, hello, places);
-    let lanes = Lanes::open(&specs, control, (agreed.suite, connection))?;
+    let (lanes, sockets) = Lanes::open(&specs, control, (agreed.suite, connection))?;
     let welcome = Welcome {
         version: agreed.version,
         suite: agreed.suite,
         connection,
         window_chunks: window,
-        lanes: lanes.addresses()?,
+        lanes: lanes.addresses.clone(),
     };
-    Ok((welcome, lanes, receiver))
+    Ok(Negotiated { welcome, lanes, sockets, receiver })
 }
 
 /// Tells the sender that there will be no transfer, as far as that can be done.

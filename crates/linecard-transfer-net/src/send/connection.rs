@@ -5,7 +5,7 @@
 //! SYN at once, while TCP waits for seconds between retransmissions. A socket for datagrams is opened again
 //! only if it could not be opened before.
 
-use crate::lane::Trouble;
+use crate::lane::LaneError;
 use linecard::time::Instant;
 
 /// The least time between two tries, in ns.
@@ -73,9 +73,9 @@ impl Connection {
         self.open_at = Some(now.plus_ns(self.retry_ns));
     }
 
-    /// The socket reported `trouble`. Later reports about the same socket do not postpone the next try.
-    pub(super) fn broke(&mut self, trouble: &Trouble, now: Instant) {
-        if self.is_stream && self.open_at.is_none() && !matches!(trouble, Trouble::TooLong { .. }) {
+    /// The socket reported `error`. Later reports about the same socket do not postpone the next try.
+    pub(super) fn broke(&mut self, error: &LaneError, now: Instant) {
+        if self.is_stream && self.open_at.is_none() && !matches!(error, LaneError::TooLong { .. }) {
             self.open_at = Some(now.max(self.tried.plus_ns(self.retry_ns)));
         }
     }
@@ -112,12 +112,12 @@ mod tests {
     #[test]
     fn later_errors_do_not_postpone_the_next_try() {
         let mut connection = Connection::new(true, true);
-        connection.broke(&Trouble::Closed, at(0));
+        connection.broke(&LaneError::Closed, at(0));
         assert!(connection.is_due(at(0)));
         connection.tried(at(0));
         assert!(!connection.is_pending());
         for ms in [10, 100, 200] {
-            connection.broke(&Trouble::Closed, at(ms));
+            connection.broke(&LaneError::Closed, at(ms));
             assert!(!connection.is_due(at(ms)));
         }
         assert!(connection.is_due(at(250)));
@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(connection.next_try(), Instant::NEVER);
         let mut datagrams = Connection::new(false, true);
         datagrams.is_silent(at(0));
-        datagrams.broke(&Trouble::Closed, at(0));
+        datagrams.broke(&LaneError::Closed, at(0));
         assert_eq!(datagrams.next_try(), Instant::NEVER);
     }
 }

@@ -1,18 +1,20 @@
 //! The sending end on a real network.
 
-mod conduct;
 mod connection;
 mod error;
+mod lanes;
 mod notes;
+mod objects;
 mod open;
 mod path;
 mod reading;
+mod role;
 mod silence;
 
 pub use error::SendError;
 
 use crate::control::Access;
-use crate::end::{CarrierCounters, Clock, Cores, Pinned, Waker, processor_time};
+use crate::end::{Clock, Cores, Driver, Pinned, SocketCounters, Waker, processor_time};
 use crate::file::{ChunkBytes, Failures, Input, Skipped, Source};
 use crate::lane::Spec;
 use linecard::watch::Watch;
@@ -85,8 +87,8 @@ pub struct LaneView {
     pub silent: Duration,
     /// What the protocol has counted.
     pub counters: LaneCounters,
-    /// What the socket has.
-    pub carrier: CarrierCounters,
+    /// What the socket has counted.
+    pub socket: SocketCounters,
 }
 
 /// What was sent.
@@ -135,12 +137,12 @@ pub fn send(
     let source = Source::of(&options.input)?;
     let skipped = source.skipped().to_vec();
     let unreadable = source.unreadable().clone();
-    let mut opened = open::open(options)?;
+    let opened = open::open(options)?;
     let (orders, ordered) = mpsc::channel();
     let (buffers, freed) = mpsc::channel();
     let (out, results) = mpsc::sync_channel(reading::MAX_READ);
     let waker = Waker::new()?;
-    let objects = source.objects().to_vec();
+    let all = source.objects().to_vec();
     let work = reading::Work {
         source,
         chunk_bytes: options.chunk_bytes,
@@ -149,15 +151,15 @@ pub fn send(
         out,
         waker: waker.clone(),
     };
-    let desk = reading::Desk { orders, buffers, results };
+    let queue = reading::ReadQueue { orders, buffers, results };
     let reading = Pinned::to(options.cores.files)?;
     // Not waited for: it may be reading a pipe in which nothing comes any more.
     std::thread::spawn(move || work.run());
     drop(reading);
     let _pinned = Pinned::to(options.cores.lanes)?;
-    let conductor =
-        conduct::Conductor::new(options, &mut opened, objects, desk).without(unreadable);
-    let mut sent = conductor.run(waker, Clock::start(), watch)?;
+    let objects = objects::Objects::new(options, (all, unreadable), queue);
+    let driver = Driver { clock: Clock::start(), waker, stop: &options.stop };
+    let mut sent = role::run(options, (opened, objects), driver, watch)?;
     sent.skipped = skipped;
     sent.processor = processor_time().saturating_sub(began);
     Ok(sent)

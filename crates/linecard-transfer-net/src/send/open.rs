@@ -1,10 +1,11 @@
 //! Everything that happens before the first packet: control channel, agreement, lanes.
 
+use super::lanes::Lanes;
 use super::path::Path;
 use super::{SendError, SendOptions};
 use crate::control::{Access, Control, ControlError};
 use crate::end::agree::{FEC_KINDS, mode_to_message, scheme_to_message};
-use crate::end::{Carrier, Clock, Interest, Waiter, Waker, random};
+use crate::end::{Clock, Endpoint, Interest, SealedSocket, Waiter, Waker, random};
 use crate::lane::{Family, MAX_DATAGRAM_BYTES, Own, Peer, Place, Spec};
 use linecard_transfer::control::{Hello, LaneKind, LaneOffer, Message, VERSION, Welcome};
 use linecard_transfer::lane::LaneSettings;
@@ -31,9 +32,8 @@ const FRAMING_V6: u32 = 8 + 40 + 14;
 /// What is needed to send.
 #[derive(Debug)]
 pub(super) struct Opened {
-    pub(super) control: Control,
-    pub(super) carriers: Vec<Carrier>,
-    pub(super) paths: Vec<Path>,
+    pub(super) endpoint: Endpoint,
+    pub(super) lanes: Lanes,
     pub(super) sender: Sender,
     pub(super) source: Source,
     pub(super) payload_bytes: u32,
@@ -80,13 +80,13 @@ pub(super) fn open(options: &SendOptions) -> Result<Opened, SendError> {
     if paths.iter().all(|path| path.problem.is_some()) {
         return Err(SendError::NoLane(unusable(paths)));
     }
-    let mut carriers = Vec::with_capacity(paths.len());
+    let mut sockets = Vec::with_capacity(paths.len());
     let mut opened = Vec::with_capacity(paths.len());
     for (number, mut path) in paths.into_iter().enumerate() {
         let keys = control.lane(welcome.suite, welcome.connection, number as u16)?;
-        let mut carrier = Carrier::new(path.take_lane(), keys);
-        carrier.limit_bursts(burst_bytes(path.spec.rate_bps));
-        carriers.push(carrier);
+        let mut socket = SealedSocket::new(path.take_lane(), keys);
+        socket.limit_bursts(burst_bytes(path.spec.rate_bps));
+        sockets.push(socket);
         opened.push(path);
     }
     let settings = SendSettings {
@@ -101,7 +101,8 @@ pub(super) fn open(options: &SendOptions) -> Result<Opened, SendError> {
     let lanes = lane_settings(&opened, payload_bytes);
     let sender = Sender::new(settings, &lanes, random()?);
     let source = Source::new(payload_bytes, options.fec);
-    Ok(Opened { control, carriers, paths: opened, sender, source, payload_bytes })
+    let endpoint = Endpoint::new(control, sockets, payload_bytes);
+    Ok(Opened { endpoint, lanes: Lanes::new(opened), sender, source, payload_bytes })
 }
 
 /// What is wrong with each lane.

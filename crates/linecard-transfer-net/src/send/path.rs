@@ -64,7 +64,7 @@ impl Path {
         path
     }
 
-    /// The lane; afterwards the carrier has it.
+    /// The lane; afterwards its sealed socket has it.
     pub(super) fn take_lane(&mut self) -> Box<dyn Lane> {
         let absent = Box::new(Absent::new(String::new(), self.lane.is_stream()));
         std::mem::replace(&mut self.lane, absent)

@@ -58,8 +58,8 @@ pub(super) struct Buffers {
     spare: Vec<Vec<u8>>,
 }
 
-/// Ends of the channels that the other thread has.
-pub(super) struct Desk {
+/// The read queue: channels to and from the thread that reads.
+pub(super) struct ReadQueue {
     pub(super) orders: Sender<Order>,
     pub(super) buffers: Sender<Vec<u8>>,
     pub(super) results: Receiver<Read>,

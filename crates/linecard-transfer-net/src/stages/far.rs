@@ -1,10 +1,10 @@
-//! The receiving end, step by step: as `receive::conduct` and `receive::writing` do it, one call to the lane
+//! The receiving end, step by step: as `receive::role` and `receive::writing` do it, one call to the lane
 //! at a time.
 
 use super::{FILE_CHUNKS, LineError, LineSettings, Stage};
-use crate::end::Carrier;
+use crate::end::SealedSocket;
 use crate::file::{ChunkBytes, Folder, Name, Object, Sink};
-use crate::lane::Received;
+use crate::lane::ReceiveBuffer;
 use linecard::time::Instant;
 use linecard_transfer::lane::AckSettings;
 use linecard_transfer::receive::{Arrival, ReceiveEvent, ReceiveSettings, Receiver, Reply};
@@ -14,8 +14,8 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 pub(super) struct Far {
-    carrier: Carrier,
-    received: Received,
+    socket: SealedSocket,
+    received: ReceiveBuffer,
     /// Taken from the socket, and not opened.
     taken: usize,
     /// Of what was opened.
@@ -42,7 +42,7 @@ pub(super) struct Far {
 
 impl Far {
     pub(super) fn new(
-        carrier: Carrier,
+        socket: SealedSocket,
         (folder, object, root): (Folder, Object, blake3::Hash),
         settings: &LineSettings,
         (connection, window): (u32, u32),
@@ -59,8 +59,8 @@ impl Far {
             ack: AckSettings::default(),
         };
         Ok(Self {
-            carrier,
-            received: Received::new(),
+            socket,
+            received: ReceiveBuffer::new(),
             taken: 0,
             headers: Vec::new(),
             receiver: Receiver::new(receiving, &[], 2)?,
@@ -99,7 +99,7 @@ impl Far {
     pub(super) fn call(&mut self, stage: Stage, now: Instant) -> Result<u32, LineError> {
         match stage {
             Stage::Rx => {
-                self.taken = self.carrier.take(&mut self.received)?;
+                self.taken = self.socket.take(&mut self.received)?;
                 self.came += self.taken as u64;
                 Ok(self.taken as u32)
             }
@@ -112,7 +112,7 @@ impl Far {
 
     fn open(&mut self) -> Result<u32, LineError> {
         let headers = &mut self.headers;
-        self.carrier.open(&mut self.received, |header, _, from| headers.push((*header, from)));
+        self.socket.open(&mut self.received, |header, _, from| headers.push((*header, from)));
         let taken = std::mem::take(&mut self.taken);
         // Each has its header, or the next stage would take one for another.
         if self.headers.len() != taken {
@@ -135,7 +135,7 @@ impl Far {
             let arrival = self.receiver.receive(header, body, now);
             self.store.put(arrival, body);
             if header.kind == Kind::Probe {
-                from.iter().for_each(|from| self.carrier.answer_to(*from));
+                from.iter().for_each(|from| self.socket.answer_to(*from));
             }
             self.placed += u64::from(matches!(arrival, Arrival::Data { .. }));
         }
@@ -200,11 +200,11 @@ impl Far {
                 index: 0,
             };
             self.number += 1;
-            self.carrier.push(&header, |out| match &reply {
+            self.socket.push(&header, |out| match &reply {
                 Reply::Probe(probe) => probe.write(out, Probe::BYTES),
                 Reply::Ack(ack) => ack.write(out),
             })?;
-            self.carrier.flush(now)?;
+            self.socket.flush(now)?;
         }
         Ok(std::mem::take(&mut self.unacknowledged))
     }

@@ -12,7 +12,7 @@ mod place;
 pub use place::Place;
 
 use crate::file::{ChunkBytes, FileError};
-use crate::lane::{OpenError, Trouble};
+use crate::lane::{LaneError, OpenError};
 use crate::seal::SealError;
 use far::Far;
 use linecard::time::Instant;
@@ -126,7 +126,7 @@ pub enum LineError {
     #[error("no lane: {0}")]
     Lane(#[from] OpenError),
     #[error("the lane failed: {0}")]
-    Trouble(#[from] Trouble),
+    LaneError(#[from] LaneError),
     #[error(transparent)]
     File(#[from] FileError),
     #[error(transparent)]

@@ -1,11 +1,11 @@
-//! The sending end, step by step: as `send::conduct` and `send::reading` do it, but for one thing: all of a
+//! The sending end, step by step: as `send::role` and `send::reading` do it, but for one thing: all of a
 //! call is sealed before any of it is handed over, which they do by 64 KiB.
 
 use super::far::Far;
 use super::{FILE_CHUNKS, LineError, LineSettings, Stage};
-use crate::end::Carrier;
+use crate::end::SealedSocket;
 use crate::file::{ChunkBytes, ChunkHash, Folder, Reader, Source as Files, Tree};
-use crate::lane::{At, Lane, Place as Where, Received, Udp};
+use crate::lane::{At, Lane, Place as Where, ReceiveBuffer, Udp};
 use crate::seal::{LaneSecret, Opener, Sealer};
 use linecard::rng::Rng;
 use linecard::time::Instant;
@@ -32,8 +32,8 @@ pub(super) struct Near {
     buffers: Vec<Vec<u8>>,
     sender: Sender,
     source: Source,
-    carrier: Carrier,
-    received: Received,
+    socket: SealedSocket,
+    received: ReceiveBuffer,
     departures: Vec<Departure>,
     /// Groups among them whose repair is to be made.
     groups: usize,
@@ -85,8 +85,8 @@ impl Near {
             buffers: Vec::new(),
             sender: Sender::new(sending, &[lane], 1),
             source: Source::new(payload_bytes, fec),
-            carrier: carrier(Box::new(near_lane), [1, 2])?,
-            received: Received::new(),
+            socket: socket(Box::new(near_lane), [1, 2])?,
+            received: ReceiveBuffer::new(),
             departures: Vec::new(),
             groups: 0,
             room: Vec::new(),
@@ -96,9 +96,9 @@ impl Near {
             heard: 0,
         };
         let root = near.root()?;
-        let carrier = carrier(Box::new(far_lane), [2, 1])?;
+        let socket = socket(Box::new(far_lane), [2, 1])?;
         let into = Folder::open(folder)?;
-        let far = Far::new(carrier, (into, object, root), settings, (CONNECTION, WINDOW))?;
+        let far = Far::new(socket, (into, object, root), settings, (CONNECTION, WINDOW))?;
         Ok((near, far))
     }
 
@@ -123,11 +123,11 @@ impl Near {
             Stage::Read => self.sender.room() > 0,
             Stage::Split => {
                 let due = self.sender.next_wakeup(0).is_some_and(|at| at <= now);
-                self.departures.is_empty() && self.carrier.is_idle() && due
+                self.departures.is_empty() && self.socket.is_idle() && due
             }
             Stage::Encode => self.groups > 0,
             Stage::Seal => self.groups == 0 && !self.departures.is_empty(),
-            Stage::Tx => !self.carrier.is_idle(),
+            Stage::Tx => !self.socket.is_idle(),
             _ => false,
         }
     }
@@ -139,7 +139,7 @@ impl Near {
             Stage::Encode => Ok(self.encode()),
             Stage::Seal => self.seal(),
             Stage::Tx => {
-                self.carrier.flush(now)?;
+                self.socket.flush(now)?;
                 self.sent += u64::from(self.sealed);
                 Ok(std::mem::take(&mut self.sealed))
             }
@@ -180,7 +180,7 @@ impl Near {
         let count = self.departures.len();
         for departure in self.departures.drain(..) {
             let source = &mut self.source;
-            self.carrier.push(&departure.header, |out| {
+            self.socket.push(&departure.header, |out| {
                 source.fill(&departure, out);
             })?;
         }
@@ -193,7 +193,7 @@ impl Near {
         let in_flight = |sender: &Sender| sender.lane(0).map_or(0, |lane| lane.in_flight());
         let before = in_flight(&self.sender);
         let (sender, heard) = (&mut self.sender, &mut self.heard);
-        self.carrier.receive(&mut self.received, |header, body, _from| {
+        self.socket.receive(&mut self.received, |header, body, _from| {
             *heard += 1;
             sender.receive(header, body, now);
         })?;
@@ -220,11 +220,11 @@ const fn is_first_row(departure: &Departure) -> bool {
 }
 
 /// A lane with keys for both directions, as they are agreed on.
-fn carrier(lane: Box<dyn Lane>, [own, other]: [u8; 2]) -> Result<Carrier, LineError> {
+fn socket(lane: Box<dyn Lane>, [own, other]: [u8; 2]) -> Result<SealedSocket, LineError> {
     let suite = Suite::Aes128Gcm;
     let sealer = Sealer::new(suite, LaneSecret::new([own; 32]))?;
     let opener = Opener::new(suite, &LaneSecret::new([other; 32]), 0, CONNECTION)?;
-    Ok(Carrier::new(lane, (sealer, opener)))
+    Ok(SealedSocket::new(lane, (sealer, opener)))
 }
 
 fn write_random(path: &Path, chunk_bytes: ChunkBytes) -> Result<(), LineError> {

@@ -7,7 +7,7 @@ mod udp;
 
 use linecard::rng::Rng;
 use linecard::time::Instant;
-use linecard_transfer_net::lane::{At, Datagrams, Lane, Place, Received, Trouble};
+use linecard_transfer_net::lane::{At, Datagrams, Lane, LaneError, Place, ReceiveBuffer};
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant as Clock};
 
@@ -27,7 +27,7 @@ fn random(bytes: usize) -> Vec<u8> {
 }
 
 /// What a lane has now.
-fn take(lane: &mut dyn Lane, received: &mut Received) -> Vec<Vec<u8>> {
+fn take(lane: &mut dyn Lane, received: &mut ReceiveBuffer) -> Vec<Vec<u8>> {
     let count = lane.receive(received).unwrap();
     let all: Vec<_> = received.datagrams().map(|datagram| datagram.bytes.to_vec()).collect();
     assert_eq!(all.len(), count);
@@ -36,7 +36,7 @@ fn take(lane: &mut dyn Lane, received: &mut Received) -> Vec<Vec<u8>> {
 
 /// Receives until there are `count` datagrams, or nothing more comes.
 fn take_all(lane: &mut dyn Lane, count: usize) -> Vec<Vec<u8>> {
-    let (mut received, mut all) = (Received::new(), Vec::new());
+    let (mut received, mut all) = (ReceiveBuffer::new(), Vec::new());
     let start = Clock::now();
     while all.len() < count && start.elapsed() < PATIENCE {
         all.extend(take(lane, &mut received));
@@ -46,7 +46,7 @@ fn take_all(lane: &mut dyn Lane, count: usize) -> Vec<Vec<u8>> {
 
 /// Sends all of `datagrams` while `far` takes what comes.
 fn through(near: &mut dyn Lane, far: &mut dyn Lane, datagrams: &Datagrams<'_>) -> Vec<Vec<u8>> {
-    let (mut received, mut all) = (Received::new(), Vec::new());
+    let (mut received, mut all) = (ReceiveBuffer::new(), Vec::new());
     let (start, mut sent) = (Clock::now(), 0);
     while sent < datagrams.count() || !near.is_flushed() {
         assert!(start.elapsed() < PATIENCE, "{sent} of {} are sent", datagrams.count());
@@ -57,14 +57,14 @@ fn through(near: &mut dyn Lane, far: &mut dyn Lane, datagrams: &Datagrams<'_>) -
     all
 }
 
-/// Asks `step` until it says trouble.
-fn trouble(mut step: impl FnMut() -> Result<usize, Trouble>) -> Trouble {
+/// Asks `step` until it says failure.
+fn failure(mut step: impl FnMut() -> Result<usize, LaneError>) -> LaneError {
     let start = Clock::now();
     while start.elapsed() < PATIENCE {
-        if let Err(trouble) = step() {
-            return trouble;
+        if let Err(failure) = step() {
+            return failure;
         }
         std::thread::sleep(Duration::from_millis(1));
     }
-    panic!("no trouble within {PATIENCE:?}");
+    panic!("no failure within {PATIENCE:?}");
 }

@@ -2,9 +2,9 @@
 //!
 //! Both are changed in a network namespace of the test's own.
 
-use super::{loopback, random, take_all, trouble};
+use super::{failure, loopback, random, take_all};
 use linecard_testkit::lab;
-use linecard_transfer_net::lane::{Datagrams, Lane, Spec, Trouble, Udp};
+use linecard_transfer_net::lane::{Datagrams, Lane, LaneError, Spec, Udp};
 use std::process::Command;
 
 /// Set for the child of this test that has lost a right.
@@ -60,13 +60,13 @@ fn an_mtu_that_shrinks_is_named_and_large_packets_stay_large() {
         assert_eq!(near.send(&Datagrams { bytes: &bytes[..62_804], stride: 8_972 }).unwrap(), 7);
         assert!(matches!(
             near.send(&Datagrams { bytes: &bytes, stride: 8_973 }),
-            Err(Trouble::TooLong { bytes: 8_973, limit: 8_972 })
+            Err(LaneError::TooLong { bytes: 8_973, limit: 8_972 })
         ));
         ip("link set lo mtu 1500");
         for datagrams in [&bytes[..62_804], &bytes[..8_972]] {
             let refused = near.send(&Datagrams { bytes: datagrams, stride: 8_972 }).unwrap_err();
             assert!(
-                matches!(refused, Trouble::TooLong { bytes: 8_972, limit: 1_472 }),
+                matches!(refused, LaneError::TooLong { bytes: 8_972, limit: 1_472 }),
                 "{refused} {refused:?}"
             );
         }
@@ -91,14 +91,14 @@ fn an_interface_that_is_down_is_a_dead_lane() {
         let mut near = Udp::connect(&at, "10.9.9.2:7000".parse().unwrap()).unwrap();
         assert_eq!(near.send(&Datagrams::one(b"up")).unwrap(), 1);
         ip("link set v0 down");
-        let dead = trouble(|| near.send(&Datagrams::one(b"down")));
+        let dead = failure(|| near.send(&Datagrams::one(b"down")));
         assert!(dead.may_recover(), "{dead:?}");
         ip("link set v0 up");
         // What was noted meanwhile may be told once more.
         let _told = near.send(&Datagrams::one(b"up again"));
         assert_eq!(near.send(&Datagrams::one(b"up again")).unwrap(), 1);
         ip("link delete v0");
-        let gone = trouble(|| near.send(&Datagrams::one(b"gone")));
+        let gone = failure(|| near.send(&Datagrams::one(b"gone")));
         assert!(gone.may_recover(), "{gone:?}");
     });
 }

@@ -1,9 +1,9 @@
 //! Frames over connections: all of them, in order, whatever the kernel takes at once.
 
-use super::{loopback, random, take_all, through, trouble};
+use super::{failure, loopback, random, take_all, through};
 use linecard::time::Instant;
 use linecard_transfer_net::lane::{
-    Datagrams, Lane, Listener, MAX_DATAGRAM_BYTES, Received, Spec, Tcp, Trouble,
+    Datagrams, Lane, LaneError, Listener, MAX_DATAGRAM_BYTES, ReceiveBuffer, Spec, Tcp,
 };
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -89,7 +89,7 @@ fn frames_cut_at_every_byte_arrive_whole() {
     let datagrams: Vec<Vec<u8>> = [3, 1, 40].map(random).into();
     let frame = |d: &Vec<u8>| [&(d.len() as u16).to_be_bytes()[..], d].concat();
     let frames: Vec<u8> = datagrams.iter().flat_map(frame).collect();
-    let mut received = Received::new();
+    let mut received = ReceiveBuffer::new();
     for cut in 0..=frames.len() {
         stream.write_all(&frames[..cut]).unwrap();
         let mut came = Vec::new();
@@ -107,23 +107,23 @@ fn a_frame_that_cannot_be_ends_the_lane() {
     for length in [0_u16, 65_508, u16::MAX] {
         let (mut near, mut stream) = half();
         stream.write_all(&length.to_be_bytes()).unwrap();
-        let mut received = Received::new();
-        let refused = trouble(|| near.receive(&mut received));
-        assert!(matches!(refused, Trouble::Frame(bytes) if bytes == usize::from(length)));
+        let mut received = ReceiveBuffer::new();
+        let refused = failure(|| near.receive(&mut received));
+        assert!(matches!(refused, LaneError::Frame(bytes) if bytes == usize::from(length)));
     }
     let (mut near, _stream) = half();
     let long = random(MAX_DATAGRAM_BYTES + 1);
-    assert!(matches!(near.send(&Datagrams::one(&long)), Err(Trouble::TooLong { .. })));
+    assert!(matches!(near.send(&Datagrams::one(&long)), Err(LaneError::TooLong { .. })));
 }
 
 #[test]
 fn a_peer_that_is_gone_is_noticed_at_both_calls() {
     let (mut near, far) = pair();
     drop(far);
-    let mut received = Received::new();
-    assert!(matches!(trouble(|| near.receive(&mut received)), Trouble::Closed));
-    let gone = trouble(|| near.send(&Datagrams::one(b"hello?")));
-    assert!(matches!(gone, Trouble::Dead(_)), "{gone}");
+    let mut received = ReceiveBuffer::new();
+    assert!(matches!(failure(|| near.receive(&mut received)), LaneError::Closed));
+    let gone = failure(|| near.send(&Datagrams::one(b"hello?")));
+    assert!(matches!(gone, LaneError::Dead(_)), "{gone}");
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn nobody_there_is_a_dead_lane_and_not_a_hanging_one() {
     let address = unused.local_addr().unwrap();
     drop(unused);
     let dead = match Tcp::connect(&loopback(), address) {
-        Ok(mut near) => trouble(|| near.send(&Datagrams::one(b"hello?"))).to_string(),
+        Ok(mut near) => failure(|| near.send(&Datagrams::one(b"hello?"))).to_string(),
         Err(error) => error.to_string(),
     };
     assert!(dead.contains("refused"), "{dead}");

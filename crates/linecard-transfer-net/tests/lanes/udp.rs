@@ -1,8 +1,8 @@
 //! Datagrams: cut and merged by the kernel, and what becomes of a lane without a peer.
 
-use super::{loopback, random, take, take_all, through, trouble};
+use super::{failure, loopback, random, take, take_all, through};
 use linecard_transfer_net::lane::{
-    At, Datagrams, Lane, MAX_DATAGRAM_BYTES, Place, Received, Trouble, Udp,
+    At, Datagrams, Lane, LaneError, MAX_DATAGRAM_BYTES, Place, ReceiveBuffer, Udp,
 };
 use std::net::{Ipv6Addr, UdpSocket};
 
@@ -34,7 +34,7 @@ fn merged_datagrams_come_by_fewer_calls_than_they_are() {
     for _ in 0..4 {
         assert_eq!(near.send(&all).unwrap(), 46);
     }
-    let mut received = Received::new();
+    let mut received = ReceiveBuffer::new();
     assert_eq!(take(&mut far, &mut received).len(), 4 * 46);
 }
 
@@ -55,7 +55,7 @@ fn all_arrive_or_are_counted_as_dropped() {
     let (mut near, mut far) = pair();
     let bytes = random(1_408 * 46);
     let datagrams = Datagrams { bytes: &bytes, stride: 1_408 };
-    let (mut sent, mut received) = (0, Received::new());
+    let (mut sent, mut received) = (0, ReceiveBuffer::new());
     // Twice what the buffer holds, and nobody reads meanwhile.
     while far.dropped() == 0 && sent < 200_000 {
         sent += near.send(&datagrams).unwrap();
@@ -79,7 +79,7 @@ fn what_is_longer_than_the_mtu_is_refused_by_name_and_others_still_pass() {
     assert_eq!(through(&mut near, &mut far, &Datagrams::one(&longest)).len(), 1);
     let longer = random(MAX_DATAGRAM_BYTES + 1);
     let refused = near.send(&Datagrams::one(&longer)).unwrap_err();
-    assert!(matches!(refused, Trouble::TooLong { bytes: 65_508, limit: 65_507 }));
+    assert!(matches!(refused, LaneError::TooLong { bytes: 65_508, limit: 65_507 }));
     assert!(refused.to_string().contains("MTU"));
     assert_eq!(near.send(&Datagrams::one(&longest)).unwrap(), 1);
 }
@@ -90,8 +90,8 @@ fn a_peer_that_is_gone_is_a_dead_lane_and_may_come_back() {
     let address = far.local_addr().unwrap();
     near.send(&Datagrams::one(b"hello")).unwrap();
     drop(far);
-    let dead = trouble(|| near.send(&Datagrams::one(b"anybody there?")));
-    assert!(matches!(dead, Trouble::Dead(_)) && dead.may_recover(), "{dead}");
+    let dead = failure(|| near.send(&Datagrams::one(b"anybody there?")));
+    assert!(matches!(dead, LaneError::Dead(_)) && dead.may_recover(), "{dead}");
     let Place::Address(ip) = loopback().place else { unreachable!() };
     let mut far = Udp::bind(&At { place: Place::Address(ip), port: address.port() }).unwrap();
     // What was noted of the old peer may be told once more.
@@ -104,7 +104,7 @@ fn a_peer_that_is_gone_is_a_dead_lane_and_may_come_back() {
 fn the_receiving_end_says_who_sends_and_answers_when_told_to() {
     let (mut near, mut far) = pair();
     near.send(&Datagrams::one(b"ping")).unwrap();
-    let mut received = Received::new();
+    let mut received = ReceiveBuffer::new();
     while far.receive(&mut received).unwrap() == 0 {}
     let source = received.datagrams().next().unwrap().source.unwrap();
     assert_eq!(source, near.local_addr().unwrap());

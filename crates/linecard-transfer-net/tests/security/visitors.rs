@@ -9,7 +9,7 @@ use linecard_transfer_net::control::{Access, Control};
 use linecard_transfer_net::end::Cores;
 use linecard_transfer_net::file::{ChunkBytes, Input};
 use linecard_transfer_net::receive::{
-    Acceptor, Got, MAX_FROM_ADDRESS, MAX_HANDSHAKES, ReceiveError, ReceiveOptions, TurnedAway,
+    Acceptor, MAX_FROM_ADDRESS, MAX_HANDSHAKES, ReceiveError, ReceiveOptions, Received, TurnedAway,
 };
 use linecard_transfer_net::send::{SendError, SendOptions, Sent, send};
 use socket2::{Domain, Socket, Type};
@@ -28,7 +28,7 @@ struct Receiver {
     at: SocketAddr,
     turned_away: Arc<Mutex<Vec<TurnedAway>>>,
     stop: Arc<Watch>,
-    thread: Option<thread::JoinHandle<Vec<Result<Got, ReceiveError>>>>,
+    thread: Option<thread::JoinHandle<Vec<Result<Received, ReceiveError>>>>,
 }
 
 impl Receiver {
@@ -97,7 +97,7 @@ impl Receiver {
     }
 
     /// How its last transfer ended, by itself.
-    fn thread_end(mut self) -> Option<Result<Got, ReceiveError>> {
+    fn thread_end(mut self) -> Option<Result<Received, ReceiveError>> {
         self.thread.take().unwrap().join().unwrap().pop()
     }
 

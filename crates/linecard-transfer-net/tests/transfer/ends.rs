@@ -6,7 +6,7 @@ use linecard_transfer_net::control::Access;
 use linecard_transfer_net::end::Cores;
 use linecard_transfer_net::file::{ChunkBytes, Input};
 use linecard_transfer_net::keys::SharedKey;
-use linecard_transfer_net::receive::{Got, ReceiveError, ReceiveOptions, receive};
+use linecard_transfer_net::receive::{ReceiveError, ReceiveOptions, Received, receive};
 use linecard_transfer_net::send::{SendError, SendOptions, Sent, send};
 use std::net::TcpListener;
 use std::path::Path;
@@ -50,7 +50,7 @@ pub(crate) fn run(
     send_options: &SendOptions,
     receive_options: &ReceiveOptions,
     listener: &TcpListener,
-) -> (Result<Sent, SendError>, Result<Got, ReceiveError>) {
+) -> (Result<Sent, SendError>, Result<Received, ReceiveError>) {
     std::thread::scope(|scope| {
         let receiving = scope.spawn(|| receive(receive_options, listener, &mut |_| {}));
         let sent = send(send_options, &mut |_| {});

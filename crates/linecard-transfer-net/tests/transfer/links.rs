@@ -2,7 +2,7 @@
 
 use crate::ends;
 use linecard_testkit::lab::{self, End, Namespace};
-use linecard_transfer_net::receive::{Got, ReceiveError, ReceiveOptions, receive};
+use linecard_transfer_net::receive::{ReceiveError, ReceiveOptions, Received, receive};
 use linecard_transfer_net::send::{SendError, SendOptions, SendProgress, Sent, send};
 use std::fs;
 use std::net::TcpListener;
@@ -15,7 +15,7 @@ struct Links {
     folder: tempfile::TempDir,
 }
 
-type Ended = (Result<Sent, SendError>, Result<Got, ReceiveError>);
+type Ended = (Result<Sent, SendError>, Result<Received, ReceiveError>);
 
 impl Links {
     /// None, which is said, where namespaces cannot be made.
@@ -107,7 +107,7 @@ impl Links {
     }
 
     /// Both have ended well, and what came is what was sent.
-    fn whole(&self, (sent, got): Ended) -> (Sent, Got) {
+    fn whole(&self, (sent, got): Ended) -> (Sent, Received) {
         let (sent, got) = (sent.expect("sent"), got.expect("received"));
         let of = |name: &str| fs::read(self.folder.path().join(name)).expect("it is there");
         assert!(of("from.bin") == of("to/from.bin"), "other bytes came");

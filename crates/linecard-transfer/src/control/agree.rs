@@ -1,4 +1,4 @@
-//! What both ends can do, or that there is nothing.
+//! Agreement on what both ends support, or the reason why there is none.
 
 use super::field::{Fields, Frame, Tag};
 use super::text::Text;
@@ -7,41 +7,41 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use core::fmt::Display;
 
-/// What the receiver takes of what the sender can do.
+/// The receiver's choice among what the sender supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Agreed {
-    /// The highest that both have.
+    /// The highest version that both support.
     pub version: u16,
-    /// The first of the receiver's that the sender has.
+    /// The first of the receiver's suites that the sender supports.
     pub suite: Suite,
 }
 
-/// Why there will be no transfer.
+/// Why the receiver refuses the transfer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
 pub struct Refuse {
-    /// What kind of reason.
+    /// The kind of reason.
     pub code: RefuseCode,
-    /// For the user of the other end.
+    /// For the user at the other end.
     pub text: Text,
 }
 
 /// Kinds of reasons.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RefuseCode {
-    /// No version that both know.
+    /// No version in common.
     Version,
-    /// No suite that both accept.
+    /// No suite in common.
     Suite,
-    /// A kind of error correction that the receiver does not know.
+    /// A kind of error correction that the receiver does not support.
     Fec,
-    /// More than the receiver has: memory, lanes, connections.
+    /// The receiver lacks resources: memory, lanes, connections.
     Resources,
-    /// Any other, for later versions too.
+    /// Any other, including those of later versions.
     Other(u16),
 }
 
-/// A welcome that does not go with the hello: the receiver is at fault, or somebody in its place.
+/// A welcome that contradicts the hello: the receiver has a bug, or is impersonated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum WelcomeError {
     /// Not one of those that were offered.
@@ -64,12 +64,13 @@ const CODE: Tag = (1, "code");
 const TEXT: Tag = (2, "text");
 
 impl Hello {
-    /// What a receiver that has these `versions`, `suites` in order of preference and kinds of error
-    /// correction takes.
+    /// The choice of a receiver with these `versions`, `suites` in order of preference and kinds of
+    /// error correction.
     ///
     /// # Errors
     ///
-    /// Nothing in common: what to tell the sender, with both lists, and the user here as well.
+    /// If there is nothing in common: the message for the sender, with both lists, and for the
+    /// local user.
     pub fn agree(
         &self,
         versions: &[u16],
@@ -98,11 +99,11 @@ impl Hello {
 }
 
 impl Welcome {
-    /// Whether this answers `hello`: what was not offered cannot be chosen.
+    /// Checks that this is a valid answer to `hello`: only what was offered can be chosen.
     ///
     /// # Errors
     ///
-    /// What does not go with it.
+    /// The contradiction.
     pub fn check(&self, hello: &Hello) -> Result<(), WelcomeError> {
         let (given, wanted) = (self.lanes.len(), hello.lanes.len());
         if !hello.versions.contains(&self.version) {

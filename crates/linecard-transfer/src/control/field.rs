@@ -31,7 +31,7 @@ macro_rules! numbers {
 
 numbers!(u8, u16, u32, u64, i64);
 
-/// The fields of a message that has come, none of them looked into.
+/// The fields of a received message, not yet interpreted.
 pub(super) struct Fields<'a> {
     kind: u16,
     list: [(u16, &'a [u8]); MAX_FIELDS],
@@ -39,7 +39,7 @@ pub(super) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Where each field lies. Allocates nothing.
+    /// Locates the fields. Does not allocate.
     pub(super) fn parse(kind: u16, mut body: &'a [u8]) -> Result<Self, MessageError> {
         let mut fields = Self { kind, list: [(0, &[]); MAX_FIELDS], count: 0 };
         while !body.is_empty() {
@@ -143,7 +143,7 @@ fn in_limits(
     }
 }
 
-/// A message that is being written.
+/// A message being written.
 pub(super) struct Frame<'a> {
     out: &'a mut Vec<u8>,
     start: usize,
@@ -179,13 +179,14 @@ impl<'a> Frame<'a> {
         self.put_length(begin);
     }
 
-    /// Writes how much there is from `begin` on into the four bytes before.
+    /// Writes the number of bytes from `begin` on into the four bytes before.
     fn put_length(&mut self, begin: usize) {
         let bytes = u32::try_from(self.out.len() - begin).unwrap_or(u32::MAX);
         self.out[begin - 4..begin].copy_from_slice(&bytes.to_be_bytes());
     }
 
-    /// Completes the message, and reads it as the other end will: limits stand in one place.
+    /// Completes the message, and parses it as the other end will, so that limits are checked in
+    /// one place.
     pub(super) fn end(
         mut self,
         parse: impl FnOnce(u16, &[u8]) -> Result<Option<Message>, MessageError>,

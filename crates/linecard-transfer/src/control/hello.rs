@@ -1,4 +1,4 @@
-//! The first messages of both ends: what the sender can do, what the receiver has chosen.
+//! The first messages: what the sender supports, and what the receiver has chosen.
 
 use super::field::{Fields, Frame, Tag};
 use super::{
@@ -10,16 +10,16 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-/// How packets on lanes are sealed.
+/// The encryption of packets on lanes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Suite {
     /// AES with 128 bits in Galois/Counter Mode.
     Aes128Gcm,
     /// `ChaCha20` with Poly1305 (RFC 8439).
     ChaCha20Poly1305,
-    /// Not at all: only within one machine.
+    /// No encryption: only within one machine.
     None,
-    /// One that this version does not know; never chosen.
+    /// Unknown to this version; never chosen.
     Other(u16),
 }
 
@@ -69,7 +69,7 @@ pub struct FecScheme {
     pub m: u8,
 }
 
-/// What carries a lane.
+/// The transport of a lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LaneKind {
     /// Datagrams.
@@ -78,34 +78,34 @@ pub enum LaneKind {
     Tcp,
 }
 
-/// A lane that the sender wants to have.
+/// A lane that the sender proposes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LaneOffer {
-    /// What carries it.
+    /// Its transport.
     pub kind: LaneKind,
-    /// The rate at which the sender will send on it, bit/s; 0 if it finds out as it goes.
+    /// The rate at which the sender will send on it, bit/s; 0 if congestion control determines it.
     pub rate_bps: u64,
 }
 
-/// What chunks are to lanes.
+/// How chunks are distributed over lanes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// Each chunk whole on one lane: the most throughput.
+    /// Each chunk on one lane: the highest throughput.
     Stable,
-    /// Each chunk over all lanes: the least latency.
+    /// Each chunk over all lanes: the lowest latency.
     LowLatency,
-    /// One or the other, as the sender finds fit.
+    /// The sender chooses.
     Auto,
 }
 
-/// What the sender can and wants to do.
+/// What the sender supports and proposes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hello {
-    /// Versions of the messages that it knows, 1 to [`MAX_VERSIONS`].
+    /// Message versions that it supports, 1 to [`MAX_VERSIONS`].
     pub versions: Vec<u16>,
     /// Suites that it accepts, 1 to [`MAX_SUITES`].
     pub suites: Vec<Suite>,
-    /// Kinds of forward error correction that it knows (see [`FecScheme::kind`]).
+    /// Kinds of forward error correction that it supports (see [`FecScheme::kind`]).
     pub fec_kinds: Vec<u8>,
     /// The scheme that it will use.
     pub fec: FecScheme,
@@ -115,10 +115,11 @@ pub struct Hello {
     pub payload_bytes: u32,
     /// The lanes, 1 to [`MAX_LANES`].
     pub lanes: Vec<LaneOffer>,
-    /// What chunks are to lanes.
+    /// How chunks are distributed over lanes.
     pub mode: Mode,
-    /// Addresses of the sender: first that of its control connection, then that of each lane, unspecified
-    /// where it has none. The receiver chooses its end of a lane by them. Empty if the sender names none.
+    /// Addresses of the sender: first that of its control connection, then that of each lane,
+    /// unspecified if it has none. The receiver selects its end of each lane by them. Empty if the
+    /// sender names none.
     pub sources: Vec<IpAddr>,
 }
 
@@ -194,7 +195,7 @@ impl FecScheme {
     /// No error correction.
     pub const NONE: Self = Self { kind: 0, k: 0, m: 0 };
 
-    /// Values of kinds that are not known here are anybody's; sizes have to fit an index.
+    /// Values of unknown kinds are not interpreted, but sizes have to fit an index.
     fn read([kind, k, m]: [u8; 3]) -> Result<Self, MessageError> {
         let none_has_none = kind != 0 || (k == 0 && m == 0);
         let some_has_some = kind == 0 || k > 0;
@@ -218,18 +219,18 @@ impl LaneOffer {
     }
 }
 
-/// What the receiver has chosen.
+/// The receiver's choices.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Welcome {
     /// The version of all further messages and packets.
     pub version: u16,
-    /// How packets are sealed.
+    /// The encryption of packets.
     pub suite: Suite,
-    /// Stands in every packet's header.
+    /// The connection number in every packet's header.
     pub connection: u32,
-    /// Chunks that may be under way, 1 to [`MAX_WINDOW_CHUNKS`].
+    /// The most chunks in flight, 1 to [`MAX_WINDOW_CHUNKS`].
     pub window_chunks: u32,
-    /// Where to send to on each lane of the [`Hello`], in its order.
+    /// The destination of each lane of the [`Hello`], in its order.
     pub lanes: Vec<SocketAddr>,
 }
 

@@ -1,12 +1,12 @@
-//! What both ends of a transfer say to each other over the control channel.
+//! The messages of the control channel between both ends of a transfer.
 //!
-//! A message is a frame: type (u16), length (u32), then fields, each a tag (u16), a length (u32) and a
-//! value; all numbers in network byte order. Later versions add fields and messages: unknown fields
-//! are skipped, and so are unknown messages whose type is [`SKIPPABLE`] or above. Everything else that
-//! is not as it must be is an error, found before anything is allocated for it.
+//! A message is a frame: type (u16), length (u32), then fields, each a tag (u16), a length (u32)
+//! and a value; all numbers in network byte order. Later versions add fields and messages: unknown
+//! fields are skipped, and so are unknown messages whose type is [`SKIPPABLE`] or above. Everything
+//! else that is invalid is an error, detected before anything is allocated.
 //!
-//! The channel is authenticated and encrypted (`linecard_transfer_net::control`); what comes over it is
-//! still the word of somebody else, so every length and count has its limit here.
+//! The channel is authenticated and encrypted (`linecard_transfer_net::control`), but the other end
+//! is not trusted, so every length and count has a limit here.
 
 mod agree;
 mod field;
@@ -24,7 +24,7 @@ pub use text::Text;
 use alloc::vec::Vec;
 use field::{Fields, Frame};
 
-/// The version of messages that this is.
+/// The message version of this crate.
 pub const VERSION: u16 = 1;
 /// Bytes of type and length before the fields.
 pub const FRAME_BYTES: usize = 6;
@@ -32,19 +32,19 @@ pub const FRAME_BYTES: usize = 6;
 pub const MAX_MESSAGE_BYTES: usize = 1 << 20;
 /// Unknown messages from this type on are skipped, those below are an error.
 pub const SKIPPABLE: u16 = 0x8000;
-/// Most fields of a message, unknown ones included.
+/// The most fields of a message, unknown ones included.
 pub const MAX_FIELDS: usize = 64;
-/// Most versions of a [`Hello`].
+/// The most versions of a [`Hello`].
 pub const MAX_VERSIONS: usize = 16;
-/// Most suites of a [`Hello`].
+/// The most suites of a [`Hello`].
 pub const MAX_SUITES: usize = 16;
-/// Most kinds of forward error correction of a [`Hello`].
+/// The most kinds of forward error correction of a [`Hello`].
 pub const MAX_FEC_KINDS: usize = 16;
-/// Most bytes of an object's name: `PATH_MAX` of Linux.
+/// The most bytes of an object's name: `PATH_MAX` of Linux.
 pub const MAX_NAME_BYTES: usize = 4_096;
-/// Most bytes of a text for the user.
+/// The most bytes of a text for the user.
 pub const MAX_TEXT_BYTES: usize = 1_024;
-/// Most ranges of a [`Have`]: half a mebibyte.
+/// The most ranges of a [`Have`]: half a mebibyte.
 pub const MAX_HAVE_RANGES: usize = 65_536;
 /// The smallest chunk.
 pub const MIN_CHUNK_BYTES: u32 = 64 << 10;
@@ -74,35 +74,35 @@ const _: () = assert!(MAX_CHUNK_BYTES / MIN_PAYLOAD_BYTES <= 1 << 24);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message {
-    /// What the sender can and wants to do: its first message.
+    /// What the sender supports and proposes: its first message.
     Hello(Hello),
-    /// What the receiver has chosen: its first message, if there will be a transfer.
+    /// What the receiver has chosen: its first message if it accepts the transfer.
     Welcome(Welcome),
-    /// There will be none, and why: its first and last message then.
+    /// The receiver refuses the transfer: then its first and last message.
     Refuse(Refuse),
-    /// Something is going to be sent.
+    /// An object is going to be sent.
     Object(Object),
-    /// Which of its chunks the receiver has already.
+    /// The chunks of an object that the receiver has already.
     Have(Have),
-    /// How long a chunk of a stream is.
+    /// The length of a stream's chunk.
     Span(Span),
     /// An object has been sent.
     End(End),
-    /// An object is in its place, whole and verified.
+    /// An object is stored, complete and verified.
     Stored {
         /// Its number.
         object: u32,
     },
-    /// Something did not work out.
+    /// Something failed.
     Failed(Failed),
-    /// Nothing more is going to be sent, or has been stored.
+    /// Nothing more will be sent, or everything is stored.
     Finish,
 }
 
-/// Why bytes are no message of ours, or why a message cannot be written.
+/// Why bytes are not a valid message, or why a message cannot be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum MessageError {
-    /// The length is beyond the limit.
+    /// The length exceeds the limit.
     #[error("a control message of {0} bytes is beyond the limit of {MAX_MESSAGE_BYTES}")]
     TooLong(u32),
     /// A type that this version does not know and must not skip.
@@ -114,10 +114,10 @@ pub enum MessageError {
     /// More fields than allowed.
     #[error("a control message of more than {MAX_FIELDS} fields")]
     Fields,
-    /// A field goes beyond the end of its message, or less than a field is left.
+    /// A field extends beyond the end of its message, or an incomplete field is left.
     #[error("control message type {0:#06x} does not end where its last field does")]
     Ragged(u16),
-    /// A field that must be there is not.
+    /// A required field is missing.
     #[error("control message type {message:#06x} has no field \"{field}\"")]
     Missing {
         /// Type of the message.
@@ -125,7 +125,7 @@ pub enum MessageError {
         /// Name of the field.
         field: &'static str,
     },
-    /// A field is there twice.
+    /// A field occurs twice.
     #[error("control message type {message:#06x} has field \"{field}\" twice")]
     Duplicate {
         /// Type of the message.
@@ -133,7 +133,7 @@ pub enum MessageError {
         /// Name of the field.
         field: &'static str,
     },
-    /// A field is not as long as its type.
+    /// The length of a field does not match its type.
     #[error("field \"{field}\" of {bytes} bytes has the wrong length")]
     Length {
         /// Name of the field.
@@ -153,7 +153,7 @@ pub enum MessageError {
         /// Most.
         most: usize,
     },
-    /// A value that cannot be.
+    /// An invalid value.
     #[error("field \"{field}\" cannot be {value}")]
     Value {
         /// Name of the field.
@@ -184,7 +184,7 @@ impl Message {
     ///
     /// # Errors
     ///
-    /// What the other end would refuse; then `out` is as it was.
+    /// What the other end would refuse; `out` is unchanged then.
     pub fn write(&self, out: &mut Vec<u8>) -> Result<(), MessageError> {
         let mut frame = Frame::begin(out, self.kind());
         match self {
@@ -202,7 +202,7 @@ impl Message {
         frame.end(Self::parse)
     }
 
-    /// The message of type `kind` with these fields; none for one to be skipped.
+    /// The message of type `kind` with these fields; none if it is to be skipped.
     fn parse(kind: u16, body: &[u8]) -> Result<Option<Self>, MessageError> {
         if kind >= SKIPPABLE {
             return Ok(None);

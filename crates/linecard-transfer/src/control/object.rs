@@ -5,19 +5,19 @@ use super::text::Text;
 use super::{MAX_CHUNK_BYTES, MAX_HAVE_RANGES, MAX_NAME_BYTES, MessageError, OBJECT_FIELD};
 use alloc::vec::Vec;
 
-/// Something that is going to be sent: a file, or a stream.
+/// An object to be sent: a file or a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Object {
-    /// Its number, counted by the sender.
+    /// Its number, assigned by the sender.
     pub id: u32,
-    /// Relative path, with `/` between its parts; empty for a stream that has none. At most
-    /// [`MAX_NAME_BYTES`]. It is the word of the other end: the receiver decides where it leads.
+    /// Relative path, with `/` between its parts; empty for a stream without a name. At most
+    /// [`MAX_NAME_BYTES`]. Not trusted: the receiver decides where it leads.
     pub name: Vec<u8>,
-    /// Bytes, if that is known; a stream ends where its [`End`] says.
+    /// Length in bytes if known; a stream's length follows in its [`End`].
     pub size: Option<u64>,
-    /// Permissions, as `st_mode` has them.
+    /// Permissions, as in `st_mode`.
     pub mode: u32,
-    /// When it was last changed, ns since 1970.
+    /// Modification time, ns since 1970.
     pub modified_ns: i64,
     /// Number of its first chunk in the connection.
     pub first_chunk: u32,
@@ -53,7 +53,7 @@ impl Object {
     }
 }
 
-/// Chunks in a row.
+/// Consecutive chunks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChunkRange {
     /// Number of the first, counted in the connection.
@@ -62,15 +62,15 @@ pub struct ChunkRange {
     pub count: u32,
 }
 
-/// Which chunks of an object the receiver has already, and will not need again.
+/// The chunks of an object that the receiver has already, and will not need again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Have {
     /// Number of the object.
     pub object: u32,
     /// In ascending order, without overlap, at most [`MAX_HAVE_RANGES`].
     pub ranges: Vec<ChunkRange>,
-    /// BLAKE3 of a file of the same name and length that the receiver has: if the object hashes to the
-    /// same, the sender sends none of it.
+    /// BLAKE3 hash of the receiver's file of the same name and length: if the object has the same
+    /// hash, the sender sends none of its chunks.
     pub existing: Option<[u8; 32]>,
 }
 
@@ -108,7 +108,7 @@ impl Have {
     }
 }
 
-/// How long a chunk is that is not full: of a stream, whose end nobody knew.
+/// The length of a chunk that is not full: the last of a stream whose length was not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
     /// Number of the chunk in the connection.
@@ -135,7 +135,7 @@ impl Span {
     }
 }
 
-/// An object has been sent whole.
+/// All chunks of an object have been sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct End {
     /// Number of the object.
@@ -165,16 +165,16 @@ impl End {
     }
 }
 
-/// Something did not work out at the end that says so. If it is about an object, that one is given up and
-/// the others go on.
+/// A failure at the end that sends this message. If it concerns one object, only that object is
+/// given up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failed {
-    /// Number of the object; none when all of the transfer has failed.
+    /// Number of the object; none if the whole transfer has failed.
     pub object: Option<u32>,
-    /// From a sender, for an object: its chunks from this number on, counted in the connection, do not
-    /// come. None if all have been sent.
+    /// From a sender, for an object: its chunks from this number on, counted in the connection,
+    /// will not be sent. None if all have been sent.
     pub sent_below: Option<u32>,
-    /// What kind of failure; the values are the engine's.
+    /// The kind of failure; the values are defined by the caller.
     pub code: u16,
     /// For the user.
     pub text: Text,

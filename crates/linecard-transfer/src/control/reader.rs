@@ -1,16 +1,17 @@
-//! Messages out of bytes as they come.
+//! Parses messages from a stream of bytes.
 
 use super::{FRAME_BYTES, MAX_MESSAGE_BYTES, Message, MessageError};
 use alloc::vec::Vec;
 
-/// Bytes that are held beyond the longest message, so that reads need not end where messages do.
+/// Bytes buffered beyond the longest message, so that reads need not end at message boundaries.
 const AHEAD_BYTES: usize = 64 << 10;
-/// Most messages of unknown types: nobody can be kept busy by them.
+/// The most messages of unknown types, so that a peer cannot keep the reader busy with them.
 const MAX_SKIPPED: u32 = 10_000;
 
-/// Takes bytes in any pieces and gives messages. Holds at most a message and 64 KiB.
+/// Accepts bytes in pieces of any size and returns messages. Buffers at most one message and 64
+/// KiB.
 ///
-/// An error is for good: there is no next message behind one that is not understood.
+/// An error is permanent: the start of the next message is not known.
 #[derive(Debug, Default)]
 pub struct Reader {
     held: Vec<u8>,
@@ -24,14 +25,14 @@ impl Reader {
     /// The most that is ever held.
     pub const MAX_BYTES: usize = FRAME_BYTES + MAX_MESSAGE_BYTES + AHEAD_BYTES;
 
-    /// A reader that holds nothing.
+    /// An empty reader.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes the first of these bytes, as many as there is room for; how many. After
-    /// [`Reader::read`] has given none, or an error, there is room for at least 64 KiB.
+    /// Buffers the first of these bytes, as many as there is room for; returns their number. After
+    /// [`Reader::read`] has returned none or an error, there is room for at least 64 KiB.
     #[must_use = "what was not taken has to be given again"]
     pub fn push(&mut self, bytes: &[u8]) -> usize {
         if self.failed.is_some() {
@@ -44,11 +45,12 @@ impl Reader {
         taken
     }
 
-    /// The next message, if all of it has come.
+    /// The next message, if it is complete.
     ///
     /// # Errors
     ///
-    /// What is no message, or beyond a limit: as soon as that shows, and from then on.
+    /// An invalid message, or one beyond a limit: as soon as it is detected, and on every later
+    /// call.
     pub fn read(&mut self) -> Result<Option<Message>, MessageError> {
         if let Some(error) = self.failed {
             return Err(error);
@@ -62,7 +64,7 @@ impl Reader {
         outcome
     }
 
-    /// Whether a part of a message has come: then it is too early to close.
+    /// Whether part of a message is buffered, so that closing would truncate it.
     #[must_use]
     pub fn is_amid(&self) -> bool {
         self.taken < self.held.len()

@@ -1,16 +1,16 @@
-//! Texts from the other end, which are shown to a user.
+//! Text from the other end that is shown to the user.
 
 use super::MAX_TEXT_BYTES;
 use alloc::string::String;
 use core::fmt;
 
-/// At most [`MAX_TEXT_BYTES`] without control characters: what somebody else wrote must not steer
-/// a terminal or add lines to a log.
+/// At most [`MAX_TEXT_BYTES`] without control characters, so that it cannot control a terminal or
+/// add lines to a log.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Text(String);
 
 impl Text {
-    /// The text that `bytes` are, as far as they are UTF-8, cut to the limit.
+    /// The valid UTF-8 of `bytes`, truncated to the limit.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         let mut text = String::new();
@@ -31,7 +31,7 @@ impl Text {
     }
 }
 
-/// Control characters, and those that turn the direction of what is shown.
+/// Control characters, and those that change the direction of text.
 fn unprintable(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200E}'..='\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')

@@ -1,10 +1,10 @@
-//! Forward error correction: what is lost is computed from what arrived, without asking again.
+//! Forward error correction: lost packets are computed from those that arrived, without
+//! retransmission.
 //!
-//! Data packets are sent as they are (the code is systematic), and after each group of `k` of them
-//! `m` repair packets, each as long as the group's longest. From any `k` packets of a group all its
-//! data follows; with fewer, nothing is made up. A short last group has fewer data packets and as
-//! many repair packets: those that it lacks count as zeros, as do the bytes that a shorter packet
-//! lacks.
+//! Data packets are sent unchanged (the code is systematic), and after each group of `k` of them
+//! `m` repair packets, each as long as the group's longest. Any `k` packets of a group determine
+//! all its data; fewer determine nothing. A short last group has fewer data packets and as many
+//! repair packets: missing ones count as zeros, and so do the missing bytes of a shorter packet.
 //!
 //! All schemes are one code, a Cauchy Reed–Solomon code over GF(2⁸) with `x⁸ + x⁴ + x³ + x² + 1`
 //! whose columns are scaled so that the first repair packet is the plain sum. With `⊕` for the sum,
@@ -14,9 +14,9 @@
 //! repair[r] = ⊕ over j of  data[j] · !j / (!j ⊕ r)         j < k, r < m, k + m ≤ 256
 //! ```
 //!
-//! This is what goes over the wire, and never changes. A factor depends neither on `k` nor on `m`.
-//! XOR is the code with one repair packet, a duplicate that of one data packet: their factors are
-//! 1.
+//! This defines the wire format, which never changes. A factor depends neither on `k` nor on `m`.
+//! XOR is the code with one repair packet, and duplication that of one data packet: their factors
+//! are 1.
 //!
 //! Source: J. Blömer and others, "An XOR-Based Erasure-Resilient Coding Scheme", ICSI TR-95-048,
 //! 1995 (Cauchy matrices); SMPTE ST 2022-7 for the duplicate.

@@ -1,4 +1,4 @@
-//! Which repair packets are sent: the scheme, as it is configured and agreed upon.
+//! The scheme of error correction, as configured and agreed on.
 
 use alloc::borrow::ToOwned;
 use alloc::string::String;
@@ -6,7 +6,7 @@ use core::fmt;
 use core::num::NonZeroU8;
 use core::str::FromStr;
 
-/// Data and repair packets of a group at most: each needs its own element of GF(2⁸).
+/// The most data and repair packets of a group: each needs its own element of GF(2⁸).
 pub const MAX_GROUP: usize = 256;
 
 /// How the packets of a transfer are protected.
@@ -39,13 +39,13 @@ pub enum Kind {
     Duplicate,
 }
 
-/// Why there is no such scheme.
+/// Why a scheme is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SchemeError {
-    /// The text names no scheme.
+    /// The text names an unknown scheme.
     #[error("'{0}' is no repair scheme: write none, xor:K, rs:K,M or duplicate")]
     Unknown(String),
-    /// A part of the text is no number of packets.
+    /// A part of the text is not a number of packets.
     #[error("'{0}' is no number of packets: write xor:K as in xor:16, rs:K,M as in rs:28,4")]
     NotANumber(String),
     /// No data packets.
@@ -54,7 +54,7 @@ pub enum SchemeError {
     /// No repair packets.
     #[error("0 repair packets for a group: give at least 1, or take the scheme none")]
     NoRepair,
-    /// More than the field has elements.
+    /// More packets than the field has elements.
     #[error(
         "{data} data and {repair} repair packets: a group has at most {MAX_GROUP} in all, so take \
          fewer of one"
@@ -68,7 +68,7 @@ pub enum SchemeError {
 }
 
 impl Scheme {
-    /// No repair packets: what is lost is sent again.
+    /// No repair packets: lost packets are retransmitted.
     pub const NONE: Self = Self { kind: Kind::None, data: NonZeroU8::MIN, repair: 0 };
 
     /// Every packet twice, on two lanes.

@@ -1,29 +1,29 @@
-//! How much may be in flight on a lane, and how fast it may go.
+//! Congestion window and pacing rate of a lane.
 
 use super::{Cubic, LaneSettings, Outcome, Rtt};
 use linecard::time::Instant;
 
-/// A lane of fixed rate that loses more than one packet in this many is not the caller's alone.
+/// A lane of fixed rate that loses more than one packet in this many competes with other traffic.
 const BREAKER_LOSS: u64 = 10;
-/// Intervals in a row that must be so.
+/// Consecutive intervals with that loss.
 const BREAKER_INTERVALS: u32 = 3;
 /// The shortest interval, in ns.
 const BREAKER_INTERVAL_NS: u64 = 300_000_000;
-/// Packets without which an interval says nothing.
+/// Packets below which an interval is not significant.
 const BREAKER_PACKETS: u64 = 50;
 
-/// What limits a lane.
+/// What limits a lane's rate.
 #[derive(Debug)]
 pub enum Control {
-    /// Nothing: a stream that limits itself.
+    /// Nothing: a stream with its own congestion control.
     Stream,
-    /// The rate that the caller owns, with a circuit breaker (RFC 8084).
+    /// A rate that the caller has reserved, with a circuit breaker (RFC 8084).
     Fixed(Breaker),
-    /// What the path shows that it carries.
+    /// Congestion control.
     Cubic(Cubic),
 }
 
-/// Watches whether a lane of fixed rate loses what it is given.
+/// Detects that a lane of fixed rate loses packets.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Breaker {
     since: Instant,
@@ -33,7 +33,7 @@ pub struct Breaker {
 }
 
 impl Control {
-    /// What `settings` ask for.
+    /// The control that `settings` ask for.
     #[must_use]
     pub fn new(settings: &LaneSettings) -> Self {
         if settings.stream {
@@ -45,7 +45,7 @@ impl Control {
         }
     }
 
-    /// Bytes that may be in flight.
+    /// The most bytes in flight.
     #[must_use]
     pub fn window(&self, settings: &LaneSettings, rtt: &Rtt) -> u64 {
         match self {
@@ -60,7 +60,7 @@ impl Control {
         }
     }
 
-    /// The rate at which to pace, in bit/s; 0 for none.
+    /// The pacing rate in bit/s; 0 for none.
     #[must_use]
     pub fn rate_bps(&self, settings: &LaneSettings, rtt: &Rtt) -> u64 {
         match self {
@@ -75,8 +75,8 @@ impl Control {
         }
     }
 
-    /// Takes what was acknowledged or lost. True if the circuit breaker has just opened: the lane goes
-    /// on under congestion control.
+    /// Updates the control with acknowledgments and losses. True if the circuit breaker has just
+    /// opened: the lane continues under congestion control.
     pub fn update(&mut self, settings: &LaneSettings, seen: &Seen<'_>, now: Instant) -> bool {
         match self {
             Self::Stream => {}
@@ -93,7 +93,7 @@ impl Control {
         false
     }
 
-    /// This many lanes share a bottleneck.
+    /// Sets the number of lanes that share a bottleneck.
     pub fn set_share(&mut self, lanes: usize) {
         if let Self::Cubic(cubic) = self {
             cubic.set_share(lanes);
@@ -101,14 +101,14 @@ impl Control {
     }
 }
 
-/// What a lane has seen.
+/// Observations on a lane.
 #[derive(Debug, Clone, Copy)]
 pub struct Seen<'a> {
-    /// Packets arrived and lost.
+    /// Packets that arrived or were lost.
     pub outcome: &'a Outcome,
     /// The lane's round-trip time.
     pub rtt: &'a Rtt,
-    /// The window held the sender back.
+    /// Whether the window limited the sender.
     pub limited: bool,
 }
 

@@ -1,4 +1,4 @@
-//! CUBIC (RFC 9438), in bytes: for lanes whose rate nobody knows.
+//! CUBIC (RFC 9438), in bytes: for lanes of unknown rate.
 
 use super::Outcome;
 use linecard::time::Instant;
@@ -9,7 +9,7 @@ const BETA: f64 = 0.7;
 const C: f64 = 0.4;
 /// Segments to begin with (RFC 6928).
 const INITIAL_SEGMENTS: f64 = 10.0;
-/// Segments that are always allowed.
+/// The smallest window in segments.
 const LEAST_SEGMENTS: f64 = 2.0;
 
 /// A congestion window.
@@ -34,7 +34,7 @@ pub struct Cubic {
 #[derive(Debug, Clone, Copy)]
 struct Epoch {
     start: Instant,
-    /// Seconds until the window is again as it was before the loss.
+    /// Seconds until the window reaches its size before the loss.
     k: f64,
 }
 
@@ -60,19 +60,19 @@ impl Cubic {
         (self.window * self.segment) as u64
     }
 
-    /// Whether it grows by what arrives.
+    /// Whether it is in slow start.
     #[must_use]
     pub fn in_slow_start(&self) -> bool {
         self.window < self.threshold
     }
 
-    /// This many lanes share a bottleneck.
+    /// Sets the number of lanes that share a bottleneck.
     pub fn set_share(&mut self, lanes: usize) {
         self.share = lanes.max(1) as f64;
     }
 
-    /// Takes what an acknowledgment or a timer told; `limited` when the window was what held the sender
-    /// back: a window that is not used does not grow (section 5.8).
+    /// Updates the window with the effect of an acknowledgment or a timer; `limited` if the window
+    /// limited the sender: a window that is not used does not grow (section 5.8).
     pub fn update(&mut self, outcome: &Outcome, rtt_ns: u64, limited: bool, now: Instant) {
         if let Some(sent) = outcome.lost_sent {
             self.lost(sent, now);

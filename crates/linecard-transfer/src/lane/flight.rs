@@ -1,7 +1,8 @@
-//! What has been sent on a lane and not been answered for, by packet number, and what of it is lost.
+//! The packets in flight on a lane, by packet number, and loss detection.
 //!
-//! Loss is judged by the lane's own order only (RFC 9002, section 6.1): a packet is lost when one that
-//! was sent three later, or 9/8 of a round-trip time later, has arrived. Other lanes say nothing.
+//! Loss is detected only by the lane's own order (RFC 9002, section 6.1): a packet is lost if one
+//! sent three packets later, or 9/8 of a round-trip time later, has arrived. Other lanes are not
+//! considered.
 
 use super::Rtt;
 use crate::wire::{Ack, Range};
@@ -9,19 +10,19 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use linecard::time::Instant;
 
-/// Packets by which another may be overtaken before it counts as lost (kPacketThreshold).
+/// A packet counts as lost if this many later ones have arrived (kPacketThreshold).
 pub const PACKET_THRESHOLD: u64 = 3;
-/// Most packets in flight on a lane: 100 Gbit/s of 1,408 bytes over 14 ms.
+/// The most packets in flight on a lane: 100 Gbit/s of 1,408 bytes over 14 ms.
 pub const MAX_FLIGHT: usize = 1 << 17;
-/// Lost packets remembered, in case they arrive after all.
+/// Lost packets remembered, in case they arrive later.
 const MAX_REMEMBERED: usize = 4_096;
 
-/// What a packet carried.
+/// The content of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Piece {
     /// The chunk.
     pub chunk: u32,
-    /// Place in the order in which the chunk's packets are first sent, repair included.
+    /// Index in the order in which the chunk's packets are first sent, repair included.
     pub slot: u32,
 }
 
@@ -32,25 +33,26 @@ struct Sent {
     piece: Option<Piece>,
 }
 
-/// What an acknowledgment or a timer changed.
+/// The effect of an acknowledgment or a timer.
 #[derive(Debug, Clone, Default)]
 pub struct Outcome {
-    /// Pieces that have arrived, for the first time by this packet.
+    /// Pieces that arrived for the first time.
     pub arrived: Vec<Piece>,
     /// Pieces of packets that count as lost.
     pub lost: Vec<Piece>,
-    /// Pieces that had been counted as lost, and arrived.
+    /// Pieces that had been declared lost, and arrived.
     pub late: Vec<Piece>,
     /// Bytes that have arrived.
     pub arrived_bytes: u64,
-    /// When the newest of the lost packets was sent: what was sent before belongs to the same loss.
+    /// When the newest of the lost packets was sent: losses of earlier packets belong to the same
+    /// event.
     pub lost_sent: Option<Instant>,
-    /// Round-trip time of the newest packet, if this told of it first, in ns.
+    /// Round-trip time of the newest packet, if this acknowledged it first, in ns.
     pub sample_ns: Option<u64>,
 }
 
 impl Outcome {
-    /// Empties it, to be used again.
+    /// Clears it for reuse.
     pub fn clear(&mut self) {
         self.arrived.clear();
         self.lost.clear();
@@ -66,7 +68,7 @@ impl Outcome {
 pub struct Flight {
     /// Number of the first entry of `sent`.
     base: u64,
-    /// In order of their numbers; what has been answered for, or needs no answer, is `None`.
+    /// In order of their numbers; `None` if acknowledged, or not to be acknowledged.
     sent: VecDeque<Option<Sent>>,
     bytes: u64,
     packets: usize,
@@ -99,7 +101,8 @@ impl Flight {
         self.sent.len() < MAX_FLIGHT
     }
 
-    /// A packet of `bytes` went at `now`; those without a piece are not waited for. Returns its number.
+    /// Records that a packet of `bytes` was sent at `now`; packets without a piece are not tracked.
+    /// Returns its number.
     pub fn send(&mut self, piece: Option<Piece>, bytes: u32, now: Instant) -> u64 {
         let number = self.next_number();
         if piece.is_some() {
@@ -138,8 +141,8 @@ impl Flight {
         Some(self.base + place as u64)
     }
 
-    /// Takes an acknowledgment. False for one of numbers that were never sent: a broken or hostile
-    /// other end.
+    /// Processes an acknowledgment. False if it contains numbers that were never sent: the other
+    /// end has a bug or is hostile.
     pub fn acknowledge(&mut self, ack: &Ack, now: Instant, outcome: &mut Outcome) -> bool {
         let Some(newest) = ack.ranges.first() else { return true };
         if newest.last >= self.next_number() {
@@ -173,7 +176,7 @@ impl Flight {
         }
     }
 
-    /// Declares lost what the lane's order or `rtt` says is lost. Returns when to look again.
+    /// Declares packets lost according to the lane's order or `rtt`. Returns when to check again.
     pub fn detect(&mut self, rtt: &Rtt, now: Instant, outcome: &mut Outcome) -> Option<Instant> {
         let largest = self.largest?;
         let delay = rtt.loss_delay_ns();
@@ -195,7 +198,7 @@ impl Flight {
         None
     }
 
-    /// Declares all of it lost: the lane is not believed to carry anything.
+    /// Declares all packets lost, because the lane has failed.
     pub fn abandon(&mut self, outcome: &mut Outcome) {
         for number in self.base..self.next_number() {
             self.lose(number, outcome);

@@ -1,6 +1,7 @@
-//! One lane at either end: packet numbers, round-trip times, loss, pacing, congestion, life and death.
+//! One lane at either end: packet numbers, round-trip times, loss, pacing, congestion, failure and
+//! recovery.
 //!
-//! Each lane is judged by itself. A path that is slow or dead says nothing about another.
+//! Each lane is judged by itself: a slow or failed path says nothing about another.
 
 mod control;
 mod cubic;

@@ -6,8 +6,8 @@ use linecard::time::Instant;
 /// the rate by more than a millionth.
 const FRACTION: u32 = 24;
 
-/// Says when the next packet is due. Time that was lost is caught up, but for no more than a bound: a
-/// sender that was not run for a while must not fill the queues of the network at once.
+/// Computes when the next packet is due. Lost time is caught up only up to a bound, so that a
+/// sender that was not scheduled for a while does not fill the queues of the network at once.
 ///
 /// ```
 /// use linecard::time::Instant;
@@ -28,7 +28,7 @@ pub struct Pacer {
 }
 
 impl Pacer {
-    /// `rate_bps` in bit/s, 0 for no pacing; lost time up to `catch_up_ns` is caught up.
+    /// `rate_bps` in bit/s, 0 for no pacing; at most `catch_up_ns` of lost time is caught up.
     #[must_use]
     pub fn new(rate_bps: u64, catch_up_ns: u64) -> Self {
         let mut pacer = Self { per_byte: 0, due_ns: 0, fraction: 0, catch_up_ns };
@@ -36,25 +36,25 @@ impl Pacer {
         pacer
     }
 
-    /// Goes on at another rate, in bit/s, 0 for no pacing.
+    /// Changes the rate, in bit/s, 0 for no pacing.
     pub fn set_rate(&mut self, rate_bps: u64) {
         let scaled = 8_000_000_000_u128 << FRACTION;
         let per_byte = scaled.checked_div(u128::from(rate_bps)).unwrap_or(0);
         self.per_byte = u64::try_from(per_byte).unwrap_or(u64::MAX >> 20);
     }
 
-    /// When the next packet may go.
+    /// When the next packet may be sent.
     #[must_use]
     pub const fn due(&self) -> Instant {
         Instant::from_ns(self.due_ns)
     }
 
-    /// Forgets what went before: nothing has to be waited for from `now` on.
+    /// Resets the schedule to `now`.
     pub fn restart(&mut self, now: Instant) {
         self.due_ns = self.due_ns.min(now.as_ns());
     }
 
-    /// A packet that takes `bytes` on the line went at `now`.
+    /// Records that a packet that takes `bytes` on the line was sent at `now`.
     pub fn sent(&mut self, bytes: u64, now: Instant) {
         if self.per_byte == 0 {
             return;

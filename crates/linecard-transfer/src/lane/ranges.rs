@@ -1,4 +1,4 @@
-//! The packet numbers of a lane that have arrived.
+//! The packet numbers received on a lane.
 
 use crate::wire::{MAX_RANGES, Range};
 use alloc::collections::VecDeque;
@@ -6,23 +6,23 @@ use alloc::collections::VecDeque;
 /// Ranges kept: twice what an acknowledgment holds, so that late packets still find their gap.
 const KEPT: usize = 2 * MAX_RANGES;
 
-/// Arrived numbers as ranges, the newest 64 of them. What is older than those counts as arrived: it has
-/// been reported, or is lost for good.
+/// Received numbers as ranges, the newest 64 of them. Older numbers count as received: they have
+/// been acknowledged, or are lost permanently.
 #[derive(Debug, Clone, Default)]
 pub struct Ranges {
-    /// Ascending, never touching.
+    /// Ascending and never adjacent.
     ranges: VecDeque<Range>,
-    /// Numbers below are not taken any more.
+    /// Smaller numbers are refused.
     floor: u64,
 }
 
 impl Ranges {
-    /// Takes a number; false if it had arrived before, or is too old to tell.
+    /// Adds a number; false if it was received before, or is too old to decide.
     pub fn insert(&mut self, number: u64) -> bool {
         if number < self.floor {
             return false;
         }
-        // Nearly all numbers go on where the last range ends.
+        // Most numbers extend the last range.
         match self.ranges.back_mut() {
             Some(last) if number == last.last + 1 => last.last = number,
             Some(last) if number <= last.last => return self.insert_within(number),

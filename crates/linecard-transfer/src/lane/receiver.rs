@@ -1,4 +1,4 @@
-//! The receiving end of a lane: what has arrived on it, and when to say so.
+//! The receiving end of a lane: which packets have arrived, and when to acknowledge them.
 
 use super::ranges::Ranges;
 use crate::wire::{Probe, Range};
@@ -6,12 +6,12 @@ use alloc::vec::Vec;
 use linecard::rng::Rng;
 use linecard::time::Instant;
 
-/// When arrivals are acknowledged.
+/// When received packets are acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AckSettings {
     /// After this many packets: two of the sender's batches.
     pub packets: u32,
-    /// After this long at the latest, in ns; an eighth of the round-trip time where that is less.
+    /// After at most this long, in ns; after an eighth of the round-trip time if that is less.
     pub delay_ns: u64,
 }
 
@@ -21,7 +21,8 @@ impl Default for AckSettings {
     }
 }
 
-/// The least time before an acknowledgment of a few packets, in ns: less is not worth a packet.
+/// The shortest delay of an acknowledgment for a few packets, in ns; an earlier one would not be
+/// worth a packet.
 const LEAST_DELAY_NS: u64 = 50_000;
 
 /// The receiving end of a lane.
@@ -40,7 +41,7 @@ pub struct LaneReceiver {
 }
 
 impl LaneReceiver {
-    /// A lane on which nothing has come.
+    /// A lane on which nothing has arrived yet.
     #[must_use]
     pub fn new(settings: AckSettings) -> Self {
         Self {
@@ -63,13 +64,13 @@ impl LaneReceiver {
         self.validated
     }
 
-    /// Packet `number` came. False if it had come before.
+    /// Records that packet `number` arrived. False if it had arrived before.
     pub fn arrived(&mut self, number: u64, now: Instant) -> bool {
         let largest = self.ranges.largest();
         if !self.ranges.insert(number) {
             return false;
         }
-        // Out of order: the sender should know of the gap, or that it is filled.
+        // Out of order: the sender should learn of the gap, or that it is filled.
         let expected = largest.map_or(number == 0, |largest| number == largest + 1);
         self.at_once |= !expected;
         if largest.is_none_or(|largest| number > largest) {
@@ -78,18 +79,18 @@ impl LaneReceiver {
         true
     }
 
-    /// What came wants to be acknowledged.
+    /// Schedules an acknowledgment.
     pub fn owe(&mut self, now: Instant) {
         self.unacknowledged += 1;
         self.since.get_or_insert(now);
     }
 
-    /// It wants to be acknowledged with the next call.
+    /// Schedules an acknowledgment for the next call.
     pub fn owe_at_once(&mut self) {
         self.at_once = true;
     }
 
-    /// When an acknowledgment is due, if one is.
+    /// When an acknowledgment is due, if one is scheduled.
     #[must_use]
     pub fn ack_due(&self) -> Option<Instant> {
         self.ranges.largest()?;
@@ -100,7 +101,7 @@ impl LaneReceiver {
         self.since.map(|since| since.plus_ns(delay))
     }
 
-    /// An acknowledgment is sent: its ranges, and its delay in µs.
+    /// Returns the acknowledgment to send: its ranges, and its delay in µs.
     pub fn acknowledge(&mut self, now: Instant) -> (Vec<Range>, u32) {
         self.unacknowledged = 0;
         self.since = None;
@@ -109,7 +110,7 @@ impl LaneReceiver {
         (self.ranges.newest().collect(), delay_us)
     }
 
-    /// A probe came. True if by it the sender's address is known to be the sender's.
+    /// Processes a probe. True if it validates the sender's address.
     pub fn probed(&mut self, probe: Probe, now: Instant) -> bool {
         if probe.challenge.is_some() {
             self.answer = probe.challenge;
@@ -127,8 +128,8 @@ impl LaneReceiver {
         true
     }
 
-    /// The answer to a challenge, which is itself a challenge as long as the address is not validated,
-    /// or `moved`: packets come from another one.
+    /// The answer to a challenge, which contains a challenge as long as the address is not
+    /// validated, or if packets have `moved` to another address.
     pub fn answer(&mut self, moved: bool, now: Instant, rng: &mut Rng) -> Option<Probe> {
         let response = Some(self.answer.take()?);
         let challenge = (!self.validated || moved).then(|| {
@@ -139,7 +140,7 @@ impl LaneReceiver {
         Some(Probe { challenge, response })
     }
 
-    /// Whether an answer waits.
+    /// Whether an answer is pending.
     #[must_use]
     pub const fn has_answer(&self) -> bool {
         self.answer.is_some()

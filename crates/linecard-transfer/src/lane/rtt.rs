@@ -1,7 +1,7 @@
 //! Round-trip times (RFC 9002, section 5).
 
-/// What is assumed before the first sample, in ns. The handshake of the control channel gives a better
-/// figure where there is one ([`Rtt::guess`]).
+/// Assumed before the first sample, in ns. The handshake of the control channel gives a better
+/// estimate if there was one ([`Rtt::guess`]).
 pub const INITIAL_NS: u64 = 100_000_000;
 /// Timers are no finer than this, in ns (kGranularity, RFC 9002, section 6.1.2).
 pub const GRANULARITY_NS: u64 = 1_000_000;
@@ -22,11 +22,11 @@ pub struct Rtt {
     variation_ns: u64,
     least_ns: u64,
     samples: u64,
-    /// The least of the samples that are counted now, and of those before.
+    /// The minimum of the current period of samples, and of the one before.
     recent_ns: [u64; 2],
 }
 
-/// Samples after which the least of them is no longer that of now: a way may have become longer.
+/// Samples per period: older minima are discarded, because the path may have become longer.
 const RECENT: u64 = 512;
 
 impl Default for Rtt {
@@ -49,8 +49,8 @@ impl Rtt {
         }
     }
 
-    /// Takes a measured time from sending to acknowledgment, of which the other end says that it
-    /// waited for `ack_delay_ns`.
+    /// Adds a measured time from sending to acknowledgment; the other end reports that it delayed
+    /// the acknowledgment by `ack_delay_ns`.
     pub fn sample(&mut self, latest_ns: u64, ack_delay_ns: u64) {
         self.latest_ns = latest_ns;
         self.samples += 1;
@@ -63,7 +63,7 @@ impl Rtt {
             self.recent_ns = [u64::MAX, self.recent_ns[0]];
         }
         self.recent_ns[0] = self.recent_ns[0].min(latest_ns);
-        // Section 5.3: the delay is taken off only where the least time allows for it.
+        // Section 5.3: the delay is subtracted only if the result is not below the minimum.
         let adjusted = match latest_ns.checked_sub(ack_delay_ns) {
             Some(less) if less >= self.least_ns => less,
             _ => latest_ns,
@@ -79,14 +79,15 @@ impl Rtt {
         self.smoothed_ns
     }
 
-    /// The least time, in ns.
+    /// The minimum, in ns.
     #[must_use]
     pub const fn least_ns(&self) -> u64 {
         self.least_ns
     }
 
-    /// What queues on the way add to the least of the last 512 to 1,024 samples, in ns; 0 below an eighth of
-    /// the whole, where it cannot be told from acknowledgments that come together.
+    /// Queueing delay: the smoothed time minus the minimum of the last 512 to 1,024 samples, in ns;
+    /// 0 below an eighth of the smoothed time, where it cannot be distinguished from delayed
+    /// acknowledgments.
     ///
     /// ```
     /// let mut rtt = linecard_transfer::lane::Rtt::default();
@@ -110,7 +111,7 @@ impl Rtt {
         self.samples
     }
 
-    /// A packet is lost when one sent this much later has been acknowledged: 9/8 of the round-trip
+    /// A packet is lost if one sent this much later has been acknowledged: 9/8 of the round-trip
     /// time (section 6.1.2).
     #[must_use]
     pub fn loss_delay_ns(&self) -> u64 {
@@ -118,7 +119,8 @@ impl Rtt {
         (longest + longest / 8).max(GRANULARITY_NS)
     }
 
-    /// The probe timeout: without an acknowledgment for so long, something is wrong (section 6.2.1).
+    /// The probe timeout: if no acknowledgment arrives for this long, a probe is sent (section
+    /// 6.2.1).
     #[must_use]
     pub fn probe_timeout_ns(&self, max_ack_delay_ns: u64) -> u64 {
         self.smoothed_ns + (4 * self.variation_ns).max(GRANULARITY_NS) + max_ack_delay_ns

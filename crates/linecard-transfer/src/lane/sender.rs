@@ -1,4 +1,5 @@
-//! The sending end of a lane: whether it lives, when it may send, and what has become of what it sent.
+//! The sending end of a lane: whether it works, when it may send, and what has become of its
+//! packets.
 
 use super::control::Seen;
 use super::{Control, Flight, Outcome, Pacer, Piece, Rtt};
@@ -6,44 +7,45 @@ use crate::wire::{Ack, Probe};
 use linecard::rng::Rng;
 use linecard::time::Instant;
 
-/// A lane that does not answer is probed at least this often, in ns: so it is back within a second.
+/// A failed lane is probed at least this often, in ns, so that it is back within a second.
 const PROBE_INTERVAL_NS: u64 = 200_000_000;
-/// An address that has not answered yet is probed at this interval, in ns, after [`EAGER_PROBES`].
+/// An unvalidated address is probed at this interval, in ns, after [`EAGER_PROBES`].
 const UNPROVEN_INTERVAL_NS: u64 = 1_000_000_000;
-/// Probes to an address that has not answered yet at the interval of others.
+/// Probes of an unvalidated address at the usual interval.
 const EAGER_PROBES: u32 = 5;
 /// Doublings of the time between probes.
 const MAX_BACKOFF: u32 = 6;
-/// Probes without an answer after which a lane that had nothing in flight is not believed to work.
+/// Unanswered probes after which a lane without packets in flight counts as failed.
 const MAX_UNANSWERED: u32 = 3;
 
-/// What a lane is to the sender.
+/// Parameters of a sending lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LaneSettings {
-    /// Rate that the caller owns, in bit/s with all framing; 0 if nobody knows: then CUBIC finds out.
+    /// Rate that the caller has reserved, in bit/s with all framing; 0 if unknown: then CUBIC
+    /// determines it.
     pub rate_bps: u64,
-    /// Bytes that a datagram takes on the line besides itself: 42 for IPv4, UDP and Ethernet.
+    /// Bytes of a datagram's framing on the line: 42 for IPv4, UDP and Ethernet.
     pub framing_bytes: u32,
     /// Bytes of a full datagram.
     pub datagram_bytes: u32,
-    /// The lane is a stream (TCP), which has its own congestion control and loses nothing.
+    /// The lane is a stream (TCP), which has its own congestion control and does not lose data.
     pub stream: bool,
     /// Bytes in flight on a stream.
     pub stream_window: u64,
-    /// How far ahead of the schedule one call may send, in ns: what makes batches.
+    /// How far ahead of the schedule one call may send, in ns: the size of batches.
     pub quantum_ns: u64,
-    /// Lost time that is caught up, in ns.
+    /// The most lost time that is caught up, in ns.
     pub catch_up_ns: u64,
-    /// Allowed in flight beyond 1.25 round-trip times, in ns of the rate: for acknowledgments that come
-    /// late because a host did something else.
+    /// Allowance in flight beyond 1.25 round-trip times, in ns of the rate: for acknowledgments
+    /// delayed by a busy host.
     pub slack_ns: u64,
-    /// The least probe timeout, in ns.
+    /// The shortest probe timeout, in ns.
     pub least_timeout_ns: u64,
-    /// The longest that the other end waits before it acknowledges, in ns.
+    /// The longest acknowledgment delay of the other end, in ns.
     pub ack_delay_ns: u64,
-    /// Lanes of one number other than 0 share a bottleneck.
+    /// Lanes with equal numbers other than 0 share a bottleneck.
     pub shared: u32,
-    /// The other end has named the lane's address, and nobody has answered there yet: the first probes are
+    /// The other end has named the lane's address, which is not validated yet: the first probes are
     /// short, and few.
     pub unproven: bool,
 }
@@ -70,13 +72,13 @@ impl Default for LaneSettings {
 /// Whether a lane may be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LaneState {
-    /// Nobody has answered on it yet.
+    /// No answer has arrived yet.
     Validating,
     /// It carries data.
     Alive,
-    /// It has stopped answering: what it had goes over other lanes, and it is probed.
+    /// It has stopped answering: its packets are sent over other lanes, and it is probed.
     Suspect,
-    /// It is gone for good.
+    /// It is closed permanently.
     Closed,
 }
 
@@ -89,17 +91,17 @@ pub struct LaneCounters {
     pub line_bytes: u64,
     /// Packets that were declared lost.
     pub lost: u64,
-    /// Of them, those that arrived after all.
+    /// Of those, packets that arrived later.
     pub late: u64,
     /// Probes sent.
     pub probes: u64,
-    /// Acknowledgments taken.
+    /// Acknowledgments processed.
     pub acks: u64,
-    /// Acknowledgments of packets that were never sent, and answers to nothing that was asked.
+    /// Acknowledgments of packets that were never sent, and answers to unknown challenges.
     pub forged: u64,
-    /// Times it stopped answering.
+    /// Times it failed.
     pub deaths: u64,
-    /// Times it came back.
+    /// Times it recovered.
     pub rejoins: u64,
     /// Times the circuit breaker opened.
     pub breaks: u64,
@@ -114,25 +116,26 @@ pub struct LaneSender {
     flight: Flight,
     pacer: Pacer,
     control: Control,
-    /// The challenge that is out, when it was sent, and how many were sent without an answer.
+    /// The outstanding challenge, when it was sent, and the number of unanswered probes.
     asked: Option<(u64, Instant)>,
     tries: u32,
     /// A challenge of the other end that is to be answered.
     answer: Option<u64>,
     progress: Instant,
-    /// When a probe of a lane that is alive was last answered, and how many were since the last progress.
+    /// When a probe of a working lane was last answered, and the number of probes since the last
+    /// progress.
     answered: Option<Instant>,
     idle_answers: u32,
     loss_timer: Option<Instant>,
     limited: bool,
-    /// Packets before this number have been looked at as stragglers.
+    /// Packets before this number have been examined as stragglers.
     skipped: u64,
-    /// What has been counted.
+    /// The counters.
     pub counters: LaneCounters,
 }
 
 impl LaneSender {
-    /// A lane that nobody has answered on yet.
+    /// A lane that is not validated yet.
     #[must_use]
     pub fn new(settings: LaneSettings) -> Self {
         let control = Control::new(&settings);
@@ -158,7 +161,7 @@ impl LaneSender {
         }
     }
 
-    /// Whether it may be used.
+    /// Its state.
     #[must_use]
     pub const fn state(&self) -> LaneState {
         self.state
@@ -170,7 +173,7 @@ impl LaneSender {
         &self.rtt
     }
 
-    /// What it was given.
+    /// Its parameters.
     #[must_use]
     pub const fn settings(&self) -> &LaneSettings {
         &self.settings
@@ -182,24 +185,24 @@ impl LaneSender {
         self.flight.bytes()
     }
 
-    /// The rate at which it is paced, in bit/s; 0 for none.
+    /// The pacing rate, in bit/s; 0 for none.
     #[must_use]
     pub fn rate_bps(&self) -> u64 {
         self.control.rate_bps(&self.settings, &self.rtt)
     }
 
-    /// Whether it is limited by congestion control, and not by a rate that the caller owns.
+    /// Whether congestion control limits it, rather than a reserved rate.
     #[must_use]
     pub const fn is_cubic(&self) -> bool {
         matches!(self.control, Control::Cubic(_))
     }
 
-    /// This many lanes share its bottleneck.
+    /// Sets the number of lanes that share its bottleneck.
     pub fn set_share(&mut self, lanes: usize) {
         self.control.set_share(lanes);
     }
 
-    /// Whether a packet of `bytes` may go, `first` if it is the first of a call.
+    /// Whether a packet of `bytes` may be sent, `first` if it is the first of a call.
     pub fn may_send(&mut self, bytes: u32, first: bool, now: Instant) -> bool {
         let ahead = if first { 0 } else { self.settings.quantum_ns };
         if self.state != LaneState::Alive || self.pacer.due() > now.plus_ns(ahead) {
@@ -211,7 +214,7 @@ impl LaneSender {
         fits
     }
 
-    /// A packet of `bytes` goes. Returns its number.
+    /// Records that a packet of `bytes` is sent. Returns its number.
     pub fn send(&mut self, piece: Piece, bytes: u32, now: Instant) -> u64 {
         let on_line = u64::from(bytes + self.settings.framing_bytes);
         self.counters.packets += 1;
@@ -223,12 +226,12 @@ impl LaneSender {
         self.flight.send(Some(piece), bytes, now)
     }
 
-    /// The number of a packet that is neither acknowledged nor sent again, if the lane is alive.
+    /// The number of a packet that is neither acknowledged nor retransmitted, if the lane works.
     pub fn number(&mut self, now: Instant) -> Option<u64> {
         (self.state == LaneState::Alive).then(|| self.flight.send(None, 0, now))
     }
 
-    /// A probe that should go now, with its number.
+    /// A probe that is due, with its number.
     pub fn probe(&mut self, now: Instant, rng: &mut Rng) -> Option<(u64, Probe)> {
         let due = self.probe_due().is_some_and(|due| due <= now);
         if !due && self.answer.is_none() || self.state == LaneState::Closed {
@@ -236,7 +239,7 @@ impl LaneSender {
         }
         let mut probe = Probe { challenge: None, response: self.answer.take() };
         if due {
-            // The same challenge again: an answer to any of them proves the same.
+            // The same challenge again: an answer to any copy validates the address.
             let challenge = self.asked.map_or_else(|| rng.next_u64(), |(challenge, _)| challenge);
             self.asked = Some((challenge, now));
             self.tries += 1;
@@ -248,7 +251,7 @@ impl LaneSender {
         Some((self.flight.send(None, 0, now), probe))
     }
 
-    /// When to probe next, if the lane is not alive or an answer is wanted.
+    /// When to probe next, if the lane does not work or an answer is expected.
     fn probe_due(&self) -> Option<Instant> {
         match (self.state, self.asked) {
             (LaneState::Closed, _) | (LaneState::Alive, None) => None,
@@ -266,7 +269,7 @@ impl LaneSender {
         }
     }
 
-    /// Asks for a sign of life, though the lane is believed to be alive.
+    /// Probes a lane although it seems to work.
     pub fn ask(&mut self, now: Instant, rng: &mut Rng) -> Option<(u64, Probe)> {
         if self.asked.is_none() {
             self.asked = Some((rng.next_u64(), Instant::ZERO));
@@ -275,7 +278,7 @@ impl LaneSender {
         self.probe(now, rng)
     }
 
-    /// The next probe is due at once, with a new challenge, unless the lane is alive.
+    /// Makes the next probe due at once, with a new challenge, unless the lane works.
     pub fn probe_now(&mut self) {
         if self.state != LaneState::Alive && !self.settings.unproven {
             self.asked = None;
@@ -283,7 +286,7 @@ impl LaneSender {
         }
     }
 
-    /// A probe came. True if the lane was not alive and now is.
+    /// Processes a probe. True if the lane did not work and now does.
     pub fn probed(&mut self, probe: Probe, now: Instant) -> bool {
         if probe.challenge.is_some() {
             self.answer = probe.challenge;
@@ -300,14 +303,14 @@ impl LaneSender {
                     self.answered = Some(now);
                     self.idle_answers = self.idle_answers.saturating_add(1);
                 }
-                // Whether packets of full length pass is what the next probe asks.
+                // The next probe tests whether full-size packets pass.
                 !core::mem::take(&mut self.settings.unproven) && self.revive(now)
             }
             Some(_) => {
                 self.counters.forged += 1;
                 false
             }
-            // Answers to earlier copies of the same challenge come again.
+            // Answers to earlier copies of the same challenge.
             None => false,
         }
     }
@@ -321,15 +324,15 @@ impl LaneSender {
             self.tries = 0;
             self.progressed(now);
             self.repace();
-            // Probes went at a rate that was guessed, or long ago.
+            // Probes were sent at a guessed rate, or long ago.
             self.pacer.restart(now);
         }
         dead
     }
 
-    /// An acknowledgment of this lane's packets came; what it says is added to `outcome`. It does not
-    /// bring back a lane that was given up: what arrived may have left before the lane broke. A probe
-    /// asks, and takes no longer than a round trip.
+    /// Processes an acknowledgment of this lane's packets; its effect is added to `outcome`. It
+    /// does not revive a failed lane, because the packets may have been sent before the failure; a
+    /// probe does that, and takes only a round trip.
     pub fn acknowledged(&mut self, ack: &Ack, now: Instant, outcome: &mut Outcome) {
         if !self.flight.acknowledge(ack, now, outcome) {
             self.counters.forged += 1;
@@ -346,7 +349,7 @@ impl LaneSender {
         self.account(outcome, now);
     }
 
-    /// Looks at the timers. True if the lane has just stopped answering: all that it had is in
+    /// Processes the timers. True if the lane has just failed: all its packets are in
     /// `outcome.lost`.
     pub fn tick(&mut self, now: Instant, outcome: &mut Outcome) -> bool {
         if self.loss_timer.is_some_and(|at| at <= now) {
@@ -363,7 +366,7 @@ impl LaneSender {
         silent
     }
 
-    /// The lane does not work: what it had is in `outcome.lost`, and it is probed.
+    /// Marks the lane as failed: its packets are in `outcome.lost`, and it is probed.
     pub fn fail(&mut self, now: Instant, outcome: &mut Outcome) {
         if self.state != LaneState::Alive {
             return;
@@ -385,8 +388,8 @@ impl LaneSender {
         self.idle_answers = 0;
     }
 
-    /// The lane will not be used any more: what it had is in `outcome.lost`. That is no death, and nothing was
-    /// lost on it.
+    /// Closes the lane permanently: its packets are in `outcome.lost`. That does not count as a
+    /// failure or a loss.
     pub fn close(&mut self, outcome: &mut Outcome) {
         self.flight.abandon(outcome);
         self.state = LaneState::Closed;
@@ -412,8 +415,8 @@ impl LaneSender {
         self.rtt.probe_timeout_ns(self.settings.ack_delay_ns).max(self.settings.least_timeout_ns)
     }
 
-    /// When a lane with nothing in flight should be asked for a sign of life. The time doubles with each
-    /// probe since the last progress, answered or not, up to the interval of a lane that does not answer.
+    /// When a lane with nothing in flight should be probed. The interval doubles with each probe
+    /// since the last progress, answered or not, up to that of a failed lane.
     #[must_use]
     pub fn quiet_until(&self) -> Instant {
         let asked = self.asked.map(|(_, at)| at);
@@ -423,8 +426,8 @@ impl LaneSender {
         since.plus_ns((timeout_ns << backoff).min(PROBE_INTERVAL_NS.max(timeout_ns)))
     }
 
-    /// The oldest piece of `chunk` in flight, if it is late enough that a lane on which a round trip takes
-    /// `elsewhere_ns` could deliver it sooner.
+    /// The oldest piece of `chunk` in flight, if it is so late that a lane with a round-trip time
+    /// of `elsewhere_ns` could deliver it sooner.
     #[must_use]
     pub fn late_piece(&self, chunk: u32, elsewhere_ns: u64, now: Instant) -> Option<Piece> {
         let (at, piece) = self.flight.oldest_of(chunk, self.skipped)?;
@@ -436,13 +439,13 @@ impl LaneSender {
         (overdue || slow).then_some(piece)
     }
 
-    /// `piece` has been dealt with: the next one is asked for.
+    /// Marks `piece` as handled: the next one is examined.
     pub fn skip_late(&mut self, piece: Piece) {
         self.skipped =
             self.skipped.max(self.flight.number_of(piece).map_or(0, |number| number + 1));
     }
 
-    /// The time between a loss of all that is in flight and that this is noticed, in ns.
+    /// The time from a loss of everything in flight until it is detected, in ns.
     #[must_use]
     pub fn silence_ns(&self) -> u64 {
         self.timeout_ns()
@@ -456,8 +459,7 @@ impl LaneSender {
         Some(oldest.max(self.progress).plus_ns(self.timeout_ns()))
     }
 
-    /// When something happens by itself: a timer, a probe, or, with `work` to be sent, the time at which
-    /// it may go.
+    /// When the next timer or probe is due, or, with `work` to be sent, when it may be sent.
     #[must_use]
     pub fn next_wakeup(&self, work: bool) -> Option<Instant> {
         let window = self.control.window(&self.settings, &self.rtt);

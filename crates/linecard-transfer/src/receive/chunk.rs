@@ -1,23 +1,23 @@
-//! A chunk that is coming in: what of it is there.
+//! A chunk being received: which parts of it have arrived.
 
 use super::Refusal;
 use crate::layout::{Layout, Place};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// A chunk that is coming in.
+/// A chunk being received.
 #[derive(Debug)]
 pub(super) struct Incoming {
-    /// As announced, or as if it were a full one.
+    /// As announced, or that of a full chunk before the announcement.
     layout: Layout,
     announced: bool,
     /// One bit for each data packet.
     have: Vec<u64>,
     missing: u32,
     groups: Vec<Group>,
-    /// A data packet that was shorter than the others, and its length: it must be the last.
+    /// A data packet that was shorter than the others, and its length: it has to be the last.
     short: Option<(u32, u32)>,
-    /// A group whose repair is shorter than that of others, and its length: it must be the last.
+    /// A group whose repair is shorter than that of others, and its length: it has to be the last.
     short_group: Option<(u32, u32)>,
 }
 
@@ -25,15 +25,15 @@ pub(super) struct Incoming {
 struct Group {
     data: u16,
     repair: u16,
-    /// Rows that have come.
+    /// Rows received.
     rows: u64,
     repaired: bool,
 }
 
-/// What a packet of a chunk led to.
+/// The effect of a packet on its chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Nothing more than that it is there.
+    /// It was stored.
     Taken,
     /// This group can be repaired now.
     Repairable(u32),
@@ -56,7 +56,7 @@ impl Incoming {
         &self.layout
     }
 
-    /// All data is there.
+    /// Whether all data has arrived.
     pub(super) const fn is_whole(&self) -> bool {
         self.announced && self.missing == 0
     }
@@ -65,7 +65,7 @@ impl Incoming {
         self.have.get(index as usize / 64).is_some_and(|word| word >> (index % 64) & 1 == 1)
     }
 
-    /// Its length is known now. Groups that can be repaired by that are listed.
+    /// Sets its length. Returns the groups that can be repaired now.
     pub(super) fn announce(&mut self, layout: Layout) -> Result<Vec<u32>, Refusal> {
         if self.announced {
             return if self.layout == layout { Ok(Vec::new()) } else { Err(Refusal::Length) };
@@ -82,13 +82,14 @@ impl Incoming {
         Ok(all.filter(|&group| self.is_repairable(group)).collect())
     }
 
-    /// Whether what has come cannot be of a chunk that is cut like `layout`.
+    /// Whether packets received contradict `layout`.
     fn contradicts(&self, layout: &Layout) -> bool {
         let full = self.layout.data_bytes(0);
         let (last, last_group) = (layout.packets() - 1, layout.groups() - 1);
         let beyond = (layout.packets()..self.layout.packets()).any(|index| self.has(index))
             || self.groups[layout.groups() as usize..].iter().any(|group| group.repair > 0);
-        // Each end is as short as it is announced: what was short was the end, and the end was short.
+        // A shorter packet or group has to be the last one, and the last one has to be as short as
+        // announced.
         let differs = |short: Option<(u32, u32)>, end: (u32, u32), came: bool| match short {
             Some(short) => short != end,
             None => came && end.1 != full,
@@ -99,7 +100,7 @@ impl Incoming {
             || differs(self.short_group, repair, self.groups[last_group as usize].repair > 0)
     }
 
-    /// Whether `place` fits and is new; its length is checked as far as it is known.
+    /// Checks that `place` is valid and new; its length is checked as far as it is known.
     pub(super) fn check(&self, place: Place, bytes: u32) -> Result<(), Refusal> {
         if !self.layout.contains(place) {
             return Err(Refusal::Place);
@@ -126,7 +127,7 @@ impl Incoming {
         if repeated { Err(Refusal::Repeated) } else { Ok(()) }
     }
 
-    /// Takes what was checked.
+    /// Records a checked packet.
     pub(super) fn take(&mut self, place: Place, bytes: u32) -> Step {
         let number = match place {
             Place::Data { index } => {
@@ -156,17 +157,17 @@ impl Incoming {
         self.missing -= 1;
     }
 
-    /// Something is missing, and what is there makes up for it.
+    /// Whether packets are missing and can be repaired.
     fn is_repairable(&self, number: u32) -> bool {
         let group = self.groups[number as usize];
         let needed = self.layout.group_data(number);
         let data = u32::from(group.data);
-        // How long a group is that may be the last is not known before the chunk is.
+        // The length of a group that may be the last is unknown before the chunk's.
         let known = self.announced || self.layout.repair() == 0;
         known && !group.repaired && data < needed && data + u32::from(group.repair) >= needed
     }
 
-    /// A group is to be repaired: its missing packets, as bits, count as there from now on.
+    /// Marks the missing packets of a group as present, and returns them as bits.
     pub(super) fn repair(&mut self, number: u32) -> [u64; 4] {
         let mut missing = [0; 4];
         let Some(group) = self.groups.get_mut(number as usize) else { return missing };

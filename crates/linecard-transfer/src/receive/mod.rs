@@ -1,9 +1,9 @@
-//! The receiving end: where what arrives belongs, what is whole, what to acknowledge, and how far the
-//! sender may go.
+//! The receiving end: where packets belong, which chunks are complete, what to acknowledge, and how
+//! far the sender may go.
 //!
-//! The caller opens packets and keeps the bytes. It asks where they belong ([`Receiver::receive`]), copies
-//! them there, repairs groups and writes chunks as [`Receiver::next_event`] says, and sends what
-//! [`Receiver::poll`] gives.
+//! The caller decrypts packets and stores the bytes. It asks where they belong
+//! ([`Receiver::receive`]), copies them there, repairs groups and writes chunks as
+//! [`Receiver::next_event`] requests, and sends what [`Receiver::poll`] returns.
 
 mod chunk;
 
@@ -18,10 +18,10 @@ use core::ops::Range;
 use linecard::rng::Rng;
 use linecard::time::Instant;
 
-/// Most chunks under way: as many as an acknowledgment can tell of.
+/// The most chunks in progress: as many as an acknowledgment can report.
 pub const MAX_WINDOW: u32 = DONE_BITS;
 
-/// What both ends have agreed on, and how this one behaves.
+/// The agreed parameters, and the behaviour of this end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReceiveSettings {
     /// The connection's number.
@@ -32,12 +32,11 @@ pub struct ReceiveSettings {
     pub payload_bytes: u32,
     /// Bytes of a full chunk.
     pub chunk_bytes: u32,
-    /// What repairs lost packets.
+    /// The error correction scheme.
     pub fec: Scheme,
-    /// Chunks that may be under way or not yet taken by the caller: what bounds memory. 1 to
-    /// [`MAX_WINDOW`].
+    /// Chunks in progress or not yet taken by the caller: the bound on memory. 1 to [`MAX_WINDOW`].
     pub window: u32,
-    /// When arrivals are acknowledged.
+    /// When packets are acknowledged.
     pub ack: AckSettings,
 }
 
@@ -48,10 +47,10 @@ pub enum Arrival {
     Data {
         /// The chunk.
         chunk: u32,
-        /// Where in it.
+        /// The offset in the chunk.
         offset: u32,
     },
-    /// To what repairs a group of the chunk.
+    /// The repair of a group of the chunk.
     Repair {
         /// The chunk.
         chunk: u32,
@@ -60,52 +59,52 @@ pub enum Arrival {
         /// The row.
         row: u32,
     },
-    /// Nowhere: it was about the lane. `validated` when by it the sender's address is known.
+    /// Nowhere: it concerned the lane. `validated` if it validates the sender's address.
     Probe {
-        /// The address it came from is the sender's.
+        /// The address is validated now.
         validated: bool,
     },
-    /// The lane will not be used any more.
+    /// The lane is closed.
     Close,
-    /// To the control channel.
+    /// The control channel.
     Control,
     /// Nowhere.
     Refused(Refusal),
 }
 
-/// Why a packet is not taken. Each kind is counted.
+/// Why a packet is refused. Each kind is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Refusal {
-    /// Its number had come before.
+    /// Its number was received before.
     Replayed,
-    /// What it carries had come before, or is not needed any more.
+    /// Its content was received before, or is no longer needed.
     Repeated,
     /// Its chunk is beyond the window.
     Window,
-    /// There is no such place in its chunk.
+    /// Its chunk has no such packet.
     Place,
-    /// It is longer or shorter than what belongs there.
+    /// Its length is wrong.
     Length,
-    /// It is of a lane, connection or kind that cannot be.
+    /// Its lane, connection or kind is unknown.
     Stranger,
 }
 
-/// How often each kind of [`Refusal`] came about.
+/// Counters of packets, and of each kind of [`Refusal`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ReceiveCounters {
-    /// Packets taken.
+    /// Packets accepted.
     pub taken: u64,
     /// Groups repaired.
     pub repaired: u64,
-    /// Chunks whole.
+    /// Chunks completed.
     pub chunks: u64,
-    /// Numbers that came twice.
+    /// Numbers received twice.
     pub replayed: u64,
-    /// Data that came twice.
+    /// Data received twice.
     pub repeated: u64,
     /// Beyond the window.
     pub window: u64,
-    /// No such place.
+    /// No such packet in its chunk.
     pub place: u64,
     /// Wrong lengths.
     pub length: u64,
@@ -115,10 +114,10 @@ pub struct ReceiveCounters {
     pub acks: u64,
 }
 
-/// What the caller has to do.
+/// An action that the caller has to take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReceiveEvent {
-    /// Repair a group, before anything else is put into its chunk.
+    /// Repair a group, before anything else is stored in its chunk.
     Repair {
         /// The chunk.
         chunk: u32,
@@ -129,7 +128,7 @@ pub enum ReceiveEvent {
         /// The data packets of the group that are missing, as bits.
         missing: [u64; 4],
     },
-    /// A chunk is whole: take its bytes, then say so ([`Receiver::taken`]).
+    /// A chunk is complete: take its bytes, then call [`Receiver::taken`].
     Whole {
         /// The chunk.
         chunk: u32,
@@ -138,7 +137,7 @@ pub enum ReceiveEvent {
     },
 }
 
-/// What should be sent on a lane.
+/// A packet to be sent on a lane.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply {
     /// An acknowledgment.
@@ -147,16 +146,16 @@ pub enum Reply {
     Probe(Probe),
 }
 
-/// Why an announcement is wrong.
+/// Why an announcement is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AnnounceError {
-    /// It cannot be cut.
+    /// The chunk cannot be divided into packets.
     #[error(transparent)]
     Layout(#[from] LayoutError),
-    /// It contradicts what has arrived, or an earlier announcement.
+    /// It contradicts packets received, or an earlier announcement.
     #[error("chunk {0} is announced with a length that it does not have")]
     Contradiction(u32),
-    /// It is longer than chunks are.
+    /// It exceeds the chunk size.
     #[error("chunk {chunk} is announced with {bytes} bytes: agreed are {most}")]
     TooLong {
         /// The chunk.
@@ -166,12 +165,12 @@ pub enum AnnounceError {
         /// As agreed.
         most: u32,
     },
-    /// It is not to come yet.
+    /// It is beyond the window.
     #[error("chunk {0} is announced beyond the window")]
     Window(u32),
 }
 
-/// A chunk's place in the window.
+/// The state of a chunk in the window.
 #[derive(Debug)]
 enum Spot {
     Empty,
@@ -189,7 +188,7 @@ pub struct Receiver {
     /// From chunk `base` on.
     window: VecDeque<Spot>,
     base: u32,
-    /// Chunks that do not come, in order: those that were there before, and those given up.
+    /// Chunks that will not be received, in order: those present before, and those given up.
     had: VecDeque<Range<u32>>,
     events: VecDeque<ReceiveEvent>,
     counters: ReceiveCounters,
@@ -197,12 +196,12 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// A receiver; `had` are chunks that it has already, in order. `seed` makes the challenges: on a real
-    /// network it must not be guessed.
+    /// A receiver; `had` are chunks that it has already, in order. `seed` generates the challenges:
+    /// on a real network it must not be predictable.
     ///
     /// # Errors
     ///
-    /// Chunks that cannot be cut into such packets.
+    /// If chunks cannot be divided into such packets.
     pub fn new(
         settings: ReceiveSettings,
         had: &[Range<u32>],
@@ -237,19 +236,19 @@ impl Receiver {
         self.settings.connection
     }
 
-    /// Chunks from this on must not come yet.
+    /// Chunks from this number on must not be sent yet.
     #[must_use]
     pub fn window_end(&self) -> u32 {
         self.base.saturating_add(self.settings.window)
     }
 
-    /// All chunks below are whole, and taken.
+    /// All chunks below are complete, and taken.
     #[must_use]
     pub const fn taken_below(&self) -> u32 {
         self.base
     }
 
-    /// How a chunk that has not been taken is cut.
+    /// The layout of a chunk that has not been taken.
     #[must_use]
     pub fn layout(&self, chunk: u32) -> Option<&Layout> {
         match self.window.get(chunk.checked_sub(self.base)? as usize)? {
@@ -258,18 +257,18 @@ impl Receiver {
         }
     }
 
-    /// Whether data packet `index` of `chunk` is there.
+    /// Whether data packet `index` of `chunk` has arrived.
     #[must_use]
     pub fn has(&self, chunk: u32, index: u32) -> bool {
         let place = chunk.checked_sub(self.base).and_then(|place| self.window.get(place as usize));
         matches!(place, Some(Spot::Coming(incoming)) if incoming.has(index))
     }
 
-    /// `chunk` has `bytes`. It is whole only after that; data may come before.
+    /// Announces that `chunk` has `bytes`. It is complete only after that; data may arrive before.
     ///
     /// # Errors
     ///
-    /// A length that cannot be. The transfer cannot go on: the other end is broken.
+    /// An invalid length. The transfer cannot continue, because the other end has a bug.
     pub fn announce(&mut self, chunk: u32, bytes: u32) -> Result<(), AnnounceError> {
         let most = self.settings.chunk_bytes;
         if bytes > most {
@@ -297,7 +296,7 @@ impl Receiver {
         Ok(())
     }
 
-    /// These chunks will not come: they are here already, or the sender has given them up. Ranges do not
+    /// Skips chunks: they are present already, or the sender has given them up. Ranges do not
     /// overlap.
     pub fn skip(&mut self, chunks: Range<u32>) {
         if !chunks.is_empty() && chunks.end > self.base {
@@ -308,7 +307,7 @@ impl Receiver {
         }
     }
 
-    /// Takes a packet that came, opened.
+    /// Processes a decrypted packet.
     pub fn receive(&mut self, header: &Header, body: &[u8], now: Instant) -> Arrival {
         let arrival = self.look_at(header, body, now);
         match arrival {
@@ -344,7 +343,7 @@ impl Receiver {
             sender.owe_at_once();
         }
         let arrival = self.take(header.chunk, place, body.len() as u32);
-        // What was under way twice must not be waited for.
+        // A chunk received twice must not be waited for.
         if arrival == Arrival::Refused(Refusal::Repeated) && self.is_whole(header.chunk) {
             self.lanes[lane].owe_at_once();
         }
@@ -389,7 +388,7 @@ impl Receiver {
         arrival
     }
 
-    /// Tells the caller what can be done now.
+    /// Queues the events that follow from a packet.
     fn step(&mut self, chunk: u32, step: Step) {
         let Spot::Coming(incoming) = self.place(chunk) else { return };
         if let Step::Repairable(group) = step {
@@ -409,16 +408,16 @@ impl Receiver {
         *self.place(chunk) = Spot::Whole;
         self.counters.chunks += 1;
         self.events.push_back(ReceiveEvent::Whole { chunk, bytes });
-        // The sender waits for that news.
+        // The sender waits for that acknowledgment.
         self.lanes.iter_mut().for_each(LaneReceiver::owe_at_once);
     }
 
-    /// What the caller has to do, one after the other.
+    /// The next action that the caller has to take.
     pub fn next_event(&mut self) -> Option<ReceiveEvent> {
         self.events.pop_front()
     }
 
-    /// The caller has the bytes of a whole chunk where they belong: the window moves on.
+    /// Tells that the caller has stored a complete chunk: the window moves.
     pub fn taken(&mut self, chunk: u32) {
         if chunk < self.base || chunk >= self.window_end() {
             return;
@@ -462,7 +461,7 @@ impl Receiver {
         matches!(place, Some(Spot::Whole | Spot::Taken)) || self.is_had(chunk)
     }
 
-    /// The place of a chunk that is within the window.
+    /// The state of a chunk within the window.
     fn place(&mut self, chunk: u32) -> &mut Spot {
         let place = (chunk - self.base) as usize;
         while self.window.len() <= place {
@@ -471,8 +470,8 @@ impl Receiver {
         &mut self.window[place]
     }
 
-    /// What should be sent on `lane` now; `moved` when its packets come from another address than the
-    /// one that was validated. To be called until it gives nothing.
+    /// A packet to be sent on `lane` now; `moved` if its packets come from another address than the
+    /// validated one. To be called until it returns none.
     pub fn poll(&mut self, lane: usize, moved: bool, now: Instant) -> Option<Reply> {
         let receiver = self.lanes.get_mut(lane)?;
         if let Some(probe) = receiver.answer(moved, now, &mut self.rng) {
@@ -486,7 +485,7 @@ impl Receiver {
         Some(Reply::Ack(Ack { lane: lane as u16, window_end, done_below, done, delay_us, ranges }))
     }
 
-    /// When to call [`Receiver::poll`] for `lane`, if nothing arrives before.
+    /// When to call [`Receiver::poll`] for `lane` if no packet arrives earlier.
     #[must_use]
     pub fn next_wakeup(&self, lane: usize) -> Option<Instant> {
         let lane = self.lanes.get(lane)?;
@@ -499,7 +498,7 @@ impl Receiver {
         self.lanes.get(lane)
     }
 
-    /// Below which all chunks are whole, and which above are.
+    /// The number below which all chunks are complete, and which above are, as bits.
     fn done(&self) -> (u32, u64) {
         let mut below = self.base;
         while self.is_done_at(below) {

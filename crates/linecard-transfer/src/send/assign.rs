@@ -1,17 +1,17 @@
-//! Which chunk a lane works on: the two adaptations, switching between them, and what lanes do that have
-//! nothing to do.
+//! Assigns chunks to lanes: both modes, switching between them, and the work of idle lanes.
 
 use super::chunk::{Chunk, Spread};
 use super::{Mode, SendEvent, Sender};
 use crate::lane::LaneState;
 use linecard::time::Instant;
 
-/// Chunks that each lane may have under way before one has more: two hide the time between chunks, more
-/// hide round trips.
+/// Chunks that each lane may have in flight before any has more: two hide the gap between chunks,
+/// more hide round trips.
 const OWN: usize = 2;
 
 impl Sender {
-    /// What `lane` should send: position of the chunk, and slot. `at` is where the last one was.
+    /// The next packet of `lane`: index of the chunk, and slot. `at` is the index of the previous
+    /// one.
     pub(super) fn pick(
         &mut self,
         lane: usize,
@@ -32,30 +32,30 @@ impl Sender {
         }
     }
 
-    /// Lanes that work.
+    /// Number of working lanes.
     fn alive(&self) -> usize {
         self.lanes.iter().filter(|lane| lane.state() == LaneState::Alive).count()
     }
 
-    /// The oldest chunk that `lane` may send something of, a new one, or one of another lane.
+    /// The oldest chunk with packets for `lane`, or a new one, or one of another lane.
     fn next_chunk(&mut self, lane: usize, now: Instant) -> Option<usize> {
         let own = self.chunks.iter().position(|chunk| chunk.is_for(lane) && chunk.has_work());
         own.or_else(|| self.start(lane, now)).or_else(|| self.help())
     }
 
-    /// Whether `lane` has something to send of chunks that are under way.
+    /// Whether `lane` has packets to send of chunks in flight.
     pub(super) fn has_work(&self, lane: usize) -> bool {
         self.chunks.iter().any(|chunk| chunk.is_for(lane) && chunk.has_work()) || self.may_help()
     }
 
-    /// Whether it may begin another.
+    /// Whether it may start another chunk.
     pub(super) fn starts(&self, lane: usize, now: Instant) -> bool {
         self.may_start(lane).is_some_and(|(_, from)| from <= now)
     }
 
-    /// How the next chunk would be spread if `lane` started it, and from when on it may. What counts for
-    /// latency does not begin on one lane while others still have the last chunk in their queues: it would
-    /// be under way for as much longer.
+    /// How the next chunk would be distributed if `lane` started it, and the earliest time. In
+    /// low-latency mode, a chunk is not started on one lane while others still have the previous
+    /// chunk in their queues, because its latency would include that time.
     pub(super) fn may_start(&self, lane: usize) -> Option<(Spread, Instant)> {
         let (next, _) = self.offered.front()?;
         if *next >= self.window_end || self.chunks.len() >= self.settings.under_way as usize {
@@ -75,7 +75,7 @@ impl Sender {
         self.chunks.iter().filter(|chunk| chunk.spread == Spread::One(lane)).count()
     }
 
-    /// Chunks of the window that other lanes have not begun yet.
+    /// Chunks of the window reserved for other lanes that have not started theirs.
     fn kept_for_others(&self, lane: usize) -> usize {
         let others = self
             .lanes
@@ -85,7 +85,7 @@ impl Sender {
         others.map(|(other, _)| OWN.saturating_sub(self.own_chunks(other))).sum()
     }
 
-    /// Whether the next chunk goes whole on one lane.
+    /// Whether the next chunk goes entirely over one lane.
     fn is_stable(&self) -> bool {
         match self.settings.mode {
             Mode::Stable => true,
@@ -109,7 +109,7 @@ impl Sender {
         Some(self.chunks.len() - 1)
     }
 
-    /// Lanes without a chunk of their own help with others' when no more are offered.
+    /// Lanes without a chunk help with those of others if no more are offered.
     fn may_help(&self) -> bool {
         self.offered.is_empty() && self.chunks.iter().any(Chunk::has_work)
     }
@@ -123,7 +123,7 @@ impl Sender {
         Some(at)
     }
 
-    /// `lane` does not work: its chunks are everybody's.
+    /// Releases the chunks of a failed lane to all lanes.
     pub(super) fn went_down(&mut self, lane: usize) {
         self.events.push_back(SendEvent::Down(lane));
         for chunk in &mut self.chunks {
@@ -133,8 +133,8 @@ impl Sender {
         }
     }
 
-    /// A packet of the oldest chunk that is under way on another lane and would be there sooner on this one,
-    /// which has nothing else to do.
+    /// A packet of the oldest chunk in flight on another lane that would arrive sooner over this
+    /// lane, which is idle.
     fn straggler(&mut self, lane: usize, now: Instant) -> Option<(usize, u32)> {
         let here_ns = self.lanes[lane].rtt().smoothed_ns();
         let permille = self.settings.duplicates_permille;
@@ -156,8 +156,8 @@ impl Sender {
         None
     }
 
-    /// Whether `lane` is the one to ask whether anybody is there: nothing is in flight, nothing may be
-    /// sent, and something is waited for, a window or the news that a chunk is whole.
+    /// Whether `lane` is the one to probe: nothing is in flight, nothing may be sent, and a window
+    /// update or the completion of a chunk is awaited.
     pub(super) fn quiet_lane(&self, lane: usize, now: Instant) -> bool {
         self.quiet_due(lane).is_some_and(|due| due <= now)
     }

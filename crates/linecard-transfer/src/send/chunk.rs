@@ -1,4 +1,4 @@
-//! A chunk on its way: what of it has been sent, has arrived, is lost, and what to send next.
+//! A chunk in flight: which parts were sent, have arrived or are lost, and what to send next.
 
 use crate::layout::Layout;
 use alloc::collections::VecDeque;
@@ -6,12 +6,12 @@ use alloc::vec;
 use alloc::vec::Vec;
 use linecard::time::Instant;
 
-/// Groups among which a lane looks for one of which it has not carried too much.
+/// Groups searched for one of which the lane has not carried too much.
 const LOOKAHEAD: usize = 64;
-/// Copies in flight that are counted.
+/// The most copies in flight that are counted.
 const MAX_COPIES: u8 = 15;
 
-/// Which lanes carry a chunk: the two adaptations.
+/// The lanes that carry a chunk, according to the mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Spread {
     /// One lane carries all of it: stable throughput.
@@ -33,14 +33,14 @@ struct Group {
     /// Next slot, counted from the group's first, and how many there are.
     next: u32,
     slots: u32,
-    /// Packets that repair all others.
+    /// Packets that suffice to repair all others.
     needed: u32,
     arrived: u32,
-    /// Sent, not arrived, and nothing of it in flight.
+    /// Packets sent, not arrived, and without a copy in flight.
     lost: u32,
 }
 
-/// A chunk on its way.
+/// A chunk in flight.
 #[derive(Debug)]
 pub(super) struct Chunk {
     pub(super) id: u32,
@@ -49,11 +49,11 @@ pub(super) struct Chunk {
     pub(super) started: Instant,
     slots: Vec<Slot>,
     groups: Vec<Group>,
-    /// First group with something that was never sent.
+    /// The first group with packets that were never sent.
     open: usize,
     unsent: u32,
     resend: VecDeque<u32>,
-    /// How much of each group each lane has carried; empty where that does not matter.
+    /// How many packets of each group each lane has carried; empty if irrelevant.
     carried: Vec<u8>,
     lanes: usize,
     pub(super) duplicates: u32,
@@ -100,7 +100,8 @@ impl Chunk {
         self.unsent > 0 || !self.resend.is_empty()
     }
 
-    /// The slot that `lane` should send now: lost ones first. `alive` is the number of lanes that work.
+    /// The slot that `lane` should send now: lost ones first. `alive` is the number of working
+    /// lanes.
     pub(super) fn take(&mut self, lane: usize, alive: usize) -> Option<u32> {
         while let Some(slot) = self.resend.pop_front() {
             let state = self.slots[slot as usize];
@@ -134,7 +135,7 @@ impl Chunk {
         Some(slot)
     }
 
-    /// Moves on to the first group that has something to send and still needs it.
+    /// Moves to the first group with packets to send that it still needs.
     fn skip_finished(&mut self) {
         while let Some(group) = self.groups.get_mut(self.open) {
             if group.next < group.slots && group.arrived < group.needed {
@@ -146,8 +147,8 @@ impl Chunk {
         }
     }
 
-    /// A group of which the lane has carried no more than repair can replace. Where fewer lanes work than
-    /// that takes, each carries its part.
+    /// A group of which the lane has carried no more than repair can replace. With too few working
+    /// lanes for that, each carries its share.
     fn group_for(&self, lane: usize, alive: usize) -> Option<usize> {
         if self.carried.is_empty() || self.spread != Spread::All || alive < 2 {
             return Some(self.open);
@@ -171,7 +172,7 @@ impl Chunk {
         }
     }
 
-    /// Sends `slot` once more although it may be under way. False if that is pointless.
+    /// Sends `slot` again although a copy may be in flight. False if that is pointless.
     pub(super) fn duplicate(&mut self, slot: u32, lane: usize) -> bool {
         let state = self.slots[slot as usize];
         let group = self.groups[self.layout.group(slot) as usize];
@@ -202,7 +203,7 @@ impl Chunk {
         }
     }
 
-    /// A copy of `slot` is lost: it is sent again if the group cannot do without it.
+    /// A copy of `slot` is lost: it is retransmitted if the group needs it.
     pub(super) fn lost(&mut self, slot: u32) {
         let Some(state) = self.slots.get_mut(slot as usize) else { return };
         state.copies = state.copies.saturating_sub(1);
@@ -216,7 +217,8 @@ impl Chunk {
         }
     }
 
-    /// Everything is sent, and enough of it has arrived: the other end has it all, or soon knows.
+    /// Everything is sent, and enough of it has arrived: the other end has all data, or will soon
+    /// know.
     #[cfg(test)]
     pub(super) fn is_recovered(&self) -> bool {
         self.groups.iter().all(|group| group.arrived >= group.needed)

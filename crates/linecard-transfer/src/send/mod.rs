@@ -1,7 +1,8 @@
-//! The sending end: which chunk goes where, and what of it goes when.
+//! The sending end: which chunk goes over which lane, and when its packets are sent.
 //!
-//! The caller has the bytes. It offers chunks, asks each lane what should leave on it ([`Sender::poll`]),
-//! gives back what arrives ([`Sender::receive`]), and calls again when [`Sender::next_wakeup`] says.
+//! The caller holds the bytes. It offers chunks, asks each lane for its packets ([`Sender::poll`]),
+//! passes received packets to [`Sender::receive`], and calls again when [`Sender::next_wakeup`]
+//! says.
 
 mod assign;
 mod chunk;
@@ -16,39 +17,40 @@ use chunk::Chunk;
 use linecard::rng::Rng;
 use linecard::time::Instant;
 
-/// Chunks that may be offered beyond those under way, besides one for each lane.
+/// Chunks that may be offered beyond those in flight, besides one for each lane.
 const OFFERED_MORE: usize = 1;
 
-/// How chunks are spread over lanes.
+/// How chunks are distributed over lanes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Mode {
-    /// Each chunk whole on one lane: the most throughput.
+    /// Each chunk over one lane: the highest throughput.
     Stable,
-    /// Each chunk over all lanes, by their rates: the least latency. The next begins when the last has left
-    /// the queues of all lanes.
+    /// Each chunk over all lanes, according to their rates: the lowest latency. The next starts
+    /// when the previous one has left the queues of all lanes.
     LowLatency,
-    /// Stable while there are chunks for all lanes, low latency when not: at the end, and for slow sources.
+    /// Stable as long as there are chunks for all lanes, otherwise low latency: at the end, and for
+    /// slow sources.
     Auto,
 }
 
-/// What both ends have agreed on, and how this one behaves.
+/// The agreed parameters, and the behaviour of this end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SendSettings {
     /// The connection's number.
     pub connection: u32,
     /// Data bytes of a packet.
     pub payload_bytes: u32,
-    /// What repairs lost packets.
+    /// The error correction scheme.
     pub fec: Scheme,
-    /// How chunks are spread.
+    /// How chunks are distributed.
     pub mode: Mode,
-    /// Chunks under way at once, on all lanes together; the receiver's window bounds them, too. A lane begins
-    /// one when it has nothing left to send of others, so that more hide round trips. With 1, each waits for
-    /// the news that the one before is whole.
+    /// The most chunks in flight, on all lanes together; the receiver's window is another limit. A
+    /// lane starts a chunk when it has nothing left to send of others, so more chunks hide round
+    /// trips. With 1, each chunk waits for the completion of the previous one.
     pub under_way: u32,
-    /// Packets of a chunk, in thousandths, that may be sent again on lanes with nothing else to do.
+    /// Packets of a chunk, in thousandths, that idle lanes may send again.
     pub duplicates_permille: u32,
-    /// Chunks below this may be sent at first.
+    /// The first chunk that may not be sent initially.
     pub window_end: u32,
 }
 
@@ -66,26 +68,26 @@ impl Default for SendSettings {
     }
 }
 
-/// A packet that should leave.
+/// A packet to be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Departure {
     /// Its header.
     pub header: Header,
-    /// What it carries.
+    /// Its content.
     pub body: Body,
 }
 
-/// What a packet carries.
+/// The content of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Body {
     /// Bytes of the chunk that the header names.
     Data {
-        /// Where they begin.
+        /// Their offset.
         offset: u32,
-        /// How many.
+        /// Their number.
         bytes: u32,
     },
-    /// What repairs a group of the chunk that the header names.
+    /// Repair of a group of the chunk that the header names.
     Repair {
         /// The group.
         group: u32,
@@ -96,7 +98,7 @@ pub enum Body {
     },
     /// A probe, padded to this many bytes.
     Probe {
-        /// What it asks and answers.
+        /// Its challenge and response.
         probe: Probe,
         /// Bytes with padding.
         bytes: u32,
@@ -113,34 +115,34 @@ impl Departure {
     }
 }
 
-/// What has happened.
+/// An event at the sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SendEvent {
-    /// The other end has all of a chunk: its bytes may go.
+    /// The other end has the whole chunk: its bytes may be freed.
     Done {
         /// The chunk.
         chunk: u32,
-        /// From its first packet to the news, in ns.
+        /// From its first packet to the acknowledgment of completion, in ns.
         latency_ns: u64,
     },
-    /// A lane works, or does so again.
+    /// A lane works, or has recovered.
     Up(usize),
-    /// A lane does not answer; what it had goes over others.
+    /// A lane has failed; its packets are sent over others.
     Down(usize),
 }
 
-/// What the sender has counted over all lanes.
+/// The sender's counters over all lanes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SendCounters {
-    /// Chunks done.
+    /// Chunks completed.
     pub chunks: u64,
-    /// Packets sent again because one was lost.
+    /// Packets retransmitted because one was lost.
     pub resent: u64,
-    /// Packets sent a second time to be there sooner.
+    /// Packets duplicated to arrive sooner.
     pub duplicates: u64,
-    /// Packets sent by a lane beyond what repair could replace if it died.
+    /// Packets sent on a lane beyond what repair could replace if it failed.
     pub exposed: u64,
-    /// Packets that could not be what they said.
+    /// Invalid packets.
     pub refused: u64,
 }
 
@@ -180,14 +182,14 @@ pub struct Sender {
     counters: SendCounters,
     outcome: Outcome,
     progress: Instant,
-    /// When all that was sent should have left the queues of its lanes.
+    /// When everything sent should have left the queues of its lanes.
     clear: Instant,
     rng: Rng,
 }
 
 impl Sender {
-    /// A sender over `lanes`, of which at most [`MAX_LANES`] are used. `seed` makes the challenges: on a
-    /// real network it must not be guessed.
+    /// A sender over `lanes`, of which at most [`MAX_LANES`] are used. `seed` generates the
+    /// challenges: on a real network it must not be predictable.
     #[must_use]
     pub fn new(settings: SendSettings, lanes: &[LaneSettings], seed: u64) -> Self {
         let mut made: Vec<LaneSender> =
@@ -218,35 +220,35 @@ impl Sender {
         (self.lanes.len() + OFFERED_MORE).saturating_sub(self.offered.len())
     }
 
-    /// Offers a chunk of `bytes`, which stays with the caller until it is [`SendEvent::Done`]. Numbers
-    /// rise; they need not follow each other.
+    /// Offers a chunk of `bytes`, which the caller keeps until it is [`SendEvent::Done`]. Numbers
+    /// increase, but need not be consecutive.
     ///
     /// # Errors
     ///
-    /// A chunk that cannot be cut into packets.
+    /// If the chunk cannot be divided into packets.
     pub fn offer(&mut self, chunk: u32, bytes: u32) -> Result<(), LayoutError> {
         let layout = Layout::new(bytes, self.settings.payload_bytes, self.settings.fec)?;
         self.offered.push_back((chunk, layout));
         Ok(())
     }
 
-    /// No more chunks will be offered.
+    /// Declares that no more chunks will be offered.
     pub fn finish(&mut self) {
         self.finished = true;
     }
 
-    /// Whether all that was offered has arrived, and no more will come.
+    /// Whether all chunks offered have arrived, and no more will be offered.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.finished && self.offered.is_empty() && self.chunks.is_empty()
     }
 
-    /// From now on, chunks are spread in another way. Those under way go on as they are.
+    /// Changes the mode for later chunks. Chunks in flight are not affected.
     pub fn set_mode(&mut self, mode: Mode) {
         self.settings.mode = mode;
     }
 
-    /// What has been counted.
+    /// The counters so far.
     #[must_use]
     pub fn counters(&self) -> SendCounters {
         let mut sum = self.counters;
@@ -267,20 +269,20 @@ impl Sender {
         self.lanes.iter().map(|lane| lane.counters)
     }
 
-    /// What has happened since the last call, one after the other.
+    /// The next event.
     pub fn next_event(&mut self) -> Option<SendEvent> {
         self.events.pop_front()
     }
 
-    /// Since when nothing has arrived at the other end: with chunks under way, the caller decides when
-    /// that is too long.
+    /// When the other end last made progress: with chunks in flight, the caller decides when that
+    /// is too long ago.
     #[must_use]
     pub const fn last_progress(&self) -> Instant {
         self.progress
     }
 
-    /// Puts into `out` what should leave on `lane` now, at most `most` packets. Each is to be sent as it
-    /// is listed here: its number is taken.
+    /// Appends to `out` the packets that `lane` should send now, at most `most`. All have to be
+    /// sent in this order, because their numbers are assigned.
     pub fn poll(&mut self, lane: usize, now: Instant, most: usize, out: &mut Vec<Departure>) {
         if self.lanes.get(lane).is_none() {
             return;
@@ -294,7 +296,7 @@ impl Sender {
             out.push(self.depart(lane, chunk, slot, now));
             first = false;
         }
-        // What is said last should be answered: nothing else will make the other end speak.
+        // The last packet should be acknowledged, because nothing else makes the other end respond.
         if at.is_some()
             && !self.has_work(lane)
             && !self.starts(lane, now)
@@ -310,7 +312,7 @@ impl Sender {
         let probe =
             if quiet { sender.ask(now, &mut self.rng) } else { sender.probe(now, &mut self.rng) };
         let Some((packet_number, probe)) = probe else { return };
-        // A challenge is as long as what shall follow it; an answer alone is short.
+        // A challenge is as long as the packets that will follow it; an answer alone is short.
         let is_long = probe.challenge.is_some() && !sender.settings().unproven;
         let bytes = if is_long { self.settings.payload_bytes } else { 0 };
         let bytes = bytes.max(Probe::BYTES as u32);
@@ -349,8 +351,7 @@ impl Sender {
         Departure { header: Header { chunk: id, index: place.to_index(), ..header }, body }
     }
 
-    /// Takes a packet that came, opened: it is from the other end. Packets that make no sense are
-    /// counted.
+    /// Processes a decrypted packet from the other end. Invalid packets are counted.
     pub fn receive(&mut self, header: &Header, body: &[u8], now: Instant) {
         let lane = usize::from(header.lane);
         if lane >= self.lanes.len() {
@@ -371,7 +372,7 @@ impl Sender {
                 None => self.counters.refused += 1,
             },
             Kind::Close => self.close(lane, now),
-            // For the caller.
+            // Handled by the caller.
             Kind::Control => {}
             Kind::Data | Kind::Repair => self.counters.refused += 1,
         }
@@ -391,7 +392,7 @@ impl Sender {
         self.complete(ack, now);
     }
 
-    /// Carries what lanes have found out into the chunks.
+    /// Applies the lanes' updates to the chunks.
     fn settle(&mut self, outcome: &mut Outcome, now: Instant) {
         if !outcome.arrived.is_empty() {
             self.progress = now;
@@ -431,7 +432,7 @@ impl Sender {
         });
     }
 
-    /// Looks at the timers of all lanes.
+    /// Processes the timers of all lanes.
     pub fn tick(&mut self, now: Instant) {
         let mut outcome = core::mem::take(&mut self.outcome);
         for lane in 0..self.lanes.len() {
@@ -443,19 +444,19 @@ impl Sender {
         self.outcome = outcome;
     }
 
-    /// The caller has found that `lane` does not work: its socket said so.
+    /// Marks `lane` as failed because of an error of its socket.
     pub fn fail(&mut self, lane: usize, now: Instant) {
         self.end(lane, now, LaneSender::fail);
     }
 
-    /// `lane` has a new connection: asks at once whether it works, if the lane is not alive.
+    /// Tells that `lane` has a new connection: probes it at once, if it does not work.
     pub fn probe_now(&mut self, lane: usize) {
         if let Some(sender) = self.lanes.get_mut(lane) {
             sender.probe_now();
         }
     }
 
-    /// A lane will not be used any more.
+    /// Closes a lane permanently.
     pub fn close(&mut self, lane: usize, now: Instant) {
         self.end(lane, now, |sender, _now, outcome| sender.close(outcome));
     }
@@ -472,7 +473,8 @@ impl Sender {
         self.outcome = outcome;
     }
 
-    /// The header of a packet with control messages on `lane`, if the lane is alive: its number is taken.
+    /// The header of a packet with control messages on `lane`, if the lane works; its number is
+    /// assigned.
     pub fn control_header(&mut self, lane: usize, now: Instant) -> Option<Header> {
         let packet_number = self.lanes.get_mut(lane)?.number(now)?;
         Some(self.header(Kind::Control, lane, packet_number))
@@ -497,7 +499,7 @@ impl SendCounters {
     }
 }
 
-/// The chunk of a number, looked for at `at` first: pieces come in runs.
+/// The chunk with a number, searched from `at` on, because pieces come in runs.
 fn find<'a>(chunks: &'a mut [Chunk], at: &mut usize, id: u32) -> Option<&'a mut Chunk> {
     if chunks.get(*at).is_none_or(|chunk| chunk.id != id) {
         *at = chunks.iter().position(|chunk| chunk.id == id)?;

@@ -1,39 +1,39 @@
-//! A lane in virtual time: a link with a rate, a delay, a queue, and whatever may go wrong.
+//! A simulated link with a rate, a delay, a queue, and faults.
 
 use core::ops::Range;
 use linecard::rng::Rng;
 use linecard::time::Instant;
 
-/// A link, the same in both directions.
+/// Parameters of a link, equal in both directions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LinkSettings {
     /// In bit/s.
     pub rate_bps: u64,
-    /// Bytes on the line besides a datagram.
+    /// Framing bytes per datagram on the line.
     pub framing_bytes: u32,
-    /// From the end of sending to arrival, in ns.
+    /// Propagation delay, in ns.
     pub delay_ns: u64,
-    /// Up to this much more, at random, in ns: it reorders.
+    /// Additional random delay up to this, in ns, which reorders packets.
     pub jitter_ns: u64,
-    /// Bytes that wait before packets are dropped; none if the link tells the sender when it has room, as
-    /// a network adapter does.
+    /// Bytes in the queue before packets are dropped; none if the link signals the sender when it
+    /// has room, as a network adapter does.
     pub queue_bytes: Option<u64>,
-    /// What goes wrong.
+    /// Injected faults.
     pub faults: Faults,
-    /// When it carries nothing.
+    /// The period in which it carries nothing.
     pub dead: Range<Instant>,
 }
 
 /// Probabilities from 0 to 1, for each datagram.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Faults {
-    /// It is gone.
+    /// It is lost.
     pub loss: f64,
-    /// It comes twice.
+    /// It arrives twice.
     pub duplicate: f64,
-    /// It comes later than those behind it.
+    /// It arrives after later ones.
     pub reorder: f64,
-    /// A bit of it changes: the seal breaks, and it is refused.
+    /// One of its bits is flipped: authentication fails, and it is refused.
     pub corrupt: f64,
 }
 
@@ -51,30 +51,30 @@ impl Default for LinkSettings {
     }
 }
 
-/// What the link does to a datagram.
+/// What happens to a datagram.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Fate {
-    /// When it arrives, for each copy.
+    /// The arrival of each copy.
     pub(super) arrivals: [Option<Instant>; 2],
     pub(super) corrupt: bool,
 }
 
-/// What happened on a link.
+/// Counters of a link.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LinkCounters {
-    /// Datagrams given to it.
+    /// Datagrams sent over it.
     pub given: u64,
-    /// Lost by chance.
+    /// Lost at random.
     pub lost: u64,
     /// Dropped because the queue was full.
     pub dropped: u64,
-    /// Lost because it was dead.
+    /// Lost because the link was down.
     pub dead: u64,
-    /// That came twice.
+    /// Duplicated.
     pub duplicated: u64,
-    /// That came later than those behind them.
+    /// Reordered.
     pub reordered: u64,
-    /// Changed on their way.
+    /// Corrupted.
     pub corrupted: u64,
 }
 
@@ -86,7 +86,7 @@ pub(super) struct Link {
     pub(super) counters: LinkCounters,
 }
 
-/// How much later a reordered datagram comes, at most, in ns.
+/// The most additional delay of a reordered datagram, in ns.
 const REORDER_NS: u64 = 200_000;
 
 impl Link {
@@ -94,7 +94,7 @@ impl Link {
         Self { settings, free: Instant::ZERO, counters: LinkCounters::default() }
     }
 
-    /// When it takes another datagram without making it wait for more than one.
+    /// When it accepts another datagram without queueing it behind more than one.
     pub(super) fn ready(&self, bytes: u32) -> Instant {
         if self.settings.queue_bytes.is_some() {
             return Instant::ZERO;
@@ -102,7 +102,7 @@ impl Link {
         Instant::from_ns(self.free.as_ns().saturating_sub(self.time_ns(bytes)))
     }
 
-    /// It is kept busy by its host for `ns`.
+    /// The sending host occupies it for `ns`.
     pub(super) fn hold(&mut self, ns: u64, now: Instant) {
         self.free = self.free.max(now).plus_ns(ns);
     }

@@ -1,7 +1,7 @@
-//! A transfer in virtual time: both ends as they are, between them links that are made up.
+//! A transfer in virtual time: both real ends, with simulated links between them.
 //!
-//! The same seed gives the same run, to the last packet. Bytes are moved, repaired and compared when the
-//! run is asked to ([`Settings::content`]).
+//! Equal seeds give equal runs, to the last packet. Bytes are moved, repaired and compared if
+//! requested ([`Settings::content`]).
 
 mod link;
 
@@ -22,17 +22,17 @@ use linecard::time::Instant;
 use linecard::watch::{Pulse, Watch};
 use link::Link;
 
-/// Packets that a lane is asked for at once.
+/// Packets requested from a lane at once.
 const BATCH: usize = 16;
 
-/// A run.
+/// Parameters of a run.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Lanes: what the sender knows of each, and the link that it is.
+    /// Lanes: the sender's settings of each, and its link.
     pub lanes: Vec<(LaneSettings, LinkSettings)>,
-    /// The sender.
+    /// Settings of the sender.
     pub send: SendSettings,
-    /// Chunks to be sent.
+    /// Number of chunks to send.
     pub chunks: u32,
     /// Bytes of each but the last.
     pub chunk_bytes: u32,
@@ -40,25 +40,25 @@ pub struct Settings {
     pub last_bytes: u32,
     /// Chunks that the receiver has already.
     pub had: Vec<Range<u32>>,
-    /// Chunks that may be under way or not yet taken.
+    /// Chunks in flight or not yet taken.
     pub window: u32,
-    /// When arrivals are acknowledged.
+    /// When packets are acknowledged.
     pub ack: AckSettings,
-    /// What it costs the sender's host to begin a chunk on a lane, in ns.
+    /// Time that the sender's host takes to start a chunk on a lane, in ns.
     pub begin_ns: u64,
-    /// How long the receiver takes to put a chunk away, in ns.
+    /// Time that the receiver takes to store a chunk, in ns.
     pub take_ns: u64,
     /// From the beginning of a chunk to the announcement of its length at the receiver, in ns.
     pub announce_ns: u64,
-    /// The receiver's clock runs faster by this many millionths.
+    /// How much faster the receiver's clock runs, in millionths.
     pub skew_ppm: i32,
-    /// The mode that is taken at a time, once.
+    /// A change of the mode at a given time.
     pub switch: Option<(Instant, Mode)>,
-    /// Without progress for so long the run is given up, in ns.
+    /// The run is given up after this long without progress, in ns.
     pub patience_ns: u64,
     /// Move and compare bytes.
     pub content: bool,
-    /// Of everything that is random.
+    /// Seed of all randomness.
     pub seed: u64,
 }
 
@@ -85,16 +85,17 @@ impl Default for Settings {
     }
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
-    /// When the last chunk was known to be whole.
+    /// When the last chunk was known to be complete.
     pub end: Instant,
-    /// Bytes that were sent and taken.
+    /// Bytes sent and received.
     pub bytes: u64,
-    /// Of each chunk, in the order in which they were done: from its first packet to the news, in ns.
+    /// Per chunk, in order of completion: time from its first packet to the acknowledgment, in ns.
     pub latencies_ns: Vec<u64>,
-    /// From its first packet until the receiver had it whole, in ns, in order of the chunks' numbers.
+    /// Time from a chunk's first packet until the receiver had it completely, in ns, in order of
+    /// chunk numbers.
     pub arrivals_ns: Vec<u64>,
     /// The sender's counters.
     pub send: SendCounters,
@@ -104,20 +105,20 @@ pub struct Outcome {
     pub lanes: Vec<LaneCounters>,
     /// Those of the links, towards the receiver.
     pub links: Vec<LinkCounters>,
-    /// The longest time without a packet that was taken, between the first and the last, in ns.
+    /// The longest time between accepted packets, in ns.
     pub longest_stall_ns: u64,
-    /// Datagrams whose seal was broken.
+    /// Datagrams that failed authentication.
     pub broken: u64,
 }
 
 impl Outcome {
-    /// Bytes that arrived for the time that it took, in bit/s.
+    /// Bytes received per time, in bit/s.
     #[must_use]
     pub fn goodput_bps(&self) -> f64 {
         self.bytes as f64 * 8e9 / self.end.as_ns().max(1) as f64
     }
 
-    /// Half of the chunks took no longer than this, in ns.
+    /// The median latency of chunks, in ns.
     #[must_use]
     pub fn median_latency_ns(&self) -> u64 {
         let mut sorted = self.latencies_ns.clone();
@@ -126,23 +127,23 @@ impl Outcome {
     }
 }
 
-/// Why a run did not come to its end.
+/// Why a run did not complete.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RunError {
-    /// Chunks that cannot be cut.
+    /// Chunks that cannot be divided into packets.
     #[error(transparent)]
     Layout(#[from] LayoutError),
-    /// Nothing arrived for too long.
+    /// No progress for too long.
     #[error("nothing has arrived for {patience_ns} ns: {done} of {chunks} chunks are whole")]
     Stalled {
-        /// How long it was waited.
+        /// The time waited.
         patience_ns: u64,
-        /// Chunks that are whole.
+        /// Chunks completed.
         done: u64,
         /// Chunks in all.
         chunks: u32,
     },
-    /// The receiver has other bytes than the sender. That is a fault of this crate.
+    /// The receiver has other bytes than the sender: a bug of this crate.
     #[error("chunk {0} is not what was sent")]
     Wrong(u32),
 }
@@ -210,7 +211,7 @@ impl Ord for Entry {
 ///
 /// # Errors
 ///
-/// Chunks that cannot be cut, no progress, or wrong bytes.
+/// If chunks cannot be divided into packets, there is no progress, or bytes are wrong.
 ///
 /// ```
 /// use linecard_transfer::lane::LaneSettings;
@@ -229,7 +230,7 @@ pub fn run(settings: &Settings) -> Result<Outcome, RunError> {
     run_watched(settings, &Watch::new())
 }
 
-/// The same under a watch, in chunks: ends with what there is by then when it is stopped.
+/// [`run`] with progress in chunks; on cancellation it ends with the results so far.
 ///
 /// # Errors
 ///
@@ -394,7 +395,8 @@ impl Run {
         Ok(())
     }
 
-    /// The lanes that have something to do now, `first` first: what one lane learns may be news for all.
+    /// Serves the lanes that have work now, `first` first, because progress on one lane may affect
+    /// all.
     fn wake_all(&mut self, now: Instant, first: usize) {
         self.send(first, now);
         for lane in 0..self.there.len() {
@@ -421,7 +423,7 @@ impl Run {
         let full = self.settings.send.payload_bytes + OVERHEAD_BYTES as u32;
         let Some(due) = self.sender.next_wakeup(lane) else { return };
         let at = due.max(self.there[lane].ready(full)).max(now);
-        // Time goes on: what is due but cannot be done now is tried again a little later.
+        // Time has to advance: work that is due but cannot be done now is retried a little later.
         let at = if at == now { now.plus_ns(1) } else { at };
         if at < self.wake_sender[lane] {
             self.wake_sender[lane] = at;
@@ -448,7 +450,7 @@ impl Run {
         }
     }
 
-    /// The first packet of a chunk on a lane costs its host something.
+    /// The first packet of a chunk on a lane costs its host some time.
     fn begin(&mut self, lane: usize, chunk: u32, now: Instant) {
         if self.begun[lane].contains(&chunk) {
             return;
@@ -495,7 +497,7 @@ impl Run {
 
     fn skewed(&self, now: Instant) -> Instant {
         let skew = i128::from(now.as_ns()) * i128::from(self.settings.skew_ppm) / 1_000_000;
-        // An epoch of its own, too.
+        // The receiver's clock also has another epoch.
         Instant::from_ns((i128::from(now.as_ns()) + skew).max(0) as u64 + 1_234_567)
     }
 
@@ -597,7 +599,7 @@ impl Run {
     }
 }
 
-/// The bytes of a chunk, from the seed.
+/// The bytes of a chunk, generated from the seed.
 fn made_up(seed: u64, chunk: u32, bytes: u32) -> Vec<u8> {
     let mut content = alloc::vec![0; bytes as usize];
     Rng::new(seed ^ u64::from(chunk) << 32).fill(&mut content);

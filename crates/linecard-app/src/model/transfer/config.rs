@@ -80,8 +80,12 @@ pub struct Chunk {
     /// published low-latency mode
     #[default(MAX_WINDOW)]
     #[garde(range(min = 1, max = MAX_WINDOW))]
-    #[schemars(extend("x-flag" = "under-way"))]
-    pub under_way: u32,
+    #[schemars(extend(
+        "x-flag" = "max-inflight",
+        "x-former" = "under_way",
+        "x-former-flag" = "under-way"
+    ))]
+    pub max_inflight: u32,
     /// bytes of a chunk
     #[default(Bytes::new(16 << 20))]
     #[garde(range(min = Bytes::new(1), max = Bytes::new(1 << 30)))]
@@ -90,8 +94,8 @@ pub struct Chunk {
     /// time that a host loses for a chunk that begins on a lane
     #[default(Duration::from_ns(26_000))]
     #[garde(range(min = Duration::ZERO, max = Duration::from_secs(1)))]
-    #[schemars(extend("x-flag" = "begin"))]
-    pub begin: Duration,
+    #[schemars(extend("x-flag" = "chunk-overhead", "x-former" = "begin", "x-former-flag" = "begin"))]
+    pub overhead: Duration,
 }
 
 /// The packets.
@@ -178,12 +182,12 @@ impl Config {
             mode: transfer.mode.into(),
             fec: transfer.fec.0,
             chunks: chunk.count,
-            under_way: chunk.under_way,
+            under_way: chunk.max_inflight,
             chunk_bytes: bytes(chunk.bytes),
             payload_bytes: bytes(packet.bytes),
             framing_bytes: bytes(lanes.framing),
             delay_ns: lanes.delay.as_ns(),
-            begin_ns: chunk.begin.as_ns(),
+            begin_ns: chunk.overhead.as_ns(),
             faults: Faults {
                 loss: lanes.loss.get(),
                 duplicate: lanes.duplicate.get(),

@@ -2,7 +2,7 @@
 
 use crate::transfer::{Access, Listen};
 use garde::Validate;
-use linecard_config::{Bytes, Duration, Parsed, Switch};
+use linecard_config::{Bytes, Duration, Parsed};
 use linecard_transfer_net::end::Cores;
 use linecard_transfer_net::lane::Spec;
 use schemars::JsonSchema;
@@ -45,10 +45,10 @@ pub struct Config {
     pub authorized: Option<PathBuf>,
     /// let everybody send who reaches the port, whatever key they have
     #[schemars(extend("x-flag" = "accept-any", "x-conflicts" = ["authorized", "psk", "insecure-none"]))]
-    pub accept_any: Switch,
+    pub accept_any: bool,
     /// replace files that are there and differ from what is sent; without it they are kept, and are not transferred
     #[schemars(extend("x-flag" = "overwrite"))]
-    pub overwrite: Switch,
+    pub overwrite: bool,
     /// memory for chunks in flight
     #[default(Bytes::new(512 << 20))]
     #[garde(range(min = Bytes::new(64 << 10), max = Bytes::new(1 << 40)))]

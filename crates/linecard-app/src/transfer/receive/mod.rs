@@ -30,7 +30,8 @@ impl Job for ReceiveJob {
     type Outcome = Outcome;
 
     fn run(config: &Config, context: &Context<'_>) -> Result<Outcome, Error> {
-        let receiver = Receiver::listen(config, context, Arc::new(|_| {}))?;
+        let log: Log = Arc::new(|_| {});
+        let receiver = Receiver::listen(config, context, &log)?;
         receiver.receive(&mut |_| {}).map_err(|failed| failed.error)
     }
 
@@ -56,7 +57,7 @@ impl<'a> Receiver<'a> {
     /// # Errors
     ///
     /// Keys, a folder or an address that cannot be used.
-    pub fn listen(config: &Config, context: &Context<'a>, log: Log) -> Result<Self, Error> {
+    pub fn listen(config: &Config, context: &Context<'a>, log: &Log) -> Result<Self, Error> {
         linecard_config::check(config)?;
         let access = config.access_with_trust(context)?;
         let options = config.options(context, access.clone());
@@ -64,9 +65,9 @@ impl<'a> Receiver<'a> {
             Folder::open(folder).map_err(|error| Error::Storage(error.to_string()))?;
         }
         let at = config.listen.map(|listen| listen.0.0);
-        let listener = peer::listen(at, config.access.insecure_none.0)?;
+        let listener = peer::listen(at, config.access.insecure_none)?;
         let at = listener.local_addr()?;
-        let rejected = Rejected::new(config.authorize(), Arc::clone(&log));
+        let rejected = Rejected::new(config.authorize(), Arc::clone(log));
         let notice = Box::new(move |peer| rejected.add(peer));
         let acceptor = Acceptor::start(listener, options, notice).map_err(of_receive)?;
         config.announce(context, &access, at)?.iter().for_each(|line| log(line));
@@ -110,7 +111,7 @@ impl Config {
     fn options(&self, context: &Context<'_>, access: Access) -> ReceiveOptions {
         ReceiveOptions {
             folder: (!self.is_pipe()).then(|| file_of(context, "folder", &self.folder)),
-            overwrite: self.overwrite.0,
+            overwrite: self.overwrite,
             access,
             lanes: self.lanes.iter().map(|lane| lane.0.clone()).collect(),
             memory_bytes: self.memory.get(),
@@ -124,7 +125,7 @@ impl Config {
         if let Some(access) = self.access.without_identity(context)? {
             return Ok(access);
         }
-        let authorized = match self.accept_any.0 {
+        let authorized = match self.accept_any {
             true => Authorized::Anybody,
             false => {
                 let path = self.list(context)?;
@@ -165,7 +166,7 @@ impl Config {
     }
 
     fn senders(&self, context: &Context<'_>) -> Result<String, Error> {
-        if self.accept_any.0 {
+        if self.accept_any {
             return Ok("everybody who reaches the port may send, whatever key they have".to_owned());
         }
         let path = self.list(context)?;

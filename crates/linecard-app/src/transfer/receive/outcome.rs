@@ -3,8 +3,8 @@
 use crate::Error;
 use crate::transfer::outcome::{Item, Transferred, failures, nanoseconds};
 use linecard_report::{Nanoseconds, Value};
-use linecard_transfer_net::end::CarrierCounters;
-use linecard_transfer_net::receive::{Got, ReceiveProgress};
+use linecard_transfer_net::end::SocketCounters;
+use linecard_transfer_net::receive::{ReceiveProgress, Received};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -68,7 +68,7 @@ impl linecard_report::Outcome for Outcome {
 
 impl Outcome {
     /// All was received that could be.
-    pub(super) fn new(got: &Got) -> Self {
+    pub(super) fn new(got: &Received) -> Self {
         let transferred = Transferred::of_bytes(got.bytes, got.had_bytes, got.elapsed);
         Self {
             transfer: Transfer {
@@ -109,8 +109,8 @@ impl Outcome {
     }
 }
 
-fn lanes(lanes: &[(String, CarrierCounters)]) -> Vec<Lane> {
-    let lane = |(name, counters): &(String, CarrierCounters)| Lane {
+fn lanes(lanes: &[(String, SocketCounters)]) -> Vec<Lane> {
+    let lane = |(name, counters): &(String, SocketCounters)| Lane {
         label: name.clone(),
         value: LaneOutcome { packets: counters.received, dropped: counters.dropped },
     };

@@ -3,7 +3,7 @@
 use crate::model::transfer::Spreading;
 use crate::transfer::{Access, Peer};
 use garde::Validate;
-use linecard_config::{Bytes, Duration, Maybe, Parsed, Rate, Switch};
+use linecard_config::{Bytes, Duration, Maybe, Parsed, Rate};
 use linecard_transfer::control::{MAX_CHUNK_BYTES, MIN_CHUNK_BYTES, MIN_PAYLOAD_BYTES};
 use linecard_transfer::fec::Scheme;
 use linecard_transfer::wire::MAX_BODY_BYTES;
@@ -45,7 +45,7 @@ pub struct Config {
     #[schemars(extend("x-flag" = "rate"))]
     pub rate: Maybe<Rate>,
     /// data bytes of a packet
-    #[garde(range(min = Bytes::new(MIN_PAYLOAD_BYTES as u64), max = Bytes::new(MAX_BODY_BYTES as u64)))]
+    #[garde(range(min = Bytes::new(u64::from(MIN_PAYLOAD_BYTES)), max = Bytes::new(MAX_BODY_BYTES as u64)))]
     #[schemars(extend(
         "x-flag" = "payload",
         "x-default" = "the most of 8896, 4096 and 1408 that fits"
@@ -54,7 +54,7 @@ pub struct Config {
     /// length of a chunk, a power of two: after an interruption those in flight are sent again
     #[default(Bytes::new(16 << 20))]
     #[garde(
-        range(min = Bytes::new(MIN_CHUNK_BYTES as u64), max = Bytes::new(MAX_CHUNK_BYTES as u64)),
+        range(min = Bytes::new(u64::from(MIN_CHUNK_BYTES)), max = Bytes::new(u64::from(MAX_CHUNK_BYTES))),
         custom(length_of_chunks)
     )]
     #[schemars(extend("x-flag" = "chunk"))]
@@ -72,10 +72,10 @@ pub struct Config {
     pub known_peers: Option<PathBuf>,
     /// trust a receiver whose key is not known yet, and remember it; one that has changed is refused all the same
     #[schemars(extend("x-flag" = "accept-new", "x-conflicts" = ["psk", "insecure-none"]))]
-    pub accept_new: Switch,
+    pub accept_new: bool,
     /// refuse a key that is not known, without asking; without a terminal it is so anyway
     #[schemars(extend("x-flag" = "strict", "x-conflicts" = ["accept-new", "psk", "insecure-none"]))]
-    pub strict: Switch,
+    pub strict: bool,
     /// cores for this end's two threads, as 2,3: for lanes and encryption, and for files and hashes; or for the first
     /// alone
     #[schemars(extend(

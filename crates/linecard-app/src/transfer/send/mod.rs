@@ -79,11 +79,11 @@ pub fn send(
     let mut run = Run { context, observer, progress: SendProgress::default(), lines: 0 };
     let mut result = run.try_all(&options, &addresses);
     if let Err(SendError::Control(ControlError::UnknownPeer { found, .. })) = &result
-        && !config.strict.0
+        && !config.strict
         && run.observer.is_right(&config.peer.0, *found)
     {
         let mut known = config.known(context)?;
-        known.remember(&config.peer.0.to_string(), *found).map_err(of_key)?;
+        known.remember(&config.peer.0.to_string(), *found).map_err(|error| of_key(&error))?;
         // The list that `options` has does not name it yet.
         result = run.try_all(&config.options(context)?, &addresses);
     }
@@ -166,14 +166,14 @@ impl Config {
             return Ok(access);
         }
         let identity = self.access.identity(context)?;
-        let policy = if self.accept_new.0 { Policy::AcceptNew } else { Policy::Strict };
+        let policy = if self.accept_new { Policy::AcceptNew } else { Policy::Strict };
         Ok(Access::Keys { identity, trust: Trust::Known(self.known(context)?, policy) })
     }
 
     fn known(&self, context: &Context<'_>) -> Result<KnownPeers, Error> {
         let given = self.known_peers.as_deref().map(|path| file_of(context, "known_peers", path));
         let path = file(given.as_deref(), "known_peers", "--known-peers")?;
-        KnownPeers::load(&path).map_err(of_key)
+        KnownPeers::load(&path).map_err(|error| of_key(&error))
     }
 
     /// What failed, and what to do about a new key.

@@ -286,7 +286,7 @@ const fn state(state: LaneState) -> &'static str {
 mod tests {
     use super::*;
     use linecard_transfer::lane::LaneCounters;
-    use linecard_transfer_net::end::CarrierCounters;
+    use linecard_transfer_net::end::SocketCounters;
 
     fn lane(state: LaneState, deaths: u64, silent_ms: u64) -> LaneView {
         LaneView {
@@ -295,7 +295,7 @@ mod tests {
             rtt_ns: (state != LaneState::Validating).then_some(1_000_000),
             silent: Duration::from_millis(silent_ms),
             counters: LaneCounters { deaths, ..LaneCounters::default() },
-            carrier: CarrierCounters::default(),
+            socket: SocketCounters::default(),
         }
     }
 

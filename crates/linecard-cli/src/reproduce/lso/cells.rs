@@ -7,8 +7,8 @@ use super::super::Reproduced;
 use super::super::comparison::{Comparison, Row, add_all};
 use super::{Bench, DMA_HZ, Point, SIZES, protocol};
 use crate::failure::Failure;
-use crate::model::figures::CLASSES;
-use crate::model::settings::DmaClock;
+use linecard_app::model::core::DmaClock;
+use linecard_app::model::transmit::figures::CLASSES;
 use linecard_report::Report;
 use std::path::Path;
 
@@ -175,8 +175,8 @@ fn column_clock(bench: &Bench, column: usize) -> Result<(u64, String), Failure> 
         let before = bench.cells(point)?[COM].map_or(0, |com| com.before);
         let transfer = u64::from(TABLE_2[usize::from(udp)][COM][column].0).saturating_sub(before);
         lengths[usize::from(udp)] = transfer;
-        let word = u64::from(bench.scenario.settings.bus_bits) / 8;
-        let cycles = (point.mss() as u64).div_ceil(word) * bench.scenario.settings.cycles_per_word;
+        let word = u64::from(bench.config.bus.bits) / 8;
+        let cycles = (point.mss() as u64).div_ceil(word) * bench.config.dma.cycles_per_word;
         // A transfer takes `transfer` core cycles, rounded up, between these clocks.
         let clock = |cycles_of_core: u64| {
             cycles_of_core as f64 * DMA_HZ as f64 / 1e6 / cycles.max(1) as f64

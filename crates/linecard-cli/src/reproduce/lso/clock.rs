@@ -5,8 +5,9 @@ use super::super::comparison::{Comparison, Row, add_all};
 use super::clocks::{Clocks, Scan};
 use super::{Bench, DMA_HZ, Point, SIZES, protocol};
 use crate::failure::Failure;
-use crate::model::settings::{DmaClock, Protocol, Settings};
 use linecard::packet::header::{self, Ipv4};
+use linecard_app::model::core::DmaClock;
+use linecard_config::{Bytes, Maybe, Rate};
 use linecard_model::Ps;
 use linecard_report::{Report, Section, Value};
 use std::path::Path;
@@ -98,23 +99,21 @@ fn add_idle(bench: &Bench, table: &mut Comparison) -> Result<(), Failure> {
 
 /// Two DMA cycles for each word (section 3.3).
 fn add_two_cycles(bench: &Bench, table: &mut Comparison) -> Result<(), Failure> {
-    let two = Settings { cycles_per_word: 2, ..bench.scenario.settings.clone() };
+    let mut two = bench.config.clone();
+    two.dma.cycles_per_word = 2;
     let refuse = |error| Failure::Usage(format!("this hardware cannot be: {error}"));
     let design = two.design(0).map_err(refuse)?;
     let cycles = design.transfer_cycles(0, 1460) as f64;
     table.add(Row::number("DMA cycles for 1460 bytes, two for each word", 366, cycles));
     for mtu in SIZES {
         let point = Point { udp: false, mtu, core_hz: 1_000_000_000, dma: DMA_OF_PAPER };
-        let settings = Settings {
-            cycles_per_word: 2,
-            sizes: vec![point.payload(24)],
-            messages: 1,
-            ..bench.settings(point)
-        };
+        let mut settings = bench.sending(point, &[point.payload(24)], 1);
+        settings.dma.cycles_per_word = 2;
         let cycles = settings.design(0).map_err(refuse)?.transfer_cycles(0, point.mss());
         let mut starts = Vec::new();
         bench.run(&settings, |sent| starts.push(sent.cell.moved_from))?;
-        let packets_per_second = RATE as f64 / ((u64::from(mtu) + settings.overhead) as f64 * 8.0);
+        let packets_per_second =
+            RATE as f64 / ((u64::from(mtu) + settings.line.overhead.get()) as f64 * 8.0);
         let load = cycles as f64 * packets_per_second / DMA_HZ as f64;
         // From one transfer to the next, as long as the core is no limit at 1 GHz.
         let from_to = starts.first().zip(starts.last());
@@ -136,13 +135,9 @@ fn add_two_cycles(bench: &Bench, table: &mut Comparison) -> Result<(), Failure> 
 /// Packets in a second, measured on a line that is always busy.
 fn add_rate(bench: &Bench, table: &mut Comparison) -> Result<(), Failure> {
     let point = Point { udp: false, mtu: 1500, core_hz: 423_000_000, dma: DMA_OF_PAPER };
-    let settings = Settings {
-        line: Some(RATE),
-        overhead: ETHERNET_BYTES,
-        sizes: vec![point.payload(40)],
-        messages: 1,
-        ..bench.settings(point)
-    };
+    let mut settings = bench.sending(point, &[point.payload(40)], 1);
+    settings.line.rate = Maybe::from(Rate::new(RATE));
+    settings.line.overhead = Bytes::new(ETHERNET_BYTES);
     let mut ends = Vec::new();
     bench.run(&settings, |sent| ends.push(sent.to))?;
     let from_to = ends.first().zip(ends.last());
@@ -157,12 +152,12 @@ fn add_rate(bench: &Bench, table: &mut Comparison) -> Result<(), Failure> {
     let row = Row::shape(
         "bytes on the line for a packet of 1500",
         format!("{}", 1500 + ETHERNET_BYTES),
-        format!("{} in table 3", 1500 + bench.scenario.settings.overhead),
-        bench.scenario.settings.overhead == ETHERNET_BYTES,
+        format!("{} in table 3", 1500 + bench.config.line.overhead.get()),
+        bench.config.line.overhead.get() == ETHERNET_BYTES,
     );
     table.add(row.because_measured(
         "packets in a second count Ethernet's header, table 3 does not",
-        ((1500 + bench.scenario.settings.overhead) as f64, "bytes"),
+        ((1500 + bench.config.line.overhead.get()) as f64, "bytes"),
         BYTES_OF_TABLE_3..=BYTES_OF_TABLE_3,
     ));
     Ok(())
@@ -171,9 +166,7 @@ fn add_rate(bench: &Bench, table: &mut Comparison) -> Result<(), Failure> {
 /// Fragment offsets (section 3.1, figure 4).
 fn add_offsets(bench: &Bench, table: &mut Comparison) -> Result<(), Failure> {
     let point = Point { udp: true, mtu: 1500, core_hz: 423_000_000, dma: DMA_OF_PAPER };
-    let sizes = vec![point.payload(5)];
-    let settings =
-        Settings { protocol: Protocol::Udp, sizes, messages: 1, ..bench.settings(point) };
+    let settings = bench.sending(point, &[point.payload(5)], 1);
     let mut offsets = Vec::new();
     bench.run(&settings, |sent| {
         // 13 bits beside the flags, in units of 8 bytes (RFC 791, section 3.1).

@@ -3,8 +3,8 @@
 
 use super::{Bench, Point, Spacing};
 use crate::failure::Failure;
-use crate::model::parallel;
-use crate::model::settings::DmaClock;
+use linecard_app::model::core::DmaClock;
+use linecard_app::model::parallel;
 
 /// Clocks that are tried: above what the paper asks for (893 MHz).
 const HIGHEST_MHZ: u64 = 1_000;

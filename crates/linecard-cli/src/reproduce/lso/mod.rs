@@ -6,12 +6,15 @@ mod clocks;
 mod table3;
 
 use crate::failure::Failure;
-use crate::model::figures::{CLASSES, simulate};
-use crate::model::firmware;
-use crate::model::scenario::Scenario;
-use crate::model::settings::{DmaClock, Protocol, Settings};
+use crate::watch;
 use linecard::offload::segment::Class;
 use linecard::packet::header::Ipv4;
+use linecard_app::Context;
+use linecard_app::model::Scenario;
+use linecard_app::model::core::{DmaClock, Protocol};
+use linecard_app::model::transmit::figures::{CLASSES, simulate};
+use linecard_app::model::transmit::{Config, TransmitModel, firmware, refused_run};
+use linecard_config::{Bytes, Frequency, Maybe, OneOrMany, Parsed};
 use linecard_model::Ps;
 use linecard_model::elf::Firmware;
 use linecard_model::transmit::{Cell, Sent};
@@ -33,7 +36,7 @@ const STEADY_PACKETS: usize = 40;
 
 /// A design that points are tried on.
 struct Bench {
-    scenario: Scenario,
+    config: Config,
     firmware: Firmware,
 }
 
@@ -57,32 +60,44 @@ struct Spacing {
 
 impl Bench {
     fn new(path: Option<&Path>, firmware: &str) -> Result<Self, Failure> {
-        let mut scenario = match path {
+        let scenario = match path {
             Some(path) => Scenario::read(path, &[])?,
-            None => Scenario::built_in(BUILT_IN_NAME, BUILT_IN)?,
+            None => Scenario::of_text(Path::new(BUILT_IN_NAME), BUILT_IN, &[])?,
         };
-        firmware.clone_into(&mut scenario.settings.firmware);
-        let firmware = firmware::load(&scenario)?;
-        Ok(Self { scenario, firmware })
+        let document = scenario.only::<TransmitModel>()?;
+        let mut config: Config = document.config()?;
+        firmware.clone_into(&mut config.firmware.image);
+        let context = Context { progress: &watch::any(), document: Some(&document) };
+        let firmware = firmware::load(&config, &context)?;
+        Ok(Self { config, firmware })
     }
 
-    fn settings(&self, point: Point) -> Settings {
-        Settings {
-            protocol: if point.udp { Protocol::Udp } else { Protocol::Tcp },
-            mtu: point.mtu,
-            core_hz: point.core_hz,
-            dma: point.dma,
-            // Cells are those of the core: a line that takes everything never makes it wait.
-            line: None,
-            ..self.scenario.settings.clone()
-        }
+    fn settings(&self, point: Point) -> Config {
+        let mut config = self.config.clone();
+        config.load.protocol = if point.udp { Protocol::Udp } else { Protocol::Tcp };
+        config.load.mtu = Bytes::new(point.mtu.into());
+        config.core.mhz = Frequency::from_hz(point.core_hz);
+        config.dma.mhz = Parsed(point.dma);
+        // Cells are those of the core: a line that takes everything never makes it wait.
+        config.line.rate = Maybe::NONE;
+        config
     }
 
-    fn run(&self, settings: &Settings, mut sink: impl FnMut(&Sent)) -> Result<(), Failure> {
+    /// The same with messages of these sizes, in turn.
+    fn sending(&self, point: Point, sizes: &[usize], messages: u64) -> Config {
+        let mut config = self.settings(point);
+        config.load.size = OneOrMany(sizes.iter().map(|size| Bytes::new(*size as u64)).collect());
+        config.load.messages = messages;
+        config
+    }
+
+    fn run(&self, config: &Config, mut sink: impl FnMut(&Sent)) -> Result<(), Failure> {
         let refuse = |error: String| Failure::Usage(format!("this hardware cannot be: {error}"));
-        let design = settings.design(0).map_err(|error| refuse(error.to_string()))?;
-        let figures = simulate(settings, &design, self.firmware.image(), &mut sink)
-            .map_err(|error| self.scenario.failure(&error))?;
+        let design = config.design(0).map_err(|error| refuse(error.to_string()))?;
+        let progress = watch::any();
+        let context = Context::new(&progress);
+        let figures = simulate((config, &design), self.firmware.image(), &context, &mut sink)
+            .map_err(|error| refused_run(config, &error))?;
         if figures.is_right() {
             return Ok(());
         }
@@ -91,8 +106,7 @@ impl Bench {
 
     /// The first cell of each class, in the order of the tables, all of full packets.
     fn cells(&self, point: Point) -> Result<[Option<Cell>; 4], Failure> {
-        let sizes = vec![point.payload(1), point.payload(5)];
-        let settings = Settings { sizes, messages: 2, ..self.settings(point) };
+        let settings = self.sending(point, &[point.payload(1), point.payload(5)], 2);
         let mut cells = [None; 4];
         self.run(&settings, |sent| {
             let at = CLASSES.iter().position(|(class, _)| *class == sent.cell.class);
@@ -103,8 +117,7 @@ impl Bench {
 
     /// How far apart continuation packets are.
     fn spacing(&self, point: Point) -> Result<Spacing, Failure> {
-        let sizes = vec![point.payload(STEADY_PACKETS)];
-        let settings = Settings { sizes, messages: 1, ..self.settings(point) };
+        let settings = self.sending(point, &[point.payload(STEADY_PACKETS)], 1);
         let (mut first, mut spacing) = (None, Spacing::default());
         self.run(&settings, |sent| {
             if sent.cell.class != Class::Com {
@@ -118,7 +131,7 @@ impl Bench {
                     spacing.intervals += 1;
                 }
             }
-            spacing.wire_bytes = sent.bytes.len() as u64 + settings.overhead;
+            spacing.wire_bytes = sent.bytes.len() as u64 + settings.line.overhead.get();
         })?;
         Ok(spacing)
     }
@@ -126,8 +139,7 @@ impl Bench {
     /// From the second of three messages to the third, one behind the other: with what first and last
     /// packets cost.
     fn message_spacing(&self, point: Point) -> Result<Spacing, Failure> {
-        let sizes = vec![point.payload(STEADY_PACKETS)];
-        let settings = Settings { sizes, messages: 3, ..self.settings(point) };
+        let settings = self.sending(point, &[point.payload(STEADY_PACKETS)], 3);
         let (mut starts, mut wire_bytes) = ([None; 3], 0);
         self.run(&settings, |sent| {
             let message = usize::try_from(sent.message).unwrap_or(usize::MAX);
@@ -135,7 +147,7 @@ impl Bench {
                 let _ = start.get_or_insert(sent.cell.moved_from);
             }
             if message == 1 {
-                wire_bytes += sent.bytes.len() as u64 + settings.overhead;
+                wire_bytes += sent.bytes.len() as u64 + settings.line.overhead.get();
             }
         })?;
         let [_, Some(from), Some(to)] = starts else { return Ok(Spacing::default()) };

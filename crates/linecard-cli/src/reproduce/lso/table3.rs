@@ -5,7 +5,7 @@ use super::super::comparison::{Comparison, Row, add_all};
 use super::clocks::{Clocks, Scan};
 use super::{Bench, DMA_HZ, Point, SIZES};
 use crate::failure::Failure;
-use crate::model::settings::DmaClock;
+use linecard_app::model::core::DmaClock;
 use linecard_report::{Report, Section, Value};
 use std::path::Path;
 
@@ -34,7 +34,7 @@ pub(in super::super) fn table3(path: Option<&Path>) -> Result<Reproduced, Failur
     for name in ["approach-1", "approach-2", "best"] {
         let bench = Bench::new(path, name)?;
         let published = TABLE_3.iter().find(|(known, _)| *known == name);
-        let overhead = bench.scenario.settings.overhead;
+        let overhead = bench.config.line.overhead.get();
         let cycles = published.map(|(_, cells)| published_cycles(cells, overhead));
         for (row, mtu) in SIZES.into_iter().enumerate() {
             let dma = DmaClock::Hz(DMA_HZ);

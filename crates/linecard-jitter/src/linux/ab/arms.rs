@@ -1,4 +1,4 @@
-//! A toggle, switched from arm to arm.
+//! Switching a toggle between its two arms.
 
 use super::{AbError, Manipulation, Observation, Run};
 use crate::linux::journal::{Journal, JournalError};
@@ -6,7 +6,7 @@ use crate::linux::setting::{Setting, State};
 use crate::linux::toggle::{NoSleep, SinkChange, Step, Target, Toggle, ToggleError, Witness};
 use crate::stats::arms::Arm;
 
-/// A toggle in one of its arms.
+/// A toggle set to one of its arms.
 #[derive(Debug)]
 pub(super) struct Switched<'j> {
     pub(super) toggle: &'static Toggle,
@@ -27,7 +27,7 @@ struct Change {
     found: State,
 }
 
-/// What the witness has counted in one arm.
+/// Counts of the witness in one arm.
 #[derive(Debug, Default)]
 struct Counted {
     sum: f64,
@@ -35,7 +35,7 @@ struct Counted {
 }
 
 impl<'j> Switched<'j> {
-    /// In arm A: nothing is changed yet.
+    /// Starts in arm A, with no changes made.
     pub(super) fn new(
         toggle: &'static Toggle,
         target: &'j Target,
@@ -72,7 +72,7 @@ impl<'j> Switched<'j> {
         }
     }
 
-    /// Switches to an arm and measures in it.
+    /// Switches to an arm and runs a measurement in it.
     pub(super) fn run<E: std::error::Error + 'static>(
         &mut self,
         (arm, is_warm_up): (Arm, bool),
@@ -122,7 +122,8 @@ impl<'j> Switched<'j> {
         }
     }
 
-    /// Notes what the witness says of a run, and whether settings were left alone in it.
+    /// Records what the witness counted in a run, and whether the settings stayed unchanged during
+    /// it.
     fn note(&mut self, arm: Arm, before: Option<f64>, seen: &Observation) {
         let moved = match self.toggle.witness {
             Witness::Nothing | Witness::Reread => Some(0.0),
@@ -150,7 +151,7 @@ impl<'j> Switched<'j> {
         Manipulation::of(&self.toggle.witness, counts, self.disturbed)
     }
 
-    /// Back to arm A.
+    /// Returns to arm A.
     pub(super) fn end(mut self) -> Result<(), JournalError> {
         self.held = None;
         self.switch(Arm::A)
@@ -158,7 +159,7 @@ impl<'j> Switched<'j> {
 }
 
 impl Change {
-    /// Whether it still reads as it was set for the arm.
+    /// Whether the settings still read as set for the arm.
     fn stands(&self, arm: Arm) -> bool {
         match arm {
             Arm::A => self.setting.read().is_ok_and(|now| now == self.found),

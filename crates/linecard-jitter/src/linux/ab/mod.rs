@@ -1,11 +1,13 @@
-//! A/B: what a toggle does to packets, in randomised blocks.
+//! A/B measurements: the effect of a toggle on packets, in randomised blocks.
 //!
-//! Each block is ABBA or BAAB, by a coin: drift that is linear in time falls out, and chance decides the
-//! rest (`crate::stats::effect`). In arm A the host is as found, in arm B the toggle is set,
-//! through a journal: after any end, crashes included, the host is as before. A toggle that took no
-//! effect gets no verdict, nor does one whose settings somebody else changed meanwhile.
+//! The order of each block, ABBA or BAAB, is drawn at random: drift that is linear in time cancels
+//! out, and randomisation covers the rest (`crate::stats::effect`). In arm A the host is as found;
+//! in arm B the toggle is set through a journal, so that the host is restored after any end,
+//! crashes included. A toggle that had no effect on its witness gets no verdict, and neither does
+//! one whose settings another process changed meanwhile.
 //!
-//! What is measured is a closure's affair: it gets a [`Run`] and gives an [`Observation`].
+//! The caller's closure makes the measurement: it receives a [`Run`] and returns an
+//! [`Observation`].
 
 mod arms;
 mod verdict;
@@ -20,58 +22,58 @@ use crate::stats::holm;
 use arms::Switched;
 use linecard::rng::Rng;
 
-/// Toggles of one experiment: beyond that Holm's correction leaves nothing to be seen.
+/// Maximum number of toggles per experiment: with more, Holm's correction leaves no power.
 pub const MAX_TOGGLES: usize = 16;
-/// Figures of one run.
+/// Maximum number of figures per run.
 pub const MAX_FIGURES: usize = 16;
 
-/// What is to be compared, and how often.
+/// The toggles' comparison: how often, and which figures.
 #[derive(Debug, Clone)]
 pub struct Design {
-    /// Blocks of four runs for each toggle: 6 or more can show an effect at 5 %. Default: 8.
+    /// Blocks of four runs per toggle; at least 6 are needed for significance at 5 %. Default: 8.
     pub blocks: usize,
-    /// Runs before the first block of each toggle whose figures are dropped, taking arms in turn.
+    /// Runs before the first block of each toggle, alternating arms, whose figures are discarded.
     /// Default: 2.
     pub warm_up: usize,
-    /// Decides the order of arms. Default: 1.
+    /// Seed for the order of arms. Default: 1.
     pub seed: u64,
-    /// Of intervals. Default: 0.95.
+    /// Confidence level of intervals. Default: 0.95.
     pub confidence: f64,
-    /// Names of the figures, with units, as `p99 lateness, µs`. The first one decides.
+    /// Names of the figures with units, such as `p99 lateness, µs`. The first one decides.
     pub figures: Vec<String>,
 }
 
 impl Design {
-    /// The defaults, for these figures.
+    /// The defaults with these figures.
     #[must_use]
     pub fn of(figures: Vec<String>) -> Self {
         Self { blocks: 8, warm_up: 2, seed: 1, confidence: 0.95, figures }
     }
 
-    /// Runs of an experiment with so many toggles: for a progress bar.
+    /// Total number of runs for `toggles` toggles, for a progress bar.
     #[must_use]
     pub fn runs(&self, toggles: usize) -> usize {
         toggles * (self.warm_up + 4 * self.blocks)
     }
 }
 
-/// What a run is.
+/// One run, as passed to the measuring closure.
 #[derive(Debug)]
 pub struct Run<'r> {
     /// The toggle.
     pub toggle: &'static str,
-    /// Which arm.
+    /// The arm.
     pub arm: Arm,
-    /// How the sink is to run: nothing in arm A.
+    /// How the sink has to run; empty in arm A.
     pub sink: &'r [SinkChange],
-    /// Its figures are dropped.
+    /// Whether its figures are discarded.
     pub is_warm_up: bool,
 }
 
-/// What a run has given.
+/// The result of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Observation {
-    /// A number for each of the design's figures.
+    /// One number per figure of the design.
     pub figures: Vec<f64>,
     /// Counts for checks of toggles: `batch` (packets of one poll), `voluntary_switches` of the sink,
     /// `realtime` (1 when it ran under `SCHED_FIFO`).
@@ -81,68 +83,69 @@ pub struct Observation {
 /// Why there are no outcomes.
 #[derive(Debug, thiserror::Error)]
 pub enum AbError<E: std::error::Error + 'static> {
-    /// The design is none.
+    /// The design is invalid.
     #[error("{0}")]
     Design(String),
     /// A toggle cannot be switched here.
     #[error("{toggle}: {source}")]
     Toggle {
-        /// Which.
+        /// Name of the toggle.
         toggle: &'static str,
-        /// Why.
+        /// Reason.
         source: ToggleError,
     },
     /// A setting cannot be changed.
     #[error("{toggle}: {source}")]
     Journal {
-        /// Which toggle's.
+        /// Name of the toggle.
         toggle: &'static str,
-        /// Why.
+        /// Reason.
         source: JournalError,
     },
-    /// A run has failed.
+    /// A run failed.
     #[error(transparent)]
     Run(E),
 }
 
-/// What a toggle did.
+/// The effect of a toggle.
 #[derive(Debug)]
 pub struct Outcome {
     /// The toggle.
     pub toggle: &'static Toggle,
-    /// For each figure, what B does.
+    /// Effect of arm B on each figure.
     pub effects: Vec<Result<Effect, EffectError>>,
-    /// The first figure's p-value after Holm's correction over all toggles; none without an effect.
+    /// p-value of the first figure after Holm's correction over all toggles; `None` without an
+    /// effect.
     pub p: Option<f64>,
-    /// Whether the toggle took effect.
+    /// Whether the toggle took effect on its witness.
     pub manipulation: Manipulation,
 }
 
 /// Whether a toggle took effect.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Manipulation {
-    /// Counts per run of the witness in both arms, if it has any.
+    /// The witness's counts per run in both arms, if the toggle has a witness.
     pub counts: Option<(f64, f64)>,
-    /// Runs in which a setting did not read as it was set, or the witness could not be read.
+    /// Runs in which a setting did not read as set, or the witness could not be read.
     pub disturbed: usize,
-    /// It took effect, and nobody disturbed it.
+    /// The toggle took effect and no run was disturbed.
     pub holds: bool,
 }
 
-/// An experiment that is over, and the host as it is then.
+/// A finished experiment, and the state of the host after it.
 #[derive(Debug)]
 pub struct Finished<E: std::error::Error + 'static> {
-    /// For each toggle what it did.
+    /// Effect of each toggle.
     pub outcomes: Result<Vec<Outcome>, AbError<E>>,
-    /// What was put back; a fate that is not good is for exit code 12.
+    /// Restored settings; if one is not good, the exit code is 12.
     pub restorations: Vec<Restoration>,
 }
 
-/// Compares each toggle's arms. Whatever happens, settings are put back.
+/// Compares the arms of each toggle. Restores all settings in every case.
 ///
 /// # Errors
 ///
-/// The journal cannot be begun or ended. All else is in [`Finished`].
+/// The journal cannot be started or ended. Other errors are in [`Finished`].
 pub fn measure<E: std::error::Error + 'static>(
     (toggles, target): (&[&'static Toggle], &Target),
     design: &Design,
@@ -179,7 +182,7 @@ fn check(design: &Design, toggles: &[&'static Toggle]) -> Result<(), String> {
     Ok(())
 }
 
-/// All runs of one toggle.
+/// Makes all runs of one toggle.
 fn compare<E: std::error::Error + 'static>(
     mut switched: Switched<'_>,
     (design, rng): (&Design, &mut Rng),
@@ -195,7 +198,7 @@ fn compare<E: std::error::Error + 'static>(
         let mut block = Vec::with_capacity(order.len());
         for arm in order {
             let mut figures = switched.run((arm, false), &mut run)?.figures;
-            // One that is missing is no number, which the effect says.
+            // A missing figure becomes NaN, which the effect reports.
             figures.resize(design.figures.len(), f64::NAN);
             block.push((arm, figures));
         }
@@ -210,7 +213,7 @@ fn compare<E: std::error::Error + 'static>(
     Ok(Outcome { toggle, effects, p: None, manipulation })
 }
 
-/// Holm's correction over the first figures of all toggles.
+/// Applies Holm's correction to the first figures of all toggles.
 fn correct(mut outcomes: Vec<Outcome>) -> Vec<Outcome> {
     let first = |outcome: &Outcome| Some(outcome.effects.first()?.as_ref().ok()?.p);
     let raw: Vec<f64> = outcomes.iter().filter_map(first).collect();

@@ -1,12 +1,12 @@
-//! What an outcome says, in words.
+//! The verdict of an outcome in words.
 
 use super::{Manipulation, Outcome};
 use crate::stats::effect::{EffectError, smallest_p};
 
-/// The level at which an effect is one.
+/// Significance level.
 const LEVEL: f64 = 0.05;
 
-/// What an outcome says, in a sentence without its figures.
+/// The verdict in one sentence, without figures.
 #[must_use]
 pub fn verdict(outcome: &Outcome) -> String {
     let Manipulation { counts, disturbed, holds } = outcome.manipulation;

@@ -1,22 +1,22 @@
-//! A plan made so, through a journal, and looked at again.
+//! Applies a plan through a journal and verifies it.
 
 use super::{Check, Plan, Planned};
 use crate::linux::journal::{Change, Journal, JournalError};
 use crate::linux::setting::SettingError;
 
-/// What has become of one change.
+/// The result of one change.
 #[derive(Debug)]
 pub struct Applied {
-    /// The check that asked for it.
+    /// The check that asked for the change.
     pub check: &'static Check,
-    /// What was to be.
+    /// The planned change.
     pub planned: Planned,
     /// What happened.
     pub outcome: Result<Change, JournalError>,
 }
 
-/// Makes all changes of a plan. One that the host refuses stops none of the others: some interrupts,
-/// for example, cannot be moved.
+/// Makes all changes of a plan. A refused change does not stop the others: some interrupts, for
+/// example, cannot be moved.
 pub fn apply(plan: Plan, journal: &mut Journal) -> Vec<Applied> {
     let one = |(check, planned): (&'static Check, Planned)| {
         let outcome = journal.change(&planned.setting, &planned.value);
@@ -25,7 +25,7 @@ pub fn apply(plan: Plan, journal: &mut Journal) -> Vec<Applied> {
     plan.into_iter().map(one).collect()
 }
 
-/// Looks again whether everything that was made so is so; gives what is not.
+/// Reads all changed settings again and returns those that do not have the planned value.
 #[must_use]
 pub fn verify(applied: &[Applied]) -> Vec<(&Planned, Result<String, SettingError>)> {
     let made = applied.iter().filter(|one| one.outcome.is_ok()).map(|one| &one.planned);

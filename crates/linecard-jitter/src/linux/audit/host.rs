@@ -1,4 +1,4 @@
-//! What an audit may do to the host: read.
+//! What an audit reads from the host. It writes nothing.
 
 use crate::linux::setting::{Form, Setting, SettingError, cpus};
 use std::cell::OnceCell;
@@ -7,12 +7,12 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Bytes of one file: the largest read is the kernel's configuration, of about 300 kB.
+/// Maximum bytes read from one file; the largest is the kernel's configuration of about 300 kB.
 const MAX_FILE: u64 = 4 << 20;
-/// Entries of a folder that are looked at: interrupts, processes.
+/// Maximum entries read from one folder: interrupts, processes.
 const MAX_ENTRIES: usize = 65_536;
 
-/// Why something is not known.
+/// Why a value is not known.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Unread(pub(super) String);
@@ -23,7 +23,7 @@ impl From<SettingError> for Unread {
     }
 }
 
-/// A host as an audit sees it: its files, a core and an interface in question.
+/// A host as an audit sees it: its files, and the core and interface under audit.
 #[derive(Debug)]
 pub struct Host {
     root: PathBuf,
@@ -34,17 +34,17 @@ pub struct Host {
 }
 
 impl Host {
-    /// This host. Without a core, the sink's is the first isolated one, else the last; without an
-    /// interface, it is the only one that is up and has hardware.
+    /// This host. Without `core`, the sink's core is the first isolated one, or the last one if
+    /// none is isolated; without `interface`, it is the only one that is up and has hardware.
     ///
     /// # Errors
     ///
-    /// The core is not there, or `/sys` does not say which are.
+    /// The core does not exist, or `/sys` does not list the cores.
     pub fn new(core: Option<usize>, interface: Option<&str>) -> Result<Self, Unread> {
         Self::at("/", core, interface)
     }
 
-    /// A host whose `/proc` and `/sys` are in a folder, for tests.
+    /// A host whose `/proc` and `/sys` are below a folder, for tests.
     ///
     /// # Errors
     ///
@@ -101,16 +101,16 @@ impl Host {
         self.core
     }
 
-    /// The interface that packets come by.
+    /// The interface that packets arrive at.
     ///
     /// # Errors
     ///
-    /// Why none is known.
+    /// Why no interface is known.
     pub fn interface(&self) -> Result<&str, &str> {
         self.interface.as_deref().map_err(String::as_str)
     }
 
-    /// All cores that are online but the sink's.
+    /// All online cores except the sink's.
     pub(super) fn others(&self) -> Vec<usize> {
         self.online.iter().copied().filter(|cpu| *cpu != self.core).collect()
     }
@@ -124,13 +124,13 @@ impl Host {
         Setting::file(self.path(path), form)
     }
 
-    /// A small file without the white space around.
+    /// Reads a small file, trimmed.
     pub(super) fn text(&self, path: &str) -> Result<String, Unread> {
         let text = read(&self.path(path)).map_err(|error| Unread(format!("{path}: {error}")))?;
         Ok(text.trim().to_owned())
     }
 
-    /// The file of a debugfs, wherever that is mounted.
+    /// Reads a debugfs file, wherever debugfs is mounted.
     pub(super) fn debug(&self, path: &str) -> Result<String, SettingError> {
         let setting = self.setting(&format!("/sys/kernel/debug/{path}"), Form::Plain);
         setting.read().map(|state| state.to_string())
@@ -147,12 +147,12 @@ impl Host {
             .ok_or_else(|| Unread(format!("{path} reads \"{text}\", which is no list of CPUs")))
     }
 
-    /// Whether there is such a file or folder.
+    /// Whether a file or folder exists.
     pub(super) fn has(&self, path: &str) -> bool {
         self.path(path).exists()
     }
 
-    /// Names in a folder, in order; none where there is no such folder.
+    /// Names in a folder, sorted; empty when there is no such folder.
     pub(super) fn entries(&self, path: &str) -> Vec<String> {
         let Ok(entries) = fs::read_dir(self.path(path)) else { return Vec::new() };
         let names = entries
@@ -164,10 +164,10 @@ impl Host {
         names
     }
 
-    /// A parameter of the kernel's command line; empty for one without value.
+    /// A parameter of the kernel's command line; empty for one without a value.
     pub(super) fn parameter(&self, name: &str) -> Result<Option<String>, Unread> {
         let line = self.text("/proc/cmdline")?;
-        // The last one counts.
+        // The last one applies.
         let found = line.split_whitespace().rev().find_map(|word| {
             let (key, value) = word.split_once('=').unwrap_or((word, ""));
             (key == name).then(|| value.to_owned())
@@ -175,12 +175,12 @@ impl Host {
         Ok(found)
     }
 
-    /// Whether the kernel was built with an option, as `NO_HZ_FULL`.
+    /// Whether the kernel was built with an option such as `NO_HZ_FULL`.
     pub(super) fn built_with(&self, option: &str) -> Result<bool, Unread> {
         Ok(self.config(option)?.is_some_and(|value| value == "y"))
     }
 
-    /// What the kernel was built with for an option.
+    /// The value of an option of the kernel's configuration.
     pub(super) fn config(&self, option: &str) -> Result<Option<String>, Unread> {
         let config =
             self.config.get_or_init(|| self.configuration()).as_ref().map_err(Clone::clone)?;

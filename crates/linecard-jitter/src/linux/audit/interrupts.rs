@@ -1,4 +1,4 @@
-//! Which interrupts can fire on the sink's core, and who moves them.
+//! Interrupts that can fire on the sink's core, and what moves them.
 
 use super::{Check, Host, Remedy, Seen, Unread};
 use crate::linux::setting::{Form, cpus, list, mask};
@@ -50,10 +50,10 @@ pub(super) const CHECKS: [Check; 4] = [
     },
 ];
 
-/// An interrupt with a number.
+/// A numbered interrupt.
 struct Interrupt {
     number: String,
-    /// It belongs to the interface.
+    /// Whether it belongs to the interface.
     is_of_interface: bool,
     allowed: Vec<usize>,
     /// How often it has fired on the sink's core.
@@ -120,7 +120,7 @@ fn irqbalance(host: &Host) -> Result<Seen, Unread> {
         process.starts_with(|c: char| c.is_ascii_digit())
             && host.text(&format!("/proc/{process}/comm")).is_ok_and(|name| name == "irqbalance")
     };
-    // Who cannot see the first process may not see this one either.
+    // A process that cannot see process 1 may not see this one either.
     host.text("/proc/1/comm")?;
     Ok(match processes.iter().find(|process| is_it(process)) {
         Some(process) => Seen::advice(
@@ -135,7 +135,7 @@ fn affinity(host: &Host, interrupt: &Interrupt) -> crate::linux::setting::Settin
     host.setting(&format!("/proc/irq/{}/smp_affinity_list", interrupt.number), Form::Affinity)
 }
 
-/// All interrupts that have a number: those of cores themselves, as the timer's, have none.
+/// All numbered interrupts; those that cores raise themselves, such as the timer's, have no number.
 fn interrupts(host: &Host) -> Result<Vec<Interrupt>, Unread> {
     let table = host.text("/proc/interrupts")?;
     let mut lines = table.lines();
@@ -158,7 +158,8 @@ fn interrupts(host: &Host) -> Result<Vec<Interrupt>, Unread> {
     Ok(lines.filter_map(one).collect())
 }
 
-/// What tells an interface's interrupts: the numbers its device has, or names that begin with its own.
+/// How an interface's interrupts are recognised: by the numbers of its device, or by names that
+/// begin with its own.
 struct Names {
     interface: String,
     numbers: Vec<String>,
@@ -181,7 +182,7 @@ impl Names {
     }
 }
 
-/// Whether a mask has a core.
+/// Whether a mask contains a core.
 pub(super) fn mask_has(text: &str, core: usize) -> bool {
     let digits: Vec<char> = text.chars().filter(|c| *c != ',').collect();
     let digit = digits.len().checked_sub(core / 4 + 1).and_then(|at| digits[at].to_digit(16));

@@ -1,4 +1,4 @@
-//! How the kernel was built and started.
+//! The kernel's build options and command line.
 
 use super::{Check, Host, Remedy, Seen, Unread};
 use crate::linux::setting::cpus;
@@ -185,7 +185,7 @@ fn max_cstate(host: &Host) -> Result<Seen, Unread> {
 
 fn preemption(host: &Host) -> Result<Seen, Unread> {
     let mode = match host.debug("sched/preempt") {
-        // The choice is in parentheses.
+        // The active choice is in parentheses.
         Ok(text) => text
             .split_whitespace()
             .find_map(|word| Some(word.strip_prefix('(')?.strip_suffix(')')?.to_owned())),
@@ -231,7 +231,7 @@ fn mitigations(host: &Host) -> Result<Seen, Unread> {
     ))
 }
 
-/// Whether the sink's core is in the list of a parameter. Flags before the list are passed over.
+/// Whether a parameter's list contains the sink's core. Skips flags before the list.
 fn names_core(host: &Host, parameter: &str) -> Result<bool, Unread> {
     let Some(value) = host.parameter(parameter)? else { return Ok(false) };
     if value == "all" {

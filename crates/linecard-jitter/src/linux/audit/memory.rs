@@ -1,4 +1,4 @@
-//! Memory: what moves pages under a running sink.
+//! Memory: settings that move pages of a running sink.
 
 use super::{Check, Host, Remedy, Seen, Unread};
 use crate::linux::setting::Form;

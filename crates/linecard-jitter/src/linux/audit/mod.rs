@@ -1,12 +1,12 @@
-//! Audit: what of this host makes packets late, what to change, and what that costs.
+//! Audit: which settings of this host delay packets, what to change, and what the change costs.
 //!
-//! Each check is a row of [`checks`]: what is read, how it is judged, what is advised and why. An audit
-//! reads and changes nothing: it has no journal. What it would change is a [`Plan`], which
-//! [`apply`](apply::apply) makes so through one. What cannot be read is unknown, with the reason, and
-//! never good.
+//! Each check is one entry of [`checks`]: what it reads, how it judges that, its advice and the
+//! reason. An audit only reads; it needs no journal. The changes it recommends are a [`Plan`],
+//! which [`apply`](apply::apply) makes through a journal. A value that cannot be read is unknown,
+//! with the reason, and never good.
 //!
-//! Sources: the paper ("Chasing Linux Jitter Sources for Uncompressed Video", sections II to IV) and the
-//! kernel's documentation, named at each check.
+//! Sources: the paper ("Chasing Linux Jitter Sources for Uncompressed Video", sections II to IV)
+//! and the kernel's documentation, named at each check.
 
 pub mod apply;
 mod host;
@@ -23,47 +23,47 @@ use super::setting::Setting;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// One question to the host.
+/// One check of the host.
 #[derive(Debug)]
 pub struct Check {
-    /// Its name, stable.
+    /// Stable name.
     pub id: &'static str,
-    /// Where it is read.
+    /// What it reads.
     pub reads: &'static str,
-    /// Which lateness it causes.
+    /// The delay it causes.
     pub cause: &'static str,
-    /// Where that is written.
+    /// Reference for that.
     pub source: &'static str,
-    /// What changing it takes.
+    /// How it can be changed.
     pub remedy: Remedy,
-    /// What can go wrong with the change.
+    /// Risk of the change.
     pub risk: &'static str,
-    /// How much it usually matters, 0 … 100: the order of the table.
+    /// Usual importance, 0 … 100; orders the table.
     pub weight: u8,
-    /// The A/B toggle that measures it here, if there is one.
+    /// The A/B toggle that measures it on this host, if any.
     pub toggle: Option<&'static str>,
     look: fn(&Host) -> Result<Seen, Unread>,
 }
 
-/// What changing it takes.
+/// How a setting can be changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Remedy {
-    /// It can be changed now, and put back.
+    /// At run time, and it can be restored.
     Live,
-    /// The same, but only when the check is named: what can go wrong is a machine that stands still.
+    /// At run time, but only when the check is named: a mistake can stop the machine.
     Named,
-    /// A parameter of the kernel's command line, or another kernel.
+    /// By a parameter of the kernel's command line, or another kernel.
     Boot,
-    /// Another machine, slot or core.
+    /// By another machine, slot or core.
     Hardware,
-    /// Another program is to be started, stopped or started differently.
+    /// By starting, stopping or reconfiguring another program.
     Program,
-    /// Nothing: it explains other rows.
+    /// Not at all: the check explains others.
     Nothing,
 }
 
 impl Remedy {
-    /// A word for tables.
+    /// Word for tables.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -77,23 +77,23 @@ impl Remedy {
     }
 }
 
-/// How it was judged.
+/// The judgement of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
-    /// There is something to change.
+    /// A change is recommended.
     Advice,
-    /// It cannot be read.
+    /// The value cannot be read.
     Unknown,
     /// A fact, neither good nor bad.
     Note,
     /// As it should be.
     Good,
-    /// There is no such thing here.
+    /// This host has no such thing.
     Absent,
 }
 
 impl Verdict {
-    /// A word for tables.
+    /// Word for tables.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -106,16 +106,16 @@ impl Verdict {
     }
 }
 
-/// What a check has found.
+/// The result of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seen {
-    /// How it was judged.
+    /// The judgement.
     pub verdict: Verdict,
-    /// What was read, in words; for the unknown, why not.
+    /// What was read, in words; when unknown, the reason.
     pub found: String,
-    /// What to do; empty where nothing is.
+    /// The advice; empty when there is none.
     pub advice: String,
-    /// What can be changed now.
+    /// Changes that can be made now.
     pub changes: Vec<Planned>,
 }
 
@@ -150,12 +150,12 @@ impl Seen {
     }
 }
 
-/// A setting, and what it is to be.
+/// A setting and its recommended value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Planned {
     /// The setting.
     pub setting: Setting,
-    /// What it is to be.
+    /// The recommended value.
     pub value: String,
 }
 
@@ -165,18 +165,18 @@ impl fmt::Display for Planned {
     }
 }
 
-/// What an A/B run has measured of a toggle.
+/// The effect of a toggle measured by an A/B run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measured {
-    /// Which figure, with its unit.
+    /// Name of the figure, with its unit.
     pub figure: String,
-    /// Its mean without.
+    /// Mean without the change.
     pub without: f64,
-    /// Its mean with.
+    /// Mean with the change.
     pub with: f64,
-    /// Where the difference lies, with 95 %.
+    /// 95 % confidence interval of the difference.
     pub interval: (f64, f64),
-    /// The chance of it if there is none, after Holm's correction.
+    /// p-value after Holm's correction.
     pub p: f64,
 }
 
@@ -192,32 +192,32 @@ impl fmt::Display for Measured {
     }
 }
 
-/// Measured effects, by the toggle's name.
+/// Measured effects by toggle name.
 pub type Effects = BTreeMap<String, Measured>;
 
-/// A check and what it has found.
+/// A check and its result.
 #[derive(Debug)]
 pub struct Row {
-    /// The question.
+    /// The check.
     pub check: &'static Check,
-    /// The answer.
+    /// The result.
     pub seen: Seen,
-    /// What the change has been measured to do here.
+    /// Measured effect of the change on this host.
     pub measured: Option<Measured>,
 }
 
-/// All that was found.
+/// All results of an audit.
 #[derive(Debug)]
 pub struct Audit {
-    /// The most important first.
+    /// Most important first.
     pub rows: Vec<Row>,
 }
 
-/// What is to be changed, in order.
+/// Changes to make, in order.
 pub type Plan = Vec<(&'static Check, Planned)>;
 
 impl Audit {
-    /// Asks everything.
+    /// Runs all checks.
     ///
     /// ```
     /// use linecard_jitter::linux::audit::{Audit, Effects, Host, Unread};
@@ -238,8 +238,8 @@ impl Audit {
         Self { rows }
     }
 
-    /// What can be changed now: of these checks, or, where none is named, of all that may be changed
-    /// without being named ([`Remedy::Named`]).
+    /// Changes that can be made now: those of the named checks, or, when none is named, all that do
+    /// not need to be named ([`Remedy::Named`]).
     #[must_use]
     pub fn plan(&self, only: &[String]) -> Plan {
         let is_wanted = |row: &&Row| match only {

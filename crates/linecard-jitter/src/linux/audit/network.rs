@@ -1,13 +1,13 @@
-//! The interface, and the kernel's way from it to a socket.
+//! The interface, and the path of packets from it to a socket.
 
 use super::{Check, Host, Remedy, Seen, Unread};
 use crate::linux::setting::{Form, Setting, coalescing_number};
 
-/// Packets in a second of the paper's stream: ST 2022-6, 1080i59.94.
+/// Packets per second of the paper's stream: ST 2022-6, 1080i59.94.
 const PACKETS_PER_S: i64 = 134_775;
-/// What the kernel counts against a socket's buffer for a packet of 1,428 bytes.
+/// Bytes that the kernel charges to a socket's buffer for a packet of 1,428 bytes.
 const BYTES_PER_PACKET: i64 = 2_304;
-/// How long a sink may be away: twenty ticks of 1,000 in a second.
+/// How long a sink may pause: twenty ticks at 1,000 Hz.
 const AWAY_MS: i64 = 20;
 
 const SCALING: &str = "networking/scaling.rst";
@@ -117,7 +117,7 @@ pub(super) const CHECKS: [Check; 9] = [
     },
 ];
 
-/// The answer where there is no interface to ask.
+/// The result when there is no interface.
 macro_rules! interface {
     ($host:expr) => {
         match $host.interface() {
@@ -259,7 +259,7 @@ fn numa(host: &Host) -> Result<Seen, Unread> {
     })
 }
 
-/// A file of each queue, with its text. One that cannot be read is of a queue that has none.
+/// A file of each queue, with its text. A file that cannot be read means that the queue lacks it.
 fn queue_files(
     host: &Host,
     interface: &str,

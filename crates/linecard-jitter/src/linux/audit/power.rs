@@ -1,11 +1,11 @@
-//! Clocks, sleep and what the machine itself does.
+//! Clocks, idle states and the machine's firmware.
 
 use super::{Check, Host, Remedy, Seen, Unread};
 use crate::linux::setting::Form;
 
-/// A state that takes longer to leave is sleep: the paper's baseline has none.
+/// Exit latency from which an idle state counts as sleep: the paper's baseline has none.
 const SLEEP_US: i64 = 1;
-/// A share of stolen time that explains late packets by itself.
+/// Share of stolen time that explains late packets by itself.
 const STOLEN: f64 = 0.001;
 
 pub(super) const CHECKS: [Check; 5] = [
@@ -131,7 +131,7 @@ fn hypervisor(host: &Host) -> Result<Seen, Unread> {
     Ok(if stolen > STOLEN { Seen::advice(found, advice) } else { Seen::note(found).saying(advice) })
 }
 
-/// The share of its core's time that was stolen (`proc_stat(5)`: the eighth number).
+/// Share of its core's time that was stolen (`proc_stat(5)`: the eighth number).
 fn stolen(host: &Host) -> Result<f64, Unread> {
     let stat = host.text("/proc/stat")?;
     let name = format!("cpu{}", host.core());

@@ -1,4 +1,4 @@
-//! What the scheduler, timers and the kernel's own work take from a sink.
+//! Time that the scheduler, timers and kernel threads take from a sink.
 
 use super::interrupts::mask_has;
 use super::{Check, Host, Remedy, Seen, Unread};
@@ -74,7 +74,7 @@ pub(super) const CHECKS: [Check; 6] = [
     },
 ];
 
-/// Seconds between two foldings of counters: two minutes are seldom enough.
+/// Recommended seconds between two updates of statistics: every two minutes.
 const STAT_INTERVAL_S: i64 = 120;
 
 fn rt_throttling(host: &Host) -> Result<Seen, Unread> {
@@ -93,7 +93,7 @@ fn fair_server(host: &Host) -> Result<Seen, Unread> {
     let file = format!("sched/fair_server/cpu{}/runtime", host.core());
     let runtime = match host.debug(&file) {
         Ok(text) => text,
-        // Of kernels before 6.12, when the rest of it can be read.
+        // On kernels before 6.12, when the rest of it can be read.
         Err(error) if error.is_gone() && host.debug("sched/preempt").is_ok() => {
             return Ok(Seen::absent("this kernel has none"));
         }

@@ -1,4 +1,4 @@
-//! What a stream is like.
+//! Configuration of a stream.
 
 use crate::linux::clock::Wait;
 use crate::linux::preset::{Headers, Preset};
@@ -9,17 +9,17 @@ use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-/// Packets of a stream, at most: their times take 8 bytes each.
+/// Maximum number of packets: each time takes 8 bytes.
 pub const MAX_COUNT: u64 = 100_000_000;
-/// Bytes of the longest UDP payload over IPv4.
+/// Longest UDP payload over IPv4 in bytes.
 pub const MAX_PAYLOAD: usize = 65_507;
-/// The longest period: an hour.
+/// Longest period: an hour.
 const MAX_PERIOD_PS: u64 = 3_600_000_000_000_000;
 
-/// Where a schedule keeps still: after each `packets` packets, for `gap_ps` more than the period.
+/// Pauses of a schedule: `gap_ps` in addition to the period after each `packets` packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gap {
-    /// Packets of a frame, at least 1.
+    /// Packets per frame, at least 1.
     pub packets: u32,
     /// Picoseconds; 0 for an even stream.
     pub gap_ps: u64,
@@ -29,14 +29,14 @@ impl Gap {
     /// An even stream.
     pub const NONE: Self = Self { packets: 1, gap_ps: 0 };
 
-    /// When a packet is due after the first one, in picoseconds.
+    /// Time from the first packet to this one's due time, in picoseconds.
     #[must_use]
     pub fn offset_ps(&self, period_ps: u64, sequence: u64) -> u128 {
         let frames = sequence / u64::from(self.packets.max(1));
         u128::from(sequence) * u128::from(period_ps) + u128::from(frames) * u128::from(self.gap_ps)
     }
 
-    /// When a packet is due; saturates.
+    /// Due time of a packet; saturates.
     #[must_use]
     pub fn due_ns(&self, schedule: Schedule, sequence: u64) -> u64 {
         if self.gap_ps == 0 {
@@ -47,27 +47,28 @@ impl Gap {
     }
 }
 
-/// A stream and how it is sent.
+/// A stream, and how it is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GeneratorConfig {
-    /// Where to.
+    /// Target address.
     pub target: SocketAddr,
-    /// Where from. Default: any address and port.
+    /// Source address. Default: any address and port.
     pub bind: Option<SocketAddr>,
-    /// Picoseconds from packet to packet, 1 to 3.6e15 (an hour). Default: 7,419,761, ST 2022-6 of
+    /// Picoseconds between packets, 1 to 3.6e15 (an hour). Default: 7,419,761, ST 2022-6 of
     /// 1080i59.94.
     pub period_ps: u64,
-    /// Where the stream keeps still. Default: nowhere.
+    /// Pauses of the stream. Default: none.
     pub gap: Gap,
-    /// Packets, 1 to [`MAX_COUNT`]. Default: 1,000,000.
+    /// Number of packets, 1 to [`MAX_COUNT`]. Default: 1,000,000.
     pub count: u64,
-    /// Bytes of the UDP payload with all headers in it, [`MIN_LEN`] to [`MAX_PAYLOAD`]. Default: 1,396.
+    /// Bytes of the UDP payload including all headers, [`MIN_LEN`] to [`MAX_PAYLOAD`]. Default:
+    /// 1,396.
     pub payload_len: usize,
-    /// What stands before the payload. Default: ST 2022-6 of 1080i59.94.
+    /// Headers before the payload. Default: ST 2022-6 of 1080i59.94.
     pub headers: Headers,
     /// How the sender waits. Default: it reads the clock.
     pub wait: Wait,
-    /// Where the sending thread runs, and before whom. Default: as it is.
+    /// Core and priority of the sending thread. Default: unchanged.
     pub placement: Placement,
 }
 
@@ -83,23 +84,23 @@ pub enum GeneratorError {
     /// Too short, or too long.
     #[error("a payload of {0} bytes is no probe: take {MIN_LEN} to {MAX_PAYLOAD}")]
     Payload(usize),
-    /// The socket cannot stand there.
+    /// The socket cannot be bound.
     #[error("cannot send from {address}: {source}; name an address of this host")]
     Bind {
-        /// Where from.
+        /// The source address.
         address: SocketAddr,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// There is no way there.
+    /// There is no route to the target.
     #[error("cannot send to {address}: {source}; see `ip route get {}`", address.ip())]
     Connect {
-        /// Where to.
+        /// The target address.
         address: SocketAddr,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// The thread cannot run as wished.
+    /// The thread cannot be placed as configured.
     #[error(transparent)]
     Placement(#[from] PlacementError),
 }
@@ -123,7 +124,7 @@ impl GeneratorConfig {
         config.like(preset)
     }
 
-    /// The same with period, length and headers of a known stream.
+    /// The same stream with period, length and headers of a preset.
     #[must_use]
     pub fn like(self, preset: &Preset) -> Self {
         let Preset { period_ps, gap_ps, payload_len, headers, .. } = *preset;
@@ -131,7 +132,7 @@ impl GeneratorConfig {
         Self { period_ps, gap, payload_len, headers, ..self }
     }
 
-    /// Packets of that much time, at least 1.
+    /// Number of packets in this time, at least 1.
     #[must_use]
     pub fn packets_in(&self, time: Duration) -> u64 {
         let frame = u128::from(self.gap.packets.max(1));

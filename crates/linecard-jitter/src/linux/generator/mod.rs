@@ -1,9 +1,9 @@
 //! A stream of constant rate: packets on an absolute schedule, each with its number and its times.
 //!
-//! A packet that is late is sent at once and its lateness is recorded; the schedule stays where it was, so
-//! that nothing that a pause of the sender did is hidden (coordinated omission). The sending loop takes
-//! no memory. How good the stream was is said by [`Departures::quality`]: a late stream carries no
-//! verdict on its receiver.
+//! A late packet is sent at once and its lateness is recorded; the schedule does not move, so that
+//! the effects of a pause of the sender stay visible (no coordinated omission). The sending loop
+//! does not allocate. [`Departures::quality`] says how good the stream was: a late stream says
+//! nothing about its receiver.
 
 mod config;
 mod quality;
@@ -19,10 +19,11 @@ use std::io;
 use std::net::UdpSocket;
 use std::sync::atomic::AtomicBool;
 
-/// From the beginning of [`Generator::run`] to the first packet, so that the first is not late.
+/// Time from the start of [`Generator::run`] to the first packet, so that the first one is not
+/// late.
 const LEAD_NS: u64 = 1_000_000;
 
-/// A socket that a stream will leave by, opened in the network namespace of the thread that made it.
+/// A socket that sends a stream, opened in the network namespace of the calling thread.
 ///
 /// ```
 /// use linecard_jitter::linux::generator::{Generator, GeneratorConfig};
@@ -40,29 +41,29 @@ pub struct Generator {
     socket: UdpSocket,
 }
 
-/// What was sent, and when.
+/// The packets sent, and when.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Departures {
-    /// When packets were due, but for the gap.
+    /// Due times, without the gap.
     pub schedule: Schedule,
-    /// Where the schedule keeps still.
+    /// Pauses of the schedule.
     pub gap: Gap,
-    /// The time just before the system call of each packet, by sequence; 0 for one that the kernel
-    /// refused. Shorter than asked for after a stop.
+    /// Time just before the system call of each packet, by sequence number; 0 for a packet that the
+    /// kernel refused. Shorter than configured after a stop.
     pub sent_ns: Vec<u64>,
     /// Packets that the kernel refused.
     pub refused: u64,
-    /// The error of the last refusal: ENOBUFS and EAGAIN say that the way out was full, ECONNREFUSED
-    /// that nobody receives there.
+    /// Error of the last refused packet: ENOBUFS and EAGAIN mean that the queue was full,
+    /// ECONNREFUSED that nobody receives at the target.
     pub last_error: Option<i32>,
-    /// When the last system call returned.
+    /// Time at which the last system call returned.
     pub ended_ns: u64,
-    /// How often the sending thread was off its core.
+    /// How often the sending thread was switched off its core.
     pub switches: Option<Switches>,
 }
 
 impl Generator {
-    /// Opens the socket and joins it to its target.
+    /// Opens the socket and connects it to the target.
     ///
     /// # Errors
     ///
@@ -80,20 +81,20 @@ impl Generator {
         Ok(Self { config, socket })
     }
 
-    /// Where the stream comes from.
+    /// The source address of the stream.
     ///
     /// # Errors
     ///
-    /// As the system says.
+    /// The system's error.
     pub fn source(&self) -> io::Result<std::net::SocketAddr> {
         self.socket.local_addr()
     }
 
-    /// Sends the stream, until its end or `stop`, on the calling thread.
+    /// Sends the stream on the calling thread until its end or `stop`.
     ///
     /// # Errors
     ///
-    /// The thread cannot run as wished: nothing has been sent.
+    /// The thread cannot be placed as configured; nothing has been sent.
     pub fn run(self, stop: &AtomicBool) -> Result<Departures, GeneratorError> {
         let _placed = self.config.placement.enter(true)?;
         let mut departures = self.prepared();
@@ -122,9 +123,9 @@ impl Generator {
         }
     }
 
-    /// Room for all times, in memory that is there.
+    /// Allocates and touches the memory for all times.
     fn prepared(&self) -> Departures {
-        // Not zeros, which would be promised only. The configuration has bounded the number.
+        // Not zeros: the kernel maps zero pages lazily. The configuration has bounded the number.
         let mut sent_ns = vec![1; self.config.count as usize];
         sent_ns.clear();
         Departures {
@@ -140,13 +141,13 @@ impl Generator {
 }
 
 impl Departures {
-    /// When a packet was due.
+    /// Due time of a packet.
     #[must_use]
     pub fn due_ns(&self, sequence: u64) -> u64 {
         self.gap.due_ns(self.schedule, sequence)
     }
 
-    /// How late each packet that the kernel took was handed to it, by sequence.
+    /// Lateness of each accepted packet when it was handed to the kernel, by sequence number.
     pub fn lateness_ns(&self) -> impl Iterator<Item = u64> + '_ {
         let taken = (0..).zip(&self.sent_ns).filter(|(_, sent_ns)| **sent_ns > 0);
         taken.map(|(sequence, sent_ns)| sent_ns.saturating_sub(self.due_ns(sequence)))

@@ -1,41 +1,41 @@
-//! Whether a stream was good enough to judge its receiver by.
+//! Whether a stream was good enough to judge its receiver.
 
 use super::Departures;
 
-/// What a stream has to keep.
+/// Limits of a good stream.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct QualityLimits {
-    /// The lateness that 99.9 % of the packets keep, in nanoseconds. Default: the period.
+    /// Maximum lateness of 99.9 % of the packets, in nanoseconds. Default: the period.
     pub lateness_ns: u64,
-    /// The fullest that the bucket may be, in packets. Default: that of a wide sender of ST 2110-21.
+    /// Maximum level of the bucket, in packets. Default: that of a wide sender of ST 2110-21.
     pub burst: f64,
 }
 
-/// How good a stream was.
+/// The quality of a stream.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Quality {
-    /// Half the packets were no later, in nanoseconds.
+    /// Median lateness in nanoseconds.
     pub lateness_p50_ns: u64,
-    /// 99 % of them.
+    /// 99th percentile.
     pub lateness_p99_ns: u64,
-    /// 99.9 % of them.
+    /// 99.9th percentile.
     pub lateness_p999_ns: u64,
-    /// The latest.
+    /// Maximum lateness.
     pub lateness_max_ns: u64,
-    /// The fullest that a bucket was that is drained 1.1 times as fast as the stream fills it, in packets
-    /// (`C_inst` of ST 2110-21, 7.1, drained evenly).
+    /// Maximum level of a bucket that is drained 1.1 times as fast as the stream fills it, in
+    /// packets (`C_inst` of ST 2110-21, 7.1, drained evenly).
     pub burst: f64,
-    /// What it had to keep.
+    /// The limits that applied.
     pub limits: QualityLimits,
     /// Packets that were sent.
     pub packets: u64,
-    /// Whether it kept its limits, all packets went out and there was more than one.
+    /// Whether the stream kept its limits, all packets were sent and there was more than one.
     pub passes: bool,
 }
 
 impl QualityLimits {
-    /// The defaults for a stream of this period. ST 2110-21, 7.1: `C_max` of a wide sender is
-    /// max(16, ⌊N / (21600 · T)⌋), N / T being packets a second.
+    /// Default limits for a stream of this period. ST 2110-21, 7.1: `C_max` of a wide sender is
+    /// max(16, ⌊N / (21600 · T)⌋), where N / T is the packet rate.
     #[must_use]
     pub fn of_period(period_ps: u64) -> Self {
         let rate = 1e12 / period_ps.max(1) as f64;
@@ -45,7 +45,7 @@ impl QualityLimits {
 }
 
 impl Departures {
-    /// How good the stream was, by these limits or those of its period.
+    /// Quality of the stream by these limits, or by those of its period.
     #[must_use]
     pub fn quality(&self, limits: Option<QualityLimits>) -> Quality {
         let period_ps = self.schedule.period_ps;
@@ -80,7 +80,7 @@ impl Departures {
     }
 }
 
-/// The smallest value that `part` of `whole` are not above; 0 of none.
+/// Smallest value that at least `part` of `whole` values do not exceed; 0 without values.
 fn quantile(sorted: &[u64], part: usize, whole: usize) -> u64 {
     let rank = (sorted.len() * part).div_ceil(whole).max(1);
     sorted.get(rank - 1).copied().unwrap_or(0)

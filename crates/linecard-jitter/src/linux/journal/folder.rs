@@ -1,4 +1,4 @@
-//! Where journals are: a folder that only its owner can look into.
+//! The folder of journals, which only its owner can read.
 
 use super::process::Owner;
 use super::{JournalError, about};
@@ -11,15 +11,15 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::SystemTime;
 
-/// Names another folder, for tests and for hosts where `/run` cannot be written.
+/// Environment variable for another folder, for tests and for hosts where `/run` is read-only.
 const VARIABLE: &str = "LINECARD_JOURNALS";
-/// Journals in a folder: more than processes that change settings at once.
+/// Maximum journals in a folder: more than processes that change settings at the same time.
 const MAX_JOURNALS: usize = 1_024;
-/// The folder may be removed by another process between two steps.
+/// Another process can remove the folder between two steps.
 const MAX_TRIES: usize = 16;
-/// Journals of a process that goes on with its settings, or is dead.
+/// Extension of journals whose process is running with its settings, or has died.
 const HELD: &str = "journal";
-/// Journals of settings that are to stay.
+/// Extension of journals whose settings are to stay.
 const KEPT: &str = "kept";
 
 /// The folder of journals.
@@ -29,9 +29,9 @@ pub struct Store {
 }
 
 impl Store {
-    /// The user's: `/run/linecard` of root's, else `linecard` in `XDG_RUNTIME_DIR`, else
-    /// `/tmp/linecard-` and the user's number; or what `LINECARD_JOURNALS` names. Nothing is made before
-    /// there is a journal.
+    /// The user's folder: `/run/linecard` for root, else `linecard` in `XDG_RUNTIME_DIR`, else
+    /// `/tmp/linecard-` with the user id; or the one that `LINECARD_JOURNALS` names. The folder is
+    /// created with the first journal.
     #[must_use]
     pub fn of_user() -> Self {
         if let Some(folder) = std::env::var_os(VARIABLE).filter(|folder| !folder.is_empty()) {
@@ -52,7 +52,7 @@ impl Store {
         Self { folder: folder.into() }
     }
 
-    /// Takes the folder for oneself, and makes it before if that is wished; `None` where there is none.
+    /// Locks the folder, creating it first if `make` is set; `None` when it does not exist.
     pub(super) fn lock(&self, make: bool) -> Result<Option<Locked>, JournalError> {
         for _ in 0..MAX_TRIES {
             if make {
@@ -89,7 +89,7 @@ impl Store {
         OpenOptions::new().read(true).custom_flags(flags).open(&self.folder)
     }
 
-    /// A folder that others can write to could have us write anywhere.
+    /// In a folder that others can write to, a link could redirect our writes anywhere.
     fn check(&self, directory: &File) -> Result<(), JournalError> {
         let found = directory.metadata().map_err(about("look at", &self.folder))?;
         let is_own = found.uid() == geteuid().as_raw() && found.mode() & 0o077 == 0;
@@ -98,15 +98,15 @@ impl Store {
     }
 }
 
-/// The folder, while no other process looks at it or changes anything.
+/// The folder, locked against other processes.
 #[derive(Debug)]
 pub(super) struct Locked {
     folder: PathBuf,
-    /// The lock goes with it.
+    /// Dropping it releases the lock.
     directory: File,
 }
 
-/// A journal that is there.
+/// A journal in the folder.
 #[derive(Debug, Clone)]
 pub(super) struct Found {
     pub(super) path: PathBuf,
@@ -116,7 +116,7 @@ pub(super) struct Found {
 }
 
 impl Locked {
-    /// A new journal of this process.
+    /// Creates a journal of this process.
     pub(super) fn create(&self) -> Result<(PathBuf, File), JournalError> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let Owner { process, started } = Owner::own();
@@ -130,7 +130,7 @@ impl Locked {
         Ok((path, file))
     }
 
-    /// Those that are there, the latest first.
+    /// Existing journals, newest first.
     pub(super) fn journals(&self) -> Result<Vec<Found>, JournalError> {
         let entries = fs::read_dir(&self.folder).map_err(about("list", &self.folder))?;
         let mut found: Vec<Found> =
@@ -139,7 +139,7 @@ impl Locked {
         Ok(found)
     }
 
-    /// Makes a journal one of settings that are to stay.
+    /// Marks a journal as one whose settings are to stay.
     pub(super) fn keep(&self, path: &Path) -> Result<PathBuf, JournalError> {
         let kept = path.with_extension(KEPT);
         fs::rename(path, &kept).map_err(about("rename", path))?;
@@ -147,10 +147,10 @@ impl Locked {
         Ok(kept)
     }
 
-    /// Removes a journal, and the folder with the last one.
+    /// Removes a journal, and the folder after the last one.
     pub(super) fn remove(&self, path: &Path) -> Result<(), JournalError> {
         fs::remove_file(path).map_err(about("remove", path))?;
-        // Not empty: others have journals.
+        // Fails when other journals are left.
         let _removed = fs::remove_dir(&self.folder);
         Ok(())
     }
@@ -169,7 +169,7 @@ fn found(path: &Path) -> Option<Found> {
     Some(Found { path: path.to_owned(), owner, is_kept, changed: metadata.modified().ok()? })
 }
 
-/// The bytes of a journal.
+/// Reads the bytes of a journal.
 pub(super) fn bytes(path: &Path, limit: u64) -> Result<Vec<u8>, JournalError> {
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW).open(path);
     let mut bytes = Vec::new();

@@ -1,10 +1,10 @@
-//! The write-ahead journal of settings: what was, written down before it is changed.
+//! The write-ahead journal of settings: records each value before changing it.
 //!
-//! Each change is recorded and on disk before it is made, and read again after. Everything is put back
-//! in reverse order when the journal ends, whether by a call, an early return or a panic; after a crash
-//! or `kill -9`, the next [`Store::recover`] does it. A setting that somebody else has changed meanwhile
-//! is not overwritten: that is a [`Fate::Conflict`]. With a reboot settings are gone, and so is the
-//! journal, which is in `/run`.
+//! Each change is recorded and synced to disk before it is made, and read back after. When the
+//! journal ends, whether by a call, an early return or a panic, everything is restored in reverse
+//! order; after a crash or `kill -9`, the next [`Store::recover`] does so. A setting that another
+//! process has changed meanwhile is not overwritten: that is a [`Fate::Conflict`]. A reboot resets
+//! the settings and removes the journal, which is in `/run`.
 
 mod folder;
 pub(super) mod process;
@@ -22,7 +22,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// Why a journal cannot be kept, or a change not be made.
+/// Why a journal cannot be written, or a change cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
     /// Its folder is not safe.
@@ -34,20 +34,20 @@ pub enum JournalError {
         /// The folder.
         folder: PathBuf,
     },
-    /// The system refuses.
+    /// A system call failed.
     #[error("cannot {doing} the journal {}: {source}; without it nothing is changed", path.display())]
     System {
-        /// What was to be done.
+        /// The operation.
         doing: &'static str,
-        /// With which file.
+        /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
     /// A setting cannot be read or changed.
     #[error(transparent)]
     Setting(#[from] SettingError),
-    /// Another journal has it.
+    /// Another journal has changed it.
     #[error(
         "{what} is held by process {process}, which has changed it and will put it back; end that one first"
     )]
@@ -57,12 +57,12 @@ pub enum JournalError {
         /// The process.
         process: u32,
     },
-    /// Somebody else has changed it since.
+    /// Another process has changed it since.
     #[error("{what} reads \"{now}\": somebody else has changed it meanwhile; it is left alone")]
     Foreign {
         /// The setting.
         what: String,
-        /// What it reads.
+        /// Its present value.
         now: String,
     },
     /// More changes than a journal holds.
@@ -74,16 +74,16 @@ fn about<'p>(doing: &'static str, path: &'p Path) -> impl Fn(io::Error) -> Journ
     move |source| JournalError::System { doing, path: path.to_owned(), source }
 }
 
-/// Whether a change was one.
+/// Whether a change was necessary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
-    /// It reads as was asked for.
+    /// It now reads as requested.
     Made,
-    /// It did so before.
+    /// It read as requested before.
     Needless,
 }
 
-/// Settings that this process has changed.
+/// The settings that this process has changed.
 ///
 /// ```
 /// use linecard_jitter::linux::journal::{Journal, Store};
@@ -112,11 +112,11 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Begins one.
+    /// Begins a journal.
     ///
     /// # Errors
     ///
-    /// Its folder cannot be made, or is not safe.
+    /// Its folder cannot be created, or is not safe.
     pub fn begin(store: &Store) -> Result<Self, JournalError> {
         let busy = || about("make", Path::new(""))(io::ErrorKind::ResourceBusy.into());
         let locked = store.lock(true)?.ok_or_else(busy)?;
@@ -134,11 +134,11 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Changes a setting: recorded, written, read again.
+    /// Changes a setting: records it, writes it, reads it back.
     ///
     /// # Errors
     ///
-    /// See [`JournalError`]. A setting that does not follow is put back at once.
+    /// See [`JournalError`]. A setting that does not take the value is restored at once.
     pub fn change(&mut self, setting: &Setting, value: &str) -> Result<Change, JournalError> {
         let locked = self.lock()?;
         let setting = &setting.anchored();
@@ -164,8 +164,8 @@ impl Journal {
             .into())
     }
 
-    /// Puts one setting back for the time being; it stays in the journal. One that was never changed is
-    /// as it was.
+    /// Restores one setting for the time being; it stays in the journal. Does nothing for a setting
+    /// that was never changed.
     ///
     /// # Errors
     ///
@@ -183,12 +183,12 @@ impl Journal {
         }
     }
 
-    /// Records a trace instance that is about to be made in tracefs, so that it is removed after a
-    /// crash. It is also removed when the journal ends, if it is still there.
+    /// Records a trace instance that is about to be created in tracefs, so that recovery removes it
+    /// after a crash. The end of the journal removes it too if it still exists.
     ///
     /// # Errors
     ///
-    /// A name that is none, or the journal cannot be written.
+    /// The name is invalid, or the journal cannot be written.
     pub fn trace_instance(&mut self, name: &str) -> Result<(), JournalError> {
         if name.is_empty() || name.contains('/') || name.starts_with('.') {
             let what = format!("trace instance \"{name}\"");
@@ -200,22 +200,22 @@ impl Journal {
         Ok(())
     }
 
-    /// Puts everything back, the last change first, and says what has become of each setting.
+    /// Restores everything, last change first, and returns the result for each setting.
     ///
     /// # Errors
     ///
-    /// The journal's folder cannot be read any more. Single settings are no error here: see
-    /// [`Restoration`].
+    /// The journal's folder cannot be read any more. A single setting that fails is no error here:
+    /// see [`Restoration`].
     pub fn roll_back(mut self) -> Result<Vec<Restoration>, JournalError> {
         self.is_over = true;
         self.restore()
     }
 
-    /// Leaves the settings as they are, with a journal that only [`Store::undo_kept`] takes up.
+    /// Leaves the settings as they are, with a journal that only [`Store::undo_kept`] reads.
     ///
     /// # Errors
     ///
-    /// The journal cannot be renamed; settings are put back then.
+    /// The journal cannot be renamed; the settings are restored then.
     pub fn keep(mut self) -> Result<(), JournalError> {
         let locked = self.lock()?;
         if self.entries.is_empty() {
@@ -229,7 +229,7 @@ impl Journal {
     fn restore(&mut self) -> Result<Vec<Restoration>, JournalError> {
         let locked = self.lock()?;
         let restorations = restore::all(&self.entries, &self.instances);
-        // What could not be put back now may be later.
+        // A later recovery may restore what could not be restored now.
         if restorations.iter().all(|restoration| restoration.is_final()) {
             locked.remove(&self.path)?;
         }
@@ -245,7 +245,7 @@ impl Journal {
         self.entries.iter().find(|entry| entry.setting == *setting)
     }
 
-    /// Two that change one setting could not both put it back.
+    /// Two journals of the same setting could not both restore it.
     fn check_free(&self, locked: &Locked, setting: &Setting) -> Result<(), JournalError> {
         for other in
             locked.journals()?.iter().filter(|other| !other.is_kept && other.path != self.path)
@@ -278,7 +278,8 @@ impl Journal {
         let written =
             self.file.write_all(record.line().as_bytes()).and_then(|()| self.file.sync_all());
         if written.is_err() {
-            // Half a line would spoil the next one. Where that fails too, the journal says it is damaged.
+            // An incomplete line would spoil the next one. If truncating fails too, the journal
+            // reports damage.
             let _cut = self.file.set_len(before);
         }
         self.records += 1;
@@ -287,7 +288,7 @@ impl Journal {
 }
 
 impl Drop for Journal {
-    /// What this cannot say, the next recovery does: the journal stays where something is wrong.
+    /// Cannot report errors; the next recovery does: the journal stays if something is wrong.
     fn drop(&mut self) {
         if !self.is_over {
             let _restored = self.restore_quietly();

@@ -1,4 +1,4 @@
-//! Who a journal belongs to: a process, known by its number and its start, of one boot.
+//! The owner of a journal: a process, identified by its number, its start time and the boot.
 
 use std::fs;
 
@@ -13,27 +13,26 @@ pub(super) struct Owner {
 }
 
 impl Owner {
-    /// This process; a start of 0 where `/proc` does not say.
+    /// This process; start time 0 when `/proc` does not report it.
     pub(super) fn own() -> Self {
         let process = std::process::id();
         Self { process, started: started(process).unwrap_or(0) }
     }
 
-    /// Whether it still runs: not another of the same number, and not one that has ended and is only
-    /// not waited for.
+    /// Whether it still runs: a process of the same number and start time, and not a zombie.
     pub(super) fn is_alive(self) -> bool {
         started(self.process) == Some(self.started)
     }
 }
 
-/// Clock ticks from boot to the start of a process or thread; `None` when there is none, or it has
+/// Clock ticks from boot to the start of a process or thread; `None` when it does not exist or has
 /// ended.
 pub(in crate::linux) fn started(process: u32) -> Option<u64> {
     of_stat(&fs::read_to_string(format!("/proc/{process}/stat")).ok()?)
 }
 
-/// `proc_pid_stat(5)`: the name is in parentheses and may have any byte; field 3 is the state, 22 the
-/// start.
+/// `proc_pid_stat(5)`: the name is in parentheses and may contain any byte; field 3 is the state,
+/// 22 the start.
 fn of_stat(stat: &str) -> Option<u64> {
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
     let state = fields.next()?;
@@ -41,7 +40,7 @@ fn of_stat(stat: &str) -> Option<u64> {
     (!matches!(state, "Z" | "X" | "x")).then_some(start)
 }
 
-/// What tells this boot from others; empty where the kernel does not say.
+/// Identifies this boot; empty when the kernel does not report it.
 pub(super) fn boot() -> String {
     fs::read_to_string(BOOT).unwrap_or_default().trim().to_owned()
 }

@@ -1,30 +1,30 @@
 //! The lines of a journal: a checksum, and words.
 //!
-//! A line that is not whole is of a process that was killed while it wrote, so before it changed
-//! anything: it counts as not written. That can be the last line only; damage elsewhere is said.
+//! An incomplete line was written by a process that was killed while writing, hence before it
+//! changed anything: it is ignored. Only the last line can be incomplete; other damage is reported.
 
 use super::process::Owner;
 use crate::linux::setting::{Setting, State, escape, unescape};
 
-/// Changes of one journal: each arm of the longest A/B run has a place.
+/// Maximum changes per journal: enough for each arm of the longest A/B run.
 pub(super) const MAX_RECORDS: usize = 4_096;
-/// Bytes of a journal: its records with values and paths as long as they can be.
+/// Maximum bytes of a journal: its records with values and paths of maximum length.
 pub(super) const MAX_BYTES: u64 = 64 << 20;
 const VERSION: &str = "1";
 
-/// A line.
+/// One line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Record {
-    /// The first one.
+    /// The first line.
     Head { boot: String, owner: Owner },
     /// A setting is about to be changed.
     Change { setting: Setting, old: State, new: State },
-    /// A trace instance of this name is about to be made.
+    /// A trace instance with this name is about to be created.
     Instance { name: String },
 }
 
 impl Record {
-    /// The line, with its end.
+    /// Formats the line, with its end.
     pub(super) fn line(&self) -> String {
         let body = match self {
             Self::Head { boot, owner } => {
@@ -40,7 +40,7 @@ impl Record {
         format!("{:016x} {body}\n", checksum(body.as_bytes()))
     }
 
-    /// Of a line without its end.
+    /// Parses a line without its end.
     fn of_line(line: &str) -> Option<Self> {
         let (sum, body) = line.split_once(' ')?;
         if sum != format!("{:016x}", checksum(body.as_bytes())) {
@@ -65,43 +65,43 @@ impl Record {
     }
 }
 
-/// What a journal says.
+/// The contents of a journal.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Records {
-    /// The boot it is of; `None` when not even the first line is whole.
+    /// The boot it belongs to; `None` when not even the first line is complete.
     pub(super) boot: Option<String>,
-    /// Settings in the order of their first change, with what they read first.
+    /// Settings in the order of their first change, each with its original value.
     pub(super) entries: Vec<Entry>,
     /// Trace instances.
     pub(super) instances: Vec<String>,
-    /// The number of a line, from 1, that is damaged although others follow.
+    /// Number, from 1, of a damaged line that others follow.
     pub(super) damaged: Option<usize>,
 }
 
-/// A setting that is ours.
+/// A setting that the journal has changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) setting: Setting,
-    /// Before the first change.
+    /// Value before the first change.
     pub(super) old: State,
-    /// All that it was changed to.
+    /// All values it was changed to.
     pub(super) ours: Vec<State>,
 }
 
 impl Entry {
-    /// Whether it reads as we have left it: as before, or as one of ours.
+    /// Whether it has a value that we left: the original one, or one of ours.
     pub(super) fn is_ours(&self, now: &State) -> bool {
-        // The kernel may have moved an interrupt within its set.
+        // The kernel may have moved an interrupt within its CPU set.
         let is_old =
             *now == self.old || self.setting.is_affinity() && self.setting.is_same(&self.old, now);
         is_old || self.ours.iter().any(|own| self.setting.is_same(own, now))
     }
 }
 
-/// Reads a journal. No input fails: what cannot be read is damage.
+/// Parses a journal. Never fails: what cannot be parsed is damage.
 pub(super) fn read(bytes: &[u8]) -> Records {
     let mut records = Records::default();
-    // What follows the last line end is not whole.
+    // Bytes after the last line end are an incomplete line.
     let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
     let lines: Vec<&[u8]> = bytes[..whole].split_inclusive(|byte| *byte == b'\n').collect();
     for (index, line) in lines.iter().enumerate() {
@@ -127,7 +127,7 @@ impl Records {
     }
 }
 
-/// Notes a change: the first one of a setting says how it was.
+/// Records a change: the first one of a setting holds its original value.
 pub(super) fn add_change(entries: &mut Vec<Entry>, setting: Setting, (old, new): (State, State)) {
     match entries.iter_mut().find(|entry| entry.setting == setting) {
         Some(entry) => entry.ours.push(new),
@@ -135,7 +135,7 @@ pub(super) fn add_change(entries: &mut Vec<Entry>, setting: Setting, (old, new):
     }
 }
 
-/// FNV-1a of 64 bits: against lines cut short, not against malice, which the folder's rights keep out.
+/// 64-bit FNV-1a: detects truncated lines; the folder's permissions protect against malice.
 fn checksum(bytes: &[u8]) -> u64 {
     let step = |sum: u64, byte: &u8| (sum ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)

@@ -1,4 +1,4 @@
-//! Putting settings back: at the end of a journal, and after the death of its process.
+//! Restoring settings, at the end of a journal and after the death of its process.
 
 use super::folder::{self, Found};
 use super::record::{self, Entry, Records};
@@ -9,61 +9,61 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-/// What has become of one setting.
+/// The result for one setting.
 #[derive(Debug)]
 pub struct Restoration {
-    /// The setting, or what else a journal can have.
+    /// The setting, or another entry of the journal.
     pub what: String,
-    /// What it read before the first change.
+    /// Its value before the first change.
     pub was: String,
-    /// What has become of it.
+    /// The result.
     pub fate: Fate,
 }
 
-/// What has become of a setting that was to be put back.
+/// Result of restoring a setting.
 #[derive(Debug)]
 pub enum Fate {
     /// It reads as before, byte for byte.
     Restored,
-    /// The set of CPUs of an interrupt reads as before, but it fires on another CPU of the set: the kernel
+    /// The interrupt's CPU set reads as before, but it fires on another CPU of the set: the kernel
     /// has not moved it back.
     Elsewhere {
-        /// What it reads.
+        /// Its present value.
         now: String,
     },
-    /// It did so already.
+    /// It had its original value already.
     Unchanged,
-    /// What had it is there no more.
+    /// The device or file no longer exists.
     Gone,
-    /// A trace instance was still there and has been removed.
+    /// A trace instance still existed and was removed.
     Removed,
-    /// Somebody else has changed it meanwhile: it is left alone.
+    /// Another process has changed it meanwhile: left alone.
     Conflict {
-        /// What it reads.
+        /// Its present value.
         now: String,
     },
-    /// It cannot be put back.
+    /// It cannot be restored.
     Failed {
         /// Why.
         error: SettingError,
     },
-    /// The journal itself is damaged; all else in it was taken up.
+    /// The journal itself is damaged; all other entries were processed.
     Damaged {
         /// The line, from 1.
         line: usize,
     },
-    /// The machine was started again since: its settings went with that.
+    /// The machine was rebooted since: the settings were reset by that.
     Rebooted,
 }
 
 impl Fate {
-    /// Whether all is as it was.
+    /// Whether everything is as before.
     #[must_use]
     pub fn is_good(&self) -> bool {
         !matches!(self, Self::Conflict { .. } | Self::Failed { .. } | Self::Damaged { .. })
     }
 
-    /// Whether there is anything to say of it.
+    /// Whether there is something to report.
     #[must_use]
     pub fn is_news(&self) -> bool {
         !matches!(self, Self::Unchanged | Self::Gone)
@@ -71,7 +71,7 @@ impl Fate {
 }
 
 impl Restoration {
-    /// Whether another try would be of no use.
+    /// Whether another attempt would be pointless.
     pub(super) fn is_final(&self) -> bool {
         !matches!(self.fate, Fate::Failed { .. })
     }
@@ -115,8 +115,8 @@ impl fmt::Display for Restoration {
 }
 
 impl Store {
-    /// Puts back what processes have changed that are dead: killed, crashed. Journals of those that
-    /// live, and settings that are kept, are left alone. To be called when a command begins.
+    /// Restores the settings that dead processes have changed. Leaves journals of running processes
+    /// and kept settings alone. Call this at the start of a command.
     ///
     /// # Errors
     ///
@@ -129,7 +129,7 @@ impl Store {
         })
     }
 
-    /// Puts back what was kept by [`Journal::keep`](super::Journal::keep).
+    /// Restores the settings kept by [`Journal::keep`](super::Journal::keep).
     ///
     /// # Errors
     ///
@@ -150,8 +150,8 @@ impl Store {
             let records = record::read(&folder::bytes(&found.path, record::MAX_BYTES)?);
             if is_wanted(&found, &records) {
                 let undone = undo(&found.path, &records);
-                // What another process holds reads otherwise until it ends: the value before is still
-                // wanted then.
+                // A setting that another process holds reads otherwise until that process ends: the
+                // original value is still needed then.
                 let is_over =
                     undone.iter().all(|one| one.is_final() && (!is_held || !one.is_conflict()));
                 if is_over {
@@ -182,7 +182,7 @@ fn undo(path: &Path, records: &Records) -> Vec<Restoration> {
     restorations
 }
 
-/// Undoes all of these, the last one first.
+/// Undoes all entries, last one first.
 pub(super) fn all(entries: &[Entry], instances: &[String]) -> Vec<Restoration> {
     let one = |entry: &Entry| Restoration {
         what: entry.setting.to_string(),
@@ -198,7 +198,7 @@ pub(super) fn all(entries: &[Entry], instances: &[String]) -> Vec<Restoration> {
     restorations
 }
 
-/// Puts one setting back, unless it is somebody else's by now.
+/// Restores one setting, unless another process has changed it.
 pub(super) fn restore(entry: &Entry) -> Fate {
     match try_restore(entry) {
         Ok(fate) => fate,

@@ -3,6 +3,8 @@
 use crate::linux::sink::SinkMode;
 use crate::linux::trace::Means;
 use crate::trace::Seat;
+use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
 
 /// Where packets come up from their driver.
@@ -18,6 +20,39 @@ pub enum Receive {
         /// The core.
         core: u16,
     },
+}
+
+/// A place at which packets cannot come up.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("packets cannot come up at \"{place}\": take sender, sink or thread:CORE")]
+pub struct UnknownPlace {
+    /// The place given.
+    pub place: String,
+}
+
+impl FromStr for Receive {
+    type Err = UnknownPlace;
+
+    /// `sender`, `sink` or `thread:CORE`.
+    fn from_str(text: &str) -> Result<Self, UnknownPlace> {
+        let core = text.strip_prefix("thread:").map(str::parse);
+        match (text, core) {
+            ("sender", _) => Ok(Self::Sender),
+            ("sink", _) => Ok(Self::Sink),
+            (_, Some(Ok(core))) => Ok(Self::Thread { core }),
+            _ => Err(UnknownPlace { place: text.to_owned() }),
+        }
+    }
+}
+
+impl fmt::Display for Receive {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Sender => f.write_str("sender"),
+            Self::Sink => f.write_str("sink"),
+            Self::Thread { core } => write!(f, "thread:{core}"),
+        }
+    }
 }
 
 /// The conditions of one session.
@@ -138,5 +173,18 @@ impl Conditions {
 
     pub(super) fn seat(core: u16, thread: u32) -> Option<Seat> {
         (thread != 0).then_some(Seat { thread, core })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Receive;
+
+    #[test]
+    fn places_are_read_as_they_are_printed() {
+        for place in [Receive::Sender, Receive::Sink, Receive::Thread { core: 3 }] {
+            assert_eq!(place.to_string().parse(), Ok(place));
+        }
+        assert!("thread:x".parse::<Receive>().is_err() && "nowhere".parse::<Receive>().is_err());
     }
 }

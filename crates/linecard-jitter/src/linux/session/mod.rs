@@ -1,13 +1,14 @@
 //! One measurement: a stream over a virtual cable between two namespaces, or over the loopback
 //! interface, received under given conditions and traced.
 //!
-//! Nothing of the host is changed but what ends with this process: namespaces, which the lab removes,
-//! a file that is held open, threads of its own. Settings of the cable are those of the namespace.
+//! On the host, a measurement changes only what ends with this process: namespaces, which the lab
+//! removes, a file that is held open, and the process's own threads. Settings of the cable belong
+//! to its namespace.
 
 mod conditions;
 mod place;
 
-pub use conditions::{Conditions, Receive, Seats};
+pub use conditions::{Conditions, Receive, Seats, UnknownPlace};
 pub use place::Place;
 
 use crate::linux::clock::Wait;
@@ -25,86 +26,87 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
-/// Events that a packet causes on a core, at most in the mean; a trace has room for as many.
+/// Maximum mean number of events that a packet causes on a core; sizes the trace.
 const EVENTS_PER_PACKET: usize = 12;
-/// And room for what else happens in a second.
+/// Additional room for other events, per second.
 const EVENTS_PER_SECOND: usize = 100_000;
 /// Packets of a trial, trials at most, and how near a cycle has to come, as a share.
 const TRIAL: u64 = 20_000;
 const MAX_TRIALS: usize = 6;
 const CLOSE: f64 = 0.015;
-/// Until a thread stands where it should.
+/// Longest wait for a thread to be on its core.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// What is late may still come.
+/// Time for late packets to arrive.
 const GRACE: Duration = Duration::from_millis(20);
 
 /// Why nothing was measured.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
-    /// No namespaces.
+    /// The namespaces cannot be created.
     #[error(transparent)]
     Lab(#[from] LabError),
-    /// No stream.
+    /// The stream cannot be sent.
     #[error(transparent)]
     Generator(#[from] GeneratorError),
-    /// No receiver.
+    /// The stream cannot be received.
     #[error(transparent)]
     Sink(#[from] SinkError),
-    /// The conditions do not go together with the place.
+    /// The conditions do not fit the network.
     #[error("{0}")]
     Conditions(&'static str),
-    /// A thread has ended early.
+    /// A thread ended early.
     #[error("a measuring thread has failed, which is a bug")]
     Thread,
-    /// The kernel's thread that polls cannot be pinned.
+    /// The kernel thread that polls cannot be pinned.
     #[error("the kernel's polling thread of {interface} cannot be pinned: {source}")]
     Pin {
         /// The interface.
         interface: String,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// A system call has failed.
+    /// A system call failed.
     #[error("cannot prepare the measurement: {0}")]
     System(#[from] io::Error),
 }
 
-/// What was measured.
+/// The result of one measurement.
 #[derive(Debug)]
 pub struct Outcome {
-    /// Under which conditions.
+    /// Conditions of the measurement.
     pub conditions: Conditions,
-    /// What both ends saw.
+    /// Times from both ends.
     pub measured: Measured,
-    /// What the sender did.
+    /// Record of the sender.
     pub departures: Departures,
-    /// What the sink counted beside arrivals, which are in `measured`.
+    /// Counters of the sink; the arrivals are in `measured`.
     pub received: Received,
-    /// What the kernel was seen to do, or why it was not seen.
+    /// Events of the kernel, or why they were not traced.
     pub trace: Result<Trace, NotTraced>,
     /// Tracepoints that this kernel lacks.
     pub absent: Vec<&'static str>,
-    /// By what it was traced: "bpf" or "tracefs".
+    /// How it was traced: "bpf" or "tracefs".
     pub means: Option<&'static str>,
-    /// What it cost to record one event, in nanoseconds, measured just after.
+    /// Cost of recording one event in nanoseconds, measured just after.
     pub cost_ns: Option<f64>,
-    /// Where it was asked for: how often the traced cores passed `netif_receive_skb` meanwhile, by the kernel's own counters:
-    /// packets of all streams of this host, so never less than those of the trace.
+    /// If requested: how often the traced cores passed `netif_receive_skb` meanwhile, by the
+    /// kernel's own counters. They count packets of all streams of this host, so never fewer than
+    /// the trace.
     pub counted: Option<u64>,
 }
 
 /// Why there is no trace.
 #[derive(Debug, thiserror::Error)]
 pub enum NotTraced {
-    /// It was not asked for.
+    /// A trace was not requested.
     #[error("tracing is off, and --trace auto, bpf or tracefs turns it on")]
     NotWanted,
-    /// It cannot be.
+    /// Tracing is not possible.
     #[error(transparent)]
     Impossible(#[from] TraceError),
 }
 
-/// Measures once.
+/// Measures one stream.
 ///
 /// ```no_run
 /// use linecard_jitter::linux::session::{Conditions, Place, measure};
@@ -118,7 +120,7 @@ pub enum NotTraced {
 ///
 /// # Errors
 ///
-/// See [`SessionError`]. That the kernel cannot be traced is none: the outcome says so.
+/// See [`SessionError`]. A trace that fails is no error here: the outcome says why there is none.
 pub fn measure(
     place: &Place,
     conditions: &Conditions,
@@ -131,9 +133,9 @@ pub fn measure(
     measure_as_it_is(place, conditions, stop)
 }
 
-/// Has polls begin one `cycle` after the other. The kernel's timer starts at the end of a poll, whose
-/// length depends on host and packets; so short streams are measured, and the timeout made shorter by
-/// what the cycle is too long.
+/// Adjusts the deferral so that polls begin `cycle` apart. The kernel's timer starts at the end of
+/// a poll, whose length depends on host and packets; so short trial streams are measured, and the
+/// timeout is shortened by the excess of the cycle.
 fn tune(
     place: &Place,
     conditions: &Conditions,
@@ -158,15 +160,15 @@ fn tune(
     Ok(())
 }
 
-/// From poll to poll, in the mean, by the packets that they brought; nothing without a trace.
+/// Mean time between polls, from the packets they delivered; `None` without a trace.
 fn cycle_ns(outcome: &Outcome) -> Option<f64> {
     let trace = outcome.trace.as_ref().ok()?;
     let batch = Joined::of(trace, &outcome.measured).counts.mean_batch()?;
     Some(batch * outcome.conditions.period_ps as f64 / 1e3)
 }
 
-/// The same over a cable as it is: [`Place::prepare`] has been called before, and others may have changed
-/// settings since.
+/// Measures over a cable in its present state: [`Place::prepare`] was called before, and other
+/// settings may have changed since.
 ///
 /// # Errors
 ///
@@ -176,7 +178,7 @@ pub fn measure_as_it_is(
     conditions: &Conditions,
     stop: &AtomicBool,
 ) -> Result<Outcome, SessionError> {
-    // Who may not hold cores awake measures with sleep in it.
+    // Without the right to keep cores awake, the measurement includes their sleep.
     let _awake = conditions.is_awake.then(NoSleep::hold).and_then(Result::ok);
     let sink = place.sink(conditions, sink_config(place, conditions))?;
     let target = sink.address()?;
@@ -204,7 +206,7 @@ pub fn measure_as_it_is(
     })
 }
 
-/// Where threads of a measurement meet.
+/// Synchronises the threads of a measurement.
 #[derive(Default)]
 struct Stage {
     sink: AtomicU32,
@@ -213,7 +215,7 @@ struct Stage {
     over: AtomicBool,
 }
 
-/// Whatever happens, nobody goes on alone.
+/// Ends the other threads when one ends for any reason.
 struct EndsAll<'a>(&'a Stage);
 
 impl Drop for EndsAll<'_> {
@@ -229,7 +231,7 @@ impl Stage {
         self.wait_to_go();
         let received = sink.run(&self.over, Some(conditions.count));
         if received.is_err() {
-            // Nobody receives: there is nothing to send.
+            // Without a receiver there is nothing to send.
             self.over.store(true, Ordering::Release);
         }
         received
@@ -238,7 +240,7 @@ impl Stage {
     fn send(&self, generator: Generator, stop: &AtomicBool) -> Result<Departures, GeneratorError> {
         self.generator.store(this_thread(), Ordering::Release);
         self.wait_to_go();
-        // The sink gets on its core meanwhile.
+        // Meanwhile the sink moves to its core.
         thread::sleep(GRACE);
         generator.run(if self.over.load(Ordering::Acquire) { &self.over } else { stop })
     }
@@ -305,7 +307,7 @@ impl Stage {
     }
 }
 
-/// A trace under way, and a second witness.
+/// A running trace, and an independent packet count.
 struct Tracing {
     tracer: Result<Tracer, NotTraced>,
     counters: Option<PacketCounters>,
@@ -313,7 +315,7 @@ struct Tracing {
 }
 
 impl Tracing {
-    /// The counters begin before the trace; at the end no packet of the stream comes any more.
+    /// Counters start before the trace; when they stop, the stream has ended.
     fn start(stage: &Stage, conditions: &Conditions, port: u16) -> Self {
         let is_counted = conditions.is_counted && conditions.traced.is_some();
         let counters = is_counted.then(|| PacketCounters::start(&conditions.cores()).ok());
@@ -342,8 +344,8 @@ fn tracer(stage: &Stage, conditions: &Conditions, port: u16) -> Result<Tracer, N
     Ok(Tracer::start(means, &watch, &conditions.cores(), events)?)
 }
 
-/// Numbers that follow from the order of packets hold only if each that was sent was seen, and none
-/// else.
+/// Sequence numbers derived from the order of packets are valid only if the trace saw exactly the
+/// packets that were sent.
 fn mistrust(trace: &mut Trace, departures: &Departures) {
     let is_transmit = |event: &&Event| matches!(event.what, What::Transmit { .. });
     let seen = trace.events.iter().filter(is_transmit).count();
@@ -352,7 +354,7 @@ fn mistrust(trace: &mut Trace, departures: &Departures) {
     trace.lost += seen.abs_diff(sent) as u64 + u64::from(is_refused);
 }
 
-/// What an event costs by these means, on the sink's core.
+/// Cost of an event with this backend on the sink's core.
 fn cost(means: &str, conditions: &Conditions) -> Option<f64> {
     let means = if means == "tracefs" { Means::Tracefs } else { Means::Bpf };
     quick(means, conditions.seats.sink).ok()
@@ -363,7 +365,7 @@ fn sink_config(place: &Place, conditions: &Conditions) -> SinkConfig {
     config.mode = conditions.mode;
     config.placement = placement(conditions.seats.sink, conditions.sink_fifo);
     config.capacity = usize::try_from(conditions.count).unwrap_or(usize::MAX);
-    // Until the first packet the sender gets ready; the session says when it is over.
+    // The sender needs time before the first packet; the session decides when the stream is over.
     config.idle = None;
     config
 }

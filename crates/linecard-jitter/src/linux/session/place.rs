@@ -1,4 +1,4 @@
-//! Where a stream goes: over a virtual cable between two namespaces, or over the loopback interface.
+//! The network of a measurement: a virtual cable between two namespaces, or the loopback interface.
 
 use super::{Conditions, Receive, SessionError};
 use crate::linux::generator::{Generator, GeneratorConfig};
@@ -12,35 +12,35 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The shortest deferral: what a poll takes is taken off the wished period.
+/// Shortest deferral: the duration of a poll is subtracted from the requested period.
 pub(super) const SHORTEST: Duration = Duration::from_micros(10);
-/// A first guess at how long a poll takes: the kernel starts its timer at the end of it.
+/// First estimate of the duration of a poll: the kernel starts its timer at the end of it.
 pub(super) const POLL: Duration = Duration::from_micros(4);
-/// After the first packet both ends know each other's hardware addresses.
+/// Time for both ends to learn each other's hardware addresses after the first packet.
 const INTRODUCTION: Duration = Duration::from_millis(20);
 
-/// Where a stream goes.
+/// The network that carries the stream.
 #[derive(Debug)]
 pub enum Place {
     /// Two namespaces and a cable between them.
     Cable(Lab),
-    /// The loopback interface: no rights, and none of the cable's settings.
+    /// The loopback interface: needs no rights, and has none of the cable's settings.
     Loopback,
 }
 
 impl Place {
-    /// Makes two namespaces and a cable; they are gone when this is dropped.
+    /// Creates two namespaces and a cable; dropping the value removes them.
     ///
     /// # Errors
     ///
-    /// Without root.
+    /// The process is not root.
     pub fn cable() -> Result<Self, SessionError> {
         let lab = Lab::new(Cable { mtu: 9_000, ..Cable::default() })?;
         lab.give_address(Host::Own, CABLE)?;
         Ok(Self::Cable(lab))
     }
 
-    /// For people.
+    /// Name for people.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -49,7 +49,7 @@ impl Place {
         }
     }
 
-    /// The interface that the sink receives by, and the file of its namespace.
+    /// The interface that the sink receives at, and the file of its namespace.
     #[must_use]
     pub fn interface(&self) -> Option<(&'static str, PathBuf)> {
         match self {
@@ -65,11 +65,11 @@ impl Place {
         }
     }
 
-    /// Makes the cable as the conditions have it.
+    /// Configures the cable as the conditions say.
     ///
     /// # Errors
     ///
-    /// The loopback interface cannot be so.
+    /// The loopback interface does not support these conditions.
     pub fn prepare(&self, conditions: &Conditions) -> Result<(), SessionError> {
         let Self::Cable(lab) = self else {
             let needs_cable =
@@ -90,9 +90,9 @@ impl Place {
         };
         lab.set(Host::Own, &queue, &mask)?;
         let is_threaded = matches!(conditions.receive, Receive::Thread { .. });
-        // A virtual cable polls (NAPI) only where the receiver merges; and that only without TSO there.
+        // A veth interface polls (NAPI) only with GRO on, and that needs TSO off at the peer.
         let polls = is_threaded || conditions.deferral.is_some() || conditions.is_polled;
-        // Settings of polling can be written only while it polls.
+        // Settings of polling can be written only while the interface polls.
         lab.features(Host::Own, CABLE, &["gro", "on"])?;
         let setting = |name: &str| format!("/sys/class/net/{CABLE}/{name}");
         lab.set(Host::Own, &setting("threaded"), if is_threaded { "1" } else { "0" })?;
@@ -111,7 +111,7 @@ impl Place {
         Ok(())
     }
 
-    /// Sets how long after a poll the next one begins at the earliest (`gro_flush_timeout`).
+    /// Sets the minimum time from one poll to the next (`gro_flush_timeout`).
     pub(super) fn put_off(&self, timeout: Duration) -> Result<(), SessionError> {
         let Self::Cable(lab) = self else { return Ok(()) };
         let path = format!("/sys/class/net/{CABLE}/gro_flush_timeout");
@@ -136,7 +136,7 @@ impl Place {
         })
     }
 
-    /// Has the ends find each other's addresses before it counts.
+    /// Lets both ends resolve each other's addresses before the measurement.
     pub(super) fn introduce(&self, target: SocketAddr) -> Result<(), SessionError> {
         let Self::Cable(lab) = self else { return Ok(()) };
         lab.enter(Host::Peer, || {
@@ -148,13 +148,13 @@ impl Place {
     }
 }
 
-/// Pins the kernel's thread that polls the cable's end.
+/// Pins the kernel thread that polls the cable's end.
 fn pin_poller(core: u16) -> Result<(), SessionError> {
     let failed = |source| SessionError::Pin { interface: CABLE.to_owned(), source };
     if usize::from(core) >= CpuSet::MAX_CPU {
         return Err(failed(io::ErrorKind::InvalidInput.into()));
     }
-    // There may be others of labs beside this one; ours was made last.
+    // Other labs may have such threads too; ours was created last.
     let newest = napi_threads(CABLE).into_iter().max();
     let process = newest.ok_or_else(|| failed(io::ErrorKind::NotFound.into()))?;
     let mut set = CpuSet::new();

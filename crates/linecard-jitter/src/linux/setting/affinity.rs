@@ -1,9 +1,10 @@
-//! CPUs of an interrupt: those that it may fire on, and the one that the kernel has chosen of them.
+//! CPUs of an interrupt: the set on which it may fire, and the one that the kernel has chosen from
+//! it.
 //!
-//! The kernel moves an interrupt only if its CPU is not in the new set. So a set that is written back
-//! leaves the interrupt where the set between had sent it, and cores have other interrupts than before.
-//! `effective_affinity_list` says where it fires and cannot be written: the interrupt is first given
-//! that CPU alone, and then the set that has it.
+//! The kernel moves an interrupt only if its CPU is not in the new set. Writing the old set back
+//! therefore leaves the interrupt where the set in between had moved it. `effective_affinity_list`
+//! says where it fires and cannot be written: so the interrupt is first given that CPU alone, then
+//! the set that contains it.
 
 use super::{State, read_file, write_file};
 use std::io;
@@ -11,27 +12,27 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-/// Beside `smp_affinity_list`.
+/// In the same folder as `smp_affinity_list`.
 const EFFECTIVE: &str = "effective_affinity_list";
-/// Between the two in a state: `0-1 on 0`.
+/// Separates the two in a state: `0-1 on 0`.
 const ON: &str = " on ";
-/// Some interrupt controllers move an interrupt when it fires the next time, and one that has moved away
-/// has fired. So often is looked …
+/// Some interrupt controllers move an interrupt only when it fires next, and the effective CPU
+/// changes only then. Maximum number of checks …
 const LOOKS: u32 = 5_000;
-/// … after so long.
+/// … and the time between them.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// The set that a state has.
+/// The set in a state.
 pub(super) fn set(text: &str) -> &str {
     text.split_once(ON).map_or(text, |(set, _)| set)
 }
 
-/// The CPUs on which the interrupt fired, if the kernel said so.
+/// The CPUs on which the interrupt fired, if the kernel reported them.
 fn effective(text: &str) -> Option<&str> {
     text.split_once(ON).map(|(_, effective)| effective.trim())
 }
 
-/// Set and effective CPUs; without the latter, the file as it is.
+/// Reads the set and the effective CPUs; without the latter, the file as it is.
 pub(super) fn read(path: &Path) -> io::Result<State> {
     let set = read_file(path)?;
     match read_file(&path.with_file_name(EFFECTIVE)) {
@@ -42,7 +43,7 @@ pub(super) fn read(path: &Path) -> io::Result<State> {
     }
 }
 
-/// Gives an interrupt its set, and has it fire where the state says.
+/// Sets an interrupt's CPU set, and the CPU it fires on as the state says.
 pub(super) fn write(path: &Path, state: &State) -> io::Result<()> {
     let on = path.with_file_name(EFFECTIVE);
     put(
@@ -59,7 +60,7 @@ fn put(
 ) -> io::Result<()> {
     if let Some(wanted) = effective(text)
         && now().is_some_and(|now| now != wanted)
-        // A CPU that is off by now takes no interrupt; the set may have others.
+        // A CPU that is offline by now takes no interrupt; the set may contain others.
         && write(&format!("{wanted}\n")).is_ok()
     {
         for _ in 0..looks {

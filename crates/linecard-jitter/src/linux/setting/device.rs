@@ -1,9 +1,9 @@
-//! Coalescing and features of an interface, as text.
+//! Text form of an interface's coalescing parameters and features.
 
 use super::{SettingError, State};
 use linecard_io::sys::ethtool::{self, COALESCING};
 
-/// The names of `ethtool -C`, in the order of `struct ethtool_coalesce`.
+/// The names that `ethtool -C` uses, in the order of `struct ethtool_coalesce`.
 const NAMES: [&str; COALESCING] = [
     "rx-usecs",
     "rx-frames",
@@ -41,7 +41,7 @@ pub(super) fn set_coalescing(interface: &str, state: &str) -> Result<(), Setting
     ethtool::set_coalescing(interface, &numbers).map_err(about("set", interface, what))
 }
 
-/// All the numbers of `now`, with those that `value` names.
+/// All parameters of `now`, with those that `value` names replaced.
 pub(super) fn with_numbers(now: &str, value: &str) -> Option<String> {
     let mut numbers = numbers(now)?;
     for (index, number) in pairs(value)? {
@@ -50,7 +50,7 @@ pub(super) fn with_numbers(now: &str, value: &str) -> Option<String> {
     Some(text(&numbers))
 }
 
-/// One of them.
+/// One parameter.
 pub(crate) fn number(state: &str, name: &str) -> Option<u32> {
     let numbers = numbers(state)?;
     Some(numbers[NAMES.iter().position(|other| *other == name)?])
@@ -77,7 +77,7 @@ fn pairs(text: &str) -> Option<Vec<(usize, u32)>> {
     text.split_whitespace().map(pair).collect()
 }
 
-/// `requested=on active=on`: what is wanted, and what the device makes of it.
+/// `requested=on active=on`: the requested state, and the one the device uses.
 pub(super) fn feature(interface: &str, name: &str) -> Result<State, SettingError> {
     let feature = ethtool::feature(interface, name).map_err(about("read", interface, name))?;
     let feature =

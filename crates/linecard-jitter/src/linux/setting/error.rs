@@ -1,14 +1,14 @@
-//! Why a setting cannot be read or changed.
+//! Errors of reading or changing a setting.
 
 use std::io;
 
-/// Why a setting cannot be read or changed: who is to blame is in the words.
+/// Why a setting cannot be read or changed. The text names what to blame.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingError {
-    /// What had the setting is there no more: an interface, a namespace, a thread.
+    /// The object that had the setting no longer exists: an interface, a namespace, a thread.
     #[error("{what} is there no more")]
     Gone {
-        /// What it was.
+        /// The object.
         what: String,
     },
     /// This kernel, machine or interface does not have it.
@@ -17,51 +17,51 @@ pub enum SettingError {
         /// What is missing.
         what: String,
     },
-    /// No permission.
+    /// Permission is missing.
     #[error("cannot {doing} {what}: {source}; {}", rights())]
     Permission {
-        /// What was to be done.
+        /// The operation.
         doing: &'static str,
-        /// With what.
+        /// Its object.
         what: String,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// The system refuses.
+    /// A system call failed.
     #[error("cannot {doing} {what}: {source}")]
     System {
-        /// What was to be done.
+        /// The operation.
         doing: &'static str,
-        /// With what.
+        /// Its object.
         what: String,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// It does not offer this value.
+    /// The setting does not offer this value.
     #[error("{what} does not take \"{value}\": it reads \"{now}\"")]
     Value {
         /// The setting.
         what: String,
-        /// What was asked for.
+        /// The requested value.
         value: String,
-        /// What it reads.
+        /// Its present value.
         now: String,
     },
-    /// It took the value and reads differently.
+    /// It accepted the value, and reads differently.
     #[error(
         "{what} was set to \"{value}\" and reads \"{now}\": the kernel or device does not follow"
     )]
     NotFollowed {
         /// The setting.
         what: String,
-        /// What was written.
+        /// The written value.
         value: String,
-        /// What it reads.
+        /// Its present value.
         now: String,
     },
 }
 
-/// What would help against a missing right.
+/// How to get a missing right.
 fn rights() -> &'static str {
     if rustix::process::geteuid().is_root() {
         "root is not enough: this kernel or a container forbids it"
@@ -71,7 +71,7 @@ fn rights() -> &'static str {
 }
 
 impl SettingError {
-    /// What the system has said.
+    /// Makes an error of a failed system call.
     pub(in crate::linux) fn system(
         doing: &'static str,
         what: &dyn std::fmt::Display,
@@ -86,7 +86,7 @@ impl SettingError {
         }
     }
 
-    /// Whether there is nothing to be put back any more.
+    /// Whether the setting no longer exists, so that there is nothing to restore.
     #[must_use]
     pub fn is_gone(&self) -> bool {
         matches!(self, Self::Gone { .. } | Self::Missing { .. })

@@ -1,4 +1,4 @@
-//! A setting as words of a line, and back.
+//! Converts settings to words of a line, and back.
 
 use super::{Form, Namespace, Place, Setting};
 use std::ffi::OsString;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const NONE: &str = "-";
 
 impl Setting {
-    /// Words without spaces, of which [`of_words`](Self::of_words) makes the same again.
+    /// Words without spaces, which [`of_words`](Self::of_words) parses.
     pub(in crate::linux) fn words(&self) -> Vec<String> {
         let path = |path: &Path| escape(path.as_os_str().as_bytes());
         let mut words = match &self.place {
@@ -40,7 +40,7 @@ impl Setting {
         words
     }
 
-    /// The setting of these words.
+    /// Parses a setting.
     pub(in crate::linux) fn of_words(words: &[&str]) -> Option<Self> {
         let (place, namespace) = words.split_at_checked(words.len().checked_sub(2)?)?;
         let text = |word: &str| String::from_utf8(unescape(word)?).ok();
@@ -72,8 +72,8 @@ fn path(word: &str) -> Option<PathBuf> {
     path.is_absolute().then_some(path)
 }
 
-/// Bytes as one word: what is no printable ASCII, and `%`, as `%` and two hexadecimal digits; no bytes
-/// are `%`.
+/// Bytes as one word: `%`, and bytes that are not printable ASCII, become `%` and two hexadecimal
+/// digits; an empty value is `%`.
 pub(crate) fn escape(bytes: &[u8]) -> String {
     if bytes.is_empty() {
         return "%".to_owned();
@@ -89,7 +89,7 @@ pub(crate) fn escape(bytes: &[u8]) -> String {
     word
 }
 
-/// The bytes of a word.
+/// Parses the bytes of a word.
 pub(crate) fn unescape(word: &str) -> Option<Vec<u8>> {
     let (mut bytes, mut rest) = (Vec::new(), word.as_bytes());
     if word == "%" {

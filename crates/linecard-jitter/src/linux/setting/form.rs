@@ -1,23 +1,23 @@
-//! How files of `/proc` and `/sys` say a value, where that differs from how it is given to them.
+//! Formats of files in `/proc` and `/sys` whose content reads differently from what was written.
 
 use super::affinity::set;
 
-/// How a file is read.
+/// Format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Form {
-    /// As it was written.
+    /// Reads as it was written.
     Plain,
-    /// All that can be chosen, what is chosen in brackets: `always [madvise] never`.
+    /// All choices, the active one in brackets: `always [madvise] never`.
     Choice,
-    /// A set of CPUs in hexadecimal, groups of eight digits with commas: `00000000,00000003`.
+    /// A CPU set in hexadecimal, in groups of eight digits with commas: `00000000,00000003`.
     Mask,
-    /// A set of CPUs as ranges: `0-1,4`.
+    /// A CPU set as ranges: `0-1,4`.
     List,
-    /// `smp_affinity_list` of an interrupt, with the CPU that it fires on: `0-1 on 0`.
+    /// `smp_affinity_list` of an interrupt, with the CPU it fires on: `0-1 on 0`.
     Affinity,
 }
 
-/// CPUs that a set can name: bound of ranges, twice what Linux can be built for.
+/// Exclusive upper bound of CPU numbers, twice the maximum that Linux supports.
 const MAX_CPU: usize = 16_384;
 
 impl Form {
@@ -29,7 +29,8 @@ impl Form {
         (Self::Affinity, "affinity"),
     ];
 
-    /// What a file that reads `now` would read with this value; `None` where it does not offer it.
+    /// What a file that reads `now` would read after writing this value; `None` when the file does
+    /// not offer it.
     pub(super) fn with(self, now: &str, value: &str) -> Option<String> {
         let end = if now.ends_with('\n') { "\n" } else { "" };
         if self != Self::Choice {
@@ -45,7 +46,7 @@ impl Form {
         Some(marked.collect::<Vec<_>>().join(" ") + end)
     }
 
-    /// What is to be written so that a file reads this.
+    /// What to write so that a file reads this text.
     pub(super) fn written(self, text: &str) -> &str {
         if self != Self::Choice {
             return text;
@@ -55,7 +56,7 @@ impl Form {
         chosen.next().unwrap_or(text)
     }
 
-    /// Whether two readings are of one value.
+    /// Whether two texts stand for the same value.
     pub(super) fn same(self, left: &str, right: &str) -> bool {
         let (left, right) = (left.trim(), right.trim());
         match self {
@@ -77,8 +78,8 @@ fn digits(mask: &str) -> Option<String> {
     is_mask.then(|| digits.trim_start_matches('0').to_ascii_lowercase())
 }
 
-/// The CPUs of a list as `0-1,4`, in order; empty for an empty list, `None` where it is none. CPUs from
-/// 16,384 are none.
+/// The CPUs of a list such as `0-1,4`, in order; empty for an empty list, `None` for an invalid
+/// one. CPU numbers from 16,384 are invalid.
 #[must_use]
 pub fn cpus(list: &str) -> Option<Vec<usize>> {
     let mut cpus = Vec::new();
@@ -95,7 +96,7 @@ pub fn cpus(list: &str) -> Option<Vec<usize>> {
     Some(cpus)
 }
 
-/// The list that names these CPUs.
+/// Formats these CPUs as a list.
 #[must_use]
 pub fn list(cpus: &[usize]) -> String {
     let mut parts: Vec<(usize, usize)> = Vec::new();
@@ -111,7 +112,7 @@ pub fn list(cpus: &[usize]) -> String {
     parts.iter().map(text).collect::<Vec<_>>().join(",")
 }
 
-/// The mask that names these CPUs, in groups as the kernel takes them.
+/// Formats these CPUs as a mask, in the kernel's groups of digits.
 #[must_use]
 pub fn mask(cpus: &[usize]) -> String {
     let groups = cpus.iter().max().map_or(1, |cpu| cpu / 32 + 1);

@@ -1,9 +1,9 @@
-//! A setting of the host: what can be read, changed, and put back byte for byte.
+//! Settings of the host that can be read, changed, and restored byte for byte.
 //!
-//! Files of `/proc` and `/sys`, coalescing and features of interfaces, and the CPUs that a thread of
-//! the kernel may use; each also in another network namespace. What ends with the process that did it
-//! (its own threads' CPUs and priority, `/dev/cpu_dma_latency` held open) is no setting. Changes go
-//! through a [`Journal`](super::journal::Journal), which is the only one to write.
+//! They are files of `/proc` and `/sys`, coalescing parameters and features of interfaces, and the
+//! CPU affinity of kernel threads; each also in another network namespace. Changes that end with
+//! the process (affinity and priority of its own threads, `/dev/cpu_dma_latency` held open) are not
+//! settings. Only a [`Journal`](super::journal::Journal) writes settings.
 
 mod affinity;
 mod device;
@@ -25,27 +25,27 @@ use std::fs::OpenOptions;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
-/// Bytes of a value: what `/proc` and `/sys` give at once.
+/// Maximum bytes of a value: what `/proc` and `/sys` return in one read.
 const MAX_VALUE: usize = 4_096;
 
-/// Where debugfs is, if it is mounted.
+/// The mount point of debugfs, if it is mounted.
 const DEBUG: &str = "/sys/kernel/debug";
 
-/// What differs between network namespaces.
+/// Paths that differ between network namespaces.
 const OF_NETWORK: [&str; 2] = ["/sys/class/net", "/proc/sys/net"];
 
-/// What a setting reads, as the kernel gives it.
+/// The value of a setting, as the kernel reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct State(Vec<u8>);
 
 impl State {
-    /// Of these bytes.
+    /// A value of these bytes.
     #[must_use]
     pub fn new(bytes: impl Into<Vec<u8>>) -> Self {
         Self(bytes.into())
     }
 
-    /// As the kernel gave them.
+    /// The bytes as the kernel reported them.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.0
@@ -62,7 +62,7 @@ impl fmt::Display for State {
     }
 }
 
-/// Where a setting is.
+/// Location of a setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Place {
     File { path: PathBuf, form: Form },
@@ -93,26 +93,25 @@ impl Setting {
         Self::at(Place::File { path: path.into(), form })
     }
 
-    /// How an interface gathers interrupts. Values are as `adaptive-rx=0 rx-usecs=0`, with the names of
-    /// `ethtool -C`; those left out stay.
+    /// Interrupt coalescing of an interface. Values are written as `adaptive-rx=0 rx-usecs=0`, with
+    /// the names that `ethtool -C` uses; parameters that are left out stay unchanged.
     #[must_use]
     pub fn coalescing(interface: impl Into<String>) -> Self {
         Self::at(Place::Coalescing { interface: interface.into() })
     }
 
-    /// A feature of an interface by the kernel's name, as `rx-gro`, `tx-tcp-segmentation` or
+    /// A feature of an interface by its kernel name, such as `rx-gro`, `tx-tcp-segmentation` or
     /// `tx-generic-segmentation`: `on` or `off`.
     #[must_use]
     pub fn feature(interface: impl Into<String>, feature: impl Into<String>) -> Self {
         Self::at(Place::Feature { interface: interface.into(), feature: feature.into() })
     }
 
-    /// The CPUs that a thread may use, as `0-1,4`: of the kernel or of another process, known by its
-    /// number.
+    /// CPU affinity, as `0-1,4`, of a thread of the kernel or another process, by its id.
     ///
     /// # Errors
     ///
-    /// No such thread.
+    /// There is no such thread.
     pub fn thread(thread: u32) -> Result<Self, SettingError> {
         Ok(Self::at(Place::Thread { thread, started: thread::started(thread)? }))
     }
@@ -121,13 +120,14 @@ impl Setting {
         Self { place, namespace: None }
     }
 
-    /// The same of another network namespace.
+    /// The same setting in another network namespace.
     #[must_use]
     pub fn within(self, namespace: Option<Namespace>) -> Self {
         Self { namespace, ..self }
     }
 
-    /// The same, with the namespace it is in, so that it is found from another one too.
+    /// The same setting with its namespace made explicit, so that it can be found from another
+    /// namespace.
     pub(super) fn anchored(&self) -> Self {
         let is_of_network = match &self.place {
             Place::File { path, .. } => OF_NETWORK.iter().any(|folder| path.starts_with(folder)),
@@ -138,7 +138,7 @@ impl Setting {
         Self { namespace: self.namespace.clone().or_else(own), ..self.clone() }
     }
 
-    /// What it reads.
+    /// Reads the setting.
     ///
     /// # Errors
     ///
@@ -153,7 +153,7 @@ impl Setting {
         })
     }
 
-    /// Whether it reads this value now.
+    /// Whether it has this value now.
     ///
     /// # Errors
     ///
@@ -163,7 +163,7 @@ impl Setting {
         Ok(self.is_same(&now, &self.with(&now, value)?))
     }
 
-    /// What it would read with this value, when it now reads `now`.
+    /// What it would read after writing this value, when it reads `now`.
     pub(super) fn with(&self, now: &State, value: &str) -> Result<State, SettingError> {
         let text = now.text();
         let with = match &self.place {
@@ -180,7 +180,7 @@ impl Setting {
         with.map(State::new).ok_or_else(refused)
     }
 
-    /// Whether two readings are of one value.
+    /// Whether two readings stand for the same value.
     pub(super) fn is_same(&self, left: &State, right: &State) -> bool {
         let form = match &self.place {
             Place::File { form, .. } => *form,
@@ -190,8 +190,8 @@ impl Setting {
         left == right || form.same(&left.text(), &right.text())
     }
 
-    /// Whether it is of an interrupt: its set of CPUs can be written, and the one that it fires on is the
-    /// kernel's choice.
+    /// Whether it is an interrupt's affinity: the set of CPUs can be written, and the kernel
+    /// chooses the CPU it fires on.
     pub(super) fn is_affinity(&self) -> bool {
         matches!(self.place, Place::File { form: Form::Affinity, .. })
     }
@@ -204,7 +204,7 @@ impl Setting {
             }
             Place::File { path, form } => {
                 let text = state.text();
-                // Bytes that are no text are given back as they are.
+                // Bytes that are not text are written as they are.
                 let written =
                     if *form == Form::Choice { form.written(&text).as_bytes() } else { &state.0 };
                 self.open(path, "write", |file| write_file(file, written))
@@ -217,7 +217,7 @@ impl Setting {
         })
     }
 
-    /// Does something where the setting is.
+    /// Runs a closure in the setting's namespace.
     fn inside<T: Send>(
         &self,
         work: impl FnOnce() -> Result<T, SettingError> + Send,
@@ -228,8 +228,8 @@ impl Setting {
         }
     }
 
-    /// Does something with a file: in another namespace that of a sysfs of its own, and in debugfs
-    /// also where that is not mounted.
+    /// Opens a file: in another namespace, of a sysfs instance of its own; in debugfs, also when
+    /// that is not mounted.
     fn open<T>(
         &self,
         path: &Path,
@@ -245,7 +245,8 @@ impl Setting {
         let Some((kind, inside)) = detached else { return work(path).map_err(about) };
         match Detached::open(kind) {
             Ok(mounted) => work(&mounted.path(inside)).map_err(about),
-            // Without the right to mount, what is mounted has to do, where it can be this one.
+            // Without the right to mount, uses the mounted file system if it belongs to this
+            // namespace.
             Err(_) if self.namespace.as_ref().is_some_and(Namespace::is_entered) => {
                 work(path).map_err(about)
             }
@@ -279,7 +280,7 @@ fn read_file(path: &Path) -> std::io::Result<State> {
     Ok(State(bytes))
 }
 
-/// All at once, as files of the kernel take a value.
+/// Writes all bytes in one call, as files of the kernel require.
 fn write_file(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     OpenOptions::new().write(true).truncate(true).open(path)?.write_all(bytes)
 }

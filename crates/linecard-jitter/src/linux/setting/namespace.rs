@@ -1,10 +1,11 @@
-//! Network namespaces as places of settings.
+//! Network namespaces in which settings are read and changed.
 //!
-//! `/proc/sys/net` is that of the calling thread; `/sys` shows the interfaces of the namespace in which
-//! it was mounted. So a thread of its own enters the namespace and has a sysfs of its own, which no folder
-//! shows and which is gone when it is closed.
+//! `/proc/sys/net` belongs to the calling thread's namespace; `/sys` shows the interfaces of the
+//! namespace in which it was mounted. So a separate thread enters the namespace and opens its own
+//! sysfs, which is mounted nowhere and disappears when it is closed.
 //!
-//! A namespace is known by its inode: that of a killed process is found again by another file of it.
+//! A namespace is identified by its inode: when the process that named it was killed, another of
+//! its files is searched.
 
 use super::SettingError;
 use rustix::fd::OwnedFd;
@@ -19,11 +20,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::thread;
 
-/// A network namespace, known by a file of it.
+/// A network namespace, with a file that refers to it.
 #[derive(Debug, Clone)]
 pub struct Namespace {
     path: PathBuf,
-    /// Tells it from one that later has the same file.
+    /// Distinguishes it from a later namespace at the same path.
     inode: u64,
 }
 
@@ -35,19 +36,19 @@ impl PartialEq for Namespace {
 
 impl Eq for Namespace {}
 
-/// The calling thread's.
+/// The calling thread's namespace.
 const OWN: &str = "/proc/thread-self/ns/net";
-/// Where `ip` keeps names of namespaces.
+/// The folder in which `ip` keeps named namespaces.
 const NAMED: &str = "/run/netns";
-/// Files that are looked at for a namespace: names, and processes.
+/// Maximum files searched for a namespace: names, and processes.
 const MAX_FILES: usize = 65_536;
 
 impl Namespace {
-    /// The namespace of this file, as `/run/netns/NAME` or `/proc/PID/ns/net`.
+    /// The namespace that a file refers to, such as `/run/netns/NAME` or `/proc/PID/ns/net`.
     ///
     /// # Errors
     ///
-    /// No such file.
+    /// The file does not exist.
     pub fn at(path: impl Into<PathBuf>) -> Result<Self, SettingError> {
         let path = path.into();
         let about =
@@ -70,21 +71,21 @@ impl Namespace {
         Self { path, inode }
     }
 
-    /// The calling thread's, or none where `/proc` does not say.
+    /// The calling thread's namespace; `None` when `/proc` does not report it.
     pub(super) fn own() -> Option<Self> {
         Self::at(OWN).ok()
     }
 
-    /// Whether the calling thread is in it.
+    /// Whether the calling thread is in this namespace.
     pub(super) fn is_entered(&self) -> bool {
         fs::metadata(OWN).is_ok_and(|own| own.ino() == self.inode)
     }
 
-    /// Does work in it, on a thread of its own.
+    /// Runs `work` in the namespace, on a separate thread.
     ///
     /// # Errors
     ///
-    /// It is gone, or cannot be entered, which takes root.
+    /// The namespace no longer exists, or cannot be entered, which needs root.
     pub fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, SettingError> {
         let about = |source| SettingError::system("enter", &format_args!("{self}"), source);
         let file = self.open().ok_or_else(|| SettingError::Gone { what: self.to_string() })?;
@@ -98,7 +99,7 @@ impl Namespace {
         entered.map_err(|error: rustix::io::Errno| about(error.into()))
     }
 
-    /// Its file, or another one of it: a name, or a process that is in it.
+    /// Opens its file, or another one that refers to it: a name, or a process in it.
     fn open(&self) -> Option<File> {
         let entries =
             |folder: &str| fs::read_dir(folder).into_iter().flatten().flatten().take(MAX_FILES);
@@ -110,7 +111,7 @@ impl Namespace {
 
     fn open_at(&self, path: &Path) -> Option<File> {
         let is_it = |found: fs::Metadata| found.ino() == self.inode;
-        // Others are not even opened.
+        // Other files are not opened.
         fs::metadata(path).is_ok_and(is_it).then(|| File::open(path).ok()).flatten()
     }
 }
@@ -125,15 +126,15 @@ impl fmt::Display for Namespace {
     }
 }
 
-/// A file system of the kernel's, mounted nowhere: seen by who has it.
+/// A detached mount of a kernel file system: visible only to the owner of this value.
 #[derive(Debug)]
 pub(crate) struct Detached {
     root: OwnedFd,
 }
 
 impl Detached {
-    /// One of the kind `sysfs`, `debugfs` or `tracefs`. A sysfs has the interfaces of the thread's
-    /// network namespace.
+    /// Opens a file system of type `sysfs`, `debugfs` or `tracefs`. A sysfs shows the interfaces of
+    /// the thread's network namespace.
     pub(crate) fn open(kind: &str) -> io::Result<Self> {
         let context = fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC)?;
         fsconfig_create(context.as_fd())?;
@@ -144,7 +145,7 @@ impl Detached {
         Ok(Self { root })
     }
 
-    /// A path to something in it, good as long as this is.
+    /// A path to a file in it, valid as long as this value lives.
     pub(crate) fn path(&self, inside: &Path) -> PathBuf {
         let root = format!("/proc/self/fd/{}", self.root.as_raw_fd());
         Path::new(&root).join(inside)

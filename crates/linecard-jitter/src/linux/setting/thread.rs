@@ -1,4 +1,5 @@
-//! The CPUs of a thread that is not ours. Its start time tells it from a later one of the same number.
+//! CPU affinity of another process's thread. The start time distinguishes it from a later thread
+//! with the same id.
 
 use super::{SettingError, State, form};
 use crate::linux::journal::process;

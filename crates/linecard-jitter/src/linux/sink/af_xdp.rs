@@ -1,5 +1,6 @@
-//! Frames from the driver, past the kernel's protocols: a program on the interface redirects the datagrams
-//! of one port into a ring, and this looks there again and again. All else goes on to the kernel.
+//! Receives frames from the driver, bypassing the kernel's protocols: a program on the interface
+//! redirects the datagrams of one port into a ring, which this sink polls. Other packets go to the
+//! kernel.
 
 use super::tally::Tally;
 use super::{Receive, SinkError};
@@ -16,10 +17,10 @@ use std::os::unix::fs::MetadataExt;
 
 /// The calling thread's network namespace.
 const NAMESPACE: &str = "/proc/thread-self/ns/net";
-/// Slots of the ring: 60 ms of a stream of 7.41 µs.
+/// Slots of the ring: 60 ms of a stream with a period of 7.41 µs.
 const SLOTS: u32 = 8_192;
 
-/// The program on its interface; the ring is opened by the thread that receives.
+/// The program on its interface; the receiving thread opens the ring.
 #[derive(Debug)]
 pub(super) struct Prepared {
     attachment: Attachment,
@@ -33,7 +34,7 @@ impl Prepared {
         Ok(Self { attachment, namespace })
     }
 
-    /// Opens the ring in the namespace of the interface, wherever this thread is.
+    /// Opens the ring in the namespace of the interface, whichever namespace this thread is in.
     pub(super) fn open(self) -> Result<AfXdp, SinkError> {
         let here = File::open(NAMESPACE).map_err(SinkError::Socket)?;
         let identity = |file: &File| file.metadata().map(|data| (data.dev(), data.ino()));
@@ -86,7 +87,7 @@ impl Receive for AfXdp {
     }
 }
 
-/// What the redirected datagrams carry: the program has let through no other headers.
+/// The payload of a redirected datagram: the program passes no other headers.
 fn payload(frame: &[u8]) -> &[u8] {
     let headers = match frame.get(12..14) {
         Some([0x86, 0xDD]) => 14 + 40 + 8,

@@ -1,7 +1,7 @@
-//! Sleeping in `recv`: each packet wakes the thread, which has to come back to its core first.
+//! Sleeps in `recv`: each packet wakes the thread, which then has to be scheduled on its core.
 //!
-//! A call gives up after 50 ms, so that a stop is seen; the timer for that is armed by every sleep.
-//! With busy polling asked for, the same call polls first.
+//! A call times out after 50 ms, so that a stop is noticed; each sleep arms a timer for that. With
+//! busy polling enabled, the same call polls first.
 
 use super::tally::Tally;
 use super::{PATIENCE, Receive, poll};

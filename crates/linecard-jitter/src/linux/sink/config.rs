@@ -2,8 +2,10 @@
 
 use linecard_io::placement::{Placement, PlacementError};
 use linecard_io::port::xdp::XdpError;
+use std::fmt;
 use std::io;
 use std::net::SocketAddr;
+use std::str::FromStr;
 use std::time::Duration;
 
 /// Packets whose times are kept, by default: 64 MiB.
@@ -70,6 +72,31 @@ impl SinkMode {
     /// Whether the receiving thread never sleeps.
     pub(crate) fn is_busy(self) -> bool {
         matches!(self, Self::Poll | Self::BusyPoll | Self::AfXdp)
+    }
+}
+
+/// No such way to receive.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("\"{name}\" is not a way to receive: take one of {}", SinkMode::ALL.map(SinkMode::name).join(", "))]
+pub struct UnknownMode {
+    /// The name given.
+    pub name: String,
+}
+
+impl FromStr for SinkMode {
+    type Err = UnknownMode;
+
+    /// Its name; `_` stands for `-` too.
+    fn from_str(name: &str) -> Result<Self, UnknownMode> {
+        let wanted = name.replace('_', "-");
+        let found = Self::ALL.into_iter().find(|mode| mode.name() == wanted);
+        found.ok_or_else(|| UnknownMode { name: name.to_owned() })
+    }
+}
+
+impl fmt::Display for SinkMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }
 
@@ -174,5 +201,18 @@ impl SinkConfig {
             return Err(SinkError::BusyPollTime(self.busy_poll_us));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modes_have_two_spellings() {
+        assert_eq!("io_uring".parse(), Ok(SinkMode::IoUring));
+        assert_eq!("busy-poll".parse(), Ok(SinkMode::BusyPoll));
+        let refused = "smell".parse::<SinkMode>().expect_err("no mode");
+        assert!(refused.to_string().contains("recvmmsg"), "{refused}");
     }
 }

@@ -1,4 +1,4 @@
-//! Sleeping in `epoll_wait`, as servers of many sockets do: two calls for a packet that comes alone.
+//! Sleeps in `epoll_wait`, as servers with many sockets do: two calls for a single packet.
 
 use super::tally::Tally;
 use super::{PATIENCE, Receive, poll};
@@ -7,7 +7,7 @@ use std::io;
 use std::net::UdpSocket;
 use std::os::fd::OwnedFd;
 
-/// Packets taken after one sleep, so that a stop is seen in a flood.
+/// Packets taken after one sleep, so that a stop is noticed in a flood.
 const TAKEN: u64 = 64;
 
 pub(super) struct Epoll<'a> {
@@ -42,7 +42,7 @@ impl Receive for Epoll<'_> {
 }
 
 impl Epoll<'_> {
-    /// Takes packets until there is none.
+    /// Receives packets until there are none.
     fn take(&mut self, tally: &mut Tally) -> io::Result<()> {
         for _ in 0..TAKEN {
             let empty = tally.empty_calls();

@@ -1,5 +1,5 @@
-//! Packets by `io_uring`, which waits for one and gives all that came until then. All get the time at
-//! which the ring was looked at.
+//! Receives by `io_uring`, which waits for one packet and returns all that have arrived until then.
+//! All get the time at which the ring was read.
 
 use super::tally::Tally;
 use super::{PATIENCE, Receive};

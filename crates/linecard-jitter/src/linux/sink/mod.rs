@@ -1,9 +1,9 @@
-//! Where a stream ends: when each packet was in the application's hands, and how many the kernel
-//! dropped for want of room.
+//! The receiving end of a stream: when each packet reached the application, and how many packets
+//! the kernel dropped because the socket buffer was full.
 //!
-//! A sink looks at nothing of a packet but that it is a probe, and its number. Receiving takes no
-//! memory: the times go to a list of fixed room, which has been written before. Each way to receive
-//! is one file; they differ in how they wait and in how many packets one call gives.
+//! A sink only checks that a packet is a probe, and reads its number. Receiving does not allocate:
+//! the times go into a list of fixed capacity whose memory is touched in advance. Each receive mode
+//! is one file; they differ in how they wait and in how many packets one call returns.
 
 mod af_xdp;
 mod block;
@@ -15,7 +15,7 @@ mod poll;
 mod recvmmsg;
 mod tally;
 
-pub use config::{DEFAULT_CAPACITY, MAX_CAPACITY, SinkConfig, SinkError, SinkMode};
+pub use config::{DEFAULT_CAPACITY, MAX_CAPACITY, SinkConfig, SinkError, SinkMode, UnknownMode};
 pub use tally::Received;
 
 use super::switches::{self, Switches};
@@ -28,16 +28,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tally::Tally;
 
-/// The longest sleep of a call, so that a stop is seen.
+/// Longest sleep of a call, so that a stop is noticed.
 const PATIENCE: Duration = Duration::from_millis(50);
 /// Room for the longest datagram.
 const LONGEST: usize = 65_536;
 
-/// Calls that take what waits at a stop: more than a socket has room for, and not for ever.
+/// Maximum calls that drain the socket after a stop: more than a socket holds, but bounded.
 const MOST_WAITING: u32 = 1 << 17;
 
-/// A socket that receives, opened in the network namespace of the thread that made it. Packets are
-/// kept from then on, but for [`SinkMode::AfXdp`], which has them from [`Sink::run`] on.
+/// A receiving socket, opened in the network namespace of the calling thread. It queues packets
+/// from then on, except with [`SinkMode::AfXdp`], which starts with [`Sink::run`].
 ///
 /// ```
 /// use linecard_jitter::linux::generator::{Generator, GeneratorConfig};
@@ -59,12 +59,12 @@ pub struct Sink {
     xdp: Option<af_xdp::Prepared>,
 }
 
-/// One way to receive.
+/// One receive mode.
 trait Receive {
-    /// Takes what is there, or waits for something, 100 ms at most.
+    /// Takes waiting packets, or waits for some for at most 100 ms.
     fn receive(&mut self, tally: &mut Tally) -> io::Result<()>;
 
-    /// Packets that were dropped for want of room, where that is not the socket's.
+    /// Packets dropped because a buffer other than the socket's was full.
     fn dropped(&self) -> u64 {
         0
     }
@@ -87,33 +87,33 @@ impl Sink {
         Ok(sink)
     }
 
-    /// Where it receives.
+    /// The address it receives at.
     ///
     /// # Errors
     ///
-    /// As the system says.
+    /// The system's error.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
     }
 
-    /// Bytes that may wait in the socket, as the kernel counts them: it takes more than what was asked
-    /// for, and counts its own memory of a packet with it.
+    /// Size of the socket's receive buffer in bytes, as the kernel counts it: larger than
+    /// requested, because it includes the kernel's memory per packet.
     ///
     /// # Errors
     ///
-    /// As the system says.
+    /// The system's error.
     pub fn room_bytes(&self) -> io::Result<usize> {
         let mut bytes: libc::c_int = 0;
         socket::option(self.socket.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUF, &mut bytes)?;
         Ok(usize::try_from(bytes).unwrap_or(0))
     }
 
-    /// Receives on the calling thread, until `expected` probes came, `stop`,
-    /// or nothing came for the time of the configuration.
+    /// Receives on the calling thread until `expected` probes have arrived, `stop` is set, or
+    /// nothing has arrived for the configured time.
     ///
     /// # Errors
     ///
-    /// The thread cannot run as wished, or the kernel does not give what it has.
+    /// The thread cannot be placed as configured, or receiving failed.
     pub fn run(self, stop: &AtomicBool, expected: Option<u64>) -> Result<Received, SinkError> {
         let Self { config, socket, xdp } = self;
         let xdp = xdp.map(af_xdp::Prepared::open).transpose()?;
@@ -140,7 +140,7 @@ impl Sink {
         Ok(Received { overflowed, switches, busy_polled, ..tally.finish() })
     }
 
-    /// What only some ways need.
+    /// Preparations that only some modes need.
     fn prepare(&mut self) -> Result<(), SinkError> {
         let (config, socket) = (&self.config, &self.socket);
         match config.mode {
@@ -160,19 +160,19 @@ impl Sink {
 
     fn set_room(&self) -> io::Result<()> {
         let (fd, bytes) = (self.socket.as_fd(), self.config.room_bytes as libc::c_int);
-        // Beyond the system's limit only for who may administer networks.
+        // Only a process with CAP_NET_ADMIN may exceed the system's limit.
         let force = socket::set_option(fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &bytes);
         force.or_else(|_| socket::set_option(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, &bytes))
     }
 }
 
-/// The loop of every way to receive; packets that were dropped past the socket.
+/// The loop that all modes share; returns packets that were dropped before the socket.
 fn drive(way: io::Result<impl Receive>, tally: &mut Tally, stop: &AtomicBool) -> io::Result<u64> {
     let mut way = way?;
     while !stop.load(Ordering::Relaxed) && !tally.is_done() {
         way.receive(tally)?;
     }
-    // What came before the stop is taken, however late this thread is.
+    // Packets that arrived before the stop are received, however late this thread is.
     for _ in 0..MOST_WAITING {
         let empty_calls = tally.empty_calls();
         if tally.is_done() {
@@ -186,7 +186,7 @@ fn drive(way: io::Result<impl Receive>, tally: &mut Tally, stop: &AtomicBool) ->
     Ok(way.dropped())
 }
 
-/// What a call that found nothing says; the error of a datagram that went elsewhere is none of ours.
+/// Whether a call found no packet; an ICMP error of another datagram counts as that.
 fn is_nothing(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -194,8 +194,8 @@ fn is_nothing(error: &io::Error) -> bool {
     )
 }
 
-/// Packets that the kernel could not put into the socket (`SK_MEMINFO_DROPS` of `linux/sock_diag.h`),
-/// those with a wrong checksum among them.
+/// Packets that the kernel did not put into the socket (`SK_MEMINFO_DROPS` of `linux/sock_diag.h`),
+/// those with a wrong checksum included.
 fn dropped(socket: &UdpSocket) -> io::Result<u64> {
     const NUMBERS: usize = 9;
     const DROPS: usize = 8;

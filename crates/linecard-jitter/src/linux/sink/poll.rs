@@ -1,4 +1,4 @@
-//! Asking again and again: no sleep, so no wake-up; the core does nothing else.
+//! Polls without sleeping: no wakeup latency, but the core is busy.
 
 use super::tally::Tally;
 use super::{LONGEST, Receive, is_nothing};

@@ -1,5 +1,5 @@
-//! Many packets by one call, which waits for the first only. All get the time after the call: those
-//! before the last were there earlier.
+//! Receives many packets in one call, which waits for the first one only. All get the time after
+//! the call; all but the last arrived earlier.
 
 use super::tally::Tally;
 use super::{PATIENCE, Receive, is_nothing};

@@ -1,4 +1,4 @@
-//! What came, as it comes.
+//! Counts packets as they arrive.
 
 use super::SinkConfig;
 use crate::linux::clock::monotonic_ns;
@@ -7,37 +7,37 @@ use crate::stream::probe::Probe;
 use crate::stream::{Arrival, Schedule};
 use std::time::Duration;
 
-/// What a sink received.
+/// The result of a sink.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Received {
-    /// Probes in the order in which they came, those that came again too.
+    /// Probes in order of arrival, duplicates included.
     pub arrivals: Vec<Arrival>,
-    /// The first probe, as its sender wrote it.
+    /// The first probe, as sent.
     pub first: Option<Probe>,
-    /// The last one.
+    /// The last probe.
     pub last: Option<Probe>,
-    /// Probes beyond the capacity, of which there is no time.
+    /// Probes beyond the capacity, whose times were not recorded.
     pub unrecorded: u64,
-    /// Packets that the kernel dropped for want of room, by its own counter.
+    /// Packets that the kernel dropped because the socket buffer was full, by its own counter.
     pub overflowed: u64,
-    /// Datagrams that are no probes.
+    /// Datagrams that are not probes.
     pub foreign: u64,
-    /// Datagrams that were cut, being longer than the room for one; their numbers were read.
+    /// Datagrams longer than the buffer; they were truncated, but their numbers were read.
     pub cut: u64,
     /// System calls that asked for packets.
     pub calls: u64,
-    /// Those of them that gave none.
+    /// Calls among them that returned none.
     pub empty_calls: u64,
-    /// Whether the kernel polled the device for this socket, where the mode asks for that and the
-    /// kernel says.
+    /// Whether the kernel polled the device for this socket, if the mode asks for that and the
+    /// kernel reports it.
     pub busy_polled: Option<bool>,
-    /// How often the receiving thread was off its core.
+    /// How often the receiving thread was switched off its core.
     pub switches: Option<Switches>,
 }
 
 impl Received {
-    /// The sender's schedule, from what it wrote into its first packet and its last; nothing from fewer
-    /// than two. The times are on the sender's clock. Of a stream with gaps it is the mean.
+    /// The sender's schedule, derived from the first and the last probe; `None` with fewer than
+    /// two. The times are on the sender's clock. For a stream with gaps, the period is the mean.
     #[must_use]
     pub fn schedule(&self) -> Option<Schedule> {
         let (first, last) = (self.first?, self.last?);
@@ -51,21 +51,21 @@ impl Received {
     }
 }
 
-/// What came until now, and when to end.
+/// What has arrived so far, and when to stop.
 #[derive(Debug)]
 pub(super) struct Tally {
     received: Received,
     capacity: usize,
     expected: u64,
     idle_ns: u64,
-    /// When the last probe came; 0 before the first.
+    /// Time of the last probe; 0 before the first.
     last_ns: u64,
     idled: bool,
 }
 
 impl Tally {
     pub(super) fn new(config: &SinkConfig, expected: Option<u64>) -> Self {
-        // Not zeros, which would be promised only.
+        // Not zeros: the kernel maps zero pages lazily.
         let mut arrivals = vec![Arrival { sequence: u64::MAX, at_ns: 1 }; config.capacity];
         arrivals.clear();
         let received = Received { arrivals, ..Received::default() };
@@ -80,13 +80,13 @@ impl Tally {
         }
     }
 
-    /// A call gave something.
+    /// Counts a call that returned something.
     #[inline]
     pub(super) fn call(&mut self) {
         self.received.calls += 1;
     }
 
-    /// A call gave nothing.
+    /// Counts a call that returned nothing.
     #[inline]
     pub(super) fn nothing(&mut self) {
         self.received.calls += 1;
@@ -96,7 +96,7 @@ impl Tally {
         }
     }
 
-    /// A datagram was in hand at `at_ns`.
+    /// Records a datagram received at `at_ns`.
     #[inline]
     pub(super) fn datagram(&mut self, payload: &[u8], at_ns: u64) {
         let Some(probe) = Probe::read(payload) else {
@@ -114,17 +114,17 @@ impl Tally {
         }
     }
 
-    /// Calls that gave nothing until now.
+    /// Calls so far that returned nothing.
     pub(super) fn empty_calls(&self) -> u64 {
         self.received.empty_calls
     }
 
-    /// A datagram was longer than the room for it.
+    /// Counts a datagram that was longer than the buffer.
     pub(super) fn cut(&mut self, is_cut: bool) {
         self.received.cut += u64::from(is_cut);
     }
 
-    /// Whether enough came, or nothing for long.
+    /// Whether enough has arrived, or nothing for the configured time.
     #[inline]
     pub(super) fn is_done(&self) -> bool {
         let came = self.received.arrivals.len() as u64 + self.received.unrecorded;

@@ -1,7 +1,7 @@
-//! System calls that only measuring needs, with safe faces. Those that ports need as well are in
+//! Safe wrappers of system calls that only measurements need. Those that ports need as well are in
 //! `linecard_io::sys`.
 //!
-//! Every call is checked and gives [`io::Error`]; what an error means is said by who called.
+//! Every call is checked and returns an [`io::Error`]; the caller interprets it.
 
 pub(crate) mod perf;
 pub(crate) mod receive;
@@ -9,7 +9,7 @@ pub(crate) mod uring;
 
 use std::io;
 
-/// The result of a call that gives a negative number where it fails.
+/// Converts the result of a call that returns a negative number on failure.
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }

@@ -1,4 +1,4 @@
-//! Performance events at tracepoints: counted, or sampled into a ring that we map.
+//! Performance events at tracepoints: counted, or sampled into a mapped ring.
 #![expect(unsafe_code, reason = "perf_event_open(2) and mmap(2) have no safe form in std")]
 
 use super::check;
@@ -8,10 +8,10 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Of `linux/perf_event.h`.
+/// From `linux/perf_event.h`.
 const PERF_TYPE_TRACEPOINT: u32 = 2;
 const PERF_FLAG_FD_CLOEXEC: libc::c_ulong = 1 << 3;
-/// Thread, time, core and the event's own contents.
+/// Thread, time, core and the event's own data.
 const SAMPLE: u64 = 1 << 1 | 1 << 2 | 1 << 7 | 1 << 10;
 /// Bits of `flags`.
 const WATERMARK: u64 = 1 << 14;
@@ -40,12 +40,12 @@ struct Attributes {
     rest: u64,
 }
 
-/// Opens one for all threads of a core.
+/// Opens an event for all threads of a core.
 fn open(mut attributes: Attributes, core: u16) -> io::Result<OwnedFd> {
     attributes.kind = PERF_TYPE_TRACEPOINT;
     attributes.size = size_of::<Attributes>() as u32;
     if cfg!(target_endian = "big") {
-        // They are single bits in C, which begin at the other end there.
+        // They are single bits in C, which start at the other end on big-endian machines.
         attributes.flags = attributes.flags.reverse_bits();
     }
     let attributes = &raw const attributes;
@@ -60,17 +60,17 @@ fn open(mut attributes: Attributes, core: u16) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// How often a core passes a tracepoint, by the kernel's own count.
+/// Counts how often a core passes a tracepoint, by the kernel's own counter.
 #[derive(Debug)]
 pub(crate) struct Counter(File);
 
 impl Counter {
-    /// Begins to count. `id` is that of `events/…/id` of tracefs.
+    /// Starts counting. `id` is from `events/…/id` of tracefs.
     pub(crate) fn open(id: u64, core: u16) -> io::Result<Self> {
         Ok(Self(open(Attributes { config: id, ..Attributes::default() }, core)?.into()))
     }
 
-    /// So far.
+    /// The count so far.
     pub(crate) fn count(&mut self) -> io::Result<u64> {
         let mut count = [0; 8];
         self.0.read_exact(&mut count)?;
@@ -78,7 +78,7 @@ impl Counter {
     }
 }
 
-/// A ring into which the kernel samples each passing of a tracepoint, and wakes nobody.
+/// A ring into which the kernel samples each pass of a tracepoint, without waking a reader.
 pub(crate) struct Sampler {
     _fd: OwnedFd,
     base: NonNull<AtomicU64>,
@@ -86,7 +86,7 @@ pub(crate) struct Sampler {
 }
 
 impl Sampler {
-    /// Begins, with a ring of so many pages, a power of two.
+    /// Starts sampling with a ring of `pages` pages, a power of two.
     pub(crate) fn open(id: u64, core: u16, pages: usize) -> io::Result<Self> {
         let attributes = Attributes {
             config: id,
@@ -112,7 +112,7 @@ impl Sampler {
         Ok(Self { _fd: fd, base, len })
     }
 
-    /// Bytes that were written so far; what is in the ring is given up, and its place is free again.
+    /// Bytes written so far. Discards the contents of the ring, which frees its space.
     pub(crate) fn drain(&self) -> u64 {
         let head = self.word(DATA_HEAD).load(Ordering::Acquire);
         self.word(DATA_TAIL).store(head, Ordering::Release);

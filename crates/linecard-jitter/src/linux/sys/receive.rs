@@ -1,4 +1,4 @@
-//! Many datagrams by one call.
+//! Receives many datagrams in one call.
 #![expect(unsafe_code, reason = "recvmmsg has no safe form in std")]
 
 use super::check;
@@ -6,12 +6,12 @@ use std::fmt;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// Datagrams of one call, at most.
+/// Maximum datagrams per call.
 pub(crate) const MESSAGES: usize = 64;
-/// Bytes of room for each: longer ones are cut.
+/// Buffer bytes per datagram: longer ones are truncated.
 pub(crate) const SLOT: usize = 9_216;
 
-/// Room for the datagrams of one call. Where they go is told the kernel anew by each call.
+/// Buffers for the datagrams of one call. Each call passes their addresses to the kernel again.
 pub(crate) struct Batch {
     buffer: Vec<u8>,
     slices: Vec<libc::iovec>,
@@ -29,7 +29,7 @@ impl fmt::Debug for Batch {
 }
 
 impl Batch {
-    /// Room that has been written before.
+    /// Allocates the buffers and touches their memory.
     pub(crate) fn new() -> Self {
         // SAFETY: structs of integers and pointers, for which zeros are valid.
         let (slice, message) = unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
@@ -37,7 +37,8 @@ impl Batch {
         Self { buffer, slices: vec![slice; MESSAGES], messages: vec![message; MESSAGES] }
     }
 
-    /// Waits for a datagram as the socket waits, and takes those that are there then; how many.
+    /// Waits for a datagram as the socket is configured to wait, then takes those that are there.
+    /// Returns their number.
     pub(crate) fn receive(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
         let slots = self.buffer.chunks_exact_mut(SLOT);
         for ((slot, slice), message) in slots.zip(&mut self.slices).zip(&mut self.messages) {
@@ -53,7 +54,7 @@ impl Batch {
         Ok(usize::try_from(came).unwrap_or(0).min(MESSAGES))
     }
 
-    /// Datagrams of the last call, and whether they were cut.
+    /// Datagrams of the last call, and whether each was truncated.
     pub(crate) fn datagrams(&self, came: usize) -> impl Iterator<Item = (&[u8], bool)> {
         let slots = self.buffer.chunks_exact(SLOT).zip(&self.messages).take(came);
         slots.map(|(slot, message)| {

@@ -1,4 +1,4 @@
-//! Datagrams by `io_uring`: one request that gives many, in buffers that the kernel chooses.
+//! Receives datagrams by `io_uring`: one request returns many, in buffers that the kernel chooses.
 #![expect(
     unsafe_code,
     reason = "buffers that the kernel fills while nobody waits have no safe form"
@@ -15,18 +15,19 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
-/// Buffers, each for one datagram; a power of two.
+/// Number of buffers, each for one datagram; a power of two.
 pub(crate) const BUFFERS: usize = 64;
-/// Bytes of each: longer datagrams are cut.
+/// Bytes per buffer: longer datagrams are truncated.
 pub(crate) const SLOT: usize = 9_216;
-/// Requests that can wait: there is one at a time.
+/// Requests that can be pending: there is one at a time.
 const REQUESTS: u32 = 8;
-/// The number of the only group of buffers.
+/// Id of the only buffer group.
 const GROUP: u16 = 0;
 
 const _: () = assert!(BUFFERS.is_power_of_two() && BUFFERS <= 1 << 15);
 
-/// `struct io_uring_buf` of `linux/io_uring.h`; the last field of the first is the ring's tail.
+/// `struct io_uring_buf` of `linux/io_uring.h`; the last field of the first entry is the ring's
+/// tail.
 #[repr(C)]
 struct Slot {
     address: u64,
@@ -35,23 +36,23 @@ struct Slot {
     tail: AtomicU16,
 }
 
-/// The ring of buffers that are the kernel's.
+/// The ring of buffers that the kernel owns.
 #[repr(C, align(4096))]
 struct Page([Slot; BUFFERS]);
 
-/// Receives from one socket, on the thread that made it.
+/// Receives from one socket, on the thread that created it.
 pub(crate) struct Uring<'s> {
     ring: IoUring,
     page: NonNull<Page>,
     memory: NonNull<[u8; BUFFERS * SLOT]>,
-    /// Of the ring of buffers; wraps.
+    /// Tail of the ring of buffers; wraps.
     tail: u16,
-    /// Whether one request gives many datagrams (Linux 6.0).
+    /// Whether one request returns many datagrams (Linux 6.0).
     multishot: bool,
-    /// Whether a request waits.
+    /// Whether a request is pending.
     armed: bool,
     socket: BorrowedFd<'s>,
-    /// The kernel wants to be asked by one thread.
+    /// The kernel requires that one thread submits all requests.
     _thread: PhantomData<*const ()>,
 }
 
@@ -61,12 +62,12 @@ impl fmt::Debug for Uring<'_> {
     }
 }
 
-/// Whether there may be one.
+/// Whether the kernel allows `io_uring`.
 pub(crate) fn check() -> io::Result<()> {
     build().map(drop)
 }
 
-/// Work is done where its thread asks for it (Linux 6.1), else as it comes.
+/// Completes work when its thread asks for it (Linux 6.1), or else at any time.
 fn build() -> io::Result<IoUring> {
     let deferred = IoUring::builder().setup_single_issuer().setup_defer_taskrun().build(REQUESTS);
     deferred.or_else(|error| match error.raw_os_error() {
@@ -84,11 +85,11 @@ impl<'s> Uring<'s> {
             id: 0,
             tail: AtomicU16::new(0),
         })));
-        // Not zeros, which would be promised only.
+        // Not zeros: the kernel maps zero pages lazily.
         let memory = vec![1_u8; BUFFERS * SLOT].into_boxed_slice();
         let memory: Box<[u8; BUFFERS * SLOT]> =
             memory.try_into().map_err(|_| io::ErrorKind::InvalidData)?;
-        // From here on only by address: the kernel writes there.
+        // From here on, only accessed by address: the kernel writes there.
         let page = NonNull::from(Box::leak(page));
         let memory = NonNull::from(Box::leak(memory));
         let mut uring = Self {
@@ -109,7 +110,7 @@ impl<'s> Uring<'s> {
         Ok(uring)
     }
 
-    /// Waits for a datagram, `patience` at most.
+    /// Waits for a datagram, for at most `patience`.
     pub(crate) fn wait(&mut self, patience: Duration) -> io::Result<()> {
         if !self.armed {
             self.request()?;
@@ -125,8 +126,8 @@ impl<'s> Uring<'s> {
         }
     }
 
-    /// Gives the datagrams that came, and whether they were cut; their buffers are the kernel's again
-    /// afterwards.
+    /// Passes each received datagram to `each`, with whether it was truncated, then returns its
+    /// buffer to the kernel.
     pub(crate) fn take(&mut self, mut each: impl FnMut(&[u8], bool)) -> io::Result<()> {
         // A flood must not keep the caller here.
         for _ in 0..2 * BUFFERS {
@@ -150,7 +151,7 @@ impl<'s> Uring<'s> {
 
     fn refused(&mut self, number: i32) -> io::Result<()> {
         match number {
-            // All buffers are here: they are given back as their datagrams are taken.
+            // All buffers are in use: they are returned as their datagrams are taken.
             libc::ENOBUFS | libc::EAGAIN | libc::EINTR | libc::ECONNREFUSED => Ok(()),
             libc::EINVAL if self.multishot => {
                 self.multishot = false;
@@ -162,7 +163,7 @@ impl<'s> Uring<'s> {
 
     fn request(&mut self) -> io::Result<()> {
         let fd = Fd(self.socket.as_raw_fd());
-        // The whole length of what is cut.
+        // Returns the full length of a truncated datagram.
         let flags = libc::MSG_TRUNC;
         let entry: squeue::Entry = if self.multishot {
             opcode::RecvMulti::new(fd, GROUP).flags(flags).build()
@@ -178,7 +179,7 @@ impl<'s> Uring<'s> {
         Ok(())
     }
 
-    /// The first bytes of a buffer that the kernel has given.
+    /// The first bytes of a buffer that the kernel has filled.
     fn slot(&self, id: u16, len: usize) -> &[u8] {
         let start = self.start(id);
         // SAFETY: inside the memory, for both numbers have been checked; the kernel does not write there
@@ -190,7 +191,7 @@ impl<'s> Uring<'s> {
         self.memory.as_ptr().cast::<u8>().wrapping_add(usize::from(id) * SLOT)
     }
 
-    /// Gives the kernel a buffer.
+    /// Returns a buffer to the kernel.
     fn give(&mut self, id: u16) {
         let at = usize::from(self.tail) % BUFFERS;
         let address = self.start(id).expose_provenance() as u64;
@@ -208,11 +209,12 @@ impl<'s> Uring<'s> {
         unsafe { &(*slots).tail }.store(self.tail, Ordering::Release);
     }
 
-    /// Ends what waits, so that the kernel writes no more; whether it said so.
+    /// Cancels the pending request, so that the kernel writes no more. Returns whether the kernel
+    /// confirmed it.
     fn is_let_go(&self) -> bool {
         let submitter = self.ring.submitter();
         let cancelled = submitter.register_sync_cancel(None, CancelBuilder::any());
-        // Where no request waited, there is none to cancel.
+        // Without a pending request, there is none to cancel.
         let is_quiet = match cancelled {
             Ok(()) => true,
             Err(error) => error.raw_os_error() == Some(libc::ENOENT) || !self.armed,
@@ -223,7 +225,7 @@ impl<'s> Uring<'s> {
 
 impl Drop for Uring<'_> {
     fn drop(&mut self) {
-        // Otherwise the memory stays for good: the kernel may still write there.
+        // Otherwise the memory is leaked: the kernel may still write to it.
         if self.is_let_go() {
             // SAFETY: from `Box::leak`, and the kernel has let both go.
             unsafe {

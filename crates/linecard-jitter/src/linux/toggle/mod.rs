@@ -1,7 +1,8 @@
-//! The toggles of A/B: one source of lateness each, switched on or off.
+//! The toggles of A/B measurements: each switches one source of lateness on or off.
 //!
-//! Arm A is the host as found, arm B the host with the toggle. Each toggle says how it is checked that it
-//! had any effect at all: an effect on packets of what was never switched is none.
+//! Arm A is the host as found, arm B the host with the toggle. Each toggle has a witness that shows
+//! whether it took effect at all: a difference between packets means nothing if the toggle did not
+//! work.
 
 mod table;
 mod witness;
@@ -14,25 +15,25 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::PathBuf;
 
-/// Something that is switched.
+/// A toggle.
 #[derive(Debug)]
 pub struct Toggle {
-    /// Its name, stable.
+    /// Stable name.
     pub name: &'static str,
-    /// What arm B is.
+    /// Description of arm B.
     pub switches: &'static str,
-    /// Whether it is the thing itself.
+    /// Whether it uses the real mechanism.
     pub tag: Tag,
-    /// What it acts on.
+    /// What it changes.
     pub scope: Scope,
-    /// How it is checked that it took effect, in words.
+    /// How its effect is verified, in words.
     pub check: &'static str,
-    /// The same for the machine.
+    /// How its effect is verified, by program.
     pub witness: Witness,
     pub(super) steps: fn(&Target) -> Result<Vec<Step>, ToggleError>,
 }
 
-/// Whether something is what it stands for.
+/// Whether a mechanism is real or emulated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tag {
     /// The same mechanism as on hardware.
@@ -42,7 +43,7 @@ pub enum Tag {
 }
 
 impl Tag {
-    /// A word for tables.
+    /// Word for tables.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -52,21 +53,21 @@ impl Tag {
     }
 }
 
-/// What a toggle acts on.
+/// What a toggle changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// The interface that packets come by: in the lab, that of its namespace.
+    /// The interface that packets arrive at; in the lab, the one in its namespace.
     Interface,
     /// The whole host.
     Host,
-    /// The sink alone.
+    /// Only the sink.
     Sink,
     /// Nothing.
     Nothing,
 }
 
 impl Scope {
-    /// A word for tables.
+    /// Word for tables.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -78,18 +79,18 @@ impl Scope {
     }
 }
 
-/// What is measured on, and how far toggles go.
+/// The system under measurement, and parameters of toggles.
 #[derive(Debug, Clone)]
 pub struct Target {
     /// The sink's core.
     pub core: usize,
-    /// The interface that packets come by.
+    /// The interface that packets arrive at.
     pub interface: Option<String>,
-    /// Its namespace, if that is another one.
+    /// Namespace of the interface, if it is another one.
     pub namespace: Option<Namespace>,
-    /// How long interrupts are held back, in nanoseconds. Default: the paper's 100 µs.
+    /// Interrupt delay in nanoseconds. Default: the paper's 100 µs.
     pub throttle_ns: u64,
-    /// How long a busy-polling sink polls, in microseconds. Default: 50.
+    /// Polling time of a busy-polling sink in microseconds. Default: 50.
     pub busy_poll_us: u32,
     /// The sink's priority under `SCHED_FIFO`, 1 … 99. Default: 50.
     pub priority: u8,
@@ -97,7 +98,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// A sink on this core, without interface.
+    /// A sink on this core, without an interface.
     #[must_use]
     pub fn new(core: usize) -> Self {
         Self {
@@ -111,7 +112,7 @@ impl Target {
         }
     }
 
-    /// Packets come by this interface.
+    /// Sets the interface that packets arrive at.
     #[must_use]
     pub fn by(self, interface: impl Into<String>, namespace: Option<Namespace>) -> Self {
         Self { interface: Some(interface.into()), namespace, ..self }
@@ -142,25 +143,25 @@ impl Target {
     }
 }
 
-/// Why a toggle cannot be switched here.
+/// Why a toggle cannot be switched on this host.
 #[derive(Debug, thiserror::Error)]
 pub enum ToggleError {
-    /// No such toggle.
+    /// There is no such toggle.
     #[error("there is no toggle \"{name}\"; there are {}", names())]
     Unknown {
-        /// What was asked for.
+        /// The requested name.
         name: String,
     },
-    /// It acts on an interface.
+    /// It needs an interface.
     #[error("it acts on an interface, and none is given")]
     Interface,
-    /// It is so already.
+    /// The host is in that state already.
     #[error("{what} is as the toggle would have it: there is nothing to switch")]
     Already {
         /// The setting.
         what: String,
     },
-    /// This machine has too little for it.
+    /// This machine lacks something it needs.
     #[error("not testable here: {why}")]
     NotTestable {
         /// What is missing.
@@ -169,17 +170,17 @@ pub enum ToggleError {
     /// A setting cannot be read.
     #[error(transparent)]
     Setting(#[from] SettingError),
-    /// Something cannot be held.
+    /// A file cannot be held open.
     #[error("cannot hold {}: {source}; it needs root", path.display())]
     Hold {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: std::io::Error,
     },
 }
 
-/// A toggle by its name.
+/// The toggle with this name.
 ///
 /// ```
 /// use linecard_jitter::linux::toggle::{Scope, named};
@@ -190,7 +191,7 @@ pub enum ToggleError {
 ///
 /// # Errors
 ///
-/// There is none.
+/// There is no such toggle.
 pub fn named(name: &str) -> Result<&'static Toggle, ToggleError> {
     let found = ALL.iter().find(|toggle| toggle.name == name);
     found.ok_or_else(|| ToggleError::Unknown { name: name.to_owned() })
@@ -200,23 +201,23 @@ fn names() -> String {
     ALL.iter().map(|toggle| toggle.name).collect::<Vec<_>>().join(", ")
 }
 
-/// A part of what a toggle does.
+/// One part of a toggle.
 #[derive(Debug, Clone)]
 pub(super) enum Step {
-    /// A setting, through the journal.
+    /// A setting, changed through the journal.
     Change { setting: Setting, value: String },
-    /// `/dev/cpu_dma_latency`, held at 0: goes with the process.
+    /// `/dev/cpu_dma_latency`, held at 0; ends with the process.
     NoSleep,
     /// The sink runs differently.
     Sink(SinkChange),
 }
 
-/// How the sink is to run in an arm: for who starts it.
+/// How the sink has to run in an arm; its starter applies this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SinkChange {
-    /// It blocks in the call that receives, instead of polling.
+    /// It blocks in the receiving call instead of polling.
     Block,
-    /// It asks the kernel to poll the interface's queue, for so long (`SO_BUSY_POLL`).
+    /// It asks the kernel to poll the interface's queue for this time (`SO_BUSY_POLL`).
     BusyPoll {
         /// Microseconds.
         us: u32,
@@ -228,22 +229,22 @@ pub enum SinkChange {
     },
 }
 
-/// `/dev/cpu_dma_latency`, open: as long as it lives, no core sleeps in a way that takes longer to leave
-/// than polling does (`admin-guide/pm/cpuidle.rst`).
+/// Holds `/dev/cpu_dma_latency` open: while it lives, no core enters an idle state that takes
+/// longer to leave than polling does (`admin-guide/pm/cpuidle.rst`).
 #[derive(Debug)]
 pub struct NoSleep {
     _open: File,
 }
 
 impl NoSleep {
-    /// Where it is.
+    /// Path of the device.
     const PATH: &'static str = "/dev/cpu_dma_latency";
 
-    /// Begins it, for all cores of the host.
+    /// Starts it for all cores of the host.
     ///
     /// # Errors
     ///
-    /// No permission, or a kernel without.
+    /// Permission is missing, or the kernel lacks the device.
     pub fn hold() -> Result<Self, ToggleError> {
         let about = |source| ToggleError::Hold { path: Self::PATH.into(), source };
         let mut file = OpenOptions::new().write(true).open(Self::PATH).map_err(about)?;

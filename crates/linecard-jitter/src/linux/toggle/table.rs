@@ -1,4 +1,4 @@
-//! All toggles, and what each does.
+//! All toggles and their steps.
 
 use super::witness::{self, Expect, Witness};
 use super::{Scope, SinkChange, Step, Tag, Target, Toggle, ToggleError};
@@ -147,8 +147,8 @@ fn rps(target: &Target) -> Result<Vec<Step>, ToggleError> {
     change(target.of_interface("queues/rx-0/rps_cpus", Form::Mask)?, mask(&[target.core]))
 }
 
-/// `networking/napi.rst`, "IRQ suspension" and before: with one deferral the timer polls, and interrupts
-/// stay off.
+/// `networking/napi.rst`, "IRQ suspension" and the section before it: with one deferral, the timer
+/// polls and interrupts stay off.
 fn napi_defer(target: &Target) -> Result<Vec<Step>, ToggleError> {
     let defer = target.of_interface("napi_defer_hard_irqs", Form::Plain)?;
     let timeout = target.of_interface("gro_flush_timeout", Form::Plain)?;
@@ -197,14 +197,14 @@ fn fair_server(target: &Target) -> Result<Vec<Step>, ToggleError> {
     change(target.file(&path, Form::Plain), "0")
 }
 
-/// 0 where it is another number, else 1.
+/// Writes 0 when the file has another number, else 1.
 fn flip(target: &Target, path: &str) -> Result<Vec<Step>, ToggleError> {
     let setting = target.file(path, Form::Plain);
     let is_off = setting.reads("0")?;
     change(setting, if is_off { "1" } else { "0" })
 }
 
-/// The kernel's threads that poll an interface of this name, in whichever namespace: for
+/// The kernel threads that poll an interface of this name, in any namespace: for
 /// [`Setting::thread`].
 #[must_use]
 pub fn napi_threads(interface: &str) -> Vec<u32> {
@@ -213,7 +213,7 @@ pub fn napi_threads(interface: &str) -> Vec<u32> {
     numbers.filter(|process| is_napi_thread(*process, interface)).collect()
 }
 
-/// Names are `napi/INTERFACE-NUMBER`, cut at 15 bytes.
+/// Names are `napi/INTERFACE-NUMBER`, truncated to 15 bytes.
 fn is_napi_thread(process: u32, interface: &str) -> bool {
     let name = fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
     let begin = format!("napi/{interface}-");

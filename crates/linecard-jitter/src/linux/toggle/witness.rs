@@ -1,45 +1,45 @@
-//! Whether a toggle did anything: counters that move in one arm and not in the other.
+//! Verifies that a toggle took effect, by counters that change in one arm and not in the other.
 
 use super::{Target, table};
 use std::fs;
 
-/// A count must differ by this factor between arms to be an effect of the toggle.
+/// Minimum factor between the counts of the arms.
 const FACTOR: f64 = 2.0;
 
-/// How it is known that a toggle took effect.
+/// How the effect of a toggle is verified.
 #[derive(Debug, Clone, Copy)]
 pub enum Witness {
-    /// There is nothing to be known.
+    /// It is not verified.
     Nothing,
     /// Settings read as they were set, before and after each run.
     Reread,
-    /// And a counter of the host's moves.
+    /// In addition, a counter of the host changes.
     Counted {
-        /// Reads it; `None` where it is not there.
+        /// Reads the counter; `None` when it does not exist.
         count: fn(&Target) -> Option<f64>,
         /// How arm B differs.
         expect: Expect,
     },
-    /// And the measurement reports a count, by this name.
+    /// In addition, the measurement reports a count of this name.
     Observed {
-        /// Its name.
+        /// Name of the count.
         key: &'static str,
         /// How arm B differs.
         expect: Expect,
     },
 }
 
-/// How arm B differs from arm A, when the toggle took effect.
+/// How arm B differs from arm A when the toggle took effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expect {
-    /// At least twice as many, and not none.
+    /// At least twice as many, and more than none.
     More,
-    /// At most half as many, and some in arm A.
+    /// At most half as many, and more than none in arm A.
     Less,
 }
 
 impl Expect {
-    /// Whether the counts of the two arms are so.
+    /// Whether the counts of the arms differ that way.
     ///
     /// ```
     /// use linecard_jitter::linux::toggle::Expect;
@@ -55,14 +55,14 @@ impl Expect {
     }
 }
 
-/// Packets that were handed over to a core by RPS: the tenth column of each core's line.
+/// Packets that RPS passed to a core: the tenth column of each core's line.
 pub(super) fn handed_over(target: &Target) -> Option<f64> {
     let text = fs::read_to_string(target.path("/proc/net/softnet_stat")).ok()?;
     let count = |line: &str| u64::from_str_radix(line.split_whitespace().nth(9)?, 16).ok();
     Some(text.lines().filter_map(count).sum::<u64>() as f64)
 }
 
-/// Context switches of the interface's NAPI threads; zero while there are none.
+/// Context switches of the interface's NAPI threads; zero when there are none.
 pub(super) fn napi_switches(target: &Target) -> Option<f64> {
     let threads = table::napi_threads(target.interface.as_deref()?);
     Some(threads.into_iter().filter_map(switches).sum())
@@ -74,7 +74,7 @@ fn switches(thread: u32) -> Option<f64> {
     Some(counts.filter_map(|line| line.split_once(':')?.1.trim().parse::<f64>().ok()).sum())
 }
 
-/// Packets that sockets of the target's namespace have received by polling.
+/// Packets that sockets in the target's namespace received by busy polling.
 pub(super) fn busy_polled(target: &Target) -> Option<f64> {
     let path = target.path("/proc/thread-self/net/netstat");
     let read = || fs::read_to_string(&path).ok();
@@ -85,7 +85,7 @@ pub(super) fn busy_polled(target: &Target) -> Option<f64> {
     of_netstat(&text, "BusyPollRxPackets")
 }
 
-/// Names and numbers are on two lines that begin alike.
+/// Names and numbers are on two lines with the same prefix.
 fn of_netstat(text: &str, name: &str) -> Option<f64> {
     let lines: Vec<&str> = text.lines().collect();
     lines.chunks_exact(2).find_map(|pair| {
@@ -94,7 +94,7 @@ fn of_netstat(text: &str, name: &str) -> Option<f64> {
     })
 }
 
-/// How often the sink's core has entered a state of sleep.
+/// How often the sink's core entered an idle state.
 pub(super) fn slept(target: &Target) -> Option<f64> {
     let folder = format!("/sys/devices/system/cpu/cpu{}/cpuidle", target.core);
     let states = sleeping_states(target);
@@ -105,7 +105,7 @@ pub(super) fn slept(target: &Target) -> Option<f64> {
     (!states.is_empty()).then(|| states.iter().filter_map(usage).sum())
 }
 
-/// States of the sink's core that take time to leave.
+/// Idle states of the sink's core with a non-zero exit latency.
 pub(super) fn sleeping_states(target: &Target) -> Vec<String> {
     let folder = target.path(&format!("/sys/devices/system/cpu/cpu{}/cpuidle", target.core));
     let Ok(entries) = fs::read_dir(&folder) else { return Vec::new() };

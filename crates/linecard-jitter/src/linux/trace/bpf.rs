@@ -1,4 +1,4 @@
-//! Traces by BPF: programs at raw tracepoints write records into a log of each core.
+//! Traces by BPF: programs at raw tracepoints write records into a log per core.
 
 use super::btf::BtfError;
 use super::probes::{self, Offsets, PROBES};
@@ -13,23 +13,23 @@ use std::os::fd::{AsFd, OwnedFd};
 /// Why BPF cannot trace.
 #[derive(Debug, thiserror::Error)]
 pub enum BpfError {
-    /// The kernel's types are not known.
+    /// The kernel's type information cannot be used.
     #[error(transparent)]
     Btf(#[from] BtfError),
-    /// No memory for the log.
+    /// The memory for the log cannot be allocated.
     #[error("no log of {megabytes} MB for the trace ({source}): {}", advice(source))]
     Log {
-        /// How long it was to be.
+        /// Its requested size.
         megabytes: usize,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// A program is refused.
+    /// The kernel refuses a program.
     #[error("no program at the tracepoint {name} ({source}): {}", advice(source))]
     Program {
         /// The tracepoint.
         name: String,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -42,7 +42,7 @@ fn advice(error: &io::Error) -> &'static str {
     }
 }
 
-/// Programs at their tracepoints; dropped, they are gone.
+/// BPF programs attached to their tracepoints; dropping the value detaches them.
 pub(super) struct Recorder {
     log: Shared,
     cores: Vec<u16>,
@@ -53,7 +53,8 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    /// Begins, on these cores, with room for so many events on each, as far as the kernel lets.
+    /// Starts recording on these cores, with room for `events` events per core, as far as the
+    /// kernel permits.
     pub(super) fn start(watch: &Watch, cores: &[u16], events: usize) -> Result<Self, BpfError> {
         let offsets = Offsets::read()?;
         let mut recorder = Self::empty(cores, events)?;
@@ -61,7 +62,7 @@ impl Recorder {
         Ok(recorder)
     }
 
-    /// Room for records, which nobody makes yet.
+    /// Allocates the logs, without programs.
     pub(super) fn empty(cores: &[u16], events: usize) -> Result<Self, BpfError> {
         let counters = cores.len() * COUNTER_WORDS;
         let most = (MAX_BYTES / 8 - counters) / RECORD_WORDS / cores.len().max(1);
@@ -74,7 +75,7 @@ impl Recorder {
         Ok(Self { log, cores, capacity, programs, links, absent })
     }
 
-    /// Where programs write.
+    /// The log that programs write to.
     pub(super) fn log(&self) -> Log<'_> {
         Log { map: self.log.fd(), cores: &self.cores, capacity: self.capacity }
     }
@@ -94,7 +95,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// Runs a program that writes into this log at a tracepoint.
+    /// Attaches a program that writes into this log to a tracepoint.
     pub(super) fn add(&mut self, name: &CStr, instructions: &[[u8; 8]]) -> io::Result<()> {
         let program = tracing::load(instructions)?;
         self.links.push(tracing::attach(name, program.as_fd())?);
@@ -102,7 +103,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// Records so far, of the first core.
+    /// Number of records of the first core so far.
     pub(super) fn recorded(&self) -> u64 {
         self.log.word(0)
     }
@@ -111,7 +112,7 @@ impl Recorder {
         &self.absent
     }
 
-    /// Ends, and gives what was recorded, in no order.
+    /// Stops recording, and returns the recorded events unsorted.
     pub(super) fn stop(mut self) -> Trace {
         self.links.clear();
         std::thread::sleep(SETTLE);

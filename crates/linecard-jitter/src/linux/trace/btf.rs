@@ -1,6 +1,6 @@
-//! Where the kernel's structures have their fields: BTF, as `/sys/kernel/btf/vmlinux` has it.
+//! Field offsets of the kernel's structures, from the BTF data in `/sys/kernel/btf/vmlinux`.
 //!
-//! Offsets differ from build to build; a program that reads the kernel's memory asks here.
+//! Offsets differ between kernel builds; a program that reads kernel memory looks them up here.
 //!
 //! Source: the kernel's Documentation/bpf/btf.rst.
 
@@ -9,26 +9,26 @@ use std::io;
 
 /// The kernel's own types.
 const PATH: &str = "/sys/kernel/btf/vmlinux";
-/// The first bytes.
+/// Magic number of the file.
 const MAGIC: u16 = 0xEB9F;
-/// The file's largest length that is read: ten times what kernels have.
+/// Maximum length of the file that is read: ten times that of usual kernels.
 const MAX_LEN: usize = 64 << 20;
-/// Structures without a name inside each other, at most.
+/// Maximum nesting of anonymous structures.
 const MAX_DEPTH: usize = 8;
-/// Kinds of types, of `linux/btf.h`.
+/// Type kinds from `linux/btf.h`.
 const STRUCT: u32 = 4;
 const UNION: u32 = 5;
 
-/// Why there are no offsets.
+/// Why offsets are not available.
 #[derive(Debug, thiserror::Error)]
 pub enum BtfError {
     /// The file cannot be read.
     #[error("{PATH} cannot be read ({0}): a kernel with CONFIG_DEBUG_INFO_BTF is needed")]
     Read(#[from] io::Error),
-    /// It is not as the format says.
+    /// It violates the format.
     #[error("{PATH} is not understood at byte {at}")]
     Malformed {
-        /// Where.
+        /// Offset of the error.
         at: usize,
     },
     /// This kernel has no such field.
@@ -41,16 +41,16 @@ pub enum BtfError {
     },
 }
 
-/// The kernel's types.
+/// The kernel's type information.
 pub(super) struct Btf {
     bytes: Vec<u8>,
-    /// Where each type's description begins, by its number less one.
+    /// Offset of each type's description, by type id less one.
     types: Vec<usize>,
     strings: usize,
 }
 
 impl Btf {
-    /// Reads those of the running kernel.
+    /// Reads the BTF data of the running kernel.
     pub(super) fn read() -> Result<Self, BtfError> {
         Self::parse(fs::read(PATH)?)
     }
@@ -72,7 +72,7 @@ impl Btf {
         Ok(btf)
     }
 
-    /// Where in a structure a field is, in bytes.
+    /// Offset of a field in a structure, in bytes.
     pub(super) fn offset(&self, of: &'static str, field: &'static str) -> Result<u32, BtfError> {
         for &at in &self.types {
             if self.kind(at)? == STRUCT && self.is_named(self.word(at)?, of) {
@@ -83,7 +83,7 @@ impl Btf {
         Err(BtfError::Missing { of, field })
     }
 
-    /// Looks through a structure, and through those without a name inside it.
+    /// Searches a structure and its anonymous members.
     fn find(&self, of: usize, field: &str, depth: usize) -> Result<Option<u32>, BtfError> {
         let has_bit_fields = self.word(of + 4)? >> 31 == 1;
         for member in (0..self.count(of)?).map(|index| of + 12 + 12 * index) {
@@ -107,7 +107,7 @@ impl Btf {
         Ok(None)
     }
 
-    /// Bytes of a description behind its first twelve.
+    /// Bytes of a type description after the first twelve.
     fn rest(&self, at: usize) -> Result<usize, BtfError> {
         let count = self.count(at)?;
         Ok(match self.kind(at)? {

@@ -1,10 +1,10 @@
-//! What it costs to record one event, measured on this host.
+//! The cost of recording one event, measured on this host.
 //!
-//! A thread on one core calls the kernel for something cheap that passes a tracepoint: it sets its own
-//! name (`task:task_rename`). What a call takes longer while events are recorded is the cost. Means of
-//! recording follow each other in rounds, each beside calls of which nothing is recorded, so that what
-//! changes on the host changes for all. Figures are medians of rounds, and a round's are medians of short
-//! runs: what interrupts a run does not count.
+//! A thread on one core makes a cheap system call that passes a tracepoint: it sets its own name
+//! (`task:task_rename`). The cost is the time by which a call takes longer while events are
+//! recorded. Recording methods alternate in rounds, each next to unrecorded calls, so that changes
+//! of the host affect all of them. Results are medians over rounds, and a round's result is the
+//! median of short runs, which excludes interrupted runs.
 
 use super::Means;
 use super::bpf::Recorder;
@@ -18,27 +18,27 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
 
-/// The tracepoint, and where tracefs has it.
+/// The tracepoint, and its group in tracefs.
 const TRACEPOINT: &std::ffi::CStr = c"task_rename";
 const FOLDER: &str = "events/task/task_rename";
-/// Calls of a run: a quarter of a millisecond.
+/// Calls per run: a quarter of a millisecond.
 const CALLS: usize = 500;
-/// Runs of a round.
+/// Runs per round.
 const RUNS: usize = 15;
-/// Rounds.
+/// Number of rounds.
 const ROUNDS: usize = 15;
-/// Rounds when there is little time.
+/// Number of rounds of a quick measurement.
 const FEW: usize = 3;
-/// The buffer of tracefs, in kilobytes, and of the others, in bytes.
+/// Size of the tracefs buffer in kilobytes, and of the others in bytes.
 const KILOBYTES: usize = 1_024;
 const RING_BYTES: u32 = 1 << 20;
-/// The ring of sampled events: four runs.
+/// Pages of the ring of sampled events: enough for four runs.
 const SAMPLE_PAGES: usize = 64;
 
-/// How events are recorded.
+/// A method of recording events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Recording {
-    /// As this crate does it: BPF into a log of each core.
+    /// BPF into a log per core, as this crate does it.
     Log,
     /// BPF into the kernel's own ring buffer (`BPF_MAP_TYPE_RINGBUF`), for comparison.
     Ring,
@@ -51,10 +51,10 @@ pub enum Recording {
 }
 
 impl Recording {
-    /// All.
+    /// All methods.
     pub const ALL: [Self; 5] = [Self::Log, Self::Ring, Self::Tracefs, Self::Perf, Self::Counter];
 
-    /// For people.
+    /// Name for people.
     #[must_use]
     pub fn title(self) -> &'static str {
         match self {
@@ -66,7 +66,7 @@ impl Recording {
         }
     }
 
-    /// For JSON.
+    /// Name for JSON.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -79,47 +79,47 @@ impl Recording {
     }
 }
 
-/// Why a means has no cost here.
+/// Why the cost of a method is not known.
 #[derive(Debug, thiserror::Error)]
 pub enum CostError {
-    /// The system refuses.
+    /// A system call failed.
     #[error("it is refused: {0}")]
     Refused(#[from] io::Error),
-    /// The log of BPF is refused.
+    /// The BPF log cannot be used.
     #[error(transparent)]
     Bpf(#[from] super::BpfError),
-    /// Tracefs is refused.
+    /// Tracefs cannot be used.
     #[error(transparent)]
     Tracefs(#[from] TracefsError),
-    /// It was set up, and recorded nothing.
+    /// Recording started, but recorded too little.
     #[error("it recorded {recorded} of {calls} events")]
     Silent {
-        /// Recorded.
+        /// Recorded events.
         recorded: u64,
-        /// Calls.
+        /// Calls made.
         calls: u64,
     },
-    /// The measuring thread has failed.
+    /// The measuring thread failed.
     #[error("the measuring thread has failed, which is a bug")]
     Thread,
 }
 
-/// What one event costs.
+/// Cost of one event with each method.
 #[derive(Debug)]
 pub struct Costs {
-    /// The core that it was measured on.
+    /// The core of the measurement.
     pub core: u16,
-    /// Rounds.
+    /// Number of rounds.
     pub rounds: usize,
-    /// Calls of a round, of each means.
+    /// Calls per round and method.
     pub calls: usize,
-    /// A call of which nothing is recorded, in nanoseconds.
+    /// Duration of an unrecorded call in nanoseconds.
     pub call_ns: f64,
-    /// By each means, nanoseconds per event, or why it is not known.
+    /// Cost per event in nanoseconds with each method, or why it is not known.
     pub of: Vec<(Recording, Result<f64, CostError>)>,
 }
 
-/// Measures all means, for one to five seconds.
+/// Measures all methods, for one to five seconds.
 ///
 /// ```no_run
 /// let costs = linecard_jitter::linux::trace::cost::measure(0)?;
@@ -131,12 +131,12 @@ pub struct Costs {
 ///
 /// # Errors
 ///
-/// When this process may not run on that core.
+/// This process may not run on that core.
 pub fn measure(core: u16) -> Result<Costs, CostError> {
     on_core(core, || of_rounds(core, &Recording::ALL, ROUNDS))?
 }
 
-/// Measures the means of a trace quickly, in 60 ms as a rule: nanoseconds per event.
+/// Quickly measures the cost of a trace backend, usually within 60 ms: nanoseconds per event.
 ///
 /// # Errors
 ///
@@ -147,7 +147,7 @@ pub fn quick(means: Means, core: u16) -> Result<f64, CostError> {
     costs.of.into_iter().next().map_or(Err(CostError::Thread), |(_, cost)| cost)
 }
 
-/// On a thread of its own: its name and its core are nobody's.
+/// Runs `work` on a separate thread, because it changes the thread's name and core.
 fn on_core<T: Send>(core: u16, work: impl FnOnce() -> T + Send) -> Result<T, CostError> {
     std::thread::scope(|scope| {
         let pinned = scope.spawn(move || {
@@ -182,7 +182,7 @@ fn of_rounds(core: u16, recordings: &[Recording], rounds: usize) -> Result<Costs
     Ok(Costs { core, rounds, calls: CALLS * RUNS, call_ns: median(plain), of })
 }
 
-/// A call before and after, in the mean, and one that is recorded.
+/// Duration of an unrecorded call, as the mean of before and after, and of a recorded one.
 fn beside(recording: Recording, core: u16) -> Result<(f64, f64), CostError> {
     let before = runs(&|| {})?;
     let attached = Attached::begin(recording, core)?;
@@ -196,7 +196,7 @@ fn beside(recording: Recording, core: u16) -> Result<(f64, f64), CostError> {
     Ok(((before + after) / 2.0, recorded_ns))
 }
 
-/// Nanoseconds of a call, the median of the runs; `between` is done after each.
+/// Duration of a call in nanoseconds, the median of the runs; calls `between` after each run.
 fn runs(between: &dyn Fn()) -> Result<f64, CostError> {
     let mut found = Vec::with_capacity(RUNS);
     for _ in 0..RUNS {
@@ -215,7 +215,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// Recording under way; dropped, it is over.
+/// An active recording; dropping it ends it.
 enum Attached {
     Log(Recorder),
     Ring { _link: OwnedFd, program: OwnedFd, _ring: OwnedFd },
@@ -257,31 +257,31 @@ impl Attached {
         })
     }
 
-    /// Makes room: a full buffer records nothing, and that is cheaper.
+    /// Empties the buffer: a full one records nothing, which is cheaper.
     fn clear(&self) {
         if let Self::Perf(sampler) = self {
             sampler.drain();
         }
     }
 
-    /// Events so far, at least.
+    /// Minimum number of events so far.
     fn recorded(&self, core: u16) -> Result<u64, CostError> {
         Ok(match self {
             Self::Log(recorder) => recorder.recorded(),
-            // The ring holds all; what a program missed would be counted.
+            // The ring holds all; misses of the program are counted.
             Self::Ring { program, .. } => match tracing::misses(program.as_fd())? {
                 0 => (CALLS * RUNS) as u64,
                 _ => 0,
             },
             Self::Tracefs(instance) => instance.recorded(core)?,
-            // No sample is shorter than what is asked for: a head, thread, time, core, contents.
+            // Minimum length of a sample: header, thread, time, core, data.
             Self::Perf(sampler) => sampler.drain() / 40,
             Self::Counter(counter) => counter.borrow_mut().count()?,
         })
     }
 }
 
-/// The number by which `perf_event_open` knows a tracepoint.
+/// The id of a tracepoint for `perf_event_open`.
 pub(super) fn tracepoint(folder: &Folder, name: &str) -> Result<u64, TracefsError> {
     let file = format!("{name}/id");
     let id = folder.read(&file)?.trim().parse().ok();

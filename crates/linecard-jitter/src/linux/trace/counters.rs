@@ -1,31 +1,31 @@
-//! How many packets came up from drivers, by the kernel's own counters at `netif_receive_skb`: a second
-//! witness beside a trace.
+//! Counts packets received from drivers, by the kernel's own counters at `netif_receive_skb`: an
+//! independent check of a trace.
 //!
-//! It counts packets of every stream of the host, so it is never less than what the trace has. Counting
-//! costs time for each packet, as [`super::cost`] measures, and is done on request.
+//! The counters include packets of all streams of the host, so they are never below those of the
+//! trace. Counting takes time for each packet, as [`super::cost`] measures, and is off by default.
 
 use super::cost::tracepoint;
 use super::tracefs::{Folder, TracefsError};
 use crate::linux::sys::perf::Counter;
 use std::io;
 
-/// Counters of some cores; dropped, they are gone.
+/// Counters of some cores; dropping the value ends them.
 #[derive(Debug)]
 pub struct PacketCounters(Vec<Counter>);
 
 /// Why packets cannot be counted.
 #[derive(Debug, thiserror::Error)]
 pub enum CounterError {
-    /// The tracepoint's number is not known.
+    /// The id of the tracepoint is not known.
     #[error(transparent)]
     Tracefs(#[from] TracefsError),
-    /// The kernel gives no counter, or no count.
+    /// The counter cannot be opened or read.
     #[error("no performance counter of the tracepoint ({0}): root, or CAP_PERFMON, is needed")]
     Refused(#[from] io::Error),
 }
 
 impl PacketCounters {
-    /// Begins to count on these cores.
+    /// Starts counting on these cores.
     ///
     /// # Errors
     ///
@@ -36,11 +36,11 @@ impl PacketCounters {
         Ok(Self(counters.collect::<io::Result<_>>()?))
     }
 
-    /// Packets so far.
+    /// Packets counted so far.
     ///
     /// # Errors
     ///
-    /// When a counter cannot be read.
+    /// A counter cannot be read.
     pub fn count(&mut self) -> Result<u64, CounterError> {
         let counts = self.0.iter_mut().map(Counter::count);
         Ok(counts.sum::<io::Result<u64>>()?)

@@ -1,16 +1,16 @@
-//! Traces of what the kernel does with a stream, and of what else its cores do meanwhile.
+//! Traces the kernel's handling of a stream, and other activity on its cores.
 //!
-//! BPF programs at raw tracepoints write records of 32 bytes into a log of each core, which is read when
-//! all is over: nobody is woken, nothing is copied, no lock is taken while packets are on their way. Where
-//! BPF is not to be had, the kernel's own ring buffers record the same events (tracefs): longer ones, for
-//! about twice the time, without the packets' numbers, which follow from their order. What did not fit is
-//! counted, and what the kernel did not let a program see as well: a trace with losses says so, and no
-//! verdict is built on it. [`cost`] measures what either costs.
+//! BPF programs at raw tracepoints write records of 32 bytes into a log per core, which is read
+//! after the measurement: nothing is woken, copied or locked while packets are on their way. Where
+//! BPF is not available, the kernel's ring buffers record the same events (tracefs): larger ones,
+//! at about twice the cost, and without packet numbers, which are derived from the order. Events
+//! that did not fit are counted, and so are those that the kernel did not pass to a program: a
+//! trace with losses is marked, and no verdict uses it. [`cost`] measures the cost of both.
 //!
-//! Times are `CLOCK_MONOTONIC`, as the ends of the stream have it.
+//! Times are `CLOCK_MONOTONIC`, the same clock that both ends of the stream use.
 //!
-//! Not supported: packets whose payload does not lie behind their header in one piece (header split),
-//! VLAN tags, IPv4 options; they are not seen, and the counts differ.
+//! Not supported: packets whose payload does not follow their header contiguously (header split),
+//! VLAN tags and IPv4 options; such packets are not seen, and the counts differ.
 
 mod bpf;
 mod btf;
@@ -30,55 +30,55 @@ pub use tracefs::TracefsError;
 use crate::trace::Trace;
 use std::time::Duration;
 
-/// Cores that can be traced at once.
+/// Maximum number of traced cores.
 pub const MAX_CORES: usize = 16;
-/// Threads whose waking can be watched.
+/// Maximum number of threads whose wakeups are traced.
 pub const MAX_THREADS: usize = 8;
-/// After the programs are gone, those that were running need this long at most.
+/// Time for running programs to finish after they are detached.
 const SETTLE: Duration = Duration::from_millis(20);
 
-/// By what means the kernel is traced.
+/// The mechanism that traces the kernel.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Means {
-    /// BPF, and tracefs where that is refused.
+    /// BPF, or tracefs if BPF is refused.
     #[default]
     Auto,
-    /// BPF: packets carry their numbers, and an event costs less.
+    /// BPF: records packet numbers, and an event costs less.
     Bpf,
     /// The kernel's own ring buffers.
     Tracefs,
 }
 
-/// Why nothing can be traced.
+/// Why tracing is not possible.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
-    /// Too much is asked for.
+    /// A limit is exceeded.
     #[error("{what} are {count}, and {limit} at most can be traced")]
     TooMany {
-        /// Of what.
+        /// What there are too many of.
         what: &'static str,
-        /// How many.
+        /// The requested number.
         count: usize,
-        /// At most.
+        /// The limit.
         limit: usize,
     },
-    /// Not by BPF.
+    /// BPF cannot be used.
     #[error(transparent)]
     Bpf(#[from] BpfError),
-    /// Not by tracefs.
+    /// Tracefs cannot be used.
     #[error(transparent)]
     Tracefs(#[from] TracefsError),
-    /// By neither.
+    /// Neither can be used.
     #[error("neither by BPF ({bpf}) nor by tracefs ({tracefs})")]
     Neither {
-        /// Why not by BPF.
+        /// The error of BPF.
         bpf: BpfError,
-        /// Why not by tracefs.
+        /// The error of tracefs.
         tracefs: TracefsError,
     },
 }
 
-/// A trace under way; dropped, it is over.
+/// A running trace; dropping it ends it.
 ///
 /// ```no_run
 /// use linecard_jitter::linux::trace::{Means, Tracer, Watch};
@@ -104,11 +104,12 @@ impl std::fmt::Debug for Tracer {
 }
 
 impl Tracer {
-    /// Begins, on these cores, with room for so many events on each, as far as the kernel lets.
+    /// Starts tracing on these cores, with room for `events` events per core, as far as the kernel
+    /// permits.
     ///
     /// # Errors
     ///
-    /// See [`TraceError`]; nothing stays behind.
+    /// See [`TraceError`]; nothing is left behind.
     pub fn start(
         means: Means,
         watch: &Watch,
@@ -129,7 +130,7 @@ impl Tracer {
         }))
     }
 
-    /// By what: "bpf" or "tracefs".
+    /// The mechanism in use: "bpf" or "tracefs".
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self.0 {
@@ -138,7 +139,7 @@ impl Tracer {
         }
     }
 
-    /// Tracepoints that this kernel does not have: what they would name is not named.
+    /// Tracepoints that this kernel lacks; causes that they would show are not named.
     #[must_use]
     pub fn absent(&self) -> &[&'static str] {
         match &self.0 {
@@ -147,7 +148,7 @@ impl Tracer {
         }
     }
 
-    /// Ends, and gives what was recorded.
+    /// Stops tracing, and returns the recorded events.
     #[must_use]
     pub fn stop(self) -> Trace {
         let mut trace = match self.0 {

@@ -1,18 +1,18 @@
-//! Names of threads, interrupts and functions, as /proc has them when a trace is over.
+//! Names of threads, interrupts and functions, from /proc at the end of a trace.
 
 use crate::trace::{Trace, What};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{BufRead, BufReader};
 
-/// Looks up the names of all that the trace has numbers of.
+/// Looks up names for all numbers in the trace.
 pub(super) fn collect(trace: &mut Trace) {
     let mut functions = BTreeSet::new();
     let mut has_interrupts = false;
     for event in &trace.events {
         match event.what {
             What::Switch { to, name, .. } => {
-                // The beginning of the name is what is left of threads that have ended.
+                // For a thread that has ended, only the recorded beginning of its name is known.
                 trace.names.threads.entry(to).or_insert_with(|| text(&name));
             }
             What::TimerEntry { function } => drop(functions.insert(function)),
@@ -50,8 +50,8 @@ fn interrupts() -> BTreeMap<u32, String> {
     text.lines().skip(1).filter_map(name).collect()
 }
 
-/// The kernel's functions at these addresses. Without rights `/proc/kallsyms` has only zeros, and
-/// nothing is found.
+/// The kernel functions at these addresses. Without rights, `/proc/kallsyms` contains only zeros,
+/// and the result is empty.
 fn symbols(addresses: &BTreeSet<u64>) -> BTreeMap<u64, String> {
     let mut found = BTreeMap::new();
     let Ok(file) = fs::File::open("/proc/kallsyms") else { return found };

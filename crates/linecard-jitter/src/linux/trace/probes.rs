@@ -1,4 +1,4 @@
-//! Which tracepoints, and what is taken from each.
+//! The traced tracepoints, and the data taken from each.
 
 use super::btf::{Btf, BtfError};
 use super::program::{FIRST, Log, Program, R1, R3, SECOND, Size, THIRD};
@@ -6,32 +6,32 @@ use crate::stream::probe;
 use crate::trace::{Event, NET_RX, Vector, What};
 use std::ffi::CStr;
 
-/// Bytes of an Ethernet header: a packet on its way out begins with it.
+/// Bytes of an Ethernet header, which outgoing packets begin with.
 const ETHERNET: i32 = 14;
 /// Bytes of a UDP header.
 const UDP: i16 = 8;
-/// Where small things are put.
+/// Stack offset for small values.
 const WORD_AT: i16 = 8;
-/// `cpu_idle` says this when a core wakes.
+/// Value of `cpu_idle` when a core wakes.
 const AWAKE: u32 = u32::MAX;
 
-/// What is traced.
+/// What to trace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Watch {
-    /// The UDP port that the stream is sent to.
+    /// Destination UDP port of the stream.
     pub port: u16,
-    /// Whether it is IPv6.
+    /// Whether the stream is IPv6.
     pub is_ipv6: bool,
-    /// Bytes of a packet's UDP payload: how tracefs knows the stream's packets.
+    /// UDP payload bytes of a packet: tracefs recognises the stream's packets by them.
     pub payload_len: usize,
-    /// The thread that sends, where it is on this host: other packets of that length are not the
-    /// stream's. BPF looks into packets, and needs neither.
+    /// The sending thread, if it is on this host: tracefs ignores packets of that length from other
+    /// threads. BPF reads packets, and needs neither.
     pub sender: Option<u32>,
-    /// The threads whose waking is of interest: at most eight.
+    /// The threads whose wakeups are traced: at most eight.
     pub threads: Vec<u32>,
 }
 
-/// Kinds of records. Numbers are ours alone.
+/// Kinds of records. The numbers are internal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Transmit = 1,
@@ -56,7 +56,7 @@ pub(super) enum Kind {
     VectorExit,
 }
 
-/// What the kernel's structures look like here.
+/// Layout of the running kernel's structures.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Offsets {
     skb_data: u32,
@@ -81,11 +81,11 @@ impl Offsets {
     }
 }
 
-/// A tracepoint with its kind. Those without which there is no join are needed; the others are left
-/// out, and said, where a kernel or an architecture does not have them.
+/// A tracepoint and its record kind. Those needed to join packets are required; others are left out
+/// and reported if a kernel or an architecture lacks them.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Probe {
-    /// Where tracefs has it.
+    /// Its group in tracefs.
     pub(super) group: &'static str,
     pub(super) name: &'static CStr,
     pub(super) kind: Kind,
@@ -100,7 +100,7 @@ const fn useful(group: &'static str, name: &'static CStr, kind: Kind) -> Probe {
     Probe { group, name, kind, is_needed: false }
 }
 
-/// All.
+/// All tracepoints.
 pub(super) const PROBES: &[Probe] = &[
     needed("net", c"net_dev_start_xmit", Kind::Transmit),
     needed("net", c"netif_receive_skb", Kind::Receive),
@@ -137,7 +137,7 @@ impl Probe {
         self.name.to_str().unwrap_or_default()
     }
 
-    /// The instructions at this tracepoint.
+    /// The BPF instructions for this tracepoint.
     pub(super) fn program(&self, watch: &Watch, offsets: &Offsets, log: Log<'_>) -> Vec<[u8; 8]> {
         let mut program = Program::new();
         match self.kind {
@@ -172,20 +172,20 @@ impl Probe {
     }
 }
 
-/// Reads `len` bytes of what argument `n` points to.
+/// Reads `len` bytes from where a field of argument `n` points.
 fn follow(program: &mut Program, n: i16, field: u32, len: i32) {
     program.argument(R3, n);
     program.add(R3, field.cast_signed());
     program.read_kernel(WORD_AT, len);
 }
 
-/// Goes on only with a packet of the stream, whose number becomes the second number. `link` bytes lie
-/// before its IP header.
+/// Continues only for a packet of the stream, whose sequence number becomes the second value. The
+/// IP header starts after `link` bytes.
 fn packet(program: &mut Program, watch: &Watch, offsets: &Offsets, link: i32) {
     let ip: i16 = if watch.is_ipv6 { 40 } else { 20 };
     let payload = ip + UDP;
     let len = payload + probe::DUE_AT as i16;
-    // The stack is read in aligned words only: its last 8 bytes are the number.
+    // The stack is read in aligned words only: the last 8 bytes are the number.
     let top = (len + 7) / 8 * 8 + WORD_AT;
     let packet = top + (len - top).rem_euclid(8);
     let at = |offset: i16| packet - offset;
@@ -201,14 +201,15 @@ fn packet(program: &mut Program, watch: &Watch, offsets: &Offsets, link: i32) {
     program.big_endian(SECOND);
 }
 
-/// Goes on only with the stream's socket, argument `n`.
+/// Continues only for the stream's socket, argument `n`.
 fn socket(program: &mut Program, watch: &Watch, offsets: &Offsets, n: i16) {
     follow(program, n, offsets.socket_port, 2);
     program.load(Size::Half, R1, WORD_AT);
     program.only_if(R1, watch.port.into());
 }
 
-/// Arguments: whether it was displaced, the thread before, the next one, the state of the one before.
+/// Arguments: whether the previous thread was preempted, previous thread, next thread, state of the
+/// previous one.
 fn switch(program: &mut Program, offsets: &Offsets) {
     follow(program, 1, offsets.task_pid, 4);
     program.load(Size::Word, SECOND, WORD_AT);
@@ -226,7 +227,7 @@ fn switch(program: &mut Program, offsets: &Offsets) {
     program.load(Size::Double, THIRD, WORD_AT);
 }
 
-/// What a record says; nothing where it was never written to its end.
+/// Decodes a record; `None` when it was not completely written.
 pub(super) fn event(core: u16, record: [u64; 4]) -> Option<Event> {
     let [at_ns, head, second, third] = record;
     let first = (head >> 32) as u32;

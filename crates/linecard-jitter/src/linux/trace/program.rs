@@ -1,17 +1,17 @@
-//! BPF programs that write what happens into a log of each core (RFC 9669 for the instructions).
+//! BPF programs that write events into a log per core (RFC 9669 defines the instructions).
 //!
-//! A record costs one reading of the clock, one atomic addition and four stores: no lock, no wake-up
-//! of a reader, no copy. A core's log is read when the trace is over; what does not fit is counted by
-//! the same addition.
+//! A record costs one clock read, one atomic addition and four stores: no lock, no wakeup of a
+//! reader, no copy. The log of a core is read at the end of the trace; the addition also counts
+//! records that do not fit.
 
 use linecard_io::sys::tracing::instruction;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// One record: time; kind and first number; second number; third.
+/// Words of a record: time; kind and first value; second value; third value.
 pub(super) const RECORD_WORDS: usize = 4;
-/// A core's counter has a cache line for itself.
+/// Words per counter: each core's counter has its own cache line.
 pub(super) const COUNTER_WORDS: usize = 8;
-/// What a program can reach behind one address is less than 2^29 bytes.
+/// Bytes that a program can reach from one address: less than 2^29.
 pub(super) const MAX_BYTES: usize = (1 << 29) - 4_096;
 
 /// Registers.
@@ -20,25 +20,25 @@ pub(super) const R1: u8 = 1;
 pub(super) const R2: u8 = 2;
 pub(super) const R3: u8 = 3;
 const R4: u8 = 4;
-/// The arguments of the tracepoint, until the record is begun.
+/// The arguments of the tracepoint, until the record begins.
 pub(super) const CONTEXT: u8 = 6;
-/// The first number of a record, 32 bits.
+/// The first value of a record, 32 bits.
 pub(super) const FIRST: u8 = 7;
-/// The second.
+/// The second value.
 pub(super) const SECOND: u8 = 8;
-/// The third.
+/// The third value.
 pub(super) const THIRD: u8 = 9;
 const STACK: u8 = 10;
 
-/// Functions of the kernel, of `linux/bpf.h`.
+/// Kernel helper functions from `linux/bpf.h`.
 const KTIME_GET_NS: i32 = 5;
 const GET_SMP_PROCESSOR_ID: i32 = 8;
 const PROBE_READ_KERNEL: i32 = 113;
 const RINGBUF_OUTPUT: i32 = 130;
-/// For the last: nobody is woken.
+/// Flag for the last one: do not wake a reader.
 const NO_WAKEUP: i32 = 1;
 
-/// Sizes of loads.
+/// Load sizes.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Size {
     Word = 0x00,
@@ -46,25 +46,25 @@ pub(super) enum Size {
     Double = 0x18,
 }
 
-/// Where records go.
+/// The log that records go to.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Log<'a> {
     pub(super) map: BorrowedFd<'a>,
-    /// The cores that are traced, each with a log of its own, in this order.
+    /// The traced cores, each with its own log, in this order.
     pub(super) cores: &'a [u16],
-    /// Records for each core.
+    /// Records per core.
     pub(super) capacity: usize,
 }
 
-/// A program under way.
+/// A program under construction.
 pub(super) struct Program {
     code: Vec<[u8; 8]>,
-    /// Jumps that lead to the end.
+    /// Jumps to the end.
     exits: Vec<usize>,
 }
 
 impl Program {
-    /// One that has kept its context.
+    /// A program that has saved its context.
     pub(super) fn new() -> Self {
         let mut program = Self { code: Vec::new(), exits: Vec::new() };
         program.copy(CONTEXT, R1);
@@ -103,13 +103,13 @@ impl Program {
         self.push(0x79, to, CONTEXT, 8 * n, 0);
     }
 
-    /// Reads from the stack, `at` bytes below its top.
+    /// Loads from the stack, `at` bytes below its top.
     pub(super) fn load(&mut self, size: Size, to: u8, at: i16) {
         self.push(0x61 | size as u8, to, STACK, -at, 0);
     }
 
-    /// Copies `len` bytes at the kernel's address in R3 onto the stack, `at` bytes below its top. What
-    /// cannot be read becomes zeros.
+    /// Copies `len` bytes from the kernel address in R3 to the stack, `at` bytes below its top.
+    /// Bytes that cannot be read become zeros.
     pub(super) fn read_kernel(&mut self, at: i16, len: i32) {
         self.copy(R1, STACK);
         self.add(R1, -i32::from(at));
@@ -117,7 +117,7 @@ impl Program {
         self.call(PROBE_READ_KERNEL);
     }
 
-    /// Reverses a big-endian number of 64 bits on a little-endian machine.
+    /// Converts a big-endian number of 64 bits on a little-endian machine.
     pub(super) fn big_endian(&mut self, register: u8) {
         self.push(0xDC, register, 0, 0, 64);
     }
@@ -146,7 +146,7 @@ impl Program {
         self.set(to, 0);
     }
 
-    /// Goes on only if the register's lower half is one of these values.
+    /// Continues only if the register's lower half is one of these values.
     pub(super) fn only_if_any(&mut self, register: u8, values: &[u32]) {
         for (index, value) in values.iter().enumerate() {
             let behind = (values.len() - index) as i16;
@@ -160,7 +160,7 @@ impl Program {
         self.push(0x05, 0, 0, 0, 0);
     }
 
-    /// Writes the record, and is then complete.
+    /// Appends the record, and completes the program.
     pub(super) fn record(mut self, kind: u8, log: Log<'_>) -> Vec<[u8; 8]> {
         self.call(KTIME_GET_NS);
         self.copy(CONTEXT, R0);
@@ -170,7 +170,7 @@ impl Program {
         self.shift_left(R3, (COUNTER_WORDS * 8).ilog2() as i32);
         self.push(0x0F, R2, R3, 0, 0);
         self.set(R4, 1);
-        // An addition that returns what was there: whoever interrupts gets the next place.
+        // Fetch-and-add: a program that interrupts this one gets the next slot.
         self.push(0xDB, R2, R4, 0, 0x01);
         self.push(0xA5, R4, 0, 1, log.capacity as i32);
         self.leave();
@@ -187,7 +187,7 @@ impl Program {
         self.end()
     }
 
-    /// Writes the same record into the kernel's own ring buffer, for comparison.
+    /// Writes the same record into the kernel's ring buffer, for comparison.
     pub(super) fn output(mut self, kind: u8, ring: BorrowedFd<'_>) -> Vec<[u8; 8]> {
         self.call(KTIME_GET_NS);
         self.shift_left(FIRST, 32);
@@ -207,7 +207,7 @@ impl Program {
         self.end()
     }
 
-    /// Where those go that leave early.
+    /// Appends the target of the early exits.
     fn end(mut self) -> Vec<[u8; 8]> {
         let end = self.code.len();
         for at in std::mem::take(&mut self.exits) {
@@ -218,7 +218,7 @@ impl Program {
         self.code
     }
 
-    /// `R1 =` which log this core has; ends the program on others.
+    /// `R1 =` index of this core's log; ends the program on other cores.
     fn slot(&mut self, cores: &[u16]) {
         self.call(GET_SMP_PROCESSOR_ID);
         for (slot, core) in cores.iter().enumerate() {
@@ -231,7 +231,7 @@ impl Program {
 
     /// `R2 =` the address of this byte of the log.
     fn log_address(&mut self, map: BorrowedFd<'_>, offset: i32) {
-        // BPF_PSEUDO_MAP_VALUE: a number of 64 bits that the kernel makes an address.
+        // BPF_PSEUDO_MAP_VALUE: a 64-bit constant that the kernel replaces with an address.
         self.push(0x18, R2, 2, 0, map.as_raw_fd());
         self.push(0, 0, 0, 0, offset);
     }

@@ -1,4 +1,4 @@
-//! ST 2110-30 and -31: packet time, and how unevenly packets come.
+//! ST 2110-30 and -31: packet time, and the delay variation of packets.
 //!
 //! TS-DF, the time-stamped delay factor (EBU Tech 3337): each packet's transit time against the first of
 //! its window, D = (Rᵢ - R₀) - (Sᵢ - S₀) with R its arrival and S its time stamp; TS-DF is the largest D less
@@ -9,17 +9,18 @@ use alloc::vec::Vec;
 
 /// The window of EBU Tech 3337.
 pub const WINDOW_NS: u64 = 1_000_000_000;
-/// Clocks that audio has.
+/// Audio sampling rates.
 pub const CLOCKS: [u32; 4] = [48_000, 96_000, 44_100, 88_200];
-/// Samples of a packet at the longest packet time and the fastest clock: 4 ms, 96 kHz, and some.
+/// Samples per packet at the longest packet time and the highest rate (4 ms, 96 kHz), with some
+/// reserve.
 const MAX_SAMPLES: u32 = 480;
-/// How far a rate may be off the clock that it is taken for.
+/// Relative tolerance for recognising a sampling rate.
 const CLOCK_TOLERANCE: f64 = 0.01;
 
-/// The time of one packet, if all carry equally many samples.
+/// The packet time, if all packets carry the same number of samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PacketTime {
-    /// Samples of each channel in a packet.
+    /// Samples per channel in a packet.
     pub samples: u32,
     /// Samples per second.
     pub clock: u32,
@@ -32,9 +33,9 @@ impl PacketTime {
         f64::from(self.samples) * 1e9 / f64::from(self.clock.max(1))
     }
 
-    /// What a stream's packets say: time stamps that grow by the same small number from each packet to
-    /// the next, at the rate of an audio clock. `packets` are number, time stamp (both carried on beyond
-    /// their ranges) and arrival, by number.
+    /// The packet time of a stream: its time stamps increase by the same small number with each
+    /// packet, at the rate of an audio clock. `packets` are number, time stamp (both extended) and
+    /// arrival, sorted by number.
     #[must_use]
     pub fn of(packets: &[(i64, i64, u64)]) -> Option<Self> {
         let samples = Self::samples(packets)?;
@@ -47,7 +48,7 @@ impl PacketTime {
         Some(Self { samples, clock: CLOCKS.into_iter().find(is_it)? })
     }
 
-    /// By how much the time stamps grow from packet to packet, if by the same small number each time.
+    /// The increment of the time stamps from packet to packet, if it is constant and small.
     #[must_use]
     pub fn samples(packets: &[(i64, i64, u64)]) -> Option<u32> {
         let grown = |pair: &[(i64, i64, u64)]| match pair {
@@ -66,8 +67,8 @@ impl PacketTime {
     }
 }
 
-/// TS-DF of each whole window, in nanoseconds. `packets` are time stamp (carried on beyond its range) and
-/// arrival, as they came; `clock` is what the time stamps count, per second.
+/// TS-DF of each complete window, in nanoseconds. `packets` are time stamp (extended) and arrival,
+/// in order of arrival; `clock` is the clock rate in Hz.
 #[must_use]
 pub fn delay_factors(packets: &[(i64, u64)], clock: u32, window_ns: u64) -> Vec<u64> {
     let mut factors = Vec::new();
@@ -82,12 +83,12 @@ pub fn delay_factors(packets: &[(i64, u64)], clock: u32, window_ns: u64) -> Vec<
     factors
 }
 
-/// TS-DF of these packets, rounded to nanoseconds; none when there are none.
+/// TS-DF of these packets, rounded to nanoseconds; `None` without packets.
 #[must_use]
 pub fn delay_factor(packets: &[(i64, u64)], clock: u32) -> Option<u64> {
     let &(s0, r0) = packets.first()?;
     let clock = i128::from(clock.max(1));
-    // Transit times times the clock, which keeps them whole.
+    // Transit times multiplied by the clock rate, which keeps them integers.
     let transit = |&(s, r): &(i64, u64)| {
         let arrival = (i128::from(r) - i128::from(r0)) * clock;
         arrival - (i128::from(s) - i128::from(s0)) * NS as i128

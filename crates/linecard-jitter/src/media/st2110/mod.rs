@@ -1,9 +1,10 @@
-//! ST 2110-21: how evenly a sender has to send, and how large a receiver's buffer has to be.
+//! ST 2110-21: how evenly a sender must send, and how large a receiver's buffer must be.
 //!
 //! Two models. *Network compatibility*: a bucket that every packet fills by one and that drains one
-//! every T/(1.1·N); its level is `C_inst` and must stay at `C_max` or below ([`bucket`]). *Virtual receive
-//! buffer*: packets are read on a schedule that starts at `T_VD` = n·T + `TR_offset`; the occupancy must
-//! stay between 0 and `VRX_full` ([`vrx`]). Both are run over the whole capture, never reset at a frame.
+//! packet every T/(1.1·N); its level is `C_inst` and must not exceed `C_max` ([`bucket`]). *Virtual
+//! receive buffer*: packets are read on a schedule that starts at `T_VD` = n·T + `TR_offset`; the
+//! occupancy must stay between 0 and `VRX_full` ([`vrx`]). Both run over the whole capture, without
+//! a reset at frames.
 
 pub mod audio;
 pub mod bucket;
@@ -13,12 +14,12 @@ pub mod vrx;
 use super::FrameRate;
 use super::st2022_6::Scan;
 
-/// How evenly a sender promises to send.
+/// Sender type: how evenly it sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Sender {
-    /// Type N and NL: as a device in hardware does.
+    /// Type N and NL: typical of hardware.
     Narrow,
-    /// Type W: as software does.
+    /// Type W: typical of software.
     Wide,
 }
 
@@ -33,24 +34,24 @@ impl Sender {
     }
 }
 
-/// When a frame's packets are read.
+/// Read times of a frame's packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ReadSchedule {
     /// Evenly over the whole frame.
     Linear,
-    /// Evenly over the lines that are seen, and none in the blanking between them.
+    /// Evenly over the active lines, with none during the blanking.
     Gapped {
-        /// Lines of the frame, or of a frame with the same proportions, that are seen …
+        /// Active lines of the frame, or of a frame with the same proportions …
         active: u32,
-        /// … of so many.
+        /// … of this total.
         total: u32,
-        /// The line with which a second field starts, where there is one.
+        /// First line of the second field, if there is one.
         second_field: Option<u32>,
     },
 }
 
 impl ReadSchedule {
-    /// The gapped schedule of a picture of this many lines (ST 2110-21, section 6.3).
+    /// The gapped schedule of a picture with this many lines (ST 2110-21, section 6.3).
     #[must_use]
     pub fn gapped(scan: Scan, height: u32) -> Self {
         let (active, total, second_field) = match (scan, height) {
@@ -71,7 +72,7 @@ impl ReadSchedule {
     }
 }
 
-/// `TR_offset` where a stream does not give its own, as lines of a total (ST 2110-21, section 6.3).
+/// The default `TR_offset`, as lines of a total (ST 2110-21, section 6.3).
 #[must_use]
 pub fn default_offset(scan: Scan, height: u32) -> (u32, u32) {
     match (scan, height) {
@@ -83,18 +84,18 @@ pub fn default_offset(scan: Scan, height: u32) -> (u32, u32) {
     }
 }
 
-/// What the models need to know of a stream.
+/// Parameters of a stream for the models.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Stream {
-    /// Packets of a frame (of both its fields): N, at least 1.
+    /// Packets per frame (both fields): N, at least 1.
     pub packets_per_frame: u32,
     /// Frames per second: 1/T.
     pub rate: FrameRate,
-    /// When they are read.
+    /// Read schedule.
     pub schedule: ReadSchedule,
 }
 
-/// The most that a sender of a type may ask of the network and of its receiver.
+/// Limits of a sender type for network and receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Limits {
     /// `C_max`, packets.

@@ -1,7 +1,8 @@
-//! What an RTP payload is, by its own headers: picture, data, or neither.
+//! Recognises an RTP payload by its own headers: video, ancillary data, or neither.
 //!
-//! Nothing in RTP names a dynamic payload type; a session description does, which a capture does not
-//! have. So headers are checked for being possible, and a stream is what all of its packets can be.
+//! RTP does not name a dynamic payload type; a session description does, but a capture has none. So
+//! headers are checked for plausibility, and a stream is of the type that all of its packets can
+//! be.
 
 /// Lines in one packet of ST 2110-20: at most three (section 6.1.4).
 const MAX_LINES: usize = 3;
@@ -9,27 +10,27 @@ const MAX_LINES: usize = 3;
 const EXTENDED: usize = 2;
 /// Octets of one line's header.
 const LINE: usize = 6;
-/// Lines of the largest picture, and pixels of its longest line: 32,767 fit in their fields.
+/// Lines of the largest picture, and pixels of its longest line; the fields can hold 32,767.
 const MAX_LINE_NUMBER: u16 = 8_640;
 
-/// A packet of a picture: ST 2110-20, with the payload of RFC 4175.
+/// A video packet: ST 2110-20, with the payload of RFC 4175.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Video {
     /// The upper half of the sequence number.
     pub sequence_high: u16,
-    /// The line of the first piece.
+    /// Line of the first segment.
     pub line: u16,
-    /// Whether that is in the second field.
+    /// Whether that line is in the second field.
     pub second_field: bool,
-    /// Where the first piece starts in its line, pixels.
+    /// Position of the first segment in its line, in pixels.
     pub offset: u16,
-    /// Octets of picture.
+    /// Octets of video.
     pub octets: usize,
 }
 
 impl Video {
-    /// Reads the payload's headers; `payload` may be the first octets of `len`. None unless they agree
-    /// with the payload's length to the octet.
+    /// Reads the payload's headers; `payload` may be the first octets of `len`. `None` unless they
+    /// agree exactly with the payload's length.
     #[must_use]
     pub fn read(payload: &[u8], len: usize) -> Option<Self> {
         let word = |at: usize| Some(u16::from_be_bytes(*payload.get(at..)?.first_chunk()?));
@@ -37,7 +38,7 @@ impl Video {
         for _ in 0..MAX_LINES {
             let (length, line, offset) = (word(at)?, word(at + 2)?, word(at + 4)?);
             at += LINE;
-            // A line without data may only stand alone.
+            // A line without data must be the only one.
             if line & 0x7FFF > MAX_LINE_NUMBER || (length == 0 && octets > 0) {
                 return None;
             }
@@ -63,7 +64,7 @@ impl Video {
 /// A packet of ancillary data: ST 2110-40, with the payload of RFC 8331.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ancillary {
-    /// Pieces of data in it.
+    /// Number of ANC data packets in it.
     pub count: u8,
     /// F: 0 for progressive, 2 and 3 for the fields.
     pub field: u8,
@@ -73,12 +74,12 @@ impl Ancillary {
     /// Octets of the header.
     const HEADER: usize = 8;
 
-    /// Reads the payload's header; none unless it agrees with the payload's length.
+    /// Reads the payload's header; `None` unless it agrees with the payload's length.
     #[must_use]
     pub fn read(payload: &[u8], len: usize) -> Option<Self> {
         let [_, _, high, low, count, field, r1, r0] = *payload.first_chunk::<{ Self::HEADER }>()?;
         let length = usize::from(u16::from_be_bytes([high, low]));
-        // The length counts what follows the header; 22 reserved bits are zero; F is not 1.
+        // The length counts the octets after the header; 22 reserved bits are zero; F is not 1.
         let reserved = u32::from(field & 0x3F) << 16 | u32::from(r1) << 8 | u32::from(r0);
         let possible = reserved == 0
             && field >> 6 != 1

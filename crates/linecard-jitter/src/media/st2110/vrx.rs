@@ -1,40 +1,40 @@
-//! The virtual receive buffer: what a receiver that reads on schedule has to hold.
+//! The virtual receive buffer: the occupancy at a receiver that reads on schedule.
 //!
-//! ST 2110-21, section 7.1. Packet i of the stream (frame i / N, packet i mod N of it) is read at `T_VD` of
-//! frame 0 plus frame · T plus its place in the frame. The occupancy after packet i has come is i + 1
-//! less the packets read by then; a packet that was lost, or is overtaken, counts as come when a later one
-//! does, as its reader does not wait for it either. Before it has come it is i less those: below 0, it
-//! was not there when it was to be read.
+//! ST 2110-21, section 7.1. Packet i of the stream (packet i mod N of frame i / N) is read at
+//! `T_VD` of frame 0 plus frame · T plus its offset in the frame. The occupancy after the arrival
+//! of packet i is i + 1 less the packets read by then; a lost or overtaken packet counts as arrived
+//! when a later one arrives, because the reader does not wait for it either. Before the arrival it
+//! is i less those; below 0, the packet was late for its read time.
 
 use super::super::NS;
 use super::{ReadSchedule, Stream};
 
-/// When each packet of a stream is read.
+/// Read times of a stream's packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reads {
-    /// What is read.
+    /// The stream.
     pub stream: Stream,
-    /// `T_VD` of frame 0: when the first packet is read.
+    /// `T_VD` of frame 0: read time of the first packet.
     pub start_ns: u64,
 }
 
-/// How full the buffer was.
+/// Range of the buffer's occupancy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Occupancy {
-    /// The least, just before a packet came; below 0 that packet was to be read before it came.
+    /// Minimum, just before an arrival; below 0 that packet arrived after its read time.
     pub min: i64,
-    /// The most, just after.
+    /// Maximum, just after an arrival.
     pub max: i64,
 }
 
-/// Times of a schedule as whole numbers: nanoseconds · frames per second · lines of a frame.
+/// Times of a schedule as integers: nanoseconds · frames per second · lines of a frame.
 struct Units {
     /// Packets of the first field, and of the second.
     fields: [u128; 2],
     frame: u128,
     /// One nanosecond.
     ns: u128,
-    /// From packet to packet, times the packets of a frame.
+    /// Time between packets, times the packets per frame.
     active: u128,
     second_field: u128,
     packets: u128,
@@ -54,7 +54,7 @@ impl Units {
         let first = if second.is_some() { packets.div_ceil(2) } else { packets };
         Self {
             fields: [first, packets - first],
-            // Factors of 32 bits, but for NS with 30: all below 2^94.
+            // Factors of 32 bits, except NS with 30: all below 2^94.
             frame: frame * total,
             ns: frames * total,
             active: frame * active,
@@ -63,18 +63,18 @@ impl Units {
         }
     }
 
-    /// Packets of one field whose time, counted from the field's start, is before `since`.
+    /// Packets of one field with a read time, relative to the field's start, before `since`.
     fn of_field(&self, since: u128, packets: u128) -> u128 {
         since.saturating_mul(self.packets).div_ceil(self.active).min(packets)
     }
 }
 
 impl Reads {
-    /// Packets whose time has come before `at_ns`.
+    /// Packets with a read time before `at_ns`.
     #[must_use]
     pub fn before(&self, at_ns: u64) -> u64 {
         let units = Units::of(self.stream);
-        // Exact for all streams there are; what 128 bits cannot hold saturates.
+        // Exact for all real streams; what exceeds 128 bits saturates.
         let since = u128::from(at_ns.saturating_sub(self.start_ns)).saturating_mul(units.ns);
         let (frames, rest) = (since / units.frame, since % units.frame);
         let [first, second] = units.fields;
@@ -86,7 +86,8 @@ impl Reads {
         u64::try_from(read).unwrap_or(u64::MAX)
     }
 
-    /// When packet `index` is read, from the start and rounded down to nanoseconds; saturates.
+    /// Read time of packet `index`, relative to the start and rounded down to nanoseconds;
+    /// saturates.
     #[must_use]
     pub fn offset_ns(&self, index: u64) -> u64 {
         let units = Units::of(self.stream);
@@ -94,15 +95,15 @@ impl Reads {
         let [first, _] = units.fields;
         let (field, place) =
             if place < first { (0, place) } else { (units.second_field, place - first) };
-        // All over `packets`, which the place in the field needs.
+        // All times `packets`, because of the offset in the field.
         let start = frame.saturating_mul(units.frame).saturating_add(field);
         let at =
             start.saturating_mul(units.packets).saturating_add(place.saturating_mul(units.active));
         u64::try_from(at / (units.ns * units.packets)).unwrap_or(u64::MAX)
     }
 
-    /// How full a buffer is that is read like this. `arrivals` are packets as they came, by their
-    /// number in the stream (0 is the first of frame 0); none when there are none.
+    /// Occupancy of a buffer with these read times. `arrivals` are packets in order of arrival, by
+    /// their number in the stream (0 is the first of frame 0); `None` without packets.
     pub fn occupancy(&self, arrivals: impl IntoIterator<Item = (u64, u64)>) -> Option<Occupancy> {
         let (mut come, mut found) = (0_u64, None::<Occupancy>);
         for (index, at_ns) in arrivals {
@@ -110,7 +111,7 @@ impl Reads {
             let less =
                 |packets: u64| (i128::from(packets) - read).clamp(i64::MIN.into(), i64::MAX.into());
             come = come.max(index.saturating_add(1));
-            // Both are held within what an i64 can say.
+            // Both are clamped to the range of an i64.
             let (before, after) = (less(index) as i64, less(come) as i64);
             let so_far = found.unwrap_or(Occupancy { min: before, max: after });
             found = Some(Occupancy { min: so_far.min.min(before), max: so_far.max.max(after) });
@@ -119,8 +120,8 @@ impl Reads {
     }
 }
 
-/// The earliest `T_VD` of frame 0 at which no packet is read before it has come. With it, the largest
-/// occupancy is the least buffer that would do for this stream. None when there are no packets.
+/// The earliest `T_VD` of frame 0 at which no packet is late. With it, the maximum occupancy is the
+/// minimum buffer for this stream. `None` without packets.
 pub fn earliest_start(
     stream: Stream,
     arrivals: impl IntoIterator<Item = (u64, u64)>,

@@ -1,4 +1,4 @@
-//! The code of a scheme: makes repair packets, and data from them.
+//! Encoder and decoder of a scheme.
 
 use super::cauchy::{Losses, Weights, factor, repair_point};
 use super::kernel::{Kernel, Product, ROWS_AT_ONCE};
@@ -25,7 +25,7 @@ use linecard::packet::{Cache, prefetch};
 pub struct Code {
     scheme: Scheme,
     kernel: Kernel,
-    /// Of each data packet of a group, in each repair packet.
+    /// The factor of each data packet of a group in each repair packet.
     factors: Vec<u8>,
 }
 
@@ -34,7 +34,7 @@ pub struct Code {
 pub enum Piece<'a> {
     /// It arrived.
     Present(&'a [u8]),
-    /// It is lost: where it shall go, as long as the packet was.
+    /// It is lost: the buffer for it, as long as the packet.
     Missing(&'a mut [u8]),
 }
 
@@ -53,12 +53,12 @@ pub enum CodeError {
     /// More data packets than a group has.
     #[error("data packet {index} of a group: {scheme} has {}, from 0", scheme.data_packets())]
     NoSuchData {
-        /// The greatest index that was meant.
+        /// The greatest index.
         index: usize,
         /// The scheme in use.
         scheme: Scheme,
     },
-    /// Buffers for more or fewer repair packets than the scheme has.
+    /// The number of buffers differs from the scheme's number of repair packets.
     #[error("{count} buffers for repair packets: give {} for {scheme}", scheme.repair_packets())]
     RepairCount {
         /// Buffers given.
@@ -92,13 +92,13 @@ pub enum CodeError {
         /// The scheme in use.
         scheme: Scheme,
     },
-    /// One repair packet given twice, which repairs no more than once.
+    /// A repair packet was given twice.
     #[error("repair packet {row} is given twice: drop duplicates before")]
     RowTwice {
         /// The row given.
         row: usize,
     },
-    /// More is lost than can be repaired.
+    /// More data packets are lost than repair packets are given.
     #[error("{missing} data packets are lost and {repair} repair packets are there: ask again")]
     NotEnough {
         /// Data packets lost.
@@ -106,7 +106,7 @@ pub enum CodeError {
         /// Repair packets there.
         repair: usize,
     },
-    /// Packets of no bytes.
+    /// Packets of length 0.
     #[error("data of {len} bytes in packets of 0 bytes: give the packets' size")]
     EmptyPackets {
         /// Bytes of data.
@@ -115,7 +115,7 @@ pub enum CodeError {
 }
 
 impl Code {
-    /// The code of a scheme, with the fastest kernel here.
+    /// The code of a scheme, with the fastest kernel on this CPU.
     #[must_use]
     pub fn new(scheme: Scheme) -> Self {
         Self::with_kernel(scheme, Kernel::best())
@@ -162,8 +162,8 @@ impl Code {
         repair: &mut [&mut [u8]],
     ) -> Result<(), CodeError> {
         let count = self.packets_of(data.len(), size)?;
-        // Columns of many packets are no stream that the hardware fetches ahead: from memory it is
-        // a third to a half faster to ask for all at once; what lies in a cache takes a tenth more.
+        // Column accesses over many packets are not prefetched by the hardware: from memory,
+        // explicit prefetching is a third to a half faster; for cached data it is a tenth slower.
         prefetch(data, Cache::L2);
         let mut packets: [&[u8]; MAX_GROUP] = [&[]; MAX_GROUP];
         for (packet, bytes) in packets.iter_mut().zip(data.chunks(size)) {
@@ -172,10 +172,10 @@ impl Code {
         self.encode(&packets[..count], repair)
     }
 
-    /// Adds the packets from `index` on to repair packets that were zeros when the group began: for
-    /// senders that see their packets one by one. Each call reads and writes all of `repair`: by
-    /// single packets a group takes three to four times as long as by [`Code::encode`], by four
-    /// less than twice.
+    /// Adds the packets from `index` on to repair packets that were zeros when the group began, for
+    /// senders that process packets one by one. Each call reads and writes all of `repair`: with
+    /// single packets a group takes three to four times as long as with [`Code::encode`], with four
+    /// at a time less than twice.
     ///
     /// # Errors
     ///
@@ -210,9 +210,9 @@ impl Code {
         Ok(())
     }
 
-    /// Computes the missing packets of a group from those that are there and returns how many.
-    /// `data` are its packets in their order, fewer in a short group; of `repair`, in any order, as
-    /// many are used as packets are missing, the first ones.
+    /// Computes the missing packets of a group and returns their number. `data` are its packets in
+    /// order, fewer in a short group; of `repair`, in any order, the first ones are used, as many
+    /// as packets are missing.
     ///
     /// # Errors
     ///
@@ -260,7 +260,7 @@ impl Code {
         self.repair(&mut pieces[..count], repair)
     }
 
-    /// Writes the missing packets; all has been checked.
+    /// Writes the missing packets; arguments have been checked.
     fn fill(&self, data: &mut [Piece<'_>], repair: &[RepairPacket<'_>]) {
         let mut known = Known::default();
         let (mut lost, mut points) = (Points::default(), Points::default());

@@ -1,4 +1,4 @@
-//! Where tracefs is, and instances in it.
+//! The tracefs file system, and instances in it.
 
 use super::TracefsError;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
@@ -9,27 +9,26 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Where it is mounted as a rule.
+/// Usual mount points.
 const MOUNTED: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
-/// What our instances' names begin with; the number of their process follows, and one of their own.
+/// Prefix of our instances' names; the process id and a counter follow.
 const PREFIX: &str = "linecard-";
-/// The buffers of cores that are not traced, in kilobytes.
+/// Buffer size of cores that are not traced, in kilobytes.
 const IDLE_KILOBYTES: &str = "8";
-/// Bytes of a file at most: ten times what any has.
+/// Maximum bytes of a file: ten times the largest.
 const MAX_TEXT: usize = 1 << 16;
-/// This process' instances so far.
+/// Number of instances this process has created.
 static INSTANCES: AtomicU32 = AtomicU32::new(0);
 
-/// Tracefs: where it is mounted, or a mount of our own that has no place among the files, and that
-/// nobody else sees.
+/// A tracefs: the mounted one, or a detached mount of our own that no other process sees.
 pub(in crate::linux::trace) struct Folder {
     path: PathBuf,
-    /// Keeps our own mount; its path leads through it.
+    /// Keeps our own mount open; its path goes through the descriptor.
     _mount: Option<OwnedFd>,
 }
 
 impl Folder {
-    /// Finds or mounts it.
+    /// Finds the mount point, or mounts a tracefs.
     pub(in crate::linux::trace) fn open() -> Result<Self, TracefsError> {
         let is_there = |path: &&str| Path::new(path).join("instances").is_dir();
         if let Some(path) = MOUNTED.iter().find(|path| is_there(path)) {
@@ -40,12 +39,12 @@ impl Folder {
         Ok(Self { path, _mount: Some(mount) })
     }
 
-    /// A file's text.
+    /// Reads a file as text.
     pub(in crate::linux::trace) fn read(&self, name: &str) -> Result<String, TracefsError> {
         text(&self.path.join(name)).map_err(|source| refused(name, source))
     }
 
-    /// Removes instances of processes that are no more.
+    /// Removes instances of dead processes.
     fn remove_leftovers(&self) {
         let Ok(entries) = fs::read_dir(self.path.join("instances")) else { return };
         for entry in entries.filter_map(Result::ok) {
@@ -54,7 +53,7 @@ impl Folder {
             let Some(process) = rest.and_then(|rest| rest.split('-').next()) else { continue };
             let is_number = process.parse::<u32>().is_ok();
             if is_number && !Path::new("/proc").join(process).exists() {
-                // Another process may do the same at this time.
+                // Another process may remove it at the same time.
                 let _removed = fs::remove_dir(entry.path());
             }
         }
@@ -72,14 +71,14 @@ fn refused(name: &str, source: io::Error) -> TracefsError {
     TracefsError::File { name: name.to_owned(), source }
 }
 
-/// An instance: buffers, events and filters of its own. Dropped, it is removed.
+/// An instance with its own buffers, events and filters; dropping it removes it.
 pub(in crate::linux::trace) struct Instance {
     folder: Folder,
     path: PathBuf,
 }
 
 impl Instance {
-    /// Makes one that records nothing, and removes what dead processes have left.
+    /// Creates an instance that records nothing, and removes those of dead processes.
     pub(in crate::linux::trace) fn new() -> Result<Self, TracefsError> {
         let folder = Folder::open()?;
         folder.remove_leftovers();
@@ -92,14 +91,14 @@ impl Instance {
         Ok(instance)
     }
 
-    /// Sets clock and buffers, for these cores.
+    /// Sets the clock, and buffers for these cores.
     pub(in crate::linux::trace) fn prepare(
         &self,
         cores: &[u16],
         kilobytes: usize,
     ) -> Result<(), TracefsError> {
         self.write("trace_clock", "mono")?;
-        // What comes when a buffer is full is counted, and what is there stays.
+        // When a buffer is full, new events are counted and old ones stay.
         self.write("options/overwrite", "0")?;
         self.write("tracing_cpumask", &mask(cores))?;
         self.write("buffer_size_kb", IDLE_KILOBYTES)?;
@@ -110,7 +109,7 @@ impl Instance {
         Ok(())
     }
 
-    /// A file's text: what instances do not have is that of tracefs itself.
+    /// Reads a file as text; a file that instances lack is read from tracefs itself.
     pub(in crate::linux::trace) fn read(&self, name: &str) -> Result<String, TracefsError> {
         match text(&self.path.join(name)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => self.folder.read(name),
@@ -124,11 +123,11 @@ impl Instance {
         name: &str,
         value: &str,
     ) -> Result<(), TracefsError> {
-        // No file is made: tracefs has those that it has.
+        // Creates no file: tracefs contains a fixed set.
         fs::write(self.path.join(name), value).map_err(|source| refused(name, source))
     }
 
-    /// A core's buffer, page by page; an empty one is an error at once.
+    /// A core's buffer, read page by page; reading an empty one fails at once.
     pub(super) fn pipe(&self, core: u16) -> Result<File, TracefsError> {
         let name = format!("per_cpu/cpu{core}/trace_pipe_raw");
         let nonblocking = libc::O_NONBLOCK;
@@ -137,14 +136,14 @@ impl Instance {
         open.map_err(|source| refused(&name, source))
     }
 
-    /// How many events a core's buffer had no room for.
+    /// Events that did not fit into a core's buffer.
     pub(super) fn lost(&self, core: u16) -> Result<u64, TracefsError> {
         let text = self.read(&format!("per_cpu/cpu{core}/stats"))?;
         let names = ["overrun", "commit overrun", "dropped events"];
         Ok(names.map(|name| statistic(&text, name)).iter().sum())
     }
 
-    /// How many events a core has recorded.
+    /// Events that a core has recorded.
     pub(in crate::linux::trace) fn recorded(&self, core: u16) -> Result<u64, TracefsError> {
         let text = self.read(&format!("per_cpu/cpu{core}/stats"))?;
         Ok(["entries", "overrun"].map(|name| statistic(&text, name)).iter().sum())
@@ -158,8 +157,8 @@ impl Drop for Instance {
     }
 }
 
-/// A whole file, by reads as long as any of them: `events/header_page` gives its beginning once, and then
-/// nothing.
+/// Reads a whole file in small reads, until one returns nothing: `events/header_page` returns its
+/// beginning once, and then nothing.
 fn text(path: &Path) -> io::Result<String> {
     let mut file = File::open(path)?;
     let mut text = vec![0; MAX_TEXT];
@@ -174,13 +173,13 @@ fn text(path: &Path) -> io::Result<String> {
     String::from_utf8(text).map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
-/// A number of a file `stats`.
+/// A number from a `stats` file.
 fn statistic(text: &str, name: &str) -> u64 {
     let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     value.and_then(|value| value.trim().parse().ok()).unwrap_or(0)
 }
 
-/// Cores as tracefs wants them: groups of 32 bits in hexadecimal, the highest first.
+/// The core mask in the format of tracefs: groups of 32 bits in hexadecimal, highest first.
 fn mask(cores: &[u16]) -> String {
     let groups = cores.iter().max().map_or(1, |core| usize::from(core / 32) + 1);
     let mut words = vec![0_u32; groups];

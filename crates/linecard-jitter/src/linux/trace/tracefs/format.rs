@@ -1,20 +1,20 @@
-//! What an event of the kernel's carries, and where, as its file `format` says.
+//! The fields of a kernel event and their offsets, from its `format` file.
 
 use super::number::Seen;
 use crate::linux::trace::Watch;
 use crate::linux::trace::probes::{self, Kind};
 use crate::trace::{NAME_LEN, NET_RX};
 
-/// Bytes of headers.
+/// Bytes of the Ethernet header.
 const ETHERNET: usize = 14;
 const IPV4_UDP: usize = 28;
 const IPV6_UDP: usize = 48;
 /// `IPPROTO_UDP`.
 const UDP: u8 = 17;
-/// States of a thread that waits; one that was displaced has others (`TASK_REPORT`).
+/// State bits of a waiting thread; a preempted one has others (`TASK_REPORT`).
 const WAITS: u64 = 0xFF;
 
-/// Where a number is.
+/// Location of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Field {
     pub(super) at: usize,
@@ -22,7 +22,7 @@ pub(super) struct Field {
 }
 
 impl Field {
-    /// The number there, its upper bits zero.
+    /// Reads the field, zero-extended.
     pub(super) fn number(self, bytes: &[u8]) -> Option<u64> {
         let bytes = bytes.get(self.at..)?.get(..self.len)?;
         Some(match *bytes {
@@ -48,17 +48,17 @@ pub(super) fn field(text: &str, name: &str) -> Option<Field> {
     })
 }
 
-/// One event: its number, and what is taken from it.
+/// The format of one event: its id, and the fields to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Format {
     pub(super) id: u16,
-    /// The first number of a record, 32 bits, the second, 64 bits, and for a change of threads the
-    /// state of the one before and the name of the next.
+    /// The first value of a record, 32 bits, and the second, 64 bits; for a context switch also the
+    /// state of the previous thread and the name of the next one.
     fields: [Option<Field>; 4],
 }
 
 impl Format {
-    /// Reads an event's file, or says which field is not in it.
+    /// Parses an event's format file; on failure returns the name of the missing field.
     pub(super) fn parse(text: &str, kind: Kind) -> Result<Self, &'static str> {
         let id = text.lines().find_map(|line| line.strip_prefix("ID:")?.trim().parse().ok());
         let names = names(kind);
@@ -69,7 +69,7 @@ impl Format {
         Ok(Self { id: id.ok_or("ID")?, fields })
     }
 
-    /// What one such event says: at what core, and when.
+    /// Decodes one event of this core and time.
     pub(super) fn seen(&self, kind: Kind, (core, at_ns): (u16, u64), bytes: &[u8]) -> Option<Seen> {
         let [first, second, state, name] = self.fields;
         let number = |field: Option<Field>| match field {
@@ -93,7 +93,7 @@ impl Format {
     }
 }
 
-/// The fields that are taken.
+/// Names of the fields to read.
 fn names(kind: Kind) -> [&'static str; 4] {
     match kind {
         Kind::Transmit | Kind::Receive => ["", "skbaddr", "", ""],
@@ -109,7 +109,7 @@ fn names(kind: Kind) -> [&'static str; 4] {
     }
 }
 
-/// What of an event is recorded: all where there is none.
+/// Filter of the events to record; `None` records all.
 pub(super) fn filter(kind: Kind, watch: &Watch) -> Option<String> {
     let len = watch.payload_len + if watch.is_ipv6 { IPV6_UDP } else { IPV4_UDP };
     Some(match kind {

@@ -1,13 +1,13 @@
-//! Traces by the kernel's own ring buffers: an instance of tracefs, with events and filters of its own.
+//! Traces by the kernel's ring buffers: a tracefs instance with its own events and filters.
 //!
-//! For hosts where BPF is not possible: no right to it, no BTF, an old kernel. Events carry what the
-//! kernel's authors put in, and nobody looks into packets: those of the stream are known by their length
-//! and by the thread that sends them, and are numbered in their order. An event is two to four times as
-//! long as ours, and costs about twice the time.
+//! For hosts where BPF is not available: missing rights, no BTF, an old kernel. The events have
+//! fixed fields that do not include packet contents: packets of the stream are recognised by their
+//! length and their sending thread, and are numbered in order. An event is two to four times as
+//! long as a BPF record, and costs about twice the time.
 //!
-//! The clock is `mono`, because the stream's ends read `CLOCK_MONOTONIC`; `mono_raw` would run apart from
-//! them by what the clock is steered. Nobody else's trace is touched; the instance is removed at the end,
-//! and what a killed process has left, when the next trace begins.
+//! The trace clock is `mono`, because both ends of the stream read `CLOCK_MONOTONIC`; `mono_raw`
+//! would drift from it as NTP slews the clock. Traces of other processes are not affected. The
+//! instance is removed at the end; if the process was killed, the next trace removes it.
 //!
 //! Source: the kernel's Documentation/trace/ftrace.rst and events.rst.
 
@@ -27,33 +27,33 @@ use page::Layout;
 use std::collections::HashMap;
 use std::io::{self, Read};
 
-/// Bytes of an event in the ring buffer, in the mean; a packet's is twice as long, all others are shorter.
+/// Mean bytes of an event in the ring buffer; a packet event is twice as long, others are shorter.
 const EVENT_BYTES: usize = 40;
-/// Kilobytes of all buffers at most: as much as the log of BPF has.
+/// Maximum kilobytes of all buffers: the size of the BPF log.
 const MAX_KILOBYTES: usize = 512 << 10;
-/// The buffer of a core, at least.
+/// Minimum buffer size of a core.
 const MIN_KILOBYTES: usize = 64;
 
 /// Why tracefs cannot trace.
 #[derive(Debug, thiserror::Error)]
 pub enum TracefsError {
-    /// There is none.
+    /// Tracefs is not available.
     #[error("tracefs is not mounted, and cannot be ({0}): root is needed, and Linux 5.2")]
     Mount(io::Error),
-    /// A file is refused.
+    /// A file cannot be read or written.
     #[error("{name} of tracefs is refused ({source}): {}", advice(source))]
     File {
-        /// Its name within tracefs.
+        /// Path of the file within tracefs.
         name: String,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// A file is not as the kernel's documentation has it.
+    /// A file differs from the kernel's documentation.
     #[error("{name} of tracefs is not understood: it has no {what}")]
     Malformed {
-        /// Its name within tracefs.
+        /// Path of the file within tracefs.
         name: String,
-        /// What is not there.
+        /// What is missing.
         what: &'static str,
     },
 }
@@ -67,18 +67,19 @@ fn advice(error: &io::Error) -> &'static str {
     }
 }
 
-/// An instance that records; dropped, it is removed.
+/// A recording instance; dropping it removes it.
 pub(super) struct Recorder {
     instance: Instance,
     cores: Vec<u16>,
     layout: Layout,
-    /// By the number that the kernel has given each.
+    /// Events by the id that the kernel assigned.
     events: HashMap<u16, (&'static Probe, Format)>,
     absent: Vec<&'static str>,
 }
 
 impl Recorder {
-    /// Begins, on these cores, with room for so many events on each, as far as the bound lets.
+    /// Starts recording on these cores, with room for `events` events per core, as far as the limit
+    /// permits.
     pub(super) fn start(watch: &Watch, cores: &[u16], events: usize) -> Result<Self, TracefsError> {
         let instance = Instance::new()?;
         let layout = Layout::parse(&instance.read("events/header_page")?);
@@ -118,21 +119,21 @@ impl Recorder {
         &self.absent
     }
 
-    /// Ends, and gives what was recorded, in order of time.
+    /// Stops recording, and returns the events sorted by time.
     pub(super) fn stop(self) -> Trace {
         let mut trace = Trace { cores: self.cores.clone(), ..Trace::default() };
-        // What goes on being recorded is read as well.
+        // If this fails, events recorded from now on are read as well.
         let _stopped = self.instance.write("tracing_on", "0");
         let mut seen = Vec::new();
         for core in &self.cores {
-            // A core that cannot be read has lost at least one.
+            // A core that cannot be read counts as one lost event.
             trace.lost += self.read_core(*core, &mut seen).unwrap_or(1);
         }
         trace.events = number::number(seen);
         trace
     }
 
-    /// Reads a core's buffer to its end, and says how many events are not in it.
+    /// Reads a core's buffer to its end, and returns the number of lost events.
     fn read_core(&self, core: u16, seen: &mut Vec<Seen>) -> Result<u64, TracefsError> {
         let mut pipe = self.instance.pipe(core)?;
         let mut page = vec![0; self.layout.page_len()];

@@ -1,19 +1,19 @@
-//! Numbers for packets that carry none: those of one sender leave in their order.
+//! Numbers packets whose events have no sequence number: those of one sender leave in order.
 //!
-//! A packet that comes up is the one that left at the same address in the kernel's memory. Where packets
-//! were copied on their way no address is found again, and their order is taken.
+//! A received packet is matched with the sent one at the same address in kernel memory. If packets
+//! were copied on their way, addresses do not match, and their order is used.
 
 use crate::trace::{Event, What};
 use std::collections::HashMap;
 
-/// An event, and the address of the packet or socket that it is about; 0 where it is about none.
+/// An event, and the address of its packet or socket; 0 if it has none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Seen {
     pub(super) event: Event,
     pub(super) address: u64,
 }
 
-/// Numbers packets, leaves out those of others, and puts all in order of time.
+/// Numbers packets, removes those of other streams, and sorts all events by time.
 pub(super) fn number(mut seen: Vec<Seen>) -> Vec<Event> {
     seen.sort_by_key(|seen| seen.event.at_ns);
     let socket = number_packets(&mut seen);
@@ -25,10 +25,10 @@ pub(super) fn number(mut seen: Vec<Seen>) -> Vec<Event> {
     seen.into_iter().filter(is_ours).map(|seen| seen.event).collect()
 }
 
-/// The number of a packet that is not the stream's.
+/// Marks a packet of another stream.
 const OTHERS: u64 = u64::MAX;
 
-/// Gives numbers, and says which socket the stream's packets come to.
+/// Numbers the packets, and returns the socket that receives the stream.
 fn number_packets(seen: &mut [Seen]) -> Option<u64> {
     let mut is_copied = true;
     let mut under_way = HashMap::new();
@@ -58,7 +58,7 @@ fn number_packets(seen: &mut [Seen]) -> Option<u64> {
     socket(seen)
 }
 
-/// The socket that is told of packets most often after one of the stream's has come up on its core.
+/// The socket that is notified most often after a packet of the stream was received on its core.
 fn socket(seen: &[Seen]) -> Option<u64> {
     let mut under_way: HashMap<u16, u64> = HashMap::new();
     let mut told: HashMap<u64, u64> = HashMap::new();

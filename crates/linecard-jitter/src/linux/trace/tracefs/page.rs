@@ -1,28 +1,29 @@
-//! Pages of the ring buffer: a time, what is in it, events.
+//! Decodes pages of the ring buffer: a time stamp, the length, events.
 //!
-//! Each event begins with a word: 5 bits of kind and length, 27 bits of time since the one before.
+//! Each event begins with a word: 5 bits of type and length, 27 bits of time since the previous
+//! event.
 //!
 //! Source: `events/header_page` and `events/header_event` of tracefs, the kernel's
 //! `include/linux/ring_buffer.h` and Documentation/trace/ring-buffer-design.rst.
 
 use super::format::{Field, field};
 
-/// Kinds of events that are none: the largest length, and above.
+/// Type values from here on are not event lengths.
 const PADDING: u32 = 29;
 const TIME_EXTEND: u32 = 30;
 const TIME_STAMP: u32 = 31;
-/// Bits of a time within an event's first word.
+/// Bits of the time in an event's first word.
 const DELTA_BITS: u32 = 27;
-/// Of the word that says how much is in a page.
+/// Mask of the data length in a page's length word.
 const LEN_MASK: u64 = (1 << 27) - 1;
 /// Events were lost before this page.
 const MISSED: u64 = 1 << 31;
-/// And their number is behind the last one.
+/// In addition, their number follows the last event.
 const MISSED_STORED: u64 = 1 << 30;
-/// An absolute time lacks these bits.
+/// The bits that an absolute time lacks.
 const HIGH_BITS: u64 = 0x1F << 59;
 
-/// Where a page has its parts.
+/// Offsets of a page's parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Layout {
     time: Field,
@@ -31,7 +32,7 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// Takes it from `events/header_page`.
+    /// Parses `events/header_page`.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let time = field(text, "timestamp")?;
         let (filled, data) = (field(text, "commit")?, field(text, "data")?);
@@ -42,7 +43,7 @@ impl Layout {
         self.data.at + self.data.len
     }
 
-    /// Hands out each event's time and contents, and says how many were lost.
+    /// Passes each event's time and data to `each`, and returns the number of lost events.
     pub(super) fn decode(&self, page: &[u8], each: &mut dyn FnMut(u64, &[u8])) -> u64 {
         let [time, filled] = [self.time, self.filled].map(|field| field.number(page));
         let (Some(mut at_ns), Some(filled)) = (time, filled) else { return 1 };
@@ -74,17 +75,17 @@ impl Layout {
     }
 }
 
-/// One event's head.
+/// The header of one event.
 struct Entry {
     kind: u32,
     delta: u64,
-    /// Behind the first word, for those that are times.
+    /// The word after the first one, used by time events.
     array: u64,
-    /// With its head, in bytes; never 0.
+    /// Length including the header, in bytes; never 0.
     len: usize,
     head: usize,
     has_data: bool,
-    /// Nothing follows in this page.
+    /// Whether the page ends here.
     is_end: bool,
 }
 
@@ -101,7 +102,7 @@ impl Entry {
             Self { kind, delta, array, len, head, has_data, is_end: false }
         };
         Some(match kind {
-            // Longer ones have their length, with the word that it is in, in the second.
+            // Longer events have their length, including that word, in the second word.
             0 => entry(4 + (word(data, at + 4)? as usize).max(4), 8, true, 0),
             PADDING if delta == 0 => Self { is_end: true, ..entry(4, 4, false, 0) },
             PADDING => entry(4 + (word(data, at + 4)? as usize).max(4), 8, false, 0),

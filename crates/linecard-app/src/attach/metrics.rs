@@ -1,0 +1,265 @@
+//! The account as `OpenMetrics` text, for scrapers.
+
+use super::rates;
+use linecard::offload::coalesce::{Counters as Merging, Flush, Refusal};
+use linecard::stats::Histogram;
+use linecard_io::attach::{Account, Merged};
+use linecard_io::port::Counters;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::{Registry, Unit};
+use std::fmt;
+
+/// Bounds of the buckets of hold times, in nanoseconds; a value may count in the one above its own
+/// where it is within 12.5 % of the bound.
+const HOLD_NS: [u64; 9] =
+    [1_000, 10_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 10_000_000, 100_000_000];
+/// Bounds of the buckets of packets merged into one, which the histogram knows exactly.
+const AGGREGATES: [u64; 7] = [1, 3, 7, 15, 31, 47, 63];
+
+/// A metric without its values.
+struct Metric {
+    name: &'static str,
+    help: &'static str,
+    unit: Option<Unit>,
+}
+
+/// The labels of a value.
+type Labels = Vec<(&'static str, String)>;
+
+/// Name, help, whether it is bytes, and the value.
+type Counted<T> = (&'static str, &'static str, bool, fn(&T) -> u64);
+
+/// What is counted at ports.
+const PORTS: [Counted<Counters>; 7] = [
+    ("received_packets", "Packets received; a large one counts once", false, |c| c.received),
+    ("received", "Bytes of frames received", true, |c| c.received_bytes),
+    ("transmitted_packets", "Packets transmitted; a large one counts once", false, |c| {
+        c.transmitted
+    }),
+    ("transmitted", "Bytes of frames transmitted", true, |c| c.transmitted_bytes),
+    ("cut_packets", "Large packets cut by the port (LSO)", false, |c| c.cut),
+    ("starved", "Times that nothing was received for lack of buffers", false, |c| c.starved),
+    ("blocked", "Times that the kernel's queue was full", false, |c| c.blocked),
+];
+
+/// What is counted where packets are merged.
+const WAYS: [Counted<Merging>; 3] = [
+    ("merge_in_packets", "Packets that came to be merged", false, |c| c.packets_in),
+    ("merge_out_packets", "Packets let out, merged ones counted once", false, |c| c.packets_out),
+    ("merged_packets", "Packets merged into another (LRO)", false, |c| c.merged),
+];
+
+/// All metrics of an attachment.
+#[derive(Debug)]
+struct Metrics(Account);
+
+/// The `OpenMetrics` text that a scraper gets of an account.
+#[must_use]
+pub fn text(account: &Account) -> String {
+    let mut registry = Registry::with_prefix("linecard");
+    registry.register_collector(Box::new(Metrics(account.clone())));
+    let mut text = String::new();
+    // Strings take everything.
+    let _written = text::encode(&mut text, &registry);
+    text
+}
+
+impl Collector for Metrics {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        write(&self.0, &mut encoder)
+    }
+}
+
+fn write(account: &Account, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    for (name, help, is_bytes, value) in PORTS {
+        let unit = is_bytes.then_some(Unit::Bytes);
+        let values = ports(account).map(|(labels, port)| (labels, value(port)));
+        counters(encoder, &Metric { name, help, unit }, values)?;
+    }
+    drops(account, encoder)?;
+    for (name, help, _, value) in WAYS {
+        let values = workers(account).map(|(labels, merged)| (labels, value(&merged.coalesce)));
+        counters(encoder, &Metric { name, help, unit: None }, values)?;
+    }
+    held(account, encoder)?;
+    reasons(account, encoder)?;
+    histograms(account, encoder)
+}
+
+/// Every port, with labels.
+fn ports(account: &Account) -> impl Iterator<Item = (Labels, &Counters)> {
+    let sides = [("near", &account.near), ("far", &account.far)];
+    sides.into_iter().flat_map(|(side, ports)| {
+        let number = |(worker, port)| {
+            let worker: usize = worker;
+            (vec![("port", side.to_owned()), ("worker", worker.to_string())], port)
+        };
+        ports.iter().enumerate().map(number)
+    })
+}
+
+fn ways(account: &Account) -> [(&'static str, &[Merged]); 2] {
+    [("inward", &account.inward), ("outward", &account.outward)]
+}
+
+/// What merges on every way, with labels.
+fn workers(account: &Account) -> impl Iterator<Item = (Labels, &Merged)> {
+    ways(account).into_iter().flat_map(|(way, workers)| {
+        let number = |(worker, merged)| {
+            let worker: usize = worker;
+            (vec![("way", way.to_owned()), ("worker", worker.to_string())], merged)
+        };
+        workers.iter().enumerate().map(number)
+    })
+}
+
+fn counters(
+    encoder: &mut DescriptorEncoder<'_>,
+    metric: &Metric,
+    values: impl IntoIterator<Item = (Labels, u64)>,
+) -> fmt::Result {
+    let Metric { name, help, unit } = metric;
+    let mut metric = encoder.encode_descriptor(name, help, unit.as_ref(), MetricType::Counter)?;
+    values.into_iter().try_for_each(|(labels, value)| {
+        let mut value_of = metric.encode_family(&labels)?;
+        value_of.encode_counter::<NoLabelSet, _, u64>(&value, None)
+    })
+}
+
+fn drops(account: &Account, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    let metric = Metric { name: "dropped_packets", help: "Packets lost at ports", unit: None };
+    let values = ports(account).flat_map(|(labels, port)| {
+        rates::reasons(&port.dropped).map(|(reason, _, count)| {
+            let reason = ("reason", reason.to_owned());
+            ([labels.clone(), vec![reason]].concat(), count)
+        })
+    });
+    counters(encoder, &metric, values)?;
+    let help = "Packets lost because the ring of a worker was full";
+    let metric = Metric { name: "ring_dropped_packets", help, unit: None };
+    let rings = account.spread.dropped.iter().enumerate();
+    let values = rings.map(|(worker, count)| (vec![("worker", worker.to_string())], *count));
+    counters(encoder, &metric, values)
+}
+
+fn held(account: &Account, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    let (name, help) = ("held_packets", "Packets held now");
+    let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+    let mut values = workers(account);
+    values
+        .try_for_each(|(labels, merged)| metric.encode_family(&labels)?.encode_gauge(&merged.held))
+}
+
+fn reasons(account: &Account, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    let sums = ways(account).map(|(way, workers)| (way, Account::merged(workers)));
+    let labels =
+        |way: &str, reason: &str| vec![("way", way.to_owned()), ("reason", reason.to_owned())];
+    let help = "Times that held packets were let go, by reason";
+    let values = sums.iter().flat_map(|(way, sum)| {
+        Flush::ALL.iter().map(|&why| (labels(way, why.name()), sum.flushed.of(why)))
+    });
+    counters(encoder, &Metric { name: "flushed", help, unit: None }, values)?;
+    let help = "Packets that did not merge, by reason";
+    let values = sums.iter().flat_map(|(way, sum)| {
+        Refusal::ALL.iter().map(|&why| (labels(way, why.name()), sum.refused.of(why)))
+    });
+    counters(encoder, &Metric { name: "refused_packets", help, unit: None }, values)
+}
+
+fn histograms(account: &Account, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    let sums = ways(account).map(|(way, workers)| (way, Account::merged(workers)));
+    let (name, help) = ("hold", "How long packets were held before they left in one");
+    let unit = Some(Unit::Seconds);
+    let mut metric = encoder.encode_descriptor(name, help, unit.as_ref(), MetricType::Histogram)?;
+    for (way, sum) in &sums {
+        histogram(&mut metric, way, &sum.hold_ns, &HOLD_NS, 1e9)?;
+    }
+    let (name, help) = ("aggregate_packets", "Packets in what was held and let go");
+    let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
+    for (way, sum) in &sums {
+        histogram(&mut metric, way, &sum.segments, &AGGREGATES, 1.0)?;
+    }
+    Ok(())
+}
+
+/// Values that are `scale` times the metric's unit.
+fn histogram(
+    metric: &mut MetricEncoder<'_>,
+    way: &str,
+    values: &Histogram,
+    bounds: &[u64],
+    scale: f64,
+) -> fmt::Result {
+    let (labels, mut below) = ([("way", way)], 0);
+    let mut buckets: Vec<(f64, u64)> = Vec::with_capacity(bounds.len() + 1);
+    for &bound in bounds {
+        let to = values.count_to(bound);
+        buckets.push((bound as f64 / scale, to - below));
+        below = to;
+    }
+    buckets.push((f64::INFINITY, values.count() - below));
+    let sum = values.mean() * values.count() as f64 / scale;
+    let mut metric = metric.encode_family(&labels)?;
+    metric.encode_histogram::<NoLabelSet>(sum, values.count(), &buckets, None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::rates::tests::{merged, port};
+    use super::*;
+
+    /// Every metric, of an attachment with one worker behind a ring.
+    fn sample() -> String {
+        let mut account = Account {
+            near: vec![port(1_000, 10, 3)],
+            far: vec![port(10, 100, 0)],
+            inward: vec![merged(1_000, 10, 7_000, 2)],
+            outward: vec![Merged::default()],
+            ..Account::default()
+        };
+        account.spread.dropped = vec![0];
+        text(&account)
+    }
+
+    #[test]
+    fn every_value_has_its_name_unit_and_labels() {
+        let text = sample();
+        for line in [
+            "linecard_received_packets_total{port=\"near\",worker=\"0\"} 1000",
+            "# UNIT linecard_received_bytes bytes",
+            "linecard_received_bytes_total{port=\"near\",worker=\"0\"} 1000000",
+            "linecard_transmitted_packets_total{port=\"far\",worker=\"0\"} 100",
+            "linecard_dropped_packets_total{port=\"near\",worker=\"0\",reason=\"ring_full\"} 3",
+            "linecard_merged_packets_total{way=\"inward\",worker=\"0\"} 900",
+            "# TYPE linecard_held_packets gauge",
+            "linecard_held_packets{way=\"inward\",worker=\"0\"} 2",
+            "linecard_flushed_total{way=\"outward\",reason=\"size\"} 0",
+            "linecard_refused_packets_total{way=\"inward\",reason=\"checksum\"} 0",
+            "linecard_hold_seconds_count{way=\"inward\"} 100",
+            "linecard_hold_seconds_sum{way=\"inward\"} 0.0007",
+            "linecard_hold_seconds_bucket{le=\"0.000001\",way=\"inward\"} 0",
+            "linecard_hold_seconds_bucket{le=\"0.00001\",way=\"inward\"} 100",
+            "linecard_hold_seconds_bucket{le=\"+Inf\",way=\"inward\"} 100",
+            "linecard_aggregate_packets_bucket{le=\"7.0\",way=\"inward\"} 0",
+            "linecard_aggregate_packets_bucket{le=\"15.0\",way=\"inward\"} 100",
+        ] {
+            assert!(text.lines().any(|other| other == line), "no {line} in\n{text}");
+        }
+        assert!(text.ends_with("\n# EOF\n") && text.matches("# EOF").count() == 1);
+        // Each metric is described once, with all its values behind that.
+        let types = text.lines().filter(|line| line.starts_with("# TYPE")).count();
+        let helps = text.lines().filter(|line| line.starts_with("# HELP")).count();
+        assert_eq!((types, helps), (17, 17));
+    }
+
+    #[test]
+    fn bounds_of_aggregates_are_exact() {
+        for bound in AGGREGATES {
+            let mut values = Histogram::default();
+            values.record(bound);
+            assert_eq!((values.count_to(bound), values.count_to(bound - 1)), (1, 0), "{bound}");
+        }
+    }
+}

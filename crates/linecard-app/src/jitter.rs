@@ -1,0 +1,42 @@
+//! Jitter: how late packets are, which cause makes each late one, and what to change.
+
+#[cfg(target_os = "linux")]
+pub mod ab;
+pub mod analyze;
+#[cfg(target_os = "linux")]
+pub mod audit;
+#[cfg(target_os = "linux")]
+pub mod dummy;
+#[cfg(target_os = "linux")]
+pub mod figures;
+#[cfg(target_os = "linux")]
+pub mod lab;
+#[cfg(target_os = "linux")]
+pub mod placement;
+#[cfg(target_os = "linux")]
+pub mod record;
+#[cfg(target_os = "linux")]
+mod recovery;
+#[cfg(target_os = "linux")]
+mod rows;
+#[cfg(target_os = "linux")]
+pub mod send;
+#[cfg(target_os = "linux")]
+pub mod sink;
+#[cfg(target_os = "linux")]
+pub mod trace;
+
+#[cfg(target_os = "linux")]
+pub use recovery::recover;
+
+use linecard_report::Value;
+
+/// A time and its interval of 95 %. An interval whose ends read like the time itself is left out: the digits shown are
+/// certain, and the figures in JSON have it.
+fn with_interval(ns: i64, [lower_ns, upper_ns]: [i64; 2]) -> String {
+    let [value, lower, upper] = [ns, lower_ns, upper_ns].map(|ns| Value::Ns(ns as f64).to_string());
+    if lower == value && upper == value {
+        return value;
+    }
+    format!("{value} (95 %: {lower} to {upper})")
+}

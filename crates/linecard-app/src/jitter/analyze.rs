@@ -1,0 +1,167 @@
+//! How evenly a stream in a capture comes, and what it asks of buffers; with two captures, the delay between them.
+
+mod capture;
+mod compare;
+mod outcome;
+
+pub use outcome::{
+    AnalyzeOutcome, Bounded, Buffers, CountPair, Drift, Join, Limits, ListedFlow, Mean, Occupancy,
+    Period, Range, Rtp, Samples, Schedule, SideBySide, Sound, SpikeRate, Steps, StreamFigures,
+    TimePair, Timing,
+};
+
+use crate::{Context, Error, Job};
+use capture::{Candidate, Captured};
+use garde::Validate;
+use linecard_config::ConfigError;
+use linecard_jitter::media::figures::Figures;
+use linecard_jitter::media::flow::Kind;
+use linecard_jitter::media::st2022_6::Format;
+use linecard_jitter::media::st2110;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
+use std::path::Path;
+
+/// The job.
+#[derive(Debug)]
+pub struct Analyze;
+
+/// What is to be analysed.
+#[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema, Validate)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(extend("x-flags" = true))]
+#[garde(allow_unvalidated)]
+pub struct Config {
+    /// capture to read, pcap or pcapng; - is stdin
+    #[schemars(extend("x-argument" = "INPUT"))]
+    pub input: String,
+    /// a second capture of the same stream, from nearer to the application
+    #[schemars(extend("x-argument" = "SECOND"))]
+    pub second: Option<String>,
+    /// the flow to take: its number in the list of flows, or where it goes to, as 239.0.1.2:50000; without it, the one
+    /// with the most packets, streams first
+    #[schemars(extend("x-value" = "N|ADDR:PORT"))]
+    pub flow: Option<String>,
+    /// the SDI format of an ST 2022-6 stream, as 1080i59.94; auto reads it off the payload header, or else the period
+    #[default("auto".to_owned())]
+    pub format: String,
+    /// what the sender promises to be, of ST 2110-21
+    pub sender: Sender,
+}
+
+/// What a sender promises to be.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Validate,
+)]
+#[serde(rename_all = "lowercase")]
+#[garde(allow_unvalidated)]
+pub enum Sender {
+    /// not known: figures stand beside both limits
+    #[default]
+    Unknown,
+    /// type N or NL: as a device in hardware does
+    Narrow,
+    /// type W: as software does
+    Wide,
+}
+
+impl Job for Analyze {
+    const NAME: &'static str = "analyze";
+    const COMMAND: &'static str = "jitter-analyze";
+    type Config = Config;
+    type Outcome = AnalyzeOutcome;
+
+    fn title(config: &Config) -> String {
+        format!("A stream in {}", config.input)
+    }
+
+    fn run(config: &Config, context: &Context<'_>) -> Result<AnalyzeOutcome, Error> {
+        let format = config.format()?;
+        let path = context.path_of("input", &config.input);
+        let first = capture::read(&path, context)?;
+        let chosen = choose(&first, config, &path)?;
+        let figures = figures(chosen, format, &path)?;
+        let mut outcome = AnalyzeOutcome::new(config, &first, chosen, &figures);
+        if let Some(second) = &config.second {
+            let path = context.path_of("second", second);
+            let captured = capture::read(&path, context)?;
+            let other = compare::counterpart(chosen, &captured, &path)?;
+            let theirs = self::figures(other, format, &path)?;
+            compare::add(&mut outcome, (chosen, &figures), (other, &theirs), &path)?;
+            outcome.damage = outcome.damage.or(captured.damage);
+        }
+        Ok(outcome)
+    }
+
+    fn check(outcome: &AnalyzeOutcome) -> Result<(), Error> {
+        match outcome.damage.clone() {
+            Some((input, damage)) => Err(Error::Damaged { input, damage }),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Config {
+    fn format(&self) -> Result<Option<Format>, ConfigError> {
+        match self.format.as_str() {
+            "auto" => Ok(None),
+            name => Format::by_name(name)
+                .map(Some)
+                .map_err(|error| ConfigError::of_parameter("format", format!("{error}, and auto"))),
+        }
+    }
+
+    /// The limits that figures are compared with.
+    fn limits(&self) -> &'static [st2110::Sender] {
+        match self.sender {
+            Sender::Unknown => &[st2110::Sender::Narrow, st2110::Sender::Wide],
+            Sender::Narrow => &[st2110::Sender::Narrow],
+            Sender::Wide => &[st2110::Sender::Wide],
+        }
+    }
+}
+
+/// The flow asked for, or the one with the most packets, streams first.
+fn choose<'a>(
+    capture: &'a Captured,
+    config: &Config,
+    input: &Path,
+) -> Result<&'a Candidate, Error> {
+    let Some(wanted) = &config.flow else {
+        return capture.flows.first().ok_or_else(|| capture.nothing_found(input));
+    };
+    let by_number = wanted.parse::<usize>().ok().and_then(|n| capture.flows.get(n.checked_sub(1)?));
+    let is_it = |found: &&Candidate| found.ends.1.to_string() == *wanted;
+    by_number.or_else(|| capture.flows.iter().find(is_it)).ok_or_else(|| {
+        let known: Vec<String> =
+            capture.flows.iter().take(5).map(|found| found.ends.1.to_string()).collect();
+        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+        let what = format!(
+            "{} has {} UDP flows: choose 1 to that, or one of {known}",
+            input.display(),
+            capture.flows.len()
+        );
+        ConfigError::of_parameter("flow", what).into()
+    })
+}
+
+fn figures(found: &Candidate, format: Option<Format>, input: &Path) -> Result<Figures, Error> {
+    let (from, to) = found.ends;
+    let Some(figures) = Figures::of(&found.flow, format) else {
+        return Err(Error::Withheld(format!(
+            "{}: the flow {from} to {to} has {} packets: figures take 3 at least",
+            input.display(),
+            found.flow.len()
+        )));
+    };
+    if figures.kind != Kind::Udp || figures.lateness.is_some() {
+        return Ok(figures);
+    }
+    Err(Error::Withheld(format!(
+        "{}: no RTP stream, and the largest UDP flow, {from} to {to} with {} packets, has no constant \
+         rate: there is nothing to hold its times against",
+        input.display(),
+        found.flow.len()
+    )))
+}

@@ -1,0 +1,33 @@
+//! What an earlier process has left behind, and what settings have become when one ends.
+
+use crate::Error;
+use linecard_jitter::linux::journal::{Fate, Restoration, Store};
+
+/// Puts back what dead processes have changed, to be called before anything else: a line for each. What cannot be put
+/// back is said, and is no error: the next command may be the one that shows why.
+#[must_use]
+pub fn recover() -> Vec<String> {
+    match Store::of_user().recover() {
+        Ok(restorations) => restorations
+            .iter()
+            .filter(|one| one.fate.is_news())
+            .map(|one| format!("left by a process that is dead: {one}"))
+            .collect(),
+        Err(error) => vec![error.to_string()],
+    }
+}
+
+/// What else there is to say of settings that were put back.
+///
+/// # Errors
+///
+/// [`Error::NotRestored`] with all settings that are not as before.
+pub(super) fn end(restorations: &[Restoration]) -> Result<Vec<String>, Error> {
+    let bad = restorations.iter().filter(|one| !one.fate.is_good());
+    let bad: Vec<String> = bad.map(ToString::to_string).collect();
+    if !bad.is_empty() {
+        return Err(Error::NotRestored(bad.join("; ")));
+    }
+    let elsewhere = restorations.iter().filter(|one| matches!(one.fate, Fate::Elsewhere { .. }));
+    Ok(elsewhere.map(ToString::to_string).collect())
+}

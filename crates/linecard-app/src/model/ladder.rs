@@ -1,0 +1,260 @@
+//! Bottleneck analysis of the sending side: what limits a scenario, and what limits next when that is relieved.
+
+use super::core::{Load, MAX_CLOCK, MIN_CLOCK, Protocol};
+use super::transmit::{Config, firmware, refused_run};
+use crate::{Context, Error, Finished};
+use garde::Validate;
+use linecard_config::{ConfigError, Frequency, Maybe, Rate};
+use linecard_model::solve::{
+    ClockLimits, Firmware, Flow, Ladder, Phase, Question, Resource, Step, Traffic, measure,
+};
+use linecard_model::transmit::{Design, Kind};
+use linecard_report::{BitRate, Outcome, report_of};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
+
+/// What is asked beside the scenario.
+#[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema, Validate)]
+#[serde(default, deny_unknown_fields)]
+pub struct Options {
+    /// steps at most; it ends earlier where the line's rate is carried
+    #[default(8)]
+    #[garde(range(min = 1, max = 100))]
+    #[schemars(extend("x-flag" = "steps"))]
+    pub steps: usize,
+    /// the rate to climb to, in place of the line's; the line becomes a resource like others
+    #[garde(range(min = Rate::KILO, max = Rate::tera(100)))]
+    #[schemars(extend("x-flag" = "rate"))]
+    pub rate: Maybe<Rate>,
+    /// How fast clocks may be.
+    #[garde(dive)]
+    pub limits: Limits,
+}
+
+/// How fast clocks may be.
+#[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema, Validate)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// the fastest clock of a core in MHz; beyond it more cores are taken
+    #[default(Frequency::from_mhz(3_000))]
+    #[garde(range(min = MIN_CLOCK, max = MAX_CLOCK))]
+    #[schemars(extend("x-flag" = "max-core"))]
+    pub max_core: Frequency,
+    /// the fastest clock of a DMA in MHz; beyond it a wider bus, then more cores are taken
+    #[default(Frequency::from_mhz(3_000))]
+    #[garde(range(min = MIN_CLOCK, max = MAX_CLOCK))]
+    #[schemars(extend("x-flag" = "max-dma"))]
+    pub max_dma: Frequency,
+}
+
+impl Limits {
+    pub(super) const fn clocks(&self) -> ClockLimits {
+        ClockLimits { core_hz: self.max_core.hz(), dma_hz: self.max_dma.hz() }
+    }
+}
+
+/// The steps.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct LadderOutcome {
+    /// What limits, and what next
+    pub steps: Vec<Numbered>,
+    /// Of steps that end below the rate that was asked for.
+    #[serde(skip)]
+    short: Option<String>,
+}
+
+/// A step with its number.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Numbered {
+    /// From 1.
+    pub label: String,
+    /// The step.
+    pub value: Carried,
+}
+
+/// A design and what it carries.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Carried {
+    /// cores
+    pub cores: usize,
+    /// width of the bus
+    pub bus_bits: u32,
+    /// the cores' clock
+    pub core_mhz: f64,
+    /// the DMA's clock
+    pub dma_mhz: f64,
+    /// computed
+    pub carried: BitRate,
+    /// by a run of the firmware
+    pub carried_by_run: BitRate,
+    /// what limits
+    pub limit: String,
+    /// the line, if it limits
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<BitRate>,
+    #[serde(skip)]
+    text: String,
+}
+
+impl Outcome for LadderOutcome {
+    fn item(&self, _: &str, index: usize) -> Option<String> {
+        self.steps.get(index).map(|step| step.value.text.clone())
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let note = "Carried: computed, and by a run of the firmware; bits on the line, overhead included. Gains are computed \
+                    for each resource made a quarter faster; the one that gives most is the limit, and the next line has it a \
+                    quarter faster; from the limit of a clock on the bus twice as wide, then twice as many cores.";
+        std::iter::once(note.to_owned()).chain(self.short.clone()).collect()
+    }
+}
+
+/// Makes the resource that limits a quarter faster, step by step; what each gives is computed, and confirmed by a run.
+///
+/// # Errors
+///
+/// A policy of the bus without a closed form, a rate that nothing within the limits carries, firmware that fails, and
+/// cancellation.
+pub fn run(
+    config: &Config,
+    options: &Options,
+    context: &Context<'_>,
+) -> Result<LadderOutcome, Error> {
+    let image = firmware::load(config, context)?.image().clone();
+    let design = config.design(0)?;
+    let failure = |error| refused_run(config, &error);
+    let wanted = options.rate.0.map(Rate::bits_per_second);
+    let target = wanted.or(design.line_bits_per_second).unwrap_or(u64::MAX);
+    let question = Question {
+        firmware: Firmware::measure(&image, design.bubbles).map_err(failure)?,
+        traffic: traffic(&config.load),
+        bits_per_second: target,
+        phase: Phase::Typical,
+        design,
+    };
+    let ladder = question.ladder(options.steps, options.limits.clocks());
+    let ladder =
+        ladder.map_err(|error| ConfigError::of_parameter("bus.policy", error.to_string()))?;
+    if let (Some(limit), Some(last)) = (ladder.infeasible, ladder.steps.last()) {
+        return Err(infeasible(limit, last, target));
+    }
+    let mut steps = Vec::new();
+    for (number, step) in ladder.steps.iter().enumerate() {
+        context.go_on()?;
+        let measured = measure(&step.design, &image, &question.traffic).map_err(failure)?;
+        let value = Carried::new(step, measured.wire_bits_per_second, &ladder.steps[0].design);
+        steps.push(Numbered { label: (number + 1).to_string(), value });
+    }
+    Ok(LadderOutcome { steps, short: wanted.and_then(|wanted| short(&ladder, wanted)) })
+}
+
+/// The same for a front end.
+///
+/// # Errors
+///
+/// As [`run`], with places in the scenario.
+pub fn finish(options: &Options, context: &Context<'_>) -> Result<Finished, Error> {
+    let config = context.config()?;
+    let outcome = run(&config, options, context).map_err(|error| context.placed(error))?;
+    let report = report_of("model ladder", &outcome);
+    Ok(Finished::of_report("What limits, and what limits next", report))
+}
+
+/// Says where steps end below the rate that was asked for.
+fn short(ladder: &Ladder, wanted: u64) -> Option<String> {
+    let last = ladder.steps.last().filter(|last| last.wire_bits_per_second < wanted as f64)?;
+    Some(format!(
+        "{} steps end at {:.1} Gbit/s, below the {:.1} Gbit/s that were asked for: --steps takes more.",
+        ladder.steps.len(),
+        last.wire_bits_per_second / 1e9,
+        wanted as f64 / 1e9
+    ))
+}
+
+/// Nothing within the limits carries the rate.
+fn infeasible(limit: Resource, last: &Step, wanted: u64) -> Error {
+    let design = &last.design;
+    let mhz = |hz: u64| hz as f64 / 1e6;
+    Error::Infeasible(format!(
+        "{:.1} Gbit/s cannot be carried within the limits: {} limits at {:.1} Gbit/s with {} cores at {} MHz, DMA at {} MHz and \
+         a bus of {} bits; raise --max-core or --max-dma",
+        wanted as f64 / 1e9,
+        name(limit),
+        last.wire_bits_per_second / 1e9,
+        design.cores,
+        mhz(design.core.hz()),
+        mhz(design.dma.hz()),
+        design.bus_bits,
+    ))
+}
+
+/// The load, as a mix.
+pub(super) fn traffic(load: &Load) -> Traffic {
+    let kinds: &[Kind] = match load.protocol {
+        Protocol::Tcp => &[Kind::Tcp],
+        Protocol::Udp => &[Kind::Udp],
+        Protocol::Mix => &[Kind::Tcp, Kind::Udp],
+    };
+    let flow = |kind, size: u64| {
+        // Fragments carry the UDP header too.
+        let payload = size + if kind == Kind::Udp { 8 } else { 0 };
+        Flow { kind, payload, weight: 1 }
+    };
+    let sizes = |kind| load.size.iter().map(move |size| flow(kind, size.get()));
+    Traffic { flows: kinds.iter().flat_map(|kind| sizes(*kind)).collect() }
+}
+
+pub(super) const fn name(of: Resource) -> &'static str {
+    match of {
+        Resource::Core => "core clock",
+        Resource::Dma => "DMA",
+        Resource::Line => "line",
+    }
+}
+
+impl Carried {
+    fn new(step: &Step, measured: f64, first: &Design) -> Self {
+        let design = &step.design;
+        let line = design.line_bits_per_second.map(|rate| BitRate(rate as f64));
+        Self {
+            cores: design.cores,
+            bus_bits: design.bus_bits,
+            core_mhz: design.core.hz() as f64 / 1e6,
+            dma_mhz: design.dma.hz() as f64 / 1e6,
+            carried: BitRate(step.wire_bits_per_second),
+            carried_by_run: BitRate(measured),
+            limit: name(step.limit).to_owned(),
+            line,
+            text: String::new(),
+        }
+        .with_text(step, first)
+    }
+
+    fn with_text(mut self, step: &Step, first: &Design) -> Self {
+        let gains = step.reliefs.iter().map(|relief| {
+            let gain = (relief.gain - 1.0) * 100.0;
+            format!("{} {gain:+.1} %", name(relief.of))
+        });
+        let cores = match self.cores == first.cores {
+            true => "core".to_owned(),
+            false => format!("{} cores", self.cores),
+        };
+        let bus = match self.bus_bits == first.bus_bits {
+            true => String::new(),
+            false => format!(" on {} bits", self.bus_bits),
+        };
+        let line = self.line.map(|rate| format!("{:.1} Gbit/s", rate.0 / 1e9));
+        self.text = format!(
+            "{cores} {:.1} MHz, DMA {:.1} MHz{bus}, line {}: carries {:.2} Gbit/s (run: {:.2}); limit: {} ({})",
+            self.core_mhz,
+            self.dma_mhz,
+            line.unwrap_or_else(|| "unlimited".to_owned()),
+            self.carried.0 / 1e9,
+            self.carried_by_run.0 / 1e9,
+            self.limit,
+            gains.collect::<Vec<_>>().join(", "),
+        );
+        self
+    }
+}

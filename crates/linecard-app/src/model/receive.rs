@@ -1,0 +1,91 @@
+//! The receiving side of a network interface: firmware on a modelled core sorts packets into lists of the host's buffers
+//! ([`linecard_model::receive`]).
+
+mod config;
+mod outcome;
+
+pub use config::{Bus, Cam, Config, Core, Dma, Firmware, Host, Line};
+pub use outcome::{Account, Busy, Class, ClassCycles, Rates, ReceiveOutcome};
+
+use super::account::conserved;
+use super::transmit::firmware;
+use crate::{Context, Error, Job};
+use linecard_config::ConfigError;
+use linecard_model::receive::{self, Receive, ReceiveError};
+use linecard_model::rv32::Image;
+
+/// Firmware that comes with the model.
+const FIRMWARE: [&str; 2] = ["published", "best"];
+
+/// The job.
+#[derive(Debug)]
+pub struct ReceiveModel;
+
+impl Job for ReceiveModel {
+    const NAME: &'static str = "receive";
+    const COMMAND: &'static str = super::COMMAND;
+    type Config = Config;
+    type Outcome = ReceiveOutcome;
+
+    /// Messages have to be of a size that can be cut, too.
+    fn validate(config: &Config) -> Result<(), ConfigError> {
+        config.design()?;
+        let load = &config.load;
+        let refuse =
+            |error: &dyn ToString| ConfigError::of_parameter("load.mtu", error.to_string());
+        for message in load.messages().take(2 * load.size.len()) {
+            message.mss(load.mtu()).map_err(|error| refuse(&error))?;
+        }
+        Ok(())
+    }
+
+    fn title(_: &Config) -> String {
+        super::title(Self::NAME)
+    }
+
+    fn run(config: &Config, context: &Context<'_>) -> Result<ReceiveOutcome, Error> {
+        linecard_config::check(config)?;
+        Self::validate(config)?;
+        let design = config.design()?;
+        let load = &config.load;
+        let failure = |error| refused_run(config, &error);
+        let receive = Receive::new(&design, &image(config, context)?).map_err(failure)?;
+        context.progress.expect(load.messages as usize);
+        let cut = |message| receive::firmware::packets_of(&message, load.mtu());
+        // What cannot be cut is refused before.
+        let packets =
+            context.each(load.messages()).flat_map(|message| cut(message).unwrap_or_default());
+        let outcome = receive.run(packets, |_| ()).map_err(failure)?;
+        context.go_on()?;
+        Ok(ReceiveOutcome::new(config, &design, &outcome))
+    }
+
+    fn check(outcome: &ReceiveOutcome) -> Result<(), Error> {
+        let Account { arrived, delivered, dropped, held, .. } = outcome.account;
+        conserved([arrived, delivered, dropped, held], outcome.is_right)
+    }
+}
+
+fn image(config: &Config, context: &Context<'_>) -> Result<Image, ConfigError> {
+    match config.firmware.image.as_str() {
+        "published" => Ok(receive::firmware::published()),
+        "best" => Ok(receive::firmware::best()),
+        name => {
+            let path = context.path_of(firmware::IMAGE, name);
+            Ok(firmware::file(&path, &FIRMWARE)?.image().clone())
+        }
+    }
+}
+
+/// Why a run ended early.
+fn refused_run(config: &Config, error: &ReceiveError) -> Error {
+    let refuse = |parameter| ConfigError::of_parameter(parameter, error.to_string()).into();
+    match error {
+        ReceiveError::Design(error) => config::refused(*error).into(),
+        ReceiveError::Load(_) => refuse(firmware::IMAGE),
+        ReceiveError::Message(_) => refuse("load.mtu"),
+        ReceiveError::Fault(_) | ReceiveError::Stuck { .. } | ReceiveError::Halted { .. } => {
+            Error::Firmware(format!("firmware {}: {error}", config.firmware.image))
+        }
+    }
+}

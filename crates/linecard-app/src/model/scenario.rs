@@ -1,0 +1,81 @@
+//! Scenario files of models: TOML that names its model, and values that take precedence.
+
+use super::{MODELS, named};
+use crate::{AnyJob, Error, Job};
+use linecard_config::Document;
+use std::path::Path;
+
+/// Models that there were, and what to use.
+const REMOVED: [(&str, &str); 1] = [("lanes", "transfer")];
+
+/// A scenario, of which no value but its model has been read.
+#[derive(Debug, Clone)]
+pub struct Scenario {
+    /// The job that its `model = "…"` names.
+    pub model: &'static AnyJob,
+    /// Its values.
+    pub document: Document,
+}
+
+impl Scenario {
+    /// Reads a file; `sets` are values as KEY=VALUE that take precedence.
+    ///
+    /// # Errors
+    ///
+    /// A file that cannot be read, is not TOML, or names no model that there is.
+    pub fn read(path: &Path, sets: &[String]) -> Result<Self, Error> {
+        Self::of(Document::read(path)?, sets)
+    }
+
+    /// Takes a text as that of the file at `path`, which need not exist.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::read`].
+    pub fn of_text(path: &Path, text: &str, sets: &[String]) -> Result<Self, Error> {
+        Self::of(Document::of_text(path, text)?, sets)
+    }
+
+    fn of(mut document: Document, sets: &[String]) -> Result<Self, Error> {
+        let choose = || {
+            let names = MODELS.map(|model| format!("\"{}\"", model.name));
+            format!("choose {}", names.join(", "))
+        };
+        let Some(name) = document.take_text("model")? else {
+            let path = document.path().display();
+            let what = format!("{path}: the file does not say which model this is: {}", choose());
+            return Err(Error::Usage(what));
+        };
+        let Some(model) = named(&name) else {
+            let removed = REMOVED.iter().find(|(old, _)| *old == name);
+            let what = match removed {
+                Some((_, instead)) => format!("this model was removed: use model = \"{instead}\""),
+                None => format!("no such model: {}", choose()),
+            };
+            return Err(document.refuse("model", what).into());
+        };
+        sets.iter().try_for_each(|set| document.set(set))?;
+        Ok(Self { model, document })
+    }
+
+    /// Its document, if it is of this model.
+    ///
+    /// # Errors
+    ///
+    /// A scenario of another model.
+    pub fn only<J: Job>(self) -> Result<Document, Error> {
+        if self.model.name == J::NAME {
+            return Ok(self.document);
+        }
+        let name = J::NAME;
+        Err(self.refuse(format!(
+            "this takes scenarios of \"{name}\": `linecard model run` takes all kinds"
+        )))
+    }
+
+    /// Refuses its model.
+    #[must_use]
+    pub fn refuse(&self, what: impl Into<String>) -> Error {
+        self.document.refuse("model", what).into()
+    }
+}

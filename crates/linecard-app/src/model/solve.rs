@@ -1,0 +1,562 @@
+//! From a line rate back to the clocks, widths and cores of the sending side that carry it.
+
+mod alternatives;
+mod confirm;
+
+use self::confirm::{Confirmed, Side};
+use super::core::{MAX_CLOCK, MIN_CLOCK};
+use super::ladder::{self, Limits};
+use super::transmit::{self, firmware, refused_run};
+use crate::{Context, Error, Finished};
+use garde::Validate;
+use linecard::watch::Watch;
+use linecard_config::{Bytes, ConfigError, Frequency, Maybe, Rate, power_of_two};
+use linecard_model::pcie::{Generation, Link, Nic, ethernet_needs_bps};
+use linecard_model::rv32::Image;
+use linecard_model::solve::{
+    ClockLimits, Cost, Edge, Firmware, Flow, Measured, Phase, Question, Resource, SolveError,
+    Traffic, measure, measure_steady,
+};
+use linecard_model::transmit::{BusPolicy, Design, HeaderPath, Kind, TransmitError};
+use linecard_model::{Clock, Ps};
+use linecard_report::{Report, Section, Value};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
+use std::path::Path;
+use std::sync::Arc;
+
+/// What is asked: values that are given are fixed, clocks that are not are looked for.
+#[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema, Validate)]
+#[serde(default, deny_unknown_fields)]
+#[garde(allow_unvalidated)]
+pub struct Config {
+    /// the line's rate, as 100G; all overhead counts
+    #[garde(range(min = Rate::KILO, max = Rate::tera(100)))]
+    #[schemars(extend("x-flag" = "rate", "x-required" = true))]
+    pub rate: Rate,
+    /// the longest packet, from the IP header on; its full size is what is sent
+    #[default(Bytes::new(1_500))]
+    #[garde(range(min = Bytes::new(68), max = Bytes::new(65_535)))]
+    #[schemars(extend("x-flag" = "mtu"))]
+    pub mtu: Bytes,
+    /// what is cut
+    #[schemars(extend("x-flag" = "protocol"))]
+    pub protocol: Protocol,
+    /// packets of a message; without it a steady stream of full packets
+    #[garde(range(min = 1, max = 1_000))]
+    #[schemars(extend("x-flag" = "packets", "x-conflicts" = ["mix"]))]
+    pub packets: Maybe<u64>,
+    /// messages of several kinds, as tcp:44=3,udp:1=1: full packets of each, and how many of such
+    #[schemars(extend("x-flag" = "mix", "x-conflicts" = ["protocol"]))]
+    pub mix: Maybe<String>,
+    /// the cores' clock in MHz; without it the smallest is looked for
+    #[garde(range(min = MIN_CLOCK, max = MAX_CLOCK))]
+    #[schemars(extend("x-flag" = "core"))]
+    pub core: Maybe<Frequency>,
+    /// the DMA's clock in MHz; without it the smallest is looked for, or where the core's is looked for 2115 taken, as
+    /// published
+    #[garde(range(min = MIN_CLOCK, max = MAX_CLOCK))]
+    #[schemars(extend("x-flag" = "dma"))]
+    pub dma: Maybe<Frequency>,
+    /// width of the local bus in bits, a power of two
+    #[default(64)]
+    #[garde(range(min = 32, max = 1024), custom(power_of_two))]
+    #[schemars(extend("x-flag" = "bus"))]
+    pub bus: u32,
+    /// cores, each with bus and DMA
+    #[default(1)]
+    #[garde(range(min = 1, max = Design::MAX_CORES))]
+    #[schemars(extend("x-flag" = "cores"))]
+    pub cores: usize,
+    /// DMA cycles for a word
+    #[default(1)]
+    #[garde(range(min = 1, max = 8))]
+    #[schemars(extend("x-flag" = "cycles-per-word"))]
+    pub cycles_per_word: u64,
+    /// access to the bus while the DMA moves words
+    #[schemars(extend("x-flag" = "policy"))]
+    pub policy: BusPolicy,
+    /// how headers are moved
+    #[schemars(extend("x-flag" = "header"))]
+    pub header: HeaderPath,
+    /// bytes of a packet on the line besides the IP packet: 20 as published, 38 with Ethernet
+    #[default(Bytes::new(20))]
+    #[garde(range(min = Bytes::new(0), max = Bytes::new(65_535)))]
+    #[schemars(extend("x-flag" = "overhead"))]
+    pub overhead: Bytes,
+    /// firmware: approach-1, approach-2, best, or an ELF file
+    #[default("approach-2".to_owned())]
+    #[schemars(extend("x-flag" = "firmware"))]
+    pub firmware: String,
+    /// how the clocks' edges lie beside each other
+    #[schemars(extend("x-flag" = "phase"))]
+    pub phase: Phase,
+    /// what a link to the host has to carry beyond what is needed, in per cent
+    #[default(10)]
+    #[garde(range(min = 0, max = 1_000))]
+    #[schemars(extend("x-flag" = "margin"))]
+    pub margin: u32,
+    /// How fast clocks may be.
+    #[garde(dive)]
+    pub limits: Limits,
+}
+
+/// What is cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Protocol {
+    /// segments
+    #[default]
+    Tcp,
+    /// fragments
+    Udp,
+}
+
+/// `tcp:44=3,udp:1=1`.
+fn parse_mix(text: &str, mtu: u16) -> Result<Traffic, String> {
+    let flow = |part: &str| -> Option<Flow> {
+        let (kind, rest) = part.split_once(':')?;
+        let (packets, weight) = rest.split_once('=').unwrap_or((rest, "1"));
+        let kind = match kind {
+            "tcp" => Kind::Tcp,
+            "udp" => Kind::Udp,
+            _ => return None,
+        };
+        let packets = packets.parse::<u64>().ok().filter(|count| (1..=1000).contains(count))?;
+        let weight = weight.parse().ok().filter(|count| (1..=1000).contains(count))?;
+        let payload = Traffic::mss(kind, mtu) as u64 * packets;
+        (payload <= MAX_PAYLOAD).then_some(Flow { kind, payload, weight })
+    };
+    let flows = text.split(',').map(|part| flow(part).ok_or(part)).collect::<Result<Vec<_>, _>>();
+    let flows = flows.map_err(|part| {
+        format!(
+            "--mix: \"{part}\": write KIND:PACKETS=WEIGHT as tcp:44=3; kinds are tcp and udp, packets \
+             and weights 1 to 1000, and a message has at most {MAX_PAYLOAD} bytes of payload"
+        )
+    })?;
+    Ok(Traffic { flows })
+}
+
+/// What an IP packet carries behind the longest headers here.
+const MAX_PAYLOAD: u64 = 65_495;
+
+/// Widths that slots and interfaces have. The specification has x32 too, which nobody builds.
+const WIDTHS: [u32; 5] = [1, 2, 4, 8, 16];
+const WIDEST: u32 = 16;
+const CORE: &str = "the core's clock";
+const DMA: &str = "the DMA's clock";
+
+/// What is asked, with the firmware that answers are tried with.
+struct Solving {
+    question: Question,
+    image: Image,
+    kind: Kind,
+    steady: bool,
+    /// Clocks beyond these are no answer.
+    limits: ClockLimits,
+    /// What a link to the host has to carry beyond what is needed, in per cent.
+    margin: u32,
+    /// Whether the core's and the DMA's clock are looked for.
+    is_open: (bool, bool),
+    progress: Arc<Watch>,
+}
+
+/// Looks for what is not given.
+///
+/// # Errors
+///
+/// Values that do not fit each other, firmware that is not there or fails, a rate that nothing within the limits carries,
+/// and cancellation.
+pub fn run(config: &Config, context: &Context<'_>) -> Result<Finished, Error> {
+    let solving = solving(config, context).map_err(|error| context.placed(error))?;
+    let mut report = Report::new("model solve");
+    report.push(solving.demand());
+    report.push(solving.costs());
+    let answers = match (config.core.0, config.dma.0) {
+        (None, _) => solving.core_clock()?,
+        (Some(_), None) => solving.dma_clock()?,
+        (Some(_), Some(_)) => solving.both()?,
+    };
+    answers.into_iter().for_each(|section| report.push(section));
+    report.push(solving.host_link());
+    solving.contradictions(&mut report);
+    Ok(Finished::of_report("The smallest interface that carries a line", report))
+}
+
+fn solving(config: &Config, context: &Context<'_>) -> Result<Solving, Error> {
+    linecard_config::check(config)?;
+    let usage = |error: &dyn std::fmt::Display| Error::Usage(error.to_string());
+    let image = firmware::by_name(&config.firmware, Path::new(&config.firmware));
+    let image =
+        image.map_err(|error| ConfigError::of_parameter("firmware", error.problem.to_string()))?;
+    let image = image.image().clone();
+    let clock = |clock: Maybe<Frequency>, open_hz| {
+        Clock::new(clock.0.map_or(open_hz, Frequency::hz), Ps::ZERO).map_err(|error| usage(&error))
+    };
+    let mtu = u16::try_from(config.mtu.get()).unwrap_or(u16::MAX);
+    let design = Design {
+        cores: config.cores,
+        cycles_per_word: config.cycles_per_word,
+        bus_bits: config.bus,
+        policy: config.policy,
+        header: config.header,
+        mtu,
+        wire_overhead_bytes: config.overhead.get(),
+        // Several cores wait for their turn with whole messages.
+        sbi_bytes: 1 << 30,
+        // What is looked for begins anywhere.
+        ..Design::published(clock(config.core, 100_000_000)?, clock(config.dma, 2_115_000_000)?)
+    };
+    design.check().map_err(|error| usage(&error))?;
+    let kind = if config.protocol == Protocol::Tcp { Kind::Tcp } else { Kind::Udp };
+    let traffic = match (&config.mix.0, config.packets.0) {
+        (Some(mix), _) => parse_mix(mix, mtu).map_err(Error::Usage)?,
+        (None, Some(packets)) => Traffic::uniform(kind, mtu, packets),
+        (None, None) => Traffic::endless(kind, mtu),
+    };
+    if Traffic::mss(kind, mtu) < 8 {
+        return Err(ConfigError::of_parameter("mtu", "no room for payload").into());
+    }
+    let costs = Firmware::measure(&image, design.bubbles);
+    let failed = |error| refused_run(&transmit::Config::default(), &error);
+    let question = Question {
+        design,
+        firmware: costs.map_err(failed)?,
+        traffic,
+        bits_per_second: config.rate.bits_per_second(),
+        phase: config.phase,
+    };
+    Ok(Solving {
+        question,
+        image,
+        kind,
+        steady: config.packets.0.is_none() && config.mix.0.is_none(),
+        limits: config.limits.clocks(),
+        margin: config.margin,
+        is_open: (config.core.0.is_none(), config.core.0.is_some() && config.dma.0.is_none()),
+        progress: Arc::clone(context.progress),
+    })
+}
+
+impl Solving {
+    fn demand(&self) -> Section {
+        let Question { design, traffic, bits_per_second, .. } = &self.question;
+        let header = Traffic::header_len(self.kind);
+        let payload = Traffic::mss(self.kind, design.mtu) as u64;
+        let bytes = payload + header + design.wire_overhead_bytes;
+        let packets = *bits_per_second as f64 / (8 * bytes) as f64;
+        let mut section = Section::new("demand", "What has to be carried");
+        section.add("rate", "line rate", Value::BitRate(*bits_per_second as f64));
+        section.add("wire_bytes", "full packet on the line", Value::Bytes(bytes));
+        section.add("packets_per_second", "full packets per second", Value::Number(packets));
+        section.add("ns_per_packet", "time for each", Value::Ns(1e9 / packets));
+        let of = |flow: &Flow| {
+            let kind = if flow.kind == Kind::Tcp { "TCP" } else { "UDP" };
+            format!("{} of {} packets ({kind})", flow.weight, flow.packets(design.mtu))
+        };
+        let messages = match traffic.flows.first() {
+            Some(_) if !self.steady => traffic.flows.iter().map(of).collect::<Vec<_>>().join(", "),
+            _ => "a steady stream (COM)".to_owned(),
+        };
+        section.add("messages", "messages", Value::Text(messages));
+        section
+    }
+
+    /// P and O.
+    fn costs(&self) -> Section {
+        let Firmware { tcp, udp } = &self.question.firmware;
+        let costs = if self.kind == Kind::Tcp { tcp } else { udp };
+        let mut section = Section::new("firmware", "Cycles of the firmware, read off runs");
+        for (key, cost) in
+            [("ssm", costs.ssm), ("bom", costs.bom), ("com", costs.com), ("eom", costs.eom)]
+        {
+            let Cost { before, beside, .. } = cost;
+            let words = format!("{before} before the transfer, {beside} beside it");
+            let fields = vec![("before", Value::Count(before)), ("beside", Value::Count(beside))];
+            section.add(key, key.to_uppercase(), Value::Fields(words, fields));
+        }
+        section
+    }
+
+    /// The link to the host that carries packets of this size both ways.
+    fn host_link(&self) -> Section {
+        let Question { design, bits_per_second, .. } = &self.question;
+        // Ethernet's header and check sequence.
+        let frame = u64::from(design.mtu) + 18;
+        let title = format!(
+            "PCI Express that carries such packets both ways, polled driver, margin {} %",
+            self.margin
+        );
+        let mut section = Section::new("host_link", title);
+        let needed = ethernet_needs_bps(*bits_per_second, frame);
+        section.add("needed", "needed in each direction", Value::BitRate(needed));
+        let margin = f64::from(self.margin) / 100.0;
+        for generation in Generation::ALL {
+            let carries = |lanes: u32| {
+                let link = Link::new(generation, lanes);
+                link.map_or(0.0, |link| Nic::Polled.bps(&link, frame.saturating_sub(4)))
+            };
+            let enough = |lanes: &u32| carries(*lanes) >= needed * (1.0 + margin);
+            let lanes = WIDTHS.into_iter().find(enough);
+            let shown = lanes.unwrap_or(WIDEST);
+            let (carried, headroom) = (carries(shown), carries(shown) / needed - 1.0);
+            let gbps = carried / 1e9;
+            let words = match lanes {
+                Some(lanes) => {
+                    format!("x{lanes} carries {gbps:.1} Gbit/s, headroom {:.0} %", headroom * 100.0)
+                }
+                None => format!(
+                    "none; x{WIDEST} carries {gbps:.1} Gbit/s, {:.0} % of what is needed",
+                    (headroom + 1.0) * 100.0
+                ),
+            };
+            let number = generation as u8 + 1;
+            let mut fields: Vec<_> =
+                lanes.map(|lanes| ("lanes", Value::Count(lanes.into()))).into_iter().collect();
+            fields.push(("nearest_lanes", Value::Count(shown.into())));
+            fields.push(("carries_bits_per_second", Value::BitRate(carried)));
+            fields.push(("headroom", Value::Share(headroom)));
+            let value = Value::Fields(words, fields);
+            section.add(format!("gen{number}"), format!("Gen{number}"), value);
+        }
+        section
+    }
+
+    /// An answer with a clock within its limit; else what would be one.
+    fn within(&self, what: &str, hz: u64, limit: u64) -> Result<(), Error> {
+        if hz <= limit {
+            return Ok(());
+        }
+        Err(Error::Infeasible(format!(
+            "{what} would need {:.1} MHz, limit {:.1} MHz ({}): {}",
+            hz as f64 / 1e6,
+            limit as f64 / 1e6,
+            if what == DMA { "--max-dma" } else { "--max-core" },
+            self.instead()
+        )))
+    }
+
+    /// The narrowest bus, else the fewest cores, that carry the line with clocks within their limits.
+    fn instead(&self) -> String {
+        let given = &self.question.design;
+        let ladder = |from: u32| std::iter::successors(Some(from), |bits| Some(bits * 2));
+        let buses = ladder(given.bus_bits).skip(1).take_while(|bits| *bits <= 1024);
+        let cores = ladder(given.cores as u32).skip(1).take_while(|cores| *cores <= 256);
+        let wider = buses.map(|bus_bits| Design { bus_bits, ..given.clone() });
+        let more =
+            cores.map(|cores| Design { cores: cores as usize, bus_bits: 1024, ..given.clone() });
+        let found = wider.chain(more).find(|design| self.is_feasible(design));
+        match found {
+            Some(Design { cores, bus_bits, .. }) if cores == given.cores => {
+                format!("--bus {bus_bits} carries it")
+            }
+            Some(Design { cores, .. }) => format!("--bus 1024 --cores {cores} carry it"),
+            None => "no bus up to 1024 bits with up to 256 cores carries it within the limits"
+                .to_owned(),
+        }
+    }
+
+    /// Whether a design carries the line with its open clocks at their limits, and its given ones as they
+    /// are.
+    fn is_feasible(&self, design: &Design) -> bool {
+        let clock = |hz| Clock::new(hz, Ps::ZERO).ok();
+        let fastest = |design: &Design| -> Option<Design> {
+            let (mut core, mut dma) = (design.core, design.dma);
+            if self.is_open.0 {
+                core = clock(self.limits.core_hz)?;
+            }
+            if self.is_open.1 {
+                dma = clock(self.limits.dma_hz)?;
+            }
+            Some(Design { core, dma, ..design.clone() })
+        };
+        let prediction = fastest(design).map(|design| self.question.predict(&design));
+        prediction.is_some_and(|prediction| {
+            prediction.is_ok_and(|it| it.carries(self.question.bits_per_second))
+        })
+    }
+
+    fn run(&self, design: &Design) -> Result<Measured, Error> {
+        Context::new(&self.progress).go_on()?;
+        let Question { traffic, .. } = &self.question;
+        let measured = match self.steady {
+            true => measure_steady(design, &self.image, self.kind).map(|one| Measured {
+                wire_bits_per_second: one.wire_bits_per_second * design.cores as f64,
+                ..one
+            }),
+            false => measure(design, &self.image, traffic),
+        };
+        measured.map_err(|error: TransmitError| Error::Firmware(error.to_string()))
+    }
+
+    fn with_core(&self, hz: u64) -> Design {
+        let old = &self.question.design;
+        Design { core: Clock::new(hz, Ps::ZERO).unwrap_or(old.core), ..old.clone() }
+    }
+
+    /// Wrong questions, and right ones that nothing answers.
+    fn refuse(&self, error: SolveError) -> Error {
+        match error {
+            SolveError::Dma { .. } | SolveError::Core { .. } => {
+                Error::Infeasible(format!("{error}; {}", self.instead()))
+            }
+            _ => Error::Usage(error.to_string()),
+        }
+    }
+
+    /// The core's clock, confirmed, and what else would do.
+    fn core_clock(&self) -> Result<Vec<Section>, Error> {
+        let has_closed_form = self.question.design.policy != BusPolicy::Interleave;
+        let edge = match has_closed_form {
+            true => self.question.core_clock().map_err(|error| self.refuse(error))?,
+            false => self.core_clock_by_runs()?,
+        };
+        self.within(CORE, edge.from_hz, self.limits.core_hz)?;
+        let confirm = |side, hz| self.confirm(CORE, side, hz, |hz| self.with_core(hz));
+        let [below, above] =
+            [confirm(Side::Below, edge.smallest_hz)?, confirm(Side::Above, edge.from_hz)?];
+        let mut answer = Section::new("core_clock", "The core's clock");
+        let mhz = |hz: u64| Value::Number(hz as f64 / 1e6);
+        answer.add("smallest_mhz", "smallest, MHz", mhz(below.hz));
+        answer.add("from_mhz", "every clock from, MHz", mhz(above.hz));
+        below.correction("closed_form_smallest", &mut answer);
+        above.correction("closed_form_from", &mut answer);
+        self.utilisation(&self.with_core(above.hz), &mut answer);
+        let mut sections = vec![answer, confirm::section(&[below, above])];
+        if has_closed_form {
+            sections.push(self.alternatives());
+        }
+        Ok(sections)
+    }
+
+    /// A clock that runs confirm, within its limit.
+    fn confirm(
+        &self,
+        what: &str,
+        side: Side,
+        computed_hz: u64,
+        design: impl Fn(u64) -> Design,
+    ) -> Result<Confirmed, Error> {
+        let limit_hz = if what == CORE { self.limits.core_hz } else { self.limits.dma_hz };
+        let wanted = self.question.bits_per_second as f64;
+        let carried = |hz| Ok(self.run(&design(hz))?.wire_bits_per_second);
+        let confirmed = side.confirm(computed_hz, limit_hz, wanted, carried);
+        confirmed.map_err(|error| self.unconfirmed(what, computed_hz, error))
+    }
+
+    /// No closed form: by runs, at clocks a hundredth apart.
+    fn core_clock_by_runs(&self) -> Result<Edge, Error> {
+        let wanted = self.question.bits_per_second as f64;
+        let carries = |hz| -> Result<bool, Error> {
+            Ok(self.run(&self.with_core(hz))?.wire_bits_per_second >= wanted)
+        };
+        let mut good = 16 * Clock::MIN_HZ;
+        while !carries(good)? {
+            if good >= Clock::MAX_HZ {
+                let what = "no core clock up to 100 GHz carries this: raise the DMA's clock, the bus width \
+                            or the number of cores";
+                return Err(Error::Infeasible(what.to_owned()));
+            }
+            good = (2 * good).min(Clock::MAX_HZ);
+        }
+        // A quarter carried nothing near it, and twice as much is far beyond.
+        let (mut hz, mut first, mut last_bad) = (good / 4, None, good / 4);
+        while hz <= (2 * good).min(Clock::MAX_HZ) {
+            match carries(hz)? {
+                true => first = first.or(Some(hz)),
+                false => last_bad = hz,
+            }
+            hz += (hz / 100).max(1);
+        }
+        let first = first.unwrap_or(good);
+        let from_hz = if last_bad < first { first } else { last_bad + last_bad / 100 };
+        Ok(Edge { smallest_hz: first, from_hz })
+    }
+
+    /// Shares of their time for which resources work, and what limits.
+    fn utilisation(&self, design: &Design, section: &mut Section) {
+        let Ok(prediction) = self.question.predict(design) else { return };
+        for (key, of) in [("core_share", Resource::Core), ("dma_share", Resource::Dma)] {
+            let label = format!("{} works for", ladder::name(of));
+            section.add(key, label, Value::Share(prediction.utilisation(of)));
+        }
+        if let Ok(step) = self.question.limit(design) {
+            section.add("limit", "limit", Value::Text(ladder::name(step.limit).to_owned()));
+        }
+    }
+
+    fn dma_clock(&self) -> Result<Vec<Section>, Error> {
+        let hz = self.question.dma_clock().map_err(|error| self.refuse(error))?;
+        self.within(DMA, hz, self.limits.dma_hz)?;
+        let of = |hz| {
+            let old = &self.question.design;
+            Design { dma: Clock::new(hz, Ps::ZERO).unwrap_or(old.dma), ..old.clone() }
+        };
+        let confirm = |side, hz| self.confirm(DMA, side, hz, of);
+        let above = confirm(Side::Above, hz)?;
+        let below = confirm(Side::Below, hz)?;
+        let mut answer = Section::new("dma_clock", "The DMA's clock");
+        let mhz = |hz: u64| Value::Number(hz as f64 / 1e6);
+        answer.add("smallest_mhz", "smallest, MHz", mhz(below.hz));
+        answer.add("from_mhz", "every clock from, MHz", mhz(above.hz));
+        below.correction("closed_form_smallest", &mut answer);
+        above.correction("closed_form_from", &mut answer);
+        self.utilisation(&of(above.hz), &mut answer);
+        Ok(vec![answer, confirm::section(&[below, above])])
+    }
+
+    /// Both clocks are given: what they carry, and what is missing.
+    fn both(&self) -> Result<Vec<Section>, Error> {
+        let design = &self.question.design;
+        let measured = self.run(design)?.wire_bits_per_second;
+        let mut answer = Section::new("carried", "What this carries");
+        if let Ok(prediction) = self.question.predict(design) {
+            let computed = prediction.wire_bits_per_second();
+            answer.add("computed", "computed", Value::BitRate(computed));
+        }
+        answer.add("by_run", "by a run", Value::BitRate(measured));
+        let enough = measured >= self.question.bits_per_second as f64;
+        answer.add("enough", "the line is carried", Value::Flag(enough));
+        self.utilisation(design, &mut answer);
+        let mut others = Section::new("smallest", "The smallest that would do, all else as given");
+        match self.question.bus_bits() {
+            Ok(bits) => others.add("bus_bits", "bus, bits", Value::Count(bits.into())),
+            Err(error) => others.add("bus_bits", "bus", Value::Text(error.to_string())),
+        }
+        match self.question.cores() {
+            Ok(cores) => others.add("cores", "cores", Value::Count(cores as u64)),
+            Err(error) => others.add("cores", "cores", Value::Text(error.to_string())),
+        }
+        Ok(vec![answer, others])
+    }
+
+    /// What the source says of this very design, where it contradicts itself.
+    fn contradictions(&self, report: &mut Report) {
+        let Question { design, bits_per_second, .. } = &self.question;
+        let published = [(1500, 148, 60), (1024, 216, 87), (512, 423, 170)];
+        let paper = published.iter().find(|(mtu, ..)| *mtu == design.mtu);
+        let Some((mtu, at_100, at_40)) = paper.filter(|_| {
+            design.bus_bits == 64 && design.dma.hz() == 2_115_000_000 && self.kind == Kind::Tcp
+        }) else {
+            return;
+        };
+        let clock = match bits_per_second {
+            100_000_000_000 => at_100,
+            40_000_000_000 => at_40,
+            _ => return,
+        };
+        report.note(format!(
+            "Published for {mtu} bytes (table 3): {clock} MHz, which is 18 cycles a packet; table 2 of the \
+             same paper has fewer cycles, and so allows a slower core."
+        ));
+        let doubled = Design { cycles_per_word: 2, ..design.clone() };
+        if let Ok(prediction) = self.question.predict(&doubled) {
+            report.note(format!(
+                "The paper's text says two DMA cycles a word. Then this DMA would have to move for {:.2} of \
+                 the time; its tables hold only with one.",
+                prediction.dma_demand(*bits_per_second)
+            ));
+        }
+    }
+}

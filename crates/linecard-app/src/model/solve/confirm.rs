@@ -1,0 +1,209 @@
+//! Runs of the firmware beside a computed clock; and the clock that they give where it is another.
+
+use super::{CORE, Solving};
+use crate::Error;
+use linecard_model::Clock;
+use linecard_report::{Section, Value};
+
+/// Which side of an edge is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    /// The lowest clock that carries the line: just below it the line is not carried.
+    Below,
+    /// The clock from which on the line is carried: just above it, too.
+    Above,
+}
+
+/// A clock, and the run beside it that confirms it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Confirmed {
+    side: Side,
+    /// As computed.
+    computed_hz: u64,
+    /// As confirmed.
+    pub(super) hz: u64,
+    /// The clock of the run beside it.
+    run_hz: u64,
+    /// What that run carried, in bits per second.
+    carried: f64,
+}
+
+/// Why no clock is confirmed.
+#[derive(Debug)]
+pub(super) enum ConfirmError {
+    /// No run up or down to this clock agrees.
+    None { last_hz: u64 },
+    /// A run has failed, or was stopped.
+    Run(Error),
+}
+
+/// Where the computed clock is not confirmed, clocks in steps of a quarter of a per cent of it are tried.
+const STEPS_OF_CLOCK: u64 = 400;
+
+/// Five per cent: beyond that the closed form does not describe this design.
+const MAX_STEPS: u64 = 20;
+
+impl Side {
+    fn key(self) -> &'static str {
+        if self == Self::Below { "below" } else { "above" }
+    }
+
+    /// The clock so many steps away from a computed one.
+    fn step(self, hz: u64, steps: u64) -> u64 {
+        let by = (hz / STEPS_OF_CLOCK).max(1) * steps;
+        if self == Self::Below { hz.saturating_sub(by) } else { hz.saturating_add(by) }
+    }
+
+    /// The clock a hundredth beside one.
+    fn beside(self, hz: u64) -> u64 {
+        let hundredth = hz / 100;
+        let hz = if self == Self::Below { hz - hz / 101 } else { hz + hundredth };
+        hz.clamp(Clock::MIN_HZ, Clock::MAX_HZ)
+    }
+
+    /// The clock nearest to the computed one that runs confirm, up to `limit_hz`. `carried` is what a run at a
+    /// clock carries, in bits per second.
+    pub(super) fn confirm(
+        self,
+        computed_hz: u64,
+        limit_hz: u64,
+        wanted: f64,
+        mut carried: impl FnMut(u64) -> Result<f64, Error>,
+    ) -> Result<Confirmed, ConfirmError> {
+        let mut run = |hz| carried(hz).map_err(ConfirmError::Run);
+        let mut last_hz = computed_hz;
+        for steps in 0..=MAX_STEPS {
+            let hz = self.step(computed_hz, steps);
+            if hz > limit_hz || hz < Clock::MIN_HZ {
+                break;
+            }
+            last_hz = hz;
+            if steps > 0 && run(hz)? < wanted {
+                continue;
+            }
+            let run_hz = self.beside(hz);
+            let carried = run(run_hz)?;
+            if (carried >= wanted) == (self == Self::Above) {
+                return Ok(Confirmed { side: self, computed_hz, hz, run_hz, carried });
+            }
+        }
+        Err(ConfirmError::None { last_hz })
+    }
+}
+
+impl Confirmed {
+    fn is_as_computed(&self) -> bool {
+        self.hz == self.computed_hz
+    }
+
+    /// The closed form's clock, where runs give another.
+    pub(super) fn correction(&self, key: &'static str, section: &mut Section) {
+        if self.is_as_computed() {
+            return;
+        }
+        let mhz = |hz: u64| hz as f64 / 1e6;
+        let off = self.hz as f64 / self.computed_hz as f64 - 1.0;
+        let words = format!(
+            "{:.2}; runs of the firmware give {:.2}, which is {:+.2} %",
+            mhz(self.computed_hz),
+            mhz(self.hz),
+            off * 100.0
+        );
+        let fields =
+            vec![("mhz", Value::Number(mhz(self.computed_hz))), ("off", Value::Share(off))];
+        let label = match self.side {
+            Side::Below => "smallest as computed, MHz",
+            Side::Above => "every clock from, as computed, MHz",
+        };
+        section.add(key, label, Value::Fields(words, fields));
+    }
+
+    fn row(&self, section: &mut Section) {
+        let words = format!("carries {:.2} Gbit/s", self.carried / 1e9);
+        let label = format!("just {}, at {:.2} MHz", self.side.key(), self.run_hz as f64 / 1e6);
+        let fields = vec![
+            ("carried", Value::BitRate(self.carried)),
+            ("as_computed", Value::Flag(self.is_as_computed())),
+        ];
+        section.add(self.side.key(), label, Value::Fields(words, fields));
+    }
+}
+
+/// The runs that confirm an answer.
+pub(super) fn section(runs: &[Confirmed]) -> Section {
+    let mut section = Section::new("confirmed", "Confirmed by runs of the firmware");
+    runs.iter().for_each(|run| run.row(&mut section));
+    section
+}
+
+impl Solving {
+    /// No run confirms what was computed: that is no answer.
+    pub(super) fn unconfirmed(&self, what: &str, computed_hz: u64, error: ConfirmError) -> Error {
+        let last_hz = match error {
+            ConfirmError::Run(error) => return error,
+            ConfirmError::None { last_hz } => last_hz,
+        };
+        let mhz = |hz: u64| hz as f64 / 1e6;
+        let option = if what == CORE { "--core" } else { "--dma" };
+        let way = if last_hz < computed_hz { "down" } else { "up" };
+        Error::Infeasible(format!(
+            "{what} is {:.1} MHz as computed, but runs of the firmware confirm neither it nor any clock {way} to \
+             {:.1} MHz: give {option}, and see what a run with it carries",
+            mhz(computed_hz),
+            mhz(last_hz)
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a run at a clock carries, from a clock on that it is asked for.
+    fn from(edge_hz: u64) -> impl FnMut(u64) -> Result<f64, Error> {
+        move |hz| Ok(if hz >= edge_hz { 2.0 } else { 1.0 })
+    }
+
+    #[test]
+    fn a_clock_that_runs_confirm_stays_as_computed() {
+        for side in [Side::Below, Side::Above] {
+            let found = side.confirm(1_000_000_000, u64::MAX, 2.0, from(1_000_000_000));
+            let found = found.expect("a clock");
+            assert!(found.is_as_computed(), "{found:?}");
+        }
+    }
+
+    /// The answer was printed with "NOT as computed" beside it.
+    #[test]
+    fn a_clock_that_runs_do_not_confirm_is_corrected_by_them() {
+        // Too low in closed form: 1.02 carries, and so does what is just above it.
+        let found = Side::Above.confirm(1_000_000_000, u64::MAX, 2.0, from(1_018_000_000));
+        let found = found.expect("a clock");
+        assert_eq!((found.hz, found.run_hz), (1_020_000_000, 1_030_200_000));
+        // Too high: the lowest that carries, and just below does not.
+        let found = Side::Below.confirm(1_000_000_000, u64::MAX, 2.0, from(982_000_000));
+        let found = found.expect("a clock");
+        assert!((982_000_000..=990_000_000).contains(&found.hz), "{found:?}");
+        assert!(found.run_hz < 982_000_000 && found.carried < 2.0, "{found:?}");
+        let mut section = Section::new("", "");
+        found.correction("closed_form", &mut section);
+        let text = format!("{section:?}");
+        assert!(text.contains("1000.00; runs of the firmware give"), "{text}");
+    }
+
+    #[test]
+    fn no_clock_is_confirmed_beyond_the_bound_or_the_limit() {
+        let last = |side: Side, limit_hz, edge_hz| match side.confirm(
+            1_000_000_000,
+            limit_hz,
+            2.0,
+            from(edge_hz),
+        ) {
+            Err(ConfirmError::None { last_hz }) => last_hz,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(last(Side::Above, u64::MAX, 1_200_000_000), 1_050_000_000);
+        assert_eq!(last(Side::Above, 1_006_000_000, 1_018_000_000), 1_005_000_000);
+        assert_eq!(last(Side::Below, u64::MAX, 500_000_000), 950_000_000);
+    }
+}

@@ -1,0 +1,55 @@
+//! Points that are computed by the solver, not run.
+
+use super::super::ladder;
+use super::super::transmit::{Config, refused_run};
+use crate::Error;
+use linecard_model::rv32::Image;
+use linecard_model::solve::{Firmware, Phase, Question, Resource, SolveError};
+use linecard_model::transmit::Design;
+use serde_json::{Value, json};
+
+/// Names of the columns; those that runs have too mean the same.
+pub(super) const NAMES: [&str; 10] = [
+    "packets_per_second",
+    "cycles_per_packet",
+    "goodput_bits_per_second",
+    "wire_bits_per_second",
+    "line_share",
+    "core_share",
+    "dma_share",
+    "limit",
+    "smallest_core_mhz",
+    "from_core_mhz",
+];
+
+/// What a design carries, what limits it, and the core clocks that carry its line.
+pub(super) fn values(config: &Config, design: Design, image: &Image) -> Result<Vec<Value>, Error> {
+    let firmware =
+        Firmware::measure(image, design.bubbles).map_err(|error| refused_run(config, &error))?;
+    let line = design.line_bits_per_second;
+    let question = Question {
+        design,
+        firmware,
+        traffic: ladder::traffic(&config.load),
+        bits_per_second: line.unwrap_or(1),
+        phase: Phase::Typical,
+    };
+    let why = |error: SolveError| Error::Usage(error.to_string());
+    let found = question.predict(&question.design).map_err(why)?;
+    let limit = question.limit(&question.design).map_err(why)?.limit;
+    // A line that takes everything has no clock that carries it; one that none carries is no error.
+    let edge = line.and_then(|_| question.core_clock().ok());
+    let mhz = |hz: u64| json!(hz as f64 / 1e6);
+    Ok(vec![
+        json!(found.packets_per_second()),
+        json!(found.cycles_per_packet()),
+        json!(found.payload_bits_per_second()),
+        json!(found.wire_bits_per_second()),
+        json!(found.utilisation(Resource::Line)),
+        json!(found.utilisation(Resource::Core)),
+        json!(found.utilisation(Resource::Dma)),
+        json!(ladder::name(limit)),
+        edge.map_or(Value::Null, |edge| mhz(edge.smallest_hz)),
+        edge.map_or(Value::Null, |edge| mhz(edge.from_hz)),
+    ])
+}

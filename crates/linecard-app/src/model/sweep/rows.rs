@@ -1,0 +1,154 @@
+//! Rows of a sweep: the values of a point, what it came to, and why it could not be run.
+
+use super::super::transmit::figures::Figures;
+use super::transmit::Found;
+use linecard::offload::segment::Class;
+use linecard_io::capture::OutputFile;
+use serde_json::{Value, json};
+use std::io::{self, Write};
+
+/// Names of what runs come to: those of `linecard model run --json` where it has them.
+pub(super) const FOUND: [&str; 16] = [
+    "packets_right",
+    "packets_wrong",
+    "payload_out",
+    "ps",
+    "packets_per_second",
+    "cycles_per_packet",
+    "goodput_bits_per_second",
+    "wire_bits_per_second",
+    "line_share",
+    "core_busy",
+    "core_stalled",
+    "core_bubbles",
+    "dma_busy",
+    "com_total_mean",
+    "com_idle_mean",
+    "hash",
+];
+
+/// What a run came to, in the order of [`FOUND`].
+pub(super) fn values(run: &Figures) -> Vec<Value> {
+    let [busy, stalled, bubbles] = run.core_shares();
+    let com = run.class(Class::Com);
+    vec![
+        json!(run.outcome.right),
+        json!(run.outcome.wrong),
+        json!(run.payload().1),
+        json!(run.outcome.left.0),
+        json!(run.packets_per_second()),
+        json!(run.cycles_per_packet()),
+        json!(run.goodput()),
+        json!(run.wire_rate()),
+        json!(run.line_share()),
+        json!(busy),
+        json!(stalled),
+        json!(bubbles),
+        json!(run.dma_share()),
+        json!(com.total.mean()),
+        json!(com.idle.mean()),
+        json!(format!("{:016x}", run.outcome.hash)),
+    ]
+}
+
+/// Names of the columns, in order: the varied keys, what a point came to, why it could not be run.
+pub(super) fn names(varied: &[String], found: &[&str]) -> Vec<String> {
+    let found = found.iter().chain(&["error"]).map(|name| (*name).to_owned());
+    varied.iter().cloned().chain(found).collect()
+}
+
+/// A point's row: null where there is nothing to say.
+pub(super) fn row(values: &[&str], result: &Result<Found, String>, columns: usize) -> Vec<Value> {
+    let mut row: Vec<Value> = values.iter().map(|text| value(text)).collect();
+    match result {
+        Ok(found) => {
+            row.extend_from_slice(&found.values);
+            row.push(Value::Null);
+        }
+        Err(why) => {
+            row.extend((0..columns).map(|_| Value::Null));
+            row.push(json!(why));
+        }
+    }
+    row
+}
+
+/// Numbers as numbers, all else as it was written.
+pub(super) fn value(text: &str) -> Value {
+    let number = serde_json::from_str(text).ok().filter(Value::is_number);
+    number.unwrap_or_else(|| json!(text))
+}
+
+/// Where rows go.
+pub(super) trait Rows {
+    /// Takes the next row.
+    fn add(&mut self, row: Vec<Value>) -> io::Result<()>;
+    /// Completes what is in the file; to give it its name is the caller's.
+    fn finish(self: Box<Self>) -> io::Result<OutputFile>;
+}
+
+/// Values with commas between them, names first.
+pub(super) struct Csv(OutputFile);
+
+impl Csv {
+    pub(super) fn start(mut out: OutputFile, names: &[String]) -> io::Result<Self> {
+        writeln!(out, "{}", names.join(","))?;
+        Ok(Self(out))
+    }
+}
+
+impl Rows for Csv {
+    fn add(&mut self, row: Vec<Value>) -> io::Result<()> {
+        let cell = |value: &Value| match value {
+            Value::Null => String::new(),
+            Value::String(text) => quoted(text),
+            number => number.to_string(),
+        };
+        let cells: Vec<String> = row.iter().map(cell).collect();
+        writeln!(self.0, "{}", cells.join(","))
+    }
+
+    fn finish(mut self: Box<Self>) -> io::Result<OutputFile> {
+        self.0.flush()?;
+        Ok(self.0)
+    }
+}
+
+/// An array of objects, in which nulls are left out.
+pub(super) struct Json {
+    out: OutputFile,
+    names: Vec<String>,
+    is_first: bool,
+}
+
+impl Json {
+    pub(super) fn start(mut out: OutputFile, names: Vec<String>) -> io::Result<Self> {
+        write!(out, "[")?;
+        Ok(Self { out, names, is_first: true })
+    }
+}
+
+impl Rows for Json {
+    fn add(&mut self, row: Vec<Value>) -> io::Result<()> {
+        let known = self.names.iter().zip(&row).filter(|(_, value)| !value.is_null());
+        let fields: Vec<String> =
+            known.map(|(name, value)| format!("{}:{value}", json!(name))).collect();
+        let between = if self.is_first { "" } else { "," };
+        self.is_first = false;
+        write!(self.out, "{between}\n{{{}}}", fields.join(","))
+    }
+
+    fn finish(mut self: Box<Self>) -> io::Result<OutputFile> {
+        writeln!(self.out, "\n]")?;
+        self.out.flush()?;
+        Ok(self.out)
+    }
+}
+
+/// A value as CSV has it (RFC 4180, section 2).
+fn quoted(text: &str) -> String {
+    if text.contains([',', '"', '\n']) {
+        return format!("\"{}\"", text.replace('"', "\"\""));
+    }
+    text.to_owned()
+}

@@ -1,0 +1,110 @@
+//! Points of the sending side: run, or computed.
+
+use super::super::transmit::figures::simulate;
+use super::super::transmit::{Config, firmware, refused_run};
+use super::{predicted, rows};
+use crate::erased::{AtPoints, Row};
+use crate::{Context, Error};
+use linecard::watch::Watch;
+use linecard_config::{Document, Varied};
+use linecard_model::elf::Firmware;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What a point came to.
+pub(super) struct Found {
+    pub(super) values: Vec<Value>,
+    pub(super) is_right: bool,
+}
+
+/// The sending side at points of a sweep.
+pub(super) struct TransmitAtPoints {
+    varied: Varied<Config>,
+    predict: bool,
+    /// Firmware that points have named so far, by its file.
+    firmware: Mutex<BTreeMap<PathBuf, Arc<Firmware>>>,
+}
+
+impl TransmitAtPoints {
+    pub(super) fn new(document: &Document, keys: &[String], predict: bool) -> Result<Self, Error> {
+        let varied = Varied::new(document.clone(), keys)?;
+        let points = Self { varied, predict, firmware: Mutex::default() };
+        // Firmware that all points have is refused before.
+        if !keys.iter().any(|key| key == firmware::IMAGE) {
+            let progress = Arc::new(Watch::new());
+            let context = Context { progress: &progress, document: Some(document) };
+            let config: Config = document.config()?;
+            points.firmware(&config, &context).map_err(|error| context.placed(error))?;
+        }
+        Ok(points)
+    }
+
+    /// Names of what points come to.
+    pub(super) fn names(&self) -> &'static [&'static str] {
+        if self.predict { &predicted::NAMES } else { &rows::FOUND }
+    }
+
+    /// What a point came to, or why it could not be run.
+    pub(super) fn values(
+        &self,
+        values: &[impl AsRef<str>],
+        progress: &Arc<Watch>,
+    ) -> Result<Found, String> {
+        let found = self.varied.at(values).map_err(Error::from).and_then(|(config, document)| {
+            let context = Context { progress, document: Some(&document) };
+            self.found(&config, &context).map_err(|error| context.placed(error))
+        });
+        found.map_err(|error| error.to_string())
+    }
+
+    fn found(&self, config: &Config, context: &Context<'_>) -> Result<Found, Error> {
+        let design = config.design(0)?;
+        let firmware = self.firmware(config, context)?;
+        let failure = |error| refused_run(config, &error);
+        if self.predict {
+            let values = predicted::values(config, design, firmware.image())?;
+            return Ok(Found { values, is_right: true });
+        }
+        let figures = simulate((config, &design), firmware.image(), context, |_| ());
+        let figures = figures.map_err(failure)?;
+        Ok(Found { values: rows::values(&figures), is_right: figures.is_right() })
+    }
+
+    /// Loads firmware that points will name, so that it is refused before.
+    pub(super) fn load(&self, images: &[String]) -> Result<(), Error> {
+        for image in images {
+            let firmware = firmware::by_name(image, Path::new(image))?;
+            self.known().insert(image.into(), Arc::new(firmware));
+        }
+        Ok(())
+    }
+
+    fn firmware(&self, config: &Config, context: &Context<'_>) -> Result<Arc<Firmware>, Error> {
+        let path = context.path_of(firmware::IMAGE, &config.firmware.image);
+        if let Some(firmware) = self.known().get(&path) {
+            return Ok(Arc::clone(firmware));
+        }
+        let firmware = Arc::new(firmware::load(config, context)?);
+        self.known().insert(path, Arc::clone(&firmware));
+        Ok(firmware)
+    }
+
+    fn known(&self) -> MutexGuard<'_, BTreeMap<PathBuf, Arc<Firmware>>> {
+        self.firmware.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl AtPoints for TransmitAtPoints {
+    fn run(&self, values: &[String], progress: &Arc<Watch>) -> Result<Row, Error> {
+        let found = self.values(values, progress).map_err(Error::Usage)?;
+        if !found.is_right {
+            let what =
+                "the firmware is wrong: packets are not what the offload makes of the messages";
+            return Err(Error::Wrong(what.to_owned()));
+        }
+        let names = self.names().iter().map(|name| (*name).to_owned());
+        Ok(names.zip(found.values).collect())
+    }
+}

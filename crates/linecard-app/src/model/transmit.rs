@@ -1,0 +1,184 @@
+//! The sending side of a network interface: firmware on modelled cores cuts messages into packets, and each packet that
+//! leaves is compared with the result of `segment` ([`linecard_model::transmit`]).
+
+mod annotate;
+mod capture;
+mod config;
+pub mod figures;
+pub mod firmware;
+mod outcome;
+
+pub use annotate::{Line as SourceLine, LineCycles};
+pub use config::{Bus, Config, Core, Dma, Firmware, Host, Line};
+pub use outcome::{Account, Busy, Class, ClassCycles, OverPhases, Phases, Rates, TransmitOutcome};
+
+use super::core::WHOLE;
+use crate::{Context, Error, Job};
+use capture::CaptureWriter;
+use figures::{Figures, simulate};
+use linecard_config::ConfigError;
+use linecard_model::transmit::{Sent, TransmitError};
+use linecard_report::{Axis, Ledger, Page, Unit};
+use std::path::{Path, PathBuf};
+
+/// The job.
+#[derive(Debug)]
+pub struct TransmitModel;
+
+/// What a run does beside running its scenario.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// Phases of the DMA's clock, evenly over its period, 1 to [`Options::MAX_PHASES`]. The first is the scenario's own, which
+    /// all figures but those over phases are of.
+    pub phases: u64,
+    /// A capture for the packets that left, in virtual time.
+    pub capture: Option<PathBuf>,
+    /// Count cycles for each line of the firmware's source.
+    pub annotate: bool,
+}
+
+impl Options {
+    /// More phases show nothing new.
+    pub const MAX_PHASES: u64 = 1_000;
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { phases: 8, capture: None, annotate: false }
+    }
+}
+
+impl Job for TransmitModel {
+    const NAME: &'static str = "transmit";
+    const COMMAND: &'static str = super::COMMAND;
+    type Config = Config;
+    type Outcome = TransmitOutcome;
+
+    fn validate(config: &Config) -> Result<(), ConfigError> {
+        config.design(0).map(drop)
+    }
+
+    fn title(_: &Config) -> String {
+        "A network interface in virtual time".to_owned()
+    }
+
+    fn run(config: &Config, context: &Context<'_>) -> Result<TransmitOutcome, Error> {
+        run(config, &Options::default(), context)
+    }
+
+    fn draw(outcome: &TransmitOutcome, page: &mut Page) {
+        draw(outcome, page);
+    }
+
+    /// Success only if every byte is where it belongs.
+    fn check(outcome: &TransmitOutcome) -> Result<(), Error> {
+        if outcome.is_right() {
+            return Ok(());
+        }
+        let Account { payload_in, payload_out, packets_wrong, .. } = &outcome.account;
+        let first = outcome.mismatch.as_ref();
+        let first = first.map_or_else(String::new, |first| format!("; the first: {first}"));
+        Err(Error::Wrong(format!(
+            "the firmware is wrong: {packets_wrong} packets are not what the offload makes of the messages, or never left; \
+             {} bytes of payload came and {} left{first}",
+            payload_in.0, payload_out.0
+        )))
+    }
+}
+
+/// Runs a scenario: at each phase, and once more where lines are counted.
+///
+/// # Errors
+///
+/// Values that do not fit each other, firmware that cannot be loaded or fails, a capture that cannot be written, and
+/// cancellation.
+pub fn run(
+    config: &Config,
+    options: &Options,
+    context: &Context<'_>,
+) -> Result<TransmitOutcome, Error> {
+    linecard_config::check(config)?;
+    if !(1..=Options::MAX_PHASES).contains(&options.phases) {
+        let (phases, most) = (options.phases, Options::MAX_PHASES);
+        return Err(Error::Usage(format!("--phases {phases}: choose 1 to {most}")));
+    }
+    let runs = all_phases(config, options, context)?;
+    let mut outcome = TransmitOutcome::new(config, &runs);
+    if options.annotate {
+        outcome.lines = annotate::lines(config, context)?;
+    }
+    context.go_on()?;
+    Ok(outcome)
+}
+
+/// A run for each phase; packets of the first go to the capture.
+fn all_phases(
+    config: &Config,
+    options: &Options,
+    context: &Context<'_>,
+) -> Result<Vec<Figures>, Error> {
+    let firmware = firmware::load(config, context)?;
+    let phases = options.phases;
+    let run = |step: u64, sink: &mut dyn FnMut(&Sent)| {
+        let design = config.design(step * WHOLE / phases)?;
+        simulate((config, &design), firmware.image(), context, sink)
+            .map_err(|error| refused_run(config, &error))
+    };
+    context.progress.expect(config.load.messages.saturating_mul(phases) as usize);
+    let output = options.capture.as_deref();
+    let mut capture = output.map(|path: &Path| CaptureWriter::create(path, context)).transpose()?;
+    let mut runs = vec![run(0, &mut |sent| {
+        if let Some(capture) = &mut capture {
+            capture.take(sent);
+        }
+    })?];
+    // Half a capture is none.
+    context.go_on()?;
+    if let Some(capture) = capture {
+        capture.finish()?;
+    }
+    for step in 1..phases {
+        runs.push(run(step, &mut |_| ())?);
+    }
+    Ok(runs)
+}
+
+/// Why a run ended early.
+#[must_use]
+pub fn refused_run(config: &Config, error: &TransmitError) -> Error {
+    let refuse = |parameter| ConfigError::of_parameter(parameter, error.to_string()).into();
+    match error {
+        TransmitError::Design(error) => config::refused(*error).into(),
+        TransmitError::Load(_) => refuse(firmware::IMAGE),
+        TransmitError::Message { .. } => refuse("load.mtu"),
+        TransmitError::Stalled { .. } => refuse("line.sbi"),
+        TransmitError::Fault { .. }
+        | TransmitError::Stuck { .. }
+        | TransmitError::Endless { .. }
+        | TransmitError::Halted { .. } => {
+            Error::Firmware(format!("firmware {}: {error}", config.firmware.image))
+        }
+    }
+}
+
+/// Where the cores' cycles go.
+fn draw(outcome: &TransmitOutcome, page: &mut Page) {
+    let ns = outcome.account.ns.0;
+    let Busy { core_busy, core_stalled, core_bubbles, .. } = &outcome.busy;
+    let [busy, stalled, bubbles] = [core_busy.0, core_stalled.0, core_bubbles.0];
+    let mut time =
+        Ledger::new("core_time", "Where the time of a core goes", Axis::new("time", Unit::Ns));
+    time.whole(ns).cause("instructions", busy * ns, None);
+    time.cause("waiting for bus, DMA or line", stalled * ns, None);
+    time.cause("behind branches", bubbles * ns, None);
+    time.rest("nothing to do", (1.0 - busy - stalled - bubbles).max(0.0) * ns);
+    page.chart(time);
+    for Class { label, value } in &outcome.classes {
+        let title = format!("Core cycles of a packet of class {label}, on average");
+        let mut cycles = Ledger::new(label, title, Axis::new("cycles", Unit::Plain("")));
+        cycles.cause("before the transfer", value.0.before.mean(), None);
+        cycles.cause("beside the transfer", value.0.beside.mean(), None);
+        cycles.cause("waited", value.0.idle.mean(), None);
+        page.chart(cycles);
+    }
+}

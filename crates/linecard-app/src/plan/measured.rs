@@ -1,0 +1,332 @@
+//! Plans held against the engine: the same stages on real cores, predicted and measured side by side.
+
+use super::report::{KEPT, NEAR, offer};
+use super::settings::Asked;
+use crate::calibrate::{self, thread, undisturbed};
+use crate::{Context, Error};
+use linecard::plan::{Plan, Question, StageSpec};
+use linecard_io::calibrate::deployed::{Deployment, Seen, Stages, run};
+use linecard_io::calibrate::offload::{PACKETS, group, payload};
+use linecard_io::calibrate::{Calibration, Identity, Survey, halves_seen, median, predict};
+use linecard_report::{Report, Section, Value};
+use std::thread::sleep;
+use std::time::Duration;
+
+/// Runs of a deployment; what counts is their median.
+const RUNS: usize = 5;
+/// How long a run counts packets.
+const TIME: Duration = Duration::from_millis(20);
+/// Between runs, as nobody else has the cores during one.
+const PAUSE: Duration = Duration::from_millis(10);
+/// Batches of the table.
+const BATCHES: [u32; 3] = [1, 8, 64];
+/// Visits of a round.
+const VISIT: Duration = Duration::from_millis(4);
+/// Shares of the predicted rate at which packets are offered: what should fit, and what should not.
+const OFFERED: [f64; 2] = [0.7, 1.3];
+
+/// What the engine has, by the names of its stages.
+const KNOWN: [(Stages, &[&str]); 3] = [
+    (Stages::Segment, &["application", "segment", "discard"]),
+    (Stages::Coalesce, &["replay", "coalesce", "release"]),
+    (Stages::Both, &["application", "segment", "wire", "take", "coalesce", "verify"]),
+];
+
+/// Runs a scenario's stages and puts what was seen beside what was predicted.
+pub(super) fn add(report: &mut Report, asked: &Asked, plan: Option<&Plan>) -> Result<(), Error> {
+    let deployment = deployment(asked, plan)?;
+    let demand = &asked.question.demand;
+    let offered = demand.packets_per_second();
+    let (saturated, alone) = seen(&deployment)?;
+    let (kept, _) = seen(&Deployment { offered: Some(offered), ..deployment })?;
+    let mut section = Section::new("measured", "Measured on the engine");
+    section.add("cores", "cores", Value::Count(deployment.used_cores as u64));
+    if let Some(plan) = plan {
+        let goodput = saturated * 8.0 * demand.payload;
+        section.add(
+            "predicted",
+            "goodput at most, predicted",
+            Value::BitRate(plan.most_goodput_bps),
+        );
+        section.add("most_goodput", "goodput at most, measured", Value::BitRate(goodput));
+        let off = Value::Share(goodput / plan.most_goodput_bps - 1.0);
+        section.add("difference", "difference", off);
+    }
+    let share = kept / offered;
+    section.add("offered", "packets offered a second", Value::Count(offered as u64));
+    section.add("achieved", "packets done a second", Value::Count(kept as u64));
+    section.add("achieved_share", "share done", Value::Share(share));
+    section.add("misses", "misses what is offered", Value::Flag(share < KEPT));
+    report.push(section);
+    disturbed(report, alone);
+    Ok(())
+}
+
+/// The deployment that a scenario's stages stand for, on as many cores as are planned.
+fn deployment(asked: &Asked, plan: Option<&Plan>) -> Result<Deployment, Error> {
+    let Question { stages, machine, .. } = &asked.question;
+    let refuse = |what: String| Err(Error::Usage(format!("--measure: {what}")));
+    let names: Vec<&str> = stages.iter().map(|stage| stage.name.as_str()).collect();
+    let Some((known, _)) = KNOWN.iter().find(|(_, known)| *known == names) else {
+        let known: Vec<String> = KNOWN.iter().map(|(_, names)| names.join(", ")).collect();
+        return refuse(format!("the engine can run these stages: {}", known.join("; or ")));
+    };
+    if !PACKETS.contains(&asked.packet) {
+        return refuse(format!("packets of {} bytes: choose 576, 1500 or 9000", asked.packet));
+    }
+    check_groups(asked)?;
+    let there = Identity::of_this_host().cores.min(2);
+    let used_cores = plan.map_or(machine.cores.min(there), |plan| plan.cores.len());
+    if used_cores > there {
+        return refuse(format!("{used_cores} cores are planned, and the engine has {there} here"));
+    }
+    if let (Stages::Both, 2, Some(plan)) = (known, used_cores, plan) {
+        let core = |stage: usize| plan.stages[stage].cores.as_slice();
+        let halves = [&[0, 1, 2][..], &[3, 4, 5]].iter().all(|half| {
+            half.iter().all(|stage| core(*stage) == core(half[0]) && core(*stage).len() == 1)
+        });
+        if !halves {
+            let what = "the engine can have application, segment and wire on one core, and take, \
+                        coalesce and verify on the other: put them beside each other";
+            return refuse(what.to_owned());
+        }
+    }
+    let of_packets = |stage: &&StageSpec| stage.name == "segment" || stage.name == "coalesce";
+    let batch = stages.iter().filter(of_packets).map(|stage| stage.batch[1]).min();
+    Ok(Deployment {
+        stages: *known,
+        packet: asked.packet,
+        batch: batch.unwrap_or(64).min(64),
+        cores: [0, 1],
+        used_cores,
+        offered: None,
+        time: TIME,
+    })
+}
+
+/// Rates of the scenario have to be those of the engine.
+fn check_groups(asked: &Asked) -> Result<(), Error> {
+    let (question, size) = (&asked.question, group(asked.packet));
+    for (number, stage) in question.stages.iter().enumerate() {
+        let is_group = ["application", "release", "verify"].contains(&stage.name.as_str());
+        let expected = if is_group { 1.0 / f64::from(size) } else { 1.0 };
+        let firings = question.firings(number) / question.demand.on_wire();
+        let firings = if stage.on_wire { firings } else { question.firings(number) };
+        if (firings / expected - 1.0).abs() > 1e-6 {
+            let what = format!(
+                "--measure: stage {} fires {firings} times for a packet, and in the engine \
+                 {expected}: it has {size} packets of {} bytes in a large one",
+                stage.name, asked.packet
+            );
+            return Err(Error::Usage(what));
+        }
+    }
+    Ok(())
+}
+
+/// Median of some runs.
+fn seen(deployment: &Deployment) -> Result<(f64, Result<(), String>), Error> {
+    let mut rates = Vec::new();
+    let mut all = Ok(());
+    for _ in 0..RUNS {
+        sleep(PAUSE);
+        let (rate, alone) = once(deployment)?;
+        rates.push(rate);
+        all = alone;
+    }
+    Ok((median(rates).unwrap_or(0.0), all))
+}
+
+fn once(deployment: &Deployment) -> Result<(f64, Result<(), String>), Error> {
+    let (seen, alone): (Seen, _) = undisturbed(None, || run(deployment).map_err(thread))?;
+    if seen.wrong > 0 {
+        let what = format!("{} packets failed verification: {deployment:?}", seen.wrong);
+        return Err(Error::Wrong(what));
+    }
+    Ok((seen.packets_per_second, alone))
+}
+
+fn disturbed(report: &mut Report, alone: Result<(), String>) {
+    if let Err(why) = alone {
+        report.note(format!("Other programs may have disturbed this: {why}"));
+    }
+}
+
+/// A deployment of the table, and what was seen of it.
+struct Row {
+    deployment: Deployment,
+    /// Of each run, and the time of a packet in both halves just before it, where it has halves: what
+    /// another core costs changes from second to second where a hypervisor moves cores.
+    runs: Vec<(f64, Option<[f64; 2]>)>,
+}
+
+/// What a row comes to: medians over its runs.
+#[derive(Debug, Clone, Copy)]
+struct Outcome {
+    /// Packets per second.
+    predicted: f64,
+    measured: f64,
+    /// Of runs to what was predicted for each.
+    difference: f64,
+    /// From the least to the greatest, as a share.
+    spread: f64,
+}
+
+impl Row {
+    fn run(&mut self) -> Result<Result<(), String>, Error> {
+        let halves = self.halves_now()?;
+        let (rate, alone) = once(&self.deployment)?;
+        self.runs.push((rate, halves));
+        Ok(alone)
+    }
+
+    /// Time of a packet in both halves, where it has halves.
+    fn halves_now(&self) -> Result<Option<[f64; 2]>, Error> {
+        let Deployment { stages, packet, cores, used_cores, .. } = self.deployment;
+        sleep(PAUSE);
+        if stages != Stages::Both || used_cores != 2 {
+            return Ok(None);
+        }
+        let look = || halves_seen(cores, packet, TIME).map_err(thread);
+        undisturbed(None, look).map(|(halves, _)| halves)
+    }
+
+    /// Packets per second.
+    fn predicted(&self, calibration: &Calibration, halves: Option<[f64; 2]>) -> f64 {
+        let packet = self.deployment.packet;
+        let now = halves.map(|halves| calibration.clone().with_halves(packet, halves));
+        predict(now.as_ref().unwrap_or(calibration), &self.deployment).unwrap_or(f64::NAN)
+    }
+
+    fn outcome(&self, calibration: &Calibration) -> Outcome {
+        let run = |(rate, halves): &(f64, Option<[f64; 2]>)| {
+            (*rate, self.predicted(calibration, *halves))
+        };
+        let all: Vec<(f64, f64)> = self.runs.iter().map(run).collect();
+        let middle = |value: fn(&(f64, f64)) -> f64| {
+            median(all.iter().map(value).collect()).unwrap_or(f64::NAN)
+        };
+        let measured = middle(|run| run.0);
+        let rates = || all.iter().map(|run| run.0);
+        let (low, high) = (rates().fold(f64::INFINITY, f64::min), rates().fold(0.0, f64::max));
+        Outcome {
+            predicted: middle(|run| run.1),
+            measured,
+            difference: middle(|run| run.0 / run.1) - 1.0,
+            spread: (high - low) / measured,
+        }
+    }
+}
+
+/// The table of all deployments: `--verify`.
+pub(super) fn verify(rounds: u64, context: &Context<'_>) -> Result<Report, Error> {
+    let cores = calibrate::cores(0, None)?;
+    let mut rows = deployments(if cores.is_some() { 2 } else { 1 });
+    let mut survey = Survey::new(cores);
+    context.progress.expect(rounds as usize + OFFERED.len());
+    let mut all = Ok(());
+    for round in 0..rounds {
+        context.go_on()?;
+        context.progress.reach(round as usize);
+        let ((), _) = undisturbed(Some(0), || survey.round(VISIT).map_err(thread))?;
+        for row in &mut rows {
+            all = row.run()?;
+        }
+    }
+    let calibration = survey.calibration();
+    let calibration = calibration.map_err(|error| Error::Thread(error.to_string()))?;
+    let mut report = Report::new("plan-verify");
+    report.push(table(&calibration, &rows));
+    report.push(offers(&calibration, &rows, rounds, context)?);
+    let near = rows.iter().filter(|row| row.outcome(&calibration).difference.abs() <= NEAR).count();
+    report.note(format!(
+        "{near} of {} configurations are within {:.0} % of what was predicted; {rounds} rounds of \
+         calibration and measurement in turn, medians.",
+        rows.len(),
+        NEAR * 100.0
+    ));
+    disturbed(&mut report, all);
+    Ok(report)
+}
+
+fn deployments(most_cores: usize) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (stages, _) in KNOWN {
+        for packet in PACKETS {
+            for batch in BATCHES {
+                for used_cores in 1..=most_cores {
+                    let cores = [0, 1];
+                    let deployment = Deployment {
+                        stages,
+                        packet,
+                        batch,
+                        cores,
+                        used_cores,
+                        offered: None,
+                        time: TIME,
+                    };
+                    rows.push(Row { deployment, runs: Vec::new() });
+                }
+            }
+        }
+    }
+    rows
+}
+
+fn label(deployment: &Deployment) -> String {
+    let Deployment { stages, packet, batch, used_cores, .. } = deployment;
+    let name = match stages {
+        Stages::Segment => "segment",
+        Stages::Coalesce => "coalesce",
+        Stages::Both => "segment → coalesce",
+    };
+    let s = if *used_cores == 1 { "" } else { "s" };
+    format!("{name}, {packet} bytes, batch {batch}, {used_cores} core{s}")
+}
+
+fn table(calibration: &Calibration, rows: &[Row]) -> Section {
+    let title = "Goodput at most: predicted, measured, difference, spread of the runs";
+    let mut section = Section::list("configurations", title);
+    for row in rows {
+        let bits = 8.0 * payload(row.deployment.packet) as f64;
+        let Outcome { predicted, measured, difference, spread } = row.outcome(calibration);
+        let (predicted, measured) = (predicted * bits, measured * bits);
+        let text = format!(
+            "{:>11}  {:>11}  {:>+6.1} %  ± {:.0} %",
+            Value::BitRate(predicted).to_string(),
+            Value::BitRate(measured).to_string(),
+            difference * 100.0,
+            spread * 50.0
+        );
+        let fields = vec![
+            ("predicted", Value::BitRate(predicted)),
+            ("measured", Value::BitRate(measured)),
+            ("difference", Value::Share(difference)),
+            ("spread", Value::Share(spread)),
+        ];
+        section.add("", label(&row.deployment), Value::Fields(text, fields));
+    }
+    section
+}
+
+/// What of an offered rate is done, below and above what was predicted, with batches of 8.
+fn offers(
+    calibration: &Calibration,
+    rows: &[Row],
+    rounds: u64,
+    context: &Context<'_>,
+) -> Result<Section, Error> {
+    let title = "Offered below and above what was predicted: share offered, share of it done";
+    let mut section = Section::list("offered", title);
+    for (step, share) in OFFERED.into_iter().enumerate() {
+        context.go_on()?;
+        context.progress.reach(rounds as usize + step);
+        for row in rows.iter().filter(|row| row.deployment.batch == 8) {
+            let offered = share * row.predicted(calibration, row.halves_now()?);
+            let deployment = Deployment { offered: Some(offered), ..row.deployment };
+            let (rate, _) = seen(&deployment)?;
+            section.add("", label(&deployment), offer(share, rate / offered));
+        }
+    }
+    Ok(section)
+}

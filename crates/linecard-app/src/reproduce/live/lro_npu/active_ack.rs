@@ -1,0 +1,119 @@
+//! Section V.C: merging waits for more than the sender may have outstanding.
+
+use super::super::Say;
+use super::scenario::Scenario;
+use super::session::{Session, failed, median};
+use crate::Error;
+use linecard::offload::active_ack::{Config, Mode};
+use linecard_io::attach::Settings;
+use linecard_io::lab::Host;
+use linecard_report::{Report, Section, Value};
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A transfer that takes longer has failed: nobody will send what is missing.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Measures, and adds what came out.
+pub(super) fn add(scenario: &Scenario, say: Say<'_>, report: &mut Report) -> Result<(), Error> {
+    let wanted = &scenario.active_ack;
+    let title = format!(
+        "Section V.C: transfers of {} on new connections, merged up to 64 KiB or for {:?}",
+        Value::Bytes(wanted.block.get()),
+        wanted.hold
+    );
+    let mut section = Section::list("active_ack", title);
+    for (name, mode, paper) in [
+        ("without active ACK", None, "paper: the sender stalls until a timer fires"),
+        ("with it, window of the receiver", Some(Mode::WindowHonest), "not in the paper"),
+        ("with it, window 0xFFFF", Some(Mode::Paper), "paper: no stall"),
+    ] {
+        let seen = once(scenario, mode)?;
+        say(&format!("{name}: {:.1} ms", seen.median_ms));
+        section.add("", name, seen.value(wanted.transfers, paper));
+    }
+    report.push(section);
+    Ok(())
+}
+
+struct Seen {
+    median_ms: f64,
+    done: usize,
+    retransmitted: u64,
+    answered: u64,
+}
+
+impl Seen {
+    fn value(&self, tried: usize, paper: &str) -> Value {
+        let Self { median_ms, done, retransmitted, answered } = *self;
+        let text = format!(
+            "{done} of {tried} done, median {median_ms:.1} ms, {retransmitted} segments sent again, \
+             {answered} answered; {paper}"
+        );
+        let fields = vec![
+            ("done", Value::Count(done as u64)),
+            ("tried", Value::Count(tried as u64)),
+            ("median_ms", Value::Number(median_ms)),
+            ("retransmitted", Value::Count(retransmitted)),
+            ("answered", Value::Count(answered)),
+        ];
+        Value::Fields(text, fields)
+    }
+}
+
+fn once(scenario: &Scenario, mode: Option<Mode>) -> Result<Seen, Error> {
+    let wanted = &scenario.active_ack;
+    let change = |settings: &mut Settings| {
+        settings.coalesce.hold_budget = wanted.hold.into();
+        // No flow is let go because it pauses: its sender would pause for nothing else.
+        settings.coalesce.idle_floor = wanted.hold.into();
+        settings.active_ack = mode.map(|mode| Config { mode, every: 1, ..Config::default() });
+    };
+    // Newer senders ask for each burst to be handed on (PSH), and never stall.
+    let session = Session::start(scenario, true, change)?;
+    let listener = session.lab.enter(Host::Own, || TcpListener::bind((Host::Own.address(), 0)));
+    let listener = listener.map_err(failed)?.map_err(failed)?;
+    let port = listener.local_addr().map_err(failed)?.port();
+    let mut times = Vec::new();
+    for _ in 0..wanted.transfers {
+        let time = thread::scope(|scope| {
+            scope.spawn(|| receive(&listener, wanted.block.get() as usize));
+            session
+                .lab
+                .enter(Host::Peer, || transfer(port, wanted.block.get() as usize))
+                .map_err(failed)
+        })?;
+        times.extend(time.ok());
+    }
+    let retransmitted = session.retransmitted(Host::Peer)?;
+    let account = session.finish()?;
+
+    Ok(Seen {
+        done: times.len(),
+        median_ms: median(times.iter().map(|time| time.as_secs_f64() * 1e3).collect()),
+        retransmitted,
+        answered: account.active_ack.sent,
+    })
+}
+
+/// Sends a block on a new connection, and waits for the answer.
+fn transfer(port: u16, len: usize) -> io::Result<Duration> {
+    let start = Instant::now();
+    let mut stream = TcpStream::connect_timeout(&(Host::Own.address(), port).into(), PATIENCE)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.write_all(&vec![0x5A; len])?;
+    stream.read_exact(&mut [0])?;
+    Ok(start.elapsed())
+}
+
+/// Takes one block, and answers.
+fn receive(listener: &TcpListener, len: usize) -> io::Result<()> {
+    let (mut stream, _) = listener.accept()?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    let mut left = vec![0; len];
+    stream.read_exact(&mut left)?;
+    stream.write_all(&[1])
+}

@@ -1,0 +1,45 @@
+//! What this host measures beside a reproduction, where it can: real traffic has no figures that must be met.
+
+mod end2end100;
+mod iperf3;
+mod lro_npu;
+
+use super::paper::Paper;
+use crate::Error;
+use linecard_config::Document;
+use linecard_report::Report;
+use std::path::Path;
+
+/// Shows a line of what is measured as soon as it is there.
+pub type Say<'s> = &'s dyn Fn(&str);
+
+/// Refuses parameters that nothing can be measured with.
+///
+/// # Errors
+///
+/// The first value that is wrong.
+pub fn check(name: &str, own: Option<&Path>) -> Result<(), Error> {
+    if name == "lro-npu" { lro_npu::check(own) } else { Ok(()) }
+}
+
+/// Adds what is measured. `own` is a file as of [`super::reproduce`].
+///
+/// # Errors
+///
+/// Measurements that fail, and as [`check`].
+pub fn add(name: &str, own: Option<&Path>, say: Say<'_>, report: &mut Report) -> Result<(), Error> {
+    match name {
+        "lro-npu" => lro_npu::add(own, say, report),
+        "end2end100" => end2end100::add(say, report),
+        _ => Ok(()),
+    }
+}
+
+/// Parameters of what is measured: the section `live` of a reproduction's file.
+fn section(name: &str, own: Option<&Path>) -> Result<Document, Error> {
+    let mut live = Paper::built_in(name)?.0.section("live", &[]);
+    if let Some(path) = own {
+        live.overlay(&Document::read(path)?.section("live", &[]))?;
+    }
+    Ok(live)
+}

@@ -1,0 +1,52 @@
+//! Commands that are one job of [`linecard_app`].
+
+use crate::failure::{EXIT_CODES, Failure};
+use crate::flags::Flags;
+use crate::found;
+use crate::page::PageFile;
+use crate::progress::{BYTES, Kind, ROUNDS, shown};
+use crate::signals;
+use clap::Args;
+use linecard::watch::Watch;
+use linecard_app::{Finished, Job, finish};
+use std::path::Path;
+use std::sync::Arc;
+
+/// The parameters of a job as options and arguments, and how its outcome is shown.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct JobArguments<J: Job> {
+    #[command(flatten)]
+    flags: Flags<J::Config>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl<J: Job> JobArguments<J> {
+    /// Runs a job that reads a capture, and prints its outcome.
+    pub(crate) fn command(&self) -> Result<(), Failure> {
+        self.show(BYTES, &Arc::default(), &PageFile::default())
+    }
+
+    /// Runs a job that a signal ends, with an outcome all the same.
+    pub(crate) fn until_signal(&self, page: &PageFile) -> Result<(), Failure> {
+        self.show(ROUNDS, &signals::progress()?, page)
+    }
+
+    fn show(&self, bar: Kind, progress: &Arc<Watch>, page: &PageFile) -> Result<(), Failure> {
+        let finished = shown(bar, progress, || self.find(progress))?;
+        found::show(finished, self.json, self.data(), page)
+    }
+
+    /// Runs the job.
+    pub(crate) fn find(&self, progress: &Arc<Watch>) -> Result<Finished, Failure> {
+        finish::<J>(J::COMMAND, &self.flags.document()?, progress)
+    }
+
+    /// Where the job's data go, if that is stdout.
+    fn data(&self) -> Option<&Path> {
+        let output = self.flags.value("output").map(Path::new)?;
+        linecard_app::captures::is_stdout(output).then_some(Path::new("-"))
+    }
+}

@@ -1,0 +1,72 @@
+//! Parameters of models, for `--help`.
+
+use crate::failure::EXIT_CODES;
+use linecard_app::AnyJob;
+use linecard_app::model::MODELS;
+use std::fmt::Write as _;
+
+/// Columns beside the names, so that the lines of `--help` have fewer than 80.
+const HELP_WIDTH: usize = 56;
+/// Columns of the names; a longer one has a line of its own.
+const NAME_WIDTH: usize = 20;
+
+const HEAD: &str =
+    "Keys of a scenario [default]; in the file, what is before the dot is a section.\n";
+
+/// Those of all models.
+pub(super) fn all() -> String {
+    let models: String = MODELS.iter().map(keys).collect();
+    format!("{HEAD}\n{models}{EXIT_CODES}")
+}
+
+/// Those of the sending side, which is the first.
+pub(super) fn transmit() -> String {
+    format!("{HEAD}{}{EXIT_CODES}", keys(&MODELS[0]))
+}
+
+fn keys(model: &AnyJob) -> String {
+    let mut text = format!("model = \"{}\"\n", model.name);
+    for parameter in model.parameters() {
+        let mut left = parameter.name.as_str();
+        if left.len() > NAME_WIDTH {
+            let _ = writeln!(text, "  {left}");
+            left = "";
+        }
+        for line in lines(&parameter.to_string()) {
+            // Writing to a text cannot fail.
+            let _ = writeln!(text, "  {left:NAME_WIDTH$} {line}");
+            left = "";
+        }
+    }
+    text + "\n"
+}
+
+/// A text in lines that fit beside the names.
+fn lines(text: &str) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) if line.len() + word.len() < HELP_WIDTH => *line += &format!(" {word}"),
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn help_has_every_key_in_lines_that_fit() {
+        let help = all();
+        for model in MODELS {
+            assert!(help.contains(&format!("model = \"{}\"", model.name)), "{}", model.name);
+        }
+        assert!(transmit().contains("model = \"transmit\""));
+        let (keys, _) = help.split_once(EXIT_CODES).expect("exit codes");
+        let long: Vec<&str> = keys.lines().filter(|line| line.chars().count() > 79).collect();
+        assert!(long.is_empty(), "{long:#?}");
+    }
+}

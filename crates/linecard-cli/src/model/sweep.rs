@@ -1,0 +1,95 @@
+//! `linecard model sweep`.
+
+use super::{ScenarioArguments, help};
+use crate::failure::{EXIT_CODES, Failure};
+use crate::progress;
+use crate::say;
+use crate::units;
+use crate::watch;
+use clap::Args;
+use linecard_app::model::parallel;
+use linecard_app::model::sweep::{Format, Options, Sweep};
+use linecard_app::model::transmit::TransmitModel;
+use std::path::{Path, PathBuf};
+
+#[derive(Debug, Args)]
+#[command(allow_negative_numbers = true, after_help = EXIT_CODES, after_long_help = help::transmit())]
+pub(crate) struct SweepArguments {
+    #[command(flatten)]
+    scenario: ScenarioArguments,
+    /// What to vary: `core.mhz=100..500:10`, both ends included, or a list, `load.mtu=512,1024,1500`.
+    /// Repeat it for a grid, of at most 10000000 points.
+    #[arg(long = "vary", value_name = "KEY=VALUES", required = true)]
+    vary: Vec<String>,
+    /// Compute each point instead of running it: what it carries, what limits it, and the smallest core
+    /// clock that carries its line.
+    #[arg(long)]
+    predict: bool,
+    /// Write rows with commas between values, names first. This is the default.
+    #[arg(long, conflicts_with = "json")]
+    csv: bool,
+    /// Write an array of JSON objects.
+    #[arg(long)]
+    json: bool,
+    /// Write Parquet, compressed with Snappy.
+    #[cfg(feature = "parquet")]
+    #[arg(long, conflicts_with_all = ["csv", "json"])]
+    parquet: bool,
+    /// File to write; - is stdout.
+    #[arg(short, long, value_name = "FILE", default_value = "-")]
+    output: PathBuf,
+    /// Threads that run points, 1 to 256 [default: one for each core of this machine].
+    #[arg(long, value_name = "N", value_parser = units::count)]
+    threads: Option<u64>,
+}
+
+/// Runs the command.
+pub(crate) fn command(arguments: &SweepArguments) -> Result<(), Failure> {
+    let document = arguments.scenario.read()?.only::<TransmitModel>()?;
+    let options = Options {
+        vary: arguments.vary.clone(),
+        predict: arguments.predict,
+        format: arguments.format(),
+        output: units::output(arguments.output.clone()),
+        threads: arguments.threads.map_or_else(parallel::threads, |threads| threads as usize),
+    };
+    let sweep = Sweep::new(&document, &options)?;
+    check_ending(&options.output, options.format)?;
+    let watch = watch::any();
+    let tally = progress::shown(progress::POINTS, &watch, || sweep.run(&watch))?;
+    if let Some(warning) = tally.warning()? {
+        say(&warning);
+    }
+    Ok(())
+}
+
+impl SweepArguments {
+    fn format(&self) -> Format {
+        #[cfg(feature = "parquet")]
+        if self.parquet {
+            return Format::Parquet;
+        }
+        if self.json { Format::Json } else { Format::Csv }
+    }
+}
+
+/// Refuses to write something else under the name of a Parquet file.
+fn check_ending(output: &Path, format: Format) -> Result<(), Failure> {
+    let (name, what) = match format {
+        #[cfg(feature = "parquet")]
+        Format::Parquet => return Ok(()),
+        Format::Csv => ("CSV", HOW),
+        Format::Json => ("JSON", HOW),
+    };
+    if output.extension().is_none_or(|ending| !ending.eq_ignore_ascii_case("parquet")) {
+        return Ok(());
+    }
+    let output = output.display();
+    Err(Failure::Usage(format!("--output {output}: this would be {name}: call it so, or {what}")))
+}
+
+/// How Parquet is written.
+#[cfg(feature = "parquet")]
+const HOW: &str = "add --parquet";
+#[cfg(not(feature = "parquet"))]
+const HOW: &str = "build the command with --features parquet, or call linecard.sweep in Python";

@@ -1,0 +1,32 @@
+//! `linecard model trace`.
+
+use super::{ScenarioArguments, help};
+use crate::failure::{EXIT_CODES, Failure};
+use crate::flags::Flags;
+use crate::units;
+use crate::watch;
+use clap::Args;
+use linecard_app::Context;
+use linecard_app::model::trace::{self, Options};
+use linecard_app::model::transmit::TransmitModel;
+use std::path::PathBuf;
+
+#[derive(Debug, Args)]
+#[command(allow_negative_numbers = true, after_help = EXIT_CODES, after_long_help = help::transmit())]
+pub(crate) struct TraceArguments {
+    #[command(flatten)]
+    scenario: ScenarioArguments,
+    /// File to write; - is stdout.
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    #[command(flatten)]
+    options: Flags<Options>,
+}
+
+/// Runs the command.
+pub(crate) fn command(arguments: &TraceArguments) -> Result<(), Failure> {
+    let options = arguments.options.document()?.config()?;
+    let document = arguments.scenario.read()?.only::<TransmitModel>()?;
+    let output = units::output(arguments.output.clone());
+    trace::run(&options, &output, &Context { progress: &watch::any(), document: Some(&document) })
+}

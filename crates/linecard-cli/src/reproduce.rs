@@ -1,0 +1,143 @@
+//! `linecard reproduce`: published figures beside ours.
+
+mod lso;
+mod lso_receive;
+
+use crate::failure::{EXIT_CODES, Failure};
+use crate::{account, say, watch};
+use clap::{Args, ValueEnum};
+use linecard_app::Context;
+#[cfg(target_os = "linux")]
+use linecard_app::reproduce::live;
+use linecard_app::reproduce::{Reproduced, comparison, reproduce};
+use std::path::{Path, PathBuf};
+
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct ReproduceArguments {
+    /// What to reproduce.
+    #[arg(value_name = "NAME", required_unless_present = "all")]
+    pub(crate) name: Option<Reproduction>,
+    /// Reproduce all, one after the other, with models only: half a minute.
+    #[arg(long, conflicts_with_all = ["name", "scenario"])]
+    pub(crate) all: bool,
+    /// Scenario to use instead of the one that comes with the command.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) scenario: Option<PathBuf>,
+    /// Only the model: no real traffic, no rights.
+    #[arg(long)]
+    pub(crate) modelled: bool,
+    /// Print the comparison as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What can be reproduced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Reproduction {
+    /// Send offload on a RISC core: cycles of each class of packets, DMA five times as fast (table 1).
+    /// This and all that begin with lso run real firmware on the modelled core, in seconds.
+    LsoTable1,
+    /// The same with the DMA at 2115 MHz (table 2).
+    LsoTable2,
+    /// The core clock that carries 40 and 100 Gbit/s (table 3), and that of our own firmware.
+    LsoTable3,
+    /// The core clock over the packet size (figures 9 and 11), and what the text says of clocks, rates
+    /// and fragments.
+    LsoClock,
+    /// Receive offload on a network processor: throughput over connections (figure 13), starvation
+    /// (section V.B), active acknowledgment (section V.C). First in a model of the processor, which
+    /// takes seconds; then with real traffic between two network namespaces, which needs root, iperf3
+    /// and ethtool, takes four minutes, and is left out where those are missing.
+    #[cfg(target_os = "linux")]
+    LroNpu,
+    /// Sources of jitter from the wire to the application (figures 5 to 11). First formulae and a model of
+    /// the way, then experiments E0 to E8 on this host, each tagged real, emulated or not testable here: half
+    /// a minute, in two network namespaces with root, over the loopback interface without.
+    LinuxJitter,
+    /// Receiving with a RISC core and a CAM: idle cycles (figure 8), and what the remedies that the paper
+    /// weighs would give. Real firmware on the modelled core, in a second.
+    LsoReceive,
+    /// A gigabit adapter on PCI, modelled: throughput over clients, sessions, processors and their
+    /// clock (figures 2 to 5).
+    GigabitThroughput,
+    /// What Ethernet and TCP/IP add to data (figures 6 and 7).
+    GigabitOverhead,
+    /// A frame over the PCI bus and through the server, modelled (figures 8 and 9), and what the paper
+    /// suggests.
+    GigabitBus,
+    /// An adapter whose device fetches payload from host memory, beside one that stores and forwards
+    /// it, modelled.
+    ZeroCopy,
+    /// Bulk transfer over one to eight lanes of 10 Gbit/s in virtual time: throughput, overhead and
+    /// latency of a chunk in both modes, without FEC and with it, in some seconds; then, where this
+    /// process may make namespaces, over eight real lanes of 200 Mbit/s beside TCP: a minute.
+    End2end100,
+}
+
+impl Reproduction {
+    fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+}
+
+/// Those of send offload, whose rows are not data yet, and all others.
+fn run(name: &str, own: Option<&Path>, context: &Context<'_>) -> Result<Reproduced, Failure> {
+    match name {
+        "lso-table1" => lso::table1(own),
+        "lso-table2" => lso::table2(own),
+        "lso-table3" => lso::table3(own),
+        "lso-clock" => lso::clock(own),
+        "lso-receive" => lso_receive::reproduce(own),
+        _ => reproduce(name, own, context),
+    }
+}
+
+/// Runs the command.
+pub(crate) fn command(arguments: &ReproduceArguments) -> Result<(), Failure> {
+    let progress = watch::any();
+    let context = Context::new(&progress);
+    let Some(name) = arguments.name.filter(|_| !arguments.all).map(Reproduction::name) else {
+        return all(arguments.json, &context);
+    };
+    let own = arguments.scenario.as_deref();
+    #[cfg(target_os = "linux")]
+    if !arguments.modelled {
+        live::check(&name, own)?;
+    }
+    let mut reproduced = run(&name, own, &context)?;
+    #[cfg(target_os = "linux")]
+    if !arguments.modelled {
+        live::add(&name, own, &|line| say(line), &mut reproduced.report)?;
+        if arguments.name == Some(Reproduction::LinuxJitter) {
+            crate::jitter::reproduce(&mut reproduced.report)?;
+            reproduced.report.note(JITTER);
+        }
+    }
+    account::print(&reproduced.report, arguments.json, None)?;
+    reproduced.failure().map_or(Ok(()), Err)
+}
+
+#[cfg(target_os = "linux")]
+const JITTER: &str = "Live figures are this host's, at this moment: no row of them has to meet the paper's, whose server \
+     was dedicated hardware. What is emulated is done another way; see docs/design/jitter.md.";
+
+/// All: as text one behind the other, as JSON by their names.
+fn all(json: bool, context: &Context<'_>) -> Result<(), Failure> {
+    let mut unexplained = 0;
+    let mut reports = serde_json::Map::new();
+    for name in Reproduction::value_variants().iter().map(|one| one.name()) {
+        let found = run(&name, None, context)?;
+        unexplained += found.unexplained;
+        if json {
+            let report = serde_json::to_value(&found.report).map_err(std::io::Error::from)?;
+            reports.insert(name, report);
+        } else {
+            account::print(&found.report, false, None)?;
+        }
+    }
+    if json {
+        account::print_json(&reports)?;
+    }
+    linecard_app::reproduce::failure(unexplained).map_or(Ok(()), Err)
+}

@@ -1,0 +1,337 @@
+//! The endpoint driver: the loop of the thread that moves the control messages and packets of a transfer.
+//!
+//! A turn takes what has come (messages, results of the files' thread, packets), lets the protocol act on it, sends what
+//! is due, and waits for sockets or time. What differs between sending and receiving is a [`Role`].
+
+use super::endpoint::Endpoint;
+use super::{Clock, Interest, Ready, SealedSocket, Waiter, Waker, give_up};
+use crate::control::ControlError;
+use crate::lane::LaneError;
+use crate::seal::SealError;
+use linecard::time::Instant;
+use linecard::watch::Watch;
+use linecard_transfer::control::Message;
+use linecard_transfer::wire::{Header, MAX_LANES};
+use std::fmt::Display;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+/// How often progress is shown, in ns.
+const SHOW_NS: u64 = 100_000_000;
+/// The token of the control connection among those waited for; tokens of lanes are their numbers.
+const CONTROL: usize = MAX_LANES;
+
+/// One of the two ends.
+pub(crate) trait Role {
+    /// Why the transfer ends early.
+    type Error: From<ControlError> + From<SealError> + From<io::Error> + Display;
+
+    /// Wakeups are rounded up to multiples of this, in ns: lanes that are due at about the same time share a turn.
+    const GRID_NS: u64;
+
+    /// Whether nothing is left to be done.
+    fn is_over(&self, endpoint: &Endpoint, now: Instant) -> bool;
+
+    /// The user has stopped the transfer.
+    fn stopped(&self) -> Result<(), Self::Error>;
+
+    /// Whether the other end knows of an error already.
+    fn is_known_there(error: &Self::Error) -> bool;
+
+    /// Takes a control message.
+    fn message(
+        &mut self,
+        endpoint: &mut Endpoint,
+        message: Message,
+        now: Instant,
+    ) -> Result<(), Self::Error>;
+
+    /// The control connection has failed, and lanes do not carry messages in its place.
+    fn disconnected(&mut self, error: ControlError) -> Result<(), Self::Error>;
+
+    /// Takes what the files' thread has done.
+    fn take_results(&mut self, endpoint: &mut Endpoint, now: Instant) -> Result<(), Self::Error>;
+
+    /// Whether a lane has a socket to read from.
+    fn is_up(&self, lane: usize) -> bool;
+
+    /// Takes a packet; whether it is one with control messages that is new.
+    fn packet(&mut self, packet: &Packet<'_>, now: Instant) -> bool;
+
+    /// After the packets of a lane were taken.
+    fn after_packets(&mut self, endpoint: &mut Endpoint, lane: usize, now: Instant) {
+        let _ = (endpoint, lane, now);
+    }
+
+    /// A lane's socket has failed.
+    fn lane_failed(
+        &mut self,
+        lane: usize,
+        error: &LaneError,
+        now: Instant,
+    ) -> Result<(), Self::Error>;
+
+    /// After the packets of all lanes were taken.
+    fn process(&mut self, endpoint: &mut Endpoint, now: Instant) -> Result<(), Self::Error>;
+
+    /// The header of a packet with control messages; nothing where the lane must not carry one.
+    fn control_header(
+        &mut self,
+        lane: usize,
+        socket: &mut SealedSocket,
+        now: Instant,
+    ) -> Option<Header>;
+
+    /// Seals what is due on a lane.
+    fn fill(
+        &mut self,
+        lane: usize,
+        socket: &mut SealedSocket,
+        now: Instant,
+    ) -> Result<(), FillError>;
+
+    /// After sending: events, and whether the other end has been silent for too long.
+    fn check(&mut self, endpoint: &Endpoint, now: Instant) -> Result<(), Self::Error>;
+
+    /// Shows progress: some times a second.
+    fn show(&mut self, endpoint: &Endpoint, now: Instant);
+
+    /// Shows it for the last time.
+    fn ended(&mut self, endpoint: &Endpoint, is_ok: bool, now: Instant) {
+        let _ = is_ok;
+        self.show(endpoint, now);
+    }
+
+    /// How long packets may gather before the next wait.
+    fn moderation(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    /// When a lane wants a turn by itself; `is_idle` if all that was sealed has left.
+    fn next_wakeup(&self, lane: usize, is_idle: bool) -> Instant;
+
+    /// Descriptors of a lane, beside its socket's, to be waited for until they can be read.
+    fn other_fds(&self, lane: usize) -> impl Iterator<Item = BorrowedFd<'_>>;
+}
+
+/// A packet that was opened.
+#[derive(Debug)]
+pub(crate) struct Packet<'a> {
+    pub(crate) lane: usize,
+    pub(crate) header: &'a Header,
+    pub(crate) body: &'a [u8],
+    /// Its source address, as the network reports it.
+    pub(crate) from: Option<SocketAddr>,
+}
+
+/// Why a lane was not filled.
+#[derive(Debug)]
+pub(crate) enum FillError {
+    /// A packet could not be sealed: a fault of linecard.
+    Seal(SealError),
+    /// The lane's socket has failed.
+    Lane(LaneError),
+}
+
+impl From<SealError> for FillError {
+    fn from(error: SealError) -> Self {
+        Self::Seal(error)
+    }
+}
+
+/// What the driver's thread runs with.
+#[derive(Debug)]
+pub(crate) struct Driver<'a> {
+    pub(crate) clock: Clock,
+    /// Wakes it when the files' thread has a result.
+    pub(crate) waker: Waker,
+    pub(crate) stop: &'a Watch,
+}
+
+/// What a turn leaves to be done.
+struct Turn {
+    /// More can be read at once.
+    more: bool,
+    /// When to come back for what sockets hold back.
+    again: Instant,
+}
+
+impl Driver<'_> {
+    /// Runs a role to its end. If it fails, the other end is told why.
+    pub(crate) fn run<R: Role>(
+        self,
+        role: &mut R,
+        endpoint: &mut Endpoint,
+    ) -> Result<(), R::Error> {
+        let clock = self.clock;
+        let result = self.take_turns(role, endpoint);
+        role.ended(endpoint, result.is_ok(), clock.now());
+        if let Err(error) = &result
+            && !R::is_known_there(error)
+        {
+            give_up(&mut endpoint.control, error, clock);
+        }
+        result
+    }
+
+    fn take_turns<R: Role>(self, role: &mut R, endpoint: &mut Endpoint) -> Result<(), R::Error> {
+        let Self { clock, waker, stop } = self;
+        let waiter = Waiter::new(waker);
+        let mut shown = clock.now();
+        while !role.is_over(endpoint, clock.now()) {
+            let now = clock.now();
+            if stop.is_stopped() {
+                return role.stopped();
+            }
+            let turn = turn(role, endpoint, now)?;
+            if now.ns_since(shown) >= SHOW_NS {
+                shown = now;
+                role.show(endpoint, now);
+            }
+            if turn.more {
+                endpoint.ready = Ready::ALL;
+            } else if !role.is_over(endpoint, now) {
+                let moderation = role.moderation();
+                if !moderation.is_zero() {
+                    std::thread::sleep(moderation);
+                }
+                endpoint.ready = wait(role, endpoint, turn.again, (&waiter, clock.now()))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn turn<R: Role>(role: &mut R, endpoint: &mut Endpoint, now: Instant) -> Result<Turn, R::Error> {
+    endpoint.relay.set_now(now);
+    if endpoint.ready.has(CONTROL) || endpoint.relay.has_ready() {
+        take_messages(role, endpoint, now)?;
+    }
+    role.take_results(endpoint, now)?;
+    let more = take_packets(role, endpoint, now)? | endpoint.relay.has_ready();
+    role.process(endpoint, now)?;
+    relay_messages(role, endpoint, now)?;
+    let again = send_packets(role, endpoint, now)?;
+    if let Err(error) = endpoint.relay.flush(&mut endpoint.control) {
+        role.disconnected(error)?;
+    }
+    role.check(endpoint, now)?;
+    Ok(Turn { more, again })
+}
+
+fn take_messages<R: Role>(
+    role: &mut R,
+    endpoint: &mut Endpoint,
+    now: Instant,
+) -> Result<(), R::Error> {
+    loop {
+        match endpoint.relay.receive(&mut endpoint.control) {
+            Ok(Some(message)) => role.message(endpoint, message, now)?,
+            Ok(None) => return Ok(()),
+            Err(error) => return role.disconnected(error),
+        }
+    }
+}
+
+/// Takes the packets that have come on the lanes. True if there are more.
+fn take_packets<R: Role>(
+    role: &mut R,
+    endpoint: &mut Endpoint,
+    now: Instant,
+) -> Result<bool, R::Error> {
+    let mut more = false;
+    let ready = endpoint.ready;
+    for lane in (0..endpoint.sockets.len()).filter(|lane| ready.has(*lane)) {
+        if role.is_up(lane) {
+            let Endpoint { sockets, relay, received, .. } = &mut *endpoint;
+            let came = sockets[lane].receive(received, |header, body, from| {
+                if role.packet(&Packet { lane, header, body, from }, now) {
+                    relay.take(body);
+                }
+            });
+            match came {
+                Ok(rest) => more |= rest,
+                Err(error) => role.lane_failed(lane, &error, now)?,
+            }
+        }
+        role.after_packets(endpoint, lane, now);
+    }
+    Ok(more)
+}
+
+/// Sends control messages, and what has come of them, over lanes. All lanes that work carry the same: which of them
+/// reaches the other end is not known, and there is little of it.
+pub(crate) fn relay_messages<R: Role>(
+    role: &mut R,
+    endpoint: &mut Endpoint,
+    now: Instant,
+) -> Result<(), R::Error> {
+    let packets = endpoint.relay.packets();
+    if packets.is_empty() {
+        return Ok(());
+    }
+    let sockets = endpoint.sockets.iter_mut().enumerate();
+    for (lane, socket) in sockets {
+        if !role.is_up(lane) {
+            continue;
+        }
+        for packet in &packets {
+            let Some(header) = role.control_header(lane, socket, now) else { break };
+            socket.push(&header, |out| out.extend_from_slice(packet))?;
+        }
+    }
+    Ok(())
+}
+
+/// Sends what is due. Returns when to come back for what sockets hold back.
+fn send_packets<R: Role>(
+    role: &mut R,
+    endpoint: &mut Endpoint,
+    now: Instant,
+) -> Result<Instant, R::Error> {
+    let mut again = Instant::NEVER;
+    for (lane, socket) in endpoint.sockets.iter_mut().enumerate() {
+        if !role.is_up(lane) {
+            continue;
+        }
+        let filled = match role.fill(lane, socket, now) {
+            Ok(()) => Ok(()),
+            Err(FillError::Lane(error)) => Err(error),
+            Err(FillError::Seal(error)) => return Err(error.into()),
+        };
+        let flushed = socket.flush(now);
+        match filled.and(flushed) {
+            Ok(at) => again = again.min(at.unwrap_or(Instant::NEVER)),
+            Err(error) => role.lane_failed(lane, &error, now)?,
+        }
+    }
+    Ok(again)
+}
+
+/// Waits for sockets, the files' thread, or time.
+fn wait<R: Role>(
+    role: &R,
+    endpoint: &Endpoint,
+    again: Instant,
+    (waiter, now): (&Waiter, Instant),
+) -> Result<Ready, R::Error> {
+    let Endpoint { control, relay, sockets, .. } = endpoint;
+    let mut until = again.min(relay.next_wakeup());
+    let mut interests = Vec::with_capacity(1 + 2 * sockets.len());
+    if !relay.is_down() {
+        let (fd, write) = (control.as_fd(), control.wants_write());
+        interests.push(Interest { fd, write, token: CONTROL });
+    }
+    for (token, socket) in sockets.iter().enumerate() {
+        let is_idle = socket.is_idle();
+        if role.is_up(token) {
+            interests.push(Interest { fd: socket.lane().as_fd(), write: !is_idle, token });
+        }
+        interests.extend(role.other_fds(token).map(|fd| Interest { fd, write: false, token }));
+        until = until.min(role.next_wakeup(token, is_idle));
+    }
+    let until = Instant::from_ns(until.as_ns().div_ceil(R::GRID_NS).saturating_mul(R::GRID_NS));
+    Ok(if until > now { waiter.wait(&interests, until, now)? } else { Ready::ALL })
+}

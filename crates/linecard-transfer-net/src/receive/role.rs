@@ -1,0 +1,421 @@
+//! The receiving role of the endpoint driver: has the protocol say where each packet belongs, and puts it there.
+
+use super::accept::HANDSHAKE;
+use super::lanes::{Incoming, Lanes};
+use super::objects::{Objects, Step};
+use super::open::Opened;
+use super::writing::{Job, Written};
+use super::{ReceiveError, ReceiveOptions, ReceiveProgress, Received};
+use crate::control::ControlError;
+use crate::end::{Driver, Endpoint, FillError, Packet, Role, SealedSocket};
+use crate::lane::LaneError;
+use linecard::time::Instant;
+use linecard_transfer::control::Message;
+use linecard_transfer::receive::{Arrival, ReceiveEvent, Receiver, Reply};
+use linecard_transfer::store::Store;
+use linecard_transfer::wire::{Header, Kind, Probe};
+use std::ops::Range;
+use std::os::fd::BorrowedFd;
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// When packets have come, more are on their way: they are waited for together, as an interrupt that is
+/// moderated does. On 8 lanes of 200 Mbit/s that is a quarter of this end's processor time.
+const MODERATION: Duration = Duration::from_micros(100);
+/// How long this end waits, with everything in its place, for the sender to know that, in ns.
+const FAREWELL_NS: u64 = 2_000_000_000;
+
+/// What is called about progress.
+pub(super) type Observer<'a> = &'a mut dyn FnMut(&ReceiveProgress);
+
+/// The channels to and from the files' thread.
+pub(super) struct Files {
+    pub(super) jobs: mpsc::Sender<Job>,
+    pub(super) results: mpsc::Receiver<Written>,
+}
+
+/// The receiving end.
+struct Receiving<'a> {
+    options: &'a ReceiveOptions,
+    objects: Objects,
+    files: Files,
+    lanes: &'a mut Lanes,
+    receiver: &'a mut Receiver,
+    store: &'a mut Store,
+    /// The sender has announced an object.
+    has_begun: &'a mut bool,
+    /// Lengths of chunks below this one are known to the protocol.
+    announced_below: u32,
+    /// Everything is in its place, and the sender was told.
+    ended: Option<Instant>,
+    /// The sender has closed the control connection behind its last message.
+    heard_close: bool,
+    heard_finish: bool,
+    /// The files' thread was asked to put everything in order.
+    is_closing: bool,
+    start: Instant,
+    /// When the first data came.
+    first: Option<Instant>,
+    /// When something was last heard of the sender.
+    last: Instant,
+    /// Data came in this turn.
+    came: bool,
+    progress: ReceiveProgress,
+    observer: Observer<'a>,
+}
+
+/// Receives all objects.
+pub(super) fn run(
+    options: &ReceiveOptions,
+    opened: &mut Opened,
+    (files, driver): (Files, Driver<'_>),
+    observer: Observer<'_>,
+) -> Result<Received, ReceiveError> {
+    let (clock, start) = (driver.clock, driver.clock.now());
+    let mut role = Receiving {
+        options,
+        objects: Objects::new(options, opened.chunk_bytes, opened.window)?,
+        files,
+        lanes: &mut opened.lanes,
+        receiver: &mut opened.receiver,
+        store: &mut opened.store,
+        has_begun: &mut opened.has_begun,
+        announced_below: 0,
+        ended: None,
+        heard_close: false,
+        heard_finish: false,
+        is_closing: false,
+        start,
+        first: None,
+        last: start,
+        came: false,
+        progress: ReceiveProgress::default(),
+        observer,
+    };
+    driver.run(&mut role, &mut opened.endpoint)?;
+    let Receiving { objects, progress, ended, first, .. } = role;
+    Ok(Received {
+        sender: opened.endpoint.control.peer(),
+        from: opened.from,
+        objects: objects.stored,
+        bytes: objects.stored_bytes,
+        had_bytes: objects.had_bytes,
+        unchanged: objects.unchanged,
+        failures: objects.failures,
+        elapsed: ended.unwrap_or(clock.now()).since(first.unwrap_or(start)),
+        processor: Duration::ZERO,
+        counters: opened.receiver.counters(),
+        lanes: progress.lanes,
+    })
+}
+
+impl Role for Receiving<'_> {
+    type Error = ReceiveError;
+
+    const GRID_NS: u64 = 1;
+
+    /// All is in its place, and the sender knows, or does not say so: it may be gone, as may its network.
+    fn is_over(&self, endpoint: &Endpoint, now: Instant) -> bool {
+        let Some(ended) = self.ended else { return false };
+        let has_waited = endpoint.is_flushed() && now.ns_since(ended) > FAREWELL_NS;
+        self.heard_close || endpoint.relay.is_confirmed() || has_waited
+    }
+
+    /// When everything is in its place, only the sender's confirmation is missing.
+    fn stopped(&self) -> Result<(), ReceiveError> {
+        if self.ended.is_some() { Ok(()) } else { Err(ReceiveError::Stopped) }
+    }
+
+    fn is_known_there(error: &ReceiveError) -> bool {
+        matches!(error, ReceiveError::Control(_) | ReceiveError::Ended(_))
+    }
+
+    fn message(
+        &mut self,
+        _endpoint: &mut Endpoint,
+        message: Message,
+        now: Instant,
+    ) -> Result<(), ReceiveError> {
+        self.last = now;
+        match message {
+            Message::Object(object) => {
+                *self.has_begun = true;
+                let job = self.objects.announce(&object)?;
+                self.give(job);
+            }
+            Message::Span(span) => self.objects.span(span.chunk, span.bytes)?,
+            Message::End(end) => {
+                let (skip, step) = self.objects.end(&end)?;
+                self.go_on(end.object, skip, step);
+            }
+            Message::Finish => self.heard_finish = true,
+            Message::Failed(failed) => match failed.object {
+                Some(object) => {
+                    let (skip, step) = self.objects.given_up(object, &failed)?;
+                    self.go_on(object, skip, step);
+                }
+                None => return Err(ReceiveError::Ended(failed.text.to_string())),
+            },
+            _ => return Err(ReceiveError::Unexpected("what only a receiver says")),
+        }
+        Ok(())
+    }
+
+    /// The sender closes the connection when it has heard the last message; until then that is an error.
+    fn disconnected(&mut self, error: ControlError) -> Result<(), ReceiveError> {
+        if self.ended.is_none() {
+            return Err(error.into());
+        }
+        self.heard_close = true;
+        Ok(())
+    }
+
+    fn take_results(&mut self, endpoint: &mut Endpoint, now: Instant) -> Result<(), ReceiveError> {
+        self.came = false;
+        while let Ok(written) = self.files.results.try_recv() {
+            self.take_result(endpoint, written, now)?;
+        }
+        self.announce_lengths()
+    }
+
+    fn is_up(&self, lane: usize) -> bool {
+        !self.lanes.all[lane].is_down
+    }
+
+    fn packet(&mut self, packet: &Packet<'_>, now: Instant) -> bool {
+        let lane = &mut self.lanes.all[packet.lane];
+        if packet.header.kind == Kind::Probe {
+            lane.from = packet.from.or(lane.from);
+        }
+        let arrival = self.receiver.receive(packet.header, packet.body, now);
+        lane.is_proven |= arrival == Arrival::Probe { validated: true };
+        if matches!(arrival, Arrival::Data { .. } | Arrival::Repair { .. }) {
+            self.came = true;
+            self.last = now;
+            self.first.get_or_insert(now);
+        }
+        self.store.put(arrival, packet.body);
+        arrival == Arrival::Control
+    }
+
+    fn after_packets(&mut self, endpoint: &mut Endpoint, lane: usize, now: Instant) {
+        self.lanes.all[lane].accept(now);
+        let waiting = std::mem::take(&mut self.lanes.all[lane].candidates);
+        for mut candidate in waiting {
+            let Endpoint { sockets, relay, received, .. } = &mut *endpoint;
+            let take = |header: &Header, body: &[u8], from| {
+                if self.packet(&Packet { lane, header, body, from }, now) {
+                    relay.take(body);
+                }
+            };
+            let verdict = sockets[lane].try_candidate(&mut *candidate.lane, received, take);
+            self.lanes.all[lane].decided(candidate, verdict.ok(), &mut sockets[lane]);
+        }
+        self.lanes.all[lane].validate(&mut endpoint.sockets[lane]);
+    }
+
+    fn lane_failed(
+        &mut self,
+        lane: usize,
+        _error: &LaneError,
+        _now: Instant,
+    ) -> Result<(), ReceiveError> {
+        self.lanes.all[lane].failed();
+        Ok(())
+    }
+
+    /// Repairs and hands on what is whole.
+    fn process(&mut self, _endpoint: &mut Endpoint, _now: Instant) -> Result<(), ReceiveError> {
+        while let Some(event) = self.receiver.next_event() {
+            match event {
+                ReceiveEvent::Repair { chunk, group, bytes, missing } => {
+                    if !self.store.repair(chunk, group, bytes, &missing) {
+                        return Err(ReceiveError::Repair(chunk));
+                    }
+                }
+                ReceiveEvent::Whole { chunk, bytes } => {
+                    let place = self.objects.place(chunk);
+                    let (Some(buffer), Some((object, of_object))) = (self.store.take(chunk), place)
+                    else {
+                        continue;
+                    };
+                    self.give(Job::Write { object, chunk, of_object, buffer, bytes });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn control_header(
+        &mut self,
+        lane: usize,
+        socket: &mut SealedSocket,
+        _now: Instant,
+    ) -> Option<Header> {
+        let to = self.lanes.all[lane].validated;
+        if to.is_none() && !socket.lane().is_stream() {
+            return None;
+        }
+        to.into_iter().for_each(|to| socket.answer_to(to));
+        Some(self.lanes.header(Kind::Control, lane, self.receiver.connection()))
+    }
+
+    /// Acknowledgments and answers to probes.
+    fn fill(
+        &mut self,
+        lane: usize,
+        socket: &mut SealedSocket,
+        now: Instant,
+    ) -> Result<(), FillError> {
+        let Incoming { from, validated, .. } = self.lanes.all[lane];
+        let has_moved = self.lanes.all[lane].has_moved();
+        while let Some(reply) = self.receiver.poll(lane, has_moved, now) {
+            let (kind, to) = match &reply {
+                Reply::Probe(_) => (Kind::Probe, from),
+                Reply::Ack(_) => (Kind::Ack, validated),
+            };
+            if to.is_none() && !socket.lane().is_stream() {
+                continue;
+            }
+            let header = self.lanes.header(kind, lane, self.receiver.connection());
+            to.into_iter().for_each(|to| socket.answer_to(to));
+            socket.push(&header, |out| match &reply {
+                Reply::Probe(probe) => probe.write(out, Probe::BYTES),
+                Reply::Ack(ack) => ack.write(out),
+            })?;
+            // The next may go elsewhere.
+            let _later = socket.flush(now);
+        }
+        Ok(())
+    }
+
+    fn check(&mut self, endpoint: &Endpoint, now: Instant) -> Result<(), ReceiveError> {
+        if self.heard_finish && !self.is_closing && self.objects.is_empty() {
+            self.give(Job::Close);
+            self.is_closing = true;
+        }
+        self.check_patience(endpoint, now)
+    }
+
+    fn show(&mut self, endpoint: &Endpoint, now: Instant) {
+        if !*self.has_begun {
+            return;
+        }
+        self.progress.total_bytes = self.objects.total_bytes;
+        self.progress.done_bytes = self.objects.done_bytes + self.objects.had_bytes;
+        self.progress.elapsed = now.since(self.start);
+        self.progress.counters = self.receiver.counters();
+        let sockets = endpoint.sockets.iter();
+        self.progress.lanes =
+            sockets.map(|socket| (socket.lane().describe(), socket.counters())).collect();
+        (self.observer)(&self.progress);
+    }
+
+    fn moderation(&self) -> Duration {
+        if self.came { MODERATION } else { Duration::ZERO }
+    }
+
+    fn next_wakeup(&self, lane: usize, _is_idle: bool) -> Instant {
+        let own = self.receiver.next_wakeup(lane).filter(|_| self.is_up(lane));
+        own.unwrap_or(Instant::NEVER)
+    }
+
+    fn other_fds(&self, lane: usize) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.lanes.all[lane].waiting_fds()
+    }
+}
+
+impl Receiving<'_> {
+    /// Asks the files' thread for something; if it is gone, its last result says why.
+    fn give(&self, job: Job) {
+        let _gone = self.files.jobs.send(job);
+    }
+
+    /// How long the sender may be silent: not for long before it has announced anything.
+    fn check_patience(&mut self, endpoint: &Endpoint, now: Instant) -> Result<(), ReceiveError> {
+        let patience = self.options.patience;
+        let announcing = patience.min(HANDSHAKE);
+        if !*self.has_begun && now.since(self.start) > announcing {
+            return Err(ReceiveError::NothingAnnounced(announcing));
+        }
+        if self.store.is_empty() {
+            // The sender may have to read, or to wait itself, before it sends again.
+            self.last = now;
+        }
+        let is_silent = endpoint.relay.is_silent(patience) && self.ended.is_none();
+        match is_silent || now.since(self.last) > patience {
+            true => Err(ReceiveError::Silent(patience)),
+            false => Ok(()),
+        }
+    }
+
+    /// Some chunks of an object will not come, and this is to be done about it.
+    fn go_on(&mut self, object: u32, skip: Vec<Range<u32>>, step: Step) {
+        skip.into_iter().for_each(|chunks| self.receiver.skip(chunks));
+        match step {
+            Step::Wait => {}
+            Step::Finish(job) => self.give(job),
+            Step::Drop(job) => {
+                self.objects.drop_object(object);
+                self.give(job);
+            }
+        }
+    }
+
+    fn take_result(
+        &mut self,
+        endpoint: &mut Endpoint,
+        written: Written,
+        now: Instant,
+    ) -> Result<(), ReceiveError> {
+        match written {
+            Written::Opened { object, have, existing } => {
+                if let Some((told, skip)) = self.objects.opened(object, have, existing) {
+                    skip.into_iter().for_each(|chunks| self.receiver.skip(chunks));
+                    endpoint.send(&Message::Have(told))?;
+                }
+            }
+            Written::Chunk { chunk, buffer } => {
+                self.receiver.taken(chunk);
+                self.store.give_back(buffer);
+                if let Some((object, _)) = self.objects.place(chunk) {
+                    let step = self.objects.written(chunk);
+                    self.go_on(object, Vec::new(), step);
+                }
+            }
+            Written::Object { object, was_there } => {
+                if self.objects.close(object, was_there) {
+                    endpoint.send(&Message::Stored { object })?;
+                }
+            }
+            Written::Refused { object, error } => {
+                let why = error.to_string();
+                let (skip, step) = self.objects.refused(object, error)?;
+                self.go_on(object, skip, step);
+                endpoint.send_failed(object, None, &why)?;
+            }
+            Written::Closed => {
+                endpoint.send(&Message::Finish)?;
+                self.ended = Some(now);
+            }
+            Written::Failed(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    /// Tells the protocol how long chunks are, as far as it may know.
+    fn announce_lengths(&mut self) -> Result<(), ReceiveError> {
+        self.announced_below = self.announced_below.max(self.receiver.taken_below());
+        while self.announced_below < self.receiver.window_end() {
+            if let Some(bytes) = self.objects.length(self.announced_below) {
+                self.receiver.announce(self.announced_below, bytes)?;
+                self.announced_below += 1;
+            } else if let Some(next) = self.objects.next_begin(self.announced_below) {
+                self.announced_below = next;
+            } else {
+                break;
+            }
+        }
+        Ok(())
+    }
+}

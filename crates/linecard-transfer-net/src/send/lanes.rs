@@ -1,0 +1,133 @@
+//! The lanes of the sending end: where each goes, its connection, and what the user is told about it.
+
+use super::SendError;
+use super::connection::Connection;
+use super::notes::Notes;
+use super::path::Path;
+use crate::end::SealedSocket;
+use crate::lane::{Family, LaneError, Spec};
+use linecard::time::Instant;
+use linecard_transfer::send::Sender;
+use std::io;
+
+/// All lanes.
+#[derive(Debug)]
+pub(super) struct Lanes {
+    pub(super) paths: Vec<Path>,
+    connections: Vec<Connection>,
+    pub(super) notes: Notes,
+}
+
+impl Lanes {
+    pub(super) fn new(paths: Vec<Path>) -> Self {
+        let connection =
+            |path: &Path| Connection::new(path.spec.family == Family::Tcp, path.is_proven);
+        let connections = paths.iter().map(connection).collect();
+        Self { notes: Notes::of(&paths), connections, paths }
+    }
+
+    /// Lanes whose socket could not be opened are tried again; those that must not be used are closed.
+    pub(super) fn start(&mut self, sender: &mut Sender, now: Instant) {
+        self.notes.start(now);
+        for (lane, path) in self.paths.iter().enumerate() {
+            match &path.problem {
+                None => self.connections[lane].tried(now),
+                Some(problem) if problem.is_final => {
+                    self.connections[lane].give_up();
+                    sender.close(lane, now);
+                }
+                Some(_) => self.connections[lane].failed(now),
+            }
+        }
+    }
+
+    /// Whether a lane has a socket.
+    pub(super) fn is_up(&self, lane: usize) -> bool {
+        !self.connections[lane].is_pending()
+    }
+
+    /// When a lane is connected again by itself.
+    pub(super) fn next_try(&self, lane: usize) -> Instant {
+        self.connections[lane].next_try()
+    }
+
+    /// Makes connections again that broke, or that have not carried anything for too long.
+    pub(super) fn reconnect(
+        &mut self,
+        sockets: &mut [SealedSocket],
+        sender: &mut Sender,
+        now: Instant,
+    ) {
+        for (lane, connection) in self.connections.iter_mut().enumerate() {
+            if !connection.is_due(now) {
+                continue;
+            }
+            connection.tried(now);
+            match self.paths[lane].spec.connect(self.paths[lane].peer) {
+                Ok(connected) => {
+                    // What was on its way on the connection before is lost with it.
+                    sender.fail(lane, now);
+                    sockets[lane].replace(connected);
+                    self.paths[lane].problem = None;
+                    sender.probe_now(lane);
+                }
+                Err(_) => connection.failed(now),
+            }
+        }
+    }
+
+    /// A lane's socket has failed. Packets that are too long for it end its use; without any other lane, the transfer.
+    pub(super) fn failed(
+        &mut self,
+        lane: usize,
+        error: &LaneError,
+        sender: &mut Sender,
+        now: Instant,
+    ) -> Result<(), SendError> {
+        if !matches!(error, LaneError::TooLong { .. }) {
+            sender.fail(lane, now);
+            self.connections[lane].broke(error, now);
+            return Ok(());
+        }
+        sender.close(lane, now);
+        self.connections[lane].give_up();
+        if self.connections.iter().all(Connection::is_given_up) {
+            return Err(io::Error::other(error.to_string()).into());
+        }
+        self.notes.add(lane, &self.paths[lane], &format!("{error}; it is not used any more"));
+        Ok(())
+    }
+
+    /// The receiver answers on a lane, or has stopped answering.
+    pub(super) fn turned(&mut self, lane: usize, is_up: bool, now: Instant) {
+        match is_up {
+            true => self.connections[lane].works(),
+            false => self.connections[lane].is_silent(now),
+        }
+        self.notes.turned(lane, is_up, now);
+    }
+
+    /// Notes lanes that nobody has answered on while others work.
+    pub(super) fn look(&mut self, sender: &Sender) {
+        self.notes.look(&self.paths, sender);
+    }
+
+    /// Notes lanes that have stopped answering.
+    pub(super) fn report_silence(&mut self, sender: &Sender, now: Instant) {
+        self.notes.report_silence(&self.paths, sender, now);
+    }
+
+    /// Notes for how long lanes did not answer.
+    pub(super) fn sum_up_silence(&mut self, sender: &Sender, now: Instant) {
+        self.notes.sum_up_silence(&self.paths, sender, now);
+    }
+
+    /// Whether none is over TCP.
+    pub(super) fn are_all_udp(&self) -> bool {
+        self.paths.iter().all(|path| path.spec.family == Family::Udp)
+    }
+
+    pub(super) fn specs(&self) -> Vec<Spec> {
+        self.paths.iter().map(|path| path.spec.clone()).collect()
+    }
+}

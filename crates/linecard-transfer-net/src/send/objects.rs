@@ -1,0 +1,251 @@
+//! What is sent: which objects are announced, what the receiver needs of each, and what has become of them.
+
+use super::reading::{Order, Read, ReadQueue};
+use super::{SendError, SendOptions};
+use crate::end::Endpoint;
+use crate::file::{ChunkBytes, Failures, FileError, Have, Kind, Object};
+use linecard_transfer::control::{self, End, Message, Span};
+use std::collections::BTreeMap;
+use std::sync::mpsc::TryRecvError;
+
+/// Objects that are announced and not stored yet. Small files over a long round trip are bounded by the
+/// window of chunks, not by this.
+const MAX_AHEAD: usize = 512;
+
+/// An object that is announced, and neither stored nor given up.
+#[derive(Debug, Default)]
+struct Open {
+    /// The receiver has said what it needs.
+    is_ordered: bool,
+    /// It is in its place there, and the same.
+    is_there: bool,
+    had_bytes: u64,
+}
+
+/// A chunk to be sent.
+#[derive(Debug)]
+pub(super) struct Chunk {
+    /// In the connection.
+    pub(super) number: u32,
+    pub(super) buffer: Vec<u8>,
+    pub(super) bytes: u32,
+}
+
+/// What has become of the objects.
+#[derive(Debug, Default)]
+pub(super) struct Stored {
+    pub(super) objects: u64,
+    pub(super) bytes: u64,
+    /// Bytes that the receiver had before.
+    pub(super) had_bytes: u64,
+    pub(super) unchanged: u64,
+    pub(super) failures: Failures,
+}
+
+/// All objects.
+pub(super) struct Objects {
+    all: Vec<Object>,
+    chunk_bytes: ChunkBytes,
+    queue: ReadQueue,
+    announced: usize,
+    first_chunks: Vec<u32>,
+    next_chunk: u32,
+    /// Objects of which nothing more will be read.
+    read: usize,
+    open: BTreeMap<u32, Open>,
+    /// A result for which there was no room.
+    next_read: Option<Read>,
+    is_finished: bool,
+    pub(super) stored: Stored,
+}
+
+impl Objects {
+    /// `unreadable` are those that could not even be listed.
+    pub(super) fn new(
+        options: &SendOptions,
+        (all, unreadable): (Vec<Object>, Failures),
+        queue: ReadQueue,
+    ) -> Self {
+        Self {
+            all,
+            chunk_bytes: options.chunk_bytes,
+            queue,
+            announced: 0,
+            first_chunks: Vec::new(),
+            next_chunk: 0,
+            read: 0,
+            open: BTreeMap::new(),
+            next_read: None,
+            is_finished: false,
+            stored: Stored { failures: unreadable, ..Stored::default() },
+        }
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Bytes of all, if that is known.
+    pub(super) fn total_bytes(&self) -> Option<u64> {
+        self.all.iter().map(|object| object.size).sum()
+    }
+
+    /// Whether nothing more will be read.
+    pub(super) fn is_read(&self) -> bool {
+        self.read == self.all.len()
+    }
+
+    /// Whether the receiver was told that nothing more comes.
+    pub(super) const fn is_finished(&self) -> bool {
+        self.is_finished
+    }
+
+    /// Announces the next objects, as far as the receiver keeps up; behind the last, that nothing more comes.
+    pub(super) fn announce(&mut self, endpoint: &mut Endpoint) -> Result<(), SendError> {
+        while self.announced < self.all.len() && self.open.len() < MAX_AHEAD {
+            let object = &self.all[self.announced];
+            let chunks = self.chunk_bytes.count(object.size.unwrap_or(0))?;
+            endpoint.send(&Message::Object(control::Object {
+                id: self.announced as u32,
+                name: object.name.as_bytes().to_vec(),
+                size: if object.kind == Kind::Stream { None } else { object.size },
+                mode: object.mode | type_bits(object.kind),
+                modified_ns: object.modified.to_ns(),
+                first_chunk: self.next_chunk,
+            }))?;
+            self.open.insert(self.announced as u32, Open::default());
+            self.first_chunks.push(self.next_chunk);
+            self.next_chunk = self.next_chunk.saturating_add(chunks);
+            self.announced += 1;
+        }
+        let is_done = self.announced == self.all.len() && self.open.is_empty();
+        if is_done && !self.is_finished {
+            endpoint.send(&Message::Finish)?;
+            self.is_finished = true;
+        }
+        Ok(())
+    }
+
+    /// The receiver has said what it has of an object: the rest is read.
+    pub(super) fn order(&mut self, told: &control::Have) -> Result<(), SendError> {
+        let object = told.object as usize;
+        let open = self.open.get_mut(&told.object).filter(|open| !open.is_ordered);
+        let (Some(&first_chunk), Some(open)) = (self.first_chunks.get(object), open) else {
+            return Err(SendError::Unexpected("that it has an object that it was not told of"));
+        };
+        open.is_ordered = true;
+        let mut have = Have::default();
+        let size = self.all[object].size.unwrap_or(0);
+        let count = self.chunk_bytes.count(size)?;
+        for range in &told.ranges {
+            let first = range.first.checked_sub(first_chunk).filter(|first| *first < count);
+            let Some(first) = first.filter(|first| range.count <= count - first) else {
+                return Err(SendError::Unexpected("that it has chunks that there are not"));
+            };
+            for chunk in first..first + range.count {
+                let bytes = self.chunk_bytes.range(chunk, size);
+                open.had_bytes += bytes.end - bytes.start;
+                have.insert(chunk);
+            }
+        }
+        self.stored.had_bytes += open.had_bytes;
+        let existing = told.existing;
+        let _gone = self.queue.orders.send(Order { object, first_chunk, have, existing });
+        Ok(())
+    }
+
+    /// The receiver has stored an object.
+    pub(super) fn stored(&mut self, object: u32) -> Result<(), SendError> {
+        let open = self.open.remove(&object).filter(|open| open.is_ordered);
+        let Some((open, stored)) = open.zip(self.all.get(object as usize)) else {
+            return Err(SendError::Unexpected("that it stored what it was not told of"));
+        };
+        let bytes = stored.size.unwrap_or(0);
+        self.stored.objects += 1;
+        self.stored.bytes += bytes;
+        if open.is_there {
+            self.stored.unchanged += 1;
+            self.stored.had_bytes += bytes - open.had_bytes.min(bytes);
+        }
+        Ok(())
+    }
+
+    /// The receiver cannot store an object; the others go on.
+    pub(super) fn refused(&mut self, object: u32, why: &str) {
+        // Both ends may give up the same object at the same time.
+        let Some(open) = self.open.remove(&object) else { return };
+        self.stored.had_bytes -= open.had_bytes;
+        self.stored.failures.add(format!("refused by the receiver: {why}"));
+        if !open.is_ordered {
+            self.read += 1;
+        }
+    }
+
+    /// The next chunk that was read, if there is `room` for it. Other results are acted on.
+    pub(super) fn next_chunk(
+        &mut self,
+        endpoint: &mut Endpoint,
+        room: usize,
+    ) -> Result<Option<Chunk>, SendError> {
+        loop {
+            let read = match self.next_read.take() {
+                Some(read) => read,
+                None => match self.queue.results.try_recv() {
+                    Ok(read) => read,
+                    Err(TryRecvError::Empty | TryRecvError::Disconnected) => return Ok(None),
+                },
+            };
+            match read {
+                Read::Chunk { .. } if room == 0 => {
+                    self.next_read = Some(read);
+                    return Ok(None);
+                }
+                Read::Chunk { chunk, mut buffer, bytes, of_stream } => {
+                    if of_stream {
+                        endpoint.send(&Message::Span(Span { chunk, bytes }))?;
+                        self.next_chunk = chunk + 1;
+                    }
+                    buffer.truncate(bytes as usize);
+                    return Ok(Some(Chunk { number: chunk, buffer, bytes }));
+                }
+                Read::Unreadable { object, sent_below, error } => {
+                    self.give_up(object as u32, &error);
+                    endpoint.send_failed(object as u32, Some(sent_below), &error)?;
+                }
+                Read::End { object, size, root, is_there } => {
+                    if let Some(open) = self.open.get_mut(&(object as u32)) {
+                        open.is_there = is_there;
+                    }
+                    self.all[object].size.get_or_insert(size);
+                    let end = End { object: object as u32, size, root };
+                    endpoint.send(&Message::End(end))?;
+                    self.read += 1;
+                }
+                Read::Failed(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// An object cannot be read any further; the others go on.
+    fn give_up(&mut self, object: u32, error: &FileError) {
+        if let Some(open) = self.open.remove(&object) {
+            self.stored.had_bytes -= open.had_bytes;
+            self.stored.failures.add(error.to_string());
+        }
+        self.read += 1;
+    }
+
+    /// The buffer of a chunk that has arrived may be used again.
+    pub(super) fn give_back(&self, buffer: Vec<u8>) {
+        let _gone = self.queue.buffers.send(buffer);
+    }
+}
+
+/// Folders and what is a device rather than a file are told apart as `st_mode` does.
+const fn type_bits(kind: Kind) -> u32 {
+    match kind {
+        Kind::Folder => libc::S_IFDIR,
+        Kind::Test => libc::S_IFCHR,
+        Kind::File | Kind::Stream => 0,
+    }
+}

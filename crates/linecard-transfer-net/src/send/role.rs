@@ -1,0 +1,318 @@
+//! The sending role of the endpoint driver: reads chunks, and has the protocol say which packet leaves on which lane.
+
+use super::lanes::Lanes;
+use super::notes::REACH_NS;
+use super::objects::Objects;
+use super::open::Opened;
+use super::{LaneView, SendError, SendOptions, SendProgress, Sent};
+use crate::control::ControlError;
+use crate::end::{Driver, Endpoint, FillError, Packet, Role, SealedSocket, relay_messages};
+use crate::lane::{LaneError, MAX_DATAGRAM_BYTES};
+use linecard::time::Instant;
+use linecard_transfer::control::Message;
+use linecard_transfer::lane::LaneState;
+use linecard_transfer::send::{Departure, SendEvent, Sender};
+use linecard_transfer::store::Source;
+use linecard_transfer::wire::{Header, Kind};
+use std::collections::BTreeMap;
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+/// Packets that a lane is asked for at once.
+const BATCH: usize = 64;
+/// How often the receiver's last message is confirmed, as packets may be lost.
+const GOODBYES: usize = 3;
+
+/// What is called about progress.
+pub(super) type Observer<'a> = &'a mut dyn FnMut(&SendProgress);
+
+/// The sending end.
+pub(super) struct Sending<'a> {
+    options: &'a SendOptions,
+    objects: Objects,
+    lanes: Lanes,
+    sender: Sender,
+    source: Source,
+    /// Bytes of the chunks in flight.
+    in_flight: BTreeMap<u32, u32>,
+    transmits: Vec<Departure>,
+    heard_finish: bool,
+    start: Instant,
+    /// When the first chunk was offered.
+    first: Option<Instant>,
+    /// When a lane was last known to carry something, or had nothing to carry.
+    answered: Instant,
+    latencies_ns: Vec<u64>,
+    progress: SendProgress,
+    observer: Observer<'a>,
+}
+
+/// Sends all objects.
+pub(super) fn run(
+    options: &SendOptions,
+    (opened, objects): (Opened, Objects),
+    driver: Driver<'_>,
+    observer: Observer<'_>,
+) -> Result<Sent, SendError> {
+    let Opened { mut endpoint, lanes, sender, source, payload_bytes } = opened;
+    let (clock, start) = (driver.clock, driver.clock.now());
+    let mut role = Sending {
+        options,
+        progress: SendProgress { total_bytes: objects.total_bytes(), ..SendProgress::default() },
+        objects,
+        lanes,
+        sender,
+        source,
+        in_flight: BTreeMap::new(),
+        transmits: Vec::with_capacity(BATCH),
+        heard_finish: false,
+        start,
+        first: None,
+        answered: start,
+        latencies_ns: Vec::new(),
+        observer,
+    };
+    role.lanes.start(&mut role.sender, start);
+    driver.run(&mut role, &mut endpoint)?;
+    let now = clock.now();
+    role.say_goodbye(&mut endpoint, now)?;
+    let stored = role.objects.stored;
+    Ok(Sent {
+        objects: stored.objects,
+        bytes: stored.bytes,
+        had_bytes: stored.had_bytes,
+        elapsed: now.since(role.first.unwrap_or(start)),
+        processor: Duration::ZERO,
+        latencies_ns: role.latencies_ns,
+        counters: role.sender.counters(),
+        lanes: role.progress.lanes,
+        notes: role.progress.notes,
+        payload_bytes,
+        skipped: Vec::new(),
+        unchanged: stored.unchanged,
+        failures: stored.failures,
+    })
+}
+
+impl Role for Sending<'_> {
+    type Error = SendError;
+
+    const GRID_NS: u64 = 250_000;
+
+    fn is_over(&self, endpoint: &Endpoint, _now: Instant) -> bool {
+        self.heard_finish && self.objects.is_finished() && endpoint.is_flushed()
+    }
+
+    fn stopped(&self) -> Result<(), SendError> {
+        Err(SendError::Stopped)
+    }
+
+    fn is_known_there(error: &SendError) -> bool {
+        matches!(error, SendError::Control(_) | SendError::Ended(_))
+    }
+
+    fn message(
+        &mut self,
+        _endpoint: &mut Endpoint,
+        message: Message,
+        _now: Instant,
+    ) -> Result<(), SendError> {
+        match message {
+            Message::Have(have) => self.objects.order(&have)?,
+            Message::Stored { object } => self.objects.stored(object)?,
+            Message::Failed(failed) => match failed.object {
+                Some(object) => self.objects.refused(object, &failed.text.to_string()),
+                None => return Err(SendError::Ended(failed.text.to_string())),
+            },
+            Message::Finish => self.heard_finish = true,
+            Message::Refuse(refuse) => return Err(refuse.into()),
+            _ => return Err(SendError::Unexpected("what only a sender says")),
+        }
+        Ok(())
+    }
+
+    /// Behind the last message nobody needs the connection any more.
+    fn disconnected(&mut self, error: ControlError) -> Result<(), SendError> {
+        match error {
+            ControlError::Closed | ControlError::ClosedEarly if self.heard_finish => Ok(()),
+            error => Err(error.into()),
+        }
+    }
+
+    fn take_results(&mut self, endpoint: &mut Endpoint, now: Instant) -> Result<(), SendError> {
+        self.objects.announce(endpoint)?;
+        while let Some(chunk) = self.objects.next_chunk(endpoint, self.sender.room())? {
+            self.first.get_or_insert(now);
+            self.in_flight.insert(chunk.number, chunk.bytes);
+            self.source.put(chunk.number, chunk.buffer);
+            self.sender.offer(chunk.number, chunk.bytes)?;
+        }
+        if self.objects.is_read() {
+            self.sender.finish();
+        }
+        Ok(())
+    }
+
+    fn is_up(&self, lane: usize) -> bool {
+        self.lanes.is_up(lane)
+    }
+
+    fn packet(&mut self, packet: &Packet<'_>, now: Instant) -> bool {
+        self.sender.receive(packet.header, packet.body, now);
+        packet.header.kind == Kind::Control
+    }
+
+    fn lane_failed(
+        &mut self,
+        lane: usize,
+        error: &LaneError,
+        now: Instant,
+    ) -> Result<(), SendError> {
+        self.lanes.failed(lane, error, &mut self.sender, now)
+    }
+
+    fn process(&mut self, endpoint: &mut Endpoint, now: Instant) -> Result<(), SendError> {
+        self.sender.tick(now);
+        self.lanes.reconnect(&mut endpoint.sockets, &mut self.sender, now);
+        Ok(())
+    }
+
+    fn control_header(
+        &mut self,
+        lane: usize,
+        _socket: &mut SealedSocket,
+        now: Instant,
+    ) -> Option<Header> {
+        self.sender.control_header(lane, now)
+    }
+
+    fn fill(
+        &mut self,
+        lane: usize,
+        socket: &mut SealedSocket,
+        now: Instant,
+    ) -> Result<(), FillError> {
+        if !socket.is_idle() {
+            return Ok(());
+        }
+        let (mut flushed, mut is_taken) = (Ok(None), true);
+        self.sender.poll(lane, now, BATCH, &mut self.transmits);
+        for transmit in self.transmits.drain(..) {
+            socket.push(&transmit.header, |out| {
+                let _filled = self.source.fill(&transmit, out);
+            })?;
+            // What is sealed leaves while the cache still has it.
+            let waiting = socket.waiting_bytes();
+            if is_taken && waiting + transmit.on_wire() > MAX_DATAGRAM_BYTES {
+                flushed = flushed.and(socket.flush(now));
+                is_taken = socket.waiting_bytes() < waiting;
+            }
+        }
+        flushed.map(drop).map_err(FillError::Lane)
+    }
+
+    fn check(&mut self, endpoint: &Endpoint, now: Instant) -> Result<(), SendError> {
+        while let Some(event) = self.sender.next_event() {
+            match event {
+                SendEvent::Done { chunk, latency_ns } => self.done(chunk, latency_ns),
+                SendEvent::Up(lane) => self.lanes.turned(lane, true, now),
+                SendEvent::Down(lane) => self.lanes.turned(lane, false, now),
+            }
+        }
+        self.check_patience(endpoint, now)
+    }
+
+    fn show(&mut self, endpoint: &Endpoint, now: Instant) {
+        if now.ns_since(self.start) >= REACH_NS {
+            self.lanes.look(&self.sender);
+        }
+        self.lanes.report_silence(&self.sender, now);
+        self.report(endpoint, now);
+    }
+
+    fn ended(&mut self, endpoint: &Endpoint, is_ok: bool, now: Instant) {
+        self.lanes.look(&self.sender);
+        if is_ok {
+            self.lanes.sum_up_silence(&self.sender, now);
+        }
+        self.report(endpoint, now);
+    }
+
+    fn next_wakeup(&self, lane: usize, is_idle: bool) -> Instant {
+        let own = self.sender.next_wakeup(lane).filter(|_| is_idle && self.is_up(lane));
+        self.lanes.next_try(lane).min(own.unwrap_or(Instant::NEVER))
+    }
+
+    fn other_fds(&self, _lane: usize) -> impl Iterator<Item = BorrowedFd<'_>> {
+        std::iter::empty()
+    }
+}
+
+impl Sending<'_> {
+    /// Confirms the receiver's last message over lanes, if messages go there: it waits for that.
+    fn say_goodbye(&mut self, endpoint: &mut Endpoint, now: Instant) -> Result<(), SendError> {
+        for _ in 0..GOODBYES {
+            endpoint.relay.owe_answer();
+            relay_messages(self, endpoint, now)?;
+        }
+        for socket in &mut endpoint.sockets {
+            // What does not arrive, the receiver waits for in vain, and not for long.
+            let _sent = socket.flush(now);
+        }
+        Ok(())
+    }
+
+    /// The receiver has all of a chunk.
+    fn done(&mut self, chunk: u32, latency_ns: u64) {
+        self.latencies_ns.push(latency_ns);
+        let bytes = self.in_flight.remove(&chunk).unwrap_or(0);
+        self.progress.done_bytes += u64::from(bytes);
+        if let Some(buffer) = self.source.remove(chunk) {
+            self.objects.give_back(buffer);
+        }
+    }
+
+    /// A receiver that waits for a slow pipe answers, and may take its time.
+    fn check_patience(&mut self, endpoint: &Endpoint, now: Instant) -> Result<(), SendError> {
+        let patience = self.options.patience;
+        let mut states = (0..endpoint.sockets.len()).filter_map(|lane| self.sender.lane(lane));
+        if self.in_flight.is_empty() || states.any(|lane| lane.state() == LaneState::Alive) {
+            self.answered = now;
+        }
+        if now.since(self.answered) > patience {
+            let reached = endpoint.sockets.iter().any(|socket| socket.counters().received > 0);
+            return Err(match self.lanes.are_all_udp() && !reached {
+                true => SendError::NeverReached { patience, lanes: self.lanes.specs() },
+                false => SendError::Silent(patience),
+            });
+        }
+        if endpoint.relay.is_silent(patience) {
+            let (stored, objects) = (self.objects.stored.objects as usize, self.objects.count());
+            return Err(SendError::Unconfirmed { patience, stored, objects });
+        }
+        Ok(())
+    }
+
+    fn report(&mut self, endpoint: &Endpoint, now: Instant) {
+        let lanes = endpoint.sockets.iter().enumerate().filter_map(|(lane, socket)| {
+            let sending = self.sender.lane(lane)?;
+            Some(LaneView {
+                name: socket.lane().describe(),
+                state: sending.state(),
+                rtt_ns: (sending.rtt().samples() > 0).then(|| sending.rtt().smoothed_ns()),
+                silent: self.lanes.notes.silent_for(lane, now),
+                counters: sending.counters,
+                socket: socket.counters(),
+            })
+        });
+        self.progress.lanes = lanes.collect();
+        self.progress.elapsed = now.since(self.start);
+        if self.progress.notes != self.lanes.notes.lines() {
+            self.progress.notes = self.lanes.notes.lines().to_vec();
+        }
+        self.progress.counters = self.sender.counters();
+        let mut shown = self.progress.clone();
+        shown.done_bytes += self.objects.stored.had_bytes;
+        (self.observer)(&shown);
+    }
+}
