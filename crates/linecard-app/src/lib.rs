@@ -28,5 +28,5 @@ pub mod transfer;
 
 pub use erased::{AnyJob, Finished, finish, finish_with, finished};
 pub use error::{EXIT_CODES, Error};
-pub use function::{FUNCTIONS, Function, Takes, function};
+pub use function::{Arguments, FUNCTIONS, Function, Takes, function};
 pub use job::{Cancellable, Context, Job};

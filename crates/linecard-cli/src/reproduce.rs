@@ -4,13 +4,14 @@ mod lso;
 mod lso_receive;
 
 use crate::failure::{EXIT_CODES, Failure};
-use crate::{account, say, watch};
+use crate::{account, say};
 use clap::{Args, ValueEnum};
 use linecard_app::Context;
 #[cfg(target_os = "linux")]
 use linecard_app::reproduce::live;
 use linecard_app::reproduce::{Reproduced, comparison, reproduce};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
@@ -95,7 +96,7 @@ fn run(name: &str, own: Option<&Path>, context: &Context<'_>) -> Result<Reproduc
 
 /// Runs the command.
 pub(crate) fn command(arguments: &ReproduceArguments) -> Result<(), Failure> {
-    let progress = watch::any();
+    let progress = Arc::default();
     let context = Context::new(&progress);
     let Some(name) = arguments.name.filter(|_| !arguments.all).map(Reproduction::name) else {
         return all(arguments.json, &context);

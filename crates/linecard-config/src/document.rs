@@ -204,11 +204,9 @@ impl Document {
     ) -> Result<(), ConfigError> {
         match value {
             Value::Null => Ok(()),
-            Value::String(text) => self.put(
-                Place::Argument(format!("{argument}={text}")),
-                key,
-                Given::of_text(text),
-            ),
+            Value::String(text) => {
+                self.put(Place::Argument(format!("{argument}={text}")), key, Given::of_text(text))
+            }
             value => {
                 let given = Place::Argument(format!("{argument}={}", literal(value)));
                 self.put(given, key, Given::Literal(literal(value)))

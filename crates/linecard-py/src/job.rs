@@ -3,8 +3,7 @@
 use crate::detached::{Stop, detached};
 use crate::failure::{refused, usage};
 use crate::values::{object_of, value_of};
-use linecard_app::Finished;
-use linecard_config::Document;
+use linecard_app::{Arguments, Finished};
 use linecard_report::{Page, Target};
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
@@ -38,40 +37,35 @@ enum Shown {
     Texts { html: String, json: String },
 }
 
-/// Runs a job by the name of its function; arguments have their values beside them, and ``sets`` are values of the
+/// Runs a job by the name of its function; arguments have their values beside them, and ``set`` has values of the
 /// scenario's parameters that take precedence.
 ///
 /// What it refuses is an exception; a job that fails at its end raises with the report as ``report``. ``progress``
 /// is called with what is done and with all, in units of the job. ``stop`` ends it from another thread.
 #[pyfunction]
-#[pyo3(signature = (name, arguments, *, scenario=None, sets=Vec::new(), progress=None, stop=None))]
+#[pyo3(signature = (name, values, *, scenario=None, set=Vec::new(), progress=None, stop=None))]
 pub fn job(
     py: Python<'_>,
     name: &str,
-    arguments: Vec<(String, Bound<'_, PyAny>)>,
+    values: Vec<(String, Bound<'_, PyAny>)>,
     scenario: Option<PathBuf>,
-    sets: Vec<(String, Bound<'_, PyAny>)>,
+    set: Vec<(String, Bound<'_, PyAny>)>,
     progress: Option<&Bound<'_, PyAny>>,
     stop: Option<&Bound<'_, Stop>>,
 ) -> PyResult<Report> {
     let function = linecard_app::function(name);
     let function = function.ok_or_else(|| PyKeyError::new_err(name.to_owned()))?;
-    let values = |given: Vec<(String, Bound<'_, PyAny>)>, before: &str| -> PyResult<Vec<_>> {
-        let value = |(name, value)| {
-            Ok((String::clone(&name), value_of(&value, &format!("{before}{name}"))?))
+    let typed = |given: Vec<(String, Bound<'_, PyAny>)>, before: &str| {
+        let value = |(name, value): (String, Bound<'_, PyAny>)| {
+            let value = value_of(&value, &format!("{before}{name}"))?;
+            Ok((name, value))
         };
-        given.into_iter().map(value).collect()
+        given.into_iter().map(value).collect::<PyResult<Vec<_>>>()
     };
-    let arguments = values(arguments, "")?;
-    let sets = values(sets, "set: ")?;
+    let arguments = Arguments { scenario, set: typed(set, "set: ")?, values: typed(values, "")? };
     let stop = stop.map(|stop| stop.get().clone()).unwrap_or_default();
-    let done = detached(py, Some(&stop), progress, move |watch| {
-        let mut scenario = scenario.map(|path| Document::read(&path)).transpose()?;
-        for (key, value) in &sets {
-            scenario.get_or_insert_default().set_value(key, key, value)?;
-        }
-        function.run(scenario, &arguments, watch)
-    })?;
+    let run = move |watch: &_| function.run(&arguments, watch);
+    let done = detached(py, Some(&stop), progress, run)?;
     let Finished { report, page, failure, .. } = done.map_err(|why| refused(py, &why))?;
     if let (Some(progress), (_, all)) = (progress, stop.0.progress())
         && all > 0
@@ -94,8 +88,7 @@ pub fn job(
 }
 
 /// What a report is made of: job, notes, sections, text, values, and the page's HTML and JSON.
-type Parts<'py> =
-    (String, Vec<String>, Vec<String>, String, Bound<'py, PyDict>, String, String);
+type Parts<'py> = (String, Vec<String>, Vec<String>, String, Bound<'py, PyDict>, String, String);
 
 #[pymethods]
 impl Report {

@@ -3,7 +3,8 @@
 use crate::detached::{Stop, detached};
 use crate::failure::{raise, refused};
 use crate::values::object_of;
-use linecard_cli::jobs;
+use linecard_app::model::Scenario;
+use linecard_app::model::sweep::{self, Row};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use serde_json::Value;
@@ -13,7 +14,7 @@ use std::sync::Arc;
 /// A model's scenario, and the keys of it that points have values for; for :func:`linecard.sweep`.
 #[pyclass(module = "linecard", frozen)]
 pub struct Points {
-    points: Arc<jobs::Points>,
+    points: Arc<sweep::Points>,
 }
 
 #[pymethods]
@@ -28,9 +29,9 @@ impl Points {
         keys: Vec<String>,
         predict: bool,
     ) -> PyResult<Self> {
-        let points = jobs::Points::new(&path, text, &sets, &keys, predict);
-        let points = points.map_err(|why| refused(py, &why))?.into();
-        Ok(Self { points })
+        let scenario = Scenario::of_text(&path, text, &sets);
+        let points = scenario.and_then(|scenario| sweep::Points::new(&scenario, &keys, predict));
+        Ok(Self { points: points.map_err(|why| refused(py, &why))?.into() })
     }
 
     /// What points came to, by name, None where a point has no such value; and of each point why it could not
@@ -63,7 +64,7 @@ impl Points {
 /// Values by name, one for each row.
 type Columns<'r> = Vec<(&'r str, Vec<Option<&'r Value>>)>;
 
-fn columns_of(rows: &[Result<jobs::Row, String>]) -> Columns<'_> {
+fn columns_of(rows: &[Result<Row, String>]) -> Columns<'_> {
     let mut columns = Columns::new();
     for (number, row) in rows.iter().enumerate() {
         for (position, (name, value)) in row.iter().flatten().enumerate() {

@@ -6,7 +6,6 @@ mod clocks;
 mod table3;
 
 use crate::failure::Failure;
-use crate::watch;
 use linecard::offload::segment::Class;
 use linecard::packet::header::Ipv4;
 use linecard_app::Context;
@@ -19,6 +18,7 @@ use linecard_model::Ps;
 use linecard_model::elf::Firmware;
 use linecard_model::transmit::{Cell, Sent};
 use std::path::Path;
+use std::sync::Arc;
 
 pub(super) use cells::{table1, table2};
 pub(super) use clock::clock;
@@ -67,7 +67,7 @@ impl Bench {
         let document = scenario.only::<TransmitModel>()?;
         let mut config: Config = document.config()?;
         firmware.clone_into(&mut config.firmware.image);
-        let context = Context { progress: &watch::any(), document: Some(&document) };
+        let context = Context { progress: &Arc::default(), document: Some(&document) };
         let firmware = firmware::load(&config, &context)?;
         Ok(Self { config, firmware })
     }
@@ -94,7 +94,7 @@ impl Bench {
     fn run(&self, config: &Config, mut sink: impl FnMut(&Sent)) -> Result<(), Failure> {
         let refuse = |error: String| Failure::Usage(format!("this hardware cannot be: {error}"));
         let design = config.design(0).map_err(|error| refuse(error.to_string()))?;
-        let progress = watch::any();
+        let progress = Arc::default();
         let context = Context::new(&progress);
         let figures = simulate((config, &design), self.firmware.image(), &context, &mut sink)
             .map_err(|error| refused_run(config, &error))?;
