@@ -80,7 +80,7 @@ pub(crate) fn value_of(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Value> 
     if value.is_instance_of::<PyInt>() {
         let whole = value.extract::<u64>().map(Value::from);
         let whole = whole.or_else(|_| value.extract::<i64>().map(Value::from));
-        return whole.or_else(|_| Err(usage(py, &format!("{name}={value}: too large a number"))));
+        return whole.map_err(|_| usage(py, &format!("{name}={value}: too large a number")));
     }
     if let Ok(number) = value.cast::<PyFloat>() {
         let number = number.value();

@@ -5,10 +5,9 @@ use crate::failure::{EXIT_CODES, Failure};
 use crate::flags::Flags;
 use crate::found;
 use crate::page::PageArguments;
+use crate::units;
 use clap::Args;
-use linecard_app::captures::is_stdout;
 use linecard_app::model::{self, transmit};
-use std::path::Path;
 use std::sync::Arc;
 
 #[derive(Debug, Args)]
@@ -28,10 +27,9 @@ pub(crate) struct RunArguments {
 /// Runs a scenario of any model.
 pub(crate) fn command(arguments: &RunArguments) -> Result<(), Failure> {
     let RunArguments { scenario, options, page, json } = arguments;
-    let capture = options.value("capture").map(Path::new);
-    let capture = capture.map(|path| if is_stdout(path) { Path::new("-") } else { path });
-    let others = [Some(scenario.scenario.as_path()), capture];
+    let capture = options.value("capture").map(|path| units::output(path.into()));
+    let others = [Some(scenario.scenario.as_path()), capture.as_deref()];
     let page = page.check(&others.into_iter().flatten().collect::<Vec<_>>())?;
     let found = model::run(&scenario.read()?, &options.document()?, &Arc::default())?;
-    found::show(found, *json, capture, &page)
+    found::show(found, *json, capture.as_deref(), &page)
 }
