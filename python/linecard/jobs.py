@@ -131,7 +131,7 @@ def model(
         capture: of "transmit" only: write the packets that left, with their virtual times, to a capture of raw
             IP packets; names ending in .pcap give pcap, all others pcapng
         annotate: of "transmit" only: show for each line of the firmware's source how many cycles it was busy,
-            waited, and lost behind branches [false]
+            waited, and lost behind branches
     """
     return call(
         "model",
@@ -193,7 +193,7 @@ def plan(
         calibration: costs measured by `linecard calibrate`, for stages that have none in the scenario [where
             that command keeps them]
         measure: run the stages on the engine too, on as many cores as planned, and put what they do beside
-            what was predicted; stages of the offloads only [false]
+            what was predicted; stages of the offloads only
     """
     return call(
         "plan",
@@ -355,8 +355,8 @@ def analyze(
 
 
 def coalesce_capture(
-    source: str,
-    target: str,
+    source: File,
+    target: File,
     *,
     checksum: Literal["verify", "trust"] = "verify",
     hold: str = "1ms",
@@ -387,8 +387,8 @@ def coalesce_capture(
     return call(
         "coalesce_capture",
         {
-            "source": source,
-            "target": target,
+            "source": file_of(source),
+            "target": file_of(target),
             "checksum": checksum,
             "hold": hold,
             "max_size": max_size,
@@ -400,8 +400,8 @@ def coalesce_capture(
 
 
 def segment_capture(
-    source: str,
-    target: str,
+    source: File,
+    target: File,
     *,
     mss: Amount | None = None,
     mtu: Amount | None = None,
@@ -420,8 +420,8 @@ def segment_capture(
     return call(
         "segment_capture",
         {
-            "source": source,
-            "target": target,
+            "source": file_of(source),
+            "target": file_of(target),
             "mss": mss,
             "mtu": mtu,
         },

@@ -56,7 +56,7 @@ fn function(function: &Function) -> String {
         let is_exclusive = arguments
             .iter()
             .any(|(_, other)| excludes(parameter, other) || excludes(other, parameter));
-        let (kind, default) = (kind(parameter), default(parameter));
+        let (kind, default) = (kind(function, parameter), default(parameter));
         match default.as_deref() {
             None if !is_optional => format!("    {name}: {kind},\n"),
             Some(default) if default != "None" && !is_optional && !is_exclusive => {
@@ -78,7 +78,8 @@ fn function(function: &Function) -> String {
     text += &docstring(function, &arguments);
     let _ = write!(text, "    return call(\n        \"{}\",\n        {{\n", function.name);
     for (name, parameter) in &arguments {
-        let value = if is_file(parameter) { format!("file_of({name})") } else { name.clone() };
+        let value =
+            if is_file(function, parameter) { format!("file_of({name})") } else { name.clone() };
         let _ = writeln!(text, "            \"{name}\": {value},");
     }
     text += "        },\n";
@@ -137,18 +138,19 @@ fn wrapped(text: &str, indent: usize, used: usize) -> String {
     lines.trim_end().to_owned()
 }
 
-/// Whether a value is the name of a file.
-fn is_file(parameter: &Parameter) -> bool {
-    parameter.argument.is_some() || parameter.value_name.as_deref() == Some("FILE")
+/// Whether a value is the name of a file: texts that need no name are.
+fn is_file(function: &Function, parameter: &Parameter) -> bool {
+    let is_positional = function.positional.iter().any(|(_, name)| *name == parameter.name);
+    is_positional && parameter.is_text || parameter.value_name.as_deref() == Some("FILE")
 }
 
 /// The type of values.
-fn kind(parameter: &Parameter) -> String {
+fn kind(function: &Function, parameter: &Parameter) -> String {
     let bounds = [&parameter.low, &parameter.high].into_iter().flatten();
     let numbers: Vec<_> =
         bounds.chain([&parameter.default]).filter(|one| one.is_number()).collect();
     match parameter.format.as_str() {
-        _ if is_file(parameter) => "File".to_owned(),
+        _ if is_file(function, parameter) => "File".to_owned(),
         _ if parameter.is_switch() => "bool".to_owned(),
         _ if !parameter.choices.is_empty() => {
             let words = parameter.choices.iter().map(|(word, _)| format!("\"{word}\""));
