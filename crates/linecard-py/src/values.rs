@@ -18,7 +18,7 @@ pub(crate) fn whole(
     let py = value.py();
     // NumPy's integers are none of Python's, and say what they are by `__index__`.
     let number = value.call_method0("__index__").map_err(|_| {
-        PyTypeError::new_err(format!("{name}: {} is no whole number", described(value)))
+        PyTypeError::new_err(format!("{name}: {} is not a whole number", described(value)))
     })?;
     let number = number.cast_into::<PyInt>()?;
     match number.extract::<u64>() {
@@ -111,7 +111,7 @@ pub(crate) fn value_of(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Value> 
         return parts.collect::<PyResult<Vec<_>>>().map(Value::Array);
     }
     let what = described(value);
-    Err(PyTypeError::new_err(format!("{name}: {what} is no value: give a number or a text")))
+    Err(PyTypeError::new_err(format!("{name}: {what} is not a value: give a number or a text")))
 }
 
 /// A value as Python has it.
