@@ -200,8 +200,11 @@ def fragment(
     identification: SupportsIndex | None = None,
 ) -> list[bytes]: ...
 def job(
-    arguments: list[str],
+    name: str,
+    values: list[tuple[str, object]],
     *,
+    scenario: _Path | None = None,
+    set: list[tuple[str, object]] = ...,
     progress: Callable[[int, int], object] | None = None,
     stop: Stop | None = None,
 ) -> Report: ...

@@ -1,19 +1,19 @@
-"""The command's jobs as functions: the same options, the same answers, nothing printed.
+"""The command's jobs as functions: the same parameters, the same answers, nothing printed.
 
-Rates and sizes are numbers (bits per second, bytes) or texts with a unit, as ``"100G"`` and ``"64K"``; times are
-texts, as ``"50us"``. Ctrl-C ends any of them. Those that may take long have ``progress``: see :data:`Progress`.
+Rates and sizes are numbers (bits per second, bytes) or texts with a unit, as ``"100G"`` and ``"64K"``; clocks are in
+MHz; times are texts, as ``"50us"``. Ctrl-C ends any of them. Those that may take long have ``progress``: see
+:data:`Progress`.
+
+This file is made from the code by a test: ``LINECARD_WRITE=1 cargo test -p linecard-cli --lib reference`` writes it.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
-from typing import Literal, TypeAlias
+from typing import Literal
 
-from . import progress as bars
-from ._linecard import Report, job
-from .errors import UsageError
+from ._linecard import Report
 from .progress import Progress
+from .values import Amount, File, Values, call, file_of
 
 __all__ = [
     "analyze",
@@ -27,191 +27,294 @@ __all__ = [
     "transfer",
 ]
 
-Amount: TypeAlias = int | float | str
-"""A number, or a number with a unit."""
-
-File: TypeAlias = str | os.PathLike[str]
-
-Values: TypeAlias = Mapping[str, object]
-"""Keys of a scenario, as ``core.mhz``, and their values."""
-
-
-def text_of(value: object, name: str) -> str:
-    """A value as scenarios and options have it: whole numbers without a point, floats with all digits."""
-    if hasattr(value, "tolist"):
-        # NumPy's numbers and arrays as Python's.
-        value = value.tolist()
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float):
-        return str(int(value)) if value.is_integer() else repr(value)
-    if isinstance(value, (int, str)):
-        return str(value)
-    if isinstance(value, (list, tuple)):
-        return ",".join(text_of(part, name) for part in value)
-    raise TypeError(f"{name}: {value!r} ({type(value).__name__}) is no value: give a number or a text")
-
-
-def options_of(**values: object) -> list[str]:
-    """Options of the command: ``mtu=1500`` is ``--mtu=1500``; None is left out."""
-    options = []
-    for name, value in values.items():
-        option = "--" + name.replace("_", "-")
-        if value is True:
-            options.append(option)
-        elif value is not None:
-            options.append(f"{option}={text_of(value, name)}")
-    return options
-
-
-def path_of(path: File) -> str:
-    """A file's name, which is no option and not stdin."""
-    text = os.fspath(path)
-    if not isinstance(text, str):
-        raise TypeError(f"{text!r}: give the file's name as text")
-    return f"./{text}" if text.startswith("-") else text
-
-
-def sets_of(values: Values | None) -> list[str]:
-    """``KEY=VALUE`` for each."""
-    if values is not None and not isinstance(values, Mapping):
-        raise TypeError(f"set: {values!r} ({type(values).__name__}): give keys with their values")
-    return [f"{key_of(key, 'set')}={text_of(value, f'set: {key}')}" for key, value in (values or {}).items()]
-
-
-def key_of(key: object, name: str) -> str:
-    """The name of a key, as ``core.mhz``."""
-    if not isinstance(key, str):
-        raise TypeError(f"{name}: {key!r} ({type(key).__name__}) is no key: give a text, as 'core.mhz'")
-    if "=" in key:
-        raise UsageError(f"{name}: {key!r} is no key: give its value behind a colon, as {{'core.mhz': 400}}", 2)
-    return key
-
-
-def _set(values: Values | None) -> list[str]:
-    return [f"--set={one}" for one in sets_of(values)]
-
-
-def _shown(arguments: list[str], progress: Progress) -> Report:
-    """A job that shows how far it is."""
-    return job(arguments, progress=bars.shown(progress))
-
 
 def solve(
     rate: Amount,
     *,
-    mtu: int = 1500,
+    mtu: Amount = 1500,
     protocol: Literal["tcp", "udp"] | None = None,
     packets: int | None = None,
     mix: str | None = None,
-    core: float | None = None,
-    dma: float | None = None,
+    core: Amount | None = None,
+    dma: Amount | None = None,
     bus: int = 64,
     cores: int = 1,
     cycles_per_word: int = 1,
     policy: Literal["hold", "interleave", "dual-port"] = "hold",
     header: Literal["beside", "bus"] = "beside",
-    overhead: int = 20,
+    overhead: Amount = 20,
     firmware: str = "approach-2",
     phase: Literal["best", "typical", "worst"] = "typical",
+    margin: int = 10,
+    max_core: Amount = 3000,
+    max_dma: Amount = 3000,
 ) -> Report:
     """The smallest clocks, bus width and number of cores that carry a line rate (``linecard model solve``).
 
-    ``rate`` in bits per second; ``core`` and ``dma`` in MHz: what is given is fixed, what is left out is looked
-    for, and confirmed by runs just below and just above. Raises :class:`InfeasibleError` where no clock is enough.
+    What is given is fixed, what is left out is looked for, and confirmed by runs just below and just above. Raises
+    :class:`InfeasibleError` where no clock is enough.
+
+    Args:
+        rate: the line's rate, as 100G; all overhead counts, 1K to 100T
+        mtu: the longest packet, from the IP header on; its full size is what is sent, 68 to 65535
+        protocol: what is cut: "tcp" (segments), "udp" (fragments)
+        packets: packets of a message; without it a steady stream of full packets, 1 to 1000, or "none"
+        mix: messages of several kinds, as tcp:44=3,udp:1=1: full packets of each, and how many of such, or
+            "none"
+        core: the cores' clock in MHz; without it the smallest is looked for, 0.001 to 100000, or "none"
+        dma: the DMA's clock in MHz; without it the smallest is looked for, or where the core's is looked for
+            2115 taken, as published, 0.001 to 100000, or "none"
+        bus: width of the local bus in bits, a power of two, 32 to 1024
+        cores: cores, each with bus and DMA, 1 to 256
+        cycles_per_word: DMA cycles for a word, 1 to 8
+        policy: access to the bus while the DMA moves words: "hold" (the DMA holds the bus until the end of the
+            transfer, as published), "interleave" (the core gets the bus between two words and delays the remaining
+            ones), "dual-port" (memories have two ports: no one waits)
+        header: how headers are moved: "beside" (separately from the payload, by a port of their own, as the
+            published tables assume), "bus" (by the DMA, over the bus, before the payload)
+        overhead: bytes of a packet on the line besides the IP packet: 20 as published, 38 with Ethernet, 0 to
+            65535
+        firmware: firmware: approach-1, approach-2, best, or an ELF file
+        phase: how the clocks' edges lie beside each other: "best" (the DMA has an edge when the core starts
+            it, as the published tables assume), "typical" (random), "worst" (the core has just missed an edge)
+        margin: what a link to the host has to carry beyond what is needed, in per cent, 0 to 1000
+        max_core: the fastest clock of a core in MHz; beyond it more cores are taken, 0.001 to 100000
+        max_dma: the fastest clock of a DMA in MHz; beyond it a wider bus, then more cores are taken, 0.001 to
+            100000
 
     >>> answer = solve("100G", mtu=1500)
     >>> round(answer["demand"]["packets_per_second"])
     8223684
     """
-    options = options_of(
-        rate=rate, mtu=mtu, protocol=protocol, packets=packets, mix=mix, core=core, dma=dma, bus=bus,
-        cores=cores, cycles_per_word=cycles_per_word, policy=policy, header=header, overhead=overhead,
-        firmware=firmware, phase=phase,
-    )  # fmt: skip
-    return job(["model", "solve", *options])
+    return call(
+        "solve",
+        {
+            "rate": rate,
+            "mtu": mtu,
+            "protocol": protocol,
+            "packets": packets,
+            "mix": mix,
+            "core": core,
+            "dma": dma,
+            "bus": bus,
+            "cores": cores,
+            "cycles_per_word": cycles_per_word,
+            "policy": policy,
+            "header": header,
+            "overhead": overhead,
+            "firmware": firmware,
+            "phase": phase,
+            "margin": margin,
+            "max_core": max_core,
+            "max_dma": max_dma,
+        },
+    )
 
 
-def model(scenario: File, *, set: Values | None = None, phases: int | None = None, progress: Progress = None) -> Report:
+def model(
+    scenario: File,
+    *,
+    set: Values | None = None,
+    phases: int | None = None,
+    capture: File | None = None,
+    annotate: bool | None = None,
+    progress: Progress = None,
+) -> Report:
     """Runs a network interface in virtual time (``linecard model run``): real firmware, real bytes.
 
-    ``set`` has values that take precedence over the scenario's; ``phases`` of the DMA's clock are tried for
-    scenarios of ``"transmit"``.
+    ``set`` has values that take precedence over those of the scenario. Arguments are for scenarios of
+    ``"transmit"`` only.
+
+    Args:
+        phases: of "transmit" only: phases of the DMA's clock to try, evenly over its period; the first is the
+            scenario's own, which all other figures are of, 1 to 1000 [8]
+        capture: of "transmit" only: write the packets that left, with their virtual times, to a capture of raw
+            IP packets; names ending in .pcap give pcap, all others pcapng
+        annotate: of "transmit" only: show for each line of the firmware's source how many cycles it was busy,
+            waited, and lost behind branches
     """
-    return _shown(["model", "run", *_set(set), *options_of(phases=phases), path_of(scenario)], progress)
+    return call(
+        "model",
+        {
+            "phases": phases,
+            "capture": file_of(capture),
+            "annotate": annotate,
+        },
+        scenario=scenario,
+        set=set,
+        progress=progress,
+    )
 
 
-def ladder(scenario: File, *, set: Values | None = None, steps: int = 8, rate: Amount | None = None) -> Report:
-    """What limits a scenario of ``"transmit"``, and what limits next (``linecard model ladder``)."""
-    return job(["model", "ladder", *_set(set), *options_of(steps=steps, rate=rate), path_of(scenario)])
+def ladder(
+    scenario: File,
+    *,
+    set: Values | None = None,
+    steps: int | None = None,
+    rate: Amount | None = None,
+    max_core: Amount | None = None,
+    max_dma: Amount | None = None,
+) -> Report:
+    """What limits a scenario of ``"transmit"``, and what limits next (``linecard model ladder``).
+
+    Args:
+        steps: steps at most; it ends earlier where the line's rate is carried, 1 to 100 [8]
+        rate: the rate to climb to, in place of the line's; the line becomes a resource like others, 1K to
+            100T, or "unlimited" [unlimited]
+        max_core: the fastest clock of a core in MHz; beyond it more cores are taken, 0.001 to 100000 [3000]
+        max_dma: the fastest clock of a DMA in MHz; beyond it a wider bus, then more cores are taken, 0.001 to
+            100000 [3000]
+    """
+    return call(
+        "ladder",
+        {
+            "steps": steps,
+            "rate": rate,
+            "max_core": max_core,
+            "max_dma": max_dma,
+        },
+        scenario=scenario,
+        set=set,
+    )
 
 
-def plan(scenario: File, *, calibration: File | None = None) -> Report:
+def plan(
+    scenario: File,
+    *,
+    calibration: File | None = None,
+    measure: bool | None = None,
+) -> Report:
     """Whether stages fit on cores at a rate (``linecard plan``): replicas, mapping, rings, what to expect.
 
-    ``calibration`` has costs measured by ``linecard calibrate``, for stages that have none in the scenario.
     Raises :class:`InfeasibleError` where nothing fits: its text says why and what would help, its ``report`` has
     all that was asked.
+
+    Args:
+        calibration: costs measured by `linecard calibrate`, for stages that have none in the scenario [where
+            that command keeps them]
+        measure: run the stages on the engine too, on as many cores as planned, and put what they do beside
+            what was predicted; stages of the offloads only
     """
-    options = options_of(calibration=None if calibration is None else path_of(calibration))
-    return job(["plan", *options, path_of(scenario)])
+    return call(
+        "plan",
+        {
+            "calibration": file_of(calibration),
+            "measure": measure,
+        },
+        scenario=scenario,
+    )
 
 
 def transfer(
     *,
     lanes: int = 8,
+    loss: Amount = 0,
+    reorder: Amount = 0,
+    seed: int = 1,
     rate: Amount = "10G",
+    delay: str = "5us",
+    framing: Amount = 38,
+    chunks: int = 32,
+    max_inflight: int = 64,
+    chunk: Amount = "16M",
+    chunk_overhead: str = "26us",
+    payload: Amount = "4K",
     mode: Literal["stable", "low-latency", "auto"] = "stable",
     fec: str = "none",
-    chunks: int = 32,
-    under_way: int | None = None,
-    chunk: Amount = "16M",
-    payload: int = 4096,
-    framing: int = 38,
-    delay: str = "5us",
-    begin: str = "26us",
-    loss: float = 0.0,
-    reorder: float = 0.0,
-    seed: int = 1,
     progress: Progress = None,
 ) -> Report:
-    """A bulk transfer over many lanes in virtual time (``linecard run --lanes sim``): both ends are the real ones.
+    """Runs a bulk transfer over many lanes in virtual time (``linecard run --lanes sim``): both ends are the real
+    ones.
 
-    ``rate`` in bits per second of each lane; ``fec`` is none, xor:K, rs:K,M or duplicate; ``under_way`` are chunks
-    at once (None: as many as the receiver has room for); ``chunk`` and ``payload`` in bytes. Equal seeds give equal
-    results, bit for bit.
+    Equal seeds give equal results, bit for bit.
+
+    Args:
+        lanes: lanes, 1 to 64
+        loss: share of packets that a lane loses, as 0.01 or "1%", 0 to 1
+        reorder: share of packets that others overtake, 0 to 1
+        seed: seed of everything that is random, 0 to 18446744073709551615
+        rate: bits per second of each lane, framing included, 1M to 1T
+        delay: delay of a lane, one way, 0ns to 100ms
+        framing: bytes on the line beside data, header and seal: 38 for bare Ethernet, 66 for UDP over IPv4, 0
+            to 1000
+        chunks: chunks to send, 1 to 100000
+        max_inflight: chunks in flight, if the receiver has room; with 1, each chunk waits for the confirmation
+            of the one before, as in the published low-latency mode, 1 to 64
+        chunk: bytes of a chunk, 1 to 1G
+        chunk_overhead: time that a host loses for a chunk that begins on a lane, 0ns to 1s
+        payload: bytes of data in a packet; header and seal are 40 more, 64 to 65000
+        mode: how chunks are spread over lanes: "stable" (each chunk whole on one lane: the most throughput),
+            "low-latency" (each chunk over all lanes: the least latency), "auto" (stable while there are chunks for
+            all lanes, low latency when not)
+        fec: repair of lost packets: "none", "xor:K", "rs:K,M" or "duplicate"
 
     >>> report = transfer(lanes=2, chunks=4, chunk="64K")
     >>> report["summary"]["bytes"]
     262144
     """
-    options = options_of(
-        rate=rate, mode=mode, fec=fec, chunks=chunks, max_inflight=under_way, chunk=chunk, payload=payload,
-        framing=framing, delay=delay, chunk_overhead=begin, loss=loss, reorder=reorder, seed=seed,
-    )  # fmt: skip
-    return _shown(["run", f"--lanes=sim:{text_of(lanes, 'lanes')}", *options], progress)
+    return call(
+        "transfer",
+        {
+            "lanes": lanes,
+            "loss": loss,
+            "reorder": reorder,
+            "seed": seed,
+            "rate": rate,
+            "delay": delay,
+            "framing": framing,
+            "chunks": chunks,
+            "max_inflight": max_inflight,
+            "chunk": chunk,
+            "chunk_overhead": chunk_overhead,
+            "payload": payload,
+            "mode": mode,
+            "fec": fec,
+        },
+        progress=progress,
+    )
 
 
 def run(
     scenario: File | None = None,
     *,
-    flows: int | None = None,
     lanes: int | None = None,
-    mtu: int | None = None,
+    flows: int | None = None,
     size: Amount | None = None,
+    mtu: Amount | None = None,
+    loss: Amount | None = None,
+    reorder: Amount | None = None,
     seconds: float | None = None,
-    loss: float | None = None,
-    reorder: float | None = None,
     seed: int | None = None,
     progress: Progress = None,
 ) -> Report:
-    """The main job, on one core of this machine: large sends, segmented, over lanes in memory, merged, every byte
-    verified (``linecard run``).
+    """Runs the offloads on one core of this machine (``linecard run``): large sends, segmented, over lanes in
+    memory, merged, every byte verified.
+
+    Args:
+        lanes: parallel lanes that flows are spread over, at most as many as flows, 1 to 64 [1]
+        flows: flows that send in turn, 1 to 1000000 [16]
+        size: bytes of one send of an application, 1 to 16M [64K]
+        mtu: bytes of the largest IP packet on a lane, with IPv6 at least 1280, 576 to 65535 [1500]
+        loss: share of packets that lanes lose, as 0.01 or "1%", 0 to 1 [0]
+        reorder: share of packets that one to three others overtake, 0 to 1 [0]
+        seconds: seconds for which applications send, 0.01 to 3600 [2]
+        seed: seed of the data and of the faults, 0 to 18446744073709551615 [1]
     """
-    options = options_of(
-        flows=flows, lanes=lanes, mtu=mtu, size=size, seconds=seconds, loss=loss, reorder=reorder, seed=seed
+    return call(
+        "run",
+        {
+            "lanes": lanes,
+            "flows": flows,
+            "size": size,
+            "mtu": mtu,
+            "loss": loss,
+            "reorder": reorder,
+            "seconds": seconds,
+            "seed": seed,
+        },
+        scenario=scenario,
+        progress=progress,
     )
-    return _shown(["run", *options, *([] if scenario is None else [path_of(scenario)])], progress)
 
 
 def analyze(
@@ -220,16 +323,35 @@ def analyze(
     *,
     flow: int | str | None = None,
     format: str = "auto",
-    sender: Literal["narrow", "wide"] | None = None,
+    sender: Literal["unknown", "narrow", "wide"] = "unknown",
     progress: Progress = None,
 ) -> Report:
     """How evenly a stream in a capture comes, and what it asks of buffers (``linecard jitter analyze``).
 
-    RTP (ST 2022-6, ST 2110-20, -30, -31, -40) and other UDP of constant rate. ``second`` is a capture of the same
-    stream from nearer to the application. Raises :class:`WithheldError` where no stream is found.
+    RTP (ST 2022-6, ST 2110-20, -30, -31, -40) and other UDP of constant rate. Raises :class:`WithheldError` where
+    no stream is found.
+
+    Args:
+        capture: capture to read, pcap or pcapng
+        second: a second capture of the same stream, from nearer to the application
+        flow: the flow to take: its number in the list of flows, or where it goes to, as 239.0.1.2:50000;
+            without it, the one with the most packets, streams first
+        format: the SDI format of an ST 2022-6 stream, as 1080i59.94; auto reads it off the payload header, or
+            else the period
+        sender: what the sender promises to be, of ST 2110-21: "unknown" (not known: figures stand beside both
+            limits), "narrow" (type N or NL: as a device in hardware does), "wide" (type W: as software does)
     """
-    files = [path_of(file) for file in (capture, second) if file is not None]
-    return _shown(["jitter", "analyze", *options_of(flow=flow, format=format, sender=sender), *files], progress)
+    return call(
+        "analyze",
+        {
+            "capture": file_of(capture),
+            "second": file_of(second),
+            "flow": flow,
+            "format": format,
+            "sender": sender,
+        },
+        progress=progress,
+    )
 
 
 def coalesce_capture(
@@ -246,16 +368,62 @@ def coalesce_capture(
     """Merges the packets of a capture as a receiver with LRO would (``linecard coalesce``).
 
     ``target`` gets segment sizes and counts, so that :func:`segment_capture` gives back the originals.
-    ``explain_flow``, as ``"10.0.0.1:5000-10.0.0.2:80"``, says of each of its packets why it did or did not merge.
+
+    Args:
+        source: capture to read, pcap or pcapng
+        target: capture to write. Names ending in .pcap give pcap, which cannot hold segment sizes; all others
+            give pcapng
+        checksum: what to do with TCP and UDP checksums: compute them, or trust them, as for captures taken on
+            the sender with checksum offload: "verify" (compute every checksum; packets that fail pass unmerged),
+            "trust" (read no payload)
+        hold: longest time a packet is held, in the capture's time, 1ns to 10s
+        max_size: bytes of the largest merged packet, counted from the IP header. Beyond 65535 the IP length
+            field is 0 (BIG TCP), and only TCP outside of tunnels gets there; Wireshark reads packets of up to
+            262144 bytes, 576 to 512K
+        max_flows: flows remembered at once, 8 to 4194304
+        explain_flow: flow, as `10.0.0.1:5000-10.0.0.2:80` or `[fd00::1]:5000-[fd00::2]:80`, of which each
+            packet is listed with the reason why it did or did not merge, or "none"
     """
-    options = options_of(
-        checksum=checksum, hold=hold, max_size=max_size, max_flows=max_flows, explain_flow=explain_flow
+    return call(
+        "coalesce_capture",
+        {
+            "source": file_of(source),
+            "target": file_of(target),
+            "checksum": checksum,
+            "hold": hold,
+            "max_size": max_size,
+            "max_flows": max_flows,
+            "explain_flow": explain_flow,
+        },
+        progress=progress,
     )
-    return _shown(["coalesce", *options, path_of(source), path_of(target)], progress)
 
 
 def segment_capture(
-    source: File, target: File, *, mss: int | None = None, mtu: int | None = None, progress: Progress = None
+    source: File,
+    target: File,
+    *,
+    mss: Amount | None = None,
+    mtu: Amount | None = None,
+    progress: Progress = None,
 ) -> Report:
-    """Cuts the large packets of a capture, or gives back what was merged (``linecard segment``)."""
-    return _shown(["segment", *options_of(mss=mss, mtu=mtu), path_of(source), path_of(target)], progress)
+    """Segments the large packets of a capture, or gives back what was merged (``linecard segment``).
+
+    Args:
+        source: capture to read, pcap or pcapng
+        target: capture to write. Names ending in .pcap give pcap, all others pcapng
+        mss: bytes of payload beyond which TCP and UDP packets are cut into segments of this size, 1 to 65535,
+            or "none"
+        mtu: bytes of the longest IP packet: longer TCP packets are segmented, all others become IP fragments,
+            68 to 65535, or "none"
+    """
+    return call(
+        "segment_capture",
+        {
+            "source": file_of(source),
+            "target": file_of(target),
+            "mss": mss,
+            "mtu": mtu,
+        },
+        progress=progress,
+    )

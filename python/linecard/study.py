@@ -14,9 +14,9 @@ from . import progress as bars
 from . import tasks
 from ._linecard import Capture, Flow, Stop, job, merging
 from .errors import LinecardError, UsageError
-from .jobs import File, path_of
 from .progress import Progress
 from .table import Table
+from .values import File, path_of
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -126,7 +126,7 @@ def _read(task: _Task, stop: Stop | None = None, /) -> _Found:
             return _flows(task.path, stop)
         if task.what == "merging":
             return _merging(task, stop)
-        report = job(["jitter", "analyze", task.path], stop=stop)
+        report = job("analyze", [("capture", task.path)], stop=stop)
         return _Found({**_flat(report.to_dict()), "error": None}, {})
     except (LinecardError, OSError) as error:
         found = getattr(error, "report", None)

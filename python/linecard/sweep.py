@@ -14,9 +14,9 @@ from . import progress as bars
 from . import tasks
 from ._linecard import Points, Stop
 from .errors import UsageError
-from .jobs import File, Values, key_of, sets_of, text_of
 from .progress import Progress
 from .table import Table
+from .values import File, Values, key_of, sets_of, text_of
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -50,7 +50,7 @@ def whole(value: object, name: str, low: int, high: int) -> int:
     try:
         number = operator.index(value)  # type: ignore[arg-type]
     except TypeError:
-        raise TypeError(f"{name}: {value!r} ({type(value).__name__}) is no whole number") from None
+        raise TypeError(f"{name}: {value!r} ({type(value).__name__}) is not a whole number") from None
     if isinstance(value, bool) or not low <= number <= high:
         raise UsageError(f"{name}={value}: choose {low} to {high}", 2)
     return number

@@ -77,7 +77,7 @@ def test_flows_travel_and_are_made() -> None:
     assert str(flow) == "udp [fd00::1]:5000 > [fd00::2]:53"
     copy = pickle.loads(pickle.dumps(flow))
     assert copy == flow and hash(copy) == hash(flow)
-    with pytest.raises(linecard.UsageError, match='destination "here": this is no IP address'):
+    with pytest.raises(linecard.UsageError, match='destination "here": this is not an IP address'):
         linecard.Flow("10.0.0.1", 1, "here", 2, "tcp")
     with pytest.raises(linecard.UsageError, match='protocol "icmp": choose tcp or udp'):
         linecard.Flow("10.0.0.1", 1, "10.0.0.2", 2, "icmp")  # type: ignore[arg-type]
@@ -146,7 +146,7 @@ def test_what_is_no_capture_is_refused(tmp_path: Path) -> None:
     [
         (-1, ValueError, "count -1: choose 0 to"),
         (2**70, ValueError, f"count {2**70}"),
-        (1.5, TypeError, r"count: 1.5 \(float\) is no whole number"),
+        (1.5, TypeError, r"count: 1.5 \(float\) is not a whole number"),
         ("many", TypeError, r"count: 'many' \(str\)"),
     ],
 )

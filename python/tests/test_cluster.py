@@ -38,12 +38,12 @@ def test_the_cluster_gives_the_same_table_and_study(cluster: Cluster, transmit: 
 
 def test_errors_come_from_workers_as_they_are(cluster: Cluster, transmit: str, tmp_path: Path) -> None:
     table = linecard.sweep(transmit, {"core.mhz": ["fast", 100]}, client=cluster.client)
-    assert 'core.mhz=fast: "fast" is no clock' in table["error"][0]
+    assert 'core.mhz=fast: "fast" is not a clock' in table["error"][0]
     with pytest.raises(linecard.UsageError, match="the cluster's workers have their own"):
         linecard.sweep(transmit, {"core.mhz": [1]}, client=cluster.client, threads=2)
     # Found out by the worker only: firmware that is not there.
-    with pytest.raises(linecard.UsageError, match="none.elf"):
-        linecard.sweep(transmit, {"firmware.image": ["none.elf"]}, client=cluster.client, retries=0)
+    table = linecard.sweep(transmit, {"firmware.image": ["none.elf"]}, client=cluster.client, retries=0)
+    assert "none.elf" in table["error"][0]
 
 
 # Promise (Python): A worker that is killed during a sweep of 800 points loses nothing.

@@ -9,6 +9,9 @@ use schemars::Schema;
 use serde_json::Value;
 use std::sync::Arc;
 
+/// Makes a job at points that have values for keys.
+type MakeAtPoints = fn(&Document, &[String]) -> Result<Box<dyn AtPoints>, Error>;
+
 /// A job without its types.
 #[derive(Debug, Clone, Copy)]
 pub struct AnyJob {
@@ -17,7 +20,7 @@ pub struct AnyJob {
     /// Runs it with the configuration of a document.
     run: fn(&Document, &Arc<Watch>) -> Result<Finished, Error>,
     check: fn(&Document) -> Result<(), Error>,
-    at_points: fn(&Document, &[String]) -> Result<Box<dyn AtPoints>, Error>,
+    at_points: MakeAtPoints,
     parameters: fn() -> &'static [Parameter],
     schema: fn() -> Schema,
 }

@@ -11,6 +11,7 @@ pub mod calibrate;
 pub mod captures;
 mod erased;
 mod error;
+mod function;
 pub mod jitter;
 mod job;
 pub mod model;
@@ -27,4 +28,5 @@ pub mod transfer;
 
 pub use erased::{AnyJob, Finished, finish, finish_with, finished};
 pub use error::{EXIT_CODES, Error};
+pub use function::{Arguments, FUNCTIONS, Function, Takes, function};
 pub use job::{Cancellable, Context, Job};

@@ -15,7 +15,6 @@ mod found;
 mod interrupt;
 mod jitter;
 mod job;
-pub mod jobs;
 mod man;
 mod model;
 mod page;
@@ -32,7 +31,6 @@ mod signals;
 mod transfer;
 mod units;
 mod usage;
-mod watch;
 
 use args::{Arguments, Command};
 use clap::{CommandFactory, Parser};

@@ -3,13 +3,14 @@
 use crate::account;
 use crate::calibrate::Only;
 use crate::failure::{EXIT_CODES, Failure};
+use crate::flags::Flags;
 use crate::found;
 use crate::page::PageArguments;
 use crate::progress::{ROUNDS, shown};
 use clap::Args;
-use linecard_app::plan::{self, PAYLOADS};
-use linecard_app::{Context, Finished};
-use std::path::{Path, PathBuf};
+use linecard_app::Context;
+use linecard_app::plan::{self, Options, PAYLOADS};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 #[derive(Debug, Args)]
@@ -18,14 +19,8 @@ pub(crate) struct PlanArguments {
     /// Scenario file (TOML): what is asked, the machine, the stages; see scenarios/plan-*.toml.
     #[arg(required_unless_present = "verify")]
     pub(crate) scenario: Option<PathBuf>,
-    /// Costs measured by `linecard calibrate`, for stages that have none in the scenario
-    /// [default: where that command keeps them].
-    #[arg(long, value_name = "FILE")]
-    calibration: Option<PathBuf>,
-    /// Run the stages on the engine too, on as many cores as planned, and put what they do beside what
-    /// was predicted. Stages of the offloads only.
-    #[arg(long)]
-    measure: bool,
+    #[command(flatten)]
+    options: Flags<Options>,
     /// Calibrate, and measure many configurations in turn, of the offloads or of transfers over loopback:
     /// predicted and measured rates in a table. Takes minutes, in which other programs get less of the
     /// cores.
@@ -71,10 +66,6 @@ pub(crate) fn command(arguments: &PlanArguments) -> Result<(), Failure> {
         return account::print(&shown(ROUNDS, &progress, verify)?, json, None);
     };
     let page = arguments.page.check(&[path])?;
-    found::show(find(arguments, path)?, json, None, &page)
-}
-
-/// Plans what a scenario asks for.
-pub(crate) fn find(arguments: &PlanArguments, path: &Path) -> Result<Finished, Failure> {
-    plan::plan(path, arguments.calibration.as_deref(), arguments.measure)
+    let options = arguments.options.document()?.config()?;
+    found::show(plan::plan(path, &options)?, json, None, &page)
 }

@@ -1,16 +1,14 @@
 //! `linecard reproduce`: published figures beside ours.
 
-mod lso;
-mod lso_receive;
-
 use crate::failure::{EXIT_CODES, Failure};
-use crate::{account, say, watch};
+use crate::{account, say};
 use clap::{Args, ValueEnum};
 use linecard_app::Context;
 #[cfg(target_os = "linux")]
 use linecard_app::reproduce::live;
-use linecard_app::reproduce::{Reproduced, comparison, reproduce};
-use std::path::{Path, PathBuf};
+use linecard_app::reproduce::reproduce;
+use std::path::PathBuf;
+use std::sync::Arc;
 
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
@@ -81,21 +79,9 @@ impl Reproduction {
     }
 }
 
-/// Those of send offload, whose rows are not data yet, and all others.
-fn run(name: &str, own: Option<&Path>, context: &Context<'_>) -> Result<Reproduced, Failure> {
-    match name {
-        "lso-table1" => lso::table1(own),
-        "lso-table2" => lso::table2(own),
-        "lso-table3" => lso::table3(own),
-        "lso-clock" => lso::clock(own),
-        "lso-receive" => lso_receive::reproduce(own),
-        _ => reproduce(name, own, context),
-    }
-}
-
 /// Runs the command.
 pub(crate) fn command(arguments: &ReproduceArguments) -> Result<(), Failure> {
-    let progress = watch::any();
+    let progress = Arc::default();
     let context = Context::new(&progress);
     let Some(name) = arguments.name.filter(|_| !arguments.all).map(Reproduction::name) else {
         return all(arguments.json, &context);
@@ -105,7 +91,7 @@ pub(crate) fn command(arguments: &ReproduceArguments) -> Result<(), Failure> {
     if !arguments.modelled {
         live::check(&name, own)?;
     }
-    let mut reproduced = run(&name, own, &context)?;
+    let mut reproduced = reproduce(&name, own, &context)?;
     #[cfg(target_os = "linux")]
     if !arguments.modelled {
         live::add(&name, own, &|line| say(line), &mut reproduced.report)?;
@@ -127,7 +113,7 @@ fn all(json: bool, context: &Context<'_>) -> Result<(), Failure> {
     let mut unexplained = 0;
     let mut reports = serde_json::Map::new();
     for name in Reproduction::value_variants().iter().map(|one| one.name()) {
-        let found = run(&name, None, context)?;
+        let found = reproduce(&name, None, context)?;
         unexplained += found.unexplained;
         if json {
             let report = serde_json::to_value(&found.report).map_err(std::io::Error::from)?;

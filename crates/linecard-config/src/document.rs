@@ -17,8 +17,8 @@ const MAX_BYTES: u64 = 1 << 20;
 /// The most characters of a line that an error shows.
 const MAX_SHOWN: usize = 100;
 
-/// A scenario: the text of a file, and values as `KEY=VALUE` that take precedence.
-#[derive(Debug, Clone)]
+/// A scenario: the text of a file, and values as `KEY=VALUE` that take precedence. The default is empty.
+#[derive(Debug, Clone, Default)]
 pub struct Document {
     path: PathBuf,
     text: String,
@@ -42,9 +42,9 @@ struct Set {
 /// A value as it was given.
 #[derive(Debug, Clone)]
 enum Given {
-    /// By a user, without the quotes of texts.
+    /// A text without the quotes of TOML.
     Text(String),
-    /// By a program: a literal of TOML.
+    /// A literal of TOML.
     Literal(String),
 }
 
@@ -190,8 +190,8 @@ impl Document {
         self.put(Place::Option(given), key, Given::of_text(value))
     }
 
-    /// Sets a value, given by an argument of a program's call; errors name the argument. Null is no value: the parameter
-    /// keeps the one that it has.
+    /// Sets a value, given by an argument of a program's call; errors name the argument. A text is read as one of
+    /// [`Self::set`]. Null is no value: the parameter keeps the one that it has.
     ///
     /// # Errors
     ///
@@ -204,8 +204,11 @@ impl Document {
     ) -> Result<(), ConfigError> {
         match value {
             Value::Null => Ok(()),
+            Value::String(text) => {
+                self.put(Place::Argument(format!("{argument}={text}")), key, Given::of_text(text))
+            }
             value => {
-                let given = Place::Argument(format!("{argument}={}", plain_text(value)));
+                let given = Place::Argument(format!("{argument}={}", literal(value)));
                 self.put(given, key, Given::Literal(literal(value)))
             }
         }
@@ -423,14 +426,6 @@ fn literal(value: &Value) -> String {
         }
         // A text of JSON is one of TOML: what JSON escapes, TOML escapes likewise.
         value => value.to_string(),
-    }
-}
-
-/// A value as a person writes it.
-fn plain_text(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        value => literal(value),
     }
 }
 

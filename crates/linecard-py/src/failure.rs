@@ -1,6 +1,6 @@
 //! Failures as exceptions of python/linecard/errors.py, which say what the command says.
 
-use linecard_cli::jobs::Refused;
+use linecard_app::Error;
 use linecard_io::capture::CaptureError;
 use pyo3::prelude::*;
 use std::path::Path;
@@ -25,8 +25,8 @@ fn exception(py: Python<'_>, maker: &str, text: &str, code: u8) -> PyErr {
 }
 
 /// A job's.
-pub(crate) fn refused(py: Python<'_>, refused: &Refused) -> PyErr {
-    raise(py, &refused.text, refused.code)
+pub(crate) fn refused(py: Python<'_>, error: &Error) -> PyErr {
+    raise(py, &error.to_string(), error.code())
 }
 
 /// A wrong value.

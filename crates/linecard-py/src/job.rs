@@ -1,12 +1,14 @@
-//! Jobs of the command, and the reports that they give.
+//! Jobs by name, and the reports that they give.
 
 use crate::detached::{Stop, detached};
 use crate::failure::{refused, usage};
-use linecard_cli::jobs::{self, Done};
+use crate::values::{object_of, value_of};
+use linecard_app::{Arguments, Finished};
 use linecard_report::{Page, Target};
+use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyIterator, PyMapping};
-use std::ffi::OsString;
+use serde_json::Value;
 use std::path::PathBuf;
 
 /// Makes a notebook's frame as high as the page in it, also when the page changes: up to 1,600 pixels, beyond which
@@ -25,7 +27,7 @@ pub struct Report {
     notes: Vec<String>,
     sections: Vec<String>,
     text: String,
-    json: String,
+    value: Value,
     page: Shown,
 }
 
@@ -35,21 +37,36 @@ enum Shown {
     Texts { html: String, json: String },
 }
 
-/// Runs a job of the command, as ``["model", "solve", "--rate", "100G"]``.
+/// Runs a job by the name of its function; arguments have their values beside them, and ``set`` has values of the
+/// scenario's parameters that take precedence.
 ///
 /// What it refuses is an exception; a job that fails at its end raises with the report as ``report``. ``progress``
 /// is called with what is done and with all, in units of the job. ``stop`` ends it from another thread.
 #[pyfunction]
-#[pyo3(signature = (arguments, *, progress=None, stop=None))]
+#[pyo3(signature = (name, values, *, scenario=None, set=Vec::new(), progress=None, stop=None))]
 pub fn job(
     py: Python<'_>,
-    arguments: Vec<OsString>,
+    name: &str,
+    values: Vec<(String, Bound<'_, PyAny>)>,
+    scenario: Option<PathBuf>,
+    set: Vec<(String, Bound<'_, PyAny>)>,
     progress: Option<&Bound<'_, PyAny>>,
     stop: Option<&Bound<'_, Stop>>,
 ) -> PyResult<Report> {
+    let function = linecard_app::function(name);
+    let function = function.ok_or_else(|| PyKeyError::new_err(name.to_owned()))?;
+    let typed = |given: Vec<(String, Bound<'_, PyAny>)>, before: &str| {
+        let value = |(name, value): (String, Bound<'_, PyAny>)| {
+            let value = value_of(&value, &format!("{before}{name}"))?;
+            Ok((name, value))
+        };
+        given.into_iter().map(value).collect::<PyResult<Vec<_>>>()
+    };
+    let arguments = Arguments { scenario, set: typed(set, "set: ")?, values: typed(values, "")? };
     let stop = stop.map(|stop| stop.get().clone()).unwrap_or_default();
-    let done = detached(py, Some(&stop), progress, move |watch| jobs::job(arguments, watch))?;
-    let Done { report, page, refused: why } = done.map_err(|why| refused(py, &why))?;
+    let run = move |watch: &_| function.run(&arguments, watch);
+    let done = detached(py, Some(&stop), progress, run)?;
+    let Finished { report, page, failure, .. } = done.map_err(|why| refused(py, &why))?;
     if let (Some(progress), (_, all)) = (progress, stop.0.progress())
         && all > 0
     {
@@ -61,29 +78,29 @@ pub fn job(
         sections: report.sections().iter().map(|section| section.key().to_owned()).collect(),
         text: report.to_string(),
         // Maps have keys that are text, so it cannot fail.
-        json: serde_json::to_string(&report).unwrap_or_default(),
+        value: serde_json::to_value(&report).unwrap_or_default(),
         page: Shown::Page(page),
     };
-    let Some(why) = why else { return Ok(report) };
+    let Some(why) = failure else { return Ok(report) };
     let exception = refused(py, &why);
     exception.value(py).setattr("report", report)?;
     Err(exception)
 }
 
-/// What a report is made of: job, notes, sections, text, JSON, and the page's HTML and JSON.
-type Parts = (String, Vec<String>, Vec<String>, String, String, String, String);
+/// What a report is made of: job, notes, sections, text, values, and the page's HTML and JSON.
+type Parts<'py> = (String, Vec<String>, Vec<String>, String, Bound<'py, PyDict>, String, String);
 
 #[pymethods]
 impl Report {
     /// Reports go to other processes.
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Parts)> {
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Parts<'py>)> {
         let report = slf.get();
         let parts = (
             report.job.clone(),
             report.notes.clone(),
             report.sections.clone(),
             report.text.clone(),
-            report.json.clone(),
+            report.to_dict(slf.py())?,
             report.to_html(),
             match &report.page {
                 Shown::Page(page) => page.json(),
@@ -99,12 +116,12 @@ impl Report {
         notes: Vec<String>,
         sections: Vec<String>,
         text: String,
-        json: String,
+        values: &Bound<'_, PyAny>,
         page_html: String,
         page_json: String,
-    ) -> Self {
+    ) -> PyResult<Self> {
         let page = Shown::Texts { html: page_html, json: page_json };
-        Self { job, notes, sections, text, json, page }
+        Ok(Self { job, notes, sections, text, value: value_of(values, "values")?, page })
     }
 
     /// Name of the job.
@@ -121,12 +138,12 @@ impl Report {
 
     /// All values, under the keys and in the units of the command's ``--json``.
     fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        Ok(py.import("json")?.call_method1("loads", (&self.json,))?.cast_into()?)
+        Ok(object_of(py, &self.value)?.cast_into()?)
     }
 
     /// The same as JSON.
-    fn to_json(&self) -> &str {
-        &self.json
+    fn to_json(&self) -> String {
+        self.value.to_string()
     }
 
     /// A page for a browser, which needs no network.

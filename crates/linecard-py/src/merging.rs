@@ -3,7 +3,7 @@
 use crate::detached::{Stop, detached};
 use crate::failure::{of_capture, of_open, usage};
 use crate::offload::{config, counted};
-use linecard_cli::jobs::Watched;
+use linecard_app::Cancellable;
 use linecard_io::capture::Format;
 use linecard_io::convert::{NoObserver, coalesce};
 use pyo3::prelude::*;
@@ -26,7 +26,7 @@ pub fn merging<'py>(
     let config = config(hold_ns, verify)?;
     let input = path.clone();
     let merged = detached(py, stop.map(Bound::get), None, move |watch| {
-        let input = Watched::new(File::open(input)?, Arc::clone(watch));
+        let input = Cancellable::new(File::open(input)?, Arc::clone(watch));
         Ok(coalesce(input, io::sink(), Format::PcapNg, config, &mut NoObserver))
     })?;
     let merged = merged.map_err(|error| of_open(&path, error))?;

@@ -35,7 +35,7 @@ impl Flow {
         protocol: &str,
     ) -> PyResult<Self> {
         let address = |name: &str, text: &str| {
-            let wrong = |_| usage(py, &format!("{name} \"{text}\": this is no IP address"));
+            let wrong = |_| usage(py, &format!("{name} \"{text}\": this is not an IP address"));
             text.parse::<IpAddr>().map_err(wrong)
         };
         let protocol = match protocol {

@@ -2,9 +2,11 @@
 
 use crate::detached::{Stop, detached};
 use crate::failure::{raise, refused};
-use linecard_cli::jobs;
+use crate::values::object_of;
+use linecard_app::model::Scenario;
+use linecard_app::model::sweep::{self, Row};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString};
+use pyo3::types::PyDict;
 use serde_json::Value;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,7 +14,7 @@ use std::sync::Arc;
 /// A model's scenario, and the keys of it that points have values for; for :func:`linecard.sweep`.
 #[pyclass(module = "linecard", frozen)]
 pub struct Points {
-    points: Arc<jobs::Points>,
+    points: Arc<sweep::Points>,
 }
 
 #[pymethods]
@@ -27,9 +29,9 @@ impl Points {
         keys: Vec<String>,
         predict: bool,
     ) -> PyResult<Self> {
-        let points = jobs::Points::new(&path, text, &sets, &keys, predict);
-        let points = points.map_err(|why| refused(py, &why))?.into();
-        Ok(Self { points })
+        let scenario = Scenario::of_text(&path, text, &sets);
+        let points = scenario.and_then(|scenario| sweep::Points::new(&scenario, &keys, predict));
+        Ok(Self { points: points.map_err(|why| refused(py, &why))?.into() })
     }
 
     /// What points came to, by name, None where a point has no such value; and of each point why it could not
@@ -51,7 +53,7 @@ impl Points {
         let rows = rows.map_err(|why| refused(py, &why))?;
         let columns = PyDict::new(py);
         for (name, values) in columns_of(&rows) {
-            let values = values.into_iter().map(|value| value.map(|value| value_of(py, value)));
+            let values = values.into_iter().map(|value| value.map(|value| object_of(py, value)));
             let values: Vec<_> = values.map(Option::transpose).collect::<PyResult<_>>()?;
             columns.set_item(name, values)?;
         }
@@ -62,7 +64,7 @@ impl Points {
 /// Values by name, one for each row.
 type Columns<'r> = Vec<(&'r str, Vec<Option<&'r Value>>)>;
 
-fn columns_of(rows: &[Result<jobs::Row, String>]) -> Columns<'_> {
+fn columns_of(rows: &[Result<Row, String>]) -> Columns<'_> {
     let mut columns = Columns::new();
     for (number, row) in rows.iter().enumerate() {
         for (position, (name, value)) in row.iter().flatten().enumerate() {
@@ -81,17 +83,4 @@ fn columns_of(rows: &[Result<jobs::Row, String>]) -> Columns<'_> {
     }
     columns.iter_mut().for_each(|(_, values)| values.resize(rows.len(), None));
     columns
-}
-
-fn value_of<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
-    Ok(match value {
-        Value::Bool(value) => value.into_pyobject(py)?.to_owned().into_any(),
-        Value::Number(number) => match (number.as_u64(), number.as_i64()) {
-            (Some(whole), _) => whole.into_pyobject(py)?.into_any(),
-            (None, Some(whole)) => whole.into_pyobject(py)?.into_any(),
-            _ => number.as_f64().into_pyobject(py)?.into_any(),
-        },
-        Value::String(text) => PyString::new(py, text).into_any(),
-        _ => py.None().into_bound(py),
-    })
 }

@@ -19,7 +19,11 @@ pub mod transmit;
 
 pub use scenario::Scenario;
 
-use super::AnyJob;
+use super::{AnyJob, Context, Error, Finished, Job, finished};
+use linecard::watch::Watch;
+use linecard_config::{Document, parameters};
+use std::sync::Arc;
+use transmit::TransmitModel;
 
 /// The command of all models.
 const COMMAND: &str = "model";
@@ -31,7 +35,7 @@ fn title(name: &str) -> String {
 
 /// The models.
 pub const MODELS: [AnyJob; 8] = [
-    AnyJob::of::<transmit::TransmitModel>(),
+    AnyJob::of::<TransmitModel>(),
     AnyJob::of::<receive::ReceiveModel>(),
     AnyJob::of::<npu::NpuModel>(),
     AnyJob::of::<pci::PciModel>(),
@@ -45,4 +49,31 @@ pub const MODELS: [AnyJob; 8] = [
 #[must_use]
 pub fn named(name: &str) -> Option<&'static AnyJob> {
     MODELS.iter().find(|model| model.name == name)
+}
+
+/// Runs a scenario of any model; `options` has values of [`transmit::Options`], which other models do not take.
+///
+/// # Errors
+///
+/// Values that are refused, and what the model refuses.
+pub fn run(
+    scenario: &Scenario,
+    options: &Document,
+    progress: &Arc<Watch>,
+) -> Result<Finished, Error> {
+    let Scenario { model, document } = scenario;
+    if model.name == TransmitModel::NAME {
+        let context = Context { progress, document: Some(document) };
+        let config = context.config()?;
+        let outcome = transmit::run(&config, &options.config()?, &context)
+            .map_err(|error| context.placed(error))?;
+        return Ok(finished::<TransmitModel>(COMMAND, TransmitModel::title(&config), &outcome));
+    }
+    let given =
+        parameters::<transmit::Options>().iter().find_map(|known| options.find(&known.name));
+    if let Some(given) = given {
+        let what = format!("{given} is for \"{}\" only: leave it out", TransmitModel::NAME);
+        return Err(scenario.refuse(what));
+    }
+    model.run(document, progress)
 }

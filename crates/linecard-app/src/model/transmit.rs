@@ -13,39 +13,43 @@ pub use config::{Bus, Config, Core, Dma, Firmware, Host, Line};
 pub use outcome::{Account, Busy, Class, ClassCycles, OverPhases, Phases, Rates, TransmitOutcome};
 
 use super::core::WHOLE;
+use crate::captures::is_stdout;
 use crate::{Context, Error, Job};
 use capture::CaptureWriter;
 use figures::{Figures, simulate};
+use garde::Validate;
 use linecard_config::ConfigError;
 use linecard_model::transmit::{Sent, TransmitError};
 use linecard_report::{Axis, Ledger, Page, Unit};
-use std::path::{Path, PathBuf};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
+use std::path::Path;
 
 /// The job.
 #[derive(Debug)]
 pub struct TransmitModel;
 
 /// What a run does beside running its scenario.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(
+    Debug, Clone, PartialEq, Eq, SmartDefault, Serialize, Deserialize, JsonSchema, Validate,
+)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(extend("x-flags" = true))]
+#[garde(allow_unvalidated)]
 pub struct Options {
-    /// Phases of the DMA's clock, evenly over its period, 1 to [`Options::MAX_PHASES`]. The first is the scenario's own, which
-    /// all figures but those over phases are of.
+    /// of "transmit" only: phases of the DMA's clock to try, evenly over its period; the first is the scenario's own, which
+    /// all other figures are of
+    #[default(8)]
+    #[garde(range(min = 1, max = 1_000))]
     pub phases: u64,
-    /// A capture for the packets that left, in virtual time.
-    pub capture: Option<PathBuf>,
-    /// Count cycles for each line of the firmware's source.
+    /// of "transmit" only: write the packets that left, with their virtual times, to a capture of raw IP packets; names
+    /// ending in .pcap give pcap, all others pcapng; - is stdout
+    #[schemars(extend("x-value" = "FILE"))]
+    pub capture: Option<String>,
+    /// of "transmit" only: show for each line of the firmware's source how many cycles it was busy, waited, and lost behind
+    /// branches
     pub annotate: bool,
-}
-
-impl Options {
-    /// More phases show nothing new.
-    pub const MAX_PHASES: u64 = 1_000;
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self { phases: 8, capture: None, annotate: false }
-    }
 }
 
 impl Job for TransmitModel {
@@ -98,10 +102,6 @@ pub fn run(
     context: &Context<'_>,
 ) -> Result<TransmitOutcome, Error> {
     linecard_config::check(config)?;
-    if !(1..=Options::MAX_PHASES).contains(&options.phases) {
-        let (phases, most) = (options.phases, Options::MAX_PHASES);
-        return Err(Error::Usage(format!("--phases {phases}: choose 1 to {most}")));
-    }
     let runs = all_phases(config, options, context)?;
     let mut outcome = TransmitOutcome::new(config, &runs);
     if options.annotate {
@@ -125,8 +125,9 @@ fn all_phases(
             .map_err(|error| refused_run(config, &error))
     };
     context.progress.expect(config.load.messages.saturating_mul(phases) as usize);
-    let output = options.capture.as_deref();
-    let mut capture = output.map(|path: &Path| CaptureWriter::create(path, context)).transpose()?;
+    let output = options.capture.as_deref().map(Path::new);
+    let output = output.map(|path| if is_stdout(path) { Path::new("-") } else { path });
+    let mut capture = output.map(|path| CaptureWriter::create(path, context)).transpose()?;
     let mut runs = vec![run(0, &mut |sent| {
         if let Some(capture) = &mut capture {
             capture.take(sent);

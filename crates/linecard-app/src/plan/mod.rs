@@ -11,22 +11,34 @@ pub use crate::calibrate::Only;
 pub use crate::calibrate::lines::PAYLOADS;
 
 use crate::{Context, Error, Finished};
+use garde::Validate;
 use linecard::plan;
 use linecard_report::Report;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// Plans what a scenario asks for, with costs of `calibration` for stages that have none in the scenario; without such a
-/// file, of the one that [`crate::calibrate`] keeps. With `measures`, the stages are run on the engine too.
+/// What is asked beside the scenario.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Validate)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(extend("x-flags" = true))]
+#[garde(allow_unvalidated)]
+pub struct Options {
+    /// costs measured by `linecard calibrate`, for stages that have none in the scenario
+    #[schemars(extend("x-value" = "FILE", "x-default" = "where that command keeps them"))]
+    pub calibration: Option<String>,
+    /// run the stages on the engine too, on as many cores as planned, and put what they do beside what was predicted; stages
+    /// of the offloads only
+    pub measure: bool,
+}
+
+/// Plans what a scenario asks for.
 ///
 /// # Errors
 ///
 /// A scenario or a calibration that cannot be read or is wrong, and stages that the engine does not have.
-pub fn plan(
-    scenario: &Path,
-    calibration: Option<&Path>,
-    measures: bool,
-) -> Result<Finished, Error> {
-    let asked = settings::read(scenario, calibration)?;
+pub fn plan(scenario: &Path, options: &Options) -> Result<Finished, Error> {
+    let asked = settings::read(scenario, options.calibration.as_deref().map(Path::new))?;
     let question = &asked.question;
     let answer = plan::plan(question).map_err(|error| asked.refuse(&error))?;
     let mut text = report::asked(&asked);
@@ -34,7 +46,7 @@ pub fn plan(
         Ok(plan) => report::add_plan(&mut text, question, plan),
         Err(why) => report::add_infeasible(&mut text, question, why),
     }
-    if measures {
+    if options.measure {
         measured::add(&mut text, &asked, answer.as_ref().ok())?;
     }
     let page = report::page(&text, question);

@@ -19,7 +19,7 @@ use std::ops::RangeInclusive;
 /// add_all(&[table], &mut report);
 /// ```
 #[derive(Debug, Clone)]
-pub struct Comparison {
+pub(super) struct Comparison {
     key: String,
     title: String,
     rows: Vec<Row>,
@@ -27,7 +27,7 @@ pub struct Comparison {
 
 /// One value, or one statement about a curve.
 #[derive(Debug, Clone)]
-pub struct Row {
+pub(super) struct Row {
     what: String,
     seen: Seen,
     unit: String,
@@ -56,7 +56,7 @@ enum Seen {
 
 /// A number with as many decimals as were printed: 450, or (19.4, 1).
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Printed {
+pub(super) struct Printed {
     value: f64,
     decimals: usize,
 }
@@ -64,7 +64,7 @@ pub struct Printed {
 /// What it says if a row agrees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Class {
+pub(super) enum Class {
     /// Equal to the printed digits, by a model that does not contain the value.
     Exact,
     /// Within a tolerance fixed beforehand, by a model none of whose parameters was chosen to meet this value.
@@ -81,7 +81,7 @@ pub enum Class {
 
 /// How a row came out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub(super) enum Verdict {
     /// To each digit that was printed, or the shape that was described.
     Same,
     /// Within the per cents allowed.
@@ -94,27 +94,27 @@ pub enum Verdict {
 
 impl Comparison {
     /// No rows yet; `key` names the section in JSON, `title` in text.
-    pub fn new(key: impl Into<String>, title: impl Into<String>) -> Self {
+    pub(super) fn new(key: impl Into<String>, title: impl Into<String>) -> Self {
         Self { key: key.into(), title: title.into(), rows: Vec::new() }
     }
 
     /// Adds a row.
-    pub fn add(&mut self, row: Row) {
+    pub(super) fn add(&mut self, row: Row) {
         self.rows.push(row);
     }
 
     /// Rows that came out as `verdict`.
-    pub fn count(&self, verdict: Verdict) -> usize {
+    pub(super) fn count(&self, verdict: Verdict) -> usize {
         self.rows.iter().filter(|row| row.verdict() == verdict).count()
     }
 
     /// Rows that differ without a reason: a test wants 0.
-    pub fn unexplained(&self) -> usize {
+    pub(super) fn unexplained(&self) -> usize {
         self.count(Verdict::Unexplained)
     }
 
     /// The rows for a report: aligned words for people, fields for JSON.
-    pub fn section(&self) -> Section {
+    pub(super) fn section(&self) -> Section {
         let mut section = Section::list(self.key.clone(), self.title.clone());
         let texts: Vec<_> = self.rows.iter().map(Row::texts).collect();
         let widths: [usize; 3] = std::array::from_fn(|column| {
@@ -136,7 +136,7 @@ impl Comparison {
 
 /// Adds all comparisons to a report, and how they came out together; gives the number of rows that
 /// differ without a reason or beyond its limit.
-pub fn add_all(comparisons: &[Comparison], free: &[String], report: &mut Report) -> usize {
+pub(super) fn add_all(comparisons: &[Comparison], free: &[String], report: &mut Report) -> usize {
     for comparison in comparisons {
         report.push(comparison.section());
     }
@@ -183,12 +183,12 @@ fn agreement(comparisons: &[Comparison], free: &[String]) -> Section {
 impl Row {
     /// A number: the paper's, as it was printed, and ours. They have to be the same to the digits
     /// that were printed, unless [`Row::within`] says otherwise.
-    pub fn number(what: impl Into<String>, paper: impl Into<Printed>, ours: f64) -> Self {
+    pub(super) fn number(what: impl Into<String>, paper: impl Into<Printed>, ours: f64) -> Self {
         Self::new(what.into(), Seen::Numbers { paper: paper.into(), ours })
     }
 
     /// A statement about a curve, in words, and whether it holds for ours.
-    pub fn shape(
+    pub(super) fn shape(
         what: impl Into<String>,
         paper: impl Into<String>,
         ours: impl Into<String>,
@@ -210,13 +210,13 @@ impl Row {
     }
 
     /// What both numbers are in: "MHz", "cycles".
-    pub fn unit(mut self, unit: impl Into<String>) -> Self {
+    pub(super) fn unit(mut self, unit: impl Into<String>) -> Self {
         self.unit = unit.into();
         self
     }
 
     /// Ours may be off by so many per cent of the paper's.
-    pub fn within(mut self, percent: f64) -> Self {
+    pub(super) fn within(mut self, percent: f64) -> Self {
         self.within_percent = Some(percent);
         self
     }
@@ -224,7 +224,7 @@ impl Row {
     /// Why a number differs, if it does: half a sentence, and the values of ours that it explains, in
     /// the row's unit. Not said of a row that agrees. For a statement in words, give the value that
     /// decides: [`Row::because_measured`].
-    pub fn because(self, text: impl Into<String>, limit: RangeInclusive<f64>) -> Self {
+    pub(super) fn because(self, text: impl Into<String>, limit: RangeInclusive<f64>) -> Self {
         let value = match self.seen {
             Seen::Numbers { ours, .. } => ours,
             // Nothing that a limit could be held against.
@@ -235,7 +235,7 @@ impl Row {
     }
 
     /// The same with another value, and its unit, that has to be within the limit.
-    pub fn because_measured(
+    pub(super) fn because_measured(
         mut self,
         text: impl Into<String>,
         (value, unit): (f64, impl Into<String>),
@@ -247,21 +247,21 @@ impl Row {
 
     /// What agreement of this row says.
     #[must_use]
-    pub const fn class(mut self, class: Class) -> Self {
+    pub(super) const fn class(mut self, class: Class) -> Self {
         self.class = class;
         self
     }
 
     /// Names the parameter that was chosen so that this value comes out.
     #[must_use]
-    pub fn fitted_by(mut self, parameter: impl Into<String>) -> Self {
+    pub(super) fn fitted_by(mut self, parameter: impl Into<String>) -> Self {
         self.parameter = parameter.into();
         self
     }
 
     /// How this row came out.
     #[must_use]
-    pub fn verdict(&self) -> Verdict {
+    pub(super) fn verdict(&self) -> Verdict {
         let (is_same, is_within) = match &self.seen {
             Seen::Words { holds, .. } => (*holds, false),
             Seen::Numbers { paper, ours } => {

@@ -255,10 +255,7 @@ fn parallel<T: Sync, R: Send>(tasks: &[T], run: impl Fn(&T) -> R + Sync) -> Vec<
 }
 
 /// Values of some points.
-fn select<'r>(
-    points: &mut dyn Iterator<Item = &'r Point>,
-    query: &Query,
-) -> Result<Vec<f64>, String> {
+fn select(points: &mut dyn Iterator<Item = &Point>, query: &Query) -> Result<Vec<f64>, String> {
     let mut found = Vec::new();
     for point in points {
         let number = |key: &String| setting(&point.settings, key).and_then(Value::as_f64);

@@ -3,11 +3,13 @@
 //! What a publication says, and which job answers each of its values, is data: `papers/NAME.toml`. This runs the jobs,
 //! compares, and counts agreement only of values that the models were not given.
 
-pub mod comparison;
+mod comparison;
 mod expression;
 mod jobs;
 #[cfg(target_os = "linux")]
 pub mod live;
+mod lso;
+mod lso_receive;
 mod measure;
 mod paper;
 
@@ -44,8 +46,8 @@ pub fn failure(count: usize) -> Option<Error> {
     (count > 0).then_some(Error::Unexplained(what))
 }
 
-/// Runs a reproduction. What `own`, a file in the form of `papers/NAME.toml`, says takes precedence over the file that
-/// comes with the project.
+/// Runs a reproduction. `own` takes precedence over what comes with the project: a file in the form of `papers/NAME.toml`, or a
+/// scenario for those of the segmentation offload, whose published values are not in such files.
 ///
 /// # Errors
 ///
@@ -55,6 +57,14 @@ pub fn reproduce(
     own: Option<&Path>,
     context: &Context<'_>,
 ) -> Result<Reproduced, Error> {
+    match name {
+        "lso-table1" => return lso::table1(own),
+        "lso-table2" => return lso::table2(own),
+        "lso-table3" => return lso::table3(own),
+        "lso-clock" => return lso::clock(own),
+        "lso-receive" => return lso_receive::reproduce(own),
+        _ => {}
+    }
     let (built_in, job) = Paper::built_in(name)?;
     let mut paper: Paper = built_in.read_as()?;
     let mut files = vec![built_in];

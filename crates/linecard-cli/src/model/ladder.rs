@@ -5,11 +5,11 @@ use crate::failure::{EXIT_CODES, Failure};
 use crate::flags::Flags;
 use crate::found;
 use crate::page::PageFile;
-use crate::watch;
 use clap::Args;
+use linecard_app::Context;
 use linecard_app::model::ladder::{self, Options};
 use linecard_app::model::transmit::TransmitModel;
-use linecard_app::{Context, Finished};
+use std::sync::Arc;
 
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
@@ -23,14 +23,10 @@ pub(crate) struct LadderArguments {
     json: bool,
 }
 
-/// Runs the command.
-pub(crate) fn command(arguments: &LadderArguments) -> Result<(), Failure> {
-    found::show(find(arguments)?, arguments.json, None, &PageFile::default())
-}
-
 /// Climbs.
-pub(crate) fn find(arguments: &LadderArguments) -> Result<Finished, Failure> {
+pub(crate) fn command(arguments: &LadderArguments) -> Result<(), Failure> {
     let options = arguments.options.document()?.config()?;
     let document = arguments.from.read()?.only::<TransmitModel>()?;
-    ladder::finish(&options, &Context { progress: &watch::any(), document: Some(&document) })
+    let context = Context { progress: &Arc::default(), document: Some(&document) };
+    found::show(ladder::finish(&options, &context)?, arguments.json, None, &PageFile::default())
 }

@@ -13,10 +13,6 @@ use clap::{Args, Subcommand};
 use linecard_app::model::Scenario;
 use std::path::PathBuf;
 
-pub(crate) use ladder::find as ladder;
-pub(crate) use run::find as run;
-pub(crate) use solve::find as solve;
-
 #[derive(Debug, Args)]
 pub(crate) struct ModelArguments {
     #[command(subcommand)]

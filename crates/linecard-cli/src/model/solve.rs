@@ -4,10 +4,10 @@ use crate::failure::{EXIT_CODES, Failure};
 use crate::flags::Flags;
 use crate::found;
 use crate::page::PageArguments;
-use crate::watch;
 use clap::Args;
+use linecard_app::Context;
 use linecard_app::model::solve::{self, Config};
-use linecard_app::{Context, Finished};
+use std::sync::Arc;
 
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
@@ -21,15 +21,10 @@ pub(crate) struct SolveArguments {
     json: bool,
 }
 
-/// Runs the command.
+/// Looks for what is not given.
 pub(crate) fn command(arguments: &SolveArguments) -> Result<(), Failure> {
     let page = arguments.page.check(&[])?;
-    found::show(find(arguments)?, arguments.json, None, &page)
-}
-
-/// Looks for what is not given.
-pub(crate) fn find(arguments: &SolveArguments) -> Result<Finished, Failure> {
     let document = arguments.options.document()?;
-    let context = Context { progress: &watch::any(), document: Some(&document) };
-    solve::run(&context.config()?, &context)
+    let context = Context { progress: &Arc::default(), document: Some(&document) };
+    found::show(solve::run(&context.config()?, &context)?, arguments.json, None, &page)
 }

@@ -5,12 +5,12 @@ use crate::failure::{EXIT_CODES, Failure};
 use crate::progress;
 use crate::say;
 use crate::units;
-use crate::watch;
 use clap::Args;
 use linecard_app::model::parallel;
 use linecard_app::model::sweep::{Format, Options, Sweep};
 use linecard_app::model::transmit::TransmitModel;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 #[derive(Debug, Args)]
 #[command(allow_negative_numbers = true, after_help = EXIT_CODES, after_long_help = help::transmit())]
@@ -55,7 +55,7 @@ pub(crate) fn command(arguments: &SweepArguments) -> Result<(), Failure> {
     };
     let sweep = Sweep::new(&document, &options)?;
     check_ending(&options.output, options.format)?;
-    let watch = watch::any();
+    let watch = Arc::default();
     let tally = progress::shown(progress::POINTS, &watch, || sweep.run(&watch))?;
     if let Some(warning) = tally.warning()? {
         say(&warning);

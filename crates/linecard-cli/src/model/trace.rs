@@ -4,12 +4,12 @@ use super::{ScenarioArguments, help};
 use crate::failure::{EXIT_CODES, Failure};
 use crate::flags::Flags;
 use crate::units;
-use crate::watch;
 use clap::Args;
 use linecard_app::Context;
 use linecard_app::model::trace::{self, Options};
 use linecard_app::model::transmit::TransmitModel;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 #[derive(Debug, Args)]
 #[command(allow_negative_numbers = true, after_help = EXIT_CODES, after_long_help = help::transmit())]
@@ -28,5 +28,5 @@ pub(crate) fn command(arguments: &TraceArguments) -> Result<(), Failure> {
     let options = arguments.options.document()?.config()?;
     let document = arguments.scenario.read()?.only::<TransmitModel>()?;
     let output = units::output(arguments.output.clone());
-    trace::run(&options, &output, &Context { progress: &watch::any(), document: Some(&document) })
+    trace::run(&options, &output, &Context { progress: &Arc::default(), document: Some(&document) })
 }

@@ -5,6 +5,7 @@
 mod commands;
 mod fields;
 mod metrics;
+mod python;
 mod reasons;
 mod scenarios;
 
@@ -23,15 +24,18 @@ fn root() -> PathBuf {
 #[track_caller]
 fn compare(page: &str, title: &str, text: &str) {
     let wanted = format!("# {title}\n\n{MADE}\n\n{}\n", text.trim_end());
-    let path = root().join("docs/reference").join(page);
+    compare_file(&format!("docs/reference/{page}"), &wanted);
+}
+
+/// Compares a file with what is there, or writes it.
+#[track_caller]
+fn compare_file(name: &str, wanted: &str) {
+    let path = root().join(name);
     if std::env::var_os("LINECARD_WRITE").is_some_and(|value| value == "1") {
-        std::fs::write(&path, &wanted).expect("the page can be written");
+        std::fs::write(&path, wanted).expect("the file can be written");
     } else {
-        let written = std::fs::read_to_string(&path).expect("the page is there");
-        assert!(
-            written == wanted,
-            "docs/reference/{page} is not up to date: set LINECARD_WRITE=1 to write it"
-        );
+        let written = std::fs::read_to_string(&path).expect("the file is there");
+        assert!(written == wanted, "{name} is not up to date: set LINECARD_WRITE=1 to write it");
     }
 }
 

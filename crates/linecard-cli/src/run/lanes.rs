@@ -1,6 +1,7 @@
 //! `--lanes`: how many, and of which kind.
 
 use crate::failure::Failure;
+use linecard_config::Document;
 
 /// What one `--lanes` says: `8`, `sim` or `sim:8`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -9,13 +10,13 @@ pub(crate) struct LanesValue {
     count: Option<u64>,
 }
 
-/// What all of them say.
+/// All of them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Lanes {
     /// In virtual time, not in memory.
     pub(super) are_simulated: bool,
     /// How many, if that is said.
-    pub(super) count: Option<u64>,
+    count: Option<u64>,
 }
 
 impl LanesValue {
@@ -44,6 +45,14 @@ impl Lanes {
             return Err(Failure::Usage(what.to_owned()));
         }
         Ok(Self { are_simulated: kinds == 1, count: counts.first().copied() })
+    }
+
+    /// Sets how many, if that is said.
+    pub(super) fn set(&self, document: &mut Document) -> Result<(), Failure> {
+        match self.count {
+            Some(count) => Ok(document.set_by("lanes", "lanes.count", &count.to_string())?),
+            None => Ok(()),
+        }
     }
 }
 

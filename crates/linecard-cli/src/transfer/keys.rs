@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 use linecard_app::finish;
 use linecard_app::transfer::keys::{Config, Fingerprint, KeysJob, authorize, create_shared};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
@@ -44,7 +45,7 @@ pub(crate) fn command(arguments: &KeysArguments) -> Result<(), Failure> {
     match &arguments.command {
         None => {
             let document = arguments.flags.document()?;
-            let finished = finish::<KeysJob>("keys", &document, &crate::watch::any())?;
+            let finished = finish::<KeysJob>("keys", &document, &Arc::default())?;
             account::print(&finished.report, arguments.json, None)
         }
         Some(Command::Psk { file }) => {

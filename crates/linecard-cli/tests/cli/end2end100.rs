@@ -185,7 +185,7 @@ fn what_lanes_in_virtual_time_do_not_have_is_refused() {
         (sim(&["--chunk", "1G", "--payload", "64"]), "take smaller chunks"),
         (sim(&["--chunks", "100000"]), "choose up to 10000000"),
         (vec!["run", "--mode", "auto"], "--mode is for lanes in virtual time: add --lanes sim"),
-        (vec!["run", "--lanes", "udp"], "is no whole number"),
+        (vec!["run", "--lanes", "udp"], "is not a number of lanes"),
     ] {
         folder.refuses(2, &arguments, &[says]);
     }

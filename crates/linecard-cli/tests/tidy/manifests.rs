@@ -1,8 +1,6 @@
-//! Crates know only those to their left: `linecard <- linecard-tun <- linecard-io <- linecard-jitter <-
-//! linecard-cli <- linecard-py`, where linecard-jitter needs linecard-io only to measure; `linecard-config <- linecard-model`;
-//! `linecard <- linecard-transfer <- linecard-transfer-net`; all of these `<- linecard-app <- linecard-cli`;
-//! `linecard <- linecard-report`, which only linecard-app, linecard-cli and linecard-py use, and
-//! `linecard <- linecard-c`; tests of all may use linecard-testkit, which knows linecard and linecard-io behind features; and each takes its lints from the workspace.
+//! Crates use only those that lie below them, as [`MAY_USE`] lists, and take their lints from the workspace. The command
+//! and the Python module are two faces of linecard-app, which do not use each other; tests of all crates may use
+//! linecard-testkit.
 
 use std::fs;
 use std::path::Path;
@@ -36,7 +34,7 @@ const MAY_USE: [(&str, &[&str]); 14] = [
         ],
     ),
     ("linecard-cli", &ENGINES),
-    ("linecard-py", &["linecard", "linecard-report", "linecard-io", "linecard-cli"]),
+    ("linecard-py", &["linecard", "linecard-app", "linecard-io", "linecard-report"]),
     (TESTKIT, &["linecard", "linecard-io"]),
 ];
 
@@ -167,8 +165,8 @@ mod tests {
         assert_eq!(count("linecard", "[dependencies]\nlinecard-io.workspace = true"), 1);
         assert_eq!(count("linecard", "[dev-dependencies.linecard-cli]\npath = \"../x\""), 1);
         assert_eq!(count("linecard", "[target.'cfg(unix)'.dependencies]\nlinecard-io = \"1\""), 1);
-        assert_eq!(count("linecard-py", "[dependencies]\nlinecard-cli = \"1\""), 0);
-        assert_eq!(count("linecard-cli", "[dependencies]\nlinecard-py = \"1\""), 1);
+        assert_eq!(count("linecard-py", "[dependencies]\nlinecard-app = \"1\""), 0);
+        assert_eq!(count("linecard-py", "[dependencies]\nlinecard-cli = \"1\""), 1);
         assert_eq!(count("linecard", "[dependencies]\nserde = \"1\""), 0);
     }
 

@@ -91,7 +91,7 @@ struct Flow {
 /// let config = Config { checksum: ChecksumPolicy::Trust, ..Config::default() };
 /// let mut filter = AckFilter::new(config);
 /// let mut out = Vec::new();
-/// The last is a duplicate, which passes after the held one.
+/// // The last is a duplicate, which passes after the held one.
 /// for number in [1, 2, 3, 4, 4] {
 ///     let mut give = |packet: Packet<Vec<u8>>, exit| out.push((packet.bytes()[31], exit));
 ///     filter.push(ack(number), Instant::ZERO, &mut give);

@@ -4,9 +4,9 @@ use super::super::Reproduced;
 use super::super::comparison::{Comparison, Row, add_all};
 use super::clocks::{Clocks, Scan};
 use super::{Bench, DMA_HZ, Point, SIZES, protocol};
-use crate::failure::Failure;
+use crate::Error;
+use crate::model::core::DmaClock;
 use linecard::packet::header::{self, Ipv4};
-use linecard_app::model::core::DmaClock;
 use linecard_config::{Bytes, Maybe, Rate};
 use linecard_model::Ps;
 use linecard_report::{Report, Section, Value};
@@ -28,7 +28,7 @@ const MOST_OF_TWO: f64 = 1.43;
 const BYTES_OF_TABLE_3: f64 = 1520.0;
 
 /// The curves and the statements.
-pub(in super::super) fn clock(path: Option<&Path>) -> Result<Reproduced, Failure> {
+pub(in super::super) fn clock(path: Option<&Path>) -> Result<Reproduced, Error> {
     let bench = Bench::new(path, "approach-2")?;
     let mut report = Report::new("reproduce lso-clock");
     let mut needed = 0;
@@ -66,7 +66,7 @@ pub(in super::super) fn clock(path: Option<&Path>) -> Result<Reproduced, Failure
 }
 
 /// Clocks that the text names (section 7).
-fn add_named_clocks(bench: &Bench, table: &mut Comparison) -> Result<(), Failure> {
+fn add_named_clocks(bench: &Bench, table: &mut Comparison) -> Result<(), Error> {
     for (mtu, mhz) in [(1500, 148), (1024, 216), (512, 423)] {
         let point = Point { udp: false, mtu, core_hz: mhz * 1_000_000, dma: DMA_OF_PAPER };
         let carries = bench.spacing(point)?.carries(RATE);
@@ -78,7 +78,7 @@ fn add_named_clocks(bench: &Bench, table: &mut Comparison) -> Result<(), Failure
 }
 
 /// "Most, if not all, the idle cycles are reduced" (section 4).
-fn add_idle(bench: &Bench, table: &mut Comparison) -> Result<(), Failure> {
+fn add_idle(bench: &Bench, table: &mut Comparison) -> Result<(), Error> {
     let point = Point { udp: false, mtu: 1500, core_hz: DMA_HZ / 5, dma: FIVE_TIMES };
     let Some(com) = bench.cells(point)?[2] else { return Ok(()) };
     let ours = format!("{} of {} cycles are idle", com.idle, com.total);
@@ -98,10 +98,10 @@ fn add_idle(bench: &Bench, table: &mut Comparison) -> Result<(), Failure> {
 }
 
 /// Two DMA cycles for each word (section 3.3).
-fn add_two_cycles(bench: &Bench, table: &mut Comparison) -> Result<(), Failure> {
+fn add_two_cycles(bench: &Bench, table: &mut Comparison) -> Result<(), Error> {
     let mut two = bench.config.clone();
     two.dma.cycles_per_word = 2;
-    let refuse = |error| Failure::Usage(format!("this hardware cannot be: {error}"));
+    let refuse = |error| Error::Usage(format!("this hardware cannot be: {error}"));
     let design = two.design(0).map_err(refuse)?;
     let cycles = design.transfer_cycles(0, 1460) as f64;
     table.add(Row::number("DMA cycles for 1460 bytes, two for each word", 366, cycles));
@@ -133,7 +133,7 @@ fn add_two_cycles(bench: &Bench, table: &mut Comparison) -> Result<(), Failure> 
 }
 
 /// Packets in a second, measured on a line that is always busy.
-fn add_rate(bench: &Bench, table: &mut Comparison) -> Result<(), Failure> {
+fn add_rate(bench: &Bench, table: &mut Comparison) -> Result<(), Error> {
     let point = Point { udp: false, mtu: 1500, core_hz: 423_000_000, dma: DMA_OF_PAPER };
     let mut settings = bench.sending(point, &[point.payload(40)], 1);
     settings.line.rate = Maybe::from(Rate::new(RATE));
@@ -164,7 +164,7 @@ fn add_rate(bench: &Bench, table: &mut Comparison) -> Result<(), Failure> {
 }
 
 /// Fragment offsets (section 3.1, figure 4).
-fn add_offsets(bench: &Bench, table: &mut Comparison) -> Result<(), Failure> {
+fn add_offsets(bench: &Bench, table: &mut Comparison) -> Result<(), Error> {
     let point = Point { udp: true, mtu: 1500, core_hz: 423_000_000, dma: DMA_OF_PAPER };
     let settings = bench.sending(point, &[point.payload(5)], 1);
     let mut offsets = Vec::new();

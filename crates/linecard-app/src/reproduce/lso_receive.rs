@@ -3,7 +3,7 @@
 
 use super::Reproduced;
 use super::comparison::{Comparison, Row, add_all};
-use crate::failure::Failure;
+use crate::Error;
 use linecard_model::receive::{ReceiveError, Remedy, com_cell, firmware, smallest_core_hz};
 use linecard_model::rv32::Image;
 use linecard_model::transmit::BusPolicy::{self, DualPort, Hold, Interleave};
@@ -42,13 +42,13 @@ const fn remedy(policy: BusPolicy, dma_ratio: u64, bus_bits: u32) -> Remedy {
 }
 
 /// Paper and ours side by side; then what the paper has no figures for.
-pub(super) fn reproduce(scenario: Option<&Path>) -> Result<Reproduced, Failure> {
+pub(super) fn reproduce(scenario: Option<&Path>) -> Result<Reproduced, Error> {
     if let Some(path) = scenario {
         let path = path.display();
         let what = format!("{path}: lso-receive takes no scenario: leave --scenario out");
-        return Err(Failure::Usage(what));
+        return Err(Error::Usage(what));
     }
-    tables().map_err(|error| Failure::Usage(format!("the receiving side: {error}")))
+    tables().map_err(|error| Error::Usage(format!("the receiving side: {error}")))
 }
 
 fn tables() -> Result<Reproduced, ReceiveError> {

@@ -5,20 +5,20 @@ mod clock;
 mod clocks;
 mod table3;
 
-use crate::failure::Failure;
-use crate::watch;
+use crate::Context;
+use crate::Error;
+use crate::model::Scenario;
+use crate::model::core::{DmaClock, Protocol};
+use crate::model::transmit::figures::{CLASSES, simulate};
+use crate::model::transmit::{Config, TransmitModel, firmware, refused_run};
 use linecard::offload::segment::Class;
 use linecard::packet::header::Ipv4;
-use linecard_app::Context;
-use linecard_app::model::Scenario;
-use linecard_app::model::core::{DmaClock, Protocol};
-use linecard_app::model::transmit::figures::{CLASSES, simulate};
-use linecard_app::model::transmit::{Config, TransmitModel, firmware, refused_run};
 use linecard_config::{Bytes, Frequency, Maybe, OneOrMany, Parsed};
 use linecard_model::Ps;
 use linecard_model::elf::Firmware;
 use linecard_model::transmit::{Cell, Sent};
 use std::path::Path;
+use std::sync::Arc;
 
 pub(super) use cells::{table1, table2};
 pub(super) use clock::clock;
@@ -59,7 +59,7 @@ struct Spacing {
 }
 
 impl Bench {
-    fn new(path: Option<&Path>, firmware: &str) -> Result<Self, Failure> {
+    fn new(path: Option<&Path>, firmware: &str) -> Result<Self, Error> {
         let scenario = match path {
             Some(path) => Scenario::read(path, &[])?,
             None => Scenario::of_text(Path::new(BUILT_IN_NAME), BUILT_IN, &[])?,
@@ -67,7 +67,7 @@ impl Bench {
         let document = scenario.only::<TransmitModel>()?;
         let mut config: Config = document.config()?;
         firmware.clone_into(&mut config.firmware.image);
-        let context = Context { progress: &watch::any(), document: Some(&document) };
+        let context = Context { progress: &Arc::default(), document: Some(&document) };
         let firmware = firmware::load(&config, &context)?;
         Ok(Self { config, firmware })
     }
@@ -91,21 +91,21 @@ impl Bench {
         config
     }
 
-    fn run(&self, config: &Config, mut sink: impl FnMut(&Sent)) -> Result<(), Failure> {
-        let refuse = |error: String| Failure::Usage(format!("this hardware cannot be: {error}"));
+    fn run(&self, config: &Config, mut sink: impl FnMut(&Sent)) -> Result<(), Error> {
+        let refuse = |error: String| Error::Usage(format!("this hardware cannot be: {error}"));
         let design = config.design(0).map_err(|error| refuse(error.to_string()))?;
-        let progress = watch::any();
+        let progress = Arc::default();
         let context = Context::new(&progress);
         let figures = simulate((config, &design), self.firmware.image(), &context, &mut sink)
             .map_err(|error| refused_run(config, &error))?;
         if figures.is_right() {
             return Ok(());
         }
-        Err(Failure::Wrong(format!("{} packets are wrong", figures.outcome.wrong)))
+        Err(Error::Wrong(format!("{} packets are wrong", figures.outcome.wrong)))
     }
 
     /// The first cell of each class, in the order of the tables, all of full packets.
-    fn cells(&self, point: Point) -> Result<[Option<Cell>; 4], Failure> {
+    fn cells(&self, point: Point) -> Result<[Option<Cell>; 4], Error> {
         let settings = self.sending(point, &[point.payload(1), point.payload(5)], 2);
         let mut cells = [None; 4];
         self.run(&settings, |sent| {
@@ -116,7 +116,7 @@ impl Bench {
     }
 
     /// How far apart continuation packets are.
-    fn spacing(&self, point: Point) -> Result<Spacing, Failure> {
+    fn spacing(&self, point: Point) -> Result<Spacing, Error> {
         let settings = self.sending(point, &[point.payload(STEADY_PACKETS)], 1);
         let (mut first, mut spacing) = (None, Spacing::default());
         self.run(&settings, |sent| {
@@ -138,7 +138,7 @@ impl Bench {
 
     /// From the second of three messages to the third, one behind the other: with what first and last
     /// packets cost.
-    fn message_spacing(&self, point: Point) -> Result<Spacing, Failure> {
+    fn message_spacing(&self, point: Point) -> Result<Spacing, Error> {
         let settings = self.sending(point, &[point.payload(STEADY_PACKETS)], 3);
         let (mut starts, mut wire_bytes) = ([None; 3], 0);
         self.run(&settings, |sent| {

@@ -2,9 +2,9 @@
 //! that does.
 
 use super::{Bench, Point, Spacing};
-use crate::failure::Failure;
-use linecard_app::model::core::DmaClock;
-use linecard_app::model::parallel;
+use crate::Error;
+use crate::model::core::DmaClock;
+use crate::model::parallel;
 
 /// Clocks that are tried: above what the paper asks for (893 MHz).
 const HIGHEST_MHZ: u64 = 1_000;
@@ -32,7 +32,7 @@ pub(super) struct Scan<'b> {
 
 impl<'b> Scan<'b> {
     /// Runs `point` with each clock.
-    pub(super) fn run(bench: &'b Bench, point: Point) -> Result<Self, Failure> {
+    pub(super) fn run(bench: &'b Bench, point: Point) -> Result<Self, Error> {
         let all: Vec<u64> = (1..=HIGHEST_MHZ).collect();
         let one = |&mhz: &u64| Ok((mhz, bench.spacing(Point { core_hz: mhz * MHZ, ..point })?));
         let spacings = match point.dma {
@@ -44,12 +44,12 @@ impl<'b> Scan<'b> {
                 all.iter().map(|&mhz| Ok((mhz, Spacing { ps: ps(mhz), ..spacing }))).collect()
             }
         };
-        let spacings = spacings.into_iter().collect::<Result<_, Failure>>()?;
+        let spacings = spacings.into_iter().collect::<Result<_, Error>>()?;
         Ok(Self { bench, point, spacings })
     }
 
     /// Clocks that carry a rate; none where no clock does.
-    pub(super) fn clocks(&self, bits_per_second: u64) -> Result<Option<Clocks>, Failure> {
+    pub(super) fn clocks(&self, bits_per_second: u64) -> Result<Option<Clocks>, Error> {
         let carries = |(_, spacing): &&(u64, Spacing)| spacing.carries(bits_per_second);
         let first = self.spacings.iter().find(carries);
         let above = self.spacings.iter().rev().take_while(carries).last();
@@ -59,12 +59,12 @@ impl<'b> Scan<'b> {
     }
 
     /// Whether a clock below `first` does already: an island between two whole MHz.
-    fn smallest(&self, first: u64, bits_per_second: u64) -> Result<u64, Failure> {
+    fn smallest(&self, first: u64, bits_per_second: u64) -> Result<u64, Error> {
         // Below three quarters even the instructions take too long, as they do not depend on the bus.
         let tenths: Vec<u64> = (first * 3 / 4 / TENTH..first / TENTH).map(|n| n * TENTH).collect();
         let carries = |&core_hz: &u64| {
             let spacing = self.bench.spacing(Point { core_hz, ..self.point })?;
-            Ok::<_, Failure>((core_hz, spacing.carries(bits_per_second)))
+            Ok::<_, Error>((core_hz, spacing.carries(bits_per_second)))
         };
         for found in parallel::map(&tenths, parallel::threads(), carries) {
             if let (hz, true) = found? {
@@ -78,7 +78,7 @@ impl<'b> Scan<'b> {
 impl Scan<'_> {
     /// The slowest whole MHz, from where continuation packets are carried on, with which messages are
     /// carried that come one behind the other.
-    pub(super) fn messages(&self, bits_per_second: u64) -> Result<Option<u64>, Failure> {
+    pub(super) fn messages(&self, bits_per_second: u64) -> Result<Option<u64>, Error> {
         let Some(Clocks { all_above, .. }) = self.clocks(bits_per_second)? else { return Ok(None) };
         for mhz in all_above..=HIGHEST_MHZ {
             let point = Point { core_hz: mhz * MHZ, ..self.point };

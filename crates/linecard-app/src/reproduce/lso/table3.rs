@@ -4,8 +4,8 @@ use super::super::Reproduced;
 use super::super::comparison::{Comparison, Row, add_all};
 use super::clocks::{Clocks, Scan};
 use super::{Bench, DMA_HZ, Point, SIZES};
-use crate::failure::Failure;
-use linecard_app::model::core::DmaClock;
+use crate::Error;
+use crate::model::core::DmaClock;
 use linecard_report::{Report, Section, Value};
 use std::path::Path;
 
@@ -24,7 +24,7 @@ const SEEN: [[[u32; 2]; 3]; 2] =
 const MARGIN: f64 = 0.02;
 
 /// Cells of the table, the cycles that they are of, and what firmware needs.
-pub(in super::super) fn table3(path: Option<&Path>) -> Result<Reproduced, Failure> {
+pub(in super::super) fn table3(path: Option<&Path>) -> Result<Reproduced, Error> {
     let formula_title = "Table 3 as N cycles for every packet: MHz = N · rate / ((size + 20) · 8)";
     let mut formula = Comparison::new("formula", formula_title);
     let runs_title = "Table 3 and our firmware: the clock from which all carry the rate";
@@ -125,7 +125,7 @@ impl Bench {
         mtu: u16,
         (paper, cycles): (u32, f64),
         clocks: Option<Clocks>,
-    ) -> Result<Option<String>, Failure> {
+    ) -> Result<Option<String>, Error> {
         let Some(ours) = clocks.map(|clocks| clocks.all_above) else { return Ok(None) };
         if ours > u64::from(paper) {
             return self.no_room(mtu, (paper, cycles));
@@ -142,7 +142,7 @@ impl Bench {
     }
 
     /// Whether a cell's cycles have no room for its own transfer and what has to come before it.
-    fn no_room(&self, mtu: u16, (paper, cycles): (u32, f64)) -> Result<Option<String>, Failure> {
+    fn no_room(&self, mtu: u16, (paper, cycles): (u32, f64)) -> Result<Option<String>, Error> {
         let core_hz = u64::from(paper) * 1_000_000;
         let point = Point { udp: false, mtu, core_hz, dma: DmaClock::Hz(DMA_HZ) };
         let Some(com) = self.cells(point)?[2] else { return Ok(None) };

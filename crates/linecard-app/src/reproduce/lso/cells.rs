@@ -6,9 +6,9 @@
 use super::super::Reproduced;
 use super::super::comparison::{Comparison, Row, add_all};
 use super::{Bench, DMA_HZ, Point, SIZES, protocol};
-use crate::failure::Failure;
-use linecard_app::model::core::DmaClock;
-use linecard_app::model::transmit::figures::CLASSES;
+use crate::Error;
+use crate::model::core::DmaClock;
+use crate::model::transmit::figures::CLASSES;
 use linecard_report::Report;
 use std::path::Path;
 
@@ -51,7 +51,7 @@ const COM: usize = 2;
 const FIFTH_HZ: u64 = DMA_HZ / 5;
 
 /// Table 1: the DMA has five times the core's clock.
-pub(in super::super) fn table1(path: Option<&Path>) -> Result<Reproduced, Failure> {
+pub(in super::super) fn table1(path: Option<&Path>) -> Result<Reproduced, Error> {
     let bench = Bench::new(path, "approach-2")?;
     let title = "Table 1: core cycles, DMA five times as fast as the core";
     let mut table = Comparison::new("table_1", title);
@@ -74,7 +74,7 @@ pub(in super::super) fn table1(path: Option<&Path>) -> Result<Reproduced, Failur
 }
 
 /// Table 2: the DMA has 2115 MHz. The paper does not say which clock the core had.
-pub(in super::super) fn table2(path: Option<&Path>) -> Result<Reproduced, Failure> {
+pub(in super::super) fn table2(path: Option<&Path>) -> Result<Reproduced, Error> {
     let bench = Bench::new(path, "approach-2")?;
     let title = "Table 2: core cycles, DMA at 2115 MHz";
     let mut table = Comparison::new("table_2", title);
@@ -99,7 +99,7 @@ fn add_column(
     point: Point,
     (published, column): (&Published, usize),
     (table, exact): (&mut Comparison, &mut [u32; 2]),
-) -> Result<(), Failure> {
+) -> Result<(), Error> {
     let cells = bench.cells(point)?;
     for (class, cell) in cells.iter().enumerate() {
         let Some(cell) = cell else { continue };
@@ -166,7 +166,7 @@ fn reason(
 }
 
 /// The core clock of a column of table 2, and how it was found.
-fn column_clock(bench: &Bench, column: usize) -> Result<(u64, String), Failure> {
+fn column_clock(bench: &Bench, column: usize) -> Result<(u64, String), Error> {
     let mtu = SIZES[column];
     let (mut low, mut high) = (0_f64, f64::INFINITY);
     let mut lengths = [0; 2];
