@@ -6,7 +6,7 @@ use crate::traffic::arrivals;
 use linecard::offload::coalesce::{ChecksumPolicy, Config};
 use linecard::packet::LinkType;
 use linecard_io::capture::Format;
-use linecard_io::convert::{Cut, NoObserver, Trail, coalesce, segment};
+use linecard_io::convert::{SegmentMode, NoObserver, SegmentMetadata, coalesce, segment};
 
 /// Input: policies, then a capture, or traffic that becomes one.
 pub fn convert(data: &[u8]) {
@@ -28,9 +28,9 @@ pub fn convert(data: &[u8]) {
     let packets = read.iter().filter(|entry| entry.is_packet).count() as u64;
     assert_eq!((counters.packets_in, counters.packets_out + counters.merged), (packets, packets));
     let cut = match mode >> 2 & 3 {
-        0 => Some(Cut::Mtu(68)),
-        1 => Some(Cut::Mtu(1280)),
-        2 => Some(Cut::Payload(size)),
+        0 => Some(SegmentMode::Mtu(68)),
+        1 => Some(SegmentMode::Mtu(1280)),
+        2 => Some(SegmentMode::Payload(size)),
         _ => None,
     };
     if let Some(cut) = cut {
@@ -39,7 +39,7 @@ pub fn convert(data: &[u8]) {
     // The input may itself claim to be merged; then it is taken apart, which must not panic.
     let trails = bytes.windows(4).any(|window| window == b"LCT1");
     let (back, _) =
-        segment(&merged[..], Vec::new(), Format::PcapNg, Cut::AsMerged, &mut NoObserver)
+        segment(&merged[..], Vec::new(), Format::PcapNg, SegmentMode::AsMerged, &mut NoObserver)
             .expect("what we wrote can be read");
     if !trails {
         let packets = |bytes: &[u8]| -> Vec<_> {
@@ -75,8 +75,8 @@ fn capture_of(draw: &mut Draw<'_>) -> Vec<u8> {
 fn trail(bytes: &[u8]) {
     let value = [&b"LCT1"[..], bytes].concat();
     for value in [&value[..], bytes] {
-        if let Some(trail) = Trail::decode(value) {
-            assert_eq!(Trail::decode(&trail.encode()), Some(trail));
+        if let Some(trail) = SegmentMetadata::decode(value) {
+            assert_eq!(SegmentMetadata::decode(&trail.encode()), Some(trail));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::error::Error;
 use super::job::{Context, Job};
-use linecard::watch::Watch;
+use linecard::progress::Progress;
 use linecard_config::{Document, Parameter, Varied, parameters, schema};
 use linecard_report::{Page, Report, report_of};
 use schemars::Schema;
@@ -18,7 +18,7 @@ pub struct AnyJob {
     /// As scenario files name it.
     pub name: &'static str,
     /// Runs it with the configuration of a document.
-    run: fn(&Document, &Arc<Watch>) -> Result<Finished, Error>,
+    run: fn(&Document, &Arc<Progress>) -> Result<Finished, Error>,
     check: fn(&Document) -> Result<(), Error>,
     at_points: MakeAtPoints,
     parameters: fn() -> &'static [Parameter],
@@ -57,7 +57,7 @@ impl AnyJob {
     /// # Errors
     ///
     /// What [`Job::run`] refuses, with places in the document.
-    pub fn run(&self, document: &Document, progress: &Arc<Watch>) -> Result<Finished, Error> {
+    pub fn run(&self, document: &Document, progress: &Arc<Progress>) -> Result<Finished, Error> {
         (self.run)(document, progress)
     }
 
@@ -112,7 +112,7 @@ impl Finished {
     }
 }
 
-fn run<J: Job>(document: &Document, progress: &Arc<Watch>) -> Result<Finished, Error> {
+fn run<J: Job>(document: &Document, progress: &Arc<Progress>) -> Result<Finished, Error> {
     finish::<J>(J::COMMAND, document, progress)
 }
 
@@ -124,7 +124,7 @@ fn run<J: Job>(document: &Document, progress: &Arc<Watch>) -> Result<Finished, E
 pub fn finish<J: Job>(
     command: &'static str,
     document: &Document,
-    progress: &Arc<Watch>,
+    progress: &Arc<Progress>,
 ) -> Result<Finished, Error> {
     let context = Context { progress, document: Some(document) };
     finish_with::<J>(command, &document.config()?, &context)
@@ -162,7 +162,7 @@ pub fn finished<J: Job>(
 /// A job at the points of a sweep.
 pub(crate) trait AtPoints: Send + Sync {
     /// Runs it with a value for each varied parameter.
-    fn run(&self, values: &[String], progress: &Arc<Watch>) -> Result<Row, Error>;
+    fn run(&self, values: &[String], progress: &Arc<Progress>) -> Result<Row, Error>;
 }
 
 /// Names and values of what a point of a sweep came to, in order.
@@ -171,7 +171,7 @@ pub type Row = Vec<(String, Value)>;
 struct JobAtPoints<J: Job>(Varied<J::Config>);
 
 impl<J: Job> AtPoints for JobAtPoints<J> {
-    fn run(&self, values: &[String], progress: &Arc<Watch>) -> Result<Row, Error> {
+    fn run(&self, values: &[String], progress: &Arc<Progress>) -> Result<Row, Error> {
         let (config, document) = self.0.at(values)?;
         let context = Context { progress, document: Some(&document) };
         let outcome = J::run(&config, &context).map_err(|error| context.placed(error))?;

@@ -11,7 +11,7 @@ use crate::offload::segment::Segment;
 use crate::plan;
 use crate::run::MemoryRun;
 use crate::{Context, Error, Finished, Job, finish};
-use linecard::watch::Watch;
+use linecard::progress::Progress;
 use linecard_config::{Config, Document, Parameter, parameters};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ pub struct Function {
     /// Whether it may take long, and tells its progress.
     pub has_progress: bool,
     parameters: fn() -> &'static [Parameter],
-    run: fn(&Call<'_>, &Arc<Watch>) -> Result<Finished, Error>,
+    run: fn(&Call<'_>, &Arc<Progress>) -> Result<Finished, Error>,
 }
 
 /// Whether a function takes a scenario.
@@ -194,7 +194,7 @@ impl Function {
     /// # Errors
     ///
     /// Arguments that it does not have, values that are refused, and what the job refuses.
-    pub fn run(&self, arguments: &Arguments, progress: &Arc<Watch>) -> Result<Finished, Error> {
+    pub fn run(&self, arguments: &Arguments, progress: &Arc<Progress>) -> Result<Finished, Error> {
         let finished = (self.run)(&Call { function: self, arguments }, progress)?;
         // The outcome of a job that was cancelled is not one.
         Context::new(progress).go_on()?;

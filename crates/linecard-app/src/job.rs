@@ -1,7 +1,7 @@
 //! What a job is.
 
 use crate::Error;
-use linecard::watch::Watch;
+use linecard::progress::Progress;
 use linecard_config::{Config, ConfigError, Document};
 use linecard_report::{Outcome, Page};
 use std::io::{self, Read};
@@ -59,7 +59,7 @@ pub trait Job: 'static {
 #[derive(Debug, Clone, Copy)]
 pub struct Context<'a> {
     /// Progress, in a unit of the job's own, and cancellation.
-    pub progress: &'a Arc<Watch>,
+    pub progress: &'a Arc<Progress>,
     /// The document that the configuration was read from, if it was: paths in it are seen from its folder, and errors
     /// name its lines.
     pub document: Option<&'a Document>,
@@ -68,7 +68,7 @@ pub struct Context<'a> {
 impl<'a> Context<'a> {
     /// Without a document.
     #[must_use]
-    pub const fn new(progress: &'a Arc<Watch>) -> Self {
+    pub const fn new(progress: &'a Arc<Progress>) -> Self {
         Self { progress, document: None }
     }
 
@@ -81,11 +81,11 @@ impl<'a> Context<'a> {
         if self.progress.is_stopped() { Err(Error::cancelled()) } else { Ok(()) }
     }
 
-    /// Items of a run, until the job is cancelled. They are counted if [`Watch::expect`] was called before: threads of a
+    /// Items of a run, until the job is cancelled. They are counted if [`Progress::expect`] was called before: threads of a
     /// sweep share their progress, and do not count into it.
     pub fn each<T>(&self, items: impl Iterator<Item = T>) -> impl Iterator<Item = T> {
         let progress = Arc::clone(self.progress);
-        let is_counted = progress.progress().1 > 0;
+        let is_counted = progress.counts().1 > 0;
         items.map_while(move |item| {
             if is_counted {
                 progress.advance(1);
@@ -134,12 +134,12 @@ impl<'a> Context<'a> {
 #[derive(Debug)]
 pub struct Cancellable<R> {
     input: R,
-    progress: Arc<Watch>,
+    progress: Arc<Progress>,
 }
 
 impl<R: Read> Cancellable<R> {
     /// Reads `input` until `progress` is stopped.
-    pub const fn new(input: R, progress: Arc<Watch>) -> Self {
+    pub const fn new(input: R, progress: Arc<Progress>) -> Self {
         Self { input, progress }
     }
 }
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn an_input_fails_once_its_job_is_cancelled() {
-        let progress = Arc::new(Watch::new());
+        let progress = Arc::new(Progress::new());
         let context = Context::new(&progress);
         let mut input = context.input(io::repeat(7));
         assert!(input.read(&mut [0; 4]).is_ok_and(|read| read == 4) && context.go_on().is_ok());
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn items_end_when_the_job_is_cancelled_and_are_counted() {
-        let progress = Arc::new(Watch::new());
+        let progress = Arc::new(Progress::new());
         let context = Context::new(&progress);
         progress.expect(10);
         let stop = |item: &u32| {
@@ -179,9 +179,9 @@ mod tests {
             }
         };
         assert_eq!(context.each(0..10).inspect(stop).count(), 4);
-        assert_eq!(progress.progress(), (5, 10));
-        let other = Arc::new(Watch::new());
+        assert_eq!(progress.counts(), (5, 10));
+        let other = Arc::new(Progress::new());
         assert_eq!(Context::new(&other).each(0..10).count(), 10);
-        assert_eq!(other.progress(), (0, 0));
+        assert_eq!(other.counts(), (0, 0));
     }
 }

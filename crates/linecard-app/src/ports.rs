@@ -4,7 +4,7 @@ use crate::{Context, Error, Job};
 use garde::Validate;
 use linecard_io::port::{probe, xdp};
 use linecard_report::{ByteCount, Named};
-use linecard_tun::interface::{self, Interface, State, mac_text};
+use linecard_tun::interface::{self, Interface, State, format_mac};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -259,7 +259,7 @@ impl InterfaceOutcome {
         Self {
             state: state.to_owned(),
             mtu: ByteCount(interface.mtu as u64),
-            mac: interface.mac.map(mac_text),
+            mac: interface.mac.map(format_mac),
             rx_queues: device.map(|device| device.rx_queues as u64),
             tx_queues: device.map(|device| device.tx_queues as u64),
             driver: device.and_then(|device| device.driver.clone()),

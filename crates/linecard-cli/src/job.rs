@@ -7,7 +7,7 @@ use crate::page::PageFile;
 use crate::progress::{BYTES, Kind, ROUNDS, shown};
 use crate::signals;
 use clap::Args;
-use linecard::watch::Watch;
+use linecard::progress::Progress;
 use linecard_app::{Finished, Job, finish};
 use std::path::Path;
 use std::sync::Arc;
@@ -34,13 +34,13 @@ impl<J: Job> JobArguments<J> {
         self.show(ROUNDS, &signals::progress()?, page)
     }
 
-    fn show(&self, bar: Kind, progress: &Arc<Watch>, page: &PageFile) -> Result<(), Failure> {
+    fn show(&self, bar: Kind, progress: &Arc<Progress>, page: &PageFile) -> Result<(), Failure> {
         let finished = shown(bar, progress, || self.find(progress))?;
         found::show(finished, self.json, self.data(), page)
     }
 
     /// Runs the job.
-    pub(crate) fn find(&self, progress: &Arc<Watch>) -> Result<Finished, Failure> {
+    pub(crate) fn find(&self, progress: &Arc<Progress>) -> Result<Finished, Failure> {
         finish::<J>(J::COMMAND, &self.flags.document()?, progress)
     }
 

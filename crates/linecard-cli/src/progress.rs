@@ -1,7 +1,7 @@
 //! A bar on a terminal that shows the progress of a job.
 
 use indicatif::{ProgressBar, ProgressStyle};
-use linecard::watch::Watch;
+use linecard::progress::Progress;
 use std::io::IsTerminal;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -32,7 +32,7 @@ pub(crate) const ROUNDS: Kind =
     Kind { template: "{bar:40} round {human_pos} of {human_len}, {eta} left", least: 1 };
 
 /// Runs a job. Where stderr is a terminal, and the job expects enough to do, a bar shows its progress until it ends.
-pub(crate) fn shown<R>(kind: Kind, progress: &Watch, job: impl FnOnce() -> R) -> R {
+pub(crate) fn shown<R>(kind: Kind, progress: &Progress, job: impl FnOnce() -> R) -> R {
     if !std::io::stderr().is_terminal() {
         return job();
     }
@@ -42,7 +42,7 @@ pub(crate) fn shown<R>(kind: Kind, progress: &Watch, job: impl FnOnce() -> R) ->
         scope.spawn(move || {
             let mut shown: Option<ProgressBar> = None;
             while ended.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
-                let (done, all) = progress.progress();
+                let (done, all) = progress.counts();
                 if all >= kind.least.max(1) {
                     let bar = shown.get_or_insert_with(|| bar(all as u64, kind.template));
                     bar.set_length(all as u64);

@@ -1,14 +1,14 @@
 //! Ending at a signal, with everything put in order: one mechanism for all commands that do that.
 
 use crate::failure::Failure;
-use linecard::watch::Watch;
+use linecard::progress::Progress;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 /// The progress of a job that a signal cancels: see [`signals`].
-pub(crate) fn progress() -> Result<Arc<Watch>, Failure> {
-    Ok(Arc::new(Watch::stopped_by(signals()?)))
+pub(crate) fn progress() -> Result<Arc<Progress>, Failure> {
+    Ok(Arc::new(Progress::stopped_by(signals()?)))
 }
 
 /// Set by Ctrl-C, by SIGTERM, or by SIGHUP when the terminal goes. A second Ctrl-C or SIGTERM ends the process

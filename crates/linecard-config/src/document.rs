@@ -1,6 +1,6 @@
 //! Scenario files, and values that take precedence over theirs.
 
-use super::error::{ConfigError, Place, Problem};
+use super::error::{ConfigError, Location, Problem};
 use super::parameter::{self, Config, Parameter, parameters};
 use super::walk::Walk;
 use serde::de::DeserializeOwned;
@@ -33,7 +33,7 @@ pub struct Document {
 #[derive(Debug, Clone)]
 struct Set {
     /// Where it was given.
-    given: Place,
+    given: Location,
     /// The parts of its key.
     key: Vec<String>,
     value: Given,
@@ -66,7 +66,7 @@ impl Document {
     ///
     /// A file that cannot be read, is longer than 1 MiB, or is not TOML.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
-        let refuse = |problem| ConfigError::new(Place::File(path.into()), None, problem);
+        let refuse = |problem| ConfigError::new(Location::File(path.into()), None, problem);
         let mut bytes = Vec::new();
         let file = File::open(path).map_err(|error| refuse(Problem::Unreadable(error)))?;
         let read = file.take(MAX_BYTES + 1).read_to_end(&mut bytes);
@@ -80,9 +80,9 @@ impl Document {
             Err(error) => {
                 let at = error.utf8_error().valid_up_to();
                 let text = String::from_utf8_lossy(error.as_bytes()).into_owned();
-                let place = line_at(path, &text, at);
+                let location = line_at(path, &text, at);
                 let what = "the file is not UTF-8 text: a scenario is TOML";
-                Err(ConfigError::new(place, None, Problem::Invalid(what.into())))
+                Err(ConfigError::new(location, None, Problem::Invalid(what.into())))
             }
         }
     }
@@ -158,8 +158,8 @@ impl Document {
     fn deserialized<T: DeserializeOwned>(&self, table: DeTable<'_>) -> Result<T, ConfigError> {
         let table = Spanned::new(0..self.text.len(), table);
         T::deserialize(Deserializer::from(table)).map_err(|error| {
-            let place = self.place_at(error.span().unwrap_or_default().start);
-            ConfigError::new(place, None, Problem::Invalid(plain(error.message())))
+            let location = self.place_at(error.span().unwrap_or_default().start);
+            ConfigError::new(location, None, Problem::Invalid(plain(error.message())))
         })
     }
 
@@ -168,7 +168,7 @@ impl Document {
     /// # Errors
     ///
     /// A key that cannot be one. Whether it exists and the value fits is checked by [`Self::config`].
-    pub fn set_at(&mut self, given: Place, key: &str, value: &Value) -> Result<(), ConfigError> {
+    pub fn set_at(&mut self, given: Location, key: &str, value: &Value) -> Result<(), ConfigError> {
         self.put(given, key, Given::Literal(literal(value)))
     }
 
@@ -187,7 +187,7 @@ impl Document {
     ///
     /// As [`Self::set_by`].
     pub fn set_as(&mut self, given: String, key: &str, value: &str) -> Result<(), ConfigError> {
-        self.put(Place::Option(given), key, Given::of_text(value))
+        self.put(Location::Option(given), key, Given::of_text(value))
     }
 
     /// Sets a value, given by an argument of a program's call; errors name the argument. A text is read as one of
@@ -204,11 +204,13 @@ impl Document {
     ) -> Result<(), ConfigError> {
         match value {
             Value::Null => Ok(()),
-            Value::String(text) => {
-                self.put(Place::Argument(format!("{argument}={text}")), key, Given::of_text(text))
-            }
+            Value::String(text) => self.put(
+                Location::Argument(format!("{argument}={text}")),
+                key,
+                Given::of_text(text),
+            ),
             value => {
-                let given = Place::Argument(format!("{argument}={}", literal(value)));
+                let given = Location::Argument(format!("{argument}={}", literal(value)));
                 self.put(given, key, Given::Literal(literal(value)))
             }
         }
@@ -220,7 +222,7 @@ impl Document {
     ///
     /// A text without a key. Whether the key exists and the value fits is checked by [`Self::config`].
     pub fn set(&mut self, set: &str) -> Result<(), ConfigError> {
-        let given = Place::Set(set.to_owned());
+        let given = Location::Set(set.to_owned());
         match set.split_once('=') {
             Some((key, value)) => self.put(given, key, Given::of_text(value)),
             None => Err(ConfigError::new(given, None, Problem::Invalid(WRITE.to_owned()))),
@@ -229,10 +231,10 @@ impl Document {
 
     /// Sets a value that a program gives: errors begin with the key and the value.
     pub(crate) fn give(&mut self, key: &str, value: &str) -> Result<(), ConfigError> {
-        self.put(Place::Parameter(format!("{key}={value}")), key, Given::of_text(value))
+        self.put(Location::Parameter(format!("{key}={value}")), key, Given::of_text(value))
     }
 
-    fn put(&mut self, given: Place, key: &str, value: Given) -> Result<(), ConfigError> {
+    fn put(&mut self, given: Location, key: &str, value: Given) -> Result<(), ConfigError> {
         let key: Vec<String> = key.trim().split('.').map(str::to_owned).collect();
         let is_bare = |part: &String| {
             let of_key = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
@@ -291,7 +293,7 @@ impl Document {
     #[must_use]
     pub fn placed(&self, error: ConfigError) -> ConfigError {
         match error.parameter.as_deref().and_then(|name| self.find(name)) {
-            Some(place) => ConfigError { place: Box::new(place), ..error },
+            Some(location) => ConfigError { location: Box::new(location), ..error },
             None => error,
         }
     }
@@ -307,7 +309,7 @@ impl Document {
     pub fn origin(&self, parameter: &str) -> Origin {
         match self.find(parameter) {
             None => Origin::Default,
-            Some(Place::Line { .. }) => Origin::File,
+            Some(Location::Line { .. }) => Origin::File,
             Some(_) => Origin::Set,
         }
     }
@@ -325,8 +327,8 @@ impl Document {
     /// The values of the file.
     fn file(&self) -> Result<DeTable<'_>, ConfigError> {
         let mut table = DeTable::parse(&self.text).map(Spanned::into_inner).map_err(|error| {
-            let place = self.place_at(error.span().unwrap_or_default().start);
-            ConfigError::new(place, None, Problem::Invalid(plain(error.message())))
+            let location = self.place_at(error.span().unwrap_or_default().start);
+            ConfigError::new(location, None, Problem::Invalid(plain(error.message())))
         })?;
         for part in &self.root {
             table = match table.remove(part.as_str()).map(Spanned::into_inner) {
@@ -369,13 +371,13 @@ impl Document {
     }
 
     /// Keys that were set, each with the place where.
-    pub(crate) fn keys_set(&self) -> impl Iterator<Item = (&Place, String)> {
+    pub(crate) fn keys_set(&self) -> impl Iterator<Item = (&Location, String)> {
         self.sets.iter().map(|set| (&set.given, set.key.join(".")))
     }
 
     /// The place of a parameter's key: of the value that counts.
     #[must_use]
-    pub fn find(&self, parameter: &str) -> Option<Place> {
+    pub fn find(&self, parameter: &str) -> Option<Location> {
         let is_set = |set: &&Set| set.key.join(".") == parameter;
         if let Some(set) = self.sets.iter().rev().find(is_set) {
             return Some(set.given.clone());
@@ -394,7 +396,7 @@ impl Document {
         None
     }
 
-    pub(crate) fn place_at(&self, at: usize) -> Place {
+    pub(crate) fn place_at(&self, at: usize) -> Location {
         match at.checked_sub(self.text.len() + 1).and_then(|index| self.sets.get(index)) {
             Some(set) => set.given.clone(),
             None => line_at(&self.path, &self.text, at),
@@ -491,7 +493,7 @@ fn plain(message: &str) -> String {
 }
 
 /// The line of a file with the byte at `at`.
-fn line_at(path: &Path, text: &str, at: usize) -> Place {
+fn line_at(path: &Path, text: &str, at: usize) -> Location {
     let before = text.get(..at).unwrap_or(text);
     let line = before.matches('\n').count() + 1;
     let whole = text.lines().nth(line - 1).unwrap_or_default().trim();
@@ -499,7 +501,7 @@ fn line_at(path: &Path, text: &str, at: usize) -> Place {
     if content.len() < whole.len() {
         content.push('…');
     }
-    Place::Line { file: path.into(), line, content }
+    Location::Line { file: path.into(), line, content }
 }
 
 #[cfg(test)]

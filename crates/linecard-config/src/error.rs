@@ -6,10 +6,10 @@ use std::path::PathBuf;
 
 /// A refused document, or a refused value in it: where, which parameter, and the problem.
 #[derive(Debug, thiserror::Error)]
-#[error("{place}{problem}")]
+#[error("{location}{problem}")]
 pub struct ConfigError {
     /// Where the value stands.
-    pub place: Box<Place>,
+    pub location: Box<Location>,
     /// The parameter by its path, as `npu.cores`; nothing where the document itself is wrong.
     pub parameter: Option<String>,
     /// What is wrong.
@@ -19,22 +19,22 @@ pub struct ConfigError {
 impl ConfigError {
     /// A refused value, by its parameter where it is known.
     #[must_use]
-    pub fn new(place: Place, parameter: Option<String>, problem: Problem) -> Self {
-        Self { place: Box::new(place), parameter, problem: Box::new(problem) }
+    pub fn new(location: Location, parameter: Option<String>, problem: Problem) -> Self {
+        Self { location: Box::new(location), parameter, problem: Box::new(problem) }
     }
 
     /// Refuses a parameter's value, for a reason that its range does not show. Its place is known once
     /// [`Document::placed`](super::Document::placed) has seen the error.
     #[must_use]
     pub fn of_parameter(parameter: &str, what: impl Into<String>) -> Self {
-        let (place, name) = (Place::Parameter(parameter.to_owned()), parameter.to_owned());
-        Self::new(place, Some(name), Problem::Invalid(what.into()))
+        let (location, name) = (Location::Parameter(parameter.to_owned()), parameter.to_owned());
+        Self::new(location, Some(name), Problem::Invalid(what.into()))
     }
 }
 
 /// Where a value stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum Location {
     /// On a line of a file.
     Line {
         /// The file, as the user named it.
@@ -83,7 +83,7 @@ pub enum Problem {
     Invalid(String),
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Line { file, line, content } => {

@@ -1,6 +1,6 @@
 //! The parameters of a configuration, read from its JSON Schema.
 
-use super::error::{ConfigError, Place, Problem};
+use super::error::{ConfigError, Location, Problem};
 use super::per_type::per_type;
 use super::units::{Bytes, Count, Duration, Frequency, Probability, Rate};
 use garde::Validate;
@@ -153,7 +153,7 @@ pub fn check<C: Config>(config: &C) -> Result<(), ConfigError> {
         Some(parameter) if is_range(&what) => parameter.range_problem(value.unwrap_or_default()),
         _ => Problem::Invalid(what),
     };
-    Err(ConfigError::new(Place::Parameter(bare.clone()), Some(bare), problem))
+    Err(ConfigError::new(Location::Parameter(bare.clone()), Some(bare), problem))
 }
 
 /// Whether garde refused a value for its range.

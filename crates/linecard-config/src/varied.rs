@@ -1,7 +1,7 @@
 //! Configurations that differ in some parameters, as the points of a sweep.
 
 use super::document::{Document, named};
-use super::error::{ConfigError, Place, Problem};
+use super::error::{ConfigError, Location, Problem};
 use super::parameter::{Config, Parameter, parameters};
 use serde_json::Value;
 use std::marker::PhantomData;
@@ -112,6 +112,6 @@ fn find<C: Config>(key: &str) -> Result<&'static Parameter, ConfigError> {
     named(known, &parts).ok_or_else(|| {
         let names = known.iter().map(|known| known.name.clone()).collect();
         let problem = Problem::Unknown { name: key.to_owned(), known: names };
-        ConfigError::new(Place::Parameter(key.to_owned()), None, problem)
+        ConfigError::new(Location::Parameter(key.to_owned()), None, problem)
     })
 }

@@ -40,8 +40,8 @@ impl Walk<'_> {
                 path => format!("{path}.{}", key.get_ref()),
             };
             let refuse = |problem| {
-                let place = self.document.place_at(key.span().start);
-                Err(ConfigError::new(place, Some(name.clone()), problem))
+                let location = self.document.place_at(key.span().start);
+                Err(ConfigError::new(location, Some(name.clone()), problem))
             };
             if let Some(parameter) = self.known.iter().find(|known| known.name == name) {
                 match problem(parameter, value.get_ref()) {

@@ -188,11 +188,11 @@ impl Join<PoolBuffer> for Work {
         Some(Box::new(Sink { came: Came::new(), packets: 0, wanted, done }))
     }
 
-    fn inward(&self, _: usize) -> Box<dyn Stage<PoolBuffer>> {
+    fn ingress(&self, _: usize) -> Box<dyn Stage<PoolBuffer>> {
         Box::new(Coalesce::new(Merging::default()))
     }
 
-    fn outward(&self, _: usize) -> Box<dyn Stage<PoolBuffer>> {
+    fn egress(&self, _: usize) -> Box<dyn Stage<PoolBuffer>> {
         Box::new(Forward::default())
     }
 }

@@ -65,7 +65,7 @@ pub enum PlacementError {
 /// Restores the thread's previous placement on drop. Locked memory stays locked.
 #[derive(Debug)]
 #[must_use = "the thread runs as before when this is dropped"]
-pub struct Placed {
+pub struct PlacementGuard {
     cores: Option<CpuSet>,
     scheduling: Option<Scheduling>,
 }
@@ -76,8 +76,8 @@ impl Placement {
     /// # Errors
     ///
     /// See [`PlacementError`]; the thread keeps its previous placement.
-    pub fn enter(&self, busy: bool) -> Result<Placed, PlacementError> {
-        let mut placed = Placed { cores: None, scheduling: None };
+    pub fn enter(&self, busy: bool) -> Result<PlacementGuard, PlacementError> {
+        let mut placed = PlacementGuard { cores: None, scheduling: None };
         if let Some(core) = self.core {
             placed.cores = Some(pin(core).map_err(|source| PlacementError::Core { core, source })?);
         }
@@ -97,7 +97,7 @@ impl Placement {
     }
 }
 
-impl Drop for Placed {
+impl Drop for PlacementGuard {
     fn drop(&mut self) {
         // Restores the previous settings, which is always permitted.
         if let Some(scheduling) = self.scheduling {

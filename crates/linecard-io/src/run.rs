@@ -11,9 +11,9 @@ use linecard::port::{
     Application, Family, Fault, FaultCounters, FaultRates, Lane, LaneCounters, Memory, Verify,
     VerifyCounters, Workload, link,
 };
+use linecard::progress::Progress;
 use linecard::stages::{Coalesce, Segment};
 use linecard::time::Instant;
-use linecard::watch::Watch;
 use std::time::Duration;
 
 /// Packets in transit per lane: four batches.
@@ -102,21 +102,21 @@ impl RunOutcome {
 /// Runs for the given duration, until everything sent has arrived.
 #[must_use]
 pub fn run(spec: &RunSpec) -> RunOutcome {
-    run_watched(spec, &Watch::new())
+    run_with_progress(spec, &Progress::new())
 }
 
 /// [`run`] with progress in nanoseconds; on cancellation it stops sending, and ends when everything
 /// has arrived.
 #[must_use]
-pub fn run_watched(spec: &RunSpec, watch: &Watch) -> RunOutcome {
-    watch.expect(spec.duration.as_nanos() as usize);
+pub fn run_with_progress(spec: &RunSpec, progress: &Progress) -> RunOutcome {
+    progress.expect(spec.duration.as_nanos() as usize);
     let mut ways: Vec<Way> = (0..spec.lanes).map(|lane| Way::new(spec, lane)).collect();
     let mut clock = Stopwatch::start();
     let mut sending = true;
     while ways.iter().any(|way| !way.ended) {
         let elapsed = clock.elapsed();
-        watch.reach(elapsed.as_nanos() as usize);
-        if sending && (elapsed >= spec.duration || watch.is_stopped()) {
+        progress.reach(elapsed.as_nanos() as usize);
+        if sending && (elapsed >= spec.duration || progress.is_stopped()) {
             sending = false;
             ways.iter_mut().for_each(Way::stop);
         }

@@ -192,7 +192,7 @@ fn frames_wait_for_buffers_and_those_too_long_are_counted() {
     let mut source = CaptureSource::new(&bytes[..], pool, Pace::Fast).unwrap();
     let mut batch = Batch::new();
     assert_eq!(source.receive(&mut batch, Instant::ZERO), PortState::Open);
-    assert_eq!((batch.len(), source.counters().starved), (2, 1));
+    assert_eq!((batch.len(), source.counters().no_buffer), (2, 1));
     while source.receive(&mut batch, Instant::ZERO) == PortState::Open {
         batch.drain().for_each(drop);
     }

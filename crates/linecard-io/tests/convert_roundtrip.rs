@@ -10,7 +10,8 @@ use linecard::packet::Gso;
 use linecard::packet::checksum::Sum;
 use linecard_io::capture::{Format, PacketChange, Reader, Record, Source, Writer};
 use linecard_io::convert::{
-    CoalesceAccount, Cut, NoObserver, Step, TRAIL_OPTION, Trail, coalesce, segment,
+    CoalesceStats, METADATA_OPTION, NoObserver, SegmentMetadata, SegmentMode, Step, coalesce,
+    segment,
 };
 use linecard_testkit::{captures, root};
 use std::fs;
@@ -44,12 +45,12 @@ fn entries(bytes: &[u8]) -> Vec<Entry> {
     entries
 }
 
-fn there(bytes: &[u8], config: &Config) -> (Vec<u8>, CoalesceAccount) {
+fn there(bytes: &[u8], config: &Config) -> (Vec<u8>, CoalesceStats) {
     coalesce(bytes, Vec::new(), Format::PcapNg, config.clone(), &mut NoObserver).unwrap()
 }
 
 fn back(bytes: &[u8], format: Format) -> Vec<u8> {
-    segment(bytes, Vec::new(), format, Cut::AsMerged, &mut NoObserver).unwrap().0
+    segment(bytes, Vec::new(), format, SegmentMode::AsMerged, &mut NoObserver).unwrap().0
 }
 
 /// Checks one capture; gives packets and merged packets, none when it is no capture.
@@ -74,7 +75,7 @@ fn check(path: &Path, config: &Config) -> Option<(u64, u64)> {
     Some((counters.packets_in, counters.merged))
 }
 
-fn segments(account: &CoalesceAccount) -> u64 {
+fn segments(account: &CoalesceStats) -> u64 {
     let segments = &account.counters.segments;
     (segments.mean() * segments.count() as f64).round() as u64
 }
@@ -170,18 +171,20 @@ fn damage_before_anything_is_read_gives_no_output() {
 fn a_trail_to_the_end_of_all_numbers_loses_nothing() {
     let gso = Gso { size: 100, segments: 3, ..Gso::default() };
     let step = Step { entries: u64::MAX, ticks: i64::MIN };
-    let trail = Trail { gso, steps: vec![step; 2], ..Trail::default() }.encode();
+    let trail =
+        SegmentMetadata { gso, steps: vec![step; 2], ..SegmentMetadata::default() }.encode();
     let frame = datagram(7, 0, 328);
     let mut writer =
         Writer::new(Vec::new(), Format::PcapNg, Source::pcap(101, false, 65_535)).unwrap();
-    let append = Some((TRAIL_OPTION, &trail[..]));
+    let append = Some((METADATA_OPTION, &trail[..]));
     let change = PacketChange { append, ..PacketChange::default() };
     writer.write_packet(&Record::default(), &[&frame], change).unwrap();
     let one = writer.finish().unwrap();
     // A second section, with the same again.
     let hostile = [&one[..], &one].concat();
     let (back, account) =
-        segment(&hostile[..], Vec::new(), Format::PcapNg, Cut::AsMerged, &mut NoObserver).unwrap();
+        segment(&hostile[..], Vec::new(), Format::PcapNg, SegmentMode::AsMerged, &mut NoObserver)
+            .unwrap();
     let out = entries(&back).iter().filter(|entry| entry.is_packet).count();
     assert_eq!((out, account.packets_out, account.restored), (6, 6, 2));
 }

@@ -227,14 +227,14 @@ impl Join<Vec<u8>> for Joined {
         Some(self.end(self.far.clone(), false))
     }
 
-    fn inward(&self, worker: usize) -> Box<dyn Stage<Vec<u8>>> {
+    fn ingress(&self, worker: usize) -> Box<dyn Stage<Vec<u8>>> {
         let merge = Coalesce::new(Merging { flush_at_batch_end: true, ..Merging::default() });
         let last = self.last.filter(|_| worker == 0);
         let (hasher, record) = (FlowHasher::new(1), Arc::clone(&self.record));
         Box::new(Worker { merge, hasher, seen: Seen::new(), last, record })
     }
 
-    fn outward(&self, _: usize) -> Box<dyn Stage<Vec<u8>>> {
+    fn egress(&self, _: usize) -> Box<dyn Stage<Vec<u8>>> {
         Box::new(Forward::default())
     }
 
@@ -451,11 +451,11 @@ fn a_port_that_is_not_there_ends_all() {
         fn far(&self, worker: usize) -> Option<Box<dyn LivePort<Vec<u8>>>> {
             self.0.far(worker)
         }
-        fn inward(&self, worker: usize) -> Box<dyn Stage<Vec<u8>>> {
-            self.0.inward(worker)
+        fn ingress(&self, worker: usize) -> Box<dyn Stage<Vec<u8>>> {
+            self.0.ingress(worker)
         }
-        fn outward(&self, worker: usize) -> Box<dyn Stage<Vec<u8>>> {
-            self.0.outward(worker)
+        fn egress(&self, worker: usize) -> Box<dyn Stage<Vec<u8>>> {
+            self.0.egress(worker)
         }
     }
     let config = Config { workers: 2, idle: Idle::Interrupt, ..Config::default() };

@@ -3,9 +3,9 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::disallowed_methods, reason = "what is measured takes its time")]
 
-use linecard_jitter::linux::session::{Conditions, Outcome, Place, Receive, measure};
-use linecard_jitter::linux::trace::{Means, Tracer, Watch};
-use linecard_jitter::trace::{Joined, What};
+use linecard_jitter::linux::session::{Conditions, Outcome, Receive, TestNetwork, measure};
+use linecard_jitter::linux::trace::{TraceBackend, TraceTarget, Tracer};
+use linecard_jitter::trace::{EventKind, Joined};
 use std::io::Write;
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
@@ -32,8 +32,8 @@ fn skip(what: &str, why: &dyn std::fmt::Display) {
     linecard_testkit::skip(what, why);
 }
 
-fn session(place: &Place, means: Means) -> Option<Outcome> {
-    let is_loopback = matches!(place, Place::Loopback);
+fn session(place: &TestNetwork, means: TraceBackend) -> Option<Outcome> {
+    let is_loopback = matches!(place, TestNetwork::Loopback);
     let conditions = Conditions {
         period_ps: 100_000_000,
         count: PACKETS,
@@ -69,7 +69,7 @@ fn is_whole(outcome: &Outcome) -> bool {
         && outcome.counted.is_none_or(|counted| counted >= joined.counts.received)
 }
 
-fn follow(place: &Place, means: Means, name: &str) {
+fn follow(place: &TestNetwork, means: TraceBackend, name: &str) {
     for left in (0..TRIES).rev() {
         let Some(outcome) = session(place, means) else { return };
         match &outcome.trace {
@@ -85,9 +85,9 @@ fn follow(place: &Place, means: Means, name: &str) {
 
 #[test]
 fn every_packet_is_followed_by_each_means() {
-    let cable = Place::cable();
-    for (means, name) in [(Means::Bpf, "bpf"), (Means::Tracefs, "tracefs")] {
-        follow(&Place::Loopback, means, name);
+    let cable = TestNetwork::cable();
+    for (means, name) in [(TraceBackend::Bpf, "bpf"), (TraceBackend::Tracefs, "tracefs")] {
+        follow(&TestNetwork::Loopback, means, name);
         match &cable {
             Ok(cable) => follow(cable, means, name),
             Err(error) => skip("the cable", error),
@@ -105,13 +105,14 @@ fn child_that_traces_until_it_is_killed() {
     if std::env::var_os(CHILD).is_none() {
         return;
     }
-    let _tracer = Tracer::start(Means::Tracefs, &Watch::default(), &[0], 1_000).expect("rights");
+    let _tracer =
+        Tracer::start(TraceBackend::Tracefs, &TraceTarget::default(), &[0], 1_000).expect("rights");
     std::thread::sleep(Duration::from_secs(20));
 }
 
 #[test]
 fn an_instance_of_a_killed_process_is_removed_by_the_next_trace() {
-    let tracer = match Tracer::start(Means::Tracefs, &Watch::default(), &[0], 1_000) {
+    let tracer = match Tracer::start(TraceBackend::Tracefs, &TraceTarget::default(), &[0], 1_000) {
         Ok(tracer) => tracer,
         Err(error) => return skip("instances of killed processes", &error),
     };
@@ -134,9 +135,10 @@ fn an_instance_of_a_killed_process_is_removed_by_the_next_trace() {
         return skip("instances of killed processes", &"no mount to look into");
     };
     assert!(was_there && left.len() == 1, "{left:?}");
-    let tracer = Tracer::start(Means::Tracefs, &Watch::default(), &[0], 1_000).expect("as before");
+    let tracer = Tracer::start(TraceBackend::Tracefs, &TraceTarget::default(), &[0], 1_000)
+        .expect("as before");
     assert_eq!(instances_of(process), Some(vec![]));
     assert_eq!(tracer.kind(), "tracefs");
     let trace = tracer.stop();
-    assert!(!trace.events.iter().any(|event| matches!(event.what, What::Ready)));
+    assert!(!trace.events.iter().any(|event| matches!(event.what, EventKind::Ready)));
 }

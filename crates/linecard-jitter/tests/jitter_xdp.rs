@@ -20,7 +20,7 @@ const PORT: u16 = 5004;
 /// A lab whose hosts know each other's hardware addresses, or why there is none.
 fn lab() -> Result<Lab, String> {
     let lab = Lab::new(Cable::default()).map_err(|error| error.to_string())?;
-    lab.give_address(Host::Own, CABLE).map_err(|error| error.to_string())?;
+    lab.add_address(Host::Own, CABLE).map_err(|error| error.to_string())?;
     Ok(lab)
 }
 

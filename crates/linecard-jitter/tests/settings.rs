@@ -4,7 +4,7 @@
 #![expect(clippy::disallowed_methods, reason = "what is measured takes its time")]
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
-use linecard_jitter::linux::journal::{Change, Fate, Journal, Store};
+use linecard_jitter::linux::journal::{Change, Journal, RestoreResult, Store};
 use linecard_jitter::linux::setting::{Form, Namespace, Setting};
 use linecard_jitter::linux::toggle::napi_threads;
 use linecard_testkit::lab::{self, End, cable};
@@ -77,7 +77,10 @@ fn there_and_back(place: &Place, changes: &[(Setting, &str)]) {
     }
     assert!(read().iter().zip(&before).all(|(now, before)| now != before));
     let restorations = journal.roll_back().unwrap();
-    assert!(restorations.iter().all(|one| matches!(one.fate, Fate::Restored)), "{restorations:?}");
+    assert!(
+        restorations.iter().all(|one| matches!(one.fate, RestoreResult::Restored)),
+        "{restorations:?}"
+    );
     assert_eq!(read(), before);
 }
 
@@ -166,7 +169,7 @@ fn what_has_gone_with_its_namespace_is_no_conflict() {
     journal.change(&setting, "1000").unwrap();
     drop(place.space);
     let restorations = journal.roll_back().unwrap();
-    assert!(matches!(restorations[0].fate, Fate::Gone), "{restorations:?}");
+    assert!(matches!(restorations[0].fate, RestoreResult::Gone), "{restorations:?}");
     assert!(!place.folder.path().join("journals").exists());
 }
 
@@ -193,7 +196,7 @@ fn trace_instances_are_removed_at_the_end() {
         return;
     }
     let restorations = journal.roll_back().unwrap();
-    assert!(matches!(restorations[0].fate, Fate::Removed), "{restorations:?}");
+    assert!(matches!(restorations[0].fate, RestoreResult::Removed), "{restorations:?}");
 }
 
 /// Where a child finds what to switch: namespace, interface, journals.
@@ -264,7 +267,7 @@ fn toggles_take_effect_on_packets_of_a_lab() {
     if std::thread::available_parallelism().is_ok_and(|cores| cores.get() < 2) {
         return skip(&"one core");
     }
-    lab.give_address(Host::Own, CABLE).unwrap();
+    lab.add_address(Host::Own, CABLE).unwrap();
     let gro = lab.command(Host::Own, "ethtool").args(["-K", CABLE, "gro", "on"]).status();
     assert!(gro.unwrap().success());
     let namespace =

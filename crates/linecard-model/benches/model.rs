@@ -10,7 +10,7 @@
 #[path = "../tests/common/rv32.rs"]
 mod rv32;
 
-use linecard_model::rv32::{Config, Core, DATA_AT, Image, Outside, Reply, Stop, Wake, Width};
+use linecard_model::rv32::{Bus, Config, Core, DATA_AT, Image, Reply, Stop, Wake, Width};
 use rv32::*;
 
 /// Core cycles of a round.
@@ -35,7 +35,7 @@ impl Device {
     }
 }
 
-impl Outside for Device {
+impl Bus for Device {
     fn load(&mut self, cycle: u64, _: u32, _: Width) -> Reply {
         Reply::Done { value: self.word, stall: Self::stall(cycle) }
     }

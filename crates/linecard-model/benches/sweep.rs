@@ -6,7 +6,7 @@
 //! The median of the rounds and the best are shown; the rounds of all rows take turns.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its table")]
 
-use linecard_model::solve::{Firmware, Phase, Question, Traffic};
+use linecard_model::solve::{Firmware, Phase, SolveInput, Traffic};
 use linecard_model::transmit::{Design, Kind, Message, Transmit, firmware};
 use linecard_model::{Clock, Ps};
 use std::error::Error;
@@ -64,7 +64,7 @@ fn solver_points(size: u64) -> Result<Work> {
     let mut hash = 0_u64;
     for point in 0..10 * size {
         let mtu = 576 + (point * 97 % 8_000) as u16;
-        let question = Question {
+        let question = SolveInput {
             design: Design { mtu, ..Design::published(mhz(1)?, mhz(2_115)?) },
             firmware,
             traffic: Traffic::uniform(Kind::Tcp, mtu, 7),

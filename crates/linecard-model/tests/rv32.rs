@@ -5,8 +5,8 @@ mod assembler;
 
 use assembler::*;
 use linecard_model::rv32::{
-    Access, Config, Core, Counts, Cycles, DATA_AT, Fault, FaultKind, Image, LoadError, Outside,
-    Reply, Segment, Stop, Wake, Width, annotate,
+    Access, Bus, Config, Core, Counts, Cycles, DATA_AT, Fault, FaultKind, Image, LoadError, Reply,
+    Segment, Stop, Wake, Width, annotate,
 };
 
 /// What is outside: answers given in advance, and what was asked.
@@ -24,7 +24,7 @@ impl Script {
     }
 }
 
-impl Outside for Script {
+impl Bus for Script {
     fn load(&mut self, cycle: u64, address: u32, width: Width) -> Reply {
         self.access(cycle, address, width, None)
     }

@@ -5,7 +5,7 @@ use crate::failure::{of_capture, of_open, usage};
 use crate::packets::{Columns, Flow, Flows, Packets};
 use crate::values::whole;
 use linecard::packet::{FiveTuple, Layout, LinkType};
-use linecard::watch::Watch;
+use linecard::progress::Progress;
 use linecard_io::capture::{CaptureError, Reader, Record};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -230,7 +230,7 @@ impl Reading {
         }
     }
 
-    fn read(&mut self, count: u64, to: &mut Columns, watch: &Watch) -> Result<(), Ended> {
+    fn read(&mut self, count: u64, to: &mut Columns, watch: &Progress) -> Result<(), Ended> {
         for number in 0..count {
             if number % LOOK == 0 && watch.is_stopped() {
                 return Err(Ended::Stopped);

@@ -1,6 +1,6 @@
 //! Long calls: other threads of Python go on meanwhile, see how far they are, and Ctrl-C ends them.
 
-use linecard::watch::Watch;
+use linecard::progress::Progress;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Tells calls on other threads to stop: signals come to the first one only.
 #[pyclass(module = "linecard", frozen)]
 #[derive(Debug, Default, Clone)]
-pub struct Stop(pub(crate) Arc<Watch>);
+pub struct Stop(pub(crate) Arc<Progress>);
 
 #[pymethods]
 impl Stop {
@@ -43,7 +43,7 @@ pub(crate) fn detached<R: Send + 'static>(
     py: Python<'_>,
     stop: Option<&Stop>,
     progress: Option<&Bound<'_, PyAny>>,
-    work: impl FnOnce(&Arc<Watch>) -> R + Send + 'static,
+    work: impl FnOnce(&Arc<Progress>) -> R + Send + 'static,
 ) -> PyResult<R> {
     let watch = stop.cloned().unwrap_or_default().0;
     let (done, result) = channel();
@@ -64,7 +64,7 @@ pub(crate) fn detached<R: Send + 'static>(
                 return Err(PyRuntimeError::new_err(text));
             }
         }
-        let looked = py.check_signals().and_then(|()| match (progress, watch.progress()) {
+        let looked = py.check_signals().and_then(|()| match (progress, watch.counts()) {
             (Some(progress), (done, all)) if done < all => progress.call1((done, all)).map(drop),
             _ => Ok(()),
         });

@@ -67,7 +67,7 @@ pub fn job(
     let run = move |watch: &_| function.run(&arguments, watch);
     let done = detached(py, Some(&stop), progress, run)?;
     let Finished { report, page, failure, .. } = done.map_err(|why| refused(py, &why))?;
-    if let (Some(progress), (_, all)) = (progress, stop.0.progress())
+    if let (Some(progress), (_, all)) = (progress, stop.0.counts())
         && all > 0
     {
         progress.call1((all, all))?;

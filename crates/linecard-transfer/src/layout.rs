@@ -15,11 +15,11 @@ pub const MAX_REPAIR: u32 = 64;
 ///
 /// ```
 /// use linecard_transfer::fec::Scheme;
-/// use linecard_transfer::layout::{Layout, Place};
+/// use linecard_transfer::layout::{Layout, PacketRole};
 /// let layout = Layout::new(10_000, 1_000, Scheme::reed_solomon(4, 2).unwrap()).unwrap();
 /// assert_eq!((layout.packets(), layout.groups(), layout.slots()), (10, 3, 16));
-/// assert_eq!(layout.place(6), Place::Data { index: 4 });
-/// assert_eq!(layout.place(15), Place::Repair { group: 2, row: 1 });
+/// assert_eq!(layout.place(6), PacketRole::Data { index: 4 });
+/// assert_eq!(layout.place(15), PacketRole::Repair { group: 2, row: 1 });
 /// assert_eq!(layout.group_data(2), 2);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub struct Layout {
 
 /// The role of a packet within its chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum PacketRole {
     /// Data packet `index`.
     Data {
         /// From 0.
@@ -152,12 +152,12 @@ impl Layout {
 
     /// The role of the packet in a slot.
     #[must_use]
-    pub fn place(&self, slot: u32) -> Place {
+    pub fn place(&self, slot: u32) -> PacketRole {
         let group = self.group(slot);
         let within = slot - self.first_slot(group);
         match within.checked_sub(self.group_data(group)) {
-            None => Place::Data { index: self.first_index(group) + within },
-            Some(row) => Place::Repair { group, row },
+            None => PacketRole::Data { index: self.first_index(group) + within },
+            Some(row) => PacketRole::Repair { group, row },
         }
     }
 
@@ -181,24 +181,24 @@ impl Layout {
 
     /// Bytes of the packet with this role.
     #[must_use]
-    pub fn place_bytes(&self, place: Place) -> u32 {
+    pub fn place_bytes(&self, place: PacketRole) -> u32 {
         match place {
-            Place::Data { index } => self.data_bytes(index),
-            Place::Repair { group, .. } => self.repair_bytes(group),
+            PacketRole::Data { index } => self.data_bytes(index),
+            PacketRole::Repair { group, .. } => self.repair_bytes(group),
         }
     }
 
     /// Whether this chunk has a packet with this role.
     #[must_use]
-    pub const fn contains(&self, place: Place) -> bool {
+    pub const fn contains(&self, place: PacketRole) -> bool {
         match place {
-            Place::Data { index } => index < self.packets,
-            Place::Repair { group, row } => group < self.groups && row < self.repair,
+            PacketRole::Data { index } => index < self.packets,
+            PacketRole::Repair { group, row } => group < self.groups && row < self.repair,
         }
     }
 }
 
-impl Place {
+impl PacketRole {
     /// The index in a packet's header.
     #[must_use]
     pub const fn to_index(self) -> u32 {
@@ -237,28 +237,29 @@ mod tests {
             let scheme = if rng.chance(0.2) { Scheme::NONE } else { scheme };
             let (bytes, payload) = (1 + rng.below(20_000) as u32, 1 + rng.below(999) as u32 * 2);
             let layout = Layout::new(bytes, payload, scheme).unwrap();
-            let places: Vec<Place> = (0..layout.slots()).map(|slot| layout.place(slot)).collect();
+            let places: Vec<PacketRole> =
+                (0..layout.slots()).map(|slot| layout.place(slot)).collect();
             let mut offset = 0;
             for place in &places {
                 assert!(layout.contains(*place));
-                if let Place::Data { index } = *place {
+                if let PacketRole::Data { index } = *place {
                     assert_eq!(layout.offset(index), offset);
                     offset += layout.data_bytes(index);
-                    assert_eq!(Place::of_data(place.to_index()), *place);
+                    assert_eq!(PacketRole::of_data(place.to_index()), *place);
                 } else {
-                    assert_eq!(Place::of_repair(place.to_index()), *place);
+                    assert_eq!(PacketRole::of_repair(place.to_index()), *place);
                 }
             }
             assert_eq!(offset, bytes);
             let mut sorted: Vec<_> = places
                 .iter()
-                .map(|place| (place.to_index(), matches!(place, Place::Data { .. })))
+                .map(|place| (place.to_index(), matches!(place, PacketRole::Data { .. })))
                 .collect();
             sorted.sort_unstable();
             sorted.dedup();
             assert_eq!(sorted.len(), places.len());
-            assert!(!layout.contains(Place::Data { index: layout.packets() }));
-            assert!(!layout.contains(Place::Repair { group: layout.groups(), row: 0 }));
+            assert!(!layout.contains(PacketRole::Data { index: layout.packets() }));
+            assert!(!layout.contains(PacketRole::Repair { group: layout.groups(), row: 0 }));
         }
     }
 

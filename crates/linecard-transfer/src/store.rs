@@ -5,7 +5,7 @@
 
 use crate::fec::{Code, RepairPacket, Scheme};
 use crate::receive::Arrival;
-use crate::send::{Body, Departure};
+use crate::send::{Body, Transmit};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -51,7 +51,7 @@ impl Source {
     }
 
     /// Appends the payload of `departure` to `out`. False if the chunk is not stored.
-    pub fn fill(&mut self, departure: &Departure, out: &mut Vec<u8>) -> bool {
+    pub fn fill(&mut self, departure: &Transmit, out: &mut Vec<u8>) -> bool {
         let chunk = departure.header.chunk;
         match departure.body {
             Body::Data { offset, bytes } => {

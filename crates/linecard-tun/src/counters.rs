@@ -16,7 +16,7 @@ pub struct Counters {
     /// them or the kernel accepts none.
     pub cut: u64,
     /// Calls of `receive` that found no free buffer: the frames wait in the kernel.
-    pub starved: u64,
+    pub no_buffer: u64,
     /// Calls of `transmit` that left packets in the batch because the kernel's queue was full.
     pub blocked: u64,
     /// Times that the interface disappeared: 0 or 1.
@@ -68,7 +68,7 @@ impl Counters {
             transmitted: make(self.transmitted, other.transmitted),
             transmitted_bytes: make(self.transmitted_bytes, other.transmitted_bytes),
             cut: make(self.cut, other.cut),
-            starved: make(self.starved, other.starved),
+            no_buffer: make(self.no_buffer, other.no_buffer),
             blocked: make(self.blocked, other.blocked),
             gone: make(self.gone, other.gone),
             dropped: self.dropped.each(&other.dropped, make),

@@ -290,7 +290,7 @@ fn described(name: &str, index: i32, address: [u8; 6]) -> Option<Device> {
     let says = |file: &str| fs::read_to_string(folder.join(file)).ok();
     let same_address = says("address").is_none_or(|text| {
         // Addresses of other lengths are not compared.
-        text.trim().len() != 17 || text.trim() == mac_text(address)
+        text.trim().len() != 17 || text.trim() == format_mac(address)
     });
     if says("ifindex")?.trim() != index.to_string() || !same_address {
         return None;
@@ -312,11 +312,11 @@ fn described(name: &str, index: i32, address: [u8; 6]) -> Option<Device> {
 /// An Ethernet address in the usual notation.
 ///
 /// ```
-/// use linecard_tun::interface::mac_text;
-/// assert_eq!(mac_text([2, 0, 0, 0, 0, 0xAB]), "02:00:00:00:00:ab");
+/// use linecard_tun::interface::format_mac;
+/// assert_eq!(format_mac([2, 0, 0, 0, 0, 0xAB]), "02:00:00:00:00:ab");
 /// ```
 #[must_use]
-pub fn mac_text(mac: [u8; 6]) -> String {
+pub fn format_mac(mac: [u8; 6]) -> String {
     mac.map(|byte| format!("{byte:02x}")).join(":")
 }
 

@@ -179,7 +179,7 @@ impl<S: Buffers> Tap<S> {
     /// Reads a frame; none if there is none, or if it was dropped.
     fn read(&mut self, now: Instant) -> Came<S::Buffer> {
         let Some(mut buffer) = self.spare.take().or_else(|| self.pool.take()) else {
-            self.counters.starved += 1;
+            self.counters.no_buffer += 1;
             return Came::Nothing;
         };
         let (mut head, mut beyond) = ([0; Format::MAX_LEN], [0]);

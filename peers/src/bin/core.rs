@@ -8,7 +8,7 @@
 #[path = "../../../crates/linecard-model/tests/common/rv32.rs"]
 mod rv32;
 
-use linecard_model::rv32::{Config, Core, DATA_AT, Image, Outside, Reply, Wake, Width};
+use linecard_model::rv32::{Config, Core, DATA_AT, Image, Bus, Reply, Wake, Width};
 use rrs_lib::HartState;
 use rrs_lib::instruction_executor::InstructionExecutor;
 use rrs_lib::memories::VecMemory;
@@ -21,7 +21,7 @@ const ROUNDS: usize = 9;
 /// Nobody is there.
 struct Nothing;
 
-impl Outside for Nothing {
+impl Bus for Nothing {
     fn load(&mut self, _: u64, _: u32, _: Width) -> Reply {
         Reply::Refused
     }

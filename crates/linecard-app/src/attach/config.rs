@@ -307,8 +307,8 @@ impl Config {
             },
             engine: self.engine(),
             merge: attach::Merge {
-                inward: matches!(self.merge, Merge::Inward | Merge::Both),
-                outward: matches!(self.merge, Merge::Outward | Merge::Both),
+                ingress: matches!(self.merge, Merge::Inward | Merge::Both),
+                egress: matches!(self.merge, Merge::Outward | Merge::Both),
             },
             coalesce: self.coalesce(checksum),
             resequence: self

@@ -1,7 +1,7 @@
 //! What figures call for, in plain words.
 
 use linecard::offload::coalesce::{Counters as Merging, Refusal};
-use linecard_io::attach::{Account, PortKind, PortSpec, Settings};
+use linecard_io::attach::{AttachStats, PortKind, PortSpec, Settings};
 use linecard_tun::{Counters, interface};
 
 /// Packets from which on a share of them says something.
@@ -12,21 +12,21 @@ const WRONG: u64 = 10;
 const LARGE: u64 = 4_000;
 
 /// What to do, if anything is to be done.
-pub(super) fn of(account: &Account, settings: &Settings) -> Vec<String> {
-    let (near, far) = (Account::total(&account.near), Account::total(&account.far));
-    let inward = Account::merged(&account.inward);
+pub(super) fn of(account: &AttachStats, settings: &Settings) -> Vec<String> {
+    let (near, far) = (AttachStats::total(&account.near), AttachStats::total(&account.far));
+    let ingress = AttachStats::merged(&account.ingress);
     let ports = [(&settings.near, &near), (&settings.far, &far)];
     let mut hints: Vec<String> = ports
         .into_iter()
         .zip(ports.into_iter().rev())
-        .flat_map(|(port, other)| [full(port.0, port.1), starved(port, other)])
+        .flat_map(|(port, other)| [full(port.0, port.1), no_buffer(port, other)])
         .flatten()
         .collect();
     hints.extend(other_link(&settings.far, &far));
     hints.extend(other_link(&settings.near, &near));
     hints.extend(rings(account));
-    hints.extend(checksums(&settings.near, &inward));
-    hints.extend(large(&settings.near, &inward));
+    hints.extend(checksums(&settings.near, &ingress));
+    hints.extend(large(&settings.near, &ingress));
     hints.extend(answers(&settings.near));
     hints
 }
@@ -48,14 +48,15 @@ fn full(spec: &PortSpec, counters: &Counters) -> Option<String> {
 
 /// Buffers run out because packets wait for room at the other port, where more buffers would only make
 /// the queue longer, or because many flows hold them.
-fn starved(
+fn no_buffer(
     (spec, counters): (&PortSpec, &Counters),
     (other, others): (&PortSpec, &Counters),
 ) -> Option<String> {
-    let often = counters.starved > 0 && counters.starved * 100 > counters.received;
-    let (starved, blocked) = (counters.starved, others.blocked);
-    let waited =
-        format!("{spec} had no free buffer {starved} times, and its packets waited in the kernel");
+    let often = counters.no_buffer > 0 && counters.no_buffer * 100 > counters.received;
+    let (no_buffer, blocked) = (counters.no_buffer, others.blocked);
+    let waited = format!(
+        "{spec} had no free buffer {no_buffer} times, and its packets waited in the kernel"
+    );
     often.then(|| match blocked {
         0 => format!("{waited}: more `--buffers`, or a shorter `--hold`, helps."),
         _ => format!(
@@ -76,7 +77,7 @@ fn other_link(spec: &PortSpec, counters: &Counters) -> Option<String> {
     })
 }
 
-fn rings(account: &Account) -> Option<String> {
+fn rings(account: &AttachStats) -> Option<String> {
     let lost: u64 = account.spread.dropped.iter().sum();
     (lost > 0).then(|| {
         format!(
@@ -87,10 +88,10 @@ fn rings(account: &Account) -> Option<String> {
 }
 
 /// Senders in the same machine leave checksums to hardware that is not there.
-fn checksums(near: &PortSpec, inward: &Merging) -> Option<String> {
-    let refused = &inward.refused;
+fn checksums(near: &PortSpec, ingress: &Merging) -> Option<String> {
+    let refused = &ingress.refused;
     let wrong = refused.of(Refusal::Checksum) + refused.of(Refusal::PartialChecksum);
-    if wrong < WRONG || wrong * 20 < inward.packets_in {
+    if wrong < WRONG || wrong * 20 < ingress.packets_in {
         return None;
     }
     let peer = if near.interface().is_some() {
@@ -104,16 +105,16 @@ fn checksums(near: &PortSpec, inward: &Merging) -> Option<String> {
 }
 
 /// Somebody has merged before us.
-fn large(near: &PortSpec, inward: &Merging) -> Option<String> {
-    let is_large = inward.packets_in >= MANY && inward.bytes_in / inward.packets_in > LARGE;
-    let is_alone = inward.merged * 20 < inward.packets_in;
+fn large(near: &PortSpec, ingress: &Merging) -> Option<String> {
+    let is_large = ingress.packets_in >= MANY && ingress.bytes_in / ingress.packets_in > LARGE;
+    let is_alone = ingress.merged * 20 < ingress.packets_in;
     let name = near.interface().unwrap_or("DEV");
     (is_large && is_alone).then(|| {
         format!(
             "Hardly anything merged: packets already come large, {} bytes on average. Somebody merges \
              before, or a sender in this machine leaves cutting to its interface: `ethtool -K {name} \
              gro off lro off`, and `ethtool -K PEER tso off gso off` there.",
-            inward.bytes_in / inward.packets_in
+            ingress.bytes_in / ingress.packets_in
         )
     })
 }
@@ -146,24 +147,24 @@ mod tests {
 
     #[test]
     fn nothing_to_do_nothing_to_say() {
-        let account = Account {
+        let account = AttachStats {
             near: vec![port(1_000, 10, 0)],
-            inward: vec![merged(1_000, 10, 7, 0)],
-            ..Account::default()
+            ingress: vec![merged(1_000, 10, 7, 0)],
+            ..AttachStats::default()
         };
         assert_eq!(of(&account, &settings("xdp:a")), [""; 0]);
-        assert_eq!(of(&Account::default(), &settings("packet:lc-none")), [""; 0]);
+        assert_eq!(of(&AttachStats::default(), &settings("packet:lc-none")), [""; 0]);
     }
 
     #[test]
     fn every_trouble_has_its_remedy() {
-        let mut account = Account {
+        let mut account = AttachStats {
             near: vec![port(1_000, 10, 7)],
-            inward: vec![merged(1_000, 1, 7, 0)],
-            ..Account::default()
+            ingress: vec![merged(1_000, 1, 7, 0)],
+            ..AttachStats::default()
         };
-        account.near[0].starved = 11;
-        account.inward[0].coalesce.bytes_in = 40_000_000;
+        account.near[0].no_buffer = 11;
+        account.ingress[0].coalesce.bytes_in = 40_000_000;
         account.spread.dropped = vec![1, 2];
         let hints = of(&account, &settings("xdp:a"));
         let parts = ["--workers", "--buffers", "--ring", "ethtool -K a gro off"];
@@ -175,8 +176,8 @@ mod tests {
 
     #[test]
     fn more_buffers_are_not_the_remedy_for_a_slow_port() {
-        let mut account = Account { near: vec![port(1_000, 10, 0)], ..Account::default() };
-        account.near[0].starved = 11;
+        let mut account = AttachStats { near: vec![port(1_000, 10, 0)], ..AttachStats::default() };
+        account.near[0].no_buffer = 11;
         let hints = of(&account, &settings("xdp:a"));
         assert!(hints.len() == 1 && hints[0].contains(": more `--buffers`"), "{hints:?}");
         account.far = vec![port(10, 1_000, 0)];
@@ -191,8 +192,8 @@ mod tests {
     fn the_kernel_answers_where_it_has_an_address_and_the_packets() {
         // Every namespace has this one, though not always up or with an address.
         let has = interface::has_ipv4("lo").is_ok_and(|has| has);
-        let hints = of(&Account::default(), &settings("packet:lo,mirror"));
+        let hints = of(&AttachStats::default(), &settings("packet:lo,mirror"));
         assert_eq!(hints.len(), usize::from(has), "{hints:?}");
-        assert_eq!(of(&Account::default(), &settings("packet:lo")), [""; 0]);
+        assert_eq!(of(&AttachStats::default(), &settings("packet:lo")), [""; 0]);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::rates::Rates;
 use crate::offload::draw_merging;
-use linecard_io::attach::Account;
+use linecard_io::attach::AttachStats;
 use linecard_report::{Axis, Page, TimeSeries, Unit};
 use std::time::Duration;
 
@@ -101,15 +101,15 @@ impl History {
     }
 
     /// Adds rates over time to a page, and what was merged in both directions.
-    pub(super) fn draw(&self, page: &mut Page, account: &Account) {
+    pub(super) fn draw(&self, page: &mut Page, account: &AttachStats) {
         if !self.intervals.is_empty() || self.open.is_some() {
             let bits = |interval: &Interval| interval.bits;
             page.chart(self.chart("bit_rates", "Rates over time", Unit::BitRate, bits));
             let packets = |interval: &Interval| interval.packets;
             page.chart(self.chart("packet_rates", "Packets in a second", Unit::Count, packets));
         }
-        draw_merging(page, ", inward", &Account::merged(&account.inward));
-        draw_merging(page, ", outward", &Account::merged(&account.outward));
+        draw_merging(page, ", inward", &AttachStats::merged(&account.ingress));
+        draw_merging(page, ", outward", &AttachStats::merged(&account.egress));
     }
 
     fn chart(

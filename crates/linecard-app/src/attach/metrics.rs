@@ -3,7 +3,7 @@
 use super::rates;
 use linecard::offload::coalesce::{Counters as Merging, Flush, Refusal};
 use linecard::stats::Histogram;
-use linecard_io::attach::{Account, Merged};
+use linecard_io::attach::{AttachStats, MergeStats};
 use linecard_tun::Counters;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text};
@@ -40,7 +40,7 @@ const PORTS: [Counted<Counters>; 7] = [
     }),
     ("transmitted", "Bytes of frames transmitted", true, |c| c.transmitted_bytes),
     ("cut_packets", "Large packets cut by the port (LSO)", false, |c| c.cut),
-    ("starved", "Times that nothing was received for lack of buffers", false, |c| c.starved),
+    ("starved", "Times that nothing was received for lack of buffers", false, |c| c.no_buffer),
     ("blocked", "Times that the kernel's queue was full", false, |c| c.blocked),
 ];
 
@@ -53,11 +53,11 @@ const WAYS: [Counted<Merging>; 3] = [
 
 /// All metrics of an attachment.
 #[derive(Debug)]
-struct Metrics(Account);
+struct Metrics(AttachStats);
 
 /// The `OpenMetrics` text that a scraper gets of an account.
 #[must_use]
-pub fn text(account: &Account) -> String {
+pub fn text(account: &AttachStats) -> String {
     let mut registry = Registry::with_prefix("linecard");
     registry.register_collector(Box::new(Metrics(account.clone())));
     let mut text = String::new();
@@ -72,7 +72,7 @@ impl Collector for Metrics {
     }
 }
 
-fn write(account: &Account, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+fn write(account: &AttachStats, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
     for (name, help, is_bytes, value) in PORTS {
         let unit = is_bytes.then_some(Unit::Bytes);
         let values = ports(account).map(|(labels, port)| (labels, value(port)));
@@ -89,7 +89,7 @@ fn write(account: &Account, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result 
 }
 
 /// Every port, with labels.
-fn ports(account: &Account) -> impl Iterator<Item = (Labels, &Counters)> {
+fn ports(account: &AttachStats) -> impl Iterator<Item = (Labels, &Counters)> {
     let sides = [("near", &account.near), ("far", &account.far)];
     sides.into_iter().flat_map(|(side, ports)| {
         let number = |(worker, port)| {
@@ -100,12 +100,12 @@ fn ports(account: &Account) -> impl Iterator<Item = (Labels, &Counters)> {
     })
 }
 
-fn ways(account: &Account) -> [(&'static str, &[Merged]); 2] {
-    [("inward", &account.inward), ("outward", &account.outward)]
+fn ways(account: &AttachStats) -> [(&'static str, &[MergeStats]); 2] {
+    [("inward", &account.ingress), ("outward", &account.egress)]
 }
 
 /// What merges on every way, with labels.
-fn workers(account: &Account) -> impl Iterator<Item = (Labels, &Merged)> {
+fn workers(account: &AttachStats) -> impl Iterator<Item = (Labels, &MergeStats)> {
     ways(account).into_iter().flat_map(|(way, workers)| {
         let number = |(worker, merged)| {
             let worker: usize = worker;
@@ -128,7 +128,7 @@ fn counters(
     })
 }
 
-fn drops(account: &Account, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+fn drops(account: &AttachStats, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
     let metric = Metric { name: "dropped_packets", help: "Packets lost at ports", unit: None };
     let values = ports(account).flat_map(|(labels, port)| {
         rates::reasons(&port.dropped).map(|(reason, _, count)| {
@@ -144,7 +144,7 @@ fn drops(account: &Account, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result 
     counters(encoder, &metric, values)
 }
 
-fn held(account: &Account, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+fn held(account: &AttachStats, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
     let (name, help) = ("held_packets", "Packets held now");
     let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
     let mut values = workers(account);
@@ -152,8 +152,8 @@ fn held(account: &Account, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         .try_for_each(|(labels, merged)| metric.encode_family(&labels)?.encode_gauge(&merged.held))
 }
 
-fn reasons(account: &Account, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-    let sums = ways(account).map(|(way, workers)| (way, Account::merged(workers)));
+fn reasons(account: &AttachStats, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    let sums = ways(account).map(|(way, workers)| (way, AttachStats::merged(workers)));
     let labels =
         |way: &str, reason: &str| vec![("way", way.to_owned()), ("reason", reason.to_owned())];
     let help = "Times that held packets were let go, by reason";
@@ -168,8 +168,8 @@ fn reasons(account: &Account, encoder: &mut DescriptorEncoder<'_>) -> fmt::Resul
     counters(encoder, &Metric { name: "refused_packets", help, unit: None }, values)
 }
 
-fn histograms(account: &Account, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-    let sums = ways(account).map(|(way, workers)| (way, Account::merged(workers)));
+fn histograms(account: &AttachStats, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    let sums = ways(account).map(|(way, workers)| (way, AttachStats::merged(workers)));
     let (name, help) = ("hold", "How long packets were held before they left in one");
     let unit = Some(Unit::Seconds);
     let mut metric = encoder.encode_descriptor(name, help, unit.as_ref(), MetricType::Histogram)?;
@@ -212,12 +212,12 @@ mod tests {
 
     /// Every metric, of an attachment with one worker behind a ring.
     fn sample() -> String {
-        let mut account = Account {
+        let mut account = AttachStats {
             near: vec![port(1_000, 10, 3)],
             far: vec![port(10, 100, 0)],
-            inward: vec![merged(1_000, 10, 7_000, 2)],
-            outward: vec![Merged::default()],
-            ..Account::default()
+            ingress: vec![merged(1_000, 10, 7_000, 2)],
+            egress: vec![MergeStats::default()],
+            ..AttachStats::default()
         };
         account.spread.dropped = vec![0];
         text(&account)

@@ -25,7 +25,7 @@ pub use rates::{DropCounts, MergeRates, PortRates, Rates, Reasons, WorkerRates, 
 use crate::{Context, Error, Finished, Job};
 use history::History;
 use http::Listener;
-use linecard_io::attach::{Account, AttachError, Attached, Prepared, Settings};
+use linecard_io::attach::{AttachError, AttachStats, Attached, Prepared, Settings};
 use linecard_io::{engine, rights};
 use linecard_report::report_of;
 use std::net::SocketAddr;
@@ -76,7 +76,7 @@ impl Job for Attach {
 /// The end of an attachment.
 struct Ended {
     outcome: AttachOutcome,
-    account: Account,
+    account: AttachStats,
     history: History,
     failure: Option<Error>,
 }
@@ -123,7 +123,7 @@ fn join(
     let attached = begin(prepared, user, observer)?;
     ready::announce(&settings, observer);
     if let Some(listener) = listener {
-        let accounts = attached.accounts();
+        let accounts = attached.stats_handle();
         let served = listener.serve(move || metrics::text(&accounts.now()));
         served.map_err(|error| Error::Attach(format!("--metrics: {error}")))?;
     }
@@ -191,13 +191,13 @@ fn watch(
 ) {
     let end = config.seconds.0.map(Duration::from_secs_f64);
     let interval = Duration::from(config.interval);
-    let (mut earlier, mut shown) = (attached.account(), attached.elapsed());
+    let (mut earlier, mut shown) = (attached.stats(), attached.elapsed());
     loop {
         let elapsed = attached.elapsed();
         let is_over = end.is_some_and(|end| elapsed >= end);
         let is_last = attached.is_ending() || context.progress.is_stopped() || is_over;
         if is_last || elapsed - shown >= interval {
-            let later = attached.account();
+            let later = attached.stats();
             show(&Rates::between(&earlier, &later, elapsed - shown), elapsed, is_last);
             (earlier, shown) = (later, elapsed);
         }
@@ -236,8 +236,8 @@ fn failed(error: AttachError) -> Error {
 }
 
 /// A capture ends as it should, and other ports when they are gone.
-fn ended(settings: &Settings, account: &Account) -> Option<Error> {
-    let gone = |ports| Account::total(ports).gone > 0;
+fn ended(settings: &Settings, account: &AttachStats) -> Option<Error> {
+    let gone = |ports| AttachStats::total(ports).gone > 0;
     let port = match (gone(&account.near), gone(&account.far)) {
         (true, _) => &settings.near,
         (false, true) => &settings.far,
@@ -251,8 +251,8 @@ fn ended(settings: &Settings, account: &Account) -> Option<Error> {
 }
 
 /// A capture of which nothing at all could be sent was not played.
-fn sent_nothing(settings: &Settings, account: &Account) -> Option<Error> {
-    let far = Account::total(&account.far);
+fn sent_nothing(settings: &Settings, account: &AttachStats) -> Option<Error> {
+    let far = AttachStats::total(&account.far);
     let lost = far.dropped.transmitted();
     if far.transmitted > 0 || lost == 0 {
         return None;

@@ -6,7 +6,7 @@ use crate::offload::Merging;
 use linecard::offload::active_ack::{Answer, Silence};
 use linecard::offload::coalesce::{Counters as Merges, Flush, Refusal};
 use linecard::offload::resequence::{self, Pass, Release};
-use linecard_io::attach::{Account, Merged, Settings};
+use linecard_io::attach::{AttachStats, MergeStats, Settings};
 use linecard_report::{BitRate, ByteCount, Nanoseconds, Reasons, Seconds, Value};
 use linecard_tun::Counters;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -170,23 +170,24 @@ impl linecard_report::Outcome for AttachOutcome {
 }
 
 impl AttachOutcome {
-    pub(super) fn new(account: &Account, settings: &Settings, elapsed: Duration) -> Self {
-        let [inward, outward] = [&account.inward, &account.outward].map(|way| Account::merged(way));
+    pub(super) fn new(account: &AttachStats, settings: &Settings, elapsed: Duration) -> Self {
+        let [ingress, egress] =
+            [&account.ingress, &account.egress].map(|way| AttachStats::merged(way));
         let merging = |counters: &Merges| (counters.packets_in > 0).then(|| counters.into());
-        let sequenced = sequenced([&account.inward, &account.outward]);
+        let sequenced = sequenced([&account.ingress, &account.egress]);
         let counters = sequenced.clone().unwrap_or_default();
         let acks = &account.active_ack;
         Self {
             summary: Summary { seconds: Seconds(elapsed.as_secs_f64()) },
-            near: PortOutcome::new(&Account::total(&account.near), elapsed),
-            far: PortOutcome::new(&Account::total(&account.far), elapsed),
+            near: PortOutcome::new(&AttachStats::total(&account.near), elapsed),
+            far: PortOutcome::new(&AttachStats::total(&account.far), elapsed),
             workers: workers(account),
-            merging: merging(&inward),
-            flushed: (&inward.flushed).into(),
-            refused: (&inward.refused).into(),
-            merging_outward: merging(&outward),
-            flushed_outward: (&outward.flushed).into(),
-            refused_outward: (&outward.refused).into(),
+            merging: merging(&ingress),
+            flushed: (&ingress.flushed).into(),
+            refused: (&ingress.refused).into(),
+            merging_outward: merging(&egress),
+            flushed_outward: (&egress.flushed).into(),
+            refused_outward: (&egress.refused).into(),
             resequencing: sequenced.as_ref().map(Resequencing::new),
             released: (&counters.released).into(),
             in_sequence: (&counters.passed).into(),
@@ -223,7 +224,7 @@ impl Events {
     /// Name, explanation and count of each.
     fn all(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
         let waits = [
-            ("starved", "times that no buffer was free", self.0.starved),
+            ("starved", "times that no buffer was free", self.0.no_buffer),
             ("blocked", "times that the kernel's queue was full", self.0.blocked),
         ];
         waits.into_iter().chain(reasons(&self.0.dropped))
@@ -255,8 +256,8 @@ impl JsonSchema for Events {
 }
 
 /// The workers, if there are several.
-fn workers(account: &Account) -> Vec<WorkerOutcome> {
-    let worker = |(number, merged): (usize, &Merged)| {
+fn workers(account: &AttachStats) -> Vec<WorkerOutcome> {
+    let worker = |(number, merged): (usize, &MergeStats)| {
         let totals = account.of_worker(number);
         let value = WorkerPackets {
             packets_in: totals.packets_in,
@@ -266,14 +267,14 @@ fn workers(account: &Account) -> Vec<WorkerOutcome> {
         };
         WorkerOutcome { label: format!("worker {number}"), value }
     };
-    match account.inward.as_slice() {
+    match account.ingress.as_slice() {
         [] | [_] => Vec::new(),
         several => several.iter().enumerate().map(worker).collect(),
     }
 }
 
 /// What resequencing has done in both directions.
-fn sequenced(ways: [&[Merged]; 2]) -> Option<resequence::Counters> {
+fn sequenced(ways: [&[MergeStats]; 2]) -> Option<resequence::Counters> {
     let mut all = ways.into_iter().flatten().filter_map(|merged| merged.resequence.as_ref());
     let mut sum = all.next()?.clone();
     all.for_each(|other| sum.add(other));
@@ -295,7 +296,7 @@ impl Resequencing {
 }
 
 impl Check {
-    fn new(account: &Account) -> Self {
+    fn new(account: &AttachStats) -> Self {
         let waiting = account.gather.most_waiting as u64;
         let [unaccounted_inward, unaccounted_outward] = unaccounted(account);
         Self {
@@ -310,21 +311,20 @@ impl Check {
 /// Packets of each way that were received and are neither merged into others, dropped, held nor
 /// transmitted; 0 after a clean end. More are left when somebody took nothing for a second at the end;
 /// while it runs, counters of different threads are of different moments.
-fn unaccounted(account: &Account) -> [i64; 2] {
-    let (near, far) = (Account::total(&account.near), Account::total(&account.far));
+fn unaccounted(account: &AttachStats) -> [i64; 2] {
+    let (near, far) = (AttachStats::total(&account.near), AttachStats::total(&account.far));
     let acks = &account.active_ack;
     let suppressed = acks.answers.of(Answer::Suppressed);
     let rings = account.spread.dropped.iter().sum::<u64>();
-    let inward = [near.received, rings + gone_within(&account.inward), out(&far)];
-    let outward =
-        [far.received + acks.sent, suppressed + gone_within(&account.outward), out(&near)];
+    let ingress = [near.received, rings + gone_within(&account.ingress), out(&far)];
+    let egress = [far.received + acks.sent, suppressed + gone_within(&account.egress), out(&near)];
     // Counters are far from the limits of 63 bits.
-    [inward, outward].map(|[came, within, went]| came as i64 - within as i64 - went as i64)
+    [ingress, egress].map(|[came, within, went]| came as i64 - within as i64 - went as i64)
 }
 
 /// Packets that a way has not given on, for good or for now.
-fn gone_within(workers: &[Merged]) -> u64 {
-    let of = |merged: &Merged| {
+fn gone_within(workers: &[MergeStats]) -> u64 {
+    let of = |merged: &MergeStats| {
         let dropped = merged.resequence.as_ref().map_or(0, |counters| counters.dropped);
         merged.coalesce.merged + dropped + merged.held
     };
@@ -348,18 +348,18 @@ mod tests {
         Settings::new(spec("file:a"), spec("tap:b"))
     }
 
-    fn of(account: &Account) -> Report {
+    fn of(account: &AttachStats) -> Report {
         report_of("attach", &AttachOutcome::new(account, &settings(), Duration::from_secs(1)))
     }
 
     #[test]
     fn all_packets_are_accounted_for() {
-        let mut account = Account {
+        let mut account = AttachStats {
             near: vec![port_of(1_000, 10, 3)],
             far: vec![port_of(10, 95, 0)],
-            inward: vec![merged(995, 10, 7, 0)],
+            ingress: vec![merged(995, 10, 7, 0)],
             spread: SpreadCounters { packets: vec![995], dropped: vec![5] },
-            ..Account::default()
+            ..AttachStats::default()
         };
         account.far[0].dropped.above_mtu = 4;
         // 995 became 99, of which 95 went out and 4 were refused.
@@ -377,14 +377,14 @@ mod tests {
 
     #[test]
     fn every_part_that_was_used_is_there_and_no_other() {
-        let mut account = Account {
+        let mut account = AttachStats {
             near: vec![port_of(100, 10, 0), port_of(50, 0, 0)],
             far: vec![port_of(10, 10, 0), port_of(0, 50, 0)],
-            inward: vec![merged(100, 10, 7, 0), merged(50, 1, 7, 0)],
-            outward: vec![Merged::default(); 2],
-            ..Account::default()
+            ingress: vec![merged(100, 10, 7, 0), merged(50, 1, 7, 0)],
+            egress: vec![MergeStats::default(); 2],
+            ..AttachStats::default()
         };
-        let keys = |account: &Account| {
+        let keys = |account: &AttachStats| {
             let json = serde_json::to_value(of(account)).expect("it is JSON");
             json.as_object().expect("a map").keys().cloned().collect::<Vec<_>>()
         };
@@ -392,8 +392,8 @@ mod tests {
         let mut found = keys(&account);
         found.sort();
         assert_eq!(found, few);
-        account.outward[1] = merged(5, 1, 7, 0);
-        account.inward[0].resequence = Some(resequence::Counters::default());
+        account.egress[1] = merged(5, 1, 7, 0);
+        account.ingress[0].resequence = Some(resequence::Counters::default());
         account.active_ack.data_in = 1;
         let found = keys(&account);
         for key in ["merging_outward", "resequencing", "active_ack"] {

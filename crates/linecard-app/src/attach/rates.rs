@@ -2,7 +2,7 @@
 
 use linecard::offload::coalesce::{Counters as Merging, Flush, Refusal};
 use linecard::stats::Histogram;
-use linecard_io::attach::{Account, Merged};
+use linecard_io::attach::{AttachStats, MergeStats};
 use linecard_tun::{Counters, Drops};
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
@@ -110,14 +110,14 @@ impl Reasons {
 impl Rates {
     /// From an earlier account to a later one, `time` apart.
     #[must_use]
-    pub fn between(earlier: &Account, later: &Account, time: Duration) -> Self {
+    pub fn between(earlier: &AttachStats, later: &AttachStats, time: Duration) -> Self {
         let seconds = time.as_secs_f64().max(1e-9);
         let ports = |before: &[Counters], now: &[Counters]| {
-            Account::total(now).since(&Account::total(before))
+            AttachStats::total(now).since(&AttachStats::total(before))
         };
         let (near, far) = (ports(&earlier.near, &later.near), ports(&earlier.far, &later.far));
         let (before, now) = (merging(earlier), merging(later));
-        let held = [&later.inward, &later.outward].into_iter().flatten().map(|way| way.held).sum();
+        let held = [&later.ingress, &later.egress].into_iter().flatten().map(|way| way.held).sum();
         let drops = DropCounts {
             near: dropped(&near.dropped),
             far: dropped(&far.dropped),
@@ -165,26 +165,26 @@ impl MergeRates {
 }
 
 /// Merging on both ways.
-fn merging(account: &Account) -> Merging {
-    let mut sum = Account::merged(&account.inward);
-    sum.add(&Account::merged(&account.outward));
+fn merging(account: &AttachStats) -> Merging {
+    let mut sum = AttachStats::merged(&account.ingress);
+    sum.add(&AttachStats::merged(&account.egress));
     sum
 }
 
-fn workers(earlier: &Account, later: &Account, seconds: f64) -> Vec<WorkerRates> {
-    let numbers = 0..later.inward.len();
+fn workers(earlier: &AttachStats, later: &AttachStats, seconds: f64) -> Vec<WorkerRates> {
+    let numbers = 0..later.ingress.len();
     numbers.map(|number| worker(number, earlier, later, seconds)).collect()
 }
 
-fn worker(number: usize, earlier: &Account, later: &Account, seconds: f64) -> WorkerRates {
-    let merged = |account: &Account| {
+fn worker(number: usize, earlier: &AttachStats, later: &AttachStats, seconds: f64) -> WorkerRates {
+    let merged = |account: &AttachStats| {
         // With inline deployment the way back is its own too.
-        let ways = [account.inward.get(number), outward(account, number)];
+        let ways = [account.ingress.get(number), egress(account, number)];
         let mut sum = Merging::default();
         ways.into_iter().flatten().for_each(|way| sum.add(&way.coalesce));
         sum
     };
-    let ways = [later.inward.get(number), outward(later, number)];
+    let ways = [later.ingress.get(number), egress(later, number)];
     let held = ways.into_iter().flatten().map(|way| way.held).sum();
     let (now, before) = (later.of_worker(number), earlier.of_worker(number));
     let rate = |now: u64, before: u64| now.saturating_sub(before) as f64 / seconds;
@@ -199,14 +199,14 @@ fn worker(number: usize, earlier: &Account, later: &Account, seconds: f64) -> Wo
 }
 
 /// What a worker merges on the way back, where it does.
-fn outward(account: &Account, number: usize) -> Option<&Merged> {
-    let is_its_own = account.outward.len() == account.inward.len();
-    account.outward.get(number).filter(|_| is_its_own && !account.has_rings())
+fn egress(account: &AttachStats, number: usize) -> Option<&MergeStats> {
+    let is_its_own = account.egress.len() == account.ingress.len();
+    account.egress.get(number).filter(|_| is_its_own && !account.has_rings())
 }
 
 /// Packets that a worker's ring had no room for.
-fn ring(earlier: &Account, later: &Account, worker: usize) -> u64 {
-    let count = |account: &Account| account.spread.dropped.get(worker).copied().unwrap_or(0);
+fn ring(earlier: &AttachStats, later: &AttachStats, worker: usize) -> u64 {
+    let count = |account: &AttachStats| account.spread.dropped.get(worker).copied().unwrap_or(0);
     count(later).saturating_sub(count(earlier))
 }
 
@@ -256,8 +256,8 @@ pub(super) mod tests {
         aggregate: u64,
         hold_ns: u64,
         held: u64,
-    ) -> Merged {
-        let mut merged = Merged { held, ..Merged::default() };
+    ) -> MergeStats {
+        let mut merged = MergeStats { held, ..MergeStats::default() };
         let out = packets / aggregate;
         merged.coalesce.packets_in = packets;
         merged.coalesce.bytes_in = packets * 1_000;
@@ -270,19 +270,19 @@ pub(super) mod tests {
 
     #[test]
     fn only_what_is_new_counts() {
-        let earlier = Account {
+        let earlier = AttachStats {
             near: vec![port(1_000, 10, 5), port(0, 0, 0)],
             far: vec![port(10, 100, 0), port(0, 0, 0)],
-            inward: vec![merged(1_000, 10, 900_000, 7), merged(0, 1, 0, 0)],
-            outward: vec![Merged::default(); 2],
-            ..Account::default()
+            ingress: vec![merged(1_000, 10, 900_000, 7), merged(0, 1, 0, 0)],
+            egress: vec![MergeStats::default(); 2],
+            ..AttachStats::default()
         };
         let mut later = earlier.clone();
         later.near = vec![port(3_000, 10, 8), port(2_000, 20, 0)];
         later.far = vec![port(10, 200, 0), port(20, 500, 0)];
-        later.inward[0].coalesce.add(&merged(2_000, 20, 7, 0).coalesce);
-        later.inward[0].held = 3;
-        later.inward[1] = merged(2_000, 4, 7, 1);
+        later.ingress[0].coalesce.add(&merged(2_000, 20, 7, 0).coalesce);
+        later.ingress[0].held = 3;
+        later.ingress[1] = merged(2_000, 4, 7, 1);
         let rates = Rates::between(&earlier, &later, Duration::from_secs(2));
         let near = PortRates {
             received_packets_per_second: 2_000.0,
@@ -305,15 +305,16 @@ pub(super) mod tests {
 
     #[test]
     fn workers_behind_rings_are_counted_there() {
-        let earlier = Account { inward: vec![Merged::default(); 2], ..Account::default() };
-        let later = Account {
+        let earlier =
+            AttachStats { ingress: vec![MergeStats::default(); 2], ..AttachStats::default() };
+        let later = AttachStats {
             near: vec![port(50, 0, 0)],
             far: vec![port(0, 11, 0)],
-            inward: vec![merged(30, 10, 5, 0), merged(10, 1, 5, 0)],
-            outward: vec![Merged::default()],
+            ingress: vec![merged(30, 10, 5, 0), merged(10, 1, 5, 0)],
+            egress: vec![MergeStats::default()],
             spread: SpreadCounters { packets: vec![30, 10], dropped: vec![4, 6] },
             gather: GatherCounters { packets: vec![3, 8], most_waiting: 0 },
-            ..Account::default()
+            ..AttachStats::default()
         };
         let rates = Rates::between(&earlier, &later, Duration::from_secs(1));
         let row = |worker: &WorkerRates| {
@@ -328,20 +329,21 @@ pub(super) mod tests {
 
     #[test]
     fn nothing_at_all_is_zeros() {
-        let rates = Rates::between(&Account::default(), &Account::default(), Duration::ZERO);
+        let rates =
+            Rates::between(&AttachStats::default(), &AttachStats::default(), Duration::ZERO);
         assert_eq!((rates.near, rates.merging), (PortRates::default(), MergeRates::default()));
         assert!(rates.workers.is_empty() && rates.flushed.0.is_empty());
     }
 
     #[test]
     fn keys_and_their_order_are_stable() {
-        let later = Account {
+        let later = AttachStats {
             near: vec![port(1_000, 10, 3)],
             far: vec![port(10, 100, 0)],
-            inward: vec![merged(1_000, 10, 7, 2)],
-            ..Account::default()
+            ingress: vec![merged(1_000, 10, 7, 2)],
+            ..AttachStats::default()
         };
-        let rates = Rates::between(&Account::default(), &later, Duration::from_secs(1));
+        let rates = Rates::between(&AttachStats::default(), &later, Duration::from_secs(1));
         let port = |received, bits, transmitted, transmitted_bits| {
             format!(
                 "{{\"received_packets_per_second\":{received},\"received_bits_per_second\":{bits},\

@@ -2,7 +2,7 @@
 
 use crate::Error;
 use linecard::plan::Token;
-use linecard_io::calibrate::{Circle, Series, StageCost};
+use linecard_io::calibrate::{Series, StageCost, StageLoop};
 use linecard_transfer::fec::{Scheme, SchemeError};
 use linecard_transfer_net::file::ChunkBytes;
 use linecard_transfer_net::stages::{Line, LineError, LineSettings, Stage};
@@ -62,7 +62,7 @@ pub(crate) const fn unit(stage: Stage) -> Token {
     }
 }
 
-impl Circle for Round {
+impl StageLoop for Round {
     fn stages(&self) -> Vec<(String, Token)> {
         let LineSettings { fec, payload_bytes, .. } = self.settings;
         let named = |stage| (format!("{}@{payload_bytes}", name(stage, fec)), unit(stage));
@@ -117,7 +117,7 @@ impl Round {
         time: Duration,
     ) -> Result<(), Error> {
         self.line.set_batch(batch as usize);
-        series.go_round(self, batch, time);
+        series.measure_loop(self, batch, time);
         self.ended()
     }
 

@@ -4,7 +4,7 @@ pub(crate) mod lines;
 
 use crate::{Context, Error};
 use linecard_io::calibrate::{
-    Calibration, Identity, Series, StageCost, Survey, SurveyError, VERSION, first,
+    Calibration, Identity, Series, StageCost, Survey, SurveyError, VERSION, raise_priority,
 };
 use linecard_report::{Report, Section, Value};
 use std::env;
@@ -159,7 +159,7 @@ pub(crate) fn undisturbed<T>(
     core: Option<usize>,
     work: impl FnOnce() -> Result<T, Error>,
 ) -> Result<(T, Result<(), String>), Error> {
-    let (placed, alone) = match first(core) {
+    let (placed, alone) = match raise_priority(core) {
         Ok(placed) => (Some(placed), Ok(())),
         Err(why) => (None, Err(why)),
     };

@@ -8,7 +8,9 @@ use linecard_config::ConfigError;
 use linecard_io::placement::Placement;
 use linecard_jitter::linux::ab::{self, AbError, Design, Observation, Outcome, Run, verdict};
 use linecard_jitter::linux::journal::Store;
-use linecard_jitter::linux::session::{Conditions, Place, Receive, SessionError, measure_as_it_is};
+use linecard_jitter::linux::session::{
+    Conditions, Receive, SessionError, TestNetwork, measure_as_it_is,
+};
 use linecard_jitter::linux::setting::Namespace;
 use linecard_jitter::linux::sink::SinkMode;
 use linecard_jitter::linux::toggle::{self, SinkChange, Target, Toggle, ToggleError};
@@ -142,7 +144,7 @@ impl Job for Ab {
         }
         let failed = |error: SessionError| Error::Attach(error.to_string());
         place.prepare(&base).map_err(failed)?;
-        let mut target = Target::new(base.seats.sink.into());
+        let mut target = Target::new(base.cores.sink.into());
         if let Some((interface, namespace)) = place.interface() {
             let namespace =
                 Namespace::at(namespace).map_err(|error| Error::Attach(error.to_string()))?;
@@ -222,7 +224,7 @@ fn failure(error: AbError<RunError>, why: Option<&str>) -> Error {
 
 /// One run of one arm.
 fn observe(
-    (place, base): (&Place, &Conditions),
+    (place, base): (&TestNetwork, &Conditions),
     run: &Run<'_>,
     disturbed: &AtomicUsize,
     context: &Context<'_>,

@@ -6,9 +6,11 @@ use garde::Validate;
 use linecard_config::{ConfigError, Count, Duration, Switch};
 use linecard_io::placement::Placement;
 use linecard_jitter::linux::dummy::{DummyConfig, Pace};
-use linecard_jitter::linux::experiment::{Experiment, Reality, Setup, THROTTLE};
-use linecard_jitter::linux::session::{Conditions, Place, Seats, SessionError, measure};
-use linecard_jitter::linux::trace::Means;
+use linecard_jitter::linux::experiment::{Experiment, Fidelity, Setup, THROTTLE};
+use linecard_jitter::linux::session::{
+    Conditions, CoreAssignment, SessionError, TestNetwork, measure,
+};
+use linecard_jitter::linux::trace::TraceBackend;
 use linecard_report::{Report, Section, Value};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -94,11 +96,11 @@ pub struct Results {
 }
 
 impl Tracing {
-    fn means(self) -> Option<Means> {
+    fn means(self) -> Option<TraceBackend> {
         match self {
-            Self::Auto => Some(Means::Auto),
-            Self::Bpf => Some(Means::Bpf),
-            Self::Tracefs => Some(Means::Tracefs),
+            Self::Auto => Some(TraceBackend::Auto),
+            Self::Bpf => Some(TraceBackend::Bpf),
+            Self::Tracefs => Some(TraceBackend::Tracefs),
             Self::Off => None,
         }
     }
@@ -107,18 +109,18 @@ impl Tracing {
 impl Stream {
     /// The conditions that experiments begin with, of `count` packets unless the stream says otherwise.
     pub(super) fn base(&self, count: u64) -> Conditions {
-        let seats = Seats::of_this_host();
+        let cores = CoreAssignment::of_this_host();
         let mut base = Conditions {
             period_ps: self.period.as_ps(),
             count: self.count.map_or(count, Count::get),
-            seats: Seats {
-                generator: self.sender_core.unwrap_or(seats.generator),
-                sink: self.sink_core.unwrap_or(seats.sink),
+            cores: CoreAssignment {
+                generator: self.sender_core.unwrap_or(cores.generator),
+                sink: self.sink_core.unwrap_or(cores.sink),
             },
             traced: self.trace.means(),
             ..Conditions::default()
         };
-        if !base.seats.are_apart() {
+        if !base.cores.are_apart() {
             // Two threads of a real-time class that never wait cannot share a core.
             (base.sender_fifo, base.sink_fifo, base.sleeping_sender) = (None, None, true);
         }
@@ -126,16 +128,16 @@ impl Stream {
     }
 
     /// A cable where that can be had, the loopback interface otherwise, and why.
-    pub(super) fn place(&self) -> (Place, Option<String>) {
+    pub(super) fn place(&self) -> (TestNetwork, Option<String>) {
         if self.loopback.0 {
-            return (Place::Loopback, None);
+            return (TestNetwork::Loopback, None);
         }
-        match Place::cable() {
+        match TestNetwork::cable() {
             Ok(place) => (place, None),
             Err(error) => {
                 let why =
                     format!("No cable between namespaces, so the loopback interface: {error}.");
-                (Place::Loopback, Some(why))
+                (TestNetwork::Loopback, Some(why))
             }
         }
     }
@@ -285,12 +287,12 @@ fn cut_short(record: &Record, count: u64, rest: &[Experiment]) -> String {
 fn conduct(
     one: Experiment,
     base: &Conditions,
-    place: &Place,
+    place: &TestNetwork,
     context: &Context<'_>,
 ) -> Result<Record, Error> {
     let reality = one.reality(place.interface().is_some());
     let mut record = match (reality, one.setup(base)) {
-        (Reality::NotHere(why), _) => record::not_measured(place, why),
+        (Fidelity::NotHere(why), _) => record::not_measured(place, why),
         (_, Setup::Dummy) => dummy_record(base, context)?,
         (_, Setup::Stream(conditions)) => {
             let record = stream_record(place, &conditions, context)?;
@@ -302,9 +304,9 @@ fn conduct(
     record.gates.extend(took_effect(one, &record));
     record.published = Some(one.published().to_owned());
     record.reality = Some(match reality {
-        Reality::Real => "real".to_owned(),
-        Reality::Emulated(how) => format!("emulated: {how}"),
-        Reality::NotHere(why) => format!("not testable here: {why}"),
+        Fidelity::Real => "real".to_owned(),
+        Fidelity::Emulated(how) => format!("emulated: {how}"),
+        Fidelity::NotHere(why) => format!("not testable here: {why}"),
     });
     Ok(record)
 }
@@ -359,7 +361,7 @@ fn took_effect(one: Experiment, record: &Record) -> Option<GateRecord> {
 }
 
 pub(super) fn stream_record(
-    place: &Place,
+    place: &TestNetwork,
     conditions: &Conditions,
     context: &Context<'_>,
 ) -> Result<Record, Error> {
@@ -379,7 +381,7 @@ pub(super) fn stream_record(
 
 fn dummy_record(base: &Conditions, context: &Context<'_>) -> Result<Record, Error> {
     let stop = context.progress.stop_flag();
-    let core = usize::from(base.seats.sink);
+    let core = usize::from(base.cores.sink);
     let placement = Placement { core: Some(core), fifo: base.sink_fifo, ..Placement::default() };
     let mut config = DummyConfig {
         count: base.count,
@@ -479,7 +481,7 @@ mod tests {
     /// E6 had another period, and E0 no trace, without a word.
     #[test]
     fn what_an_experiment_takes_otherwise_is_said() {
-        let base = Conditions { traced: Some(Means::Auto), ..Conditions::default() };
+        let base = Conditions { traced: Some(TraceBackend::Auto), ..Conditions::default() };
         let record = || Record { untraced: Some("off".to_owned()), ..Record::default() };
         let slow = Conditions { period_ps: 400_000_000, ..base.clone() };
         let remarks = explained(Experiment::E6, &base, &slow, record()).remarks;

@@ -1,7 +1,7 @@
 //! What an earlier process has left behind, and what settings have become when one ends.
 
 use crate::Error;
-use linecard_jitter::linux::journal::{Fate, Restoration, Store};
+use linecard_jitter::linux::journal::{Restoration, RestoreResult, Store};
 
 /// Puts back what dead processes have changed, to be called before anything else: a line for each. What cannot be put
 /// back is said, and is no error: the next command may be the one that shows why.
@@ -28,6 +28,7 @@ pub(super) fn end(restorations: &[Restoration]) -> Result<Vec<String>, Error> {
     if !bad.is_empty() {
         return Err(Error::NotRestored(bad.join("; ")));
     }
-    let elsewhere = restorations.iter().filter(|one| matches!(one.fate, Fate::Elsewhere { .. }));
+    let elsewhere =
+        restorations.iter().filter(|one| matches!(one.fate, RestoreResult::Elsewhere { .. }));
     Ok(elsewhere.map(ToString::to_string).collect())
 }

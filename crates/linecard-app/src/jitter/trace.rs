@@ -100,7 +100,7 @@ impl Config {
 ///
 /// A kernel whose time cannot be measured so.
 pub fn cost(config: &Config) -> Result<Report, Error> {
-    let core = config.stream.base(PACKETS).seats.sink;
+    let core = config.stream.base(PACKETS).cores.sink;
     let costs = measure(core).map_err(|error| Error::Attach(error.to_string()))?;
     let mut report = Report::new("jitter trace");
     let mut conditions = Section::new("measured", "Cost of recording an event");

@@ -6,7 +6,8 @@ use crate::{Context, Error, Finished};
 use garde::Validate;
 use linecard_config::{ConfigError, Frequency, Maybe, Rate};
 use linecard_model::solve::{
-    ClockLimits, Firmware, Flow, Ladder, Phase, Question, Resource, Step, Traffic, measure,
+    Bottleneck, BottleneckAnalysis, ClockLimits, Firmware, Flow, Phase, Resource, SolveInput,
+    Traffic, measure,
 };
 use linecard_model::transmit::{Design, Kind};
 use linecard_report::{BitRate, Outcome, report_of};
@@ -126,14 +127,14 @@ pub fn run(
     let failure = |error| refused_run(config, &error);
     let wanted = options.rate.0.map(Rate::bits_per_second);
     let target = wanted.or(design.line_bits_per_second).unwrap_or(u64::MAX);
-    let question = Question {
+    let question = SolveInput {
         firmware: Firmware::measure(&image, design.bubbles).map_err(failure)?,
         traffic: traffic(&config.load),
         bits_per_second: target,
         phase: Phase::Typical,
         design,
     };
-    let ladder = question.ladder(options.steps, options.limits.clocks());
+    let ladder = question.bottlenecks(options.steps, options.limits.clocks());
     let ladder =
         ladder.map_err(|error| ConfigError::of_parameter("bus.policy", error.to_string()))?;
     if let (Some(limit), Some(last)) = (ladder.infeasible, ladder.steps.last()) {
@@ -162,7 +163,7 @@ pub fn finish(options: &Options, context: &Context<'_>) -> Result<Finished, Erro
 }
 
 /// Says where steps end below the rate that was asked for.
-fn short(ladder: &Ladder, wanted: u64) -> Option<String> {
+fn short(ladder: &BottleneckAnalysis, wanted: u64) -> Option<String> {
     let last = ladder.steps.last().filter(|last| last.wire_bits_per_second < wanted as f64)?;
     Some(format!(
         "{} steps end at {:.1} Gbit/s, below the {:.1} Gbit/s that were asked for: --steps takes more.",
@@ -173,7 +174,7 @@ fn short(ladder: &Ladder, wanted: u64) -> Option<String> {
 }
 
 /// Nothing within the limits carries the rate.
-fn infeasible(limit: Resource, last: &Step, wanted: u64) -> Error {
+fn infeasible(limit: Resource, last: &Bottleneck, wanted: u64) -> Error {
     let design = &last.design;
     let mhz = |hz: u64| hz as f64 / 1e6;
     Error::Infeasible(format!(
@@ -214,7 +215,7 @@ pub(super) const fn name(of: Resource) -> &'static str {
 }
 
 impl Carried {
-    fn new(step: &Step, measured: f64, first: &Design) -> Self {
+    fn new(step: &Bottleneck, measured: f64, first: &Design) -> Self {
         let design = &step.design;
         let line = design.line_bits_per_second.map(|rate| BitRate(rate as f64));
         Self {
@@ -231,7 +232,7 @@ impl Carried {
         .with_text(step, first)
     }
 
-    fn with_text(mut self, step: &Step, first: &Design) -> Self {
+    fn with_text(mut self, step: &Bottleneck, first: &Design) -> Self {
         let gains = step.reliefs.iter().map(|relief| {
             let gain = (relief.gain - 1.0) * 100.0;
             format!("{} {gain:+.1} %", name(relief.of))

@@ -20,7 +20,7 @@ pub mod transmit;
 pub use scenario::Scenario;
 
 use super::{AnyJob, Context, Error, Finished, Job, finished};
-use linecard::watch::Watch;
+use linecard::progress::Progress;
 use linecard_config::{Document, parameters};
 use std::sync::Arc;
 use transmit::TransmitModel;
@@ -59,7 +59,7 @@ pub fn named(name: &str) -> Option<&'static AnyJob> {
 pub fn run(
     scenario: &Scenario,
     options: &Document,
-    progress: &Arc<Watch>,
+    progress: &Arc<Progress>,
 ) -> Result<Finished, Error> {
     let Scenario { model, document } = scenario;
     if model.name == TransmitModel::NAME {

@@ -2,7 +2,7 @@
 
 use super::account::{conserved, limit, ratio};
 use crate::{Context, Error, Job};
-use linecard_model::npu::{self, Config, Outcome, run_watched};
+use linecard_model::npu::{self, Config, Outcome, run_with_progress};
 use linecard_report::{BitRate, ByteCount, Nanoseconds, Share};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -166,7 +166,7 @@ impl Job for NpuModel {
     }
 
     fn run(config: &Config, context: &Context<'_>) -> Result<NpuOutcome, Error> {
-        let whole = run_watched(config, context.progress)?;
+        let whole = run_with_progress(config, context.progress)?;
         let before = warm_up(config, context)?;
         context.go_on()?;
         Ok(NpuOutcome::new(config, &whole, before.as_ref()))
@@ -185,7 +185,7 @@ fn warm_up(config: &Config, context: &Context<'_>) -> Result<Option<Outcome>, Er
         return Ok(None);
     }
     let run = npu::Run { seed, warm_up: linecard_config::Duration::ZERO, duration: warm_up };
-    Ok(Some(run_watched(&Config { run, ..config.clone() }, context.progress)?))
+    Ok(Some(run_with_progress(&Config { run, ..config.clone() }, context.progress)?))
 }
 
 impl linecard_report::Outcome for NpuOutcome {

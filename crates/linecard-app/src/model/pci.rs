@@ -3,7 +3,7 @@
 use super::account::{conserved, limit, ratio};
 use crate::{Context, Error, Job};
 use linecard_model::Ps;
-use linecard_model::pci::{Config, Outcome, efficiency, simulate_watched};
+use linecard_model::pci::{Config, Outcome, efficiency, simulate_with_progress};
 use linecard_report::{BitRate, Nanoseconds, Share};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -132,7 +132,7 @@ impl Job for PciModel {
     }
 
     fn run(config: &Config, context: &Context<'_>) -> Result<PciOutcome, Error> {
-        let outcome = simulate_watched(config, context.progress)?;
+        let outcome = simulate_with_progress(config, context.progress)?;
         context.go_on()?;
         Ok(PciOutcome {
             account: Account::new(&outcome),

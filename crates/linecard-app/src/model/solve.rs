@@ -9,12 +9,12 @@ use super::ladder::{self, Limits};
 use super::transmit::{self, firmware, refused_run};
 use crate::{Context, Error, Finished};
 use garde::Validate;
-use linecard::watch::Watch;
+use linecard::progress::Progress;
 use linecard_config::{Bytes, ConfigError, Frequency, Maybe, Rate, power_of_two};
 use linecard_model::pcie::{Generation, Link, Nic, ethernet_needs_bps};
 use linecard_model::rv32::Image;
 use linecard_model::solve::{
-    ClockLimits, Cost, Edge, Firmware, Flow, Measured, Phase, Question, Resource, SolveError,
+    ClockLimits, Cost, Edge, Firmware, Flow, Measured, Phase, Resource, SolveError, SolveInput,
     Traffic, measure, measure_steady,
 };
 use linecard_model::transmit::{BusPolicy, Design, HeaderPath, Kind, TransmitError};
@@ -149,7 +149,7 @@ const DMA: &str = "the DMA's clock";
 
 /// What is asked, with the firmware that answers are tried with.
 struct Solving {
-    question: Question,
+    question: SolveInput,
     image: Image,
     kind: Kind,
     steady: bool,
@@ -159,7 +159,7 @@ struct Solving {
     margin: u32,
     /// Whether the core's and the DMA's clock are looked for.
     is_open: (bool, bool),
-    progress: Arc<Watch>,
+    progress: Arc<Progress>,
 }
 
 /// Looks for what is not given.
@@ -220,7 +220,7 @@ fn solving(config: &Config, context: &Context<'_>) -> Result<Solving, Error> {
     }
     let costs = Firmware::measure(&image, design.bubbles);
     let failed = |error| refused_run(&transmit::Config::default(), &error);
-    let question = Question {
+    let question = SolveInput {
         design,
         firmware: costs.map_err(failed)?,
         traffic,
@@ -241,7 +241,7 @@ fn solving(config: &Config, context: &Context<'_>) -> Result<Solving, Error> {
 
 impl Solving {
     fn demand(&self) -> Section {
-        let Question { design, traffic, bits_per_second, .. } = &self.question;
+        let SolveInput { design, traffic, bits_per_second, .. } = &self.question;
         let header = Traffic::header_len(self.kind);
         let payload = Traffic::mss(self.kind, design.mtu) as u64;
         let bytes = payload + header + design.wire_overhead_bytes;
@@ -281,7 +281,7 @@ impl Solving {
 
     /// The link to the host that carries packets of this size both ways.
     fn host_link(&self) -> Section {
-        let Question { design, bits_per_second, .. } = &self.question;
+        let SolveInput { design, bits_per_second, .. } = &self.question;
         // Ethernet's header and check sequence.
         let frame = u64::from(design.mtu) + 18;
         let title = format!(
@@ -379,7 +379,7 @@ impl Solving {
 
     fn run(&self, design: &Design) -> Result<Measured, Error> {
         Context::new(&self.progress).go_on()?;
-        let Question { traffic, .. } = &self.question;
+        let SolveInput { traffic, .. } = &self.question;
         let measured = match self.steady {
             true => measure_steady(design, &self.image, self.kind).map(|one| Measured {
                 wire_bits_per_second: one.wire_bits_per_second * design.cores as f64,
@@ -533,7 +533,7 @@ impl Solving {
 
     /// What the source says of this very design, where it contradicts itself.
     fn contradictions(&self, report: &mut Report) {
-        let Question { design, bits_per_second, .. } = &self.question;
+        let SolveInput { design, bits_per_second, .. } = &self.question;
         let published = [(1500, 148, 60), (1024, 216, 87), (512, 423, 170)];
         let paper = published.iter().find(|(mtu, ..)| *mtu == design.mtu);
         let Some((mtu, at_100, at_40)) = paper.filter(|_| {

@@ -14,7 +14,7 @@ use super::transmit::firmware::IMAGE;
 use crate::erased::AtPoints;
 use crate::{Error, Job};
 use axis::{Axis, Grid};
-use linecard::watch::Watch;
+use linecard::progress::Progress;
 use linecard_config::Document;
 use linecard_io::capture::{CaptureError, OutputFile};
 use rows::{Csv, Json, Rows};
@@ -69,7 +69,7 @@ impl Points {
         &self,
         points: &[Vec<String>],
         threads: usize,
-        progress: &Arc<Watch>,
+        progress: &Arc<Progress>,
     ) -> Result<Vec<Result<Row, String>>, Error> {
         if let Some(point) = points.iter().find(|point| point.len() != self.keys) {
             let (there, keys) = (point.len(), self.keys);
@@ -80,7 +80,7 @@ impl Points {
     }
 
     /// Stopped before or during its run, a point has come to nothing.
-    fn point(&self, point: &[String], progress: &Arc<Watch>) -> Result<Row, Error> {
+    fn point(&self, point: &[String], progress: &Arc<Progress>) -> Result<Row, Error> {
         let go_on = || if progress.is_stopped() { Err(Error::cancelled()) } else { Ok(()) };
         go_on()?;
         let row = self.job.run(point, progress)?;
@@ -170,7 +170,7 @@ impl<'o> Sweep<'o> {
     /// # Errors
     ///
     /// An output that cannot be written, and cancellation.
-    pub fn run(&self, progress: &Arc<Watch>) -> Result<Tally, Error> {
+    pub fn run(&self, progress: &Arc<Progress>) -> Result<Tally, Error> {
         let of = |source| Error::of_capture(&self.scenario, source);
         let write = |source| of(CaptureError::Write { source });
         let file = OutputFile::create(&self.options.output, &[&self.scenario]).map_err(of)?;
@@ -178,7 +178,7 @@ impl<'o> Sweep<'o> {
         let points = self.points();
         progress.expect(points as usize);
         // Messages of points are not counted beside the points.
-        let point_progress = Arc::new(Watch::new());
+        let point_progress = Arc::new(Progress::new());
         let mut tally = Tally { points, ..Tally::default() };
         for from in (0..points).step_by(CHUNK as usize) {
             if progress.is_stopped() {
@@ -275,7 +275,7 @@ mod tests {
         let parts: Vec<_> =
             all.chunks(7).flat_map(|part| points.run(part, 2, &go).expect("rows")).collect();
         assert_eq!(once, parts);
-        let ended = Arc::new(Watch::new());
+        let ended = Arc::new(Progress::new());
         ended.stop();
         let stopped = points.run(&all, 2, &ended).expect("rows");
         assert!(stopped.iter().all(|row| row.as_ref().is_err_and(|why| why == "stopped")));

@@ -56,7 +56,7 @@ impl Job for TransferModel {
 ///
 /// A transfer that does not come to its end, and cancellation.
 pub fn simulate(spec: &Spec, context: &Context<'_>) -> Result<Outcome, Error> {
-    let outcome = sim::run_watched(&spec.settings(), context.progress).map_err(|error| {
+    let outcome = sim::run_with_progress(&spec.settings(), context.progress).map_err(|error| {
         context.go_on().err().unwrap_or_else(|| {
             let seed = spec.seed;
             Error::Wrong(format!("the transfer did not come to its end: {error} (seed {seed})"))

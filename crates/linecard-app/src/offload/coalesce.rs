@@ -7,9 +7,9 @@ use crate::{Context, Error, Job};
 use garde::Validate;
 use linecard::offload::coalesce::{self, Counters, Exit, Flush, Refusal, Verdict};
 use linecard::packet::Packet;
-use linecard::watch::Watch;
+use linecard::progress::Progress;
 use linecard_config::{Bytes, Duration, Maybe};
-use linecard_io::convert::{self, CoalesceAccount, Numbered, Observer};
+use linecard_io::convert::{self, CoalesceStats, Numbered, Observer};
 use linecard_report::{Page, Reasons};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -86,7 +86,7 @@ pub struct OtherBlocks {
 #[derive(Debug, Clone)]
 struct Rest {
     counters: Counters,
-    lost_trails: u64,
+    lost_metadata: u64,
     remarks: Remarks,
     explanation: Option<Explanation>,
 }
@@ -145,8 +145,8 @@ impl Config {
 }
 
 impl CoalesceOutcome {
-    fn new(input: String, account: CoalesceAccount, explanation: Option<Explanation>) -> Self {
-        let CoalesceAccount { counters, blocks, clock_resets, lost_trails, .. } = account;
+    fn new(input: String, account: CoalesceStats, explanation: Option<Explanation>) -> Self {
+        let CoalesceStats { counters, blocks, clock_resets, lost_metadata, .. } = account;
         let remarks = Remarks {
             input,
             packets_in: counters.packets_in,
@@ -164,7 +164,7 @@ impl CoalesceOutcome {
             refused: Reasons::from(&counters.refused),
             capture: (blocks + clock_resets > 0).then_some(capture),
             flow: explanation.as_ref().map(Explanation::lines).unwrap_or_default(),
-            rest: Rest { counters, lost_trails, remarks, explanation },
+            rest: Rest { counters, lost_metadata, remarks, explanation },
         }
     }
 }
@@ -176,7 +176,7 @@ impl linecard_report::Outcome for CoalesceOutcome {
     }
 
     fn notes(&self) -> Vec<String> {
-        let Rest { counters, lost_trails, remarks, explanation } = &self.rest;
+        let Rest { counters, lost_metadata, remarks, explanation } = &self.rest;
         // Captures taken on a sender have packets whose checksums its hardware was to compute.
         let partial = counters.refused.of(Refusal::PartialChecksum);
         let partial = (partial > 0).then(|| {
@@ -186,13 +186,13 @@ impl linecard_report::Outcome for CoalesceOutcome {
                  merges them."
             )
         });
-        let lost_trails = (*lost_trails > 0).then(|| {
+        let lost_metadata = (*lost_metadata > 0).then(|| {
             format!(
-                "The output is pcap, which cannot hold the segment sizes of {lost_trails} merged packets: \
+                "The output is pcap, which cannot hold the segment sizes of {lost_metadata} merged packets: \
                  name it .pcapng so that `linecard segment` gives back the originals."
             )
         });
-        let first = [partial, remarks.truncated(), lost_trails].into_iter().flatten();
+        let first = [partial, remarks.truncated(), lost_metadata].into_iter().flatten();
         let left_out = explanation.as_ref().and_then(Explanation::note);
         first.chain(remarks.notes()).chain(left_out).collect()
     }
@@ -200,7 +200,7 @@ impl linecard_report::Outcome for CoalesceOutcome {
 
 /// Reports progress, and collects what happens to one flow.
 struct Follow<'a> {
-    progress: &'a Watch,
+    progress: &'a Progress,
     explanation: Option<Explanation>,
 }
 

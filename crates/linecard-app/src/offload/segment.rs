@@ -5,9 +5,9 @@ use crate::captures::{self, Remarks};
 use crate::{Context, Error, Job};
 use garde::Validate;
 use linecard::offload::segment::{Refusal, SegmentError};
-use linecard::watch::Watch;
+use linecard::progress::Progress;
 use linecard_config::{Bytes, ConfigError, Maybe};
-use linecard_io::convert::{self, Cut, Observer, SegmentAccount};
+use linecard_io::convert::{self, Observer, SegmentMode, SegmentStats};
 use linecard_report::Reasons;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -107,22 +107,22 @@ impl Job for Segment {
 }
 
 impl Config {
-    fn cut(&self) -> Result<Cut, ConfigError> {
+    fn cut(&self) -> Result<SegmentMode, ConfigError> {
         // Both are within 16 bits.
         match (self.mss.0, self.mtu.0) {
             (Some(_), Some(_)) => {
                 Err(ConfigError::of_parameter("mss", "cannot be used with mtu: choose one of them"))
             }
-            (Some(mss), None) => Ok(Cut::Payload(mss.get() as u16)),
-            (None, Some(mtu)) => Ok(Cut::Mtu(mtu.get() as u16)),
-            (None, None) => Ok(Cut::AsMerged),
+            (Some(mss), None) => Ok(SegmentMode::Payload(mss.get() as u16)),
+            (None, Some(mtu)) => Ok(SegmentMode::Mtu(mtu.get() as u16)),
+            (None, None) => Ok(SegmentMode::AsMerged),
         }
     }
 }
 
 impl SegmentOutcome {
-    fn new(input: String, account: SegmentAccount) -> Self {
-        let SegmentAccount { packets_in, packets_out, untouched, restored, .. } = account;
+    fn new(input: String, account: SegmentStats) -> Self {
+        let SegmentStats { packets_in, packets_out, untouched, restored, .. } = account;
         let remarks = Remarks {
             input,
             packets_in,
@@ -164,7 +164,7 @@ impl linecard_report::Outcome for SegmentOutcome {
 }
 
 /// Reports progress.
-struct Follow<'a>(&'a Watch);
+struct Follow<'a>(&'a Progress);
 
 impl Observer for Follow<'_> {
     fn progress(&mut self, offset: u64) {

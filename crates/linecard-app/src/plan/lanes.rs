@@ -1,7 +1,9 @@
 //! The graph of a transfer as it is deployed: which stages, at which rates, and on which cores they may be.
 
 use crate::calibrate::lines::{CHUNK_BYTES, unit};
-use linecard::plan::{Cost, Demand, Edge, Graph, Machine, Port, Question, StageSpec, State, Token};
+use linecard::plan::{
+    Cost, Demand, Edge, Graph, Machine, PlanInput, Port, StageSpec, State, Token,
+};
 use linecard_transfer::fec::Scheme;
 use linecard_transfer_net::stages::Stage;
 
@@ -37,7 +39,7 @@ impl Transfer {
         &self,
         goodput_bps: f64,
         cost: impl Fn(Stage) -> Option<Cost>,
-    ) -> Option<Question> {
+    ) -> Option<PlanInput> {
         let stages = self.stages();
         let specs: Option<Vec<StageSpec>> =
             stages.iter().map(|stage| self.spec(*stage, &stages, &cost(*stage)?)).collect();
@@ -54,7 +56,7 @@ impl Transfer {
             chunks: 2 * self.lanes as u32,
         };
         let machine = Machine { most_used: 1.0, ..Machine::new(self.cores) };
-        Some(Question { graph: self.graph(&stages)?, stages: specs?, demand, machine })
+        Some(PlanInput { graph: self.graph(&stages)?, stages: specs?, demand, machine })
     }
 
     /// A cycle is as long as a chunk takes: those of packets make many calls of [`BATCH`] in it, so that

@@ -1,13 +1,13 @@
 //! Plans held against the engine: the same stages on real cores, predicted and measured side by side.
 
 use super::report::{KEPT, NEAR, offer};
-use super::settings::Asked;
+use super::settings::Query;
 use crate::calibrate::{self, thread, undisturbed};
 use crate::{Context, Error};
-use linecard::plan::{Plan, Question, StageSpec};
-use linecard_io::calibrate::deployed::{Deployment, Seen, Stages, run};
+use linecard::plan::{Plan, PlanInput, StageSpec};
+use linecard_io::calibrate::deployed::{Deployment, Observed, Stages, run};
 use linecard_io::calibrate::offload::{PACKETS, group, payload};
-use linecard_io::calibrate::{Calibration, Identity, Survey, halves_seen, median, predict};
+use linecard_io::calibrate::{Calibration, Identity, Survey, measure_halves, median, predict};
 use linecard_report::{Report, Section, Value};
 use std::thread::sleep;
 use std::time::Duration;
@@ -33,7 +33,7 @@ const KNOWN: [(Stages, &[&str]); 3] = [
 ];
 
 /// Runs a scenario's stages and puts what was seen beside what was predicted.
-pub(super) fn add(report: &mut Report, asked: &Asked, plan: Option<&Plan>) -> Result<(), Error> {
+pub(super) fn add(report: &mut Report, asked: &Query, plan: Option<&Plan>) -> Result<(), Error> {
     let deployment = deployment(asked, plan)?;
     let demand = &asked.question.demand;
     let offered = demand.packets_per_second();
@@ -63,8 +63,8 @@ pub(super) fn add(report: &mut Report, asked: &Asked, plan: Option<&Plan>) -> Re
 }
 
 /// The deployment that a scenario's stages stand for, on as many cores as are planned.
-fn deployment(asked: &Asked, plan: Option<&Plan>) -> Result<Deployment, Error> {
-    let Question { stages, machine, .. } = &asked.question;
+fn deployment(asked: &Query, plan: Option<&Plan>) -> Result<Deployment, Error> {
+    let PlanInput { stages, machine, .. } = &asked.question;
     let refuse = |what: String| Err(Error::Usage(format!("--measure: {what}")));
     let names: Vec<&str> = stages.iter().map(|stage| stage.name.as_str()).collect();
     let Some((known, _)) = KNOWN.iter().find(|(_, known)| *known == names) else {
@@ -105,7 +105,7 @@ fn deployment(asked: &Asked, plan: Option<&Plan>) -> Result<Deployment, Error> {
 }
 
 /// Rates of the scenario have to be those of the engine.
-fn check_groups(asked: &Asked) -> Result<(), Error> {
+fn check_groups(asked: &Query) -> Result<(), Error> {
     let (question, size) = (&asked.question, group(asked.packet));
     for (number, stage) in question.stages.iter().enumerate() {
         let is_group = ["application", "release", "verify"].contains(&stage.name.as_str());
@@ -138,7 +138,7 @@ fn seen(deployment: &Deployment) -> Result<(f64, Result<(), String>), Error> {
 }
 
 fn once(deployment: &Deployment) -> Result<(f64, Result<(), String>), Error> {
-    let (seen, alone): (Seen, _) = undisturbed(None, || run(deployment).map_err(thread))?;
+    let (seen, alone): (Observed, _) = undisturbed(None, || run(deployment).map_err(thread))?;
     if seen.wrong > 0 {
         let what = format!("{} packets failed verification: {deployment:?}", seen.wrong);
         return Err(Error::Wrong(what));
@@ -187,7 +187,7 @@ impl Row {
         if stages != Stages::Both || used_cores != 2 {
             return Ok(None);
         }
-        let look = || halves_seen(cores, packet, TIME).map_err(thread);
+        let look = || measure_halves(cores, packet, TIME).map_err(thread);
         undisturbed(None, look).map(|(halves, _)| halves)
     }
 

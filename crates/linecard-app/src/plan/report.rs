@@ -1,7 +1,7 @@
 //! A plan, or what is lacking, as a report.
 
-use super::settings::Asked;
-use linecard::plan::{Infeasible, Plan, Question};
+use super::settings::Query;
+use linecard::plan::{Infeasible, Plan, PlanInput};
 use linecard_report::{Axis, Ledger, Page, Report, Section, Unit, Value};
 
 /// What is within this share of what was predicted is as predicted.
@@ -10,9 +10,9 @@ pub(super) const NEAR: f64 = 0.10;
 pub(super) const KEPT: f64 = 0.97;
 
 /// What is asked, whatever comes of it.
-pub(super) fn asked(asked: &Asked) -> Report {
+pub(super) fn asked(asked: &Query) -> Report {
     let mut report = Report::new("plan");
-    let Question { demand, machine, .. } = &asked.question;
+    let PlanInput { demand, machine, .. } = &asked.question;
     let mut section = Section::new("demand", "Asked for");
     section.add("goodput", "goodput", Value::BitRate(demand.goodput_bps));
     section.add("payload", "payload of a packet", Value::Bytes(demand.payload as u64));
@@ -28,7 +28,7 @@ pub(super) fn asked(asked: &Asked) -> Report {
 }
 
 /// What a plan says.
-pub(super) fn add_plan(report: &mut Report, question: &Question, plan: &Plan) {
+pub(super) fn add_plan(report: &mut Report, question: &PlanInput, plan: &Plan) {
     report.push(stages(question, plan));
     report.push(cores(question, plan));
     report.push(rings(question, plan));
@@ -42,7 +42,7 @@ pub(super) fn add_plan(report: &mut Report, question: &Question, plan: &Plan) {
     report.push(section);
 }
 
-fn stages(question: &Question, plan: &Plan) -> Section {
+fn stages(question: &PlanInput, plan: &Plan) -> Section {
     let title = "Stages: asked λ, a core's capacity h, utilisation U, replicas, batch, cores";
     let mut section = Section::new("stages", title);
     for (spec, stage) in question.stages.iter().zip(&plan.stages) {
@@ -69,7 +69,7 @@ fn stages(question: &Question, plan: &Plan) -> Section {
     section
 }
 
-fn cores(question: &Question, plan: &Plan) -> Section {
+fn cores(question: &PlanInput, plan: &Plan) -> Section {
     let title = "Cores: what they do in turn, how much they are used, how long a cycle takes";
     let mut section = Section::new("cores", title);
     for (number, core) in plan.cores.iter().enumerate() {
@@ -99,7 +99,7 @@ fn cores(question: &Question, plan: &Plan) -> Section {
     section
 }
 
-fn rings(question: &Question, plan: &Plan) -> Section {
+fn rings(question: &PlanInput, plan: &Plan) -> Section {
     let mut section = Section::list("rings", "Rings between cores");
     for ring in &plan.rings {
         let edge = question.graph.edges()[ring.edge];
@@ -114,7 +114,7 @@ fn rings(question: &Question, plan: &Plan) -> Section {
 }
 
 /// What each stage would need.
-pub(super) fn add_infeasible(report: &mut Report, question: &Question, why: &Infeasible) {
+pub(super) fn add_infeasible(report: &mut Report, question: &PlanInput, why: &Infeasible) {
     let title = "Stages: asked λ, a core's capacity h, utilisation U";
     let mut section = Section::new("stages", title);
     for (number, spec) in question.stages.iter().enumerate() {
@@ -137,7 +137,7 @@ pub(super) fn add_infeasible(report: &mut Report, question: &Question, why: &Inf
 }
 
 /// The page of `--report`.
-pub(super) fn page(report: &Report, question: &Question) -> Page {
+pub(super) fn page(report: &Report, question: &PlanInput) -> Page {
     let mut page = Page::new("Stages, cores, and what is to be expected");
     page.summary(report);
     let axis = Axis::new("share of a core", Unit::Share);

@@ -5,8 +5,8 @@ use crate::Error;
 use crate::calibrate;
 use crate::scenario::Source;
 use linecard::plan::{
-    Cost, Demand, Edge, Graph, MAX_BATCH, MAX_CORES, MAX_STAGES, Machine, PlanError, Port, Prefer,
-    Question, Spread, StageSpec, State, Token,
+    Cost, Demand, Edge, Graph, MAX_BATCH, MAX_CORES, MAX_STAGES, Machine, Objective, PlanError,
+    PlanInput, Port, Spread, StageSpec, State, Token,
 };
 use linecard_config::{Duration, Probability, Rate, UnitError};
 use linecard_io::calibrate::{Calibration, Identity, token};
@@ -19,8 +19,8 @@ const HEADERS: i64 = 52;
 
 /// A question, and where its values come from.
 #[derive(Debug)]
-pub(super) struct Asked {
-    pub(super) question: Question,
+pub(super) struct Query {
+    pub(super) question: PlanInput,
     /// Bytes of an IP packet, by which costs are found.
     pub(super) packet: u32,
     /// What else is different from when costs were measured.
@@ -30,10 +30,10 @@ pub(super) struct Asked {
 }
 
 /// Reads a scenario.
-pub(super) fn read(path: &Path, calibration: Option<&Path>) -> Result<Asked, Error> {
+pub(super) fn read(path: &Path, calibration: Option<&Path>) -> Result<Query, Error> {
     let (scenario, source) = Source::read::<Scenario>(path)?;
     let mut reader = Reader { source, calibration, loaded: None, packet: 0, clock_hz: None };
-    reader.read(&scenario).map(|question| Asked {
+    reader.read(&scenario).map(|question| Query {
         question,
         packet: reader.packet,
         remark: reader.loaded.and_then(|(_, remark)| remark),
@@ -42,7 +42,7 @@ pub(super) fn read(path: &Path, calibration: Option<&Path>) -> Result<Asked, Err
     })
 }
 
-impl Asked {
+impl Query {
     /// Where a value is that the plan refuses.
     pub(super) fn refuse(&self, error: &PlanError) -> Error {
         let names = self.question.stages.iter().map(|stage| &stage.name).zip(&self.names);
@@ -64,7 +64,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn read(&mut self, scenario: &Scenario) -> Result<Question, Error> {
+    fn read(&mut self, scenario: &Scenario) -> Result<PlanInput, Error> {
         let demand = scenario.demand.get_ref();
         let payload = self.value(&demand.payload, whole(1, 1 << 30))?;
         let packet = demand.packet.as_ref().map(|raw| self.value(raw, whole(1, 1 << 30)));
@@ -82,7 +82,7 @@ impl Reader<'_> {
         let graph = self.graph(scenario)?;
         let demand = self.demand(&scenario.demand, scenario, &specs, payload as f64)?;
         let machine = self.machine(&scenario.machine)?;
-        Ok(Question { graph, stages: specs, demand, machine })
+        Ok(PlanInput { graph, stages: specs, demand, machine })
     }
 
     /// A value, or its refusal where it stands.
@@ -266,7 +266,7 @@ impl Reader<'_> {
             most_used: self.option(raw.used.as_ref(), 0.8, share)?,
             cycle_ns: self.option(raw.cycle.as_ref(), cycle_ns, time)?,
             crossing_ns: self.option(raw.crossing.as_ref(), crossing_ns, both)?,
-            prefer: self.option(raw.prefer.as_ref(), Prefer::Balance, prefer)?,
+            prefer: self.option(raw.prefer.as_ref(), Objective::Balance, prefer)?,
         })
     }
 }
@@ -336,10 +336,10 @@ fn state(name: &String) -> Result<State, String> {
     }
 }
 
-fn prefer(name: &String) -> Result<Prefer, String> {
+fn prefer(name: &String) -> Result<Objective, String> {
     match name.as_str() {
-        "balance" => Ok(Prefer::Balance),
-        "few-cores" => Ok(Prefer::FewCores),
+        "balance" => Ok(Objective::Balance),
+        "few-cores" => Ok(Objective::FewCores),
         _ => Err(format!("\"{name}\" is no preference: choose \"balance\" or \"few-cores\"")),
     }
 }

@@ -4,7 +4,7 @@ use super::lanes::{BATCH, Transfer};
 use super::report::{NEAR, offer};
 use crate::calibrate::lines::{CHUNK_BYTES, CODES, PAYLOADS, Round, name};
 use crate::{Context, Error};
-use linecard::plan::{Question, plan};
+use linecard::plan::{PlanInput, plan};
 use linecard::rng::Rng;
 use linecard_io::calibrate::{Identity, Measured, Series, median, pin};
 use linecard_report::{Report, Section, Value};
@@ -217,7 +217,7 @@ impl Row {
         Ok(plan(&self.question(goodput_bps, stages)?).map_err(failed)?.is_ok())
     }
 
-    fn question(&self, goodput_bps: f64, stages: &[Measured]) -> Result<Question, Error> {
+    fn question(&self, goodput_bps: f64, stages: &[Measured]) -> Result<PlanInput, Error> {
         let Transfer { payload, fec, .. } = self.transfer;
         let cost = |stage| {
             let wanted = format!("{}@{payload}", name(stage, fec));

@@ -5,7 +5,7 @@ use super::measure;
 use super::paper::{Curve, JobEntry, Paper};
 use crate::model::named;
 use crate::{Context, Error};
-use linecard::watch::Watch;
+use linecard::progress::Progress;
 use linecard_config::{ConfigError, Document};
 use linecard_report::{Section, Value as Shown};
 use serde_json::{Map, Value, json};
@@ -222,7 +222,7 @@ impl<'p> Job<'p> {
 
 /// The outcome of a model, or of a measurement of a paper's own.
 fn run(model: &str, document: &Document) -> Result<Value, Error> {
-    let progress = Arc::new(Watch::new());
+    let progress = Arc::new(Progress::new());
     if let Some(job) = named(model) {
         let finished = job.run(document, &progress)?;
         return finished.failure.map_or(Ok(finished.value), Err);

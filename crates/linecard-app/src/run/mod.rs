@@ -7,7 +7,7 @@ pub use config::{Coalesce, Config, IpVersion, Lanes, Load, Run};
 use crate::offload::{Classes, Merging, draw_merging};
 use crate::{Context, Error, Job};
 use linecard::offload::coalesce::{Counters, Flush, Refusal};
-use linecard_io::run::{self, RunSpec, Times, run_watched};
+use linecard_io::run::{self, RunSpec, Times, run_with_progress};
 use linecard_report::{
     Axis, BitRate, ByteCount, Ledger, Named, Nanoseconds, Page, Reasons, Seconds, Unit, Value,
     section_of,
@@ -93,7 +93,7 @@ impl Job for MemoryRun {
     fn run(config: &Config, context: &Context<'_>) -> Result<RunOutcome, Error> {
         linecard_config::check(config)?;
         let spec = config.spec()?;
-        let outcome = run_watched(&spec, context.progress);
+        let outcome = run_with_progress(&spec, context.progress);
         context.go_on()?;
         Ok(RunOutcome::new(&spec, outcome))
     }

@@ -59,13 +59,13 @@ impl<W: Write> Lines<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linecard_io::attach::Account;
+    use linecard_io::attach::AttachStats;
     use linecard_report::{Section, Value};
     use std::time::Duration;
 
     #[test]
     fn a_line_is_an_object_with_its_type() {
-        let none = Account::default();
+        let none = AttachStats::default();
         let rates = Rates::between(&none, &none, Duration::from_secs(1));
         let mut report = Report::new("attach");
         let mut section = Section::new("near", "Near");

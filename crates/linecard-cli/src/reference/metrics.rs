@@ -2,20 +2,20 @@
 
 use super::{code, compare, table};
 use linecard_app::attach::{metrics, reasons};
-use linecard_io::attach::{Account, Merged};
+use linecard_io::attach::{AttachStats, MergeStats};
 use linecard_io::engine::SpreadCounters;
 use linecard_tun::{Counters, Drops};
 
 #[test]
 fn metrics_are_those_that_a_scraper_gets() {
     // Every metric, of an attachment with one worker behind a ring.
-    let sample = metrics::text(&Account {
+    let sample = metrics::text(&AttachStats {
         near: vec![Counters::default()],
         far: vec![Counters::default()],
-        inward: vec![Merged::default()],
-        outward: vec![Merged::default()],
+        ingress: vec![MergeStats::default()],
+        egress: vec![MergeStats::default()],
         spread: SpreadCounters { packets: vec![0], dropped: vec![0] },
-        ..Account::default()
+        ..AttachStats::default()
     });
     let mut rows = Vec::new();
     for line in sample.lines().filter_map(|line| line.strip_prefix("# HELP ")) {

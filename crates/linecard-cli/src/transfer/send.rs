@@ -7,7 +7,7 @@ use crate::flags::Flags;
 use crate::say;
 use crate::signals;
 use clap::Args;
-use linecard::watch::Watch;
+use linecard::progress::Progress;
 use linecard_app::transfer::keys::Fingerprint;
 use linecard_app::transfer::send::{Config, Observer, SendJob, send};
 use linecard_app::transfer::{Failed, Peer};
@@ -78,7 +78,7 @@ struct Shown {
 
 impl Shown {
     /// Until it has begun, there is nothing to be put in order when the user ends it.
-    fn new(stop: Arc<Watch>, is_data: bool) -> Self {
+    fn new(stop: Arc<Progress>, is_data: bool) -> Self {
         let begun = Arc::new(AtomicBool::new(false));
         let has_begun = Arc::clone(&begun);
         std::thread::spawn(move || {

@@ -25,7 +25,7 @@ const CRATES: [Rules; 4] = [
         folder: "crates/linecard/src/",
         ranks: &[
             ("time", 0),
-            ("watch", 0),
+            ("progress", 0),
             ("rng", 0),
             ("stats", 0),
             ("packet", 1),

@@ -2,7 +2,7 @@
 
 use crate::support::linecard;
 use linecard_io::capture::{Reader, Record};
-use linecard_io::convert::{TRAIL_OPTION, Trail};
+use linecard_io::convert::{METADATA_OPTION, SegmentMetadata};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -99,7 +99,7 @@ impl Conversion {
                 next += 1;
             }
             let mut numbers = vec![next];
-            if let Some(trail) = record.option(TRAIL_OPTION).and_then(Trail::decode) {
+            if let Some(trail) = record.option(METADATA_OPTION).and_then(SegmentMetadata::decode) {
                 for step in trail.steps {
                     numbers.push(numbers[numbers.len() - 1] + step.entries);
                 }

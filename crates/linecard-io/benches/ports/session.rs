@@ -178,6 +178,6 @@ fn attach(lab: &Lab, way: Way, near: &str, offloads: bool) -> Outcome<Attached> 
     if is_tap {
         lab.replace_cable(way.wire())?;
     }
-    lab.give_address(Host::Own, DEVICE)?;
+    lab.add_address(Host::Own, DEVICE)?;
     Ok(attached)
 }

@@ -1,7 +1,7 @@
 //! Captures as ports: one that is read at the near end, or written at the far end.
 
 use super::AttachError;
-use super::gate::{Gate, Told};
+use super::gate::{Gate, ThreadEvent};
 use crate::capture::{CaptureError, Format, OutputFile};
 use crate::port::{CaptureSink, CaptureSource, LivePort, Pace};
 use crate::rights::Account;
@@ -54,7 +54,7 @@ impl<S: Buffers> Drop for Player<S> {
     fn drop(&mut self) {
         if let Some(error) = self.source.take_error() {
             let path = self.path.clone();
-            self.gate.tell(Told::Failed(AttachError::Capture { path, error }));
+            self.gate.tell(ThreadEvent::Failed(AttachError::Capture { path, error }));
         }
     }
 }
@@ -129,7 +129,7 @@ impl Recorder {
 
     fn tell(&self, error: CaptureError) {
         let path = self.path.clone();
-        self.gate.tell(Told::Failed(AttachError::Capture { path, error }));
+        self.gate.tell(ThreadEvent::Failed(AttachError::Capture { path, error }));
     }
 
     fn finish(&mut self) -> Result<(), CaptureError> {

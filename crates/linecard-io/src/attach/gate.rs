@@ -2,14 +2,14 @@
 //! dropped.
 
 use super::{AttachError, Side};
-use crate::engine::Stopper;
+use crate::engine::StopHandle;
 use linecard::packet::LinkType;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 /// Reports of a thread while it opens its ports, and about captures when it ends.
 #[derive(Debug)]
-pub(super) enum Told {
+pub(super) enum ThreadEvent {
     /// A port is open: which one, its description, and its link type if it has one.
     Opened(Side, String, Option<LinkType>),
     /// All its ports are open.
@@ -30,22 +30,22 @@ enum State {
 pub(super) struct Gate {
     state: Mutex<State>,
     changed: Condvar,
-    told: Sender<Told>,
+    told: Sender<ThreadEvent>,
 }
 
 impl Gate {
-    pub(super) fn new(told: Sender<Told>) -> Self {
+    pub(super) fn new(told: Sender<ThreadEvent>) -> Self {
         Self { state: Mutex::new(State::Closed), changed: Condvar::new(), told }
     }
 
     /// The receiver may be gone if something has failed already.
-    pub(super) fn tell(&self, what: Told) {
+    pub(super) fn tell(&self, what: ThreadEvent) {
         let _heard = self.told.send(what);
     }
 
     /// Waits until the gate opens; false if it never will.
     pub(super) fn wait(&self) -> bool {
-        self.tell(Told::Ready);
+        self.tell(ThreadEvent::Ready);
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let state = self.changed.wait_while(state, |state| *state == State::Closed);
         *state.unwrap_or_else(PoisonError::into_inner) == State::Open
@@ -78,11 +78,11 @@ impl Gate {
 #[derive(Debug)]
 pub(super) struct Keeper {
     gate: Arc<Gate>,
-    stopper: Stopper,
+    stopper: StopHandle,
 }
 
 impl Keeper {
-    pub(super) fn new(gate: Arc<Gate>, stopper: Stopper) -> Self {
+    pub(super) fn new(gate: Arc<Gate>, stopper: StopHandle) -> Self {
         Self { gate, stopper }
     }
 

@@ -1,10 +1,10 @@
 //! Supplies the threads of an attachment with ports and stages.
 
 use super::answer::Answering;
-use super::board::Board;
-use super::gate::{Gate, Told};
+use super::gate::{Gate, ThreadEvent};
 use super::open::Opening;
 use super::settings::Settings;
+use super::stats::SharedStats;
 use super::{AttachError, Side};
 use crate::engine::{Gather, Join, Spread};
 use crate::port::LivePort;
@@ -25,7 +25,7 @@ pub(super) struct Joined<P> {
     pub(super) near: Opening,
     pub(super) far: Opening,
     pub(super) settings: Settings,
-    pub(super) board: Arc<Board>,
+    pub(super) stats: Arc<SharedStats>,
     pub(super) gate: Arc<Gate>,
     pub(super) pool: P,
 }
@@ -51,9 +51,9 @@ impl<P> Joined<P> {
         let (port, what) = match opened {
             Ok((port, what)) => {
                 let link = port.link();
-                (Some(port), Told::Opened(side, what, link))
+                (Some(port), ThreadEvent::Opened(side, what, link))
             }
-            Err(error) => (None, Told::Failed(error)),
+            Err(error) => (None, ThreadEvent::Failed(error)),
         };
         self.gate.tell(what);
         port
@@ -74,7 +74,7 @@ impl<P> Joined<P> {
         worker: usize,
     ) -> Box<dyn Stage<B>> {
         let merge = self.settings.merge;
-        if !(if from == Side::Near { merge.inward } else { merge.outward }) {
+        if !(if from == Side::Near { merge.ingress } else { merge.egress }) {
             return Box::new(Forward::default());
         }
         let (config, most) = (&self.settings.coalesce, self.most_held(from));
@@ -87,7 +87,7 @@ impl<P> Joined<P> {
             let config = resequence::Config { secret, max_held_packets, ..config.clone() };
             stage = stage.resequenced(config);
         }
-        Box::new(self.board.stage(from, worker, stage))
+        Box::new(self.stats.stage(from, worker, stage))
     }
 }
 
@@ -99,26 +99,26 @@ where
 {
     fn near(&self, worker: usize) -> Option<Box<dyn LivePort<S::Buffer>>> {
         let port = self.told(Side::Near, self.near.open(worker, &self.pool))?;
-        let port = self.board.port(Side::Near, worker, port);
+        let port = self.stats.port(Side::Near, worker, port);
         let Some(config) = &self.settings.active_ack else { return Some(Box::new(port)) };
         let config = active_ack::Config { secret: secret(), ..config.clone() };
         let active = ActiveAck::new(LinkType::Ethernet, config);
         // As many as a batch may need, and as many waiting to be sent.
         let buffers = (self.pool)(256, active_ack::Reply::MAX_LEN);
         let port = Answering::new(port, active, buffers);
-        Some(Box::new(self.board.answering(worker, port)))
+        Some(Box::new(self.stats.answering(worker, port)))
     }
 
     fn far(&self, worker: usize) -> Option<Box<dyn LivePort<S::Buffer>>> {
         let port = self.told(Side::Far, self.far.open(worker, &self.pool))?;
-        Some(Box::new(self.board.port(Side::Far, worker, port)))
+        Some(Box::new(self.stats.port(Side::Far, worker, port)))
     }
 
-    fn inward(&self, worker: usize) -> Box<dyn Stage<S::Buffer>> {
+    fn ingress(&self, worker: usize) -> Box<dyn Stage<S::Buffer>> {
         self.stage(Side::Near, worker)
     }
 
-    fn outward(&self, worker: usize) -> Box<dyn Stage<S::Buffer>> {
+    fn egress(&self, worker: usize) -> Box<dyn Stage<S::Buffer>> {
         self.stage(Side::Far, worker)
     }
 
@@ -126,17 +126,17 @@ where
         if !self.settings.keep_rights
             && let Err(error) = rights::forget()
         {
-            self.gate.tell(Told::Failed(error.into()));
+            self.gate.tell(ThreadEvent::Failed(error.into()));
         }
         self.gate.wait()
     }
 
     fn spread(&self, spread: Spread<S::Buffer>) -> Box<dyn Port<S::Buffer>> {
-        Box::new(self.board.spread(spread))
+        Box::new(self.stats.spread(spread))
     }
 
     fn gather(&self, gather: Gather<S::Buffer>) -> Box<dyn Port<S::Buffer>> {
-        Box::new(self.board.gather(gather))
+        Box::new(self.stats.gather(gather))
     }
 }
 

@@ -16,13 +16,12 @@
 //! std::thread::sleep(std::time::Duration::from_secs(10));
 //! attached.stop();
 //! let (account, failures) = attached.finish();
-//! println!("{:.1} packets merged into one", linecard_io::attach::Account::merged(&account.inward).mean_aggregate());
+//! println!("{:.1} packets merged into one", linecard_io::attach::AttachStats::merged(&account.ingress).mean_aggregate());
 //! assert!(failures.is_empty());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 mod answer;
-mod board;
 mod device;
 mod error;
 mod files;
@@ -31,21 +30,22 @@ mod join;
 mod links;
 mod open;
 mod settings;
+mod stats;
 
-pub use board::{Account, Accounts, Merged, WorkerTotals};
 pub use error::AttachError;
 pub use settings::{Deployment, Merge, PortKind, PortSpec, Settings, SpecError};
+pub use stats::{AttachStats, AttachStatsHandle, MergeStats, WorkerTotals};
 
 use crate::engine::{self, Engine, OnFull};
 use crate::port::xdp::Attachment;
 use crate::port::{LocalPool, SharedPool, Takeover};
-use board::{Board, Side};
 use device::NewDevice;
-use gate::{Gate, Keeper, Told};
+use gate::{Gate, Keeper, ThreadEvent};
 use join::{Joined, secret};
 use linecard::packet::{LinkType, Pool};
 use linecard_tun::{PortError, interface};
 use open::Opening;
+use stats::{SharedStats, Side};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -63,10 +63,10 @@ pub struct Prepared {
 #[derive(Debug)]
 pub struct Attached {
     engine: Engine<()>,
-    board: Arc<Board>,
+    stats: Arc<SharedStats>,
     keeper: Keeper,
     /// Reports of threads when they end.
-    told: Mutex<Receiver<Told>>,
+    told: Mutex<Receiver<ThreadEvent>>,
     begun: Clock,
     /// Keeps packets that packet sockets receive from the kernel's own stack.
     _takeovers: Vec<Takeover>,
@@ -98,13 +98,13 @@ impl Prepared {
             Deployment::Dedicated => workers + 2,
         };
         let (told, listening) = channel();
-        let board = Arc::new(Board::new(ports(&settings), workers));
+        let stats = Arc::new(SharedStats::new(ports(&settings), workers));
         let gate = Arc::new(Gate::new(told));
-        let engine = deploy(settings, &board, &gate).inspect_err(|_| gate.give_up())?;
-        let keeper = Keeper::new(gate, engine.stopper());
+        let engine = deploy(settings, &stats, &gate).inspect_err(|_| gate.give_up())?;
+        let keeper = Keeper::new(gate, engine.stop_handle());
         let told = Mutex::new(listening);
         let begun = Clock::now();
-        let mut attached = Attached { engine, board, keeper, told, begun, _takeovers: Vec::new() };
+        let mut attached = Attached { engine, stats, keeper, told, begun, _takeovers: Vec::new() };
         let opened = attached.listen(threads).and_then(|opened| {
             let link = |which| {
                 let mut links = opened.iter().filter(|opened| opened.side == which);
@@ -152,9 +152,11 @@ impl Attached {
             // Checked first: reports that a thread sent before its end are received below.
             let has_ended = self.engine.has_ended();
             match told.recv_timeout(Duration::from_millis(20)) {
-                Ok(Told::Opened(side, what, link)) => opened.push(Opened { side, what, link }),
-                Ok(Told::Ready) => waiting -= 1,
-                Ok(Told::Failed(error)) => return Err(error),
+                Ok(ThreadEvent::Opened(side, what, link)) => {
+                    opened.push(Opened { side, what, link });
+                }
+                Ok(ThreadEvent::Ready) => waiting -= 1,
+                Ok(ThreadEvent::Failed(error)) => return Err(error),
                 Err(RecvTimeoutError::Timeout) if !has_ended => {}
                 Err(_) => return Err(AttachError::Ended),
             }
@@ -175,14 +177,14 @@ impl Attached {
 
     /// A handle by which other threads read the statistics.
     #[must_use]
-    pub fn accounts(&self) -> Accounts {
-        Accounts(Arc::clone(&self.board))
+    pub fn stats_handle(&self) -> AttachStatsHandle {
+        AttachStatsHandle(Arc::clone(&self.stats))
     }
 
     /// The statistics, at most about 50 ms old.
     #[must_use]
-    pub fn account(&self) -> Account {
-        self.board.account()
+    pub fn stats(&self) -> AttachStats {
+        self.stats.account()
     }
 
     /// Time since the start.
@@ -195,7 +197,7 @@ impl Attached {
     /// was stopped.
     #[must_use]
     pub fn is_ending(&self) -> bool {
-        self.engine.has_ended() || self.engine.stopper().is_stopping()
+        self.engine.has_ended() || self.engine.stop_handle().is_stopping()
     }
 
     /// Flushes held packets and ends; a port that accepts no packets delays the end by at most one
@@ -206,37 +208,37 @@ impl Attached {
 
     /// Waits for the end; returns the final statistics and the errors of threads and captures.
     #[must_use]
-    pub fn finish(self) -> (Account, Vec<AttachError>) {
+    pub fn finish(self) -> (AttachStats, Vec<AttachError>) {
         let failures = self.engine.join().into_iter().filter_map(Result::err);
         let mut failures: Vec<AttachError> = failures.map(AttachError::from).collect();
         let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         failures.extend(told.try_iter().filter_map(|told| match told {
-            Told::Failed(error) => Some(error),
-            Told::Opened(..) | Told::Ready => None,
+            ThreadEvent::Failed(error) => Some(error),
+            ThreadEvent::Opened(..) | ThreadEvent::Ready => None,
         }));
         drop(told);
-        (self.board.account(), failures)
+        (self.stats.account(), failures)
     }
 }
 
 /// Starts the threads, which open their ports.
 fn deploy(
     settings: Settings,
-    board: &Arc<Board>,
+    stats: &Arc<SharedStats>,
     gate: &Arc<Gate>,
 ) -> Result<Engine<()>, AttachError> {
     let (deployment, config) = (settings.deployment, engine(&settings));
     let near = opening(&settings, Side::Near, gate)?;
     let far = opening(&settings, Side::Far, gate)?;
-    let (board, gate) = (Arc::clone(board), Arc::clone(gate));
+    let (stats, gate) = (Arc::clone(stats), Arc::clone(gate));
     Ok(match deployment {
         Deployment::Inline => {
             let pool = |buffers, len| LocalPool(Pool::new(buffers, len));
-            engine::inline(&config, &Arc::new(Joined { near, far, settings, board, gate, pool }))?
+            engine::inline(&config, &Arc::new(Joined { near, far, settings, stats, gate, pool }))?
         }
         Deployment::Shared | Deployment::Dedicated => {
             let pool = SharedPool::new;
-            let join = Arc::new(Joined { near, far, settings, board, gate, pool });
+            let join = Arc::new(Joined { near, far, settings, stats, gate, pool });
             match deployment {
                 Deployment::Shared => engine::shared(&config, &join)?,
                 _ => engine::dedicated(&config, &join)?,
@@ -303,7 +305,7 @@ fn opening(settings: &Settings, side: Side, gate: &Arc<Gate>) -> Result<Opening,
         _ => None,
     };
     let (buffers, merge) = (settings.buffers, settings.merge);
-    let merges = if side == Side::Near { merge.inward } else { merge.outward };
+    let merges = if side == Side::Near { merge.ingress } else { merge.egress };
     let (owner, gate) = (settings.owner, Arc::clone(gate));
     let input = settings.near.file().map(PathBuf::from);
     Ok(Opening {

@@ -24,14 +24,14 @@ pub enum Deployment {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Merge {
     /// From the near port to the far one.
-    pub inward: bool,
+    pub ingress: bool,
     /// From the far port to the near one.
-    pub outward: bool,
+    pub egress: bool,
 }
 
 impl Merge {
     /// Only from the near port to the far one, as a network adapter does.
-    pub const INWARD: Self = Self { inward: true, outward: false };
+    pub const INGRESS: Self = Self { ingress: true, egress: false };
 }
 
 /// A port by kind and name.
@@ -239,7 +239,7 @@ impl Settings {
             far,
             deployment: Deployment::default(),
             engine: engine::Config { idle: engine::Idle::Interrupt, ..engine::Config::default() },
-            merge: Merge::INWARD,
+            merge: Merge::INGRESS,
             coalesce: coalesce::Config {
                 flush_quiet_at_batch_end: true,
                 ..coalesce::Config::default()

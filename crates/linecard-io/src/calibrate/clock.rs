@@ -1,7 +1,7 @@
 //! The clock as an instrument: the cost of reading it, the scheduling priority of measuring
 //! threads, and whether a thread was preempted.
 
-use crate::placement::{Placed, Placement};
+use crate::placement::{Placement, PlacementGuard};
 use std::time::Instant;
 
 /// FIFO priority of the measuring thread. Threads that it starts have a lower one; otherwise it
@@ -42,14 +42,14 @@ impl Pauses {
 /// # Errors
 ///
 /// The reason as a sentence.
-pub fn first(core: Option<usize>) -> Result<Placed, String> {
+pub fn raise_priority(core: Option<usize>) -> Result<PlacementGuard, String> {
     let fifo = Some(PRIORITY);
     Placement { core, fifo, ..Placement::default() }.enter(true).map_err(|error| error.to_string())
 }
 
 /// Lowers the calling thread's priority below that of its starter, if that has FIFO priority, which
 /// threads inherit.
-pub(super) fn lower() {
+pub(super) fn lower_priority() {
     let fifo = Some(PRIORITY - 1);
     // A thread that may not set its priority has none to lower. It keeps the lower one until it
     // ends.

@@ -3,10 +3,10 @@
 //! Each thread counts the packets that pass and records the count every few milliseconds. The
 //! result is the median of those windows in which no thread was preempted.
 
-use super::clock::{Pauses, lower};
+use super::clock::{Pauses, lower_priority};
 use super::measure::median;
 use super::offload::{self, Discard, Replay, Wire};
-use crate::engine::{Body, Engine, Failure, Idle, Thread};
+use crate::engine::{Engine, Failure, Idle, Task, Thread};
 use linecard::packet::{Batch, PoolBuffer};
 use linecard::pipeline::{Pipeline, Turn};
 use linecard::port::{Application, Port, PortState};
@@ -53,7 +53,7 @@ pub struct Deployment {
 
 /// The observed performance.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Seen {
+pub struct Observed {
     /// Packets per second.
     pub packets_per_second: f64,
     /// Windows that count, and all windows.
@@ -82,7 +82,7 @@ struct Notes {
 /// # Errors
 ///
 /// If a thread cannot be started or pinned, or has panicked.
-pub fn run(deployment: &Deployment) -> Result<Seen, Failure> {
+pub fn run(deployment: &Deployment) -> Result<Observed, Failure> {
     let mut engine = Engine::new();
     let [first, second] = deployment.cores;
     let result = match (deployment.stages, deployment.used_cores) {
@@ -102,8 +102,9 @@ pub fn run(deployment: &Deployment) -> Result<Seen, Failure> {
 }
 
 /// Combines the threads' measurements; replicas add up.
-fn seen(threads: &[Notes]) -> Seen {
-    let mut seen = Seen { packets_per_second: 0.0, windows: [0, 0], wrong: 0, busy_ns: Vec::new() };
+fn seen(threads: &[Notes]) -> Observed {
+    let mut seen =
+        Observed { packets_per_second: 0.0, windows: [0, 0], wrong: 0, busy_ns: Vec::new() };
     for notes in threads {
         seen.wrong += notes.wrong;
         let (ns, packets) = notes.busy;
@@ -137,12 +138,12 @@ struct Watched<P, F> {
     notes: Notes,
 }
 
-impl<P: Body, F: Fn(&P) -> u64> Watched<P, F> {
+impl<P: Task, F: Fn(&P) -> u64> Watched<P, F> {
     /// Packets pass a part in two moves: in and out.
     fn new(body: P, deployment: &Deployment, count: F) -> Self {
         let most = 2 * deployment.batch as usize;
         let until = Some(Instant::from_ns(WARM_UP_NS).plus(deployment.time));
-        lower();
+        lower_priority();
         Self { body, count, begun: None, full: None, most, until, notes: Notes::default() }
     }
 
@@ -180,7 +181,7 @@ impl<P: Body, F: Fn(&P) -> u64> Watched<P, F> {
     }
 }
 
-impl<P: Body, F: Fn(&P) -> u64> Body for Watched<P, F> {
+impl<P: Task, F: Fn(&P) -> u64> Task for Watched<P, F> {
     fn run_once(&mut self, now: Instant) -> Turn {
         if self.until.is_some_and(|until| now >= until) {
             self.until = None;
@@ -215,7 +216,7 @@ struct Pair<P, Q> {
     first_ended: bool,
 }
 
-impl<P: Body, Q: Body> Body for Pair<P, Q> {
+impl<P: Task, Q: Task> Task for Pair<P, Q> {
     fn run_once(&mut self, now: Instant) -> Turn {
         let mut moved = 0;
         if !self.first_ended {

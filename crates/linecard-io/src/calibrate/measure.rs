@@ -49,7 +49,7 @@ pub struct Entry<'b> {
 
 /// Duration of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Effort {
+pub struct MeasureConfig {
     /// Visits to each bench and batch. At least 1.
     pub rounds: u32,
     /// Duration of a visit.
@@ -72,7 +72,7 @@ pub struct Measured {
 }
 
 /// Stages that run in a loop on one thread, each with the output of those before.
-pub trait Circle {
+pub trait StageLoop {
     /// Names and units, by number.
     fn stages(&self) -> Vec<(String, Token)>;
 
@@ -83,7 +83,7 @@ pub trait Circle {
     fn call(&mut self, stage: usize) -> u32;
 }
 
-/// A bench under measurement, or a stage of a [`Circle`], which is not a bench by itself.
+/// A bench under measurement, or a stage of a [`StageLoop`], which is not a bench by itself.
 struct Record<'b> {
     name: String,
     unit: Token,
@@ -134,7 +134,7 @@ impl<'b> Series<'b> {
 
     /// One visit to all stages of a loop, which is set to this batch: the loop runs for `visit`,
     /// and each call is timed. So stages find their data in the caches as they do in a run.
-    pub fn go_round(&mut self, circle: &mut dyn Circle, batch: u32, visit: Duration) {
+    pub fn measure_loop(&mut self, circle: &mut dyn StageLoop, batch: u32, visit: Duration) {
         let clock = clock_ns();
         let stages = circle.stages();
         let mut calls: Vec<Calls> = stages.iter().map(|_| Calls::default()).collect();
@@ -253,7 +253,7 @@ impl<'b> Record<'b> {
 ///
 /// ```
 /// use linecard::plan::Token;
-/// use linecard_io::calibrate::{Call, Effort, Entry, measure};
+/// use linecard_io::calibrate::{Call, MeasureConfig, Entry, measure};
 /// use std::time::Duration;
 ///
 /// let data = vec![1_u8; 65_536];
@@ -263,7 +263,7 @@ impl<'b> Record<'b> {
 /// let entry = Entry {
 ///     name: "sum".into(), unit: Token::Packet, batches: vec![1, 8, 64], bench: Box::new(Call(sum)),
 /// };
-/// let effort = Effort { rounds: 3, visit: Duration::from_millis(1) };
+/// let effort = MeasureConfig { rounds: 3, visit: Duration::from_millis(1) };
 /// let found = measure(vec![entry], effort).expect("it takes time");
 /// assert!(found[0].cost.at(64.0) > found[0].cost.at(1.0));
 /// ```
@@ -271,7 +271,7 @@ impl<'b> Record<'b> {
 /// # Errors
 ///
 /// If there is nothing to fit a cost to.
-pub fn measure(entries: Vec<Entry<'_>>, effort: Effort) -> Result<Vec<Measured>, CostError> {
+pub fn measure(entries: Vec<Entry<'_>>, effort: MeasureConfig) -> Result<Vec<Measured>, CostError> {
     let mut series = Series::new(entries);
     for _ in 0..effort.rounds.max(1) {
         series.round(effort.visit);

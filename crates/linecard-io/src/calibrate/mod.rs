@@ -15,13 +15,15 @@ pub mod offload;
 mod predict;
 mod survey;
 
-pub use clock::first;
+pub use clock::raise_priority;
 pub use identity::Identity;
 pub use predict::predict;
-pub use survey::{Survey, SurveyError, halves_seen};
+pub use survey::{Survey, SurveyError, measure_halves};
 
 use cost::StoredCost;
-pub use measure::{Bench, Call, Circle, Effort, Entry, Measured, Series, measure, median};
+pub use measure::{
+    Bench, Call, Entry, MeasureConfig, Measured, Series, StageLoop, measure, median,
+};
 use predict::halves;
 
 use linecard::plan::{Cost, Token};

@@ -57,7 +57,7 @@ impl Survey {
         self.turns_ns.push(turn_ns());
         let Some(cores) = self.cores else { return Ok(()) };
         for (size, packet) in PACKETS.iter().enumerate() {
-            self.halves[size].extend(halves_seen(cores, *packet, 6 * visit)?);
+            self.halves[size].extend(measure_halves(cores, *packet, 6 * visit)?);
         }
         Ok(())
     }
@@ -90,7 +90,7 @@ impl Survey {
 /// # Errors
 ///
 /// When a thread cannot be started or pinned.
-pub fn halves_seen(
+pub fn measure_halves(
     cores: [usize; 2],
     packet: u32,
     time: Duration,

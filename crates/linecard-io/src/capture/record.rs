@@ -191,7 +191,7 @@ impl Record {
     /// A record like this one without its packet bytes, for
     /// [`Writer::write_packet`](super::Writer::write_packet).
     #[must_use]
-    pub fn likeness(&self) -> Self {
+    pub fn without_data(&self) -> Self {
         let options_len = self.layout.options_len;
         let layout =
             Layout { data_start: 0, data_len: 0, options_start: 0, options_len, ..self.layout };

@@ -1,8 +1,8 @@
 //! Merges the packets of a capture.
 
 use super::Checksums;
+use super::metadata::{METADATA_OPTION, SegmentMetadata, Step};
 use super::order::{Entry, Order};
-use super::trail::{Step, TRAIL_OPTION, Trail};
 use super::{Input, Numbered, Observer, Unknown, link_of};
 use crate::capture::{CaptureError, Format, Lost, PacketChange, Record, Shape, Writer};
 use linecard::offload::coalesce::{ChecksumPolicy, Coalescer, Config, Counters, Exit, Flush};
@@ -22,7 +22,7 @@ const MAX_SPARE: usize = 16 << 10;
 
 /// Statistics of merging a capture.
 #[derive(Debug, Default)]
-pub struct CoalesceAccount {
+pub struct CoalesceStats {
     /// Counters of the coalescer.
     pub counters: Counters,
     /// Blocks other than packets, passed through.
@@ -38,7 +38,7 @@ pub struct CoalesceAccount {
     /// What the output format cannot represent.
     pub lost: Lost,
     /// Merged packets whose segment metadata the output format (pcap) cannot represent.
-    pub lost_trails: u64,
+    pub lost_metadata: u64,
     /// The error that ended reading early, and its offset; everything before it is in the output.
     pub damage: Option<CaptureError>,
 }
@@ -56,7 +56,7 @@ pub fn coalesce<R: Read, W: Write>(
     format: Format,
     config: Config,
     observer: &mut dyn Observer,
-) -> Result<(W, CoalesceAccount), CaptureError> {
+) -> Result<(W, CoalesceStats), CaptureError> {
     let account = convert(&mut input, &mut output, format, config, observer)?;
     Ok((output, account))
 }
@@ -68,7 +68,7 @@ fn convert(
     format: Format,
     config: Config,
     observer: &mut dyn Observer,
-) -> Result<CoalesceAccount, CaptureError> {
+) -> Result<CoalesceStats, CaptureError> {
     let mut input = Input::new(input)?;
     let writer = Writer::new(output, format, input.reader.source().sizes_will_change())?;
     let mut job = Job {
@@ -79,7 +79,7 @@ fn convert(
         now: Instant::ZERO,
         marks: HashMap::new(),
         spares: Vec::new(),
-        account: CoalesceAccount::default(),
+        account: CoalesceStats::default(),
     };
     job.run(&mut input, observer)?;
     let mut account = job.account;
@@ -100,7 +100,7 @@ struct Job<'o> {
     /// Sets of packet options in this section, by number from 1.
     marks: HashMap<Vec<u8>, u32>,
     spares: Vec<Record>,
-    account: CoalesceAccount,
+    account: CoalesceStats,
 }
 
 impl Job<'_> {
@@ -198,7 +198,7 @@ impl Job<'_> {
     /// restored otherwise.
     fn mark(&mut self, record: &Record) -> u32 {
         let plain = matches!(record.shape(), Shape::Pcap | Shape::Enhanced);
-        if !plain || record.is_truncated() || record.option(TRAIL_OPTION).is_some() {
+        if !plain || record.is_truncated() || record.option(METADATA_OPTION).is_some() {
             return Meta::NEVER;
         }
         if record.options().is_empty() {
@@ -232,14 +232,14 @@ impl Job<'_> {
         let record = &packet.buffer().record;
         if packet.is_merged() {
             let trusted = self.coalescer.config().checksum == ChecksumPolicy::Trust;
-            let trail = trail_of(&packet, trusted).encode();
+            let metadata = metadata_of(&packet, trusted).encode();
             let mut parts = vec![packet.header()];
             parts.extend(packet.payload());
             let append = match self.format {
-                Format::PcapNg => Some((TRAIL_OPTION, &trail[..])),
+                Format::PcapNg => Some((METADATA_OPTION, &metadata[..])),
                 Format::Pcap => None,
             };
-            self.account.lost_trails += u64::from(append.is_none());
+            self.account.lost_metadata += u64::from(append.is_none());
             let change = PacketChange { append, ..PacketChange::default() };
             self.writer.write_packet(record, &parts, change)?;
         } else {
@@ -275,7 +275,7 @@ fn checksum_fields(record: &Record, layout: &Layout) -> Checksums {
 
 /// With `trusted` checksums, which nobody has verified, the checksum fields themselves are
 /// recorded.
-fn trail_of(packet: &Packet<Numbered>, trusted: bool) -> Trail {
+fn metadata_of(packet: &Packet<Numbered>, trusted: bool) -> SegmentMetadata {
     let first = packet.buffer();
     let partial_checksum = packet.meta.checksum == ChecksumState::Partial;
     let mut checksums = Vec::new();
@@ -293,7 +293,7 @@ fn trail_of(packet: &Packet<Numbered>, trusted: bool) -> Trail {
         (number, ticks) = (piece.number, piece.record.ticks());
         step
     };
-    Trail {
+    SegmentMetadata {
         gso: packet.meta.gso.unwrap_or_default(),
         partial_checksum,
         steps: packet.chain().iter().map(|piece| piece.buffer()).map(step).collect(),

@@ -1,20 +1,20 @@
 //! The two offloads on captures: [`coalesce()`] merges the packets of a capture, [`segment()`]
 //! segments them or restores merged ones.
 //!
-//! Merged packets carry a [`Trail`] in a pcapng option: segment size, count, and position and time
+//! Merged packets carry a [`SegmentMetadata`] in a pcapng option: segment size, count, and position and time
 //! of each segment. `segment` after `coalesce` therefore restores every packet byte for byte, with
 //! its timestamp, and in the order of the original file. Memory use does not depend on the size of
 //! the file.
 
 mod coalesce;
+mod metadata;
 mod order;
 mod segment;
-mod trail;
 
-pub use coalesce::{CoalesceAccount, coalesce};
+pub use coalesce::{CoalesceStats, coalesce};
+pub use metadata::{METADATA_OPTION, SegmentMetadata, Step};
 pub use order::MAX_WAITING;
-pub use segment::{Cut, SegmentAccount, segment};
-pub use trail::{Step, TRAIL_OPTION, Trail};
+pub use segment::{SegmentMode, SegmentStats, segment};
 
 use crate::capture::{CaptureError, Format, Reader, Record};
 use linecard::offload::coalesce::{Exit, Verdict};

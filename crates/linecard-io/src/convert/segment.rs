@@ -1,6 +1,6 @@
 //! Segments the packets of a capture, or restores merged ones.
 
-use super::trail::{TRAIL_OPTION, Trail};
+use super::metadata::{METADATA_OPTION, SegmentMetadata};
 use super::{Input, Observer, Unknown, link_of};
 use crate::capture::{
     CaptureError, Format, Lost, OptionMatch, PacketChange, Record, Shape, Writer,
@@ -21,7 +21,7 @@ const MAX_PENDING_BYTES: usize = 32 << 20;
 
 /// How packets are segmented.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Cut {
+pub enum SegmentMode {
     /// According to their segment metadata; packets without metadata stay whole.
     #[default]
     AsMerged,
@@ -33,7 +33,7 @@ pub enum Cut {
 
 /// Statistics of segmenting a capture.
 #[derive(Debug, Default)]
-pub struct SegmentAccount {
+pub struct SegmentStats {
     /// Counters of the segmenter.
     pub counters: Counters,
     /// Packets in.
@@ -75,9 +75,9 @@ pub fn segment<R: Read, W: Write>(
     mut input: R,
     mut output: W,
     format: Format,
-    cut: Cut,
+    cut: SegmentMode,
     observer: &mut dyn Observer,
-) -> Result<(W, SegmentAccount), CaptureError> {
+) -> Result<(W, SegmentStats), CaptureError> {
     let account = convert(&mut input, &mut output, format, cut, observer)?;
     Ok((output, account))
 }
@@ -87,18 +87,18 @@ fn convert(
     input: &mut dyn Read,
     output: &mut dyn Write,
     format: Format,
-    cut: Cut,
+    cut: SegmentMode,
     observer: &mut dyn Observer,
-) -> Result<SegmentAccount, CaptureError> {
+) -> Result<SegmentStats, CaptureError> {
     let mut input = Input::new(input)?;
     // Restored packets are only shorter, and the file becomes what it was before.
     let source = match cut {
-        Cut::AsMerged => input.reader.source(),
+        SegmentMode::AsMerged => input.reader.source(),
         _ => input.reader.source().sizes_will_change(),
     };
     let writer = Writer::new(output, format, source)?;
     let pending = Pending::default();
-    let mut job = Job { writer, pending, cut, next: 1, account: SegmentAccount::default() };
+    let mut job = Job { writer, pending, cut, next: 1, account: SegmentStats::default() };
     loop {
         let mut record = Record::default();
         if !input.read(&mut record)? {
@@ -123,10 +123,10 @@ fn convert(
 struct Job<'o> {
     writer: Writer<&'o mut dyn Write>,
     pending: Pending,
-    cut: Cut,
+    cut: SegmentMode,
     /// The number that the next entry had before packets were merged.
     next: u64,
-    account: SegmentAccount,
+    account: SegmentStats,
 }
 
 impl Job<'_> {
@@ -148,14 +148,15 @@ impl Job<'_> {
             self.account.snap_len = self.account.snap_len.max(record.data().len());
         }
         self.write_pending(self.next)?;
-        let trail = record.option(TRAIL_OPTION).and_then(Trail::decode);
-        let partial = trail.as_ref().is_some_and(|trail| trail.partial_checksum);
+        let metadata = record.option(METADATA_OPTION).and_then(SegmentMetadata::decode);
+        let partial = metadata.as_ref().is_some_and(|metadata| metadata.partial_checksum);
         let checksum = if partial { ChecksumState::Partial } else { ChecksumState::Unknown };
         let packet = Packet::new(record, link, Meta { checksum, ..Meta::default() });
-        match self.segments(&packet, trail.as_ref()) {
+        match self.segments(&packet, metadata.as_ref()) {
             Some(Ok(segments)) if segments.count() > 1 => {
-                self.account.restored += u64::from(trail.is_some() && self.cut == Cut::AsMerged);
-                self.cut_up(&packet, segments, trail.as_ref())?;
+                self.account.restored +=
+                    u64::from(metadata.is_some() && self.cut == SegmentMode::AsMerged);
+                self.cut_up(&packet, segments, metadata.as_ref())?;
             }
             Some(Err(error)) => {
                 self.account.refused.count(error.into());
@@ -178,7 +179,7 @@ impl Job<'_> {
     fn segments<'p>(
         &mut self,
         packet: &'p Packet<Record>,
-        trail: Option<&Trail>,
+        metadata: Option<&SegmentMetadata>,
     ) -> Option<Result<Segments<'p, Record>, SegmentError>> {
         let layout = packet.layout();
         let network = usize::from(layout.outer_network()?.offset);
@@ -187,28 +188,28 @@ impl Job<'_> {
         if packet.buffer().is_truncated() {
             return None;
         }
-        match (self.cut, trail) {
-            (Cut::AsMerged, Some(trail)) => Some(cut_segments(packet, trail.gso)),
-            (Cut::AsMerged, None) => {
+        match (self.cut, metadata) {
+            (SegmentMode::AsMerged, Some(metadata)) => Some(cut_segments(packet, metadata.gso)),
+            (SegmentMode::AsMerged, None) => {
                 self.account.large += u64::from(len > 1500);
                 None
             }
-            (Cut::Payload(size), _) => {
+            (SegmentMode::Payload(size), _) => {
                 let larger = layout.transport().is_some() && packet.payload_len() > size.into();
-                larger.then(|| cut_segments(packet, like(trail, size)))
+                larger.then(|| cut_segments(packet, like(metadata, size)))
             }
-            (Cut::Mtu(mtu), _) if len <= mtu.into() => None,
-            (Cut::Mtu(mtu), _) if tcp => {
+            (SegmentMode::Mtu(mtu), _) if len <= mtu.into() => None,
+            (SegmentMode::Mtu(mtu), _) if tcp => {
                 let headers = layout.header_len() - network;
                 let size = usize::from(mtu).saturating_sub(headers);
                 // Below the MTU, which has 16 bits.
                 Some(match size {
                     0 => Err(SegmentError::MtuTooSmall { mtu: mtu.into(), headers }),
-                    size => cut_segments(packet, like(trail, size as u16)),
+                    size => cut_segments(packet, like(metadata, size as u16)),
                 })
             }
             // A number that differs from packet to packet suffices, because nothing is sent.
-            (Cut::Mtu(mtu), _) => Some(fragment(packet, mtu.into(), self.next as u32)),
+            (SegmentMode::Mtu(mtu), _) => Some(fragment(packet, mtu.into(), self.next as u32)),
         }
     }
 
@@ -216,13 +217,13 @@ impl Job<'_> {
         &mut self,
         packet: &Packet<Record>,
         mut segments: Segments<'_, Record>,
-        trail: Option<&Trail>,
+        metadata: Option<&SegmentMetadata>,
     ) -> Result<(), CaptureError> {
         self.account.counters.received(packet.datagram_len());
-        let like = Rc::new(packet.buffer().likeness());
-        let trail = trail.filter(|_| self.cut == Cut::AsMerged);
-        let mut steps = trail.map_or(&[][..], |trail| &trail.steps).iter();
-        let mut checksums = trail.map_or(&[][..], |trail| &trail.checksums).iter();
+        let like = Rc::new(packet.buffer().without_data());
+        let metadata = metadata.filter(|_| self.cut == SegmentMode::AsMerged);
+        let mut steps = metadata.map_or(&[][..], |metadata| &metadata.steps).iter();
+        let mut checksums = metadata.map_or(&[][..], |metadata| &metadata.checksums).iter();
         let (mut number, mut ticks) = (self.next, like.ticks());
         loop {
             let mut data = vec![0; segments.max_len()];
@@ -248,7 +249,7 @@ impl Job<'_> {
         while let Some((number, segment)) = self.pending.pop(limit.max(self.next)) {
             self.next = self.next.max(number.saturating_add(1));
             self.account.packets_out += 1;
-            let strip = [OptionMatch { code: TRAIL_OPTION, prefix: b"" }];
+            let strip = [OptionMatch { code: METADATA_OPTION, prefix: b"" }];
             let ticks = Some(segment.ticks);
             let change = PacketChange { ticks, strip: &strip, append: None };
             self.writer.write_packet(&segment.like, &[&segment.data], change)?;
@@ -256,7 +257,7 @@ impl Job<'_> {
         Ok(())
     }
 
-    fn finish(mut self) -> Result<SegmentAccount, CaptureError> {
+    fn finish(mut self) -> Result<SegmentStats, CaptureError> {
         self.write_pending(u64::MAX)?;
         self.account.lost = self.writer.lost();
         self.writer.finish()?;
@@ -265,8 +266,8 @@ impl Job<'_> {
 }
 
 /// Another size, with everything else that is known of the packet.
-fn like(trail: Option<&Trail>, size: u16) -> Gso {
-    Gso { size, ..trail.map(|trail| trail.gso).unwrap_or_default() }
+fn like(metadata: Option<&SegmentMetadata>, size: u16) -> Gso {
+    Gso { size, ..metadata.map(|metadata| metadata.gso).unwrap_or_default() }
 }
 
 /// A segment that waits to be written.

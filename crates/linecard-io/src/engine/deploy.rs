@@ -1,12 +1,12 @@
 //! Deployments: the threads of an engine, and the rings between them.
 
-use super::drive::{Body, Engine, Failure, Thread, bell};
+use super::drive::{Engine, Failure, Task, Thread, wakeup};
 use super::gather::{Gather, Order};
-use super::idle::{Bell, Idle};
-use super::ring::belled;
+use super::idle::{Idle, Wakeup};
+use super::ring::ring_with_wakeup;
 use super::spread::{OnFull, Spread};
 use super::steering::Steering;
-use super::ways::{Shared, Ways};
+use super::task_set::{Shared, TaskSet};
 use crate::port::LivePort;
 use linecard::packet::{BATCH, RSS_KEY_LEN, Toeplitz};
 use linecard::pipeline::Pipeline;
@@ -78,10 +78,10 @@ pub trait Join<B>: Send + Sync + 'static {
     fn far(&self, worker: usize) -> Option<Box<dyn LivePort<B>>>;
 
     /// The stage for packets from the near port.
-    fn inward(&self, worker: usize) -> Box<dyn Stage<B>>;
+    fn ingress(&self, worker: usize) -> Box<dyn Stage<B>>;
 
     /// The stage for packets from the far port.
-    fn outward(&self, worker: usize) -> Box<dyn Stage<B>>;
+    fn egress(&self, worker: usize) -> Box<dyn Stage<B>>;
 
     /// Called when a thread has created everything. False ends the thread.
     fn ready(&self) -> bool {
@@ -116,17 +116,18 @@ pub fn inline<B: 'static>(
 ) -> Result<Engine<()>, Failure> {
     let mut engine = Engine::new();
     for worker in config.workers() {
-        let (join, stopper, batch) = (Arc::clone(join), engine.stopper(), config.batch);
+        let (join, stopper, batch) = (Arc::clone(join), engine.stop_handle(), config.batch);
         let make = move || {
             let (near, far) = (shared_port(join.near(worker)?), shared_port(join.far(worker)?));
-            let ways = Ways::new(stopper, batch)
-                .add_live(&near, join.inward(worker), Rc::clone(&far))
-                .add_live(&far, join.outward(worker), near);
+            let ways = TaskSet::new(stopper, batch)
+                .add_live(&near, join.ingress(worker), Rc::clone(&far))
+                .add_live(&far, join.egress(worker), near);
             join.ready().then_some(ways)
         };
         let thread = config.thread(worker, format!("worker {worker}"), true);
-        let bell = bell(&thread.name, thread.idle);
-        engine = started(bell.and_then(|bell| start(&mut engine, thread, bell, make)), engine)?;
+        let wakeup = wakeup(&thread.name, thread.idle);
+        engine =
+            started(wakeup.and_then(|wakeup| start(&mut engine, thread, wakeup, make)), engine)?;
     }
     Ok(engine)
 }
@@ -140,18 +141,18 @@ pub fn shared<B: AsRef<[u8]> + Send + 'static>(
     config: &Config,
     join: &Arc<impl Join<B>>,
 ) -> Result<Engine<()>, Failure> {
-    let (mut engine, spread, gather, bell) = workers(config, join)?;
-    let (join, stopper, batch) = (Arc::clone(join), engine.stopper(), config.batch);
+    let (mut engine, spread, gather, wakeup) = workers(config, join)?;
+    let (join, stopper, batch) = (Arc::clone(join), engine.stop_handle(), config.batch);
     let make = move || {
         let (near, far) = (shared_port(join.near(0)?), shared_port(join.far(0)?));
-        let ways = Ways::new(stopper, batch)
+        let ways = TaskSet::new(stopper, batch)
             .add_live(&near, Box::new(Forward::default()), join.spread(spread))
             .add_fed(join.gather(gather), Forward::default(), Rc::clone(&far))
-            .add_live(&far, join.outward(0), near);
+            .add_live(&far, join.egress(0), near);
         join.ready().then_some(ways)
     };
     let thread = config.thread(config.workers().len(), "ports".into(), true);
-    started(start(&mut engine, thread, bell, make), engine)
+    started(start(&mut engine, thread, wakeup, make), engine)
 }
 
 /// One thread per port, workers process packets.
@@ -164,24 +165,24 @@ pub fn dedicated<B: AsRef<[u8]> + Send + 'static>(
     join: &Arc<impl Join<B>>,
 ) -> Result<Engine<()>, Failure> {
     let (mut engine, spread, gather, far_bell) = workers(config, join)?;
-    let near_bell = bell("near port", config.idle);
+    let near_bell = wakeup("near port", config.idle);
     let near_bell = near_bell.inspect_err(|_| engine.stop())?;
-    let (back, from_far) = belled(config.ring_capacity, near_bell.clone());
+    let (back, from_far) = ring_with_wakeup(config.ring_capacity, near_bell.clone());
     let (near_join, far_join) = (Arc::clone(join), Arc::clone(join));
-    let (near_stop, far_stop) = (engine.stopper(), engine.stopper());
+    let (near_stop, far_stop) = (engine.stop_handle(), engine.stop_handle());
     let batch = config.batch;
     let near = move || {
         let near = shared_port(near_join.near(0)?);
-        let ways = Ways::new(near_stop, batch)
+        let ways = TaskSet::new(near_stop, batch)
             .add_live(&near, Box::new(Forward::default()), near_join.spread(spread))
             .add_fed(from_far, Forward::default(), near);
         near_join.ready().then_some(ways)
     };
     let far = move || {
         let far = shared_port(far_join.far(0)?);
-        let ways = Ways::new(far_stop, batch)
+        let ways = TaskSet::new(far_stop, batch)
             .add_fed(far_join.gather(gather), Forward::default(), Rc::clone(&far))
-            .add_live(&far, far_join.outward(0), back);
+            .add_live(&far, far_join.egress(0), back);
         far_join.ready().then_some(ways)
     };
     let workers = config.workers().len();
@@ -195,15 +196,15 @@ fn shared_port<B>(port: Box<dyn LivePort<B>>) -> Shared<B> {
     Rc::new(RefCell::new(port))
 }
 
-fn start<P: Body>(
+fn start<P: Task>(
     engine: &mut Engine<()>,
     thread: Thread,
-    bell: Bell,
+    wakeup: Wakeup,
     make: impl FnOnce() -> Option<P> + Send + 'static,
 ) -> Result<(), Failure> {
     // A thread without its port stops the others, which would wait forever.
-    let stopper = engine.stopper();
-    engine.spawn_belled(thread, bell, make, move |body| {
+    let stopper = engine.stop_handle();
+    engine.spawn_with_wakeup(thread, wakeup, make, move |body| {
         if body.is_none() {
             stopper.stop();
         }
@@ -211,25 +212,25 @@ fn start<P: Body>(
 }
 
 /// Workers between rings: the engine, both ends, and the wakeup of the gathering thread.
-type Workers<B> = (Engine<()>, Spread<B>, Gather<B>, Bell);
+type Workers<B> = (Engine<()>, Spread<B>, Gather<B>, Wakeup);
 
 fn workers<B: AsRef<[u8]> + Send + 'static>(
     config: &Config,
     join: &Arc<impl Join<B>>,
 ) -> Result<Workers<B>, Failure> {
-    let (mut engine, outer) = (Engine::new(), bell("ports", config.idle)?);
+    let (mut engine, outer) = (Engine::new(), wakeup("ports", config.idle)?);
     let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
     for worker in config.workers() {
         let thread = config.thread(worker, format!("worker {worker}"), false);
-        let bell = bell(&thread.name, thread.idle).inspect_err(|_| engine.stop())?;
-        let (input, source) = belled(config.ring_capacity, bell.clone());
-        let (sink, output) = belled(config.ring_capacity, outer.clone());
+        let wakeup = wakeup(&thread.name, thread.idle).inspect_err(|_| engine.stop())?;
+        let (input, source) = ring_with_wakeup(config.ring_capacity, wakeup.clone());
+        let (sink, output) = ring_with_wakeup(config.ring_capacity, outer.clone());
         let join = Arc::clone(join);
         let make = move || {
-            let pipeline = Pipeline::new(source, join.inward(worker), sink);
+            let pipeline = Pipeline::new(source, join.ingress(worker), sink);
             join.ready().then_some(pipeline)
         };
-        engine = started(start(&mut engine, thread, bell, make), engine)?;
+        engine = started(start(&mut engine, thread, wakeup, make), engine)?;
         inputs.push(input);
         outputs.push(output);
     }

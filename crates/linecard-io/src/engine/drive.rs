@@ -1,6 +1,6 @@
 //! Threads, each of which runs a task until it has ended.
 
-use super::idle::{Bell, Idle, Idler, Outlook};
+use super::idle::{Idle, Idler, PollHint, Wakeup};
 use linecard::pipeline::{NoMeter, Pipeline, Turn};
 use linecard::port::Port;
 use linecard::stage::Stage;
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant as Clock};
 const GRACE: Duration = Duration::from_secs(1);
 
 /// A task that a thread runs: `run_once(now)` is the only loop body.
-pub trait Body {
+pub trait Task {
     /// Runs one turn.
     fn run_once(&mut self, now: Instant) -> Turn;
 
@@ -37,7 +37,7 @@ pub trait Body {
     }
 }
 
-impl<B, S: Port<B>, T: Stage<B>, K: Port<B>> Body for Pipeline<B, S, T, K> {
+impl<B, S: Port<B>, T: Stage<B>, K: Port<B>> Task for Pipeline<B, S, T, K> {
     fn run_once(&mut self, now: Instant) -> Turn {
         Self::run_once(self, now, &mut NoMeter)
     }
@@ -104,9 +104,9 @@ pub struct Thread {
 
 /// Stops all threads of an engine.
 #[derive(Debug, Clone, Default)]
-pub struct Stopper(Arc<AtomicBool>);
+pub struct StopHandle(Arc<AtomicBool>);
 
-impl Stopper {
+impl StopHandle {
     /// Stops all tasks: held packets leave, then the threads end.
     pub fn stop(&self) {
         self.0.store(true, Ordering::Relaxed);
@@ -145,7 +145,7 @@ impl Stopper {
 #[derive(Debug)]
 pub struct Engine<R> {
     threads: Vec<(String, JoinHandle<Result<R, Failure>>)>,
-    stop: Stopper,
+    stop: StopHandle,
     /// Time zero of all threads.
     epoch: Clock,
 }
@@ -160,7 +160,7 @@ impl<R: Send + 'static> Engine<R> {
     /// An engine without threads. Its clock starts now.
     #[must_use]
     pub fn new() -> Self {
-        Self { threads: Vec::new(), stop: Stopper::default(), epoch: Clock::now() }
+        Self { threads: Vec::new(), stop: StopHandle::default(), epoch: Clock::now() }
     }
 
     /// Starts a thread, which creates its task itself by `make`, so that tasks need not be `Send`.
@@ -170,21 +170,21 @@ impl<R: Send + 'static> Engine<R> {
     /// # Errors
     ///
     /// If the system cannot create a thread. Failure to pin it is part of its result.
-    pub fn spawn<P: Body>(
+    pub fn spawn<P: Task>(
         &mut self,
         thread: Thread,
         make: impl FnOnce() -> Option<P> + Send + 'static,
         finish: impl FnOnce(Option<P>) -> R + Send + 'static,
     ) -> Result<(), Failure> {
-        let bell = bell(&thread.name, thread.idle)?;
-        self.spawn_belled(thread, bell, make, finish)
+        let wakeup = wakeup(&thread.name, thread.idle)?;
+        self.spawn_with_wakeup(thread, wakeup, make, finish)
     }
 
     /// The same, with a wakeup for the thread.
-    pub(super) fn spawn_belled<P: Body>(
+    pub(super) fn spawn_with_wakeup<P: Task>(
         &mut self,
         thread: Thread,
-        bell: Bell,
+        wakeup: Wakeup,
         make: impl FnOnce() -> Option<P> + Send + 'static,
         finish: impl FnOnce(Option<P>) -> R + Send + 'static,
     ) -> Result<(), Failure> {
@@ -192,8 +192,8 @@ impl<R: Send + 'static> Engine<R> {
         let run = move || {
             pin(&thread)?;
             let Some(body) = make() else { return Ok(finish(None)) };
-            let idler = Idler::new(thread.idle, bell, body.descriptors());
-            let stop = if thread.stops { stop } else { Stopper::default() };
+            let idler = Idler::new(thread.idle, wakeup, body.descriptors());
+            let stop = if thread.stops { stop } else { StopHandle::default() };
             Ok(finish(Some(drive(body, idler, &stop, epoch))))
         };
         match thread::Builder::new().name(name.clone()).spawn(run) {
@@ -211,7 +211,7 @@ impl<R: Send + 'static> Engine<R> {
 
     /// A handle by which another thread can stop the engine.
     #[must_use]
-    pub fn stopper(&self) -> Stopper {
+    pub fn stop_handle(&self) -> StopHandle {
         self.stop.clone()
     }
 
@@ -246,15 +246,15 @@ impl<R: Send + 'static> Engine<R> {
 }
 
 /// The wakeup of a thread.
-pub(super) fn bell(name: &str, idle: Idle) -> Result<Bell, Failure> {
-    Bell::new(idle).map_err(|error| Failure::Start { name: name.to_owned(), error })
+pub(super) fn wakeup(name: &str, idle: Idle) -> Result<Wakeup, Failure> {
+    Wakeup::new(idle).map_err(|error| Failure::Start { name: name.to_owned(), error })
 }
 
 fn now(epoch: Clock) -> Instant {
     Instant::ZERO.plus_ns(linecard::time::ns(epoch.elapsed()))
 }
 
-fn drive<P: Body>(mut body: P, mut idler: Idler, stop: &Stopper, epoch: Clock) -> P {
+fn drive<P: Task>(mut body: P, mut idler: Idler, stop: &StopHandle, epoch: Clock) -> P {
     let mut given_up = None;
     loop {
         let at = now(epoch);
@@ -267,7 +267,7 @@ fn drive<P: Body>(mut body: P, mut idler: Idler, stop: &Stopper, epoch: Clock) -
         if turn.ended || is_stuck {
             return body;
         }
-        let next = Outlook { now: at, wakeup: body.next_wakeup(), is_blocked: body.is_blocked() };
+        let next = PollHint { now: at, wakeup: body.next_wakeup(), is_blocked: body.is_blocked() };
         let mut last = turn;
         idler.after(turn.moved, next, || {
             last = body.run_once(now(epoch));

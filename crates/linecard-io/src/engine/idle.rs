@@ -43,7 +43,7 @@ pub enum Idle {
 
 /// Wakes a thread up. Without a sleeper it does nothing.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Bell(Option<Arc<Sleeper>>);
+pub(super) struct Wakeup(Option<Arc<Sleeper>>);
 
 #[derive(Debug)]
 struct Sleeper {
@@ -51,7 +51,7 @@ struct Sleeper {
     event: OwnedFd,
 }
 
-impl Bell {
+impl Wakeup {
     /// A wakeup for a thread with this idle policy.
     ///
     /// # Errors
@@ -67,7 +67,7 @@ impl Bell {
 
     /// Wakes the thread up if it sleeps.
     #[inline]
-    pub(super) fn ring(&self) {
+    pub(super) fn wake(&self) {
         let Some(sleeper) = &self.0 else { return };
         // The packet is visible in the ring before the flag is read here, and the sleeper sets its
         // flag before it reads the ring: at least one of them sees the other.
@@ -104,7 +104,7 @@ impl Sleeper {
 
 /// When a task needs its next turn.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Outlook {
+pub(super) struct PollHint {
     /// The current time.
     pub(super) now: Instant,
     /// The latest time of its next turn, even if no packet arrives.
@@ -113,7 +113,7 @@ pub(super) struct Outlook {
     pub(super) is_blocked: bool,
 }
 
-impl Outlook {
+impl PollHint {
     /// How long there is no work, as far as is known.
     fn until(&self) -> Duration {
         if self.is_blocked {
@@ -129,7 +129,7 @@ impl Outlook {
 #[derive(Debug)]
 pub(super) struct Idler {
     policy: Idle,
-    bell: Bell,
+    wakeup: Wakeup,
     /// Descriptors that wake the thread up.
     descriptors: Vec<OwnedFd>,
     /// Consecutive turns without work.
@@ -162,13 +162,13 @@ impl Rate {
 }
 
 impl Idler {
-    pub(super) fn new(policy: Idle, bell: Bell, descriptors: Vec<OwnedFd>) -> Self {
-        Self { policy, bell, descriptors, turns: 0, rate: Rate::default() }
+    pub(super) fn new(policy: Idle, wakeup: Wakeup, descriptors: Vec<OwnedFd>) -> Self {
+        Self { policy, wakeup, descriptors, turns: 0, rate: Rate::default() }
     }
 
     /// Called after each turn with the number of packets moved. `is_idle` checks whether there is
     /// still no work.
-    pub(super) fn after(&mut self, moved: usize, next: Outlook, is_idle: impl FnOnce() -> bool) {
+    pub(super) fn after(&mut self, moved: usize, next: PollHint, is_idle: impl FnOnce() -> bool) {
         if moved > 0 {
             self.rate.count(moved);
             self.turns = 0;
@@ -186,7 +186,7 @@ impl Idler {
                 // A thread that waits for room may be unable to receive, and its descriptors would
                 // stay readable.
                 let others = if next.is_blocked { &[] } else { &self.descriptors[..] };
-                if let Some(sleeper) = &self.bell.0 {
+                if let Some(sleeper) = &self.wakeup.0 {
                     sleeper.sleep(others, until, is_idle);
                 }
             }
@@ -201,14 +201,14 @@ mod tests {
 
     const NOW: Instant = Instant::from_ns(1_000_000_000);
 
-    fn bell() -> Bell {
-        Bell::new(Idle::Interrupt).expect("a descriptor is free")
+    fn wakeup() -> Wakeup {
+        Wakeup::new(Idle::Interrupt).expect("a descriptor is free")
     }
 
     #[test]
     fn a_ring_that_comes_late_ends_one_sleep_and_no_more() {
-        let bell = bell();
-        let sleeper = bell.0.as_ref().expect("it sleeps");
+        let wakeup = wakeup();
+        let sleeper = wakeup.0.as_ref().expect("it sleeps");
         let time = |longest| {
             let begun = Clock::now();
             sleeper.sleep(&[], longest, || true);
@@ -225,9 +225,9 @@ mod tests {
         let readable = eventfd(1, EventfdFlags::CLOEXEC).expect("a descriptor is free");
         for policy in [Idle::Interrupt, Idle::Sleep(Duration::from_millis(1))] {
             let another = vec![readable.try_clone().expect("a descriptor is free")];
-            let mut idler = Idler::new(policy, bell(), another);
+            let mut idler = Idler::new(policy, wakeup(), another);
             // What is held was to leave long ago.
-            let next = Outlook { now: NOW, wakeup: Some(Instant::ZERO), is_blocked: true };
+            let next = PollHint { now: NOW, wakeup: Some(Instant::ZERO), is_blocked: true };
             let begun = Clock::now();
             (0..PATIENCE + 19).for_each(|_| idler.after(0, next, || true));
             assert!(begun.elapsed() >= LONGEST_BLOCKED * 20, "{policy:?}");
@@ -250,8 +250,8 @@ mod tests {
     #[test]
     fn what_can_be_received_wakes_up() {
         let readable = eventfd(1, EventfdFlags::CLOEXEC).expect("a descriptor is free");
-        let mut idler = Idler::new(Idle::Interrupt, bell(), vec![readable]);
-        let next = Outlook { now: NOW, wakeup: None, is_blocked: false };
+        let mut idler = Idler::new(Idle::Interrupt, wakeup(), vec![readable]);
+        let next = PollHint { now: NOW, wakeup: None, is_blocked: false };
         let begun = Clock::now();
         (0..PATIENCE + 1_000).for_each(|_| idler.after(0, next, || true));
         assert!(begun.elapsed() < LONGEST * 500, "woken up by what can be read");

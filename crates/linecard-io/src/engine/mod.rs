@@ -1,6 +1,6 @@
 //! Pipelines on many cores: threads pinned to cores that share nothing.
 //!
-//! Every thread runs one [`Body`], usually a [`Pipeline`](linecard::pipeline::Pipeline), and
+//! Every thread runs one [`Task`], usually a [`Pipeline`](linecard::pipeline::Pipeline), and
 //! `run_once(now)` is the only loop body. A worker has its own flow table, timers and buffers;
 //! flows are steered to workers by the hash that network hardware uses ([`Steering`]), so that each
 //! flow belongs to one worker. Threads communicate over rings with one producer and one consumer
@@ -25,10 +25,10 @@ mod idle;
 pub mod ring;
 mod spread;
 mod steering;
-mod ways;
+mod task_set;
 
 pub use deploy::{Config, Join, dedicated, inline, shared};
-pub use drive::{Body, Engine, Failure, Stopper, Thread};
+pub use drive::{Engine, Failure, StopHandle, Task, Thread};
 pub use gather::{Gather, GatherCounters, Order};
 pub use idle::Idle;
 pub use spread::{OnFull, Spread, SpreadCounters};

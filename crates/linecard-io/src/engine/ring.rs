@@ -1,6 +1,6 @@
 //! Rings between threads: one producer, one consumer, fixed size.
 
-use super::idle::Bell;
+use super::idle::Wakeup;
 use linecard::packet::{Batch, Packet};
 use linecard::port::{Port, PortState};
 use linecard::time::Instant;
@@ -10,7 +10,7 @@ use rtrb::{Consumer, Producer, RingBuffer};
 #[derive(Debug)]
 pub struct Sender<B> {
     ring: Producer<Packet<B>>,
-    bell: Bell,
+    wakeup: Wakeup,
 }
 
 /// The receiving end of a ring; transmits nothing.
@@ -35,13 +35,13 @@ pub struct Receiver<B> {
 /// ```
 #[must_use]
 pub fn ring<B>(capacity: usize) -> (Sender<B>, Receiver<B>) {
-    belled(capacity, Bell::default())
+    ring_with_wakeup(capacity, Wakeup::default())
 }
 
 /// The same, with a wakeup for the receiver's thread.
-pub(super) fn belled<B>(capacity: usize, bell: Bell) -> (Sender<B>, Receiver<B>) {
+pub(super) fn ring_with_wakeup<B>(capacity: usize, wakeup: Wakeup) -> (Sender<B>, Receiver<B>) {
     let (producer, consumer) = RingBuffer::new(capacity.max(1));
-    (Sender { ring: producer, bell }, Receiver { ring: consumer })
+    (Sender { ring: producer, wakeup }, Receiver { ring: consumer })
 }
 
 impl<B> Sender<B> {
@@ -52,7 +52,7 @@ impl<B> Sender<B> {
 
     /// Wakes the receiver.
     pub(super) fn announce(&self) {
-        self.bell.ring();
+        self.wakeup.wake();
     }
 
     /// Whether the ring is full.
@@ -70,7 +70,7 @@ impl<B> Sender<B> {
 impl<B> Drop for Sender<B> {
     /// The end of the ring has to wake the receiver too.
     fn drop(&mut self) {
-        self.bell.ring();
+        self.wakeup.wake();
     }
 }
 

@@ -50,7 +50,7 @@ impl Host {
         }
     }
 
-    /// Its address on a lane; see [`Lab::lay_lanes`].
+    /// Its address on a lane; see [`Lab::add_lanes`].
     #[must_use]
     pub fn lane_address(self, lane: u8) -> Ipv4Addr {
         let [a, b, _, host] = self.address().octets();
@@ -166,7 +166,7 @@ impl Lab {
         if cable.old_sender {
             self.ip(Host::Peer, &["link", "set", CABLE, "gso_max_segs", "1"])?;
         }
-        self.give_address(Host::Peer, CABLE)
+        self.add_address(Host::Peer, CABLE)
     }
 
     /// Adds lanes parallel to the cable: lane `n` of `rates_bps` is the interface `lane<n>` on both
@@ -176,9 +176,9 @@ impl Lab {
     /// # Errors
     ///
     /// See [`LabError`]; needs `tc`, too.
-    pub fn lay_lanes(&self, rates_bps: &[u64]) -> Result<(), LabError> {
+    pub fn add_lanes(&self, rates_bps: &[u64]) -> Result<(), LabError> {
         let (peer, own) = (self.at(Host::Peer).name(), self.at(Host::Own).name());
-        self.give_address(Host::Own, CABLE)?;
+        self.add_address(Host::Own, CABLE)?;
         for (lane, rate_bps) in (0..=u8::MAX).zip(rates_bps) {
             let name = lane_name(lane);
             let ends = ["type", "veth", "peer", "name", &name, "netns", own];
@@ -206,7 +206,7 @@ impl Lab {
     /// # Errors
     ///
     /// If there is no such lane.
-    pub fn join_lane(&self, lane: u8, joined: bool) -> Result<(), LabError> {
+    pub fn set_lane_up(&self, lane: u8, joined: bool) -> Result<(), LabError> {
         let state = if joined { "up" } else { "down" };
         self.ip(Host::Peer, &["link", "set", &lane_name(lane), state])
     }
@@ -216,7 +216,7 @@ impl Lab {
     /// # Errors
     ///
     /// If there is no such interface.
-    pub fn give_address(&self, host: Host, interface: &str) -> Result<(), LabError> {
+    pub fn add_address(&self, host: Host, interface: &str) -> Result<(), LabError> {
         let address = format!("{}/24", host.address());
         self.ip(host, &["address", "add", &address, "dev", interface])
     }
@@ -244,9 +244,9 @@ impl Lab {
         for host in [Host::Own, Host::Beyond] {
             self.ip(host, &["link", "set", BACK, "up"])?;
         }
-        self.give_address(Host::Own, CABLE)?;
+        self.add_address(Host::Own, CABLE)?;
         self.ip(Host::Own, &["address", "add", &format!("{GATEWAY}/24"), "dev", BACK])?;
-        self.give_address(Host::Beyond, BACK)?;
+        self.add_address(Host::Beyond, BACK)?;
         let own_address = Host::Own.address().to_string();
         self.ip(Host::Peer, &["route", "add", "default", "via", &own_address])?;
         self.ip(Host::Beyond, &["route", "add", "default", "via", &GATEWAY.to_string()])?;
@@ -270,7 +270,7 @@ impl Lab {
             device,
             &["tso", "off", "gso", "off", "gro", "off", "tx", "off"],
         )?;
-        self.give_address(Host::Peer, device)
+        self.add_address(Host::Peer, device)
     }
 
     /// A command to be run on a host.

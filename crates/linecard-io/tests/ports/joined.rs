@@ -145,7 +145,7 @@ fn large_packets_come_through_a_near_packet_socket() {
         let (mut a, pool) = (lab::open("va", |_| ()), lab::pool());
         send(&mut a, vec![packet(&pool, &frame(30_000, None, 1, 1), Meta::default())]);
         let begun = std::time::Instant::now();
-        while attached.account().near[0].received == 0 && begun.elapsed() < PATIENCE {
+        while attached.stats().near[0].received == 0 && begun.elapsed() < PATIENCE {
             thread::sleep(Duration::from_millis(10));
         }
         attached.stop();

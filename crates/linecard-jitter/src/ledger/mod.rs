@@ -13,7 +13,9 @@ mod cause;
 pub use cause::Cause;
 
 use crate::stream::{Arrival, Measured};
-use crate::trace::{Joined, NET_RX, Occupant, Passage, Seat, Span, Stage, Timeline, Trace};
+use crate::trace::{
+    Joined, NET_RX, Occupant, PacketTimes, PinnedThread, Span, Stage, Timeline, Trace,
+};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
@@ -207,7 +209,12 @@ impl Charger<'_> {
         Spike { sequence: arrival.sequence, arrived_ns: arrival.at_ns, gap_ns, excess_ns, charges }
     }
 
-    fn charge(&self, passage: &Passage, from_ns: u64, sums: &mut BTreeMap<(Stage, Cause), u64>) {
+    fn charge(
+        &self,
+        passage: &PacketTimes,
+        from_ns: u64,
+        sums: &mut BTreeMap<(Stage, Cause), u64>,
+    ) {
         // Time before the due time belongs to the generator, which follows the schedule.
         let mut done_ns = from_ns;
         for stage in Stage::ALL {
@@ -226,7 +233,7 @@ impl Charger<'_> {
     }
 
     /// The core that has to process the packet in this stage.
-    fn core(&self, stage: Stage, passage: &Passage) -> Option<u16> {
+    fn core(&self, stage: Stage, passage: &PacketTimes) -> Option<u16> {
         match stage {
             Stage::Generator => self.trace.generator.map(|seat| seat.core),
             Stage::Send => Some(passage.sent_on),
@@ -239,7 +246,7 @@ impl Charger<'_> {
 
     fn charge_part(
         &self,
-        passage: &Passage,
+        passage: &PacketTimes,
         part: &Part,
         sums: &mut BTreeMap<(Stage, Cause), u64>,
     ) {
@@ -265,7 +272,7 @@ impl Charger<'_> {
 
     /// Why the packet was held up while its core was used by this occupant. [`Cause::Silent`] when
     /// the occupant is the one that should process it.
-    fn cause(&self, passage: &Passage, stage: Stage, span: &Span) -> Cause {
+    fn cause(&self, passage: &PacketTimes, stage: Stage, span: &Span) -> Cause {
         match (stage, span.occupant) {
             (_, Occupant::Unknown) => Cause::Untraced,
             (_, Occupant::Throttled(thread)) => Cause::Throttled(thread),
@@ -297,7 +304,7 @@ impl Charger<'_> {
     }
 
     /// The packet waits in the driver, its core is free, and no poll has been requested.
-    fn unnotified(&self, passage: &Passage) -> Cause {
+    fn unnotified(&self, passage: &PacketTimes) -> Cause {
         if passage.is_deferred {
             Cause::Deferral
         } else if passage.sent_on == passage.received_on {
@@ -313,7 +320,7 @@ impl Charger<'_> {
     }
 }
 
-fn unless_own(thread: u32, own: Option<Seat>) -> Cause {
+fn unless_own(thread: u32, own: Option<PinnedThread>) -> Cause {
     if own.is_some_and(|seat| seat.thread == thread) {
         Cause::Silent
     } else {

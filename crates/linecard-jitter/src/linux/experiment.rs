@@ -39,7 +39,7 @@ pub enum Experiment {
 
 /// How faithfully this host reproduces an experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reality {
+pub enum Fidelity {
     /// As in the paper, with a virtual cable as the network.
     Real,
     /// The same cause, produced in another way.
@@ -103,27 +103,27 @@ impl Experiment {
     /// Fidelity on this host: over a cable, or over the loopback interface, where packets are
     /// received on the sending core, within the send call.
     #[must_use]
-    pub fn reality(self, has_cable: bool) -> Reality {
+    pub fn reality(self, has_cable: bool) -> Fidelity {
         match self {
             Self::E5 | Self::E6 | Self::E8 if !has_cable => {
-                Reality::NotHere("it takes a cable between namespaces, and for that root")
+                Fidelity::NotHere("it takes a cable between namespaces, and for that root")
             }
-            Self::E1 | Self::E7 => Reality::Real,
-            Self::E0 => Reality::Emulated(
+            Self::E1 | Self::E7 => Fidelity::Real,
+            Self::E0 => Fidelity::Emulated(
                 "a sender on this host for the source, its kernel's clock for the capture",
             ),
-            Self::E8 => Reality::Emulated(
+            Self::E8 => Fidelity::Emulated(
                 "NAPI deferral by a kernel timer in place of throttled interrupts",
             ),
-            Self::E2 | Self::E3 => Reality::Emulated(
+            Self::E2 | Self::E3 => Fidelity::Emulated(
                 "packets come up on the sender's core; boot flags are as they are",
             ),
-            Self::E4 => Reality::Emulated("the receiver blocks, so that its core may sleep"),
+            Self::E4 => Fidelity::Emulated("the receiver blocks, so that its core may sleep"),
             Self::E5 => {
-                Reality::Emulated("the sender's core interrupts the sink's for each packet (RPS)")
+                Fidelity::Emulated("the sender's core interrupts the sink's for each packet (RPS)")
             }
             Self::E6 => {
-                Reality::Emulated("threaded NAPI, on a core with a thread that never waits")
+                Fidelity::Emulated("threaded NAPI, on a core with a thread that never waits")
             }
         }
     }
@@ -131,8 +131,8 @@ impl Experiment {
     /// The setup of the experiment; `base` gives period, count and cores.
     #[must_use]
     pub fn setup(self, base: &Conditions) -> Setup {
-        let seats = base.seats;
-        let other = seats.third();
+        let cores = base.cores;
+        let other = cores.third();
         let stream = match self {
             Self::E1 => return Setup::Dummy,
             Self::E0 => Conditions { traced: None, ..base.clone() },
@@ -150,7 +150,7 @@ impl Experiment {
 /// Without a third core, the busy thread shares the sender's core; the sender then sleeps between
 /// packets that are far apart.
 fn busy(base: &Conditions, other: Option<u16>) -> Conditions {
-    let core = other.unwrap_or(base.seats.generator);
+    let core = other.unwrap_or(base.cores.generator);
     let mut conditions =
         Conditions { receive: Receive::Thread { core }, spinner: Some(core), ..base.clone() };
     if other.is_none() {

@@ -4,7 +4,7 @@
 //! passes packets to their socket in the order in which it received them, so within one softirq the
 //! n-th of one event belongs to the n-th of the other.
 
-use super::{Event, NET_RX, Trace, What};
+use super::{Event, EventKind, NET_RX, Trace};
 use crate::stream::Measured;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -65,7 +65,7 @@ impl Stage {
 
 /// The times at which a packet reached each stage. 0 means unknown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Passage {
+pub struct PacketTimes {
     /// Start of each stage, in order.
     begins_ns: [u64; Stage::ALL.len()],
     /// Time at which the application received it.
@@ -80,7 +80,7 @@ pub struct Passage {
     pub is_refused: bool,
 }
 
-impl Passage {
+impl PacketTimes {
     /// Time at which it reached a stage; 0 if unknown.
     #[must_use]
     pub fn begin_ns(&self, stage: Stage) -> u64 {
@@ -167,7 +167,7 @@ impl Counts {
 #[derive(Debug, Clone, Default)]
 pub struct Joined {
     /// By sequence number, up to the last packet sent.
-    pub passages: Vec<Passage>,
+    pub passages: Vec<PacketTimes>,
     /// How many packets were joined.
     pub counts: Counts,
 }
@@ -225,7 +225,7 @@ impl Deferring {
 }
 
 struct Join {
-    passages: Vec<Passage>,
+    passages: Vec<PacketTimes>,
     cores: BTreeMap<u16, Core>,
     counts: Counts,
     deferring: Deferring,
@@ -239,7 +239,7 @@ impl Join {
     fn new(trace: &Trace, measured: &Measured) -> Self {
         let mut passages = Vec::with_capacity(measured.sent_ns.len());
         for (sequence, sent_ns) in (0..).zip(&measured.sent_ns) {
-            let mut passage = Passage::default();
+            let mut passage = PacketTimes::default();
             passage.set(Stage::Generator, measured.schedule.due_ns(sequence));
             passage.set(Stage::Send, *sent_ns);
             passages.push(passage);
@@ -259,29 +259,29 @@ impl Join {
         let Some(core) = self.cores.get_mut(&event.core) else { return };
         let at_ns = event.at_ns;
         match event.what {
-            What::Transmit { sequence } => {
+            EventKind::Transmit { sequence } => {
                 if let Some(passage) = passage(&mut self.passages, sequence) {
                     passage.set(Stage::Notify, at_ns);
                     passage.sent_on = event.core;
                 }
             }
-            What::TimerEntry { function } => core.timer = Some(function),
-            What::TimerExit => core.timer = None,
-            What::Raise => {
+            EventKind::TimerEntry { function } => core.timer = Some(function),
+            EventKind::TimerExit => core.timer = None,
+            EventKind::Raise => {
                 core.raise_ns = at_ns;
                 core.is_raised_by_timer = core.timer.is_some_and(|timer| self.deferring.is(timer));
             }
-            What::SoftirqEntry { number: NET_RX } => {
+            EventKind::SoftirqEntry { number: NET_RX } => {
                 core.poll_ns = at_ns;
                 core.in_receive = true;
             }
-            What::Poll { .. } => {
+            EventKind::Poll { .. } => {
                 core.poll_ns = at_ns;
                 self.counts.polls += u64::from(core::mem::take(&mut core.has_received));
             }
-            What::Receive { sequence } => self.receive(event, sequence),
-            What::Ready => self.ready(event),
-            What::Refused => {
+            EventKind::Receive { sequence } => self.receive(event, sequence),
+            EventKind::Ready => self.ready(event),
+            EventKind::Refused => {
                 if let Some(sequence) = core.under_way.pop_front() {
                     self.counts.refused += 1;
                     if let Some(passage) = passage(&mut self.passages, sequence) {
@@ -289,11 +289,11 @@ impl Join {
                     }
                 }
             }
-            What::SoftirqExit if core.in_receive => {
+            EventKind::SoftirqExit if core.in_receive => {
                 core.in_receive = false;
                 self.counts.unmatched += abandon(core);
             }
-            What::Switch { from, to, is_displaced, .. } => {
+            EventKind::Switch { from, to, is_displaced, .. } => {
                 // A NAPI thread starts polling when it is scheduled, and has finished when it
                 // sleeps.
                 core.poll_ns = at_ns;
@@ -367,7 +367,7 @@ impl Join {
     }
 }
 
-fn passage(passages: &mut [Passage], sequence: u64) -> Option<&mut Passage> {
+fn passage(passages: &mut [PacketTimes], sequence: u64) -> Option<&mut PacketTimes> {
     passages.get_mut(usize::try_from(sequence).ok()?)
 }
 

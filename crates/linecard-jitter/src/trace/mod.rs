@@ -5,7 +5,7 @@
 mod join;
 mod timeline;
 
-pub use join::{Counts, Joined, Passage, Stage};
+pub use join::{Counts, Joined, PacketTimes, Stage};
 pub use timeline::{Occupant, Span, Timeline};
 
 use alloc::collections::BTreeMap;
@@ -29,12 +29,12 @@ pub struct Event {
     /// Number of the core.
     pub core: u16,
     /// Kind of event.
-    pub what: What,
+    pub what: EventKind,
 }
 
 /// The kinds of events. Packets are always those of the traced stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum What {
+pub enum EventKind {
     /// A packet was handed to the driver (`net_dev_start_xmit`).
     Transmit {
         /// Its sequence number.
@@ -162,14 +162,14 @@ pub struct Trace {
     /// Names.
     pub names: Names,
     /// The receiving thread.
-    pub sink: Option<Seat>,
+    pub sink: Option<PinnedThread>,
     /// The sending thread, if it is on this host.
-    pub generator: Option<Seat>,
+    pub generator: Option<PinnedThread>,
 }
 
 /// A thread pinned to a core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Seat {
+pub struct PinnedThread {
     /// The thread.
     pub thread: u32,
     /// The core it is pinned to.

@@ -3,7 +3,7 @@
 //! At any time, a core has exactly one occupant: a thread (or the idle loop), interrupted by a
 //! softirq, that by an interrupt, that by a timer function. Time is charged to the innermost one.
 
-use super::{Event, Trace, Vector, What};
+use super::{Event, EventKind, Trace, Vector};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
@@ -139,15 +139,17 @@ impl Timeline {
 impl Stack {
     fn follow(&mut self, event: &Event) {
         match event.what {
-            What::InterruptEntry { number } => self.enter(event, Occupant::Interrupt(number)),
-            What::VectorEntry { vector } => self.enter(event, Occupant::Vector(vector)),
-            What::SoftirqEntry { number } => self.enter(event, Occupant::Softirq(number)),
-            What::TimerEntry { function } => self.enter(event, Occupant::Timer(function)),
-            What::InterruptExit => self.leave(event, |top| matches!(top, Occupant::Interrupt(_))),
-            What::VectorExit => self.leave(event, |top| matches!(top, Occupant::Vector(_))),
-            What::SoftirqExit => self.leave(event, |top| matches!(top, Occupant::Softirq(_))),
-            What::TimerExit => self.leave(event, |top| matches!(top, Occupant::Timer(_))),
-            What::Switch { from, is_displaced, to, .. } => {
+            EventKind::InterruptEntry { number } => self.enter(event, Occupant::Interrupt(number)),
+            EventKind::VectorEntry { vector } => self.enter(event, Occupant::Vector(vector)),
+            EventKind::SoftirqEntry { number } => self.enter(event, Occupant::Softirq(number)),
+            EventKind::TimerEntry { function } => self.enter(event, Occupant::Timer(function)),
+            EventKind::InterruptExit => {
+                self.leave(event, |top| matches!(top, Occupant::Interrupt(_)));
+            }
+            EventKind::VectorExit => self.leave(event, |top| matches!(top, Occupant::Vector(_))),
+            EventKind::SoftirqExit => self.leave(event, |top| matches!(top, Occupant::Softirq(_))),
+            EventKind::TimerExit => self.leave(event, |top| matches!(top, Occupant::Timer(_))),
+            EventKind::Switch { from, is_displaced, to, .. } => {
                 // A switch names the previous thread. If that is not the one last switched to,
                 // events are missing, and the time of the change is unknown.
                 match self.thread {
@@ -167,12 +169,12 @@ impl Stack {
                 // not recorded.
                 self.above.clear();
             }
-            What::Sleep { state } => {
+            EventKind::Sleep { state } => {
                 self.close(event.at_ns);
                 self.sleep = Some(state);
                 self.thread = Some(0);
             }
-            What::Awake => {
+            EventKind::Awake => {
                 self.close(event.at_ns);
                 self.sleep = None;
             }
@@ -244,16 +246,16 @@ mod tests {
     /// A timer of the softirq that was at it before takes no time of the core's timer.
     #[test]
     fn a_timer_that_is_interrupted_does_not_name_the_interrupt() {
-        let timer = |function| What::TimerEntry { function };
+        let timer = |function| EventKind::TimerEntry { function };
         let whats = [
-            (10, What::SoftirqEntry { number: 1 }),
+            (10, EventKind::SoftirqEntry { number: 1 }),
             (20, timer(7)),
-            (900, What::VectorEntry { vector: Vector::LocalTimer }),
+            (900, EventKind::VectorEntry { vector: Vector::LocalTimer }),
             (910, timer(8)),
-            (930, What::TimerExit),
-            (950, What::VectorExit),
-            (960, What::TimerExit),
-            (970, What::SoftirqExit),
+            (930, EventKind::TimerExit),
+            (950, EventKind::VectorExit),
+            (960, EventKind::TimerExit),
+            (970, EventKind::SoftirqExit),
         ];
         let event = |(at_ns, what)| Event { at_ns, core: 0, what };
         let events = whats.into_iter().map(event).collect();

@@ -6,7 +6,7 @@
 
 use crate::ledger::Ledger;
 use crate::stream::Measured;
-use crate::trace::{Event, Joined, Seat, Trace, What};
+use crate::trace::{Event, EventKind, Joined, PinnedThread, Trace};
 use alloc::borrow::Cow;
 use alloc::collections::BTreeSet;
 use alloc::format;
@@ -136,9 +136,9 @@ pub fn of_trace(trace: &Trace, joined: &Joined, ledger: &Ledger) -> Vec<Gate> {
 /// Whether both ends were seen on their cores: in a container, the kernel may know threads by other
 /// ids than they know themselves, and their own time would be charged to another thread.
 fn seated(trace: &Trace) -> Gate {
-    let is_seen = |seat: &Seat| {
+    let is_seen = |seat: &PinnedThread| {
         let takes = |event: &Event| match event.what {
-            What::Switch { from, to, .. } => {
+            EventKind::Switch { from, to, .. } => {
                 event.core == seat.core && [from, to].contains(&seat.thread)
             }
             _ => false,

@@ -3,7 +3,7 @@
 use crate::made_up::{GENERATOR, Host, SINK, Wish};
 use linecard::rng::Rng;
 use linecard_jitter::ledger::{Cause, Ledger};
-use linecard_jitter::trace::{Joined, Occupant, Passage, Stage, Timeline};
+use linecard_jitter::trace::{Joined, Occupant, PacketTimes, Stage, Timeline};
 use std::collections::BTreeMap;
 
 const SEEDS: u64 = 300;
@@ -54,7 +54,7 @@ fn charges_are_those_of_each_nanosecond() {
 /// The obvious slow way.
 fn instant_by_instant(
     host: &Host,
-    passage: &Passage,
+    passage: &PacketTimes,
     from_ns: u64,
     usual_ns: [u64; 8],
 ) -> BTreeMap<(Stage, Cause), u64> {

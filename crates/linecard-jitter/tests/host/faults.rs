@@ -2,7 +2,7 @@
 
 use crate::made_up::{Host, Wish};
 use linecard::rng::Rng;
-use linecard_jitter::trace::{Event, NET_RX, Seat, What};
+use linecard_jitter::trace::{Event, EventKind, NET_RX, PinnedThread};
 use linecard_jitter::verdict::Analysis;
 
 const SEEDS: u64 = 100;
@@ -16,20 +16,21 @@ const FAULTS: [(&str, &[&str], Fault); 11] = [
     }),
     ("records are lost and nobody says so", &["counts", "joined"], |host, rng| {
         let wanted = rng.below(host.ways.len() as u64);
-        host.trace.events.retain(|event| event.what != What::Receive { sequence: wanted });
+        host.trace.events.retain(|event| event.what != EventKind::Receive { sequence: wanted });
     }),
     ("a packet came up and into no socket", &["counts"], |host, _| {
         // One that was received after the stream hides that its place in the counts is another's.
         let event = |what| Event { at_ns: 5_000, core: 1, what };
-        let stray = [What::SoftirqEntry { number: NET_RX }, What::Receive { sequence: u64::MAX }];
-        let stray = stray.into_iter().chain([What::SoftirqExit]).map(event);
+        let stray =
+            [EventKind::SoftirqEntry { number: NET_RX }, EventKind::Receive { sequence: u64::MAX }];
+        let stray = stray.into_iter().chain([EventKind::SoftirqExit]).map(event);
         host.trace.events.splice(0..0, stray);
-        host.trace.events.retain(|event| event.what != What::Receive { sequence: 7 });
+        host.trace.events.retain(|event| event.what != EventKind::Receive { sequence: 7 });
     }),
     ("packets are missing from the start of the trace", &["joined", "counts"], |host, rng| {
         let lost = 1 + rng.below(10);
         host.trace.events.retain(|event| {
-            !matches!(event.what, What::Transmit { sequence } | What::Receive { sequence } if sequence < lost)
+            !matches!(event.what, EventKind::Transmit { sequence } | EventKind::Receive { sequence } if sequence < lost)
         });
     }),
     ("the clock of the trace is ahead", &["order"], |host, rng| {
@@ -58,8 +59,10 @@ const FAULTS: [(&str, &[&str], Fault); 11] = [
         host.measured.sent_ns[refused as usize] = 0;
     }),
     ("threads have other numbers for the kernel", &["seats"], |host, rng| {
-        host.trace.sink =
-            host.trace.sink.map(|seat| Seat { thread: 9_000 + rng.below(99) as u32, ..seat });
+        host.trace.sink = host
+            .trace
+            .sink
+            .map(|seat| PinnedThread { thread: 9_000 + rng.below(99) as u32, ..seat });
     }),
     ("packets came that nobody sent", &["known"], |host, rng| {
         let last = host.measured.arrivals.len() - 1;

@@ -4,7 +4,7 @@
 use crate::made_up::{GENERATOR, SINK};
 use linecard::rng::Rng;
 use linecard_jitter::stream::{Arrival, Measured, Schedule};
-use linecard_jitter::trace::{Event, Joined, Names, Stage, Timeline, Trace, Vector, What};
+use linecard_jitter::trace::{Event, EventKind, Joined, Names, Stage, Timeline, Trace, Vector};
 use linecard_jitter::verdict::Analysis;
 
 const SEEDS: u64 = 3_000;
@@ -137,26 +137,26 @@ fn trace(span_ns: u64, rng: &mut Rng) -> Trace {
     Trace { events, lost: rng.below(2), cores, names: Names::default(), sink, generator }
 }
 
-fn what(rng: &mut Rng) -> What {
+fn what(rng: &mut Rng) -> EventKind {
     let thread = |rng: &mut Rng| [0, GENERATOR.thread, SINK.thread, 300][rng.below(4) as usize];
     match rng.below(26) {
-        0..4 => What::Transmit { sequence: number(rng) },
-        4..8 => What::Receive { sequence: number(rng) },
-        8..12 => What::Ready,
-        12 => What::Refused,
-        13 => What::Raise,
-        14 => What::Poll { work: rng.below(9) as u32 },
-        15 => What::InterruptEntry { number: rng.below(3) as u32 },
-        16 => What::InterruptExit,
-        17 => What::VectorEntry { vector: Vector::ALL[rng.below(4) as usize] },
-        18 => What::VectorExit,
-        19 => What::SoftirqEntry { number: rng.below(256) as u8 },
-        20 => What::SoftirqExit,
-        21 => What::TimerEntry { function: rng.below(3) },
-        22 => What::TimerExit,
-        23 => What::Sleep { state: rng.below(3) as u32 },
-        24 => What::Awake,
-        _ => What::Switch {
+        0..4 => EventKind::Transmit { sequence: number(rng) },
+        4..8 => EventKind::Receive { sequence: number(rng) },
+        8..12 => EventKind::Ready,
+        12 => EventKind::Refused,
+        13 => EventKind::Raise,
+        14 => EventKind::Poll { work: rng.below(9) as u32 },
+        15 => EventKind::InterruptEntry { number: rng.below(3) as u32 },
+        16 => EventKind::InterruptExit,
+        17 => EventKind::VectorEntry { vector: Vector::ALL[rng.below(4) as usize] },
+        18 => EventKind::VectorExit,
+        19 => EventKind::SoftirqEntry { number: rng.below(256) as u8 },
+        20 => EventKind::SoftirqExit,
+        21 => EventKind::TimerEntry { function: rng.below(3) },
+        22 => EventKind::TimerExit,
+        23 => EventKind::Sleep { state: rng.below(3) as u32 },
+        24 => EventKind::Awake,
+        _ => EventKind::Switch {
             from: thread(rng),
             is_displaced: rng.below(2) == 0,
             to: thread(rng),

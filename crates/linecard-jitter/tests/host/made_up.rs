@@ -2,12 +2,12 @@
 
 use linecard::rng::Rng;
 use linecard_jitter::stream::{Arrival, Measured, Schedule};
-use linecard_jitter::trace::{Event, Occupant, Seat, Trace, Vector, What};
+use linecard_jitter::trace::{Event, EventKind, Occupant, PinnedThread, Trace, Vector};
 
 /// The sender's core and thread.
-pub(crate) const GENERATOR: Seat = Seat { thread: 100, core: 0 };
+pub(crate) const GENERATOR: PinnedThread = PinnedThread { thread: 100, core: 0 };
 /// The sink's.
-pub(crate) const SINK: Seat = Seat { thread: 200, core: 1 };
+pub(crate) const SINK: PinnedThread = PinnedThread { thread: 200, core: 1 };
 /// The number of the interrupt of a device.
 const INTERRUPT: u32 = 36;
 /// The address of a timer's function.
@@ -121,23 +121,23 @@ fn show(core: u16, spans: &[(u64, Occupant)], events: &mut Vec<Event>) {
         let mut push = |what| events.push(Event { at_ns, core, what });
         if let Some(guest) = index.checked_sub(1).map(|before| spans[before].1) {
             match guest {
-                Occupant::Interrupt(_) => push(What::InterruptExit),
-                Occupant::Softirq(_) => push(What::SoftirqExit),
-                Occupant::Vector(_) => push(What::VectorExit),
-                Occupant::Timer(_) => push(What::TimerExit),
+                Occupant::Interrupt(_) => push(EventKind::InterruptExit),
+                Occupant::Softirq(_) => push(EventKind::SoftirqExit),
+                Occupant::Vector(_) => push(EventKind::VectorExit),
+                Occupant::Timer(_) => push(EventKind::TimerExit),
                 _ => {}
             }
         }
         match occupant {
-            Occupant::Interrupt(number) => push(What::InterruptEntry { number }),
-            Occupant::Softirq(number) => push(What::SoftirqEntry { number }),
-            Occupant::Vector(vector) => push(What::VectorEntry { vector }),
-            Occupant::Timer(function) => push(What::TimerEntry { function }),
+            Occupant::Interrupt(number) => push(EventKind::InterruptEntry { number }),
+            Occupant::Softirq(number) => push(EventKind::SoftirqEntry { number }),
+            Occupant::Vector(vector) => push(EventKind::VectorEntry { vector }),
+            Occupant::Timer(function) => push(EventKind::TimerEntry { function }),
             _ => {}
         }
         if let Some(to) = number(occupant).filter(|to| *to != on) {
             let is_displaced = to != 0;
-            push(What::Switch { from: on, is_displaced, to, name: [0; 8] });
+            push(EventKind::Switch { from: on, is_displaced, to, name: [0; 8] });
             on = to;
         }
     }
@@ -168,9 +168,9 @@ fn ways(wish: &Wish, schedule: Schedule, rng: &mut Rng) -> Vec<[u64; 8]> {
 /// the packet as soon as that is in the socket.
 fn show_packet(sequence: u64, way: &[u64; 8], events: &mut Vec<Event>) {
     let mut push = |core, at_ns, what| events.push(Event { at_ns, core, what });
-    push(0, way[2], What::Transmit { sequence });
-    push(1, way[3], What::Raise);
-    push(1, way[4], What::Poll { work: 1 });
-    push(1, way[5], What::Receive { sequence });
-    push(1, way[6], What::Ready);
+    push(0, way[2], EventKind::Transmit { sequence });
+    push(1, way[3], EventKind::Raise);
+    push(1, way[4], EventKind::Poll { work: 1 });
+    push(1, way[5], EventKind::Receive { sequence });
+    push(1, way[6], EventKind::Ready);
 }

@@ -5,7 +5,7 @@ use crate::sys::set_segment;
 use linecard_io::placement::Placement;
 use linecard_jitter::ledger::{Cause, Ledger, Spike};
 use linecard_jitter::linux::clock::{Wait, monotonic_ns};
-use linecard_jitter::linux::session::{Conditions, Outcome, Place, Seats};
+use linecard_jitter::linux::session::{Conditions, CoreAssignment, Outcome, TestNetwork};
 use linecard_jitter::trace::{Names, SOFTIRQS, Stage};
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
@@ -91,7 +91,7 @@ fn score(
 fn find(
     test: &str,
     conditions: &Conditions,
-    inject: impl Fn(&Place, &AtomicBool) -> Windows + Sync,
+    inject: impl Fn(&TestNetwork, &AtomicBool) -> Windows + Sync,
     is_it: impl Fn(Cause, &Names) -> bool,
 ) {
     let Some((_alone, place)) = cable(test) else { return };
@@ -116,7 +116,7 @@ fn find(
 }
 
 fn sink_core() -> usize {
-    Seats::of_this_host().sink.into()
+    CoreAssignment::of_this_host().sink.into()
 }
 
 fn above() -> Placement {
@@ -150,7 +150,7 @@ fn again_and_again(over: &AtomicBool, mut work: impl FnMut()) -> Windows {
 #[test]
 fn a_pinned_thread_is_found() {
     let thread = Mutex::new(0);
-    let inject = |_: &Place, over: &AtomicBool| {
+    let inject = |_: &TestNetwork, over: &AtomicBool| {
         *thread.lock().unwrap() = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
         again_and_again(over, || {
             let _done = Wait::Spin.until(monotonic_ns() + 150_000, &AtomicBool::new(false));
@@ -166,7 +166,7 @@ fn a_timer_storm_is_found() {
     const STORM: usize = 120;
     // They take about a microsecond each. What comes later is not theirs.
     const STORM_NS: u64 = 100_000;
-    let inject = |_: &Place, over: &AtomicBool| {
+    let inject = |_: &TestNetwork, over: &AtomicBool| {
         let storms = (files() / STORM).min(INJECTIONS as usize) as u64;
         let placed = above().enter(false).expect("root may");
         let begin_ns = monotonic_ns() + BEGIN_NS;
@@ -210,7 +210,7 @@ fn files() -> usize {
 /// Other traffic in the softirq that receives, on the sink's core.
 #[test]
 fn softirq_load_is_found() {
-    let inject = |_: &Place, over: &AtomicBool| {
+    let inject = |_: &TestNetwork, over: &AtomicBool| {
         let sink = UdpSocket::bind("127.0.0.1:0").unwrap();
         let source = UdpSocket::bind("127.0.0.1:0").unwrap();
         source.connect(sink.local_addr().unwrap()).unwrap();

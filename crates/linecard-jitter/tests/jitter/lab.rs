@@ -1,6 +1,8 @@
 //! One measurement at a time, and whether there can be any.
 
-use linecard_jitter::linux::session::{Conditions, Outcome, Place, Receive, Seats, measure};
+use linecard_jitter::linux::session::{
+    Conditions, CoreAssignment, Outcome, Receive, TestNetwork, measure,
+};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard};
 
@@ -11,13 +13,13 @@ static ONE: Mutex<()> = Mutex::new(());
 pub(crate) const TRIES: usize = 6;
 
 /// Alone with a cable; or nothing, with the reason on stderr.
-pub(crate) fn cable(test: &str) -> Option<(MutexGuard<'static, ()>, Place)> {
+pub(crate) fn cable(test: &str) -> Option<(MutexGuard<'static, ()>, TestNetwork)> {
     let alone = ONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    if !Seats::of_this_host().are_apart() {
+    if !CoreAssignment::of_this_host().are_apart() {
         linecard_testkit::skip(test, "two cores are needed");
         return None;
     }
-    match Place::cable() {
+    match TestNetwork::cable() {
         Ok(place) => Some((alone, place)),
         Err(error) => {
             linecard_testkit::skip(test, error);
@@ -38,7 +40,7 @@ pub(crate) fn calm() -> Conditions {
 }
 
 /// Measures; or nothing where this kernel cannot be traced.
-pub(crate) fn traced(place: &Place, conditions: &Conditions, test: &str) -> Option<Outcome> {
+pub(crate) fn traced(place: &TestNetwork, conditions: &Conditions, test: &str) -> Option<Outcome> {
     let outcome = measure(place, conditions, &AtomicBool::new(false)).expect("a measurement");
     if let Err(why) = &outcome.trace {
         linecard_testkit::skip(test, why);

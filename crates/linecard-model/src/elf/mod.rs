@@ -79,7 +79,7 @@ pub struct Firmware {
 
 /// A location in the code, by its symbols.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place<'a> {
+pub struct CodeLocation<'a> {
     /// The function, or a label in assembly.
     pub function: &'a str,
     /// Bytes from its start.
@@ -130,8 +130,8 @@ impl Firmware {
 
     /// The location of `pc`, if it has a symbol.
     #[must_use]
-    pub fn place(&self, pc: u32) -> Option<Place<'_>> {
-        self.symbols.place(pc).map(|(function, offset)| Place { function, offset })
+    pub fn place(&self, pc: u32) -> Option<CodeLocation<'_>> {
+        self.symbols.place(pc).map(|(function, offset)| CodeLocation { function, offset })
     }
 
     /// The address of a function, a label or a variable.

@@ -4,7 +4,7 @@ use super::build::{Build, CODE, EXECUTE, WRITE};
 use super::lines::MAX_RANGES;
 use super::symbols::MAX_SYMBOLS;
 use super::{Firmware, Refusal, SourceLine, bombs};
-use crate::rv32::{Config, Core, Counts, DATA_AT, Outside, Reply, Segment, Stop, Wake, Width};
+use crate::rv32::{Bus, Config, Core, Counts, DATA_AT, Reply, Segment, Stop, Wake, Width};
 use linecard::rng::Rng;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -19,7 +19,7 @@ struct Device {
     last: u32,
 }
 
-impl Outside for Device {
+impl Bus for Device {
     fn load(&mut self, _: u64, _: u32, _: Width) -> Reply {
         Reply::Done { value: self.last, stall: 1 }
     }

@@ -12,8 +12,8 @@ use crate::{Events, Ps};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use linecard::packet::{LinkType, Meta, Packet, Toeplitz};
+use linecard::progress::{Progress, Ticker};
 use linecard::rng::Rng;
-use linecard::watch::{Pulse, Watch};
 use linecard_config::Rate;
 
 /// Ports of clients: those that Linux gives (32,768 to 60,999).
@@ -29,7 +29,7 @@ pub(super) enum Event {
     /// A receive thread has finished its task.
     Done(u16),
     /// The timeout thread checks the connections of a receive thread.
-    Watch(u16),
+    Progress(u16),
     /// Its timeout message has arrived.
     Timeout(u16),
     /// The requests of a job have reached the DMA engine, or its balancer.
@@ -211,11 +211,11 @@ impl<'s> Machine<'s> {
     }
 
     /// Runs until the time is over, no event is left, or it is cancelled.
-    pub(super) fn run(mut self, watch: &Watch) -> Outcome {
-        let mut pulse = Pulse::new(watch, self.config.run.ends().0 as usize);
+    pub(super) fn run(mut self, progress: &Progress) -> Outcome {
+        let mut ticker = Ticker::new(progress, self.config.run.ends().0 as usize);
         // Every event is scheduled later or follows from one that is, so time advances.
         while let Some((at, event)) = self.events.next() {
-            if at > self.config.run.ends() || !pulse.goes_on(at.0 as usize) {
+            if at > self.config.run.ends() || !ticker.keep_going(at.0 as usize) {
                 break;
             }
             self.now = at;
@@ -232,7 +232,7 @@ impl<'s> Machine<'s> {
             }
             Event::Arrived => self.arrived(),
             Event::Done(thread) => self.done(thread),
-            Event::Watch(thread) => self.look(thread),
+            Event::Progress(thread) => self.look(thread),
             Event::Timeout(thread) => {
                 self.threads[usize::from(thread)].timeouts += 1;
                 self.start(thread, Ps::ZERO);
@@ -280,7 +280,7 @@ impl<'s> Machine<'s> {
             self.events.add(self.now + later + Ps(time), Event::Done(number));
         }
         self.emit(number);
-        self.watch(number);
+        self.progress(number);
     }
 
     /// A thread has finished a packet, or a timeout message.
@@ -319,14 +319,14 @@ impl<'s> Machine<'s> {
 
     /// Schedules the time at which the timeout thread notices what is due: it polls all connections
     /// in turn.
-    fn watch(&mut self, number: u16) {
+    fn progress(&mut self, number: u16) {
         let thread = &mut self.threads[usize::from(number)];
         let Some(due) = thread.offloads.next_wakeup() else { return };
         let round = Ps::from_ns(self.config.npu.check_ns).0 * self.senders.len().max(1) as u64;
         let at = Ps(due.max(self.now).0.div_ceil(round).saturating_mul(round));
         if at < thread.watched_at {
             thread.watched_at = at;
-            self.events.add(at, Event::Watch(number));
+            self.events.add(at, Event::Progress(number));
         }
     }
 
@@ -341,7 +341,7 @@ impl<'s> Machine<'s> {
             let at = self.now + Ps::from_ns(self.config.npu.message_ns);
             self.events.add(at, Event::Timeout(number));
         } else {
-            self.watch(number);
+            self.progress(number);
         }
     }
 

@@ -62,7 +62,7 @@ pub use dma::{Overload, Requests};
 pub use host::Figures as HostFigures;
 pub use outcome::{Amount, ClientFigures, DmaFigures, Drops, Outcome, expected_share};
 
-use linecard::watch::Watch;
+use linecard::progress::Progress;
 use linecard_config::ConfigError;
 
 /// Runs the model.
@@ -71,7 +71,7 @@ use linecard_config::ConfigError;
 ///
 /// The first value that is out of range or does not fit the others.
 pub fn run(config: &Config) -> Result<Outcome, ConfigError> {
-    run_watched(config, &Watch::new())
+    run_with_progress(config, &Progress::new())
 }
 
 /// [`run`] with progress in picoseconds of virtual time; on cancellation it ends with the results
@@ -80,7 +80,7 @@ pub fn run(config: &Config) -> Result<Outcome, ConfigError> {
 /// # Errors
 ///
 /// The first value that is out of range or does not fit the others.
-pub fn run_watched(config: &Config, watch: &Watch) -> Result<Outcome, ConfigError> {
+pub fn run_with_progress(config: &Config, progress: &Progress) -> Result<Outcome, ConfigError> {
     linecard_config::check(config)?;
-    Ok(machine::Machine::new(config).run(watch))
+    Ok(machine::Machine::new(config).run(progress))
 }

@@ -23,4 +23,4 @@ pub use bus::{Bus, PCI_HZ, Transfer};
 pub use config::{Adapter, Config, Costs, Load, Protocol, Run, Server};
 pub use outcome::{Frames, Outcome};
 pub use overhead::{FRAME_OVERHEAD, WIRE_OVERHEAD, efficiency, file_frames};
-pub use simulation::{simulate, simulate_watched};
+pub use simulation::{simulate, simulate_with_progress};

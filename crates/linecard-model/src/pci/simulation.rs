@@ -9,8 +9,8 @@ use crate::{Events, Ps};
 use alloc::collections::VecDeque;
 use alloc::string::ToString;
 use alloc::vec;
+use linecard::progress::{Progress, Ticker};
 use linecard::rng::Rng;
-use linecard::watch::{Pulse, Watch};
 use linecard_config::ConfigError;
 
 /// The link from the switch to the adapter, in bits per second.
@@ -57,7 +57,7 @@ enum Event {
 /// # Errors
 /// A value out of its range.
 pub fn simulate(config: &Config) -> Result<Outcome, ConfigError> {
-    simulate_watched(config, &Watch::new())
+    simulate_with_progress(config, &Progress::new())
 }
 
 /// [`simulate`] with progress in picoseconds of virtual time; on cancellation it ends with the
@@ -65,14 +65,14 @@ pub fn simulate(config: &Config) -> Result<Outcome, ConfigError> {
 ///
 /// # Errors
 /// A value out of its range.
-pub fn simulate_watched(config: &Config, watch: &Watch) -> Result<Outcome, ConfigError> {
+pub fn simulate_with_progress(config: &Config, watch: &Progress) -> Result<Outcome, ConfigError> {
     linecard_config::check(config)?;
     let mut simulation = Simulation::new(config)?;
     simulation.begin();
     let end = config.run.ends();
-    let mut pulse = Pulse::new(watch, end.0 as usize);
+    let mut pulse = Ticker::new(watch, end.0 as usize);
     while simulation.events.next_time().is_some_and(|time| time <= end)
-        && pulse.goes_on(simulation.now.0 as usize)
+        && pulse.keep_going(simulation.now.0 as usize)
     {
         simulation.step();
     }

@@ -57,7 +57,7 @@ use super::rv32::{Config, Core, Cycles, Fault, Image, LoadError, Stop};
 use super::transmit::{DesignError, MessageError};
 use line::Line;
 use linecard::offload::segment::Class;
-use unit::{Seat, Unit};
+use unit::{BusPort, Unit};
 
 /// Memory of the core for instructions and for data.
 const MEMORY: u32 = 64 << 10;
@@ -214,7 +214,8 @@ impl Receive {
         loop {
             let patience = self.design.patience;
             let until = self.core.cycle().saturating_add(patience.min(TURN_CYCLES));
-            let stop = self.core.run(&mut Seat { unit: &mut self.unit, line: &mut line }, until)?;
+            let stop =
+                self.core.run(&mut BusPort { unit: &mut self.unit, line: &mut line }, until)?;
             while let Some(received) = self.unit.host.next_received() {
                 self.outcome.take(&received);
                 sink(&received);

@@ -8,7 +8,7 @@ use super::map;
 use crate::Ps;
 use crate::cell::{Cell, Window};
 use crate::dma::{Dma, Transfer};
-use crate::rv32::{Denial, Outside, Reply, Wake, Width};
+use crate::rv32::{AccessError, Bus, Reply, Wake, Width};
 use linecard::offload::segment::Class;
 
 /// Counters of the core's time and packets.
@@ -66,7 +66,7 @@ pub(super) struct Unit {
 }
 
 /// The core's port to its environment.
-pub(super) struct Seat<'u, 'l, 's> {
+pub(super) struct BusPort<'u, 'l, 's> {
     pub(super) unit: &'u mut Unit,
     pub(super) line: &'l mut Line<'s>,
 }
@@ -258,9 +258,10 @@ impl Unit {
     }
 }
 
-const NO_PACKET: Denial = Denial::Cannot("there is no packet, or it ends before");
-const NO_NODE: Denial = Denial::Cannot("there is no empty node");
-const NO_LIST: Denial = Denial::Cannot("no node has this address, or all are handed over already");
+const NO_PACKET: AccessError = AccessError::Cannot("there is no packet, or it ends before");
+const NO_NODE: AccessError = AccessError::Cannot("there is no empty node");
+const NO_LIST: AccessError =
+    AccessError::Cannot("no node has this address, or all are handed over already");
 
 /// Write-only registers.
 fn is_written(address: u32) -> bool {
@@ -270,7 +271,7 @@ fn is_written(address: u32) -> bool {
     }
 }
 
-impl Outside for Seat<'_, '_, '_> {
+impl Bus for BusPort<'_, '_, '_> {
     fn load(&mut self, cycle: u64, address: u32, width: Width) -> Reply {
         if (map::RBI..map::VECTOR).contains(&address) {
             let stall = self.unit.take_bus(cycle);
@@ -283,8 +284,8 @@ impl Outside for Seat<'_, '_, '_> {
         }
         match self.unit.load_register(cycle, address) {
             Some(reply) if width == Width::Word => reply,
-            Some(_) => Reply::Denied(Denial::WordsOnly),
-            None if is_written(address) => Reply::Denied(Denial::WriteOnly),
+            Some(_) => Reply::Denied(AccessError::WordsOnly),
+            None if is_written(address) => Reply::Denied(AccessError::WriteOnly),
             None => Reply::Refused,
         }
     }
@@ -293,7 +294,7 @@ impl Outside for Seat<'_, '_, '_> {
         let Self { unit, line } = self;
         let is_read = |unit: &Unit| unit.load_register(cycle, address).is_some();
         if width != Width::Word && (is_read(unit) || is_written(address)) {
-            return Reply::Denied(Denial::WordsOnly);
+            return Reply::Denied(AccessError::WordsOnly);
         }
         let classes = [Class::Ssm, Class::Bom, Class::Com, Class::Eom];
         let class = address.checked_sub(map::START).and_then(|at| classes.get(at as usize / 4));
@@ -306,7 +307,7 @@ impl Outside for Seat<'_, '_, '_> {
         match unit.store_register(cycle, address, value) {
             true => Reply::Done { value: 0, stall: 0 },
             false if address == map::EVENT => Reply::Denied(NO_LIST),
-            false if is_read(unit) => Reply::Denied(Denial::ReadOnly),
+            false if is_read(unit) => Reply::Denied(AccessError::ReadOnly),
             false => Reply::Refused,
         }
     }

@@ -3,10 +3,10 @@
 //! Instructions are decoded when they are loaded. Nothing is stepped cycle by cycle: an instruction
 //! adds its cycles to the count, waits included. A run ends at a given cycle.
 
+use super::bus::{Bus, Reply, Wake, Width};
 use super::decode::{Kind, Op, SINK};
 use super::fault::{Access, Fault, FaultKind};
 use super::image::{DATA_AT, Image, LoadError, MAX_MEMORY, lay_out};
-use super::outside::{Outside, Reply, Wake, Width};
 use super::profile::{Counts, Profile};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -62,10 +62,10 @@ pub struct Cycles {
 /// start code sets a stack pointer where it needs one.
 ///
 /// ```
-/// use linecard_model::rv32::{Config, Core, Image, Outside, Reply, Stop, Wake, Width};
+/// use linecard_model::rv32::{Config, Core, Image, Bus, Reply, Stop, Wake, Width};
 /// /// A core alone.
 /// struct Nothing;
-/// impl Outside for Nothing {
+/// impl Bus for Nothing {
 ///     fn load(&mut self, _: u64, _: u32, _: Width) -> Reply { Reply::Refused }
 ///     fn store(&mut self, _: u64, _: u32, _: Width, _: u32) -> Reply { Reply::Refused }
 ///     fn wait(&mut self, _: u64) -> Wake { Wake::Blocked }
@@ -154,11 +154,11 @@ impl Core {
     ///
     /// # Errors
     /// If the program does something illegal: the core stays at that instruction.
-    pub fn run<O: Outside>(&mut self, outside: &mut O, until: u64) -> Result<Stop, Fault> {
+    pub fn run<O: Bus>(&mut self, bus: &mut O, until: u64) -> Result<Stop, Fault> {
         let until = until.min(LAST_CYCLE);
         match self.profile {
-            Some(_) => self.execute::<O, true>(outside, until),
-            None => self.execute::<O, false>(outside, until),
+            Some(_) => self.execute::<O, true>(bus, until),
+            None => self.execute::<O, false>(bus, until),
         }
     }
 
@@ -229,9 +229,9 @@ impl Core {
         self.profile.as_deref()
     }
 
-    fn execute<O: Outside, const PROFILE: bool>(
+    fn execute<O: Bus, const PROFILE: bool>(
         &mut self,
-        outside: &mut O,
+        bus: &mut O,
         until: u64,
     ) -> Result<Stop, Fault> {
         let mut now = self.now;
@@ -241,7 +241,7 @@ impl Core {
             }
             let Some(&op) = self.ops.get(now.at) else { break Exit::Fault(FaultKind::End) };
             let before = if PROFILE { (now.at, self.cycles()) } else { (0, Cycles::default()) };
-            if let Err(exit) = self.step(op, &mut now, outside) {
+            if let Err(exit) = self.step(op, &mut now, bus) {
                 break exit;
             }
             if PROFILE {
@@ -273,7 +273,7 @@ impl Core {
 
     /// Executes one instruction. Nothing has changed if it fails.
     #[inline(always)]
-    fn step(&mut self, op: Op, now: &mut Now, outside: &mut impl Outside) -> Result<(), Exit> {
+    fn step(&mut self, op: Op, now: &mut Now, bus: &mut impl Bus) -> Result<(), Exit> {
         let a = self.registers[usize::from(op.rs1)];
         let other = self.registers[usize::from(op.rs2)];
         let b = other.wrapping_add(op.imm);
@@ -289,14 +289,14 @@ impl Core {
             Kind::Sra => a.cast_signed().wrapping_shr(b).cast_unsigned(),
             Kind::Or => a | b,
             Kind::And => a & b,
-            Kind::Lb => extend(i8::from_le_bytes(self.load(now, address, outside)?)),
-            Kind::Lh => extend(i16::from_le_bytes(self.load(now, address, outside)?)),
-            Kind::Lw => u32::from_le_bytes(self.load(now, address, outside)?),
-            Kind::Lbu => u32::from(u8::from_le_bytes(self.load(now, address, outside)?)),
-            Kind::Lhu => u32::from(u16::from_le_bytes(self.load(now, address, outside)?)),
-            Kind::Sb => return self.store::<1>(now, (address, other), outside),
-            Kind::Sh => return self.store::<2>(now, (address, other), outside),
-            Kind::Sw => return self.store::<4>(now, (address, other), outside),
+            Kind::Lb => extend(i8::from_le_bytes(self.load(now, address, bus)?)),
+            Kind::Lh => extend(i16::from_le_bytes(self.load(now, address, bus)?)),
+            Kind::Lw => u32::from_le_bytes(self.load(now, address, bus)?),
+            Kind::Lbu => u32::from(u8::from_le_bytes(self.load(now, address, bus)?)),
+            Kind::Lhu => u32::from(u16::from_le_bytes(self.load(now, address, bus)?)),
+            Kind::Sb => return self.store::<1>(now, (address, other), bus),
+            Kind::Sh => return self.store::<2>(now, (address, other), bus),
+            Kind::Sw => return self.store::<4>(now, (address, other), bus),
             Kind::Beq => return self.branch(a == other, op, now),
             Kind::Bne => return self.branch(a != other, op, now),
             Kind::Blt => return self.branch(a.cast_signed() < other.cast_signed(), op, now),
@@ -306,7 +306,7 @@ impl Core {
             Kind::Jal => return self.jump(op.imm, op.rd, now),
             Kind::Jalr => return self.jump(address & !1, op.rd, now),
             Kind::Wfi => {
-                *now = self.sleep(*now, outside)?;
+                *now = self.sleep(*now, bus)?;
                 return Ok(());
             }
             Kind::Ebreak => return Err(Exit::Halted),
@@ -350,13 +350,13 @@ impl Core {
         &mut self,
         now: &mut Now,
         address: u32,
-        outside: &mut impl Outside,
+        bus: &mut impl Bus,
     ) -> Result<[u8; N], Exit> {
         if let Some(bytes) = self.data.as_chunks().0.get(place_in_data::<N>(address)) {
             return Ok(*bytes);
         }
         let access = access::<N>(false, address);
-        let (value, stall) = self.load_elsewhere(now.cycle, access, outside)?;
+        let (value, stall) = self.load_elsewhere(now.cycle, access, bus)?;
         now.cycle += stall;
         Ok(value.to_le_bytes().first_chunk().copied().unwrap_or([0; N]))
     }
@@ -366,14 +366,14 @@ impl Core {
         &mut self,
         now: &mut Now,
         (address, value): (u32, u32),
-        outside: &mut impl Outside,
+        bus: &mut impl Bus,
     ) -> Result<(), Exit> {
         let place = self.data.as_chunks_mut::<N>().0.get_mut(place_in_data::<N>(address));
         if let (Some(place), Some(bytes)) = (place, value.to_le_bytes().first_chunk()) {
             *place = *bytes;
         } else {
             let access = access::<N>(true, address);
-            now.cycle += self.store_elsewhere(now.cycle, (access, value), outside)?;
+            now.cycle += self.store_elsewhere(now.cycle, (access, value), bus)?;
         }
         now.advance();
         Ok(())
@@ -386,14 +386,14 @@ impl Core {
         &mut self,
         cycle: u64,
         access: Access,
-        outside: &mut impl Outside,
+        bus: &mut impl Bus,
     ) -> Result<(u32, u64), Exit> {
         let Access { address, width, .. } = access;
         if !access.is_aligned() {
             return Err(Exit::Fault(FaultKind::Misaligned(access)));
         }
         if address >= DATA_AT {
-            let reply = outside.load(cycle, address, width);
+            let reply = bus.load(cycle, address, width);
             return self.answer(cycle, reply, access);
         }
         match self.code.as_chunks().0.get(address as usize / 4) {
@@ -408,7 +408,7 @@ impl Core {
         &mut self,
         cycle: u64,
         (access, value): (Access, u32),
-        outside: &mut impl Outside,
+        bus: &mut impl Bus,
     ) -> Result<u64, Exit> {
         if !access.is_aligned() {
             return Err(Exit::Fault(FaultKind::Misaligned(access)));
@@ -416,7 +416,7 @@ impl Core {
         if access.address < DATA_AT {
             return Err(Exit::Fault(access.refused()));
         }
-        let reply = outside.store(cycle, access.address, access.width, value);
+        let reply = bus.store(cycle, access.address, access.width, value);
         self.answer(cycle, reply, access).map(|(_, stall)| stall)
     }
 
@@ -436,8 +436,8 @@ impl Core {
 
     /// The state after a sleep that begins `now`.
     #[inline(never)]
-    fn sleep(&mut self, now: Now, outside: &mut impl Outside) -> Result<Now, Exit> {
-        let Wake::At { cycle, vector } = outside.wait(now.cycle) else {
+    fn sleep(&mut self, now: Now, bus: &mut impl Bus) -> Result<Now, Exit> {
+        let Wake::At { cycle, vector } = bus.wait(now.cycle) else {
             return Err(Exit::Blocked);
         };
         let at = match vector {

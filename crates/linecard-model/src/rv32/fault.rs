@@ -1,7 +1,7 @@
 //! Errors that stop a core.
 
+use super::bus::{AccessError, Width};
 use super::image::DATA_AT;
-use super::outside::{Denial, Width};
 use core::fmt;
 
 /// Where a program failed. The core stays at the instruction.
@@ -27,7 +27,7 @@ pub enum FaultKind {
     Refused(Access),
     /// A device refuses the access.
     #[error("{0} is refused: {1}")]
-    Denied(Access, Denial),
+    Denied(Access, AccessError),
     /// An address that is not a multiple of the access's width.
     #[error("{access} is misaligned: give a multiple of {width}", access = .0, width = .0.width.bytes())]
     Misaligned(Access),

@@ -3,7 +3,7 @@
 //! Every instruction takes one cycle; a taken branch, and every jump, additionally costs the
 //! bubbles of the refilled pipeline. The core has its own instruction memory at address 0 and its
 //! own data memory after it, without caches: those accesses never wait. All other addresses are
-//! accesses to the [`Outside`], which may stall the core.
+//! accesses to the [`Bus`], which may stall the core.
 //!
 //! Not supported: privileged instructions other than `wfi`, control and status registers, traps (a
 //! [`Fault`] instead), self-modifying code, unaligned accesses.
@@ -11,15 +11,15 @@
 //! Source: The RISC-V Instruction Set Manual, volume I, chapter 2 (RV32I 2.1); timing after
 //! "LSO on a RISC core", section 4: one cycle each, no cache, the bus may stall.
 
+mod bus;
 mod core;
 mod decode;
 mod fault;
 mod image;
-mod outside;
 mod profile;
 
 pub use self::core::{Config, Core, Cycles, Stop};
+pub use bus::{AccessError, Bus, Reply, Wake, Width};
 pub use fault::{Access, Fault, FaultKind};
 pub use image::{DATA_AT, Image, LoadError, MAX_MEMORY, Segment};
-pub use outside::{Denial, Outside, Reply, Wake, Width};
 pub use profile::{Counts, Profile, annotate};

@@ -9,13 +9,13 @@
 //! The answers are confirmed by [`measure`], which runs the firmware.
 //!
 //! ```
-//! use linecard_model::solve::{Firmware, Phase, Question, Traffic};
+//! use linecard_model::solve::{Firmware, Phase, SolveInput, Traffic};
 //! use linecard_model::transmit::{Design, Kind, firmware};
 //! use linecard_model::{Clock, Ps};
 //! # fn main() -> Result<(), Box<dyn core::error::Error>> {
 //! let mhz = |mhz: u64| Clock::new(mhz * 1_000_000, Ps::ZERO);
 //! let design = Design::published(mhz(1)?, mhz(2_115)?);
-//! let question = Question {
+//! let question = SolveInput {
 //!     firmware: Firmware::measure(&firmware::approach_2(), design.bubbles)?,
 //!     traffic: Traffic::endless(Kind::Tcp, design.mtu),
 //!     bits_per_second: 100_000_000_000,
@@ -28,21 +28,21 @@
 //! # }
 //! ```
 
+mod bottlenecks;
 mod costs;
-mod ladder;
+mod input;
 mod measure;
 mod predict;
-mod question;
 mod timing;
 mod traffic;
 
 #[cfg(test)]
 mod tests;
 
+pub use bottlenecks::{Bottleneck, BottleneckAnalysis, ClockLimits, Relief, relieve};
 pub use costs::{Cost, Costs};
-pub use ladder::{ClockLimits, Ladder, Relief, Step, relieve};
+pub use input::{Edge, SolveError, SolveInput};
 pub use measure::{Measured, measure, measure_steady};
 pub use predict::{Firmware, Prediction, Resource};
-pub use question::{Edge, Question, SolveError};
 pub use timing::Phase;
 pub use traffic::{Flow, Traffic};

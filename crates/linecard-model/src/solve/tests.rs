@@ -1,4 +1,4 @@
-use super::{Costs, Edge, Firmware, Flow, Phase, Question, Resource, Traffic, measure, relieve};
+use super::{Costs, Edge, Firmware, Flow, Phase, Resource, SolveInput, Traffic, measure, relieve};
 use crate::rv32::Image;
 use crate::transmit::{BusPolicy, Design, HeaderPath, Kind, firmware};
 use crate::{Clock, Ps};
@@ -12,8 +12,8 @@ fn costs(image: &Image) -> Firmware {
     Firmware::measure(image, 1).expect("costs")
 }
 
-fn published(mtu: u16, phase: Phase, image: &Image) -> Question {
-    Question {
+fn published(mtu: u16, phase: Phase, image: &Image) -> SolveInput {
+    SolveInput {
         design: Design { mtu, ..Design::published(mhz(1), mhz(2_115)) },
         firmware: costs(image),
         traffic: Traffic::endless(Kind::Tcp, mtu),
@@ -48,7 +48,7 @@ fn the_best_firmware_needs_less_than_half_of_what_is_published() {
     for (mtu, published_mhz) in [(1500, 148.0), (1024, 216.0), (512, 423.0)] {
         let question = published(mtu, Phase::Worst, &firmware::best());
         let from = question.core_clock().unwrap().from_hz as f64 / 1e6;
-        let best = Question { phase: Phase::Best, ..question }.core_clock().unwrap();
+        let best = SolveInput { phase: Phase::Best, ..question }.core_clock().unwrap();
         let packets = 1e11 / (8.0 * (f64::from(mtu) + 20.0));
         assert!((best.smallest_hz as f64 - 7.0 * packets).abs() < 2e3, "{mtu}: {best:?}");
         assert!(from < 0.65 * published_mhz, "{mtu}: {from}");
@@ -101,7 +101,7 @@ fn the_solver_predicts_what_the_firmware_does() {
         let image = [firmware::approach_2(), firmware::best(), firmware::approach_1()]
             [rng.below(3) as usize]
             .clone();
-        let question = Question {
+        let question = SolveInput {
             firmware: costs(&image),
             traffic: traffic.clone(),
             bits_per_second: 1,
@@ -136,7 +136,7 @@ fn clocks_that_lock_are_walked_through() {
     };
     let image = firmware::compiled();
     let flows = alloc::vec![Flow { kind: Kind::Tcp, payload: 75, weight: 1 }];
-    let question = Question {
+    let question = SolveInput {
         firmware: costs(&image),
         traffic: Traffic { flows },
         bits_per_second: 1,
@@ -161,7 +161,7 @@ fn the_named_limit_is_the_one_whose_relief_helps() {
         let design = design(&mut rng);
         let traffic = traffic(&mut rng, design.mtu);
         let image = firmware::approach_2();
-        let question = Question {
+        let question = SolveInput {
             firmware: costs(&image),
             traffic: traffic.clone(),
             bits_per_second: 1,
@@ -195,7 +195,7 @@ fn an_edge_is_where_the_firmware_begins_to_carry_the_line() {
         (Kind::Tcp, 1500, 1600, 1024),
     ] {
         let image = firmware::approach_2();
-        let question = Question {
+        let question = SolveInput {
             design: Design { mtu, bus_bits, ..Design::published(mhz(1), mhz(2_115)) },
             firmware: costs(&image),
             traffic: Traffic::uniform(kind, mtu, 7),
@@ -218,7 +218,7 @@ fn an_edge_is_where_the_firmware_begins_to_carry_the_line() {
 
 #[test]
 fn other_edges_carry_and_one_less_does_not() {
-    let question = Question {
+    let question = SolveInput {
         design: Design::published(mhz(150), mhz(2_115)),
         firmware: costs(&firmware::approach_2()),
         traffic: Traffic::endless(Kind::Tcp, 1500),
@@ -232,14 +232,14 @@ fn other_edges_carry_and_one_less_does_not() {
     };
     let dma = question.dma_clock().expect("a clock");
     assert!(with_dma(dma) && !with_dma(dma - 2_000));
-    let slow = Question { design: Design::published(mhz(30), mhz(2_115)), ..question.clone() };
+    let slow = SolveInput { design: Design::published(mhz(30), mhz(2_115)), ..question.clone() };
     let cores = slow.cores().expect("cores");
     let sbi_bytes = 1 << 30;
     assert!(carries(&Design { cores, sbi_bytes, ..slow.design.clone() }));
     assert!(!carries(&Design { cores: cores - 1, sbi_bytes, ..slow.design.clone() }));
     assert!(matches!(slow.dma_clock(), Err(super::SolveError::Core { .. })));
     let halved = Design { cycles_per_word: 2, ..question.design.clone() };
-    let halved = Question { design: halved, ..question };
+    let halved = SolveInput { design: halved, ..question };
     // The text's two DMA cycles per word: 1.42 of the time at 1500 bytes.
     let Err(super::SolveError::Dma { demand }) = halved.core_clock() else { panic!("an answer") };
     assert!((demand - 1.42).abs() < 0.005, "{demand}");
@@ -254,7 +254,7 @@ fn short_last_packets_are_predicted() {
         for (payload, interrupt) in [(1, 0), (1_461, 0), (1_500, 2_000), (1_461, 10_000)] {
             let interrupt = Ps(interrupt);
             let design = Design { policy, interrupt, ..Design::published(mhz(400), mhz(2_000)) };
-            let question = Question {
+            let question = SolveInput {
                 firmware: costs(&image),
                 traffic: Traffic {
                     flows: alloc::vec![Flow { kind: Kind::Tcp, payload, weight: 1 }],
@@ -277,10 +277,10 @@ fn an_endless_stream_on_the_slowest_dma_has_no_answer() {
     let clock = |hz| Clock::new(hz, Ps::ZERO).expect("a clock");
     for (dma, mtu) in [(clock(Clock::MIN_HZ), 1500), (mhz(1), 1500), (mhz(1), 65_535)] {
         let design = Design { mtu, sbi_bytes: 1 << 20, ..Design::published(mhz(1), dma) };
-        let question = Question { design, ..published(mtu, Phase::Typical, &firmware::best()) };
+        let question = SolveInput { design, ..published(mtu, Phase::Typical, &firmware::best()) };
         for cores in [1, Design::MAX_CORES] {
             let design = Design { cores, ..question.design.clone() };
-            let question = Question { design, ..question.clone() };
+            let question = SolveInput { design, ..question.clone() };
             let answer = question.core_clock();
             assert!(matches!(answer, Err(super::SolveError::Dma { .. })), "{cores}: {answer:?}");
         }
@@ -288,6 +288,6 @@ fn an_endless_stream_on_the_slowest_dma_has_no_answer() {
     let fast = clock(Clock::MAX_HZ);
     let design =
         Design { cores: 256, mtu: 9000, sbi_bytes: 1 << 20, ..Design::published(fast, fast) };
-    let question = Question { design, ..published(9000, Phase::Typical, &firmware::best()) };
+    let question = SolveInput { design, ..published(9000, Phase::Typical, &firmware::best()) };
     assert!(question.predict(&question.design).unwrap().carries(800_000_000_000));
 }

@@ -48,7 +48,7 @@ use super::rv32::{Config, Core, Cycles, Fault, Image, LoadError, Profile, Stop};
 use alloc::vec::Vec;
 use line::Line;
 use linecard::offload::segment::Class;
-use unit::{Seat, Unit, Wish};
+use unit::{BusPort, PendingRequest, Unit};
 use verify::Verifier;
 
 /// Memory of a core for instructions and for data.
@@ -256,13 +256,13 @@ impl Transmit {
     ) -> Result<Outcome, TransmitError> {
         let mut has_more = true;
         while let Some(number) = self.next_core(has_more)? {
-            match self.cores[number].1.wish {
-                Wish::Message(_) => match messages.next() {
+            match self.cores[number].1.pending {
+                PendingRequest::Message(_) => match messages.next() {
                     Some(message) => self.give(number, message)?,
                     // Other cores may still be working on theirs.
                     None => has_more = false,
                 },
-                Wish::Room(_) | Wish::None => self.step(number)?,
+                PendingRequest::Room(_) | PendingRequest::None => self.step(number)?,
             }
             while let Some(sent) = self.line.next_sent() {
                 self.verifier.check(sent.message, &sent.bytes);
@@ -280,18 +280,18 @@ impl Transmit {
         let clock = self.design.core;
         let mut next: Option<(Ps, usize)> = None;
         for (number, (core, unit)) in self.cores.iter().enumerate() {
-            let at = match unit.wish {
-                Wish::Message(_) if !has_more => continue,
-                Wish::Message(at) => at,
+            let at = match unit.pending {
+                PendingRequest::Message(_) if !has_more => continue,
+                PendingRequest::Message(at) => at,
                 // Until another core's packets have been sent.
-                Wish::Room(len) if !unit.has_room(len, &mut self.line) => continue,
-                Wish::Room(_) | Wish::None => clock.edge(core.cycle()),
+                PendingRequest::Room(len) if !unit.has_room(len, &mut self.line) => continue,
+                PendingRequest::Room(_) | PendingRequest::None => clock.edge(core.cycle()),
             };
             if next.is_none_or(|(earliest, _)| at < earliest) {
                 next = Some((at, number));
             }
         }
-        let waits = |(_, unit): &(Core, Unit)| matches!(unit.wish, Wish::Room(_));
+        let waits = |(_, unit): &(Core, Unit)| matches!(unit.pending, PendingRequest::Room(_));
         if next.is_none() && self.cores.iter().any(waits) {
             let last = self.cores.iter().map(|(core, _)| core.cycle()).max();
             return Err(TransmitError::Stalled { at: clock.edge(last.unwrap_or(0)) });
@@ -312,11 +312,11 @@ impl Transmit {
     fn step(&mut self, number: usize) -> Result<(), TransmitError> {
         let (core, unit) = &mut self.cores[number];
         let patience = self.design.patience;
-        unit.wish = Wish::None;
+        unit.pending = PendingRequest::None;
         // A sleep is longer than patience where the host takes its time.
         let before = (unit.counters.packets, core.cycles().asleep);
         let until = core.cycle().saturating_add(patience);
-        let stop = core.run(&mut Seat { unit: &mut *unit, line: &mut self.line }, until);
+        let stop = core.run(&mut BusPort { unit: &mut *unit, line: &mut self.line }, until);
         let stop = stop.map_err(|fault| TransmitError::Fault { core: number, fault })?;
         let (cycle, pc) = (core.cycle(), core.pc());
         let goes_on = (unit.counters.packets, core.cycles().asleep) != before;

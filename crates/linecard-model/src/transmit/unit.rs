@@ -7,13 +7,13 @@ use super::message::{Kind, Message};
 use crate::Ps;
 use crate::cell::{Cell, Window};
 use crate::dma::{Dma, Transfer};
-use crate::rv32::{Denial, Outside, Reply, Wake, Width};
+use crate::rv32::{AccessError, Bus, Reply, Wake, Width};
 use alloc::vec::Vec;
 use linecard::offload::segment::Class;
 
 /// The pending request of a core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wish {
+pub(super) enum PendingRequest {
     /// None: it runs.
     None,
     /// It waits for a message, from this time on.
@@ -38,7 +38,7 @@ pub(super) struct Unit {
     work: Option<Work>,
     /// The cycle in which the core wakes to it.
     granted: Option<u64>,
-    pub(super) wish: Wish,
+    pub(super) pending: PendingRequest,
     moving: Option<Moving>,
     /// From this cycle on the DMA is free.
     free_from: u64,
@@ -110,7 +110,7 @@ struct Moving {
 
 /// A core's port to its environment, and to what all cores share.
 #[derive(Debug)]
-pub(super) struct Seat<'a> {
+pub(super) struct BusPort<'a> {
     pub(super) unit: &'a mut Unit,
     pub(super) line: &'a mut Line,
 }
@@ -128,7 +128,7 @@ impl Unit {
             vectors: [0; 2],
             work: None,
             granted: None,
-            wish: Wish::None,
+            pending: PendingRequest::None,
             moving: None,
             free_from: 0,
             window: Window::default(),
@@ -160,7 +160,7 @@ impl Unit {
 
     /// Stores a message in the buffer; the core wakes when the interrupt has arrived.
     pub(super) fn grant(&mut self, number: u64, message: &Message, mss: usize) {
-        let asked = if let Wish::Message(at) = self.wish { at } else { Ps::ZERO };
+        let asked = if let PendingRequest::Message(at) = self.pending { at } else { Ps::ZERO };
         let bytes = message.bytes();
         self.sb[..bytes.len()].copy_from_slice(bytes);
         let mut last_flags = 0;
@@ -184,7 +184,7 @@ impl Unit {
         self.counters.payload_in += (bytes.len() - message.header_len()) as u64;
         let at = asked.max(message.ready) + self.design.interrupt;
         self.granted = Some(self.dma.core.at_or_after(at));
-        self.wish = Wish::None;
+        self.pending = PendingRequest::None;
     }
 
     /// Whether the message does not have more packets than bytes: firmware that starts more would
@@ -283,7 +283,7 @@ impl Unit {
             Room::At(time) => self.dma.core.at_or_after(time),
             Room::Never => return Reply::Denied(NO_ROOM),
             Room::Unknown => {
-                self.wish = Wish::Room(len);
+                self.pending = PendingRequest::Room(len);
                 return Reply::Blocked;
             }
         };
@@ -380,11 +380,11 @@ impl Unit {
 }
 
 /// Why START refuses.
-const NO_PACKET: Denial = Denial::Cannot(
+const NO_PACKET: AccessError = AccessError::Cannot(
     "there is no message, or SHAP, EHAP, SPP and EPP do not lie in the sending buffer in this order",
 );
-const NO_ROOM: Denial =
-    Denial::Cannot("the packet is longer than the line interface's buffer (line.sbi)");
+const NO_ROOM: AccessError =
+    AccessError::Cannot("the packet is longer than the line interface's buffer (line.sbi)");
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Buffer {
@@ -401,7 +401,7 @@ fn class(first: bool, last: bool) -> Class {
     }
 }
 
-impl Outside for Seat<'_> {
+impl Bus for BusPort<'_> {
     fn load(&mut self, cycle: u64, address: u32, width: Width) -> Reply {
         if let Some((buffer, at)) = Unit::on_bus(address, width) {
             let stall = self.unit.take_bus(cycle);
@@ -415,8 +415,8 @@ impl Outside for Seat<'_> {
         }
         match self.unit.load_register(cycle, address) {
             Some(value) if width == Width::Word => Reply::Done { value, stall: 0 },
-            Some(_) => Reply::Denied(Denial::WordsOnly),
-            None if address == map::START => Reply::Denied(Denial::WriteOnly),
+            Some(_) => Reply::Denied(AccessError::WordsOnly),
+            None if address == map::START => Reply::Denied(AccessError::WriteOnly),
             None => Reply::Refused,
         }
     }
@@ -430,14 +430,14 @@ impl Outside for Seat<'_> {
         }
         let is_read = |unit: &Unit| unit.load_register(cycle, address).is_some();
         if width != Width::Word && (is_read(self.unit) || address == map::START) {
-            return Reply::Denied(Denial::WordsOnly);
+            return Reply::Denied(AccessError::WordsOnly);
         }
         if address == map::START {
             return self.unit.start(cycle, value, self.line);
         }
         match self.unit.store_register(address, value) {
             true => Reply::Done { value: 0, stall: 0 },
-            false if is_read(self.unit) => Reply::Denied(Denial::ReadOnly),
+            false if is_read(self.unit) => Reply::Denied(AccessError::ReadOnly),
             false => Reply::Refused,
         }
     }
@@ -452,7 +452,7 @@ impl Outside for Seat<'_> {
             unit.window = Window { begun: at.max(cycle + 1), idle: 0 };
             return Wake::At { cycle: at, vector: (vector != 0).then_some(vector) };
         }
-        if unit.wish == Wish::None {
+        if unit.pending == PendingRequest::None {
             if let Some(moving) = &unit.moving {
                 let end = moving.transfer.end_cycle;
                 unit.wait_for(cycle, end);
@@ -464,7 +464,7 @@ impl Outside for Seat<'_> {
             }
             unit.free_from = unit.free_from.max(cycle);
             unit.counters.busy_until = unit.free_from;
-            unit.wish = Wish::Message(unit.dma.core.edge(unit.free_from));
+            unit.pending = PendingRequest::Message(unit.dma.core.edge(unit.free_from));
         }
         Wake::Blocked
     }

@@ -12,7 +12,7 @@ mod program;
 use build::{Build, CODE, EXECUTE, WRITE};
 use linecard::rng::Rng;
 use linecard_model::rv32::{
-    Config, Core, DATA_AT, Fault, FaultKind, Image, Outside, Reply, Segment, Wake, Width,
+    Bus, Config, Core, DATA_AT, Fault, FaultKind, Image, Reply, Segment, Wake, Width,
 };
 use std::collections::HashSet;
 use std::fs;
@@ -31,7 +31,7 @@ const WORDS: usize = 300_000;
 /// Nothing is outside.
 struct Nothing;
 
-impl Outside for Nothing {
+impl Bus for Nothing {
     fn load(&mut self, _: u64, _: u32, _: Width) -> Reply {
         Reply::Refused
     }

@@ -8,8 +8,8 @@ use super::{Clock, Interest, Ready, SealedSocket, Waiter, Waker, give_up};
 use crate::control::ControlError;
 use crate::lane::LaneError;
 use crate::seal::SealError;
+use linecard::progress::Progress;
 use linecard::time::Instant;
-use linecard::watch::Watch;
 use linecard_transfer::control::Message;
 use linecard_transfer::wire::{Header, MAX_LANES};
 use std::fmt::Display;
@@ -147,7 +147,7 @@ pub(crate) struct Driver<'a> {
     pub(crate) clock: Clock,
     /// Wakes it when the files' thread has a result.
     pub(crate) waker: Waker,
-    pub(crate) stop: &'a Watch,
+    pub(crate) stop: &'a Progress,
 }
 
 /// What a turn leaves to be done.

@@ -18,7 +18,7 @@ use crate::end::{Clock, Cores, Driver, Pinned, SocketCounters, Waker, processor_
 use crate::file::{ChunkBytes, Failures, Folder};
 use crate::keys::Fingerprint;
 use crate::lane::Spec;
-use linecard::watch::Watch;
+use linecard::progress::Progress;
 use linecard_transfer::receive::ReceiveCounters;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
@@ -45,7 +45,7 @@ pub struct ReceiveOptions {
     /// How long to wait for the sender to speak, and for progress.
     pub patience: Duration,
     /// Ends the transfer early.
-    pub stop: Arc<Watch>,
+    pub stop: Arc<Progress>,
 }
 
 /// How far it is.

@@ -17,7 +17,7 @@ use crate::control::Access;
 use crate::end::{Clock, Cores, Driver, Pinned, SocketCounters, Waker, processor_time};
 use crate::file::{ChunkBytes, Failures, Input, Skipped, Source};
 use crate::lane::Spec;
-use linecard::watch::Watch;
+use linecard::progress::Progress;
 use linecard_transfer::fec::Scheme;
 use linecard_transfer::lane::{LaneCounters, LaneState};
 use linecard_transfer::send::{Mode, SendCounters};
@@ -53,7 +53,7 @@ pub struct SendOptions {
     /// How long to wait for the receiver, and for progress.
     pub patience: Duration,
     /// Ends the transfer early.
-    pub stop: Arc<Watch>,
+    pub stop: Arc<Progress>,
 }
 
 /// How far it is.

@@ -11,7 +11,7 @@ use crate::lane::{LaneError, MAX_DATAGRAM_BYTES};
 use linecard::time::Instant;
 use linecard_transfer::control::Message;
 use linecard_transfer::lane::LaneState;
-use linecard_transfer::send::{Departure, SendEvent, Sender};
+use linecard_transfer::send::{SendEvent, Sender, Transmit};
 use linecard_transfer::store::Source;
 use linecard_transfer::wire::{Header, Kind};
 use std::collections::BTreeMap;
@@ -35,7 +35,7 @@ pub(super) struct Sending<'a> {
     source: Source,
     /// Bytes of the chunks in flight.
     in_flight: BTreeMap<u32, u32>,
-    transmits: Vec<Departure>,
+    transmits: Vec<Transmit>,
     heard_finish: bool,
     start: Instant,
     /// When the first chunk was offered.

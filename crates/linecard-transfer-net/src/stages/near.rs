@@ -11,7 +11,7 @@ use linecard::rng::Rng;
 use linecard::time::Instant;
 use linecard_transfer::control::Suite;
 use linecard_transfer::lane::LaneSettings;
-use linecard_transfer::send::{Body, Departure, Mode, SendEvent, SendSettings, Sender};
+use linecard_transfer::send::{Body, Mode, SendEvent, SendSettings, Sender, Transmit};
 use linecard_transfer::store::Source;
 use linecard_transfer::wire::OVERHEAD_BYTES;
 use std::fs;
@@ -34,7 +34,7 @@ pub(super) struct Near {
     source: Source,
     socket: SealedSocket,
     received: ReceiveBuffer,
-    departures: Vec<Departure>,
+    departures: Vec<Transmit>,
     /// Groups among them whose repair is to be made.
     groups: usize,
     room: Vec<u8>,
@@ -215,7 +215,7 @@ impl std::fmt::Debug for Near {
 }
 
 /// The first of a group's repair packets: with it, all are made.
-const fn is_first_row(departure: &Departure) -> bool {
+const fn is_first_row(departure: &Transmit) -> bool {
     matches!(departure.body, Body::Repair { row: 0, .. })
 }
 

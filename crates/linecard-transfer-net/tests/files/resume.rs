@@ -11,7 +11,7 @@ use std::time::Duration;
 const JOURNAL: &str = ".a.linecard-journal";
 
 /// Whether every chunk that counts has its bytes, and the rest can be added.
-fn goes_on(folder: &Path, object: &Object, bytes: &[u8]) -> Have {
+fn keep_going(folder: &Path, object: &Object, bytes: &[u8]) -> Have {
     let sink = sink(folder, object);
     let have = sink.have();
     let partial = fs::read(folder.join(".a.linecard-part")).unwrap();
@@ -50,7 +50,7 @@ fn a_journal_cut_at_any_byte_is_gone_on_with() {
     for len in 0..=journal.len() {
         let folder = tempfile::tempdir().unwrap();
         put(folder.path(), &part, &journal[..len]);
-        let have = goes_on(folder.path(), &object, &bytes);
+        let have = keep_going(folder.path(), &object, &bytes);
         assert_eq!(have.count() as usize, len.saturating_sub(header) / 76, "{len}");
     }
 }
@@ -66,7 +66,7 @@ fn a_damaged_journal_gives_fewer_chunks_and_never_wrong_ones() {
         let mut damaged = journal.clone();
         damaged[at] ^= 1 << (at % 8);
         put(folder.path(), &part, &damaged);
-        let have = goes_on(folder.path(), &object, &bytes);
+        let have = keep_going(folder.path(), &object, &bytes);
         assert!(have.count() <= 2 && !have.contains(1) && !have.contains(2), "{at}: {have:?}");
     }
 }
@@ -79,7 +79,10 @@ fn a_torn_record_is_written_over() {
     let folder = tempfile::tempdir().unwrap();
     put(folder.path(), &part, &journal[..journal.len() - 20]);
     write(&sink(folder.path(), &object), &bytes, [4]);
-    assert_eq!(goes_on(folder.path(), &object, &bytes).ranges().collect::<Vec<_>>(), [1..2, 4..5]);
+    assert_eq!(
+        keep_going(folder.path(), &object, &bytes).ranges().collect::<Vec<_>>(),
+        [1..2, 4..5]
+    );
 }
 
 #[test]
@@ -97,7 +100,7 @@ fn another_object_another_cut_or_a_short_partial_start_anew() {
     ] {
         let folder = tempfile::tempdir().unwrap();
         put(folder.path(), part, &journal);
-        assert_eq!(goes_on(folder.path(), &object, &bytes).count(), 0);
+        assert_eq!(keep_going(folder.path(), &object, &bytes).count(), 0);
     }
 }
 
@@ -156,7 +159,7 @@ fn chunks_are_read_again_before_they_count() {
     part[CHUNK + 100..CHUNK + 200].fill(0);
     let folder = tempfile::tempdir().unwrap();
     put(folder.path(), &part, &journal);
-    let have = goes_on(folder.path(), &object, &bytes);
+    let have = keep_going(folder.path(), &object, &bytes);
     assert_eq!(have.ranges().collect::<Vec<_>>(), [0..1, 3..4]);
     // The file is open for nobody else then.
     assert!(OpenOptions::new().write(true).open(folder.path().join("a")).is_ok());
@@ -175,7 +178,7 @@ fn a_chunk_that_was_written_again_counts_the_next_time() {
     assert_eq!(again.have(), Have::from_iter([1]));
     write(&again, &bytes, [0]);
     drop(again);
-    assert_eq!(goes_on(folder.path(), &object, &bytes).count(), 2);
+    assert_eq!(keep_going(folder.path(), &object, &bytes).count(), 2);
 }
 
 #[test]

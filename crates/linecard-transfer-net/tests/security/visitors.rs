@@ -1,7 +1,7 @@
 //! Peers that connect to a receiver and are slow, silent, wrong, or too late: none keeps a sender out.
 
 use super::{listener, shared, soon, until};
-use linecard::watch::Watch;
+use linecard::progress::Progress;
 use linecard_transfer::control::{
     End, FecScheme, Hello, LaneKind, LaneOffer, Message, Mode, Object, RefuseCode, VERSION,
 };
@@ -27,7 +27,7 @@ const BYTES: u64 = 100_000;
 struct Receiver {
     at: SocketAddr,
     turned_away: Arc<Mutex<Vec<TurnedAway>>>,
-    stop: Arc<Watch>,
+    stop: Arc<Progress>,
     thread: Option<thread::JoinHandle<Vec<Result<Received, ReceiveError>>>>,
 }
 

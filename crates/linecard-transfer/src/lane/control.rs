@@ -1,6 +1,6 @@
 //! Congestion window and pacing rate of a lane.
 
-use super::{Cubic, LaneSettings, Outcome, Rtt};
+use super::{Cubic, FlightUpdate, LaneSettings, Rtt};
 use linecard::time::Instant;
 
 /// A lane of fixed rate that loses more than one packet in this many competes with other traffic.
@@ -77,7 +77,7 @@ impl Control {
 
     /// Updates the control with acknowledgments and losses. True if the circuit breaker has just
     /// opened: the lane continues under congestion control.
-    pub fn update(&mut self, settings: &LaneSettings, seen: &Seen<'_>, now: Instant) -> bool {
+    pub fn update(&mut self, settings: &LaneSettings, seen: &Observed<'_>, now: Instant) -> bool {
         match self {
             Self::Stream => {}
             Self::Cubic(cubic) => {
@@ -103,9 +103,9 @@ impl Control {
 
 /// Observations on a lane.
 #[derive(Debug, Clone, Copy)]
-pub struct Seen<'a> {
+pub struct Observed<'a> {
     /// Packets that arrived or were lost.
-    pub outcome: &'a Outcome,
+    pub outcome: &'a FlightUpdate,
     /// The lane's round-trip time.
     pub rtt: &'a Rtt,
     /// Whether the window limited the sender.
@@ -113,7 +113,7 @@ pub struct Seen<'a> {
 }
 
 impl Breaker {
-    fn opens(&mut self, seen: &Seen<'_>, now: Instant) -> bool {
+    fn opens(&mut self, seen: &Observed<'_>, now: Instant) -> bool {
         self.arrived += seen.outcome.arrived.len() as u64;
         self.lost += seen.outcome.lost.len() as u64;
         let interval_ns = BREAKER_INTERVAL_NS.max(5 * seen.rtt.smoothed_ns());
@@ -137,12 +137,12 @@ mod tests {
 
     fn feed(control: &mut Control, settings: &LaneSettings, lost: usize, second: u64) -> bool {
         let piece = Piece { chunk: 0, slot: 0 };
-        let outcome = Outcome {
+        let outcome = FlightUpdate {
             arrived: vec![piece; 100 - lost],
             lost: vec![piece; lost],
-            ..Outcome::default()
+            ..FlightUpdate::default()
         };
-        let seen = Seen { outcome: &outcome, rtt: &Rtt::default(), limited: true };
+        let seen = Observed { outcome: &outcome, rtt: &Rtt::default(), limited: true };
         control.update(settings, &seen, Instant::from_ns(second * 1_000_000_000))
     }
 

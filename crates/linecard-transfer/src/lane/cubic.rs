@@ -1,6 +1,6 @@
 //! CUBIC (RFC 9438), in bytes: for lanes of unknown rate.
 
-use super::Outcome;
+use super::FlightUpdate;
 use linecard::time::Instant;
 
 /// Multiplicative decrease (section 4.6).
@@ -73,7 +73,7 @@ impl Cubic {
 
     /// Updates the window with the effect of an acknowledgment or a timer; `limited` if the window
     /// limited the sender: a window that is not used does not grow (section 5.8).
-    pub fn update(&mut self, outcome: &Outcome, rtt_ns: u64, limited: bool, now: Instant) {
+    pub fn update(&mut self, outcome: &FlightUpdate, rtt_ns: u64, limited: bool, now: Instant) {
         if let Some(sent) = outcome.lost_sent {
             self.lost(sent, now);
         }
@@ -126,8 +126,8 @@ mod tests {
 
     const RTT_NS: u64 = 100_000_000;
 
-    fn arrived(segments: f64) -> Outcome {
-        Outcome { arrived_bytes: (segments * 1_000.0) as u64, ..Outcome::default() }
+    fn arrived(segments: f64) -> FlightUpdate {
+        FlightUpdate { arrived_bytes: (segments * 1_000.0) as u64, ..FlightUpdate::default() }
     }
 
     /// One round of a window that is all used.
@@ -138,7 +138,12 @@ mod tests {
     }
 
     fn lose(cubic: &mut Cubic, now: Instant) {
-        cubic.update(&Outcome { lost_sent: Some(now), ..Outcome::default() }, RTT_NS, true, now);
+        cubic.update(
+            &FlightUpdate { lost_sent: Some(now), ..FlightUpdate::default() },
+            RTT_NS,
+            true,
+            now,
+        );
     }
 
     #[test]
@@ -150,7 +155,12 @@ mod tests {
         assert_eq!(cubic.window(), 160_000);
         lose(&mut cubic, now);
         assert_eq!(cubic.window(), 112_000);
-        cubic.update(&Outcome { lost_sent: Some(now), ..Outcome::default() }, 1, true, now);
+        cubic.update(
+            &FlightUpdate { lost_sent: Some(now), ..FlightUpdate::default() },
+            1,
+            true,
+            now,
+        );
         assert_eq!(cubic.window(), 112_000);
     }
 

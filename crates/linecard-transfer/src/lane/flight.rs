@@ -35,7 +35,7 @@ struct Sent {
 
 /// The effect of an acknowledgment or a timer.
 #[derive(Debug, Clone, Default)]
-pub struct Outcome {
+pub struct FlightUpdate {
     /// Pieces that arrived for the first time.
     pub arrived: Vec<Piece>,
     /// Pieces of packets that count as lost.
@@ -51,7 +51,7 @@ pub struct Outcome {
     pub sample_ns: Option<u64>,
 }
 
-impl Outcome {
+impl FlightUpdate {
     /// Clears it for reuse.
     pub fn clear(&mut self) {
         self.arrived.clear();
@@ -143,7 +143,7 @@ impl Flight {
 
     /// Processes an acknowledgment. False if it contains numbers that were never sent: the other
     /// end has a bug or is hostile.
-    pub fn acknowledge(&mut self, ack: &Ack, now: Instant, outcome: &mut Outcome) -> bool {
+    pub fn acknowledge(&mut self, ack: &Ack, now: Instant, outcome: &mut FlightUpdate) -> bool {
         let Some(newest) = ack.ranges.first() else { return true };
         if newest.last >= self.next_number() {
             return false;
@@ -161,7 +161,7 @@ impl Flight {
         true
     }
 
-    fn take(&mut self, range: Range, outcome: &mut Outcome) {
+    fn take(&mut self, range: Range, outcome: &mut FlightUpdate) {
         for number in range.first.max(self.base)..=range.last {
             let taken = self.entry(number).and_then(Option::take);
             let Some(sent) = taken else { continue };
@@ -177,7 +177,12 @@ impl Flight {
     }
 
     /// Declares packets lost according to the lane's order or `rtt`. Returns when to check again.
-    pub fn detect(&mut self, rtt: &Rtt, now: Instant, outcome: &mut Outcome) -> Option<Instant> {
+    pub fn detect(
+        &mut self,
+        rtt: &Rtt,
+        now: Instant,
+        outcome: &mut FlightUpdate,
+    ) -> Option<Instant> {
         let largest = self.largest?;
         let delay = rtt.loss_delay_ns();
         let mut number = self.base;
@@ -199,14 +204,14 @@ impl Flight {
     }
 
     /// Declares all packets lost, because the lane has failed.
-    pub fn abandon(&mut self, outcome: &mut Outcome) {
+    pub fn abandon(&mut self, outcome: &mut FlightUpdate) {
         for number in self.base..self.next_number() {
             self.lose(number, outcome);
         }
         self.advance();
     }
 
-    fn lose(&mut self, number: u64, outcome: &mut Outcome) {
+    fn lose(&mut self, number: u64, outcome: &mut FlightUpdate) {
         let Some(sent) = self.entry(number).and_then(Option::take) else { return };
         self.bytes -= u64::from(sent.bytes);
         self.packets -= 1;
@@ -252,7 +257,7 @@ mod tests {
 
     #[test]
     fn three_later_packets_are_a_loss_and_two_are_not() {
-        let (mut flight, mut outcome) = (Flight::default(), Outcome::default());
+        let (mut flight, mut outcome) = (Flight::default(), FlightUpdate::default());
         for slot in 0..6 {
             flight.send(Some(piece(slot)), 100, Instant::from_ns(u64::from(slot)));
         }
@@ -274,7 +279,7 @@ mod tests {
 
     #[test]
     fn what_was_never_sent_cannot_be_acknowledged() {
-        let (mut flight, mut outcome) = (Flight::default(), Outcome::default());
+        let (mut flight, mut outcome) = (Flight::default(), FlightUpdate::default());
         flight.send(Some(piece(0)), 100, Instant::ZERO);
         let forged = ack(vec![Range { first: 0, last: 1 }]);
         assert!(!flight.acknowledge(&forged, Instant::ZERO, &mut outcome));
@@ -286,7 +291,7 @@ mod tests {
     fn every_packet_has_one_fate() {
         for seed in 0..200 {
             let mut rng = Rng::new(seed);
-            let (mut flight, mut outcome) = (Flight::default(), Outcome::default());
+            let (mut flight, mut outcome) = (Flight::default(), FlightUpdate::default());
             let mut got = super::super::ranges::Ranges::default();
             let mut now = Instant::ZERO;
             let (mut sent, mut fates) = (0_u32, Vec::new());

@@ -12,9 +12,9 @@ mod receiver;
 mod rtt;
 mod sender;
 
-pub use control::{Breaker, Control, Seen};
+pub use control::{Breaker, Control, Observed};
 pub use cubic::Cubic;
-pub use flight::{Flight, MAX_FLIGHT, Outcome, PACKET_THRESHOLD, Piece};
+pub use flight::{Flight, FlightUpdate, MAX_FLIGHT, PACKET_THRESHOLD, Piece};
 pub use pacer::Pacer;
 pub use ranges::Ranges;
 pub use receiver::{AckSettings, LaneReceiver};

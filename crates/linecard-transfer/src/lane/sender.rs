@@ -1,8 +1,8 @@
 //! The sending end of a lane: whether it works, when it may send, and what has become of its
 //! packets.
 
-use super::control::Seen;
-use super::{Control, Flight, Outcome, Pacer, Piece, Rtt};
+use super::control::Observed;
+use super::{Control, Flight, FlightUpdate, Pacer, Piece, Rtt};
 use crate::wire::{Ack, Probe};
 use linecard::rng::Rng;
 use linecard::time::Instant;
@@ -333,7 +333,7 @@ impl LaneSender {
     /// Processes an acknowledgment of this lane's packets; its effect is added to `outcome`. It
     /// does not revive a failed lane, because the packets may have been sent before the failure; a
     /// probe does that, and takes only a round trip.
-    pub fn acknowledged(&mut self, ack: &Ack, now: Instant, outcome: &mut Outcome) {
+    pub fn acknowledged(&mut self, ack: &Ack, now: Instant, outcome: &mut FlightUpdate) {
         if !self.flight.acknowledge(ack, now, outcome) {
             self.counters.forged += 1;
             return;
@@ -351,7 +351,7 @@ impl LaneSender {
 
     /// Processes the timers. True if the lane has just failed: all its packets are in
     /// `outcome.lost`.
-    pub fn tick(&mut self, now: Instant, outcome: &mut Outcome) -> bool {
+    pub fn tick(&mut self, now: Instant, outcome: &mut FlightUpdate) -> bool {
         if self.loss_timer.is_some_and(|at| at <= now) {
             self.loss_timer = self.flight.detect(&self.rtt, now, outcome);
             self.account(outcome, now);
@@ -367,7 +367,7 @@ impl LaneSender {
     }
 
     /// Marks the lane as failed: its packets are in `outcome.lost`, and it is probed.
-    pub fn fail(&mut self, now: Instant, outcome: &mut Outcome) {
+    pub fn fail(&mut self, now: Instant, outcome: &mut FlightUpdate) {
         if self.state != LaneState::Alive {
             return;
         }
@@ -390,16 +390,16 @@ impl LaneSender {
 
     /// Closes the lane permanently: its packets are in `outcome.lost`. That does not count as a
     /// failure or a loss.
-    pub fn close(&mut self, outcome: &mut Outcome) {
+    pub fn close(&mut self, outcome: &mut FlightUpdate) {
         self.flight.abandon(outcome);
         self.state = LaneState::Closed;
         (self.asked, self.answer, self.loss_timer) = (None, None, None);
     }
 
-    fn account(&mut self, outcome: &Outcome, now: Instant) {
+    fn account(&mut self, outcome: &FlightUpdate, now: Instant) {
         self.counters.lost += outcome.lost.len() as u64;
         self.counters.late += outcome.late.len() as u64;
-        let seen = Seen { outcome, rtt: &self.rtt, limited: self.limited };
+        let seen = Observed { outcome, rtt: &self.rtt, limited: self.limited };
         if self.control.update(&self.settings, &seen, now) {
             self.counters.breaks += 1;
         }
@@ -502,12 +502,12 @@ mod tests {
     /// A healthy lane that was closed was counted as one that had died, with its packets as lost.
     #[test]
     fn a_lane_that_is_closed_has_not_died_and_gives_back_what_it_had() {
-        let (mut closed, mut outcome) = (sending(), Outcome::default());
+        let (mut closed, mut outcome) = (sending(), FlightUpdate::default());
         closed.close(&mut outcome);
         assert_eq!((closed.state(), outcome.lost.len()), (LaneState::Closed, 3));
         assert_eq!((closed.counters.deaths, closed.counters.lost), (0, 0));
         assert_eq!((closed.in_flight(), closed.next_wakeup(true)), (0, None));
-        let (mut failed, mut outcome) = (sending(), Outcome::default());
+        let (mut failed, mut outcome) = (sending(), FlightUpdate::default());
         failed.fail(at(3), &mut outcome);
         assert_eq!((failed.state(), outcome.lost.len()), (LaneState::Suspect, 3));
         assert_eq!((failed.counters.deaths, failed.counters.lost), (1, 3));

@@ -1,7 +1,7 @@
 //! A chunk being received: which parts of it have arrived.
 
 use super::Refusal;
-use crate::layout::{Layout, Place};
+use crate::layout::{Layout, PacketRole};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -101,7 +101,7 @@ impl Incoming {
     }
 
     /// Checks that `place` is valid and new; its length is checked as far as it is known.
-    pub(super) fn check(&self, place: Place, bytes: u32) -> Result<(), Refusal> {
+    pub(super) fn check(&self, place: PacketRole, bytes: u32) -> Result<(), Refusal> {
         if !self.layout.contains(place) {
             return Err(Refusal::Place);
         }
@@ -109,8 +109,8 @@ impl Incoming {
         let may_be_short = !self.announced
             && (1..full).contains(&bytes)
             && match place {
-                Place::Data { .. } => self.short.is_none(),
-                Place::Repair { group, .. } => {
+                PacketRole::Data { .. } => self.short.is_none(),
+                PacketRole::Repair { group, .. } => {
                     self.short_group.is_none_or(|short| short == (group, bytes))
                 }
             };
@@ -118,8 +118,8 @@ impl Incoming {
             return Err(Refusal::Length);
         }
         let repeated = match place {
-            Place::Data { index } => self.has(index),
-            Place::Repair { group, row } => {
+            PacketRole::Data { index } => self.has(index),
+            PacketRole::Repair { group, row } => {
                 let group = self.groups[group as usize];
                 group.repaired || group.rows >> row & 1 == 1
             }
@@ -128,9 +128,9 @@ impl Incoming {
     }
 
     /// Records a checked packet.
-    pub(super) fn take(&mut self, place: Place, bytes: u32) -> Step {
+    pub(super) fn take(&mut self, place: PacketRole, bytes: u32) -> Step {
         let number = match place {
-            Place::Data { index } => {
+            PacketRole::Data { index } => {
                 self.set(index);
                 if !self.announced && bytes < self.layout.data_bytes(0) {
                     self.short = Some((index, bytes));
@@ -139,7 +139,7 @@ impl Incoming {
                 self.groups[number as usize].data += 1;
                 number
             }
-            Place::Repair { group, row } => {
+            PacketRole::Repair { group, row } => {
                 if !self.announced && bytes < self.layout.data_bytes(0) {
                     self.short_group = Some((group, bytes));
                 }

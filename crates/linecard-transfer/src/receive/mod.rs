@@ -9,7 +9,7 @@ mod chunk;
 
 use crate::fec::Scheme;
 use crate::lane::{AckSettings, LaneReceiver};
-use crate::layout::{Layout, LayoutError, Place};
+use crate::layout::{Layout, LayoutError, PacketRole};
 use crate::wire::{Ack, DONE_BITS, Header, Kind, MAX_LANES, Probe};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -86,7 +86,7 @@ pub enum Refusal {
     /// Its length is wrong.
     Length,
     /// Its lane, connection or kind is unknown.
-    Stranger,
+    Unknown,
 }
 
 /// Counters of packets, and of each kind of [`Refusal`].
@@ -321,18 +321,18 @@ impl Receiver {
     fn look_at(&mut self, header: &Header, body: &[u8], now: Instant) -> Arrival {
         let lane = usize::from(header.lane);
         if lane >= self.lanes.len() || header.connection != self.settings.connection {
-            return Arrival::Refused(Refusal::Stranger);
+            return Arrival::Refused(Refusal::Unknown);
         }
         let place = match header.kind {
-            Kind::Data => Place::of_data(header.index),
-            Kind::Repair => Place::of_repair(header.index),
+            Kind::Data => PacketRole::of_data(header.index),
+            Kind::Repair => PacketRole::of_repair(header.index),
             Kind::Probe => return self.probed(header, body, now),
             Kind::Close => return Arrival::Close,
             Kind::Control => {
                 let is_new = self.lanes[lane].arrived(header.packet_number, now);
                 return if is_new { Arrival::Control } else { Arrival::Refused(Refusal::Replayed) };
             }
-            Kind::Ack => return Arrival::Refused(Refusal::Stranger),
+            Kind::Ack => return Arrival::Refused(Refusal::Unknown),
         };
         let sender = &mut self.lanes[lane];
         if !sender.arrived(header.packet_number, now) {
@@ -359,7 +359,7 @@ impl Receiver {
         Arrival::Probe { validated: lane.probed(probe, now) }
     }
 
-    fn take(&mut self, chunk: u32, place: Place, bytes: u32) -> Arrival {
+    fn take(&mut self, chunk: u32, place: PacketRole, bytes: u32) -> Arrival {
         if chunk >= self.window_end() {
             return Arrival::Refused(Refusal::Window);
         }
@@ -379,10 +379,10 @@ impl Receiver {
         }
         let step = incoming.take(place, bytes);
         let arrival = match place {
-            Place::Data { index } => {
+            PacketRole::Data { index } => {
                 Arrival::Data { chunk, offset: incoming.layout().offset(index) }
             }
-            Place::Repair { group, row } => Arrival::Repair { chunk, group, row },
+            PacketRole::Repair { group, row } => Arrival::Repair { chunk, group, row },
         };
         self.step(chunk, step);
         arrival
@@ -527,7 +527,7 @@ impl ReceiveCounters {
             Refusal::Window => &mut self.window,
             Refusal::Place => &mut self.place,
             Refusal::Length => &mut self.length,
-            Refusal::Stranger => &mut self.stranger,
+            Refusal::Unknown => &mut self.stranger,
         }
     }
 }

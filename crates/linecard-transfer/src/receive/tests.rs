@@ -61,9 +61,9 @@ fn what_cannot_be_is_refused_and_counted() {
     receiver.announce(0, 4_096).unwrap();
     let repair = |number, index| Header { kind: Kind::Repair, ..data(number, 0, index) };
     let tries = [
-        (Header { lane: 2, ..data(0, 0, 0) }, &FULL[..], Refusal::Stranger),
-        (Header { connection: 8, ..data(0, 0, 0) }, &FULL, Refusal::Stranger),
-        (Header { kind: Kind::Ack, ..data(0, 0, 0) }, &FULL, Refusal::Stranger),
+        (Header { lane: 2, ..data(0, 0, 0) }, &FULL[..], Refusal::Unknown),
+        (Header { connection: 8, ..data(0, 0, 0) }, &FULL, Refusal::Unknown),
+        (Header { kind: Kind::Ack, ..data(0, 0, 0) }, &FULL, Refusal::Unknown),
         (data(1, 2, 0), &FULL, Refusal::Window),
         (data(2, u32::MAX, 0), &FULL, Refusal::Window),
         (data(3, 0, 5), &FULL, Refusal::Place),

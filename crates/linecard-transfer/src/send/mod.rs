@@ -8,8 +8,8 @@ mod assign;
 mod chunk;
 
 use crate::fec::Scheme;
-use crate::lane::{LaneCounters, LaneSender, LaneSettings, LaneState, Outcome, Piece};
-use crate::layout::{Layout, LayoutError, Place};
+use crate::lane::{FlightUpdate, LaneCounters, LaneSender, LaneSettings, LaneState, Piece};
+use crate::layout::{Layout, LayoutError, PacketRole};
 use crate::wire::{Ack, Header, Kind, MAX_LANES, OVERHEAD_BYTES, Probe};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -70,7 +70,7 @@ impl Default for SendSettings {
 
 /// A packet to be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Departure {
+pub struct Transmit {
     /// Its header.
     pub header: Header,
     /// Its content.
@@ -105,7 +105,7 @@ pub enum Body {
     },
 }
 
-impl Departure {
+impl Transmit {
     /// Bytes of its datagram.
     #[must_use]
     pub const fn on_wire(&self) -> usize {
@@ -180,7 +180,7 @@ pub struct Sender {
     window_end: u32,
     events: VecDeque<SendEvent>,
     counters: SendCounters,
-    outcome: Outcome,
+    outcome: FlightUpdate,
     progress: Instant,
     /// When everything sent should have left the queues of its lanes.
     clear: Instant,
@@ -207,7 +207,7 @@ impl Sender {
             finished: false,
             events: VecDeque::new(),
             counters: SendCounters::default(),
-            outcome: Outcome::default(),
+            outcome: FlightUpdate::default(),
             progress: Instant::ZERO,
             clear: Instant::ZERO,
             rng: Rng::new(seed),
@@ -283,7 +283,7 @@ impl Sender {
 
     /// Appends to `out` the packets that `lane` should send now, at most `most`. All have to be
     /// sent in this order, because their numbers are assigned.
-    pub fn poll(&mut self, lane: usize, now: Instant, most: usize, out: &mut Vec<Departure>) {
+    pub fn poll(&mut self, lane: usize, now: Instant, most: usize, out: &mut Vec<Transmit>) {
         if self.lanes.get(lane).is_none() {
             return;
         }
@@ -306,7 +306,7 @@ impl Sender {
         }
     }
 
-    fn poll_probe(&mut self, lane: usize, now: Instant, out: &mut Vec<Departure>) {
+    fn poll_probe(&mut self, lane: usize, now: Instant, out: &mut Vec<Transmit>) {
         let quiet = self.quiet_lane(lane, now);
         let sender = &mut self.lanes[lane];
         let probe =
@@ -317,7 +317,7 @@ impl Sender {
         let bytes = if is_long { self.settings.payload_bytes } else { 0 };
         let bytes = bytes.max(Probe::BYTES as u32);
         let header = self.header(Kind::Probe, lane, packet_number);
-        out.push(Departure { header, body: Body::Probe { probe, bytes } });
+        out.push(Transmit { header, body: Body::Probe { probe, bytes } });
     }
 
     fn header(&self, kind: Kind, lane: usize, packet_number: u64) -> Header {
@@ -333,7 +333,7 @@ impl Sender {
         }
     }
 
-    fn depart(&mut self, lane: usize, chunk: usize, slot: u32, now: Instant) -> Departure {
+    fn depart(&mut self, lane: usize, chunk: usize, slot: u32, now: Instant) -> Transmit {
         let (id, layout) = (self.chunks[chunk].id, self.chunks[chunk].layout);
         let place = layout.place(slot);
         let bytes = layout.place_bytes(place);
@@ -342,13 +342,13 @@ impl Sender {
         let number = sender.send(Piece { chunk: id, slot }, on_wire, now);
         self.clear = self.clear.max(now.plus_ns(sender.rtt().queued_ns()));
         let (kind, body) = match place {
-            Place::Data { index } => {
+            PacketRole::Data { index } => {
                 (Kind::Data, Body::Data { offset: layout.offset(index), bytes })
             }
-            Place::Repair { group, row } => (Kind::Repair, Body::Repair { group, row, bytes }),
+            PacketRole::Repair { group, row } => (Kind::Repair, Body::Repair { group, row, bytes }),
         };
         let header = self.header(kind, lane, number);
-        Departure { header: Header { chunk: id, index: place.to_index(), ..header }, body }
+        Transmit { header: Header { chunk: id, index: place.to_index(), ..header }, body }
     }
 
     /// Processes a decrypted packet from the other end. Invalid packets are counted.
@@ -393,7 +393,7 @@ impl Sender {
     }
 
     /// Applies the lanes' updates to the chunks.
-    fn settle(&mut self, outcome: &mut Outcome, now: Instant) {
+    fn settle(&mut self, outcome: &mut FlightUpdate, now: Instant) {
         if !outcome.arrived.is_empty() {
             self.progress = now;
         }
@@ -461,7 +461,12 @@ impl Sender {
         self.end(lane, now, |sender, _now, outcome| sender.close(outcome));
     }
 
-    fn end(&mut self, lane: usize, now: Instant, how: fn(&mut LaneSender, Instant, &mut Outcome)) {
+    fn end(
+        &mut self,
+        lane: usize,
+        now: Instant,
+        how: fn(&mut LaneSender, Instant, &mut FlightUpdate),
+    ) {
         let Some(sender) = self.lanes.get_mut(lane) else { return };
         let was_alive = sender.state() == LaneState::Alive;
         let mut outcome = core::mem::take(&mut self.outcome);

@@ -28,7 +28,7 @@ fn windowed(count: usize, settings: SendSettings) -> Sender {
     sender
 }
 
-fn poll(sender: &mut Sender, lane: usize, now: Instant) -> Vec<Departure> {
+fn poll(sender: &mut Sender, lane: usize, now: Instant) -> Vec<Transmit> {
     let mut out = Vec::new();
     sender.poll(lane, now, 1_000, &mut out);
     out
@@ -58,13 +58,13 @@ fn give_ack(sender: &mut Sender, lane: u16, ranges: Vec<Range>, done_below: u32,
     sender.receive(&header, &body, now);
 }
 
-fn data(out: &[Departure]) -> Vec<(u32, u32)> {
+fn data(out: &[Transmit]) -> Vec<(u32, u32)> {
     let data = out.iter().filter(|departure| departure.header.kind == Kind::Data);
     data.map(|departure| (departure.header.chunk, departure.header.index)).collect()
 }
 
 /// All that `lane` sends until it has to wait for acknowledgments.
-fn drain(sender: &mut Sender, lane: usize, from: Instant) -> Vec<Departure> {
+fn drain(sender: &mut Sender, lane: usize, from: Instant) -> Vec<Transmit> {
     let mut all = Vec::new();
     for step in 0..200 {
         all.extend(poll(sender, lane, from.plus_ns(step * MS / 10)));
@@ -232,14 +232,14 @@ fn an_address_that_has_not_answered_gets_few_short_probes_and_no_data() {
     lane[0].unproven = true;
     let mut sender = Sender::new(settings, &lane, 3);
     sender.offer(0, 5_000).unwrap();
-    let all: Vec<Departure> = (0..30_000).flat_map(|ms| poll(&mut sender, 0, at(ms))).collect();
-    let is_short = |departure: &Departure| departure.on_wire() < 64;
+    let all: Vec<Transmit> = (0..30_000).flat_map(|ms| poll(&mut sender, 0, at(ms))).collect();
+    let is_short = |departure: &Transmit| departure.on_wire() < 64;
     assert!(all.len() < 40 && all.iter().all(is_short), "{} {:?}", all.len(), all.first());
     let Body::Probe { probe, .. } = all[0].body else { panic!("{:?}", all[0]) };
     // It answers: the next probe asks whether full packets pass, and data wait for that answer.
     give_probe(&mut sender, 0, probe.challenge, at(30_000));
     let out = poll(&mut sender, 0, at(30_001));
-    let [Departure { body: Body::Probe { probe, bytes: 1_000 }, .. }] = out[..] else {
+    let [Transmit { body: Body::Probe { probe, bytes: 1_000 }, .. }] = out[..] else {
         panic!("{out:?}")
     };
     give_probe(&mut sender, 0, probe.challenge, at(30_002));

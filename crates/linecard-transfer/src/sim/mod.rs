@@ -10,16 +10,16 @@ pub use link::{Faults, LinkCounters, LinkSettings};
 use crate::lane::{AckSettings, LaneCounters, LaneSettings};
 use crate::layout::LayoutError;
 use crate::receive::{Arrival, ReceiveCounters, ReceiveEvent, ReceiveSettings, Receiver, Reply};
-use crate::send::{Body, Departure, Mode, SendCounters, SendEvent, SendSettings, Sender};
+use crate::send::{Body, Mode, SendCounters, SendEvent, SendSettings, Sender, Transmit};
 use crate::store::{Source, Store};
 use crate::wire::{Header, Kind, OVERHEAD_BYTES, Probe};
 use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::ops::Range;
+use linecard::progress::{Progress, Ticker};
 use linecard::rng::Rng;
 use linecard::time::Instant;
-use linecard::watch::{Pulse, Watch};
 use link::Link;
 
 /// Packets requested from a lane at once.
@@ -152,7 +152,7 @@ pub enum RunError {
 enum Event {
     WakeSender(usize),
     WakeReceiver(usize),
-    Data(Departure),
+    Data(Transmit),
     Reply(usize, Header, Vec<u8>),
     Announce(u32),
     Taken(u32),
@@ -178,7 +178,7 @@ struct Run {
     rng: Rng,
     outcome: Outcome,
     last_taken: Option<Instant>,
-    scratch: Vec<Departure>,
+    scratch: Vec<Transmit>,
 }
 
 struct Entry {
@@ -227,7 +227,7 @@ impl Ord for Entry {
 /// assert!(outcome.goodput_bps() > 17e9);
 /// ```
 pub fn run(settings: &Settings) -> Result<Outcome, RunError> {
-    run_watched(settings, &Watch::new())
+    run_with_progress(settings, &Progress::new())
 }
 
 /// [`run`] with progress in chunks; on cancellation it ends with the results so far.
@@ -235,8 +235,8 @@ pub fn run(settings: &Settings) -> Result<Outcome, RunError> {
 /// # Errors
 ///
 /// As [`run`].
-pub fn run_watched(settings: &Settings, watch: &Watch) -> Result<Outcome, RunError> {
-    let mut pulse = Pulse::new(watch, settings.chunks as usize);
+pub fn run_with_progress(settings: &Settings, progress: &Progress) -> Result<Outcome, RunError> {
+    let mut ticker = Ticker::new(progress, settings.chunks as usize);
     let mut run = Run::new(settings)?;
     run.offer()?;
     for lane in 0..run.there.len() {
@@ -245,7 +245,7 @@ pub fn run_watched(settings: &Settings, watch: &Watch) -> Result<Outcome, RunErr
     if let Some((at, _)) = settings.switch {
         run.push(at, Event::Switch);
     }
-    while !run.sender.is_done() && pulse.goes_on(run.outcome.latencies_ns.len()) {
+    while !run.sender.is_done() && ticker.keep_going(run.outcome.latencies_ns.len()) {
         let Some(Reverse(entry)) = run.heap.pop() else { return Err(run.stalled()) };
         let since = run.sender.last_progress().max(run.last_taken.unwrap_or(Instant::ZERO));
         if entry.at.ns_since(since) > settings.patience_ns {
@@ -431,7 +431,7 @@ impl Run {
         }
     }
 
-    fn depart(&mut self, lane: usize, departure: Departure, now: Instant) {
+    fn depart(&mut self, lane: usize, departure: Transmit, now: Instant) {
         let chunk = departure.header.chunk;
         let bytes = match departure.body {
             Body::Data { bytes, .. } | Body::Repair { bytes, .. } => {
@@ -466,8 +466,8 @@ impl Run {
         }
     }
 
-    fn arrive(&mut self, departure: Departure, now: Instant) -> Result<(), RunError> {
-        let Departure { header, body } = departure;
+    fn arrive(&mut self, departure: Transmit, now: Instant) -> Result<(), RunError> {
+        let Transmit { header, body } = departure;
         let lane = usize::from(header.lane);
         let mut bytes = Vec::new();
         let length = match body {

@@ -2,8 +2,8 @@
 //! tried.
 
 use super::design::{Plan, design};
-use super::parts::Question;
-use super::schedule::Late;
+use super::parts::PlanInput;
+use super::schedule::Overrun;
 use super::stage::{MAX_BATCH, MAX_CORES, PlanError};
 use alloc::boxed::Box;
 use alloc::format;
@@ -38,11 +38,11 @@ pub enum Reason {
         cores: usize,
     },
     /// A core cannot serve its stages in turn.
-    Late {
+    Overrun {
         /// The stages on the core.
         stages: Vec<usize>,
         /// Why.
-        late: Late,
+        late: Overrun,
     },
     /// A ring would need more slots than it may have.
     Ring {
@@ -55,7 +55,7 @@ pub enum Reason {
 
 /// A change that would help by itself.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Help {
+pub enum Remedy {
     /// At most this goodput, in bits per second.
     Goodput(f64),
     /// This number of cores.
@@ -74,7 +74,7 @@ pub struct Infeasible {
     /// Why.
     pub reason: Reason,
     /// Changes that would help; each was tried by itself.
-    pub help: Vec<Help>,
+    pub help: Vec<Remedy>,
     /// Both in words.
     pub text: String,
 }
@@ -82,11 +82,11 @@ pub struct Infeasible {
 /// Computes a plan, or the reason why there is none and what would help.
 ///
 /// ```
-/// use linecard::plan::{Cost, Demand, Edge, Graph, Machine, Port, Question, StageSpec, Token, plan};
+/// use linecard::plan::{Cost, Demand, Edge, Graph, Machine, Port, PlanInput, StageSpec, Token, plan};
 ///
 /// let packet = Port { token: Token::Packet, rate: 1 };
 /// let edge = Edge { from: 0, gives: packet, to: 1, takes: packet };
-/// let question = Question {
+/// let input = PlanInput {
 ///     graph: Graph::new(&["seal", "send"], &[edge]).expect("a chain"),
 ///     stages: vec![
 ///         StageSpec::new("seal", Cost::new(200.0, 300.0)?),
@@ -98,11 +98,11 @@ pub struct Infeasible {
 ///     },
 ///     machine: Machine::new(2),
 /// };
-/// let found = plan(&question).expect("a sound question").expect("two cores are enough");
+/// let found = plan(&input).expect("a sound input").expect("two cores are enough");
 /// assert_eq!((found.cores.len(), found.rings.len()), (2, 1));
 ///
-/// let one = Question { machine: Machine::new(1), ..question };
-/// let refused = plan(&one).expect("a sound question").expect_err("one core is not");
+/// let one = PlanInput { machine: Machine::new(1), ..input };
+/// let refused = plan(&one).expect("a sound input").expect_err("one core is not");
 /// assert!(refused.text.contains("2 cores"), "{}", refused.text);
 /// # Ok::<(), linecard::plan::CostError>(())
 /// ```
@@ -110,33 +110,33 @@ pub struct Infeasible {
 /// # Errors
 ///
 /// If a value is out of its range. The inner error is the result that no plan fits.
-pub fn plan(question: &Question) -> Result<Result<Plan, Box<Infeasible>>, PlanError> {
-    question.check()?;
-    Ok(design(question).map_err(|reason| {
-        let help = help(question);
-        let text = text(question, &reason, &help);
+pub fn plan(input: &PlanInput) -> Result<Result<Plan, Box<Infeasible>>, PlanError> {
+    input.check()?;
+    Ok(design(input).map_err(|reason| {
+        let help = help(input);
+        let text = text(input, &reason, &help);
         Box::new(Infeasible { reason, help, text })
     }))
 }
 
-fn help(question: &Question) -> Vec<Help> {
+fn help(input: &PlanInput) -> Vec<Remedy> {
     let mut help = Vec::new();
-    help.extend(goodput(question).map(Help::Goodput));
-    help.extend(cores(question).map(Help::Cores));
-    help.extend(batch(question).map(Help::Batch));
-    help.extend(deadline(question).map(Help::Deadline));
-    help.extend(payload(question).map(Help::Payload));
+    help.extend(goodput(input).map(Remedy::Goodput));
+    help.extend(cores(input).map(Remedy::Cores));
+    help.extend(batch(input).map(Remedy::Batch));
+    help.extend(deadline(input).map(Remedy::Deadline));
+    help.extend(payload(input).map(Remedy::Payload));
     help
 }
 
-fn fits(question: &Question) -> bool {
-    design(question).is_ok()
+fn fits(input: &PlanInput) -> bool {
+    design(input).is_ok()
 }
 
 /// The largest goodput that fits, approximately; none if not even a thousandth fits.
-fn goodput(question: &Question) -> Option<f64> {
+fn goodput(input: &PlanInput) -> Option<f64> {
     let at = |share: f64| {
-        let mut less = question.clone();
+        let mut less = input.clone();
         less.demand.goodput_bps *= share;
         fits(&less)
     };
@@ -148,23 +148,23 @@ fn goodput(question: &Question) -> Option<f64> {
         let middle = (low + high) / 2.0;
         if at(middle) { low = middle } else { high = middle }
     }
-    Some(low * question.demand.goodput_bps)
+    Some(low * input.demand.goodput_bps)
 }
 
-fn cores(question: &Question) -> Option<usize> {
-    let cores = question.machine.cores;
+fn cores(input: &PlanInput) -> Option<usize> {
+    let cores = input.machine.cores;
     (cores + 1..=MAX_CORES.min(cores + MORE_CORES)).find(|&cores| {
-        let mut more = question.clone();
+        let mut more = input.clone();
         more.machine.cores = cores;
         fits(&more)
     })
 }
 
-fn batch(question: &Question) -> Option<u32> {
-    let longest = question.stages.iter().map(|stage| stage.batch[1]).max()?;
+fn batch(input: &PlanInput) -> Option<u32> {
+    let longest = input.stages.iter().map(|stage| stage.batch[1]).max()?;
     let doubled = core::iter::successors(longest.checked_mul(2), |batch| batch.checked_mul(2));
     doubled.take_while(|batch| *batch <= MAX_BATCH).find(|&batch| {
-        let mut more = question.clone();
+        let mut more = input.clone();
         more.stages.iter_mut().for_each(|stage| stage.batch[1] = stage.batch[1].max(batch));
         fits(&more)
     })
@@ -172,35 +172,35 @@ fn batch(question: &Question) -> Option<u32> {
 
 /// The longest cycle without deadlines is a deadline that suffices; if the mapping differs then, up
 /// to eight times that is tried.
-fn deadline(question: &Question) -> Option<f64> {
+fn deadline(input: &PlanInput) -> Option<f64> {
     let with = |deadline_ns: f64| {
-        let mut later = question.clone();
+        let mut later = input.clone();
         let stages = later.stages.iter_mut();
         stages.for_each(|stage| stage.deadline_ns = stage.deadline_ns.max(deadline_ns));
         later
     };
     let plan = design(&with(f64::INFINITY)).ok()?;
     let late = plan.cores.iter().filter(|core| {
-        let deadlines = core.stages.iter().map(|&stage| question.stages[stage].deadline_ns);
+        let deadlines = core.stages.iter().map(|&stage| input.stages[stage].deadline_ns);
         deadlines.fold(f64::INFINITY, f64::min) < core.cycle.bound_ns
     });
     let longest = late.map(|core| core.cycle.bound_ns).reduce(f64::max)?;
     [1.0, 2.0, 4.0, 8.0].map(|times| times * longest).into_iter().find(|&ns| fits(&with(ns)))
 }
 
-fn payload(question: &Question) -> Option<f64> {
+fn payload(input: &PlanInput) -> Option<f64> {
     // The payload sizes of usual MTUs, as in docs/design/plan.md.
     [1_408.0, 4_096.0, 8_896.0].into_iter().find(|&payload| {
-        let mut larger = question.clone();
+        let mut larger = input.clone();
         larger.demand.payload = payload;
-        payload > question.demand.payload && fits(&larger)
+        payload > input.demand.payload && fits(&larger)
     })
 }
 
-fn text(question: &Question, reason: &Reason, help: &[Help]) -> String {
+fn text(input: &PlanInput, reason: &Reason, help: &[Remedy]) -> String {
     let names = |stages: &[usize]| {
         let names: Vec<&str> =
-            stages.iter().map(|&stage| question.stages[stage].name.as_str()).collect();
+            stages.iter().map(|&stage| input.stages[stage].name.as_str()).collect();
         format!("stage{} {}", if names.len() == 1 { "" } else { "s" }, names.join(", "))
     };
     let s = |stages: &[usize]| if stages.len() == 1 { "s" } else { "" };
@@ -213,31 +213,31 @@ fn text(question: &Question, reason: &Reason, help: &[Help]) -> String {
         ),
         Reason::Cores { used, cores } => format!(
             "all stages together need {used:.2} cores, and {cores} may be used for {:.0} % each",
-            question.machine.most_used * 100.0
+            input.machine.most_used * 100.0
         ),
-        Reason::Late { stages, late } => {
-            let name = |stage: usize| &question.stages[stages[stage]].name;
+        Reason::Overrun { stages, late } => {
+            let name = |stage: usize| &input.stages[stages[stage]].name;
             match *late {
-                Late::Overload { used } => {
+                Overrun::Overload { used } => {
                     format!("{} need{} {used:.2} of one core", names(stages), s(stages))
                 }
-                Late::Batch { stage, needed } => format!(
+                Overrun::Batch { stage, needed } => format!(
                     "stage {} gets {needed} firings in a cycle of its core, and takes {} at a time",
                     name(stage),
-                    question.stages[stages[stage]].batch[1]
+                    input.stages[stages[stage]].batch[1]
                 ),
-                Late::Deadline { stage, cycle_ns } => format!(
+                Overrun::Deadline { stage, cycle_ns } => format!(
                     "the shortest cycle that keeps up takes {}, and stage {} has to run every {}",
                     time(cycle_ns),
                     name(stage),
-                    time(question.stages[stages[stage]].deadline_ns)
+                    time(input.stages[stages[stage]].deadline_ns)
                 ),
             }
         }
         Reason::Ring { from, to } => format!(
             "the ring from {} to {} would need more than {} slots",
-            question.stages[*from].name,
-            question.stages[*to].name,
+            input.stages[*from].name,
+            input.stages[*to].name,
             super::MAX_RING
         ),
     };
@@ -246,7 +246,7 @@ fn text(question: &Question, reason: &Reason, help: &[Help]) -> String {
     format!("{why}; what helps: {help}")
 }
 
-impl fmt::Display for Help {
+impl fmt::Display for Remedy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Goodput(bps) if *bps >= 1e9 => write!(f, "at most {:.2} Gbit/s", bps / 1e9),
@@ -281,7 +281,7 @@ mod tests {
     }
 
     /// `read → encode → seal → send`: 28 packets of payload make 32 on the wire.
-    fn question(goodput_bps: f64, cores: usize) -> Question {
+    fn input(goodput_bps: f64, cores: usize) -> PlanInput {
         let cost = |fixed, each| Cost::new(fixed, each).expect("a cost");
         let on_wire = |name: &str, cost| StageSpec::new(name, cost);
         let mut stages = alloc::vec![
@@ -303,17 +303,17 @@ mod tests {
             lanes: 2,
             chunks: 2,
         };
-        Question { graph, stages, demand, machine: Machine::new(cores) }
+        PlanInput { graph, stages, demand, machine: Machine::new(cores) }
     }
 
-    fn planned(question: &Question) -> Result<Plan, Box<Infeasible>> {
-        plan(question).expect("a sound question")
+    fn planned(input: &PlanInput) -> Result<Plan, Box<Infeasible>> {
+        plan(input).expect("a sound question")
     }
 
     /// Worked by hand: 10 Gbit/s of 1,408-byte packets.
     #[test]
     fn requirements_capacities_and_utilisations_are_those_of_the_formulae() {
-        let found = planned(&question(10e9, 4)).expect("it fits");
+        let found = planned(&input(10e9, 4)).expect("it fits");
         let packets = 10e9 / (8.0 * 1_408.0);
         let near = |a: f64, b: f64| (a / b - 1.0).abs() < 1e-9;
         let [read, encode, seal, send] = &found.stages[..] else { unreachable!("four stages") };
@@ -328,7 +328,7 @@ mod tests {
 
     #[test]
     fn fec_and_loss_count_for_what_is_on_the_wire() {
-        let mut asked = question(10e9, 4);
+        let mut asked = input(10e9, 4);
         asked.demand = Demand { fec: Some((8, 2)), loss: 0.2, ..asked.demand };
         assert!((asked.demand.on_wire() - 1.25 / 0.8).abs() < 1e-12);
         assert!((asked.firings(0) - 1.0).abs() < 1e-12, "payload is read once");
@@ -338,9 +338,9 @@ mod tests {
     #[test]
     fn stages_are_replicated_as_their_state_allows() {
         // Sealing needs more than a core: any number of replicas. Sending: one a lane.
-        let found = planned(&question(40e9, 8)).expect("eight cores are enough");
+        let found = planned(&input(40e9, 8)).expect("eight cores are enough");
         assert!(found.stages[2].replicas >= 2, "{found:?}");
-        let mut global = question(40e9, 8);
+        let mut global = input(40e9, 8);
         global.stages[2].state = State::Global;
         let refused = planned(&global).expect_err("one replica only");
         assert!(matches!(refused.reason, Reason::Replicas { allowed: 1, .. }), "{refused:?}");
@@ -354,8 +354,8 @@ mod tests {
 
     #[test]
     fn what_is_no_question_is_refused() {
-        let wrong = |change: fn(&mut Question)| {
-            let mut asked = question(1e9, 2);
+        let wrong = |change: fn(&mut PlanInput)| {
+            let mut asked = input(1e9, 2);
             change(&mut asked);
             plan(&asked).expect_err("no question").to_string()
         };
@@ -376,8 +376,8 @@ mod tests {
         assert!(wrong(|q| q.machine.crossing_ns[1] = -1.0).contains("crossing"));
     }
 
-    fn random(rng: &mut Rng) -> Question {
-        let mut asked = question(1e8 + rng.below(20) as f64 * 1e9, 1 + rng.below(6) as usize);
+    fn random(rng: &mut Rng) -> PlanInput {
+        let mut asked = input(1e8 + rng.below(20) as f64 * 1e9, 1 + rng.below(6) as usize);
         for stage in &mut asked.stages {
             let (a, e) = (rng.below(1_500) as f64, 1.0 + rng.below(250) as f64);
             stage.cost = Cost::new(a, e).expect("a cost");
@@ -426,7 +426,7 @@ mod tests {
         assert!(fit > ROUNDS / 5 && advised > ROUNDS / 3, "{fit} {advised}");
     }
 
-    fn check_plan(asked: &Question, found: &Plan) {
+    fn check_plan(asked: &PlanInput, found: &Plan) {
         assert!(found.most_used <= asked.machine.most_used + 1e-9, "{found:?}");
         assert!(found.cores.len() <= asked.machine.cores);
         for core in &found.cores {
@@ -457,18 +457,18 @@ mod tests {
         assert!(found.most_goodput_bps >= asked.demand.goodput_bps * (1.0 - 1e-6), "{found:?}");
     }
 
-    fn check_help(asked: &Question, help: Help) {
+    fn check_help(asked: &PlanInput, help: Remedy) {
         let mut better = asked.clone();
         match help {
-            Help::Goodput(bps) => better.demand.goodput_bps = bps,
-            Help::Cores(cores) => better.machine.cores = cores,
-            Help::Batch(batch) => {
+            Remedy::Goodput(bps) => better.demand.goodput_bps = bps,
+            Remedy::Cores(cores) => better.machine.cores = cores,
+            Remedy::Batch(batch) => {
                 better.stages.iter_mut().for_each(|s| s.batch[1] = s.batch[1].max(batch));
             }
-            Help::Deadline(ns) => {
+            Remedy::Deadline(ns) => {
                 better.stages.iter_mut().for_each(|s| s.deadline_ns = s.deadline_ns.max(ns));
             }
-            Help::Payload(payload) => better.demand.payload = payload,
+            Remedy::Payload(payload) => better.demand.payload = payload,
         }
         assert!(planned(&better).is_ok(), "{help:?} does not help {asked:?}");
     }

@@ -4,7 +4,7 @@ use super::advice::Reason;
 use super::curve::{Arrival, Service};
 use super::graph::Edge;
 use super::mapping::Mapping;
-use super::parts::{Cluster, MAX_PARTS, PartFlow, Parts, Question, clusters};
+use super::parts::{Cluster, MAX_PARTS, PartFlow, Parts, PlanInput, clusters};
 use super::saturation::saturation;
 use super::schedule::{Cycle, Load, round_robin};
 use alloc::vec::Vec;
@@ -77,14 +77,14 @@ pub struct Plan {
 }
 
 /// Computes a plan, without advice.
-pub(super) fn design(question: &Question) -> Result<Plan, Reason> {
-    let mut clusters = clusters(question);
-    let all: f64 = (0..question.stages.len()).map(|stage| question.used(stage, 1)).sum();
-    let cores = question.machine.cores;
+pub(super) fn design(input: &PlanInput) -> Result<Plan, Reason> {
+    let mut clusters = clusters(input);
+    let all: f64 = (0..input.stages.len()).map(|stage| input.used(stage, 1)).sum();
+    let cores = input.machine.cores;
     for cluster in &mut clusters {
-        let (needed, allowed) = (cluster.needed(question), cluster.most_replicas(question));
+        let (needed, allowed) = (cluster.needed(input), cluster.most_replicas(input));
         if needed > allowed {
-            let used = cluster.used(question, 1);
+            let used = cluster.used(input, 1);
             return Err(Reason::Replicas { stages: cluster.stages.clone(), used, needed, allowed });
         }
         if needed as usize > cores {
@@ -92,34 +92,34 @@ pub(super) fn design(question: &Question) -> Result<Plan, Reason> {
         }
         cluster.replicas = needed;
     }
-    let (parts, mapping) = place(question, &mut clusters, all)?;
-    Design { question, clusters: &clusters, parts: &parts, mapping: &mapping }.plan(all)
+    let (parts, mapping) = place(input, &mut clusters, all)?;
+    Design { input, clusters: &clusters, parts: &parts, mapping: &mapping }.plan(all)
 }
 
 /// Places the fewest parts that fit. If parts are too coarse, the heaviest gets one more replica.
 fn place(
-    question: &Question,
+    input: &PlanInput,
     clusters: &mut [Cluster],
     all: f64,
 ) -> Result<(Parts, Mapping), Reason> {
-    let (cores, most_used) = (question.machine.cores, question.machine.most_used);
+    let (cores, most_used) = (input.machine.cores, input.machine.most_used);
     // Each round adds a replica, and their number is bounded.
     for _ in 0..MAX_PARTS {
         if clusters.iter().map(|cluster| cluster.replicas as usize).sum::<usize>() > MAX_PARTS {
             break;
         }
-        let parts = Parts::new(question, clusters);
-        let mapping = parts.problem(&question.machine).solve();
+        let parts = Parts::new(input, clusters);
+        let mapping = parts.problem(&input.machine).solve();
         if mapping.score.most_used <= most_used + 1e-9 {
             return Ok((parts, mapping));
         }
         let may_grow = |cluster: &&mut Cluster| {
-            cluster.replicas < cluster.most_replicas(question).min(cores as u32)
+            cluster.replicas < cluster.most_replicas(input).min(cores as u32)
         };
         let heaviest = clusters
             .iter_mut()
             .filter(may_grow)
-            .max_by(|a, b| a.used(question, a.replicas).total_cmp(&b.used(question, b.replicas)));
+            .max_by(|a, b| a.used(input, a.replicas).total_cmp(&b.used(input, b.replicas)));
         let Some(heaviest) = heaviest.filter(|_| all <= cores as f64 * most_used) else { break };
         heaviest.replicas += 1;
     }
@@ -128,7 +128,7 @@ fn place(
 
 /// A mapping that fits on average.
 struct Design<'q> {
-    question: &'q Question,
+    input: &'q PlanInput,
     clusters: &'q [Cluster],
     parts: &'q Parts,
     mapping: &'q Mapping,
@@ -140,7 +140,7 @@ impl Design<'_> {
             (0..self.mapping.score.cores).map(|core| self.core(core)).collect();
         let cores = cores?;
         let stages: Vec<StagePlan> =
-            (0..self.question.stages.len()).map(|stage| self.stage(stage, &cores)).collect();
+            (0..self.input.stages.len()).map(|stage| self.stage(stage, &cores)).collect();
         let rings: Result<Vec<RingPlan>, Reason> =
             self.crossings().map(|flow| self.ring(flow, &stages, &cores)).collect();
         let rings = rings?;
@@ -150,7 +150,7 @@ impl Design<'_> {
             latency_ns: self.latency_ns(&stages, &cores, &rings),
             least_cores: super::ceil(all).max(1),
             most_used: self.mapping.score.most_used,
-            most_goodput_bps: packets * 8.0 * self.question.demand.payload,
+            most_goodput_bps: packets * 8.0 * self.input.demand.payload,
             miss: misses.fold(0.0, f64::max),
             stages,
             cores,
@@ -163,7 +163,7 @@ impl Design<'_> {
         let here = |part: &usize| self.mapping.core_of[*part] == core;
         let parts: Vec<usize> = (0..self.mapping.core_of.len()).filter(here).collect();
         let mut stages = Vec::new();
-        for &stage in self.question.graph.order() {
+        for &stage in self.input.graph.order() {
             let has = |part: &&usize| {
                 self.clusters[self.parts.cluster_of[**part]].stages.contains(&stage)
             };
@@ -179,8 +179,8 @@ impl Design<'_> {
 
     /// The additional cost of a firing, for tokens exchanged with other cores.
     fn extra_ns(&self, stage: usize, part: usize) -> f64 {
-        let [giving, taking] = self.question.machine.crossing_ns;
-        let edges = self.question.graph.edges();
+        let [giving, taking] = self.input.machine.crossing_ns;
+        let edges = self.input.graph.edges();
         let each_second = self.crossings().map(|PartFlow { edge, rate, flow, .. }| {
             let gives = flow.from == part && edges[*edge].from == stage;
             let takes = flow.to == part && edges[*edge].to == stage;
@@ -191,7 +191,7 @@ impl Design<'_> {
 
     /// Firings of one replica per second.
     fn rate(&self, stage: usize) -> f64 {
-        self.question.rate(stage) / f64::from(self.replicas(stage))
+        self.input.rate(stage) / f64::from(self.replicas(stage))
     }
 
     fn replicas(&self, stage: usize) -> u32 {
@@ -201,9 +201,9 @@ impl Design<'_> {
 
     fn core(&self, core: usize) -> Result<CorePlan, Reason> {
         let stages = self.stages_on(core);
-        let question = self.question;
+        let input = self.input;
         let load = |&(stage, part): &(usize, usize)| {
-            let spec = &question.stages[stage];
+            let spec = &input.stages[stage];
             Load {
                 cost: &spec.cost,
                 extra_ns: self.extra_ns(stage, part),
@@ -214,14 +214,15 @@ impl Design<'_> {
             }
         };
         let loads: Vec<Load<'_>> = stages.iter().map(load).collect();
-        let other_ns = question.machine.cycle_ns;
-        let late = |late| Reason::Late { stages: stages.iter().map(|(s, _)| *s).collect(), late };
+        let other_ns = input.machine.cycle_ns;
+        let late =
+            |late| Reason::Overrun { stages: stages.iter().map(|(s, _)| *s).collect(), late };
         let cycle = round_robin(&loads, other_ns).map_err(late)?;
         let used = stages.iter().zip(&loads).map(|(&(stage, _), load)| {
             let extra = load.rate * load.extra_ns / 1e9;
-            question.used(stage, self.replicas(stage)) + extra
+            input.used(stage, self.replicas(stage)) + extra
         });
-        let packets = question.demand.packets_per_second();
+        let packets = input.demand.packets_per_second();
         let most: Vec<_> = loads
             .iter()
             .map(|load| (load.cost, load.rate / packets, load.batch[1], load.extra_ns))
@@ -236,9 +237,9 @@ impl Design<'_> {
 
     fn stage(&self, stage: usize, cores: &[CorePlan]) -> StagePlan {
         let replicas = self.replicas(stage);
-        let rate = self.question.rate(stage);
-        let longest = self.question.longest_batch(stage, rate / f64::from(replicas));
-        let capacity = self.question.stages[stage].cost.capacity(longest);
+        let rate = self.input.rate(stage);
+        let longest = self.input.longest_batch(stage, rate / f64::from(replicas));
+        let capacity = self.input.stages[stage].cost.capacity(longest);
         let mut plan = StagePlan {
             rate,
             capacity,
@@ -264,7 +265,7 @@ impl Design<'_> {
         stages: &[StagePlan],
         cores: &[CorePlan],
     ) -> Result<RingPlan, Reason> {
-        let Edge { from, gives, to, takes, .. } = self.question.graph.edges()[part.edge];
+        let Edge { from, gives, to, takes, .. } = self.input.graph.edges()[part.edge];
         let core_of = &self.mapping.core_of;
         let (from_core, to_core) = (core_of[part.flow.from], core_of[part.flow.to]);
         let cycle_ns = cores[to_core].cycle.bound_ns;
@@ -290,8 +291,8 @@ impl Design<'_> {
             bounds.fold(0.0, f64::max)
         };
         let mut until = alloc::vec![0.0_f64; stages.len()];
-        for &stage in self.question.graph.order() {
-            let edges = self.question.graph.edges().iter().enumerate();
+        for &stage in self.input.graph.order() {
+            let edges = self.input.graph.edges().iter().enumerate();
             let mut begins: Option<f64> = None;
             for (number, edge) in edges.filter(|(_, edge)| edge.to == stage) {
                 let waits = rings.iter().filter(|ring| ring.edge == number);

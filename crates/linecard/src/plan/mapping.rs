@@ -6,7 +6,7 @@
 //! parts for the search's budget of steps, the initial solution is the result: each part on the
 //! least used core, improved by moves and exchanges.
 
-use super::stage::Prefer;
+use super::stage::Objective;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 
@@ -27,7 +27,7 @@ pub struct Problem {
     /// Number of equal cores, at least 1.
     pub cores: usize,
     /// The objective.
-    pub prefer: Prefer,
+    pub prefer: Objective,
     /// The highest allowed utilisation of a core: mappings above it are worse than any below.
     pub most_used: f64,
 }
@@ -93,20 +93,20 @@ impl Problem {
         let fits = near(over(a), over(b));
         let few = (a.crossings, a.cores).cmp(&(b.crossings, b.cores));
         match self.prefer {
-            Prefer::Balance => fits.then(used).then(few),
-            Prefer::FewCores => fits.then(a.cores.cmp(&b.cores)).then(used).then(few),
+            Objective::Balance => fits.then(used).then(few),
+            Objective::FewCores => fits.then(a.cores.cmp(&b.cores)).then(used).then(few),
         }
     }
 
     /// The best mapping that the search finds.
     ///
     /// ```
-    /// use linecard::plan::{Prefer, Problem};
+    /// use linecard::plan::{Objective, Problem};
     /// let problem = Problem {
     ///     loads: vec![0.5, 0.4, 0.3, 0.2],
     ///     flows: Vec::new(),
     ///     cores: 2,
-    ///     prefer: Prefer::Balance,
+    ///     prefer: Objective::Balance,
     ///     most_used: 1.0,
     /// };
     /// assert!((problem.solve().score.most_used - 0.7).abs() < 1e-9);
@@ -300,7 +300,7 @@ mod tests {
             let from = if rng.chance(0.7) { to - 1 } else { rng.below(to as u64) as usize };
             flows.push(Flow { from, to, crossing: [crossing * unit(rng), crossing * unit(rng)] });
         }
-        let prefer = if rng.chance(0.3) { Prefer::FewCores } else { Prefer::Balance };
+        let prefer = if rng.chance(0.3) { Objective::FewCores } else { Objective::Balance };
         Problem { loads, flows, cores, prefer, most_used: 0.5 + unit(rng) }
     }
 
@@ -325,7 +325,7 @@ mod tests {
     fn many_parts_are_placed_in_bounded_time() {
         let mut rng = Rng::new(22);
         for _ in 0..4 {
-            let problem = Problem { prefer: Prefer::Balance, ..random(&mut rng, 40, 12) };
+            let problem = Problem { prefer: Objective::Balance, ..random(&mut rng, 40, 12) };
             let problem = Problem { flows: Vec::new(), ..problem };
             let found = problem.solve();
             let all: f64 = problem.loads.iter().sum();
@@ -342,14 +342,14 @@ mod tests {
             loads: alloc::vec![0.2, 0.2, 0.2],
             flows: alloc::vec![Flow { from: 0, to: 1, crossing: [0.0; 2] }],
             cores: 3,
-            prefer: Prefer::FewCores,
+            prefer: Objective::FewCores,
             most_used: 0.8,
         };
         assert_eq!(problem.solve().core_of, [0, 0, 0]);
         let tight = Problem { most_used: 0.5, ..problem.clone() };
         assert_eq!(tight.solve().score.cores, 2);
         assert_eq!(tight.solve().core_of[..2], [0, 0], "who talks stays together");
-        let balanced = Problem { prefer: Prefer::Balance, ..problem };
+        let balanced = Problem { prefer: Objective::Balance, ..problem };
         assert_eq!(balanced.solve().score.cores, 3);
     }
 }

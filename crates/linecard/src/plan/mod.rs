@@ -27,17 +27,17 @@ mod saturation;
 mod schedule;
 mod stage;
 
-pub use advice::{Help, Infeasible, Reason, plan};
+pub use advice::{Infeasible, Reason, Remedy, plan};
 pub use cost::{Cost, CostError, Fit, MAX_POINTS, Spread, fit};
 pub use curve::{Arrival, MAX_RING, Service};
 pub use design::{CorePlan, Plan, RingPlan, StagePlan};
 pub use distribution::Distribution;
 pub use graph::{Edge, Graph, GraphError, MAX_EDGES, MAX_STAGES, Port, Token};
 pub use mapping::{Flow, Mapping, Problem, Score};
-pub use parts::{MAX_PARTS, Question};
+pub use parts::{MAX_PARTS, PlanInput};
 pub use saturation::saturation;
-pub use schedule::{Cycle, Late, Load, keeps_up, round_robin};
-pub use stage::{Demand, MAX_BATCH, MAX_CORES, Machine, PlanError, Prefer, StageSpec, State};
+pub use schedule::{Cycle, Load, Overrun, keeps_up, round_robin};
+pub use stage::{Demand, MAX_BATCH, MAX_CORES, Machine, Objective, PlanError, StageSpec, State};
 
 /// The smallest integer that is not below `x`, except for rounding errors in `x`, which is not
 /// negative.

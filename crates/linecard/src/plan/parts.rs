@@ -11,7 +11,7 @@ pub const MAX_PARTS: usize = 128;
 
 /// The input of a plan.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Question {
+pub struct PlanInput {
     /// How the stages are connected.
     pub graph: Graph,
     /// The stages, by their numbers in the graph.
@@ -22,7 +22,7 @@ pub struct Question {
     pub machine: Machine,
 }
 
-impl Question {
+impl PlanInput {
     pub(super) fn check(&self) -> Result<(), PlanError> {
         let (specs, stages) = (self.stages.len(), self.graph.names().len());
         if specs != stages {
@@ -75,35 +75,35 @@ pub(super) struct Cluster {
 
 impl Cluster {
     /// Utilisation of a core by one replica.
-    pub(super) fn used(&self, question: &Question, replicas: u32) -> f64 {
-        self.stages.iter().map(|&stage| question.used(stage, replicas)).sum()
+    pub(super) fn used(&self, input: &PlanInput, replicas: u32) -> f64 {
+        self.stages.iter().map(|&stage| input.used(stage, replicas)).sum()
     }
 
     /// Replicas that the states of its stages allow.
-    pub(super) fn most_replicas(&self, question: &Question) -> u32 {
-        let allowed = |&stage: &usize| question.demand.most_replicas(question.stages[stage].state);
+    pub(super) fn most_replicas(&self, input: &PlanInput) -> u32 {
+        let allowed = |&stage: &usize| input.demand.most_replicas(input.stages[stage].state);
         self.stages.iter().map(allowed).min().unwrap_or(1)
     }
 
     /// The smallest number of replicas of which each fits on a core.
-    pub(super) fn needed(&self, question: &Question) -> u32 {
-        let ratio = self.used(question, 1) / question.machine.most_used;
+    pub(super) fn needed(&self, input: &PlanInput) -> u32 {
+        let ratio = self.used(input, 1) / input.machine.most_used;
         // A number that does not fit 32 bits exceeds what any state or machine allows.
         u32::try_from(super::ceil(ratio)).unwrap_or(u32::MAX).max(1)
     }
 }
 
 /// The stages, grouped by those that have to share a core; one replica of each.
-pub(super) fn clusters(question: &Question) -> Vec<Cluster> {
-    let mut of: Vec<usize> = (0..question.stages.len()).collect();
-    for (stage, spec) in question.stages.iter().enumerate() {
+pub(super) fn clusters(input: &PlanInput) -> Vec<Cluster> {
+    let mut of: Vec<usize> = (0..input.stages.len()).collect();
+    for (stage, spec) in input.stages.iter().enumerate() {
         for &other in &spec.beside {
             let (from, to) = (of[stage].max(of[other]), of[stage].min(of[other]));
             of.iter_mut().filter(|cluster| **cluster == from).for_each(|cluster| *cluster = to);
         }
     }
     let mut clusters: Vec<(usize, Cluster)> = Vec::new();
-    for &stage in question.graph.order() {
+    for &stage in input.graph.order() {
         match clusters.iter_mut().find(|(number, _)| *number == of[stage]) {
             Some((_, cluster)) => cluster.stages.push(stage),
             None => {
@@ -137,37 +137,37 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    pub(super) fn new(question: &Question, clusters: &[Cluster]) -> Self {
+    pub(super) fn new(input: &PlanInput, clusters: &[Cluster]) -> Self {
         let (mut first, mut cluster_of, mut loads) = (Vec::new(), Vec::new(), Vec::new());
         for (number, cluster) in clusters.iter().enumerate() {
             first.push(loads.len());
-            let used = cluster.used(question, cluster.replicas);
+            let used = cluster.used(input, cluster.replicas);
             for _ in 0..cluster.replicas {
                 cluster_of.push(number);
                 loads.push(used);
             }
         }
         let mut parts = Self { first, cluster_of, flows: Vec::new(), loads };
-        for edge in 0..question.graph.edges().len() {
-            parts.add_flows(question, clusters, edge);
+        for edge in 0..input.graph.edges().len() {
+            parts.add_flows(input, clusters, edge);
         }
         parts
     }
 
     /// Equal numbers of replicas are connected one to one, as lanes are; otherwise each to each.
-    fn add_flows(&mut self, question: &Question, clusters: &[Cluster], number: usize) {
-        let edge = question.graph.edges()[number];
+    fn add_flows(&mut self, input: &PlanInput, clusters: &[Cluster], number: usize) {
+        let edge = input.graph.edges()[number];
         let cluster = |stage: usize| clusters.iter().position(|c| c.stages.contains(&stage));
         let (Some(from), Some(to)) = (cluster(edge.from), cluster(edge.to)) else { return };
         if from == to {
             return;
         }
         let (gives, takes) = (clusters[from].replicas, clusters[to].replicas);
-        let tokens = question.rate(edge.to) * f64::from(edge.takes.rate);
+        let tokens = input.rate(edge.to) * f64::from(edge.takes.rate);
         let is_parallel = gives == takes;
         let (pairs, givers) = if is_parallel { (gives, 1) } else { (gives * takes, gives) };
         let rate = tokens / f64::from(pairs);
-        let crossing = question.machine.crossing_ns.map(|ns| rate * ns / 1e9);
+        let crossing = input.machine.crossing_ns.map(|ns| rate * ns / 1e9);
         for giver in 0..gives as usize {
             for taker in 0..takes as usize {
                 if is_parallel && giver != taker {

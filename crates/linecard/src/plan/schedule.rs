@@ -51,7 +51,7 @@ pub struct Cycle {
 
 /// Why a core cannot serve its stages in turn.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Late {
+pub enum Overrun {
     /// No cycle keeps up: the core would be overloaded.
     Overload {
         /// Utilisation with the longest batches.
@@ -116,7 +116,7 @@ impl Load<'_> {
 /// # Errors
 ///
 /// The reason why there is none.
-pub fn round_robin(loads: &[Load<'_>], other_ns: f64) -> Result<Cycle, Late> {
+pub fn round_robin(loads: &[Load<'_>], other_ns: f64) -> Result<Cycle, Overrun> {
     let mut batches: Vec<u32> = loads.iter().map(|load| load.batch[0]).collect();
     // Means first: they are quick, and no cycle can be shorter.
     grow(loads, &mut batches, |batches| mean_ns(loads, batches, other_ns))?;
@@ -125,7 +125,7 @@ pub fn round_robin(loads: &[Load<'_>], other_ns: f64) -> Result<Cycle, Late> {
     let (mean_ns, bound_ns) = (mean_ns(loads, &batches, other_ns), needed(&batches));
     let late = loads.iter().position(|load| bound_ns > load.deadline_ns);
     if let Some(stage) = late {
-        return Err(Late::Deadline { stage, cycle_ns: bound_ns });
+        return Err(Overrun::Deadline { stage, cycle_ns: bound_ns });
     }
     let misses = misses(loads, &batches, other_ns);
     Ok(Cycle { batches, mean_ns, bound_ns, misses })
@@ -159,7 +159,7 @@ fn grow(
     loads: &[Load<'_>],
     batches: &mut [u32],
     cycle_ns: impl Fn(&[u32]) -> f64,
-) -> Result<(), Late> {
+) -> Result<(), Overrun> {
     // Each iteration but the last enlarges a batch, which has a limit.
     loop {
         let cycle = cycle_ns(batches);
@@ -180,10 +180,10 @@ fn grow(
     }
 }
 
-fn too_much(loads: &[Load<'_>], stage: usize, needed: u64) -> Late {
+fn too_much(loads: &[Load<'_>], stage: usize, needed: u64) -> Overrun {
     let used = loads.iter().map(Load::used).sum();
     // Without any fixed part no batch would help.
-    if used > 1.0 { Late::Overload { used } } else { Late::Batch { stage, needed } }
+    if used > 1.0 { Overrun::Overload { used } } else { Overrun::Batch { stage, needed } }
 }
 
 fn mean_ns(loads: &[Load<'_>], batches: &[u32], other_ns: f64) -> f64 {
@@ -309,16 +309,16 @@ mod tests {
             batch: [1, most],
         };
         let late = |load| round_robin(&[load], 0.0).expect_err("late");
-        assert!(matches!(late(load(1.1e7, 1e9, 64)), Late::Overload { used } if used > 1.2));
-        assert!(matches!(late(load(5e6, 1e9, 8)), Late::Overload { .. }));
+        assert!(matches!(late(load(1.1e7, 1e9, 64)), Overrun::Overload { used } if used > 1.2));
+        assert!(matches!(late(load(5e6, 1e9, 8)), Overrun::Overload { .. }));
         // 64 at a time are enough in the mean, but the cycle has twice the work now and then.
         let spread = Spread::new(&[(0.9, 0.9), (1.9, 0.1)]).expect("a spread");
         let uneven = cost.clone().with_spread(spread);
         let often = Load { cost: &uneven, ..load(6e6, 1e9, 64) };
-        assert!(matches!(late(often), Late::Batch { stage: 0, needed } if needed > 64));
+        assert!(matches!(late(often), Overrun::Batch { stage: 0, needed } if needed > 64));
         assert!(matches!(
             late(load(5e6, 1_500.0, 64)),
-            Late::Deadline { stage: 0, cycle_ns } if cycle_ns == 2_000.0
+            Overrun::Deadline { stage: 0, cycle_ns } if cycle_ns == 2_000.0
         ));
         assert_eq!(round_robin(&[load(5e6, 2_000.0, 64)], 0.0).map(|c| c.batches), Ok([10].into()));
     }

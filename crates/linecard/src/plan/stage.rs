@@ -123,7 +123,7 @@ pub struct Machine {
     /// core, nanoseconds.
     pub crossing_ns: [f64; 2],
     /// The objective among mappings that fit.
-    pub prefer: Prefer,
+    pub prefer: Objective,
 }
 
 impl Machine {
@@ -135,14 +135,14 @@ impl Machine {
             most_used: 0.8,
             cycle_ns: 0.0,
             crossing_ns: [0.0; 2],
-            prefer: Prefer::Balance,
+            prefer: Objective::Balance,
         }
     }
 }
 
 /// The objective among mappings that fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Prefer {
+pub enum Objective {
     /// Minimise the highest utilisation, then the number of crossings, then the number of cores.
     #[default]
     Balance,

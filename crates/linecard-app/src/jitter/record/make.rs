@@ -6,7 +6,7 @@ use super::{
 };
 use linecard::stats::Histogram;
 use linecard_jitter::ledger::{Cause, Entry, Ledger, Spike};
-use linecard_jitter::linux::session::{Conditions, Outcome, Place, Receive, Seats};
+use linecard_jitter::linux::session::{Conditions, CoreAssignment, Outcome, Receive, TestNetwork};
 use linecard_jitter::stats::quantile::Bounds;
 use linecard_jitter::stats::summary::Summary;
 use linecard_jitter::stream::{Arrival, Schedule};
@@ -15,7 +15,7 @@ use linecard_jitter::verdict::{Analysis, Gate, Series, Traced, remedy};
 use linecard_report::kept;
 
 /// The record of a stream.
-pub(in crate::jitter) fn of_outcome(place: &Place, outcome: &Outcome) -> Record {
+pub(in crate::jitter) fn of_outcome(place: &TestNetwork, outcome: &Outcome) -> Record {
     let measured = &outcome.measured;
     let trace = outcome.trace.as_ref();
     let mut analysis = Analysis::of(measured, trace.ok());
@@ -47,14 +47,14 @@ pub(in crate::jitter) fn of_outcome(place: &Place, outcome: &Outcome) -> Record 
         sink: analysis.sink.as_ref().map(series),
         transit: analysis.transit.as_ref().map(summary),
         traced: traced.map(|(traced, trace)| {
-            let seats = outcome.conditions.seats;
+            let cores = outcome.conditions.cores;
             let absent = outcome.absent.iter().map(|name| (*name).to_owned()).collect();
             TracedRecord {
                 absent,
                 cost_ns_per_event: outcome.cost_ns,
                 means: outcome.means.unwrap_or_default().to_owned(),
                 counted: outcome.counted,
-                ..traced_record(traced, trace, seats)
+                ..traced_record(traced, trace, cores)
             }
         }),
         untraced: trace.err().map(ToString::to_string),
@@ -69,7 +69,7 @@ pub(in crate::jitter) fn of_outcome(place: &Place, outcome: &Outcome) -> Record 
 }
 
 /// The record of what cannot be measured there.
-pub(in crate::jitter) fn not_measured(place: &Place, why: &str) -> Record {
+pub(in crate::jitter) fn not_measured(place: &TestNetwork, why: &str) -> Record {
     let gate = GateRecord { name: "testable".to_owned(), passes: false, found: why.to_owned() };
     Record {
         version: VERSION,
@@ -106,9 +106,9 @@ pub(in crate::jitter) fn of_dummy(
 fn conditions(conditions: &Conditions) -> Vec<(String, String)> {
     let yes_no = |so: bool| if so { "yes" } else { "no" }.to_owned();
     let receive = match conditions.receive {
-        Receive::Sender => format!("on the sender's core {}", conditions.seats.generator),
+        Receive::Sender => format!("on the sender's core {}", conditions.cores.generator),
         Receive::Sink => {
-            format!("on the sink's core {}, by an interrupt (RPS)", conditions.seats.sink)
+            format!("on the sink's core {}, by an interrupt (RPS)", conditions.cores.sink)
         }
         Receive::Thread { core } => format!("in a thread on core {core} (threaded NAPI)"),
     };
@@ -120,8 +120,8 @@ fn conditions(conditions: &Conditions) -> Vec<(String, String)> {
         ("packets", conditions.count.to_string()),
         ("UDP payload", format!("{} B", conditions.payload_len)),
         ("sink", conditions.mode.name().to_owned()),
-        ("sender's core", conditions.seats.generator.to_string()),
-        ("sink's core", conditions.seats.sink.to_string()),
+        ("sender's core", conditions.cores.generator.to_string()),
+        ("sink's core", conditions.cores.sink.to_string()),
         ("sender's class", class(conditions.sender_fifo)),
         ("sink's class", class(conditions.sink_fifo)),
         ("packets come up", receive),
@@ -166,7 +166,7 @@ fn summary(summary: &Summary) -> SummaryRecord {
     }
 }
 
-fn traced_record(traced: &Traced, trace: &Trace, seats: Seats) -> TracedRecord {
+fn traced_record(traced: &Traced, trace: &Trace, cores: CoreAssignment) -> TracedRecord {
     let ledger = &traced.ledger;
     let stage_ledger = ledger.stages.iter();
     TracedRecord {
@@ -187,7 +187,7 @@ fn traced_record(traced: &Traced, trace: &Trace, seats: Seats) -> TracedRecord {
         excess_ns: ledger.excess_ns,
         spikes: ledger.spikes.len() as u64,
         named_share: ledger.named_share(),
-        causes: causes(ledger, &trace.names, seats),
+        causes: causes(ledger, &trace.names, cores),
         stage_ledger: stage_ledger
             .map(|(stage, entry)| (stage.name().to_owned(), entry.spikes, entry.ns))
             .collect(),
@@ -196,19 +196,19 @@ fn traced_record(traced: &Traced, trace: &Trace, seats: Seats) -> TracedRecord {
     }
 }
 
-fn causes(ledger: &Ledger, names: &Names, seats: Seats) -> Vec<CauseRecord> {
+fn causes(ledger: &Ledger, names: &Names, cores: CoreAssignment) -> Vec<CauseRecord> {
     let record = |(cause, entry): (Cause, Entry)| CauseRecord {
         kind: cause.kind().to_owned(),
         name: cause.describe(names),
         spikes: entry.spikes,
         ns: entry.ns,
-        remedy: remedy(cause, core_of(cause, ledger, seats)),
+        remedy: remedy(cause, core_of(cause, ledger, cores)),
     };
     ledger.by_time().into_iter().map(record).collect()
 }
 
 /// The core on which a cause took most time: the sink's, but for what kept the sender.
-fn core_of(cause: Cause, ledger: &Ledger, seats: Seats) -> u16 {
+fn core_of(cause: Cause, ledger: &Ledger, cores: CoreAssignment) -> u16 {
     let charges = ledger.spikes.iter().flat_map(|spike| &spike.charges);
     let (mut sender_ns, mut other_ns) = (0_u64, 0_u64);
     for charge in charges.filter(|charge| charge.cause == cause) {
@@ -216,7 +216,7 @@ fn core_of(cause: Cause, ledger: &Ledger, seats: Seats) -> u16 {
         let sum = if is_sender { &mut sender_ns } else { &mut other_ns };
         *sum = sum.saturating_add(charge.ns);
     }
-    if sender_ns > other_ns { seats.generator } else { seats.sink }
+    if sender_ns > other_ns { cores.generator } else { cores.sink }
 }
 
 fn worst(ledger: &Ledger, trace: &Trace) -> Vec<SpikeRecord> {

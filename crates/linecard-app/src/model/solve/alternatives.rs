@@ -1,7 +1,7 @@
 //! The core's clock with buses and numbers of cores around those that were asked for.
 
 use super::Solving;
-use linecard_model::solve::{Question, SolveError};
+use linecard_model::solve::{SolveError, SolveInput};
 use linecard_model::transmit::Design;
 use linecard_report::{Section, Value};
 
@@ -50,7 +50,7 @@ impl Solving {
         }
         let design = Design { cores, bus_bits, ..self.question.design.clone() };
         let limit_hz = self.limits.core_hz;
-        match (Question { design, ..self.question.clone() }).core_clock() {
+        match (SolveInput { design, ..self.question.clone() }).core_clock() {
             Ok(edge) if edge.from_hz <= limit_hz => Ok(edge.from_hz as f64 / 1e6),
             Ok(edge) => Err(format!(
                 "would need {:.1} MHz, limit {:.1} MHz",

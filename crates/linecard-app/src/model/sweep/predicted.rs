@@ -4,7 +4,7 @@ use super::super::ladder;
 use super::super::transmit::{Config, refused_run};
 use crate::Error;
 use linecard_model::rv32::Image;
-use linecard_model::solve::{Firmware, Phase, Question, Resource, SolveError};
+use linecard_model::solve::{Firmware, Phase, Resource, SolveError, SolveInput};
 use linecard_model::transmit::Design;
 use serde_json::{Value, json};
 
@@ -27,7 +27,7 @@ pub(super) fn values(config: &Config, design: Design, image: &Image) -> Result<V
     let firmware =
         Firmware::measure(image, design.bubbles).map_err(|error| refused_run(config, &error))?;
     let line = design.line_bits_per_second;
-    let question = Question {
+    let question = SolveInput {
         design,
         firmware,
         traffic: ladder::traffic(&config.load),

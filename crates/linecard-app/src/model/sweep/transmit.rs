@@ -5,7 +5,7 @@ use super::super::transmit::{Config, firmware, refused_run};
 use super::{predicted, rows};
 use crate::erased::{AtPoints, Row};
 use crate::{Context, Error};
-use linecard::watch::Watch;
+use linecard::progress::Progress;
 use linecard_config::{Document, Varied};
 use linecard_model::elf::Firmware;
 use serde_json::Value;
@@ -33,7 +33,7 @@ impl TransmitAtPoints {
         let points = Self { varied, predict, firmware: Mutex::default() };
         // Firmware that all points have is refused before.
         if !keys.iter().any(|key| key == firmware::IMAGE) {
-            let progress = Arc::new(Watch::new());
+            let progress = Arc::new(Progress::new());
             let context = Context { progress: &progress, document: Some(document) };
             let config: Config = document.config()?;
             points.firmware(&config, &context).map_err(|error| context.placed(error))?;
@@ -50,7 +50,7 @@ impl TransmitAtPoints {
     pub(super) fn values(
         &self,
         values: &[impl AsRef<str>],
-        progress: &Arc<Watch>,
+        progress: &Arc<Progress>,
     ) -> Result<Found, String> {
         let found = self.varied.at(values).map_err(Error::from).and_then(|(config, document)| {
             let context = Context { progress, document: Some(&document) };
@@ -97,7 +97,7 @@ impl TransmitAtPoints {
 }
 
 impl AtPoints for TransmitAtPoints {
-    fn run(&self, values: &[String], progress: &Arc<Watch>) -> Result<Row, Error> {
+    fn run(&self, values: &[String], progress: &Arc<Progress>) -> Result<Row, Error> {
         let found = self.values(values, progress).map_err(Error::Usage)?;
         if !found.is_right {
             let what =

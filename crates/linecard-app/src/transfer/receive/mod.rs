@@ -87,7 +87,7 @@ impl<'a> Receiver<'a> {
         let mut last = None;
         let result = self.acceptor.receive(&mut |progress| {
             let watch = self.context.progress;
-            if watch.progress().1 as u64 != progress.total_bytes {
+            if watch.counts().1 as u64 != progress.total_bytes {
                 watch.expect(progress.total_bytes as usize);
             }
             watch.reach(progress.done_bytes as usize);

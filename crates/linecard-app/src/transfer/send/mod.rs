@@ -130,7 +130,7 @@ impl Run<'_> {
         self.lines = progress.notes.len();
         let watch = self.context.progress;
         let total = progress.total_bytes.unwrap_or(0) as usize;
-        if watch.progress().1 != total {
+        if watch.counts().1 != total {
             watch.expect(total);
         }
         watch.reach(progress.done_bytes as usize);

@@ -164,7 +164,7 @@ impl<R: Read, S: Buffers> CaptureSource<R, S> {
             return Came::Passed;
         }
         let Some(buffer) = filled(&self.pool, self.record.data()) else {
-            self.counters.starved += 1;
+            self.counters.no_buffer += 1;
             return Came::Nothing;
         };
         self.is_waiting = false;

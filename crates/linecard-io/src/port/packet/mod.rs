@@ -153,7 +153,7 @@ impl<S: Buffers> PacketSocket<S> {
         }
         let count = room.min(self.spare.len());
         if count == 0 {
-            self.counters.starved += u64::from(room > 0);
+            self.counters.no_buffer += u64::from(room > 0);
             return false;
         }
         let came = match self.receiver.receive(self.socket.as_fd(), &mut self.spare[..count]) {

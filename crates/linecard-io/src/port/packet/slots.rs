@@ -24,7 +24,7 @@ impl<S: Buffers> PacketSocket<S> {
             && let Some(frame) = ring.frame()
         {
             let Some(mut buffer) = pool.take() else {
-                counters.starved += 1;
+                counters.no_buffer += 1;
                 break;
             };
             let arrival = frame.arrival;

@@ -35,7 +35,7 @@ pub struct Counters {
     pub unsendable: u64,
     /// Calls of `receive` that left the kernel without a frame to receive into, because all were
     /// held.
-    pub starved: u64,
+    pub no_buffer: u64,
     /// Calls of `transmit` that left packets in the batch, because the TX ring was full or no frame
     /// free.
     pub blocked: u64,
@@ -68,7 +68,7 @@ impl Counters {
             transmitted: self.sent,
             transmitted_bytes: self.sent_bytes,
             cut: self.cut,
-            starved: self.starved,
+            no_buffer: self.no_buffer,
             blocked: self.blocked,
             gone: gone.into(),
             dropped: Drops {

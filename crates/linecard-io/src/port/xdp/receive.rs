@@ -90,7 +90,7 @@ impl XdpPort {
             self.socket.fill.submit();
         }
         if self.filling == 0 {
-            self.counters.starved += 1;
+            self.counters.no_buffer += 1;
         }
         if self.socket.fill.needs_wakeup() {
             self.counters.wakes += 1;

@@ -15,9 +15,9 @@ const MAX_ENTRIES: usize = 65_536;
 /// Why a value is not known.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Unread(pub(super) String);
+pub struct Unreadable(pub(super) String);
 
-impl From<SettingError> for Unread {
+impl From<SettingError> for Unreadable {
     fn from(error: SettingError) -> Self {
         Self(error.to_string())
     }
@@ -30,7 +30,7 @@ pub struct Host {
     core: usize,
     online: Vec<usize>,
     interface: Result<String, String>,
-    config: OnceCell<Result<String, Unread>>,
+    config: OnceCell<Result<String, Unreadable>>,
 }
 
 impl Host {
@@ -40,7 +40,7 @@ impl Host {
     /// # Errors
     ///
     /// The core does not exist, or `/sys` does not list the cores.
-    pub fn new(core: Option<usize>, interface: Option<&str>) -> Result<Self, Unread> {
+    pub fn new(core: Option<usize>, interface: Option<&str>) -> Result<Self, Unreadable> {
         Self::at("/", core, interface)
     }
 
@@ -53,7 +53,7 @@ impl Host {
         root: impl Into<PathBuf>,
         core: Option<usize>,
         interface: Option<&str>,
-    ) -> Result<Self, Unread> {
+    ) -> Result<Self, Unreadable> {
         let interface = interface.map(str::to_owned).ok_or_else(String::new);
         let config = OnceCell::new();
         let mut host = Self { root: root.into(), core: 0, online: Vec::new(), interface, config };
@@ -65,7 +65,7 @@ impl Host {
         Ok(host)
     }
 
-    fn choose(&self, core: Option<usize>) -> Result<usize, Unread> {
+    fn choose(&self, core: Option<usize>) -> Result<usize, Unreadable> {
         let isolated = || self.cpus("/sys/devices/system/cpu/isolated").unwrap_or_default();
         let chosen = core.or_else(|| isolated().first().copied()).or(self.online.last().copied());
         let chosen = chosen.unwrap_or(0);
@@ -73,7 +73,7 @@ impl Host {
             return Ok(chosen);
         }
         let online = crate::linux::setting::list(&self.online);
-        Err(Unread(format!("core {chosen} is not there: cores that are online are {online}")))
+        Err(Unreadable(format!("core {chosen} is not there: cores that are online are {online}")))
     }
 
     fn only_interface(&self) -> Result<String, String> {
@@ -125,8 +125,9 @@ impl Host {
     }
 
     /// Reads a small file, trimmed.
-    pub(super) fn text(&self, path: &str) -> Result<String, Unread> {
-        let text = read(&self.path(path)).map_err(|error| Unread(format!("{path}: {error}")))?;
+    pub(super) fn text(&self, path: &str) -> Result<String, Unreadable> {
+        let text =
+            read(&self.path(path)).map_err(|error| Unreadable(format!("{path}: {error}")))?;
         Ok(text.trim().to_owned())
     }
 
@@ -136,15 +137,15 @@ impl Host {
         setting.read().map(|state| state.to_string())
     }
 
-    pub(super) fn number(&self, path: &str) -> Result<i64, Unread> {
+    pub(super) fn number(&self, path: &str) -> Result<i64, Unreadable> {
         let text = self.text(path)?;
-        text.parse().map_err(|_| Unread(format!("{path} reads \"{text}\", which is no number")))
+        text.parse().map_err(|_| Unreadable(format!("{path} reads \"{text}\", which is no number")))
     }
 
-    pub(super) fn cpus(&self, path: &str) -> Result<Vec<usize>, Unread> {
+    pub(super) fn cpus(&self, path: &str) -> Result<Vec<usize>, Unreadable> {
         let text = self.text(path)?;
         cpus(&text)
-            .ok_or_else(|| Unread(format!("{path} reads \"{text}\", which is no list of CPUs")))
+            .ok_or_else(|| Unreadable(format!("{path} reads \"{text}\", which is no list of CPUs")))
     }
 
     /// Whether a file or folder exists.
@@ -165,7 +166,7 @@ impl Host {
     }
 
     /// A parameter of the kernel's command line; empty for one without a value.
-    pub(super) fn parameter(&self, name: &str) -> Result<Option<String>, Unread> {
+    pub(super) fn parameter(&self, name: &str) -> Result<Option<String>, Unreadable> {
         let line = self.text("/proc/cmdline")?;
         // The last one applies.
         let found = line.split_whitespace().rev().find_map(|word| {
@@ -176,19 +177,19 @@ impl Host {
     }
 
     /// Whether the kernel was built with an option such as `NO_HZ_FULL`.
-    pub(super) fn built_with(&self, option: &str) -> Result<bool, Unread> {
+    pub(super) fn built_with(&self, option: &str) -> Result<bool, Unreadable> {
         Ok(self.config(option)?.is_some_and(|value| value == "y"))
     }
 
     /// The value of an option of the kernel's configuration.
-    pub(super) fn config(&self, option: &str) -> Result<Option<String>, Unread> {
+    pub(super) fn config(&self, option: &str) -> Result<Option<String>, Unreadable> {
         let config =
             self.config.get_or_init(|| self.configuration()).as_ref().map_err(Clone::clone)?;
         let key = format!("CONFIG_{option}=");
         Ok(config.lines().find_map(|line| line.strip_prefix(&key)).map(str::to_owned))
     }
 
-    fn configuration(&self) -> Result<String, Unread> {
+    fn configuration(&self) -> Result<String, Unreadable> {
         let release = self.text("/proc/sys/kernel/osrelease").unwrap_or_default();
         if let Ok(text) = read(&self.path(&format!("/boot/config-{release}"))) {
             return Ok(text);
@@ -196,15 +197,15 @@ impl Host {
         let packed = self.path("/proc/config.gz");
         let why = format!("neither /boot/config-{release} nor /proc/config.gz can be read");
         if !packed.exists() {
-            return Err(Unread(why));
+            return Err(Unreadable(why));
         }
         let unpacked = Command::new("gzip").arg("-dc").arg(&packed).stdin(Stdio::null()).output();
         match unpacked {
             Ok(output) if output.status.success() => {
                 Ok(String::from_utf8_lossy(&output.stdout).into_owned())
             }
-            Ok(_) => Err(Unread(why)),
-            Err(error) => Err(Unread(format!("/proc/config.gz: gzip: {error}"))),
+            Ok(_) => Err(Unreadable(why)),
+            Err(error) => Err(Unreadable(format!("/proc/config.gz: gzip: {error}"))),
         }
     }
 }

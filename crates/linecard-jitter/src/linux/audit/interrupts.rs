@@ -1,6 +1,6 @@
 //! Interrupts that can fire on the sink's core, and what moves them.
 
-use super::{Check, Host, Remedy, Seen, Unread};
+use super::{Check, Host, Observed, Remedy, Unreadable};
 use crate::linux::setting::{Form, cpus, list, mask};
 
 pub(super) const CHECKS: [Check; 4] = [
@@ -60,7 +60,7 @@ struct Interrupt {
     fired: u64,
 }
 
-fn irq_affinity(host: &Host) -> Result<Seen, Unread> {
+fn irq_affinity(host: &Host) -> Result<Observed, Unreadable> {
     let others = host.others();
     let all = interrupts(host)?;
     let can: Vec<&Interrupt> = all
@@ -68,53 +68,54 @@ fn irq_affinity(host: &Host) -> Result<Seen, Unread> {
         .filter(|one| !one.is_of_interface && one.allowed.contains(&host.core()))
         .collect();
     if can.is_empty() {
-        return Ok(Seen::good("no other device can interrupt the sink's core"));
+        return Ok(Observed::good("no other device can interrupt the sink's core"));
     }
     let fired: u64 = can.iter().map(|one| one.fired).sum();
     let found = format!("{} may fire on core {}, and have {fired} times", can.len(), host.core());
     if others.is_empty() {
-        return Ok(Seen::note(found + "; there is no other core"));
+        return Ok(Observed::note(found + "; there is no other core"));
     }
     let advice = format!("give them to {}", list(&others));
-    let seen = Seen::advice(found, advice);
+    let seen = Observed::advice(found, advice);
     Ok(can.into_iter().fold(seen, |seen, one| seen.change(affinity(host, one), list(&others))))
 }
 
-fn irq_of_interface(host: &Host) -> Result<Seen, Unread> {
+fn irq_of_interface(host: &Host) -> Result<Observed, Unreadable> {
     let name = match host.interface() {
         Ok(name) => name,
-        Err(why) => return Ok(Seen::absent(why)),
+        Err(why) => return Ok(Observed::absent(why)),
     };
     let (core, all) = (host.core(), interrupts(host)?);
     let own: Vec<&Interrupt> = all.iter().filter(|one| one.is_of_interface).collect();
     if own.is_empty() {
-        return Ok(Seen::absent(format!("{name} has no interrupt of its own here")));
+        return Ok(Observed::absent(format!("{name} has no interrupt of its own here")));
     }
     let elsewhere: Vec<&&Interrupt> = own.iter().filter(|one| one.allowed != [core]).collect();
     if elsewhere.is_empty() {
-        return Ok(Seen::good(format!("all of {name} are on core {core}")));
+        return Ok(Observed::good(format!("all of {name} are on core {core}")));
     }
     let found = format!("{} of {} of {name} may fire on another core", elsewhere.len(), own.len());
-    let seen = Seen::advice(found, format!("give them to core {core}, where the sink runs"));
-    let change = |seen: Seen, one: &&Interrupt| seen.change(affinity(host, one), core.to_string());
+    let seen = Observed::advice(found, format!("give them to core {core}, where the sink runs"));
+    let change =
+        |seen: Observed, one: &&Interrupt| seen.change(affinity(host, one), core.to_string());
     Ok(elsewhere.into_iter().fold(seen, change))
 }
 
-fn irq_default(host: &Host) -> Result<Seen, Unread> {
+fn irq_default(host: &Host) -> Result<Observed, Unreadable> {
     let path = "/proc/irq/default_smp_affinity";
     let text = host.text(path)?;
     let others = host.others();
     if !mask_has(&text, host.core()) {
-        return Ok(Seen::good(format!("{text}, without core {}", host.core())));
+        return Ok(Observed::good(format!("{text}, without core {}", host.core())));
     }
     if others.is_empty() {
-        return Ok(Seen::note("there is no other core"));
+        return Ok(Observed::note("there is no other core"));
     }
-    let seen = Seen::advice(format!("{text}, with core {}", host.core()), "leave the core out");
+    let seen = Observed::advice(format!("{text}, with core {}", host.core()), "leave the core out");
     Ok(seen.change(host.setting(path, Form::Mask), mask(&others)))
 }
 
-fn irqbalance(host: &Host) -> Result<Seen, Unread> {
+fn irqbalance(host: &Host) -> Result<Observed, Unreadable> {
     let processes = host.entries("/proc");
     let is_it = |process: &String| {
         process.starts_with(|c: char| c.is_ascii_digit())
@@ -123,11 +124,11 @@ fn irqbalance(host: &Host) -> Result<Seen, Unread> {
     // A process that cannot see process 1 may not see this one either.
     host.text("/proc/1/comm")?;
     Ok(match processes.iter().find(|process| is_it(process)) {
-        Some(process) => Seen::advice(
+        Some(process) => Observed::advice(
             format!("runs as process {process}"),
             format!("stop it, or set IRQBALANCE_BANNED_CPULIST={}", host.core()),
         ),
-        None => Seen::good("does not run"),
+        None => Observed::good("does not run"),
     })
 }
 
@@ -136,7 +137,7 @@ fn affinity(host: &Host, interrupt: &Interrupt) -> crate::linux::setting::Settin
 }
 
 /// All numbered interrupts; those that cores raise themselves, such as the timer's, have no number.
-fn interrupts(host: &Host) -> Result<Vec<Interrupt>, Unread> {
+fn interrupts(host: &Host) -> Result<Vec<Interrupt>, Unreadable> {
     let table = host.text("/proc/interrupts")?;
     let mut lines = table.lines();
     let cores: Vec<&str> = lines.next().unwrap_or_default().split_whitespace().collect();

@@ -1,6 +1,6 @@
 //! The kernel's build options and command line.
 
-use super::{Check, Host, Remedy, Seen, Unread};
+use super::{Check, Host, Observed, Remedy, Unreadable};
 use crate::linux::setting::cpus;
 
 const PARAMETERS: &str = "kernel-parameters.txt of the kernel's documentation";
@@ -108,69 +108,71 @@ pub(super) const CHECKS: [Check; 9] = [
     },
 ];
 
-fn isolcpus(host: &Host) -> Result<Seen, Unread> {
+fn isolcpus(host: &Host) -> Result<Observed, Unreadable> {
     let core = host.core();
     let isolated = host.cpus("/sys/devices/system/cpu/isolated")?;
     if isolated.contains(&core) {
-        return Ok(Seen::good(format!("core {core} is isolated")));
+        return Ok(Observed::good(format!("core {core} is isolated")));
     }
     let found = format!("core {core} takes part in scheduling");
-    Ok(Seen::advice(found, format!("boot with isolcpus=managed_irq,domain,{core}")))
+    Ok(Observed::advice(found, format!("boot with isolcpus=managed_irq,domain,{core}")))
 }
 
-fn nohz_full(host: &Host) -> Result<Seen, Unread> {
+fn nohz_full(host: &Host) -> Result<Observed, Unreadable> {
     if names_core(host, "nohz_full")? {
-        return Ok(Seen::good("the tick stops while one thread runs"));
+        return Ok(Observed::good("the tick stops while one thread runs"));
     }
     let core = host.core();
     match host.built_with("NO_HZ_FULL") {
-        Ok(true) => Ok(Seen::advice("off", format!("boot with nohz_full={core}"))),
+        Ok(true) => Ok(Observed::advice("off", format!("boot with nohz_full={core}"))),
         Ok(false) => {
             let advice =
                 format!("take a kernel with CONFIG_NO_HZ_FULL, and boot with nohz_full={core}");
-            Ok(Seen::advice("not built into this kernel", advice))
+            Ok(Observed::advice("not built into this kernel", advice))
         }
-        Err(why) => Ok(Seen::advice(
+        Err(why) => Ok(Observed::advice(
             format!("off; whether it is built in is unknown: {why}"),
             format!("boot with nohz_full={core}"),
         )),
     }
 }
 
-fn rcu_nocbs(host: &Host) -> Result<Seen, Unread> {
+fn rcu_nocbs(host: &Host) -> Result<Observed, Unreadable> {
     // nohz_full does the same for its cores.
     if names_core(host, "rcu_nocbs")? || names_core(host, "nohz_full")? {
-        return Ok(Seen::good("callbacks run elsewhere"));
+        return Ok(Observed::good("callbacks run elsewhere"));
     }
     let advice = format!("boot with rcu_nocbs={}", host.core());
     Ok(match host.built_with("RCU_NOCB_CPU") {
-        Ok(false) => Seen::advice(
+        Ok(false) => Observed::advice(
             "not built into this kernel",
             format!("take one with RCU_NOCB_CPU, and {advice}"),
         ),
-        _ => Seen::advice("callbacks run on the sink's core", advice),
+        _ => Observed::advice("callbacks run on the sink's core", advice),
     })
 }
 
-fn rcu_nocb_poll(host: &Host) -> Result<Seen, Unread> {
+fn rcu_nocb_poll(host: &Host) -> Result<Observed, Unreadable> {
     if host.parameter("rcu_nocb_poll")?.is_some() {
-        return Ok(Seen::good("the thread for callbacks polls"));
+        return Ok(Observed::good("the thread for callbacks polls"));
     }
     if names_core(host, "rcu_nocbs")? {
-        return Ok(Seen::advice("off", "boot with rcu_nocb_poll"));
+        return Ok(Observed::advice("off", "boot with rcu_nocb_poll"));
     }
-    Ok(Seen::absent("of no use without rcu_nocbs"))
+    Ok(Observed::absent("of no use without rcu_nocbs"))
 }
 
-fn idle_poll(host: &Host) -> Result<Seen, Unread> {
+fn idle_poll(host: &Host) -> Result<Observed, Unreadable> {
     Ok(match host.parameter("idle")?.as_deref() {
-        Some("poll") => Seen::good("idle cores poll"),
-        other => Seen::note(other.map_or("not given".to_owned(), |value| format!("idle={value}")))
-            .saying("only where \"c-states\" cannot be changed: boot with idle=poll"),
+        Some("poll") => Observed::good("idle cores poll"),
+        other => {
+            Observed::note(other.map_or("not given".to_owned(), |value| format!("idle={value}")))
+                .saying("only where \"c-states\" cannot be changed: boot with idle=poll")
+        }
     })
 }
 
-fn max_cstate(host: &Host) -> Result<Seen, Unread> {
+fn max_cstate(host: &Host) -> Result<Observed, Unreadable> {
     let given =
         |name: &str| host.parameter(name).map(|value| value.map(|value| format!("{name}={value}")));
     let both = [given("processor.max_cstate")?, given("intel_idle.max_cstate")?];
@@ -178,12 +180,12 @@ fn max_cstate(host: &Host) -> Result<Seen, Unread> {
     if both.is_empty() {
         let advice = "only where \"c-states\" cannot be changed: boot with processor.max_cstate=1 \
                       intel_idle.max_cstate=0";
-        return Ok(Seen::note("not given").saying(advice));
+        return Ok(Observed::note("not given").saying(advice));
     }
-    Ok(Seen::good(both.join(" ")))
+    Ok(Observed::good(both.join(" ")))
 }
 
-fn preemption(host: &Host) -> Result<Seen, Unread> {
+fn preemption(host: &Host) -> Result<Observed, Unreadable> {
     let mode = match host.debug("sched/preempt") {
         // The active choice is in parentheses.
         Ok(text) => text
@@ -196,13 +198,13 @@ fn preemption(host: &Host) -> Result<Seen, Unread> {
         (None, None) => built_preemption(host)?,
     };
     Ok(match mode.as_str() {
-        "full" | "rt" => Seen::good(mode),
-        "lazy" | "voluntary" | "none" => Seen::advice(mode, "boot with preempt=full"),
-        _ => Seen::note(mode),
+        "full" | "rt" => Observed::good(mode),
+        "lazy" | "voluntary" | "none" => Observed::advice(mode, "boot with preempt=full"),
+        _ => Observed::note(mode),
     })
 }
 
-fn built_preemption(host: &Host) -> Result<String, Unread> {
+fn built_preemption(host: &Host) -> Result<String, Unreadable> {
     let modes = [
         ("PREEMPT_RT", "rt"),
         ("PREEMPT", "full"),
@@ -215,24 +217,25 @@ fn built_preemption(host: &Host) -> Result<String, Unread> {
             return Ok(name.to_owned());
         }
     }
-    Err(Unread("neither debugfs nor the configuration says it".to_owned()))
+    Err(Unreadable("neither debugfs nor the configuration says it".to_owned()))
 }
 
-fn tick_rate(host: &Host) -> Result<Seen, Unread> {
-    let hz =
-        host.config("HZ")?.ok_or_else(|| Unread("the configuration does not say".to_owned()))?;
-    Ok(Seen::note(format!("{hz} ticks a second")))
+fn tick_rate(host: &Host) -> Result<Observed, Unreadable> {
+    let hz = host
+        .config("HZ")?
+        .ok_or_else(|| Unreadable("the configuration does not say".to_owned()))?;
+    Ok(Observed::note(format!("{hz} ticks a second")))
 }
 
-fn mitigations(host: &Host) -> Result<Seen, Unread> {
+fn mitigations(host: &Host) -> Result<Observed, Unreadable> {
     let value = host.parameter("mitigations")?;
-    Ok(Seen::note(
+    Ok(Observed::note(
         value.map_or("as the kernel chooses".to_owned(), |value| format!("mitigations={value}")),
     ))
 }
 
 /// Whether a parameter's list contains the sink's core. Skips flags before the list.
-fn names_core(host: &Host, parameter: &str) -> Result<bool, Unread> {
+fn names_core(host: &Host, parameter: &str) -> Result<bool, Unreadable> {
     let Some(value) = host.parameter(parameter)? else { return Ok(false) };
     if value == "all" {
         return Ok(true);

@@ -1,6 +1,6 @@
 //! Memory: settings that move pages of a running sink.
 
-use super::{Check, Host, Remedy, Seen, Unread};
+use super::{Check, Host, Observed, Remedy, Unreadable};
 use crate::linux::setting::Form;
 
 pub(super) const CHECKS: [Check; 4] = [
@@ -50,18 +50,18 @@ pub(super) const CHECKS: [Check; 4] = [
     },
 ];
 
-fn huge_pages(host: &Host) -> Result<Seen, Unread> {
+fn huge_pages(host: &Host) -> Result<Observed, Unreadable> {
     let folder = "/sys/kernel/mm/transparent_hugepage";
     if !host.has(folder) {
-        return Ok(Seen::absent("not built into this kernel"));
+        return Ok(Observed::absent("not built into this kernel"));
     }
     let enabled = format!("{folder}/enabled");
     let text = host.text(&enabled)?;
     if !text.contains("[always]") {
-        return Ok(Seen::good(text));
+        return Ok(Observed::good(text));
     }
     let defrag = format!("{folder}/khugepaged/defrag");
-    let seen = Seen::advice(text, "take \"madvise\": only programs that ask for them get them")
+    let seen = Observed::advice(text, "take \"madvise\": only programs that ask for them get them")
         .change(host.setting(&enabled, Form::Choice), "madvise");
     Ok(match host.number(&defrag) {
         Ok(1) => seen.change(host.setting(&defrag, Form::Plain), "0"),
@@ -69,35 +69,35 @@ fn huge_pages(host: &Host) -> Result<Seen, Unread> {
     })
 }
 
-fn same_pages(host: &Host) -> Result<Seen, Unread> {
+fn same_pages(host: &Host) -> Result<Observed, Unreadable> {
     let path = "/sys/kernel/mm/ksm/run";
     if !host.has(path) {
-        return Ok(Seen::absent("not built into this kernel"));
+        return Ok(Observed::absent("not built into this kernel"));
     }
     Ok(match host.number(path)? {
-        1 => Seen::advice("runs", "write 0").change(host.setting(path, Form::Plain), "0"),
-        _ => Seen::good("does not run"),
+        1 => Observed::advice("runs", "write 0").change(host.setting(path, Form::Plain), "0"),
+        _ => Observed::good("does not run"),
     })
 }
 
-fn numa_balancing(host: &Host) -> Result<Seen, Unread> {
+fn numa_balancing(host: &Host) -> Result<Observed, Unreadable> {
     let path = "/proc/sys/kernel/numa_balancing";
     if !host.has(path) {
-        return Ok(Seen::absent("not built into this kernel"));
+        return Ok(Observed::absent("not built into this kernel"));
     }
     Ok(match host.number(path)? {
-        0 => Seen::good("off"),
-        _ => Seen::advice("on", "write 0").change(host.setting(path, Form::Plain), "0"),
+        0 => Observed::good("off"),
+        _ => Observed::advice("on", "write 0").change(host.setting(path, Form::Plain), "0"),
     })
 }
 
-fn swap(host: &Host) -> Result<Seen, Unread> {
+fn swap(host: &Host) -> Result<Observed, Unreadable> {
     let areas = host.text("/proc/swaps")?.lines().skip(1).count();
     if areas == 0 {
-        return Ok(Seen::good("none"));
+        return Ok(Observed::good("none"));
     }
     let plural = if areas == 1 { "" } else { "s" };
-    Ok(Seen::advice(
+    Ok(Observed::advice(
         format!("{areas} area{plural}"),
         "have the sink lock its memory (mlockall), or swapoff -a",
     ))

@@ -17,7 +17,7 @@ mod network;
 mod power;
 mod scheduler;
 
-pub use host::{Host, Unread};
+pub use host::{Host, Unreadable};
 
 use super::setting::Setting;
 use std::collections::BTreeMap;
@@ -42,7 +42,7 @@ pub struct Check {
     pub weight: u8,
     /// The A/B toggle that measures it on this host, if any.
     pub toggle: Option<&'static str>,
-    look: fn(&Host) -> Result<Seen, Unread>,
+    look: fn(&Host) -> Result<Observed, Unreadable>,
 }
 
 /// How a setting can be changed.
@@ -108,7 +108,7 @@ impl Verdict {
 
 /// The result of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seen {
+pub struct Observed {
     /// The judgement.
     pub verdict: Verdict,
     /// What was read, in words; when unknown, the reason.
@@ -119,7 +119,7 @@ pub struct Seen {
     pub changes: Vec<Planned>,
 }
 
-impl Seen {
+impl Observed {
     fn of(verdict: Verdict, found: impl Into<String>) -> Self {
         Self { verdict, found: found.into(), advice: String::new(), changes: Vec::new() }
     }
@@ -201,7 +201,7 @@ pub struct Row {
     /// The check.
     pub check: &'static Check,
     /// The result.
-    pub seen: Seen,
+    pub seen: Observed,
     /// Measured effect of the change on this host.
     pub measured: Option<Measured>,
 }
@@ -220,15 +220,15 @@ impl Audit {
     /// Runs all checks.
     ///
     /// ```
-    /// use linecard_jitter::linux::audit::{Audit, Effects, Host, Unread};
+    /// use linecard_jitter::linux::audit::{Audit, Effects, Host, Unreadable};
     /// let audit = Audit::of(&Host::new(None, None)?, &Effects::new());
     /// assert!(audit.rows.iter().any(|row| row.check.id == "rt-throttling"));
-    /// # Ok::<(), Unread>(())
+    /// # Ok::<(), Unreadable>(())
     /// ```
     #[must_use]
     pub fn of(host: &Host, effects: &Effects) -> Self {
         let row = |check: &'static Check| {
-            let unknown = |why: Unread| Seen::of(Verdict::Unknown, why.0);
+            let unknown = |why: Unreadable| Observed::of(Verdict::Unknown, why.0);
             let seen = (check.look)(host).unwrap_or_else(unknown);
             let measured = check.toggle.and_then(|toggle| effects.get(toggle)).cloned();
             Row { check, seen, measured }

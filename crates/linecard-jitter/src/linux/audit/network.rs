@@ -1,6 +1,6 @@
 //! The interface, and the path of packets from it to a socket.
 
-use super::{Check, Host, Remedy, Seen, Unread};
+use super::{Check, Host, Observed, Remedy, Unreadable};
 use crate::linux::setting::{Form, Setting, coalescing_number};
 
 /// Packets per second of the paper's stream: ST 2022-6, 1080i59.94.
@@ -122,17 +122,17 @@ macro_rules! interface {
     ($host:expr) => {
         match $host.interface() {
             Ok(name) => name,
-            Err(why) => return Ok(Seen::absent(why)),
+            Err(why) => return Ok(Observed::absent(why)),
         }
     };
 }
 
-fn coalescing(host: &Host) -> Result<Seen, Unread> {
+fn coalescing(host: &Host) -> Result<Observed, Unreadable> {
     let name = interface!(host);
     let setting = Setting::coalescing(name);
     let state = match setting.read() {
         Ok(state) => state.to_string(),
-        Err(error) if error.is_gone() => return Ok(Seen::absent(format!("{name} has none"))),
+        Err(error) if error.is_gone() => return Ok(Observed::absent(format!("{name} has none"))),
         Err(error) => return Err(error.into()),
     };
     let number = |key| coalescing_number(&state, key).unwrap_or(0);
@@ -143,48 +143,49 @@ fn coalescing(host: &Host) -> Result<Seen, Unread> {
         .map(|key| format!("{key} {}", number(key)))
         .collect();
     if set.is_empty() {
-        return Ok(Seen::good(format!("{name} interrupts at once")));
+        return Ok(Observed::good(format!("{name} interrupts at once")));
     }
     let line = format!("ethtool -C {name} adaptive-rx off rx-usecs 0 tx-usecs 0");
     let values: Vec<String> =
         wanted.iter().filter(|key| number(key) > 0).map(|key| format!("{key}=0")).collect();
-    Ok(Seen::advice(set.join(", "), line).change(setting, values.join(" ")))
+    Ok(Observed::advice(set.join(", "), line).change(setting, values.join(" ")))
 }
 
-fn napi_defer(host: &Host) -> Result<Seen, Unread> {
+fn napi_defer(host: &Host) -> Result<Observed, Unreadable> {
     let folder = format!("/sys/class/net/{}", interface!(host));
     let (timeout, defer) =
         (format!("{folder}/gro_flush_timeout"), format!("{folder}/napi_defer_hard_irqs"));
     let (ns, irqs) = (host.number(&timeout)?, host.number(&defer)?);
     if ns == 0 && irqs == 0 {
-        return Ok(Seen::good("off"));
+        return Ok(Observed::good("off"));
     }
     let found = format!("gro_flush_timeout {ns} ns, napi_defer_hard_irqs {irqs}");
-    Ok(Seen::advice(found, "write 0 to both")
+    Ok(Observed::advice(found, "write 0 to both")
         .change(host.setting(&defer, Form::Plain), "0")
         .change(host.setting(&timeout, Form::Plain), "0"))
 }
 
-fn rps(host: &Host) -> Result<Seen, Unread> {
+fn rps(host: &Host) -> Result<Observed, Unreadable> {
     let files = queue_files(host, interface!(host), ("rx-", "rps_cpus"))?;
     let set: Vec<&(String, String)> = files.iter().filter(|(_, text)| has_cpus(text)).collect();
     if set.is_empty() {
-        return Ok(Seen::good(format!("off for {} queues", files.len())));
+        return Ok(Observed::good(format!("off for {} queues", files.len())));
     }
-    let seen = Seen::advice(format!("on for {} of {} queues", set.len(), files.len()), "write 0");
+    let seen =
+        Observed::advice(format!("on for {} of {} queues", set.len(), files.len()), "write 0");
     Ok(set
         .into_iter()
         .fold(seen, |seen, (path, _)| seen.change(host.setting(path, Form::Mask), "0")))
 }
 
-fn threaded(host: &Host) -> Result<Seen, Unread> {
+fn threaded(host: &Host) -> Result<Observed, Unreadable> {
     let path = format!("/sys/class/net/{}/threaded", interface!(host));
     if !host.has(&path) {
-        return Ok(Seen::absent("this kernel has none"));
+        return Ok(Observed::absent("this kernel has none"));
     }
     Ok(match host.text(&path)?.as_str() {
-        "0" => Seen::good("off: packets are polled in softirqs"),
-        mode => Seen::advice(
+        "0" => Observed::good("off: packets are polled in softirqs"),
+        mode => Observed::advice(
             format!("on ({mode}): packets are polled by threads"),
             "write 0, or give the threads a core of their own",
         )
@@ -192,54 +193,54 @@ fn threaded(host: &Host) -> Result<Seen, Unread> {
     })
 }
 
-fn busy_poll(host: &Host) -> Result<Seen, Unread> {
+fn busy_poll(host: &Host) -> Result<Observed, Unreadable> {
     let us =
         ["busy_read", "busy_poll"].map(|name| host.number(&format!("/proc/sys/net/core/{name}")));
     let [read, poll] = us;
     let (read, poll) = (read?, poll?);
     let found = format!("busy_read {read} µs, busy_poll {poll} µs");
     Ok(if read > 0 {
-        Seen::good(found)
+        Observed::good(found)
     } else {
-        Seen::note(found).saying("a sink that must block can ask for it with SO_BUSY_POLL")
+        Observed::note(found).saying("a sink that must block can ask for it with SO_BUSY_POLL")
     })
 }
 
-fn socket_buffer(host: &Host) -> Result<Seen, Unread> {
+fn socket_buffer(host: &Host) -> Result<Observed, Unreadable> {
     let path = "/proc/sys/net/core/rmem_max";
     let (most, default) = (host.number(path)?, host.number("/proc/sys/net/core/rmem_default")?);
     let need = PACKETS_PER_S * BYTES_PER_PACKET * AWAY_MS / 1_000;
     let found = format!("at most {most}, {default} unless asked for");
     if most >= need {
-        return Ok(Seen::good(found));
+        return Ok(Observed::good(found));
     }
     let advice = format!(
         "{AWAY_MS} ms of a stream of {PACKETS_PER_S} packets/s are {need} bytes: allow them, and have the \
          sink ask with SO_RCVBUF"
     );
-    Ok(Seen::advice(found, advice).change(host.setting(path, Form::Plain), need.to_string()))
+    Ok(Observed::advice(found, advice).change(host.setting(path, Form::Plain), need.to_string()))
 }
 
-fn gro(host: &Host) -> Result<Seen, Unread> {
+fn gro(host: &Host) -> Result<Observed, Unreadable> {
     let name = interface!(host);
     match Setting::feature(name, "rx-gro").read() {
-        Ok(state) => Ok(Seen::note(state.to_string())),
-        Err(error) if error.is_gone() => Ok(Seen::absent(format!("{name} has none"))),
+        Ok(state) => Ok(Observed::note(state.to_string())),
+        Err(error) if error.is_gone() => Ok(Observed::absent(format!("{name} has none"))),
         Err(error) => Err(error.into()),
     }
 }
 
-fn xps(host: &Host) -> Result<Seen, Unread> {
+fn xps(host: &Host) -> Result<Observed, Unreadable> {
     let files = queue_files(host, interface!(host), ("tx-", "xps_cpus"))?;
     let set = files.iter().filter(|(_, text)| has_cpus(text)).count();
-    Ok(Seen::note(format!("on for {set} of {} queues", files.len())))
+    Ok(Observed::note(format!("on for {set} of {} queues", files.len())))
 }
 
-fn numa(host: &Host) -> Result<Seen, Unread> {
+fn numa(host: &Host) -> Result<Observed, Unreadable> {
     let name = interface!(host);
     let path = format!("/sys/class/net/{name}/device/numa_node");
     if !host.has(&path) {
-        return Ok(Seen::absent(format!("{name} has no place on a bus")));
+        return Ok(Observed::absent(format!("{name} has no place on a bus")));
     }
     let (node, core) = (host.number(&path)?, host.core());
     let own = host
@@ -247,15 +248,15 @@ fn numa(host: &Host) -> Result<Seen, Unread> {
         .iter()
         .find_map(|entry| entry.strip_prefix("node")?.parse::<i64>().ok());
     Ok(match own {
-        _ if node < 0 => Seen::good("one node"),
-        Some(own) if own == node => Seen::good(format!("core and adapter are of node {node}")),
-        Some(own) => Seen::advice(
+        _ if node < 0 => Observed::good("one node"),
+        Some(own) if own == node => Observed::good(format!("core and adapter are of node {node}")),
+        Some(own) => Observed::advice(
             format!("core {core} is of node {own}, {name} of node {node}"),
             format!(
                 "run the sink on a core of node {node}: /sys/devices/system/node/node{node}/cpulist"
             ),
         ),
-        None => return Err(Unread(format!("/sys does not say the node of core {core}"))),
+        None => return Err(Unreadable(format!("/sys does not say the node of core {core}"))),
     })
 }
 
@@ -264,11 +265,13 @@ fn queue_files(
     host: &Host,
     interface: &str,
     (kind, file): (&str, &str),
-) -> Result<Vec<(String, String)>, Unread> {
+) -> Result<Vec<(String, String)>, Unreadable> {
     let folder = format!("/sys/class/net/{interface}/queues");
     let queues = host.entries(&folder);
     if queues.is_empty() {
-        return Err(Unread(format!("{folder} is not there: no such interface in this namespace")));
+        return Err(Unreadable(format!(
+            "{folder} is not there: no such interface in this namespace"
+        )));
     }
     let paths = queues
         .iter()

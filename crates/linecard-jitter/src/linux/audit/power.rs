@@ -1,6 +1,6 @@
 //! Clocks, idle states and the machine's firmware.
 
-use super::{Check, Host, Remedy, Seen, Unread};
+use super::{Check, Host, Observed, Remedy, Unreadable};
 use crate::linux::setting::Form;
 
 /// Exit latency from which an idle state counts as sleep: the paper's baseline has none.
@@ -66,23 +66,23 @@ pub(super) const CHECKS: [Check; 5] = [
     },
 ];
 
-fn governor(host: &Host) -> Result<Seen, Unread> {
+fn governor(host: &Host) -> Result<Observed, Unreadable> {
     let path = format!("/sys/devices/system/cpu/cpu{}/cpufreq/scaling_governor", host.core());
     if !host.has(&path) {
-        return Ok(Seen::absent("no cpufreq here: the clock is fixed, or the hypervisor's"));
+        return Ok(Observed::absent("no cpufreq here: the clock is fixed, or the hypervisor's"));
     }
     Ok(match host.text(&path)?.as_str() {
-        "performance" => Seen::good("performance"),
-        other => Seen::advice(other, "take the governor \"performance\"")
+        "performance" => Observed::good("performance"),
+        other => Observed::advice(other, "take the governor \"performance\"")
             .change(host.setting(&path, Form::Plain), "performance"),
     })
 }
 
-fn c_states(host: &Host) -> Result<Seen, Unread> {
+fn c_states(host: &Host) -> Result<Observed, Unreadable> {
     let folder = format!("/sys/devices/system/cpu/cpu{}/cpuidle", host.core());
     let states = host.entries(&folder);
     if states.is_empty() {
-        return Ok(Seen::absent("no cpuidle here: the kernel halts the core or polls"));
+        return Ok(Observed::absent("no cpuidle here: the kernel halts the core or polls"));
     }
     let mut sleep = Vec::new();
     for state in &states {
@@ -93,33 +93,33 @@ fn c_states(host: &Host) -> Result<Seen, Unread> {
         }
     }
     if sleep.is_empty() {
-        return Ok(Seen::good(format!("none of {} states sleeps", states.len())));
+        return Ok(Observed::good(format!("none of {} states sleeps", states.len())));
     }
     let names: Vec<&str> = sleep.iter().map(|(_, name)| name.as_str()).collect();
     let advice = "disable them for this core, or hold /dev/cpu_dma_latency at 0";
-    let seen = Seen::advice(names.join(", "), advice);
+    let seen = Observed::advice(names.join(", "), advice);
     Ok(sleep.iter().fold(seen, |seen, (path, _)| seen.change(host.setting(path, Form::Plain), "1")))
 }
 
-fn clocksource(host: &Host) -> Result<Seen, Unread> {
+fn clocksource(host: &Host) -> Result<Observed, Unreadable> {
     let folder = "/sys/devices/system/clocksource/clocksource0";
     let current = host.text(&format!("{folder}/current_clocksource"))?;
     Ok(match current.as_str() {
-        "tsc" | "arch_sys_counter" => Seen::good(current),
-        "kvm-clock" | "hyperv_clocksource_tsc_page" => Seen::note(current),
-        _ => Seen::advice(
+        "tsc" | "arch_sys_counter" => Observed::good(current),
+        "kvm-clock" | "hyperv_clocksource_tsc_page" => Observed::note(current),
+        _ => Observed::advice(
             current,
             "look into the kernel's log why it is not tsc; boot with tsc=reliable only if the machine's are",
         ),
     })
 }
 
-fn hypervisor(host: &Host) -> Result<Seen, Unread> {
+fn hypervisor(host: &Host) -> Result<Observed, Unreadable> {
     let info = host.text("/proc/cpuinfo")?;
     let mut flags = info.lines().filter(|line| line.starts_with("flags")).take(1);
     let is_guest = flags.any(|line| line.split_whitespace().any(|flag| flag == "hypervisor"));
     if !is_guest {
-        return Ok(Seen::good("none that shows itself"));
+        return Ok(Observed::good("none that shows itself"));
     }
     let stolen = stolen(host)?;
     let found = format!(
@@ -128,31 +128,35 @@ fn hypervisor(host: &Host) -> Result<Seen, Unread> {
         host.core()
     );
     let advice = "figures are of guest and hypervisor together: gaps without an event of the kernel are the hypervisor's";
-    Ok(if stolen > STOLEN { Seen::advice(found, advice) } else { Seen::note(found).saying(advice) })
+    Ok(if stolen > STOLEN {
+        Observed::advice(found, advice)
+    } else {
+        Observed::note(found).saying(advice)
+    })
 }
 
 /// Share of its core's time that was stolen (`proc_stat(5)`: the eighth number).
-fn stolen(host: &Host) -> Result<f64, Unread> {
+fn stolen(host: &Host) -> Result<f64, Unreadable> {
     let stat = host.text("/proc/stat")?;
     let name = format!("cpu{}", host.core());
     let line = stat.lines().find(|line| line.split_whitespace().next() == Some(&name));
-    let line = line.ok_or_else(|| Unread(format!("/proc/stat has no {name}")))?;
+    let line = line.ok_or_else(|| Unreadable(format!("/proc/stat has no {name}")))?;
     let times: Vec<f64> =
         line.split_whitespace().skip(1).take(8).filter_map(|n| n.parse().ok()).collect();
     let all: f64 = times.iter().sum();
     Ok(times.get(7).map_or(0.0, |stolen| stolen / all.max(1.0)))
 }
 
-fn smt(host: &Host) -> Result<Seen, Unread> {
+fn smt(host: &Host) -> Result<Observed, Unreadable> {
     let core = host.core();
     let siblings =
         host.cpus(&format!("/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list"))?;
     let others: Vec<usize> = siblings.into_iter().filter(|cpu| *cpu != core).collect();
     if others.is_empty() {
-        return Ok(Seen::good(format!("core {core} is shared with none")));
+        return Ok(Observed::good(format!("core {core} is shared with none")));
     }
     let others = crate::linux::setting::list(&others);
-    Ok(Seen::advice(
+    Ok(Observed::advice(
         format!("core {core} is shared with {others}"),
         format!("leave {others} idle: isolate it too, or write 0 to its file \"online\""),
     ))

@@ -1,7 +1,7 @@
 //! Time that the scheduler, timers and kernel threads take from a sink.
 
 use super::interrupts::mask_has;
-use super::{Check, Host, Remedy, Seen, Unread};
+use super::{Check, Host, Observed, Remedy, Unreadable};
 use crate::linux::setting::{Form, list, mask};
 
 pub(super) const CHECKS: [Check; 6] = [
@@ -77,88 +77,91 @@ pub(super) const CHECKS: [Check; 6] = [
 /// Recommended seconds between two updates of statistics: every two minutes.
 const STAT_INTERVAL_S: i64 = 120;
 
-fn rt_throttling(host: &Host) -> Result<Seen, Unread> {
+fn rt_throttling(host: &Host) -> Result<Observed, Unreadable> {
     let path = "/proc/sys/kernel/sched_rt_runtime_us";
     let (runtime, period) =
         (host.number(path)?, host.number("/proc/sys/kernel/sched_rt_period_us")?);
     if runtime < 0 || runtime >= period {
-        return Ok(Seen::good("off"));
+        return Ok(Observed::good("off"));
     }
     let found = format!("{runtime} of {period} µs");
-    Ok(Seen::advice(found, "write -1, if the sink runs under SCHED_FIFO; see also \"fair-server\"")
-        .change(host.setting(path, Form::Plain), "-1"))
+    Ok(Observed::advice(
+        found,
+        "write -1, if the sink runs under SCHED_FIFO; see also \"fair-server\"",
+    )
+    .change(host.setting(path, Form::Plain), "-1"))
 }
 
-fn fair_server(host: &Host) -> Result<Seen, Unread> {
+fn fair_server(host: &Host) -> Result<Observed, Unreadable> {
     let file = format!("sched/fair_server/cpu{}/runtime", host.core());
     let runtime = match host.debug(&file) {
         Ok(text) => text,
         // On kernels before 6.12, when the rest of it can be read.
         Err(error) if error.is_gone() && host.debug("sched/preempt").is_ok() => {
-            return Ok(Seen::absent("this kernel has none"));
+            return Ok(Observed::absent("this kernel has none"));
         }
         Err(error) => return Err(error.into()),
     };
     Ok(match runtime.parse::<u64>() {
-        Ok(0) => Seen::good("off"),
-        Ok(ns) => Seen::advice(
+        Ok(0) => Observed::good("off"),
+        Ok(ns) => Observed::advice(
             format!("{} ms of each period", ns / 1_000_000),
             "write 0, if the sink runs under SCHED_FIFO",
         )
         .change(host.setting(&format!("/sys/kernel/debug/{file}"), Form::Plain), "0"),
-        Err(_) => return Err(Unread(format!("it reads \"{runtime}\", which is no number"))),
+        Err(_) => return Err(Unreadable(format!("it reads \"{runtime}\", which is no number"))),
     })
 }
 
-fn timer_migration(host: &Host) -> Result<Seen, Unread> {
+fn timer_migration(host: &Host) -> Result<Observed, Unreadable> {
     let path = "/proc/sys/kernel/timer_migration";
     Ok(match host.number(path)? {
-        0 => Seen::good("off"),
-        _ => Seen::advice("on", "write 0").change(host.setting(path, Form::Plain), "0"),
+        0 => Observed::good("off"),
+        _ => Observed::advice("on", "write 0").change(host.setting(path, Form::Plain), "0"),
     })
 }
 
-fn watchdog(host: &Host) -> Result<Seen, Unread> {
+fn watchdog(host: &Host) -> Result<Observed, Unreadable> {
     let path = "/proc/sys/kernel/watchdog_cpumask";
     if !host.has(path) && host.has("/proc/sys/kernel") {
-        return Ok(Seen::absent("not built into this kernel"));
+        return Ok(Observed::absent("not built into this kernel"));
     }
     if host.number("/proc/sys/kernel/watchdog")? == 0 {
-        return Ok(Seen::good("off"));
+        return Ok(Observed::good("off"));
     }
     let watched = host.cpus(path)?;
     if !watched.contains(&host.core()) {
-        return Ok(Seen::good(format!("not on core {}", host.core())));
+        return Ok(Observed::good(format!("not on core {}", host.core())));
     }
     let others = host.others();
     let found = format!("on cores {}", list(&watched));
     if others.is_empty() {
-        return Ok(Seen::note(found + "; there is no other core"));
+        return Ok(Observed::note(found + "; there is no other core"));
     }
-    let seen = Seen::advice(found, "leave the sink's core out");
+    let seen = Observed::advice(found, "leave the sink's core out");
     Ok(seen.change(host.setting(path, Form::List), list(&others)))
 }
 
-fn workqueues(host: &Host) -> Result<Seen, Unread> {
+fn workqueues(host: &Host) -> Result<Observed, Unreadable> {
     let path = "/sys/devices/virtual/workqueue/cpumask";
     let (text, others) = (host.text(path)?, host.others());
     if !mask_has(&text, host.core()) {
-        return Ok(Seen::good(format!("{text}, without core {}", host.core())));
+        return Ok(Observed::good(format!("{text}, without core {}", host.core())));
     }
     if others.is_empty() {
-        return Ok(Seen::note("there is no other core"));
+        return Ok(Observed::note("there is no other core"));
     }
-    let seen = Seen::advice(format!("{text}, with core {}", host.core()), "leave the core out");
+    let seen = Observed::advice(format!("{text}, with core {}", host.core()), "leave the core out");
     Ok(seen.change(host.setting(path, Form::Mask), mask(&others)))
 }
 
-fn vm_stat(host: &Host) -> Result<Seen, Unread> {
+fn vm_stat(host: &Host) -> Result<Observed, Unreadable> {
     let path = "/proc/sys/vm/stat_interval";
     let seconds = host.number(path)?;
     let found = format!("every {seconds} s");
     if seconds >= STAT_INTERVAL_S {
-        return Ok(Seen::good(found));
+        return Ok(Observed::good(found));
     }
-    let seen = Seen::advice(found, format!("write {STAT_INTERVAL_S}"));
+    let seen = Observed::advice(found, format!("write {STAT_INTERVAL_S}"));
     Ok(seen.change(host.setting(path, Form::Plain), STAT_INTERVAL_S.to_string()))
 }

@@ -3,7 +3,7 @@
 //! Each change is recorded and synced to disk before it is made, and read back after. When the
 //! journal ends, whether by a call, an early return or a panic, everything is restored in reverse
 //! order; after a crash or `kill -9`, the next [`Store::recover`] does so. A setting that another
-//! process has changed meanwhile is not overwritten: that is a [`Fate::Conflict`]. A reboot resets
+//! process has changed meanwhile is not overwritten: that is a [`RestoreResult::Conflict`]. A reboot resets
 //! the settings and removes the journal, which is in `/run`.
 
 mod folder;
@@ -12,7 +12,7 @@ mod record;
 mod restore;
 
 pub use folder::Store;
-pub use restore::{Fate, Restoration};
+pub use restore::{Restoration, RestoreResult};
 
 use super::setting::{Setting, SettingError, State};
 use folder::Locked;
@@ -175,11 +175,15 @@ impl Journal {
         let setting = &setting.anchored();
         let Some(entry) = self.entry(setting) else { return Ok(()) };
         match restore::restore(entry) {
-            Fate::Restored | Fate::Unchanged | Fate::Elsewhere { .. } => Ok(()),
-            Fate::Gone => Err(SettingError::Gone { what: setting.to_string() }.into()),
-            Fate::Conflict { now } => Err(foreign(setting, &now)),
-            Fate::Failed { error } => Err(error.into()),
-            Fate::Removed | Fate::Damaged { .. } | Fate::Rebooted => Ok(()),
+            RestoreResult::Restored
+            | RestoreResult::Unchanged
+            | RestoreResult::Elsewhere { .. } => Ok(()),
+            RestoreResult::Gone => Err(SettingError::Gone { what: setting.to_string() }.into()),
+            RestoreResult::Conflict { now } => Err(foreign(setting, &now)),
+            RestoreResult::Failed { error } => Err(error.into()),
+            RestoreResult::Removed | RestoreResult::Damaged { .. } | RestoreResult::Rebooted => {
+                Ok(())
+            }
         }
     }
 

@@ -17,12 +17,12 @@ pub struct Restoration {
     /// Its value before the first change.
     pub was: String,
     /// The result.
-    pub fate: Fate,
+    pub fate: RestoreResult,
 }
 
 /// Result of restoring a setting.
 #[derive(Debug)]
-pub enum Fate {
+pub enum RestoreResult {
     /// It reads as before, byte for byte.
     Restored,
     /// The interrupt's CPU set reads as before, but it fires on another CPU of the set: the kernel
@@ -56,7 +56,7 @@ pub enum Fate {
     Rebooted,
 }
 
-impl Fate {
+impl RestoreResult {
     /// Whether everything is as before.
     #[must_use]
     pub fn is_good(&self) -> bool {
@@ -73,13 +73,13 @@ impl Fate {
 impl Restoration {
     /// Whether another attempt would be pointless.
     pub(super) fn is_final(&self) -> bool {
-        !matches!(self.fate, Fate::Failed { .. })
+        !matches!(self.fate, RestoreResult::Failed { .. })
     }
 }
 
 impl Restoration {
     fn is_conflict(&self) -> bool {
-        matches!(self.fate, Fate::Conflict { .. })
+        matches!(self.fate, RestoreResult::Conflict { .. })
     }
 }
 
@@ -87,27 +87,29 @@ impl fmt::Display for Restoration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { what, was, fate } = self;
         match fate {
-            Fate::Restored => write!(f, "{what}: put back to \"{was}\""),
-            Fate::Elsewhere { now } => write!(
+            RestoreResult::Restored => write!(f, "{what}: put back to \"{was}\""),
+            RestoreResult::Elsewhere { now } => write!(
                 f,
                 "{what}: put back, but it was \"{was}\" and is \"{now}\": the kernel has not moved the \
                  interrupt to its CPU again, which it may do when it fires"
             ),
-            Fate::Unchanged => write!(f, "{what}: is \"{was}\" as before"),
-            Fate::Gone => write!(f, "{what}: is there no more"),
-            Fate::Removed => write!(f, "{what}: removed"),
-            Fate::Conflict { now } => write!(
+            RestoreResult::Unchanged => write!(f, "{what}: is \"{was}\" as before"),
+            RestoreResult::Gone => write!(f, "{what}: is there no more"),
+            RestoreResult::Removed => write!(f, "{what}: removed"),
+            RestoreResult::Conflict { now } => write!(
                 f,
                 "{what}: not put back to \"{was}\": it reads \"{now}\", which somebody else has set \
                  meanwhile"
             ),
-            Fate::Failed { error } => write!(f, "{what}: not put back to \"{was}\": {error}"),
-            Fate::Damaged { line } => write!(
+            RestoreResult::Failed { error } => {
+                write!(f, "{what}: not put back to \"{was}\": {error}")
+            }
+            RestoreResult::Damaged { line } => write!(
                 f,
                 "{what}: line {line} is damaged, so one setting may not be as it was; all others were \
                  taken up"
             ),
-            Fate::Rebooted => {
+            RestoreResult::Rebooted => {
                 write!(f, "{what}: of an earlier boot, whose settings are gone with it; removed")
             }
         }
@@ -173,10 +175,10 @@ fn undo(path: &Path, records: &Records) -> Vec<Restoration> {
     };
     let mut restorations = Vec::new();
     if records.boot.as_ref().is_some_and(|boot| *boot != process::boot()) {
-        restorations.push(about_itself(Fate::Rebooted));
+        restorations.push(about_itself(RestoreResult::Rebooted));
     } else {
         restorations.extend(all(&records.entries, &records.instances));
-        let damage = records.damaged.map(|line| about_itself(Fate::Damaged { line }));
+        let damage = records.damaged.map(|line| about_itself(RestoreResult::Damaged { line }));
         restorations.extend(damage);
     }
     restorations
@@ -199,44 +201,44 @@ pub(super) fn all(entries: &[Entry], instances: &[String]) -> Vec<Restoration> {
 }
 
 /// Restores one setting, unless another process has changed it.
-pub(super) fn restore(entry: &Entry) -> Fate {
+pub(super) fn restore(entry: &Entry) -> RestoreResult {
     match try_restore(entry) {
         Ok(fate) => fate,
-        Err(error) if error.is_gone() => Fate::Gone,
-        Err(error) => Fate::Failed { error },
+        Err(error) if error.is_gone() => RestoreResult::Gone,
+        Err(error) => RestoreResult::Failed { error },
     }
 }
 
-fn try_restore(entry: &Entry) -> Result<Fate, SettingError> {
+fn try_restore(entry: &Entry) -> Result<RestoreResult, SettingError> {
     let Entry { setting, old, .. } = entry;
     let now = setting.read()?;
     if now == *old {
-        return Ok(Fate::Unchanged);
+        return Ok(RestoreResult::Unchanged);
     }
     if !entry.is_ours(&now) {
-        return Ok(Fate::Conflict { now: now.to_string() });
+        return Ok(RestoreResult::Conflict { now: now.to_string() });
     }
     setting.put(old)?;
     let now = setting.read()?;
     if now == *old {
-        return Ok(Fate::Restored);
+        return Ok(RestoreResult::Restored);
     }
     if setting.is_affinity() && setting.is_same(&now, old) {
-        return Ok(Fate::Elsewhere { now: now.to_string() });
+        return Ok(RestoreResult::Elsewhere { now: now.to_string() });
     }
     let (what, value) = (setting.to_string(), old.to_string());
     Err(SettingError::NotFollowed { what, value, now: now.to_string() })
 }
 
-fn remove_instance(name: &str) -> Fate {
+fn remove_instance(name: &str) -> RestoreResult {
     let removed = Detached::open("tracefs")
         .and_then(|tracefs| fs::remove_dir(tracefs.path(&Path::new("instances").join(name))));
     match removed {
-        Ok(()) => Fate::Removed,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Fate::Unchanged,
+        Ok(()) => RestoreResult::Removed,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => RestoreResult::Unchanged,
         Err(error) => {
             let what = format!("trace instance {name}");
-            Fate::Failed { error: SettingError::system("remove", &what, error) }
+            RestoreResult::Failed { error: SettingError::system("remove", &what, error) }
         }
     }
 }

@@ -121,7 +121,7 @@ fn an_arm_is_put_back_and_changed_again_without_a_longer_journal() {
         assert_eq!(place.read(0), "00\n");
     }
     assert_eq!((journal.records, journal.entries.len()), (2, 1));
-    assert!(matches!(journal.roll_back().unwrap()[0].fate, Fate::Unchanged));
+    assert!(matches!(journal.roll_back().unwrap()[0].fate, RestoreResult::Unchanged));
 }
 
 #[test]
@@ -166,10 +166,10 @@ fn what_is_kept_can_be_undone_after_another_has_ended() {
     let mut other = Journal::begin(&place.store()).unwrap();
     other.change(&place.setting(0), "2").unwrap();
     let early = place.store().undo_kept().unwrap();
-    assert!(matches!(early[0].fate, Fate::Conflict { .. }), "{early:?}");
+    assert!(matches!(early[0].fate, RestoreResult::Conflict { .. }), "{early:?}");
     drop(other);
     assert_eq!(place.read(0), "1\n");
-    assert!(matches!(place.store().undo_kept().unwrap()[0].fate, Fate::Restored));
+    assert!(matches!(place.store().undo_kept().unwrap()[0].fate, RestoreResult::Restored));
     assert_eq!(place.read(0), "00\n");
 }
 
@@ -184,7 +184,7 @@ fn nothing_is_taken_from_an_earlier_boot() {
     fs::write(&journal.path, earlier + rest).unwrap();
     journal.keep().unwrap();
     let restorations = place.store().recover().unwrap();
-    assert!(matches!(restorations[0].fate, Fate::Rebooted), "{restorations:?}");
+    assert!(matches!(restorations[0].fate, RestoreResult::Rebooted), "{restorations:?}");
     assert_eq!(place.read(0), "1\n");
     assert!(!place.journals().exists());
 }
@@ -216,8 +216,8 @@ fn what_cannot_be_put_back_stays_in_the_journal() {
     fs::create_dir(place.path(0)).unwrap();
     place.kill(journal);
     let restorations = place.store().recover().unwrap();
-    assert!(matches!(restorations[0].fate, Fate::Gone), "{restorations:?}");
-    assert!(matches!(restorations[1].fate, Fate::Failed { .. }), "{restorations:?}");
+    assert!(matches!(restorations[0].fate, RestoreResult::Gone), "{restorations:?}");
+    assert!(matches!(restorations[1].fate, RestoreResult::Failed { .. }), "{restorations:?}");
     fs::remove_dir(place.path(0)).unwrap();
     fs::write(place.path(0), "1\n").unwrap();
     assert_eq!(place.store().recover().unwrap().len(), 2);
@@ -235,7 +235,7 @@ fn damage_is_said_and_the_rest_is_put_back() {
     fs::write(&journal.path, [lines[0], "damaged", lines[2], ""].join("\n")).unwrap();
     place.kill(journal);
     let restorations = place.store().recover().unwrap();
-    assert!(matches!(restorations[1].fate, Fate::Damaged { line: 2 }), "{restorations:?}");
+    assert!(matches!(restorations[1].fate, RestoreResult::Damaged { line: 2 }), "{restorations:?}");
     assert_eq!(place.all(2), ["1\n", "10\n"]);
 }
 

@@ -1,8 +1,8 @@
 //! Under what conditions a stream is received: what an experiment changes, one at a time.
 
 use crate::linux::sink::SinkMode;
-use crate::linux::trace::Means;
-use crate::trace::Seat;
+use crate::linux::trace::TraceBackend;
+use crate::trace::PinnedThread;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
@@ -85,24 +85,24 @@ pub struct Conditions {
     /// Whether the sender sleeps between packets, or reads the clock. Default: it reads the clock.
     pub sleeping_sender: bool,
     /// By what means the kernel is traced; none: it is not. Default: by BPF, or by tracefs.
-    pub traced: Option<Means>,
+    pub traced: Option<TraceBackend>,
     /// Whether the kernel's own counters count packets beside a trace, which takes time for each packet.
     /// Default: no.
     pub is_counted: bool,
     /// The cores of sender and sink. Default: the first and the last of those this process may use.
-    pub seats: Seats,
+    pub cores: CoreAssignment,
 }
 
 /// Who is on which core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Seats {
+pub struct CoreAssignment {
     /// The sender's.
     pub generator: u16,
     /// The sink's.
     pub sink: u16,
 }
 
-impl Seats {
+impl CoreAssignment {
     /// The first and the last core that this process may use; the same where there is one only.
     #[must_use]
     pub fn of_this_host() -> Self {
@@ -145,9 +145,9 @@ impl Default for Conditions {
             sender_fifo: Some(50),
             sink_fifo: Some(50),
             sleeping_sender: false,
-            traced: Some(Means::Auto),
+            traced: Some(TraceBackend::Auto),
             is_counted: false,
-            seats: Seats::of_this_host(),
+            cores: CoreAssignment::of_this_host(),
         }
     }
 }
@@ -162,7 +162,7 @@ impl Conditions {
     /// The cores that a trace has to see.
     #[must_use]
     pub fn cores(&self) -> Vec<u16> {
-        let mut cores = vec![self.seats.generator, self.seats.sink];
+        let mut cores = vec![self.cores.generator, self.cores.sink];
         if let Receive::Thread { core } = self.receive {
             cores.push(core);
         }
@@ -171,8 +171,8 @@ impl Conditions {
         cores
     }
 
-    pub(super) fn seat(core: u16, thread: u32) -> Option<Seat> {
-        (thread != 0).then_some(Seat { thread, core })
+    pub(super) fn seat(core: u16, thread: u32) -> Option<PinnedThread> {
+        (thread != 0).then_some(PinnedThread { thread, core })
     }
 }
 

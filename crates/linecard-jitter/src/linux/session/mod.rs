@@ -6,19 +6,19 @@
 //! to its namespace.
 
 mod conditions;
-mod place;
+mod network;
 
-pub use conditions::{Conditions, Receive, Seats, UnknownPlace};
-pub use place::Place;
+pub use conditions::{Conditions, CoreAssignment, Receive, UnknownPlace};
+pub use network::TestNetwork;
 
 use crate::linux::clock::Wait;
 use crate::linux::generator::{Departures, Generator, GeneratorConfig, GeneratorError};
 use crate::linux::sink::{Received, Sink, SinkConfig, SinkError};
 use crate::linux::toggle::NoSleep;
 use crate::linux::trace::cost::quick;
-use crate::linux::trace::{Means, PacketCounters, TraceError, Tracer, Watch};
+use crate::linux::trace::{PacketCounters, TraceBackend, TraceError, TraceTarget, Tracer};
 use crate::stream::Measured;
-use crate::trace::{Event, Joined, Trace, What};
+use crate::trace::{Event, EventKind, Joined, Trace};
 use linecard_io::lab::LabError;
 use linecard_io::placement::Placement;
 use std::io;
@@ -109,10 +109,10 @@ pub enum NotTraced {
 /// Measures one stream.
 ///
 /// ```no_run
-/// use linecard_jitter::linux::session::{Conditions, Place, measure};
+/// use linecard_jitter::linux::session::{Conditions, TestNetwork, measure};
 /// use std::sync::atomic::AtomicBool;
 /// let conditions = Conditions { count: 10_000, ..Conditions::default() };
-/// let place = Place::cable()?;
+/// let place = TestNetwork::cable()?;
 /// let outcome = measure(&place, &conditions, &AtomicBool::new(false))?;
 /// println!("{} packets came", outcome.measured.arrivals.len());
 /// # Ok::<(), linecard_jitter::linux::session::SessionError>(())
@@ -122,7 +122,7 @@ pub enum NotTraced {
 ///
 /// See [`SessionError`]. A trace that fails is no error here: the outcome says why there is none.
 pub fn measure(
-    place: &Place,
+    place: &TestNetwork,
     conditions: &Conditions,
     stop: &AtomicBool,
 ) -> Result<Outcome, SessionError> {
@@ -137,13 +137,13 @@ pub fn measure(
 /// a poll, whose length depends on host and packets; so short trial streams are measured, and the
 /// timeout is shortened by the excess of the cycle.
 fn tune(
-    place: &Place,
+    place: &TestNetwork,
     conditions: &Conditions,
     cycle: Duration,
     stop: &AtomicBool,
 ) -> Result<(), SessionError> {
     let wanted_ns = cycle.as_nanos() as f64;
-    let mut timeout_ns = cycle.saturating_sub(place::POLL).as_nanos() as f64;
+    let mut timeout_ns = cycle.saturating_sub(network::POLL).as_nanos() as f64;
     let short = Conditions { count: conditions.count.min(TRIAL), ..conditions.clone() };
     for _ in 0..MAX_TRIALS {
         if stop.load(Ordering::Relaxed) {
@@ -155,7 +155,7 @@ fn tune(
         }
         timeout_ns -= found_ns - wanted_ns;
         let timeout = Duration::from_nanos(timeout_ns.clamp(0.0, wanted_ns) as u64);
-        place.put_off(timeout.max(place::SHORTEST))?;
+        place.put_off(timeout.max(network::SHORTEST))?;
     }
     Ok(())
 }
@@ -167,14 +167,14 @@ fn cycle_ns(outcome: &Outcome) -> Option<f64> {
     Some(batch * outcome.conditions.period_ps as f64 / 1e3)
 }
 
-/// Measures over a cable in its present state: [`Place::prepare`] was called before, and other
+/// Measures over a cable in its present state: [`TestNetwork::prepare`] was called before, and other
 /// settings may have changed since.
 ///
 /// # Errors
 ///
 /// As [`measure`].
 pub fn measure_as_it_is(
-    place: &Place,
+    place: &TestNetwork,
     conditions: &Conditions,
     stop: &AtomicBool,
 ) -> Result<Outcome, SessionError> {
@@ -276,10 +276,10 @@ impl Stage {
         let Tracing { tracer, counted, .. } = tracing;
         let absent = tracer.as_ref().map(|tracer| tracer.absent().to_vec()).unwrap_or_default();
         let means = tracer.as_ref().ok().map(Tracer::kind);
-        let seats = conditions.seats;
+        let cores = conditions.cores;
         let mut trace = tracer.map(|tracer| Trace {
-            sink: Conditions::seat(seats.sink, self.sink.load(Ordering::Acquire)),
-            generator: Conditions::seat(seats.generator, self.generator.load(Ordering::Acquire)),
+            sink: Conditions::seat(cores.sink, self.sink.load(Ordering::Acquire)),
+            generator: Conditions::seat(cores.generator, self.generator.load(Ordering::Acquire)),
             ..tracer.stop()
         });
         if let (Some("tracefs"), Ok(trace)) = (means, &mut trace) {
@@ -330,7 +330,7 @@ impl Tracing {
 
 fn tracer(stage: &Stage, conditions: &Conditions, port: u16) -> Result<Tracer, NotTraced> {
     let means = conditions.traced.ok_or(NotTraced::NotWanted)?;
-    let watch = Watch {
+    let watch = TraceTarget {
         port,
         is_ipv6: false,
         payload_len: conditions.payload_len,
@@ -347,7 +347,7 @@ fn tracer(stage: &Stage, conditions: &Conditions, port: u16) -> Result<Tracer, N
 /// Sequence numbers derived from the order of packets are valid only if the trace saw exactly the
 /// packets that were sent.
 fn mistrust(trace: &mut Trace, departures: &Departures) {
-    let is_transmit = |event: &&Event| matches!(event.what, What::Transmit { .. });
+    let is_transmit = |event: &&Event| matches!(event.what, EventKind::Transmit { .. });
     let seen = trace.events.iter().filter(is_transmit).count();
     let sent = departures.sent_ns.iter().filter(|at_ns| **at_ns > 0).count();
     let is_refused = sent < departures.sent_ns.len();
@@ -356,14 +356,14 @@ fn mistrust(trace: &mut Trace, departures: &Departures) {
 
 /// Cost of an event with this backend on the sink's core.
 fn cost(means: &str, conditions: &Conditions) -> Option<f64> {
-    let means = if means == "tracefs" { Means::Tracefs } else { Means::Bpf };
-    quick(means, conditions.seats.sink).ok()
+    let means = if means == "tracefs" { TraceBackend::Tracefs } else { TraceBackend::Bpf };
+    quick(means, conditions.cores.sink).ok()
 }
 
-fn sink_config(place: &Place, conditions: &Conditions) -> SinkConfig {
+fn sink_config(place: &TestNetwork, conditions: &Conditions) -> SinkConfig {
     let mut config = SinkConfig::new(place.sink_address());
     config.mode = conditions.mode;
-    config.placement = placement(conditions.seats.sink, conditions.sink_fifo);
+    config.placement = placement(conditions.cores.sink, conditions.sink_fifo);
     config.capacity = usize::try_from(conditions.count).unwrap_or(usize::MAX);
     // The sender needs time before the first packet; the session decides when the stream is over.
     config.idle = None;
@@ -376,7 +376,7 @@ fn generator_config(conditions: &Conditions, target: std::net::SocketAddr) -> Ge
     config.count = conditions.count;
     config.payload_len = conditions.payload_len;
     config.wait = if conditions.sleeping_sender { Wait::Sleep } else { Wait::Spin };
-    config.placement = placement(conditions.seats.generator, conditions.sender_fifo);
+    config.placement = placement(conditions.cores.generator, conditions.sender_fifo);
     config
 }
 

@@ -3,7 +3,7 @@
 use super::btf::BtfError;
 use super::probes::{self, Offsets, PROBES};
 use super::program::{COUNTER_WORDS, Log, MAX_BYTES, RECORD_WORDS};
-use super::{SETTLE, Watch};
+use super::{SETTLE, TraceTarget};
 use crate::trace::Trace;
 use linecard_io::sys::tracing::{self, Shared};
 use std::ffi::CStr;
@@ -55,10 +55,14 @@ pub(super) struct Recorder {
 impl Recorder {
     /// Starts recording on these cores, with room for `events` events per core, as far as the
     /// kernel permits.
-    pub(super) fn start(watch: &Watch, cores: &[u16], events: usize) -> Result<Self, BpfError> {
+    pub(super) fn start(
+        target: &TraceTarget,
+        cores: &[u16],
+        events: usize,
+    ) -> Result<Self, BpfError> {
         let offsets = Offsets::read()?;
         let mut recorder = Self::empty(cores, events)?;
-        recorder.attach(watch, &offsets)?;
+        recorder.attach(target, &offsets)?;
         Ok(recorder)
     }
 
@@ -80,9 +84,9 @@ impl Recorder {
         Log { map: self.log.fd(), cores: &self.cores, capacity: self.capacity }
     }
 
-    fn attach(&mut self, watch: &Watch, offsets: &Offsets) -> Result<(), BpfError> {
+    fn attach(&mut self, target: &TraceTarget, offsets: &Offsets) -> Result<(), BpfError> {
         for probe in PROBES {
-            let instructions = probe.program(watch, offsets, self.log());
+            let instructions = probe.program(target, offsets, self.log());
             let name = probe.name();
             match self.add(probe.name, &instructions) {
                 Err(source) if probe.is_needed => {

@@ -6,7 +6,7 @@
 //! of the host affect all of them. Results are medians over rounds, and a round's result is the
 //! median of short runs, which excludes interrupted runs.
 
-use super::Means;
+use super::TraceBackend;
 use super::bpf::Recorder;
 use super::program::Program;
 use super::tracefs::{Folder, Instance, TracefsError};
@@ -141,8 +141,9 @@ pub fn measure(core: u16) -> Result<Costs, CostError> {
 /// # Errors
 ///
 /// See [`CostError`].
-pub fn quick(means: Means, core: u16) -> Result<f64, CostError> {
-    let recording = if means == Means::Tracefs { Recording::Tracefs } else { Recording::Log };
+pub fn quick(means: TraceBackend, core: u16) -> Result<f64, CostError> {
+    let recording =
+        if means == TraceBackend::Tracefs { Recording::Tracefs } else { Recording::Log };
     let costs = on_core(core, || of_rounds(core, &[recording], FEW))??;
     costs.of.into_iter().next().map_or(Err(CostError::Thread), |(_, cost)| cost)
 }
@@ -301,7 +302,7 @@ mod tests {
     /// No figure is asserted on: others use this machine. That all is recorded is checked above.
     #[test]
     fn each_means_has_a_cost_or_a_reason() {
-        let core = crate::linux::session::Seats::of_this_host().sink;
+        let core = crate::linux::session::CoreAssignment::of_this_host().sink;
         let costs = on_core(core, || of_rounds(core, &Recording::ALL, 1));
         let costs = costs.and_then(|costs| costs).expect("a core that this process may use");
         assert!(costs.call_ns > 0.0);

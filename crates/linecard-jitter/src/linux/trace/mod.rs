@@ -24,7 +24,7 @@ mod tracefs;
 pub use bpf::BpfError;
 pub use btf::BtfError;
 pub use counters::{CounterError, PacketCounters};
-pub use probes::Watch;
+pub use probes::TraceTarget;
 pub use tracefs::TracefsError;
 
 use crate::trace::Trace;
@@ -39,7 +39,7 @@ const SETTLE: Duration = Duration::from_millis(20);
 
 /// The mechanism that traces the kernel.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Means {
+pub enum TraceBackend {
     /// BPF, or tracefs if BPF is refused.
     #[default]
     Auto,
@@ -81,9 +81,9 @@ pub enum TraceError {
 /// A running trace; dropping it ends it.
 ///
 /// ```no_run
-/// use linecard_jitter::linux::trace::{Means, Tracer, Watch};
-/// let watch = Watch { port: 20_000, payload_len: 1_396, ..Watch::default() };
-/// let tracer = Tracer::start(Means::Auto, &watch, &[0, 1], 1_000_000)?;
+/// use linecard_jitter::linux::trace::{TraceBackend, Tracer, TraceTarget};
+/// let target = TraceTarget { port: 20_000, payload_len: 1_396, ..TraceTarget::default() };
+/// let tracer = Tracer::start(TraceBackend::Auto, &target, &[0, 1], 1_000_000)?;
 /// println!("traced by {}", tracer.kind());
 /// // … packets come …
 /// let trace = tracer.stop();
@@ -111,19 +111,19 @@ impl Tracer {
     ///
     /// See [`TraceError`]; nothing is left behind.
     pub fn start(
-        means: Means,
-        watch: &Watch,
+        means: TraceBackend,
+        target: &TraceTarget,
         cores: &[u16],
         events: usize,
     ) -> Result<Self, TraceError> {
-        within("threads to watch", watch.threads.len(), MAX_THREADS)?;
+        within("threads to watch", target.threads.len(), MAX_THREADS)?;
         within("cores", cores.len(), MAX_CORES)?;
-        let by_bpf = || bpf::Recorder::start(watch, cores, events).map(Inner::Bpf);
-        let by_tracefs = || tracefs::Recorder::start(watch, cores, events).map(Inner::Tracefs);
+        let by_bpf = || bpf::Recorder::start(target, cores, events).map(Inner::Bpf);
+        let by_tracefs = || tracefs::Recorder::start(target, cores, events).map(Inner::Tracefs);
         Ok(Self(match means {
-            Means::Bpf => by_bpf()?,
-            Means::Tracefs => by_tracefs()?,
-            Means::Auto => match by_bpf() {
+            TraceBackend::Bpf => by_bpf()?,
+            TraceBackend::Tracefs => by_tracefs()?,
+            TraceBackend::Auto => match by_bpf() {
                 Ok(recorder) => recorder,
                 Err(bpf) => by_tracefs().map_err(|tracefs| TraceError::Neither { bpf, tracefs })?,
             },

@@ -1,6 +1,6 @@
 //! Names of threads, interrupts and functions, from /proc at the end of a trace.
 
-use crate::trace::{Trace, What};
+use crate::trace::{EventKind, Trace};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -11,12 +11,12 @@ pub(super) fn collect(trace: &mut Trace) {
     let mut has_interrupts = false;
     for event in &trace.events {
         match event.what {
-            What::Switch { to, name, .. } => {
+            EventKind::Switch { to, name, .. } => {
                 // For a thread that has ended, only the recorded beginning of its name is known.
                 trace.names.threads.entry(to).or_insert_with(|| text(&name));
             }
-            What::TimerEntry { function } => drop(functions.insert(function)),
-            What::InterruptEntry { .. } => has_interrupts = true,
+            EventKind::TimerEntry { function } => drop(functions.insert(function)),
+            EventKind::InterruptEntry { .. } => has_interrupts = true,
             _ => {}
         }
     }

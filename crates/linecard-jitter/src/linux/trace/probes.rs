@@ -3,7 +3,7 @@
 use super::btf::{Btf, BtfError};
 use super::program::{FIRST, Log, Program, R1, R3, SECOND, Size, THIRD};
 use crate::stream::probe;
-use crate::trace::{Event, NET_RX, Vector, What};
+use crate::trace::{Event, EventKind, NET_RX, Vector};
 use std::ffi::CStr;
 
 /// Bytes of an Ethernet header, which outgoing packets begin with.
@@ -17,7 +17,7 @@ const AWAKE: u32 = u32::MAX;
 
 /// What to trace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Watch {
+pub struct TraceTarget {
     /// Destination UDP port of the stream.
     pub port: u16,
     /// Whether the stream is IPv6.
@@ -138,13 +138,18 @@ impl Probe {
     }
 
     /// The BPF instructions for this tracepoint.
-    pub(super) fn program(&self, watch: &Watch, offsets: &Offsets, log: Log<'_>) -> Vec<[u8; 8]> {
+    pub(super) fn program(
+        &self,
+        target: &TraceTarget,
+        offsets: &Offsets,
+        log: Log<'_>,
+    ) -> Vec<[u8; 8]> {
         let mut program = Program::new();
         match self.kind {
-            Kind::Transmit => packet(&mut program, watch, offsets, ETHERNET),
-            Kind::Receive => packet(&mut program, watch, offsets, 0),
-            Kind::Ready => socket(&mut program, watch, offsets, 0),
-            Kind::Refused => socket(&mut program, watch, offsets, 1),
+            Kind::Transmit => packet(&mut program, target, offsets, ETHERNET),
+            Kind::Receive => packet(&mut program, target, offsets, 0),
+            Kind::Ready => socket(&mut program, target, offsets, 0),
+            Kind::Refused => socket(&mut program, target, offsets, 1),
             Kind::Raise => {
                 program.argument(R1, 0);
                 program.only_if(R1, NET_RX.into());
@@ -164,7 +169,7 @@ impl Probe {
             Kind::Wakeup => {
                 follow(&mut program, 0, offsets.task_pid, 4);
                 program.load(Size::Word, FIRST, WORD_AT);
-                program.only_if_any(FIRST, &watch.threads);
+                program.only_if_any(FIRST, &target.threads);
             }
             _ => {}
         }
@@ -181,8 +186,8 @@ fn follow(program: &mut Program, n: i16, field: u32, len: i32) {
 
 /// Continues only for a packet of the stream, whose sequence number becomes the second value. The
 /// IP header starts after `link` bytes.
-fn packet(program: &mut Program, watch: &Watch, offsets: &Offsets, link: i32) {
-    let ip: i16 = if watch.is_ipv6 { 40 } else { 20 };
+fn packet(program: &mut Program, target: &TraceTarget, offsets: &Offsets, link: i32) {
+    let ip: i16 = if target.is_ipv6 { 40 } else { 20 };
     let payload = ip + UDP;
     let len = payload + probe::DUE_AT as i16;
     // The stack is read in aligned words only: the last 8 bytes are the number.
@@ -194,7 +199,7 @@ fn packet(program: &mut Program, watch: &Watch, offsets: &Offsets, link: i32) {
     program.add(R3, link);
     program.read_kernel(packet, len.into());
     program.load(Size::Half, R1, at(ip + 2));
-    program.only_if(R1, u16::from_ne_bytes(watch.port.to_be_bytes()).into());
+    program.only_if(R1, u16::from_ne_bytes(target.port.to_be_bytes()).into());
     program.load(Size::Word, R1, at(payload + probe::MAGIC_AT as i16));
     program.only_if(R1, u32::from_ne_bytes(probe::MAGIC.to_be_bytes()));
     program.load(Size::Double, SECOND, at(payload + probe::SEQUENCE_AT as i16));
@@ -202,10 +207,10 @@ fn packet(program: &mut Program, watch: &Watch, offsets: &Offsets, link: i32) {
 }
 
 /// Continues only for the stream's socket, argument `n`.
-fn socket(program: &mut Program, watch: &Watch, offsets: &Offsets, n: i16) {
+fn socket(program: &mut Program, target: &TraceTarget, offsets: &Offsets, n: i16) {
     follow(program, n, offsets.socket_port, 2);
     program.load(Size::Half, R1, WORD_AT);
-    program.only_if(R1, watch.port.into());
+    program.only_if(R1, target.port.into());
 }
 
 /// Arguments: whether the previous thread was preempted, previous thread, next thread, state of the
@@ -232,32 +237,32 @@ pub(super) fn event(core: u16, record: [u64; 4]) -> Option<Event> {
     let [at_ns, head, second, third] = record;
     let first = (head >> 32) as u32;
     let what = match head as u8 {
-        1 => What::Transmit { sequence: second },
-        2 => What::Receive { sequence: second },
-        3 => What::Ready,
-        4 => What::Refused,
-        5 => What::Raise,
-        6 => What::Poll { work: first },
-        7 => What::InterruptEntry { number: first },
-        8 => What::InterruptExit,
-        9 => What::SoftirqEntry { number: first as u8 },
-        10 => What::SoftirqExit,
-        11 => What::TimerEntry { function: second },
-        12 => What::TimerExit,
-        13 => What::Switch {
+        1 => EventKind::Transmit { sequence: second },
+        2 => EventKind::Receive { sequence: second },
+        3 => EventKind::Ready,
+        4 => EventKind::Refused,
+        5 => EventKind::Raise,
+        6 => EventKind::Poll { work: first },
+        7 => EventKind::InterruptEntry { number: first },
+        8 => EventKind::InterruptExit,
+        9 => EventKind::SoftirqEntry { number: first as u8 },
+        10 => EventKind::SoftirqExit,
+        11 => EventKind::TimerEntry { function: second },
+        12 => EventKind::TimerExit,
+        13 => EventKind::Switch {
             from: second as u32,
             is_displaced: second >> 32 != 0,
             to: first,
             name: third.to_ne_bytes(),
         },
-        14 => What::Wakeup { thread: first },
-        15 if first == AWAKE => What::Awake,
-        15 => What::Sleep { state: first },
-        16 => What::VectorEntry { vector: Vector::LocalTimer },
-        17 => What::VectorEntry { vector: Vector::Reschedule },
-        18 => What::VectorEntry { vector: Vector::CallFunction },
-        19 => What::VectorEntry { vector: Vector::IrqWork },
-        20 => What::VectorExit,
+        14 => EventKind::Wakeup { thread: first },
+        15 if first == AWAKE => EventKind::Awake,
+        15 => EventKind::Sleep { state: first },
+        16 => EventKind::VectorEntry { vector: Vector::LocalTimer },
+        17 => EventKind::VectorEntry { vector: Vector::Reschedule },
+        18 => EventKind::VectorEntry { vector: Vector::CallFunction },
+        19 => EventKind::VectorEntry { vector: Vector::IrqWork },
+        20 => EventKind::VectorExit,
         _ => return None,
     };
     Some(Event { at_ns, core, what })

@@ -32,7 +32,7 @@ const STABLE_CHUNKS: u64 = 64;
 
 /// Adds what real lanes give, if this process may make them.
 pub(super) fn add(say: super::Say<'_>, report: &mut Report) -> Result<(), Error> {
-    if let Err(why) = Lab::new(Cable::default()).and_then(|lab| lab.lay_lanes(&[RATE_BPS])) {
+    if let Err(why) = Lab::new(Cable::default()).and_then(|lab| lab.add_lanes(&[RATE_BPS])) {
         say(&format!("real lanes are left out: {why}"));
         report.note(format!("Real lanes were left out: {why}"));
         return Ok(());
@@ -55,7 +55,7 @@ pub(super) fn add(say: super::Say<'_>, report: &mut Report) -> Result<(), Error>
 
 fn lab(rates_bps: &[u64]) -> Result<Lab, Error> {
     let lab = Lab::new(Cable::default()).map_err(|error| Error::Storage(error.to_string()))?;
-    lab.lay_lanes(rates_bps).map_err(|error| Error::Storage(error.to_string()))?;
+    lab.add_lanes(rates_bps).map_err(|error| Error::Storage(error.to_string()))?;
     Ok(lab)
 }
 

@@ -112,10 +112,10 @@ impl<'a> Watch<'a> {
         let Some(event) = self.event else { return };
         let ms = progress.elapsed.as_millis() as u64;
         if !self.cut && ms >= event.after_ms {
-            self.cut = self.lab.join_lane(event.lane, false).is_ok();
+            self.cut = self.lab.set_lane_up(event.lane, false).is_ok();
             self.before_cut = (progress.done_bytes / super::CHUNK) as usize;
         } else if self.cut && self.joined.is_none() && ms >= event.after_ms + event.for_ms {
-            let _joined = self.lab.join_lane(event.lane, true);
+            let _joined = self.lab.set_lane_up(event.lane, true);
             self.joined = Some(Instant::now());
         }
         let lane = progress.lanes.get(usize::from(event.lane));

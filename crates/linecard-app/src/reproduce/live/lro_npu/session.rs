@@ -3,7 +3,7 @@
 use super::super::iperf3::{self, Test};
 use super::scenario::Scenario;
 use crate::Error;
-use linecard_io::attach::{Account, Attached, PortKind, PortSpec, Prepared, Settings};
+use linecard_io::attach::{AttachStats, Attached, PortKind, PortSpec, Prepared, Settings};
 use linecard_io::calibrate;
 use linecard_io::lab::{CABLE, Cable, DEVICE, Host, Lab, LabError};
 use std::fs;
@@ -44,12 +44,12 @@ impl Session {
         change(&mut settings);
         let prepared = lab.enter(Host::Own, || Prepared::new(settings)).map_err(failed)?;
         let attached = prepared.map_err(failed)?.start();
-        lab.give_address(Host::Own, DEVICE).map_err(failed)?;
+        lab.add_address(Host::Own, DEVICE).map_err(failed)?;
         Ok(Self { lab, attached })
     }
 
     /// Ends, and gives the account.
-    pub(super) fn finish(self) -> Result<Account, Error> {
+    pub(super) fn finish(self) -> Result<AttachStats, Error> {
         self.attached.stop();
         let (account, failures) = self.attached.finish();
         match failures.into_iter().next() {

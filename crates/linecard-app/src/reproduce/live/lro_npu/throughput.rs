@@ -4,7 +4,7 @@ use super::super::Say;
 use super::scenario::Scenario;
 use super::session::{Session, median};
 use crate::Error;
-use linecard_io::attach::{Account, Merge, Settings};
+use linecard_io::attach::{AttachStats, Merge, Settings};
 use linecard_report::{Report, Section, Value};
 
 /// Where the paper's curve ends, in bits per second.
@@ -97,7 +97,7 @@ fn once(scenario: &Scenario, connections: u32, merge: bool) -> Result<(f64, f64)
     let session = Session::start(scenario, false, change)?;
     let rate = session.iperf(connections, scenario.throughput.seconds)?;
     let account = session.finish()?;
-    Ok((rate, Account::merged(&account.inward).mean_aggregate()))
+    Ok((rate, AttachStats::merged(&account.ingress).mean_aggregate()))
 }
 
 /// The paper's statements about its figure, which has no numbers but one.

@@ -1,7 +1,7 @@
 //! The fields of a kernel event and their offsets, from its `format` file.
 
 use super::number::Seen;
-use crate::linux::trace::Watch;
+use crate::linux::trace::TraceTarget;
 use crate::linux::trace::probes::{self, Kind};
 use crate::trace::{NAME_LEN, NET_RX};
 
@@ -110,21 +110,21 @@ fn names(kind: Kind) -> [&'static str; 4] {
 }
 
 /// Filter of the events to record; `None` records all.
-pub(super) fn filter(kind: Kind, watch: &Watch) -> Option<String> {
-    let len = watch.payload_len + if watch.is_ipv6 { IPV6_UDP } else { IPV4_UDP };
+pub(super) fn filter(kind: Kind, target: &TraceTarget) -> Option<String> {
+    let len = target.payload_len + if target.is_ipv6 { IPV6_UDP } else { IPV4_UDP };
     Some(match kind {
         Kind::Transmit => {
-            let sender = watch.sender.map(|sender| format!(" && common_pid == {sender}"));
+            let sender = target.sender.map(|sender| format!(" && common_pid == {sender}"));
             format!("len == {}{}", len + ETHERNET, sender.unwrap_or_default())
         }
         Kind::Receive => format!("len == {len}"),
         Kind::Ready => format!("protocol == {UDP}"),
-        Kind::Refused => format!("dport == {}", watch.port),
+        Kind::Refused => format!("dport == {}", target.port),
         Kind::Raise => format!("vec == {NET_RX}"),
         Kind::Poll => "work > 0".to_owned(),
-        Kind::Wakeup if watch.threads.is_empty() => "pid == -1".to_owned(),
+        Kind::Wakeup if target.threads.is_empty() => "pid == -1".to_owned(),
         Kind::Wakeup => {
-            let threads = watch.threads.iter().map(|thread| format!("pid == {thread}"));
+            let threads = target.threads.iter().map(|thread| format!("pid == {thread}"));
             threads.collect::<Vec<_>>().join(" || ")
         }
         _ => return None,
@@ -134,7 +134,7 @@ pub(super) fn filter(kind: Kind, watch: &Watch) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::What;
+    use crate::trace::EventKind;
 
     const SWITCH: &str = "name: sched_switch\nID: 372\nformat:\n\
         \tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
@@ -160,7 +160,7 @@ mod tests {
         // Runnable, displaced (`R+`), asleep, and asleep in both ways.
         for (state, is_displaced) in [(0, true), (0x100, true), (1, false), (0x102, false)] {
             let seen = format.seen(Kind::Switch, (1, 50), &switch(state)).expect("long enough");
-            let what = What::Switch { from: 7, is_displaced, to: 9, name: *b"swapper/" };
+            let what = EventKind::Switch { from: 7, is_displaced, to: 9, name: *b"swapper/" };
             assert_eq!((seen.event.at_ns, seen.event.core, seen.event.what), (50, 1, what));
         }
         for len in 0..60 {
@@ -178,14 +178,14 @@ mod tests {
 
     #[test]
     fn filters_let_the_stream_pass() {
-        let watch = Watch {
+        let target = TraceTarget {
             port: 5,
             payload_len: 100,
             sender: Some(8),
             threads: vec![1, 2],
             is_ipv6: false,
         };
-        let filter = |kind| filter(kind, &watch).unwrap_or_default();
+        let filter = |kind| filter(kind, &target).unwrap_or_default();
         assert_eq!(filter(Kind::Transmit), "len == 142 && common_pid == 8");
         assert_eq!(filter(Kind::Receive), "len == 128");
         assert_eq!(filter(Kind::Wakeup), "pid == 1 || pid == 2");

@@ -18,7 +18,7 @@ mod page;
 
 pub(super) use folder::{Folder, Instance};
 
-use super::Watch;
+use super::TraceTarget;
 use super::probes::{PROBES, Probe};
 use crate::trace::Trace;
 use format::Format;
@@ -80,7 +80,11 @@ pub(super) struct Recorder {
 impl Recorder {
     /// Starts recording on these cores, with room for `events` events per core, as far as the limit
     /// permits.
-    pub(super) fn start(watch: &Watch, cores: &[u16], events: usize) -> Result<Self, TracefsError> {
+    pub(super) fn start(
+        target: &TraceTarget,
+        cores: &[u16],
+        events: usize,
+    ) -> Result<Self, TracefsError> {
         let instance = Instance::new()?;
         let layout = Layout::parse(&instance.read("events/header_page")?);
         let layout = layout.ok_or_else(|| malformed("events/header_page", "place for data"))?;
@@ -92,7 +96,7 @@ impl Recorder {
         let cores = cores.to_vec();
         let mut recorder = Self { instance, cores, layout, events, absent };
         for probe in PROBES {
-            match recorder.enable(probe, watch) {
+            match recorder.enable(probe, target) {
                 Err(error) if probe.is_needed => return Err(error),
                 Err(_) => recorder.absent.push(probe.name()),
                 Ok(()) => {}
@@ -102,12 +106,12 @@ impl Recorder {
         Ok(recorder)
     }
 
-    fn enable(&mut self, probe: &'static Probe, watch: &Watch) -> Result<(), TracefsError> {
+    fn enable(&mut self, probe: &'static Probe, target: &TraceTarget) -> Result<(), TracefsError> {
         let folder = format!("events/{}/{}", probe.group, probe.name());
         let name = format!("{folder}/format");
         let format = Format::parse(&self.instance.read(&name)?, probe.kind);
         let format = format.map_err(|what| malformed(&name, what))?;
-        if let Some(filter) = format::filter(probe.kind, watch) {
+        if let Some(filter) = format::filter(probe.kind, target) {
             self.instance.write(&format!("{folder}/filter"), &filter)?;
         }
         self.instance.write(&format!("{folder}/enable"), "1")?;

@@ -3,7 +3,7 @@
 //! A received packet is matched with the sent one at the same address in kernel memory. If packets
 //! were copied on their way, addresses do not match, and their order is used.
 
-use crate::trace::{Event, What};
+use crate::trace::{Event, EventKind};
 use std::collections::HashMap;
 
 /// An event, and the address of its packet or socket; 0 if it has none.
@@ -18,8 +18,8 @@ pub(super) fn number(mut seen: Vec<Seen>) -> Vec<Event> {
     seen.sort_by_key(|seen| seen.event.at_ns);
     let socket = number_packets(&mut seen);
     let is_ours = |seen: &Seen| match seen.event.what {
-        What::Receive { sequence } => sequence != OTHERS,
-        What::Ready => Some(seen.address) == socket,
+        EventKind::Receive { sequence } => sequence != OTHERS,
+        EventKind::Ready => Some(seen.address) == socket,
         _ => true,
     };
     seen.into_iter().filter(is_ours).map(|seen| seen.event).collect()
@@ -35,12 +35,12 @@ fn number_packets(seen: &mut [Seen]) -> Option<u64> {
     let mut sent = 0;
     for Seen { event, address } in seen.iter_mut() {
         match &mut event.what {
-            What::Transmit { sequence } => {
+            EventKind::Transmit { sequence } => {
                 *sequence = sent;
                 under_way.insert(*address, sent);
                 sent += 1;
             }
-            What::Receive { sequence } => {
+            EventKind::Receive { sequence } => {
                 let found = under_way.remove(address);
                 is_copied &= found.is_none();
                 *sequence = found.unwrap_or(OTHERS);
@@ -50,7 +50,7 @@ fn number_packets(seen: &mut [Seen]) -> Option<u64> {
     }
     if is_copied {
         let received = seen.iter_mut().filter_map(|seen| match &mut seen.event.what {
-            What::Receive { sequence } => Some(sequence),
+            EventKind::Receive { sequence } => Some(sequence),
             _ => None,
         });
         (0..sent).zip(received).for_each(|(number, sequence)| *sequence = number);
@@ -65,8 +65,8 @@ fn socket(seen: &[Seen]) -> Option<u64> {
     for Seen { event, address } in seen {
         let count = under_way.entry(event.core).or_default();
         match event.what {
-            What::Receive { sequence } if sequence != OTHERS => *count += 1,
-            What::Ready if *count > 0 => {
+            EventKind::Receive { sequence } if sequence != OTHERS => *count += 1,
+            EventKind::Ready if *count > 0 => {
                 *count -= 1;
                 *told.entry(*address).or_default() += 1;
             }
@@ -80,37 +80,39 @@ fn socket(seen: &[Seen]) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn seen(at_ns: u64, core: u16, what: What, address: u64) -> Seen {
+    fn seen(at_ns: u64, core: u16, what: EventKind, address: u64) -> Seen {
         Seen { event: Event { at_ns, core, what }, address }
     }
 
-    const OUT: What = What::Transmit { sequence: 0 };
-    const UP: What = What::Receive { sequence: 0 };
+    const OUT: EventKind = EventKind::Transmit { sequence: 0 };
+    const UP: EventKind = EventKind::Receive { sequence: 0 };
 
-    fn whats(events: &[Event]) -> Vec<What> {
+    fn whats(events: &[Event]) -> Vec<EventKind> {
         events.iter().map(|event| event.what).collect()
     }
 
     #[test]
     fn packets_are_found_again_by_their_address() {
         let events = number(vec![
-            seen(60, 1, What::Ready, 77),
+            seen(60, 1, EventKind::Ready, 77),
             // Another stream's packet and socket.
             seen(40, 1, UP, 0xC),
-            seen(45, 1, What::Ready, 99),
+            seen(45, 1, EventKind::Ready, 99),
             seen(50, 1, UP, 0xA),
             // The memory of the first is used again.
             seen(65, 0, OUT, 0xA),
             seen(10, 0, OUT, 0xA),
             seen(20, 0, OUT, 0xB),
             seen(70, 1, UP, 0xB),
-            seen(71, 1, What::Ready, 77),
+            seen(71, 1, EventKind::Ready, 77),
             seen(80, 1, UP, 0xA),
-            seen(81, 1, What::Ready, 77),
+            seen(81, 1, EventKind::Ready, 77),
         ]);
-        let (out, up) =
-            (|sequence| What::Transmit { sequence }, |sequence| What::Receive { sequence });
-        let ready = What::Ready;
+        let (out, up) = (
+            |sequence| EventKind::Transmit { sequence },
+            |sequence| EventKind::Receive { sequence },
+        );
+        let ready = EventKind::Ready;
         let wanted = [out(0), out(1), up(0), ready, out(2), up(1), ready, up(2), ready];
         assert_eq!(whats(&events), wanted);
         assert!(events.is_sorted_by_key(|event| event.at_ns));
@@ -124,7 +126,7 @@ mod tests {
             seen(3, 1, UP, 8),
             seen(4, 1, UP, 9),
         ]);
-        assert_eq!(whats(&events[2..]), [0, 1].map(|sequence| What::Receive { sequence }));
+        assert_eq!(whats(&events[2..]), [0, 1].map(|sequence| EventKind::Receive { sequence }));
         assert_eq!(number(vec![seen(1, 0, UP, 8)]), []);
     }
 }

@@ -9,22 +9,22 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 /// messages, nanoseconds of virtual time.
 ///
 /// ```
-/// use linecard::watch::Watch;
-/// let watch = Watch::new();
-/// watch.expect(10);
-/// watch.reach(4);
-/// assert_eq!(watch.progress(), (4, 10));
-/// watch.stop();
-/// assert!(watch.is_stopped());
+/// use linecard::progress::Progress;
+/// let progress = Progress::new();
+/// progress.expect(10);
+/// progress.reach(4);
+/// assert_eq!(progress.counts(), (4, 10));
+/// progress.stop();
+/// assert!(progress.is_stopped());
 /// ```
 #[derive(Debug, Default)]
-pub struct Watch {
+pub struct Progress {
     stopped: Arc<AtomicBool>,
     done: AtomicUsize,
     all: AtomicUsize,
 }
 
-impl Watch {
+impl Progress {
     /// A run that has not started.
     #[must_use]
     pub fn new() -> Self {
@@ -72,38 +72,38 @@ impl Watch {
 
     /// The amount of work done and the total, which is 0 if unknown.
     #[must_use]
-    pub fn progress(&self) -> (usize, usize) {
+    pub fn counts(&self) -> (usize, usize) {
         (self.done.load(Ordering::Relaxed), self.all.load(Ordering::Relaxed))
     }
 }
 
-/// Calls of [`Pulse::goes_on`] between two polls of the shared state.
+/// Calls of [`Ticker::goes_on`] between two polls of the shared state.
 const CALLS: u32 = 256;
 
 /// Polls a run's state once per 256 calls, for loops whose iterations take nanoseconds.
 #[derive(Debug)]
-pub struct Pulse<'w> {
-    watch: &'w Watch,
+pub struct Ticker<'w> {
+    progress: &'w Progress,
     calls: u32,
 }
 
-impl<'w> Pulse<'w> {
+impl<'w> Ticker<'w> {
     /// Sets the total amount of work to `all`, in the run's own unit.
     #[must_use]
-    pub fn new(watch: &'w Watch, all: usize) -> Self {
-        watch.expect(all);
-        Self { watch, calls: 0 }
+    pub fn new(progress: &'w Progress, all: usize) -> Self {
+        progress.expect(all);
+        Self { progress, calls: 0 }
     }
 
     /// Call once per event with the amount of work done; false once cancellation was requested.
-    pub fn goes_on(&mut self, done: usize) -> bool {
+    pub fn keep_going(&mut self, done: usize) -> bool {
         self.calls += 1;
         if self.calls < CALLS {
             return true;
         }
         self.calls = 0;
-        self.watch.reach(done);
-        !self.watch.is_stopped()
+        self.progress.reach(done);
+        !self.progress.is_stopped()
     }
 }
 
@@ -113,14 +113,14 @@ mod tests {
 
     #[test]
     fn a_pulse_looks_now_and_then() {
-        let watch = Watch::new();
-        watch.reach(7);
-        let mut pulse = Pulse::new(&watch, 1_000);
-        assert_eq!(watch.progress(), (0, 1_000));
-        watch.stop();
-        let went = (1..1_000).take_while(|&done| pulse.goes_on(done)).count();
-        assert_eq!((went, watch.progress().0), (255, 256));
-        watch.advance(2);
-        assert_eq!(watch.progress().0, 258);
+        let progress = Progress::new();
+        progress.reach(7);
+        let mut ticker = Ticker::new(&progress, 1_000);
+        assert_eq!(progress.counts(), (0, 1_000));
+        progress.stop();
+        let went = (1..1_000).take_while(|&done| ticker.keep_going(done)).count();
+        assert_eq!((went, progress.counts().0), (255, 256));
+        progress.advance(2);
+        assert_eq!(progress.counts().0, 258);
     }
 }

@@ -8,7 +8,7 @@ use crate::{Clock, Ps};
 
 /// The required line rate, and the given parameters.
 #[derive(Debug, Clone)]
-pub struct Question {
+pub struct SolveInput {
     /// The design; the parameter to be found is ignored, and so is its line.
     pub design: Design,
     /// The costs of the firmware.
@@ -84,7 +84,7 @@ const STEP_PER_MILLE: u64 = 1;
 /// The resolution of an edge, in Hz.
 const RESOLUTION_HZ: u64 = 1_000;
 
-impl Question {
+impl SolveInput {
     /// The throughput of a design.
     ///
     /// # Errors

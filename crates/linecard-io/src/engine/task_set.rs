@@ -1,6 +1,6 @@
 //! Several pipelines on one thread.
 
-use super::drive::{Body, Stopper};
+use super::drive::{StopHandle, Task};
 use crate::port::LivePort;
 use linecard::pipeline::{Pipeline, Turn};
 use linecard::port::Port;
@@ -15,27 +15,27 @@ pub(super) type Shared<B> = Rc<RefCell<Box<dyn LivePort<B>>>>;
 
 /// Pipelines that run in turn on one thread. The first source that ends stops all threads of the
 /// engine, because the ports are then no longer connected.
-pub(super) struct Ways {
+pub(super) struct TaskSet {
     ways: Vec<Way>,
     descriptors: Vec<OwnedFd>,
     /// Times at which ports have packets due.
     due: Vec<Box<dyn Fn() -> Option<Instant>>>,
     /// The time of the last turn: what was due then has been received.
     now: Instant,
-    stopper: Stopper,
+    stopper: StopHandle,
     batch: usize,
 }
 
 struct Way {
     /// None once it has ended, together with its rings.
-    body: Option<Box<dyn Body>>,
+    body: Option<Box<dyn Task>>,
     /// Whether it ends only with its ring.
     is_fed: bool,
 }
 
-impl Ways {
+impl TaskSet {
     /// An empty set; its pipelines take at most `batch` packets at a time from ports.
-    pub(super) fn new(stopper: Stopper, batch: usize) -> Self {
+    pub(super) fn new(stopper: StopHandle, batch: usize) -> Self {
         let now = Instant::ZERO;
         Self { ways: Vec::new(), descriptors: Vec::new(), due: Vec::new(), now, stopper, batch }
     }
@@ -66,17 +66,17 @@ impl Ways {
         self.add(Pipeline::new(ring, stage, sink), true)
     }
 
-    fn add(mut self, body: impl Body + 'static, is_fed: bool) -> Self {
+    fn add(mut self, body: impl Task + 'static, is_fed: bool) -> Self {
         self.ways.push(Way { body: Some(Box::new(body)), is_fed });
         self
     }
 
-    fn bodies(&self) -> impl Iterator<Item = &dyn Body> {
+    fn bodies(&self) -> impl Iterator<Item = &dyn Task> {
         self.ways.iter().filter_map(|way| way.body.as_deref())
     }
 }
 
-impl Body for Ways {
+impl Task for TaskSet {
     fn run_once(&mut self, now: Instant) -> Turn {
         self.now = now;
         let (mut moved, mut ended) = (0, true);

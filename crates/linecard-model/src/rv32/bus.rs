@@ -40,12 +40,12 @@ pub enum Reply {
     /// No device at this address.
     Refused,
     /// A device refuses this access.
-    Denied(Denial),
+    Denied(AccessError),
 }
 
 /// Why a device refuses an access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Denial {
+pub enum AccessError {
     /// A store to a read-only register.
     #[error("the register there can only be read")]
     ReadOnly,
@@ -79,7 +79,7 @@ pub enum Wake {
 ///
 /// `cycle` is the core's count since reset; the core has checked that accesses are aligned to their
 /// width.
-pub trait Outside {
+pub trait Bus {
     /// Reads.
     fn load(&mut self, cycle: u64, address: u32, width: Width) -> Reply;
     /// Writes the low bits of `value`.

@@ -20,15 +20,15 @@ const INTERVAL: Duration = Duration::from_millis(50);
 /// Statistics of an attachment, per worker where each has its own. Threads publish them every 50
 /// ms, and when they end.
 #[derive(Debug, Clone, Default)]
-pub struct Account {
+pub struct AttachStats {
     /// Counters of the near port, or of each worker's.
     pub near: Vec<Counters>,
     /// Counters of the far port, or of each worker's.
     pub far: Vec<Counters>,
     /// Merging from the near port to the far one, per worker.
-    pub inward: Vec<Merged>,
+    pub ingress: Vec<MergeStats>,
     /// Merging from the far port to the near one, per worker.
-    pub outward: Vec<Merged>,
+    pub egress: Vec<MergeStats>,
     /// Packets distributed to workers over rings.
     pub spread: SpreadCounters,
     /// Packets collected from their rings.
@@ -37,21 +37,21 @@ pub struct Account {
     pub active_ack: active_ack::Counters,
 }
 
-/// Access to the [`Account`] of an attachment from any thread, also after its end.
+/// Access to the [`AttachStats`] of an attachment from any thread, also after its end.
 #[derive(Debug, Clone)]
-pub struct Accounts(pub(super) Arc<Board>);
+pub struct AttachStatsHandle(pub(super) Arc<SharedStats>);
 
-impl Accounts {
+impl AttachStatsHandle {
     /// The statistics as published, at most about 50 ms old.
     #[must_use]
-    pub fn now(&self) -> Account {
+    pub fn now(&self) -> AttachStats {
         self.0.account()
     }
 }
 
 /// Merging by one worker.
 #[derive(Debug, Clone, Default)]
-pub struct Merged {
+pub struct MergeStats {
     /// Counters of the coalescer.
     pub coalesce: coalesce::Counters,
     /// Counters of resequencing, if enabled.
@@ -74,7 +74,7 @@ pub struct WorkerTotals {
 }
 
 /// Sums over workers, and values per worker.
-impl Account {
+impl AttachStats {
     /// The sum over ports.
     #[must_use]
     pub fn total(ports: &[Counters]) -> Counters {
@@ -91,7 +91,7 @@ impl Account {
             return WorkerTotals {
                 packets_in: ring(&self.spread.packets),
                 packets_out: ring(&self.gather.packets),
-                bytes_in: self.inward.get(number).map_or(0, |way| way.coalesce.bytes_in),
+                bytes_in: self.ingress.get(number).map_or(0, |way| way.coalesce.bytes_in),
                 dropped: ring(&self.spread.dropped),
             };
         }
@@ -112,7 +112,7 @@ impl Account {
 
     /// The sum over workers of one direction.
     #[must_use]
-    pub fn merged(workers: &[Merged]) -> coalesce::Counters {
+    pub fn merged(workers: &[MergeStats]) -> coalesce::Counters {
         let mut sum = coalesce::Counters::default();
         workers.iter().for_each(|worker| sum.add(&worker.coalesce));
         sum
@@ -136,11 +136,11 @@ impl<T: Clone> Slot<T> {
 
 /// Published values of all threads.
 #[derive(Debug, Default)]
-pub(super) struct Board {
+pub(super) struct SharedStats {
     near: Vec<Slot<Counters>>,
     far: Vec<Slot<Counters>>,
-    inward: Vec<Slot<Merged>>,
-    outward: Vec<Slot<Merged>>,
+    ingress: Vec<Slot<MergeStats>>,
+    egress: Vec<Slot<MergeStats>>,
     spread: Slot<SpreadCounters>,
     gather: Slot<GatherCounters>,
     active_ack: Vec<Slot<active_ack::Counters>>,
@@ -153,7 +153,7 @@ pub(super) enum Side {
     Far,
 }
 
-impl Board {
+impl SharedStats {
     /// For the given number of pairs of ports, workers and return paths.
     pub(super) fn new(ports: usize, workers: usize) -> Self {
         fn slots<T: Default>(count: usize) -> Vec<Slot<T>> {
@@ -162,24 +162,24 @@ impl Board {
         Self {
             near: slots(ports),
             far: slots(ports),
-            inward: slots(workers),
-            outward: slots(ports),
+            ingress: slots(workers),
+            egress: slots(ports),
             active_ack: slots(ports),
             ..Self::default()
         }
     }
 
-    pub(super) fn account(&self) -> Account {
+    pub(super) fn account(&self) -> AttachStats {
         fn all<T: Clone>(slots: &[Slot<T>]) -> Vec<T> {
             slots.iter().map(Slot::get).collect()
         }
         let mut active_ack = active_ack::Counters::default();
         self.active_ack.iter().for_each(|slot| active_ack.add(&slot.get()));
-        Account {
+        AttachStats {
             near: all(&self.near),
             far: all(&self.far),
-            inward: all(&self.inward),
-            outward: all(&self.outward),
+            ingress: all(&self.ingress),
+            egress: all(&self.egress),
             spread: self.spread.get(),
             gather: self.gather.get(),
             active_ack,
@@ -203,9 +203,9 @@ impl Board {
         from: Side,
         worker: usize,
         stage: Coalesce<B>,
-    ) -> Watched<Merged, Coalesce<B>> {
-        let slots = if from == Side::Near { &self.inward } else { &self.outward };
-        Watched::new(stage, &slots[worker], |stage| Merged {
+    ) -> Watched<MergeStats, Coalesce<B>> {
+        let slots = if from == Side::Near { &self.ingress } else { &self.egress };
+        Watched::new(stage, &slots[worker], |stage| MergeStats {
             coalesce: stage.offload_counters().clone(),
             resequence: stage.resequence_counters().cloned(),
             held: stage.held() as u64,

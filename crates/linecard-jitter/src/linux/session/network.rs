@@ -21,14 +21,14 @@ const INTRODUCTION: Duration = Duration::from_millis(20);
 
 /// The network that carries the stream.
 #[derive(Debug)]
-pub enum Place {
+pub enum TestNetwork {
     /// Two namespaces and a cable between them.
     Cable(Lab),
     /// The loopback interface: needs no rights, and has none of the cable's settings.
     Loopback,
 }
 
-impl Place {
+impl TestNetwork {
     /// Creates two namespaces and a cable; dropping the value removes them.
     ///
     /// # Errors
@@ -36,7 +36,7 @@ impl Place {
     /// The process is not root.
     pub fn cable() -> Result<Self, SessionError> {
         let lab = Lab::new(Cable { mtu: 9_000, ..Cable::default() })?;
-        lab.give_address(Host::Own, CABLE)?;
+        lab.add_address(Host::Own, CABLE)?;
         Ok(Self::Cable(lab))
     }
 
@@ -85,7 +85,7 @@ impl Place {
         };
         let queue = format!("/sys/class/net/{CABLE}/queues/rx-0/rps_cpus");
         let mask = match conditions.receive {
-            Receive::Sink => mask(&[conditions.seats.sink.into()]),
+            Receive::Sink => mask(&[conditions.cores.sink.into()]),
             _ => "0".to_owned(),
         };
         lab.set(Host::Own, &queue, &mask)?;

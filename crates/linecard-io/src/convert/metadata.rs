@@ -2,9 +2,9 @@
 
 use linecard::packet::{Gso, MAX_TUNNELS};
 
-/// The pcapng option that carries a [`Trail`]: codes with the highest bit set are for local use
+/// The pcapng option that carries a [`SegmentMetadata`]: codes with the highest bit set are for local use
 /// (draft-ietf-opsawg-pcapng, section 3.5).
-pub const TRAIL_OPTION: u16 = 0xCC4C;
+pub const METADATA_OPTION: u16 = 0xCC4C;
 /// Prefix of the option's value: another program may use the same local code.
 const MAGIC: [u8; 4] = *b"LCT1";
 
@@ -20,7 +20,7 @@ const _: () = assert!(MAX_TUNNELS == 3, "three bits of flags are left");
 
 /// Segment size and count, and for every segment but the first its distance from the one before.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Trail {
+pub struct SegmentMetadata {
     /// Segment size and count.
     pub gso: Gso,
     /// Checksum fields hold only the sum of the pseudo header.
@@ -41,7 +41,7 @@ pub struct Step {
     pub ticks: i64,
 }
 
-impl Trail {
+impl SegmentMetadata {
     /// The option's value: magic, flags (1 byte), segment size and count (2 bytes each, network
     /// byte order), then two variable-length numbers for each step, then the checksums.
     #[must_use]
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
     use linecard::rng::Rng;
 
-    fn random(rng: &mut Rng) -> Trail {
+    fn random(rng: &mut Rng) -> SegmentMetadata {
         let segments = 2 + rng.below(50) as u16;
         let steps = (1..segments)
             .map(|_| Step {
@@ -153,23 +153,23 @@ mod tests {
         };
         let fields = segments * rng.below(4) as u16;
         let checksums = (0..fields).map(|_| rng.next_u64() as u16).collect();
-        Trail { gso, partial_checksum: rng.chance(0.5), steps, checksums }
+        SegmentMetadata { gso, partial_checksum: rng.chance(0.5), steps, checksums }
     }
 
     #[test]
     fn what_is_written_is_read_and_nothing_else() {
         let mut rng = Rng::new(1);
         for _ in 0..2_000 {
-            let trail = random(&mut rng);
-            let bytes = trail.encode();
-            assert_eq!(Trail::decode(&bytes), Some(trail));
-            assert_eq!(Trail::decode(&bytes[..bytes.len() - 1]), None);
+            let metadata = random(&mut rng);
+            let bytes = metadata.encode();
+            assert_eq!(SegmentMetadata::decode(&bytes), Some(metadata));
+            assert_eq!(SegmentMetadata::decode(&bytes[..bytes.len() - 1]), None);
             let mut damaged = bytes.clone();
             let at = rng.below(damaged.len() as u64) as usize;
             damaged[at] ^= 1 << rng.below(8);
-            let _any = Trail::decode(&damaged);
+            let _any = SegmentMetadata::decode(&damaged);
         }
-        assert_eq!(Trail::decode(b""), None);
-        assert_eq!(Trail::decode(b"LCT2\0\0\x01\0\x02\x01\0"), None);
+        assert_eq!(SegmentMetadata::decode(b""), None);
+        assert_eq!(SegmentMetadata::decode(b"LCT2\0\0\x01\0\x02\x01\0"), None);
     }
 }

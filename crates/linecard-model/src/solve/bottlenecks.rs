@@ -1,14 +1,14 @@
 //! Bottleneck analysis: what limits a design, and what limits it next when that is relieved.
 
+use super::input::{SolveError, SolveInput};
 use super::predict::Resource;
-use super::question::{Question, SolveError};
 use crate::Clock;
 use crate::transmit::Design;
 use alloc::vec::Vec;
 
 /// A design, its bottleneck, and the effect of relieving resources.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Step {
+pub struct Bottleneck {
     /// The design.
     pub design: Design,
     /// Its throughput, in bits on the line per second.
@@ -30,9 +30,9 @@ pub struct Relief {
 
 /// Designs from the given one upwards: each relieves the bottleneck of the one before.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Ladder {
+pub struct BottleneckAnalysis {
     /// The given design, and the design after one relief, two, and so on.
-    pub steps: Vec<Step>,
+    pub steps: Vec<Bottleneck>,
     /// The resource that cannot be relieved any further, if the required rate is not reached for
     /// that reason: clocks, bus and number of cores are at their limits.
     pub infeasible: Option<Resource>,
@@ -92,12 +92,12 @@ const RELIEF_QUARTERS: u64 = 5;
 const MAX_BUS_BITS: u32 = 1024;
 const MAX_BUFFER: usize = 1 << 30;
 
-impl Question {
+impl SolveInput {
     /// The bottleneck of a design: the resource whose relief by a quarter has the largest effect.
     ///
     /// # Errors
-    /// As [`Question::predict`].
-    pub fn limit(&self, design: &Design) -> Result<Step, SolveError> {
+    /// As [`SolveInput::predict`].
+    pub fn limit(&self, design: &Design) -> Result<Bottleneck, SolveError> {
         let now = self.predict(design)?.wire_bits_per_second();
         let gain = |of| -> Result<Relief, SolveError> {
             let relieved = self.predict(&relieve(design, of))?.wire_bits_per_second();
@@ -107,16 +107,20 @@ impl Question {
         let mut reliefs = all.into_iter().map(gain).collect::<Result<Vec<_>, _>>()?;
         reliefs.sort_by(|a, b| b.gain.total_cmp(&a.gain));
         let limit = reliefs.first().map_or(Resource::Core, |relief| relief.of);
-        Ok(Step { design: design.clone(), wire_bits_per_second: now, limit, reliefs })
+        Ok(Bottleneck { design: design.clone(), wire_bits_per_second: now, limit, reliefs })
     }
 
     /// The bottleneck of this input's design, and of up to `steps` relieved ones; ends once the
     /// required line rate is reached, or nothing can be relieved within the limits.
     ///
     /// # Errors
-    /// As [`Question::predict`].
-    pub fn ladder(&self, steps: usize, limits: ClockLimits) -> Result<Ladder, SolveError> {
-        let mut ladder = Ladder { steps: Vec::new(), infeasible: None };
+    /// As [`SolveInput::predict`].
+    pub fn bottlenecks(
+        &self,
+        steps: usize,
+        limits: ClockLimits,
+    ) -> Result<BottleneckAnalysis, SolveError> {
+        let mut ladder = BottleneckAnalysis { steps: Vec::new(), infeasible: None };
         let mut design = self.design.clone();
         for _ in 0..steps {
             let step = self.limit(&design)?;
