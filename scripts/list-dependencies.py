@@ -62,7 +62,7 @@ def component(package: dict, scope: str, checksums: dict) -> dict:
 
 
 def uplot() -> tuple[dict, str]:
-    """The one part that is no crate: a script on pages."""
+    """The one part that is not a crate: a script on pages."""
     folder = ROOT / "crates/linecard-report/assets/uplot"
     script = (folder / "uPlot.iife.min.js").read_bytes()
     version = re.search(rb"\(v([0-9.]+)\)", script[:200])

@@ -43,7 +43,7 @@ class UsageError(LinecardError, ValueError):
 
 
 class CaptureError(LinecardError, ValueError):
-    """A file that is no capture, or a damaged one: its text says where."""
+    """A file that is not a capture, or a damaged one: its text says where."""
 
 
 class WrongError(LinecardError):

@@ -70,7 +70,7 @@ def check(client: object, threads: object, retries: object) -> int:
 def _check_client(client: object) -> None:
     kind = type(client).__name__
     if not all(hasattr(client, name) for name in ("nthreads", "submit", "scheduler_info")):
-        raise TypeError(f"client: {client!r} ({kind}) is no dask.distributed.Client")
+        raise TypeError(f"client: {client!r} ({kind}) is not a dask.distributed.Client")
     known: Any = client
     if getattr(known, "asynchronous", False):
         raise UsageError("client: this one is asynchronous: make it with asynchronous=False", 2)

@@ -28,7 +28,7 @@ def call(
     set: Values | None = None,
     progress: Progress = False,
 ) -> Report:
-    """Runs the job of this name; None is no value."""
+    """Runs the job of this name; None is not a value."""
     path = file_of(scenario)
     sets = list(_checked(set).items())
     shown = None if progress is False else bars.shown(progress)

@@ -137,7 +137,7 @@ def test_wrong_scenarios_are_named(tmp_path: Path, transmit: str) -> None:
     ]:
         with pytest.raises(linecard.UsageError, match=text):
             linecard.sweep(transmit, {"core.mhz": [1]}, **options)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="is no dask.distributed.Client"):
+    with pytest.raises(TypeError, match="is not a dask.distributed.Client"):
         linecard.sweep(transmit, {"core.mhz": [1]}, client=7)  # type: ignore[arg-type]
 
 

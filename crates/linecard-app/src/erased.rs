@@ -34,7 +34,7 @@ pub struct Finished {
     pub report: Report,
     /// The same with charts, for a browser.
     pub page: Page,
-    /// Set where the outcome is no success.
+    /// Set where the outcome is not a success.
     pub failure: Option<Error>,
 }
 

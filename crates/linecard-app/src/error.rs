@@ -140,7 +140,7 @@ impl Error {
     /// The exit code of a job that a signal ended.
     pub const STOPPED: u8 = 130;
 
-    /// An error of reading `input` or of writing the output, which is no fault of the input.
+    /// An error of reading `input` or of writing the output, which is not a fault of the input.
     #[must_use]
     pub fn of_capture(input: &Path, source: CaptureError) -> Self {
         match source {
@@ -187,7 +187,7 @@ impl Error {
         }
     }
 
-    /// Whether the reader of the output has closed it, which is no error.
+    /// Whether the reader of the output has closed it, which is not an error.
     #[must_use]
     pub fn is_broken_pipe(&self) -> bool {
         let (Self::Report(source) | Self::Output { source }) = self else { return false };

@@ -57,7 +57,7 @@ pub struct Arguments {
     pub scenario: Option<PathBuf>,
     /// Values by parameter that take precedence over those of the scenario.
     pub set: Vec<(String, Value)>,
-    /// Values by argument. Null is no value.
+    /// Values by argument. Null is not a value.
     pub values: Vec<(String, Value)>,
 }
 

@@ -18,7 +18,7 @@ impl Source {
     ///
     /// # Errors
     ///
-    /// A file that cannot be read, or is no scenario.
+    /// A file that cannot be read, or is not a scenario.
     pub fn read<T: DeserializeOwned>(path: &Path) -> Result<(T, Self), Error> {
         let bytes =
             std::fs::read(path).map_err(|source| Error::Open { path: path.into(), source })?;
@@ -26,7 +26,7 @@ impl Source {
         let text = String::from_utf8_lossy(&bytes).into_owned();
         let source = Self { path: path.into(), text };
         if let Err(at) = whole {
-            return Err(source.refuse(at..at, "this is no UTF-8 text: a scenario is TOML"));
+            return Err(source.refuse(at..at, "this is not a UTF-8 text: a scenario is TOML"));
         }
         source.parsed()
     }
@@ -35,7 +35,7 @@ impl Source {
     ///
     /// # Errors
     ///
-    /// A text that is no scenario.
+    /// A text that is not a scenario.
     pub fn built_in<T: DeserializeOwned>(name: &str, text: &str) -> Result<(T, Self), Error> {
         Self { path: name.into(), text: text.to_owned() }.parsed()
     }

@@ -34,7 +34,7 @@ fn pretty(value: &impl Serialize) -> Result<String, Failure> {
     Ok(serde_json::to_string_pretty(value).map_err(std::io::Error::from)? + "\n")
 }
 
-/// A reader that has seen enough is no error, and hides none that is still to be said.
+/// A reader that has seen enough is not an error, and hides none that is still to be said.
 fn unless_seen_enough(result: std::io::Result<()>) -> Result<(), Failure> {
     match result {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),

@@ -82,7 +82,7 @@ pub(crate) enum Command {
     ///
     /// Found by trying, with the rights that it is run with: it opens sockets on the loopback
     /// interface and makes a TAP device, for a moment, and touches no other interface. What is
-    /// lacking is reported, and is no failure.
+    /// lacking is reported, and is not a failure.
     #[cfg(target_os = "linux")]
     Ports(PortsArguments),
     /// Send a file, a folder or a pipe to `linecard recv`, over one lane or many at once.

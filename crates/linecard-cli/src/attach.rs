@@ -59,7 +59,7 @@ impl Show {
         if !json {
             return View::on_terminal().map_or(Self::Nothing, Self::View);
         }
-        // As for captures: what is no data goes to stderr when data goes to stdout.
+        // As for captures: what is not data goes to stderr when data goes to stdout.
         let is_data = output == Some(Path::new("-"));
         Self::Lines(Lines::new(if is_data {
             Box::new(io::stderr())

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 pub(crate) fn refuse(error: &clap::Error) -> ExitCode {
     let no_command = error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
     if no_command || !error.use_stderr() {
-        // A reader that has seen enough of the help is no error.
+        // A reader that has seen enough of the help is not an error.
         let _ = error.print();
         return if no_command { ExitCode::from(2) } else { ExitCode::SUCCESS };
     }

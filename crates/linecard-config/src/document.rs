@@ -25,7 +25,7 @@ pub struct Document {
     sets: Vec<Set>,
     /// The section of the file that this is of: all of it unless [`Document::section`] made it.
     root: Vec<String>,
-    /// Keys of the first level that are no parameters, as the one that names the kind of a scenario.
+    /// Keys of the first level that are not parameters, as the one that names the kind of a scenario.
     taken: Vec<String>,
 }
 
@@ -146,7 +146,7 @@ impl Document {
         }
     }
 
-    /// All that is written here as another type, whose fields are no parameters.
+    /// All that is written here as another type, whose fields are not parameters.
     ///
     /// # Errors
     ///
@@ -191,7 +191,7 @@ impl Document {
     }
 
     /// Sets a value, given by an argument of a program's call; errors name the argument. A text is read as one of
-    /// [`Self::set`]. Null is no value: the parameter keeps the one that it has.
+    /// [`Self::set`]. Null is not a value: the parameter keeps the one that it has.
     ///
     /// # Errors
     ///
@@ -467,7 +467,7 @@ fn insert<'t>(table: &mut DeTable<'t>, key: &[String], at: Range<usize>, value: 
     if !table.contains_key(name.as_str()) {
         table.insert(spanned(), Spanned::new(at.clone(), DeValue::Table(DeTable::new())));
     }
-    // What is no section stays, to be refused where it stands.
+    // What is not a section stays, to be refused where it stands.
     if let Some(DeValue::Table(section)) = table.get_mut(name.as_str()).map(Spanned::get_mut) {
         insert(section, rest, at, value);
     }

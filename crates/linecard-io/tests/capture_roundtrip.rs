@@ -18,7 +18,7 @@ struct Outcome {
     error: Option<CaptureError>,
 }
 
-/// Reads to the end or the damage; none if this is no capture.
+/// Reads to the end or the damage; none if this is not a capture.
 fn convert(bytes: &[u8], to: impl FnOnce(Format) -> Format) -> Option<Outcome> {
     let mut reader = match Reader::new(bytes) {
         Ok(reader) => reader,

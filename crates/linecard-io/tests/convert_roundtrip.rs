@@ -53,7 +53,7 @@ fn back(bytes: &[u8], format: Format) -> Vec<u8> {
     segment(bytes, Vec::new(), format, SegmentMode::AsMerged, &mut NoObserver).unwrap().0
 }
 
-/// Checks one capture; gives packets and merged packets, none when it is no capture.
+/// Checks one capture; gives packets and merged packets, none when it is not a capture.
 fn check(path: &Path, config: &Config) -> Option<(u64, u64)> {
     let bytes = fs::read(path).unwrap();
     let format = Reader::new(&bytes[..]).ok()?.format();

@@ -440,7 +440,7 @@ fn a_worker_that_panics_is_reported_and_the_others_go_on() {
     assert!(left.seen.iter().all(|seen| !seen.is_empty()));
 }
 
-/// A port that cannot be opened ends all threads, and is no panic.
+/// A port that cannot be opened ends all threads, and is not a panic.
 #[test]
 fn a_port_that_is_not_there_ends_all() {
     struct Nothing(Joined);

@@ -167,7 +167,7 @@ impl Capture {
 /// `EISDIR`.
 const IS_A_FOLDER: i32 = 21;
 
-/// Opens a capture that is no folder.
+/// Opens a capture that is not a folder.
 fn open(path: &Path) -> io::Result<Result<Reader<File>, CaptureError>> {
     let file = File::open(path)?;
     if file.metadata()?.is_dir() {

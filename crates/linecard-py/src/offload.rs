@@ -11,7 +11,7 @@ use pyo3::types::{PyBytes, PyDict};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Times beyond are no times: 292 years.
+/// Times beyond are not times: 292 years.
 const MOST_NS: u64 = i64::MAX as u64;
 
 /// A packet that has left a :class:`Coalescer`: one that came, or several merged into one.

@@ -64,7 +64,7 @@ pub(crate) fn link(py: Python<'_>, name: &str) -> PyResult<LinkType> {
     }
 }
 
-/// A value of a parameter: a number, a text, a path, a truth value, or a list of such; None is no value. Whole numbers
+/// A value of a parameter: a number, a text, a path, a truth value, or a list of such; None is not a value. Whole numbers
 /// may be floats.
 pub(crate) fn value_of(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Value> {
     let py = value.py();

@@ -32,7 +32,7 @@ pub enum ReportError {
         folder: PathBuf,
     },
     /// The path is a folder, a device or a pipe.
-    #[error("{} is no file, and a page takes the place of one: choose another name", path.display())]
+    #[error("{} is not a file, and a page takes the place of one: choose another name", path.display())]
     NoFile {
         /// The path.
         path: PathBuf,
@@ -258,8 +258,8 @@ mod tests {
         for (name, words) in [
             ("none/a.html", "there is no folder"),
             ("file/a.html", "there is no folder"),
-            ("folder.html", "is no file"),
-            ("taken.html", "is no file"),
+            ("folder.html", "is not a file"),
+            ("taken.html", "is not a file"),
             ("a.pdf", "ends in .html"),
         ] {
             let error = Target::new(&inside(name)).expect_err(name).to_string();

@@ -74,7 +74,7 @@ pub enum PortError {
         hardware: u16,
     },
     /// An interface without a MAC address.
-    #[error("interface `{name}` has no MAC address: it is no Ethernet device")]
+    #[error("interface `{name}` has no MAC address: it is not an Ethernet device")]
     NoMac {
         /// The name.
         name: String,

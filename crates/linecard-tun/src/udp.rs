@@ -73,7 +73,7 @@ impl BatchSocket {
     ///
     /// # Errors
     ///
-    /// As the system says. A kernel without UDP GSO or GRO is no error.
+    /// As the system says. A kernel without UDP GSO or GRO is not an error.
     pub fn new(socket: UdpSocket) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         let gso = Cell::new(datagrams::has_gso(socket.as_fd()));

@@ -229,7 +229,7 @@ fn tunnels_stay_within_their_length_fields() {
             let lens = longest(|index, frame| {
                 (frame.v6, frame.tunnel) = (v6, each_kind(index).remove(kind).1);
             });
-            // MPLS on the link has no length of its own, and is no tunnel in that sense.
+            // MPLS on the link has no length of its own, and is not a tunnel in that sense.
             let limit = if *name == "MPLS" { 58 } else { 7 };
             let headers = lens[0] - limit * 9_000;
             assert!((40..320).contains(&headers), "{name}: {}", lens[0]);

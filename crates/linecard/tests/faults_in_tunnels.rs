@@ -404,7 +404,7 @@ fn fault_12_stacked_tunnels_are_bounded() {
     }
 }
 
-/// A port is a guess: what is no VXLAN or Geneve is UDP, and merges as UDP does.
+/// A port is a guess: what is not a VXLAN or Geneve is UDP, and merges as UDP does.
 #[test]
 fn fault_12_a_port_does_not_make_a_tunnel() {
     for (port, first) in [(4789, 0), (8472, 0x0C), (6081, 0x40), (6081, 0x80)] {

@@ -138,7 +138,7 @@ fn the_longest_segment_is_made_and_one_byte_more_is_refused() {
 fn no_fragment_is_longer_than_its_length_fields_say() {
     for v6 in [false, true] {
         let of = |len| Frame { v6, flags_fragment: 0, payload: vec![1; len], ..Frame::default() };
-        // 70,000 bytes are no IP datagram: neither whole nor divided.
+        // 70,000 bytes are not an IP datagram: neither whole nor divided.
         for mtu in [1_280, 65_535, 65_600, 80_000] {
             let error = fragment(&packet(&of(70_000)), mtu, 1).expect_err("too long");
             assert!(matches!(error, SegmentError::LengthField { len: 70_020.., .. }), "{error}");

@@ -228,7 +228,7 @@ fn exact_duplicates_pass_or_are_dropped_when_asked() {
     }
 }
 
-/// RFC 8200, section 4.5: only the last fragment may have a length that is no multiple of 8, and
+/// RFC 8200, section 4.5: only the last fragment may have a length that is not a multiple of 8, and
 /// RFC 791, section 3.2 counts in such units.
 #[test]
 fn uneven_and_empty_fragments_give_the_datagram_up() {

@@ -146,7 +146,7 @@ fn duplicates_are_dropped_when_asked_but_nothing_new_is() {
     let stop = released(Release::Stop);
     assert_eq!(real.out, [(0, FIRST), (2, stop), (4, stop)]);
     assert_eq!(real.counters().dropped, 2);
-    // What was given up as missing is no duplicate when it comes.
+    // What was given up as missing is not a duplicate when it comes.
     let mut real = Real::new(config());
     real.push_at(0, &bulk(1));
     real.push_at(0, &bulk(3));

@@ -202,7 +202,7 @@ fn a_checksum_deferred_and_completed_is_the_same() {
     let arrivals: Vec<_> = (0..200).flat_map(|_| bulk(&mut rng)).collect();
     for arrival in arrivals {
         let mut packet = runner::packet(0, &arrival);
-        // One segment is no packet to be cut.
+        // One segment is not a packet to be cut.
         let gso = Gso { size: u16::MAX, segments: 1, ..Gso::default() };
         packet.meta.gso = rng.chance(0.5).then_some(gso);
         if !defer_checksum(&mut packet) {

@@ -204,7 +204,7 @@ pub(crate) fn load(path: &Path) -> Result<(Calibration, Option<String>), Error> 
     })?;
     let refuse = |what: String| Error::Usage(format!("{}: {what}", path.display()));
     let calibration: Calibration = serde_json::from_str(&text)
-        .map_err(|error| refuse(format!("this is no calibration ({error}): make one again")))?;
+        .map_err(|error| refuse(format!("this is not a calibration ({error}): make one again")))?;
     if calibration.version != VERSION {
         let version = calibration.version;
         let what = format!("its version is {version}, and {VERSION} is known: make it again");

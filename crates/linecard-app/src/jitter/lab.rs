@@ -454,14 +454,14 @@ pub fn verdict(records: &[Record]) -> Result<(), Error> {
 ///
 /// # Errors
 ///
-/// A folder that cannot be read or has no results; files that are no results, or of another version.
+/// A folder that cannot be read or has no results; files that are not results, or of another version.
 pub fn kept(folder: &Path) -> Result<Vec<Record>, Error> {
     let entries =
         fs::read_dir(folder).map_err(|source| Error::Open { path: folder.into(), source })?;
     let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
     paths.retain(|path| {
         let is_json = path.extension().is_some_and(|extension| extension == "json");
-        // A pipe would be waited for; the page's own figures are no result.
+        // A pipe would be waited for; the page's own figures are not a result.
         is_json && path.is_file() && path.file_stem().is_none_or(|stem| stem != "report")
     });
     paths.sort();

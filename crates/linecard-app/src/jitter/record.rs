@@ -34,7 +34,7 @@ pub type Buckets = Vec<(f64, f64, u64)>;
 pub struct Record {
     /// The form of the file.
     pub version: u32,
-    /// "E2"; empty for a stream that is no experiment.
+    /// "E2"; empty for a stream that is not an experiment.
     pub id: String,
     /// What it does.
     pub title: String,
@@ -223,7 +223,7 @@ impl Record {
             )));
         }
         let record: Self = serde_json::from_slice(&text)
-            .map_err(|error| refused(format!("it is no result of an experiment ({error})")))?;
+            .map_err(|error| refused(format!("it is not a result of an experiment ({error})")))?;
         if record.version != VERSION {
             let why = format!("form {}, and this is {VERSION}: measure again", record.version);
             return Err(refused(why));

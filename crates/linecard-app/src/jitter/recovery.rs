@@ -4,7 +4,7 @@ use crate::Error;
 use linecard_jitter::linux::journal::{Restoration, RestoreResult, Store};
 
 /// Puts back what dead processes have changed, to be called before anything else: a line for each. What cannot be put
-/// back is said, and is no error: the next command may be the one that shows why.
+/// back is said, and is not an error: the next command may be the one that shows why.
 #[must_use]
 pub fn recover() -> Vec<String> {
     match Store::of_user().recover() {

@@ -153,7 +153,7 @@ struct Solving {
     image: Image,
     kind: Kind,
     steady: bool,
-    /// Clocks beyond these are no answer.
+    /// Clocks beyond these are not an answer.
     limits: ClockLimits,
     /// What a link to the host has to carry beyond what is needed, in per cent.
     margin: u32,

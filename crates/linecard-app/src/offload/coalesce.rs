@@ -76,7 +76,7 @@ pub struct CoalesceOutcome {
 /// What a capture has beside packets in the order of their times.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct OtherBlocks {
-    /// blocks that are no packets
+    /// blocks that are not packets
     pub other_blocks: u64,
     /// clock set back
     pub clock_resets: u64,

@@ -320,7 +320,7 @@ fn text(raw: &toml::Value) -> String {
 }
 
 fn kind(name: &String) -> Result<Token, String> {
-    let wrong = || format!("\"{name}\" is no token: choose \"packet\", \"group\" or \"chunk\"");
+    let wrong = || format!("\"{name}\" is not a token: choose \"packet\", \"group\" or \"chunk\"");
     token(name).ok_or_else(wrong)
 }
 
@@ -331,7 +331,7 @@ fn state(name: &String) -> Result<State, String> {
         "lane" => Ok(State::PerLane),
         "global" => Ok(State::Global),
         _ => Err(format!(
-            "\"{name}\" is no state: choose \"none\", \"chunk\", \"lane\" or \"global\""
+            "\"{name}\" is not a state: choose \"none\", \"chunk\", \"lane\" or \"global\""
         )),
     }
 }
@@ -340,6 +340,6 @@ fn prefer(name: &String) -> Result<Objective, String> {
     match name.as_str() {
         "balance" => Ok(Objective::Balance),
         "few-cores" => Ok(Objective::FewCores),
-        _ => Err(format!("\"{name}\" is no preference: choose \"balance\" or \"few-cores\"")),
+        _ => Err(format!("\"{name}\" is not a preference: choose \"balance\" or \"few-cores\"")),
     }
 }

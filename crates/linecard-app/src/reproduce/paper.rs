@@ -249,7 +249,7 @@ impl Reason {
         }
         let bound = |bound: &Value| match bound {
             Value::String(text) => number(text),
-            bound => bound.as_f64().ok_or(format!("{bound} is no limit")),
+            bound => bound.as_f64().ok_or(format!("{bound} is not a limit")),
         };
         let (text, limit) = (fill(&self.text, lookup)?, bound(&self.from)?..=bound(&self.to)?);
         Ok(match &self.measured {

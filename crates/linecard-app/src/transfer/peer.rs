@@ -45,7 +45,7 @@ impl FromStr for Peer {
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || {
             format!(
-                "\"{text}\" is no host: write host, host:{DEFAULT_PORT}, 192.0.2.1 or [2001:db8::1]:{DEFAULT_PORT}"
+                "\"{text}\" is not a host: write host, host:{DEFAULT_PORT}, 192.0.2.1 or [2001:db8::1]:{DEFAULT_PORT}"
             )
         };
         if let Ok(address) = text.parse::<SocketAddr>() {
@@ -58,7 +58,7 @@ impl FromStr for Peer {
             Some((host, port)) => (host, port.parse().map_err(|_| wrong())?),
             None => (text, DEFAULT_PORT),
         };
-        // A name, as what is no name would be looked up, or be a line of its own among known peers.
+        // A name, as what is not a name would be looked up, or be a line of its own among known peers.
         let is_name = host.chars().all(|c| c.is_alphanumeric() || "-._".contains(c));
         let is_number = host.chars().all(|c| c.is_ascii_digit() || c == '.');
         if host.is_empty() || !is_name || is_number || port == 0 {
@@ -90,7 +90,7 @@ impl FromStr for Listen {
             return Ok(Self(address));
         }
         let ip = ip(text).map_err(|()| {
-            format!("\"{text}\" is no address of this host: write 0.0.0.0, 192.0.2.1:{DEFAULT_PORT} or [::1]:{DEFAULT_PORT}")
+            format!("\"{text}\" is not an address of this host: write 0.0.0.0, 192.0.2.1:{DEFAULT_PORT} or [::1]:{DEFAULT_PORT}")
         })?;
         Ok(Self(SocketAddr::new(ip, DEFAULT_PORT)))
     }

@@ -39,7 +39,7 @@ pub(crate) struct Went {
     /// Segments sent again that had been lost. Not those by which TCP asks when an acknowledgment is late,
     /// as it is where threads wait for a core, nor those that the receiver had already (D-SACK, RFC 2883): an
     /// acknowledgment that is late by more than TCP's timeout, or a flow that the sender's kernel moves to another
-    /// queue afterwards, is no loss.
+    /// queue afterwards, is not loss.
     pub(crate) again: u64,
     pub(crate) seconds: f64,
 }

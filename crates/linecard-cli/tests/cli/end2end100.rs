@@ -75,7 +75,7 @@ fn another_experiment_is_not_the_papers() {
     let outcome = folder.run(&with("[job.lanes]\nchunk.begin = \"500us\"\n"));
     assert_eq!(outcome.code, Some(10), "{outcome:?}");
     for (text, says) in [
-        ("[job.stable_repaired]\ntransfer.fec = \"xor\"", "'xor' is no repair scheme"),
+        ("[job.stable_repaired]\ntransfer.fec = \"xor\"", "'xor' is not a repair scheme"),
         ("[job.lanes]\nlanes.rate = \"10\"", "10 is out of range"),
         ("[job.lanes]\nchunk.bytes = \"2G\"", "is out of range"),
         ("[job.low_latency]\nchunk.count = 0", "0 is out of range: choose 1 to 100000"),

@@ -192,7 +192,7 @@ fn experiments_are_kept_shown_and_made_a_page() {
         "{report:?}"
     );
     assert!(folder.path("kept/report.html").exists() && folder.path("kept/report.json").exists());
-    // Again: the page's own figures beside the records are no record.
+    // Again: the page's own figures beside the records are not a record.
     let again = run(&folder, &["report", "kept", "--json"]);
     assert_eq!((again.code, json(&again.stdout).as_array().unwrap()), (Some(0), records));
     assert!(!folder.names().iter().any(|name| name.ends_with(".part")));

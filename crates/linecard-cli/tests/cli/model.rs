@@ -125,7 +125,7 @@ fn every_value_can_be_set() {
     let whole = run(&folder, &["--phases", "1"]);
     folder.write("s.toml", b"model = \"transmit\"\n");
     assert_eq!(run(&folder, &["--phases", "1"]), whole, "the example has all defaults");
-    // A line that is no limit: what changes before it shows.
+    // A line that is not a limit: what changes before it shows.
     let fast = "line.rate=1T";
     let whole = run(&folder, &["--phases", "1", "--set", fast]);
     for set in [

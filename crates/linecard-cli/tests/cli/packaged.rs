@@ -178,7 +178,7 @@ fn the_listing_of_dependencies_is_reproducible() {
     assert_eq!(scope("ring").as_deref(), Some("required"));
     assert_eq!(scope("uPlot").as_deref(), Some("required"));
     assert_eq!(scope("clap_derive").as_deref(), Some("excluded"), "runs in the compiler only");
-    assert_eq!(scope("pyo3"), None, "is no part of the command");
+    assert_eq!(scope("pyo3"), None, "is not a part of the command");
     assert_eq!(scope("tempfile").as_deref(), Some("required"));
     assert_eq!(scope("cbindgen"), None, "is used by tests only");
     for component in components {

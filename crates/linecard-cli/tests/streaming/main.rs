@@ -141,7 +141,7 @@ fn large_and_small_in_turns() {
     });
 }
 
-/// Blocks that are no packets wait behind a held packet too.
+/// Blocks that are not packets wait behind a held packet too.
 #[test]
 fn large_blocks_behind_a_held_packet() {
     let _alone = alone();

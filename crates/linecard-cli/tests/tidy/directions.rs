@@ -1,8 +1,8 @@
 //! Inside the pure crates modules know only those to their left:
-//! `time, rng, stats <- packet <- offload <- stage, stages, port <- pipeline <- plan`; in the model
+//! `time, rng, stats, progress <- packet <- offload <- stage, stages, port <- pipeline <- plan`; in the model
 //! `clock, events, hash <- dma, cell, rv32 <- elf, transmit <- receive, solve`, and each other model by
 //! itself; in the jitter lab `stream, stats <- media, trace <- ledger <- verdict <- linux`; in bulk
-//! transfer `wire, fec <- lane <- send, receive <- sim`. Test code may look anywhere.
+//! transfer `wire, control, fec, layout <- lane <- send, receive <- store <- sim`. Test code may look anywhere.
 
 use std::collections::BTreeSet;
 
@@ -109,7 +109,7 @@ impl Rules {
         let path = module_path(&file.path, self.folder);
         let module = path[0].as_str();
         if self.rank(module).is_none() {
-            let what = format!("module `{module}` has no rank: place it in RANKS of the tidy test");
+            let what = format!("module `{module}` has no rank: place it in CRATES of this test");
             return vec![Finding::new(&file.path, 0, what)];
         }
         let mut findings = Vec::new();
@@ -140,7 +140,7 @@ impl Rules {
                 "`{module}` uses `{target}`, which stands above it: move the shared part down"
             )),
             _ => Err(format!(
-                "`crate::{target}` is no module of RANKS: name the item by its module's path"
+                "`crate::{target}` is not a module of CRATES: name the item by its module's path"
             )),
         }
     }
@@ -263,7 +263,9 @@ mod tests {
     fn re_exports_count_as_their_module() {
         assert_eq!(findings("offload/mod.rs", "use crate::{FlowKey, Packet};"), [""; 0]);
         assert_eq!(findings("time.rs", "use crate::{FlowKey, Packet};").len(), 2);
-        assert!(findings("packet/mod.rs", "use crate::Unknown;")[0].contains("no module of RANKS"));
+        assert!(
+            findings("packet/mod.rs", "use crate::Unknown;")[0].contains("not a module of CRATES")
+        );
     }
 
     #[test]

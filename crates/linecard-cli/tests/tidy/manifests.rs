@@ -45,7 +45,7 @@ const OPTIONAL: [(&str, &str); 3] =
 /// A dependency of tests only.
 const TESTKIT: &str = "linecard-testkit";
 
-/// What the command uses: all that is no face.
+/// What the command uses: all that is not a face.
 const ENGINES: [&str; 10] = [
     "linecard",
     "linecard-app",

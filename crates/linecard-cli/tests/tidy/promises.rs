@@ -108,7 +108,7 @@ fn find(file: &str, text: &str, language: &Language) -> Result<Vec<Promise>, Fin
 fn read(file: &str, lines: &[&str], start: &str, language: &Language) -> Result<Promise, String> {
     let (area, first) = lines[0][start.len()..].split_once("): ").ok_or("has no `(Area): `")?;
     if !AREAS.contains(&area) {
-        return Err(format!("`{area}` is no area: take one of {AREAS:?}, or add it there"));
+        return Err(format!("`{area}` is not an area: take one of {AREAS:?}, or add it there"));
     }
     let mut claim = first.to_owned();
     let more = lines[1..].iter().map_while(|line| line.strip_prefix(language.comment));
@@ -132,7 +132,7 @@ fn read(file: &str, lines: &[&str], start: &str, language: &Language) -> Result<
     // Tests without the harness are programs.
     let is_program = name(code[named]).as_deref() == Some("main");
     if language.mark.is_some_and(|mark| !is_program && !code[..named].contains(&mark)) {
-        return Err("what follows is no test".to_owned());
+        return Err("what follows is not a test".to_owned());
     }
     let prefix = language.test.strip_prefix("def ").unwrap_or_default();
     let test = prefix.to_owned() + &name(code[named]).unwrap_or_default();
@@ -180,8 +180,8 @@ mod tests {
         assert!(why("% Promise (Elsewhere): One.\n#[test]\nfn b() {}\n").contains("Elsewhere"));
         assert!(why("% Promise (Offloads): One. Two.\n#[test]\nfn b() {}\n").contains("sentence"));
         assert!(why("% Promise (Offloads): One\n#[test]\nfn b() {}\n").contains("sentence"));
-        assert!(why("% Promise (Offloads): One.\nfn b() {}\n").contains("no test"));
-        assert!(why("% Promise (Offloads): One.\n").contains("no test"));
+        assert!(why("% Promise (Offloads): One.\nfn b() {}\n").contains("is not a test"));
+        assert!(why("% Promise (Offloads): One.\n").contains("is not a test"));
     }
 
     #[test]

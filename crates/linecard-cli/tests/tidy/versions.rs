@@ -113,7 +113,7 @@ fn check_changelog(text: &str, version: &str) -> Vec<Finding> {
         }
         let word = heading.split(' ').next().unwrap_or_default().trim_matches(['[', ']']);
         let Some(numbers) = numbers(word) else {
-            finding(format!("`{heading}` is no version: `Unreleased`, or `1.2.3` and its date"));
+            finding(format!("`{heading}` is not a version: `Unreleased`, or `1.2.3` and its date"));
             continue;
         };
         if last.is_some_and(|above| above <= numbers) {

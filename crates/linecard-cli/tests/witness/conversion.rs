@@ -40,7 +40,7 @@ struct Entry {
 }
 
 impl Conversion {
-    /// Converts; none when the input is no capture. Packets that do not come back as they were
+    /// Converts; none when the input is not a capture. Packets that do not come back as they were
     /// fail the test.
     pub(crate) fn make(input: &Path, checksum: Checksum) -> Option<Self> {
         let bytes = fs::read(input).unwrap();
@@ -145,7 +145,7 @@ fn entries(bytes: &[u8]) -> Vec<Entry> {
     entries
 }
 
-/// Damage and unknown link types are no failures here: the output has all there is.
+/// Damage and unknown link types are not failures here: the output has all there is.
 fn command(name: &str, input: &Path, output: &Path, options: &[&str]) {
     let run = linecard().arg(name).args([input, output]).args(options).output().unwrap();
     assert!(

@@ -37,7 +37,7 @@ impl Flatten {
         Some(PcapHeader::new(endianness, link_type, nanoseconds, snaplen))
     }
 
-    /// Takes note of a block that is no packet. The first section and interface live on in the
+    /// Takes note of a block that is not a packet. The first section and interface live on in the
     /// header; everything else is lost.
     pub(super) fn note(&mut self, block: &Record, lost: &mut Lost) -> Result<(), CaptureError> {
         let endianness = block.endianness();

@@ -110,7 +110,7 @@ pub struct Record {
 const _: () = assert!(size_of::<Record>() <= 96);
 
 impl Record {
-    /// The captured bytes of the packet; empty if this is no packet.
+    /// The captured bytes of the packet; empty if this is not a packet.
     #[inline]
     pub fn data(&self) -> &[u8] {
         let start = self.layout.data_start as usize;

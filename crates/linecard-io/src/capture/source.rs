@@ -82,7 +82,7 @@ impl PcapHeader {
         Self(bytes)
     }
 
-    /// Byte order and whether timestamps are nanoseconds; none if this is no pcap file.
+    /// Byte order and whether timestamps are nanoseconds; none if this is not a pcap file.
     pub(super) fn kind(start: [u8; 4]) -> Option<(Endianness, bool)> {
         match u32::from_be_bytes(start) {
             0xa1b2_c3d4 => Some((Endianness::Big, false)),

@@ -17,7 +17,7 @@ const ZEROS: [u8; 4] = [0; 4];
 /// What the output format could not hold.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Lost {
-    /// Blocks that are no packets, beyond the first section and interface.
+    /// Blocks that are not packets, beyond the first section and interface.
     pub blocks: u64,
     /// Options of packets, sections and interfaces, comments among them.
     pub options: u64,

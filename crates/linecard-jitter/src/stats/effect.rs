@@ -80,7 +80,7 @@ pub enum EffectError {
         block: usize,
     },
     /// A figure is infinite or not a number.
-    #[error("block {block} has a figure that is no number: leave the block out")]
+    #[error("block {block} has a figure that is not a number: leave the block out")]
     NotFinite {
         /// Index of the block, from 0.
         block: usize,

@@ -1,6 +1,6 @@
 //! What Ethernet and TCP/IP add to data (figures 6 and 7 of the paper).
 
-/// Bytes of a frame that are no data: Ethernet header 14, IP 20, TCP 20, CRC 4.
+/// Bytes of a frame that are not data: Ethernet header 14, IP 20, TCP 20, CRC 4.
 pub const FRAME_OVERHEAD: u32 = 58;
 /// Bytes on the wire beside the frame: preamble 8, gap 12.
 pub const WIRE_OVERHEAD: u32 = 20;

@@ -64,7 +64,7 @@ pub enum LoadError {
         dmem_end: u32,
     },
     /// Nothing to begin with.
-    #[error("the entry {0:#010x} is no multiple of 4 inside the loaded code")]
+    #[error("the entry {0:#010x} is not a multiple of 4 inside the loaded code")]
     Entry(u32),
 }
 

@@ -66,7 +66,7 @@ fn thinning(chart: &TimeSeries) -> Vec<String> {
         }
         if line.left_out > 0 {
             let left_out = Value::Count(line.left_out as u64);
-            lines.push(format!("{}: {left_out} points are no numbers, and left out.", line.name));
+            lines.push(format!("{}: {left_out} points are not numbers, and left out.", line.name));
         }
     }
     lines

@@ -106,7 +106,7 @@ impl View {
         if self.measured { Form::Malformed } else { Form::CutShort }
     }
 
-    /// What is no known header: not IP, or behind IP.
+    /// What is not a known header: not IP, or behind IP.
     fn unknown(&self) -> Form {
         if self.depth == 0 { Form::NotIp } else { Form::OtherTransport }
     }

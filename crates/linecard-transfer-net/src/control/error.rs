@@ -120,7 +120,7 @@ pub enum ControlError {
     /// The other end does not read what is sent.
     #[error("the other end does not read: more than 4 MiB of messages wait")]
     Full,
-    /// What came or was to be sent is no message.
+    /// What came or was to be sent is not a message.
     #[error("control message: {0}")]
     Message(#[from] MessageError),
     /// A file of keys.

@@ -162,7 +162,7 @@ impl Control {
     ///
     /// [`ControlError::Closed`]: the other end has closed behind its last message;
     /// [`ControlError::ClosedEarly`]: it, or somebody in between, has cut the connection. Anything
-    /// that is no message is for good.
+    /// that is not a message is for good.
     pub fn receive(&mut self) -> Result<Option<Message>, ControlError> {
         let mut bytes = [0; READ_BYTES];
         loop {

@@ -38,7 +38,7 @@ impl FromStr for Cores {
         let core = |part: &str| {
             let number = part.trim().parse::<usize>().ok().filter(|core| *core < CpuSet::MAX_CPU);
             number.ok_or_else(|| {
-                format!("\"{part}\" is no core: write the number of one, or of two, as 2,3")
+                format!("\"{part}\" is not a core: write the number of one, or of two, as 2,3")
             })
         };
         match text.split_once(',') {

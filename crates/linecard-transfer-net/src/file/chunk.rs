@@ -28,7 +28,7 @@ impl ChunkBytes {
     ///
     /// # Errors
     ///
-    /// [`FileError::ChunkBytes`] if that is no power of two from [`Self::MIN`] to [`Self::MAX`].
+    /// [`FileError::ChunkBytes`] if that is not a power of two from [`Self::MIN`] to [`Self::MAX`].
     pub fn new(bytes: u64) -> Result<Self, FileError> {
         let is_good = bytes.is_power_of_two() && (Self::MIN..=Self::MAX).contains(&bytes);
         if is_good { Ok(Self(bytes)) } else { Err(FileError::ChunkBytes(bytes)) }

@@ -176,7 +176,7 @@ fn open(folder: &OwnedFd, name: &str, access: OFlags) -> io::Result<File> {
     let file = rustix::fs::openat(folder, name, flags, Mode::from_raw_mode(PARTIAL_MODE))?;
     let stat = rustix::fs::fstat(&file)?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-        return Err(io::Error::other("something that is no file has the partial file's name"));
+        return Err(io::Error::other("something that is not a file has the partial file's name"));
     }
     Ok(File::from(file))
 }

@@ -19,7 +19,7 @@ use ring::digest;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Fingerprint([u8; 32]);
 
-/// A text that is no fingerprint.
+/// A text that is not a fingerprint.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("no fingerprint: it is lc1 and 52 letters a to z and digits 2 to 7")]
 pub struct FingerprintError;

@@ -24,7 +24,7 @@ pub enum LaneError {
         limit: usize,
     },
     /// The peer announced a frame that cannot be. The stream cannot go on.
-    #[error("a frame of {0} bytes is not 1 to {max}: this is no lane of ours", max = super::MAX_DATAGRAM_BYTES)]
+    #[error("a frame of {0} bytes is not 1 to {max}: this is not a lane of ours", max = super::MAX_DATAGRAM_BYTES)]
     Frame(usize),
     /// What the system says, and is none of the above.
     #[error("the lane fails: {0}")]

@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// One end. Nothing is lost between them, but it is no stream: it has no congestion control of its own.
+/// One end. Nothing is lost between them, but it is not a stream: it has no congestion control of its own.
 ///
 /// Its descriptor is readable when something has come, and always writable: who finds no room asks
 /// again later.

@@ -138,7 +138,7 @@ impl Peer {
         };
         let near = is_link_local(self.ip) || source.is_some_and(is_link_local);
         if ip.is_multicast() || ip == IpAddr::V4(Ipv4Addr::BROADCAST) {
-            Some("it is no address of one host")
+            Some("it is not an address of one host")
         } else if own.has(ip) && !own.has(self.ip) {
             Some("it is an address of this host")
         } else if is_link_local(ip) && !near {

@@ -138,7 +138,7 @@ fn place(text: &str) -> Result<(Place, Option<u16>), String> {
     let numeric = text.chars().all(|c| c.is_ascii_digit() || ".:[]".contains(c));
     if numeric || text.starts_with('[') || text.matches(':').count() > 1 {
         return Err(format!(
-            "`{text}` is no address; write 10.0.0.1, 10.0.0.1:7000, [fd00::1]:7000"
+            "`{text}` is not an address; write 10.0.0.1, 10.0.0.1:7000, [fd00::1]:7000"
         ));
     }
     named(text)
@@ -178,7 +178,7 @@ fn rate(text: &str) -> Result<u64, String> {
     match value {
         Some(value) if RATE_BPS.contains(&value) => Ok(value.round() as u64),
         Some(_) => Err(format!("rate `{text}` is not 1k to 10000G bit/s")),
-        None => Err(format!("rate `{text}` is no number of bit/s, as 200M or 1.5G")),
+        None => Err(format!("rate `{text}` is not a number of bit/s, as 200M or 1.5G")),
     }
 }
 
@@ -230,12 +230,12 @@ mod tests {
     #[test]
     fn what_names_no_lane_is_one_clear_line() {
         for (text, says) in [
-            ("", "is no address"),
+            ("", "is not an address"),
             ("if:", "neither an address nor"),
-            ("10.0.0.300", "is no address"),
-            ("10.0.0.1:70000", "is no address"),
-            ("[fd00::1:7", "is no address"),
-            ("fd00::g", "is no address"),
+            ("10.0.0.300", "is not an address"),
+            ("10.0.0.1:70000", "is not an address"),
+            ("[fd00::1:7", "is not an address"),
+            ("fd00::g", "is not an address"),
             ("eth0:x", "port `x`"),
             ("a/b", "neither an address nor"),
             ("averylonginterface", "at most 15"),

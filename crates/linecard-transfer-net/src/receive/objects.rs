@@ -64,7 +64,7 @@ pub(super) struct Objects {
     /// Memory for the list of folders, and how much of it is taken.
     max_list_bytes: u64,
     list_bytes: u64,
-    /// The first object is no folder: there is only one.
+    /// The first object is not a folder: there is only one.
     is_alone: bool,
     pub(super) total_bytes: u64,
     pub(super) had_bytes: u64,

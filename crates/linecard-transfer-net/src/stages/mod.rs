@@ -24,7 +24,7 @@ use std::io;
 /// Chunks of the file that is sent again and again: several times what caches hold, as a page that is
 /// written was made long before.
 const FILE_CHUNKS: u32 = 48;
-/// The protocol's time goes on by so much with each call, in ns: a pause between calls is no silence.
+/// The protocol's time goes on by so much with each call, in ns: a pause between calls is not a silence.
 const STEP_NS: u64 = 20_000;
 /// Rounds in a row without anything to do before what is under way is hurried on.
 const HURRY: u32 = 2;

@@ -43,10 +43,10 @@ pub enum Kind {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SchemeError {
     /// The text names an unknown scheme.
-    #[error("'{0}' is no repair scheme: write none, xor:K, rs:K,M or duplicate")]
+    #[error("'{0}' is not a repair scheme: write none, xor:K, rs:K,M or duplicate")]
     Unknown(String),
     /// A part of the text is not a number of packets.
-    #[error("'{0}' is no number of packets: write xor:K as in xor:16, rs:K,M as in rs:28,4")]
+    #[error("'{0}' is not a number of packets: write xor:K as in xor:16, rs:K,M as in rs:28,4")]
     NotANumber(String),
     /// No data packets.
     #[error("a group of 0 data packets: it needs at least 1")]
@@ -183,22 +183,22 @@ mod tests {
     #[test]
     fn what_is_no_scheme_is_refused_with_the_value_and_what_to_do() {
         for (text, said) in [
-            ("", "'' is no repair scheme: write none"),
-            ("rs", "'rs' is no repair scheme"),
-            ("None", "'None' is no repair scheme"),
-            ("none:1", "'none:1' is no repair scheme"),
-            ("xor:", "'' is no number of packets: write xor:K"),
-            ("xor:-1", "'-1' is no number"),
-            ("rs:28", "'28' is no number of packets: write xor:K as in xor:16, rs:K,M"),
-            ("rs:28,4,1", "'4,1' is no number"),
-            ("rs:28, 4", "' 4' is no number"),
+            ("", "'' is not a repair scheme: write none"),
+            ("rs", "'rs' is not a repair scheme"),
+            ("None", "'None' is not a repair scheme"),
+            ("none:1", "'none:1' is not a repair scheme"),
+            ("xor:", "'' is not a number of packets: write xor:K"),
+            ("xor:-1", "'-1' is not a number"),
+            ("rs:28", "'28' is not a number of packets: write xor:K as in xor:16, rs:K,M"),
+            ("rs:28,4,1", "'4,1' is not a number"),
+            ("rs:28, 4", "' 4' is not a number"),
             ("xor:0", "0 data packets: it needs at least 1"),
             ("rs:0,4", "0 data packets"),
             ("rs:4,0", "0 repair packets for a group: give at least 1"),
             ("xor:256", "256 data and 1 repair packets: a group has at most 256"),
             ("rs:200,57", "at most 256"),
             ("rs:18446744073709551615,18446744073709551615", "at most 256"),
-            ("rs:18446744073709551616,1", "'18446744073709551616' is no number"),
+            ("rs:18446744073709551616,1", "'18446744073709551616' is not a number"),
         ] {
             let error = text.parse::<Scheme>().unwrap_err().to_string();
             assert!(error.contains(said), "{text}: {error}");

@@ -40,7 +40,7 @@ pub struct Ack {
     pub ranges: Vec<Range>,
 }
 
-/// Why a body is no acknowledgment.
+/// Why a body is not an acknowledgment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AckError {
     /// The length does not go with the number of ranges.

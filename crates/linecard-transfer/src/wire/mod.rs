@@ -82,7 +82,7 @@ pub struct Header {
     pub index: u32,
 }
 
-/// Why bytes are no packet of ours.
+/// Why bytes are not a packet of ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderError {
     /// Shorter than header and tag.

@@ -137,7 +137,7 @@ pub(super) fn section(runs: &[Confirmed]) -> Section {
 }
 
 impl Solving {
-    /// No run confirms what was computed: that is no answer.
+    /// No run confirms what was computed: that is not an answer.
     pub(super) fn unconfirmed(&self, what: &str, computed_hz: u64, error: ConfirmError) -> Error {
         let last_hz = match error {
             ConfirmError::Run(error) => return error,

@@ -33,7 +33,7 @@ pub(super) struct Parquet {
 }
 
 impl Parquet {
-    /// Begins a file; varied keys that are no numbers are among `texts`.
+    /// Begins a file; varied keys that are not numbers are among `texts`.
     pub(super) fn start(out: OutputFile, names: &[String], texts: &[String]) -> io::Result<Self> {
         let kind = |name: &String| {
             if TEXTS.contains(&name.as_str()) || texts.contains(name) {

@@ -37,7 +37,7 @@ pub(super) fn values(config: &Config, design: Design, image: &Image) -> Result<V
     let why = |error: SolveError| Error::Usage(error.to_string());
     let found = question.predict(&question.design).map_err(why)?;
     let limit = question.limit(&question.design).map_err(why)?.limit;
-    // A line that takes everything has no clock that carries it; one that none carries is no error.
+    // A line that takes everything has no clock that carries it; one that none carries is not an error.
     let edge = line.and_then(|_| question.core_clock().ok());
     let mhz = |hz: u64| json!(hz as f64 / 1e6);
     Ok(vec![

@@ -115,7 +115,7 @@ fn add_two_cycles(bench: &Bench, table: &mut Comparison) -> Result<(), Error> {
         let packets_per_second =
             RATE as f64 / ((u64::from(mtu) + settings.line.overhead.get()) as f64 * 8.0);
         let load = cycles as f64 * packets_per_second / DMA_HZ as f64;
-        // From one transfer to the next, as long as the core is no limit at 1 GHz.
+        // From one transfer to the next, as long as the core is not a limit at 1 GHz.
         let from_to = starts.first().zip(starts.last());
         let spacing = from_to.map_or(0.0, |(from, to)| (*to - *from).as_secs_f64())
             / starts.len().saturating_sub(1).max(1) as f64;

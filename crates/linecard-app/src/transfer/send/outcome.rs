@@ -315,7 +315,7 @@ mod tests {
             assert!(found.management_overhead.is_none(), "{found:?}");
             assert!(found.no_overhead.unwrap().ends_with(named), "{named}");
         }
-        // A moment is no reason to give nothing.
+        // A moment is not a reason to give nothing.
         let found = of(&[lane(LaneState::Alive, 1, 16), alive()]);
         assert_eq!(found.management_overhead, Some(Share(0.25)));
         assert_eq!(found.lanes_down.as_deref(), Some("lane 1 for 16.00 ms"));

@@ -310,8 +310,8 @@ fn wrong_arguments() {
     for (more, parts) in send {
         folder.refuses(2, &[&["send", "-", "host"], more].concat(), parts);
     }
-    folder.refuses(2, &["send", "-", "host:0"], &["\"host:0\" is no host", "host:4780"]);
-    folder.refuses(2, &["recv", "a", "--listen", "eth0"], &["\"eth0\" is no address"]);
+    folder.refuses(2, &["send", "-", "host:0"], &["\"host:0\" is not a host", "host:4780"]);
+    folder.refuses(2, &["recv", "a", "--listen", "eth0"], &["\"eth0\" is not an address"]);
     folder.refuses(2, &["recv", "a", "--memory", "5"], &["--memory", "5 is out of range"]);
     folder.refuses(2, &["recv", "-", "--keep", "--accept-any"], &["--keep", "stdout"]);
     folder.refuses(1, &["recv", "a", "--psk", "none"], &["--psk none", "keys psk none"]);

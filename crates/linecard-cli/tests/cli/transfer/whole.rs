@@ -129,7 +129,7 @@ fn one_sender_after_the_other() {
         let sent = ends.send(name, &receiver, &[]);
         assert_eq!(sent.code, Some(0), "{sent:?}");
     }
-    // Equal is no error, something else is.
+    // Equal is not an error, something else is.
     ends.folder.write("more.bin", &noise(200_001));
     let sent = ends.send("more.bin", &receiver, &[]);
     assert_eq!(sent.code, Some(16), "{sent:?}");

@@ -51,7 +51,7 @@ struct Ring<T> {
 }
 
 impl<T: Entry> Ring<T> {
-    /// None when the parts do not lie in the mapping, or `slots` is no power of two.
+    /// None when the parts do not lie in the mapping, or `slots` is not a power of two.
     fn new(mapping: &Rc<Mapping>, offsets: &Offsets, slots: u32) -> Option<Self> {
         if !slots.is_power_of_two() {
             return None;

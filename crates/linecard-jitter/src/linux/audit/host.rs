@@ -139,13 +139,15 @@ impl Host {
 
     pub(super) fn number(&self, path: &str) -> Result<i64, Unreadable> {
         let text = self.text(path)?;
-        text.parse().map_err(|_| Unreadable(format!("{path} reads \"{text}\", which is no number")))
+        text.parse()
+            .map_err(|_| Unreadable(format!("{path} reads \"{text}\", which is not a number")))
     }
 
     pub(super) fn cpus(&self, path: &str) -> Result<Vec<usize>, Unreadable> {
         let text = self.text(path)?;
-        cpus(&text)
-            .ok_or_else(|| Unreadable(format!("{path} reads \"{text}\", which is no list of CPUs")))
+        cpus(&text).ok_or_else(|| {
+            Unreadable(format!("{path} reads \"{text}\", which is not a list of CPUs"))
+        })
     }
 
     /// Whether a file or folder exists.

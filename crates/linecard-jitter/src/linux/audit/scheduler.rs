@@ -109,7 +109,7 @@ fn fair_server(host: &Host) -> Result<Observed, Unreadable> {
             "write 0, if the sink runs under SCHED_FIFO",
         )
         .change(host.setting(&format!("/sys/kernel/debug/{file}"), Form::Plain), "0"),
-        Err(_) => return Err(Unreadable(format!("it reads \"{runtime}\", which is no number"))),
+        Err(_) => return Err(Unreadable(format!("it reads \"{runtime}\", which is not a number"))),
     })
 }
 

@@ -79,10 +79,10 @@ pub enum GeneratorError {
     #[error("a period of {0} ps cannot be kept: take one from 1 ps to an hour")]
     Period(u64),
     /// Too few packets, or too many.
-    #[error("{0} packets are no stream: take 1 to {MAX_COUNT}, whose times fit into memory")]
+    #[error("{0} packets are not a stream: take 1 to {MAX_COUNT}, whose times fit into memory")]
     Count(u64),
     /// Too short, or too long.
-    #[error("a payload of {0} bytes is no probe: take {MIN_LEN} to {MAX_PAYLOAD}")]
+    #[error("a payload of {0} bytes is not a probe: take {MIN_LEN} to {MAX_PAYLOAD}")]
     Payload(usize),
     /// The socket cannot be bound.
     #[error("cannot send from {address}: {source}; name an address of this host")]

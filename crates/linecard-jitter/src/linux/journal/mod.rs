@@ -208,7 +208,7 @@ impl Journal {
     ///
     /// # Errors
     ///
-    /// The journal's folder cannot be read any more. A single setting that fails is no error here:
+    /// The journal's folder cannot be read any more. A single setting that fails is not an error here:
     /// see [`Restoration`].
     pub fn roll_back(mut self) -> Result<Vec<Restoration>, JournalError> {
         self.is_over = true;

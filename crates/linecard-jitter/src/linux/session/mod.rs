@@ -120,7 +120,7 @@ pub enum NotTraced {
 ///
 /// # Errors
 ///
-/// See [`SessionError`]. A trace that fails is no error here: the outcome says why there is none.
+/// See [`SessionError`]. A trace that fails is not an error here: the outcome says why there is none.
 pub fn measure(
     place: &TestNetwork,
     conditions: &Conditions,

@@ -223,7 +223,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
     ///     out.push(packet);
     /// });
     /// assert!(frames.is_empty());
-    /// assert_eq!(out.len(), 3); // They are no IP.
+    /// assert_eq!(out.len(), 3); // They are not an IP.
     /// ```
     pub fn push_frames<F: FnMut(Packet<B>, Exit)>(
         &mut self,
