@@ -1,9 +1,8 @@
 //! `linecard completions`: what a shell needs to complete the command, from the same definition as its
 //! parser.
 
-use crate::args::Arguments;
 use crate::failure::{EXIT_CODES, Failure};
-use clap::{Args, CommandFactory};
+use clap::{Args, Command};
 use clap_complete::{Shell, generate};
 use std::io::{self, Write};
 
@@ -14,10 +13,10 @@ pub(crate) struct CompletionsArguments {
     shell: Shell,
 }
 
-/// Prints the script.
-pub(crate) fn command(arguments: &CompletionsArguments) -> Result<(), Failure> {
+/// Prints the script for `whole`.
+pub(crate) fn command(arguments: &CompletionsArguments, mut whole: Command) -> Result<(), Failure> {
     let mut script = Vec::new();
-    generate(arguments.shell, &mut Arguments::command(), "linecard", &mut script);
+    generate(arguments.shell, &mut whole, "linecard", &mut script);
     let mut out = io::stdout().lock();
     out.write_all(&script)?;
     Ok(out.flush()?)

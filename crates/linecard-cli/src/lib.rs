@@ -68,8 +68,8 @@ pub fn main() -> ExitCode {
         Command::Recv(arguments) => transfer::recv(&arguments),
         #[cfg(target_os = "linux")]
         Command::Keys(arguments) => transfer::keys(&arguments),
-        Command::Completions(arguments) => completions::command(&arguments),
-        Command::Man(arguments) => man::command(&arguments),
+        Command::Completions(arguments) => completions::command(&arguments, Arguments::command()),
+        Command::Man(arguments) => man::command(&arguments, Arguments::command()),
         Command::Schema(arguments) => schema::command(&arguments),
     };
     match result {

@@ -1,8 +1,7 @@
 //! `linecard man`: a page for the command and for each of its own, from the same definition as its parser.
 
-use crate::args::Arguments;
 use crate::failure::Failure;
-use clap::{Args, Command, CommandFactory};
+use clap::{Args, Command};
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 use std::path::{Path, PathBuf};
@@ -14,14 +13,14 @@ pub(crate) struct ManArguments {
     folder: PathBuf,
 }
 
-/// Writes the pages, in roff: `linecard.1`, `linecard-run.1` and so on.
-pub(crate) fn command(arguments: &ManArguments) -> Result<(), Failure> {
+/// Writes the pages of `whole`, in roff: `linecard.1`, `linecard-run.1` and so on.
+pub(crate) fn command(arguments: &ManArguments, whole: Command) -> Result<(), Failure> {
     let folder = &arguments.folder;
     let failed = |path: &Path, source: &io::Error| Failure::Output {
         source: io::Error::new(source.kind(), format!("{}: {source}", path.display())),
     };
     fs::create_dir_all(folder).map_err(|error| failed(folder, &error))?;
-    let mut whole = Arguments::command().disable_help_subcommand(true);
+    let mut whole = whole.disable_help_subcommand(true);
     whole.build();
     for (name, page) in pages(&whole)? {
         let path = folder.join(name);

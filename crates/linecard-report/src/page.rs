@@ -6,7 +6,7 @@ use crate::json;
 use crate::origin::Origin;
 use crate::report::{Report, Section, Value};
 use crate::shell;
-use crate::table::Table;
+use crate::table::{SHORT_TEXT, Table};
 use crate::target::{ReportError, Target};
 use crate::verdict::Verdicts;
 use maud::{Markup, html};
@@ -15,9 +15,6 @@ use std::path::Path;
 
 /// Minimum headings for a page to get a table of contents.
 const NAVIGATION: usize = 4;
-
-/// Maximum characters of a text that is aligned like a number.
-pub(crate) const SHORT_TEXT: usize = 20;
 
 /// A report for a browser, which needs no network, and for programs.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,8 +1,10 @@
 //! Tables of values.
 
-use crate::page::SHORT_TEXT;
 use crate::report::Value;
 use maud::{Markup, html};
+
+/// Maximum characters of a text that is aligned like a number.
+pub(crate) const SHORT_TEXT: usize = 20;
 
 /// Default number of rows that a page shows; JSON has all.
 const MOST_ROWS: usize = 1_000;

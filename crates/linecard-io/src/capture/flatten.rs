@@ -4,10 +4,20 @@ use super::interface::{Interface, Interfaces};
 use super::options::{self, IF_TSOFFSET, IF_TSRESOL};
 use super::record::{PcapHead, Record, Shape};
 use super::source::{LARGE_SNAPLEN, PcapHeader};
-use super::writer::Lost;
 use super::{CaptureError, Endianness};
 
 const LINKTYPE_ETHERNET: u16 = 1;
+
+/// What the output format could not hold.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Lost {
+    /// Blocks that are not packets, beyond the first section and interface.
+    pub blocks: u64,
+    /// Options of packets, sections and interfaces, comments among them.
+    pub options: u64,
+    /// Timestamps rounded or out of range.
+    pub timestamps: u64,
+}
 
 /// What is known of a pcapng input that is written as pcap.
 #[derive(Debug, Default)]

@@ -32,13 +32,14 @@ mod writer;
 
 pub use endian::Endianness;
 pub use error::{CaptureError, Damage};
+pub use flatten::Lost;
 pub use input::MAX_ENTRY;
 pub use interface::MAX_INTERFACES;
 pub use output::{Incomplete, OutputFile, Removed};
 pub use reader::Reader;
 pub use record::{Record, Shape};
 pub use source::Source;
-pub use writer::{Lost, OptionMatch, PacketChange, Writer};
+pub use writer::{OptionMatch, PacketChange, Writer};
 
 /// The two file formats for captures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

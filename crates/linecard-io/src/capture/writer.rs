@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use super::flatten::Flatten;
+use super::flatten::{Flatten, Lost};
 use super::input::MAX_ENTRY;
 use super::options;
 use super::record::{PcapHead, Record, Shape};
@@ -13,17 +13,6 @@ use super::{CaptureError, Endianness, Format};
 const ENHANCED_HEAD: usize = 28;
 /// Padding, and the end-of-options.
 const ZEROS: [u8; 4] = [0; 4];
-
-/// What the output format could not hold.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Lost {
-    /// Blocks that are not packets, beyond the first section and interface.
-    pub blocks: u64,
-    /// Options of packets, sections and interfaces, comments among them.
-    pub options: u64,
-    /// Timestamps rounded or out of range.
-    pub timestamps: u64,
-}
 
 /// Which options to leave out: those with `code` whose value starts with `prefix`. A custom
 /// option's prefix is its enterprise number, an empty prefix fits all.

@@ -1,11 +1,11 @@
 //! The parameters: the link, the interface at its end, frames, and reads.
 
 use super::flight::Reads;
-use super::link::{Generation, Link, MAX_LANES, MAX_SIZE, MIN_COMPLETION, MIN_SIZE};
+use super::link::{Link, LinkConfig};
 use super::nic::Nic;
 use alloc::format;
 use garde::Validate;
-use linecard_config::{ConfigError, power_of_two};
+use linecard_config::ConfigError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use smart_default::SmartDefault;
@@ -37,34 +37,6 @@ pub struct Config {
     /// Reads of host memory without a pause.
     #[garde(dive)]
     pub reads: Reads,
-}
-
-/// The link as it was negotiated.
-#[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema, Validate)]
-#[serde(default, deny_unknown_fields)]
-#[garde(allow_unvalidated)]
-pub struct LinkConfig {
-    /// the generation of PCI Express
-    pub generation: Generation,
-    /// lanes, a power of two
-    #[default(8)]
-    #[garde(range(min = 1, max = MAX_LANES), custom(power_of_two))]
-    pub lanes: u32,
-    /// bytes of a packet's payload (MPS), a power of two
-    #[default(256)]
-    #[garde(range(min = MIN_SIZE, max = MAX_SIZE), custom(power_of_two))]
-    pub mps: u32,
-    /// bytes of a read request (MRRS), a power of two
-    #[default(512)]
-    #[garde(range(min = MIN_SIZE, max = MAX_SIZE), custom(power_of_two))]
-    pub mrrs: u32,
-    /// bytes of a completion, a power of two: MPS at most
-    ///
-    /// It is as long as MPS, or as the read completion boundary (RCB) where a chipset cuts there. What is longer than MPS
-    /// counts as MPS.
-    #[default(256)]
-    #[garde(range(min = MIN_COMPLETION, max = MAX_SIZE), custom(power_of_two))]
-    pub completion: u32,
 }
 
 /// The network interface.

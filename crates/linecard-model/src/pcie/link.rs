@@ -1,16 +1,18 @@
 //! A link: its usable rate, and the traffic of reads and writes.
 
-use super::config::LinkConfig;
+use garde::Validate;
+use linecard_config::power_of_two;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
 /// The widest link.
-pub(super) const MAX_LANES: u32 = 32;
+const MAX_LANES: u32 = 32;
 /// The least and the greatest size of payloads and read requests, in bytes.
-pub(super) const MIN_SIZE: u32 = 128;
+const MIN_SIZE: u32 = 128;
 pub(super) const MAX_SIZE: u32 = 4_096;
 /// The least size of a completion.
-pub(super) const MIN_COMPLETION: u32 = 64;
+const MIN_COMPLETION: u32 = 64;
 
 /// The generations of PCI Express.
 #[derive(
@@ -72,6 +74,34 @@ impl Generation {
             _ => 115,
         }
     }
+}
+
+/// The link as it was negotiated.
+#[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema, Validate)]
+#[serde(default, deny_unknown_fields)]
+#[garde(allow_unvalidated)]
+pub struct LinkConfig {
+    /// the generation of PCI Express
+    pub generation: Generation,
+    /// lanes, a power of two
+    #[default(8)]
+    #[garde(range(min = 1, max = MAX_LANES), custom(power_of_two))]
+    pub lanes: u32,
+    /// bytes of a packet's payload (MPS), a power of two
+    #[default(256)]
+    #[garde(range(min = MIN_SIZE, max = MAX_SIZE), custom(power_of_two))]
+    pub mps: u32,
+    /// bytes of a read request (MRRS), a power of two
+    #[default(512)]
+    #[garde(range(min = MIN_SIZE, max = MAX_SIZE), custom(power_of_two))]
+    pub mrrs: u32,
+    /// bytes of a completion, a power of two: MPS at most
+    ///
+    /// It is as long as MPS, or as the read completion boundary (RCB) where a chipset cuts there. What is longer than MPS
+    /// counts as MPS.
+    #[default(256)]
+    #[garde(range(min = MIN_COMPLETION, max = MAX_SIZE), custom(power_of_two))]
+    pub completion: u32,
 }
 
 /// An invalid number of lanes.

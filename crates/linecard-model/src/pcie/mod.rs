@@ -9,7 +9,7 @@ mod flight;
 mod link;
 mod nic;
 
-pub use config::{Config, LinkConfig, Load, NicConfig};
+pub use config::{Config, Load, NicConfig};
 pub use flight::{Reads, reads_in_flight, simulate_reads};
-pub use link::{Generation, LanesError, Link, Traffic};
+pub use link::{Generation, LanesError, Link, LinkConfig, Traffic};
 pub use nic::{Nic, ethernet_needs_bps, fewest_lanes};

@@ -4,32 +4,16 @@
 //! adds its cycles to the count, waits included. A run ends at a given cycle.
 
 use super::bus::{Bus, Reply, Wake, Width};
+use super::config::{Config, DATA_AT};
 use super::decode::{Kind, Op, SINK};
 use super::fault::{Access, Fault, FaultKind};
-use super::image::{DATA_AT, Image, LoadError, MAX_MEMORY, lay_out};
+use super::image::{Image, LoadError, lay_out};
 use super::profile::{Counts, Profile};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 /// No core runs beyond this cycle (at 100 GHz, 5.8 years), so that counts never overflow.
 const LAST_CYCLE: u64 = u64::MAX - 8;
-
-/// How a core is built.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Config {
-    /// Cycles lost by a taken branch and by every jump, 0 … 2.
-    pub bubbles: u64,
-    /// Size of the instruction memory at address 0: a multiple of 4, up to [`MAX_MEMORY`].
-    pub imem_bytes: u32,
-    /// Size of the data memory at [`DATA_AT`]: a multiple of 4, up to [`MAX_MEMORY`].
-    pub dmem_bytes: u32,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { bubbles: 1, imem_bytes: MAX_MEMORY, dmem_bytes: MAX_MEMORY }
-    }
-}
 
 /// Why a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

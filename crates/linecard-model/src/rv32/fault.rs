@@ -1,7 +1,7 @@
 //! Errors that stop a core.
 
 use super::bus::{AccessError, Width};
-use super::image::DATA_AT;
+use super::config::DATA_AT;
 use core::fmt;
 
 /// Where a program failed. The core stays at the instruction.

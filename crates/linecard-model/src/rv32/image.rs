@@ -1,13 +1,8 @@
 //! The contents of a core's memories at reset.
 
-use super::core::Config;
+use super::config::{Config, DATA_AT, MAX_MEMORY};
 use alloc::vec;
 use alloc::vec::Vec;
-
-/// Where data memory begins; instruction memory begins at 0 and ends here at the latest.
-pub const DATA_AT: u32 = 0x0001_0000;
-/// The most bytes of either memory: 64 KiB, so that both have their place below `0x0002_0000`.
-pub const MAX_MEMORY: u32 = 0x0001_0000;
 
 /// A program: the contents of its memories at reset, and its entry point.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

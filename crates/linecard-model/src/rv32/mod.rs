@@ -12,14 +12,16 @@
 //! "LSO on a RISC core", section 4: one cycle each, no cache, the bus may stall.
 
 mod bus;
+mod config;
 mod core;
 mod decode;
 mod fault;
 mod image;
 mod profile;
 
-pub use self::core::{Config, Core, Cycles, Stop};
+pub use self::core::{Core, Cycles, Stop};
 pub use bus::{AccessError, Bus, Reply, Wake, Width};
+pub use config::{Config, DATA_AT, MAX_MEMORY};
 pub use fault::{Access, Fault, FaultKind};
-pub use image::{DATA_AT, Image, LoadError, MAX_MEMORY, Segment};
+pub use image::{Image, LoadError, Segment};
 pub use profile::{Counts, Profile, annotate};

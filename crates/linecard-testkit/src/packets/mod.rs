@@ -10,6 +10,7 @@ pub mod coalescer;
 pub mod connection;
 pub mod fragments;
 pub mod frame;
+pub mod headers;
 pub mod ip;
 pub mod overlay;
 pub mod plain;

@@ -2,8 +2,8 @@
 //! to packet, and what goes wrong in them.
 
 use super::frame::{Field, IpField};
+use super::headers::{Ids, tags};
 use super::ip::Ip;
-use super::traffic::{Ids, tags};
 use super::tunnel::Wrap;
 use super::{between, pick};
 use linecard::packet::LinkType;

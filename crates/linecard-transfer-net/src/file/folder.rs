@@ -3,20 +3,21 @@
 //! Names are checked ([`Name`]), and each of their folders is opened from the one above without
 //! following links: so no link, whoever puts it there and when, leads elsewhere.
 
+use super::dress::dress;
 use super::flusher::Flusher;
 use super::name::PART;
 use super::partial::READ_BYTES;
 use super::sink::Setup;
-use super::{ChunkBytes, FileError, Kind, Object, Sink, Stamp};
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT};
+use super::{ChunkBytes, FileError, Kind, Object, Sink};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// What new folders may be, before the umask takes its share.
 const FOLDER_MODE: u32 = 0o777;
@@ -246,32 +247,5 @@ impl Folder {
             };
         }
         Ok(folder)
-    }
-}
-
-/// Mode and time of what was sent; of the mode, only permissions that the umask of this process leaves.
-pub(super) fn dress(made: impl AsFd, object: &Object) -> rustix::io::Result<()> {
-    let times = times(object.modified);
-    rustix::fs::fchmod(&made, Mode::from_raw_mode(object.mode & 0o777 & !umask()))?;
-    rustix::fs::futimens(made, &times)
-}
-
-/// What this process takes away from the modes of new files: read once, as changing it to find out would
-/// change it for other threads as well. Without /proc, that others write.
-fn umask() -> u32 {
-    static UMASK: OnceLock<u32> = OnceLock::new();
-    *UMASK.get_or_init(|| {
-        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-        let digits = status.lines().find_map(|line| line.strip_prefix("Umask:"));
-        let umask = digits.and_then(|digits| u32::from_str_radix(digits.trim(), 8).ok());
-        umask.unwrap_or(0o022) & 0o777
-    })
-}
-
-fn times(modified: Stamp) -> Timestamps {
-    let ns = i64::from(modified.ns.min(999_999_999));
-    Timestamps {
-        last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
-        last_modification: Timespec { tv_sec: modified.secs, tv_nsec: ns },
     }
 }

@@ -10,6 +10,7 @@
 
 mod chunk;
 mod digest;
+mod dress;
 mod error;
 mod flusher;
 mod folder;

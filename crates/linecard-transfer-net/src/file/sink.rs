@@ -6,8 +6,8 @@
 //! compared with the sender's, and the file takes its name in one step. A stream, whose length nobody
 //! knows, and a file of one chunk have no journal and start anew.
 
+use super::dress::dress;
 use super::flusher::{FLUSH_BYTES, Flusher};
-use super::folder::dress;
 use super::journal::RECORD_BYTES;
 use super::name::{DAMAGED, PART};
 use super::partial::{Journal, Partial, lock, remove};

@@ -1,13 +1,13 @@
 //! Accepts connections while nothing is received and while something is: each handshake has a thread of its
 //! own, so that a peer that is slow or silent keeps nobody else waiting.
 
-use super::open::refuse;
 use super::pending::{MAX_FROM_ADDRESS, MAX_HANDSHAKES, Pendings};
 use super::{ReceiveError, ReceiveOptions};
 use crate::control::{Access, Control};
-use crate::end::{Clock, Interest, Waiter, Waker};
+use crate::end::{Clock, Interest, Waiter, Waker, last_words};
 use crate::lane::Listener;
-use linecard_transfer::control::{Hello, Message, RefuseCode};
+use linecard_transfer::control::{Hello, Message, Refuse, RefuseCode, Text};
+use std::fmt::Display;
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
@@ -316,6 +316,12 @@ fn hello(control: &mut Control, patience: Duration) -> Result<Hello, ReceiveErro
         let interest = Interest { fd: control.as_fd(), write: false, token: 0 };
         waiter.wait(&[interest], deadline, now)?;
     }
+}
+
+/// Tells the sender that there will be no transfer, as far as that can be done.
+pub(super) fn refuse(control: &mut Control, code: RefuseCode, why: &dyn Display) {
+    let text = Text::of(why.to_string().as_bytes());
+    last_words(control, &Message::Refuse(Refuse { code, text }), Clock::start());
 }
 
 /// An address without the form in which a socket for both families shows IPv4.

@@ -1,11 +1,11 @@
 //! Everything between the sender's first message and the first packet: both agree, lanes are opened.
 
-use super::accept::Guest;
+use super::accept::{Guest, refuse};
 use super::lanes::{self, Lanes};
 use super::{ReceiveError, ReceiveOptions};
 use crate::control::Control;
 use crate::end::agree::{FEC_KINDS, scheme_of_message};
-use crate::end::{Clock, Endpoint, SealedSocket, last_words, random};
+use crate::end::{Endpoint, SealedSocket, random};
 use crate::lane::{Family, Place, Spec};
 use linecard_transfer::control::{
     Agreed, Hello, LaneKind, Message, Refuse, RefuseCode, Text, VERSION, Welcome,
@@ -13,7 +13,6 @@ use linecard_transfer::control::{
 use linecard_transfer::lane::AckSettings;
 use linecard_transfer::receive::{MAX_WINDOW, ReceiveSettings, Receiver};
 use linecard_transfer::store::Store;
-use std::fmt::Display;
 use std::net::{IpAddr, SocketAddr};
 
 /// What is needed to receive.
@@ -94,12 +93,6 @@ fn negotiate(
         lanes: lanes.addresses.clone(),
     };
     Ok(Negotiated { welcome, lanes, sockets, receiver })
-}
-
-/// Tells the sender that there will be no transfer, as far as that can be done.
-pub(super) fn refuse(control: &mut Control, code: RefuseCode, why: &dyn Display) {
-    let text = Text::of(why.to_string().as_bytes());
-    last_words(control, &Message::Refuse(Refuse { code, text }), Clock::start());
 }
 
 /// What both can do, and what this end has room for.

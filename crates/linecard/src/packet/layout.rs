@@ -6,15 +6,11 @@
 //! so they need no entry. A tunnel only adds layers.
 
 use super::header;
-use super::link::LinkType;
-use super::parse::Parser;
 use core::num::NonZeroU64;
 use core::ops::Range;
 
 /// Layers of one packet: three VXLAN tunnels around TCP over IP take eight.
 pub const MAX_LAYERS: usize = 8;
-/// VLAN tags followed: one more than any standard stacks; longer stacks are not parsed.
-pub const MAX_TAGS: usize = 4;
 /// MPLS labels followed: transport, service and entropy labels of two domains.
 pub const MAX_LABELS: usize = 8;
 /// Tunnels followed: IP headers in a packet, less one. Deeper packets are [`Form::OtherTransport`].
@@ -146,22 +142,6 @@ impl Default for Layout {
 }
 
 impl Layout {
-    /// Parses the headers of a frame. Any bytes give a layout; [`Layout::form`] tells how far
-    /// parsing came.
-    #[must_use]
-    #[inline]
-    pub fn parse(link: LinkType, bytes: &[u8]) -> Self {
-        Parser::parse(link, bytes)
-    }
-
-    /// [`Layout::parse`] for a frame of `frame_len` bytes that starts with `head` and continues
-    /// elsewhere. All headers have to be in `head`; a header that exceeds it makes the frame
-    /// [`Form::Malformed`] or [`Form::CutShort`].
-    #[must_use]
-    pub fn parse_head(link: LinkType, head: &[u8], frame_len: usize) -> Self {
-        Parser::parse_head(link, head, frame_len.max(head.len()))
-    }
-
     /// A [`Form::Datagram`] of two layers, with its end and protocol number.
     #[inline(always)]
     pub(super) fn plain(

@@ -1,7 +1,9 @@
 //! Link types, and where the network layer starts.
 
 use super::header::be16;
-use super::layout::MAX_TAGS;
+
+/// VLAN tags followed: one more than any standard stacks; longer stacks are not parsed.
+pub const MAX_TAGS: usize = 4;
 
 /// The link header that a frame starts with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

@@ -24,9 +24,9 @@ pub use flow::FlowHasher;
 pub(crate) use flow::same_ends;
 pub use layout::{
     Form, Layer, LayerKind, Layout, MAX_EXTENSIONS, MAX_HEADER_LEN, MAX_LABELS, MAX_LAYERS,
-    MAX_TAGS, MAX_TUNNELS,
+    MAX_TUNNELS,
 };
-pub use link::LinkType;
+pub use link::{LinkType, MAX_TAGS};
 pub use meta::{ChecksumState, Gso, Meta};
 pub(crate) use parse::is_tunnel;
 pub use pool::{Pool, PoolBuffer};

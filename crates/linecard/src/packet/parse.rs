@@ -1,6 +1,6 @@
 //! The parser: follows headers from the link layer to the innermost TCP or UDP header.
 //!
-//! Bounds: [`MAX_TAGS`](super::MAX_TAGS), [`MAX_LABELS`], [`MAX_TUNNELS`], [`MAX_EXTENSIONS`] and
+//! Bounds: [`MAX_TAGS`](link::MAX_TAGS), [`MAX_LABELS`], [`MAX_TUNNELS`], [`MAX_EXTENSIONS`] and
 //! [`MAX_LAYERS`](super::MAX_LAYERS); nothing recurses.
 
 use super::header::{self, Ipv4, Ipv6, PPPOE_LEN, PPPOE_LENGTH, Tcp, Udp, be16, protocol};
@@ -28,6 +28,24 @@ enum Next {
 }
 
 use Next::{End, Header};
+
+impl Layout {
+    /// Parses the headers of a frame. Any bytes give a layout; [`Layout::form`] tells how far
+    /// parsing came.
+    #[must_use]
+    #[inline]
+    pub fn parse(link: LinkType, bytes: &[u8]) -> Self {
+        Parser::parse(link, bytes)
+    }
+
+    /// [`Layout::parse`] for a frame of `frame_len` bytes that starts with `head` and continues
+    /// elsewhere. All headers have to be in `head`; a header that exceeds it makes the frame
+    /// [`Form::Malformed`] or [`Form::CutShort`].
+    #[must_use]
+    pub fn parse_head(link: LinkType, head: &[u8], frame_len: usize) -> Self {
+        Parser::parse_head(link, head, frame_len.max(head.len()))
+    }
+}
 
 /// The fast path for plain frames: Ethernet, IP without options or extension headers, TCP or UDP.
 /// None for all others and for malformed frames.
@@ -75,7 +93,7 @@ fn plain_transport(bytes: &[u8], network: LayerKind, offset: usize, number: u8) 
 }
 
 /// The state of one parse.
-pub(super) struct Parser<'a> {
+struct Parser<'a> {
     /// The frame, or its first bytes.
     bytes: &'a [u8],
     /// Bytes of the whole frame.
@@ -93,7 +111,7 @@ pub(super) struct Parser<'a> {
 
 impl<'a> Parser<'a> {
     #[inline(always)]
-    pub(super) fn parse(link: LinkType, bytes: &'a [u8]) -> Layout {
+    fn parse(link: LinkType, bytes: &'a [u8]) -> Layout {
         // Word by word, so that the common case stays in registers: copying the layout as a whole
         // would go through memory and stall on its parts.
         let (outer, inner, rest) = match plain(link, bytes) {
@@ -105,7 +123,7 @@ impl<'a> Parser<'a> {
 
     /// Parses a frame of `len` bytes of which `bytes` are the first.
     #[inline(never)]
-    pub(super) fn parse_head(link: LinkType, bytes: &'a [u8], len: usize) -> Layout {
+    fn parse_head(link: LinkType, bytes: &'a [u8], len: usize) -> Layout {
         let mut layout = Layout::default();
         layout.set_end(len);
         let bound = layout.end();

@@ -1,7 +1,7 @@
 //! Plans, or the reason why there is none and changes that would help, each of which has been
 //! tried.
 
-use super::design::{Plan, design};
+use super::design::{Plan, Reason, design};
 use super::parts::PlanInput;
 use super::schedule::Overrun;
 use super::stage::{MAX_BATCH, MAX_CORES, PlanError};
@@ -15,43 +15,6 @@ use core::fmt;
 const HALVINGS: u32 = 16;
 /// The most additional cores that are tried.
 const MORE_CORES: usize = 16;
-
-/// The first reason why no plan fits. Stages are given by number.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Reason {
-    /// Stages that share a core need more replicas than their state allows.
-    Replicas {
-        /// The stages.
-        stages: Vec<usize>,
-        /// Cores needed.
-        used: f64,
-        /// Replicas needed.
-        needed: u32,
-        /// Replicas allowed.
-        allowed: u32,
-    },
-    /// There are too few cores for all the work.
-    Cores {
-        /// Cores needed if work could be divided at will and cores used in full.
-        used: f64,
-        /// Cores available.
-        cores: usize,
-    },
-    /// A core cannot serve its stages in turn.
-    Overrun {
-        /// The stages on the core.
-        stages: Vec<usize>,
-        /// Why.
-        late: Overrun,
-    },
-    /// A ring would need more slots than it may have.
-    Ring {
-        /// The producing stage.
-        from: usize,
-        /// The consuming stage.
-        to: usize,
-    },
-}
 
 /// A change that would help by itself.
 #[derive(Debug, Clone, Copy, PartialEq)]

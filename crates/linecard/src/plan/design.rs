@@ -1,12 +1,11 @@
 //! Finds a plan that fits, or the first reason why there is none.
 
-use super::advice::Reason;
 use super::curve::{Arrival, Service};
 use super::graph::Edge;
 use super::mapping::Mapping;
 use super::parts::{Cluster, MAX_PARTS, PartFlow, Parts, PlanInput, clusters};
 use super::saturation::saturation;
-use super::schedule::{Cycle, Load, round_robin};
+use super::schedule::{Cycle, Load, Overrun, round_robin};
 use alloc::vec::Vec;
 
 /// The plan for a stage.
@@ -74,6 +73,43 @@ pub struct Plan {
     pub latency_ns: f64,
     /// Predicted fraction of cycles that are too long, for the worst stage.
     pub miss: f64,
+}
+
+/// The first reason why no plan fits. Stages are given by number.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Reason {
+    /// Stages that share a core need more replicas than their state allows.
+    Replicas {
+        /// The stages.
+        stages: Vec<usize>,
+        /// Cores needed.
+        used: f64,
+        /// Replicas needed.
+        needed: u32,
+        /// Replicas allowed.
+        allowed: u32,
+    },
+    /// There are too few cores for all the work.
+    Cores {
+        /// Cores needed if work could be divided at will and cores used in full.
+        used: f64,
+        /// Cores available.
+        cores: usize,
+    },
+    /// A core cannot serve its stages in turn.
+    Overrun {
+        /// The stages on the core.
+        stages: Vec<usize>,
+        /// Why.
+        late: Overrun,
+    },
+    /// A ring would need more slots than it may have.
+    Ring {
+        /// The producing stage.
+        from: usize,
+        /// The consuming stage.
+        to: usize,
+    },
 }
 
 /// Computes a plan, without advice.

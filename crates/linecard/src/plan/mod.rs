@@ -27,10 +27,10 @@ mod saturation;
 mod schedule;
 mod stage;
 
-pub use advice::{Infeasible, Reason, Remedy, plan};
+pub use advice::{Infeasible, Remedy, plan};
 pub use cost::{Cost, CostError, Fit, MAX_POINTS, Spread, fit};
 pub use curve::{Arrival, MAX_RING, Service};
-pub use design::{CorePlan, Plan, RingPlan, StagePlan};
+pub use design::{CorePlan, Plan, Reason, RingPlan, StagePlan};
 pub use distribution::Distribution;
 pub use graph::{Edge, Graph, GraphError, MAX_EDGES, MAX_STAGES, Port, Token};
 pub use mapping::{Flow, Mapping, Problem, Score};

@@ -1,7 +1,6 @@
 //! Rows of a sweep: the values of a point, what it came to, and why it could not be run.
 
 use super::super::transmit::figures::Figures;
-use super::transmit::Found;
 use linecard::offload::segment::Class;
 use linecard_io::capture::OutputFile;
 use serde_json::{Value, json};
@@ -26,6 +25,12 @@ pub(super) const FOUND: [&str; 16] = [
     "com_idle_mean",
     "hash",
 ];
+
+/// What a point came to.
+pub(super) struct Found {
+    pub(super) values: Vec<Value>,
+    pub(super) is_right: bool,
+}
 
 /// What a run came to, in the order of [`FOUND`].
 pub(super) fn values(run: &Figures) -> Vec<Value> {

@@ -2,22 +2,16 @@
 
 use super::super::transmit::figures::simulate;
 use super::super::transmit::{Config, firmware, refused_run};
-use super::{predicted, rows};
+use super::predicted;
+use super::rows::{self, Found};
 use crate::erased::{AtPoints, Row};
 use crate::{Context, Error};
 use linecard::progress::Progress;
 use linecard_config::{Document, Varied};
 use linecard_model::elf::Firmware;
-use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-/// What a point came to.
-pub(super) struct Found {
-    pub(super) values: Vec<Value>,
-    pub(super) is_right: bool,
-}
 
 /// The sending side at points of a sweep.
 pub(super) struct TransmitAtPoints {

@@ -4,10 +4,12 @@
 //! whether it took effect at all: a difference between packets means nothing if the toggle did not
 //! work.
 
+mod napi;
 mod table;
 mod witness;
 
-pub use table::{ALL, napi_threads};
+pub use napi::napi_threads;
+pub use table::ALL;
 pub use witness::{Expect, Witness};
 
 use super::setting::{Form, Namespace, Setting, SettingError};

@@ -1,6 +1,7 @@
 //! Verifies that a toggle took effect, by counters that change in one arm and not in the other.
 
-use super::{Target, table};
+use super::Target;
+use super::napi::napi_threads;
 use std::fs;
 
 /// Minimum factor between the counts of the arms.
@@ -64,7 +65,7 @@ pub(super) fn handed_over(target: &Target) -> Option<f64> {
 
 /// Context switches of the interface's NAPI threads; zero when there are none.
 pub(super) fn napi_switches(target: &Target) -> Option<f64> {
-    let threads = table::napi_threads(target.interface.as_deref()?);
+    let threads = napi_threads(target.interface.as_deref()?);
     Some(threads.into_iter().filter_map(switches).sum())
 }
 

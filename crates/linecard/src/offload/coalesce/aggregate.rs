@@ -2,8 +2,8 @@
 
 use super::candidate::{Candidate, ChecksumKind, END_FLAGS, MAX_NESTED, Padding};
 use super::config::Config;
+use super::ids::FlowId;
 use super::reason::{Flush, Refusal};
-use super::table::FlowId;
 use crate::packet::checksum::Sum;
 use crate::packet::header::{self, Ipv4, Ipv6, Udp};
 use crate::packet::{LayerKind, Layout, Packet, is_tunnel};

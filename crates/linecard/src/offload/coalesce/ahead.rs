@@ -2,7 +2,7 @@
 
 use super::Coalescer;
 use super::arrivals::Arrivals;
-use super::table::FlowId;
+use super::ids::FlowId;
 use crate::packet::{BATCH, Packet, is_scattered, prefetch_header, prefetch_value};
 
 /// With more flows than this, a batch's table entries are prefetched before it is processed.

@@ -1,7 +1,7 @@
 //! Data opened in the current batch. Most of it is flushed before the batch ends, so only the rest
 //! is indexed by age, addresses and deadline.
 
-use super::slab::SlotId;
+use super::ids::SlotId;
 use super::{Coalescer, Exit};
 use crate::packet::{BATCH, Packet};
 use alloc::vec::Vec;

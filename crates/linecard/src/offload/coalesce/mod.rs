@@ -19,6 +19,7 @@ mod candidate;
 mod config;
 mod counters;
 mod fresh;
+mod ids;
 mod merge;
 mod patch;
 mod predict;
@@ -45,8 +46,9 @@ use alloc::vec::Vec;
 use arrivals::{Arrivals, Frames, Packets};
 use candidate::Candidate;
 use fresh::Fresh;
+use ids::SlotId;
 use recent::Recent;
-use slab::{Slab, SlotId};
+use slab::Slab;
 use table::Table;
 
 /// Emptied lists of pieces kept for reuse, and the capacity of a new list: most merged packets have

@@ -13,7 +13,7 @@ use super::aggregate::{Aggregate, Grown, ipv4_fields};
 use super::arrivals::{Arrivals, Source, Trust};
 use super::candidate::MIN_FRAME;
 use super::config::ChecksumPolicy;
-use super::slab::SlotId;
+use super::ids::SlotId;
 use super::{Coalescer, Exit, Flush, steady};
 use crate::packet::checksum::Sum;
 use crate::packet::header::{self, Ipv4, Ipv6, PPPOE_LEN, PPPOE_LENGTH, Tcp, Udp, be16_at};

@@ -2,7 +2,7 @@
 //! neither its layout nor its hash. The guess is verified in full, so a wrong one costs only a
 //! little time.
 
-use super::slab::SlotId;
+use super::ids::SlotId;
 
 /// Entries: somewhat more than the flows that usually share a link in turns.
 const PLACES: usize = 64;

@@ -1,7 +1,7 @@
 //! Flushing held data: its deadline has passed, its room is needed, or the caller asks for it.
 
+use super::ids::SlotId;
 use super::reason::Flush;
-use super::slab::SlotId;
 use super::{Coalescer, Exit};
 use crate::packet::Packet;
 use crate::time::Instant;

@@ -4,11 +4,9 @@
 //! merged one stays there and is not moved until it leaves.
 
 use super::aggregate::Aggregate;
+use super::ids::SlotId;
 use crate::packet::Packet;
 use alloc::vec::Vec;
-
-/// Place of a merged packet in the slab.
-pub(super) type SlotId = u32;
 
 /// A merged packet under construction, in as few cache lines as possible.
 #[derive(Debug)]

@@ -5,7 +5,7 @@
 //! eight tags, and the slot that each flow holds. So a lookup touches one line, and a second one
 //! for the flow's clock, regardless of the number of flows.
 
-use super::slab::SlotId;
+use super::ids::{FlowId, SlotId};
 use crate::packet::prefetch_line;
 use crate::time::Instant;
 use alloc::boxed::Box;
@@ -17,9 +17,6 @@ const WAYS: usize = 8;
 const NOTHING: SlotId = SlotId::MAX;
 /// The interval before the second packet.
 const UNKNOWN: u32 = u32::MAX;
-
-/// Place of a flow in the table.
-pub(super) type FlowId = u32;
 
 #[derive(Debug, Clone)]
 #[repr(align(64))]

@@ -1,17 +1,12 @@
 //! Held fragments in memory of fixed size: those of one datagram are linked twice, in data order
 //! and in order of arrival.
 
+use super::datagram::{Datagram, NONE, Slot};
 use super::ecn::Ecn;
 use super::fragment::Fragment;
 use super::reason::GiveUp;
-use super::table::Datagram;
 use crate::packet::Packet;
 use alloc::vec::Vec;
-
-/// Place of a fragment.
-pub(super) type Slot = u32;
-/// No place.
-pub(super) const NONE: Slot = u32::MAX;
 
 /// A fragment that is held.
 #[derive(Debug)]

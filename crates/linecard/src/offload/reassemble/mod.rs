@@ -32,6 +32,7 @@
 
 mod config;
 mod counters;
+mod datagram;
 mod ecn;
 mod fragment;
 mod held;
@@ -49,11 +50,12 @@ use crate::packet::{Batch, ChecksumState, FlowHasher, LinkType, Meta, Packet, Pi
 use crate::time::Instant;
 use alloc::vec::Vec;
 use config::Limits;
+use datagram::{Datagram, Slot};
 use ecn::Ecn;
 use fragment::Fragment;
-use held::{Fragments, Misfit, Slot};
+use held::{Fragments, Misfit};
 use key::Key;
-use table::{Datagram, Id, Table};
+use table::{Id, Table};
 use whole::Builder;
 
 #[cfg(doc)]

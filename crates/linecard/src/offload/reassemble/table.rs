@@ -1,8 +1,6 @@
 //! Incomplete datagrams: by key, and by age both in total and per source.
 
-use super::ecn::Ecn;
-use super::fragment::Fragment;
-use super::held::{NONE, Slot};
+use super::datagram::{Datagram, NONE};
 use super::key::Key;
 use super::queues::Queues;
 use crate::time::Instant;
@@ -15,85 +13,6 @@ pub(super) type Id = u32;
 
 /// The least number of places, so that sources rarely share one even in a small table.
 const MIN_PLACES: usize = 1_024;
-
-/// State of a datagram.
-#[derive(Debug, Clone)]
-pub(super) struct Datagram {
-    pub(super) key: Key,
-    /// Given up: its later fragments pass.
-    pub(super) refused: bool,
-    /// Index of the usage counter of its source.
-    pub(super) share: usize,
-    pub(super) opened: Instant,
-    deadline: Instant,
-    /// Held fragments: first and last in data order; earliest and latest in order of arrival.
-    pub(super) first: Slot,
-    pub(super) last: Slot,
-    pub(super) earliest: Slot,
-    pub(super) latest: Slot,
-    pub(super) count: u16,
-    pub(super) ecn: Ecn,
-    /// Bytes of frames held.
-    pub(super) bytes: usize,
-    /// Bytes of data held, where they end, and the end of the datagram if it is known.
-    data: usize,
-    reach: usize,
-    total: Option<usize>,
-}
-
-impl Default for Datagram {
-    fn default() -> Self {
-        Self {
-            key: Key::default(),
-            refused: false,
-            share: 0,
-            opened: Instant::ZERO,
-            deadline: Instant::NEVER,
-            first: NONE,
-            last: NONE,
-            earliest: NONE,
-            latest: NONE,
-            count: 0,
-            ecn: Ecn::default(),
-            bytes: 0,
-            data: 0,
-            reach: 0,
-            total: None,
-        }
-    }
-}
-
-impl Datagram {
-    /// A datagram without fragments.
-    pub(super) fn new(key: Key, share: usize, opened: Instant) -> Self {
-        Self { key, share, opened, ..Self::default() }
-    }
-
-    /// Counts a fragment that fits.
-    pub(super) fn joins(&mut self, fragment: &Fragment, bytes: usize) {
-        self.count += 1;
-        self.bytes += bytes;
-        self.data += fragment.len;
-        self.reach = self.reach.max(fragment.end());
-        if !fragment.more {
-            self.total = Some(fragment.end());
-        }
-    }
-
-    /// Bytes of data if it is complete: fragments do not overlap, so their lengths add up.
-    pub(super) fn whole(&self) -> Option<usize> {
-        self.total.filter(|total| *total == self.data)
-    }
-
-    /// Whether the fragment contradicts the held ones about the end of the datagram.
-    pub(super) fn contradicts_end(&self, fragment: &Fragment) -> bool {
-        let end = fragment.end();
-        match self.total {
-            Some(total) => end > total || (end == total) == fragment.more,
-            None => !fragment.more && end < self.reach,
-        }
-    }
-}
 
 /// Usage of one source.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -180,8 +99,7 @@ impl Table {
 
     /// Remembers until `deadline` that a datagram was given up; its fragments have been removed.
     pub(super) fn refuse(&mut self, id: Id, deadline: Instant) {
-        let Datagram { key, share, opened, .. } = *self.get(id);
-        *self.get_mut(id) = Datagram { refused: true, ..Datagram::new(key, share, opened) };
+        *self.get_mut(id) = self.get(id).given_up();
         self.enqueue(id, deadline);
     }
 

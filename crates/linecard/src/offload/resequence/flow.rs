@@ -1,6 +1,5 @@
 //! State of a flow: the expected sequence number, and the interval of arrivals.
 
-use super::held::{NONE, Slot};
 use crate::offload::tcp::{Segment, distance};
 use crate::time::Instant;
 
@@ -9,6 +8,11 @@ const UNKNOWN: u32 = u32::MAX;
 /// A contiguous range is not tracked beyond this length: duplicates are not detected any farther
 /// back.
 const MAX_RUN: u32 = 1 << 30;
+
+/// Place of a held packet in the store.
+pub(super) type Slot = u32;
+/// No place.
+pub(super) const NONE: Slot = Slot::MAX;
 
 /// State of a flow.
 #[derive(Debug, Clone, Copy)]

@@ -1,6 +1,6 @@
 //! Held packets in one store of fixed size, linked in sequence order for each flow.
 
-use super::flow::Flow;
+use super::flow::{Flow, NONE, Slot};
 use crate::offload::flows::FlowId;
 use crate::offload::lists::Lists;
 use crate::offload::tcp::{Segment, distance, frame_len};
@@ -8,11 +8,6 @@ use crate::packet::Packet;
 use crate::time::Instant;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-
-/// Place of a packet in the store.
-pub(super) type Slot = u32;
-/// No place.
-pub(super) const NONE: Slot = Slot::MAX;
 
 /// A packet that waits for earlier data.
 #[derive(Debug)]

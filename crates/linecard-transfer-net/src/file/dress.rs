@@ -1,0 +1,34 @@
+//! Mode and time of what was received: those of what was sent.
+
+use super::{Object, Stamp};
+use rustix::fs::{Mode, Timespec, Timestamps, UTIME_OMIT};
+use std::fs;
+use std::os::fd::AsFd;
+use std::sync::OnceLock;
+
+/// Mode and time of what was sent; of the mode, only permissions that the umask of this process leaves.
+pub(super) fn dress(made: impl AsFd, object: &Object) -> rustix::io::Result<()> {
+    let times = times(object.modified);
+    rustix::fs::fchmod(&made, Mode::from_raw_mode(object.mode & 0o777 & !umask()))?;
+    rustix::fs::futimens(made, &times)
+}
+
+/// What this process takes away from the modes of new files: read once, as changing it to find out would
+/// change it for other threads as well. Without /proc, that others write.
+fn umask() -> u32 {
+    static UMASK: OnceLock<u32> = OnceLock::new();
+    *UMASK.get_or_init(|| {
+        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let digits = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+        let umask = digits.and_then(|digits| u32::from_str_radix(digits.trim(), 8).ok());
+        umask.unwrap_or(0o022) & 0o777
+    })
+}
+
+fn times(modified: Stamp) -> Timestamps {
+    let ns = i64::from(modified.ns.min(999_999_999));
+    Timestamps {
+        last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
+        last_modification: Timespec { tv_sec: modified.secs, tv_nsec: ns },
+    }
+}
