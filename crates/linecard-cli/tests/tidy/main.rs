@@ -9,6 +9,7 @@ mod directions;
 mod documents;
 mod links;
 mod manifests;
+mod names;
 mod promises;
 mod ratchet;
 mod sizes;
@@ -81,6 +82,11 @@ fn modules_of_the_pure_crate_point_one_way() {
 #[test]
 fn nothing_banned_is_called() {
     expect_none(&bans::check(&Tree::read(&root())));
+}
+
+#[test]
+fn types_are_named_for_what_they_are() {
+    expect_none(&names::check(&Tree::read(&root())));
 }
 
 /// Promise (Repository): Unsafe code stands only in the files that the tidy test lists, each block
