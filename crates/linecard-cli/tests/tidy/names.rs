@@ -1,5 +1,5 @@
-//! Names of types that tell an engineer of the field nothing. They were replaced once; a new one
-//! of the same name would bring the riddle back.
+//! Names of types that say nothing to an engineer of the field. They were replaced by the field's terms; types with
+//! such a name are refused.
 
 use crate::Finding;
 use crate::source::{Source, Tree, find_word, is_word};

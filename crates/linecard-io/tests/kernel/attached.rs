@@ -7,7 +7,7 @@
 //! timer waits. That has to be rare.
 
 use crate::around::skipped;
-use crate::carry::{Carrier, Refusal};
+use crate::carry::{CarriedFrames, Refusal};
 use crate::cases::{self, Case};
 use crate::compare::Verdict;
 use crate::differences::{self, DIFFERENCES, Expected, IN_TUNNELS};
@@ -76,7 +76,7 @@ impl Outcome {
         let mut rows: BTreeMap<_, _> = rows.chain(differences::by_case(IN_TUNNELS)).collect();
         let mut outcome = Self::default();
         for (case, kernel) in asked.cases.iter().zip(&asked.kernel) {
-            let carrier = Carrier { frames: &case.frames, tunnels: live.tunnels };
+            let carrier = CarriedFrames { frames: &case.frames, tunnels: live.tunnels };
             outcome.ask(live, case, &carrier.carried(kernel));
             let Some(mut row) = rows.remove(case.name.as_str()) else { continue };
             row.kernel = carrier.carried_text(&row.kernel);
@@ -90,7 +90,7 @@ impl Outcome {
 
     /// Sends a list until its result is what the coalescer makes of it, byte for byte.
     fn ask(&mut self, live: &mut Live, case: &Case, kernel: &[Merged]) {
-        let carrier = Carrier { frames: &case.frames, tunnels: live.tunnels };
+        let carrier = CarriedFrames { frames: &case.frames, tunnels: live.tunnels };
         let merged = by_us(&case.frames);
         let library = carrier.carried(&merged);
         for attempt in 1.. {

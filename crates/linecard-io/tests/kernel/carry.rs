@@ -51,13 +51,13 @@ impl Refusal {
 
 /// How a TAP device carries what was merged of some frames.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Carrier<'f> {
+pub(crate) struct CarriedFrames<'f> {
     pub(crate) frames: &'f [Frame],
     /// Whether its virtio header can tell of UDP tunnels.
     pub(crate) tunnels: bool,
 }
 
-impl Carrier<'_> {
+impl CarriedFrames<'_> {
     /// Packets as they get through: whole, or as the frames that came.
     pub(crate) fn carried(self, merged: &[Merged]) -> Vec<Merged> {
         let Some(origins) = origins(self.frames, merged) else { return merged.to_vec() };

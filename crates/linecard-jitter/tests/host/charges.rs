@@ -1,6 +1,6 @@
 //! Each nanosecond of each late packet, looked at by itself, comes to the same ledger.
 
-use crate::made_up::{GENERATOR, Host, SINK, Wish};
+use crate::made_up::{GENERATOR, Host, HostConfig, SINK};
 use linecard::rng::Rng;
 use linecard_jitter::ledger::{Cause, Ledger};
 use linecard_jitter::trace::{Joined, Occupant, PacketTimes, Stage, Timeline};
@@ -17,7 +17,7 @@ fn charges_are_those_of_each_nanosecond() {
     let mut kinds = BTreeMap::new();
     for seed in 0..SEEDS {
         let mut rng = Rng::new(seed);
-        let host = Host::new(&Wish::default(), &mut rng);
+        let host = Host::new(&HostConfig::default(), &mut rng);
         let joined = Joined::of(&host.trace, &host.measured);
         assert_eq!(joined.counts.joined, host.measured.arrivals.len() as u64, "seed {seed}");
         let ledger = Ledger::of(&host.trace, &host.measured);
@@ -114,7 +114,7 @@ fn median(mut values: Vec<u64>) -> u64 {
 #[test]
 fn ways_are_found() {
     for seed in 0..SEEDS {
-        let wish = Wish { late: 9, apart_ns: 12_000, ..Wish::default() };
+        let wish = HostConfig { late: 9, apart_ns: 12_000, ..HostConfig::default() };
         let host = Host::new(&wish, &mut Rng::new(seed));
         let joined = Joined::of(&host.trace, &host.measured);
         assert_eq!(joined.counts.disordered, 0);
@@ -145,7 +145,7 @@ fn position(stage: Stage) -> usize {
 #[test]
 fn timelines_have_no_gaps() {
     for seed in 0..SEEDS {
-        let host = Host::new(&Wish::default(), &mut Rng::new(seed));
+        let host = Host::new(&HostConfig::default(), &mut Rng::new(seed));
         let timeline = Timeline::of(&host.trace);
         assert_eq!(timeline.breaks(), 0, "seed {seed}");
         for core in [0, 1] {

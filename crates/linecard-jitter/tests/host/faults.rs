@@ -1,6 +1,6 @@
 //! Faults of a measurement, one at a time: each is found, and no verdict is given.
 
-use crate::made_up::{Host, Wish};
+use crate::made_up::{Host, HostConfig};
 use linecard::rng::Rng;
 use linecard_jitter::trace::{Event, EventKind, NET_RX, PinnedThread};
 use linecard_jitter::verdict::Analysis;
@@ -77,7 +77,7 @@ fn every_fault_is_found() {
     for (what, gates, fault) in FAULTS {
         for seed in 0..SEEDS {
             let mut rng = Rng::new(seed);
-            let mut host = Host::new(&Wish::default(), &mut rng);
+            let mut host = Host::new(&HostConfig::default(), &mut rng);
             fault(&mut host, &mut rng);
             let analysis = Analysis::of(&host.measured, Some(&host.trace));
             let failed: Vec<_> =
@@ -95,7 +95,7 @@ fn every_fault_is_found() {
 #[test]
 fn without_a_fault_there_is_a_verdict() {
     for seed in 0..SEEDS {
-        let host = Host::new(&Wish::default(), &mut Rng::new(seed));
+        let host = Host::new(&HostConfig::default(), &mut Rng::new(seed));
         let analysis = Analysis::of(&host.measured, Some(&host.trace));
         assert!(analysis.gates.pass(), "seed {seed}: {:?}", analysis.gates.reasons());
     }

@@ -23,8 +23,8 @@ pub(crate) struct Host {
     pub(crate) ways: Vec<[u64; 8]>,
 }
 
-/// How the host is.
-pub(crate) struct Wish {
+/// A host that is made up.
+pub(crate) struct HostConfig {
     pub(crate) packets: u64,
     pub(crate) period_ns: u64,
     /// One packet in so many is held up, at some stage.
@@ -35,14 +35,14 @@ pub(crate) struct Wish {
     pub(crate) apart_ns: u64,
 }
 
-impl Default for Wish {
+impl Default for HostConfig {
     fn default() -> Self {
         Self { packets: 60, period_ns: 2_000, late: 4, calm_ns: 700, apart_ns: 600 }
     }
 }
 
 impl Host {
-    pub(crate) fn new(wish: &Wish, rng: &mut Rng) -> Self {
+    pub(crate) fn new(wish: &HostConfig, rng: &mut Rng) -> Self {
         let start_ns = 10_000;
         let end_ns = start_ns + wish.packets * wish.period_ns + 200_000;
         let truth = [0, 1].map(|core| occupants(core, end_ns, wish.calm_ns, rng));
@@ -144,7 +144,7 @@ fn show(core: u16, spans: &[(u64, Occupant)], events: &mut Vec<Event>) {
 }
 
 /// Stage after stage for each packet, now and then a long one; packets do not overtake each other.
-fn ways(wish: &Wish, schedule: Schedule, rng: &mut Rng) -> Vec<[u64; 8]> {
+fn ways(wish: &HostConfig, schedule: Schedule, rng: &mut Rng) -> Vec<[u64; 8]> {
     let mut ways: Vec<[u64; 8]> = Vec::new();
     for sequence in 0..wish.packets {
         let held = (rng.below(wish.late) == 0).then(|| rng.below(8));
