@@ -143,6 +143,8 @@ pub fn finish_with<J: Job>(
     let outcome = J::run(config, context).map_err(|error| context.placed(error))?;
     let mut finished = finished::<J>(command, J::title(config), &outcome);
     finished.failure = finished.failure.map(|error| context.placed(error));
+    let warnings = context.document.map(Document::former_names::<J::Config>);
+    warnings.into_iter().flatten().for_each(|warning| finished.report.note(warning));
     Ok(finished)
 }
 

@@ -280,6 +280,17 @@ impl Document {
         Ok(config)
     }
 
+    /// A warning for each value that is given by a parameter's former name: where, and the name of today.
+    #[must_use]
+    pub fn former_names<C: Config>(&self) -> Vec<String> {
+        let warning = |known: &Parameter| {
+            let former = known.former_name()?;
+            let location = self.find(&former)?;
+            Some(format!("{location}`{former}` is now called `{}`", known.name))
+        };
+        parameters::<C>().iter().filter_map(warning).collect()
+    }
+
     /// Checks a configuration that was made from this document: errors name their place in it.
     ///
     /// # Errors
@@ -704,8 +715,12 @@ mod tests {
         let mut document = Document::of_text("x.toml", text).expect("a document");
         let rate = |document: &Document| document.config::<Whole>().map(|whole| whole.line.rate);
         assert_eq!(rate(&document).ok(), Some(Maybe::from(Rate::giga(1))));
+        let read = "x.toml:2: `speed = \"1G\"`: `line.speed` is now called `line.rate`";
+        assert_eq!(document.former_names::<Whole>(), [read]);
         document.set("line.speed=2G").expect("set");
         assert_eq!(rate(&document).ok(), Some(Maybe::from(Rate::giga(2))));
+        let set = "--set line.speed=2G: `line.speed` is now called `line.rate`";
+        assert_eq!(document.former_names::<Whole>(), [set]);
         document.set("line.rate=3G").expect("set");
         assert_eq!(rate(&document).ok(), Some(Maybe::from(Rate::giga(3))));
     }

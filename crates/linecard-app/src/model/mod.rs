@@ -72,7 +72,8 @@ pub fn run(
     let given =
         parameters::<transmit::Options>().iter().find_map(|known| options.find(&known.name));
     if let Some(given) = given {
-        let what = format!("{given} is for \"{}\" only: leave it out", TransmitModel::NAME);
+        let what =
+            format!("{given}for scenarios of \"{}\" only: leave it out", TransmitModel::NAME);
         return Err(scenario.refuse(what));
     }
     model.run(document, progress)

@@ -75,8 +75,20 @@ fn wrong_arguments_are_refused() {
     ] {
         folder.refuses(2, &[&["model"], arguments].concat(), parts);
     }
+    folder.write("other.toml", b"model = \"transfer\"\n");
+    let of_transmit = ["model", "run", "other.toml", "--phases", "2"];
+    folder.refuses(2, &of_transmit, &["--phases 2: for scenarios of \"transmit\" only"]);
     let twice = ["--vary", "load.mtu=512,600", "--vary", "load.mtu=700"];
     folder.refuses(2, &[&["model", "sweep", "s.toml"][..], &twice].concat(), &["varied twice"]);
+}
+
+#[test]
+fn former_names_of_keys_are_read_with_a_warning() {
+    let folder = Folder::new();
+    folder.write("s.toml", b"model = \"transfer\"\n[chunk]\ncount = 1\nunder_way = 1\n");
+    let report = run(&folder, &[]);
+    let warning = "s.toml:4: `under_way = 1`: `chunk.under_way` is now called `chunk.max_inflight`";
+    assert_eq!(report["notes"].as_array().and_then(|notes| notes.last()), Some(&warning.into()));
 }
 
 #[test]
