@@ -4,7 +4,7 @@
 
 use crate::failure::Failure;
 use crate::signals;
-use clap::builder::PossibleValuesParser;
+use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use linecard_app::Context;
 use linecard_config::{Config, Document, Parameter, parameters};
@@ -127,6 +127,9 @@ fn arg(name: &'static str, parameter: &'static Parameter) -> Arg {
     };
     let arg = arg.value_name(value);
     match parameter.choices.as_slice() {
+        [] if parameter.value_name.as_deref() == Some("FILE") => {
+            arg.value_parser(NonEmptyStringValueParser::new())
+        }
         [] => arg,
         choices => {
             arg.value_parser(PossibleValuesParser::new(choices.iter().map(|(name, doc)| {

@@ -30,6 +30,8 @@ impl Bar {
     /// So much is done, of so much if that is known; lanes have sent so many bytes.
     pub(super) fn show(&self, done: u64, total: Option<u64>, lanes: impl Iterator<Item = u64>) {
         let mut state = self.state();
+        // Not before there is something to show: lines that are said redraw it.
+        state.bar = state.bar.take().or_else(new_bar);
         let State { bar: Some(bar), before: (at, before) } = &*state else { return };
         if bar.length() != total {
             if let Some(total) = total {
@@ -75,13 +77,16 @@ impl Bar {
 
 impl State {
     fn new() -> Self {
-        let bar = std::io::stderr().is_terminal().then(|| {
-            let bar = ProgressBar::no_length();
-            bar.set_style(style("{bytes}, {bytes_per_sec}{wide_msg}"));
-            bar
-        });
-        Self { bar, before: (Instant::now(), Vec::new()) }
+        Self { bar: None, before: (Instant::now(), Vec::new()) }
     }
+}
+
+fn new_bar() -> Option<ProgressBar> {
+    std::io::stderr().is_terminal().then(|| {
+        let bar = ProgressBar::no_length();
+        bar.set_style(style("{bytes}, {bytes_per_sec}{wide_msg}"));
+        bar
+    })
 }
 
 fn style(template: &str) -> ProgressStyle {

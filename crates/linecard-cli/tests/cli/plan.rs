@@ -77,7 +77,7 @@ const WRONG: [(&str, &str, &[&str]); 17] = [
     (
         "[[stage]]\nname = \"x\"\neach = \"1ns\"\nunit = \"byte\"\n",
         ":17:",
-        &["no token", "\"chunk\""],
+        &["is not a token", "\"chunk\""],
     ),
     (
         "[[stage]]\nname = \"x\"\neach = \"1ns\"\nstate = \"some\"\n",

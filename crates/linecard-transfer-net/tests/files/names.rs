@@ -62,7 +62,7 @@ fn a_pipe_in_the_partial_files_place_is_not_waited_for() {
         std::process::Command::new("mkfifo").arg(at.path().join(".a.linecard-part")).status();
     assert!(made.unwrap().success());
     let refused = Folder::open(at.path()).unwrap().sink(&object("a", 1), chunks(), false);
-    assert!(refused.unwrap_err().to_string().contains("no file"));
+    assert!(refused.unwrap_err().to_string().contains("is not a file"));
 }
 
 #[test]

@@ -74,6 +74,8 @@ pub fn send(
     context: &Context<'_>,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, Failed<Outcome>> {
+    // Before a name is looked up, which may take long.
+    input(&config.input).map_err(Error::from)?;
     let addresses = config.peer.0.addresses()?;
     let options = config.options(context)?;
     let mut run = Run { context, observer, progress: SendProgress::default(), lines: 0 };
@@ -235,7 +237,7 @@ mod tests {
             ("payload = 511", "choose 512 to 65467"),
             ("patience = \"0s\"", "choose 100ms to 86400s"),
             ("rate = 999", "choose 1K to 10T"),
-            ("lanes = [\"10.0.0.300\"]", "no address"),
+            ("lanes = [\"10.0.0.300\"]", "is not an address"),
         ] {
             assert!(config(bad).is_err_and(|error| error.contains(why)), "{:?}", config(bad));
         }

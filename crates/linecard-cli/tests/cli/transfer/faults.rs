@@ -294,8 +294,9 @@ fn a_full_disk() {
 #[test]
 fn wrong_arguments() {
     let folder = Folder::new();
-    let send: [(&[&str], &[&str]); 11] = [
-        (&["--lane", "10.0.0.300"], &["--lane", "10.0.0.300", "no address"]),
+    let send: [(&[&str], &[&str]); 12] = [
+        (&["--psk", ""], &["--psk"]),
+        (&["--lane", "10.0.0.300"], &["--lane", "10.0.0.300", "is not an address"]),
         (&["--mode", "fast"], &["--mode", "stable, low-latency, auto"]),
         (&["--fec", "rs:0,1"], &["--fec", "rs:0,1"]),
         (&["--rate", "fast"], &["--rate", "\"fast\" is not a rate", "200M"]),
@@ -310,6 +311,9 @@ fn wrong_arguments() {
     for (more, parts) in send {
         folder.refuses(2, &[&["send", "-", "host"], more].concat(), parts);
     }
+    // Before the name is looked up.
+    folder.refuses(2, &["send", "test:x", "no-such-host.invalid"], &["test:x"]);
+    folder.refuses(2, &["recv", "a", "--authorized", ""], &["--authorized"]);
     folder.refuses(2, &["send", "-", "host:0"], &["\"host:0\" is not a host", "host:4780"]);
     folder.refuses(2, &["recv", "a", "--listen", "eth0"], &["\"eth0\" is not an address"]);
     folder.refuses(2, &["recv", "a", "--memory", "5"], &["--memory", "5 is out of range"]);
