@@ -92,7 +92,16 @@ fn ports(json: bool) -> Result<(), failure::Failure> {
     account::print(&finished.report, json, None)
 }
 
-/// One line on stderr; when nobody can read it, the exit code has to do.
+/// One line on stderr; when nobody can read it, the exit code has to do. What a file or a name brings of control
+/// characters must not reach the terminal.
 fn say(line: &str) {
-    let _ = writeln!(std::io::stderr(), "linecard: {line}");
+    let mut text = String::with_capacity(line.len());
+    for c in line.chars() {
+        match c {
+            '\n' | '\t' => text.push(c),
+            c if c.is_control() => text.extend(c.escape_default()),
+            c => text.push(c),
+        }
+    }
+    let _ = writeln!(std::io::stderr(), "linecard: {text}");
 }

@@ -3,7 +3,7 @@
 use garde::Validate;
 use linecard::packet::header::{Ipv4, Tcp};
 use linecard_config::{Bytes, Frequency, OneOrMany, scaled};
-use linecard_model::transmit::{Message, firmware};
+use linecard_model::transmit::{DesignError, Message, firmware};
 use linecard_model::{Clock, ClockError, Ps};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -179,6 +179,16 @@ pub(super) fn clock(hz: u64, phase: f64, moved: u64) -> Result<Clock, ClockError
 /// Refuses an empty name of firmware.
 pub(super) fn named(name: &str, (): &()) -> garde::Result {
     if name.is_empty() { Err(garde::Error::new("name a firmware")) } else { Ok(()) }
+}
+
+/// Why a design cannot be built of values that are each in range, without names of the model's own.
+pub(super) fn misfit(error: DesignError) -> String {
+    match error {
+        DesignError::Range { value, min, max, .. } => {
+            format!("{value} does not fit the other values: choose {min} to {max}")
+        }
+        error => error.to_string(),
+    }
 }
 
 #[cfg(test)]

@@ -40,7 +40,7 @@ fn simulated(arguments: &RunArguments, lanes: &Lanes) -> Result<Finished, Failur
     let other = arguments.flags.set_shared::<transfer::Config>(&mut document)?;
     let other = other.map(|option| format!("--{option}"));
     if let Some(other) = arguments.scenario.as_ref().map(|_| "a scenario".to_owned()).or(other) {
-        let what = format!("{other} is for lanes in memory: leave it away with --lanes sim");
+        let what = format!("{other} is for lanes in memory: leave it out with --lanes sim");
         return Err(Failure::Usage(what));
     }
     arguments.sim.set(&mut document)?;

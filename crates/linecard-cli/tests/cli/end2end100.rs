@@ -168,6 +168,14 @@ fn a_page_has_the_latencies() {
 }
 
 #[test]
+fn a_chunk_may_have_more_packets_than_sixteen_bits_count() {
+    let arguments =
+        ["run", "--lanes", "sim", "--chunks", "1", "--chunk", "4200000", "--payload", "64"];
+    let report = Folder::new().succeeds(&arguments);
+    assert!(report.starts_with("1 chunks of 4200000 bytes"), "{report}");
+}
+
+#[test]
 fn what_lanes_in_virtual_time_do_not_have_is_refused() {
     let folder = Folder::new();
     let sim = |more: &[&'static str]| [&["run", "--lanes", "sim"], more].concat();
@@ -197,7 +205,7 @@ fn a_transfer_that_stalls_is_given_up() {
     let arguments = [&RUN[..], &["--loss", "1", "--chunks", "1"]].concat();
     let outcome = Folder::new().run(&arguments);
     assert_eq!(outcome.code, Some(5), "{outcome:?}");
-    assert!(outcome.stderr.contains("0 of 1 chunks are whole (seed 1)"), "{outcome:?}");
+    assert!(outcome.stderr.contains("0 of 1 chunks are complete (seed 1)"), "{outcome:?}");
 }
 
 /// Promise (Transfer): Transfers over eight real veth lanes complete, with a lane that fails and

@@ -340,7 +340,7 @@ fn what_cannot_be_is_refused_in_one_line() {
     folder.refuses(2, &["jitter", "ab", "aa", "--output", "kept"], &["--output"]);
     folder.refuses(2, &["jitter", "ab"], &["TOGGLE"]);
     folder.write("E2.json", b"{}");
-    folder.refuses(2, &["jitter", "report", "."], &["E2.json", "no result"]);
+    folder.refuses(2, &["jitter", "report", "."], &["E2.json", "is not a result"]);
 }
 
 #[test]

@@ -35,7 +35,11 @@ const WRONG: [(&str, &str, &[&str]); 22] = [
     ("model = \"transmit\"\n[bus]\nbits = 96\n", "s.toml:3:", &["not a power of two"]),
     ("model = \"transmit\"\n[bus]\npolicy = \"share\"\n", "s.toml:3:", &["\"interleave\""]),
     ("model = \"transmit\"\n[line]\nrate = 0\n", "s.toml:3:", &["choose 1K to 100T"]),
-    ("model = \"transmit\"\n[line]\nsbi = 1000\n", "s.toml:3:", &["sbi_bytes is 1000", "1628"]),
+    (
+        "model = \"transmit\"\n[line]\nsbi = 1000\n",
+        "s.toml:3:",
+        &["1000 does not fit the other values", "1628"],
+    ),
     ("model = \"transmit\"\n[load]\nsize = [1, 70000]\n", "s.toml:3:", &["choose 1 to 65495"]),
     ("model = \"transmit\"\n[firmware]\nimage = \"c.elf\"\n", "s.toml:3:", &["c.elf", "\"best\""]),
 ];
@@ -58,7 +62,7 @@ fn wrong_arguments_are_refused() {
         (&["run", "s.toml", "--set", "core.mhz"][..], &["--set core.mhz", "KEY=VALUE"][..]),
         (&["run", "s.toml", "--set", "core.mhz=0"], &["--set core.mhz=0", "out of range"]),
         (&["run", "s.toml", "--set", "core.hz=1"], &["core.hz", "core.mhz"]),
-        (&["run", "s.toml", "--set", "line.sbi=1000"], &["--set line.sbi", "sbi_bytes"]),
+        (&["run", "s.toml", "--set", "line.sbi=1000"], &["--set line.sbi", "does not fit"]),
         (&["run", "s.toml", "--phases", "0"], &["--phases 0", "1 to 1000"]),
         (&["run", "s.toml", "--capture", "s.toml"], &["s.toml", "choose another name"]),
         (&["trace", "s.toml"], &["--output"]),
@@ -361,6 +365,6 @@ fn a_point_that_cannot_be_has_a_reason() {
     assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(0), ""));
     assert!(outcome.stderr.contains("1 of 2 points could not be run"), "{outcome:?}");
     let rows: Json = serde_json::from_slice(&folder.read("rows.json")).unwrap();
-    assert!(rows[0]["error"].as_str().unwrap().contains("sbi_bytes is 1000"), "{rows}");
+    assert!(rows[0]["error"].as_str().unwrap().contains("1000 does not fit"), "{rows}");
     assert_eq!(rows[1]["packets_right"], 20);
 }

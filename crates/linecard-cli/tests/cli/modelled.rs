@@ -87,7 +87,7 @@ fn a_wrong_scenario_is_refused_where_it_stands() {
         ("gigabit-throughput", "[job.base]\nrun.duration = \"1us\"", "choose 1ms to 100s"),
         ("gigabit-bus", "[job.bus]\nadapter.fifo = \"1K\"", "choose 1518 to 16M"),
         ("gigabit-bus", "[job.bus]\nadapter.requeue_batch = 513", "choose 1 to 512"),
-        ("gigabit-bus", "[job.middle]\nserver.mhz = \"fast\"", "expected a whole number"),
+        ("gigabit-bus", "[job.middle]\nserver.mhz = \"fast\"", "is not a whole number"),
         ("gigabit-bus", "[job.middle]\nserver.mhzz = 1", "unknown key `server.mhzz`"),
         (
             "zero-copy",

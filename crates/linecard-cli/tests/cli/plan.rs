@@ -82,7 +82,7 @@ const WRONG: [(&str, &str, &[&str]); 17] = [
     (
         "[[stage]]\nname = \"x\"\neach = \"1ns\"\nstate = \"some\"\n",
         ":17:",
-        &["no state", "\"lane\""],
+        &["is not a state", "\"lane\""],
     ),
     ("[[stage]]\nname = \"x\"\neach = \"1ns\"\nafter = [\"y\"]\n", ":17:", &["no stage \"y\""]),
     ("[[stage]]\nname = \"x\"\neach = \"1ns\"\nbeside = [\"y\"]\n", ":17:", &["no stage \"y\""]),
@@ -167,7 +167,7 @@ fn costs_are_measured_kept_and_used_and_another_machines_are_refused() {
     folder.write("c.json", kept.to_string().as_bytes());
     folder.refuses(2, &plan, &["version is 99"]);
     folder.write("c.json", b"{}");
-    folder.refuses(2, &plan, &["no calibration"]);
+    folder.refuses(2, &plan, &["is not a calibration"]);
     let same = ["calibrate", "--core", "0", "--other-core", "0", "--file", "d.json"];
     folder.refuses(2, &same, &["--other-core 0"]);
 }

@@ -23,7 +23,8 @@ pub(super) struct Incoming {
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Group {
-    data: u16,
+    /// Packets received; without repair all of a chunk are one group.
+    data: u32,
     repair: u16,
     /// Rows received.
     rows: u64,
@@ -161,7 +162,7 @@ impl Incoming {
     fn is_repairable(&self, number: u32) -> bool {
         let group = self.groups[number as usize];
         let needed = self.layout.group_data(number);
-        let data = u32::from(group.data);
+        let data = group.data;
         // The length of a group that may be the last is unknown before the chunk's.
         let known = self.announced || self.layout.repair() == 0;
         known && !group.repaired && data < needed && data + u32::from(group.repair) >= needed

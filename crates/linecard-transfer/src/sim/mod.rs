@@ -134,7 +134,7 @@ pub enum RunError {
     #[error(transparent)]
     Layout(#[from] LayoutError),
     /// No progress for too long.
-    #[error("nothing has arrived for {patience_ns} ns: {done} of {chunks} chunks are whole")]
+    #[error("no packet arrived for {} s: {done} of {chunks} chunks are complete", patience_ns / 1_000_000_000)]
     Stalled {
         /// The time waited.
         patience_ns: u64,

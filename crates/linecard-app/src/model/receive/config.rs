@@ -1,7 +1,7 @@
 //! The parameters of a receiving side. The defaults are those of the published design (papers/lso-risc.txt, "Cycle
 //! processing"), for a line that always has a packet.
 
-use super::super::core::{DmaClock, Load, MAX_CLOCK, MIN_CLOCK, WHOLE, clock, named};
+use super::super::core::{DmaClock, Load, MAX_CLOCK, MIN_CLOCK, WHOLE, clock, misfit, named};
 use garde::Validate;
 use linecard_config::{Bytes, ConfigError, Duration, Frequency, Maybe, Parsed, Rate, power_of_two};
 use linecard_model::Ps;
@@ -189,8 +189,9 @@ pub(super) fn refused(error: DesignError) -> ConfigError {
     let parameter = match error {
         DesignError::BusBits(_) => "bus.bits",
         DesignError::Range { name: "rbi_bytes", .. } => "line.rbi",
+        DesignError::Range { name: "line_bits_per_second", .. } => "line.rate",
         DesignError::Range { name: "nodes * buffer_bytes", .. } => "host.nodes",
         DesignError::Range { .. } | DesignError::Clock(_) => "dma.mhz",
     };
-    ConfigError::of_parameter(parameter, error.to_string())
+    ConfigError::of_parameter(parameter, misfit(error))
 }

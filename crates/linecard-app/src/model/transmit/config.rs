@@ -1,6 +1,6 @@
 //! The parameters of a sending side. The defaults are those of the published design (papers/lso-risc.txt).
 
-use super::super::core::{DmaClock, Load, MAX_CLOCK, MIN_CLOCK, clock, named};
+use super::super::core::{DmaClock, Load, MAX_CLOCK, MIN_CLOCK, clock, misfit, named};
 use garde::Validate;
 use linecard_config::{Bytes, ConfigError, Duration, Frequency, Maybe, Parsed, Rate, power_of_two};
 use linecard_model::Ps;
@@ -169,8 +169,9 @@ pub(super) fn refused(error: DesignError) -> ConfigError {
     let parameter = match error {
         DesignError::Range { name: "sbi_bytes", .. } => "line.sbi",
         DesignError::Range { name: "mtu", .. } => "load.mtu",
+        DesignError::Range { name: "line_bits_per_second", .. } => "line.rate",
         DesignError::Range { .. } | DesignError::Clock(_) => "dma.mhz",
         DesignError::BusBits(_) => "bus.bits",
     };
-    ConfigError::of_parameter(parameter, error.to_string())
+    ConfigError::of_parameter(parameter, misfit(error))
 }

@@ -312,7 +312,7 @@ fn wrong_arguments() {
         folder.refuses(2, &[&["send", "-", "host"], more].concat(), parts);
     }
     // Before the name is looked up.
-    folder.refuses(2, &["send", "test:x", "no-such-host.invalid"], &["test:x"]);
+    folder.refuses(2, &["send", "test:x", "no-such-host.invalid"], &["\"x\" is not a size"]);
     folder.refuses(2, &["recv", "a", "--authorized", ""], &["--authorized"]);
     folder.refuses(2, &["send", "-", "host:0"], &["\"host:0\" is not a host", "host:4780"]);
     folder.refuses(2, &["recv", "a", "--listen", "eth0"], &["\"eth0\" is not an address"]);
