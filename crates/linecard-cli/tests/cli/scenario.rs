@@ -3,7 +3,7 @@
 use crate::folder::Folder;
 
 /// The scenario, the place and what else the line must have.
-const WRONG: [(&str, &str, &[&str]); 20] = [
+const WRONG: [(&str, &str, &[&str]); 21] = [
     (
         "[load]\nflowz = 2\n",
         "s.toml:2:",
