@@ -157,7 +157,7 @@ def _scenario(scenario: File, sets: Values | None, keys: tuple[str, ...], predic
         try:
             text = path.read_text(encoding="utf-8")
         except UnicodeDecodeError as error:
-            raise UsageError(f"{path}: this is not a UTF-8 text: a scenario is TOML ({error.reason})", 2) from error
+            raise UsageError(f"{path}: this is not UTF-8 text: a scenario is TOML ({error.reason})", 2) from error
     return _Scenario(str(path), text, tuple(sets_of(sets)), keys, predict)
 
 

@@ -128,7 +128,7 @@ def test_wrong_scenarios_are_named(tmp_path: Path, transmit: str) -> None:
     with pytest.raises(linecard.UsageError, match='s.toml:3: `mhz = "x"`'):
         linecard.sweep(tmp_path / "s.toml", {"dma.mhz": [1]})
     (tmp_path / "s.toml").write_bytes(b'model = "\xff"\n')
-    with pytest.raises(linecard.UsageError, match="no UTF-8"):
+    with pytest.raises(linecard.UsageError, match="not UTF-8"):
         linecard.sweep(tmp_path / "s.toml", {"dma.mhz": [1]})
     for options, text in [
         ({"threads": 0}, "threads=0"),

@@ -26,7 +26,7 @@ impl Source {
         let text = String::from_utf8_lossy(&bytes).into_owned();
         let source = Self { path: path.into(), text };
         if let Err(at) = whole {
-            return Err(source.refuse(at..at, "this is not a UTF-8 text: a scenario is TOML"));
+            return Err(source.refuse(at..at, "this is not UTF-8 text: a scenario is TOML"));
         }
         source.parsed()
     }
