@@ -10,15 +10,16 @@ use linecard::progress::Progress;
 use linecard_config::{Document, Varied};
 use linecard_model::elf::Firmware;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The sending side at points of a sweep.
 pub(super) struct TransmitAtPoints {
     varied: Varied<Config>,
     predict: bool,
-    /// Firmware that points have named so far, by its file.
-    firmware: Mutex<BTreeMap<PathBuf, Arc<Firmware>>>,
+    /// Firmware that points have named so far. A name is one file for all points: where it is varied, all are given
+    /// beside the scenario. Looking for the file reads the scenario, which takes a third of a point's time.
+    firmware: Mutex<BTreeMap<String, Arc<Firmware>>>,
 }
 
 impl TransmitAtPoints {
@@ -70,22 +71,22 @@ impl TransmitAtPoints {
     pub(super) fn load(&self, images: &[String]) -> Result<(), Error> {
         for image in images {
             let firmware = firmware::by_name(image, Path::new(image))?;
-            self.known().insert(image.into(), Arc::new(firmware));
+            self.known().insert(image.clone(), Arc::new(firmware));
         }
         Ok(())
     }
 
     fn firmware(&self, config: &Config, context: &Context<'_>) -> Result<Arc<Firmware>, Error> {
-        let path = context.path_of(firmware::IMAGE, &config.firmware.image);
-        if let Some(firmware) = self.known().get(&path) {
+        let name = &config.firmware.image;
+        if let Some(firmware) = self.known().get(name) {
             return Ok(Arc::clone(firmware));
         }
         let firmware = Arc::new(firmware::load(config, context)?);
-        self.known().insert(path, Arc::clone(&firmware));
+        self.known().insert(name.clone(), Arc::clone(&firmware));
         Ok(firmware)
     }
 
-    fn known(&self) -> MutexGuard<'_, BTreeMap<PathBuf, Arc<Firmware>>> {
+    fn known(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Firmware>>> {
         self.firmware.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
