@@ -150,9 +150,14 @@ impl Locked {
     /// Removes a journal, and the folder after the last one.
     pub(super) fn remove(&self, path: &Path) -> Result<(), JournalError> {
         fs::remove_file(path).map_err(about("remove", path))?;
-        // Fails when other journals are left.
-        let _removed = fs::remove_dir(&self.folder);
+        self.remove_if_empty();
         Ok(())
+    }
+
+    /// Removes the folder unless it has journals. A process that is about to make its first one creates
+    /// the folder again.
+    pub(super) fn remove_if_empty(&self) {
+        let _removed = fs::remove_dir(&self.folder);
     }
 }
 

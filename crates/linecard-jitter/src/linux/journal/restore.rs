@@ -162,6 +162,8 @@ impl Store {
                 restorations.extend(undone);
             }
         }
+        // A process that died between making the folder and its journal leaves it empty.
+        locked.remove_if_empty();
         Ok(restorations)
     }
 }

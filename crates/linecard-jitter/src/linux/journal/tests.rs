@@ -297,6 +297,15 @@ fn a_crash_at_any_byte_leaves_nothing_changed() {
     }
 }
 
+#[test]
+fn a_crash_before_the_first_journal_leaves_no_folder() {
+    let place = Place::with(1);
+    drop(place.store().lock(true).unwrap());
+    assert!(place.journals().exists());
+    assert!(place.store().recover().unwrap().is_empty());
+    assert!(!place.journals().exists());
+}
+
 fn length(journal: &Journal) -> usize {
     fs::read(&journal.path).unwrap().len()
 }
