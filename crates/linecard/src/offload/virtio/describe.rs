@@ -218,5 +218,5 @@ fn ids_may_count_up<B: AsRef<[u8]>>(
 }
 
 fn has_cwr(bytes: &[u8], tcp: Layer) -> bool {
-    header::at::<Tcp>(bytes, tcp.at()).offset_flags.get() & tcp_flags::CWR != 0
+    header::at::<Tcp>(bytes, tcp.at()).offset_flags & tcp_flags::CWR != 0
 }
