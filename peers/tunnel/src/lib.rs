@@ -23,8 +23,8 @@ pub const COUNTER: usize = 8;
 pub const TAG: usize = 16;
 /// The longest datagram.
 pub const DATAGRAM: usize = COUNTER + MTU + TAG;
-/// Packets of one direction that are forwarded before the other direction has its turn.
-pub const BURST: usize = 64;
+/// Reads of one end before the other has its turn.
+const BURST: usize = 64;
 /// Buffers of the socket in each direction.
 const SOCKET_BYTES: usize = 8 << 20;
 
@@ -51,7 +51,7 @@ impl Arguments {
         socket.set_nonblocking(true)?;
         sockopt::set_socket_recv_buffer_size_force(&socket, SOCKET_BYTES)?;
         sockopt::set_socket_send_buffer_size_force(&socket, SOCKET_BYTES)?;
-        let cipher = if rest.is_empty() { Cipher::new(local, peer)? } else { Cipher::Clear };
+        let cipher = Cipher::new(local, peer, !rest.is_empty())?;
         Ok(Self { device: device.clone(), local, peer, socket, cipher })
     }
 }
@@ -62,26 +62,34 @@ pub fn ready() {
 }
 
 /// ChaCha20-Poly1305, or nothing: then counter and tag are there, and mean nothing.
-pub enum Cipher {
-    Clear,
-    Sealed { seal: LessSafeKey, open: LessSafeKey, next: u64 },
+pub struct Cipher {
+    keys: Option<Keys>,
+    /// The counter of the last datagram.
+    last: u64,
+}
+
+struct Keys {
+    seal: LessSafeKey,
+    open: LessSafeKey,
 }
 
 impl Cipher {
-    fn new(local: SocketAddr, peer: SocketAddr) -> io::Result<Self> {
-        let key = |bytes| UnboundKey::new(&CHACHA20_POLY1305, bytes).map(LessSafeKey::new);
-        let (one, other) = (key(&[1; 32]), key(&[2; 32]));
-        let [one, other] = [one, other].map(|key| key.map_err(|_| io::Error::other("no key")));
-        let (seal, open) = if local < peer { (one?, other?) } else { (other?, one?) };
-        Ok(Self::Sealed { seal, open, next: 0 })
+    fn new(local: SocketAddr, peer: SocketAddr, is_clear: bool) -> io::Result<Self> {
+        let key = |number: u8| {
+            let key = UnboundKey::new(&CHACHA20_POLY1305, &[number; 32]);
+            key.map(LessSafeKey::new).map_err(|_| io::Error::other("no key"))
+        };
+        let [seal, open] = if local < peer { [1, 2] } else { [2, 1] };
+        let keys = Keys { seal: key(seal)?, open: key(open)? };
+        Ok(Self { keys: if is_clear { None } else { Some(keys) }, last: 0 })
     }
 
     /// Encrypts the packet of a datagram, whose counter and tag are still to be written, in place.
     pub fn seal(&mut self, datagram: &mut [u8]) {
-        let Self::Sealed { seal, next, .. } = self else { return };
-        *next += 1;
+        let Some(Keys { seal, .. }) = &self.keys else { return };
+        self.last += 1;
         let (counter, rest) = datagram.split_at_mut(COUNTER);
-        counter.copy_from_slice(&next.to_le_bytes());
+        counter.copy_from_slice(&self.last.to_le_bytes());
         let (packet, tag) = rest.split_at_mut(rest.len() - TAG);
         let sealed = seal.seal_in_place_separate_tag(nonce(counter), Aad::empty(), packet);
         tag.copy_from_slice(sealed.expect("a packet is not too long for the cipher").as_ref());
@@ -90,11 +98,9 @@ impl Cipher {
     /// Decrypts the packet of a datagram in place, if it is the peer's.
     pub fn open<'d>(&self, datagram: &'d mut [u8]) -> Option<&'d mut [u8]> {
         let (counter, rest) = datagram.split_at_mut_checked(COUNTER)?;
-        match self {
-            Self::Clear => rest.len().checked_sub(TAG).map(|len| &mut rest[..len]),
-            Self::Sealed { open, .. } => {
-                open.open_in_place(nonce(counter), Aad::empty(), rest).ok()
-            }
+        match &self.keys {
+            None => rest.len().checked_sub(TAG).map(|len| &mut rest[..len]),
+            Some(Keys { open, .. }) => open.open_in_place(nonce(counter), Aad::empty(), rest).ok(),
         }
     }
 }
@@ -105,13 +111,18 @@ fn nonce(counter: &[u8]) -> Nonce {
     Nonce::assume_unique_for_key(nonce)
 }
 
-/// Waits until one of them can be read, or the time is over.
-pub fn wait(device: &impl AsFd, socket: &impl AsFd, timeout: Option<Duration>) -> io::Result<()> {
-    let mut ends =
-        [device.as_fd(), socket.as_fd()].map(|end| PollFd::from_borrowed_fd(end, PollFlags::IN));
+/// Waits until the device or the socket can be read, or the time is over. Returns how often each may be
+/// read before the other has its turn: 64 times, or not at all.
+pub fn wait(
+    device: &impl AsFd,
+    socket: &impl AsFd,
+    timeout: Option<Duration>,
+) -> io::Result<[usize; 2]> {
+    let ends = [device.as_fd(), socket.as_fd()];
+    let mut ends = ends.map(|end| PollFd::from_borrowed_fd(end, PollFlags::IN));
     let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
     poll(&mut ends, timeout.as_ref())?;
-    Ok(())
+    Ok(ends.map(|end| if end.revents().is_empty() { 0 } else { BURST }))
 }
 
 /// What a call that does not block returned, or nothing if there was nothing to read. Nobody listens yet at

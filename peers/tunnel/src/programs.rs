@@ -65,9 +65,10 @@ impl Program {
     pub fn path(&self) -> Result<PathBuf, String> {
         let own = std::env::current_exe().map_err(|error| error.to_string())?;
         let path = own.with_file_name(self.executable);
-        match path.exists() {
-            true => Ok(path),
-            false => Err(format!("{} is missing: build the whole package", path.display())),
+        if path.exists() {
+            Ok(path)
+        } else {
+            Err(format!("{} is missing: build the whole package", path.display()))
         }
     }
 

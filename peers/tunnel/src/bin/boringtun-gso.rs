@@ -3,7 +3,7 @@
 
 use boringtun::noise::{Tunn, TunnResult};
 use boringtun::x25519::{PublicKey, StaticSecret};
-use linecard_peers_tunnel::{Arguments, BURST, MTU, ready, some, wait};
+use linecard_peers_tunnel::{Arguments, MTU, ready, some, wait};
 use quinn_udp::{BATCH_SIZE, RecvMeta, Transmit, UdpSocketState};
 use std::io::{self, IoSliceMut};
 use std::net::{SocketAddr, UdpSocket};
@@ -59,9 +59,11 @@ fn main() -> io::Result<()> {
     let mut next_tick = Instant::now();
     ready();
     loop {
-        wait(&tunnel.device, &tunnel.socket, Some(TICK))?;
-        tunnel.send()?;
-        tunnel.receive(&mut received)?;
+        let [up, down] = wait(&tunnel.device, &tunnel.socket, Some(TICK))?;
+        tunnel.send(up)?;
+        if down > 0 {
+            tunnel.receive(&mut received)?;
+        }
         if Instant::now() >= next_tick {
             let timers = tunnel.tunnel.update_timers(&mut tunnel.packet);
             if let TunnResult::WriteToNetwork(datagram) = timers {
@@ -73,8 +75,8 @@ fn main() -> io::Result<()> {
 }
 
 impl Tunnel {
-    fn send(&mut self) -> io::Result<()> {
-        for _ in 0..BURST {
+    fn send(&mut self, count: usize) -> io::Result<()> {
+        for _ in 0..count {
             let Some(len) = some(self.device.recv(&mut self.packet))? else { break };
             let room = &mut self.run.room[self.run.end..];
             let result = self.tunnel.encapsulate(&self.packet[..len], room);
@@ -88,7 +90,7 @@ impl Tunnel {
     /// Appends the datagram that lies behind the run, and sends what it cannot be appended to.
     fn append(&mut self, len: usize) -> io::Result<()> {
         let run = &self.run;
-        let is_closed = (run.end - run.start) % run.size.max(1) != 0;
+        let is_closed = !(run.end - run.start).is_multiple_of(run.size);
         let is_full =
             run.count == self.state.max_gso_segments() || run.end - run.start + len > MAX_SENT;
         if run.count > 0 && (is_closed || is_full || len > run.size) {

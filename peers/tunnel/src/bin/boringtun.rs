@@ -3,7 +3,7 @@
 
 use boringtun::noise::{Tunn, TunnResult};
 use boringtun::x25519::{PublicKey, StaticSecret};
-use linecard_peers_tunnel::{Arguments, BURST, MTU, ready, some, wait};
+use linecard_peers_tunnel::{Arguments, MTU, ready, some, wait};
 use std::io;
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
@@ -26,12 +26,12 @@ fn main() -> io::Result<()> {
     let mut next_tick = Instant::now();
     ready();
     loop {
-        wait(&device, &socket, Some(TICK))?;
-        for _ in 0..BURST {
+        let [up, down] = wait(&device, &socket, Some(TICK))?;
+        for _ in 0..up {
             let Some(len) = some(device.recv(&mut read))? else { break };
             act(tunnel.encapsulate(&read[..len], &mut room), &device, &socket)?;
         }
-        for _ in 0..BURST {
+        for _ in 0..down {
             let Some(len) = some(socket.recv(&mut read))? else { break };
             let mut again =
                 act(tunnel.decapsulate(None, &read[..len], &mut room), &device, &socket)?;

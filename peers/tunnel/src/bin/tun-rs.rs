@@ -59,9 +59,13 @@ fn main() -> io::Result<()> {
     };
     ready();
     loop {
-        wait(&tunnel.device, &tunnel.socket, None)?;
-        tunnel.send(&mut up)?;
-        tunnel.receive(&mut down)?;
+        let [from_device, from_socket] = wait(&tunnel.device, &tunnel.socket, None)?;
+        if from_device > 0 {
+            tunnel.send(&mut up)?;
+        }
+        if from_socket > 0 {
+            tunnel.receive(&mut down)?;
+        }
     }
 }
 
