@@ -70,7 +70,7 @@ fn plain(link: LinkType, bytes: &[u8]) -> Option<Layout> {
 fn plain_ipv4<const AT: usize>(bytes: &[u8]) -> Option<Layout> {
     let ip = header::get::<Ipv4>(bytes, AT)?;
     let plain = ip.version_ihl == 0x45 && !ip.is_fragment();
-    let end = AT + usize::from(ip.total_len.get());
+    let end = AT + usize::from(ip.total_len);
     let shown = bytes.get(..end).filter(|_| plain)?;
     plain_transport((shown, AT), LayerKind::Ipv4, AT + Ipv4::LEN, ip.protocol)
 }
@@ -78,8 +78,8 @@ fn plain_ipv4<const AT: usize>(bytes: &[u8]) -> Option<Layout> {
 #[inline(always)]
 fn plain_ipv6<const AT: usize>(bytes: &[u8]) -> Option<Layout> {
     let ip = header::get::<Ipv6>(bytes, AT)?;
-    let plain = ip.version_class_label.get() >> 28 == 6 && ip.payload_len.get() != 0;
-    let end = AT + Ipv6::LEN + usize::from(ip.payload_len.get());
+    let plain = ip.version_class_label >> 28 == 6 && ip.payload_len != 0;
+    let end = AT + Ipv6::LEN + usize::from(ip.payload_len);
     let shown = bytes.get(..end).filter(|_| plain)?;
     plain_transport((shown, AT), LayerKind::Ipv6, AT + Ipv6::LEN, ip.next_header)
 }
@@ -95,8 +95,8 @@ fn plain_transport(
         protocol::TCP => (LayerKind::Tcp, header::get::<Tcp>(bytes, offset)?.header_len()),
         protocol::UDP => {
             let udp = header::get::<Udp>(bytes, offset)?;
-            let whole = offset + usize::from(udp.length.get()) == bytes.len();
-            let kind = whole && !is_tunnel(udp.destination.get());
+            let whole = offset + usize::from(udp.length) == bytes.len();
+            let kind = whole && !is_tunnel(udp.destination);
             (kind.then_some(LayerKind::Udp)?, Udp::LEN)
         }
         _ => return None,
@@ -177,7 +177,7 @@ impl<'a> Parser<'a> {
 
     fn ipv4(&mut self, offset: usize) -> Next {
         let Some(ip) = header::get::<Ipv4>(self.bytes, offset) else { return End(self.cut()) };
-        let (header_len, mut total) = (ip.header_len(), usize::from(ip.total_len.get()));
+        let (header_len, mut total) = (ip.header_len(), usize::from(ip.total_len));
         if ip.version_ihl >> 4 != 4 || header_len < Ipv4::LEN {
             return End(Form::Malformed);
         }
@@ -208,10 +208,10 @@ impl<'a> Parser<'a> {
         let Some(ip) = header::get::<Ipv6>(self.datagram_bytes(), offset) else {
             return End(self.cut());
         };
-        if ip.version_class_label.get() >> 28 != 6 {
+        if ip.version_class_label >> 28 != 6 {
             return End(Form::Malformed);
         }
-        let (mut total, inner) = (Ipv6::LEN + usize::from(ip.payload_len.get()), ip.next_header);
+        let (mut total, inner) = (Ipv6::LEN + usize::from(ip.payload_len), ip.next_header);
         if total == Ipv6::LEN && inner == protocol::TCP {
             total += self.beyond_16_bits(offset + Ipv6::LEN);
         }
@@ -310,10 +310,10 @@ impl<'a> Parser<'a> {
     fn udp(&mut self, offset: usize) -> Next {
         let datagram = self.datagram_bytes();
         let Some(udp) = header::get::<Udp>(datagram, offset) else { return End(Form::Malformed) };
-        if offset + usize::from(udp.length.get()) != self.bound {
+        if offset + usize::from(udp.length) != self.bound {
             return End(Form::Malformed);
         }
-        let port = udp.destination.get();
+        let port = udp.destination;
         let form = self.datagram(LayerKind::Udp, offset, offset + Udp::LEN);
         if form != Form::Datagram || !is_tunnel(port) {
             return End(form);

@@ -20,6 +20,8 @@ use crate::packet::{
 };
 use crate::time::Instant;
 use alloc::vec::Vec;
+use core::error::Error;
+use core::fmt;
 use core::ops::Range;
 
 /// Marks the end of a chain and a free place of the table.
@@ -31,8 +33,7 @@ const MAX_COMPARED: usize = 256;
 const UNLIMITED: Limits = Limits { packets: usize::MAX, bytes: usize::MAX };
 
 /// A range that is not inside of the buffer, or of which less than 4 GiB are. Nothing was merged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("frame {index} ends at byte {end} of a buffer of {len} bytes")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OutsideBuffer {
     /// The frame, counted from 0.
     pub index: usize,
@@ -41,6 +42,15 @@ pub struct OutsideBuffer {
     /// Bytes of the buffer.
     pub len: usize,
 }
+
+impl fmt::Display for OutsideBuffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { index, end, len } = self;
+        write!(f, "frame {index} ends at byte {end} of a buffer of {len} bytes")
+    }
+}
+
+impl Error for OutsideBuffer {}
 
 /// A packet of a burst: several merged, or one as it came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -524,8 +534,7 @@ impl Merger {
                 }
                 // It has been examined already.
                 let packet = self.packet(at, layout, lent.buffer);
-                let opened =
-                    Aggregate::open((0, &packet), &candidate, &self.config, Instant::ZERO);
+                let opened = Aggregate::open((0, &packet), &candidate, &self.config, Instant::ZERO);
                 let state = State::Open(self.open.len() as u32);
                 self.open.push(Open { aggregate: opened, last: at as u32 });
                 let bytes = &lent.buffer[self.places[at].range()];
@@ -642,7 +651,7 @@ impl Merger {
 fn ends(bytes: &[u8], layout: &Layout) -> bool {
     layout.transport().is_some_and(|layer| {
         layer.kind == LayerKind::Tcp
-            && header::at::<Tcp>(bytes, layer.at()).offset_flags.get() & END_FLAGS != 0
+            && header::at::<Tcp>(bytes, layer.at()).offset_flags & END_FLAGS != 0
     })
 }
 

@@ -3,6 +3,8 @@
 use super::{SegmentError, Segments, segment_bytes};
 use crate::offload::virtio::{FieldError, Header};
 use crate::packet::{ChecksumState, Form, Layout, LinkType};
+use core::error::Error;
+use core::fmt;
 
 /// Bytes left free around each segment, for the caller's own header and, for example, the tag of an
 /// AEAD.
@@ -15,15 +17,36 @@ pub struct Room {
 }
 
 /// Why a frame cannot be cut. Nothing was written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CutError {
     /// The header contradicts the frame.
-    #[error(transparent)]
-    Header(#[from] FieldError),
+    Header(FieldError),
     /// The frame cannot be segmented.
-    #[error(transparent)]
-    Segment(#[from] SegmentError),
+    Segment(SegmentError),
+}
+
+impl fmt::Display for CutError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Header(error) => error.fmt(f),
+            Self::Segment(error) => error.fmt(f),
+        }
+    }
+}
+
+impl Error for CutError {}
+
+impl From<FieldError> for CutError {
+    fn from(error: FieldError) -> Self {
+        Self::Header(error)
+    }
+}
+
+impl From<SegmentError> for CutError {
+    fn from(error: SegmentError) -> Self {
+        Self::Segment(error)
+    }
 }
 
 /// The segments of a frame, or the frame itself if it is not to be segmented; see [`cut`].
@@ -94,11 +117,7 @@ impl Run<'_> {
 /// # Errors
 ///
 /// The header contradicts the frame, or the frame cannot be segmented.
-pub fn cut<'f>(
-    link: LinkType,
-    header: &Header,
-    frame: &'f mut [u8],
-) -> Result<Cut<'f>, CutError> {
+pub fn cut<'f>(link: LinkType, header: &Header, frame: &'f mut [u8]) -> Result<Cut<'f>, CutError> {
     cut_pieces(link, header, frame, &[])
 }
 
@@ -203,9 +222,7 @@ impl<P: AsRef<[u8]>> Cut<'_, P> {
 
     fn write_next(&mut self, out: &mut [u8]) -> Result<Option<usize>, SegmentError> {
         match &mut self.kind {
-            Kind::Segments(segments) => {
-                Ok(segments.write_next(out)?.map(|written| written.len))
-            }
+            Kind::Segments(segments) => Ok(segments.write_next(out)?.map(|written| written.len)),
             Kind::Whole(frame) => {
                 let Some((head, rest)) = *frame else { return Ok(None) };
                 let slices = || core::iter::once(head).chain(rest.iter().map(AsRef::as_ref));

@@ -13,8 +13,8 @@ mod check;
 mod describe;
 
 pub use check::{FieldError, Offload};
-pub use describe::{Device, Identifications, Undescribable};
 pub(super) use describe::Frame;
+pub use describe::{Device, Identifications, Undescribable};
 
 use crate::packet::checksum::Sum;
 use crate::packet::header::Udp;
