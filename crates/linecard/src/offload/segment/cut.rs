@@ -56,6 +56,7 @@ pub struct Cut<'f, P = &'f [u8]> {
 }
 
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "a box would be an allocation for each frame")]
 enum Kind<'f, P> {
     /// As it is; none once it has been written.
     Whole(Option<(&'f [u8], &'f [P])>),
