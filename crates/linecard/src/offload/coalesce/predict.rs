@@ -367,7 +367,7 @@ fn is_next_ipv4(ip: &Ipv4, len: usize, fields: u16) -> bool {
 mod tests {
     use super::super::{Config, SPARE_CHAINS};
     use super::*;
-    use crate::packet::{Batch, ChecksumState, LinkType};
+    use crate::packet::{Batch, ChecksumState, LinkType, Piece};
     use crate::time::Instant;
     use alloc::vec;
 
