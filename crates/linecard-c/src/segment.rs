@@ -7,7 +7,7 @@ use crate::types::{
 };
 use linecard::offload::segment::{Class, Segments, segment};
 use linecard::packet::checksum::Sum;
-use linecard::packet::{Gso, Packet};
+use linecard::packet::{Gso, Packet, Piece};
 use std::iter;
 use std::mem::MaybeUninit;
 
@@ -16,7 +16,7 @@ pub(crate) fn plan(packet: &Packet<&[u8]>, gso: Gso) -> Result<Plan, Error> {
     Ok(room_for(&segment(packet, gso)?, packet, gso))
 }
 
-fn room_for(segments: &Segments<'_, &[u8]>, packet: &Packet<&[u8]>, gso: Gso) -> Plan {
+fn room_for(segments: &Segments<'_, Piece<&[u8]>>, packet: &Packet<&[u8]>, gso: Gso) -> Plan {
     let (count, longest) = (segments.count(), segments.max_len());
     let header_bytes = count * packet.layout().header_len();
     let padding = if gso.padded { count } else { 0 };

@@ -1,5 +1,5 @@
 //! Complete tunnel programs beside each other, in turns, between two network namespaces: throughput of one TCP
-//! stream, processor time, and round trips. ../README.md says how to read it; `programs.rs` lists the programs.
+//! stream, processor time, and round trips. peers/README.md says how to read it; `programs.rs` lists the programs.
 
 mod lab;
 mod lines;
