@@ -106,7 +106,7 @@ fn arg(name: &'static str, parameter: &'static Parameter) -> Arg {
         _ if parameter.is_number => "N".to_owned(),
         _ => name.rsplit('-').next().unwrap_or_default().to_uppercase(),
     };
-    let arg = Arg::new(name).help(parameter.help()).conflicts_with_all(&parameter.conflicts);
+    let arg = Arg::new(name).help(parameter.help());
     // `-1ms` is refused as a time, not as an option.
     let mut arg = arg.allow_hyphen_values(parameter.format == "duration");
     if let Some(former) = &parameter.former_flag {
