@@ -61,14 +61,19 @@ impl Compiled {
     }
 }
 
-/// Compiles the example; none, and said why, when the options do not let it.
+/// Compiles the example with the header of the repository.
 fn compile(cc: &str, options: &[&str]) -> Option<Compiled> {
+    let include = format!("-I{}", root().join("include").display());
+    compile_with(cc, &[&[include.as_str()], options, &LIBRARIES].concat())
+}
+
+/// Compiles the example; none, and said why, when the options do not let it.
+fn compile_with(cc: &str, options: &[&str]) -> Option<Compiled> {
     let compiled = Compiled(TempDir::new().expect("a folder"));
     let mut command = Command::new(cc);
     command.args(["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-g", "-O1"]);
-    command.arg("-I").arg(root().join("include"));
     command.arg(root().join("examples/roundtrip.c"));
-    command.args(options).args(LIBRARIES).arg("-o").arg(compiled.program());
+    command.args(options).arg("-o").arg(compiled.program());
     let output = command.output().expect("the compiler is there");
     if !output.status.success() {
         say(&format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr)));
@@ -96,10 +101,6 @@ fn the_example_runs() {
     let plain = compile(&cc, &[library]).expect("the example compiles");
     expect_round_trip(&mut Command::new(plain.program()));
 
-    let search = format!("-L{}", target.display());
-    let shared = compile(&cc, &[&search, "-llinecard"]).expect("the example compiles");
-    expect_round_trip(Command::new(shared.program()).env("LD_LIBRARY_PATH", &target));
-
     match compile(&cc, &[library, "-fsanitize=address,undefined"]) {
         Some(checked) => expect_round_trip(&mut Command::new(checked.program())),
         None => {
@@ -117,16 +118,112 @@ fn the_example_runs() {
     }
 }
 
-/// The header alone, as C++ too.
+/// The library as `install.sh` installs it, below a folder that is not the one it will be used from.
+struct Installed {
+    root: TempDir,
+    prefix: &'static str,
+}
+
+impl Installed {
+    fn new(prefix: &'static str) -> Self {
+        let installed = Self { root: TempDir::new().expect("a folder"), prefix };
+        let mut script = Command::new(root().join("install.sh"));
+        script.arg(prefix).env("DESTDIR", installed.root.path()).env("LIBRARIES", build());
+        for variable in ["LIBDIR", "INCLUDEDIR", "STRIP"] {
+            script.env_remove(variable);
+        }
+        run(&mut script);
+        installed
+    }
+
+    fn path(&self, below: &str) -> PathBuf {
+        self.root.path().join(self.prefix.trim_start_matches('/')).join(below)
+    }
+
+    /// The words that pkg-config answers.
+    fn ask(&self, options: &[&str]) -> Vec<String> {
+        let mut command = Command::new("pkg-config");
+        command.args(options).arg("linecard");
+        command.env("PKG_CONFIG_PATH", self.path("lib/pkgconfig"));
+        // As for a package that is unpacked into a folder, to compile for another system.
+        command.env("PKG_CONFIG_SYSROOT_DIR", self.root.path());
+        let printed = String::from_utf8(run(&mut command).stdout).expect("text");
+        printed.split_whitespace().map(str::to_owned).collect()
+    }
+}
+
+/// What `readelf` prints of a library.
+fn elf(options: &str, library: &Path) -> String {
+    let printed = run(Command::new("readelf").arg(options).arg("--wide").arg(library)).stdout;
+    String::from_utf8_lossy(&printed).into_owned()
+}
+
+/// Promise (Offloads): The C library installs below any prefix, is found by pkg-config, and is linked by a soname with
+/// the version of its interface.
+#[test]
+fn a_program_uses_the_installed_library() {
+    let Some(cc) = compiler() else {
+        return linecard_testkit::skip(
+            "the installed library",
+            "no C compiler: install gcc, or set CC",
+        );
+    };
+    if !is_there("pkg-config") {
+        return linecard_testkit::skip("the installed library", "pkg-config is missing");
+    }
+    let installed = Installed::new("/opt/linecard");
+    assert_eq!(installed.ask(&["--modversion"]), [env!("CARGO_PKG_VERSION")]);
+    let options = installed.ask(&["--cflags", "--libs"]);
+    let options: Vec<_> = options.iter().map(String::as_str).collect();
+    let shared = compile_with(&cc, &options).expect("the example compiles");
+    let library = installed.path("lib");
+    expect_round_trip(Command::new(shared.program()).env("LD_LIBRARY_PATH", &library));
+    // The shared library comes first, unless all is static.
+    std::fs::remove_file(library.join("liblinecard.so")).expect("it is there");
+    let options = installed.ask(&["--static", "--cflags", "--libs"]);
+    let options: Vec<_> = options.iter().map(String::as_str).collect();
+    let archived = compile_with(&cc, &options).expect("the example compiles");
+    expect_round_trip(&mut Command::new(archived.program()));
+}
+
+#[test]
+fn the_installed_library_has_its_name_and_no_debugging_symbols() {
+    if !is_there("readelf") {
+        return linecard_testkit::skip("the installed library's name", "binutils is missing");
+    }
+    let installed = Installed::new("/usr");
+    let header =
+        std::fs::read_to_string(installed.path("include/linecard.h")).expect("it is there");
+    let version =
+        header.lines().find_map(|line| line.strip_prefix("#define LINECARD_ABI_VERSION "));
+    let name = format!("liblinecard.so.{}", version.expect("a version"));
+    let library = installed.path("lib").join(&name);
+    assert!(elf("--dynamic", &library).contains(&format!("Library soname: [{name}]")));
+    let sections = elf("--sections", &library);
+    assert!(!sections.contains(".debug_") && !sections.contains(".symtab"), "{sections}");
+    let link = std::fs::read_link(installed.path("lib/liblinecard.so")).expect("a link");
+    assert_eq!(link, Path::new(&name));
+    assert!(!elf("--sections", &installed.path("lib/liblinecard.a")).contains(".debug_"));
+}
+
+/// The header alone: C90 without extensions, later versions of C, and C++.
 #[test]
 fn the_header_compiles_alone() {
     let Some(cc) = compiler() else {
         return linecard_testkit::skip("the header in C", "no C compiler: install gcc, or set CC");
     };
     let header = root().join("include/linecard.h");
-    for language in [["-xc", "-std=c99"], ["-xc++", "-std=c++11"]] {
+    let languages = [
+        ["-xc", "-std=c90"],
+        ["-xc", "-std=c99"],
+        ["-xc", "-std=c17"],
+        ["-xc++", "-std=c++98"],
+        ["-xc++", "-std=c++17"],
+    ];
+    for language in languages {
         let mut command = Command::new(&cc);
-        command.args(language).args(["-Wall", "-Wextra", "-Werror", "-fsyntax-only"]).arg(&header);
+        command.args(language).args(["-pedantic", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]);
+        command.arg(&header);
         let output = command.output().expect("the compiler is there");
         let said = String::from_utf8_lossy(&output.stderr);
         if said.contains("cc1plus") {

@@ -1,16 +1,13 @@
 //! Why a port cannot be opened.
 
 use crate::sys;
-use std::io;
+use std::error::Error;
+use std::{fmt, io};
 
 /// Why a port cannot be opened, in one line with what to do.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
 pub enum PortError {
     /// A privilege is missing.
-    #[error(
-        "no permission to {doing}: it needs {capability} (run as root, or `setcap {}+ep PROGRAM`)",
-        capability.to_lowercase()
-    )]
     NoPermission {
         /// What was tried.
         doing: &'static str,
@@ -18,45 +15,31 @@ pub enum PortError {
         capability: &'static str,
     },
     /// The device file cannot be opened.
-    #[error("no permission to open {path}: it needs to be readable and writable for this user")]
     NoAccess {
         /// The file.
         path: &'static str,
     },
     /// There is no interface of this name.
-    #[error("no interface `{name}` in this network namespace: `ip link` lists them")]
     NoInterface {
         /// The name.
         name: String,
     },
     /// The name is not valid for an interface.
-    #[error(
-        "interface name `{name}` has {} bytes or a character that names do not have: 1 to {} bytes \
-         without `/`, `:` and white space",
-        name.len(),
-        sys::device::MAX_NAME
-    )]
     BadName {
         /// The name.
         name: String,
     },
     /// The device exists, but is in use.
-    #[error("device `{name}` is in use: another program has it, or all its queues")]
     InUse {
         /// The name.
         name: String,
     },
     /// An interface of this name exists, but is another kind of device.
-    #[error(
-        "interface `{name}` exists and is no such device: a TUN where a TAP is asked for, one queue \
-         where several are, or neither TUN nor TAP"
-    )]
     OtherKind {
         /// The name.
         name: String,
     },
     /// The kernel lacks a required feature.
-    #[error("the kernel lacks {what}: {advice}")]
     Lacks {
         /// What it lacks.
         what: &'static str,
@@ -64,9 +47,6 @@ pub enum PortError {
         advice: &'static str,
     },
     /// An interface whose frames are not Ethernet or IP.
-    #[error(
-        "interface `{name}` has link type {hardware}: Ethernet (1) and plain IP (65534) are known"
-    )]
     LinkType {
         /// The name.
         name: String,
@@ -74,21 +54,16 @@ pub enum PortError {
         hardware: u16,
     },
     /// An interface without a MAC address.
-    #[error("interface `{name}` has no MAC address: it is not an Ethernet device")]
     NoMac {
         /// The name.
         name: String,
     },
     /// The MAC address is not valid for an interface.
-    #[error(
-        "{mac:02x?} cannot be the MAC address of an interface: not all zeros, and the first byte even"
-    )]
     BadMac {
         /// The address.
         mac: [u8; 6],
     },
     /// The buffers of the pool are too short.
-    #[error("pool buffers of {given} bytes are too short: large packets need {needed}")]
     ShortBuffers {
         /// Bytes of each.
         given: usize,
@@ -96,7 +71,6 @@ pub enum PortError {
         needed: usize,
     },
     /// A setting is out of range.
-    #[error("{setting} {value} is out of range: {range}")]
     Setting {
         /// Its name.
         setting: &'static str,
@@ -106,22 +80,89 @@ pub enum PortError {
         range: &'static str,
     },
     /// A fanout group that this port cannot join.
-    #[error(
-        "fanout group {group} cannot be joined: its members spread frames in another way, or by \
-         another interface; take another number"
-    )]
     Fanout {
         /// The group.
         group: u16,
     },
     /// Any other error of the system.
-    #[error("cannot {doing}: {source}")]
     System {
         /// What was tried.
         doing: &'static str,
         /// The system's error.
         source: io::Error,
     },
+}
+
+impl fmt::Display for PortError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoPermission { doing, capability } => write!(
+                f,
+                "no permission to {doing}: it needs {capability} (run as root, or `setcap \
+                 {}+ep PROGRAM`)",
+                capability.to_lowercase()
+            ),
+            Self::NoAccess { path } => write!(
+                f,
+                "no permission to open {path}: it needs to be readable and writable for \
+                 this user"
+            ),
+            Self::NoInterface { name } => {
+                write!(f, "no interface `{name}` in this network namespace: `ip link` lists them")
+            }
+            Self::BadName { name } => write!(
+                f,
+                "interface name `{name}` has {} bytes or a character that names do not \
+                 have: 1 to {} bytes without `/`, `:` and white space",
+                name.len(),
+                sys::device::MAX_NAME
+            ),
+            Self::InUse { name } => {
+                write!(f, "device `{name}` is in use: another program has it, or all its queues")
+            }
+            Self::OtherKind { name } => write!(
+                f,
+                "interface `{name}` exists and is no such device: a TUN where a TAP is \
+                 asked for, one queue where several are, or neither TUN nor TAP"
+            ),
+            Self::Lacks { what, advice } => write!(f, "the kernel lacks {what}: {advice}"),
+            Self::LinkType { name, hardware } => write!(
+                f,
+                "interface `{name}` has link type {hardware}: Ethernet (1) and plain IP \
+                 (65534) are known"
+            ),
+            Self::NoMac { name } => {
+                write!(f, "interface `{name}` has no MAC address: it is not an Ethernet device")
+            }
+            Self::BadMac { mac } => write!(
+                f,
+                "{mac:02x?} cannot be the MAC address of an interface: not all zeros, and \
+                 the first byte even"
+            ),
+            Self::ShortBuffers { given, needed } => write!(
+                f,
+                "pool buffers of {given} bytes are too short: large packets need {needed}"
+            ),
+            Self::Setting { setting, value, range } => {
+                write!(f, "{setting} {value} is out of range: {range}")
+            }
+            Self::Fanout { group } => write!(
+                f,
+                "fanout group {group} cannot be joined: its members spread frames in \
+                 another way, or by another interface; take another number"
+            ),
+            Self::System { doing, source } => write!(f, "cannot {doing}: {source}"),
+        }
+    }
+}
+
+impl Error for PortError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::System { source, .. } => Some(source),
+            _ => None,
+        }
+    }
 }
 
 impl PortError {

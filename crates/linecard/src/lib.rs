@@ -3,8 +3,16 @@
 //!
 //! This crate is pure: no clock, no random source, no I/O. Time ([`time::Instant`]) and randomness
 //! ([`rng::Rng`]) are arguments, so the same code runs live, on a capture and in a model, and every
-//! test can be replayed from a seed. It is `no_std` + `alloc`; the feature `std` (on by default)
-//! adds run-time CPU detection and the standard error traits.
+//! test can be replayed from a seed. It depends on no other crate.
+//!
+//! # Features
+//!
+//! | feature | default | what it adds |
+//! |---|---|---|
+//! | `std` | on | checksums by the vector instructions that the processor has; without it the crate is `no_std` + `alloc` |
+//! | `plan` | off | the module `plan`: which core runs which stage, and what throughput to expect |
+//!
+//! # Contents
 //!
 //! The core types:
 //!
@@ -27,6 +35,7 @@ extern crate alloc;
 pub mod offload;
 pub mod packet;
 pub mod pipeline;
+#[cfg(feature = "plan")]
 pub mod plan;
 pub mod port;
 pub mod progress;

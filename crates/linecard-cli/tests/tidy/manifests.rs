@@ -131,7 +131,7 @@ pub(crate) fn check_table(manifests: &[(String, String)], document: &str) -> Vec
             }
         }
     }
-    let mut findings = Vec::new();
+    let mut findings = unused(document, &users);
     for (dependency, [shipping, tests]) in users {
         let is_test = shipping.is_empty();
         let expected = if is_test { &tests } else { &shipping };
@@ -153,6 +153,21 @@ pub(crate) fn check_table(manifests: &[(String, String)], document: &str) -> Vec
         }
     }
     findings
+}
+
+/// Rows of crates that nobody uses any more. The table ends where the next section begins.
+fn unused<T>(document: &str, users: &BTreeMap<String, T>) -> Vec<Finding> {
+    let table = document.lines().enumerate().take_while(|(_, line)| !line.starts_with("## "));
+    let rows = table.filter_map(|(index, line)| {
+        let names = line.strip_prefix("| ")?.split('|').next()?.trim();
+        (names != "crate").then_some((index + 1, names))
+    });
+    let is_crate = |name: &&str| !name.contains([' ', '(', '.']);
+    let names = rows.flat_map(|(line, names)| names.split(", ").map(move |name| (line, name)));
+    names
+        .filter(|(_, name)| is_crate(name) && !users.contains_key(*name))
+        .map(|(line, name)| Finding::new(TABLE, line, format!("nobody uses `{name}`: delete it")))
+        .collect()
 }
 
 /// Line, section and name of every dependency, of any kind and platform.
@@ -228,6 +243,7 @@ mod tests {
         assert_eq!(count(right), 0);
         assert_eq!(count(&right.replace("| linecard |", "| linecard, linecard-c |")), 1);
         assert_eq!(count("| zerocopy | headers | linecard |"), 1);
+        assert_eq!(count(&format!("{right}\n| serde | JSON | linecard |")), 1);
     }
 
     #[test]

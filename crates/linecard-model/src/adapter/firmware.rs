@@ -60,27 +60,29 @@ impl Message {
         let (start, len) = self.part(index);
         let (is_first, is_last) = (index == 0, index + 1 == self.packets());
         let ip_len = self.header_len() - network.at() + len;
-        let ip = header::at_mut::<Ipv4>(&mut area, network.at());
-        ip.total_len.set(ip_len as u16);
-        ip.id.set(ip.id.get().wrapping_add(index as u16));
-        ip.checksum.set(0);
+        let mut ip = header::at::<Ipv4>(&area, network.at());
+        ip.total_len = ip_len as u16;
+        ip.id = ip.id.wrapping_add(index as u16);
+        ip.checksum = 0;
+        header::put(&mut area, network.at(), &ip);
         let sum = Sum::of(&area[network.at()..transport.at()]);
-        header::at_mut::<Ipv4>(&mut area, network.at()).checksum.set(sum.checksum());
+        header::set_be16(&mut area, network.at() + Ipv4::CHECKSUM, sum.checksum());
 
-        let tcp = header::at_mut::<Tcp>(&mut area, transport.at());
-        tcp.sequence.set(tcp.sequence.get().wrapping_add(start as u32));
-        let mut flags = tcp.offset_flags.get();
+        let mut tcp = header::at::<Tcp>(&area, transport.at());
+        tcp.sequence = tcp.sequence.wrapping_add(start as u32);
+        let mut flags = tcp.offset_flags;
         if !is_last {
             flags &= !(tcp_flags::FIN | tcp_flags::PSH);
         }
         if !is_first {
             flags &= !tcp_flags::CWR;
         }
-        tcp.offset_flags.set(flags);
-        tcp.checksum.set(0);
+        tcp.offset_flags = flags;
+        tcp.checksum = 0;
+        header::put(&mut area, transport.at(), &tcp);
         let pseudo = self.layout.pseudo_sum(&area, len).unwrap_or(Sum::ZERO);
         let sum = pseudo.plus(Sum::of(&area[transport.at()..]));
-        header::at_mut::<Tcp>(&mut area, transport.at()).checksum.set(sum.fold());
+        header::set_be16(&mut area, transport.at() + Tcp::CHECKSUM, sum.fold());
         area
     }
 }

@@ -3,7 +3,6 @@
 use alloc::vec::Vec;
 use linecard::packet::checksum::Sum;
 use linecard::packet::header::{self, IPV4_DF, Ipv4, Tcp, protocol};
-use zerocopy::network_endian::{U16, U32};
 
 const MACS: usize = 12;
 const ETHERNET: usize = MACS + 2;
@@ -47,35 +46,37 @@ pub(super) fn build(way: Way, say: &Say, payload: &[u8]) -> Vec<u8> {
     bytes[MACS] = 8;
     let segment_len = Tcp::LEN + payload.len();
     // RFC 6864, section 4: whole datagrams need no identification.
-    let mut ip = Ipv4 {
+    let ip = Ipv4 {
         version_ihl: 0x45,
         tos: 0,
-        total_len: U16::new((Ipv4::LEN + segment_len) as u16),
-        id: U16::ZERO,
-        flags_fragment: U16::new(IPV4_DF),
+        total_len: (Ipv4::LEN + segment_len) as u16,
+        id: 0,
+        flags_fragment: IPV4_DF,
         ttl: HOPS,
         protocol: protocol::TCP,
-        checksum: U16::ZERO,
+        checksum: 0,
         source: from,
         destination: to,
     };
-    ip.checksum.set(Sum::of(zerocopy::IntoBytes::as_bytes(&ip)).checksum());
-    *header::at_mut(&mut bytes, ETHERNET) = ip;
-    *header::at_mut(&mut bytes, TRANSPORT) = Tcp {
-        source: U16::new(source),
-        destination: U16::new(destination),
-        sequence: U32::new(say.sequence),
-        acknowledgment: U32::new(say.acknowledgment),
-        offset_flags: U16::new(5 << 12 | say.flags),
-        window: U16::new(say.window),
-        checksum: U16::ZERO,
-        urgent: U16::ZERO,
+    header::put(&mut bytes, ETHERNET, &ip);
+    let checksum = Sum::of(&bytes[ETHERNET..TRANSPORT]).checksum();
+    header::set_be16(&mut bytes, ETHERNET + Ipv4::CHECKSUM, checksum);
+    let tcp = Tcp {
+        source,
+        destination,
+        sequence: say.sequence,
+        acknowledgment: say.acknowledgment,
+        offset_flags: 5 << 12 | say.flags,
+        window: say.window,
+        checksum: 0,
+        urgent: 0,
     };
+    header::put(&mut bytes, TRANSPORT, &tcp);
     bytes.extend_from_slice(payload);
     let pseudo = Sum::of(&from).plus(Sum::of(&to)).plus(Sum::word(protocol::TCP.into()));
     let pseudo = pseudo.plus(Sum::word(segment_len as u16));
     let checksum = Sum::of(&bytes[TRANSPORT..]).plus(pseudo).checksum();
-    header::at_mut::<Tcp>(&mut bytes, TRANSPORT).checksum.set(checksum);
+    header::set_be16(&mut bytes, TRANSPORT + Tcp::CHECKSUM, checksum);
     bytes
 }
 
@@ -83,15 +84,15 @@ pub(super) fn build(way: Way, say: &Say, payload: &[u8]) -> Vec<u8> {
 pub(super) fn read(bytes: &[u8]) -> Option<(Way, Say)> {
     let tcp = header::get::<Tcp>(bytes, TRANSPORT)?;
     let say = Say {
-        sequence: tcp.sequence.get(),
-        acknowledgment: tcp.acknowledgment.get(),
-        flags: tcp.offset_flags.get() & 0x01FF,
-        window: tcp.window.get(),
+        sequence: tcp.sequence,
+        acknowledgment: tcp.acknowledgment,
+        flags: tcp.offset_flags & 0x01FF,
+        window: tcp.window,
     };
-    let way = if tcp.destination.get() == SERVER_PORT {
-        Way::ToServer(tcp.source.get())
+    let way = if tcp.destination == SERVER_PORT {
+        Way::ToServer(tcp.source)
     } else {
-        Way::ToClient(tcp.destination.get())
+        Way::ToClient(tcp.destination)
     };
     Some((way, say))
 }

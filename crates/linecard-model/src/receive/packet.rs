@@ -27,11 +27,11 @@ pub(super) fn is_sound(bytes: &[u8]) -> bool {
         return false;
     }
     let ip = header::at::<Ipv4>(bytes, 0);
-    if usize::from(ip.total_len.get()) != bytes.len() {
+    if usize::from(ip.total_len) != bytes.len() {
         return false;
     }
     let payload = bytes.len() - Ipv4::LEN;
-    let field = ip.flags_fragment.get();
+    let field = ip.flags_fragment;
     if ip.is_fragment() {
         let end = usize::from(field & IPV4_OFFSET) * 8 + payload;
         let whole = field & IPV4_MF == 0 || payload.is_multiple_of(8);
@@ -48,9 +48,9 @@ pub(super) fn place(bytes: &[u8]) -> Option<Place> {
         |at: usize| bytes[at..at + 4].iter().fold(0, |word, byte| word << 8 | u32::from(*byte));
     let (source, destination) = (word(12), word(16));
     if ip.is_fragment() {
-        let field = ip.flags_fragment.get();
+        let field = ip.flags_fragment;
         let first = u32::from(field & IPV4_OFFSET) * 8;
-        let id = ip.id.get().into();
+        let id = ip.id.into();
         return Some(Place {
             key: Key::Datagram([source, destination, ip.protocol.into(), id]),
             payload_at: Ipv4::LEN,
@@ -65,7 +65,7 @@ pub(super) fn place(bytes: &[u8]) -> Option<Place> {
         payload_at,
         first: word(24),
         end: word(24).wrapping_add((bytes.len() - payload_at) as u32),
-        is_last: header::at::<Tcp>(bytes, Ipv4::LEN).offset_flags.get() & ENDS != 0,
+        is_last: header::at::<Tcp>(bytes, Ipv4::LEN).offset_flags & ENDS != 0,
     })
 }
 

@@ -177,15 +177,15 @@ pub(super) fn finish(bytes: &mut [u8]) {
     if bytes.first() != Some(&0x45) || bytes.len() < Ipv4::LEN {
         return;
     }
-    header::at_mut::<Ipv4>(bytes, 0).checksum.set(0);
+    header::set_be16(bytes, Ipv4::CHECKSUM, 0);
     let sum = Sum::of(&bytes[..Ipv4::LEN]);
-    header::at_mut::<Ipv4>(bytes, 0).checksum.set(sum.checksum());
+    header::set_be16(bytes, Ipv4::CHECKSUM, sum.checksum());
     let layout = Layout::parse(LinkType::Raw, bytes);
     let Some(tcp) = layout.transport().filter(|layer| layer.kind == LayerKind::Tcp) else {
         return;
     };
-    header::at_mut::<Tcp>(bytes, tcp.at()).checksum.set(0);
+    header::set_be16(bytes, tcp.at() + Tcp::CHECKSUM, 0);
     let covered = &bytes[tcp.at()..layout.end()];
     let sum = Sum::of(covered).plus(layout.pseudo_sum_of(bytes, tcp, covered.len()));
-    header::at_mut::<Tcp>(bytes, tcp.at()).checksum.set(sum.checksum());
+    header::set_be16(bytes, tcp.at() + Tcp::CHECKSUM, sum.checksum());
 }

@@ -78,7 +78,7 @@ impl Message {
             return Err(MessageError::Fragment);
         }
         // A length of 0 stands for more than 64 KiB, which the firmware does not support.
-        let total_len = header::get::<Ipv4>(packet.bytes(), 0).map(|ip| ip.total_len.get());
+        let total_len = header::get::<Ipv4>(packet.bytes(), 0).map(|ip| ip.total_len);
         let whole = total_len.map(usize::from) == Some(len)
             && layout.end() == len
             && layout.layer_count() <= 2;
@@ -129,7 +129,7 @@ impl Message {
 
     /// TCP data offset and flags: for all segments but the last, and for the last.
     pub(super) fn flags(&self) -> Option<(u16, u16)> {
-        let field = || header::at::<Tcp>(self.bytes(), Ipv4::LEN).offset_flags.get();
+        let field = || header::at::<Tcp>(self.bytes(), Ipv4::LEN).offset_flags;
         (self.kind == Kind::Tcp).then(field).map(|last| (last & !LAST_ONLY, last))
     }
 
@@ -152,6 +152,6 @@ impl Message {
 
     /// Whether its packets may all carry the message's identification (RFC 6864, section 4.1).
     pub(super) fn may_not_be_fragmented(&self) -> bool {
-        header::at::<Ipv4>(self.bytes(), 0).flags_fragment.get() & IPV4_DF != 0
+        header::at::<Ipv4>(self.bytes(), 0).flags_fragment & IPV4_DF != 0
     }
 }

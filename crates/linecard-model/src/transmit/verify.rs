@@ -162,7 +162,7 @@ impl Verifier {
 
     /// Whether the packet carries its message's identification, and may.
     fn keeps_id(&self, packet: &[u8]) -> bool {
-        let id = |bytes: &[u8]| header::at::<Ipv4>(bytes, 0).id.get();
+        let id = |bytes: &[u8]| header::at::<Ipv4>(bytes, 0).id;
         self.messages.front().is_some_and(|message| {
             message.may_not_be_fragmented()
                 && packet.len() >= Ipv4::LEN

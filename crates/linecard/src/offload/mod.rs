@@ -40,13 +40,13 @@ fn set_lengths(header: &mut [u8], layout: &Layout, payload_len: usize) {
         let len = layout.header_len() - at + payload_len;
         match layer.kind {
             LayerKind::Ipv4 => {
-                header::at_mut::<Ipv4>(header, at).total_len.set(field_of(len));
+                header::set_be16(header, at + Ipv4::TOTAL_LEN, field_of(len));
                 set_ipv4_checksum(header, at);
             }
             LayerKind::Ipv6 => {
-                header::at_mut::<Ipv6>(header, at).payload_len.set(field_of(len - Ipv6::LEN));
+                header::set_be16(header, at + Ipv6::PAYLOAD_LEN, field_of(len - Ipv6::LEN));
             }
-            LayerKind::Udp => header::at_mut::<Udp>(header, at).length.set(field_of(len)),
+            LayerKind::Udp => header::set_be16(header, at + Udp::LENGTH, field_of(len)),
             LayerKind::Pppoe => {
                 let field = field_of(len - PPPOE_LEN).to_be_bytes();
                 header[at + PPPOE_LENGTH..][..2].copy_from_slice(&field);
@@ -86,9 +86,8 @@ fn first_exceeded_length(layout: &Layout, end: usize) -> Option<(&'static str, u
 /// Recomputes the checksum of the IPv4 header at `offset`.
 #[inline]
 fn set_ipv4_checksum(bytes: &mut [u8], offset: usize) {
-    let ip = header::at_mut::<Ipv4>(bytes, offset);
-    ip.checksum.set(0);
-    let end = offset + ip.header_len();
+    header::set_be16(bytes, offset + Ipv4::CHECKSUM, 0);
+    let end = offset + header::at::<Ipv4>(bytes, offset).header_len();
     let checksum = Sum::of(&bytes[offset..end]).checksum();
-    header::at_mut::<Ipv4>(bytes, offset).checksum.set(checksum);
+    header::set_be16(bytes, offset + Ipv4::CHECKSUM, checksum);
 }

@@ -26,10 +26,10 @@ impl Segment {
         }
         let tcp = header::at::<Tcp>(packet.bytes(), transport.at());
         Some(Self {
-            sequence: tcp.sequence.get(),
-            acknowledgment: tcp.acknowledgment.get(),
-            flags: tcp.offset_flags.get() & 0x0FFF,
-            window: tcp.window.get(),
+            sequence: tcp.sequence,
+            acknowledgment: tcp.acknowledgment,
+            flags: tcp.offset_flags & 0x0FFF,
+            window: tcp.window,
             len: packet.payload_len() as u32,
         })
     }
@@ -154,7 +154,7 @@ pub(super) fn traffic_classes<B: AsRef<[u8]>>(packet: &Packet<B>) -> impl Iterat
     let ip = packet.layout().layers().filter(|layer| layer.kind.is_ip());
     ip.map(move |layer| match layer.kind {
         LayerKind::Ipv4 => header::at::<Ipv4>(bytes, layer.at()).tos,
-        _ => (header::at::<Ipv6>(bytes, layer.at()).version_class_label.get() >> 20) as u8,
+        _ => (header::at::<Ipv6>(bytes, layer.at()).version_class_label >> 20) as u8,
     })
 }
 

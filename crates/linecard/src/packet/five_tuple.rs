@@ -47,8 +47,8 @@ impl FiveTuple {
             }
         };
         Some(Self {
-            source: (source, ports.source.get()).into(),
-            destination: (destination, ports.destination.get()).into(),
+            source: (source, ports.source).into(),
+            destination: (destination, ports.destination).into(),
             protocol: layout.protocol(),
         })
     }

@@ -58,14 +58,14 @@ fn plain(link: LinkType, bytes: &[u8]) -> Option<Layout> {
         ethertype::IPV4 => {
             let ip = header::get::<Ipv4>(bytes, ETHERNET_LEN)?;
             let plain = ip.version_ihl == 0x45 && !ip.is_fragment();
-            let end = ETHERNET_LEN + usize::from(ip.total_len.get());
+            let end = ETHERNET_LEN + usize::from(ip.total_len);
             let shown = bytes.get(..end).filter(|_| plain)?;
             plain_transport(shown, LayerKind::Ipv4, ETHERNET_LEN + Ipv4::LEN, ip.protocol)
         }
         ethertype::IPV6 => {
             let ip = header::get::<Ipv6>(bytes, ETHERNET_LEN)?;
-            let plain = ip.version_class_label.get() >> 28 == 6 && ip.payload_len.get() != 0;
-            let end = ETHERNET_LEN + Ipv6::LEN + usize::from(ip.payload_len.get());
+            let plain = ip.version_class_label >> 28 == 6 && ip.payload_len != 0;
+            let end = ETHERNET_LEN + Ipv6::LEN + usize::from(ip.payload_len);
             let shown = bytes.get(..end).filter(|_| plain)?;
             plain_transport(shown, LayerKind::Ipv6, ETHERNET_LEN + Ipv6::LEN, ip.next_header)
         }
@@ -79,8 +79,8 @@ fn plain_transport(bytes: &[u8], network: LayerKind, offset: usize, number: u8) 
         protocol::TCP => (LayerKind::Tcp, header::get::<Tcp>(bytes, offset)?.header_len()),
         protocol::UDP => {
             let udp = header::get::<Udp>(bytes, offset)?;
-            let whole = offset + usize::from(udp.length.get()) == bytes.len();
-            let kind = whole && !is_tunnel(udp.destination.get());
+            let whole = offset + usize::from(udp.length) == bytes.len();
+            let kind = whole && !is_tunnel(udp.destination);
             (kind.then_some(LayerKind::Udp)?, Udp::LEN)
         }
         _ => return None,
@@ -161,7 +161,7 @@ impl<'a> Parser<'a> {
 
     fn ipv4(&mut self, offset: usize) -> Next {
         let Some(ip) = header::get::<Ipv4>(self.bytes, offset) else { return End(self.cut()) };
-        let (header_len, mut total) = (ip.header_len(), usize::from(ip.total_len.get()));
+        let (header_len, mut total) = (ip.header_len(), usize::from(ip.total_len));
         if ip.version_ihl >> 4 != 4 || header_len < Ipv4::LEN {
             return End(Form::Malformed);
         }
@@ -192,10 +192,10 @@ impl<'a> Parser<'a> {
         let Some(ip) = header::get::<Ipv6>(self.datagram_bytes(), offset) else {
             return End(self.cut());
         };
-        if ip.version_class_label.get() >> 28 != 6 {
+        if ip.version_class_label >> 28 != 6 {
             return End(Form::Malformed);
         }
-        let (mut total, inner) = (Ipv6::LEN + usize::from(ip.payload_len.get()), ip.next_header);
+        let (mut total, inner) = (Ipv6::LEN + usize::from(ip.payload_len), ip.next_header);
         if total == Ipv6::LEN && inner == protocol::TCP {
             total += self.beyond_16_bits(offset + Ipv6::LEN);
         }
@@ -294,10 +294,10 @@ impl<'a> Parser<'a> {
     fn udp(&mut self, offset: usize) -> Next {
         let datagram = self.datagram_bytes();
         let Some(udp) = header::get::<Udp>(datagram, offset) else { return End(Form::Malformed) };
-        if offset + usize::from(udp.length.get()) != self.bound {
+        if offset + usize::from(udp.length) != self.bound {
             return End(Form::Malformed);
         }
-        let port = udp.destination.get();
+        let port = udp.destination;
         let form = self.datagram(LayerKind::Udp, offset, offset + Udp::LEN);
         if form != Form::Datagram || !is_tunnel(port) {
             return End(form);

@@ -175,7 +175,7 @@ impl Port<PoolBuffer> for Application {
 pub(super) fn flow_number(bytes: &[u8], network: usize, transport: usize) -> usize {
     let low = if bytes[network] >> 4 == 4 { network + 14 } else { network + 22 };
     let pair = usize::from(u16::from_be_bytes([bytes[low], bytes[low + 1]]));
-    let port = usize::from(header::at::<Tcp>(bytes, transport).source.get());
+    let port = usize::from(header::at::<Tcp>(bytes, transport).source);
     pair * PORTS + port.wrapping_sub(FIRST_PORT.into())
 }
 
@@ -187,33 +187,33 @@ fn write_header(bytes: &mut [u8], flow: usize, sender: &Sender, len: usize, fami
     match family {
         Family::V4 => {
             bytes[12..LINK_LEN].copy_from_slice(&[0x08, 0x00]);
-            let ip = header::at_mut::<Ipv4>(bytes, LINK_LEN);
-            *ip = Ipv4 {
+            let ip = Ipv4 {
                 version_ihl: 0x45,
                 tos: 0,
-                total_len: ((Ipv4::LEN + TCP_LEN + len) as u16).into(),
-                id: sender.id.into(),
-                flags_fragment: header::IPV4_DF.into(),
+                total_len: (Ipv4::LEN + TCP_LEN + len) as u16,
+                id: sender.id,
+                flags_fragment: header::IPV4_DF,
                 ttl: 64,
                 protocol: protocol::TCP,
-                checksum: 0.into(),
+                checksum: 0,
                 source: [10, 0, pair[0], pair[1]],
                 destination: [10, 1, pair[0], pair[1]],
             };
+            header::put(bytes, LINK_LEN, &ip);
         }
         Family::V6 => {
             bytes[12..LINK_LEN].copy_from_slice(&[0x86, 0xDD]);
             let address =
                 |side: u8| [0xFD, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, side, pair[0], pair[1]];
-            let ip = header::at_mut::<Ipv6>(bytes, LINK_LEN);
-            *ip = Ipv6 {
-                version_class_label: 0x6000_0000.into(),
-                payload_len: ((TCP_LEN + len) as u16).into(),
+            let ip = Ipv6 {
+                version_class_label: 0x6000_0000,
+                payload_len: (TCP_LEN + len) as u16,
                 next_header: protocol::TCP,
                 hop_limit: 64,
                 source: address(0),
                 destination: address(1),
             };
+            header::put(bytes, LINK_LEN, &ip);
         }
     }
     write_tcp(&mut bytes[transport..transport + TCP_LEN], flow, sender);
@@ -223,16 +223,17 @@ fn write_tcp(bytes: &mut [u8], flow: usize, sender: &Sender) {
     const ACK: u16 = 0x0010;
     let last = if sender.left == 0 { tcp_flags::PSH } else { 0 };
     let words = (TCP_LEN / 4) as u16;
-    *header::at_mut::<Tcp>(bytes, 0) = Tcp {
-        source: (FIRST_PORT + (flow % PORTS) as u16).into(),
-        destination: 5_001.into(),
+    let tcp = Tcp {
+        source: FIRST_PORT + (flow % PORTS) as u16,
+        destination: 5_001,
         // Streams are longer than sequence numbers, which wrap.
-        sequence: (sender.offset as u32).into(),
-        acknowledgment: 1.into(),
-        offset_flags: (words << 12 | ACK | last).into(),
-        window: 512.into(),
-        checksum: 0.into(),
-        urgent: 0.into(),
+        sequence: sender.offset as u32,
+        acknowledgment: 1,
+        offset_flags: words << 12 | ACK | last,
+        window: 512,
+        checksum: 0,
+        urgent: 0,
     };
+    header::put(bytes, 0, &tcp);
     bytes[Tcp::LEN..].copy_from_slice(&[1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 1]);
 }

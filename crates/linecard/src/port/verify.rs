@@ -94,7 +94,7 @@ impl Verify {
             return;
         }
         let flow = flow_number(bytes, network.offset.into(), transport.offset.into());
-        let sequence = header::at::<Tcp>(bytes, transport.offset.into()).sequence.get();
+        let sequence = header::at::<Tcp>(bytes, transport.offset.into()).sequence;
         let good = self.check_payload(packet, flow, sequence);
         match good {
             Some(bytes) => self.counters.good += bytes,

@@ -170,7 +170,7 @@ fn add_offsets(bench: &Bench, table: &mut Comparison) -> Result<(), Error> {
     let mut offsets = Vec::new();
     bench.run(&settings, |sent| {
         // 13 bits beside the flags, in units of 8 bytes (RFC 791, section 3.1).
-        let field = header::at::<Ipv4>(&sent.bytes, 0).flags_fragment.get();
+        let field = header::at::<Ipv4>(&sent.bytes, 0).flags_fragment;
         offsets.push(f64::from(field & 0x1FFF));
     })?;
     let reason =

@@ -319,9 +319,8 @@ fn raise<B: AsRef<[u8]> + AsMut<[u8]>>(
     let (end, network) = (packet.layout().end(), packet.layout().network());
     let partial = packet.meta.checksum == ChecksumState::Partial;
     let bytes = &mut packet.bytes_mut()[..end];
-    let tcp = header::at_mut::<Tcp>(bytes, plain.transport);
-    tcp.acknowledgment.set(number);
-    tcp.window.set(window);
+    header::set_be32(bytes, plain.transport + Tcp::ACKNOWLEDGMENT, number);
+    header::set_be16(bytes, plain.transport + Tcp::WINDOW, window);
     // A partial checksum covers only the pseudo header, which has not changed.
     if let Some(network) = network.filter(|_| !partial) {
         set_tcp_checksum(bytes, network, plain.transport);

@@ -5,7 +5,6 @@ use crate::offload::set_ipv4_checksum;
 use crate::packet::checksum::Sum;
 use crate::packet::header::{self, IPV4_DF, Ipv4, Ipv6, Tcp, protocol, tcp_flags};
 use crate::packet::{Layer, LayerKind, MAX_TAGS, pseudo_sum};
-use zerocopy::network_endian::{U16, U32};
 
 /// Ethernet with all tags, IPv6, TCP with timestamps.
 const ROOM: usize = MACS + 4 * MAX_TAGS + 2 + Ipv6::LEN + Tcp::LEN + TIMESTAMPS;
@@ -58,7 +57,7 @@ impl Reply {
         } else {
             answer_ipv4(bytes, data, network, tcp_len);
         }
-        answer_tcp(bytes, header::at(data, plain.transport), transport, say);
+        answer_tcp(bytes, &header::at(data, plain.transport), transport, say);
         let kind = if v6 { LayerKind::Ipv6 } else { LayerKind::Ipv4 };
         // Offsets of plain headers are far below 2¹⁶.
         let layer = Layer { kind, offset: network as u16 };
@@ -69,46 +68,49 @@ impl Reply {
 
 fn answer_ipv4(bytes: &mut [u8], data: &[u8], network: usize, tcp_len: usize) {
     let asked = header::at::<Ipv4>(data, network);
-    *header::at_mut::<Ipv4>(bytes, network) = Ipv4 {
+    let ip = Ipv4 {
         version_ihl: 0x45,
         tos: asked.tos & !3,
-        total_len: U16::new((Ipv4::LEN + tcp_len) as u16),
-        id: U16::ZERO,
-        flags_fragment: U16::new(IPV4_DF),
+        total_len: (Ipv4::LEN + tcp_len) as u16,
+        id: 0,
+        flags_fragment: IPV4_DF,
         ttl: HOPS,
         protocol: protocol::TCP,
-        checksum: U16::ZERO,
+        checksum: 0,
         source: asked.destination,
         destination: asked.source,
     };
+    header::put(bytes, network, &ip);
     set_ipv4_checksum(bytes, network);
 }
 
 fn answer_ipv6(bytes: &mut [u8], data: &[u8], network: usize, tcp_len: usize) {
     let asked = header::at::<Ipv6>(data, network);
-    let class = asked.version_class_label.get() & 0x0FC0_0000;
-    *header::at_mut::<Ipv6>(bytes, network) = Ipv6 {
-        version_class_label: U32::new(6 << 28 | class),
-        payload_len: U16::new(tcp_len as u16),
+    let class = asked.version_class_label & 0x0FC0_0000;
+    let ip = Ipv6 {
+        version_class_label: 6 << 28 | class,
+        payload_len: tcp_len as u16,
         next_header: protocol::TCP,
         hop_limit: HOPS,
         source: asked.destination,
         destination: asked.source,
     };
+    header::put(bytes, network, &ip);
 }
 
 fn answer_tcp(bytes: &mut [u8], asked: &Tcp, transport: usize, say: &Say) {
     let words = (bytes.len() - transport) as u16 / 4;
-    *header::at_mut::<Tcp>(bytes, transport) = Tcp {
+    let tcp = Tcp {
         source: asked.destination,
         destination: asked.source,
-        sequence: U32::new(say.sequence),
-        acknowledgment: U32::new(say.number),
-        offset_flags: U16::new(words << 12 | tcp_flags::ACK),
-        window: U16::new(say.window),
-        checksum: U16::ZERO,
-        urgent: U16::ZERO,
+        sequence: say.sequence,
+        acknowledgment: say.number,
+        offset_flags: words << 12 | tcp_flags::ACK,
+        window: say.window,
+        checksum: 0,
+        urgent: 0,
     };
+    header::put(bytes, transport, &tcp);
     if let Some((value, echo)) = say.timestamps {
         let option = &mut bytes[transport + Tcp::LEN..];
         option[..4].copy_from_slice(&[1, 1, 8, 10]);
@@ -119,8 +121,8 @@ fn answer_tcp(bytes: &mut [u8], asked: &Tcp, transport: usize, say: &Say) {
 
 /// Recomputes the checksum of a TCP segment that extends to the end of `bytes`.
 pub(super) fn set_tcp_checksum(bytes: &mut [u8], network: Layer, transport: usize) {
-    header::at_mut::<Tcp>(bytes, transport).checksum = U16::ZERO;
+    header::set_be16(bytes, transport + Tcp::CHECKSUM, 0);
     let pseudo = pseudo_sum(bytes, network, protocol::TCP, bytes.len() - transport);
     let checksum = Sum::of(&bytes[transport..]).plus(pseudo).checksum();
-    header::at_mut::<Tcp>(bytes, transport).checksum.set(checksum);
+    header::set_be16(bytes, transport + Tcp::CHECKSUM, checksum);
 }

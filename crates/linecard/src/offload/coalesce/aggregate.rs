@@ -156,7 +156,7 @@ impl Aggregate {
             room: room(layout, config),
             mark: packet.meta.mark,
             ipv4_fields: layout.network().map_or(0, |network| match network.kind {
-                LayerKind::Ipv4 => ipv4_fields(header::at(bytes, network.at())),
+                LayerKind::Ipv4 => ipv4_fields(&header::at(bytes, network.at())),
                 _ => 0,
             }),
             grown,
@@ -253,14 +253,14 @@ fn ports<B: AsRef<[u8]>>(candidate: &Candidate, packet: &Packet<B>) -> u16 {
         && candidate.derived.summed == 1;
     let Some(transport) = packet.layout().transport().filter(|_| simple) else { return 0 };
     let tunnel = transport.kind == LayerKind::Udp
-        && is_tunnel(header::at::<Udp>(packet.bytes(), transport.at()).destination.get());
+        && is_tunnel(header::at::<Udp>(packet.bytes(), transport.at()).destination);
     if tunnel { 0 } else { transport.offset }
 }
 
 /// The sum of the words of an IPv4 header that may differ in packets that merge.
 #[inline(always)]
 pub(super) fn ipv4_fields(ip: &Ipv4) -> u16 {
-    let fields = [ip.total_len.get(), ip.id.get(), ip.checksum.get()].map(u64::from);
+    let fields = [ip.total_len, ip.id, ip.checksum].map(u64::from);
     Sum::from_fields(fields.iter().sum()).fold()
 }
 

@@ -96,5 +96,5 @@ fn tcp_flags_of<B: AsRef<[u8]>>(packet: &Packet<B>) -> Option<u16> {
     let layout = packet.layout();
     let transport = layout.transport().filter(|layer| layer.kind == LayerKind::Tcp)?;
     let whole = matches!(layout.form(), Form::Datagram | Form::Padded);
-    whole.then(|| header::at::<Tcp>(packet.bytes(), transport.at()).offset_flags.get())
+    whole.then(|| header::at::<Tcp>(packet.bytes(), transport.at()).offset_flags)
 }

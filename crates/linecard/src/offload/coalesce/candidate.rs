@@ -158,14 +158,14 @@ impl Derived {
         match layer.kind {
             LayerKind::Tcp => {
                 let tcp = header::at::<Tcp>(bytes, at);
-                let word = u64::from(tcp.offset_flags.get()) + u64::from(tcp.checksum.get());
-                fields += u64::from(tcp.sequence.get()) + word;
+                let word = u64::from(tcp.offset_flags) + u64::from(tcp.checksum);
+                fields += u64::from(tcp.sequence) + word;
                 self.add_sum(fields + (layout.end() - at) as u64, true);
             }
             LayerKind::Udp => {
                 let udp = header::at::<Udp>(bytes, at);
-                let len = u64::from(udp.length.get());
-                let checksum = u64::from(udp.checksum.get());
+                let len = u64::from(udp.length);
+                let checksum = u64::from(udp.checksum);
                 fields += len + checksum;
                 // The length is also in the pseudo header.
                 self.add_sum(fields + len, checksum != 0);
@@ -178,7 +178,7 @@ impl Derived {
             }
             LayerKind::Ipv4 => fields += self.read_ipv4(bytes, at)?,
             LayerKind::Ipv6 => {
-                fields += u64::from(header::at::<Ipv6>(bytes, at).payload_len.get());
+                fields += u64::from(header::at::<Ipv6>(bytes, at).payload_len);
             }
             LayerKind::Pppoe => fields += u64::from(be16_at(bytes, at + PPPOE_LENGTH)),
         }
@@ -205,12 +205,12 @@ impl Derived {
         if !Sum::of(&bytes[at..at + Ipv4::LEN]).is_valid() {
             return Err(Refusal::IpChecksum);
         }
-        self.unusual |= ip.checksum.get() == 0xFFFF;
+        self.unusual |= ip.checksum == 0xFFFF;
         if let Some(id) = self.ids.get_mut(usize::from(self.id_count)) {
-            *id = ip.id.get();
+            *id = ip.id;
             self.id_count += 1;
         }
-        Ok(u64::from(ip.total_len.get()) + u64::from(ip.id.get()) + u64::from(ip.checksum.get()))
+        Ok(u64::from(ip.total_len) + u64::from(ip.id) + u64::from(ip.checksum))
     }
 }
 
@@ -250,7 +250,7 @@ fn check_limits(layout: &Layout, bytes: &[u8], config: &Config) -> Result<(), Re
 #[inline(always)]
 fn tcp_fields(bytes: &[u8], transport: Layer) -> (u32, u16) {
     let tcp = header::at::<Tcp>(bytes, transport.at());
-    (tcp.sequence.get(), tcp.offset_flags.get() & 0x01FF)
+    (tcp.sequence, tcp.offset_flags & 0x01FF)
 }
 
 #[inline(always)]
@@ -341,7 +341,7 @@ fn verify_outer(bytes: &[u8], layout: &Layout, inner: Sum) -> Result<(), Refusal
         let field = Layout::checksum_field(layer).map_or(0, |at| be16_at(bytes, at));
         let covered = match (layer.kind, network) {
             (LayerKind::Udp, Some(network)) if field != 0 => {
-                let len = usize::from(header::at::<Udp>(bytes, layer.at()).length.get());
+                let len = usize::from(header::at::<Udp>(bytes, layer.at()).length);
                 let pseudo = pseudo_sum(bytes, network, header::protocol::UDP, len);
                 Some((pseudo, layer.at() + len))
             }
@@ -368,8 +368,8 @@ fn verify_outer(bytes: &[u8], layout: &Layout, inner: Sum) -> Result<(), Refusal
 fn datagram_end(bytes: &[u8], network: Layer) -> usize {
     let at = network.at();
     if network.kind == LayerKind::Ipv4 {
-        at + usize::from(header::at::<Ipv4>(bytes, at).total_len.get())
+        at + usize::from(header::at::<Ipv4>(bytes, at).total_len)
     } else {
-        at + Ipv6::LEN + usize::from(header::at::<Ipv6>(bytes, at).payload_len.get())
+        at + Ipv6::LEN + usize::from(header::at::<Ipv6>(bytes, at).payload_len)
     }
 }

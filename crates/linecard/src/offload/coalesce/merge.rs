@@ -51,12 +51,14 @@ fn layer_rule(layer: Layer, first: &[u8], next: &[u8]) -> Result<usize, Refusal>
     };
     match layer.kind {
         LayerKind::Ipv4 => {
-            ipv4_rule(header::at(first, at), header::at(next, at)).map(|()| Ipv4::LEN)
+            ipv4_rule(&header::at(first, at), &header::at(next, at)).map(|()| Ipv4::LEN)
         }
         LayerKind::Ipv6 => {
-            ipv6_rule(header::at(first, at), header::at(next, at)).map(|()| Ipv6::LEN)
+            ipv6_rule(&header::at(first, at), &header::at(next, at)).map(|()| Ipv6::LEN)
         }
-        LayerKind::Tcp => tcp_rule(header::at(first, at), header::at(next, at)).map(|()| Tcp::LEN),
+        LayerKind::Tcp => {
+            tcp_rule(&header::at(first, at), &header::at(next, at)).map(|()| Tcp::LEN)
+        }
         LayerKind::Udp => equal(0, 4).map(|()| 8),
         LayerKind::Gre => equal(0, header::GRE_CHECKSUM).map(|()| header::GRE_CHECKSUM + 2),
         LayerKind::Pppoe => equal(0, PPPOE_LENGTH).map(|()| PPPOE_LENGTH + 2),
@@ -76,7 +78,7 @@ fn ipv4_rule(first: &Ipv4, next: &Ipv4) -> Rule {
 
 fn ipv6_rule(first: &Ipv6, next: &Ipv6) -> Rule {
     require(first.hop_limit == next.hop_limit, Refusal::TimeToLive)?;
-    let changed = first.version_class_label.get() ^ next.version_class_label.get();
+    let changed = first.version_class_label ^ next.version_class_label;
     require(changed & IPV6_CLASS == 0, Refusal::TrafficClass)?;
     let equal = changed == 0
         && first.next_header == next.next_header
@@ -89,7 +91,7 @@ fn ipv6_rule(first: &Ipv6, next: &Ipv6) -> Rule {
 /// urgent pointer, which Linux does not compare, has to be equal too, because it could not be
 /// restored.
 fn tcp_rule(first: &Tcp, next: &Tcp) -> Rule {
-    let changed = first.offset_flags.get() ^ next.offset_flags.get();
+    let changed = first.offset_flags ^ next.offset_flags;
     require(changed >> 12 == 0, Refusal::Options)?;
     require(changed & !(tcp_flags::FIN | tcp_flags::PSH) == 0, Refusal::Flags)?;
     require(first.acknowledgment == next.acknowledgment, Refusal::Acknowledgment)?;

@@ -74,55 +74,56 @@ impl Aggregate {
         let len = bytes.len() - at + self.grown.payload_len as usize;
         inside.fields += match layer.kind {
             LayerKind::Tcp => {
-                let tcp = header::at_mut::<Tcp>(bytes, at);
-                let (sequence, flags) = (u64::from(tcp.sequence.get()), tcp.offset_flags.get());
-                let before = sequence + u64::from(flags) + u64::from(tcp.checksum.get());
+                let tcp = header::at::<Tcp>(bytes, at);
+                let (sequence, flags) = (u64::from(tcp.sequence), tcp.offset_flags);
+                let before = sequence + u64::from(flags) + u64::from(tcp.checksum);
                 let all = flags | self.grown.last_flags & (tcp_flags::PSH | tcp_flags::FIN);
                 let after = sequence + u64::from(all);
                 let covering = Covering { layer, before, after, length: len as u64 };
                 let checksum = self.checksum(bytes, (layout, covering), inside);
-                let tcp = header::at_mut::<Tcp>(bytes, at);
-                tcp.offset_flags.set(all);
-                tcp.checksum.set(checksum);
+                let tcp = header::chunk_mut::<{ Tcp::LEN }>(bytes, at);
+                header::set_be16(tcp, Tcp::OFFSET_FLAGS, all);
+                header::set_be16(tcp, Tcp::CHECKSUM, checksum);
                 inside.flags = flags;
                 after + u64::from(checksum)
             }
             LayerKind::Udp => {
-                let udp = header::at_mut::<Udp>(bytes, at);
-                let before = u64::from(udp.length.get()) + u64::from(udp.checksum.get());
+                let udp = header::at::<Udp>(bytes, at);
+                let before = u64::from(udp.length) + u64::from(udp.checksum);
                 let length = field_of(len);
                 let after = u64::from(length);
                 let covering = Covering { layer, before, after, length: after };
                 let checksum = self.checksum(bytes, (layout, covering), inside);
-                let udp = header::at_mut::<Udp>(bytes, at);
-                udp.length.set(length);
-                udp.checksum.set(checksum);
+                let udp = header::chunk_mut::<{ Udp::LEN }>(bytes, at);
+                header::set_be16(udp, Udp::LENGTH, length);
+                header::set_be16(udp, Udp::CHECKSUM, checksum);
                 after + u64::from(checksum)
             }
             LayerKind::Gre => {
                 let before = u64::from(be16_at(bytes, at + GRE_CHECKSUM));
                 let covering = Covering { layer, before, after: 0, length: 0 };
                 let checksum = self.checksum(bytes, (layout, covering), inside);
-                bytes[at + GRE_CHECKSUM..][..2].copy_from_slice(&checksum.to_be_bytes());
+                header::set_be16(bytes, at + GRE_CHECKSUM, checksum);
                 u64::from(checksum)
             }
             LayerKind::Ipv4 => {
-                let ip = header::at_mut::<Ipv4>(bytes, at);
+                let ip = header::at::<Ipv4>(bytes, at);
                 let total_len = field_of(len);
-                let sum = Sum::word(!ip.checksum.get()).add(Sum::word(!ip.total_len.get()));
+                let sum = Sum::word(!ip.checksum).add(Sum::word(!ip.total_len));
                 let checksum = sum.add(Sum::word(total_len)).checksum();
-                ip.total_len.set(total_len);
-                ip.checksum.set(checksum);
-                u64::from(total_len) + u64::from(ip.id.get()) + u64::from(checksum)
+                let header = header::chunk_mut::<{ Ipv4::LEN }>(bytes, at);
+                header::set_be16(header, Ipv4::TOTAL_LEN, total_len);
+                header::set_be16(header, Ipv4::CHECKSUM, checksum);
+                u64::from(total_len) + u64::from(ip.id) + u64::from(checksum)
             }
             LayerKind::Ipv6 => {
                 let length = field_of(len - Ipv6::LEN);
-                header::at_mut::<Ipv6>(bytes, at).payload_len.set(length);
+                header::set_be16(bytes, at + Ipv6::PAYLOAD_LEN, length);
                 u64::from(length)
             }
             LayerKind::Pppoe => {
                 let length = field_of(len - PPPOE_LEN);
-                bytes[at + PPPOE_LENGTH..][..2].copy_from_slice(&length.to_be_bytes());
+                header::set_be16(bytes, at + PPPOE_LENGTH, length);
                 u64::from(length)
             }
         };

@@ -272,11 +272,11 @@ impl<'a> Expected<'a> {
         match network.kind {
             LayerKind::Ipv4 => {
                 let ip = header::at::<Ipv4>(bytes, network.at());
-                is_next_ipv4(ip, len, self.ipv4_fields) && grown.predicts_id(0, ip.id.get())
+                is_next_ipv4(&ip, len, self.ipv4_fields) && grown.predicts_id(0, ip.id)
             }
             _ => {
                 let ip = header::at::<Ipv6>(bytes, network.at());
-                Ipv6::LEN + usize::from(ip.payload_len.get()) == len
+                Ipv6::LEN + usize::from(ip.payload_len) == len
             }
         }
     }
@@ -292,19 +292,18 @@ impl<'a> Expected<'a> {
                     let first = header::at::<Ipv4>(self.bytes, layer.at());
                     let ip = header::at::<Ipv4>(bytes, layer.at());
                     ids += 1;
-                    is_next_ipv4(ip, len, ipv4_fields(first))
-                        && grown.predicts_id(ids - 1, ip.id.get())
+                    is_next_ipv4(&ip, len, ipv4_fields(&first)) && grown.predicts_id(ids - 1, ip.id)
                 }
                 LayerKind::Ipv6 => {
                     let ip = header::at::<Ipv6>(bytes, layer.at());
-                    Ipv6::LEN + usize::from(ip.payload_len.get()) == len
+                    Ipv6::LEN + usize::from(ip.payload_len) == len
                 }
                 LayerKind::Pppoe => {
                     PPPOE_LEN + usize::from(be16_at(bytes, layer.at() + PPPOE_LENGTH)) == len
                 }
                 LayerKind::Udp => {
                     let udp = header::at::<Udp>(bytes, layer.at());
-                    usize::from(udp.length.get()) == len && udp.checksum.get() == 0
+                    usize::from(udp.length) == len && udp.checksum == 0
                 }
                 // Its checksum would be a second one.
                 LayerKind::Gre | LayerKind::Tcp => false,
@@ -322,14 +321,14 @@ impl<'a> Expected<'a> {
         let payload_len = (bytes.len() - self.header_len) as u32;
         if self.transport.kind == LayerKind::Tcp {
             let tcp = header::at::<Tcp>(bytes, at);
-            let (word, checksum) = (tcp.offset_flags.get(), tcp.checksum.get());
-            let sequence = tcp.sequence.get();
+            let (word, checksum) = (tcp.offset_flags, tcp.checksum);
+            let sequence = tcp.sequence;
             let fields = u64::from(sequence) + u64::from(word) + u64::from(checksum) + len as u64;
             let is_next = sequence == grown.next_sequence && checksum != 0xFFFF;
             is_next.then_some(Next { payload_len, flags: word & 0x01FF, fields })
         } else {
             let udp = header::at::<Udp>(bytes, at);
-            let (length, checksum) = (udp.length.get(), udp.checksum.get());
+            let (length, checksum) = (udp.length, udp.checksum);
             let fields = u64::from(length) + u64::from(checksum) + len as u64;
             let whole = usize::from(length) == len && checksum != 0;
             whole.then_some(Next { payload_len, flags: 0, fields })
@@ -352,9 +351,7 @@ impl<'a> Expected<'a> {
 /// Whether an IPv4 header, whose other fields are equal, has this length and the same sum.
 #[inline(always)]
 fn is_next_ipv4(ip: &Ipv4, len: usize, fields: u16) -> bool {
-    usize::from(ip.total_len.get()) == len
-        && ip.checksum.get() != 0xFFFF
-        && ipv4_fields(ip) == fields
+    usize::from(ip.total_len) == len && ip.checksum != 0xFFFF && ipv4_fields(ip) == fields
 }
 
 #[cfg(test)]

@@ -52,18 +52,16 @@ impl Ecn {
 fn code(bytes: &[u8], layer: Layer) -> u32 {
     match layer.kind {
         LayerKind::Ipv4 => u32::from(header::at::<Ipv4>(bytes, start(layer)).tos & CE),
-        _ => {
-            header::at::<Ipv6>(bytes, start(layer)).version_class_label.get() >> 20 & u32::from(CE)
-        }
+        _ => header::at::<Ipv6>(bytes, start(layer)).version_class_label >> 20 & u32::from(CE),
     }
 }
 
 fn set_marked(bytes: &mut [u8], layer: Layer) {
     match layer.kind {
-        LayerKind::Ipv4 => header::at_mut::<Ipv4>(bytes, start(layer)).tos |= CE,
+        LayerKind::Ipv4 => bytes[start(layer) + Ipv4::TOS] |= CE,
         LayerKind::Ipv6 => {
-            let word = &mut header::at_mut::<Ipv6>(bytes, start(layer)).version_class_label;
-            word.set(word.get() | u32::from(CE) << 20);
+            let word = header::at::<Ipv6>(bytes, start(layer)).version_class_label;
+            header::set_be32(bytes, start(layer), word | u32::from(CE) << 20);
         }
         _ => {}
     }

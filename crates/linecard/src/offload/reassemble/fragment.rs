@@ -65,7 +65,7 @@ impl Fragment {
     fn v4(datagram: &[u8], network: usize) -> Self {
         let ip = header::at::<Ipv4>(datagram, network);
         let start = network + ip.header_len();
-        let flags_fragment = ip.flags_fragment.get();
+        let flags_fragment = ip.flags_fragment;
         Self {
             v6: false,
             network,
@@ -74,7 +74,7 @@ impl Fragment {
             len: datagram.len() - start,
             offset: usize::from(flags_fragment & IPV4_OFFSET) * UNIT,
             more: flags_fragment & IPV4_MF != 0,
-            id: ip.id.get().into(),
+            id: ip.id.into(),
             type_field: 0,
         }
     }
@@ -214,7 +214,7 @@ fn examine_layer(datagram: &[u8], layer: Layer) -> Result<(), Pass> {
             if valid { Ok(()) } else { Err(Pass::IpChecksum) }
         }
         LayerKind::Ipv6 | LayerKind::Pppoe => Ok(()),
-        LayerKind::Udp if header::at::<Udp>(datagram, at).checksum.get() == 0 => Ok(()),
+        LayerKind::Udp if header::at::<Udp>(datagram, at).checksum == 0 => Ok(()),
         _ => Err(Pass::OuterChecksum),
     }
 }

@@ -4,7 +4,7 @@ use super::ecn::Ecn;
 use super::fragment::{FRAGMENT_HEADER, Fragment, HEAD};
 use super::reason::GiveUp;
 use crate::offload::set_lengths;
-use crate::packet::header::{self, IPV4_MF, IPV4_OFFSET, Ipv4};
+use crate::packet::header::{self, IPV4_MF, IPV4_OFFSET, Ipv4, be16_at};
 use crate::packet::{Layout, LinkType, MAX_HEADER_LEN, Packet};
 use alloc::boxed::Box;
 use alloc::vec;
@@ -62,8 +62,8 @@ impl Builder {
             // moves to the last header before it.
             header[fragment.type_field] = first.bytes()[header_end];
         } else {
-            let ip = header::at_mut::<Ipv4>(header, fragment.network);
-            ip.flags_fragment.set(ip.flags_fragment.get() & !(IPV4_MF | IPV4_OFFSET));
+            let at = fragment.network + Ipv4::FLAGS_FRAGMENT;
+            header::set_be16(header, at, be16_at(header, at) & !(IPV4_MF | IPV4_OFFSET));
         }
         ecn.mark(header, &layout);
         set_lengths(header, &layout, header_end - layout.header_len() + data);

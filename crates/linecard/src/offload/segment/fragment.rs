@@ -140,7 +140,7 @@ impl Fragmenting {
         len: usize,
         mtu: usize,
     ) -> Result<(), SegmentError> {
-        let flags_fragment = header::at::<Ipv4>(area, self.network).flags_fragment.get();
+        let flags_fragment = header::at::<Ipv4>(area, self.network).flags_fragment;
         if flags_fragment & IPV4_DF != 0 {
             return Err(SegmentError::DontFragment { len, mtu });
         }
@@ -180,18 +180,17 @@ impl Fragmenting {
         let header_len = len - self.network;
         let more = if part.is_last() { flags & IPV4_MF } else { IPV4_MF };
         let offset = usize::from(flags & IPV4_OFFSET) + part.start / UNIT;
-        let ip = header::at_mut::<Ipv4>(area, self.network);
         // A header is at most 60 bytes, and a datagram's offsets fit into 13 bits.
-        ip.version_ihl = 0x40 | (header_len / 4) as u8;
-        ip.total_len.set((header_len + part.len) as u16);
-        ip.flags_fragment
-            .set(flags & !(IPV4_OFFSET | IPV4_MF) | more | offset as u16 & IPV4_OFFSET);
+        area[self.network] = 0x40 | (header_len / 4) as u8;
+        header::set_be16(area, self.network + Ipv4::TOTAL_LEN, (header_len + part.len) as u16);
+        let flags = flags & !(IPV4_OFFSET | IPV4_MF) | more | offset as u16 & IPV4_OFFSET;
+        header::set_be16(area, self.network + Ipv4::FLAGS_FRAGMENT, flags);
         set_ipv4_checksum(area, self.network);
     }
 
     fn build_v6(&self, area: &mut [u8; HEADER_AREA], part: Part, len: usize) {
         let payload = len - self.network - Ipv6::LEN + part.len;
-        header::at_mut::<Ipv6>(area, self.network).payload_len.set(payload as u16);
+        header::set_be16(area, self.network + Ipv6::PAYLOAD_LEN, payload as u16);
         let more = u16::from(!part.is_last());
         // Offset in units of 8 bytes, shifted left by three: the offset in bytes.
         let word = (part.start as u16 | more).to_be_bytes();

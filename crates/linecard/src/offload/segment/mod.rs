@@ -20,6 +20,8 @@ use super::coalesce::MIN_FRAME;
 use super::exceeded_length;
 use crate::packet::checksum::Sum;
 use crate::packet::{ChecksumState, Form, Gso, LayerKind, Layout, MAX_HEADER_LEN, Packet};
+use core::error::Error;
+use core::fmt;
 use cursor::Cursor;
 use fragment::Fragmenting;
 use template::{Field, Portion, Template};
@@ -41,27 +43,20 @@ pub enum Class {
 }
 
 /// Why a packet cannot be segmented. No segment has been produced.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SegmentError {
     /// The size of segments is zero.
-    #[error("segment size is 0: it must be at least 1 byte of payload")]
     ZeroSize,
     /// The packet's headers do not end in a whole TCP or UDP datagram.
-    #[error("not a whole TCP or UDP datagram: {0:?}")]
     NotADatagram(Form),
     /// The packet's headers do not end in a whole IP datagram.
-    #[error("not a whole IP datagram: {0:?}")]
     NotIp(Form),
     /// The header does not fit into the header area.
-    #[error("header of {len} bytes is longer than {MAX_HEADER_LEN}")]
     HeaderTooLong {
         /// Bytes before the payload.
         len: usize,
     },
     /// The MTU has no room for headers and 8 bytes of data.
-    #[error(
-        "MTU {mtu} leaves no room: headers take {headers} bytes and a fragment carries at least 8"
-    )]
     MtuTooSmall {
         /// The MTU asked for.
         mtu: usize,
@@ -69,7 +64,6 @@ pub enum SegmentError {
         headers: usize,
     },
     /// "Don't fragment" is set.
-    #[error("datagram of {len} bytes exceeds MTU {mtu} and says \"don't fragment\"")]
     DontFragment {
         /// Bytes of the datagram.
         len: usize,
@@ -77,14 +71,12 @@ pub enum SegmentError {
         mtu: usize,
     },
     /// A fragment that extends beyond the end of any datagram.
-    #[error("the fragment ends at byte {end} of its datagram, which has at most 65535")]
     OffsetTooLarge {
         /// Its end.
         end: usize,
     },
     /// A length field of a segment or fragment would exceed its 16 bits. IPv6 jumbograms (RFC 2675)
     /// are not supported.
-    #[error("{field} {len} exceeds 65535, the limit of its 16-bit field: choose smaller segments")]
     LengthField {
         /// The field, as the RFC of its header calls it.
         field: &'static str,
@@ -92,10 +84,8 @@ pub enum SegmentError {
         len: usize,
     },
     /// The transport checksum is partial, which fragments cannot express.
-    #[error("the transport checksum is not complete: complete it before fragmenting")]
     UnfinishedChecksum,
     /// The output buffer is too small for a segment.
-    #[error("output of {room} bytes is too small for a segment of {needed}")]
     OutputTooSmall {
         /// Bytes given.
         room: usize,
@@ -103,6 +93,46 @@ pub enum SegmentError {
         needed: usize,
     },
 }
+
+impl fmt::Display for SegmentError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ZeroSize => {
+                f.write_str("segment size is 0: it must be at least 1 byte of payload")
+            }
+            Self::NotADatagram(form) => write!(f, "not a whole TCP or UDP datagram: {form:?}"),
+            Self::NotIp(form) => write!(f, "not a whole IP datagram: {form:?}"),
+            Self::HeaderTooLong { len } => {
+                write!(f, "header of {len} bytes is longer than {MAX_HEADER_LEN}")
+            }
+            Self::MtuTooSmall { mtu, headers } => write!(
+                f,
+                "MTU {mtu} leaves no room: headers take {headers} bytes and a fragment \
+                 carries at least 8"
+            ),
+            Self::DontFragment { len, mtu } => {
+                write!(f, "datagram of {len} bytes exceeds MTU {mtu} and says \"don't fragment\"")
+            }
+            Self::OffsetTooLarge { end } => write!(
+                f,
+                "the fragment ends at byte {end} of its datagram, which has at most 65535"
+            ),
+            Self::LengthField { field, len } => write!(
+                f,
+                "{field} {len} exceeds 65535, the limit of its 16-bit field: choose \
+                 smaller segments"
+            ),
+            Self::UnfinishedChecksum => f.write_str(
+                "the transport checksum is not complete: complete it before fragmenting",
+            ),
+            Self::OutputTooSmall { room, needed } => {
+                write!(f, "output of {room} bytes is too small for a segment of {needed}")
+            }
+        }
+    }
+}
+
+impl Error for SegmentError {}
 
 /// One segment: header and slices of payload.
 #[derive(Debug)]

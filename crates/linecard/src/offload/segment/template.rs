@@ -61,24 +61,24 @@ impl LayerTemplate {
         match self.kind {
             LayerKind::Ipv4 => {
                 let length = field_of(len);
-                header::at_mut::<Ipv4>(area, at).total_len.set(length);
+                header::set_be16(area, at + Ipv4::TOTAL_LEN, length);
                 self.fixed = self.base.add(Sum::word(length));
                 // Including its checksum, the header sums to zero.
                 inside.add(self.base.negated())
             }
             LayerKind::Ipv6 => {
                 let length = field_of(len - Ipv6::LEN);
-                header::at_mut::<Ipv6>(area, at).payload_len.set(length);
+                header::set_be16(area, at + Ipv6::PAYLOAD_LEN, length);
                 inside.add(Sum::word(length))
             }
             LayerKind::Pppoe => {
                 let length = field_of(len - PPPOE_LEN);
-                area[at + PPPOE_LENGTH..][..2].copy_from_slice(&length.to_be_bytes());
+                header::set_be16(area, at + PPPOE_LENGTH, length);
                 inside.add(Sum::word(length))
             }
             LayerKind::Udp => {
                 let length = field_of(len);
-                header::at_mut::<Udp>(area, at).length.set(length);
+                header::set_be16(area, at + Udp::LENGTH, length);
                 // The length is also in the pseudo header.
                 self.fix_summed(Sum::word(length), Sum::word(length), inside)
             }
@@ -106,9 +106,10 @@ impl LayerTemplate {
     fn complete_ipv4(&self, area: &mut [u8], index: usize) {
         // Counts up from that of the first segment and wraps.
         let id = self.id.wrapping_add(u16::from(self.id_step).wrapping_mul(index as u16));
-        let ip = header::at_mut::<Ipv4>(area, self.at());
-        ip.id.set(id);
-        ip.checksum.set(self.fixed.add(Sum::word(id)).checksum());
+        let checksum = self.fixed.add(Sum::word(id)).checksum();
+        let ip = header::chunk_mut::<{ Ipv4::LEN }>(area, self.at());
+        header::set_be16(ip, Ipv4::ID, id);
+        header::set_be16(ip, Ipv4::CHECKSUM, checksum);
     }
 
     /// Completes UDP or GRE around a tunnel. Not inline, because most packets have no such layer.
@@ -124,7 +125,7 @@ impl LayerTemplate {
             LayerKind::Udp => Udp::CHECKSUM,
             _ => header::GRE_CHECKSUM,
         };
-        area[self.at() + field..][..2].copy_from_slice(&checksum.to_be_bytes());
+        header::set_be16(area, self.at() + field, checksum);
     }
 }
 
@@ -191,16 +192,17 @@ impl Template {
             *template = LayerTemplate { kind: layer.kind, at: layer.offset, ..UNUSED };
             template.summed = match layer.kind {
                 LayerKind::Tcp => {
-                    let tcp = header::at_mut::<Tcp>(area, at);
-                    (self.sequence, self.flags) = (tcp.sequence.get(), tcp.offset_flags.get());
-                    (tcp.sequence, tcp.offset_flags) = (0.into(), 0.into());
-                    tcp.checksum = 0.into();
+                    let tcp = header::at::<Tcp>(area, at);
+                    (self.sequence, self.flags) = (tcp.sequence, tcp.offset_flags);
+                    let tcp = header::chunk_mut::<{ Tcp::LEN }>(area, at);
+                    header::set_be32(tcp, Tcp::SEQUENCE, 0);
+                    header::set_be16(tcp, Tcp::OFFSET_FLAGS, 0);
+                    header::set_be16(tcp, Tcp::CHECKSUM, 0);
                     true
                 }
                 LayerKind::Udp => {
-                    let udp = header::at_mut::<Udp>(area, at);
-                    let summed = udp.checksum.get() != 0;
-                    (udp.length, udp.checksum) = (0.into(), 0.into());
+                    let summed = header::at::<Udp>(area, at).checksum != 0;
+                    header::chunk_mut::<4>(area, at + Udp::LENGTH).fill(0);
                     summed
                 }
                 LayerKind::Gre => {
@@ -208,15 +210,17 @@ impl Template {
                     true
                 }
                 LayerKind::Ipv4 => {
-                    let ip = header::at_mut::<Ipv4>(area, at);
-                    template.id = ip.id.get();
+                    template.id = header::at::<Ipv4>(area, at).id;
                     template.id_step = u8::from(fixed & 1 == 0);
                     fixed >>= 1;
-                    (ip.total_len, ip.id, ip.checksum) = (0.into(), 0.into(), 0.into());
+                    let ip = header::chunk_mut::<{ Ipv4::LEN }>(area, at);
+                    header::set_be16(ip, Ipv4::TOTAL_LEN, 0);
+                    header::set_be16(ip, Ipv4::ID, 0);
+                    header::set_be16(ip, Ipv4::CHECKSUM, 0);
                     false
                 }
                 LayerKind::Ipv6 => {
-                    header::at_mut::<Ipv6>(area, at).payload_len = 0.into();
+                    header::set_be16(area, at + Ipv6::PAYLOAD_LEN, 0);
                     false
                 }
                 LayerKind::Pppoe => {
@@ -323,11 +327,11 @@ impl Template {
         let at = self.layers[0].at();
         let field = if self.layers[0].kind == LayerKind::Tcp {
             let flags = self.flags_of(part);
-            header::at_mut::<Tcp>(area, at).offset_flags.set(flags);
+            header::set_be16(area, at + Tcp::OFFSET_FLAGS, flags);
             flags
         } else {
             let length = field_of(len);
-            header::at_mut::<Udp>(area, at).length.set(length);
+            header::set_be16(area, at + Udp::LENGTH, length);
             length
         };
         Sum::word(field)
@@ -341,13 +345,14 @@ impl Template {
         let sum = layer.fixed.add(payload);
         if layer.kind == LayerKind::Tcp {
             let sequence = self.sequence.wrapping_add(part.start as u32);
-            let tcp = header::at_mut::<Tcp>(area, layer.at());
-            tcp.sequence.set(sequence);
+            let tcp = header::chunk_mut::<{ Tcp::LEN }>(area, layer.at());
+            header::set_be32(tcp, Tcp::SEQUENCE, sequence);
             if full {
-                tcp.checksum.set(sum.add(Sum::double(sequence)).checksum());
+                let checksum = sum.add(Sum::double(sequence)).checksum();
+                header::set_be16(tcp, Tcp::CHECKSUM, checksum);
             }
         } else if full {
-            header::at_mut::<Udp>(area, layer.at()).checksum.set(written_checksum(layer.kind, sum));
+            header::set_be16(area, layer.at() + Udp::CHECKSUM, written_checksum(layer.kind, sum));
         }
     }
 

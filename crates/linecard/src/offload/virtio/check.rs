@@ -3,6 +3,8 @@
 use super::{Header, flag, gso_type};
 use crate::packet::header::be16_at;
 use crate::packet::{ChecksumState, Form, Gso, Layer, LayerKind, Layout, Meta};
+use core::error::Error;
+use core::fmt;
 
 /// The validated meaning of a header, to be stored in the packet's [`Meta`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -22,13 +24,11 @@ impl Offload {
 }
 
 /// The field of a header that contradicts its frame. Nothing has been changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FieldError {
     /// Bits that contradict each other or the frame.
-    #[error("flags {0:#04x} contradict each other, the type of segments or the frame")]
     Flags(u8),
     /// Not a known type, or not that of the frame's protocols.
-    #[error("gso_type {value:#04x} is unknown or not what the frame is ({form:?})")]
     GsoType {
         /// The field.
         value: u8,
@@ -37,24 +37,51 @@ pub enum FieldError {
     },
     /// Segmenting would give empty segments, more than 65,535 of them, or segments that exceed IP's
     /// length.
-    #[error("gso_size {0} does not divide the frame into segments")]
     GsoSize(u16),
     /// Headers longer than the frame.
-    #[error("hdr_len {0} is more than the frame")]
     HdrLen(u16),
     /// The sum to be completed does not start at the innermost transport header.
-    #[error("csum_start {0} is not where the transport header starts")]
     CsumStart(u16),
     /// Not the offset of that header's checksum field.
-    #[error("csum_offset {0} is not where the transport header has its checksum")]
     CsumOffset(u16),
     /// Not where the tunnel's own UDP header starts.
-    #[error("outer_th_offset {0} is not where the tunnel's UDP header starts")]
     OuterThOffset(u16),
     /// Not where the IP header in the tunnel starts.
-    #[error("inner_nh_offset {0} is not where the IP header in the tunnel starts")]
     InnerNhOffset(u16),
 }
+
+impl fmt::Display for FieldError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flags(value) => write!(
+                f,
+                "flags {value:#04x} contradict each other, the type of segments or the \
+                 frame"
+            ),
+            Self::GsoType { value, form } => {
+                write!(f, "gso_type {value:#04x} is unknown or not what the frame is ({form:?})")
+            }
+            Self::GsoSize(value) => {
+                write!(f, "gso_size {value} does not divide the frame into segments")
+            }
+            Self::HdrLen(value) => write!(f, "hdr_len {value} is more than the frame"),
+            Self::CsumStart(value) => {
+                write!(f, "csum_start {value} is not where the transport header starts")
+            }
+            Self::CsumOffset(value) => {
+                write!(f, "csum_offset {value} is not where the transport header has its checksum")
+            }
+            Self::OuterThOffset(value) => {
+                write!(f, "outer_th_offset {value} is not where the tunnel's UDP header starts")
+            }
+            Self::InnerNhOffset(value) => {
+                write!(f, "inner_nh_offset {value} is not where the IP header in the tunnel starts")
+            }
+        }
+    }
+}
+
+impl Error for FieldError {}
 
 impl FieldError {
     /// The field's name in the specification.

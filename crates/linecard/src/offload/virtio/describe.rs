@@ -4,37 +4,56 @@ use super::check::Layers;
 use super::{Header, flag, gso_type};
 use crate::packet::header::{self, Ipv4, Tcp, be16_at, tcp_flags};
 use crate::packet::{ChecksumState, Form, Gso, Layer, LayerKind, Layout, Packet};
+use core::error::Error;
+use core::fmt;
 
 /// Why no header can describe a packet. Its segments can still be sent one by one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Undescribable {
     /// Not a complete TCP or UDP datagram.
-    #[error("not a whole TCP or UDP datagram: {0:?}")]
     NotADatagram(Form),
     /// To be segmented, but its checksum is not deferred to the device: see
     /// [`defer_checksum`](crate::offload::defer_checksum).
-    #[error("a packet to be cut leaves its checksum to the device; this one does not")]
     Checksum,
     /// To be segmented, but without a UDP checksum: the device would compute one.
-    #[error("its datagrams have no checksum, and a device would compute one")]
     NoChecksum,
     /// All its segments have the same IPv4 identification, which the device would increment; see
     /// [`Identifications`].
-    #[error("its IPv4 identifications stand still, and a device would count them up")]
     FixedIds,
     /// All its segments have CWR set (Accurate ECN): the device would keep it only in the first.
-    #[error("all its segments have CWR, and a device would leave it on the first")]
     AccurateEcn,
     /// Its segments are short frames padded to 60 bytes.
-    #[error("its segments are padded, and a device would not pad them")]
     Padded,
     /// In tunnels that a device cannot segment: other than UDP tunnels, or more than one.
-    #[error("in tunnels that a device cannot cut")]
     Tunnels,
     /// Longer than an IP datagram, which only some devices accept ("BIG TCP").
-    #[error("{0} bytes are more than an IP datagram has")]
     TooLarge(usize),
 }
+
+impl fmt::Display for Undescribable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotADatagram(form) => write!(f, "not a whole TCP or UDP datagram: {form:?}"),
+            Self::Checksum => f.write_str(
+                "a packet to be cut leaves its checksum to the device; this one does not",
+            ),
+            Self::NoChecksum => {
+                f.write_str("its datagrams have no checksum, and a device would compute one")
+            }
+            Self::FixedIds => f.write_str(
+                "its IPv4 identifications stand still, and a device would count them up",
+            ),
+            Self::AccurateEcn => {
+                f.write_str("all its segments have CWR, and a device would leave it on the first")
+            }
+            Self::Padded => f.write_str("its segments are padded, and a device would not pad them"),
+            Self::Tunnels => f.write_str("in tunnels that a device cannot cut"),
+            Self::TooLarge(len) => write!(f, "{len} bytes are more than an IP datagram has"),
+        }
+    }
+}
+
+impl Error for Undescribable {}
 
 /// How a device that increments IPv4 identifications may treat those of a described packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -199,5 +218,5 @@ fn ids_may_count_up<B: AsRef<[u8]>>(
 }
 
 fn has_cwr(bytes: &[u8], tcp: Layer) -> bool {
-    header::at::<Tcp>(bytes, tcp.at()).offset_flags.get() & tcp_flags::CWR != 0
+    header::at::<Tcp>(bytes, tcp.at()).offset_flags & tcp_flags::CWR != 0
 }
