@@ -160,12 +160,12 @@ fn unused<T>(document: &str, users: &BTreeMap<String, T>) -> Vec<Finding> {
     let table = document.lines().enumerate().take_while(|(_, line)| !line.starts_with("## "));
     let rows = table.filter_map(|(index, line)| {
         let names = line.strip_prefix("| ")?.split('|').next()?.trim();
-        (names != "crate").then_some((index + 1, names))
+        // What is no crate of Rust says so in brackets.
+        (names != "crate" && !names.contains('(')).then_some((index + 1, names))
     });
-    let is_crate = |name: &&str| !name.contains([' ', '(', '.']);
     let names = rows.flat_map(|(line, names)| names.split(", ").map(move |name| (line, name)));
     names
-        .filter(|(_, name)| is_crate(name) && !users.contains_key(*name))
+        .filter(|(_, name)| !users.contains_key(*name))
         .map(|(line, name)| Finding::new(TABLE, line, format!("nobody uses `{name}`: delete it")))
         .collect()
 }
